@@ -1,8 +1,8 @@
-//! The admin surface: health, metrics and the documents of `/debug`.
+//! Admin surface: health, metrics and the documents of `/debug`.
 //!
-//! Two listeners may serve it: the admin listener, always on loopback, has every route; the health
-//! listener, on any address, has health and metrics alone. Every route stands in one table
-//! (`routes`), every request passes one gate (`check_access`), and what neither allows is refused.
+//! Two listeners may serve it. The admin listener, always on loopback, has every route; the health listener,
+//! on any address, has health and metrics only. `routes` lists every route, and `check_access` checks every
+//! request; anything else is refused.
 
 pub mod access;
 pub mod backend;
@@ -22,7 +22,7 @@ pub use backend::{AdminBackend, Check, Readiness};
 pub use listener::Listener;
 pub use routes::{Access, ROUTES, Route};
 
-/// Which listener a request came in by.
+/// Listener on which a request arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Surface {
     /// Loopback: every route.
@@ -31,26 +31,26 @@ pub enum Surface {
     Health,
 }
 
-/// What every handler is given.
+/// State that every handler receives.
 #[derive(Clone)]
 pub struct Shared {
-    /// The server, seen from inside.
+    /// The running server.
     pub inside: Arc<dyn AdminBackend>,
-    /// Which listener this is.
+    /// This listener.
     pub surface: Surface,
-    /// How many answers are being made; those beyond are refused.
+    /// Permits for answers in progress; further requests are refused.
     pub work: Arc<Semaphore>,
-    /// How many requests wait for something to change.
+    /// Permits for requests that wait for a change.
     pub waits: Arc<Semaphore>,
 }
 
 impl Shared {
-    /// How many documents are made at once.
+    /// Maximum number of documents in progress.
     pub const MAX_WORK: usize = 8;
-    /// How many requests may wait at once.
+    /// Maximum number of waiting requests.
     pub const MAX_WAITS: usize = 64;
 
-    /// For one listener.
+    /// Creates the state of one listener.
     #[must_use]
     pub fn new(inside: Arc<dyn AdminBackend>, surface: Surface) -> Self {
         Self {
@@ -62,7 +62,7 @@ impl Shared {
     }
 }
 
-/// The routes of a listener behind the gate.
+/// Returns the routes of a listener behind the access check.
 pub fn router(shared: Shared) -> Router {
     let mut router = Router::new();
     for route in ROUTES.iter().filter(|route| route.access.is_on(shared.surface)) {

@@ -1,7 +1,7 @@
-//! The commands that speak to a running server, and those that need none.
+//! Commands other than `serve`: requests to a running server, and commands that need none.
 //!
-//! Data goes to stdout, talk to stderr. Every command ends in an [`Exit`] or a [`CommandError`]; none
-//! touches the process. `main` hands in the streams, tests hand in buffers.
+//! Data goes to stdout, messages to stderr. Every command returns an [`Exit`] or a [`CommandError`] and
+//! leaves the process alone. `main` passes the process's streams, tests pass buffers.
 
 pub mod config;
 pub mod console;
@@ -25,7 +25,7 @@ use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
 use crate::reference;
 
-/// Runs any command but `serve` on this process's streams.
+/// Runs any command but `serve` on the process's streams.
 pub async fn run_here(command: Command, env: &Environment) -> Result<Exit, CommandError> {
     let terminal = std::io::stdout().is_terminal();
     let (mut out, mut talk) = (std::io::stdout(), std::io::stderr());
@@ -40,7 +40,7 @@ pub async fn run(
     console: &mut Console<'_>,
 ) -> Result<Exit, CommandError> {
     match command {
-        Command::Serve(_) => Err(CommandError::plain("serve is not run from here")),
+        Command::Serve(_) => Err(CommandError::plain("this command runs in `main` only")),
         Command::Get(args) => get::run(&args, env, console).await,
         Command::Explain(args) => explain::explain(&args, env, console).await,
         Command::WhyNot(args) => explain::why_not(&args, env, console).await,

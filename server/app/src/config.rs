@@ -1,8 +1,7 @@
-//! The configuration: read once at start, and again when its file changes.
+//! Configuration of the server, read at start and again when its file changes.
 //!
-//! `load` is called by `serve`, by `config validate` and by the reload task, and promises that a
-//! value that it returns can be run: shape, values and their combination have been checked, and
-//! nothing has been opened or bound.
+//! `load` is called by `serve`, by `config validate` and by the reload task. A value that it returns can be
+//! run: shape, values and their combinations are checked. Loading opens no connection and binds no port.
 
 pub mod change;
 pub mod check;
@@ -33,37 +32,38 @@ pub use staleness::Staleness;
 use crate::environment::Environment;
 use crate::exit::CommandError;
 
-/// A configuration that can be run.
+/// Configuration that can be run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Loaded {
     /// All values, with every registry named.
     pub config: Config,
-    /// Where what is not a default was set.
+    /// Where each value that differs from its default was set.
     pub origins: Origins,
-    /// Variables that look like ours and are not.
-    pub strangers: Vec<String>,
-    /// What is odd and was put right: said once at start, or when the file changes.
+    /// Variables with the prefix `TRIBUTARY_` that name no field.
+    pub unknown_variables: Vec<String>,
+    /// Corrected oddities; logged at start and when the file changes.
     pub warnings: Vec<String>,
-    /// Variables of an istiod that are set, and what becomes of them.
+    /// Istiod variables that are set, and their effect.
     pub istio: Vec<istio::IstioVariable>,
 }
 
-/// What flags put over everything else, with the name of the flag.
+/// Applies the values of flags over all other layers and records each flag's name.
 pub type Flags<'a> = &'a dyn Fn(&mut Config, &mut Origins) -> Result<(), CommandError>;
 
-/// Reads the layers and checks the result.
+/// Reads all layers and checks the result.
 pub fn load(path: Option<&Path>, env: &Environment, flags: Flags<'_>) -> Result<Loaded, CommandError> {
     let file = path.map(ConfigFile::read).transpose()?;
     layer(file.as_ref(), env, flags)
 }
 
-/// The layers over a file that was read.
+/// Puts the layers over a file that has been read.
 pub fn layer(file: Option<&ConfigFile>, env: &Environment, flags: Flags<'_>) -> Result<Loaded, CommandError> {
     let mut origins = Origins::new();
     let base = match file {
         Some(file) => {
-            let places = file.places.paths().map(|p| (p.to_owned(), file.place_of(p)));
-            origins.extend(places.map(|(path, place)| (path, place.trim_end_matches(": ").to_owned())));
+            let positions = file.positions.paths().map(|p| (p.to_owned(), file.position_of(p)));
+            origins
+                .extend(positions.map(|(path, position)| (path, position.trim_end_matches(": ").to_owned())));
             file.config.clone()
         }
         None => Config::default(),
@@ -72,5 +72,5 @@ pub fn layer(file: Option<&ConfigFile>, env: &Environment, flags: Flags<'_>) -> 
     flags(&mut config, &mut origins)?;
     let istio = istio::apply(&mut config, env, &mut origins);
     let warnings = check::check(&mut config, &origins)?;
-    Ok(Loaded { config, origins, strangers, warnings, istio })
+    Ok(Loaded { config, origins, unknown_variables: strangers, warnings, istio })
 }

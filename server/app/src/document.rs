@@ -1,8 +1,7 @@
-//! The documents of the admin surface, as the server writes and the command line reads them.
+//! Documents of the admin surface: written by the server, read by the command line.
 //!
-//! Every answer of `/debug` is one document shaped as a Kubernetes list. Fields are added, never
-//! renamed or given another meaning: the JSON is a contract. Builders are pure functions from a
-//! catalog; nothing here does I/O.
+//! Every answer of `/debug` is one document shaped as a Kubernetes list. The JSON is a contract: fields are
+//! added, and never renamed or redefined. Builders are pure functions over a catalog without I/O.
 
 pub mod clients;
 pub mod endpoints;
@@ -28,10 +27,10 @@ pub use registries::RegistryItem;
 pub use services::ServiceItem;
 pub use state::StateDocument;
 
-/// The version of all documents.
+/// Version of all documents.
 pub const API_VERSION: &str = "tributary.dev/v1";
 
-/// A list of things of one kind.
+/// List of items of one kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct List<T> {
@@ -39,25 +38,25 @@ pub struct List<T> {
     pub api_version: String,
     /// `ServiceList`, `EndpointList`, …
     pub kind: String,
-    /// What is known of the list as a whole.
+    /// Metadata of the list.
     pub metadata: Metadata,
-    /// The things, in a stable order.
+    /// Items, in a stable order.
     pub items: Vec<T>,
 }
 
-/// What is known of a list as a whole.
+/// Metadata of a list.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Metadata {
-    /// Which servers were asked.
+    /// Servers that contributed.
     pub observed_from: Vec<String>,
-    /// Whether something may be missing: a registry has not synced yet.
+    /// Whether items may be missing because a registry has not synced.
     pub partial: bool,
-    /// When.
+    /// Time of the answer.
     pub as_of: String,
-    /// Which generation of the catalog this shows; `after` takes it.
+    /// Generation of the catalog that the list shows; the parameter `after` takes it.
     pub resource_version: String,
-    /// How many more there are than the list was allowed to hold.
+    /// Number of items beyond the limit.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub remaining: usize,
 }
@@ -67,7 +66,7 @@ const fn is_zero(n: &usize) -> bool {
 }
 
 impl<T> List<T> {
-    /// A list of these, no more than the filter allows.
+    /// Returns a list of the items, cut to the limit.
     pub fn new(kind: &str, mut items: Vec<T>, mut metadata: Metadata, limit: usize) -> Self {
         metadata.remaining = items.len().saturating_sub(limit);
         items.truncate(limit);
@@ -76,7 +75,7 @@ impl<T> List<T> {
 }
 
 impl Metadata {
-    /// Of one server's catalog, now.
+    /// Returns the metadata of one server's catalog at `now`.
     #[must_use]
     pub fn new(server: &str, generation: u64, partial: bool, now: Timestamp) -> Self {
         Self {
@@ -89,14 +88,14 @@ impl Metadata {
     }
 }
 
-/// Something that a person should know.
+/// Condition that an operator should see.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConditionItem {
-    /// The row of the table of codes.
+    /// Code from the table of codes.
     pub code: String,
-    /// It, in words.
+    /// Description.
     pub message: String,
-    /// The objects that it is about, the one that is served first.
+    /// Objects concerned; the served one first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub objects: Vec<String>,
 }
@@ -111,21 +110,21 @@ impl From<&Condition> for ConditionItem {
     }
 }
 
-/// An object of a source.
+/// Object of a source.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectItem {
     /// `ServiceEntry`, …
     pub kind: String,
-    /// Its namespace, empty where the source has none.
+    /// Namespace; empty if the source has none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Where a person finds it.
+    /// Position in the source.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub position: String,
-    /// The source's own version of it.
+    /// Version of the object in its source.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub resource_version: String,
 }

@@ -1,14 +1,14 @@
-//! The process environment as a value: read once, at start; tests pass maps.
+//! Process environment as a value: read once at start; tests pass maps.
 
 use std::collections::BTreeMap;
 
-/// The variables that the process was started with. Names or values that are not UTF-8 are left
-/// out: nothing here reads them.
+/// Variables of the process. Names or values that are not UTF-8 are skipped: the server reads no such
+/// variable.
 #[derive(Debug, Clone, Default)]
 pub struct Environment(BTreeMap<String, String>);
 
 impl Environment {
-    /// The process's own.
+    /// Reads the environment of this process.
     #[must_use]
     pub fn of_process() -> Self {
         let text = |pair: (std::ffi::OsString, std::ffi::OsString)| {
@@ -16,12 +16,12 @@ impl Environment {
         };
         Self(std::env::vars_os().filter_map(text).collect())
     }
-    /// A variable's value; an empty one counts as not set.
+    /// Returns a variable's value; an empty value counts as unset.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
-    /// All variables whose names start with `prefix`, by name, without it.
+    /// Returns the variables whose names start with `prefix`, ordered by name, without the prefix.
     pub fn with_prefix<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
         self.0.iter().filter_map(move |(name, value)| Some((name.strip_prefix(prefix)?, value.as_str())))
     }

@@ -1,17 +1,17 @@
-//! How the process ends: exit codes and the errors that a person reads.
+//! Exit codes of the process and the errors shown to the operator.
 //!
-//! Every command returns `Result<Exit, CommandError>`; only `main` turns that into a process exit code,
-//! after everything has been dropped. The numbers are part of the interface.
+//! Every command returns `Result<Exit, CommandError>`; only `main` turns it into a process exit code, after
+//! everything is dropped. The numbers are part of the interface.
 
 use std::fmt;
 use std::process::ExitCode;
 
 use tributary_model::Code;
 
-/// What an exit code means.
+/// Exit code of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// Yes, healthy, done.
+    /// Success: yes, healthy, done.
     Ok = 0,
     /// The command failed.
     Failed = 1,
@@ -19,13 +19,13 @@ pub enum Exit {
     Usage = 2,
     /// The command worked and the answer is "no".
     No = 3,
-    /// Nothing of that name.
+    /// Name not found.
     NotFound = 4,
-    /// A wait ended without what was waited for.
+    /// A wait timed out.
     TimedOut = 5,
-    /// The server refuses.
+    /// The server refused the request.
     NotAuthorised = 6,
-    /// The answer is there and is not all: a registry has not synced yet.
+    /// The answer is incomplete: a registry has not synced.
     Partial = 7,
 }
 
@@ -36,10 +36,10 @@ impl Exit {
         (Self::Failed, "the command failed"),
         (Self::Usage, "the command line or the configuration is wrong"),
         (Self::No, "the command worked and the answer is no: not served, not healthy"),
-        (Self::NotFound, "the server knows nothing of that name"),
-        (Self::TimedOut, "a wait ended without what was waited for"),
-        (Self::NotAuthorised, "the server refuses"),
-        (Self::Partial, "the answer is not all: a registry has not synced yet"),
+        (Self::NotFound, "name not found"),
+        (Self::TimedOut, "a wait timed out"),
+        (Self::NotAuthorised, "the server refused the request"),
+        (Self::Partial, "the answer is incomplete: a registry has not synced"),
     ];
 }
 
@@ -49,33 +49,33 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Why a command failed, and what to do next. Never holds a secret.
+/// Why a command failed, and what to do next. Never contains a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandError {
-    /// How the process ends.
+    /// Exit code of the process.
     pub exit: Exit,
-    /// The row of the table of codes, where there is one.
+    /// Code from the table of codes, if there is one.
     pub code: Option<Code>,
     /// What failed; names the object.
     pub message: String,
-    /// What to do next; empty leaves it to the code's own words.
+    /// What to do next; if empty, the code's own text.
     pub next: String,
 }
 
 impl CommandError {
-    /// A failure with a code; what to do next is the code's.
+    /// Returns an error with a code; its next step is the code's.
     pub fn new(exit: Exit, code: Code, message: impl Into<String>) -> Self {
         Self { exit, code: Some(code), message: message.into(), next: String::new() }
     }
-    /// A failure that no code describes.
+    /// Returns an error without a code.
     pub fn plain(message: impl Into<String>) -> Self {
         Self { exit: Exit::Failed, code: None, message: message.into(), next: String::new() }
     }
-    /// The configuration is wrong: TRB0102, exit 2.
+    /// Returns a configuration error: TRB0102, exit 2.
     pub fn config(message: impl Into<String>) -> Self {
         Self::new(Exit::Usage, Code::CONFIG_INVALID, message)
     }
-    /// With other words for what to do next.
+    /// Sets the next step.
     #[must_use]
     pub fn next(mut self, next: impl Into<String>) -> Self {
         self.next = next.into();
@@ -103,13 +103,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_numbers_are_those_of_the_interface() {
+    fn exit_codes_have_their_documented_numbers() {
         let numbers: Vec<u8> = Exit::TABLE.iter().map(|(exit, _)| *exit as u8).collect();
         assert_eq!(numbers, [0, 1, 2, 3, 4, 5, 6, 7]);
     }
 
     #[test]
-    fn a_failure_reads_as_cause_and_next_step() {
+    fn error_text_has_cause_and_next_step() {
         let failure = CommandError::new(Exit::Failed, Code::SERVER_UNREACHABLE, "no server at http://x");
         let text = failure.to_string();
         assert!(text.starts_with("TRB0108 no server at http://x\n  next: start one with"), "{text}");

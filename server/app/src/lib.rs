@@ -1,7 +1,7 @@
-//! The binary `tributary`, as a library so that tests drive the very code that `main` does.
+//! The binary `tributary` as a library, so that tests run the same code as `main`.
 //!
-//! `main` parses and hands over; `serve` builds, binds, runs and drains; the other commands speak
-//! to a running server over its admin surface. Only `wiring` knows every part of Tributary.
+//! `main` parses the command line; `serve` builds, binds, runs and drains; the other commands send requests
+//! to a running server's admin surface. Only `wiring` depends on every part.
 
 pub mod admin;
 pub mod args;

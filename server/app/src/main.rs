@@ -1,4 +1,4 @@
-//! The binary `tributary`: reads its command line, runs one command, and ends with its exit code.
+//! The binary `tributary`: parses its command line, runs one command, and exits with its code.
 
 use std::process::ExitCode;
 
@@ -16,9 +16,9 @@ fn main() -> ExitCode {
     tributary_app::serve::install_crypto();
     let command = match Cli::try_parse() {
         Ok(cli) => cli.command,
-        Err(told) => {
-            let _ = told.print();
-            return if told.use_stderr() { Exit::Usage.into() } else { Exit::Ok.into() };
+        Err(parsed) => {
+            let _ = parsed.print();
+            return if parsed.use_stderr() { Exit::Usage.into() } else { Exit::Ok.into() };
         }
     };
     match run(command, &Environment::of_process()) {
@@ -52,5 +52,5 @@ fn on(
     task: impl Future<Output = Result<Exit, CommandError>>,
 ) -> Result<Exit, CommandError> {
     let runtime = runtime.enable_all().build();
-    runtime.map_err(|e| CommandError::plain(format!("no runtime: {e}")))?.block_on(task)
+    runtime.map_err(|e| CommandError::plain(format!("cannot start the runtime: {e}")))?.block_on(task)
 }

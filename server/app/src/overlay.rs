@@ -1,4 +1,4 @@
-//! Puts the flags of `serve` over the other layers of the configuration.
+//! Applies the flags of `serve` over the other layers of the configuration.
 
 use crate::args::ServeArgs;
 use crate::config::model::{Config, TlsConfig};
@@ -6,7 +6,7 @@ use crate::config::{Origins, RegistryKind, Span};
 use crate::exit::{CommandError, Exit};
 use tributary_model::Code;
 
-/// Applies every flag that was given and notes where the value came from.
+/// Applies every given flag and records it as the origin of its value.
 pub fn apply(args: &ServeArgs, config: &mut Config, origins: &mut Origins) -> Result<(), CommandError> {
     registries(args, config, origins)?;
     let mut note = |field: &str, flag: &str| {
@@ -76,7 +76,7 @@ fn registries(args: &ServeArgs, config: &mut Config, origins: &mut Origins) -> R
     let given = || args.registries.iter().chain(&args.kinds);
     if given().next().is_some() {
         config.registries = given().cloned().collect();
-        // Places in the file's list say nothing of a list that replaces it.
+        // Origins of the file's list do not apply to the list that replaces it.
         origins.retain(|path, _| !path.starts_with("registries["));
         let flag = if args.registries.is_empty() { "--registries" } else { "--registry" };
         origins.insert("registries".to_owned(), flag.to_owned());
@@ -84,7 +84,7 @@ fn registries(args: &ServeArgs, config: &mut Config, origins: &mut Origins) -> R
     cluster(args, config, origins)
 }
 
-/// Which cluster, and as whom: flags about the one Kubernetes registry.
+/// Applies the flags about the one Kubernetes registry: kubeconfig and context.
 fn cluster(args: &ServeArgs, config: &mut Config, origins: &mut Origins) -> Result<(), CommandError> {
     let flags = [
         ("kubeconfig", "--kubeconfig", args.kubeconfig.is_some()),
@@ -93,7 +93,7 @@ fn cluster(args: &ServeArgs, config: &mut Config, origins: &mut Origins) -> Resu
     let Some((_, flag, _)) = flags.into_iter().find(|(.., given)| *given) else { return Ok(()) };
     let all = config.registries.iter_mut().enumerate();
     let clusters: Vec<_> = all.filter(|(_, r)| r.kind == RegistryKind::Kubernetes).collect();
-    // The same one given twice is taken once, later.
+    // `check` later merges identical registries.
     let same = clusters.windows(2).all(|pair| pair[0].1 == pair[1].1 && pair[0].1.name.is_none());
     if clusters.is_empty() || !same {
         let found = clusters.len();

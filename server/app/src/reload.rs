@@ -1,8 +1,9 @@
-//! Reads the configuration file again when it changes, and takes over what a running server can.
+//! Reads the configuration file again when it changes, and applies the parts that a running server can
+//! change.
 //!
-//! A file that is not valid changes nothing: the running configuration stays, and the error shows
-//! in the log, in `/debug/config` and as a metric. The file is watched through its directory, so
-//! that editors and mounts that replace it are seen, and looked at every few seconds besides.
+//! An invalid file changes nothing: the running configuration stays, and the error shows in the log, in
+//! `/debug/config` and as a metric. The file is watched through its directory, which covers editors and
+//! mounts that replace it, and is also read every few seconds.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,22 +22,22 @@ use crate::config::change::{Change, merged};
 use crate::config::{Config, ConfigFile, Loaded, check};
 use crate::exit::{CommandError, Exit};
 
-/// How long a file is left alone after a change: editors write in several steps.
+/// Quiet time after a change before the file is read: editors write in several steps.
 const SETTLE: Duration = Duration::from_millis(50);
-/// How often the file is looked at without a word from the system.
+/// Interval at which the file is read without a notification.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// Takes a change over.
+/// Applies a change.
 #[async_trait]
 pub trait Apply: Send + Sync {
-    /// Makes the server as the configuration says; returns what could not be done.
+    /// Applies the configuration to the server; returns the errors of the parts that failed.
     async fn apply(&self, change: &Change, config: &Config) -> Vec<CommandError>;
 }
 
-/// Makes a configuration of a file, with the other layers over it.
+/// Combines a file with the other layers.
 pub type Layers = Box<dyn Fn(&ConfigFile) -> Result<Loaded, CommandError> + Send + Sync>;
 
-/// What runs and what became of the last change.
+/// Running configuration and the result of the last change.
 #[derive(Debug)]
 pub struct Running(Mutex<State>);
 
@@ -56,24 +57,24 @@ struct Last {
     restart: Vec<String>,
 }
 
-/// What metrics tell of reloads.
+/// Metrics of reloads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reloads {
-    /// Changes that were taken.
+    /// Applied changes.
     pub taken: u64,
-    /// Changes that were refused.
+    /// Rejected changes.
     pub refused: u64,
-    /// Whether what is on disk is what runs.
+    /// Whether the running configuration equals the file.
     pub valid: bool,
 }
 
 impl Running {
-    /// What was loaded at start.
+    /// Configuration loaded at start.
     #[must_use]
     pub fn new(loaded: Loaded, file: Option<PathBuf>) -> Self {
         Self(Mutex::new(State { loaded, file, last: None, taken: 0, refused: 0 }))
     }
-    /// The running values.
+    /// Running values.
     #[must_use]
     pub fn config(&self) -> Config {
         self.0.lock().loaded.config.clone()
@@ -85,7 +86,7 @@ impl Running {
         let clean = |last: &Last| last.error.is_none() && last.restart.is_empty();
         Reloads { taken: state.taken, refused: state.refused, valid: state.last.as_ref().is_none_or(clean) }
     }
-    /// Why the last change was not taken whole, in one line.
+    /// Returns why the last change was not fully applied, in one line.
     #[must_use]
     pub fn complaint(&self) -> Option<String> {
         let last = self.0.lock().last.clone()?;
@@ -93,7 +94,7 @@ impl Running {
             (!last.restart.is_empty()).then(|| format!("needs a restart: {}", last.restart.join(", ")));
         last.error.or(restart)
     }
-    /// The document of `/debug/config`.
+    /// Returns the document of `/debug/config`.
     #[must_use]
     pub fn document(&self) -> Value {
         let state = self.0.lock();
@@ -129,20 +130,20 @@ impl Running {
     }
 }
 
-/// Follows one file.
+/// Watches one file.
 pub struct Reloader {
     /// The file.
     pub path: PathBuf,
     /// The other layers.
     pub layers: Layers,
-    /// What runs.
+    /// The running configuration.
     pub running: Arc<Running>,
-    /// Takes changes over.
+    /// Applies changes.
     pub apply: Arc<dyn Apply>,
 }
 
 impl Reloader {
-    /// Follows the file until told to stop.
+    /// Watches the file until stopped.
     pub async fn run(self, stop: CancellationToken) {
         let changed = Arc::new(Notify::new());
         let _watcher = watcher(&self.path, Arc::clone(&changed));
@@ -153,7 +154,7 @@ impl Reloader {
                 () = changed.notified() => tokio::time::sleep(SETTLE).await,
                 () = tokio::time::sleep(LOOK) => {}
             }
-            // A file that is gone for a moment is being replaced; what runs stays.
+            // A missing file is being replaced; the running configuration stays.
             let Ok(bytes) = tokio::fs::read(&self.path).await else { continue };
             if seen.as_ref() != Some(&bytes) {
                 seen = Some(bytes);
@@ -161,7 +162,7 @@ impl Reloader {
             }
         }
     }
-    /// Reads the file once and takes it over, or says why not.
+    /// Reads the file once and applies it, or logs why not.
     pub async fn reload(&self) {
         let loaded =
             ConfigFile::read(&self.path).and_then(|file| (self.layers)(&file)).and_then(check::serves);
@@ -176,19 +177,19 @@ impl Reloader {
             tracing::warn!("{warning}");
         }
         for failure in &failures {
-            tracing::error!(error = %failure, "a part of the changed configuration could not be taken over");
+            tracing::error!(error = %failure, "part of the changed configuration was not applied");
         }
         if !change.restart.is_empty() {
             tracing::warn!(
                 fields = change.restart.join(", "),
-                "changed fields that need a restart keep their old values"
+                "changed fields need a restart; their old values stay"
             );
         }
         tracing::info!(
-            joined = change.joined.len(),
+            joined = change.added.len(),
             rotated = change.rotated.len(),
-            left = change.left.len(),
-            "the changed configuration was taken over"
+            left = change.removed.len(),
+            "changed configuration applied"
         );
         self.running.take(loaded, change.restart);
     }
@@ -200,7 +201,7 @@ impl Reloader {
     }
 }
 
-/// Watches the file's directory; without a watch the file is still looked at now and then.
+/// Watches the file's directory; without a watch the file is still read at an interval.
 fn watcher(path: &Path, changed: Arc<Notify>) -> Option<RecommendedWatcher> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let directory = parent.unwrap_or_else(|| Path::new("."));
@@ -249,7 +250,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_bad_file_changes_nothing_and_shows() {
+    async fn invalid_file_changes_nothing_and_is_reported() {
         let dir = tempfile::tempdir().unwrap();
         let (reloader, applied) = mk_reloader(dir.path());
         let before = reloader.running.config();
@@ -259,7 +260,10 @@ mod tests {
         }
         std::fs::write(&reloader.path, "apiVersion: tributary.dev/v1alpha1\nkind: Config\n").unwrap();
         reloader.reload().await;
-        assert!(reloader.running.complaint().unwrap().starts_with("TRB0101"), "no registry at all is a slip");
+        assert!(
+            reloader.running.complaint().unwrap().starts_with("TRB0101"),
+            "a configuration without a registry is rejected"
+        );
         assert_eq!(reloader.running.config(), before);
         assert!(applied.0.lock().is_empty());
         assert_eq!(reloader.running.reloads(), Reloads { taken: 0, refused: 3, valid: false });
@@ -267,7 +271,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_good_file_is_taken_and_what_needs_a_restart_is_told() {
+    async fn valid_file_is_applied_and_restart_fields_are_reported() {
         let dir = tempfile::tempdir().unwrap();
         let (reloader, applied) = mk_reloader(dir.path());
         std::fs::write(&reloader.path, format!("{HEAD}clusterId: east\nsettings: {{domain: x.local}}\n"))
@@ -280,13 +284,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_that_is_replaced_is_read_again() {
+    async fn replaced_file_is_read_again() {
         let dir = tempfile::tempdir().unwrap();
         let (reloader, applied) = mk_reloader(dir.path());
         let (path, stop) = (reloader.path.clone(), CancellationToken::new());
         let following = tokio::spawn(reloader.run(stop.clone()));
         let next = dir.path().join("next");
-        // The watch may begin after the first write, so the file goes on changing until it is seen.
+        // The watch may start after the first write, so the file changes until the reload sees it.
         for i in 0.. {
             std::fs::write(&next, format!("{HEAD}settings: {{domain: d{i}.local}}\n")).unwrap();
             std::fs::rename(&next, &path).unwrap();

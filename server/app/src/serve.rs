@@ -1,7 +1,7 @@
-//! The steps of `tributary serve`: load, build, bind, run, drain. `main` calls them in that order.
+//! Steps of `tributary serve`: load, build, bind, run, drain. `main` calls them in this order.
 //!
-//! Loading and building bind nothing and start nothing, so a mistake ends the process before
-//! anything is served. A source that is down is no mistake: it is waited for while others serve.
+//! Loading and building bind no port and start no task, so a mistake ends the process before it serves. An
+//! unreachable source is not a mistake: its registry retries while others serve.
 
 use tokio::signal::unix::{SignalKind, signal as listen};
 
@@ -14,7 +14,7 @@ use crate::telemetry::{self, LogLevel};
 use crate::wiring::App;
 use crate::wiring::factories::Factories;
 
-/// The configuration of all layers; one without a registry is a mistake.
+/// Returns the configuration of all layers; one without a registry is an error.
 pub fn load(args: &ServeArgs, env: &Environment) -> Result<Loaded, CommandError> {
     let file = file(args, env);
     let loaded = load_config(file.as_deref(), env, &|config, origins| overlay::apply(args, config, origins))?;
@@ -24,9 +24,9 @@ pub fn load(args: &ServeArgs, env: &Environment) -> Result<Loaded, CommandError>
 /// Starts the log.
 pub fn log(loaded: &Loaded) -> Result<LogLevel, CommandError> {
     let level = telemetry::start(&loaded.config.log)?;
-    if !loaded.strangers.is_empty() {
-        let names = loaded.strangers.join(", ");
-        tracing::debug!(names, "variables that look like fields of the configuration and are none");
+    if !loaded.unknown_variables.is_empty() {
+        let names = loaded.unknown_variables.join(", ");
+        tracing::debug!(names, "variables with the configuration's prefix name no field");
     }
     for warning in &loaded.warnings {
         tracing::warn!("{warning}");
@@ -34,7 +34,7 @@ pub fn log(loaded: &Loaded) -> Result<LogLevel, CommandError> {
     Ok(level)
 }
 
-/// Puts the parts together; reads certificates, binds nothing.
+/// Builds the parts; reads certificates, binds no port.
 pub fn build(
     args: &ServeArgs,
     env: &Environment,
@@ -54,13 +54,13 @@ fn file(args: &ServeArgs, env: &Environment) -> Option<std::path::PathBuf> {
     args.config.clone().or_else(|| env.get("TRIBUTARY_CONFIG").map(Into::into))
 }
 
-/// Names the one provider of cryptography, before anything makes a TLS configuration: clients that
-/// are built with defaults would otherwise not know which to take. Saying it twice changes nothing.
+/// Installs the default provider of cryptography before anything builds a TLS configuration. Repeated calls
+/// have no effect.
 pub fn install_crypto() {
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
-/// Waits for SIGTERM or Ctrl-C. A process that cannot listen for signals runs until it is killed.
+/// Waits for SIGTERM or Ctrl-C. A process that cannot install signal handlers runs until it is killed.
 pub async fn signal() {
     let (Ok(mut term), Ok(mut int)) = (listen(SignalKind::terminate()), listen(SignalKind::interrupt()))
     else {

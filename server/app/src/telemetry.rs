@@ -1,6 +1,6 @@
-//! What the server says of itself: log lines, pretty on a terminal and JSON otherwise.
+//! Log of the server: pretty on a terminal, JSON otherwise.
 //!
-//! Started once by `serve`; the level can be changed while it runs.
+//! `serve` starts it once; the level can change while the server runs.
 
 use std::fmt;
 use std::io::IsTerminal as _;
@@ -23,7 +23,7 @@ use crate::exit::CommandError;
 pub struct LogLevel(Option<reload::Handle<EnvFilter, Registry>>);
 
 impl LogLevel {
-    /// Sets the filter; a text that is no filter changes nothing.
+    /// Sets the filter; an invalid filter changes nothing.
     pub fn set(&self, filter: &str) -> Result<(), CommandError> {
         let parsed = parse(filter)?;
         match &self.0 {
@@ -33,12 +33,12 @@ impl LogLevel {
     }
 }
 
-/// What these targets say at each failed request is told once, as the status of a registry.
-const TOLD_ELSEWHERE: &str = "kube_client::client::builder=off,rustls_platform_verifier=off";
+/// Targets that log every failed request; the status of a registry reports each failure once.
+const REPORTED_AS_STATUS: &str = "kube_client::client::builder=off,rustls_platform_verifier=off";
 
 fn parse(filter: &str) -> Result<EnvFilter, CommandError> {
-    let quiet = format!("{TOLD_ELSEWHERE},{filter}");
-    // A filter that names the target itself decides.
+    let quiet = format!("{REPORTED_AS_STATUS},{filter}");
+    // A filter that names the target overrides this default.
     let whole = if filter.contains("kube_client") { filter } else { &quiet };
     let parsed = EnvFilter::builder().parse(whole);
     parsed.map_err(|e| CommandError::config(format!("log.level: `{filter}`: {e}")))
@@ -59,11 +59,11 @@ pub fn start(config: &LogConfig) -> Result<LogLevel, CommandError> {
         lines::layer().with_writer(std::io::stderr).event_format(JsonLine).boxed()
     };
     let started = tracing_subscriber::registry().with(filter).with(layer).try_init();
-    started.map_err(|e| CommandError::plain(format!("the log cannot be started: {e}")))?;
+    started.map_err(|e| CommandError::plain(format!("cannot start the log: {e}")))?;
     Ok(LogLevel(Some(handle)))
 }
 
-/// One flat JSON object a line: `ts level target msg` and the event's own fields.
+/// Formats each event as one flat JSON object per line: `ts level target msg` and the event's fields.
 struct JsonLine;
 
 impl<S, N> FormatEvent<S, N> for JsonLine
@@ -78,7 +78,7 @@ where
     }
 }
 
-/// The keys that every line has come first, so that a person can read it too.
+/// The common keys come first, for readability.
 fn line(event: &Event<'_>, now: String) -> String {
     let mut fields = Fields(Map::new());
     event.record(&mut fields);
@@ -93,7 +93,7 @@ fn line(event: &Event<'_>, now: String) -> String {
     put("level", &level.into());
     put("msg", &message);
     put("target", &event.metadata().target().into());
-    // A field of the event that is named as one of these would make the line ambiguous.
+    // A field with one of these names would make the line ambiguous.
     let own = fields.0.iter().filter(|(name, _)| !matches!(name.as_str(), "ts" | "level" | "msg" | "target"));
     own.for_each(|(name, value)| put(name, value));
     out.push('}');
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_json_line_is_one_flat_object() {
+    fn json_line_is_one_flat_object() {
         let buffer = Buffer::default();
         let to = buffer.clone();
         let layer = lines::layer().with_writer(move || to.clone()).event_format(JsonLine);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_level_is_refused_and_none_is_set() {
+    fn invalid_level_is_rejected_and_changes_nothing() {
         assert!(LogLevel::default().set("a=b=c").is_err());
         assert!(LogLevel::default().set("warn,tributary=debug").is_ok());
     }

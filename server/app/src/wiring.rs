@@ -1,7 +1,8 @@
-//! The only place that knows every part: configuration to factories, runtime, xDS and admin.
+//! Assembly of the server: configuration to factories, runtime, xDS and admin. Only this module depends on
+//! every part.
 //!
-//! [`App`] is built, [`Bound`] has its ports, [`Server`] runs. Each step consumes the one before,
-//! so nothing can be served before everything that can be wrong has been looked at.
+//! [`App`] is built, [`Bound`] has its ports, [`Server`] runs. Each step consumes the previous one, so
+//! nothing is served before every check has passed.
 
 pub mod backend;
 pub mod cluster;
@@ -48,7 +49,7 @@ use journal::{Configured, Kept, State};
 use registries::Registries;
 use xds::{BoundXds, Xds};
 
-/// All parts, put together and checked; nothing is bound and nothing runs.
+/// All parts, assembled and checked; no port is bound and no task runs.
 pub struct App {
     loaded: Loaded,
     file: Option<PathBuf>,
@@ -58,18 +59,18 @@ pub struct App {
     xds: Xds,
 }
 
-/// Where a server listens.
+/// Addresses of the listeners.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Addresses {
-    /// xDS.
+    /// xDS listener.
     pub xds: SocketAddr,
-    /// Admin.
+    /// Admin listener.
     pub admin: SocketAddr,
-    /// Health and metrics for others.
+    /// Health listener.
     pub health: Option<SocketAddr>,
 }
 
-/// All parts with their ports; nothing is answered yet.
+/// All parts with their ports; requests are not answered yet.
 pub struct Bound {
     app: App,
     xds: BoundXds,
@@ -77,7 +78,7 @@ pub struct Bound {
     health: Option<Listener>,
 }
 
-/// The running server.
+/// Running server.
 pub struct Server {
     runtime: Runtime,
     live: Arc<LiveBackend>,
@@ -89,7 +90,7 @@ pub struct Server {
 }
 
 impl App {
-    /// Reads what the configuration names, binds nothing.
+    /// Reads everything that the configuration names; binds no port.
     pub fn build(
         loaded: Loaded,
         file: Option<PathBuf>,
@@ -103,7 +104,7 @@ impl App {
         let xds = Xds::build(&loaded.config)?;
         Ok(Self { loaded, file, layers, factories, log, xds })
     }
-    /// Takes every port or none.
+    /// Binds every port or none.
     pub async fn bind(self) -> Result<Bound, CommandError> {
         let config = &self.loaded.config;
         let xds = BoundXds::bind(config.xds.listen).await?;
@@ -117,7 +118,7 @@ impl App {
 }
 
 impl Bound {
-    /// Where it will listen.
+    /// Addresses of the listeners.
     #[must_use]
     pub fn addresses(&self) -> Addresses {
         Addresses {
@@ -126,7 +127,7 @@ impl Bound {
             health: self.health.as_ref().map(|listener| listener.address),
         }
     }
-    /// Starts everything: the owner first, then who asks it, then the registries.
+    /// Starts every task: the core first, then its clients, then the registries.
     pub async fn start(self) -> Result<Server, CommandError> {
         let addresses = self.addresses();
         let config = self.app.loaded.config.clone();
@@ -137,7 +138,7 @@ impl Bound {
         let runtime = Runtime::start(runtime_config(&config), Arc::clone(&clock), fanout, state.sink());
         let handle = runtime.handle();
         let (xds, sessions) = self.app.xds.start(self.xds, (&handle, &clock, epoch), &config);
-        let heard = self.app.loaded.istio.clone();
+        let istio = self.app.loaded.istio.clone();
         let running = Arc::new(Running::new(self.app.loaded, self.app.file.clone()));
         let live = Arc::new(LiveBackend {
             name: host_name(),
@@ -153,8 +154,8 @@ impl Bound {
             let shared = Shared::new(Arc::<LiveBackend>::clone(&live), surface);
             tasks.spawn(listener.serve(router(shared), stop.clone()));
         }
-        // nothing is complete before every configured registry has joined
-        let stopped = |_| CommandError::plain("the server stopped while it started");
+        // readiness waits until every configured registry is added
+        let stopped = |_| CommandError::plain("the server stopped during its start");
         handle.set_membership_known(false).await.map_err(stopped)?;
         let configured = configured(&self.app.factories, &config, self.app.file.as_deref())?;
         state.restore(kept, &handle, &configured).await?;
@@ -163,14 +164,14 @@ impl Bound {
         state.remember(&configured[..1]);
         let registries =
             Registries::new(handle.clone(), source, self.app.factories, self.app.log, remembered);
-        registries.join_all(&config).await?;
+        registries.add_all(&config).await?;
         handle.set_membership_known(true).await.map_err(stopped)?;
         state.membership_synced();
         if let Some(path) = self.app.file {
             let reloader = Reloader { path, layers: self.app.layers, running, apply: Arc::new(registries) };
             tasks.spawn(reloader.run(stop.clone()));
         }
-        summary::at_start(&config, &addresses, &heard);
+        summary::at_start(&config, &addresses, &istio);
         tasks.spawn(summary::when_ready(handle, stop.clone()));
         tasks.spawn(status_log::run(Arc::clone(&live), stop.clone()));
         Ok(Server { runtime, live, xds, tasks, stop, addresses, drain: config.drain.timeout.get() })
@@ -178,31 +179,32 @@ impl Bound {
 }
 
 impl Server {
-    /// Where it listens.
+    /// Addresses of the listeners.
     #[must_use]
     pub const fn addresses(&self) -> Addresses {
         self.addresses
     }
-    /// The server, seen from inside.
+    /// Backend of the admin surface.
     #[must_use]
     pub const fn live(&self) -> &Arc<LiveBackend> {
         &self.live
     }
-    /// Serves until `until` ends, then drains; fails when the owner of the catalog does.
+    /// Serves until `until` completes, then drains; fails if the core task fails.
     pub async fn run(mut self, until: impl Future<Output = ()>) -> Result<Exit, CommandError> {
         let failed = tokio::select! {
             () = until => false,
             () = self.runtime.failed() => true,
         };
         if failed {
-            tracing::error!("a task that everything rests on has ended; the server stops");
+            tracing::error!("critical task ended; shutting down");
         } else {
             tracing::info!(within = ?self.drain, "draining");
         }
         self.stop().await;
-        if failed { Err(CommandError::plain("the server failed; its log says why")) } else { Ok(Exit::Ok) }
+        if failed { Err(CommandError::plain("the server failed; see its log")) } else { Ok(Exit::Ok) }
     }
-    /// Unready first, then streams, then sources, then admin, so that the end can be watched.
+    /// Ends readiness first, then streams, then sources, then the admin surface, so that the shutdown can be
+    /// observed.
     pub async fn stop(self) {
         self.xds.drain(self.drain).await;
         self.runtime.stop().await;
@@ -210,12 +212,12 @@ impl Server {
         self.stop.cancel();
         self.tasks.close();
         if tokio::time::timeout(self.drain, self.tasks.wait()).await.is_err() {
-            tracing::warn!("admin requests were still open and are cut off");
+            tracing::warn!("open admin requests aborted");
         }
     }
 }
 
-/// Opens the journal on a thread that may block.
+/// Opens the journal on a blocking thread.
 async fn open_state(
     config: &Config,
     env: &Environment,
@@ -228,7 +230,7 @@ async fn open_state(
         .map_err(|error| CommandError::plain(format!("opening the state directory failed: {error}")))?
 }
 
-/// Every registry that is configured, the configuration file itself included.
+/// Returns every configured registry, including the configuration file itself.
 fn configured(
     factories: &Factories,
     config: &Config,
@@ -250,7 +252,7 @@ fn runtime_config(config: &Config) -> RuntimeConfig {
     let config_cluster = cluster.and_then(|r| RegistryName::new(r.name.as_deref()?).ok());
     RuntimeConfig {
         start: StartRule { known, config_cluster, first_sync_timeout },
-        // Replicas that fail together should not come back together.
+        // The process id seeds the backoff, so that replicas that fail together retry at different times.
         seed: u64::from(std::process::id()),
         ..RuntimeConfig::default()
     }

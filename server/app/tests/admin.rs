@@ -1,4 +1,4 @@
-//! The admin surface as a caller meets it: who is let in, and what the documents say.
+//! Admin surface: access checks and the content of the documents.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail the test")]
 
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ use tributary_app::document::state::{EndItem, Part, StateDocument};
 use tributary_app::document::{ClientItem, HeldItem, RegistryItem};
 use tributary_model::{Catalog, RegistryName};
 
-/// A server that holds secrets in every answer, so that a leak shows.
+/// Server with a secret in every answer, so that a leak shows.
 struct Fake {
     generations: watch::Sender<u64>,
     ready: bool,
@@ -126,27 +126,22 @@ async fn ask(path: &str) -> (StatusCode, String) {
 async fn every_route_denies_by_default() {
     for route in ROUTES {
         let guarded = route.access == Access::Loopback;
-        let say = |why: &str| format!("{} {why}", route.path);
+        let at = |why: &str| format!("{} {why}", route.path);
         let own = if route.changes { Method::POST } else { Method::GET };
         let all = [Method::GET, Method::POST, Method::PUT, Method::DELETE, Method::PATCH, Method::OPTIONS];
         for method in all.into_iter().filter(|method| *method != own) {
             let (status, body) = ask_as(Surface::Admin, method.clone(), HERE, "localhost", route.path).await;
-            assert_eq!(status, StatusCode::METHOD_NOT_ALLOWED, "{}", say(method.as_str()));
-            assert!(!body.contains(SECRET), "{}", say("leaks"));
+            assert_eq!(status, StatusCode::METHOD_NOT_ALLOWED, "{}", at(method.as_str()));
+            assert!(!body.contains(SECRET), "{}", at("leaks"));
         }
         for (peer, host) in [(AWAY, "localhost"), (HERE, "evil.example"), (AWAY, "10.0.0.1"), (HERE, "")] {
             let (status, body) = ask_as(Surface::Admin, own.clone(), peer, host, route.path).await;
-            assert_eq!(
-                status == StatusCode::FORBIDDEN,
-                guarded,
-                "{}",
-                say(&format!("from {peer} as {host}"))
-            );
-            assert!(!guarded || !body.contains(SECRET), "{}", say("leaks"));
+            assert_eq!(status == StatusCode::FORBIDDEN, guarded, "{}", at(&format!("from {peer} as {host}")));
+            assert!(!guarded || !body.contains(SECRET), "{}", at("leaks"));
         }
         let (status, body) = ask_as(Surface::Health, own, HERE, "localhost", route.path).await;
-        assert_eq!(status == StatusCode::NOT_FOUND, guarded, "{}", say("on the health listener"));
-        assert!(!body.contains(SECRET), "{}", say("leaks on the health listener"));
+        assert_eq!(status == StatusCode::NOT_FOUND, guarded, "{}", at("on the health listener"));
+        assert!(!body.contains(SECRET), "{}", at("leaks on the health listener"));
         for near in [
             format!("{}/", route.path),
             format!("/x/..{}", route.path),
@@ -164,7 +159,7 @@ async fn every_route_denies_by_default() {
 }
 
 #[tokio::test]
-async fn a_request_without_a_known_peer_is_refused() {
+async fn request_without_a_known_peer_is_refused() {
     let request = Request::builder().uri("/debug/clients").header("host", "localhost").body(Body::empty());
     let response =
         router(Shared::new(mk_fake(true), Surface::Admin)).oneshot(request.unwrap()).await.unwrap();
@@ -172,7 +167,7 @@ async fn a_request_without_a_known_peer_is_refused() {
 }
 
 #[tokio::test]
-async fn pages_of_other_sites_are_refused() {
+async fn requests_from_other_sites_are_refused() {
     for (name, value) in
         [("origin", "http://evil.example"), ("sec-fetch-site", "cross-site"), ("sec-fetch-site", "same-site")]
     {
@@ -184,7 +179,7 @@ async fn pages_of_other_sites_are_refused() {
 }
 
 #[tokio::test]
-async fn what_is_said_off_this_machine_names_nothing() {
+async fn health_off_this_machine_names_nothing() {
     let (_, body) = ask_as(Surface::Health, Method::GET, AWAY, "x", "/readyz?verbose").await;
     assert_eq!(body, "[+] registry\nok\n");
     let (_, body) = ask("/readyz?verbose").await;
@@ -192,7 +187,7 @@ async fn what_is_said_off_this_machine_names_nothing() {
 }
 
 #[tokio::test]
-async fn readiness_is_the_status() {
+async fn readiness_sets_the_http_status() {
     let request = || Request::builder().uri("/readyz").body(Body::empty()).unwrap();
     for (ready, status) in [(true, StatusCode::OK), (false, StatusCode::SERVICE_UNAVAILABLE)] {
         let router = router(Shared::new(mk_fake(ready), Surface::Health));
@@ -201,7 +196,7 @@ async fn readiness_is_the_status() {
 }
 
 #[tokio::test]
-async fn lists_are_shaped_alike_and_bounded() {
+async fn lists_have_one_shape_and_a_bound() {
     for (path, kind) in [
         ("/debug/services", "ServiceList"),
         ("/debug/endpoints", "EndpointList"),
@@ -224,7 +219,7 @@ async fn lists_are_shaped_alike_and_bounded() {
 }
 
 #[tokio::test]
-async fn a_release_is_answered_with_what_was_released() {
+async fn release_returns_the_released_removal() {
     let release = |id: &str| {
         let path = format!("/debug/guard/release?id={id}");
         async move { ask_as(Surface::Admin, Method::POST, HERE, "localhost", &path).await }
@@ -237,7 +232,7 @@ async fn a_release_is_answered_with_what_was_released() {
 }
 
 #[tokio::test]
-async fn bad_questions_are_told_from_unknown_names() {
+async fn bad_requests_differ_from_unknown_names() {
     let long = "x".repeat(3000);
     for (path, status) in [
         ("/debug/services?nmae=x".to_owned(), StatusCode::BAD_REQUEST),
@@ -255,7 +250,7 @@ async fn bad_questions_are_told_from_unknown_names() {
 }
 
 #[tokio::test]
-async fn a_question_after_a_generation_waits_for_the_next() {
+async fn request_after_a_generation_waits_for_the_next() {
     let fake = mk_fake(true);
     let router = router(Shared::new(Arc::<Fake>::clone(&fake), Surface::Admin));
     let request = Request::builder().uri("/debug/services?after=7").header("host", "localhost");

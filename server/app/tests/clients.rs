@@ -1,4 +1,4 @@
-//! Connected clients as people see them: what each was sent, what it took, and why not.
+//! Connected clients: sent and acknowledged versions, and explanations.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests fail the test")]
 
 use envoy_types::pb::envoy::config::core::v3::Node;
@@ -36,18 +36,18 @@ async fn mk_world() -> (tempfile::TempDir, World) {
 }
 
 #[tokio::test]
-async fn what_a_client_took_is_told_down_to_the_version() {
+async fn acknowledged_version_of_a_client_is_shown() {
     for variant in [Variant::Sotw, Variant::Delta] {
         let (_dir, world) = mk_world().await;
         let mut client = mk_client(&world, variant).await;
-        let told = world.run("explain 10.0.0.1 --for-client web-1").await;
-        assert!(told.out.contains("deliver  WARN TRB0523"), "not answered yet: {}", told.out);
+        let result = world.run("explain 10.0.0.1 --for-client web-1").await;
+        assert!(result.out.contains("deliver  WARN TRB0523"), "not answered yet: {}", result.out);
         client.stream.ack(&client.first).unwrap();
         let table = world.until("get clients", "SYNCED").await;
         assert!(table.contains("web-1") && table.contains("EDS 1"), "{table}");
-        let told = world.run("explain 10.0.0.1 --for-client web-1").await;
-        assert_eq!(told.exit, Ok(Exit::Ok), "{}", told.out);
-        assert!(told.out.contains("deliver  PASS TRB0520"), "{}", told.out);
+        let result = world.run("explain 10.0.0.1 --for-client web-1").await;
+        assert_eq!(result.exit, Ok(Exit::Ok), "{}", result.out);
+        assert!(result.out.contains("deliver  PASS TRB0520"), "{}", result.out);
         drop(client);
         let talk = async {
             while !world.run("get clients").await.talk.contains("no clients") {
@@ -60,7 +60,7 @@ async fn what_a_client_took_is_told_down_to_the_version() {
 }
 
 #[tokio::test]
-async fn a_client_of_a_cluster_that_nobody_knows_is_served_and_flagged() {
+async fn client_of_an_unknown_cluster_is_served_and_flagged() {
     let (_dir, world) = mk_world().await;
     for (cluster, flagged) in [("nowhere", true), ("Kubernetes", false)] {
         let value = Value { kind: Some(Kind::StringValue(cluster.to_owned())) };
@@ -78,17 +78,17 @@ async fn a_client_of_a_cluster_that_nobody_knows_is_served_and_flagged() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_told_in_the_clients_own_words() {
+async fn rejection_shows_the_clients_error_text() {
     let (_dir, world) = mk_world().await;
     let mut client = mk_client(&world, Variant::Delta).await;
     client.stream.nack(&client.first, "no such thing as a load assignment").unwrap();
     world.until("get clients -o wide", "no such thing as a load assignment").await;
-    let told = world.run("explain 10.0.0.1 --for-client web-1").await;
-    assert_eq!(told.exit, Ok(Exit::No), "{}", told.out);
-    assert!(told.out.contains("dropped") && told.out.contains("deliver  DROP TRB0522"), "{}", told.out);
-    let told = world.run("why-not pay.shop --from-client web-1").await;
-    assert_eq!(told.exit, Ok(Exit::No), "{}", told.out);
-    assert!(told.out.contains("TRB0522") && told.out.contains("0 endpoints served"), "{}", told.out);
+    let result = world.run("explain 10.0.0.1 --for-client web-1").await;
+    assert_eq!(result.exit, Ok(Exit::No), "{}", result.out);
+    assert!(result.out.contains("dropped") && result.out.contains("deliver  DROP TRB0522"), "{}", result.out);
+    let result = world.run("why-not pay.shop --from-client web-1").await;
+    assert_eq!(result.exit, Ok(Exit::No), "{}", result.out);
+    assert!(result.out.contains("TRB0522") && result.out.contains("0 endpoints served"), "{}", result.out);
     world.server.stop().await;
 }
 
@@ -97,7 +97,7 @@ async fn scrape(world: &World) -> String {
     String::from_utf8(admin.get("/metrics", &[]).await.unwrap().to_vec()).unwrap()
 }
 
-/// The value of a metric with these labels.
+/// Returns the value of a metric with these labels.
 fn value(text: &str, metric: &str) -> f64 {
     let line = text.lines().find_map(|line| line.strip_prefix(metric)?.strip_prefix(' '));
     assert!(line.is_some(), "no {metric} in {text}");
@@ -105,7 +105,7 @@ fn value(text: &str, metric: &str) -> f64 {
 }
 
 #[tokio::test]
-async fn a_scrape_counts_what_was_sent_and_refused_by_type() {
+async fn scrape_counts_responses_and_rejections_by_type() {
     let (_dir, world) = mk_world().await;
     let mut client = mk_client(&world, Variant::Delta).await;
     client.stream.nack(&client.first, "not this").unwrap();
@@ -127,7 +127,7 @@ async fn a_scrape_counts_what_was_sent_and_refused_by_type() {
 }
 
 #[tokio::test]
-async fn what_a_client_does_not_ask_for_or_see_is_told_by_rule() {
+async fn unsubscribed_and_invisible_hosts_are_explained_by_rule() {
     let (dir, world) = mk_world().await;
     let mut client = mk_client(&world, Variant::Delta).await;
     client.stream.ack(&client.first).unwrap();
@@ -143,9 +143,9 @@ async fn what_a_client_does_not_ask_for_or_see_is_told_by_rule() {
         ("c.shop", Exit::No, "TRB0506"),
         ("d.shop", Exit::No, "TRB0524"),
     ] {
-        let told = world.run(&format!("why-not {host} --from-client web-1")).await;
-        assert_eq!(told.exit, Ok(exit), "{host}: {}", told.out);
-        assert!(told.out.contains(code), "{host}: {}", told.out);
+        let result = world.run(&format!("why-not {host} --from-client web-1")).await;
+        assert_eq!(result.exit, Ok(exit), "{host}: {}", result.out);
+        assert!(result.out.contains(code), "{host}: {}", result.out);
     }
     world.server.stop().await;
 }

@@ -1,4 +1,4 @@
-//! A Kubernetes registry as people meet it before there is a cluster: what stands in the way is told.
+//! Kubernetes registry before its cluster is reachable: the reason is reported.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail the test")]
 
 use std::io;
@@ -11,13 +11,13 @@ use world::{World, mk_bound, mk_folder, put};
 #[path = "support/world.rs"]
 mod world;
 
-/// Of a server that nobody runs: port 1 of this machine refuses.
-const NOBODY: &str = "apiVersion: v1\nkind: Config\ncurrent-context: c\n\
+/// Kubeconfig of a server that does not exist: port 1 of this machine refuses connections.
+const UNREACHABLE: &str = "apiVersion: v1\nkind: Config\ncurrent-context: c\n\
     clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]\n\
     users: [{name: u, user: {token: hunter2}}]\n\
     contexts: [{name: c, context: {cluster: c, user: u}}]\n";
 
-/// What the process logs.
+/// Log of the process.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -31,7 +31,7 @@ impl io::Write for Log {
 }
 
 impl Log {
-    /// The log, once it holds these.
+    /// Waits until the log contains these texts and returns it.
     async fn until(&self, texts: &[&str]) -> String {
         let waiting = async {
             loop {
@@ -42,44 +42,44 @@ impl Log {
                 tokio::time::sleep(std::time::Duration::from_millis(20)).await;
             }
         };
-        tokio::time::timeout(world::LONG, waiting).await.expect("the log holds what was to be said")
+        tokio::time::timeout(world::LONG, waiting).await.expect("the log contains every text")
     }
 }
 
 #[tokio::test]
-async fn a_cluster_that_cannot_be_reached_is_waited_for_and_told() {
+async fn unreachable_cluster_is_retried_and_reported() {
     let log = Log::default();
     let writer = log.clone();
     tracing_subscriber::fmt().with_writer(move || writer.clone()).with_ansi(false).init();
     let dir = mk_folder(&[]);
     let path = dir.path().join("kubeconfig");
-    let words = ["--registry", "kubernetes", "--kubeconfig", path.to_str().unwrap()];
-    let world = World { server: mk_bound(&words).await.unwrap().start().await.unwrap() };
+    let args = ["--registry", "kubernetes", "--kubeconfig", path.to_str().unwrap()];
+    let world = World { server: mk_bound(&args).await.unwrap().start().await.unwrap() };
     for name in ["kubernetes", "kubernetes-entries"] {
         world.until(&format!("get registries {name}"), "cannot be read").await;
     }
-    let told = world.run("get registries").await.out;
-    let states = told.lines().skip(1).map(|line| line.split_whitespace().take(3).collect::<Vec<_>>());
+    let output = world.run("get registries").await.out;
+    let states = output.lines().skip(1).map(|line| line.split_whitespace().take(3).collect::<Vec<_>>());
     let states: Vec<_> = states.collect();
     assert_eq!(
         states,
         [["kubernetes", "kubernetes", "Unreachable"], ["kubernetes-entries", "kubernetes", "Unreachable"]],
-        "{told}"
+        "{output}"
     );
     assert_eq!(
         world.run("get services").await.exit,
         Ok(Exit::Partial),
         "nothing is known, so nothing is gone"
     );
-    put(dir.path(), "kubeconfig", NOBODY);
-    let told = world.until("get registries -o wide", "Connection refused").await;
-    assert!(!told.contains("hunter2"), "{told}");
+    put(dir.path(), "kubeconfig", UNREACHABLE);
+    let output = world.until("get registries -o wide", "Connection refused").await;
+    assert!(!output.contains("hunter2"), "{output}");
     let log = log
         .until(&["registry=\"kubernetes\" state=\"Unreachable\"", "registry=\"kubernetes-entries\" state="])
         .await;
     let lines: Vec<&str> =
         log.lines().filter(|line| line.contains("registry=\"kubernetes\" state")).collect();
-    assert_eq!(lines.len(), 1, "told once:\n{log}");
+    assert_eq!(lines.len(), 1, "logged once:\n{log}");
     assert!(!log.contains("hunter2"), "{log}");
     world.server.stop().await;
 }

@@ -1,4 +1,4 @@
-//! The configuration as a person meets it: layers, errors with line and field, defaults.
+//! Configuration: layers, errors with line and field, defaults.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail the test")]
 
 use std::path::Path;
@@ -27,7 +27,7 @@ fn error_of(body: &str) -> String {
 }
 
 #[test]
-fn a_flag_beats_a_variable_beats_the_file_beats_the_default() {
+fn flag_overrides_variable_overrides_file_overrides_default() {
     let default = layer(None, &Environment::default(), &|_, _| Ok(())).unwrap().config.xds.listen;
     assert_eq!(default.port(), 15010);
     let body = "xds: {listen: 127.0.0.1:1}\n";
@@ -40,7 +40,7 @@ fn a_flag_beats_a_variable_beats_the_file_beats_the_default() {
 }
 
 #[test]
-fn the_origin_of_a_value_is_kept() {
+fn origin_of_each_value_is_recorded() {
     let env = Environment::from([("TRIBUTARY_LOG", "debug")]);
     let args = ServeArgs { cluster_id: Some("east".into()), ..ServeArgs::default() };
     let origins = mk_loaded("drain:\n  timeout: 3s\n", env, &args).unwrap().origins;
@@ -51,25 +51,25 @@ fn the_origin_of_a_value_is_kept() {
 
 #[test]
 fn errors_name_file_line_and_field() {
-    for (body, says) in [
+    for (body, expected) in [
         (
             "xds:\n  lisen: 127.0.0.1:1\n",
-            "TRB0102 t.yaml:4:3: unknown field `xds.lisen`; known here: listen, tls",
+            "TRB0102 t.yaml:4:3: unknown field `xds.lisen`; use one of listen, tls",
         ),
-        ("adnim: {}\n", "TRB0102 t.yaml:3:1: unknown field `adnim`; known here: apiVersion"),
+        ("adnim: {}\n", "TRB0102 t.yaml:3:1: unknown field `adnim`; use one of apiVersion"),
         ("xds:\n  listen: nowhere\n", "TRB0102 t.yaml:4:11: xds.listen: "),
         ("xds:\n  maxConnections: many\n", "TRB0102 t.yaml:4:19: xds.maxConnections: "),
         (
             "start:\n  firstSyncTimeout: soon\n",
-            "TRB0102 t.yaml:4:21: start.firstSyncTimeout: `soon` is no length",
+            "TRB0102 t.yaml:4:21: start.firstSyncTimeout: `soon` is not a duration",
         ),
         (
             "registries:\n- kind: nacos\n",
-            "TRB0106 t.yaml:4:9: registries[0].kind: there is no registry kind `nacos`",
+            "TRB0106 t.yaml:4:9: registries[0].kind: unknown registry kind `nacos`",
         ),
         (
             "registries:\n- kind: flie\n",
-            "TRB0106 t.yaml:4:9: registries[0].kind: there is no registry kind `flie`",
+            "TRB0106 t.yaml:4:9: registries[0].kind: unknown registry kind `flie`",
         ),
         ("registries:\n- name: a\n", "TRB0102 t.yaml:4:3: `registries[0].kind` is missing"),
         ("xds:\n  tls:\n    certFile: c\n", "TRB0102 t.yaml:5:5: `xds.tls.keyFile` is missing"),
@@ -79,15 +79,15 @@ fn errors_name_file_line_and_field() {
         ),
         (
             "registries:\n- {kind: file, path: a, name: x}\n- {kind: file, path: b, name: x}\n",
-            "TRB0110 t.yaml:5:25: registries[1].name: `x` is taken",
+            "TRB0110 t.yaml:5:25: registries[1].name: name `x` is already used",
         ),
         (
             "registries:\n- {kind: file, path: a, context: b}\n",
-            "TRB0102 t.yaml:4:25: registries[0].context: belongs to `kind: kubernetes`, this one is file",
+            "TRB0102 t.yaml:4:25: registries[0].context: belongs to `kind: kubernetes`, but the kind is file",
         ),
         (
             "registries:\n- {kind: kubernetes, namespaces: []}\n",
-            "TRB0102 t.yaml:4:22: registries[0].namespaces: names none",
+            "TRB0102 t.yaml:4:22: registries[0].namespaces: is empty",
         ),
         (
             "registries:\n- {kind: kubernetes, probeInterval: 0s}\n",
@@ -95,11 +95,11 @@ fn errors_name_file_line_and_field() {
         ),
         (
             "registries:\n- {kind: kubernetes, name: a}\n- {kind: file, path: b, name: a-entries}\n",
-            "TRB0110 t.yaml:5:25: registries[1].name: `a-entries` is taken",
+            "TRB0110 t.yaml:5:25: registries[1].name: name `a-entries` is already used",
         ),
         (
             "registries:\n- {kind: kubernetes}\n- {kind: kubernetes, context: b}\n",
-            "TRB0102 t.yaml:5:3: registries[1].clusterId: `Kubernetes` is the cluster of registry `kubernetes` too",
+            "TRB0102 t.yaml:5:3: registries[1].clusterId: cluster `Kubernetes` already belongs to registry `kubernetes`",
         ),
         (
             "registries:\n- {kind: consul, addresses: ['http://u:hunter2@c']}\n",
@@ -107,21 +107,21 @@ fn errors_name_file_line_and_field() {
         ),
         (
             "registries:\n- {kind: consul, tokenFile: a, login: {method: b}}\n",
-            "TRB0102 t.yaml:4:32: registries[0].login: `tokenFile` is set too",
+            "TRB0102 t.yaml:4:32: registries[0].login: conflicts with `tokenFile`",
         ),
         (
             "registries:\n- {kind: consul, domain: 'a b'}\n",
-            "TRB0102 t.yaml:4:18: registries[0].domain: \"a b\" is no domain",
+            "TRB0102 t.yaml:4:18: registries[0].domain: \"a b\" is not a domain name",
         ),
         (
-            "registries:\n- {kind: consul, places: {dc1: {network: 'a b'}}}\n",
+            "registries:\n- {kind: consul, datacenterTopology: {dc1: {network: 'a b'}}}\n",
             "TRB0102 t.yaml:4:3: registries[0].network: ",
         ),
         (
             "registries:\n- {kind: consul, mode: fast}\n",
-            "TRB0102 t.yaml:4:24: registries[0].mode: `fast` is not one of",
+            "TRB0102 t.yaml:4:24: registries[0].mode: `fast` is not valid; use one of",
         ),
-        ("writes: [services]\n", "TRB0102 t.yaml:3:10: writes[0]: `services` is not one of: addresses, "),
+        ("writes: [services]\n", "TRB0102 t.yaml:3:10: writes[0]: `services` is not valid; use one of addresses, "),
         ("systemNamespace: a/b\n", "TRB0102 t.yaml:3:1: systemNamespace: "),
         ("settings: {domain: 'bad domain'}\n", "TRB0102 t.yaml:3:12: settings.domain: "),
         ("settings: {domain: corp.test.}\n", "TRB0102 t.yaml:3:12: settings.domain: "),
@@ -133,77 +133,77 @@ fn errors_name_file_line_and_field() {
         ),
         ("admin: {listen: '0.0.0.0:1'}\n", "TRB0102 t.yaml:3:9: admin.listen: 0.0.0.0:1 is not a loopback"),
         ("log: {level: 'a=b=c'}\n", "TRB0102 t.yaml:3:7: log.level: "),
-        ("aliases:\n- {host: 'a b', members: [{host: a.b}]}\n", "TRB0102 t.yaml:4:4: aliases[0].host: "),
         (
-            "aliases:\n- {host: a.c, members: [{host: a.b, standby: true}]}\n",
-            "TRB0102 t.yaml:4:15: aliases[0].members: has standby",
+            "federatedServices:\n- {host: 'a b', members: [{host: a.b}]}\n",
+            "TRB0102 t.yaml:4:4: federatedServices[0].host: ",
         ),
-        ("aliases:\n- {host: a.c, members: [{host: a.b, ports: {80: 0}}]}\n", "TRB0102 "),
+        (
+            "federatedServices:\n- {host: a.c, members: [{host: a.b, standby: true}]}\n",
+            "TRB0102 t.yaml:4:15: federatedServices[0].members: has standby",
+        ),
+        ("federatedServices:\n- {host: a.c, members: [{host: a.b, ports: {80: 0}}]}\n", "TRB0102 "),
         (
             "settings:\n  networks: {n: [10.0.0.0/99]}\n",
             "TRB0102 t.yaml:4:14: settings.networks.n: `10.0.0.0/99`",
         ),
-        ("xds: {}\nxds: {}\n", "TRB0102 t.yaml:4:1: `xds` is given twice"),
+        ("xds: {}\nxds: {}\n", "TRB0102 t.yaml:4:1: `xds` is set twice"),
         ("xds: &a {}\nadmin: *a\n", "TRB0102 t.yaml"),
         ("xds: [\n", "TRB0102 t.yaml:"),
-        ("kind: Config\n", "TRB0102 t.yaml:3:1: `kind` is given twice"),
+        ("kind: Config\n", "TRB0102 t.yaml:3:1: `kind` is set twice"),
     ] {
         let error = error_of(body);
-        assert!(error.starts_with(says), "{body:?}\n  gave  {error}\n  not   {says}");
+        assert!(error.starts_with(expected), "{body:?}\n  gave  {error}\n  not   {expected}");
     }
 }
 
 #[test]
-fn a_file_must_say_what_it_is() {
-    for (text, says) in [
+fn file_needs_its_api_version_and_kind() {
+    for (text, expected) in [
         ("kind: Config\n", "t.yaml: apiVersion is missing"),
         ("apiVersion: tributary.dev/v2\nkind: Config\n", "t.yaml:1:1: apiVersion is `tributary.dev/v2`"),
-        (
-            "apiVersion: tributary.dev/v1alpha1\nkind: Mesh\n",
-            "t.yaml:2:1: kind is `Mesh`, only `Config` is read",
-        ),
+        ("apiVersion: tributary.dev/v1alpha1\nkind: Mesh\n", "t.yaml:2:1: kind is `Mesh`, use `Config`"),
         ("", "t.yaml: apiVersion is missing"),
     ] {
         let message = ConfigFile::parse(Path::new("t.yaml"), text).unwrap_err().message;
-        assert!(message.starts_with(says), "{text:?}: {message}");
+        assert!(message.starts_with(expected), "{text:?}: {message}");
     }
 }
 
 #[test]
-fn registries_without_a_name_get_one_that_is_free() {
+fn registries_without_a_name_get_a_free_one() {
     let body = "registries:\n- {kind: file, path: a}\n- {kind: file, path: b, name: file}\n- {kind: file, path: c}\n";
     let loaded = mk_loaded(body, Environment::default(), &ServeArgs::default()).unwrap();
     let names: Vec<_> = loaded.config.registries.iter().map(|r| r.name.clone().unwrap()).collect();
     assert_eq!(names, ["file-2", "file", "file-3"]);
 }
 
-fn mk_args(words: &[&str]) -> ServeArgs {
-    match Cli::try_parse_from(["tributary", "serve"].iter().chain(words)).unwrap().command {
+fn mk_args(args: &[&str]) -> ServeArgs {
+    match Cli::try_parse_from(["tributary", "serve"].iter().chain(args)).unwrap().command {
         Command::Serve(args) => *args,
         other => panic!("{other:?}"),
     }
 }
 
 #[test]
-fn a_source_given_twice_is_taken_once_and_told() {
-    for words in [
+fn duplicate_source_is_merged_with_a_warning() {
+    for args in [
         &["--registries", "Kubernetes,kubernetes"][..],
         &["--registry", "kubernetes", "--registries", "Kubernetes", "--kubeconfig", "a"],
     ] {
-        let loaded = mk_loaded("", Environment::default(), &mk_args(words)).unwrap();
-        assert_eq!(loaded.config.registries.len(), 1, "{words:?}");
-        assert_eq!(loaded.warnings, ["registry `kubernetes` is given twice and taken once"], "{words:?}");
+        let loaded = mk_loaded("", Environment::default(), &mk_args(args)).unwrap();
+        assert_eq!(loaded.config.registries.len(), 1, "{args:?}");
+        assert_eq!(loaded.warnings, ["registry `kubernetes` is given twice; one copy is used"], "{args:?}");
     }
 }
 
 #[test]
-fn what_may_be_written_and_has_no_effect_is_told() {
+fn write_without_an_effect_is_a_warning() {
     let loaded = mk_loaded("writes: [status, addresses]\n", Environment::default(), &ServeArgs::default());
-    assert_eq!(loaded.unwrap().warnings, ["writes: nothing in this version writes status"]);
+    assert_eq!(loaded.unwrap().warnings, ["writes: this version does not write status"]);
 }
 
 #[test]
-fn flags_about_the_cluster_go_over_the_file() {
+fn cluster_flags_override_the_file() {
     let body = "registries:\n- {kind: kubernetes, context: a, kubeconfig: x}\n- {kind: file, path: b}\n";
     let args = mk_args(&["--context", "b", "--system-namespace", "mesh", "--revision", "canary"]);
     let env = Environment::from([("POD_NAMESPACE", "pod"), ("TRIBUTARY_REVISION", "stable")]);
@@ -220,13 +220,13 @@ fn flags_about_the_cluster_go_over_the_file() {
     let several = "registries:\n- {kind: kubernetes}\n- {kind: kubernetes, clusterId: b}\n";
     for (body, found) in [("registries:\n- {kind: file, path: b}\n", 0), (several, 2)] {
         let error = mk_loaded(body, Environment::default(), &args).unwrap_err();
-        let says = format!("TRB0111 `--context` is about one Kubernetes registry and there are {found}");
-        assert!(error.to_string().starts_with(&says), "{error}");
+        let expected = format!("TRB0111 `--context` is about one Kubernetes registry and there are {found}");
+        assert!(error.to_string().starts_with(&expected), "{error}");
     }
 }
 
 #[test]
-fn plaintext_off_loopback_needs_tls() {
+fn address_off_loopback_needs_tls() {
     let body = "xds:\n  listen: 0.0.0.0:15010\n  tls: {certFile: c, keyFile: k}\n";
     assert!(mk_loaded(body, Environment::default(), &ServeArgs::default()).is_ok());
     let flag = ServeArgs { xds_listen: Some(([0, 0, 0, 0], 3).into()), ..ServeArgs::default() };
@@ -235,14 +235,14 @@ fn plaintext_off_loopback_needs_tls() {
 }
 
 #[test]
-fn the_default_is_read_back_as_itself() {
+fn default_configuration_round_trips() {
     let text = serde_saphyr::to_string(&Config::default()).unwrap();
     let read = ConfigFile::parse(Path::new("default.yaml"), &text).unwrap();
     assert_eq!(read.config, Config::default(), "{text}");
 }
 
 #[test]
-fn the_schema_knows_every_field_of_the_default() {
+fn schema_has_every_field_of_the_default() {
     let schema = schema::schema();
     let text = serde_json::to_value(Config::default()).unwrap();
     for field in text.as_object().unwrap().keys() {
@@ -252,7 +252,7 @@ fn the_schema_knows_every_field_of_the_default() {
 }
 
 #[test]
-fn no_document_makes_the_reader_panic() {
+fn arbitrary_document_does_not_panic() {
     use proptest::prelude::*;
     let pieces = [
         "xds:",

@@ -1,4 +1,4 @@
-//! Held removals as people see and release them, over a source that never answers for its word.
+//! Held removals in the command line, over a source that never answers confirm requests.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail the test")]
 
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use world::{LONG, World, file_registry, mk_folder};
 #[path = "support/world.rs"]
 mod world;
 
-/// Hears no question, so that what is held stays held.
+/// Registry that receives no confirm requests, so that held removals stay held.
 struct Deaf(MemoryFactory);
 
 struct DeafRun(Box<dyn Registry>);
@@ -32,13 +32,13 @@ impl RegistryFactory for Deaf {
 #[async_trait]
 impl Registry for DeafRun {
     async fn run(self: Box<Self>, io: RegistryIo, stop: CancellationToken) -> Result<(), RegistryError> {
-        let (_nobody, none) = confirm_channel();
+        let (_sender, none) = confirm_channel();
         let RegistryIo { out, confirms: _unused, held } = io;
         self.0.run(RegistryIo { out, confirms: none, held }, stop).await
     }
 }
 
-/// A server whose second registry has just lost both of its services without proof.
+/// Starts a server whose second registry has just lost both of its services without proof.
 async fn mk_world() -> (tempfile::TempDir, World) {
     let dir = mk_folder(&[]);
     let world = World::start(&["--registry", &file_registry(&dir)]).await;
@@ -61,18 +61,18 @@ async fn mk_world() -> (tempfile::TempDir, World) {
 }
 
 #[tokio::test]
-async fn what_is_held_is_listed_served_and_released_one_by_one() {
+async fn held_removals_are_listed_served_and_released_singly() {
     let (_dir, world) = mk_world().await;
     let table = world.run("guard list -o wide").await.out;
     assert!(table.starts_with("ID ") && table.contains("service default/cart"), "{table}");
-    assert!(world.run("get endpoints").await.out.contains("10.0.0.2"), "what is held stays served");
+    assert!(world.run("get endpoints").await.out.contains("10.0.0.2"), "a held removal stays served");
     let names = world.run("guard list -o name").await.out;
     let ids: Vec<&str> = names.lines().collect();
     let of_cart = table.lines().find(|line| line.contains("service default/cart")).unwrap();
     let id = ids.iter().find(|id| of_cart.starts_with(**id)).unwrap();
-    let told = world.run(&format!("guard release {id}")).await;
-    assert_eq!(told.exit, Ok(Exit::Ok), "{}", told.talk);
-    assert!(told.out.starts_with("released: service default/cart"), "{}", told.out);
+    let result = world.run(&format!("guard release {id}")).await;
+    assert_eq!(result.exit, Ok(Exit::Ok), "{}", result.talk);
+    assert!(result.out.starts_with("released: service default/cart"), "{}", result.out);
     let left = world.run("guard list -o name").await.out;
     assert!(!left.contains(*id) && left.lines().count() + 1 == ids.len(), "{left}");
     let gone = async {
@@ -86,13 +86,16 @@ async fn what_is_held_is_listed_served_and_released_one_by_one() {
 }
 
 #[tokio::test]
-async fn what_is_not_held_cannot_be_released() {
+async fn removal_that_is_not_held_cannot_be_released() {
     let (_dir, world) = mk_world().await;
-    let told = world.run("guard release 0000000000000000").await;
-    let failure = told.exit.unwrap_err();
+    let result = world.run("guard release 0000000000000000").await;
+    let failure = result.exit.unwrap_err();
     assert_eq!(failure.exit, Exit::NotFound, "{failure}");
     assert!(failure.to_string().contains("tributary guard list"), "{failure}");
-    let told = world.run("guard list --registry file").await;
-    assert_eq!((told.exit, told.out.as_str(), told.talk.as_str()), (Ok(Exit::Ok), "", "nothing is held\n"));
+    let result = world.run("guard list --registry file").await;
+    assert_eq!(
+        (result.exit, result.out.as_str(), result.talk.as_str()),
+        (Ok(Exit::Ok), "", "no removals are held\n")
+    );
     world.server.stop().await;
 }

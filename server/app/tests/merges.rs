@@ -1,4 +1,4 @@
-//! Services of one name as people see them: first what a merge would do, then what it does.
+//! Merge of services of one name in the command line: first reported, then applied.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail the test")]
 
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tributary_app::exit::Exit;
 use tributary_model::*;
-use tributary_runtime::Source as Said;
+use tributary_runtime::Source as SourceRegistry;
 use world::{World, put};
 
 #[path = "support/world.rs"]
@@ -21,8 +21,8 @@ fn mk_config(dir: &Path, by_name: &str) -> PathBuf {
     dir.join("tributary.yaml")
 }
 
-/// A registry that has listed services, as namespace, host and port, each with one endpoint.
-async fn list(world: &World, provider: Provider, services: &[(&str, &str, u32)]) -> Said {
+/// Adds a registry that has listed services, given as namespace, host and port, each with one endpoint.
+async fn list(world: &World, provider: Provider, services: &[(&str, &str, u32)]) -> SourceRegistry {
     let name = format!("{provider:?}").to_lowercase();
     let id = RegistryId {
         name: RegistryName::new(&name).unwrap(),
@@ -30,19 +30,20 @@ async fn list(world: &World, provider: Provider, services: &[(&str, &str, u32)])
         cluster: ClusterId::new("c1").unwrap(),
     };
     let spec = RegistrySpec::new(Arc::new(id), 0);
-    let said = world.server.live().handle.source(spec).await.unwrap();
+    let source = world.server.live().handle.source(spec).await.unwrap();
     let scope = Scope::new("all").unwrap();
     let collections = [CollectionKind::Services, CollectionKind::Groups]
         .map(|kind| Collection { scope: scope.clone(), kind });
-    let mut words = vec![RegistryUpdate::Follows { required: collections.to_vec(), optional: Vec::new() }];
-    words.extend(collections.clone().map(RegistryUpdate::ListStarted));
+    let mut updates = vec![RegistryUpdate::Follows { required: collections.to_vec(), optional: Vec::new() }];
+    updates.extend(collections.clone().map(RegistryUpdate::ListStarted));
     for (at, (namespace, host, port)) in (1..).zip(services) {
         let facts = mk_facts(namespace, host, *port, &format!("10.{}.0.{at}", provider as u8));
-        words.extend(facts.map(|fact| RegistryUpdate::Put(scope.clone(), fact, Basis::Authoritative)));
+        updates.extend(facts.map(|fact| RegistryUpdate::Put(scope.clone(), fact, Basis::Authoritative)));
     }
-    words.extend(collections.map(|collection| RegistryUpdate::ListEnded(collection, Completeness::Complete)));
-    said.updates.send_all(words);
-    said
+    updates
+        .extend(collections.map(|collection| RegistryUpdate::ListEnded(collection, Completeness::Complete)));
+    source.updates.send_all(updates);
+    source
 }
 
 fn mk_facts(namespace: &str, host: &str, port: u32, ip: &str) -> [Fact; 2] {
@@ -64,7 +65,7 @@ fn mk_facts(namespace: &str, host: &str, port: u32, ip: &str) -> [Fact; 2] {
 }
 
 #[tokio::test]
-async fn what_a_merge_by_name_would_do_is_listed_before_it_does_it() {
+async fn merge_by_name_is_reported_before_it_applies() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir(dir.path().join("files")).unwrap();
     let config = mk_config(dir.path(), "off");
@@ -77,12 +78,12 @@ async fn what_a_merge_by_name_would_do_is_listed_before_it_does_it() {
     ];
     let vms = ["pay", "cart", "mail"].map(|name| format!("{name}.service.consul"));
     let vms: Vec<_> = vms.iter().map(|host| ("consul", host.as_str(), 80)).collect();
-    let _said =
+    let _source =
         (list(&world, Provider::Kubernetes, &cluster).await, list(&world, Provider::Consul, &vms).await);
     world.until("get services", "mail.service.consul").await;
-    let told = world.run("get merges").await;
-    assert_eq!((told.exit, told.out.as_str()), (Ok(Exit::Ok), ""));
-    assert!(told.talk.contains("merge: {byName: report}"), "{}", told.talk);
+    let result = world.run("get merges").await;
+    assert_eq!((result.exit, result.out.as_str()), (Ok(Exit::Ok), ""));
+    assert!(result.talk.contains("merge: {byName: report}"), "{}", result.talk);
 
     mk_config(dir.path(), "report");
     let table = world.until("get merges -o wide", "possible").await;

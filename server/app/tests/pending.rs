@@ -1,4 +1,4 @@
-//! What is not served yet, and what is held, as people ask about it: by address and by host.
+//! Waiting endpoints and held removals, explained by address and by host.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail the test")]
 
 use std::sync::Arc;
@@ -15,7 +15,7 @@ mod world;
 
 const EDS: &str = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment";
 
-/// A server that knows `pay.shop` from a file, and beside it a cluster whose source answers no question.
+/// Starts a server that has `pay.shop` from a file, and a cluster whose source answers no requests.
 async fn mk_world() -> (tempfile::TempDir, World, Run) {
     let dir = mk_folder(&[("pay.yaml", mk_entry("pay", "pay.shop", "10.0.0.1"))]);
     let world = World::start(&["--registry", &file_registry(&dir)]).await;
@@ -29,7 +29,7 @@ async fn mk_world() -> (tempfile::TempDir, World, Run) {
     (dir, world, run)
 }
 
-/// Subscribes to a host and keeps what it is sent.
+/// Subscribes to a host and keeps the first response.
 async fn mk_client(world: &World) -> AdsClient {
     let mut stream =
         AdsClient::connect(world.server.addresses().xds, Variant::Delta, node("web-1")).await.unwrap();
@@ -78,7 +78,7 @@ fn remove(run: &Run, fact: &Fact, evidence: Evidence) {
 }
 
 #[tokio::test]
-async fn an_address_that_waits_for_its_pod_is_found_by_address_and_by_host() {
+async fn address_that_waits_for_its_pod_is_explained() {
     let (_dir, world, run) = mk_world().await;
     let _client = mk_client(&world).await;
     put(&run, mk_waiting("pay.shop", "10.0.0.7"));
@@ -121,7 +121,7 @@ async fn an_address_that_waits_for_its_pod_is_found_by_address_and_by_host() {
 }
 
 #[tokio::test]
-async fn an_address_is_found_while_it_waits_for_its_declaration_and_while_its_removal_is_held() {
+async fn waiting_and_held_addresses_are_explained() {
     let (_dir, world, run) = mk_world().await;
     let _client = mk_client(&world).await;
     put(&run, mk_group("cart.shop", "10.0.0.8"));

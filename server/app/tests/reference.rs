@@ -1,5 +1,4 @@
-//! The reference says what the program does: each page is made again and compared.
-//! `UPDATE_DOCS=1` rewrites the pages instead.
+//! The reference pages equal the pages that the program generates. `UPDATE_DOCS=1` rewrites them instead.
 
 use std::path::PathBuf;
 
@@ -10,7 +9,7 @@ fn folder() -> PathBuf {
 }
 
 #[test]
-fn every_page_is_as_the_program_would_write_it() {
+fn reference_pages_match_the_program() {
     for name in PAGES {
         let made = page(name).unwrap();
         let path = folder().join(name);
@@ -27,7 +26,7 @@ fn every_page_is_as_the_program_would_write_it() {
 }
 
 #[test]
-fn pages_name_every_row_of_their_tables() {
+fn pages_contain_every_row_of_their_tables() {
     let codes = page("codes.md").unwrap();
     assert_eq!(codes.matches("\n| TRB").count(), tributary_model::Code::TABLE.len());
     let metrics = page("metrics.md").unwrap();

@@ -1,4 +1,4 @@
-//! The wired server in this process, on free ports, asked with the very commands that people use.
+//! Wired server in this process, on free ports, used through the command line.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail the test")]
 
 use std::time::Duration;
@@ -16,7 +16,7 @@ use world::{LONG, World, file_registry, mk_bound, mk_entry, mk_folder, put};
 mod world;
 
 #[tokio::test]
-async fn an_edited_file_moves_the_endpoints_that_people_see() {
+async fn edited_file_changes_the_listed_endpoints() {
     let dir = mk_folder(&[("pay.yaml", mk_entry("pay", "pay.shop", "10.0.0.1"))]);
     let world = World::start(&["--registry", &file_registry(&dir)]).await;
     let table = world.until("get endpoints", "10.0.0.1:80").await;
@@ -33,7 +33,7 @@ async fn an_edited_file_moves_the_endpoints_that_people_see() {
 }
 
 #[tokio::test]
-async fn a_bad_document_is_shown_and_its_last_good_version_stays() {
+async fn invalid_document_is_shown_and_its_last_version_stays() {
     let dir = mk_folder(&[("pay.yaml", mk_entry("pay", "pay.shop", "10.0.0.1"))]);
     let world = World::start(&["--registry", &file_registry(&dir)]).await;
     put(
@@ -48,7 +48,7 @@ async fn a_bad_document_is_shown_and_its_last_good_version_stays() {
 }
 
 #[tokio::test]
-async fn answers_end_in_the_exit_codes_of_the_interface() {
+async fn answers_end_in_the_documented_exit_codes() {
     let dir = mk_folder(&[("pay.yaml", mk_entry("pay", "pay.shop", "10.0.0.1"))]);
     let world = World::start(&["--registry", &file_registry(&dir)]).await;
     world.until("get endpoints", "10.0.0.1:80").await;
@@ -61,49 +61,49 @@ async fn answers_end_in_the_exit_codes_of_the_interface() {
         ("get services nope.shop", Exit::NotFound),
         ("explain 10.0.0.9", Exit::NotFound),
         ("explain 10.0.0.1 --host other.shop", Exit::NotFound),
-        ("explain 10.0.0.1 --for-client nobody", Exit::NotFound),
-        ("why-not pay.shop --from-client nobody", Exit::NotFound),
+        ("explain 10.0.0.1 --for-client absent", Exit::NotFound),
+        ("why-not pay.shop --from-client absent", Exit::NotFound),
     ] {
-        let told = world.run(command).await;
-        let got = told.exit.as_ref().map_or_else(|failure| failure.exit, |exit| *exit);
-        assert_eq!(got, exit, "{command}: {:?} {} {}", told.exit, told.out, told.talk);
+        let result = world.run(command).await;
+        let got = result.exit.as_ref().map_or_else(|failure| failure.exit, |exit| *exit);
+        assert_eq!(got, exit, "{command}: {:?} {} {}", result.exit, result.out, result.talk);
     }
-    let told = world.run("explain 10.0.0.1").await.out;
+    let result = world.run("explain 10.0.0.1").await.out;
     for stage in ["source", "merge", "health", "weight"] {
-        assert!(told.contains(&format!("  {stage}")), "{stage} is not told:\n{told}");
+        assert!(result.contains(&format!("  {stage}")), "{stage} is missing:\n{result}");
     }
     assert!(
-        told.contains(", confirmed ") && told.contains(" ago") && !told.contains("confirmed at"),
-        "{told}"
+        result.contains(", confirmed ") && result.contains(" ago") && !result.contains("confirmed at"),
+        "{result}"
     );
-    let told = world.run("explain 10.0.0.1 -o json").await.out;
-    let list: serde_json::Value = serde_json::from_str(&told).unwrap();
+    let result = world.run("explain 10.0.0.1 -o json").await.out;
+    let list: serde_json::Value = serde_json::from_str(&result).unwrap();
     let confirmed = list["items"][0]["steps"][0]["confirmedAt"].as_str().unwrap_or_default();
-    assert!(confirmed.ends_with('Z') && confirmed <= list["metadata"]["asOf"].as_str().unwrap(), "{told}");
+    assert!(confirmed.ends_with('Z') && confirmed <= list["metadata"]["asOf"].as_str().unwrap(), "{result}");
     world.server.stop().await;
 }
 
 #[tokio::test]
-async fn a_source_that_is_down_is_waited_for_and_told() {
+async fn unreachable_source_is_retried_and_reported() {
     let dir = mk_folder(&[]);
     let missing = format!("file={}/missing", dir.path().display());
     let args = ["--registry", &missing, "--first-sync-timeout", "0"];
     let world = World { server: mk_bound(&args).await.unwrap().start().await.unwrap() };
-    let told = world.until("get registries", "Unreachable").await;
-    assert!(told.contains("missing"), "{told}");
-    let told = world.run("get services").await;
-    assert_eq!(told.exit, Ok(Exit::Partial), "{}", told.talk);
+    let result = world.until("get registries", "Unreachable").await;
+    assert!(result.contains("missing"), "{result}");
+    let result = world.run("get services").await;
+    assert_eq!(result.exit, Ok(Exit::Partial), "{}", result.talk);
     let folder = dir.path().join("missing");
     std::fs::create_dir(&folder).unwrap();
     put(&folder, "pay.yaml", &mk_entry("pay", "pay.shop", "10.0.0.1"));
     world.until("get registries", "Live").await;
-    let told = world.run("get services").await;
-    assert_eq!((told.exit, told.out.contains("pay.shop")), (Ok(Exit::Ok), true), "{}", told.out);
+    let result = world.run("get services").await;
+    assert_eq!((result.exit, result.out.contains("pay.shop")), (Ok(Exit::Ok), true), "{}", result.out);
     world.server.stop().await;
 }
 
 #[tokio::test]
-async fn a_changed_configuration_moves_registries_and_a_bad_one_does_not() {
+async fn valid_configuration_applies_and_invalid_one_does_not() {
     let east = mk_folder(&[("a.yaml", mk_entry("a", "a.shop", "10.0.0.1"))]);
     let west = mk_folder(&[("b.yaml", mk_entry("b", "b.shop", "10.0.0.2"))]);
     let config = mk_folder(&[]);
@@ -141,21 +141,21 @@ async fn until_reload(world: &World, result: &str) {
         }
     };
     tokio::time::timeout(LONG, waiting).await.expect("the change was not seen");
-    let told = world.server.live().config().to_string();
-    assert!(told.contains("TRB0106") && told.contains("c.yaml:4:"), "{told}");
+    let result = world.server.live().config().to_string();
+    assert!(result.contains("TRB0106") && result.contains("c.yaml:4:"), "{result}");
 }
 
 #[tokio::test]
-async fn a_signal_drains_and_ends_well() {
+async fn signal_drains_and_exits_successfully() {
     let dir = mk_folder(&[]);
     let world = World::start(&["--registry", &file_registry(&dir)]).await;
     let admin = world.server.addresses().admin;
     assert_eq!(tokio::time::timeout(LONG, world.server.run(async {})).await.unwrap(), Ok(Exit::Ok));
-    assert!(tokio::net::TcpStream::connect(admin).await.is_err(), "somebody still listens");
+    assert!(tokio::net::TcpStream::connect(admin).await.is_err(), "the port is still open");
 }
 
 #[tokio::test]
-async fn mistakes_end_the_start_before_anything_is_served() {
+async fn mistakes_end_the_start_before_serving() {
     let dir = mk_folder(&[]);
     let files = file_registry(&dir);
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -168,15 +168,15 @@ async fn mistakes_end_the_start_before_anything_is_served() {
         (&["--registry", &files, "--xds-listen", &taken], Exit::Failed, Code::ADDRESS_IN_USE),
         (&["--registry", &files, "--health-listen", &taken], Exit::Failed, Code::ADDRESS_IN_USE),
     ];
-    for (words, exit, code) in cases {
-        let failure = mk_bound(words).await.err().unwrap_or_else(|| panic!("{words:?} was taken"));
-        assert_eq!((failure.exit, failure.code), (exit, Some(code)), "{words:?}: {failure}");
+    for (args, exit, code) in cases {
+        let failure = mk_bound(args).await.err().unwrap_or_else(|| panic!("{args:?} was taken"));
+        assert_eq!((failure.exit, failure.code), (exit, Some(code)), "{args:?}: {failure}");
     }
     drop(listener);
 }
 
 #[tokio::test]
-async fn the_health_listener_has_nothing_else() {
+async fn health_listener_has_health_and_metrics_only() {
     let dir = mk_folder(&[]);
     let world = World::start(&["--registry", &file_registry(&dir), "--health-listen", "127.0.0.1:0"]).await;
     let health = world.server.addresses().health.unwrap();
@@ -191,7 +191,7 @@ async fn the_health_listener_has_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_watch_tells_what_changes_and_survives_the_end_of_the_server() {
+async fn watch_writes_changes_and_survives_the_servers_end() {
     let dir = mk_folder(&[("pay.yaml", mk_entry("pay", "pay.shop", "10.0.0.1"))]);
     let world = World::start(&["--registry", &file_registry(&dir)]).await;
     world.until("get endpoints", "10.0.0.1:80").await;
@@ -199,8 +199,8 @@ async fn a_watch_tells_what_changes_and_survives_the_end_of_the_server() {
     let lines = Lines::default();
     let mut to = lines.clone();
     let watching = tokio::spawn(async move {
-        let words = ["tributary", "get", "endpoints", "-w", "-o", "json", "--server", &admin];
-        let command = Cli::try_parse_from(words).unwrap().command;
+        let args = ["tributary", "get", "endpoints", "-w", "-o", "json", "--server", &admin];
+        let command = Cli::try_parse_from(args).unwrap().command;
         let mut talk = std::io::sink();
         let mut console = Console { out: &mut to, talk: &mut talk, terminal: false, color: false };
         cli::run(command, &Environment::default(), &mut console).await
@@ -233,27 +233,27 @@ impl Lines {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        tokio::time::timeout(LONG, waiting).await.expect("the watch did not tell");
+        tokio::time::timeout(LONG, waiting).await.expect("the watch wrote no change");
     }
 }
 
 #[tokio::test]
-async fn an_alias_whose_members_do_not_exist_is_told_until_one_does() {
+async fn federated_service_without_members_is_reported() {
     let dir = mk_folder(&[]);
     let text = format!(
         "apiVersion: tributary.dev/v1alpha1\nkind: Config\nregistries: [{{kind: file, path: {}}}]\n\
-         aliases: [{{host: pay.global, members: [{{host: typo.shop}}]}}]\n",
+         federatedServices: [{{host: pay.global, members: [{{host: typo.shop}}]}}]\n",
         dir.path().display()
     );
     let home = tempfile::tempdir().unwrap();
     put(home.path(), "tributary.yaml", &text);
     let path = home.path().join("tributary.yaml");
     let world = World::start(&["--config", path.to_str().unwrap()]).await;
-    let told = world.until("get registries -o wide", "pay.global").await;
-    assert!(told.contains("no member can be joined"), "{told}");
+    let result = world.until("get registries -o wide", "pay.global").await;
+    assert!(result.contains("no member can be joined"), "{result}");
     put(dir.path(), "typo.yaml", &mk_entry("typo", "typo.shop", "10.0.0.1"));
     world.until("get services", "pay.global").await;
-    let told = world.run("get registries").await.out;
-    assert!(!told.contains("pay.global"), "{told}");
+    let result = world.run("get registries").await.out;
+    assert!(!result.contains("pay.global"), "{result}");
     world.server.stop().await;
 }

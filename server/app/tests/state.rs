@@ -1,4 +1,4 @@
-//! A server that ends and starts again over its state directory, with its sources gone, torn memory, or another
+//! Restarts of a server over its state directory: with unreachable sources, a torn journal, or a changed
 //! configuration.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail the test")]
 
@@ -27,7 +27,7 @@ const ASSIGNMENTS: [&str; 2] = ["outbound|80||pay.shop", "outbound|80||cart.shop
 /// Folders of sources and a state directory, which outlive the servers over them.
 struct Place(TempDir);
 
-/// Everything that a client and a person see of what is served.
+/// Everything that clients and operators see of the served state.
 #[derive(Debug, PartialEq, Eq)]
 struct Seen {
     services: String,
@@ -62,13 +62,13 @@ impl Place {
         let text = format!("apiVersion: tributary.dev/v1alpha1\nkind: Config\nregistries:\n{registries}");
         put(self.0.path(), "config.yaml", &text);
     }
-    /// Starts on the configuration, and waits for nothing.
+    /// Starts on the configuration without waiting for sources.
     async fn start(&self) -> World {
         self.start_on("state").await
     }
     async fn start_on(&self, state: &str) -> World {
         let (config, state) = (self.path("config.yaml"), self.path(state));
-        let words = [
+        let args = [
             "--config",
             config.to_str().unwrap(),
             "--state-dir",
@@ -76,9 +76,9 @@ impl Place {
             "--first-sync-timeout",
             "0",
         ];
-        World { server: mk_bound(&words).await.unwrap().start().await.unwrap() }
+        World { server: mk_bound(&args).await.unwrap().start().await.unwrap() }
     }
-    /// Starts, waits for all sources, and ends again.
+    /// Starts, waits for all sources, and stops.
     async fn remember(&self) -> Seen {
         let world = self.start().await;
         until_ready(&world).await;
@@ -94,7 +94,7 @@ async fn until_ready(world: &World) {
     assert!(ready.is_ok(), "not ready: {:?}", world.server.live().readiness());
 }
 
-/// Restored facts count as all there are, once every configured registry has joined.
+/// Waits until every configured registry is added; restored facts then count as complete.
 async fn until_complete(world: &World) {
     let live = world.server.live();
     let mut generations = live.generations();
@@ -126,7 +126,7 @@ async fn registry(world: &World, name: &str) -> serde_json::Value {
 }
 
 #[tokio::test]
-async fn restart_without_its_source_then_serves_what_was_served() {
+async fn restart_without_its_source_serves_the_same_facts() {
     let place = Place::new();
     place.config(&[("files", "files", "")]);
     let before = place.remember().await;
@@ -149,7 +149,7 @@ async fn restart_without_its_source_then_serves_what_was_served() {
 }
 
 #[tokio::test]
-async fn source_that_returns_after_a_restart_then_moves_no_assignment() {
+async fn source_that_returns_after_a_restart_changes_nothing() {
     let place = Place::new();
     place.config(&[("files", "files", "")]);
     place.remember().await;
@@ -172,7 +172,7 @@ async fn source_that_returns_after_a_restart_then_moves_no_assignment() {
 }
 
 #[tokio::test]
-async fn facts_that_went_while_the_server_was_down_then_go_once_the_source_lists() {
+async fn facts_removed_during_downtime_go_with_the_first_list() {
     let place = Place::new();
     place.config(&[("files", "files", "")]);
     place.remember().await;
@@ -190,7 +190,7 @@ async fn facts_that_went_while_the_server_was_down_then_go_once_the_source_lists
 }
 
 #[tokio::test]
-async fn registry_without_facts_then_is_remembered_as_empty() {
+async fn registry_without_facts_is_restored_as_empty() {
     let place = Place::new();
     place.fill("empty", &[]);
     place.config(&[("files", "files", ""), ("empty", "empty", "")]);
@@ -208,7 +208,7 @@ async fn registry_without_facts_then_is_remembered_as_empty() {
 }
 
 #[tokio::test]
-async fn torn_journal_then_gives_back_all_or_nothing() {
+async fn torn_journal_restores_all_or_nothing() {
     let place = Place::new();
     place.config(&[("files", "files", "")]);
     let before = place.remember().await;
@@ -250,14 +250,14 @@ async fn torn_journal_then_gives_back_all_or_nothing() {
     world.server.stop().await;
 }
 
-/// The file of a journal: the largest of its directory.
+/// Returns the file of a journal: the largest of its directory.
 fn journal_of(state: &Path) -> PathBuf {
     let files = std::fs::read_dir(state).unwrap().map(|entry| entry.unwrap());
     files.max_by_key(|entry| entry.metadata().unwrap().len()).unwrap().path()
 }
 
 #[tokio::test]
-async fn registry_that_left_the_configuration_then_leaves_the_journal() {
+async fn removed_registry_is_removed_from_the_journal() {
     let place = Place::new();
     place.fill("other", &[("mail.shop", "10.0.1.1")]);
     let both = [("files", "files", ""), ("other", "other", "")];
@@ -283,7 +283,7 @@ async fn registry_that_left_the_configuration_then_leaves_the_journal() {
 }
 
 #[tokio::test]
-async fn registry_whose_source_moved_then_serves_what_it_had_until_the_new_one_is_listed() {
+async fn moved_source_keeps_facts_until_the_new_one_is_listed() {
     let place = Place::new();
     place.config(&[("files", "files", "")]);
     let before = place.remember().await;
@@ -307,14 +307,13 @@ async fn registry_whose_source_moved_then_serves_what_it_had_until_the_new_one_i
 }
 
 #[tokio::test]
-async fn directory_of_another_process_then_refuses_the_start_where_it_was_named() {
+async fn named_directory_of_another_process_refuses_the_start() {
     let place = Place::new();
     place.config(&[("files", "files", "")]);
     let first = place.start().await;
     let (config, state) = (place.path("config.yaml"), place.path("state"));
-    let words = ["--config", config.to_str().unwrap(), "--state-dir", state.to_str().unwrap()];
-    let failure =
-        mk_bound(&words).await.unwrap().start().await.err().expect("two servers have one directory");
+    let args = ["--config", config.to_str().unwrap(), "--state-dir", state.to_str().unwrap()];
+    let failure = mk_bound(&args).await.unwrap().start().await.err().expect("two servers have one directory");
     let holder = format!("process {}", std::process::id());
     assert_eq!((failure.exit, failure.code), (Exit::Failed, Some(Code::STATE_UNUSABLE)), "{failure}");
     assert!(failure.to_string().contains(&holder), "{failure}");
@@ -322,7 +321,7 @@ async fn directory_of_another_process_then_refuses_the_start_where_it_was_named(
 }
 
 #[tokio::test]
-async fn directory_of_another_process_that_nobody_named_then_is_left_alone() {
+async fn default_directory_of_another_process_is_not_touched() {
     let place = Place::new();
     place.config(&[("files", "files", "")]);
     let first = place.start_on("tributary").await;
@@ -341,7 +340,7 @@ async fn directory_of_another_process_that_nobody_named_then_is_left_alone() {
 }
 
 #[tokio::test]
-async fn directory_that_cannot_be_made_then_leaves_the_server_without_memory_and_is_shown() {
+async fn unusable_directory_disables_state_and_is_reported() {
     let place = Place::new();
     place.config(&[("files", "files", "")]);
     std::fs::write(place.path("file"), "").unwrap();
@@ -354,7 +353,7 @@ async fn directory_that_cannot_be_made_then_leaves_the_server_without_memory_and
 }
 
 #[tokio::test]
-async fn source_that_is_stale_for_too_long_then_is_withdrawn_until_it_is_back() {
+async fn source_stale_for_too_long_is_withdrawn_until_it_returns() {
     let place = Place::new();
     place.config(&[("files", "files", ", staleness: withdraw(200ms)")]);
     let world = place.start().await;
@@ -372,7 +371,7 @@ async fn source_that_is_stale_for_too_long_then_is_withdrawn_until_it_is_back() 
 }
 
 #[tokio::test]
-async fn source_that_is_stale_for_too_long_then_is_one_priority_lower_until_it_is_back() {
+async fn source_stale_for_too_long_is_demoted_until_it_returns() {
     let place = Place::new();
     place.fill("other", &[("pay.shop", "10.0.1.1")]);
     place.config(&[("files", "files", ", staleness: degrade(200ms)"), ("other", "other", "")]);

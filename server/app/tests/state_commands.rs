@@ -18,26 +18,26 @@ use world::{LONG, World, file_registry, mk_entry, mk_folder};
 #[path = "support/world.rs"]
 mod world;
 
-/// A server that remembers two services of one registry.
+/// Starts a server that keeps two services of one registry.
 async fn mk_world() -> (TempDir, TempDir, World) {
     let dir = mk_folder(&[
         ("pay.yaml", mk_entry("pay", "pay.shop", "10.0.0.1")),
         ("cart.yaml", mk_entry("cart", "cart.shop", "10.0.0.2")),
     ]);
     let state = tempfile::tempdir().unwrap();
-    let words = ["--registry", &file_registry(&dir), "--state-dir", state.path().to_str().unwrap()];
-    let world = World::start(&words).await;
+    let args = ["--registry", &file_registry(&dir), "--state-dir", state.path().to_str().unwrap()];
+    let world = World::start(&args).await;
     world.until("state show", "whole").await;
     (dir, state, world)
 }
 
-/// A command that asks no server.
+/// Runs a command without a server.
 async fn alone(command: &str, state: &Path) -> (Result<Exit, CommandError>, String) {
-    let words = ["tributary"].into_iter().chain(command.split(' '));
-    let words = words.chain(["--state-dir", state.to_str().unwrap()]);
+    let args = ["tributary"].into_iter().chain(command.split(' '));
+    let args = args.chain(["--state-dir", state.to_str().unwrap()]);
     let (mut out, mut talk) = (Vec::new(), Vec::new());
     let mut console = Console { out: &mut out, talk: &mut talk, terminal: false, color: false };
-    let command = Cli::try_parse_from(words).unwrap().command;
+    let command = Cli::try_parse_from(args).unwrap().command;
     let exit = cli::run(command, &Environment::default(), &mut console).await;
     (exit, String::from_utf8(out).unwrap())
 }
@@ -52,14 +52,14 @@ async fn page(world: &World, path: &str) -> String {
 }
 
 #[tokio::test]
-async fn running_server_then_shows_what_it_remembers() {
+async fn running_server_shows_its_kept_state() {
     let (dir, state, world) = mk_world().await;
     let shown = world.run("state show -o wide").await;
     assert_eq!(shown.exit, Ok(Exit::Ok));
     assert!(shown.out.starts_with(&state.path().display().to_string()), "{}", shown.out);
     let of_services = shown.out.lines().find(|line| line.contains(" Services ")).unwrap();
     let wanted = [scope(&dir), " 2 ".to_owned(), "whole".to_owned(), "Live".to_owned()];
-    assert!(wanted.iter().all(|word| of_services.contains(word)), "{of_services}");
+    assert!(wanted.iter().all(|text| of_services.contains(text)), "{of_services}");
     let json: serde_json::Value = serde_json::from_str(&world.run("state show -o json").await.out).unwrap();
     assert_eq!((&json["kind"], &json["journal"]["open"]), (&"State".into(), &true.into()), "{json}");
     assert_eq!(world.run("state show -o name").await.out, "config\nfile\n");
@@ -78,11 +78,11 @@ async fn running_server_then_shows_what_it_remembers() {
 }
 
 #[tokio::test]
-async fn directory_without_a_server_then_is_shown_verified_and_cleared() {
+async fn directory_without_a_server_is_shown_verified_and_cleared() {
     let (dir, state, world) = mk_world().await;
     world.server.stop().await;
-    let nobody = "state show --server 127.0.0.1:1";
-    let (exit, shown) = alone(nobody, state.path()).await;
+    let unreachable = "state show --server 127.0.0.1:1";
+    let (exit, shown) = alone(unreachable, state.path()).await;
     assert_eq!(exit, Ok(Exit::Ok));
     assert!(shown.contains(&scope(&dir)) && shown.contains("whole"), "{shown}");
     let (exit, verified) = alone("state verify", state.path()).await;
@@ -95,7 +95,7 @@ async fn directory_without_a_server_then_is_shown_verified_and_cleared() {
 }
 
 #[tokio::test]
-async fn end_then_shows_what_would_go_and_takes_it_away_only_with_yes() {
+async fn end_shows_a_plan_and_removes_only_with_yes() {
     let (dir, state, world) = mk_world().await;
     let away = tempfile::tempdir().unwrap();
     std::fs::rename(dir.path(), away.path().join("files")).unwrap();
@@ -107,7 +107,7 @@ async fn end_then_shows_what_would_go_and_takes_it_away_only_with_yes() {
     assert!(planned.talk.contains("--yes"), "{}", planned.talk);
     assert!(world.run("get endpoints").await.out.contains("10.0.0.1"), "nothing was ended yet");
     let ended = world.run(&format!("state end {part}/groups --yes")).await;
-    assert!(ended.out.contains("Groups") && !ended.talk.contains("come back"), "{}", ended.talk);
+    assert!(ended.out.contains("Groups") && !ended.talk.contains("they return"), "{}", ended.talk);
     let gone = async {
         while world.run("get endpoints").await.out.contains("10.0.0") {
             tokio::task::yield_now().await;
@@ -126,21 +126,21 @@ async fn end_then_shows_what_would_go_and_takes_it_away_only_with_yes() {
 }
 
 #[tokio::test]
-async fn live_facts_that_are_to_end_then_are_known_to_come_back() {
+async fn plan_to_end_live_facts_warns_that_they_return() {
     let (dir, _state, world) = mk_world().await;
     let planned = world.run("state end file -o json").await;
-    assert!(planned.talk.contains("come back"), "{}", planned.talk);
+    assert!(planned.talk.contains("they return"), "{}", planned.talk);
     let list: serde_json::Value = serde_json::from_str(&planned.out).unwrap();
     assert_eq!((&list["items"][0]["facts"], &list["items"][0]["live"]), (&2.into(), &true.into()), "{list}");
     let pods = format!("state end file/{}/pods", scope(&dir));
     for (command, exit, text) in [
-        ("state end nobody", Exit::NotFound, "registry `nobody` not found; known: config, file"),
+        ("state end absent", Exit::NotFound, "registry `absent` not found; known: config, file"),
         ("state end file/nowhere", Exit::NotFound, "has no scope `nowhere`; known: "),
         (pods.as_str(), Exit::NotFound, "no kind `pods`; use one of "),
         ("state end ", Exit::Usage, "`tributary state show`"),
         ("state end /x", Exit::Usage, "`tributary state show`"),
         ("state accept file", Exit::NotFound, "nothing to accept"),
-        ("state accept nobody", Exit::NotFound, "registry `nobody` not found; known: config, file"),
+        ("state accept absent", Exit::NotFound, "registry `absent` not found; known: config, file"),
     ] {
         let failure = world.run(command).await.exit.unwrap_err();
         assert!(failure.exit == exit && failure.to_string().contains(text), "{command}: {failure}");
@@ -149,10 +149,10 @@ async fn live_facts_that_are_to_end_then_are_known_to_come_back() {
 }
 
 #[tokio::test]
-async fn live_facts_that_were_ended_then_come_back_with_a_new_run() {
+async fn live_facts_that_were_ended_return_with_a_new_run() {
     let (dir, _state, world) = mk_world().await;
-    let run = |told: String| {
-        let list: serde_json::Value = serde_json::from_str(&told).unwrap();
+    let run = |output: String| {
+        let list: serde_json::Value = serde_json::from_str(&output).unwrap();
         list["items"][0]["generation"].as_u64().unwrap()
     };
     let before = run(world.run("get registries file -o json").await.out);
@@ -160,7 +160,7 @@ async fn live_facts_that_were_ended_then_come_back_with_a_new_run() {
     let planned = run(world.run("get registries file -o json").await.out);
     assert_eq!(planned, before, "without --yes nothing changes");
     let ended = world.run(&format!("state end file/{} --yes", scope(&dir))).await;
-    assert!(ended.talk.contains("come back"), "{}", ended.talk);
+    assert!(ended.talk.contains("they return"), "{}", ended.talk);
     world.until("get endpoints", "10.0.0.1:80").await;
     world.until("get endpoints", "10.0.0.2:80").await;
     assert!(run(world.run("get registries file -o json").await.out) > before);
@@ -170,7 +170,7 @@ async fn live_facts_that_were_ended_then_come_back_with_a_new_run() {
 }
 
 #[tokio::test]
-async fn run_of_another_identity_then_is_shown_everywhere_until_it_is_accepted() {
+async fn run_of_another_identity_is_shown_until_accepted() {
     let (_dir, _state, world) = mk_world().await;
     let handle = world.server.live().handle.clone();
     let name = RegistryName::new("file").unwrap();
@@ -196,21 +196,21 @@ async fn run_of_another_identity_then_is_shown_everywhere_until_it_is_accepted()
 }
 
 #[tokio::test]
-async fn server_without_memory_then_shows_why() {
+async fn server_without_state_shows_why() {
     let dir = mk_folder(&[("pay.yaml", mk_entry("pay", "pay.shop", "10.0.0.1"))]);
     let world = World::start(&["--registry", &file_registry(&dir)]).await;
     let shown = world.run("state show").await;
-    assert!(shown.out.contains("nothing is remembered: none is wanted"), "{}", shown.out);
+    assert!(shown.out.contains("state is not kept: disabled"), "{}", shown.out);
     world.server.stop().await;
     std::fs::write(dir.path().join("file"), "").unwrap();
     let state = dir.path().join("file/state");
-    let words = ["--registry", &file_registry(&dir), "--state-dir", state.to_str().unwrap()];
-    let world = World::start(&words).await;
+    let args = ["--registry", &file_registry(&dir), "--state-dir", state.to_str().unwrap()];
+    let world = World::start(&args).await;
     let mut readiness = world.server.live().handle.readiness();
     readiness.wait_for(|start| start.is_ready()).await.unwrap();
     let shown = world.run("state show").await;
     assert_eq!(shown.exit, Ok(Exit::No), "{}", shown.out);
-    assert!(shown.out.contains("nothing is remembered: state directory"), "{}", shown.out);
+    assert!(shown.out.contains("state is not kept: state directory"), "{}", shown.out);
     let ready = page(&world, "/readyz?verbose").await;
     assert!(ready.contains("[-] state: state directory") && ready.ends_with("\nok\n"), "{ready}");
     assert!(page(&world, "/metrics").await.contains("tributary_state_open 0.0\n"));

@@ -1,5 +1,5 @@
-//! `tributary state verify` as a process of its own, over damaged journals. Alone in its file: a process that starts
-//! beside another test would hold the lock of that test's directory for a moment.
+//! `tributary state verify` as a process of its own, over damaged journals. Alone in its file: a child
+//! process that starts during another test would inherit the lock of that test's directory.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail the test")]
 
 use world::{World, file_registry, mk_entry, mk_folder};
@@ -8,11 +8,11 @@ use world::{World, file_registry, mk_entry, mk_folder};
 mod world;
 
 #[tokio::test]
-async fn damaged_journal_then_fails_verification_in_one_line() {
+async fn damaged_journal_fails_verification_in_one_line() {
     let dir = mk_folder(&[("pay.yaml", mk_entry("pay", "pay.shop", "10.0.0.1"))]);
     let state = tempfile::tempdir().unwrap();
-    let words = ["--registry", &file_registry(&dir), "--state-dir", state.path().to_str().unwrap()];
-    World::start(&words).await.server.stop().await;
+    let args = ["--registry", &file_registry(&dir), "--state-dir", state.path().to_str().unwrap()];
+    World::start(&args).await.server.stop().await;
     let file = state.path().join("journal.redb");
     let whole = std::fs::read(&file).unwrap();
     let verify = || {
@@ -25,11 +25,12 @@ async fn damaged_journal_then_fails_verification_in_one_line() {
         let mut damaged = whole.clone();
         damaged[at..].iter_mut().take(length).for_each(|byte| *byte ^= 0x5a);
         std::fs::write(&file, &damaged).unwrap();
-        let told = verify();
-        let (out, talk) = (String::from_utf8(told.stdout).unwrap(), String::from_utf8(told.stderr).unwrap());
-        assert!(matches!(told.status.code(), Some(0 | 3)), "at {at}: {:?} {talk}", told.status);
+        let output = verify();
+        let (out, talk) =
+            (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+        assert!(matches!(output.status.code(), Some(0 | 3)), "at {at}: {:?} {talk}", output.status);
         assert_eq!(talk.lines().count(), 1, "at {at}: {talk}");
-        unreadable += usize::from(told.status.code() == Some(3) && out.is_empty());
+        unreadable += usize::from(output.status.code() == Some(3) && out.is_empty());
     }
     assert!(unreadable > 1, "{unreadable} of 25 are unreadable: nothing was damaged");
 }

@@ -1,4 +1,4 @@
-//! What a server over a state directory writes to its log, once per change.
+//! Log of a server over a state directory: one line per change.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail the test")]
 
 use std::io;
@@ -12,7 +12,7 @@ use world::{LONG, World, file_registry, mk_entry, mk_folder, put};
 #[path = "support/world.rs"]
 mod world;
 
-/// The log of this thread, on which all tasks of a test run.
+/// Log of this thread, on which all tasks of a test run.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -52,23 +52,23 @@ impl Log {
 }
 
 #[tokio::test]
-async fn first_start_then_logs_that_no_state_is_remembered() {
+async fn first_start_logs_an_empty_state_directory() {
     let dir = mk_folder(&[("pay.yaml", mk_entry("pay", "pay.shop", "10.0.0.1"))]);
     let state = tempfile::tempdir().unwrap();
-    let words = ["--registry", &file_registry(&dir), "--state-dir", state.path().to_str().unwrap()];
+    let args = ["--registry", &file_registry(&dir), "--state-dir", state.path().to_str().unwrap()];
     let (log, _guard) = Log::start();
-    World::start(&words).await.server.stop().await;
-    log.until("no state is remembered yet").await;
-    assert_eq!(log.lines("no state is remembered yet").len(), 1, "{:?}", log.lines(""));
-    assert!(log.lines("restored what was served").is_empty(), "{:?}", log.lines(""));
-    World::start(&words).await.server.stop().await;
-    let restored = log.lines("restored what was served");
+    World::start(&args).await.server.stop().await;
+    log.until("the state directory is empty").await;
+    assert_eq!(log.lines("the state directory is empty").len(), 1, "{:?}", log.lines(""));
+    assert!(log.lines("restored the facts served").is_empty(), "{:?}", log.lines(""));
+    World::start(&args).await.server.stop().await;
+    let restored = log.lines("restored the facts served");
     assert!(restored.len() == 1 && restored[0].contains("whole=true"), "{restored:?}");
-    assert_eq!(log.lines("no state is remembered yet").len(), 1);
+    assert_eq!(log.lines("the state directory is empty").len(), 1);
 }
 
 #[tokio::test]
-async fn staleness_policy_then_is_logged_and_shown_while_it_applies() {
+async fn staleness_policy_is_logged_and_shown_while_it_applies() {
     let folder = tempfile::tempdir().unwrap();
     let (files, away) = (folder.path().join("files"), folder.path().join("away"));
     std::fs::create_dir(&files).unwrap();
@@ -87,10 +87,10 @@ async fn staleness_policy_then_is_logged_and_shown_while_it_applies() {
     assert!(explained.contains("registry file: staleness policy withdraw(200ms) applies"), "{explained}");
     let line = log.until("the staleness policy applies to a scope").await;
     let wanted = ["WARN", "registry=file", &files.display().to_string(), "withdraw(200ms)"];
-    assert!(wanted.iter().all(|word| line.contains(word)), "{line}");
+    assert!(wanted.iter().all(|text| line.contains(text)), "{line}");
     std::fs::rename(&away, &files).unwrap();
-    log.until("the staleness policy applies to a scope no longer").await;
-    assert_eq!(log.lines("the staleness policy applies to a scope").len(), 2, "{:?}", log.lines(""));
+    log.until("the staleness policy no longer applies to a scope").await;
+    assert_eq!(log.lines("the staleness policy applies to a scope").len(), 1, "{:?}", log.lines(""));
     assert!(!world.run("get registries").await.out.contains("staleness"));
     world.server.stop().await;
 }

@@ -140,7 +140,7 @@ async fn a_reload_with_a_narrower_token_shrinks_no_assignment() -> Result<()> {
 async fn a_reload_that_changes_nothing_of_the_rights_shrinks_no_assignment() -> Result<()> {
     for rules in [ALL, BOTH] {
         let world = World::start(rules).await?;
-        world.served.reload(&config(&world.consul, &world.home, "token", "doorbell"))?;
+        world.served.reload(&config(&world.consul, &world.home, "token", "notifyAndFetch"))?;
         says(&world.served.server, "notifyAndFetch", LATER).await?;
         world.follows(2).await?;
         world.ends_whole().await?;

@@ -68,7 +68,7 @@ async fn a_reload_while_a_datacenter_is_cut_off_keeps_what_it_had_and_follows_th
     remote.reaches("far", 20, SOON).await?;
     let recorder = Recorder::start(&world.served.server, "pay.service.dc2.dc.consul").await?;
     world.there.daemon().kill();
-    world.served.reload(&config(&world.here, "doorbell"))?;
+    world.served.reload(&config(&world.here, "notifyAndFetch"))?;
     says(&world.served.server, "notifyAndFetch", SOON).await?;
     world.here.set("pay", "n1", &[world.near.addr(), world.more.addr()]).await?;
     own.reaches("more", 20, SOON).await?;

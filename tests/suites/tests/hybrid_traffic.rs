@@ -41,7 +41,7 @@ async fn world(alias: &Value, machine: &Value) -> Result<World> {
             {"kind": "kubernetes", "name": "east", "kubeconfig": cluster.admin_kubeconfig()?},
             {"kind": "consul", "name": "consul", "addresses": [consul.url()]},
         ],
-        "aliases": [whole],
+        "federatedServices": [whole],
     }))
     .await?;
     Ok(World { cluster, consul, served, pod, machine: vm })
@@ -121,7 +121,7 @@ async fn services_of_one_name_are_one_until_another_namespace_has_it() -> Result
 /// The machine waits while the pod is healthy, and takes over when it is gone.
 #[tokio::test]
 async fn a_standby_in_consul_takes_over_from_the_cluster() -> Result<()> {
-    let (alias, standby) = (json!({"activeUntilHealthyBelow": 1}), json!({"standby": true}));
+    let (alias, standby) = (json!({"minHealthyActive": 1}), json!({"standby": true}));
     let World { cluster, served, pod, machine, consul: _consul } = world(&alias, &standby).await?;
     let (envoy, load) = served.traffic(HOST, 80).await?;
     load.reaches("pod", 50, SOON).await?;

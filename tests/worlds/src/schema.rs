@@ -42,8 +42,8 @@ pub struct Case {
     #[serde(default)]
     pub consul: Option<ConsulSpec>,
     /// Names that join services, in the words of the configuration file.
-    #[serde(default)]
-    pub aliases: Vec<serde_json::Value>,
+    #[serde(default, rename = "federatedServices")]
+    pub federated_services: Vec<serde_json::Value>,
     /// What is done with services of one name: `off`, `report` or `on`.
     #[serde(default, rename = "mergeByName")]
     pub merge_by_name: Option<String>,
@@ -63,8 +63,8 @@ pub struct Stage {
     pub kubernetes: Option<ClusterSpec>,
     /// The Consul, if there is one.
     pub consul: Option<ConsulSpec>,
-    /// See [`Case::aliases`].
-    pub aliases: Vec<serde_json::Value>,
+    /// See [`Case::federated_services`].
+    pub federated_services: Vec<serde_json::Value>,
     /// See [`Case::merge_by_name`].
     pub merge_by_name: Option<String>,
     /// The clients.
@@ -83,8 +83,9 @@ impl World {
         if files.is_empty() && kubernetes.is_none() {
             files.insert("file".to_owned(), "cluster-1".to_owned());
         }
-        let (aliases, merge_by_name) = (case.aliases.clone(), case.merge_by_name.clone());
-        Stage { files, kubernetes, consul, aliases, merge_by_name, clients }
+        let (federated_services, merge_by_name) =
+            (case.federated_services.clone(), case.merge_by_name.clone());
+        Stage { files, kubernetes, consul, federated_services, merge_by_name, clients }
     }
     /// Whether any of its cases has a Kubernetes cluster.
     #[must_use]

@@ -1,5 +1,5 @@
-//! Every request passes here before any handler: route, method, peer and host are checked, and
-//! what is not allowed is refused. A refusal says nothing about what is served.
+//! Access check: every request passes here before any handler. It checks route, method, peer and Host header.
+//! A refusal reveals nothing about the served content.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -11,11 +11,11 @@ use axum::response::{IntoResponse, Response};
 use super::routes::{self, Access};
 use super::{Shared, Surface};
 
-/// Who is at the other end; put on every request by the listener.
+/// Remote address, set on every request by the listener.
 #[derive(Debug, Clone, Copy)]
 pub struct Peer(pub SocketAddr);
 
-/// The gate.
+/// Applies the access check and adds the security headers.
 pub async fn check_access(State(shared): State<Shared>, request: Request, next: Next) -> Response {
     let mut response = match judge(shared.surface, &request) {
         Ok(()) => next.run(request).await,
@@ -28,7 +28,7 @@ pub async fn check_access(State(shared): State<Shared>, request: Request, next: 
     response
 }
 
-/// For paths that no route has.
+/// Answers paths without a route.
 pub async fn nothing_here() -> impl IntoResponse {
     (StatusCode::NOT_FOUND, "not found\n")
 }
@@ -41,7 +41,7 @@ fn judge(surface: Surface, request: &Request) -> Result<(), Refusal> {
     if route.access == Access::Loopback {
         let peer = request.extensions().get::<Peer>();
         if !peer.is_some_and(|Peer(address)| is_local(address.ip())) {
-            return Err((StatusCode::FORBIDDEN, "only processes on this machine may ask this\n"));
+            return Err((StatusCode::FORBIDDEN, "only local processes may request this path\n"));
         }
         if !names_this_machine(request.headers()) {
             return Err((
@@ -50,22 +50,23 @@ fn judge(surface: Surface, request: &Request) -> Result<(), Refusal> {
             ));
         }
         if is_cross_site(request.headers()) {
-            return Err((StatusCode::FORBIDDEN, "pages of other sites may not ask this\n"));
+            return Err((StatusCode::FORBIDDEN, "pages of other sites may not request this path\n"));
         }
     }
     match (route.changes, request.method()) {
         (true, &Method::POST) | (false, &Method::GET | &Method::HEAD) => Ok(()),
-        (true, _) => Err((StatusCode::METHOD_NOT_ALLOWED, "only POST is taken\n")),
-        (false, _) => Err((StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are taken\n")),
+        (true, _) => Err((StatusCode::METHOD_NOT_ALLOWED, "only POST is allowed\n")),
+        (false, _) => Err((StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are allowed\n")),
     }
 }
 
-/// Loopback, also where it came in as an IPv6-mapped address.
+/// Whether the address is loopback, including IPv6-mapped addresses.
 fn is_local(ip: IpAddr) -> bool {
     ip.to_canonical().is_loopback()
 }
 
-/// A page whose name was made to resolve to this machine still sends its own name (DNS rebinding).
+/// Whether the Host header names this machine. A page that rebinds its DNS name to this machine still sends
+/// that name.
 fn names_this_machine(headers: &HeaderMap) -> bool {
     let mut hosts = headers.get_all(header::HOST).iter();
     let (Some(host), None) = (hosts.next(), hosts.next()) else { return false };
@@ -78,11 +79,11 @@ fn names_this_machine(headers: &HeaderMap) -> bool {
     bare.eq_ignore_ascii_case("localhost") || bare.parse::<IpAddr>().is_ok_and(is_local)
 }
 
-/// A browser says so itself; other programs send neither header.
+/// Whether a page of another site sent the request. Browsers send these headers; other programs send neither.
 fn is_cross_site(headers: &HeaderMap) -> bool {
-    let says = |name: &str| headers.get(name).map(HeaderValue::as_bytes);
-    let site = says("sec-fetch-site").is_some_and(|v| !matches!(v, b"same-origin" | b"none"));
-    site || says("origin").is_some()
+    let value = |name: &str| headers.get(name).map(HeaderValue::as_bytes);
+    let site = value("sec-fetch-site").is_some_and(|v| !matches!(v, b"same-origin" | b"none"));
+    site || value("origin").is_some()
 }
 
 #[cfg(test)]
@@ -94,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn only_names_of_this_machine_are_hosts() {
+    fn host_header_must_name_this_machine() {
         for host in ["localhost", "LOCALHOST:15014", "127.0.0.1:15014", "127.8.8.8", "[::1]:1", "[::1]"] {
             assert!(names_this_machine(&mk_headers(host)), "{host} was refused");
         }
@@ -106,7 +107,7 @@ mod tests {
             "",
             "[::2]",
         ] {
-            assert!(!names_this_machine(&mk_headers(host)), "{host} was taken");
+            assert!(!names_this_machine(&mk_headers(host)), "{host} was accepted");
         }
         let mut twice = mk_headers("localhost");
         twice.append(header::HOST, HeaderValue::from_static("evil.example"));

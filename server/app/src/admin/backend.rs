@@ -1,5 +1,5 @@
-//! What the admin surface needs to know of the server. `wiring` implements it over the real parts,
-//! tests over made ones.
+//! Interface of the admin surface to the server. `wiring` implements it over the running parts, tests over
+//! fakes.
 
 use std::sync::Arc;
 
@@ -12,74 +12,74 @@ use super::metrics::Sample;
 use crate::document::state::{EndItem, Part, StateDocument};
 use crate::document::{ClientItem, HeldItem, RegistryItem};
 
-/// The server, seen from inside. Methods answer at once or in the time of a turn.
+/// The running server. Methods return at once, or after one batch of the core.
 #[async_trait]
 pub trait AdminBackend: Send + Sync + 'static {
-    /// The name by which this server is told from its replicas.
+    /// Name of this server among its replicas.
     fn name(&self) -> &str;
-    /// What is served now.
+    /// Catalog that is served.
     fn catalog(&self) -> Arc<Catalog>;
-    /// The generation of what is served, as it changes.
+    /// Generation of the served catalog, as it changes.
     fn generations(&self) -> watch::Receiver<u64>;
-    /// Whether clients are answered, and why not.
+    /// Whether clients are answered, with the reasons.
     fn readiness(&self) -> Readiness;
-    /// What a person on this machine should know beside readiness; no client waits for it.
+    /// Notes for the operator that do not affect readiness.
     async fn notes(&self) -> Vec<Check>;
-    /// Whether the owner still takes turns; nothing about registries.
+    /// Whether the core still processes batches, whatever the state of the registries.
     async fn is_alive(&self) -> bool;
-    /// The connected clients.
+    /// Connected clients.
     async fn clients(&self) -> Vec<ClientItem>;
-    /// The registries.
+    /// Registries.
     async fn registries(&self) -> Vec<RegistryItem>;
-    /// The removals that are held.
+    /// Held removals.
     async fn held(&self) -> Vec<HeldItem>;
-    /// Lets a held removal happen; nothing where none of this id is held.
+    /// Releases a held removal; `None` if no removal of this id is held.
     async fn release(&self, id: &str) -> Option<HeldItem>;
-    /// What is remembered over a restart.
+    /// Kept state.
     async fn state(&self) -> StateDocument;
-    /// What ending a part takes away. With `really` it is ended.
+    /// Facts that ending a part removes. With `really` it ends them.
     async fn end(&self, part: Part, really: bool) -> Result<Vec<EndItem>, NotThere>;
-    /// Takes what a registry's next run reports although it is less, or another source's.
+    /// Accepts a registry's next run although it serves less or has a new identity.
     async fn accept(&self, registry: RegistryName) -> Result<(), NotThere>;
-    /// How an endpoint came to be served; one item per service port behind which it stands.
+    /// Explains an endpoint; one item for each service port behind it.
     async fn explain(&self, endpoint: &str, host: Option<&str>, client: Option<&str>) -> Explained;
-    /// Why a client is not given a host's endpoints.
+    /// Explains why a client does not receive a host's endpoints.
     async fn why_not(&self, host: &str, client: &str) -> Explained;
-    /// The running configuration and the last reload.
+    /// Running configuration and the last reload.
     fn config(&self) -> Value;
     /// Every metric, computed now.
     async fn samples(&self) -> Vec<Sample>;
 }
 
-/// What an operator named is not there; the text says what is.
+/// Error for an unknown name; the text lists the known ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotThere(pub String);
 
-/// Explanations as `answer` writes them, or what the server does not know.
+/// Explanations as `answer` writes them, or the reason why there are none.
 pub type Explained = Result<Vec<Value>, String>;
 
-/// Whether clients are answered.
+/// Readiness.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Readiness {
-    /// Whether they are.
+    /// Whether clients are answered.
     pub ready: bool,
-    /// What that rests on.
+    /// Conditions of readiness.
     pub checks: Vec<Check>,
 }
 
-/// One thing that readiness rests on, or that a person should know beside it.
+/// Condition of readiness, or a note for the operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Whether it is as it should be.
+    /// Whether it holds.
     pub ok: bool,
-    /// More about it.
+    /// Detail.
     pub detail: String,
 }
 
 impl Check {
-    /// From its parts.
+    /// Combines conditions.
     #[must_use]
     pub fn new(name: impl Into<String>, ok: bool, detail: impl Into<String>) -> Self {
         Self { name: name.into(), ok, detail: detail.into() }

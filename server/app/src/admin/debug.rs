@@ -1,4 +1,4 @@
-//! `/debug`: documents about what is served and why. Reached only through the gate.
+//! `/debug`: documents about what is served and why. The access check precedes every handler.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,12 +20,12 @@ use crate::document::{
     guard as held_list, merges as merge_list, registries as registry_list, services as service_list,
 };
 
-/// How long a request that names `after` waits for a newer generation.
+/// How long a request with `after` waits for a newer generation.
 const WAIT: Duration = Duration::from_secs(20);
 
-pub(super) type Asked<T> = Result<Query<T>, axum::extract::rejection::QueryRejection>;
+pub(super) type Params<T> = Result<Query<T>, axum::extract::rejection::QueryRejection>;
 
-/// The table of routes. Not `async`: the table holds this function, so its type must be plain.
+/// Table of routes. Not `async`: the table holds this function, so its type must be plain.
 pub fn index() -> std::future::Ready<Json<serde_json::Value>> {
     let items: Vec<_> =
         ROUTES.iter().map(|route| json!({"path": route.path, "about": route.about})).collect();
@@ -34,8 +34,8 @@ pub fn index() -> std::future::Ready<Json<serde_json::Value>> {
 }
 
 /// Services.
-pub async fn services(State(shared): State<Shared>, asked: Asked<Filter>) -> Response {
-    catalog_list(shared, asked, "ServiceList", |catalog, filter| {
+pub async fn services(State(shared): State<Shared>, params: Params<Filter>) -> Response {
+    catalog_list(shared, params, "ServiceList", |catalog, filter| {
         let mut items = service_list::list(catalog, filter);
         let more = items.len().saturating_sub(filter.limit());
         items.truncate(filter.limit());
@@ -45,18 +45,18 @@ pub async fn services(State(shared): State<Shared>, asked: Asked<Filter>) -> Res
 }
 
 /// Endpoints.
-pub async fn endpoints(State(shared): State<Shared>, asked: Asked<Filter>) -> Response {
-    catalog_list(shared, asked, "EndpointList", endpoint_list::list).await
+pub async fn endpoints(State(shared): State<Shared>, params: Params<Filter>) -> Response {
+    catalog_list(shared, params, "EndpointList", endpoint_list::list).await
 }
 
-/// Services of one name.
-pub async fn merges(State(shared): State<Shared>, asked: Asked<Filter>) -> Response {
-    catalog_list(shared, asked, "MergeList", merge_list::list).await
+/// Services with the same name in a cluster and in Consul.
+pub async fn merges(State(shared): State<Shared>, params: Params<Filter>) -> Response {
+    catalog_list(shared, params, "MergeList", merge_list::list).await
 }
 
 /// Clients.
-pub async fn clients(State(shared): State<Shared>, asked: Asked<Filter>) -> Response {
-    let filter = match take(asked) {
+pub async fn clients(State(shared): State<Shared>, params: Params<Filter>) -> Response {
+    let filter = match filter_of(params) {
         Ok(filter) => filter,
         Err(refusal) => return *refusal,
     };
@@ -67,8 +67,8 @@ pub async fn clients(State(shared): State<Shared>, asked: Asked<Filter>) -> Resp
 }
 
 /// Registries.
-pub async fn registries(State(shared): State<Shared>, asked: Asked<Filter>) -> Response {
-    let filter = match take(asked) {
+pub async fn registries(State(shared): State<Shared>, params: Params<Filter>) -> Response {
+    let filter = match filter_of(params) {
         Ok(filter) => filter,
         Err(refusal) => return *refusal,
     };
@@ -80,8 +80,8 @@ pub async fn registries(State(shared): State<Shared>, asked: Asked<Filter>) -> R
 }
 
 /// Held removals.
-pub async fn guard(State(shared): State<Shared>, asked: Asked<Filter>) -> Response {
-    let filter = match take(asked) {
+pub async fn guard(State(shared): State<Shared>, params: Params<Filter>) -> Response {
+    let filter = match filter_of(params) {
         Ok(filter) => filter,
         Err(refusal) => return *refusal,
     };
@@ -91,16 +91,16 @@ pub async fn guard(State(shared): State<Shared>, asked: Asked<Filter>) -> Respon
         .into_response()
 }
 
-/// What `release` asks.
+/// Parameters of `release`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReleaseQuery {
     id: String,
 }
 
-/// Lets a held removal happen. Said in the log, since it takes endpoints away.
-pub async fn release(State(shared): State<Shared>, asked: Asked<ReleaseQuery>) -> Response {
-    let id = match asked {
+/// Releases a held removal. Logged, since it removes endpoints.
+pub async fn release(State(shared): State<Shared>, params: Params<ReleaseQuery>) -> Response {
+    let id = match params {
         Ok(Query(query)) if query.id.len() <= Filter::MAX_TEXT => query.id,
         Ok(_) => return refuse("a parameter is too long"),
         Err(e) => return refuse(&e.body_text()),
@@ -110,14 +110,14 @@ pub async fn release(State(shared): State<Shared>, asked: Asked<ReleaseQuery>) -
         return problem(
             StatusCode::NOT_FOUND,
             Some(Code::NOT_FOUND),
-            &format!("nothing is held under the id `{id}`"),
+            &format!("held removal `{id}` not found"),
         );
     };
-    tracing::warn!(id, registry = item.registry, what = item.what, "an operator released a held removal");
+    tracing::warn!(id, registry = item.registry, what = item.what, "held removal released by an operator");
     Json(List::new("HeldList", vec![item], metadata(&shared, &shared.inside.catalog()), 1)).into_response()
 }
 
-/// What `explain` asks.
+/// Parameters of `explain`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExplainQuery {
@@ -126,9 +126,9 @@ pub struct ExplainQuery {
     client: Option<String>,
 }
 
-/// How an endpoint came to be served.
-pub async fn explain(State(shared): State<Shared>, asked: Asked<ExplainQuery>) -> Response {
-    let Query(query) = match asked {
+/// Explains how an endpoint came to be served.
+pub async fn explain(State(shared): State<Shared>, params: Params<ExplainQuery>) -> Response {
+    let Query(query) = match params {
         Ok(query) => query,
         Err(e) => return refuse(&e.body_text()),
     };
@@ -141,7 +141,7 @@ pub async fn explain(State(shared): State<Shared>, asked: Asked<ExplainQuery>) -
     explained(&shared, "ExplainList", found)
 }
 
-/// What `why-not` asks.
+/// Parameters of `why-not`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WhyNotQuery {
@@ -149,9 +149,9 @@ pub struct WhyNotQuery {
     client: String,
 }
 
-/// Why a client is not given a host's endpoints.
-pub async fn why_not(State(shared): State<Shared>, asked: Asked<WhyNotQuery>) -> Response {
-    let Query(query) = match asked {
+/// Explains why a client does not receive a host's endpoints.
+pub async fn why_not(State(shared): State<Shared>, params: Params<WhyNotQuery>) -> Response {
+    let Query(query) = match params {
         Ok(query) => query,
         Err(e) => return refuse(&e.body_text()),
     };
@@ -163,7 +163,7 @@ pub async fn why_not(State(shared): State<Shared>, asked: Asked<WhyNotQuery>) ->
     explained(&shared, "WhyNotList", found)
 }
 
-/// The running configuration.
+/// Running configuration.
 pub async fn config(State(shared): State<Shared>) -> Json<serde_json::Value> {
     Json(shared.inside.config())
 }
@@ -179,14 +179,14 @@ fn explained(shared: &Shared, kind: &str, found: Explained) -> Response {
     }
 }
 
-/// A list made from the catalog, off the threads that serve.
+/// Builds a list from the catalog on a blocking thread.
 async fn catalog_list<T: Serialize + Send + 'static>(
     shared: Shared,
-    asked: Asked<Filter>,
+    params: Params<Filter>,
     kind: &'static str,
     make: fn(&Catalog, &Filter) -> (Vec<T>, usize),
 ) -> Response {
-    let filter = match take(asked) {
+    let filter = match filter_of(params) {
         Ok(filter) => filter,
         Err(refusal) => return *refusal,
     };
@@ -201,18 +201,18 @@ async fn catalog_list<T: Serialize + Send + 'static>(
         Json(list).into_response()
     });
     made.await
-        .unwrap_or_else(|_| problem(StatusCode::INTERNAL_SERVER_ERROR, None, "the list could not be made"))
+        .unwrap_or_else(|_| problem(StatusCode::INTERNAL_SERVER_ERROR, None, "the list could not be built"))
 }
 
-fn take(asked: Asked<Filter>) -> Result<Filter, Box<Response>> {
-    match asked {
+fn filter_of(params: Params<Filter>) -> Result<Filter, Box<Response>> {
+    match params {
         Ok(Query(filter)) if filter.is_bounded() => Ok(filter),
         Ok(_) => Err(Box::new(refuse("a parameter is too long"))),
         Err(e) => Err(Box::new(refuse(&e.body_text()))),
     }
 }
 
-/// Waits until the catalog is past a generation, for a while; not at all when too many wait.
+/// Waits a limited time for another catalog generation; returns at once when too many requests wait.
 async fn wait(shared: &Shared, after: Option<u64>) {
     let Some(after) = after else { return };
     let Ok(_permit) = shared.waits.try_acquire() else { return };
@@ -229,9 +229,9 @@ pub(super) fn refuse(why: &str) -> Response {
     problem(StatusCode::BAD_REQUEST, None, why)
 }
 
-/// For requests beyond the bound.
+/// Answers requests beyond the bound.
 pub(super) fn busy() -> Response {
-    problem(StatusCode::SERVICE_UNAVAILABLE, None, "too many answers are being made; ask again")
+    problem(StatusCode::SERVICE_UNAVAILABLE, None, "too many requests are in progress; retry")
 }
 
 pub(super) fn problem(status: StatusCode, code: Option<Code>, message: &str) -> Response {

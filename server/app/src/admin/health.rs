@@ -1,4 +1,4 @@
-//! `/livez`, `/readyz` and `/metrics`: what anyone may ask.
+//! `/livez`, `/readyz` and `/metrics`: open to every client of a listener.
 
 use axum::extract::{RawQuery, State};
 use axum::http::{StatusCode, header};
@@ -6,12 +6,12 @@ use axum::response::{IntoResponse, Response};
 
 use super::{Shared, Surface, metrics as text};
 
-/// Whether the owner still takes turns. A source that is down never makes a server dead.
+/// Whether the core still processes batches. An unreachable source never makes a server dead.
 pub async fn livez(State(shared): State<Shared>) -> Response {
     if shared.inside.is_alive().await {
         "ok\n".into_response()
     } else {
-        (StatusCode::SERVICE_UNAVAILABLE, "the owner of the catalog does not answer\n").into_response()
+        (StatusCode::SERVICE_UNAVAILABLE, "the core does not respond\n").into_response()
     }
 }
 
@@ -22,7 +22,7 @@ pub async fn readyz(State(shared): State<Shared>, RawQuery(query): RawQuery) -> 
     let verbose = query.is_some_and(|q| q.split('&').any(|part| part.split('=').next() == Some("verbose")));
     let mut body = String::new();
     if verbose {
-        // Others learn that something is amiss; names and reasons stay on this machine.
+        // Off this machine only the marks show; names and reasons stay local.
         let open = shared.surface == Surface::Admin;
         let notes = if open { shared.inside.notes().await } else { Vec::new() };
         for check in readiness.checks.iter().chain(&notes) {
@@ -43,6 +43,6 @@ pub async fn metrics(State(shared): State<Shared>) -> Response {
     let Ok(_permit) = shared.work.try_acquire() else { return super::debug::busy() };
     match text::encode(shared.inside.samples().await) {
         Ok(body) => ([(header::CONTENT_TYPE, text::CONTENT_TYPE)], body).into_response(),
-        Err(_) => (StatusCode::INTERNAL_SERVER_ERROR, "metrics cannot be written\n").into_response(),
+        Err(_) => (StatusCode::INTERNAL_SERVER_ERROR, "cannot render metrics\n").into_response(),
     }
 }

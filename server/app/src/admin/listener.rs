@@ -1,5 +1,5 @@
-//! Accepts connections of the admin surface: bounded in number, in the time that a request's head
-//! may take, and in its size.
+//! Accepts connections of the admin surface, bounded in number, in the time of a request head and in its
+//! size.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,32 +19,32 @@ use super::access::Peer;
 use crate::exit::{CommandError, Exit};
 use tributary_model::Code;
 
-/// Connections at once.
+/// Maximum number of connections.
 const MAX_CONNECTIONS: usize = 256;
-/// How long the head of a request may take.
+/// Timeout for the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
-/// How large the head of a request may be.
+/// Maximum size of the head of a request, in bytes.
 const HEAD_BYTES: usize = 16 * 1024;
-/// How long to wait after the machine refused a connection for want of something.
+/// Pause after the system refused a connection for lack of a resource.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// A bound address that serves nothing yet.
+/// Bound address that does not serve yet.
 #[derive(Debug)]
 pub struct Listener {
     listener: TcpListener,
-    /// Where it listens; the port is chosen where 0 was asked.
+    /// Local address; the system chose the port if 0 was requested.
     pub address: SocketAddr,
 }
 
 impl Listener {
-    /// Binds; the error names the field.
+    /// Binds the address; the error names the field.
     pub async fn bind(field: &str, address: SocketAddr) -> Result<Self, CommandError> {
         let fail = |e: std::io::Error| cannot_bind(field, address, &e);
         let listener = TcpListener::bind(address).await.map_err(fail)?;
         let address = listener.local_addr().map_err(fail)?;
         Ok(Self { listener, address })
     }
-    /// Serves until told to stop; connections in flight get to finish their answer.
+    /// Serves until stopped; open connections finish their answer.
     pub async fn serve(self, router: Router, stop: CancellationToken) {
         let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let tasks = TaskTracker::new();
@@ -57,7 +57,7 @@ impl Listener {
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             };
-            // Beyond the bound a connection is closed at once: nothing waits for a slot.
+            // Beyond the bound a connection is closed at once.
             let Ok(slot) = Arc::clone(&slots).try_acquire_owned() else { continue };
             let serving = connection(stream, peer, router.clone(), stop.clone());
             tasks.spawn(async move {
@@ -70,7 +70,7 @@ impl Listener {
     }
 }
 
-/// Why an address cannot be bound, in words that name the field.
+/// Returns the error of an address that cannot be bound; it names the field.
 pub fn cannot_bind(field: &str, address: SocketAddr, error: &std::io::Error) -> CommandError {
     if error.kind() == std::io::ErrorKind::AddrInUse {
         return CommandError::new(
@@ -93,7 +93,7 @@ async fn connection(stream: TcpStream, peer: SocketAddr, router: Router, stop: C
     let connection = http.serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
     tokio::select! {
-        // What a peer does wrong on its own connection is its own affair.
+        // A protocol error affects only the peer's own connection.
         _ = connection.as_mut() => return,
         () = stop.cancelled() => connection.as_mut().graceful_shutdown(),
     }

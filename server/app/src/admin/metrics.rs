@@ -1,8 +1,7 @@
-//! Metrics: one table of what exists, and samples that name its rows.
+//! Metrics: one table of all metrics, and samples that name its rows.
 //!
-//! Nothing is counted here. Values are computed when they are asked for, from state that is kept
-//! anyway, so a metric cannot drift from the truth. `docs/reference/metrics.md` is made from the
-//! table.
+//! Every value is computed on request from state that exists anyway, so a metric cannot drift from the state.
+//! `docs/reference/metrics.md` is generated from the table.
 
 use std::collections::BTreeMap;
 
@@ -12,30 +11,30 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 use tributary_xds::histogram::Distribution;
 
-/// The format that is written.
+/// Content type of the exposition.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Whether a value may go down.
+/// Type of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// It may.
+    /// May decrease.
     Gauge,
-    /// It only grows; its name in the text ends in `_total`.
+    /// Only increases; its name in the text ends in `_total`.
     Counter,
-    /// How many values fell under each of its bounds.
+    /// Distribution over buckets.
     Histogram,
 }
 
-/// A row of the table.
+/// Row of the table.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Info {
-    /// Its name, without `tributary_` and without `_total`.
+    /// Name, without `tributary_` and without `_total`.
     pub name: &'static str,
-    /// Gauge, counter or histogram.
+    /// Type.
     pub kind: Kind,
-    /// Its labels.
+    /// Labels.
     pub labels: &'static [&'static str],
-    /// What it tells.
+    /// Help text.
     pub help: &'static str,
 }
 
@@ -49,64 +48,64 @@ macro_rules! metrics {
 
 metrics! {
     BUILD_INFO Gauge "build_info" ["version"] "Always 1; the version is a label";
-    READY Gauge "ready" [] "Whether clients are answered";
-    CATALOG_GENERATION Gauge "catalog_generation" [] "Generation of the catalog that is served";
-    CATALOG_COMPLETE Gauge "catalog_complete" [] "Whether no registry is unknown";
-    REGISTRY_STATE Gauge "registry_state" ["registry", "kind", "state"] "1 for the state that a registry is in, 0 for the others";
-    REGISTRY_CONFIRMED Gauge "registry_last_confirmed_timestamp_seconds" ["registry"] "When a registry's source last confirmed what it says";
-    REGISTRY_GENERATION Gauge "registry_generation" ["registry"] "Run of a registry that is served";
-    REGISTRY_FAILURES Gauge "registry_failures" ["registry"] "How many runs of a registry have failed in a row";
-    REGISTRY_WAITING Gauge "registry_run_waiting" ["registry"] "Whether a new run of a registry waits to be accepted with `tributary state accept`";
-    REGISTRY_PROBLEMS Gauge "registry_problems" ["registry"] "Objects that are quarantined";
-    SOURCE_LIVE Gauge "source_live" ["registry", "scope"] "Whether a part of a registry that fails as one, such as a datacenter, is followed";
-    SOURCE_MODE Gauge "source_mode" ["registry", "scope", "mode"] "1 for the way in which a part of a registry is followed, where there are several";
-    SOURCE_DETAIL Gauge "source_detail" ["registry", "scope", "detail"] "What a part of a registry tells in numbers, by the names of `tributary get registries -o wide`";
-    SERVICES Gauge "services" ["registry"] "Services that a registry declares";
+    READY Gauge "ready" [] "1 if clients are answered, else 0";
+    CATALOG_GENERATION Gauge "catalog_generation" [] "Generation of the served catalog";
+    CATALOG_COMPLETE Gauge "catalog_complete" [] "1 if no registry is Unknown, else 0";
+    REGISTRY_STATE Gauge "registry_state" ["registry", "kind", "state"] "1 for the current state of a registry, 0 for its other states";
+    REGISTRY_CONFIRMED Gauge "registry_last_confirmed_timestamp_seconds" ["registry"] "Unix time at which a registry's source last confirmed the served facts, in seconds";
+    REGISTRY_GENERATION Gauge "registry_generation" ["registry"] "Generation of a registry's served run";
+    REGISTRY_FAILURES Gauge "registry_failures" ["registry"] "Consecutive failed runs of a registry";
+    REGISTRY_WAITING Gauge "registry_run_waiting" ["registry"] "1 if a new run of a registry waits for `tributary state accept`, else 0";
+    REGISTRY_PROBLEMS Gauge "registry_problems" ["registry"] "Quarantined objects";
+    SCOPE_LIVE Gauge "scope_live" ["registry", "scope"] "1 if a scope of a registry, such as a datacenter, is live, else 0";
+    SCOPE_MODE Gauge "scope_mode" ["registry", "scope", "mode"] "1 for the current watch mode of a scope, if it has several modes";
+    SCOPE_DETAIL Gauge "scope_detail" ["registry", "scope", "detail"] "Numeric details of a scope, by their names in `tributary get registries -o wide`";
+    SERVICES Gauge "services" ["registry"] "Services of a registry";
     ENDPOINTS Gauge "endpoints" ["registry", "health"] "Endpoints of a registry, by health";
-    GUARD_HELD Gauge "guard_held" ["registry"] "Removals that are held until their source confirms them";
+    REMOVALS_HELD Gauge "removals_held" ["registry"] "Held removals: unconfirmed by their source, still served";
     XDS_CLIENTS Gauge "xds_clients" ["client_kind"] "Connected streams";
     XDS_SUBSCRIPTIONS Gauge "xds_subscriptions" ["type", "client_kind"] "Subscriptions of connected streams";
-    XDS_NACKED Gauge "xds_nacked" ["type"] "Connected streams whose last word on a type is a refusal";
-    XDS_NACKS Counter "xds_nacks" ["type"] "Responses that clients refused";
-    XDS_PUSH_SECONDS Histogram "xds_push_duration_seconds" ["type"] "How long a response took from when it was begun to be made until the transport had taken all of it";
-    CONVERGENCE Histogram "convergence_seconds" ["type", "lane"] "How long it took from when a source told of a change until a response that tells it was made; lane `removal` is of turns that took an endpoint away or changed its health";
-    UNEXPLAINED_EMPTY Counter "unexplained_empty" [] "Hosts that lost their last endpoint although nothing said so: no evidence, no word of the source; anything but 0 is a bug";
+    XDS_NACKED Gauge "xds_nacked" ["type"] "Connected streams that rejected their last response of a type";
+    XDS_NACKS Counter "xds_nacks" ["type"] "Responses that clients rejected";
+    XDS_PUSH_SECONDS Histogram "xds_push_duration_seconds" ["type"] "Time from the start of building a response until the transport accepted all of it, in seconds";
+    CONVERGENCE Histogram "convergence_seconds" ["type", "lane"] "Time from a source's report of a change until the response with that change, in seconds; lane `removal` counts batches that removed an endpoint or changed its health";
+    UNEXPLAINED_EMPTY Counter "unexplained_empty" [] "Hosts that lost their last endpoint without evidence or a report of the source; any value other than 0 is a bug";
     CORE_EVENTS Counter "core_events" ["event"] "Events of the core: views and resource inputs built, updates without a change, updates refused at a bound";
-    XDS_BYTES Histogram "xds_response_bytes" ["type"] "Sizes of responses";
-    XDS_TRIGGERS Counter "xds_push_triggers" ["reason"] "Generations that were pushed, by what was another in them (one may count under several)";
-    XDS_REJECTED Counter "xds_rejected" ["reason"] "Connections and streams that were refused or ended from this side";
-    XDS_NOOP Counter "xds_noop_wakeups" [] "Wake-ups of streams after which no response was due";
-    XDS_CACHED Gauge "xds_cached_bytes" [] "Bytes of encoded resources that are held";
+    XDS_BYTES Histogram "xds_response_bytes" ["type"] "Size of responses, in bytes";
+    XDS_TRIGGERS Counter "xds_push_triggers" ["reason"] "Pushed generations, by the kind of change (one generation may count under several)";
+    XDS_REJECTED Counter "xds_rejected" ["reason"] "Connections and streams that the server refused or ended";
+    XDS_NOOP Counter "xds_noop_wakeups" [] "Wake-ups of streams that had nothing to send";
+    XDS_CACHED Gauge "xds_cached_bytes" [] "Bytes of cached encoded resources";
     XDS_EVENTS Counter "xds_events" ["event"] "Events of sessions and the transport: requests, acks, nacks, sends, bytes_sent, …";
     RUNTIME_EVENTS Counter "runtime_events" ["event"] "Events of the core task and the supervisor: batches, updates, publications, runs, …";
-    STATE_OPEN Gauge "state_open" [] "Whether what is served is remembered over a restart";
-    STATE_COMMITS Counter "state_commits" [] "How often the journal was written";
-    STATE_BYTES Gauge "state_bytes" [] "Length of the journal's file";
-    STATE_LIVE_BYTES Gauge "state_live_bytes" [] "Bytes of what is in the journal";
+    STATE_OPEN Gauge "state_open" [] "1 if the served state is kept across restarts, else 0";
+    STATE_COMMITS Counter "state_commits" [] "Commits of the journal";
+    STATE_BYTES Gauge "state_bytes" [] "Length of the journal's file, in bytes";
+    STATE_LIVE_BYTES Gauge "state_live_bytes" [] "Bytes of live records in the journal";
     STATE_PENDING Gauge "state_pending_keys" [] "Changes that the journal has not written yet";
-    STATE_COMMIT_AGE Gauge "state_last_commit_age_seconds" [] "How long ago the journal was written";
-    STATE_INCOMPLETE Gauge "state_incomplete_registries" [] "Registries that are not whole on disk: left out, still to be written in full, or changed while the journal cannot be written";
-    CONFIG_RELOADS Counter "config_reloads" ["result"] "Changes of the configuration file that were taken or refused";
-    CONFIG_VALID Gauge "config_last_reload_successful" [] "Whether the file on disk is what runs";
+    STATE_COMMIT_AGE Gauge "state_last_commit_age_seconds" [] "Time since the last commit of the journal, in seconds";
+    STATE_INCOMPLETE Gauge "state_incomplete_registries" [] "Registries that are incomplete on disk: excluded, not yet written in full, or changed while the journal cannot be written";
+    CONFIG_RELOADS Counter "config_reloads" ["result"] "Changes of the configuration file that were applied or rejected";
+    CONFIG_VALID Gauge "config_last_reload_successful" [] "1 if the running configuration equals the file on disk, else 0";
 }
 
-/// A value of a metric.
+/// Sample of a metric.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sample {
-    /// The row.
+    /// Row of the table.
     pub info: &'static Info,
-    /// The values of its labels, in the row's order.
+    /// Values of the labels, in the row's order.
     pub labels: Vec<String>,
-    /// The value.
+    /// Value.
     pub value: Value,
 }
 
-/// What a metric says.
+/// Value of a sample.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
-    /// A number.
+    /// Number.
     Number(f64),
-    /// How values are distributed.
+    /// Distribution.
     Spread(Distribution),
 }
 
@@ -123,14 +122,14 @@ impl From<Distribution> for Value {
 }
 
 impl Sample {
-    /// A value of a row.
+    /// Creates a sample.
     pub fn new(info: &'static Info, labels: &[&str], value: impl Into<Value>) -> Self {
         let labels = labels.iter().map(|label| (*label).to_owned()).collect();
         Self { info, labels, value: value.into() }
     }
 }
 
-/// The text of these samples.
+/// Renders the samples as OpenMetrics text.
 pub fn encode(samples: Vec<Sample>) -> Result<String, std::fmt::Error> {
     let mut registry = Registry::with_prefix("tributary");
     registry.register_collector(Box::new(Samples(samples)));
@@ -187,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_text_is_openmetrics() {
+    fn samples_render_as_openmetrics() {
         let samples = vec![
             Sample::new(ENDPOINTS, &["file", "HEALTHY"], 3.0),
             Sample::new(READY, &[], 1.0),
@@ -205,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn buckets_add_up_and_the_last_has_no_bound() {
+    fn histogram_buckets_are_cumulative_and_end_unbounded() {
         let spread = Distribution { buckets: vec![(Some(0.5), 2), (Some(1.0), 3), (None, 1)], sum: 7.5 };
         let text = encode(vec![Sample::new(XDS_PUSH_SECONDS, &["eds"], spread)]).unwrap();
         let line = |end: &str| format!("tributary_xds_push_duration_seconds_{end}\n");
@@ -221,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn names_follow_the_conventions() {
+    fn metric_names_follow_the_conventions() {
         for info in TABLE {
             assert!(!info.name.ends_with("_total") && !info.name.starts_with("tributary"), "{}", info.name);
             assert!(!info.help.ends_with('.'), "{}", info.name);

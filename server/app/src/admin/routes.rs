@@ -1,13 +1,13 @@
-//! The one table of routes. What is not here does not exist; a test walks it.
+//! The one table of routes; a test walks it.
 
 use axum::routing::{MethodRouter, get, post};
 
 use super::{Shared, Surface, debug, health, state};
 
-/// Who may ask.
+/// Access to a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Whoever reaches a listener: says nothing about what is served.
+    /// Open to every client of a listener; reveals nothing about the served content.
     Anyone,
     /// Processes on this machine, through the admin listener.
     Loopback,
@@ -21,18 +21,18 @@ impl Access {
     }
 }
 
-/// One route.
+/// Route.
 #[derive(Debug, Clone, Copy)]
 pub struct Route {
-    /// Its path; nothing in it varies.
+    /// Path, without parameters.
     pub path: &'static str,
-    /// Who may ask.
+    /// Access.
     pub access: Access,
-    /// Whether asking it changes something: it takes POST alone. All others take GET and HEAD.
+    /// Whether it changes something: it then allows only POST. All others allow GET and HEAD.
     pub changes: bool,
-    /// What it answers, for the reference.
+    /// Description for the reference.
     pub about: &'static str,
-    /// Who answers.
+    /// Handler.
     pub handler: fn() -> MethodRouter<Shared>,
 }
 
@@ -42,14 +42,14 @@ pub const ROUTES: &[Route] = &[
         path: "/livez",
         access: Access::Anyone,
         changes: false,
-        about: "200 while the owner of the catalog takes turns; says nothing about sources",
+        about: "200 while the core processes batches, whatever the state of the sources",
         handler: || get(health::livez),
     },
     Route {
         path: "/readyz",
         access: Access::Anyone,
         changes: false,
-        about: "200 while clients are answered; `?verbose` lists what that rests on (with names of registries on the admin listener alone)",
+        about: "200 while clients are answered; `?verbose` lists the conditions (with names of registries on the admin listener only)",
         handler: || get(health::readyz),
     },
     Route {
@@ -77,14 +77,14 @@ pub const ROUTES: &[Route] = &[
         path: "/debug/endpoints",
         access: Access::Loopback,
         changes: false,
-        about: "EndpointList: endpoints with provenance; takes the same",
+        about: "EndpointList: endpoints with provenance; same parameters",
         handler: || get(debug::endpoints),
     },
     Route {
         path: "/debug/merges",
         access: Access::Loopback,
         changes: false,
-        about: "MergeList: services of one name in a cluster and in Consul, and what becomes of them; takes the same",
+        about: "MergeList: services with the same name in a cluster and in Consul, with the result of the merge rule; same parameters",
         handler: || get(debug::merges),
     },
     Route {
@@ -98,7 +98,7 @@ pub const ROUTES: &[Route] = &[
         path: "/debug/registries",
         access: Access::Loopback,
         changes: false,
-        about: "RegistryList: sources, what they hold back and what is wrong in them; takes `name`, `registry`, `limit`",
+        about: "RegistryList: registries, with held removals and problems; takes `name`, `registry`, `limit`",
         handler: || get(debug::registries),
     },
     Route {
@@ -112,35 +112,35 @@ pub const ROUTES: &[Route] = &[
         path: "/debug/guard/release",
         access: Access::Loopback,
         changes: true,
-        about: "lets the held removal `id` happen, and answers with it",
+        about: "releases the held removal `id` and returns it",
         handler: || post(debug::release),
     },
     Route {
         path: "/debug/state",
         access: Access::Loopback,
         changes: false,
-        about: "State: what is remembered over a restart, where, and how whole it is",
+        about: "State: the state that is kept across restarts, its directory, and its completeness",
         handler: || get(state::show),
     },
     Route {
         path: "/debug/state/plan",
         access: Access::Loopback,
         changes: false,
-        about: "EndList: what ending `part` (REGISTRY, REGISTRY/SCOPE or REGISTRY/SCOPE/KIND) would take away",
+        about: "EndList: facts that ending `part` (REGISTRY, REGISTRY/SCOPE or REGISTRY/SCOPE/KIND) would remove",
         handler: || get(state::plan),
     },
     Route {
         path: "/debug/state/end",
         access: Access::Loopback,
         changes: true,
-        about: "ends `part`, and answers with what went",
+        about: "ends `part` and returns the removed facts",
         handler: || post(state::end),
     },
     Route {
         path: "/debug/state/accept",
         access: Access::Loopback,
         changes: true,
-        about: "takes what the next run of `registry` reports although it is less, or another source's",
+        about: "accepts the next run of `registry` although it serves less or has a new identity",
         handler: || post(state::accept),
     },
     Route {
@@ -154,7 +154,7 @@ pub const ROUTES: &[Route] = &[
         path: "/debug/why-not",
         access: Access::Loopback,
         changes: false,
-        about: "WhyNotList: why `client` is not given endpoints of `host`",
+        about: "WhyNotList: why `client` does not receive endpoints of `host`",
         handler: || get(debug::why_not),
     },
     Route {
@@ -166,7 +166,7 @@ pub const ROUTES: &[Route] = &[
     },
 ];
 
-/// The route of a path.
+/// Returns the route of a path.
 #[must_use]
 pub fn find(path: &str) -> Option<&'static Route> {
     ROUTES.iter().find(|route| route.path == path)

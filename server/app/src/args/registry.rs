@@ -1,4 +1,4 @@
-//! The values of `--registry` and `--registries`: a kind, and where, for kinds that need it.
+//! Values of `--registry` and `--registries`: a kind, with a location for kinds that need one.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use crate::config::RegistryKind;
 use crate::config::model::RegistryConfig;
 use crate::exit::{CommandError, Exit};
 
-/// Reads [`parse_registry`]'s text. The parser's own words for what is wrong repeat the text, which may hold a password
+/// Parses the text with [`parse_registry`]. Clap's own error repeats the text, which may contain a password
 /// or a token.
 #[derive(Clone)]
 pub(super) struct RegistryParser;
@@ -35,24 +35,24 @@ impl TypedValueParser for RegistryParser {
     }
 }
 
-/// `KIND[=WHERE]`.
+/// Parses `KIND[=WHERE]`.
 pub(super) fn parse_registry(text: &str) -> Result<RegistryConfig, CommandError> {
-    let (kind, place) = match text.split_once('=') {
-        Some((kind, place)) => (kind, Some(place)),
+    let (kind, location) = match text.split_once('=') {
+        Some((kind, location)) => (kind, Some(location)),
         None => (text, None),
     };
     let kind: RegistryKind = kind.parse()?;
     let wrong = |message: &str| Err(CommandError::new(Exit::Usage, Code::FLAG_INVALID, message));
-    match (kind, place) {
-        (RegistryKind::File, Some(place)) if !place.is_empty() => {
-            Ok(RegistryConfig { path: Some(PathBuf::from(place)), ..RegistryConfig::of_kind(kind) })
+    match (kind, location) {
+        (RegistryKind::File, Some(location)) if !location.is_empty() => {
+            Ok(RegistryConfig { path: Some(PathBuf::from(location)), ..RegistryConfig::of_kind(kind) })
         }
         (RegistryKind::File, _) => wrong("`--registry file` needs a directory: file=DIR"),
         (RegistryKind::Consul, None) => Ok(RegistryConfig::of_kind(kind)),
-        (RegistryKind::Consul, Some(place)) => {
-            let addresses: Vec<String> = place.split(',').map(|one| one.trim().to_owned()).collect();
+        (RegistryKind::Consul, Some(location)) => {
+            let addresses: Vec<String> = location.split(',').map(|one| one.trim().to_owned()).collect();
             for address in &addresses {
-                // The text may hold a password and is not repeated.
+                // The text may contain a password and is not printed.
                 Address::parse(address)
                     .map_err(|e| CommandError::new(Exit::Usage, Code::FLAG_INVALID, e.to_string()))?;
             }
@@ -60,12 +60,12 @@ pub(super) fn parse_registry(text: &str) -> Result<RegistryConfig, CommandError>
         }
         (RegistryKind::Kubernetes, None) => Ok(RegistryConfig::of_kind(kind)),
         (RegistryKind::Kubernetes, Some(_)) => {
-            wrong("`--registry kubernetes` takes no place; see --kubeconfig and --context")
+            wrong("`--registry kubernetes` takes no location; see --kubeconfig and --context")
         }
     }
 }
 
-/// A kind alone; one that needs a place has to be given as `--registry`.
+/// Parses a kind without a location; a kind that needs a location needs `--registry`.
 pub(super) fn parse_kind(text: &str) -> Result<RegistryConfig, CommandError> {
     text.trim().parse::<RegistryKind>()?;
     parse_registry(text.trim())

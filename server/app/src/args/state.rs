@@ -1,4 +1,4 @@
-//! `tributary state`: its shape.
+//! Shape of `tributary state`.
 
 use std::path::PathBuf;
 
@@ -6,31 +6,31 @@ use clap::{Args, Subcommand};
 
 use super::{Output, ServerArgs};
 
-/// What can be done with what is remembered.
+/// Commands for the kept state.
 #[derive(Debug, Clone, Subcommand)]
 pub enum StateCommand {
-    /// Show what is remembered: of the running server, or of --state-dir where none answers
+    /// Show the kept state: of the running server, or of --state-dir if no server answers
     Show(StateShowArgs),
     /// Check every record of a directory that no server holds
     Verify(StateDirectoryArgs),
-    /// Forget everything in a directory that no server holds
+    /// Delete everything in a directory that no server holds
     Clear(StateDirectoryArgs),
-    /// Show what ending a registry, a scope or a kind of facts would take away; end it with --yes
+    /// Show which facts ending a registry, a scope or a kind would remove; end it with --yes
     End(StateEndArgs),
-    /// Accept a run that reads less than what is served, or whose source's identity changed
+    /// Accept a run that can read less than is served, or whose source has a new identity
     Accept(StateAcceptArgs),
 }
 
 /// Flags of `state show`.
 #[derive(Debug, Clone, Args)]
 pub struct StateShowArgs {
-    /// The directory that is read where no server answers
+    /// The directory to read if no server answers
     #[arg(long, value_name = "DIR")]
     pub state_dir: Option<PathBuf>,
-    /// How it is written
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     pub output: Output,
-    /// Where the server is.
+    /// Server to request.
     #[command(flatten)]
     pub server: ServerArgs,
 }
@@ -41,7 +41,7 @@ pub struct StateDirectoryArgs {
     /// The directory [default: as `serve` chooses it]
     #[arg(long, value_name = "DIR")]
     pub state_dir: Option<PathBuf>,
-    /// How it is written
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     pub output: Output,
 }
@@ -49,16 +49,16 @@ pub struct StateDirectoryArgs {
 /// Flags of `state end`.
 #[derive(Debug, Clone, Args)]
 pub struct StateEndArgs {
-    /// What ends. KIND is services, groups, workloads, gateways or settings
+    /// The part to end. KIND is services, groups, workloads, gateways or settings
     #[arg(value_name = "REGISTRY[/SCOPE[/KIND]]")]
     pub part: String,
-    /// End it. Without this nothing is changed
+    /// End it. Without this flag nothing changes
     #[arg(long)]
     pub yes: bool,
-    /// How it is written
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     pub output: Output,
-    /// Where the server is.
+    /// Server to request.
     #[command(flatten)]
     pub server: ServerArgs,
 }
@@ -66,9 +66,9 @@ pub struct StateEndArgs {
 /// Flags of `state accept`.
 #[derive(Debug, Clone, Args)]
 pub struct StateAcceptArgs {
-    /// The registry whose next run is taken
+    /// The registry whose next run is accepted
     pub registry: String,
-    /// Where the server is.
+    /// Server to request.
     #[command(flatten)]
     pub server: ServerArgs,
 }

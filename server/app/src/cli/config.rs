@@ -1,4 +1,4 @@
-//! `tributary config`: works with the file, needs no server.
+//! `tributary config`: prints and checks configuration; needs no server.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::config::{Config, load, schema};
 use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
 
-/// Runs one of its commands.
+/// Runs the command.
 pub fn run(
     command: &ConfigCommand,
     env: &Environment,
@@ -26,6 +26,6 @@ pub fn run(
 fn validate(file: &Path, env: &Environment, console: &mut Console<'_>) -> Result<(), CommandError> {
     let loaded = load(Some(file), env, &|_, _| Ok(()))?;
     let registries = loaded.config.registries.len();
-    console.say(&format!("{}: valid, {registries} registries", file.display()));
+    console.note(&format!("{}: valid, {registries} registries", file.display()));
     Ok(())
 }

@@ -1,32 +1,32 @@
-//! Where a command writes: data, talk, and whether somebody watches.
+//! Streams of a command: data, messages, and the properties of the terminal.
 
 use std::io::{ErrorKind, Write};
 
 use crate::exit::{CommandError, Exit};
 
-/// The streams of one command.
+/// Streams of one command.
 pub struct Console<'a> {
-    /// Takes data.
+    /// Receives data.
     pub out: &'a mut (dyn Write + Send),
-    /// Takes talk.
+    /// Receives messages.
     pub talk: &'a mut (dyn Write + Send),
-    /// Whether data goes to a terminal, so that it may be drawn over.
+    /// Whether data goes to a terminal, which can be redrawn.
     pub terminal: bool,
-    /// Whether colour is wanted.
+    /// Whether to use colour.
     pub color: bool,
 }
 
 impl Console<'_> {
-    /// Writes data. A reader that went away (`| head`) ends the command without an error text.
+    /// Writes data. A reader that closes early (`| head`) ends the command with exit 0 and no error text.
     pub fn data(&mut self, text: &str) -> Result<(), CommandError> {
         let written = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush());
         written.map_err(|e| match e.kind() {
             ErrorKind::BrokenPipe => CommandError { exit: Exit::Ok, ..CommandError::plain("") },
-            _ => CommandError::plain(format!("cannot write the answer: {e}")),
+            _ => CommandError::plain(format!("cannot write to stdout: {e}")),
         })
     }
-    /// Writes talk; what cannot be said is not an error.
-    pub fn say(&mut self, text: &str) {
+    /// Writes a message; a failed write is ignored.
+    pub fn note(&mut self, text: &str) {
         let _ = writeln!(self.talk, "{text}");
     }
 }
@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_has_seen_enough_is_no_error() {
+    fn closed_stdout_ends_the_command_without_an_error() {
         for (kind, exit) in [(ErrorKind::BrokenPipe, Exit::Ok), (ErrorKind::StorageFull, Exit::Failed)] {
             let (mut out, mut talk) = (Gone(kind), Vec::new());
             let mut console = Console { out: &mut out, talk: &mut talk, terminal: false, color: false };

@@ -1,4 +1,4 @@
-//! `tributary explain` and `why-not`: the decisions, in the order of the way.
+//! `tributary explain` and `why-not`: decisions in pipeline order.
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ use crate::document::{ExplainItem, List, Metadata, WhyNotItem};
 use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
 
-/// How an endpoint came to be served. Exit 3 when no candidate is, 4 when nobody lists it.
+/// Explains how an endpoint came to be served. Exit 3 if no candidate is served, 4 if no source lists it.
 pub async fn explain(
     args: &ExplainArgs,
     env: &Environment,
@@ -26,7 +26,7 @@ pub async fn explain(
     show(&body, args.output, console)
 }
 
-/// Why a client is not given a host's endpoints. Exit 3 when it is given none, 0 when it is.
+/// Explains why a client does not receive a host's endpoints. Exit 3 if it receives none, else 0.
 pub async fn why_not(
     args: &WhyNotArgs,
     env: &Environment,
@@ -60,7 +60,7 @@ fn show_why_not(body: &[u8], output: Output, console: &mut Console<'_>) -> Resul
     Ok(if served { Exit::Ok } else { Exit::No })
 }
 
-/// Programs are given the server's own document, with what this version may not know.
+/// Writes the answer. JSON and YAML keep fields that this version does not know.
 fn write(
     body: &[u8],
     metadata: &Metadata,
@@ -75,12 +75,12 @@ fn write(
     console.data(&text)?;
     if metadata.partial {
         console
-            .say("something may be missing: a registry has not synced yet, see `tributary get registries`");
+            .note("the answer may be incomplete: a registry has not synced; see `tributary get registries`");
     }
     Ok(())
 }
 
-/// Without what a terminal would obey; names come from outside.
+/// Replaces control characters, which names from outside may contain.
 fn tame(text: &str, color: bool) -> String {
     let keep = |c: char| !c.is_control() || c == '\n' || (color && c == '\u{1b}');
     text.chars().map(|c| if keep(c) { c } else { ' ' }).collect()
@@ -102,9 +102,9 @@ fn prose(item: &ExplainItem, wide: bool, color: bool) -> String {
             "warn" => Tone::Warn,
             _ => Tone::Plain,
         };
-        let word = paint(&format!("{:<4}", step.verdict.to_uppercase()), tone, color);
+        let verdict = paint(&format!("{:<4}", step.verdict.to_uppercase()), tone, color);
         let object = step.object.as_ref().map(|object| source(object, wide)).unwrap_or_default();
-        out.push_str(&format!("  {:<8} {word} {}  {}{object}\n", step.stage, step.code, step.detail));
+        out.push_str(&format!("  {:<8} {verdict} {}  {}{object}\n", step.stage, step.code, step.detail));
     }
     out
 }

@@ -1,4 +1,4 @@
-//! `tributary get`: lists what a running server knows.
+//! `tributary get`: lists the contents of a running server.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -11,7 +11,7 @@ use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
 use tributary_model::Code;
 
-/// Lists once, or follows.
+/// Lists once, or watches.
 pub async fn run(args: &GetArgs, env: &Environment, console: &mut Console<'_>) -> Result<Exit, CommandError> {
     let server = Server::find(&args.server, env)?;
     if args.watch {
@@ -23,13 +23,13 @@ pub async fn run(args: &GetArgs, env: &Environment, console: &mut Console<'_>) -
     conclude(args, &list, console)
 }
 
-/// The path of a list.
+/// Returns the path of a list.
 #[must_use]
 pub fn path(what: Resource) -> String {
     format!("/debug/{}", what.as_str())
 }
 
-/// The filter of a list.
+/// Returns the filter of a list.
 #[must_use]
 pub fn query(args: &GetArgs) -> [(&str, Option<&str>); 4] {
     [
@@ -40,10 +40,10 @@ pub fn query(args: &GetArgs) -> [(&str, Option<&str>); 4] {
     ]
 }
 
-/// A document of a server; one that cannot be read is of another version.
+/// Parses a document; one that does not parse comes from another version.
 pub fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, CommandError> {
     serde_json::from_slice(body).map_err(|e| {
-        CommandError::plain(format!("the server's answer is not understood: {e}"))
+        CommandError::plain(format!("cannot read the server's answer: {e}"))
             .next("use the `tributary` of the server's version")
     })
 }
@@ -56,23 +56,22 @@ fn conclude(args: &GetArgs, list: &List<Value>, console: &mut Console<'_>) -> Re
     }
     if list.metadata.remaining > 0 {
         let more = list.metadata.remaining;
-        console.say(&format!("{more} more are not shown: narrow the list with --host, -n or --registry"));
+        console.note(&format!("{more} more are not shown; narrow the list with --host, -n or --registry"));
     }
     if list.items.is_empty() && matches!(args.output, Output::Table | Output::Wide) {
-        console.say(&format!("no {what}"));
+        console.note(&format!("no {what}"));
         if args.what == Resource::Merges {
-            console.say("they are looked for where the configuration has `merge: {byName: report}`, or `on`");
+            console.note("set `merge: {byName: report}` or `on` in the configuration to look for them");
         }
     }
     if list.metadata.partial {
-        console
-            .say("something may be missing: a registry has not synced yet, see `tributary get registries`");
+        console.note("the list may be incomplete: a registry has not synced; see `tributary get registries`");
         return Ok(Exit::Partial);
     }
     Ok(Exit::Ok)
 }
 
-/// The list as it was asked for.
+/// Renders the list in the requested format.
 pub fn render(args: &GetArgs, list: &List<Value>, color: bool) -> Result<String, CommandError> {
     match args.output {
         Output::Table | Output::Wide => {
@@ -92,17 +91,17 @@ pub fn render(args: &GetArgs, list: &List<Value>, color: bool) -> Result<String,
     }
 }
 
-/// A document in JSON or YAML.
+/// Renders a document as JSON or YAML.
 pub fn document(output: Output, list: &impl serde::Serialize) -> Result<String, CommandError> {
     let unwritable =
-        |e: &dyn std::fmt::Display| CommandError::plain(format!("the answer cannot be written: {e}"));
+        |e: &dyn std::fmt::Display| CommandError::plain(format!("cannot render the answer: {e}"));
     if output == Output::Yaml {
         return serde_saphyr::to_string(list).map_err(|e| unwritable(&e));
     }
     serde_json::to_string_pretty(list).map(|text| text + "\n").map_err(|e| unwritable(&e))
 }
 
-/// What tells an item from the others of its kind.
+/// Returns the name of an item, unique among items of its kind.
 #[must_use]
 pub fn name(what: Resource, item: &Value) -> String {
     let text = |field: &str| item.get(field).and_then(Value::as_str).unwrap_or_default();
@@ -127,7 +126,7 @@ fn table(what: Resource, list: &List<Value>, wide: bool) -> Result<Table, Comman
 fn items<T: DeserializeOwned>(list: &List<Value>) -> Result<Vec<T>, CommandError> {
     let items = list.items.iter().cloned().map(serde_json::from_value);
     items.collect::<Result<_, _>>().map_err(|e| {
-        CommandError::plain(format!("the server's answer is not understood: {e}"))
+        CommandError::plain(format!("cannot read the server's answer: {e}"))
             .next("use the `tributary` of the server's version, or -o json")
     })
 }
@@ -159,7 +158,7 @@ fn services(items: &[ServiceItem], wide: bool) -> Table {
 
 fn endpoints(items: &[EndpointItem], wide: bool) -> Table {
     let heads = ["ENDPOINT", "SERVICE", "PORT", "HEALTH", "LOCALITY", "REGISTRY", "SOURCE"];
-    let more = ["WEIGHT", "CLUSTER", "NETWORK", "FRESHNESS", "WORKLOAD", "PLACE", "VERSION", "LABELS"];
+    let more = ["WEIGHT", "CLUSTER", "NETWORK", "FRESHNESS", "WORKLOAD", "POSITION", "VERSION", "LABELS"];
     let mut table = Table::new(&heads, &more, wide);
     for item in items {
         let held = if item.held { " (held)" } else { "" };
@@ -193,8 +192,8 @@ fn merges(items: &[MergeItem], wide: bool) -> Table {
     let heads = ["NAME", "STATE", "HOST", "SERVICES", "WHY NOT"];
     let mut table = Table::new(&heads, &["PORTS", "REGISTRIES"], wide);
     for item in items {
-        let each = |tell: &dyn Fn(&NamedItem) -> String| -> Cell {
-            item.services.iter().map(tell).collect::<Vec<_>>().join("; ").into()
+        let each = |text: &dyn Fn(&NamedItem) -> String| -> Cell {
+            item.services.iter().map(text).collect::<Vec<_>>().join("; ").into()
         };
         let tone = if item.state == "separate" { Tone::Warn } else { Tone::Plain };
         table.row(vec![
@@ -227,9 +226,9 @@ fn clients(items: &[ClientItem], wide: bool) -> Table {
     ];
     let mut table = Table::new(&heads, &more, wide);
     for item in items {
-        let each = |tell: &dyn Fn(&crate::document::clients::ClientTypeItem) -> String| -> Cell {
-            let told: Vec<String> = item.types.iter().map(tell).filter(|t| !t.is_empty()).collect();
-            told.join("; ").into()
+        let each = |text: &dyn Fn(&crate::document::clients::ClientTypeItem) -> String| -> Cell {
+            let texts: Vec<String> = item.types.iter().map(text).filter(|t| !t.is_empty()).collect();
+            texts.join("; ").into()
         };
         let tone = match item.state.as_str() {
             "ERROR" => Tone::Bad,

@@ -1,4 +1,4 @@
-//! `tributary guard`: lists removals that are held, and lets one happen.
+//! `tributary guard`: lists held removals and releases one.
 
 use super::get::{document, parse};
 use super::table::{Table, age};
@@ -8,7 +8,7 @@ use crate::document::{HeldItem, List};
 use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
 
-/// Carries the command out.
+/// Runs the command.
 pub async fn run(
     command: &GuardCommand,
     env: &Environment,
@@ -38,16 +38,17 @@ async fn list(
         }
     }
     if held.items.is_empty() {
-        console.say("nothing is held");
+        console.note("no removals are held");
     }
     if held.metadata.remaining > 0 {
-        console.say(&format!("{} more are not shown: narrow with --registry", held.metadata.remaining));
+        console.note(&format!("{} more are not shown: narrow with --registry", held.metadata.remaining));
     }
     Ok(Exit::Ok)
 }
 
 fn table(items: &[HeldItem], wide: bool) -> Table {
-    let mut table = Table::new(&["ID", "REGISTRY", "HELD", "WHAT", "WHY"], &["SCOPE", "ASKED"], wide);
+    let mut table =
+        Table::new(&["ID", "REGISTRY", "HELD", "WHAT", "WHY"], &["SCOPE", "CONFIRM ATTEMPTS"], wide);
     for item in items {
         table.row(vec![
             item.id.clone().into(),
@@ -70,7 +71,7 @@ async fn release(
     let server = Server::find(&args.server, env)?;
     let body = server.post("/debug/guard/release", &[("id", Some(args.id.as_str()))]).await;
     let body = body.map_err(|failure| match failure.exit {
-        Exit::NotFound => failure.next("list what is held with `tributary guard list`"),
+        Exit::NotFound => failure.next("list held removals with `tributary guard list`"),
         _ => failure,
     })?;
     let released: List<HeldItem> = parse(&body)?;

@@ -1,4 +1,4 @@
-//! Asks a running server: one connection per question, bounded in time and size.
+//! HTTP client of the admin surface: one connection per request, bounded in time and size.
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ use crate::args::ServerArgs;
 use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
 
-/// Where a server is when nothing says otherwise.
+/// Default address of the server.
 pub const DEFAULT: &str = "http://127.0.0.1:15014";
-/// The largest answer that is read.
+/// Largest answer that is read, in bytes.
 const MAX_BYTES: usize = 256 << 20;
 
-/// A server's admin address.
+/// Admin address of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Server {
     authority: String,
@@ -26,44 +26,44 @@ pub struct Server {
 }
 
 impl Server {
-    /// By `--server`, else `TRIBUTARY_SERVER`, else the default.
+    /// Returns the server of `--server`, else `TRIBUTARY_SERVER`, else the default.
     pub fn find(args: &ServerArgs, env: &Environment) -> Result<Self, CommandError> {
         let url = args.server.as_deref().or_else(|| env.get("TRIBUTARY_SERVER")).unwrap_or(DEFAULT);
         Self::parse(url, args.timeout.get())
     }
-    /// From `http://HOST:PORT` or `HOST:PORT`.
+    /// Parses `http://HOST:PORT` or `HOST:PORT`.
     pub fn parse(url: &str, timeout: Duration) -> Result<Self, CommandError> {
         let wrong = |why: &str| {
             let message = format!("the server's address `{url}` {why}");
             CommandError::new(Exit::Usage, Code::FLAG_INVALID, message)
-                .next(format!("write it like {DEFAULT}"))
+                .next(format!("use a URL such as {DEFAULT}"))
         };
         let rest = match url.split_once("://") {
             Some(("http", rest)) => rest,
-            Some(_) => return Err(wrong("does not begin with http://")),
+            Some(_) => return Err(wrong("does not start with http://")),
             None => url,
         };
         let authority: http::uri::Authority =
-            rest.trim_end_matches('/').parse().map_err(|_| wrong("is no host and port"))?;
+            rest.trim_end_matches('/').parse().map_err(|_| wrong("is not a host and port"))?;
         if authority.as_str().contains('@') {
             return Err(CommandError::new(
                 Exit::Usage,
                 Code::FLAG_INVALID,
-                "the server's address holds a user",
+                "the server's address contains a user",
             ));
         }
         let port = authority.port_u16().unwrap_or(15014);
         Ok(Self { authority: format!("{}:{port}", authority.host()), timeout })
     }
-    /// The answer to a question; a status that is no success is a failure.
+    /// Sends a GET and returns the body; a status other than success is an error.
     pub async fn get(&self, path: &str, query: &[(&str, Option<&str>)]) -> Result<Bytes, CommandError> {
         self.within(self.timeout, &Method::GET, path, query).await
     }
-    /// The answer to a command that changes something.
+    /// Sends a POST that changes something and returns the body.
     pub async fn post(&self, path: &str, query: &[(&str, Option<&str>)]) -> Result<Bytes, CommandError> {
         self.within(self.timeout, &Method::POST, path, query).await
     }
-    /// As `get`, for a question that the server may hold back for a while.
+    /// Sends a GET that the server may delay until something changes.
     pub async fn get_held(
         &self,
         held: Duration,
@@ -85,8 +85,8 @@ impl Server {
             Err(_) => Err(CommandError {
                 exit: Exit::TimedOut,
                 code: Some(Code::SERVER_UNREACHABLE),
-                message: format!("http://{} did not answer within {limit:?}", self.authority),
-                next: "allow more with --timeout".to_owned(),
+                message: format!("http://{} sent no answer within {limit:?}", self.authority),
+                next: "increase --timeout".to_owned(),
             }),
         }
     }
@@ -108,7 +108,7 @@ impl Server {
             let body = body.map_err(|e| self.unreachable(&*e))?;
             Ok((status, body.to_bytes()))
         };
-        // The connection is driven beside the answer and dropped with it: no task outlives this.
+        // The connection is polled beside the answer and dropped with it, so no task outlives the request.
         tokio::pin!(connection, answer);
         tokio::select! {
             biased;
@@ -117,7 +117,7 @@ impl Server {
         }
     }
     fn unreachable(&self, why: &(impl std::fmt::Display + ?Sized)) -> CommandError {
-        let message = format!("no server answers at http://{}: {why}", self.authority);
+        let message = format!("cannot reach a server at http://{}: {why}", self.authority);
         CommandError::new(Exit::Failed, Code::SERVER_UNREACHABLE, message)
     }
 }
@@ -127,23 +127,23 @@ fn judge(status: StatusCode, body: Bytes) -> Result<Bytes, CommandError> {
         return Ok(body);
     }
     let problem: Option<serde_json::Value> = serde_json::from_slice(&body).ok();
-    let told = problem.as_ref().and_then(|p| p.get("message")?.as_str()).map(ToOwned::to_owned);
-    let told = told.unwrap_or_else(|| {
+    let message = problem.as_ref().and_then(|p| p.get("message")?.as_str()).map(ToOwned::to_owned);
+    let message = message.unwrap_or_else(|| {
         let text: String = String::from_utf8_lossy(&body).chars().take(200).collect();
-        format!("the server answers {status}: {}", text.trim())
+        format!("the server returned {status}: {}", text.trim())
     });
     Err(match status {
-        StatusCode::NOT_FOUND => CommandError::new(Exit::NotFound, Code::NOT_FOUND, told),
+        StatusCode::NOT_FOUND => CommandError::new(Exit::NotFound, Code::NOT_FOUND, message),
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => CommandError {
             exit: Exit::NotAuthorised,
             code: None,
-            message: told,
+            message,
             next: "run the command on the server's machine, with the admin address as --server".to_owned(),
         },
         StatusCode::BAD_REQUEST => {
-            CommandError { exit: Exit::Usage, code: None, message: told, next: String::new() }
+            CommandError { exit: Exit::Usage, code: None, message, next: String::new() }
         }
-        _ => CommandError::plain(told),
+        _ => CommandError::plain(message),
     })
 }
 
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_taken_as_people_write_them() {
+    fn server_address_accepts_a_url_or_host_and_port() {
         for (url, authority) in [
             ("http://127.0.0.1:1", "127.0.0.1:1"),
             ("localhost:2/", "localhost:2"),
@@ -187,13 +187,13 @@ mod tests {
     }
 
     #[test]
-    fn queries_are_escaped() {
+    fn query_values_are_escaped() {
         let query = [("client", Some("sidecar~10.0.0.1~a b&c")), ("host", None)];
         assert_eq!(target("/debug/explain", &query), "/debug/explain?client=sidecar~10.0.0.1~a%20b%26c");
     }
 
     #[test]
-    fn statuses_are_exit_codes() {
+    fn http_statuses_map_to_exit_codes() {
         let exit = |status| judge(status, Bytes::from_static(b"{\"message\":\"why\"}")).unwrap_err();
         for (status, code) in [
             (StatusCode::NOT_FOUND, Exit::NotFound),

@@ -1,5 +1,5 @@
-//! `tributary rbac`: the rights that `serve` with the same flags needs in a cluster, printed as
-//! roles or checked with the cluster itself.
+//! `tributary rbac`: the rights that `serve` with the same flags needs in a cluster, printed as roles or
+//! checked against the cluster.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ use crate::wiring::factories::Factories;
 use crate::wiring::rights::{Rules, needed, needless, roles};
 use crate::{overlay, serve};
 
-/// Carries the command out.
+/// Runs the command.
 pub async fn run(
     command: &RbacCommand,
     env: &Environment,
@@ -30,7 +30,7 @@ pub async fn run(
     }
 }
 
-/// The configuration that `serve` would run with; a cluster where no registry is named.
+/// Returns the configuration that `serve` would run with; one cluster if it names no registry.
 fn configured(args: &ServeArgs, env: &Environment) -> Result<(Config, Vec<Cluster>), CommandError> {
     let mut args = args.clone();
     let file = args.config.clone().or_else(|| env.get("TRIBUTARY_CONFIG").map(Into::into));
@@ -65,7 +65,7 @@ fn print(args: &RbacPrintArgs, env: &Environment, console: &mut Console<'_>) -> 
     Ok(Exit::Ok)
 }
 
-/// A role and its binding, as YAML.
+/// Writes a role and its binding as YAML.
 fn role(namespace: Option<&str>, rules: &Rules, account: &str, system: &str) -> String {
     let prefix = if namespace.is_some() { "" } else { "Cluster" };
     let place = namespace.map(|ns| format!(", namespace: {ns}")).unwrap_or_default();
@@ -88,7 +88,8 @@ fn role(namespace: Option<&str>, rules: &Rules, account: &str, system: &str) -> 
     out
 }
 
-/// Exit 3 when a right is missing, 0 otherwise: needless rights are told and do no harm to serving.
+/// Compares the cluster's answers with the needed rights. Exit 3 if a right is missing, else 0: excess rights
+/// do not stop the server.
 async fn verify(
     args: &ServeArgs,
     env: &Environment,
@@ -100,7 +101,7 @@ async fn verify(
         (Table::new(&["VERB", "RESOURCE", "NAMESPACE", "NEEDED", "ALLOWED"], &[], true), 0, 0);
     for cluster in &clusters {
         let connection = cluster.open().map_err(|e| CommandError::plain(e.to_string()))?;
-        console.say(&format!("{} at {}", connection.described(), connection.server()));
+        console.note(&format!("{} at {}", connection.described(), connection.server()));
         let writer = Writer::new(connection.client());
         let wanted = needed(cluster, &config.writes);
         missing += ask(&writer, &wanted, true, &mut table).await?;
@@ -108,19 +109,21 @@ async fn verify(
         excess += ask(&writer, &not, false, &mut table).await?;
     }
     console.data(&table.render(true, console.color))?;
-    console.say(&match (missing, excess) {
-        (0, 0) => "all rights that are needed, and none of those that are not".to_owned(),
-        (missing, excess) => format!("{missing} rights are missing, {excess} are allowed and not needed"),
+    console.note(&match (missing, excess) {
+        (0, 0) => "every needed right is allowed, and no excess right".to_owned(),
+        (missing, excess) => {
+            format!("{missing} needed rights are missing, {excess} excess rights are allowed")
+        }
     });
     if missing > 0 {
-        console.say("next: `tributary rbac print` with the same flags prints the roles");
+        console.note("next: `tributary rbac print` with the same flags prints the roles");
         return Ok(Exit::No);
     }
     Ok(Exit::Ok)
 }
 
-/// Asks for each right; how many answers are not as they should be. A right that is rightly not
-/// there is no row.
+/// Requests a review of each right and returns the number of wrong answers. A right that is neither needed
+/// nor allowed has no row.
 async fn ask(
     writer: &Writer,
     rights: &BTreeSet<Right>,
@@ -130,9 +133,8 @@ async fn ask(
     let mut odd = 0;
     for right in rights {
         let allowed = writer.review(right).await;
-        let allowed = allowed.map_err(|e| {
-            CommandError::plain(format!("the cluster does not say which rights there are: {e}"))
-        })?;
+        let allowed = allowed
+            .map_err(|e| CommandError::plain(format!("the cluster did not answer the access review: {e}")))?;
         if allowed != need {
             odd += 1;
         }

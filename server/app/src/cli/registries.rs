@@ -1,4 +1,4 @@
-//! Registries as tables: one line each, and with `-o wide` what their sources tell of themselves.
+//! Registries as tables: one line each, and with `-o wide` the details of their scopes.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ fn tone(state: &str) -> Tone {
     }
 }
 
-/// One line each.
+/// Returns the table with one line for each registry.
 pub(super) fn table(items: &[RegistryItem], wide: bool) -> Table {
     let heads = ["NAME", "KIND", "STATE", "CONFIRMED", "SERVICES", "ENDPOINTS", "PROBLEMS", "REASON"];
     let more =
@@ -38,18 +38,18 @@ pub(super) fn table(items: &[RegistryItem], wide: bool) -> Table {
             item.identity.clone().into(),
             item.next_generation.map(|run| run.to_string()).unwrap_or_default().into(),
             item.waits_for.clone().into(),
-            item.conditions.iter().map(said).collect::<Vec<_>>().join("; ").into(),
+            item.conditions.iter().map(condition_text).collect::<Vec<_>>().join("; ").into(),
         ]);
     }
     table
 }
 
-fn said(condition: &ConditionItem) -> String {
+fn condition_text(condition: &ConditionItem) -> String {
     format!("{} {}", condition.code, condition.message)
 }
 
-/// A table of the sources' parts, then what they tell: a table for sources that tell the same things, with a line for
-/// each, and one of all other details; last what is withheld, what has ended, and the bad objects.
+/// Returns the wide tables: the parts of each scope; the details, as one table for registries with equal
+/// detail names and another for the rest; then withheld collections, ended scopes and quarantined objects.
 pub(super) fn more(items: &[RegistryItem], heads: bool, color: bool) -> String {
     let mut states =
         Table::new(&["REGISTRY", "SCOPE", "PART", "STATE", "SINCE", "NEXT TRY", "HELD", "REASON"], &[], true);
@@ -80,7 +80,7 @@ pub(super) fn more(items: &[RegistryItem], heads: bool, color: bool) -> String {
     tables.filter(|text| !text.is_empty()).map(|text| format!("\n{text}")).collect()
 }
 
-/// What a source withholds, and how many facts stay as they were because of that.
+/// Returns the withheld collections with their number of unchanged facts.
 fn withheld(items: &[RegistryItem]) -> Table {
     let mut table = Table::new(&["REGISTRY", "SCOPE", "WITHHELD", "FACTS", "FRESHNESS"], &[], true);
     let all = items.iter().flat_map(|item| item.collections.iter().map(move |one| (item, one)));
@@ -126,7 +126,7 @@ fn problems(items: &[RegistryItem]) -> Table {
     table
 }
 
-/// From how many details on a source has a line of its own.
+/// Number of details from which a scope has a line of its own.
 const COLUMNS: usize = 10;
 
 fn with_columns(names: &[&str]) -> Table {
@@ -164,7 +164,7 @@ mod tests {
     use crate::document::registries::{DetailItem, PartItem, ProblemItem};
 
     #[test]
-    fn what_sources_tell_alike_is_a_line_for_each() {
+    fn scopes_with_equal_details_share_a_table() {
         let names = ["mode", "index", "last success", "lag", "services", "a", "b", "c", "d", "ACL view"];
         let source = |scope: &str, mode: &str, held: u64| SourceItem {
             scope: scope.into(),
@@ -184,13 +184,13 @@ mod tests {
             lines[1][..],
             ["REGISTRY", "SCOPE", "PART", "STATE", "SINCE", "NEXT", "TRY", "HELD", "REASON"]
         );
-        assert_eq!((lines[2][6], lines[3][6]), ("0", "2"), "each scope has its own");
+        assert_eq!((lines[2][6], lines[3][6]), ("0", "2"), "each scope has its own count");
         assert_eq!(lines[5][..5], ["REGISTRY", "SCOPE", "MODE", "INDEX", "LAST"]);
         assert_eq!((lines[6].join(" "), lines.len()), (format!("c dc1{}", " 1".repeat(10)), 8));
     }
 
     #[test]
-    fn what_sources_tell_of_themselves_stands_below() {
+    fn details_and_parts_have_tables_below() {
         let part = |name: &str, state: &str, retry_in_millis| PartItem {
             name: name.into(),
             state: state.into(),
@@ -227,12 +227,12 @@ mod tests {
         assert_eq!(
             more(&[RegistryItem::default()], true, false),
             "",
-            "a source that tells nothing adds nothing"
+            "a registry without details adds no table"
         );
     }
 
     #[test]
-    fn each_bad_object_has_a_line() {
+    fn each_quarantined_object_has_a_line() {
         let problem = |name: &str, place: &str| ProblemItem {
             object: ObjectItem {
                 kind: "EndpointSlice".into(),

@@ -1,8 +1,8 @@
-//! `tributary state`: shows what is remembered over a restart, checks or clears a directory, and ends what is really
-//! gone.
+//! `tributary state`: shows the kept state, checks or clears a directory, and ends facts that are gone for
+//! good.
 //!
-//! `show`, `end` and `accept` ask the running server, which holds its directory. `show` reads a directory itself where
-//! no server answers; `verify` and `clear` read no other, and are refused while a server holds it.
+//! `show`, `end` and `accept` send requests to the running server, which holds its directory. `show` reads a
+//! directory itself if no server answers; `verify` and `clear` always do, and fail while a server holds it.
 
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,7 @@ use crate::exit::{CommandError, Exit};
 use crate::wiring::journal::choose;
 use crate::wiring::state::of_directory;
 
-/// Carries the command out.
+/// Runs the command.
 pub async fn run(
     command: &StateCommand,
     env: &Environment,
@@ -62,13 +62,13 @@ async fn verify(
     let (state, is_sound) = match read(&path).await? {
         Ok(read) => read,
         Err(error) if error.is_damage() => {
-            console.say(&format!("a restart would find nothing: {}: {error}", path.display()));
+            console.note(&format!("a restart would restore nothing: {}: {error}", path.display()));
             return Ok(Exit::No);
         }
         Err(error) => return Err(failed(&path, error)),
     };
     write(&state, args.output, console)?;
-    console.say(if is_sound { "every record is sound" } else { "a restart would not find everything" });
+    console.note(if is_sound { "every record is valid" } else { "a restart would not restore everything" });
     Ok(if is_sound { Exit::Ok } else { Exit::No })
 }
 
@@ -86,7 +86,7 @@ async fn clear(
         console.data(&files.iter().map(|name| format!("{name}\n")).collect::<String>())?;
     }
     if files.is_empty() {
-        console.say("nothing was remembered");
+        console.note("no state was kept");
     }
     Ok(Exit::Ok)
 }
@@ -116,22 +116,22 @@ async fn end(
         Output::Table | Output::Wide => console.data(&plan(&ended.items).render(true, console.color))?,
     }
     if ended.items.is_empty() {
-        let message = format!("nothing is served of `{}`", args.part);
+        let message = format!("no facts of `{}` are served", args.part);
         return Err(hint(CommandError::new(Exit::NotFound, Code::NOT_FOUND, message)));
     }
     let live = ended.items.iter().any(|item| item.live);
     if live {
-        console.say("a source confirms some of these facts now: they come back with its next list");
+        console.note("a source confirms some of these facts now: they return with its next list");
     }
     if !args.yes {
-        console.say("nothing was changed; end them with --yes");
+        console.note("nothing was changed; add --yes to end them");
     }
     Ok(Exit::Ok)
 }
 
 fn hint(failure: CommandError) -> CommandError {
     match failure.exit {
-        Exit::NotFound => failure.next("list what is remembered with `tributary state show`"),
+        Exit::NotFound => failure.next("list the kept state with `tributary state show`"),
         _ => failure,
     }
 }
@@ -164,17 +164,17 @@ async fn accept(
     let query = [("registry", Some(args.registry.as_str()))];
     let answer = Server::find(&args.server, env)?.post("/debug/state/accept", &query).await;
     answer.map_err(hint)?;
-    console.data(&format!("accepted: what the next run of registry {} reports\n", args.registry))?;
+    console.data(&format!("accepted: the next run of registry {} will serve\n", args.registry))?;
     Ok(Exit::Ok)
 }
 
-/// The directory that `serve` would choose.
+/// Returns the directory that `serve` would choose.
 fn directory(args: &StateDirectoryArgs, env: &Environment) -> PathBuf {
     let of_variable = || env.get("TRIBUTARY_STATE_DIR").map(PathBuf::from);
     choose(args.state_dir.clone().or_else(of_variable), env).path
 }
 
-/// What a directory holds, and whether a restart would find all of it.
+/// Returns a directory's content, and whether a restart would restore all of it.
 async fn read(path: &Path) -> Result<Result<(StateDocument, bool), InspectError>, CommandError> {
     let now = Now { mono: Mono::START, wall: Timestamp::now() };
     let reading = path.to_owned();
@@ -182,7 +182,7 @@ async fn read(path: &Path) -> Result<Result<(StateDocument, bool), InspectError>
     Ok(report.map(|report| (of_directory(path, &report, now), report.is_sound())))
 }
 
-/// Waits for the disk on a thread that may block.
+/// Runs disk I/O on a blocking thread.
 async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, CommandError> {
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|error| CommandError::plain(format!("reading the state directory failed: {error}")))
@@ -192,10 +192,10 @@ fn failed(path: &Path, error: InspectError) -> CommandError {
     let message = format!("{}: {error}", path.display());
     match error {
         InspectError::Empty => CommandError::new(Exit::NotFound, Code::NOT_FOUND, message)
-            .next("name the directory of a server with --state-dir"),
+            .next("name a server's directory with --state-dir"),
         InspectError::Directory(DirectoryError::Held { .. }) => {
             CommandError::new(Exit::Failed, Code::STATE_UNUSABLE, message)
-                .next("ask the server itself with `tributary state show`, or stop it")
+                .next("run `tributary state show` against that server, or stop it")
         }
         InspectError::Directory(_) | InspectError::Store(_) => {
             CommandError::new(Exit::Failed, Code::STATE_UNUSABLE, message)
@@ -213,21 +213,21 @@ fn write(state: &StateDocument, output: Output, console: &mut Console<'_>) -> Re
             console.data(&format!("{}\n", summary(state)))?;
             console.data(&table(state, output == Output::Wide).render(true, console.color))?;
             for name in &state.set_aside {
-                console.say(&format!("set aside because it could not be used: {name}"));
+                console.note(&format!("set aside as unusable: {name}"));
             }
             Ok(())
         }
     }
 }
 
-/// Where, how much, and since when, in one line.
+/// Summarizes directory, size and age in one line.
 fn summary(state: &StateDocument) -> String {
     let place = if state.directory.is_empty() { "no directory" } else { &state.directory };
     let Some(journal) = &state.journal else {
-        let why = if state.fault.is_empty() { "none is wanted" } else { &state.fault };
-        return format!("{place}: nothing is remembered: {why}");
+        let why = if state.fault.is_empty() { "disabled" } else { &state.fault };
+        return format!("{place}: state is not kept: {why}");
     };
-    let mut out = format!("{place}: {} bytes, {} of them in use", journal.bytes, journal.live_bytes);
+    let mut out = format!("{place}: {} bytes, {} in use", journal.bytes, journal.live_bytes);
     if let Some(millis) = journal.last_commit_millis_ago {
         out.push_str(&format!(", written {} ago", age(millis)));
     }
@@ -267,7 +267,7 @@ fn row(item: &StateItem, list: &StateListItem) -> Vec<Cell> {
     ]
 }
 
-/// Whether a restart would find a registry whole, and what keeps its next run from serving.
+/// Describes whether a restart would restore a registry, and why its next run does not serve.
 fn remembered(item: &StateItem) -> Cell {
     let (mut text, mut tone) = match item.whole {
         true => ("whole".to_owned(), Tone::Plain),
@@ -286,7 +286,7 @@ mod tests {
     use crate::document::state::JournalItem;
 
     #[test]
-    fn summary_names_the_directory_or_why_nothing_is_remembered() {
+    fn summary_names_the_directory_or_why_state_is_not_kept() {
         let state = |fault: &str, journal| StateDocument {
             directory: "/d".into(),
             fault: fault.into(),
@@ -294,8 +294,8 @@ mod tests {
             ..StateDocument::default()
         };
         let journal = JournalItem { bytes: 9, live_bytes: 4, ..JournalItem::default() };
-        assert_eq!(summary(&state("", Some(journal))), "/d: 9 bytes, 4 of them in use");
-        assert_eq!(summary(&state("read-only", None)), "/d: nothing is remembered: read-only");
-        assert!(summary(&StateDocument::default()).ends_with("none is wanted"));
+        assert_eq!(summary(&state("", Some(journal))), "/d: 9 bytes, 4 in use");
+        assert_eq!(summary(&state("read-only", None)), "/d: state is not kept: read-only");
+        assert!(summary(&StateDocument::default()).ends_with("disabled"));
     }
 }

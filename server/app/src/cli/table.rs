@@ -1,13 +1,13 @@
-//! Columns for people, as kubectl draws them: no lines, two spaces, upper-case heads.
+//! Tables in kubectl's style: no lines, two spaces between columns, upper-case headers.
 
-/// How a cell is meant.
+/// Tone of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
-    /// As it should be.
+    /// Normal.
     Plain,
-    /// Worth a look.
+    /// Needs attention.
     Warn,
-    /// Wrong.
+    /// Failed.
     Bad,
 }
 
@@ -21,12 +21,12 @@ impl<T: ToString> From<T> for Cell {
     }
 }
 
-/// The longest text of a cell in a plain table; a wide one cuts nothing.
+/// Longest text of a cell in a plain table, in characters; a wide table cuts nothing.
 const NARROW: usize = 60;
-/// That of its last column, which moves no other: a reason says what matters at its end.
+/// Longest text of a last cell, which shifts no other column: a reason may have its main point at its end.
 const LAST: usize = 240;
 
-/// A table. The last columns may be for wide output only.
+/// Table. The last columns may be for wide output only.
 #[derive(Debug)]
 pub struct Table {
     heads: Vec<String>,
@@ -35,20 +35,20 @@ pub struct Table {
 }
 
 impl Table {
-    /// With these heads; those of `more` only when `wide`.
+    /// Returns a table with these headers; `more` is added if `wide`.
     #[must_use]
     pub fn new(heads: &[&str], more: &[&str], wide: bool) -> Self {
         let heads = heads.iter().chain(if wide { more } else { &[] }).map(ToString::to_string).collect();
         Self { heads, rows: Vec::new(), wide }
     }
-    /// Adds a row; cells beyond the heads are left out.
+    /// Adds a row; cells beyond the headers are dropped.
     pub fn row(&mut self, cells: Vec<Cell>) {
         let most = |at: usize| if at + 1 == self.heads.len() { LAST } else { NARROW };
         let cut = |(at, Cell(text, tone)): (usize, Cell)| Cell(self.fit(&text, most(at)), tone);
         let row = cells.into_iter().take(self.heads.len()).enumerate().map(cut).collect();
         self.rows.push(row);
     }
-    /// The text, with or without heads and colour.
+    /// Renders the table, with or without headers and colour.
     #[must_use]
     pub fn render(&self, heads: bool, color: bool) -> String {
         let widths: Vec<usize> = (0..self.heads.len()).map(|i| self.width(i, heads)).collect();
@@ -67,7 +67,7 @@ impl Table {
         let head = if heads { self.heads.get(column).map_or(0, String::len) } else { 0 };
         cells.max().unwrap_or(0).max(head)
     }
-    /// One line, without what a terminal would obey.
+    /// Renders one line without control characters.
     fn fit(&self, text: &str, most: usize) -> String {
         let clean: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         let clean = if clean.is_empty() { "-".to_owned() } else { clean };
@@ -90,7 +90,7 @@ fn line(out: &mut String, cells: &[Cell], widths: &[usize], color: bool) {
     out.push('\n');
 }
 
-/// The text in the colour of its tone.
+/// Paints the text in the colour of its tone.
 #[must_use]
 pub fn paint(text: &str, tone: Tone, color: bool) -> String {
     match (color, tone) {
@@ -100,7 +100,7 @@ pub fn paint(text: &str, tone: Tone, color: bool) -> String {
     }
 }
 
-/// How long ago, in the largest unit that says enough.
+/// Formats an age in its largest sensible unit.
 #[must_use]
 pub fn age(millis: u64) -> String {
     let seconds = millis / 1000;
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_line_up() {
+    fn columns_are_aligned() {
         assert_eq!(mk_table(false).render(true, false), "NAME     STATE\na        Live\nlonger   Stale\n");
         assert_eq!(mk_table(false).render(false, false), "a        Live\nlonger   Stale\n");
         let wide = mk_table(true).render(true, false);
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_cell_is_cut_where_it_would_move_others() {
+    fn long_cell_is_cut_if_it_would_shift_columns() {
         let mut table = Table::new(&["WHAT", "WHY"], &[], false);
         table.row(vec!["x".repeat(70).into(), "y".repeat(200).into()]);
         let text = table.render(false, false);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn colour_does_not_move_a_column() {
+    fn colour_does_not_shift_a_column() {
         let painted = mk_table(true).render(true, true);
         assert_eq!(
             painted.replace("\u{1b}[31m", "").replace("\u{1b}[0m", ""),
@@ -150,14 +150,14 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_sends_cannot_drive_the_terminal() {
+    fn control_characters_are_removed_from_cells() {
         let mut table = Table::new(&["ID"], &[], false);
         table.row(vec!["a\u{1b}[2Jb\nc".into()]);
         assert_eq!(table.render(false, false), "a [2Jb c\n");
     }
 
     #[test]
-    fn ages_are_short() {
+    fn ages_use_their_largest_unit() {
         let ages: Vec<String> = [5, 61_000, 600_000, 8_000_000, 900_000_000].into_iter().map(age).collect();
         assert_eq!(ages, ["5ms", "61s", "10m", "2h", "10d"]);
     }

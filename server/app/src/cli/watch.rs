@@ -1,8 +1,8 @@
-//! `get -w`: draws the table again when something changes, or writes a JSON line per change.
+//! `get -w`: redraws the table when something changes, or writes a JSON line for each change.
 //!
-//! The server holds a question back until its catalog is past the generation that was seen last,
-//! so a change shows at once and nothing is polled. Clients and registries change without a new
-//! generation and are asked every second. A server that goes away is waited for.
+//! The server delays its answer until the catalog is past the last seen generation, so a change arrives
+//! without polling. Clients and registries change without a new generation and are polled every second. The
+//! watch retries while the server is unreachable.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,14 +15,14 @@ use crate::args::{GetArgs, Output, Resource};
 use crate::document::List;
 use crate::exit::{CommandError, Exit};
 
-/// How long the server may hold a question back.
+/// How long the server may delay an answer.
 const HELD: Duration = Duration::from_secs(25);
-/// How often what has no generation is asked.
+/// Poll interval of lists without a generation.
 const PERIOD: Duration = Duration::from_secs(1);
-/// The shortest time between two questions, however fast things change.
+/// Shortest time between two requests, whatever the rate of change.
 const PACE: Duration = Duration::from_millis(50);
 
-/// Follows until the caller drops it or nobody reads any more.
+/// Watches until the caller drops the future or stdout closes.
 pub async fn run(args: &GetArgs, server: &Server, console: &mut Console<'_>) -> Result<Exit, CommandError> {
     let mut follower = Follower::new(args);
     loop {
@@ -36,7 +36,7 @@ pub async fn run(args: &GetArgs, server: &Server, console: &mut Console<'_>) -> 
             }
             Err(failure) if follower.seen.is_none() => return Err(failure),
             Err(failure) => {
-                console.say(&format!("{}; trying again", failure.message));
+                console.note(&format!("{}; trying again", failure.message));
                 follower.seen = Some(String::new());
                 tokio::time::sleep(PERIOD).await;
             }
@@ -45,10 +45,10 @@ pub async fn run(args: &GetArgs, server: &Server, console: &mut Console<'_>) -> 
     }
 }
 
-/// What was seen last.
+/// Last seen state.
 struct Follower<'a> {
     args: &'a GetArgs,
-    /// The generation that was seen; empty asks at once.
+    /// Last seen generation; empty to request at once.
     seen: Option<String>,
     drawn: String,
     items: BTreeMap<String, Value>,
@@ -72,7 +72,7 @@ impl<'a> Follower<'a> {
         self.seen = Some(list.metadata.resource_version.clone());
         Ok(list)
     }
-    /// What there is to write.
+    /// Returns the text to write.
     fn take(&mut self, list: &List<Value>, console: &Console<'_>) -> Result<String, CommandError> {
         match self.args.output {
             Output::Json | Output::Yaml => Ok(self.changes(list)),
@@ -85,10 +85,10 @@ impl<'a> Follower<'a> {
             return Ok(String::new());
         }
         self.drawn.clone_from(&text);
-        // On a terminal the old table is drawn over; elsewhere tables follow one another.
+        // A terminal is redrawn; elsewhere tables follow one another.
         Ok(if console.terminal { format!("\u{1b}[H\u{1b}[2J\u{1b}[3J{text}") } else { text + "\n" })
     }
-    /// A line per item that came, changed or went.
+    /// Returns a line for each added, modified or deleted item.
     fn changes(&mut self, list: &List<Value>) -> String {
         let mut now = BTreeMap::new();
         for item in &list.items {
@@ -114,7 +114,7 @@ impl<'a> Follower<'a> {
     }
 }
 
-/// What tells an item from all others, also where one name stands several times.
+/// Returns the key of an item, which is unique even among items of one name.
 fn key(what: Resource, item: &Value) -> String {
     let fields: &[&str] = match what {
         Resource::Services | Resource::Registries | Resource::Merges => &[],
@@ -133,7 +133,7 @@ fn key(what: Resource, item: &Value) -> String {
     std::iter::once(name(what, item)).chain(more).collect::<Vec<_>>().join(" ")
 }
 
-/// The item without what changes all the time.
+/// Returns the item without its ages, which change all the time.
 fn steady(item: &Value) -> Value {
     match item {
         Value::Object(map) => {
@@ -151,9 +151,9 @@ mod tests {
     use super::*;
     use crate::document::Metadata;
 
-    fn mk_args(words: &[&str]) -> GetArgs {
+    fn mk_args(args: &[&str]) -> GetArgs {
         use clap::Parser as _;
-        let all = ["tributary", "get"].iter().chain(words).copied();
+        let all = ["tributary", "get"].iter().chain(args).copied();
         match crate::args::Cli::try_parse_from(all).unwrap().command {
             crate::args::Command::Get(args) => args,
             other => panic!("{other:?}"),
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_json_watch_tells_each_change_once() {
+    fn json_watch_writes_each_change_once() {
         let args = mk_args(&["clients", "-w", "-o", "json"]);
         let mut follower = Follower::new(&args);
         let client =
@@ -173,7 +173,7 @@ mod tests {
         let first = follower.changes(&mk_list(vec![client("a", 1, "envoy"), client("b", 1, "envoy")]));
         assert_eq!(first.matches("ADDED").count(), 2);
         let aged = follower.changes(&mk_list(vec![client("a", 9, "envoy"), client("b", 9, "envoy")]));
-        assert_eq!(aged, "", "age alone is no change");
+        assert_eq!(aged, "", "an age alone is not a change");
         let second = follower.changes(&mk_list(vec![client("a", 10, "grpc")]));
         let types: Vec<Value> =
             second.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["type"].clone()).collect();

@@ -1,4 +1,5 @@
-//! What a new configuration changes of a running one: what is taken at once, what needs a restart.
+//! Difference between the running configuration and a new one: the parts that a reload applies and the parts
+//! that need a restart.
 
 use std::collections::BTreeMap;
 
@@ -7,28 +8,28 @@ use serde_json::Value;
 use super::model::RegistryConfig;
 use super::{Config, RegistryKind};
 
-/// Parts that a running server takes over; everything else needs a restart.
-const TAKEN: &[&str] = &["registries", "settings", "aliases", "merge", "log.level"];
+/// Parts that a reload applies; every other change needs a restart.
+const TAKEN: &[&str] = &["registries", "settings", "federatedServices", "merge", "log.level"];
 
-/// What differs between the running configuration and a new one.
+/// Difference between the running configuration and a new one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Change {
-    /// Registries that are new.
-    pub joined: Vec<RegistryConfig>,
-    /// Registries that stay and look elsewhere.
+    /// New registries.
+    pub added: Vec<RegistryConfig>,
+    /// Registries whose settings changed: each gets a replacement run.
     pub rotated: Vec<RegistryConfig>,
-    /// Registries that are gone.
-    pub left: Vec<RegistryConfig>,
-    /// Whether settings, aliases or what is merged by name differ.
+    /// Removed registries.
+    pub removed: Vec<RegistryConfig>,
+    /// Whether settings, federated services or the merge rule changed.
     pub settings: bool,
-    /// Whether the log level differs.
+    /// Whether the log level changed.
     pub level: bool,
     /// Fields whose change needs a restart.
     pub restart: Vec<String>,
 }
 
 impl Change {
-    /// From the running configuration to a new one; both have been checked, so all have names.
+    /// Compares two checked configurations; every registry has a name.
     #[must_use]
     pub fn between(running: &Config, new: &Config) -> Self {
         let by_name = |config: &Config| -> BTreeMap<String, RegistryConfig> {
@@ -37,53 +38,53 @@ impl Change {
         };
         let (old, next) = (by_name(running), by_name(new));
         let mut out = Self {
-            left: old
+            removed: old
                 .values()
                 .filter(|r| !r.name.as_ref().is_some_and(|n| next.contains_key(n)))
                 .cloned()
                 .collect(),
             settings: running.settings != new.settings
-                || running.aliases != new.aliases
+                || running.federated_services != new.federated_services
                 || running.merge != new.merge,
             level: running.log.level != new.log.level,
             restart: restart(running, new),
             ..Self::default()
         };
         let (was, is) = (&running.settings, &new.settings);
-        // Sources make identities from the trust domain, so all read their objects anew.
-        let anew = was.trust_domain != is.trust_domain;
-        // A cluster makes hosts from the domain and finds networks by address.
+        // Sources derive identities from the trust domain, so every source reads its objects again.
+        let all = was.trust_domain != is.trust_domain;
+        // A cluster derives hosts from the domain and networks from addresses.
         let clusters = was.domain != is.domain || was.networks != is.networks;
-        let anew =
-            |registry: &RegistryConfig| anew || (clusters && registry.kind == RegistryKind::Kubernetes);
+        let affected =
+            |registry: &RegistryConfig| all || (clusters && registry.kind == RegistryKind::Kubernetes);
         for (name, registry) in next {
             match old.get(&name) {
-                None => out.joined.push(registry),
-                // A registry's cluster is part of who it is: another cluster is another registry.
+                None => out.added.push(registry),
+                // The cluster is part of a registry's identity: with a new cluster it is a new registry.
                 Some(before) if before.kind != registry.kind || before.cluster_id != registry.cluster_id => {
-                    out.left.push(before.clone());
-                    out.joined.push(registry);
+                    out.removed.push(before.clone());
+                    out.added.push(registry);
                 }
-                Some(before) if anew(&registry) || *before != registry => out.rotated.push(registry),
+                Some(before) if affected(&registry) || *before != registry => out.rotated.push(registry),
                 Some(_) => {}
             }
         }
         out
     }
-    /// Whether nothing is taken over.
+    /// Whether a reload applies nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self { restart: self.restart.clone(), ..Self::default() }
     }
 }
 
-/// The running configuration with the parts of the new one that can be taken over.
+/// Returns the running configuration with the parts of the new one that a reload applies.
 #[must_use]
 pub fn merged(running: &Config, new: &Config) -> Config {
     let mut out = running.clone();
     out.registries.clone_from(&new.registries);
     out.settings = new.settings.clone();
-    out.aliases.clone_from(&new.aliases);
+    out.federated_services.clone_from(&new.federated_services);
     out.merge = new.merge.clone();
     out.log.level.clone_from(&new.log.level);
     out
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn registries_join_rotate_and_leave_by_name() {
+    fn registries_are_added_rotated_and_removed_by_name() {
         let old = mk_config(vec![
             mk_registry("a", "1", "x"),
             mk_registry("b", "2", "x"),
@@ -145,13 +146,13 @@ mod tests {
         ]);
         let change = Change::between(&old, &new);
         let names = |list: &[RegistryConfig]| list.iter().filter_map(|r| r.name.clone()).collect::<Vec<_>>();
-        assert_eq!(names(&change.joined), ["c", "d"]);
+        assert_eq!(names(&change.added), ["c", "d"]);
         assert_eq!(names(&change.rotated), ["b"]);
-        assert_eq!(names(&change.left), ["a", "c"], "another cluster is another registry");
+        assert_eq!(names(&change.removed), ["a", "c"], "a new cluster makes a new registry");
     }
 
     #[test]
-    fn another_trust_domain_is_read_into_every_source() {
+    fn changed_trust_domain_rotates_every_source() {
         let old = mk_config(vec![mk_registry("a", "1", "x")]);
         let mut new = old.clone();
         new.settings.trust_domain = Some("prod".into());
@@ -160,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_hosts_and_networks_are_made_from_is_read_into_clusters() {
+    fn changed_domain_or_networks_rotate_clusters_only() {
         let cluster =
             RegistryConfig { name: Some("k".into()), ..RegistryConfig::of_kind(RegistryKind::Kubernetes) };
         let old = mk_config(vec![mk_registry("a", "1", "x"), cluster]);
@@ -170,12 +171,12 @@ mod tests {
         for new in [domain, networks] {
             let rotated = Change::between(&old, &new).rotated;
             let names: Vec<_> = rotated.iter().filter_map(|r| r.name.as_deref()).collect();
-            assert_eq!(names, ["k"], "a folder of entries is not read anew for it");
+            assert_eq!(names, ["k"], "a folder of entries is not rotated");
         }
     }
 
     #[test]
-    fn what_needs_a_restart_is_named_and_not_taken() {
+    fn fields_that_need_a_restart_are_listed_and_not_applied() {
         let old = Config::default();
         let mut new = Config { cluster_id: "east".into(), ..Config::default() };
         new.xds.tls = Some(TlsConfig { cert_file: "c".into(), key_file: "k".into(), client_ca_file: None });

@@ -1,7 +1,7 @@
-//! What the values of a configuration mean together: the rules that no type holds.
+//! Rules on the values of a configuration that its types do not express.
 //!
-//! Called last by `load`, on the values of all layers. An error names the field and where it was
-//! set: a flag, a variable, or file and line.
+//! `load` calls them last, on the values of all layers. An error names the field and where it was set: a
+//! flag, a variable, or file and line.
 
 mod registries;
 
@@ -14,15 +14,14 @@ use tributary_model::{
 
 use super::Loaded;
 use super::layers::Origins;
-use super::model::{AliasMemberConfig, Config};
+use super::model::{Config, FederatedMemberConfig};
 use super::span::Span;
 use crate::exit::{CommandError, Exit};
 
-/// A bound on the list, so that a slip cannot make a server of a million names.
-const MAX_ALIASES: usize = 10_000;
+/// Bound on the list, against configuration mistakes.
+const MAX_FEDERATED_SERVICES: usize = 10_000;
 
-/// Checks everything, names the registries that have no name, and returns what a person should be
-/// told although it is no mistake.
+/// Checks everything and assigns names to registries without one. Returns warnings for the operator.
 pub fn check(config: &mut Config, origins: &Origins) -> Result<Vec<String>, CommandError> {
     let rules = Rules { origins };
     let mut warnings = rules.registries(config)?;
@@ -39,16 +38,16 @@ pub fn check(config: &mut Config, origins: &Origins) -> Result<Vec<String>, Comm
 fn idle_writes(config: &Config) -> Option<String> {
     let idle = config.writes.iter().filter(|write| !write.has_effect());
     let idle: Vec<&str> = idle.map(|write| write.as_str()).collect();
-    (!idle.is_empty()).then(|| format!("writes: nothing in this version writes {}", idle.join(", ")))
+    (!idle.is_empty()).then(|| format!("writes: this version does not write {}", idle.join(", ")))
 }
 
-/// A server needs a source. Without one at start there is nothing to serve; without one in a
-/// changed file somebody has most likely saved half of it.
+/// Rejects a configuration without a registry. At start such a server would serve nothing; after a change the
+/// file was probably saved half-written.
 pub fn serves(loaded: Loaded) -> Result<Loaded, CommandError> {
     if !loaded.config.registries.is_empty() {
         return Ok(loaded);
     }
-    let examples = "say where services are declared, for example:\n    \
+    let examples = "name a source of services, for example:\n    \
         tributary serve --registry file=./services\n    \
         tributary serve --registry kubernetes\n    \
         tributary serve --registry consul=http://127.0.0.1:8500\n    \
@@ -61,7 +60,7 @@ struct Rules<'a> {
 }
 
 impl Rules<'_> {
-    /// An error about a field, which begins with where the field was set.
+    /// Returns an error about a field, prefixed with where the field was set.
     fn wrong(&self, code: Code, field: &str, why: impl std::fmt::Display) -> CommandError {
         let mut path = field;
         let origin = loop {
@@ -107,17 +106,17 @@ impl Rules<'_> {
                 format!("{admin} is not a loopback address; health.listen serves health and metrics on any");
             return Err(self.invalid("admin.listen", why));
         }
-        self.apart("admin.listen", admin, "xds.listen", xds)?;
+        self.distinct("admin.listen", admin, "xds.listen", xds)?;
         if let Some(health) = config.health.listen {
-            self.apart("health.listen", health, "xds.listen", xds)?;
-            self.apart("health.listen", health, "admin.listen", admin)?;
+            self.distinct("health.listen", health, "xds.listen", xds)?;
+            self.distinct("health.listen", health, "admin.listen", admin)?;
         }
         if config.xds.max_connections == 0 {
-            return Err(self.invalid("xds.maxConnections", "0 would serve nobody"));
+            return Err(self.invalid("xds.maxConnections", "must be more than 0"));
         }
         Ok(())
     }
-    fn apart(
+    fn distinct(
         &self,
         field: &str,
         a: std::net::SocketAddr,
@@ -125,7 +124,7 @@ impl Rules<'_> {
         b: std::net::SocketAddr,
     ) -> Result<(), CommandError> {
         if a == b && a.port() != 0 {
-            return Err(self.invalid(field, format!("{a} is the address of {other} too")));
+            return Err(self.invalid(field, format!("{a} is already the address of {other}")));
         }
         Ok(())
     }
@@ -167,9 +166,9 @@ impl Rules<'_> {
 
     fn settings(&self, config: &Config) -> Result<(), CommandError> {
         self.domains(config)?;
-        for word in config.settings.default_export.iter().flatten() {
-            if !matches!(word.as_str(), "*" | "." | "~") {
-                Namespace::new(word).map_err(|e| self.invalid("settings.defaultExport", e))?;
+        for entry in config.settings.default_export.iter().flatten() {
+            if !matches!(entry.as_str(), "*" | "." | "~") {
+                Namespace::new(entry).map_err(|e| self.invalid("settings.defaultExport", e))?;
             }
         }
         for host in config.settings.cluster_local.keys() {
@@ -180,37 +179,37 @@ impl Rules<'_> {
             NetworkId::new(network).map_err(|e| self.invalid(&field, e))?;
             for range in ranges {
                 let parsed: Result<ipnet::IpNet, _> = range.parse();
-                parsed.map_err(|_| self.invalid(&field, format!("`{range}` is no CIDR")))?;
+                parsed.map_err(|_| self.invalid(&field, format!("`{range}` is not a CIDR range")))?;
             }
         }
         Ok(())
     }
 
     fn aliases(&self, config: &Config) -> Result<(), CommandError> {
-        if config.aliases.len() > MAX_ALIASES {
-            return Err(self.invalid("aliases", format!("more than {MAX_ALIASES}")));
+        if config.federated_services.len() > MAX_FEDERATED_SERVICES {
+            return Err(self.invalid("federatedServices", format!("more than {MAX_FEDERATED_SERVICES}")));
         }
         let mut seen = BTreeSet::new();
-        for (i, alias) in config.aliases.iter().enumerate() {
-            let field = format!("aliases[{i}].host");
+        for (i, alias) in config.federated_services.iter().enumerate() {
+            let field = format!("federatedServices[{i}].host");
             Hostname::new(&alias.host).map_err(|e| self.invalid(&field, e))?;
             if !seen.insert(alias.host.as_str()) {
-                return Err(self.invalid(&field, format!("`{}` is given twice", alias.host)));
+                return Err(self.invalid(&field, format!("`{}` is listed twice; keep one", alias.host)));
             }
             if let Some(namespace) = &alias.namespace {
-                let field = format!("aliases[{i}].namespace");
+                let field = format!("federatedServices[{i}].namespace");
                 Namespace::new(namespace).map_err(|e| self.invalid(&field, e))?;
             }
-            if alias.active_until_silent_for.is_some_and(|time| time.get() < Duration::from_secs(1)) {
-                let field = format!("aliases[{i}].activeUntilSilentFor");
-                return Err(self.invalid(&field, "is less than a second, which every reconnection takes"));
+            if alias.standby_after_stale.is_some_and(|time| time.get() < Duration::from_secs(1)) {
+                let field = format!("federatedServices[{i}].standbyAfterStale");
+                return Err(self.invalid(&field, "is less than 1s, the time of a reconnection"));
             }
-            self.alias_members(&format!("aliases[{i}].members"), &alias.members)?;
+            self.alias_members(&format!("federatedServices[{i}].members"), &alias.members)?;
         }
         Ok(())
     }
 
-    fn alias_members(&self, field: &str, members: &[AliasMemberConfig]) -> Result<(), CommandError> {
+    fn alias_members(&self, field: &str, members: &[FederatedMemberConfig]) -> Result<(), CommandError> {
         if members.is_empty() || members.len() > FederatedService::MAX_MEMBERS {
             return Err(
                 self.invalid(field, format!("names no host, or more than {}", FederatedService::MAX_MEMBERS))

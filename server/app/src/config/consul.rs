@@ -1,17 +1,17 @@
-//! The parts of a Consul registry's configuration that have parts of their own.
+//! Nested parts of a Consul registry's configuration.
 
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// An auth method that gives a token for a service account's.
+/// Auth method that issues a Consul token for a service account token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LoginConfig {
-    /// The auth method's name.
+    /// Name of the auth method.
     pub method: String,
-    /// The file that holds the account's token; the pod's own when left out.
+    /// File with the account's token; default: the pod's token.
     #[serde(default = "LoginConfig::pods_own")]
     pub token_file: PathBuf,
 }
@@ -22,40 +22,40 @@ impl LoginConfig {
     }
 }
 
-/// How connections to a source are secured.
+/// TLS settings of client connections.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct ClientTlsConfig {
-    /// The authorities, PEM; the system's when left out.
+    /// Certificate authorities, PEM; default: those of the system.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca_file: Option<PathBuf>,
-    /// A directory of such files.
+    /// Directory of such files.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca_path: Option<PathBuf>,
-    /// The client certificate, PEM; read again when it changes.
+    /// Client certificate, PEM; read again when it changes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cert_file: Option<PathBuf>,
-    /// Its private key, PEM.
+    /// Private key of the client certificate, PEM.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_file: Option<PathBuf>,
-    /// The name that the server's certificate must have, where it is not the address's.
+    /// Name that the server's certificate must have, if it differs from the address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_name: Option<String>,
 }
 
-/// How services are followed.
+/// How services are watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "camelCase")]
 pub enum ModeConfig {
-    /// Precise while the selected services fit the budget, the doorbell beyond it.
+    /// `perService` while the selected services fit the connections, else `notifyAndFetch`.
     Auto,
-    /// A long poll per service.
-    Precise,
-    /// Two long polls per scope, and a read of what they say has changed.
-    Doorbell,
+    /// One long poll for each service.
+    PerService,
+    /// Two long polls for each scope, and a read of each service that they report as changed.
+    NotifyAndFetch,
 }
 
-/// Which address is taken of an instance that has both.
+/// Address family of an instance that has both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum FamilyConfig {
@@ -67,35 +67,35 @@ pub enum FamilyConfig {
     Both,
 }
 
-/// Under which keys instances and nodes say things of themselves.
+/// Meta keys of instances and nodes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct KeysConfig {
-    /// The key of an instance's Meta that says what it speaks; `protocol` when left out.
+    /// Key of the protocol in an instance's Meta; default `protocol`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub protocol: Option<String>,
-    /// The key of a node's Meta that says its region; `external-k8s-topology-region` when left out.
+    /// Key of the region in a node's Meta; default `external-k8s-topology-region`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub region: Option<String>,
-    /// The key of a node's Meta that says its zone; `external-k8s-topology-zone` when left out.
+    /// Key of the zone in a node's Meta; default `external-k8s-topology-zone`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub zone: Option<String>,
-    /// Whether tags of the form `key|value` are labels, as those of the form `key=value` are.
+    /// Whether tags of the form `key|value` are labels, like tags of the form `key=value`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub bar_tags: Option<bool>,
+    pub pipe_tags: Option<bool>,
 }
 
-/// Where a datacenter stands.
+/// Topology of a datacenter.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct PlaceConfig {
-    /// Its region; its name when left out.
+pub struct TopologyConfig {
+    /// Region; default: the datacenter's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub region: Option<String>,
-    /// Its zone.
+    /// Zone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub zone: Option<String>,
-    /// The network that its instances are in.
+    /// Network of its instances.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<String>,
 }

@@ -1,7 +1,7 @@
-//! The configuration as facts: settings and aliases in the model's own types.
+//! Converts the configuration to facts: settings and federated services in the model's types.
 //!
-//! Called with a configuration that has been checked; a value that the model refuses all the same
-//! is left out rather than guessed.
+//! Callers pass a configuration that has been checked; a value that the model rejects nevertheless is
+//! skipped, never guessed.
 
 use std::sync::Arc;
 
@@ -12,9 +12,9 @@ use tributary_model::{
 };
 
 use super::merge::MergeConfig;
-use super::model::{AliasConfig, AliasMemberConfig, CrossNetwork, SettingsConfig};
+use super::model::{CrossNetwork, FederatedMemberConfig, FederatedServiceConfig, SettingsConfig};
 
-/// Mesh-wide values.
+/// Returns the mesh-wide settings.
 #[must_use]
 pub fn settings(config: &SettingsConfig) -> Settings {
     let text = |value: &Option<String>| value.as_deref().map(Arc::from);
@@ -32,15 +32,15 @@ pub fn settings(config: &SettingsConfig) -> Settings {
     }
 }
 
-/// Mesh-wide values, and what is done with services of one name.
+/// Returns the mesh-wide settings with the rule for services of one name.
 #[must_use]
 pub fn settings_with(config: &SettingsConfig, merge: &MergeConfig) -> Settings {
     Settings { merge_by_name: Some(merge.by_name.into()), ..settings(config) }
 }
 
-/// The words of `defaultExport`; `.` is each declaration's own namespace.
-fn default_export(words: &[String]) -> Option<Visibility> {
-    Visibility::default_of(words.iter().map(String::as_str))
+/// Parses `defaultExport`; `.` is each declaration's own namespace.
+fn default_export(entries: &[String]) -> Option<Visibility> {
+    Visibility::default_of(entries.iter().map(String::as_str))
 }
 
 fn cluster_local(config: &SettingsConfig) -> ClusterLocal {
@@ -54,15 +54,15 @@ fn networks(config: &SettingsConfig) -> Arc<[(NetworkId, tributary_model::settin
     pairs.filter_map(|(name, list)| Some((NetworkId::new(name).ok()?, ranges(list)))).collect()
 }
 
-/// A name that joins services.
+/// Returns a federated service and its host.
 #[must_use]
-pub fn alias(config: &AliasConfig) -> Option<(Hostname, FederatedService)> {
+pub fn alias(config: &FederatedServiceConfig) -> Option<(Hostname, FederatedService)> {
     let host = Hostname::new(&config.host).ok()?;
     let namespace = Namespace::new(config.namespace.as_deref().unwrap_or("default")).ok()?;
     let export = ExportTo::parse(config.export_to.iter().map(String::as_str), &namespace);
     let members = config.members.iter().filter_map(member).collect();
-    let active_until_healthy_below = config.active_until_healthy_below;
-    let active_until_silent_for = config.active_until_silent_for.map(super::Span::get);
+    let active_until_healthy_below = config.min_healthy_active;
+    let active_until_silent_for = config.standby_after_stale.map(super::Span::get);
     let by_name = false;
     Some((
         host,
@@ -77,7 +77,7 @@ pub fn alias(config: &AliasConfig) -> Option<(Hostname, FederatedService)> {
     ))
 }
 
-fn member(config: &AliasMemberConfig) -> Option<FederatedMember> {
+fn member(config: &FederatedMemberConfig) -> Option<FederatedMember> {
     let number = |port: u16| PortNumber::new(u32::from(port)).ok();
     let ports = config.ports.iter().filter_map(|(own, theirs)| Some((number(*own)?, number(*theirs)?)));
     Some(FederatedMember {
@@ -99,13 +99,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_set_says_nothing() {
+    fn unset_fields_stay_unset() {
         assert_eq!(mk_settings("{}"), Settings::default());
     }
 
     #[test]
-    fn an_alias_arrives_with_its_members() {
-        let text = "{host: Pay.Mesh, activeUntilHealthyBelow: 2, activeUntilSilentFor: 90s, exportTo: [.], members: [{host: a.b}, \
+    fn federated_service_keeps_its_members() {
+        let text = "{host: Pay.Mesh, minHealthyActive: 2, standbyAfterStale: 90s, exportTo: [.], members: [{host: a.b}, \
             {host: c.d, registry: vms, namespace: n, ports: {80: 8080}, weight: 3, standby: true}]}";
         let (host, alias) = alias(&serde_saphyr::from_str(text).unwrap()).unwrap();
         assert_eq!((host.as_str(), alias.namespace.as_str()), ("pay.mesh", "default"));
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn values_arrive_in_the_models_types() {
+    fn settings_convert_to_the_models_types() {
         let settings = mk_settings(
             "{defaultExport: [b, a], connectTimeout: 3s, crossNetwork: direct, networks: {n: [10.0.0.0/8]}, clusterLocal: {'*.svc': true}}",
         );
@@ -136,10 +136,10 @@ mod tests {
         assert_eq!(settings.cross_network_direct, Some(true));
         assert_eq!(settings.networks.unwrap()[0].1.len(), 1);
         assert_eq!(settings.cluster_local.unwrap()[0].0.as_str(), "*.svc");
-        for (word, means) in
+        for (entry, expected) in
             [("'*'", Visibility::Public), ("'.'", Visibility::Own), ("'~'", Visibility::Hidden)]
         {
-            assert_eq!(mk_settings(&format!("defaultExport: [{word}]")).default_export, Some(means));
+            assert_eq!(mk_settings(&format!("defaultExport: [{entry}]")).default_export, Some(expected));
         }
     }
 }

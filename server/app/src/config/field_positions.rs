@@ -1,18 +1,18 @@
-//! Where each field of a YAML document stands, so that an error found after reading, by whatever
-//! part, can still name file, line and field.
+//! Positions of the fields of a YAML document, so that an error found after parsing can name file, line and
+//! field.
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::Spanned;
 
-/// A line and a column, counted from 1.
-pub type Place = (u64, u64);
+/// Line and column, counted from 1.
+pub type Position = (u64, u64);
 
-/// The places of all fields of one document, by path (`registries[1].path`), in document order.
+/// Positions of all fields of one document, by path (`registries[1].path`), in document order.
 #[derive(Debug, Clone, Default)]
-pub struct FieldPositions(Vec<(String, Place)>);
+pub struct FieldPositions(Vec<(String, Position)>);
 
 impl FieldPositions {
-    /// Reads the places of a document that has been parsed without error before.
+    /// Reads the positions of a document that parsed without error.
     #[must_use]
     pub fn of(text: &str, options: serde_saphyr::Options) -> Self {
         let mut out = Self::default();
@@ -21,39 +21,40 @@ impl FieldPositions {
         }
         out
     }
-    /// Where the field of this path stands, or else the nearest part that holds it.
+    /// Returns the position of the field, or of its nearest parent in the document.
     #[must_use]
-    pub fn at(&self, path: &str) -> Option<Place> {
+    pub fn at(&self, path: &str) -> Option<Position> {
         let mut path = path;
         loop {
-            if let Some((_, place)) = self.0.iter().find(|(known, _)| known == path) {
-                return Some(*place);
+            if let Some((_, position)) = self.0.iter().find(|(known, _)| known == path) {
+                return Some(*position);
             }
             path = path.rfind(['.', '[']).map(|cut| &path[..cut])?;
         }
     }
-    /// Whether the document itself sets the field of this path, or a part of it.
+    /// Whether the document sets this field or a part of it.
     #[must_use]
     pub fn sets(&self, path: &str) -> bool {
         self.0.iter().any(|(known, _)| known == path)
     }
-    /// The path of the last field that begins at or before this place.
+    /// Returns the path of the last field that starts at or before this position.
     #[must_use]
-    pub fn path_at(&self, place: Place) -> &str {
-        let before = self.0.iter().filter(|(_, at)| *at <= place);
+    pub fn path_at(&self, position: Position) -> &str {
+        let before = self.0.iter().filter(|(_, at)| *at <= position);
         before.max_by_key(|(path, at)| (*at, path.len())).map_or("", |(path, _)| path)
     }
-    /// The path of the part that begins at this place: a mapping begins where its first field does.
+    /// Returns the path of the mapping or list item that starts at this position. A mapping starts at its
+    /// first field.
     #[must_use]
-    pub fn part_at(&self, place: Place) -> &str {
-        let exact = self.0.iter().filter(|(_, at)| *at == place).min_by_key(|(path, _)| path.len());
+    pub fn part_at(&self, position: Position) -> &str {
+        let exact = self.0.iter().filter(|(_, at)| *at == position).min_by_key(|(path, _)| path.len());
         match exact {
             Some((path, _)) if path.ends_with(']') => path,
             Some((path, _)) => path.rsplit_once('.').map_or("", |(part, _)| part),
-            None => self.path_at(place),
+            None => self.path_at(position),
         }
     }
-    /// Every path that the document sets.
+    /// Paths of all fields that the document sets.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|(path, _)| path.as_str())
     }
@@ -79,7 +80,7 @@ impl FieldPositions {
     }
 }
 
-/// The shape of a document; its scalars do not matter here.
+/// Structure of a document without its scalars.
 enum Node {
     Map(Vec<(Spanned<String>, Spanned<Node>)>),
     List(Vec<Spanned<Node>>),
@@ -139,19 +140,19 @@ mod tests {
         "kind: Config\nregistries:\n- kind: file\n  path: a\n- kind: file\nxds:\n  tls: {certFile: x}\n";
 
     #[test]
-    fn every_field_has_its_place() {
-        let places = FieldPositions::of(TEXT, serde_saphyr::Options::default());
-        assert_eq!(places.at("registries[0].path"), Some((4, 3)));
-        assert_eq!(places.at("xds.tls.certFile"), Some((7, 9)));
-        assert_eq!(places.at("registries[1].path"), Some((5, 3)), "the part that should hold it");
-        assert_eq!(places.at("health"), None);
+    fn every_field_has_its_position() {
+        let positions = FieldPositions::of(TEXT, serde_saphyr::Options::default());
+        assert_eq!(positions.at("registries[0].path"), Some((4, 3)));
+        assert_eq!(positions.at("xds.tls.certFile"), Some((7, 9)));
+        assert_eq!(positions.at("registries[1].path"), Some((5, 3)), "its parent");
+        assert_eq!(positions.at("health"), None);
     }
 
     #[test]
-    fn a_place_leads_back_to_its_field() {
-        let places = FieldPositions::of(TEXT, serde_saphyr::Options::default());
-        assert_eq!(places.path_at((4, 9)), "registries[0].path");
-        assert_eq!(places.path_at((1, 1)), "kind");
-        assert!(places.sets("xds.tls") && !places.sets("xds.listen"));
+    fn position_returns_its_field() {
+        let positions = FieldPositions::of(TEXT, serde_saphyr::Options::default());
+        assert_eq!(positions.path_at((4, 9)), "registries[0].path");
+        assert_eq!(positions.path_at((1, 1)), "kind");
+        assert!(positions.sets("xds.tls") && !positions.sets("xds.listen"));
     }
 }

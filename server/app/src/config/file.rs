@@ -1,30 +1,30 @@
-//! Reads the configuration file: bounded, strict, and with errors that name file, line and field.
+//! Reads the configuration file: bounded and strict. Errors name file, line and field.
 
 use std::path::{Path, PathBuf};
 
 use serde_saphyr::{DuplicateKeyPolicy, MergeKeyPolicy, Options};
 
-use super::field_positions::{FieldPositions, Place};
+use super::field_positions::{FieldPositions, Position};
 use super::model::{API_VERSION, Config, KIND};
 use crate::exit::{CommandError, Exit};
 use tributary_model::Code;
 
-/// The largest file that is read.
+/// Largest accepted file, in bytes.
 pub const MAX_BYTES: u64 = 1 << 20;
 
-/// A file that was read: its values and where they stand.
+/// File that has been read, with its values and their positions.
 #[derive(Debug, Clone)]
 pub struct ConfigFile {
-    /// Its path, as given.
+    /// Path, as given.
     pub path: PathBuf,
-    /// Its values over the defaults.
+    /// Values over the defaults.
     pub config: Config,
-    /// Where its fields stand.
-    pub places: FieldPositions,
+    /// Positions of its fields.
+    pub positions: FieldPositions,
 }
 
 impl ConfigFile {
-    /// Reads and checks the shape of a file; what values mean together is checked later.
+    /// Reads a file and checks its shape. `check` validates the values later.
     pub fn read(path: &Path) -> Result<Self, CommandError> {
         let shown = path.display();
         let size = std::fs::metadata(path).map_err(|e| cannot_read(path, &e))?.len();
@@ -37,32 +37,31 @@ impl ConfigFile {
         })?;
         Self::parse(path, &text)
     }
-    /// Checks the shape of a text.
+    /// Parses a text and checks its shape.
     pub fn parse(path: &Path, text: &str) -> Result<Self, CommandError> {
-        let places = FieldPositions::of(text, options());
+        let positions = FieldPositions::of(text, options());
         let read = serde_saphyr::from_str_with_options::<Option<Config>>(text, options());
-        let config = read.map_err(|e| explain(path, &places, e.without_snippet()))?.unwrap_or_default();
-        let file = Self { path: path.to_owned(), config, places };
-        file.names_itself()?;
+        let config = read.map_err(|e| explain(path, &positions, e.without_snippet()))?.unwrap_or_default();
+        let file = Self { path: path.to_owned(), config, positions };
+        file.check_header()?;
         Ok(file)
     }
-    /// `file:line:column: field`, as errors begin.
+    /// Returns `file:line:column: `, the prefix of errors about a field.
     #[must_use]
-    pub fn place_of(&self, field: &str) -> String {
-        prefix(&self.path, self.places.at(field))
+    pub fn position_of(&self, field: &str) -> String {
+        prefix(&self.path, self.positions.at(field))
     }
-    fn names_itself(&self) -> Result<(), CommandError> {
+    fn check_header(&self) -> Result<(), CommandError> {
         for (field, found, wanted) in
             [("apiVersion", &self.config.api_version, API_VERSION), ("kind", &self.config.kind, KIND)]
         {
-            if !self.places.sets(field) {
+            if !self.positions.sets(field) {
                 let message =
                     format!("{}{field} is missing, write `{field}: {wanted}`", prefix(&self.path, None));
                 return Err(CommandError::config(message));
             }
             if found != wanted {
-                let message =
-                    format!("{}{field} is `{found}`, only `{wanted}` is read", self.place_of(field));
+                let message = format!("{}{field} is `{found}`, use `{wanted}`", self.position_of(field));
                 return Err(CommandError::config(message));
             }
         }
@@ -71,7 +70,7 @@ impl ConfigFile {
 }
 
 fn cannot_read(path: &Path, error: &std::io::Error) -> CommandError {
-    CommandError::config(format!("{}: cannot be read: {error}", path.display()))
+    CommandError::config(format!("{}: cannot read: {error}", path.display()))
         .next("check the path given by --config")
 }
 
@@ -89,29 +88,29 @@ fn options() -> Options {
     }
 }
 
-fn prefix(path: &Path, place: Option<Place>) -> String {
-    match place {
+fn prefix(path: &Path, position: Option<Position>) -> String {
+    match position {
         Some((line, column)) => format!("{}:{line}:{column}: ", path.display()),
         None => format!("{}: ", path.display()),
     }
 }
 
-fn explain(path: &Path, places: &FieldPositions, error: &serde_saphyr::Error) -> CommandError {
-    let place = error.location().map(|l| (l.line(), l.column())).filter(|(line, _)| *line > 0);
-    let at = prefix(path, place);
-    let field = place.map(|place| places.path_at(place)).unwrap_or_default();
-    let words = words(error);
+fn explain(path: &Path, positions: &FieldPositions, error: &serde_saphyr::Error) -> CommandError {
+    let position = error.location().map(|l| (l.line(), l.column())).filter(|(line, _)| *line > 0);
+    let at = prefix(path, position);
+    let field = position.map(|position| positions.path_at(position)).unwrap_or_default();
+    let detail = describe(error);
     let message = match error {
         serde_saphyr::Error::SerdeUnknownField { field: name, expected, .. } => {
             let known = expected.join(", ");
-            format!("{at}unknown field `{}`; known here: {known}", full(field, name))
+            format!("{at}unknown field `{}`; use one of {known}", full(field, name))
         }
         serde_saphyr::Error::SerdeMissingField { field: name, .. } => {
-            let part = place.map(|place| places.part_at(place)).unwrap_or_default();
+            let part = position.map(|position| positions.part_at(position)).unwrap_or_default();
             format!("{at}`{}` is missing", join(part, name))
         }
-        _ if field.is_empty() => format!("{at}{words}"),
-        _ => format!("{at}{field}: {words}"),
+        _ if field.is_empty() => format!("{at}{detail}"),
+        _ => format!("{at}{field}: {detail}"),
     };
     match message.split_once("TRB0106 ") {
         Some((before, rest)) => {
@@ -121,19 +120,19 @@ fn explain(path: &Path, places: &FieldPositions, error: &serde_saphyr::Error) ->
     }
 }
 
-/// The error's own words in one line, without the place that goes before them.
-fn words(error: &serde_saphyr::Error) -> String {
+/// Describes the error in one line, without its position.
+fn describe(error: &serde_saphyr::Error) -> String {
     use serde_saphyr::Error as E;
     match error {
         E::Message { msg, .. } => msg.clone(),
         E::SerdeInvalidType { unexpected, expected, .. }
         | E::SerdeInvalidValue { unexpected, expected, .. } => {
-            format!("{unexpected} stands where {expected} is expected")
+            format!("expected {expected}, found {unexpected}")
         }
         E::SerdeUnknownVariant { variant, expected, .. } => {
-            format!("`{variant}` is not one of: {}", expected.join(", "))
+            format!("`{variant}` is not valid; use one of {}", expected.join(", "))
         }
-        E::DuplicateMappingKey { key: Some(key), .. } => format!("`{key}` is given twice"),
+        E::DuplicateMappingKey { key: Some(key), .. } => format!("`{key}` is set twice; keep one"),
         other => {
             let text = other.to_string();
             let line = text.lines().next().unwrap_or_default();
@@ -142,8 +141,7 @@ fn words(error: &serde_saphyr::Error) -> String {
     }
 }
 
-/// The path of a field named in an error: the place may already be the field itself, or what
-/// holds it.
+/// Returns the path of a field that an error names. The error's position is either the field or its parent.
 fn full(at: &str, name: &str) -> String {
     match at.rsplit_once('.') {
         _ if at == name || at.is_empty() => name.to_owned(),

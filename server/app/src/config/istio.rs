@@ -1,8 +1,8 @@
-//! The variables that an istiod is set up with: which are taken here, and as what.
+//! Environment variables of istiod: which of them take effect here, and how.
 //!
-//! Called by `layer` after the flags. A variable fills in what neither flags, `TRIBUTARY_*` nor the
-//! file say. Every PILOT_ and ISTIO_ variable that is set is told at start, taken or not, so that
-//! nobody who moves a deployment over has to guess.
+//! `layer` calls `apply` after the flags. A variable sets a field that no flag, `TRIBUTARY_*` variable or
+//! file sets. Every PILOT_ and ISTIO_ variable that is set is logged at start, with or without effect, for
+//! operators that migrate a deployment.
 
 use super::kind::RegistryKind;
 use super::layers::Origins;
@@ -10,17 +10,17 @@ use super::model::Config;
 use super::registry::RegistryConfig;
 use crate::environment::Environment;
 
-/// What becomes of a variable.
+/// Effect of a variable.
 enum Does {
-    /// It sets a field of each Kubernetes registry that does not say it itself.
+    /// Sets a field of each Kubernetes registry that does not set it.
     Sets(&'static str, fn(&mut RegistryConfig, &str) -> bool),
-    /// What it asks for is always so, if it has this value; any other is not taken.
+    /// Requests fixed behaviour; only this value is honoured.
     Always(&'static str, &'static str),
-    /// It is not taken; this is to be used instead.
+    /// Has no effect; names the replacement.
     Instead(&'static str),
 }
 
-/// A variable of an istiod.
+/// Istiod variable with an effect or a replacement.
 struct Known {
     name: &'static str,
     does: Does,
@@ -46,14 +46,14 @@ const TABLE: &[Known] = &[
         name: "PILOT_ENABLE_CROSS_CLUSTER_WORKLOAD_ENTRY",
         does: Does::Always("true", "WorkloadEntries of every cluster are read"),
     },
-    Known { name: "ISTIO_DUAL_STACK", does: Does::Always("true", "both families of an address are known") },
+    Known { name: "ISTIO_DUAL_STACK", does: Does::Always("true", "both address families are read") },
     Known {
         name: "PILOT_MULTI_NETWORK_DISCOVER_GATEWAY_API",
         does: Does::Always("true", "gateway-api Gateways are gateways of networks"),
     },
     Known {
         name: "PILOT_SIDECAR_PICK_BEST_SERVICE_NAMESPACE",
-        does: Does::Always("true", "one precedence decides whose host is served"),
+        does: Does::Always("true", "one precedence order selects the served service"),
     },
     Known { name: "PILOT_ENABLE_IP_AUTOALLOCATE", does: Does::Instead("`writes: [addresses]`") },
     Known { name: "ENABLE_MCS_AUTO_EXPORT", does: Does::Instead("`writes: [serviceExports]`") },
@@ -61,28 +61,28 @@ const TABLE: &[Known] = &[
     Known {
         name: "PILOT_SEND_UNHEALTHY_ENDPOINTS",
         does: Does::Instead(
-            "publishNotReadyAddresses, or nothing: unhealthy endpoints are sent as the service asks",
+            "publishNotReadyAddresses; unhealthy endpoints are sent if the service requests it",
         ),
     },
 ];
 
-/// A variable that is set, and what becomes of it.
+/// Istiod variable that is set, with its effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IstioVariable {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Whether it has its effect here.
+    /// Whether it takes effect.
     pub honoured: bool,
-    /// As what, or what to use instead.
+    /// Its effect, or the replacement.
     pub how: String,
 }
 
-/// Fills in what nothing else says, and returns every variable of an istiod that is set.
+/// Sets the fields that no other layer sets. Returns every istiod variable that is set.
 pub fn apply(config: &mut Config, env: &Environment, origins: &mut Origins) -> Vec<IstioVariable> {
     let mut out = Vec::new();
     for known in TABLE {
         let Some(value) = env.get(known.name) else { continue };
-        let (honoured, how) = take(known, value, config, origins);
+        let (honoured, how) = apply_one(known, value, config, origins);
         out.push(IstioVariable { name: known.name.to_owned(), honoured, how });
     }
     for prefix in ["ISTIO_", "PILOT_"] {
@@ -98,10 +98,10 @@ pub fn apply(config: &mut Config, env: &Environment, origins: &mut Origins) -> V
     out
 }
 
-fn take(known: &Known, value: &str, config: &mut Config, origins: &mut Origins) -> (bool, String) {
+fn apply_one(known: &Known, value: &str, config: &mut Config, origins: &mut Origins) -> (bool, String) {
     let set = match &known.does {
         Does::Always(wanted, so) if value.eq_ignore_ascii_case(wanted) => {
-            return (true, format!("always so: {so}"));
+            return (true, format!("always on: {so}"));
         }
         Does::Always(_, so) => return (false, format!("cannot be turned off: {so}")),
         Does::Instead(other) => return (false, format!("use {other}")),
@@ -109,15 +109,15 @@ fn take(known: &Known, value: &str, config: &mut Config, origins: &mut Origins) 
     };
     let Does::Sets(field, _) = known.does else { return (false, String::new()) };
     let clusters = config.registries.iter_mut().enumerate();
-    let mut taken = false;
+    let mut applied = false;
     for (i, registry) in clusters.filter(|(_, r)| r.kind == RegistryKind::Kubernetes) {
         if set(registry, value) {
-            taken = true;
+            applied = true;
             origins.insert(format!("registries[{i}].{field}"), known.name.to_owned());
         }
     }
-    let how = if taken { "is" } else { "is set elsewhere, or not understood:" };
-    (taken, format!("{how} `registries[].{field}`"))
+    let how = if applied { "sets" } else { "another layer sets, or the value is invalid for," };
+    (applied, format!("{how} `registries[].{field}`"))
 }
 
 fn namespaces(registry: &mut RegistryConfig, value: &str) -> bool {
@@ -150,15 +150,15 @@ fn group(registry: &mut RegistryConfig, value: &str) -> bool {
     open
 }
 
-/// The table as rows: name, and what it does here.
+/// Rows of the reference: name and effect.
 pub fn rows() -> impl Iterator<Item = (&'static str, String)> {
     TABLE.iter().map(|known| {
         let does = match &known.does {
             Does::Sets(field, _) => {
-                format!("`registries[].{field}` of Kubernetes registries that leave it out")
+                format!("`registries[].{field}` of Kubernetes registries that do not set it")
             }
-            Does::Always(value, so) => format!("`{value}` is always so: {so}"),
-            Does::Instead(other) => format!("not taken; use {other}"),
+            Does::Always(value, so) => format!("`{value}` is always on: {so}"),
+            Does::Instead(other) => format!("no effect; use {other}"),
         };
         (known.name, does)
     })
@@ -172,8 +172,8 @@ mod tests {
         let mut config =
             Config { registries: vec![serde_saphyr::from_str(registry).unwrap()], ..Config::default() };
         let mut origins = Origins::new();
-        let heard = apply(&mut config, &env, &mut origins);
-        (config.registries.remove(0), heard, origins)
+        let found = apply(&mut config, &env, &mut origins);
+        (config.registries.remove(0), found, origins)
     }
 
     #[test]
@@ -186,7 +186,7 @@ mod tests {
                 ("MCS_API_GROUP", "mcs.example.test"),
             ])
         };
-        let (registry, heard, origins) = mk("{kind: kubernetes}", env());
+        let (registry, found, origins) = mk("{kind: kubernetes}", env());
         assert_eq!(registry.namespaces, Some(vec!["shop".to_owned()]));
         let mcs = registry.mcs.unwrap();
         assert_eq!(
@@ -194,18 +194,18 @@ mod tests {
             (Some(true), None, Some("mcs.example.test"))
         );
         assert_eq!(origins["registries[0].namespaces"], "ISTIO_WATCH_NAMESPACE");
-        let honoured: Vec<&str> = heard.iter().filter(|h| h.honoured).map(|h| h.name.as_str()).collect();
+        let honoured: Vec<&str> = found.iter().filter(|h| h.honoured).map(|h| h.name.as_str()).collect();
         assert_eq!(honoured, ["ENABLE_MCS_HOST", "ISTIO_WATCH_NAMESPACE", "MCS_API_GROUP"]);
-        let (registry, heard, _) = mk("{kind: kubernetes, namespaces: [own], mcs: {host: false}}", env());
+        let (registry, found, _) = mk("{kind: kubernetes, namespaces: [own], mcs: {host: false}}", env());
         assert_eq!(
             (registry.namespaces.unwrap()[0].as_str(), registry.mcs.unwrap().host),
             ("own", Some(false))
         );
-        assert!(heard.iter().filter(|h| h.honoured).all(|h| h.name == "MCS_API_GROUP"), "{heard:?}");
+        assert!(found.iter().filter(|h| h.honoured).all(|h| h.name == "MCS_API_GROUP"), "{found:?}");
     }
 
     #[test]
-    fn every_variable_of_an_istiod_that_is_set_is_told() {
+    fn every_set_istiod_variable_is_reported() {
         let env = Environment::from([
             ("PILOT_ENABLE_IP_AUTOALLOCATE", "true"),
             ("PILOT_TRACE_SAMPLING", "1"),
@@ -213,16 +213,16 @@ mod tests {
             ("PILOT_ENABLE_K8S_SELECT_WORKLOAD_ENTRIES", "true"),
             ("HOME", "x"),
         ]);
-        let (registry, heard, _) = mk("{kind: kubernetes}", env);
-        let told: Vec<(&str, bool)> = heard.iter().map(|h| (h.name.as_str(), h.honoured)).collect();
+        let (registry, found, _) = mk("{kind: kubernetes}", env);
+        let honoured: Vec<(&str, bool)> = found.iter().map(|h| (h.name.as_str(), h.honoured)).collect();
         let all = [
             ("ISTIO_DUAL_STACK", false),
             ("PILOT_ENABLE_IP_AUTOALLOCATE", false),
             ("PILOT_ENABLE_K8S_SELECT_WORKLOAD_ENTRIES", true),
             ("PILOT_TRACE_SAMPLING", false),
         ];
-        assert_eq!(told, all);
-        assert!(heard[1].how.contains("writes: [addresses]"), "{:?}", heard[1]);
-        assert_eq!(registry, RegistryConfig::of_kind(RegistryKind::Kubernetes), "none of them sets a field");
+        assert_eq!(honoured, all);
+        assert!(found[1].how.contains("writes: [addresses]"), "{:?}", found[1]);
+        assert_eq!(registry, RegistryConfig::of_kind(RegistryKind::Kubernetes), "they set no field");
     }
 }

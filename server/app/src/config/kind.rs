@@ -1,4 +1,4 @@
-//! The kinds of registry that this version is built with.
+//! Kinds of registry that this version supports.
 
 use std::str::FromStr;
 
@@ -8,25 +8,25 @@ use tributary_model::Code;
 
 use crate::exit::{CommandError, Exit};
 
-/// A kind of registry that this version is built with.
+/// Kind of registry.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RegistryKind {
-    /// A directory of ServiceEntry, WorkloadEntry and WorkloadGroup documents.
+    /// Directory of ServiceEntry, WorkloadEntry and WorkloadGroup documents.
     #[default]
     File,
-    /// A Kubernetes cluster: its Services and what they lead to, and its ServiceEntries,
-    /// WorkloadEntries and WorkloadGroups where it has these kinds.
+    /// Kubernetes cluster: its Services with their endpoints, and its ServiceEntries, WorkloadEntries and
+    /// WorkloadGroups if these kinds are installed.
     Kubernetes,
-    /// A Consul: the services of its catalog and their instances.
+    /// Consul: the services of its catalog with their instances.
     Consul,
 }
 
 impl RegistryKind {
-    /// All that this version is built with.
+    /// Every kind that this version supports.
     pub const ALL: &'static [Self] = &[Self::File, Self::Kubernetes, Self::Consul];
 
-    /// Its name in flags and files.
+    /// Name in flags and files.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -49,7 +49,7 @@ impl FromStr for RegistryKind {
             return Ok(*kind);
         }
         let shown: String = text.chars().take(40).collect();
-        let message = format!("there is no registry kind `{shown}`; this version has: {}", built_in());
+        let message = format!("unknown registry kind `{shown}`; use one of {}", built_in());
         Err(CommandError::new(Exit::Usage, Code::UNKNOWN_REGISTRY_KIND, message))
     }
 }
@@ -57,7 +57,7 @@ impl FromStr for RegistryKind {
 impl<'de> Deserialize<'de> for RegistryKind {
     fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         let text = String::deserialize(d)?;
-        // The code travels in the text, since serde's errors carry nothing else.
+        // The text carries the code because serde errors hold text only.
         text.parse().map_err(|failure: CommandError| {
             let code = failure.code.map(|code| code.to_string()).unwrap_or_default();
             serde::de::Error::custom(format!("{code} {}", failure.message))
@@ -70,13 +70,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kind_is_told_from_a_typing_error() {
+    fn unknown_kind_names_the_valid_kinds() {
         let wrong = "files".parse::<RegistryKind>().unwrap_err();
         assert_eq!(wrong.code, Some(Code::UNKNOWN_REGISTRY_KIND));
-        assert_eq!(
-            wrong.message,
-            "there is no registry kind `files`; this version has: file, kubernetes, consul"
-        );
+        assert_eq!(wrong.message, "unknown registry kind `files`; use one of file, kubernetes, consul");
         assert_eq!("file".parse::<RegistryKind>(), Ok(RegistryKind::File));
         assert_eq!("Kubernetes".parse::<RegistryKind>(), Ok(RegistryKind::Kubernetes), "as Istio writes it");
     }

@@ -1,7 +1,7 @@
-//! Puts the environment and the flags over the file: flag > `TRIBUTARY_*` > file > default.
+//! Applies the environment and the flags over the file: flag > `TRIBUTARY_*` > file > default.
 //!
-//! A variable names a field by its path, `__` between the parts: `TRIBUTARY_XDS__LISTEN`,
-//! `TRIBUTARY_START__FIRST_SYNC_TIMEOUT`. Text fields take the value as it is, others read it as
+//! A variable names a field by its path, with `__` between the parts: `TRIBUTARY_XDS__LISTEN`,
+//! `TRIBUTARY_START__FIRST_SYNC_TIMEOUT`. A text field takes the value unchanged; other fields parse it as
 //! YAML.
 
 use std::collections::BTreeMap;
@@ -13,13 +13,13 @@ use super::schema;
 use crate::environment::Environment;
 use crate::exit::CommandError;
 
-/// Where each field that is not at its default was set: a flag, a variable, or file and line.
+/// Where each field that differs from its default was set: a flag, a variable, or file and line.
 pub type Origins = BTreeMap<String, String>;
 
-/// Variables of this prefix that are no fields of the configuration.
+/// Variables outside the schema that the server reads.
 pub const OTHER_VARIABLES: &[(&str, &str)] = &[
     ("TRIBUTARY_CONFIG", "the file of `--config`"),
-    ("TRIBUTARY_SERVER", "the address of `--server`"),
+    ("TRIBUTARY_SERVER", "the value of `--server`"),
     ("TRIBUTARY_LOG", "short for `TRIBUTARY_LOG__LEVEL`"),
     ("CLUSTER_ID", "`clusterId`, where `TRIBUTARY_CLUSTER_ID` is not set"),
     ("POD_NAMESPACE", "`systemNamespace`, where `TRIBUTARY_SYSTEM_NAMESPACE` is not set"),
@@ -29,49 +29,52 @@ pub const OTHER_VARIABLES: &[(&str, &str)] = &[
         "the addresses of a Consul registry that names none; as are `CONSUL_HTTP_TOKEN`, \
          `CONSUL_HTTP_TOKEN_FILE`, `CONSUL_HTTP_AUTH`, `CONSUL_HTTP_SSL`, `CONSUL_HTTP_SSL_VERIFY`, \
          `CONSUL_CACERT`, `CONSUL_CAPATH`, `CONSUL_CLIENT_CERT`, `CONSUL_CLIENT_KEY`, \
-         `CONSUL_TLS_SERVER_NAME`, `CONSUL_NAMESPACE` and `CONSUL_PARTITION` for what it leaves out",
+         `CONSUL_TLS_SERVER_NAME`, `CONSUL_NAMESPACE` and `CONSUL_PARTITION` for fields that it does not set",
     ),
 ];
 
-/// A field that a variable sets.
+/// A field set by a variable.
 struct Setting {
     variable: String,
     path: Vec<String>,
     value: Value,
 }
 
-/// Puts the variables over a configuration. Variables whose first part is no field are not ours
-/// (Kubernetes makes such for every Service) and are returned to be mentioned.
+/// Applies the variables to a configuration. Returns the variables whose first part names no field:
+/// Kubernetes sets such variables for every Service.
 pub fn environment(
     config: &Config,
     env: &Environment,
     origins: &mut Origins,
 ) -> Result<(Config, Vec<String>), CommandError> {
-    let (settings, strangers) = settings(env)?;
-    let config = apply(config, &settings).map_err(|first| blame(config, &settings, &first))?;
+    let (settings, unknown) = settings(env)?;
+    let config = apply(config, &settings).map_err(|first| attribute(config, &settings, &first))?;
     for setting in &settings {
         origins.insert(setting.path.join("."), setting.variable.clone());
     }
-    Ok((config, strangers))
+    Ok((config, unknown))
 }
 
 fn settings(env: &Environment) -> Result<(Vec<Setting>, Vec<String>), CommandError> {
     let schema = schema::schema();
-    let (mut settings, mut strangers) = (Vec::new(), Vec::new());
+    let (mut settings, mut unknown) = (Vec::new(), Vec::new());
     for (variable, rest, value) in variables(env) {
         let path: Vec<String> = rest.split("__").map(camel).collect();
-        let known = schema.pointer(&format!("/properties/{}", path[0])).is_some();
-        if !known {
-            strangers.push(variable);
+        let is_field = schema.pointer(&format!("/properties/{}", path[0])).is_some();
+        if !is_field {
+            unknown.push(variable);
             continue;
         }
         let Some(texts) = schema::takes_text(&schema, &path) else {
-            return Err(CommandError::config(format!("{variable}: there is no field `{}`", path.join("."))));
+            return Err(CommandError::config(format!(
+                "{variable}: no field `{}`; see `tributary config schema`",
+                path.join(".")
+            )));
         };
         let value = read(value, texts).map_err(|why| CommandError::config(format!("{variable}: {why}")))?;
         settings.push(Setting { variable, path, value });
     }
-    Ok((settings, strangers))
+    Ok((settings, unknown))
 }
 
 fn variables(env: &Environment) -> Vec<(String, String, String)> {
@@ -94,11 +97,11 @@ fn variables(env: &Environment) -> Vec<(String, String, String)> {
     out
 }
 
-/// `FIRST_SYNC_TIMEOUT` is `firstSyncTimeout`.
+/// Converts `FIRST_SYNC_TIMEOUT` to `firstSyncTimeout`.
 fn camel(part: &str) -> String {
     let mut out = String::new();
-    for (i, word) in part.split('_').enumerate() {
-        let lower = word.to_ascii_lowercase();
+    for (i, segment) in part.split('_').enumerate() {
+        let lower = segment.to_ascii_lowercase();
         let mut letters = lower.chars();
         match letters.next() {
             Some(first) if i > 0 => {
@@ -115,7 +118,7 @@ fn read(value: String, text: bool) -> Result<Value, String> {
     if text {
         return Ok(Value::String(value));
     }
-    serde_saphyr::from_str(&value).map_err(|_| format!("`{}` cannot be read as YAML", cut(&value)))
+    serde_saphyr::from_str(&value).map_err(|_| format!("`{}` is not valid YAML", cut(&value)))
 }
 
 fn cut(text: &str) -> String {
@@ -143,15 +146,15 @@ fn set(at: &mut Value, path: &[String], value: Value) {
     }
 }
 
-/// The variable without which the rest is fine, or all of them.
-fn blame(config: &Config, settings: &[Setting], why: &str) -> CommandError {
+/// Names the variable whose removal makes the configuration valid, or all of them.
+fn attribute(config: &Config, settings: &[Setting], why: &str) -> CommandError {
     let without = |skip: usize| {
         let rest = settings.iter().enumerate().filter(|(i, _)| *i != skip);
         let rest: Vec<Setting> = rest.map(|(_, s)| s.copy()).collect();
         apply(config, &rest).is_ok()
     };
-    let guilty = (0..settings.len()).find(|i| without(*i)).and_then(|i| settings.get(i));
-    let names = match guilty {
+    let culprit = (0..settings.len()).find(|i| without(*i)).and_then(|i| settings.get(i));
+    let names = match culprit {
         Some(setting) => setting.variable.clone(),
         None => settings.iter().map(|s| s.variable.as_str()).collect::<Vec<_>>().join(", "),
     };
@@ -194,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longer_name_wins_over_the_short_one() {
+    fn long_variable_name_overrides_the_short_one() {
         let config = with(Environment::from([
             ("CLUSTER_ID", "a"),
             ("TRIBUTARY_CLUSTER_ID", "b"),
@@ -211,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wrong_variable_is_named() {
+    fn error_names_the_invalid_variable() {
         let wrong = with(Environment::from([
             ("TRIBUTARY_XDS__LISTEN", "nowhere"),
             ("TRIBUTARY_ADMIN__LISTEN", "127.0.0.1:2"),
@@ -219,14 +222,14 @@ mod tests {
         let message = wrong.unwrap_err().message;
         assert!(message.starts_with("TRIBUTARY_XDS__LISTEN: "), "{message}");
         let unknown = with(Environment::from([("TRIBUTARY_XDS__LISEN", "x")])).unwrap_err().message;
-        assert_eq!(unknown, "TRIBUTARY_XDS__LISEN: there is no field `xds.lisen`");
+        assert_eq!(unknown, "TRIBUTARY_XDS__LISEN: no field `xds.lisen`; see `tributary config schema`");
     }
 
     #[test]
-    fn what_kubernetes_makes_for_a_service_is_not_taken_for_a_field() {
+    fn kubernetes_service_variables_are_not_fields() {
         let env = Environment::from([("TRIBUTARY_SERVICE_HOST", "10.0.0.1"), ("TRIBUTARY_PORT", "tcp://x")]);
-        let (config, strangers) = environment(&Config::default(), &env, &mut Origins::new()).unwrap();
+        let (config, unknown) = environment(&Config::default(), &env, &mut Origins::new()).unwrap();
         assert_eq!(config, Config::default());
-        assert_eq!(strangers, ["TRIBUTARY_PORT", "TRIBUTARY_SERVICE_HOST"]);
+        assert_eq!(unknown, ["TRIBUTARY_PORT", "TRIBUTARY_SERVICE_HOST"]);
     }
 }

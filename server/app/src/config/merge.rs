@@ -1,28 +1,28 @@
-//! What is done with services that have one name in a cluster and in a Consul.
+//! Merge rule for services with the same name in a cluster and in Consul.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tributary_model::MergeByName;
 
-/// Services of one name.
+/// Rule for services of one name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct MergeConfig {
-    /// Whether a service of a cluster is served together with the service of the same name in Consul, without an
-    /// alias that says so.
+    /// Whether a service of a cluster is merged with the service of the same name in Consul without a
+    /// federated service that lists both.
     pub by_name: ByName,
 }
 
-/// What is done with services of one name.
+/// Handling of services of one name.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ByName {
-    /// Nothing.
+    /// They stay separate.
     #[default]
     Off,
-    /// They are shown by `tributary get merges`, each with what stands against it.
+    /// They stay separate; `tributary get merges` lists them with the reasons against a merge.
     Report,
-    /// They are served as one under the cluster's host where nothing stands against it.
+    /// They are merged under the cluster's host if no reason prevents it.
     On,
 }
 

@@ -1,8 +1,8 @@
-//! What can be configured: the one definition that the file, the schema, the environment, the
-//! flags, the reference and the running server share.
+//! The configuration model: the one definition behind the file, the schema, the environment, the flags, the
+//! reference and the running server.
 //!
-//! Every part has a default, refuses fields that it does not know, and is written back in full by
-//! `tributary config default`. No field holds a secret: keys are named by file.
+//! Every part has a default, rejects unknown fields, and is printed in full by `tributary config default`. A
+//! field never holds a secret: keys and tokens are named by file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -16,12 +16,12 @@ pub use super::registry::{MeshSource, RegistryConfig};
 use super::span::Span;
 pub use super::writes::Write;
 
-/// The version that a file must name.
+/// Required `apiVersion` of a file.
 pub const API_VERSION: &str = "tributary.dev/v1alpha1";
-/// The kind that a file must name.
+/// Required `kind` of a file.
 pub const KIND: &str = "Config";
 
-/// The configuration of `tributary serve`.
+/// Configuration of `tributary serve`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Config {
@@ -29,40 +29,39 @@ pub struct Config {
     pub api_version: String,
     /// Always `Config`.
     pub kind: String,
-    /// The cluster that registries speak for unless they name another, and that clients which
-    /// name none are taken to be in.
+    /// Cluster of registries and clients that do not name one.
     pub cluster_id: String,
-    /// The namespace of the control plane, in the config cluster: the label of its network, mesh
-    /// configuration and Leases are there.
+    /// Namespace of the control plane in the config cluster. It holds the network label, the mesh
+    /// configuration and the Leases.
     pub system_namespace: String,
-    /// The revision that this server is. Objects with another `istio.io/rev` label are left out;
-    /// all are read when left out.
+    /// Revision of this server. Objects with another `istio.io/rev` label are excluded; without a revision
+    /// every object is read.
     pub revision: Option<String>,
-    /// The directory that remembers what is served over a restart, or `none`. `$STATE_DIRECTORY`,
-    /// `$XDG_STATE_HOME/tributary`, `~/.local/state/tributary` or `/var/lib/tributary` when left out.
+    /// Directory that keeps the served state across restarts, or `none`. Default: `$STATE_DIRECTORY`,
+    /// `$XDG_STATE_HOME/tributary`, `~/.local/state/tributary` or `/var/lib/tributary`.
     pub state_dir: Option<PathBuf>,
-    /// What may be written to a cluster. Nothing is written that is not named here, so that a
-    /// server can run beside an istiod.
+    /// Kinds of objects that the server may write to a cluster. It writes only the kinds listed here, so it
+    /// can run beside an istiod.
     pub writes: BTreeSet<Write>,
-    /// The sources. Changes are taken on reload.
+    /// Sources of services. Applied on reload.
     pub registries: Vec<RegistryConfig>,
-    /// Where xDS is served.
+    /// xDS listener.
     pub xds: XdsConfig,
-    /// Where the admin surface is served.
+    /// Admin listener.
     pub admin: AdminConfig,
-    /// Where health and metrics are served for others to reach.
+    /// Listener for health and metrics on any address.
     pub health: HealthConfig,
-    /// When the server begins to answer.
+    /// Condition for the first answers.
     pub start: StartConfig,
-    /// How the server ends.
+    /// Shutdown.
     pub drain: DrainConfig,
-    /// What it says of itself.
+    /// Logging.
     pub log: LogConfig,
-    /// Mesh-wide values. Changes are taken on reload.
+    /// Mesh-wide settings. Applied on reload.
     pub settings: SettingsConfig,
-    /// Names that join services of several registries. Changes are taken on reload.
-    pub aliases: Vec<AliasConfig>,
-    /// What is done with services that have one name in a cluster and in Consul. Changes are taken on reload.
+    /// Services that join services of several registries. Applied on reload.
+    pub federated_services: Vec<FederatedServiceConfig>,
+    /// Merge rule for services with the same name in a cluster and in Consul. Applied on reload.
     pub merge: MergeConfig,
 }
 
@@ -84,23 +83,23 @@ impl Default for Config {
             drain: DrainConfig::default(),
             log: LogConfig::default(),
             settings: SettingsConfig::default(),
-            aliases: Vec::new(),
+            federated_services: Vec::new(),
             merge: MergeConfig::default(),
         }
     }
 }
 
-/// Where xDS is served.
+/// xDS listener.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct XdsConfig {
-    /// The address. Without `tls` it must be a loopback address.
+    /// Address. Without `tls` it must be a loopback address.
     pub listen: SocketAddr,
     /// Certificates; files are read again when they change.
     pub tls: Option<TlsConfig>,
-    /// How long a client's connection lives at most, give or take a tenth; `0s` for no limit.
+    /// Maximum age of a client's connection, with 10% jitter; `0s` for no limit.
     pub max_connection_age: Span,
-    /// How many connections are taken at once.
+    /// Maximum number of concurrent connections.
     pub max_connections: u32,
 }
 
@@ -119,21 +118,21 @@ impl Default for XdsConfig {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TlsConfig {
-    /// The certificate chain, PEM.
+    /// Certificate chain, PEM.
     pub cert_file: PathBuf,
-    /// Its private key, PEM.
+    /// Private key, PEM.
     pub key_file: PathBuf,
-    /// The authorities of client certificates, PEM. With it a client must have a certificate, and
-    /// its SPIFFE URI is its identity.
+    /// Authorities of client certificates, PEM. If set, a client must present a certificate, and its SPIFFE
+    /// URI is its identity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_ca_file: Option<PathBuf>,
 }
 
-/// The admin surface: health, metrics and `/debug`.
+/// Admin listener: health, metrics and `/debug`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct AdminConfig {
-    /// The address; always a loopback address.
+    /// Address; always a loopback address.
     pub listen: SocketAddr,
 }
 
@@ -143,20 +142,20 @@ impl Default for AdminConfig {
     }
 }
 
-/// Health and metrics alone, on any address.
+/// Listener for health and metrics, on any address.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct HealthConfig {
-    /// The address; nothing more is served when left out.
+    /// Address; without one the listener is off.
     pub listen: Option<SocketAddr>,
 }
 
-/// When the server begins to answer.
+/// Condition for the first answers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct StartConfig {
-    /// How long every registry has for its first sync before the server answers without those
-    /// that have not; `0s` waits for ever.
+    /// How long the server waits for the first sync of every registry before it answers clients without the
+    /// missing ones; `0s` waits without a limit.
     pub first_sync_timeout: Span,
 }
 
@@ -166,11 +165,11 @@ impl Default for StartConfig {
     }
 }
 
-/// How the server ends.
+/// Shutdown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct DrainConfig {
-    /// How long streams have to end after SIGTERM.
+    /// How long streams may take to end after SIGTERM.
     pub timeout: Span,
 }
 
@@ -180,14 +179,14 @@ impl Default for DrainConfig {
     }
 }
 
-/// What the server says of itself.
+/// Logging.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct LogConfig {
-    /// A level or a filter by target: `info`, `warn,tributary_xds=debug`. Changes are taken on
-    /// reload. `TRIBUTARY_LOG` is short for `TRIBUTARY_LOG__LEVEL`.
+    /// Level or filter by target: `info`, `warn,tributary_xds=debug`. Applied on reload. `TRIBUTARY_LOG` is
+    /// short for `TRIBUTARY_LOG__LEVEL`.
     pub level: String,
-    /// How lines look.
+    /// Format of log lines.
     pub format: LogFormat,
 }
 
@@ -197,38 +196,38 @@ impl Default for LogConfig {
     }
 }
 
-/// How log lines look.
+/// Format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
     /// Pretty on a terminal, JSON otherwise.
     Auto,
-    /// For people.
+    /// Columns and colours for reading.
     Pretty,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
-/// Mesh-wide values. What is left out has the data plane's own default.
+/// Mesh-wide settings. An omitted field has the data plane's own default.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct SettingsConfig {
-    /// The domain of Kubernetes service names; `cluster.local` when left out.
+    /// Domain of Kubernetes service names; default `cluster.local`.
     pub domain: Option<String>,
-    /// The domain of identities; `cluster.local` when left out.
+    /// Domain of identities; default `cluster.local`.
     pub trust_domain: Option<String>,
-    /// How long a connection attempt may take; `10s` when left out.
+    /// Timeout of a connection attempt; default `10s`.
     pub connect_timeout: Option<Span>,
-    /// Who sees a declaration that says nothing: `*` all, `.` its own namespace, `~` nobody, or
-    /// namespaces; all when left out.
+    /// Visibility of declarations without `exportTo`: `*` for all namespaces, `.` for their own, `~` for
+    /// none, or a list of namespaces; default: all.
     pub default_export: Option<Vec<String>>,
     /// Whether traffic to unknown hosts is refused.
     pub block_unknown: Option<bool>,
     /// How endpoints of other networks are sent.
     pub cross_network: Option<CrossNetwork>,
-    /// Hosts (or `*.` suffixes) and whether only their own cluster's endpoints are served.
+    /// Hosts (or `*.` suffixes), and whether clients receive only endpoints of their own cluster.
     pub cluster_local: BTreeMap<String, bool>,
-    /// Networks and the address ranges that lie in them.
+    /// Networks and their address ranges.
     pub networks: BTreeMap<String, Vec<String>>,
 }
 
@@ -238,54 +237,55 @@ pub struct SettingsConfig {
 pub enum CrossNetwork {
     /// Through the gateways of their network.
     Gateway,
-    /// As they are: the networks are flat.
+    /// Directly: the networks are flat.
     Direct,
 }
 
-/// A name that joins services of several registries.
+/// Host that joins services of several registries.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct AliasConfig {
-    /// The name. A source that declares it too is served under it no more.
+pub struct FederatedServiceConfig {
+    /// Host. It replaces declarations of the same host by sources.
     pub host: String,
-    /// The namespace in which it is served; `default` when left out.
+    /// Namespace of the host; default `default`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// Who sees it, in the words of `exportTo`; as `settings.defaultExport` says when left out.
+    /// Visibility, in the syntax of `exportTo`; default: `settings.defaultExport`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub export_to: Vec<String>,
-    /// Standby members take traffic only while fewer active endpoints than this are healthy. When left out
-    /// they stand one priority lower, and clients decide.
+    /// Standby members receive traffic only while fewer active endpoints than this are healthy. Without a
+    /// value they are one priority lower, and clients decide.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub active_until_healthy_below: Option<u32>,
-    /// Standby members also take traffic once the registry of an active one has been silent for longer than this, and
-    /// until it has been heard for as long; never for that reason when left out. What it last said stays served.
+    pub min_healthy_active: Option<u32>,
+    /// Standby members also receive traffic once the registry of an active member has been stale for longer
+    /// than this, until it has been live for as long. Without a value staleness never activates them. The
+    /// last known endpoints stay served.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub active_until_silent_for: Option<Span>,
-    /// The joined services.
-    pub members: Vec<AliasMemberConfig>,
+    pub standby_after_stale: Option<Span>,
+    /// Joined services.
+    pub members: Vec<FederatedMemberConfig>,
 }
 
-/// One joined service.
+/// Joined service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct AliasMemberConfig {
-    /// Its host.
+pub struct FederatedMemberConfig {
+    /// Host of the service.
     pub host: String,
-    /// The registry whose declarations of the host are meant; all when left out.
+    /// Registry whose declarations of the host are used; default: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registry: Option<String>,
-    /// Its namespace; that of the first to declare the host when left out.
+    /// Namespace; default: the namespace of the first declaration of the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// Port numbers of the alias, each with this member's own number for it. Others stand for themselves.
+    /// Ports of the joined host, each with this member's own port number. Other ports keep their numbers.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub ports: BTreeMap<u16, u16>,
-    /// Its share of traffic beside the other members', however many endpoints it has. By endpoints when no
-    /// member says one; 1 when only others do; none at all for 0.
+    /// Share of traffic relative to the other members, independent of the number of endpoints. If no member
+    /// has a weight, traffic follows endpoints; if only others have one, it is 1; 0 receives no traffic.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<u32>,
-    /// Whether it waits for the members that do not to fail.
+    /// Whether the member receives traffic only when the active members fail.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub standby: bool,
 }

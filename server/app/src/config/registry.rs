@@ -1,7 +1,6 @@
-//! One source in the configuration: what all kinds share, then what belongs to one kind alone.
+//! Configuration of one registry: the fields of every kind, then the fields of one kind.
 //!
-//! Fields stand flat beside `kind`, as a person writes them; `check` refuses a field that belongs
-//! to another kind and says whose it is.
+//! Fields are flat beside `kind` in YAML; `check` rejects a field of another kind and names that kind.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,7 +8,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::consul::{ClientTlsConfig, FamilyConfig, KeysConfig, LoginConfig, ModeConfig, PlaceConfig};
+use super::consul::{ClientTlsConfig, FamilyConfig, KeysConfig, LoginConfig, ModeConfig, TopologyConfig};
 use super::kind::RegistryKind;
 use super::span::Span;
 use super::staleness::Staleness;
@@ -18,188 +17,181 @@ use super::staleness::Staleness;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct McsConfig {
-    /// Whether a Service without a ServiceExport is found in its own cluster only.
+    /// Whether a Service without a ServiceExport is visible in its own cluster only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub discovery: Option<bool>,
-    /// Whether a Service's own host is found in its own cluster only, exported or not.
+    /// Whether a Service's own host is visible in its own cluster only, exported or not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_local: Option<bool>,
-    /// Whether ServiceImports make hosts of `clusterset.local`.
+    /// Whether ServiceImports create hosts under `clusterset.local`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<bool>,
-    /// The API group of ServiceExport and ServiceImport; `multicluster.x-k8s.io` when left out.
+    /// API group of ServiceExport and ServiceImport; default `multicluster.x-k8s.io`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
 }
 
-/// Where a cluster's mesh configuration comes from.
+/// Source of a cluster's mesh configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum MeshSource {
-    /// The ConfigMap of the system namespace.
+    /// The ConfigMap `istio` of the system namespace.
     Cluster,
-    /// None is read: defaults hold.
+    /// No mesh configuration; the defaults apply.
     None,
 }
 
-/// One source.
+/// One registry.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RegistryConfig {
-    /// What kind of source.
+    /// Kind of the source.
     pub kind: RegistryKind,
-    /// Its name, unique in one server; the kind when left out, with a number when that is taken.
+    /// Name, unique in one server; default: the kind, with a number if that name is used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The cluster that it speaks for; `clusterId` of the server when left out.
+    /// Cluster of the registry; default: the server's `clusterId`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_id: Option<String>,
-    /// What becomes of what it reported when its source is not followed any more: `hold`, `degrade(10m)` serves it one
-    /// priority lower after that time, `withdraw(1h)` not at all; `hold` when left out.
+    /// Policy for facts whose source is unreachable or unsynced: `hold` keeps serving them, `degrade(10m)`
+    /// lowers them by one priority after that time, `withdraw(1h)` stops serving them; default `hold`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub staleness: Option<Staleness>,
-    /// `file`: the directory of YAML documents.
+    /// `file`: directory of YAML documents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
-    /// `kubernetes`: the kubeconfig file; `KUBECONFIG`, `~/.kube/config` or the pod's own account
-    /// when left out.
+    /// `kubernetes`: kubeconfig file; default: `KUBECONFIG`, `~/.kube/config` or the pod's service account.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kubeconfig: Option<PathBuf>,
-    /// `kubernetes`: the context of the kubeconfig; its current one when left out.
+    /// `kubernetes`: context of the kubeconfig; default: its current context.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<String>,
-    /// `kubernetes`: the only namespaces that are read, for an account that may not read all; all
-    /// when left out. `consul`: namespaces (Enterprise), each as a scope of its own;
-    /// `[all]` for all that there are.
+    /// `kubernetes`: namespaces to read, for an account that may not read all of them; default: all.
+    /// `consul`: namespaces (Enterprise), each a scope of its own; `[all]` for every namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespaces: Option<Vec<String>>,
-    /// `kubernetes`: multi-cluster services; all of it is off when left out.
+    /// `kubernetes`: multi-cluster services; off by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mcs: Option<McsConfig>,
-    /// `kubernetes`: where the mesh configuration comes from; `cluster` when left out. With `none` it is not read, and
-    /// defaults hold. Without the right to read it, and without `none`, nothing of the cluster is reported.
+    /// `kubernetes`: source of the mesh configuration; default `cluster`. With `none` the defaults apply.
+    /// With `cluster` and no right to read it, the registry reports nothing of the cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mesh_config: Option<MeshSource>,
-    /// `kubernetes`: how often a small list of every watched kind proves that the credential and
-    /// its rights still hold; `30s` when left out.
+    /// `kubernetes`: interval of a small list of every watched kind, which proves that the credential and its
+    /// rights are valid; default `30s`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe_interval: Option<Span>,
-    /// `kubernetes`: how long a watched kind counts as live after the last word of its watch;
-    /// `150s` when left out.
+    /// `kubernetes`: time after a watch's last event at which the watched kind counts as stale; default
+    /// `150s`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub live_for: Option<Span>,
-    /// `kubernetes`: how often a whole list is compared with what the watches said, to heal what
-    /// they lost.
+    pub stale_after: Option<Span>,
+    /// `kubernetes`: interval of a full list that is compared with the watched state and recovers lost
+    /// events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub audit_interval: Option<Span>,
-    /// `consul`: whom to ask, the first first; the others are for when it fails. `CONSUL_HTTP_ADDR` or
-    /// `http://127.0.0.1:8500` when left out.
+    /// `consul`: addresses to request, in order of preference; the rest are for failover. Default:
+    /// `CONSUL_HTTP_ADDR` or `http://127.0.0.1:8500`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub addresses: Option<Vec<String>>,
-    /// `consul`: the datacenters that are followed, each as a scope of its own; `[all]` for all that
-    /// the agent knows; the agent's own when left out.
+    /// `consul`: datacenters to read, each a scope of its own; `[all]` for every datacenter that the agent
+    /// lists; default: the agent's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub datacenters: Option<Vec<String>>,
-    /// `consul`: datacenters that are asked at addresses of their own.
+    /// `consul`: datacenters that have addresses of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub datacenter_addresses: Option<BTreeMap<String, Vec<String>>>,
-    /// `consul`: partitions (Enterprise), each as a scope of its own; `[all]` for all that there are.
+    /// `consul`: partitions (Enterprise), each a scope of its own; `[all]` for every partition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partitions: Option<Vec<String>>,
-    /// `consul`: peers whose imported services are followed beside the local ones; `[all]` for all of the agent's
-    /// own datacenter.
+    /// `consul`: peers whose imported services are read beside the local services; `[all]` for every peer of
+    /// the agent's own datacenter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peers: Option<Vec<String>>,
-    /// `consul`: the file that holds the ACL token; read again when it changes.
+    /// `consul`: file with the ACL token; read again when it changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_file: Option<PathBuf>,
-    /// `consul`: an auth method that gives a token, in place of `tokenFile`.
+    /// `consul`: auth method that issues a token, in place of `tokenFile`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub login: Option<LoginConfig>,
-    /// `consul`: how connections to `https` addresses are secured.
+    /// `consul`: TLS settings of `https` addresses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<ClientTlsConfig>,
-    /// `consul`: patterns of the services that are followed, with `*` for any text; all when left out.
-    /// Services that an alias names are followed whatever the patterns say.
+    /// `consul`: patterns of the services to read, where `*` matches any text; default: all. Services that a
+    /// federated service names are read whether or not a pattern matches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub include: Option<Vec<String>>,
-    /// `consul`: patterns of the services that are not followed.
+    /// `consul`: patterns of the services to exclude.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exclude: Option<Vec<String>>,
-    /// `consul`: only instances with all of these tags.
+    /// `consul`: reads only instances with all of these tags.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tags: Option<Vec<String>>,
-    /// `consul`: only instances with all of these in their meta.
+    /// `consul`: reads only instances with all of these Meta entries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub meta: Option<BTreeMap<String, String>>,
-    /// `consul`: how services are followed; `auto` when left out.
+    /// `consul`: how services are watched; default `auto`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<ModeConfig>,
-    /// `consul`: the most requests a second of one scope, beyond a burst of as many; `500` when left
-    /// out.
+    /// `consul`: maximum requests a second of one scope, with a burst of the same size; default `500`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<u32>,
-    /// `consul`: the most connections over plain HTTP, where each long poll needs one; `150` when left
-    /// out.
+    /// `consul`: maximum connections over plain HTTP, where each long poll needs one; default `150`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections: Option<u32>,
-    /// `consul`: the number under which a service is offered, where its meta does not say one.
+    /// `consul`: service port number for services whose Meta names none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_port: Option<u16>,
-    /// `consul`: which address is taken of an instance that has both; `preferV4` when left out.
+    /// `consul`: address family of an instance that has both; default `preferV4`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address_family: Option<FamilyConfig>,
-    /// `consul`: whether tagged `lan` addresses go before an instance's own.
+    /// `consul`: whether tagged `lan` addresses take precedence over an instance's own address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lan_addresses: Option<bool>,
-    /// `consul`: whether loopback addresses are taken, because clients run on the instances' own
-    /// machine.
+    /// `consul`: whether loopback addresses are accepted, for clients on the same machine as the instances.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loopback_addresses: Option<bool>,
-    /// `consul`: the domain of its names; `consul` when left out.
+    /// `consul`: DNS domain of its service names; default `consul`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub domain: Option<String>,
-    /// `consul`: the mesh namespace that its services are declared in; `consul` when left out.
+    /// `consul`: mesh namespace of its services; default `consul`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mesh_namespace: Option<String>,
-    /// `consul`: whether everything that was copied into it from Kubernetes is left out, from
-    /// whichever cluster.
+    /// `consul`: whether services that were copied from any Kubernetes cluster are excluded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub leave_out_kubernetes: Option<bool>,
-    /// `consul`: whether an instance whose check warns is unhealthy.
+    pub exclude_kubernetes_copies: Option<bool>,
+    /// `consul`: whether an instance with a warning check is unhealthy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warning_is_unhealthy: Option<bool>,
-    /// `consul`: under which keys instances and nodes say what they speak and where they are.
+    /// `consul`: Meta keys for protocol and locality of instances and nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keys: Option<KeysConfig>,
-    /// `consul`: where datacenters stand, by name.
+    /// `consul`: topology of datacenters, by name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub places: Option<BTreeMap<String, PlaceConfig>>,
-    /// `consul`: the cluster that a synchronising process speaks for, by the node name under which it
-    /// registers. What it copies from a cluster that is read directly is left out.
+    pub datacenter_topology: Option<BTreeMap<String, TopologyConfig>>,
+    /// `consul`: cluster of each catalog sync process, by the node name under which it registers. Copies of
+    /// services from a cluster that is read directly are excluded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub synced_clusters: Option<BTreeMap<String, String>>,
-    /// `consul`: the network of instances, where `places` names none.
+    pub catalog_sync_nodes: Option<BTreeMap<String, String>>,
+    /// `consul`: network of instances, where `datacenterTopology` names none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<String>,
 }
 
 impl RegistryConfig {
-    /// What is written after a Kubernetes registry's name to name the registry of its
-    /// ServiceEntries, WorkloadEntries and WorkloadGroups.
+    /// Suffix of the registry that serves the ServiceEntries, WorkloadEntries and WorkloadGroups of a
+    /// Kubernetes cluster.
     pub const ENTRIES: &'static str = "-entries";
 
-    /// A source of a kind that says nothing more.
+    /// Returns a registry of a kind with all other fields unset.
     #[must_use]
     pub fn of_kind(kind: RegistryKind) -> Self {
         Self { kind, ..Self::default() }
     }
-    /// Its multi-cluster services, to set a part of them.
+    /// Returns its multi-cluster settings for modification.
     pub fn mcs_mut(&mut self) -> &mut McsConfig {
         self.mcs.get_or_insert_with(McsConfig::default)
     }
-    /// The names under which it speaks: a Kubernetes cluster is two registries that come and go
-    /// together.
+    /// Names of the runtime registries: a Kubernetes cluster has two, added and removed together.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         let name = self.name.clone().unwrap_or_else(|| self.kind.as_str().to_owned());
@@ -208,9 +200,9 @@ impl RegistryConfig {
             RegistryKind::File | RegistryKind::Consul => vec![name],
         }
     }
-    /// The fields that are set although they belong to another kind, each with that kind.
+    /// Returns the set fields that belong to another kind, each with that kind.
     #[must_use]
-    pub fn strangers(&self) -> Vec<(&'static str, RegistryKind)> {
+    pub fn foreign_fields(&self) -> Vec<(&'static str, RegistryKind)> {
         use RegistryKind::{Consul, File, Kubernetes};
         let of_one_kind = [
             ("path", File, self.path.is_some()),
@@ -219,7 +211,7 @@ impl RegistryConfig {
             ("mcs", Kubernetes, self.mcs.is_some()),
             ("meshConfig", Kubernetes, self.mesh_config.is_some()),
             ("probeInterval", Kubernetes, self.probe_interval.is_some()),
-            ("liveFor", Kubernetes, self.live_for.is_some()),
+            ("staleAfter", Kubernetes, self.stale_after.is_some()),
             ("auditInterval", Kubernetes, self.audit_interval.is_some()),
             ("addresses", Consul, self.addresses.is_some()),
             ("datacenters", Consul, self.datacenters.is_some()),
@@ -242,11 +234,11 @@ impl RegistryConfig {
             ("loopbackAddresses", Consul, self.loopback_addresses.is_some()),
             ("domain", Consul, self.domain.is_some()),
             ("meshNamespace", Consul, self.mesh_namespace.is_some()),
-            ("leaveOutKubernetes", Consul, self.leave_out_kubernetes.is_some()),
+            ("excludeKubernetesCopies", Consul, self.exclude_kubernetes_copies.is_some()),
             ("warningIsUnhealthy", Consul, self.warning_is_unhealthy.is_some()),
             ("keys", Consul, self.keys.is_some()),
-            ("places", Consul, self.places.is_some()),
-            ("syncedClusters", Consul, self.synced_clusters.is_some()),
+            ("datacenterTopology", Consul, self.datacenter_topology.is_some()),
+            ("catalogSyncNodes", Consul, self.catalog_sync_nodes.is_some()),
             ("network", Consul, self.network.is_some()),
         ];
         let mut out: Vec<_> = of_one_kind
@@ -254,7 +246,7 @@ impl RegistryConfig {
             .filter(|(_, kind, set)| *set && *kind != self.kind)
             .map(|(field, kind, _)| (field, kind))
             .collect();
-        // Two kinds have namespaces, and mean different things by it.
+        // Two kinds have `namespaces`, with different meanings.
         if self.namespaces.is_some() && self.kind == File {
             out.push(("namespaces", Kubernetes));
         }

@@ -1,10 +1,10 @@
-//! The JSON Schema of the configuration, made from its types.
+//! JSON Schema of the configuration, derived from its types.
 
 use serde_json::Value;
 
 use super::model::{API_VERSION, Config, KIND};
 
-/// The schema as a JSON value. `apiVersion` and `kind` are required of a file.
+/// Returns the schema as JSON. A file must have `apiVersion` and `kind`.
 #[must_use]
 pub fn schema() -> Value {
     let mut schema = schemars::schema_for!(Config).to_value();
@@ -20,7 +20,7 @@ pub fn schema() -> Value {
     schema
 }
 
-/// Whether the field of this path takes text as it is; `None` where there is no such field.
+/// Whether the field of this path takes text unchanged; `None` if the schema has no such field.
 #[must_use]
 pub fn takes_text(schema: &Value, path: &[String]) -> Option<bool> {
     let mut at = schema;
@@ -33,7 +33,7 @@ pub fn takes_text(schema: &Value, path: &[String]) -> Option<bool> {
     Some(is_text(schema, at))
 }
 
-/// Follows references and takes the part of an optional field that is not null.
+/// Follows references and, for an optional field, returns the variant that is not null.
 pub(crate) fn resolve<'a>(schema: &'a Value, at: &'a Value) -> &'a Value {
     if let Some(name) = at.get("$ref").and_then(Value::as_str) {
         let target = schema.pointer(name.trim_start_matches('#'));
@@ -50,7 +50,7 @@ fn is_text(schema: &Value, at: &Value) -> bool {
     match at.get("type") {
         Some(Value::Array(types)) => types.iter().any(text),
         Some(one) => text(one),
-        // Enumerations of documented words have no type of their own.
+        // Enumerations with documented variants have no type of their own.
         None => at.get("oneOf").is_some() || at.get("enum").is_some(),
     }
 }

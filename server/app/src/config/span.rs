@@ -1,25 +1,25 @@
-//! A length of time as people write it: `30s`, `1m 30s`, `500ms`, `0`.
+//! Duration in its text form: `30s`, `1m 30s`, `500ms`, `0`.
 
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// A non-negative length of time.
+/// Non-negative duration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Span(Duration);
 
 impl Span {
-    /// From whole seconds.
+    /// Returns a duration of whole seconds.
     #[must_use]
     pub const fn seconds(seconds: u64) -> Self {
         Self(Duration::from_secs(seconds))
     }
-    /// As the standard library has it.
+    /// Returns the standard library's duration.
     #[must_use]
     pub const fn get(self) -> Duration {
         self.0
     }
-    /// As the standard library has it; zero is "no limit".
+    /// Returns the duration; zero means no limit.
     #[must_use]
     pub const fn limit(self) -> Option<Duration> {
         if self.0.is_zero() { None } else { Some(self.0) }
@@ -35,7 +35,7 @@ impl From<Duration> for Span {
 impl FromStr for Span {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        let bad = || format!("`{}` is no length of time, write for example `30s` or `5m`", cut(text));
+        let bad = || format!("`{}` is not a duration; write for example `30s` or `5m`", cut(text));
         if text.trim() == "0" {
             return Ok(Self::default());
         }
@@ -76,7 +76,7 @@ impl schemars::JsonSchema for Span {
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
         schemars::json_schema!({
             "type": "string",
-            "description": "A length of time: `30s`, `1m 30s`, `500ms`; `0` for none.",
+            "description": "Duration: `30s`, `1m 30s`, `500ms`; `0` for none.",
             "examples": ["30s", "5m"],
         })
     }
@@ -87,19 +87,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spans_read_as_people_write_them() {
+    fn durations_parse_from_their_text() {
         for (text, millis) in
             [("30s", 30_000), ("1m 30s", 90_000), ("500ms", 500), ("0", 0), ("2h", 7_200_000)]
         {
             assert_eq!(text.parse::<Span>().unwrap().get(), Duration::from_millis(millis), "{text}");
         }
         for bad in ["", "soon", "-5s", "30"] {
-            assert!(bad.parse::<Span>().is_err(), "{bad:?} was taken");
+            assert!(bad.parse::<Span>().is_err(), "{bad:?} was accepted");
         }
     }
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn duration_round_trips_through_its_text() {
         for text in ["30s", "1m 30s", "500ms", "0s"] {
             let span: Span = text.parse().unwrap();
             assert_eq!(span.to_string().parse::<Span>().unwrap(), span, "{text} became {span}");

@@ -1,5 +1,5 @@
-//! What becomes of a registry's facts when its source is not followed any more, as people write it:
-//! `hold`, `degrade(10m)`, `withdraw(1h)`.
+//! Staleness policy in its text form: `hold`, `degrade(10m)`, `withdraw(1h)`. It applies to the facts of a
+//! registry whose source is unreachable or unsynced.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,20 +8,20 @@ use tributary_model::StalePolicy;
 
 use super::Span;
 
-/// A staleness policy.
+/// Staleness policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Staleness {
-    /// What was served stays served, however long.
+    /// Facts stay served without a time limit.
     #[default]
     Hold,
-    /// After this time it is served one priority lower.
+    /// After this time facts are served at one priority lower.
     Degrade(Span),
-    /// After this time it is not served.
+    /// After this time facts are not served.
     Withdraw(Span),
 }
 
 impl Staleness {
-    /// As the core takes it.
+    /// Converts to the core's type.
     #[must_use]
     pub const fn policy(self) -> StalePolicy {
         match self {
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_policy_is_read_back_as_it_is_written() {
+    fn policy_round_trips_through_its_text() {
         for text in ["hold", "degrade(10m)", "withdraw(1h)"] {
             let policy: Staleness = text.parse().unwrap();
             assert_eq!(policy.to_string().parse::<Staleness>(), Ok(policy));
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_refused_with_what_to_write() {
+    fn invalid_policy_names_the_valid_forms() {
         for text in ["", "drop", "degrade", "degrade(", "withdraw(soon)"] {
             assert!(text.parse::<Staleness>().is_err(), "{text}");
         }

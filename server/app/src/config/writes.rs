@@ -1,30 +1,30 @@
-//! What may be written to a cluster, and what is therefore not done while it is not named.
+//! Kinds of objects that the server may write to a cluster, with the effect of each that is not enabled.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// One kind of write.
+/// Kind of write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Write {
-    /// Virtual addresses of ServiceEntries, into their status.
+    /// Virtual addresses of ServiceEntries, in their status.
     Addresses,
     /// WorkloadEntries of connected workloads. No effect yet.
     WorkloadEntries,
     /// ServiceExports of Services that may be served in every cluster.
     ServiceExports,
-    /// Credentials that are renewed. No effect yet.
+    /// Renewed credentials. No effect yet.
     Credentials,
-    /// Conditions on the objects that are served. No effect yet.
+    /// Conditions on the served objects. No effect yet.
     Status,
 }
 
 impl Write {
-    /// All of them.
+    /// Every kind.
     pub const ALL: [Self; 5] =
         [Self::Addresses, Self::WorkloadEntries, Self::ServiceExports, Self::Credentials, Self::Status];
 
-    /// Its name in the configuration.
+    /// Name in the configuration.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -35,18 +35,18 @@ impl Write {
             Self::Status => "status",
         }
     }
-    /// What is not done without it.
+    /// Effect while this kind is not enabled.
     #[must_use]
     pub const fn without(self) -> &'static str {
         match self {
-            Self::Addresses => "ServiceEntries without addresses are given none",
-            Self::WorkloadEntries => "workloads that connect are not registered",
-            Self::ServiceExports => "no Service is exported by itself",
-            Self::Credentials => "no credential is renewed",
-            Self::Status => "objects are not told how they are served",
+            Self::Addresses => "ServiceEntries without addresses receive none",
+            Self::WorkloadEntries => "connecting workloads are not registered",
+            Self::ServiceExports => "Services are not exported automatically",
+            Self::Credentials => "credentials are not renewed",
+            Self::Status => "objects receive no conditions",
         }
     }
-    /// Whether this version does anything with it.
+    /// Whether this version implements it.
     #[must_use]
     pub const fn has_effect(self) -> bool {
         matches!(self, Self::Addresses | Self::ServiceExports)
@@ -62,6 +62,6 @@ mod tests {
         for write in Write::ALL {
             assert_eq!(serde_json::to_value(write).unwrap(), write.as_str());
         }
-        assert!(serde_json::from_value::<Write>("services".into()).is_err(), "unknown ones are refused");
+        assert!(serde_json::from_value::<Write>("services".into()).is_err(), "unknown values are rejected");
     }
 }

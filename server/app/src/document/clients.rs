@@ -1,4 +1,4 @@
-//! Connected clients as people read them: who they are, what they were sent, what they took.
+//! Connected clients as documents: identity, sent and acknowledged versions.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,90 +8,90 @@ use super::filter::Filter;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClientItem {
-    /// Its node id.
+    /// Node id.
     pub id: String,
     /// `<node id>-<number>`, unique while the server runs.
     pub connection: String,
     /// `envoy`, `sidecar` or `grpc`.
     pub kind: String,
-    /// The program that it is.
+    /// Program name and version.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub agent: String,
-    /// Where it connects from.
+    /// Remote address.
     pub peer: String,
     /// `sotw` or `delta`.
     pub protocol: String,
-    /// Who its certificate proves it to be, where it has one.
+    /// Identity proven by its certificate, if it has one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub identity: String,
-    /// Its namespace, where it named one.
+    /// Namespace, if it named one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// Its cluster, where it named one.
+    /// Cluster, if it named one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub cluster: String,
-    /// Its network, where it named one.
+    /// Network, if it named one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub network: String,
     /// `region/zone/subzone`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub locality: String,
-    /// The worst state of its types: `SYNCED`, `STALE` (no answer yet), `ERROR` (refused) or `NOT SENT`.
+    /// Worst state of its types: `SYNCED`, `STALE` (unanswered), `ERROR` (rejected) or `NOT SENT`.
     pub state: String,
-    /// How long it has been connected, in milliseconds.
+    /// Age of the connection, in milliseconds.
     pub connected_millis: u64,
-    /// Per type that it subscribes to.
+    /// Subscribed types.
     pub types: Vec<ClientTypeItem>,
-    /// What a person should know, such as `partial: mtls`.
+    /// Notes for the operator, such as `partial: mtls`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
-/// One type of one client.
+/// One subscribed type of one client.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClientTypeItem {
     /// `CDS`, `EDS`, `LDS`, `RDS`, or a type URL.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Whether it subscribes to all.
+    /// Whether it subscribes to every resource.
     #[serde(default)]
     pub wildcard: bool,
-    /// How many names it subscribes to.
+    /// Number of names that it subscribes to.
     #[serde(default)]
     pub names: usize,
-    /// Names that are neither sent nor told to be gone while a registry is unknown.
+    /// Names that are neither sent nor reported as removed while a registry is unknown.
     #[serde(default)]
     pub held: usize,
-    /// The version it was last sent.
+    /// Version last sent.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub sent: String,
-    /// The version it last took.
+    /// Version last acknowledged.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub acked: String,
-    /// `SYNCED`, `STALE` (no answer yet), `ERROR` (refused) or `NOT SENT`.
+    /// `SYNCED`, `STALE` (unanswered), `ERROR` (rejected) or `NOT SENT`.
     pub state: String,
-    /// Why it refused what it was sent last.
+    /// Error text of the rejected last response.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub nack: String,
-    /// Which resources were in what it refused, where they were few.
+    /// Resources in the rejected response, if they were few.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nacked_names: Vec<String>,
-    /// The generation that it was last sent from.
+    /// Catalog generation last sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent_generation: Option<u64>,
-    /// The generation that it last took.
+    /// Catalog generation last acknowledged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acked_generation: Option<u64>,
-    /// How long ago it last took something, in milliseconds.
+    /// Time since the last acknowledgement, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acked_millis_ago: Option<u64>,
-    /// How long ago it was last sent something, in milliseconds.
+    /// Time since the last response, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent_millis_ago: Option<u64>,
 }
 
-/// The clients that the filter takes, by id.
+/// Returns the clients that match the filter, ordered by id.
 #[must_use]
 pub fn list(mut clients: Vec<ClientItem>, filter: &Filter) -> Vec<ClientItem> {
     clients.retain(|client| {

@@ -1,4 +1,4 @@
-//! Endpoints as people read them, each with where it comes from (law 12).
+//! Endpoints as documents, each with its source (law 12).
 
 use std::collections::BTreeMap;
 
@@ -17,59 +17,59 @@ use super::filter::Filter;
 pub struct EndpointItem {
     /// `10.0.0.1:80`, `[::1]:80`, `name:80` or `unix:/path`.
     pub endpoint: String,
-    /// The service's host.
+    /// Host of the service.
     pub host: String,
-    /// The service's namespace.
+    /// Namespace of the service.
     pub namespace: String,
-    /// The service port.
+    /// Service port.
     pub port: u16,
-    /// What its source says of its health.
+    /// Health that its source reports.
     pub health: String,
-    /// Its share of traffic.
+    /// Share of traffic.
     pub weight: u32,
     /// `region/zone/subzone`.
     pub locality: String,
-    /// Its cluster, where known.
+    /// Cluster, if known.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub cluster: String,
-    /// Its network, where known.
+    /// Network, if known.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub network: String,
-    /// Who it proves to be, where known.
+    /// SPIFFE identity, if known.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub identity: String,
-    /// What is said of it beside: what subsets and localities are chosen by.
+    /// Labels, which subsets and localities select on.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Whether it speaks mesh TLS.
+    /// Whether it accepts mesh TLS.
     #[serde(default)]
     pub mtls: bool,
-    /// The registry that says so.
+    /// Registry that reports it.
     pub registry: String,
     /// Provider and cluster of that registry.
     pub shard: String,
-    /// The part of the registry.
+    /// Scope of the registry.
     pub scope: String,
-    /// The run of the registry.
+    /// Generation of the registry.
     pub generation: u64,
-    /// Whether that part is followed: `LiveBackend`, `Stale: why`, `Syncing`, `Unknown`.
+    /// Freshness of that scope: `Live`, `Stale: why`, `Syncing`, `Unknown`.
     pub freshness: String,
-    /// The object that lists it.
+    /// Object that lists it.
     pub source: ObjectItem,
-    /// The object that declares the service port.
+    /// Object that declares the service port.
     pub declaration: ObjectItem,
-    /// The workload behind it, where that is another object.
+    /// Workload behind it, if it is a different object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<ObjectItem>,
-    /// Its removal was announced without proof; it is still served.
+    /// Whether its removal is held: it is still served.
     #[serde(default)]
     pub held: bool,
-    /// Served one priority lower by policy.
+    /// Whether the staleness policy lowers it by one priority.
     #[serde(default)]
     pub demoted: bool,
 }
 
-/// The endpoints that the filter takes, by host, namespace precedence, port and source.
+/// Returns the endpoints that match the filter, ordered by host, namespace precedence, port and source.
 #[must_use]
 pub fn list(catalog: &Catalog, filter: &Filter) -> (Vec<EndpointItem>, usize) {
     let mut out = Gathered { items: Vec::new(), more: 0, limit: filter.limit() };
@@ -84,7 +84,7 @@ pub fn list(catalog: &Catalog, filter: &Filter) -> (Vec<EndpointItem>, usize) {
     (out.items, out.more)
 }
 
-/// Items up to the limit; the rest is counted, not built.
+/// Items up to the limit; further items are counted, not built.
 struct Gathered {
     items: Vec<EndpointItem>,
     more: usize,
@@ -110,7 +110,7 @@ fn gather(catalog: &Catalog, filter: &Filter, view: &ServiceView, port: &PortVie
     }
 }
 
-/// The endpoint's name, unless the address has no port behind this service port.
+/// Returns the endpoint's name, or `None` if the address has no port for this service port.
 #[must_use]
 pub fn name(source: &EndpointSource, address: &Address) -> Option<String> {
     let index = (*source.ports.get(usize::from(address.port_set))?)?;
@@ -176,7 +176,7 @@ fn item(
     }
 }
 
-/// A freshness in a word, with its reason.
+/// Describes a freshness, with its reason.
 #[must_use]
 pub fn freshness_text(freshness: &Freshness) -> String {
     match freshness {
@@ -187,7 +187,7 @@ pub fn freshness_text(freshness: &Freshness) -> String {
     }
 }
 
-/// How many endpoints each registry has, by health, for metrics.
+/// Counts the endpoints of each registry by health, for metrics.
 #[must_use]
 pub fn count_by_registry(catalog: &Catalog) -> BTreeMap<(String, &'static str), u64> {
     let mut out = BTreeMap::new();
@@ -209,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_endpoint_is_found_with_and_without_its_port() {
+    fn endpoint_matches_with_and_without_its_port() {
         for (endpoint, wanted) in [
             ("10.0.0.1:80", "10.0.0.1:80"),
             ("10.0.0.1:80", "10.0.0.1"),

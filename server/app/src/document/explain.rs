@@ -1,23 +1,22 @@
-//! Why an endpoint is served, or where it was dropped, as the command line reads it.
+//! Explanations as documents: why an endpoint is served, or where it was dropped.
 //!
-//! The answers are written by `answer::explain`, whose JSON is the contract; a test holds that
-//! what it writes is read here.
+//! `answer::explain` writes the JSON, which is the contract; a test checks that these types read it.
 
 use serde::{Deserialize, Serialize};
 
-/// One candidate and what was decided about it.
+/// One candidate with its decisions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExplainItem {
-    /// The endpoint.
+    /// Endpoint.
     pub endpoint: String,
-    /// The service port that it stands behind, or the service for which it waits.
+    /// Service port behind which it is served, or the service that it waits for.
     pub service: Option<String>,
-    /// The client, where one was named.
+    /// Client, if one was named.
     pub client: Option<String>,
     /// `served` or `dropped`.
     pub verdict: String,
-    /// The decisions, in the order of the way.
+    /// Decisions, in pipeline order.
     pub steps: Vec<StepItem>,
 }
 
@@ -25,98 +24,98 @@ pub struct ExplainItem {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StepItem {
-    /// `source`, `merge`, `scope`, `network`, `health`, `weight` or `deliver`.
+    /// `source`, `merge`, `visibility`, `network`, `health`, `weight` or `deliver`.
     pub stage: String,
     /// `pass`, `warn` or `drop`.
     pub verdict: String,
-    /// The rule.
+    /// Code of the rule.
     pub code: String,
-    /// The object concerned.
+    /// Object concerned.
     #[serde(default)]
     pub object: Option<StepObject>,
-    /// When the source last confirmed it.
+    /// Time of the last confirmation by the source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confirmed_at: Option<String>,
-    /// Since when that is so, where it waits for something.
+    /// Start of the wait, if it waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
-    /// The decision in words.
+    /// Description.
     pub detail: String,
 }
 
-/// An object and whose it is.
+/// Object and its registry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepObject {
-    /// The registry.
+    /// Registry.
     #[serde(default)]
     pub registry: Option<String>,
-    /// Its kind.
+    /// Kind.
     #[serde(default)]
     pub kind: String,
-    /// Its namespace.
+    /// Namespace.
     #[serde(default)]
     pub namespace: String,
-    /// Its name.
+    /// Name.
     #[serde(default)]
     pub name: String,
-    /// Where a person finds it.
+    /// Position in the source.
     #[serde(default)]
     pub position: String,
 }
 
-/// All that a client does not get of a host, grouped by rule.
+/// Everything of a host that a client does not receive, grouped by rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WhyNotItem {
-    /// The host.
+    /// Host.
     pub host: String,
-    /// The service that serves it to this client.
+    /// Service that serves the host to this client.
     pub service: Option<String>,
-    /// The client.
+    /// Client.
     pub client: String,
-    /// How many endpoints the client is told.
+    /// Number of endpoints that the client receives.
     pub served: usize,
-    /// The rules that left something out.
+    /// Rules that excluded candidates.
     pub reasons: Vec<ReasonItem>,
-    /// What is served although its source no longer lists it.
+    /// Endpoints that are served although their source no longer lists them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held: Vec<ReasonItem>,
 }
 
-/// A rule and what it left out.
+/// Rule with the candidates that it excluded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReasonItem {
-    /// The part of the way.
+    /// Stage of the pipeline.
     pub stage: String,
-    /// The rule.
+    /// Code of the rule.
     pub code: String,
-    /// The rule in words.
+    /// Description of the rule.
     pub title: String,
-    /// What a person does about it.
+    /// Next step for the operator.
     pub next: String,
-    /// How many candidates it left out.
+    /// Number of excluded candidates.
     pub count: usize,
-    /// The first of them.
+    /// First excluded candidates.
     pub dropped: Vec<RefusedItem>,
 }
 
-/// A candidate that was left out.
+/// Excluded candidate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusedItem {
-    /// The endpoint; empty where the rule is about a service.
+    /// Endpoint; empty if the rule is about a service.
     pub endpoint: String,
     /// Its source.
     #[serde(default)]
     pub object: Option<StepObject>,
-    /// Since when that is so, where it waits for something.
+    /// Start of the wait, if it waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
-    /// Why, in words.
+    /// Reason.
     pub detail: String,
 }
 
 impl ExplainItem {
-    /// The most candidates that one answer holds.
+    /// Maximum number of candidates in one answer.
     pub const MAX: usize = 1_000;
 
     /// Whether it is served.
@@ -143,7 +142,7 @@ mod tests {
     use tributary_model::{Catalog, ClientKind};
 
     #[test]
-    fn what_the_answers_write_is_read() {
+    fn documents_read_what_the_answers_write() {
         let catalog = Catalog::default();
         let client = Client::new("c", ClientKind::Grpc);
         let query: Query = "10.0.0.1:80".parse().unwrap();

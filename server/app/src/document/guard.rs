@@ -1,34 +1,34 @@
-//! Removals that are held until their source confirms them, as people read and release them.
+//! Held removals as documents.
 
 use serde::{Deserialize, Serialize};
 
 use super::filter::Filter;
 
-/// A removal that waits for proof.
+/// Removal that waits for proof.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HeldItem {
-    /// What `guard release` takes; the same on every replica and after a restart.
+    /// Id for `guard release`; equal on every replica and after a restart.
     #[serde(default)]
     pub id: String,
-    /// The registry whose source announced it.
+    /// Registry that reported the removal.
     #[serde(default)]
     pub registry: String,
-    /// The part of the registry.
+    /// Scope of the registry.
     #[serde(default)]
     pub scope: String,
-    /// What is held.
+    /// Description of the fact.
     pub what: String,
-    /// Why.
+    /// Reason.
     pub reason: String,
-    /// How often its source was asked to confirm it.
+    /// Number of confirm requests to its source.
     pub confirm_attempts: u32,
-    /// For how long, in milliseconds.
+    /// Time since the removal was held, in milliseconds.
     #[serde(rename = "sinceMillisAgo")]
     pub since_millis_ago: u64,
 }
 
-/// The held removals that the filter takes, the oldest first.
+/// Returns the held removals that match the filter, oldest first.
 #[must_use]
 pub fn list(mut held: Vec<HeldItem>, filter: &Filter) -> Vec<HeldItem> {
     held.retain(|item| filter.takes_name(&item.id) && filter.takes_registry(&item.registry));
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_come_first_and_ids_narrow() {
+    fn held_removals_are_sorted_by_age_and_filtered_by_id() {
         let item =
             |id: &str, since_millis_ago| HeldItem { id: id.into(), since_millis_ago, ..HeldItem::default() };
         let all = vec![item("b", 1), item("c", 9), item("a", 1)];

@@ -1,28 +1,28 @@
-//! Services that have one name in a cluster and in a Consul, as people read them: what is served as one, what could
-//! be, and why the rest is not.
+//! Services with the same name in a cluster and in Consul as documents: merged, possible, or separate with
+//! the reason.
 
 use serde::{Deserialize, Serialize};
 use tributary_model::{Catalog, NameOutcome, NamedService, SameName};
 
 use super::filter::Filter;
 
-/// The services of one name.
+/// Services of one name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MergeItem {
-    /// The name.
+    /// Name.
     pub name: String,
     /// `merged`, `possible` or `separate`.
     pub state: String,
-    /// The host under which they are, or would be, served as one.
+    /// Host that serves them, or would serve them, as one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub host: String,
-    /// The services, the cluster's first.
+    /// Services, the cluster's first.
     pub services: Vec<NamedItem>,
-    /// The kind of reason why they stay separate: `ambiguous`, `ports`, …
+    /// Kind of the reason against a merge: `ambiguous`, `ports`, …
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// The reason, in words.
+    /// Description of the reason.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
 }
@@ -30,17 +30,17 @@ pub struct MergeItem {
 /// One of the services.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NamedItem {
-    /// Its host.
+    /// Host.
     pub host: String,
-    /// Its namespace.
+    /// Namespace.
     pub namespace: String,
-    /// Who declares it.
+    /// Registries that declare it.
     pub registries: Vec<String>,
-    /// Its ports, as `80/HTTP`.
+    /// Ports, as `80/HTTP`.
     pub ports: Vec<String>,
 }
 
-/// The names that the filter takes, in order.
+/// Returns the names that match the filter, in order.
 #[must_use]
 pub fn list(catalog: &Catalog, filter: &Filter) -> (Vec<MergeItem>, usize) {
     let takes = |item: &MergeItem| {

@@ -1,4 +1,4 @@
-//! Registries as people read them: how each is doing, since when, and what is wrong in it.
+//! Registries as documents: state, freshness and problems.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,163 +9,163 @@ use super::{ConditionItem, HeldItem, ObjectItem};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RegistryItem {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// `file`, …
+    /// Kind: `file`, …
     pub kind: String,
-    /// Its provider.
+    /// Provider.
     pub provider: String,
-    /// The cluster that it speaks for.
+    /// Cluster of the registry.
     pub cluster: String,
-    /// The run that is served.
+    /// Generation that is served.
     pub generation: u64,
-    /// `LiveBackend`, `Stale`, `Syncing`, `Unreachable`, `AuthFailed`, `Forbidden`, `Broken` or `Failed`.
+    /// `Live`, `Stale`, `Syncing`, `Unreachable`, `AuthFailed`, `Forbidden`, `Broken` or `Failed`.
     pub state: String,
-    /// Why it is not live.
+    /// Reason of a state other than live, or a note on a live one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// The run that may replace the one that is served.
+    /// Generation of the shadow run, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_generation: Option<u64>,
-    /// What keeps that run from being served.
+    /// Why the shadow run does not serve.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub waits_for: String,
-    /// Whether that ends only when an operator accepts the run.
+    /// Whether the shadow run waits until an operator accepts it.
     #[serde(default)]
     pub needs_accept: bool,
-    /// The identity of its source, where it has one.
+    /// Identity of its source, if it has one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub identity: String,
-    /// How long ago its source last confirmed what it says, in milliseconds.
+    /// Time since its source last confirmed the served facts, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confirmed_millis_ago: Option<u64>,
-    /// How many of its runs have failed in a row.
+    /// Number of consecutive failed runs.
     #[serde(default)]
     pub failures: u64,
-    /// How many services it declares.
+    /// Number of services that it declares.
     pub services: u64,
-    /// How many endpoints it has.
+    /// Number of its endpoints.
     pub endpoints: u64,
-    /// Per part and kind of fact.
+    /// Collections: one for each scope and kind of facts.
     pub collections: Vec<CollectionItem>,
-    /// Parts that have ended, the oldest first.
+    /// Ended scopes, the oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ended: Vec<EndedItem>,
-    /// How each part of its source is doing, in the source's own words.
+    /// Status of each scope, as the adapter reports it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<SourceItem>,
-    /// How many removals are held, of which `held` may show the first alone.
+    /// Number of held removals; `held` may list only the first.
     #[serde(default)]
     pub held_total: u64,
-    /// How many objects are quarantined, of which `problems` may show the first alone.
+    /// Number of quarantined objects; `problems` may list only the first.
     #[serde(default)]
     pub problems_total: u64,
     /// Removals that are held until they are confirmed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held: Vec<HeldItem>,
-    /// Objects that are quarantined; their last good version is served.
+    /// Quarantined objects; their last valid version is served.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<ProblemItem>,
-    /// What is odd about it.
+    /// Conditions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<ConditionItem>,
 }
 
-/// The facts of one kind in one part of a registry.
+/// Collection: the facts of one kind in one scope.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CollectionItem {
-    /// The part.
+    /// Scope.
     pub scope: String,
-    /// The kind of facts.
+    /// Kind of facts.
     pub kind: String,
-    /// `LiveBackend`, `Stale: why`, `Syncing`, `Unknown`.
+    /// `Live`, `Stale: why`, `Syncing`, `Unknown`.
     pub freshness: String,
-    /// Whether the source withholds it: what was known of it stays as it was.
+    /// Whether the source withholds it: its facts stay unchanged.
     #[serde(default)]
     pub withheld: bool,
-    /// How many facts of it are served.
+    /// Number of served facts.
     #[serde(default)]
     pub facts: u64,
 }
 
-/// A part of a registry that has ended.
+/// Ended scope.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EndedItem {
-    /// The part.
+    /// Scope.
     pub scope: String,
-    /// How that is known.
+    /// Evidence of the end.
     pub evidence: String,
-    /// How long ago it ended, in milliseconds.
+    /// Time since it ended, in milliseconds.
     pub ended_millis_ago: u64,
 }
 
-/// A part of a registry that fails as one.
+/// Status of a scope.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SourceItem {
-    /// The part.
+    /// Scope.
     pub scope: String,
-    /// `LiveBackend`, `Syncing`, `Unreachable`, `AuthFailed`, `Forbidden` or `Broken`.
+    /// `Live`, `Syncing`, `Unreachable`, `AuthFailed`, `Forbidden` or `Broken`.
     pub state: String,
-    /// Why.
+    /// Reason.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// How long ago it was said, in milliseconds.
+    /// Time since the status was reported, in milliseconds.
     pub reported_millis_ago: u64,
-    /// In how many milliseconds it is tried again.
+    /// Time until the next try, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_in_millis: Option<u64>,
-    /// How many removals of it are held until they are confirmed.
+    /// Number of held removals of this scope.
     #[serde(default)]
     pub held: u64,
-    /// What fares apart within it: the watched kinds of a cluster.
+    /// Parts with a state of their own: the watched kinds of a cluster.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<PartItem>,
-    /// More about it, in the source's order.
+    /// Details, in the adapter's order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub details: Vec<DetailItem>,
 }
 
-/// One part of a source.
+/// Status of one part of a scope.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PartItem {
-    /// Which.
+    /// Name.
     pub name: String,
-    /// Its state.
+    /// State.
     pub state: String,
-    /// Why.
+    /// Reason.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// For how long, in milliseconds.
+    /// Time in this state, in milliseconds.
     pub since_millis_ago: u64,
-    /// In how many milliseconds it is tried again.
+    /// Time until the next try, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_in_millis: Option<u64>,
 }
 
-/// One thing that a source tells of itself.
+/// Detail that an adapter reports.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DetailItem {
-    /// What.
+    /// Name.
     pub name: String,
-    /// Its value.
+    /// Value.
     pub value: String,
 }
 
-/// One quarantined object.
+/// Quarantined object.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProblemItem {
-    /// The object.
+    /// Object.
     pub object: ObjectItem,
-    /// The row of the table of codes.
+    /// Code from the table of codes.
     pub code: String,
-    /// What is wrong and what to do.
+    /// Problem and next step.
     pub message: String,
 }
 
-/// The registries that the filter takes, by name.
+/// Returns the registries that match the filter, ordered by name.
 #[must_use]
 pub fn list(mut registries: Vec<RegistryItem>, filter: &Filter) -> Vec<RegistryItem> {
     registries.retain(|r| filter.takes_name(&r.name) && filter.takes_registry(&r.name));

@@ -1,4 +1,4 @@
-//! Services as people read them: merged, with every declaration and condition.
+//! Services as documents: merged, with every declaration and condition.
 
 use std::collections::BTreeMap;
 
@@ -15,29 +15,29 @@ use super::{ConditionItem, ObjectItem};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ServiceItem {
-    /// Its host.
+    /// Host.
     pub host: String,
-    /// The namespace that declares it.
+    /// Namespace of its declarations.
     pub namespace: String,
-    /// Its place among the claimants of the host; 0 is the first, which serves whoever sees it.
+    /// Position among the claimants of the host; 0 is the first, which serves every client that can see it.
     pub claim: usize,
     /// How endpoints are found.
     pub resolution: String,
-    /// Its virtual addresses.
+    /// Virtual addresses.
     pub addresses: Vec<String>,
-    /// Its ports.
+    /// Ports.
     pub ports: Vec<PortItem>,
-    /// Its declarations in order of precedence.
+    /// Declarations, in order of precedence.
     pub declarations: Vec<DeclarationItem>,
     /// Endpoints of all ports.
     pub endpoints: CountItem,
     /// Whether it runs outside the mesh.
     #[serde(default)]
     pub mesh_external: bool,
-    /// Other hosts that lead here.
+    /// Alias hosts of this service.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub aliases: Vec<String>,
-    /// What is odd about it.
+    /// Conditions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<ConditionItem>,
 }
@@ -45,42 +45,42 @@ pub struct ServiceItem {
 /// One port.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortItem {
-    /// Its number.
+    /// Number.
     pub number: u16,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// What it speaks.
+    /// Protocol.
     pub protocol: String,
-    /// Its endpoints.
+    /// Endpoints.
     pub endpoints: CountItem,
 }
 
-/// How many, and how many of them are healthy.
+/// Number of endpoints, and of healthy ones.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CountItem {
-    /// Healthy ones.
+    /// Healthy endpoints.
     pub healthy: usize,
-    /// All.
+    /// All endpoints.
     pub total: usize,
 }
 
-/// Whose word a declaration is.
+/// Source of a declaration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeclarationItem {
-    /// The registry.
+    /// Registry.
     pub registry: String,
     /// Provider and cluster.
     pub shard: String,
-    /// The part of the registry.
+    /// Scope of the registry.
     pub scope: String,
-    /// The object.
+    /// Object.
     pub object: ObjectItem,
-    /// Who sees it: `*`, `.`, `~` or namespaces.
+    /// Visibility: `*`, `.`, `~` or namespaces.
     pub export_to: Vec<String>,
 }
 
-/// The services that the filter takes, by host and precedence.
+/// Returns the services that match the filter, ordered by host and precedence.
 #[must_use]
 pub fn list(catalog: &Catalog, filter: &Filter) -> Vec<ServiceItem> {
     let takes_host = |host: &str| {
@@ -145,9 +145,9 @@ fn count(port: &PortView) -> CountItem {
     let mut out = CountItem::default();
     for source in port.endpoints.inputs.sources.iter() {
         for address in source.group.addresses.iter() {
-            let stands = source.ports.get(usize::from(address.port_set)).is_some_and(Option::is_some);
-            out.total += usize::from(stands);
-            out.healthy += usize::from(stands && address.health == Health::Healthy);
+            let is_served = source.ports.get(usize::from(address.port_set)).is_some_and(Option::is_some);
+            out.total += usize::from(is_served);
+            out.healthy += usize::from(is_served && address.health == Health::Healthy);
         }
     }
     out
@@ -172,7 +172,7 @@ fn export(visibility: &Visibility) -> Vec<String> {
     }
 }
 
-/// How clients find the endpoints; an alias of several may find them otherwise than its members' declarations do.
+/// Returns how clients find the endpoints. A federated service may differ from its members' declarations.
 fn served_by(view: &ServiceView) -> Option<&Resolution> {
     let served = view.ports.first().map(|port| &port.endpoints.inputs.resolution);
     served.or_else(|| view.first().map(|first| &first.declaration.resolution))
@@ -185,7 +185,7 @@ fn resolution(resolution: &Resolution) -> String {
     }
 }
 
-/// How many services each registry declares, for metrics.
+/// Counts the services of each registry, for metrics.
 #[must_use]
 pub fn count_by_registry(catalog: &Catalog) -> BTreeMap<String, u64> {
     let mut out = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! What is remembered of what was served, as people read it, and what ending a part of it would take away.
+//! Kept state as documents, and the facts that ending a part would remove.
 
 use std::str::FromStr;
 
@@ -7,7 +7,7 @@ use tributary_model::{CollectionKind, RegistryName, Scope};
 
 use super::API_VERSION;
 
-/// The memory of a server, or of a directory that no server holds.
+/// Kept state of a server, or of a directory that no server holds.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StateDocument {
@@ -15,106 +15,106 @@ pub struct StateDocument {
     pub api_version: String,
     /// Always `State`.
     pub kind: String,
-    /// The directory; empty where none is wanted.
+    /// State directory; empty if none is configured.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub directory: String,
-    /// Why nothing is remembered although it is wanted.
+    /// Why state is not kept although a directory is configured.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub fault: String,
-    /// The journal, where there is one.
+    /// Journal, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub journal: Option<JournalItem>,
-    /// The registries, by name.
+    /// Registries, ordered by name.
     pub registries: Vec<StateItem>,
-    /// Files of journals that could not be used.
+    /// Files of unusable journals.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub set_aside: Vec<String>,
 }
 
-/// The journal itself.
+/// Journal.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct JournalItem {
     /// Whether a server writes it.
     pub open: bool,
-    /// Length of the file.
+    /// Length of the file, in bytes.
     pub bytes: u64,
-    /// Bytes of what is in it.
+    /// Bytes of live records in it.
     pub live_bytes: u64,
-    /// How often this server has written it.
+    /// Number of commits by this server.
     #[serde(default)]
     pub commits: u64,
     /// Changes that are not written yet.
     #[serde(default)]
     pub pending_keys: u64,
-    /// How long ago it was written, in milliseconds.
+    /// Time since the last commit, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_commit_millis_ago: Option<u64>,
-    /// What went wrong last.
+    /// Last error.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub last_error: String,
 }
 
-/// What is kept of one registry.
+/// Kept state of one registry.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StateItem {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Whether a restart now would find all of it.
+    /// Whether a restart now would restore all of it.
     pub whole: bool,
-    /// Why not.
+    /// Why a restart would not.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// The identity of its source, where it has one.
+    /// Identity of its source, if it has one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub identity: String,
-    /// What keeps its next run from replacing what is served.
+    /// Why its next run does not replace the served one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub waits_for: String,
-    /// Its facts, by scope and kind.
+    /// Facts, by scope and kind.
     pub lists: Vec<StateListItem>,
-    /// Scopes that have ended.
+    /// Ended scopes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ended: Vec<String>,
 }
 
-/// The facts of one kind in one scope.
+/// Collection: the facts of one kind in one scope.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StateListItem {
-    /// The scope.
+    /// Scope.
     pub scope: String,
-    /// The kind.
+    /// Kind.
     pub kind: String,
-    /// How many facts there are.
+    /// Number of facts.
     pub facts: u64,
-    /// `LiveBackend`, `Stale: why`, `Syncing` or `Unknown`; empty in a directory that no server holds.
+    /// `Live`, `Stale: why`, `Syncing` or `Unknown`; empty for a directory that no server holds.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub freshness: String,
-    /// How long ago its source last confirmed it, in milliseconds.
+    /// Time since its source last confirmed it, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confirmed_millis_ago: Option<u64>,
 }
 
-/// Facts that ending a part takes away.
+/// Facts that ending a part removes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EndItem {
-    /// The registry.
+    /// Registry.
     pub registry: String,
-    /// The scope.
+    /// Scope.
     pub scope: String,
-    /// The kind.
+    /// Kind.
     pub kind: String,
-    /// How many facts go.
+    /// Number of facts.
     pub facts: u64,
-    /// Whether the source confirms them now: then they only come back with its next list.
+    /// Whether the source confirms them now: they then return with its next list.
     pub live: bool,
 }
 
 impl StateDocument {
-    /// Of a directory, without registries.
+    /// Returns the state of a directory without registries.
     #[must_use]
     pub fn of(directory: Option<&std::path::Path>) -> Self {
         Self {
@@ -126,20 +126,21 @@ impl StateDocument {
     }
 }
 
-/// A registry, one of its scopes, or one kind of facts in a scope: `REGISTRY[/SCOPE[/KIND]]`.
+/// Registry, one of its scopes, or one kind of facts in a scope: `REGISTRY[/SCOPE[/KIND]]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
-    /// The registry.
+    /// Registry.
     pub registry: RegistryName,
-    /// The scope; all scopes without one.
+    /// Scope; all scopes if absent.
     pub scope: Option<Scope>,
-    /// The kind; all kinds without one.
+    /// Kind; all kinds if absent.
     pub kind: Option<CollectionKind>,
 }
 
 impl FromStr for Part {
     type Err = String;
-    /// Scopes may hold slashes: the kind is the last part alone, and only where it names one.
+    /// Parses `REGISTRY[/SCOPE[/KIND]]`. A scope may contain slashes: the last segment is a kind only if it
+    /// names one.
     fn from_str(text: &str) -> Result<Self, String> {
         let (registry, rest) = text.split_once('/').map_or((text, None), |(name, rest)| (name, Some(rest)));
         let registry = RegistryName::new(registry).map_err(|error| error.to_string())?;
@@ -151,13 +152,13 @@ impl FromStr for Part {
     }
 }
 
-/// The name of a kind.
+/// Name of a kind.
 #[must_use]
 pub fn kind_name(kind: CollectionKind) -> String {
     format!("{kind:?}")
 }
 
-/// The kind of a name, in any case.
+/// Parses the name of a kind, in any case.
 fn kind(name: &str) -> Option<CollectionKind> {
     CollectionKind::ALL.into_iter().find(|kind| kind_name(*kind).eq_ignore_ascii_case(name))
 }
@@ -167,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn part_is_read_down_to_a_kind_and_scopes_keep_their_slashes() {
+    fn part_parses_a_kind_and_keeps_slashes_in_scopes() {
         let read = |text: &str| {
             let Part { registry, scope, kind } = text.parse().unwrap();
             (registry.to_string(), scope.map(|scope| scope.to_string()), kind)

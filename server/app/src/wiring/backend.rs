@@ -1,4 +1,4 @@
-//! The server as the admin surface sees it: reads the catalog, asks the owner, asks the sessions.
+//! Backend of the admin surface: reads the catalog, queries the core and the sessions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,27 +24,27 @@ use crate::document::state::{EndItem, Part, StateDocument};
 use crate::document::{ClientItem, HeldItem, RegistryItem};
 use crate::reload::Running;
 
-/// How long the owner may take for a turn before the server counts as dead.
+/// Time that the core may take for a batch before the server counts as dead.
 const TURN: Duration = Duration::from_secs(10);
 
-/// The running server.
+/// Running server.
 pub struct LiveBackend {
-    /// Its name.
+    /// Name of the server.
     pub name: String,
-    /// The way to the owner.
+    /// Handle of the core.
     pub handle: Handle,
-    /// What is configured.
+    /// Configuration.
     pub running: Arc<Running>,
-    /// The connected clients.
+    /// Connected clients.
     pub sessions: Arc<Sessions>,
-    /// The clock of all times that the core keeps.
+    /// Clock of the core's times.
     pub clock: Arc<dyn Clock>,
-    /// The journal.
+    /// Journal.
     pub state: State,
 }
 
 impl LiveBackend {
-    /// What the core says, taken between two turns; nothing once the server stops.
+    /// Returns the core's report, taken between two batches; empty once the server stops.
     async fn core_report(&self) -> CoreReport {
         let look = |core: &tributary_core::Core| CoreReport {
             registries: core.status(),
@@ -58,7 +58,7 @@ impl LiveBackend {
         let registries = config.registries.iter();
         registries.flat_map(|r| r.names().into_iter().map(|name| (name, r.kind.as_str()))).collect()
     }
-    /// The core's own trace of the services that an explanation is about.
+    /// Returns the core's trace of the services that an explanation is about.
     async fn history(&self, keys: Vec<ServiceKey>) -> BTreeMap<ServiceKey, Vec<TraceStep>> {
         let look = move |core: &tributary_core::Core| {
             let trace = |key: ServiceKey| {
@@ -86,16 +86,16 @@ impl AdminBackend for LiveBackend {
     fn readiness(&self) -> Readiness {
         let start = self.handle.readiness().borrow().clone();
         let because = match start.ready {
-            None => "registries have not synced yet",
+            None => "registries have not synced",
             Some(ReadyBecause::Synced) => "every registry has synced",
             Some(ReadyBecause::Restored) => "the last known catalog was restored",
-            Some(ReadyBecause::TimedOut) => "the first sync was waited for long enough",
+            Some(ReadyBecause::TimedOut) => "the timeout of the first sync has passed",
         };
         let ready = start.is_ready() && !self.sessions.is_draining();
         let mut checks = vec![Check::new("start", start.is_ready(), because)];
         checks.push(Check::new("serving", !self.sessions.is_draining(), ""));
         for name in &start.unknown {
-            checks.push(Check::new(format!("registry {name}"), false, "has not synced yet"));
+            checks.push(Check::new(format!("registry {name}"), false, "has not synced"));
         }
         if let Some(trouble) = self.state.trouble() {
             checks.push(Check::new("state", false, trouble));
@@ -118,17 +118,17 @@ impl AdminBackend for LiveBackend {
     }
     async fn clients(&self) -> Vec<ClientItem> {
         let sessions = Arc::clone(&self.sessions);
-        off_the_servers_threads(move || sessions.items()).await
+        run_blocking(move || sessions.items()).await
     }
     async fn registries(&self) -> Vec<RegistryItem> {
         let (core, runs, kinds) = (self.core_report().await, self.handle.runs(), self.kinds());
         let (catalog, now) = (self.handle.catalog(), self.clock.now());
         let make = move || Report { core: &core, runs: &runs, catalog: &catalog, kinds: &kinds, now }.items();
-        off_the_servers_threads(make).await
+        run_blocking(make).await
     }
     async fn held(&self) -> Vec<HeldItem> {
         let (all, now) = (guard::held(&self.handle).await, self.clock.now());
-        off_the_servers_threads(move || all.iter().map(|held| guard::item(held, now)).collect()).await
+        run_blocking(move || all.iter().map(|held| guard::item(held, now)).collect()).await
     }
     async fn release(&self, id: &str) -> Option<HeldItem> {
         guard::release(&self.handle, id, self.clock.now()).await
@@ -143,7 +143,7 @@ impl AdminBackend for LiveBackend {
         state::accept(&self.handle, registry).await
     }
     async fn explain(&self, endpoint: &str, host: Option<&str>, client: Option<&str>) -> Explained {
-        let asked = ExplainRequest {
+        let request = ExplainRequest {
             catalog: self.handle.catalog(),
             endpoint: endpoint.to_owned(),
             host: host.map(ToOwned::to_owned),
@@ -156,14 +156,14 @@ impl AdminBackend for LiveBackend {
                 .unwrap_or_default(),
             now: self.clock.now(),
         };
-        let (asked, keys) = off_the_servers_threads(move || {
-            let keys = asked.services();
-            (Some(asked), keys)
+        let (request, keys) = run_blocking(move || {
+            let keys = request.services();
+            (Some(request), keys)
         })
         .await;
-        let Some(asked) = asked else { return Err("the question could not be looked into".to_owned()) };
+        let Some(request) = request else { return Err("the explanation failed".to_owned()) };
         let history = self.history(keys).await;
-        off_the_servers_threads(move || Some(explain::explain(&asked, &history)))
+        run_blocking(move || Some(explain::explain(&request, &history)))
             .await
             .unwrap_or_else(|| Ok(Vec::new()))
     }
@@ -195,13 +195,11 @@ impl AdminBackend for LiveBackend {
                 now,
             })
         };
-        off_the_servers_threads(make).await
+        run_blocking(make).await
     }
 }
 
-/// Walks over everything are made where they stall no stream.
-async fn off_the_servers_threads<T: Default + Send + 'static>(
-    make: impl FnOnce() -> T + Send + 'static,
-) -> T {
+/// Walks over the whole catalog run on a blocking thread, so that no stream stalls.
+async fn run_blocking<T: Default + Send + 'static>(make: impl FnOnce() -> T + Send + 'static) -> T {
     tokio::task::spawn_blocking(make).await.unwrap_or_default()
 }

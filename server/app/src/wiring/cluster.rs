@@ -1,10 +1,9 @@
-//! A Kubernetes cluster as two registries of one membership: its own objects, and its custom
-//! resources (ServiceEntry, WorkloadEntry, WorkloadGroup).
+//! Kubernetes cluster as two registries of one membership: its own objects, and its custom resources
+//! (ServiceEntry, WorkloadEntry, WorkloadGroup).
 //!
-//! Each run opens its own connection, and ends when the credential is refused and there is another
-//! one ([`credential`]). What
-//! stands in the way of a connection (no kubeconfig yet, a context that is not there) is the
-//! status of a run that tries again, not an end of the start.
+//! Each run opens its own connection, and ends when the credential is refused and another one is available
+//! ([`credential`]). A missing kubeconfig or context is the status of a run that retries, not an error of the
+//! start.
 
 mod credential;
 
@@ -31,32 +30,32 @@ use crate::config::model::{MeshSource, RegistryConfig, Write};
 use crate::config::{Config, facts};
 use crate::environment::Environment;
 
-/// The Lease under which addresses are given.
+/// Lease of the replica that allocates addresses.
 pub(super) const ADDRESSES: &str = "tributary-addresses";
-/// The Lease under which Services are exported.
+/// Lease of the replica that exports Services.
 pub(super) const EXPORTS: &str = "tributary-exports";
 
-/// One configured cluster.
+/// Configured cluster.
 #[derive(Clone)]
 pub struct Cluster {
-    /// The registry's own name.
+    /// Name of the objects registry.
     pub name: RegistryName,
-    /// What the index of the cluster is told.
+    /// Options of the cluster's index.
     pub options: Options,
-    /// How often and how long its watches ask.
+    /// Intervals and timeouts of its watches.
     pub timing: Timing,
-    /// The credential.
+    /// Credential.
     pub connect: ConnectOptions,
-    /// Whether hosts of ServiceEntries are given addresses.
+    /// Whether hosts of ServiceEntries receive addresses.
     allocates: bool,
     env: Environment,
-    said: Arc<Mutex<Option<String>>>,
-    /// What runs pass on to later ones.
+    logged: Arc<Mutex<Option<String>>>,
+    /// State that runs pass on to later runs.
     memory: Arc<Memory>,
 }
 
 impl Cluster {
-    /// As the configuration says; its values have been checked.
+    /// Creates the cluster of a configuration that has been checked.
     pub fn new(
         name: RegistryName,
         cluster: ClusterId,
@@ -72,21 +71,21 @@ impl Cluster {
             connect,
             allocates: config.writes.contains(&Write::Addresses),
             env: env.clone(),
-            said: Arc::default(),
+            logged: Arc::default(),
             memory: Arc::default(),
         })
     }
-    /// Passing on from run to run what this memory keeps.
+    /// Sets the memory that runs share.
     #[must_use]
     pub fn remembering(mut self, memory: Arc<Memory>) -> Self {
         self.memory = memory;
         self
     }
-    /// The factories of both registries.
+    /// Returns the factories of both registries.
     pub fn factories(&self, entries: RegistryName) -> Result<Vec<Arc<dyn RegistryFactory>>, InvalidName> {
-        // what the one reads of namespaces and mesh configuration holds for the other's objects
-        let (say, hear) = cluster_context_channel();
-        let say = Arc::new(say);
+        // the entries registry needs the namespaces and mesh configuration that the objects registry reads
+        let (sender, receiver) = cluster_context_channel();
+        let sender = Arc::new(sender);
         let own = self.clone();
         let objects = Part {
             spec: self
@@ -94,7 +93,7 @@ impl Cluster {
                 .configured(self.options.reported_scopes()),
             scopes: self.options.reported_scopes().collect(),
             cluster: self.clone(),
-            make: Box::new(move |connection| own.objects(connection, Arc::clone(&say))),
+            make: Box::new(move |connection| own.objects(connection, Arc::clone(&sender))),
         };
         let (own, name) = (self.clone(), entries.clone());
         let scopes = self.entry_options().scopes()?;
@@ -102,11 +101,11 @@ impl Cluster {
             spec: self.spec(entries, Provider::ServiceEntry).configured(scopes.iter().cloned()),
             scopes,
             cluster: self.clone(),
-            make: Box::new(move |connection| own.entries(&name, connection, hear.clone())),
+            make: Box::new(move |connection| own.entries(&name, connection, receiver.clone())),
         };
         Ok(vec![Arc::new(PartFactory(Arc::new(objects))), Arc::new(PartFactory(Arc::new(entries)))])
     }
-    /// The namespaces whose custom resources are read; all of them where there is none.
+    /// Returns the namespaces whose custom resources are read; all namespaces if empty.
     #[must_use]
     pub fn entry_namespaces(&self) -> Vec<Option<String>> {
         if self.options.namespaces.is_empty() {
@@ -116,10 +115,10 @@ impl Cluster {
     }
     fn spec(&self, name: RegistryName, provider: Provider) -> RegistrySpec {
         let id = RegistryId { name, provider, cluster: self.options.cluster.clone() };
-        // facts that a run which ended cannot read again are never left out by the next one
+        // a run may not remove facts that an ended run could read and it cannot
         RegistrySpec::new(Arc::new(id), u16::from(!self.options.is_config)).shadowing()
     }
-    /// What is read of custom resources.
+    /// Returns the options of the entries registry.
     fn entry_options(&self) -> CrdOptions {
         CrdOptions {
             kinds: if self.options.is_config { Kinds::All } else { Kinds::WorkloadEntries },
@@ -133,12 +132,15 @@ impl Cluster {
     fn objects(
         &self,
         connection: Connection,
-        say: Arc<ClusterContextSender>,
+        context: Arc<ClusterContextSender>,
     ) -> Result<Box<dyn Registry>, RegistryError> {
         let leadership = self.options.mcs.auto_export.then(|| self.leadership(&connection, EXPORTS));
         let factory = KubernetesFactory::new(self.name.clone(), connection, self.options.clone());
-        let factory =
-            factory.timing(self.timing).seed(seed()).cluster_context(say).memory(Arc::clone(&self.memory));
+        let factory = factory
+            .timing(self.timing)
+            .seed(seed())
+            .cluster_context(context)
+            .memory(Arc::clone(&self.memory));
         let factory = match leadership.as_ref().map(Leadership::leads) {
             Some(leads) => factory.exports(leads),
             None => factory,
@@ -149,12 +151,12 @@ impl Cluster {
         &self,
         name: &RegistryName,
         connection: Connection,
-        hear: ClusterContextReceiver,
+        context: ClusterContextReceiver,
     ) -> Result<Box<dyn Registry>, RegistryError> {
         let leadership = self.allocates.then(|| self.leadership(&connection, ADDRESSES));
         let leads = leadership.as_ref().map(Leadership::leads);
         let options = CrdOptions {
-            cluster_context: Some(hear),
+            cluster_context: Some(context),
             addresses: leads.map(|leads| Addresses { ranges: Ranges::default(), leads }),
             ..self.entry_options()
         };
@@ -167,41 +169,41 @@ impl Cluster {
         let run = factory.build()?;
         Ok(led(run, leadership))
     }
-    /// The name of a Lease: replicas of two revisions do not share one.
+    /// Returns the name of a Lease: replicas of different revisions do not share one.
     pub(super) fn lease(&self, what: &str) -> String {
         let revision = self.options.revision.as_deref().map(|revision| format!("-{revision}"));
         format!("{what}{}", revision.unwrap_or_default())
     }
-    /// A candidate for what only one replica of a revision may do.
+    /// Creates a candidate for work that only one replica of a revision may do.
     fn leadership(&self, connection: &Connection, what: &str) -> Leadership {
         let name =
             ObjectName { namespace: Some(self.options.system_namespace.to_string()), name: self.lease(what) };
         let identity = format!("{}-{}", super::host_name(), std::process::id());
-        let chance = SplitMix::seeded(seed());
-        Leadership::new(connection.client(), name, &identity, LeaseTiming::default(), chance)
+        let random = SplitMix::seeded(seed());
+        Leadership::new(connection.client(), name, &identity, LeaseTiming::default(), random)
     }
-    /// Opens a connection. May run a credential plugin, so it is called where waiting hurts nobody.
+    /// Opens a connection. May run a credential plugin, so call it on a blocking thread.
     pub fn open(&self) -> Result<Connection, ConnectError> {
         let get = |name: &str| self.env.get(name).map(ToOwned::to_owned);
         Connection::open(&self.connect, Env::new(&get))
     }
-    /// Says which credential is used, once for each that is.
-    fn tell(&self, connection: &Connection) {
+    /// Logs the used credential, once per change.
+    fn log_credential(&self, connection: &Connection) {
         let now = format!("{} {}", connection.server(), connection.described());
-        let mut said = self.said.lock();
-        if said.as_ref() != Some(&now) {
+        let mut logged = self.logged.lock();
+        if logged.as_ref() != Some(&now) {
             tracing::info!(
                 registry = %self.name,
                 server = connection.server(),
                 credential = connection.described(),
-                "speaks to a cluster"
+                "connected to a cluster"
             );
-            *said = Some(now);
+            *logged = Some(now);
         }
     }
 }
 
-/// Replicas that fail together should not come back together.
+/// Seed of the backoff: replicas that fail together retry at different times.
 fn seed() -> u64 {
     u64::from(std::process::id())
 }
@@ -234,7 +236,7 @@ fn options(cluster: ClusterId, registry: &RegistryConfig, config: &Config) -> Re
     })
 }
 
-/// The domains of the Consuls that are read beside the cluster: their copies in it are left out.
+/// Returns the domains of the configured Consuls, whose copies in the cluster are excluded.
 fn consul_domains(config: &Config) -> Arc<[Arc<str>]> {
     let consuls = config.registries.iter().filter(|registry| registry.kind == RegistryKind::Consul);
     consuls.map(|registry| registry.domain.as_deref().unwrap_or("consul").into()).collect()
@@ -244,7 +246,7 @@ fn timing(registry: &RegistryConfig) -> Timing {
     let usual = Timing::default();
     Timing {
         probe: registry.probe_interval.map_or(usual.probe, crate::config::Span::get),
-        live: registry.live_for.map_or(usual.live, crate::config::Span::get),
+        live: registry.stale_after.map_or(usual.live, crate::config::Span::get),
         audit: registry.audit_interval.map_or(usual.audit, crate::config::Span::get),
         ..usual
     }
@@ -259,8 +261,8 @@ fn led(run: Box<dyn Registry>, leadership: Option<Leadership>) -> Box<dyn Regist
     }
 }
 
-/// A run that may write while its replica leads. The Lease is given up when the run ends, so that
-/// another replica takes it at once.
+/// Run that may write while its replica leads. It resigns the Lease when it ends, so that another replica
+/// acquires it at once.
 struct LeaderWrites {
     run: Box<dyn Registry>,
     leadership: Leadership,
@@ -285,7 +287,7 @@ impl Registry for LeaderWrites {
 /// One of the two registries.
 struct Part {
     spec: RegistrySpec,
-    /// The scopes that its status is reported of while there is no connection.
+    /// Scopes whose status it reports while there is no connection.
     scopes: Vec<Scope>,
     cluster: Cluster,
     make: Make,
@@ -302,7 +304,7 @@ impl RegistryFactory for PartFactory {
     }
 }
 
-/// A run that has no connection yet.
+/// Run that opens its connection first.
 struct Connecting(Arc<Part>);
 
 #[async_trait]
@@ -318,21 +320,21 @@ impl Registry for Connecting {
 }
 
 impl Part {
-    /// Tries until it works; what stands in the way is the registry's status.
+    /// Retries until a connection opens; the error is the registry's status.
     async fn connect(&self, io: &RegistryIo) -> Connection {
         let mut backoff = Backoff::new(BackoffPolicy::default());
-        let mut chance = SplitMix::seeded(seed());
+        let mut random = SplitMix::seeded(seed());
         loop {
             let why = match self.open().await {
                 Ok(connection) => {
                     let syncing = SourceStatus::new(SourceState::Syncing, "");
                     self.report(io, &syncing);
-                    self.cluster.tell(&connection);
+                    self.cluster.log_credential(&connection);
                     return connection;
                 }
                 Err(why) => why,
             };
-            let pause = backoff.next(&mut chance);
+            let pause = backoff.next(&mut random);
             let status = SourceStatus {
                 retry_in: Some(pause),
                 ..SourceStatus::new(SourceState::Unreachable, why.shared())
@@ -365,13 +367,13 @@ mod tests {
     }
 
     #[test]
-    fn every_field_arrives() {
+    fn cluster_options_take_every_field() {
         let cluster =
             mk("{clusterId: other, systemNamespace: mesh, revision: canary, writes: [serviceExports], \
              settings: {domain: corp, trustDomain: prod, networks: {n: [10.0.0.0/8]}}, \
              registries: [{kind: kubernetes, kubeconfig: a, context: b, namespaces: [shop], \
              mcs: {discovery: true, clusterLocal: true, host: true, group: x.test}, meshConfig: none, \
-             probeInterval: 1s, liveFor: 2s, auditInterval: 3s}]}");
+             probeInterval: 1s, staleAfter: 2s, auditInterval: 3s}]}");
         let options = &cluster.options;
         assert_eq!((&*options.domain, options.trust_domain.as_deref()), ("corp", Some("prod")));
         assert_eq!(
@@ -382,14 +384,14 @@ mod tests {
         let Mcs { discovery, cluster_local, host, auto_export, group } = &options.mcs;
         assert!(*discovery && *cluster_local && *host && *auto_export && &**group == "x.test");
         assert!(!options.kinds.contains(&Kind::MeshConfig) && options.kinds.len() == Kind::ALL.len() - 1);
-        assert!(!options.is_config, "the config cluster is the one of the server");
+        assert!(!options.is_config, "the config cluster is the server's own");
         let seconds = [cluster.timing.probe, cluster.timing.live, cluster.timing.audit].map(|t| t.as_secs());
         assert_eq!(seconds, [1, 2, 3]);
         assert_eq!(cluster.connect.context.as_deref(), Some("b"));
     }
 
     #[test]
-    fn with_nothing_said_it_is_the_config_cluster_and_nothing_is_written() {
+    fn default_cluster_is_the_config_cluster_without_writes() {
         let cluster = mk("{registries: [{kind: kubernetes}]}");
         assert!(cluster.options.is_config && cluster.options.namespaces.is_empty());
         assert_eq!(cluster.options.mcs, Mcs::default());
@@ -397,18 +399,18 @@ mod tests {
     }
 
     #[test]
-    fn both_registries_speak_for_the_cluster_and_the_objects_go_first() {
+    fn both_registries_name_the_cluster_and_objects_come_first() {
         let specs: Vec<RegistrySpec> = mk("{registries: [{kind: kubernetes}]}")
             .factories(RegistryName::new("k-entries").unwrap())
             .unwrap()
             .iter()
             .map(|factory| factory.spec())
             .collect();
-        let told: Vec<String> = specs.iter().map(|s| format!("{} {} {}", s.id.name, s.id, s.rank)).collect();
-        assert_eq!(told, ["k Kubernetes/Kubernetes 0", "k-entries ServiceEntry/Kubernetes 0"]);
+        let shown: Vec<String> = specs.iter().map(|s| format!("{} {} {}", s.id.name, s.id, s.rank)).collect();
+        assert_eq!(shown, ["k Kubernetes/Kubernetes 0", "k-entries ServiceEntry/Kubernetes 0"]);
         let scopes = |spec: &RegistrySpec| match &spec.scopes {
             Scopes::Configured(scopes) => scopes.iter().map(ToString::to_string).collect::<Vec<_>>(),
-            Scopes::Discovered => panic!("the configuration lists them"),
+            Scopes::Discovered => panic!("the scopes are configured"),
         };
         assert_eq!(scopes(&specs[0]), ["cluster", "configmaps", "gateways"]);
         assert_eq!(scopes(&specs[1]), ["serviceentries", "workloadentries", "workloadgroups"]);

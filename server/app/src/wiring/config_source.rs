@@ -1,5 +1,5 @@
-//! The configuration file as a source of facts: settings and aliases enter the core as any other
-//! registry's facts do.
+//! The configuration file as a source of facts: settings and federated services enter the core like the facts
+//! of a registry.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use tributary_runtime::{Handle, Source};
 use crate::config::{Config, facts};
 use crate::exit::CommandError;
 
-/// The name under which the configuration speaks; no registry of a file may have it.
+/// Name of the configuration's registry; reserved.
 pub const NAME: &str = "config";
 
-/// The source, which speaks when it is told to.
+/// Registry of the configuration; it reports on request.
 #[derive(Debug)]
 pub struct ConfigSource {
     source: Source,
@@ -23,7 +23,7 @@ pub struct ConfigSource {
 }
 
 impl ConfigSource {
-    /// Joins, and says what the configuration says.
+    /// Adds the registry and reports the configuration.
     pub async fn start(handle: &Handle, config: &Config) -> Result<Self, CommandError> {
         let (spec, scope) = Self::spec(config)?;
         let refused = |e: &dyn std::fmt::Display| refused(e);
@@ -33,10 +33,10 @@ impl ConfigSource {
             .updates
             .send(RegistryUpdate::Follows { required: vec![collection.clone()], optional: Vec::new() });
         let own = Self { source, collection };
-        own.say(config);
+        own.report(config);
         Ok(own)
     }
-    /// The source as the core knows it, and its scope.
+    /// Returns the registry's specification and its scope.
     pub fn spec(config: &Config) -> Result<(RegistrySpec, Scope), CommandError> {
         let refused = |e: &dyn std::fmt::Display| refused(e);
         let id = RegistryId {
@@ -47,23 +47,23 @@ impl ConfigSource {
         let scope = Scope::new("file").map_err(|e| refused(&e))?;
         Ok((RegistrySpec::new(Arc::new(id), 0).configured([scope.clone()]), scope))
     }
-    /// Says what the configuration says now: a complete list, so that what it no longer says goes.
-    pub fn say(&self, config: &Config) {
+    /// Reports the configuration as a complete list, which removes everything that it no longer contains.
+    pub fn report(&self, config: &Config) {
         self.source.updates.send_all(self.list(config));
     }
     fn list(&self, config: &Config) -> Vec<RegistryUpdate> {
         let put = |fact| RegistryUpdate::Put(self.collection.scope.clone(), fact, Basis::Authoritative);
         let settings = put(Fact::Settings(Arc::new(facts::settings_with(&config.settings, &config.merge))));
-        let aliases = config.aliases.iter().filter_map(facts::alias);
-        let aliases = aliases.map(|(host, alias)| put(Fact::Alias(host, Arc::new(alias))));
+        let services = config.federated_services.iter().filter_map(facts::alias);
+        let services = services.map(|(host, alias)| put(Fact::Alias(host, Arc::new(alias))));
         std::iter::once(RegistryUpdate::ListStarted(self.collection.clone()))
             .chain([settings])
-            .chain(aliases)
+            .chain(services)
             .chain([RegistryUpdate::ListEnded(self.collection.clone(), Completeness::Complete)])
             .collect()
     }
 }
 
 fn refused(why: &dyn std::fmt::Display) -> CommandError {
-    CommandError::plain(format!("the configuration cannot be a source: {why}"))
+    CommandError::plain(format!("cannot add the configuration as a source: {why}"))
 }

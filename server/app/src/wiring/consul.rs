@@ -1,4 +1,4 @@
-//! What a Consul registry is told: the file's fields over the variables that every Consul tool knows.
+//! Options of a Consul registry: the file's fields over the variables that every Consul tool reads.
 
 use std::collections::BTreeSet;
 
@@ -9,15 +9,15 @@ use tributary_consul::map::{Datacenter, Direct, Warning};
 use tributary_model::{ClusterId, Namespace, NetworkId, PortNumber};
 
 use crate::config::RegistryKind;
-use crate::config::consul::{FamilyConfig, ModeConfig, PlaceConfig};
-use crate::config::model::{AliasConfig, Config, RegistryConfig};
+use crate::config::consul::{FamilyConfig, ModeConfig, TopologyConfig};
+use crate::config::model::{Config, FederatedServiceConfig, RegistryConfig};
 use crate::environment::Environment;
 use crate::exit::CommandError;
 
-/// The word that stands for every datacenter that the agent knows.
+/// Value that stands for every name.
 const ALL: &str = "all";
 
-/// The adapter's own configuration. What the registry says goes over `CONSUL_*`.
+/// Returns the adapter's configuration. Fields of the registry override `CONSUL_*`.
 pub fn config(
     registry: &RegistryConfig,
     config: &Config,
@@ -35,7 +35,7 @@ pub fn config(
     scopes(registry, &mut out);
     secrets(registry, &mut out);
     mapping(registry, config, &mut out);
-    selection(registry, &config.aliases, &mut out);
+    selection(registry, &config.federated_services, &mut out);
     out.check().map_err(|e| wrong(&e))?;
     Ok(out)
 }
@@ -51,8 +51,8 @@ fn scopes(registry: &RegistryConfig, out: &mut ConsulConfig) {
     out.mode = match registry.mode {
         None => out.mode,
         Some(ModeConfig::Auto) => ModeChoice::Auto,
-        Some(ModeConfig::Precise) => ModeChoice::PerService,
-        Some(ModeConfig::Doorbell) => ModeChoice::NotifyAndFetch,
+        Some(ModeConfig::PerService) => ModeChoice::PerService,
+        Some(ModeConfig::NotifyAndFetch) => ModeChoice::NotifyAndFetch,
     };
     set(&mut out.limits.rate, &registry.rate);
     if let Some(connections) = registry.connections {
@@ -86,7 +86,7 @@ fn secrets(registry: &RegistryConfig, out: &mut ConsulConfig) {
     }
 }
 
-/// The names that are given; or, where that is `all`, none, and whether it is.
+/// Returns the given names, or an empty list and true if they are `all`.
 fn listed(to: &mut Vec<String>, names: Option<&Vec<String>>) -> bool {
     let Some(names) = names else { return false };
     let all = names.iter().any(|name| name == ALL);
@@ -96,7 +96,7 @@ fn listed(to: &mut Vec<String>, names: Option<&Vec<String>>) -> bool {
     all
 }
 
-fn selection(registry: &RegistryConfig, aliases: &[AliasConfig], out: &mut ConsulConfig) {
+fn selection(registry: &RegistryConfig, aliases: &[FederatedServiceConfig], out: &mut ConsulConfig) {
     let patterns = |list: &Option<Vec<String>>| -> Vec<Pattern> {
         list.iter().flatten().map(|text| Pattern::new(text)).collect()
     };
@@ -107,8 +107,8 @@ fn selection(registry: &RegistryConfig, aliases: &[AliasConfig], out: &mut Consu
     out.select.names = named_by(aliases, &out.mapping.domain);
 }
 
-/// The services whose hosts aliases join; they are followed whatever the patterns say.
-fn named_by(aliases: &[AliasConfig], domain: &str) -> BTreeSet<String> {
+/// Returns the services that federated services name; they are read whatever the patterns match.
+fn named_by(aliases: &[FederatedServiceConfig], domain: &str) -> BTreeSet<String> {
     let name = |host: &str| {
         let (label, rest) = host.split_once('.')?;
         let ours = rest.starts_with("service.") && rest.ends_with(&format!(".{domain}"));
@@ -139,27 +139,27 @@ fn mapping(registry: &RegistryConfig, config: &Config, out: &mut ConsulConfig) {
         set(&mut to.protocol_key, &keys.protocol);
         set(&mut to.locality_keys.0, &keys.region);
         set(&mut to.locality_keys.1, &keys.zone);
-        set(&mut to.pipe_tags, &keys.bar_tags);
+        set(&mut to.pipe_tags, &keys.pipe_tags);
     }
     to.network = registry.network.as_deref().and_then(network);
-    let places = registry.places.iter().flatten();
-    to.datacenters = places.map(|(name, at)| (name.clone(), place(at))).collect();
+    let topologies = registry.datacenter_topology.iter().flatten();
+    to.datacenters = topologies.map(|(name, of)| (name.clone(), datacenter(of))).collect();
     to.direct = direct(registry, config);
 }
 
-/// What was copied into Consul from clusters that are read directly is left out.
+/// Excludes services that were copied into Consul from clusters that are read directly.
 fn direct(registry: &RegistryConfig, config: &Config) -> Direct {
     let clusters = config.registries.iter().filter(|r| r.kind == RegistryKind::Kubernetes);
     let id = |r: &RegistryConfig| ClusterId::new(r.cluster_id.as_ref().unwrap_or(&config.cluster_id)).ok();
-    let nodes = registry.synced_clusters.iter().flatten();
+    let nodes = registry.catalog_sync_nodes.iter().flatten();
     Direct {
         clusters: clusters.filter_map(id).collect(),
         nodes: nodes.filter_map(|(node, id)| Some((node.clone(), ClusterId::new(id).ok()?))).collect(),
-        all: registry.leave_out_kubernetes.unwrap_or_default(),
+        all: registry.exclude_kubernetes_copies.unwrap_or_default(),
     }
 }
 
-fn place(config: &PlaceConfig) -> Datacenter {
+fn datacenter(config: &TopologyConfig) -> Datacenter {
     Datacenter {
         region: config.region.clone(),
         zone: config.zone.clone(),
@@ -167,7 +167,7 @@ fn place(config: &PlaceConfig) -> Datacenter {
     }
 }
 
-/// Checked with the rest of the configuration.
+/// The configuration has been checked.
 fn network(text: &str) -> Option<NetworkId> {
     NetworkId::new(text).ok()
 }
@@ -186,7 +186,7 @@ mod tests {
     fn mk(registry: &str, aliases: &str, env: Environment) -> ConsulConfig {
         let registry: RegistryConfig = serde_saphyr::from_str(registry).unwrap();
         let whole = Config {
-            aliases: serde_saphyr::from_str(aliases).unwrap(),
+            federated_services: serde_saphyr::from_str(aliases).unwrap(),
             registries: vec![registry.clone(), RegistryConfig::of_kind(RegistryKind::Kubernetes)],
             ..Config::default()
         };
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn with_nothing_said_it_is_the_agent_of_this_machine() {
+    fn default_consul_is_the_local_agent() {
         let config = mk("{kind: consul}", "[]", Environment::default());
         assert_eq!(config.addresses, [Address::parse("http://127.0.0.1:8500").unwrap()]);
         assert_eq!(config.datacenters, Datacenters::Local);
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_registry_says_goes_over_the_variables_of_consul() {
+    fn registry_fields_override_consul_variables() {
         let env = || {
             Environment::from([
                 ("CONSUL_HTTP_ADDR", "other:8500"),
@@ -221,19 +221,19 @@ mod tests {
         assert_eq!(addresses, ["https://a:1", "https://b:2"]);
         assert!(matches!(&config.auth.token, TokenSource::File(path) if path.ends_with("own-token")));
         assert_eq!(config.tls.ca.unwrap().to_str(), Some("own-ca"));
-        assert_eq!(config.tls.server_name.as_deref(), Some("env-name"), "what it leaves out");
+        assert_eq!(config.tls.server_name.as_deref(), Some("env-name"), "not set by the registry");
         let config = mk("{kind: consul}", "[]", env());
         assert_eq!(config.addresses[0].to_string(), "http://other:8500");
     }
 
     #[test]
-    fn every_field_arrives() {
+    fn consul_options_take_every_field() {
         let config = mk(
             "{kind: consul, datacenters: [all], datacenterAddresses: {dc2: ['c:3']}, namespaces: [n], partitions: [p], \
              peers: [q], login: {method: k8s}, include: ['shop-*'], exclude: ['*-x'], tags: [t], meta: {a: b}, \
-             mode: doorbell, rate: 7, connections: 8, servicePort: 80, addressFamily: both, lanAddresses: true, \
-             loopbackAddresses: true, warningIsUnhealthy: true, domain: corp, meshNamespace: mesh, network: net, places: {dc2: {zone: z}}, \
-             syncedClusters: {k8s-sync: east}, keys: {protocol: speaks, region: r, zone: z, barTags: true}}",
+             mode: notifyAndFetch, rate: 7, connections: 8, servicePort: 80, addressFamily: both, lanAddresses: true, \
+             loopbackAddresses: true, warningIsUnhealthy: true, domain: corp, meshNamespace: mesh, network: net, datacenterTopology: {dc2: {zone: z}}, \
+             catalogSyncNodes: {k8s-sync: east}, keys: {protocol: speaks, region: r, zone: z, pipeTags: true}}",
             "[]",
             Environment::default(),
         );
@@ -277,12 +277,12 @@ mod tests {
         assert_eq!(
             (read, mapping.direct.all),
             (vec!["Kubernetes"], false),
-            "the clusters that are read directly"
+            "clusters that are read directly"
         );
     }
 
     #[test]
-    fn services_that_an_alias_names_are_followed() {
+    fn services_of_a_federated_service_are_read() {
         let aliases = "[{host: pay.shop.global, members: [{host: pay.shop.svc.cluster.local}, \
                        {host: pay__v2.service.consul}, {host: web.service.dc2.dc.consul}, {host: service.consul}]}]";
         let config = mk("{kind: consul, include: ['x-*']}", aliases, Environment::default());

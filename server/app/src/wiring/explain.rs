@@ -1,5 +1,5 @@
-//! Explanations, composed: the core's trace (source, merge), the answers' (scope to weight) and,
-//! for a client, what its session was sent and took (deliver).
+//! Composes explanations: the core's trace (source, merge), the answers' trace (visibility to weight) and,
+//! for a client, the delivery state of its session (deliver).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,29 +18,29 @@ use crate::admin::backend::Explained;
 use crate::cli::table::age;
 use crate::document::{Filter, endpoints, filter::same_host};
 
-/// Most services whose history is asked for: one address in more of them is a mistake.
+/// Maximum number of services whose history is requested; one address in more services is a mistake.
 const MAX_SERVICES: usize = 64;
 
-/// A question about an endpoint.
+/// Request for the explanation of an endpoint.
 pub struct ExplainRequest {
-    /// What is served.
+    /// Catalog that is served.
     pub catalog: Arc<Catalog>,
-    /// The endpoint, as written.
+    /// Endpoint, as written.
     pub endpoint: String,
-    /// Only as one of this host's.
+    /// Only as an endpoint of this host.
     pub host: Option<String>,
-    /// The clients.
+    /// Connected clients.
     pub sessions: Arc<Sessions>,
-    /// As this client sees it.
+    /// As this client receives it.
     pub client: Option<String>,
-    /// Registries of which the staleness policy withdraws scopes, and which.
+    /// Registries and scopes that a staleness policy withdraws.
     pub withdrawn: Vec<String>,
-    /// When, by the clock of all times that the core keeps.
+    /// Current time on the core's clock.
     pub now: Mono,
 }
 
 impl ExplainRequest {
-    /// The services that have such an endpoint.
+    /// Returns the services that have this endpoint.
     #[must_use]
     pub fn services(&self) -> Vec<ServiceKey> {
         let filter = Filter {
@@ -63,40 +63,41 @@ impl ExplainRequest {
     }
 }
 
-/// How an endpoint came to be served, or where it was dropped.
-pub fn explain(asked: &ExplainRequest, history: &BTreeMap<ServiceKey, Vec<TraceStep>>) -> Explained {
-    let found = asked.client.as_deref().map(|id| asked.sessions.find(&asked.catalog, id)).transpose()?;
-    let query: Query = match asked.endpoint.parse() {
+/// Explains how an endpoint came to be served, or where it was dropped.
+pub fn explain(request: &ExplainRequest, history: &BTreeMap<ServiceKey, Vec<TraceStep>>) -> Explained {
+    let found =
+        request.client.as_deref().map(|id| request.sessions.find(&request.catalog, id)).transpose()?;
+    let query: Query = match request.endpoint.parse() {
         Ok(query) => query,
         Err(never) => match never {},
     };
     let history = |key: &ServiceKey| history.get(key).cloned().unwrap_or_default();
     let client = found.as_ref().map(|found| &found.client);
-    let mut all = explain_with(&asked.catalog, &query, client, &history);
-    all.retain(|one| asked.host.as_deref().is_none_or(|host| is_of_host(one, host)));
-    // An endpoint that nobody lists is explained too: its one step says so.
-    if let (true, Some(host)) = (all.is_empty(), &asked.host) {
-        let withdrawn: String = asked.withdrawn.iter().map(|of| format!("; {of}")).collect();
-        return Err(format!("no source lists the endpoint {} of {host}{withdrawn}", asked.endpoint));
+    let mut all = explain_with(&request.catalog, &query, client, &history);
+    all.retain(|one| request.host.as_deref().is_none_or(|host| is_of_host(one, host)));
+    // An endpoint that no source lists has an explanation too, with one step.
+    if let (true, Some(host)) = (all.is_empty(), &request.host) {
+        let withdrawn: String = request.withdrawn.iter().map(|of| format!("; {of}")).collect();
+        return Err(format!("no source lists the endpoint {} of {host}{withdrawn}", request.endpoint));
     }
     if let Some(found) = &found {
-        all.iter_mut().for_each(|one| deliver(&asked.catalog, found, one));
+        all.iter_mut().for_each(|one| deliver(&request.catalog, found, one));
     }
-    all.iter_mut().for_each(|one| name_withdrawn(one, &asked.withdrawn));
+    all.iter_mut().for_each(|one| name_withdrawn(one, &request.withdrawn));
     let now = Timestamp::now();
-    all.iter_mut().for_each(|one| tell_times(one, asked.now, now));
+    all.iter_mut().for_each(|one| set_times(one, request.now, now));
     Ok(values(all))
 }
 
-/// An endpoint that no source lists may be one that a staleness policy withdraws.
+/// Adds the withdrawn scopes: an endpoint that no source lists may belong to one of them.
 fn name_withdrawn(one: &mut Explanation, withdrawn: &[String]) {
     for step in one.steps.iter_mut().filter(|step| step.code == Code::NO_SUCH_ENDPOINT) {
         withdrawn.iter().for_each(|of| step.detail.push_str(&format!("; {of}")));
     }
 }
 
-/// The core counts time since the process began; people read how long ago, programs when.
-fn tell_times(one: &mut Explanation, mono: Mono, now: Timestamp) {
+/// Converts the core's times: an age in the text, a timestamp in the JSON.
+fn set_times(one: &mut Explanation, mono: Mono, now: Timestamp) {
     one.as_of = Some(millis(now));
     for step in &mut one.steps {
         match dated(&step.detail, mono, now) {
@@ -109,7 +110,7 @@ fn tell_times(one: &mut Explanation, mono: Mono, now: Timestamp) {
     }
 }
 
-/// The same for what was left out or is held.
+/// Converts the times of excluded and held candidates.
 fn date_reasons(out: &mut WhyNot, mono: Mono, now: Timestamp) {
     let reasons = out.reasons.iter_mut().chain(&mut out.held);
     for refused in reasons.flat_map(|reason| &mut reason.dropped) {
@@ -119,13 +120,13 @@ fn date_reasons(out: &mut WhyNot, mono: Mono, now: Timestamp) {
     }
 }
 
-/// What the time at the end of a detail means.
+/// Meaning of the time at the end of a detail.
 enum Mark {
     Confirmed,
     Since,
 }
 
-/// A detail as people read it, and the time of the core that it ended in.
+/// Readable detail with the timestamp that it ended in.
 struct Dated {
     mark: Mark,
     detail: String,
@@ -134,15 +135,15 @@ struct Dated {
 
 fn dated(detail: &str, mono: Mono, now: Timestamp) -> Option<Dated> {
     let cut = detail.strip_suffix(" ms")?;
-    let of = |mark, text| cut.rsplit_once(text).map(|(words, at)| (mark, words, at));
+    let of = |mark, text| cut.rsplit_once(text).map(|(start, at)| (mark, start, at));
     let found = of(Mark::Confirmed, ", last confirmed at ").or_else(|| of(Mark::Since, ", since "));
-    let (mark, words, at) = found?;
+    let (mark, text, at) = found?;
     let ago = mono.since(Mono(at.parse().ok()?));
     let long = age(u64::try_from(ago.as_millis()).unwrap_or(u64::MAX));
     let when = jiff::SignedDuration::try_from(ago).ok().and_then(|ago| now.checked_sub(ago).ok());
     let detail = match mark {
-        Mark::Confirmed => format!("{words}, confirmed {long} ago"),
-        Mark::Since => format!("{words}, for {long}"),
+        Mark::Confirmed => format!("{text}, confirmed {long} ago"),
+        Mark::Since => format!("{text}, for {long}"),
     };
     Some(Dated { mark, detail, when: when.map(millis) })
 }
@@ -152,12 +153,12 @@ fn millis(at: Timestamp) -> String {
 }
 
 fn is_of_host(one: &Explanation, host: &str) -> bool {
-    // what waits stands behind no port yet
+    // a waiting endpoint has no port yet
     let own = one.service.as_deref().map(|service| service.rsplit_once(':').map_or(service, |(own, _)| own));
     own.is_some_and(|own| same_host(host, own))
 }
 
-/// Adds what the client was sent to what would be served.
+/// Adds the delivery state of the client to the explanation.
 fn deliver(catalog: &Catalog, found: &Found, one: &mut Explanation) {
     let served = one.steps.iter().all(|step| step.verdict != Verdict::Drop);
     let port = one.service.as_deref().and_then(|service| service.rsplit_once(':'));
@@ -168,7 +169,7 @@ fn deliver(catalog: &Catalog, found: &Found, one: &mut Explanation) {
     one.add([TraceStep { endpoint: one.endpoint.clone(), ..step }]);
 }
 
-/// What became of the resource that carries a port's endpoints.
+/// Returns the delivery state of the resource that carries a port's endpoints.
 fn delivered(catalog: &Catalog, found: &Found, host: &Hostname, port: PortNumber) -> TraceStep {
     let name = cluster_name(port, host);
     let kind = carrier(catalog, &found.client, host, port);
@@ -184,7 +185,7 @@ fn delivered(catalog: &Catalog, found: &Found, host: &Hostname, port: PortNumber
     }
 }
 
-/// Endpoints of a DNS type stand inside the xDS cluster.
+/// Endpoints of a DNS service are inside the xDS cluster.
 fn carrier(catalog: &Catalog, client: &Client, host: &Hostname, port: PortNumber) -> ResourceType {
     let view = resolve(catalog, host.as_str(), client.class.namespace.as_ref(), &mut ());
     let dns = view.is_some_and(|v| v.port(port).is_some_and(|p| p.endpoints.inputs.resolution.is_dns()));
@@ -197,28 +198,26 @@ fn outcome(delivery: &Delivery, kind: ResourceType, name: &str) -> (Verdict, Cod
         (Delivery { subscribed: false, .. }, _, _) => {
             (Verdict::Drop, Code::NOT_DELIVERED, format!("the client does not subscribe to {what}"))
         }
-        (_, Some(text), _) => (Verdict::Drop, Code::NACKED, format!("the client refused {what}: {text}")),
+        (_, Some(text), _) => (Verdict::Drop, Code::NACKED, format!("the client rejected {what}: {text}")),
         (_, None, None) => {
-            (Verdict::Drop, Code::NOT_DELIVERED, format!("the client was not sent {what} yet"))
+            (Verdict::Drop, Code::NOT_DELIVERED, format!("{what} was not sent to the client yet"))
         }
         (_, None, Some(version)) if delivery.status == SyncStatus::Synced => {
-            (Verdict::Pass, Code::DELIVERED, format!("{what} version {version} was sent and taken"))
+            (Verdict::Pass, Code::DELIVERED, format!("{what} version {version} was sent and acknowledged"))
         }
-        (_, None, Some(version)) => (
-            Verdict::Warn,
-            Code::NOT_ACKED,
-            format!("{what} version {version} was sent and not answered yet"),
-        ),
+        (_, None, Some(version)) => {
+            (Verdict::Warn, Code::NOT_ACKED, format!("{what} version {version} was sent and is unanswered"))
+        }
     }
 }
 
-/// Why a client is not given a host's endpoints.
+/// Explains why a client does not receive a host's endpoints.
 pub fn why_not(catalog: &Catalog, sessions: &Sessions, host: &str, client: &str, now: Mono) -> Explained {
     let found = sessions.find(catalog, client)?;
     let mut out = tributary_answer::why_not(catalog, host, &found.client);
     if out.served > 0 {
         let steps = undelivered(catalog, &found, &out.host);
-        // What was not sent is not served, whatever would be.
+        // Endpoints that were not sent are not served, whatever the answer contains.
         if !steps.is_empty() && steps.iter().all(|step| step.verdict == Verdict::Drop) {
             out.served = 0;
         }

@@ -1,7 +1,7 @@
-//! From one configured registry to the factories of its runs.
+//! Creates the run factories of one configured registry.
 //!
-//! Nothing is opened here: a mistake is found before anything starts, and a source that is down is
-//! no mistake. It is waited for, by the run that finds it down.
+//! Factories open no connection: a configuration mistake is found before anything starts, and the run of an
+//! unreachable source retries.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,18 +20,18 @@ use crate::config::{Config, RegistryKind};
 use crate::environment::Environment;
 use crate::exit::CommandError;
 
-/// Makes factories; holds what no file says.
+/// Creates factories; holds the process environment and the memory of clusters.
 #[derive(Debug, Clone)]
 pub struct Factories {
     env: Environment,
     memories: Memories,
 }
 
-/// What runs over each cluster pass on to later ones, also to those of a changed configuration.
+/// State that runs of a cluster pass on to later runs, including runs of a changed configuration.
 type Memories = Arc<Mutex<BTreeMap<(RegistryName, ClusterId), Arc<Memory>>>>;
 
-/// What every factory is told.
-struct Told<'a> {
+/// Arguments of a factory.
+struct FactoryContext<'a> {
     name: RegistryName,
     cluster: ClusterId,
     registry: &'a RegistryConfig,
@@ -39,27 +39,27 @@ struct Told<'a> {
 }
 
 impl Factories {
-    /// With the environment of the process.
+    /// Creates factories with the environment of the process.
     #[must_use]
     pub fn new(env: Environment) -> Self {
         Self { env, memories: Arc::default() }
     }
-    /// The environment of the process.
+    /// Environment of the process.
     #[must_use]
     pub const fn environment(&self) -> &Environment {
         &self.env
     }
-    /// The clusters that the configuration names.
+    /// Returns the clusters of the configuration.
     pub fn clusters(&self, config: &Config) -> Result<Vec<Cluster>, CommandError> {
         let all = config.registries.iter().filter(|registry| registry.kind == RegistryKind::Kubernetes);
         let cluster = |registry| {
-            let told = Told::new(registry, config)?;
-            let wrong = |e| CommandError::config(format!("registry `{}`: {e}", told.name));
-            told.cluster(&self.env).map_err(wrong)
+            let context = FactoryContext::new(registry, config)?;
+            let wrong = |e| CommandError::config(format!("registry `{}`: {e}", context.name));
+            context.cluster(&self.env).map_err(wrong)
         };
         all.map(cluster).collect()
     }
-    /// The factories of one registry, which come and go together: a cluster is two registries.
+    /// Returns the factories of one registry, which are added and removed together: a cluster has two.
     pub fn of(
         &self,
         registry: &RegistryConfig,
@@ -74,29 +74,30 @@ impl Factories {
         registry: &RegistryConfig,
         config: &Config,
     ) -> Result<Vec<Arc<dyn RegistryFactory>>, CommandError> {
-        let told = Told::new(registry, config)?;
+        let context = FactoryContext::new(registry, config)?;
         match registry.kind {
-            RegistryKind::File => Ok(vec![files(told)]),
+            RegistryKind::File => Ok(vec![files(context)]),
             RegistryKind::Kubernetes => {
-                let wrong = |e| CommandError::config(format!("registry `{}`: {e}", told.name));
-                let entries = format!("{}{}", told.name, RegistryConfig::ENTRIES);
+                let wrong = |e| CommandError::config(format!("registry `{}`: {e}", context.name));
+                let entries = format!("{}{}", context.name, RegistryConfig::ENTRIES);
                 let entries = RegistryName::new(entries).map_err(wrong)?;
-                let cluster = told.cluster(&self.env).map_err(wrong)?;
-                let key = (told.name.clone(), told.cluster.clone());
+                let cluster = context.cluster(&self.env).map_err(wrong)?;
+                let key = (context.name.clone(), context.cluster.clone());
                 let memory = Arc::clone(self.memories.lock().entry(key).or_default());
                 cluster.remembering(memory).factories(entries).map_err(wrong)
             }
             RegistryKind::Consul => {
                 let consul = consul::config(registry, config, &self.env)?;
-                let wrong = |e| CommandError::config(format!("registry `{}`: {e}", told.name));
-                let factory = ConsulFactory::new(told.name.clone(), told.cluster, consul).map_err(wrong)?;
+                let wrong = |e| CommandError::config(format!("registry `{}`: {e}", context.name));
+                let factory =
+                    ConsulFactory::new(context.name.clone(), context.cluster, consul).map_err(wrong)?;
                 Ok(vec![Arc::new(factory)])
             }
         }
     }
 }
 
-/// A factory whose registry has a staleness policy.
+/// Factory whose registry has a staleness policy.
 struct WithPolicy {
     inner: Arc<dyn RegistryFactory>,
     policy: StalePolicy,
@@ -111,7 +112,7 @@ impl RegistryFactory for WithPolicy {
     }
 }
 
-impl<'a> Told<'a> {
+impl<'a> FactoryContext<'a> {
     fn new(registry: &'a RegistryConfig, config: &'a Config) -> Result<Self, CommandError> {
         let name = registry.name.as_deref().unwrap_or_else(|| registry.kind.as_str());
         let wrong = |e: tributary_model::InvalidName| CommandError::config(format!("registry `{name}`: {e}"));
@@ -124,10 +125,10 @@ impl<'a> Told<'a> {
     }
 }
 
-fn files(told: Told<'_>) -> Arc<dyn RegistryFactory> {
-    let path = told.registry.path.clone().unwrap_or_default();
-    let files = FileFactory::new(told.name, told.cluster, vec![path]);
-    match told.config.settings.trust_domain.as_deref() {
+fn files(context: FactoryContext<'_>) -> Arc<dyn RegistryFactory> {
+    let path = context.registry.path.clone().unwrap_or_default();
+    let files = FileFactory::new(context.name, context.cluster, vec![path]);
+    match context.config.settings.trust_domain.as_deref() {
         Some(domain) => Arc::new(files.trust_domain(domain)),
         None => Arc::new(files),
     }

@@ -1,7 +1,7 @@
-//! The journal of the process: where it lies, what it gives back at start, and the runtime's way to it.
+//! Journal of the process: its directory, the restore at start, and the runtime's interface to it.
 //!
-//! Opened before anything runs, so that a directory of another process ends the start. What cannot be
-//! opened for any other reason is left out with a warning: a server without memory serves all the same.
+//! It opens before anything runs, so that a directory held by another process ends the start. Any other
+//! failure is a warning: the server runs without kept state.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -21,35 +21,35 @@ use crate::config::model::RegistryConfig;
 use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
 
-/// The value of `stateDir` that keeps no journal.
+/// Value of `stateDir` that disables the journal.
 const NONE: &str = "none";
 
-/// The journal, where there is one.
+/// Journal, if there is one.
 #[derive(Debug, Clone)]
 pub struct State {
-    /// The directory that was chosen; `None` where none is wanted.
+    /// Chosen directory; `None` if the journal is disabled.
     pub directory: Option<PathBuf>,
-    /// Why there is no journal although one is wanted.
+    /// Why there is no journal although one is configured.
     pub fault: Option<Arc<str>>,
     journal: Option<Arc<Journal>>,
     members: Arc<Mutex<BTreeMap<RegistryName, Member>>>,
 }
 
-/// What a journal gives back.
+/// Receiver of the journal's restored facts.
 pub struct Kept {
     restoring: Option<Restoring>,
 }
 
-/// A configured registry as the journal remembers it.
+/// Configured registry as the journal stores it.
 pub struct Configured {
-    /// What the core receives.
+    /// Specification for the core.
     pub spec: RegistrySpec,
-    /// Its kind and source.
+    /// Kind and source.
     pub member: Member,
 }
 
 impl Configured {
-    /// The server's own configuration, which is a source of settings and aliases.
+    /// Returns the configuration itself, which is a source of settings and federated services.
     #[must_use]
     pub fn own(spec: RegistrySpec) -> Self {
         let member = Member {
@@ -60,13 +60,13 @@ impl Configured {
             network: None,
             identity: None,
             origin: MemberOrigin::Flag,
-            // its next list replaces all that it reported
+            // its next list replaces all of its facts
             source_digest: Version(0),
             credential_from: String::new(),
         };
         Self { spec, member }
     }
-    /// The registries that one entry of the configuration comes to.
+    /// Returns the registries of one entry of the configuration.
     #[must_use]
     pub fn of(
         registry: &RegistryConfig,
@@ -96,14 +96,14 @@ impl Configured {
     }
 }
 
-/// Where a registry's credential comes from; never the credential.
+/// Describes the source of a registry's credential; never the credential itself.
 fn credential_from(registry: &RegistryConfig) -> String {
     let file = registry.kubeconfig.as_ref().or(registry.token_file.as_ref());
     file.map(|file| file.display().to_string()).unwrap_or_default()
 }
 
 impl State {
-    /// No journal is kept.
+    /// Returns a state without a journal.
     #[must_use]
     pub fn none() -> Self {
         Self { directory: None, fault: None, journal: None, members: Arc::default() }
@@ -150,13 +150,13 @@ impl State {
 
     fn without(choice: StateChoice, error: &dyn std::fmt::Display) -> (Self, Kept) {
         let directory = choice.path.display().to_string();
-        tracing::warn!(directory, code = %Code::STATE_UNUSABLE, %error, "starting without memory of what was served");
+        tracing::warn!(directory, code = %Code::STATE_UNUSABLE, %error, "starting without kept state");
         let fault = Some(error.to_string().into());
         let state = Self { directory: Some(choice.path), fault, ..Self::none() };
         (state, Kept { restoring: None })
     }
 
-    /// The runtime's way to the journal.
+    /// Returns the runtime's interface to the journal.
     #[must_use]
     pub fn sink(&self) -> Box<dyn JournalSink> {
         match &self.journal {
@@ -164,12 +164,12 @@ impl State {
             None => Box::new(NoJournal),
         }
     }
-    /// What the journal counts; `None` without one.
+    /// Returns the journal's counters; `None` without a journal.
     #[must_use]
     pub fn stats(&self) -> Option<JournalStats> {
         self.journal.as_ref().map(|journal| journal.stats())
     }
-    /// Why nothing is remembered although it is wanted.
+    /// Returns why state is not kept although it is configured.
     #[must_use]
     pub fn trouble(&self) -> Option<String> {
         let closed = |stats: JournalStats| {
@@ -177,7 +177,7 @@ impl State {
         };
         self.fault.as_ref().map(ToString::to_string).or_else(|| self.stats().and_then(closed))
     }
-    /// Remembers registries that run now.
+    /// Records the registries that run now.
     pub fn remember(&self, all: &[Configured]) {
         let Some(journal) = &self.journal else { return };
         for configured in all {
@@ -185,21 +185,21 @@ impl State {
             self.members.lock().insert(configured.spec.id.name.clone(), configured.member.clone());
         }
     }
-    /// Every configured registry runs.
+    /// Records that every configured registry runs.
     pub fn membership_synced(&self) {
         if let Some(journal) = &self.journal {
             journal.membership_synced();
         }
     }
-    /// Writes what is not written yet. Waits for the disk.
+    /// Writes pending changes. Waits for the disk.
     pub async fn flush(&self) {
         let Some(journal) = self.journal.clone() else { return };
-        // a task that fails here has nothing left to write with
+        // a failed task has nothing left to write with
         let _ = tokio::task::spawn_blocking(move || journal.flush()).await;
     }
 
-    /// Gives back to the core what was served, before any run begins. What is not configured any more
-    /// leaves the journal.
+    /// Restores the served facts into the core before any run starts. Registries that are no longer
+    /// configured are removed from the journal.
     pub async fn restore(
         &self,
         kept: Kept,
@@ -221,14 +221,14 @@ impl State {
                 None => self.leave(&piece.name),
             }
         }
-        let gone: Vec<RegistryName> = self.members.lock().keys().cloned().collect();
-        gone.iter().filter(|name| !known.contains_key(*name)).for_each(|name| self.leave(name));
+        let kept: Vec<RegistryName> = self.members.lock().keys().cloned().collect();
+        kept.iter().filter(|name| !known.contains_key(*name)).for_each(|name| self.leave(name));
         let whole = restored.whole(&self.members.lock(), &known);
         restored.log(whole);
         handle
             .restored(was_ready && whole)
             .await
-            .map_err(|_| CommandError::plain("the server stopped while it started"))
+            .map_err(|_| CommandError::plain("the server stopped during its start"))
     }
 
     async fn give_back(
@@ -242,13 +242,14 @@ impl State {
         let before = self.members.lock().get(name).cloned();
         let same_source = |member: &Member| member.id == one.member.id;
         if !before.as_ref().is_some_and(same_source) {
-            // another registry has the name now
+            // a new registry has the name
             self.leave(name);
             return Ok(());
         }
         let changed = before.is_some_and(|member| member.source_digest != one.member.source_digest);
         let RestoredRegistry { identity, records, refused, absent, .. } = piece;
-        // the pinned identity goes before the facts: a source of another identity is refused from the start
+        // the pinned identity precedes the facts, so that a source with a new identity is refused from the
+        // start
         let pinned = identity.map(|identity| Record::Identity(name.clone(), identity));
         handle.restore(one.spec.clone(), pinned.into_iter().chain(records).collect(), changed).await?;
         restored.given.insert(name.clone());
@@ -272,13 +273,13 @@ impl State {
     }
 }
 
-/// What was given back.
+/// Result of a restore.
 #[derive(Debug, Default)]
 struct Restored {
-    /// No registry was ever remembered.
+    /// The journal contains no registry.
     is_new: bool,
     given: BTreeSet<RegistryName>,
-    /// Of these not everything could be trusted.
+    /// Registries that were not restored completely.
     short: BTreeSet<RegistryName>,
 }
 
@@ -286,12 +287,12 @@ impl Restored {
     fn log(&self, whole: bool) {
         let registries = self.given.len();
         if self.is_new && registries == 0 {
-            tracing::info!("no state is remembered yet");
+            tracing::info!("the state directory is empty");
         } else {
-            tracing::info!(registries, whole, "restored what was served before the restart");
+            tracing::info!(registries, whole, "restored the facts served before the restart");
         }
     }
-    /// Whether every registry that is configured and was known before is back whole.
+    /// Whether every configured registry that the journal knew is restored completely.
     fn whole(
         &self,
         members: &BTreeMap<RegistryName, Member>,
@@ -302,7 +303,7 @@ impl Restored {
     }
 }
 
-/// Waits for the next piece on a thread that may block.
+/// Waits for the next item on a blocking thread.
 async fn next_piece(mut restoring: Restoring) -> Result<(Option<RestoredRegistry>, Restoring), CommandError> {
     let waiting = tokio::task::spawn_blocking(move || (restoring.next(), restoring));
     waiting.await.map_err(|error| CommandError::plain(format!("reading the journal failed: {error}")))
@@ -312,7 +313,7 @@ fn failed(error: SupervisorError) -> CommandError {
     CommandError::plain(format!("a registry could not be restored: {error}"))
 }
 
-/// The directory that the configuration and the environment name.
+/// Returns the directory that the configuration and the environment name.
 #[must_use]
 pub fn choose(flag: Option<PathBuf>, env: &Environment) -> StateChoice {
     let get = |name: &str| env.get(name).map(ToOwned::to_owned);

@@ -1,7 +1,8 @@
-//! What an operator may have to act on, once per change: a run that waits to be accepted, a staleness policy
-//! that applies, a journal that cannot be written.
+//! Notices that an operator may have to act on, once per change: a run that waits for `state accept`, a
+//! staleness policy that applies, a journal that cannot be written.
 //!
-//! The status log calls it with every status and it writes to the log; reports take its texts. Keeps what it logged last.
+//! The status log calls it with every status, and it writes to the log; reports use its texts. It keeps the
+//! notices that it logged last.
 
 use std::collections::BTreeMap;
 
@@ -12,27 +13,27 @@ use tributary_model::{Code, RegistryName, Scope, ShardPriority};
 use super::state::shortened;
 use crate::config::staleness::Staleness;
 
-/// What is logged.
+/// Subject of a notice.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Subject {
-    /// A run of a registry waits to be accepted.
+    /// Run of a registry that waits for `state accept`.
     Run(RegistryName),
-    /// The staleness policy applies to a scope of a registry.
+    /// Staleness policy that applies to a scope of a registry.
     Policy(RegistryName, Scope),
-    /// The journal cannot be written.
+    /// Journal that cannot be written.
     Journal,
 }
 
-/// What was logged last.
+/// Notices that were logged last.
 #[derive(Debug, Default)]
 pub struct Notices(BTreeMap<Subject, String>);
 
-/// Why a run of a registry waits to be accepted; `None` if none waits.
+/// Returns why a run of a registry waits to be accepted; `None` if none waits.
 fn obstacle(status: &RegistryStatus) -> Option<&str> {
     status.waits_for.as_deref().filter(|_| status.needs_accept)
 }
 
-/// The notice of a run that waits to be accepted.
+/// Returns the notice of a run that waits to be accepted.
 #[must_use]
 pub fn waiting(status: &RegistryStatus) -> Option<String> {
     obstacle(status).map(|why| format!("a new run waits: {why}; see `tributary state show`"))
@@ -48,7 +49,7 @@ fn policies(status: &RegistryStatus) -> impl Iterator<Item = (Subject, String)> 
     status.by_policy.keys().map(move |scope| (Subject::Policy(name.clone(), scope.clone()), text.clone()))
 }
 
-/// The error of a journal that cannot be written. The first one stands for those of the tries that follow.
+/// Returns the error of a journal that cannot be written. Later errors do not repeat the notice.
 fn unwritable(stats: &JournalStats) -> Option<(Subject, String)> {
     Some((Subject::Journal, stats.last_error.clone()?))
 }
@@ -64,7 +65,7 @@ fn begins(subject: &Subject, text: &str) {
         Subject::Journal => {
             tracing::warn!(
                 code = %Code::STATE_UNUSABLE, error = text,
-                "the state directory cannot be written; trying again, with what changes kept in memory"
+                "cannot write the state directory; retrying, with changes kept in memory"
             );
         }
     }
@@ -72,27 +73,28 @@ fn begins(subject: &Subject, text: &str) {
 
 fn ends(subject: &Subject) {
     match subject {
-        Subject::Run(registry) => tracing::info!(%registry, "no run waits to be accepted any more"),
+        Subject::Run(registry) => tracing::info!(%registry, "no run waits to be accepted"),
         Subject::Policy(registry, scope) => {
-            tracing::info!(%registry, %scope, "the staleness policy applies to a scope no longer");
+            tracing::info!(%registry, %scope, "the staleness policy no longer applies to a scope");
         }
-        Subject::Journal => tracing::info!("the state directory is written again"),
+        Subject::Journal => tracing::info!("the state directory is writable again"),
     }
 }
 
-/// The staleness policy of a registry and the scopes to which it applies now; `None` if there are none.
+/// Returns the staleness policy of a registry with the scopes to which it applies now; `None` if there are
+/// none.
 #[must_use]
 pub fn policy(status: &RegistryStatus) -> Option<String> {
-    let (_, standing) = status.by_policy.first_key_value()?;
+    let (_, priority) = status.by_policy.first_key_value()?;
     let scopes = shortened(status.by_policy.keys().map(Scope::as_str));
     Some(format!(
         "staleness policy {} applies, {}: {scopes}",
         Staleness::from(status.stale),
-        served(*standing)
+        served(*priority)
     ))
 }
 
-/// The registries of which a policy withdraws scopes, with these scopes.
+/// Returns the registries and scopes that a policy withdraws.
 #[must_use]
 pub fn withdrawn(all: &[RegistryStatus]) -> Vec<String> {
     let is_withdrawn =
@@ -101,24 +103,24 @@ pub fn withdrawn(all: &[RegistryStatus]) -> Vec<String> {
     all.iter().filter(is_withdrawn).filter_map(name).collect()
 }
 
-/// How a policy has facts served.
-const fn served(standing: ShardPriority) -> &'static str {
-    match standing {
-        ShardPriority::Normal => "served as usual",
+/// Describes the effect of a priority.
+const fn served(priority: ShardPriority) -> &'static str {
+    match priority {
+        ShardPriority::Normal => "served normally",
         ShardPriority::Demoted => "served one priority lower",
         ShardPriority::Withdrawn => "not served",
     }
 }
 
 impl Notices {
-    /// Logs what has changed since the last call.
+    /// Logs the changes since the last call.
     pub fn look(&mut self, all: &[RegistryStatus], journal: Option<&JournalStats>) {
         let registries = all.iter().flat_map(|status| run(status).into_iter().chain(policies(status)));
         let (begun, ended) = self.changes(registries.chain(journal.and_then(unwritable)).collect());
         begun.iter().for_each(|(subject, text)| begins(subject, text));
         ended.iter().for_each(ends);
     }
-    /// What begins or reads otherwise than before, and what is over.
+    /// Returns the new or changed notices, and the ended ones.
     fn changes(&mut self, now: BTreeMap<Subject, String>) -> (Vec<(Subject, String)>, Vec<Subject>) {
         let before = std::mem::replace(&mut self.0, now);
         let changed = |(subject, text): &(&Subject, &String)| match before.get(*subject) {
@@ -137,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_waits_is_logged_once_per_change() {
+    fn waiting_run_is_logged_once_per_change() {
         let mut notices = Notices::default();
         let subject = || Subject::Run(RegistryName::new("east").unwrap());
         let mut look = |why: Option<&str>| {
@@ -150,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn journal_that_cannot_be_written_is_logged_once_whatever_the_error() {
+    fn unwritable_journal_is_logged_once_for_all_errors() {
         let mut notices = Notices::default();
         let stats = |error: Option<&str>| JournalStats {
             last_error: error.map(ToOwned::to_owned),

@@ -1,4 +1,4 @@
-//! Keeps the running registries as the configuration lists them, at start and when the file changes.
+//! Keeps the running registries equal to the configuration, at start and on reload.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ use crate::exit::{CommandError, Exit};
 use crate::reload::Apply;
 use crate::telemetry::LogLevel;
 
-/// Joins, rotates and removes registries as the configuration says.
+/// Adds, rotates and removes registries as the configuration lists them.
 pub struct Registries {
     handle: Handle,
     source: ConfigSource,
@@ -27,7 +27,7 @@ pub struct Registries {
 }
 
 impl Registries {
-    /// Over a running server.
+    /// Creates it over a running server.
     #[must_use]
     pub fn new(
         handle: Handle,
@@ -38,28 +38,28 @@ impl Registries {
     ) -> Self {
         Self { handle, source, factories, log, state, file }
     }
-    /// Joins every registry of the configuration.
-    pub async fn join_all(&self, config: &Config) -> Result<(), CommandError> {
+    /// Adds every registry of the configuration.
+    pub async fn add_all(&self, config: &Config) -> Result<(), CommandError> {
         for registry in &config.registries {
-            self.join(registry, config).await?;
+            self.add(registry, config).await?;
         }
         Ok(())
     }
-    /// All of a registry's parts or none of them.
-    async fn join(&self, registry: &RegistryConfig, config: &Config) -> Result<(), CommandError> {
-        let mut joined = Vec::new();
+    /// Adds all parts of a registry or none.
+    async fn add(&self, registry: &RegistryConfig, config: &Config) -> Result<(), CommandError> {
+        let mut added = Vec::new();
         let factories = self.factories.of(registry, config)?;
         let configured = Configured::of(registry, self.file.as_deref(), &factories);
         for factory in factories {
             let name = factory.spec().id.name.clone();
             if let Err(e) = self.handle.add_registry(factory).await {
-                for name in joined {
-                    // What cannot leave has never come; the first error is the one to tell.
+                for name in added {
+                    // A part that cannot be removed was never added; report the first error.
                     let _ = self.handle.remove_registry(name).await;
                 }
                 return Err(failed(name.as_str(), &e));
             }
-            joined.push(name);
+            added.push(name);
         }
         self.state.remember(&configured);
         Ok(())
@@ -74,7 +74,7 @@ impl Registries {
         self.state.remember(&configured);
         Ok(())
     }
-    async fn leave(&self, registry: &RegistryConfig) -> Result<(), CommandError> {
+    async fn remove(&self, registry: &RegistryConfig) -> Result<(), CommandError> {
         for name in registry.names() {
             let own = RegistryName::new(&name).map_err(|e| failed(&name, &e))?;
             self.handle.remove_registry(own).await.map_err(|e| failed(&name, &e))?;
@@ -94,17 +94,17 @@ impl Apply for Registries {
         let mut failures = Vec::new();
         let mut note = |done: Result<(), CommandError>| failures.extend(done.err());
         if change.settings {
-            self.source.say(config);
+            self.source.report(config);
         }
         if change.level {
             note(self.log.set(&config.log.level));
         }
-        // Leaving comes first only where a name is taken by another registry.
-        for registry in &change.left {
-            note(self.leave(registry).await);
+        // Removals precede additions only for a name that a new registry reuses.
+        for registry in &change.removed {
+            note(self.remove(registry).await);
         }
-        for registry in &change.joined {
-            note(self.join(registry, config).await);
+        for registry in &change.added {
+            note(self.add(registry, config).await);
         }
         for registry in &change.rotated {
             note(self.rotate(registry, config).await);

@@ -1,5 +1,4 @@
-//! Registries as documents and metrics: what the core, the supervisor and the configuration know
-//! of each, put together.
+//! Registries as documents and metrics, combined from the core, the supervisor and the configuration.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,41 +13,42 @@ use crate::document::endpoints::freshness_text;
 use crate::document::registries::{CollectionItem, DetailItem, EndedItem, PartItem, ProblemItem, SourceItem};
 use crate::document::{ConditionItem, HeldItem, ObjectItem, RegistryItem, endpoints, services};
 
-/// The states that a registry may be in, for metrics.
+/// States of a registry, for metrics.
 pub const STATES: &[&str] =
     &["Live", "Stale", "Syncing", "Unreachable", "AuthFailed", "Forbidden", "Broken", "Failed"];
 
-/// Bad objects and held removals that are shown of one registry; the rest is counted.
+/// Maximum number of quarantined objects and of held removals that are listed for one registry; the rest is
+/// counted.
 const MAX_SHOWN: usize = 1_000;
 
-/// What the core says, taken between two turns.
+/// Report of the core, taken between two batches.
 #[derive(Debug, Default)]
 pub struct CoreReport {
     /// Every registry.
     pub registries: Vec<RegistryStatus>,
     /// Held removals.
     pub held: Vec<HeldView>,
-    /// Bad objects.
+    /// Quarantined objects.
     pub problems: Vec<ProblemView>,
 }
 
-/// All that is known, at one moment.
+/// State of all registries at one moment.
 pub struct Report<'a> {
-    /// What the core says.
+    /// Report of the core.
     pub core: &'a CoreReport,
-    /// What the supervisor says.
+    /// Runs of the supervisor.
     pub runs: &'a BTreeMap<RegistryName, RunReport>,
-    /// What is served.
+    /// Catalog that is served.
     pub catalog: &'a Catalog,
-    /// The kinds, as configured.
+    /// Kinds, as configured.
     pub kinds: &'a BTreeMap<String, &'static str>,
-    /// When.
+    /// Time of the report.
     pub now: Mono,
 }
 
 impl Report<'_> {
-    /// Every registry that the configuration names, by name, and the configuration itself where something that it asks for
-    /// cannot be.
+    /// Returns every configured registry, ordered by name, and the configuration itself if it has a
+    /// condition.
     #[must_use]
     pub fn items(&self) -> Vec<RegistryItem> {
         let services = services::count_by_registry(self.catalog);
@@ -67,20 +67,20 @@ impl Report<'_> {
             .collect()
     }
     fn is_shown(&self, name: &str) -> bool {
-        self.kinds.contains_key(name) || (name == config_source::NAME && self.odd(name).is_some())
+        self.kinds.contains_key(name) || (name == config_source::NAME && self.conditions_of(name).is_some())
     }
-    /// What is odd about a registry as a whole.
-    fn odd(&self, name: &str) -> Option<String> {
+    /// Returns the conditions of a registry as a whole.
+    fn conditions_of(&self, name: &str) -> Option<String> {
         let view = self.catalog.registries.iter().find(|(own, _)| own.as_str() == name)?.1;
-        let odd: Vec<&str> = view.conditions.iter().map(|condition| &*condition.message).collect();
-        (!odd.is_empty()).then(|| odd.join("; "))
+        let messages: Vec<&str> = view.conditions.iter().map(|condition| &*condition.message).collect();
+        (!messages.is_empty()).then(|| messages.join("; "))
     }
     fn item(&self, status: &RegistryStatus) -> RegistryItem {
         let name = &status.id.name;
         let run = self.runs.get(name);
         let (state, mut reason) = state(status, run);
         if name.as_str() == config_source::NAME {
-            reason = self.odd(name.as_str()).unwrap_or(reason);
+            reason = self.conditions_of(name.as_str()).unwrap_or(reason);
         }
         let reason = with_notes(reason, status);
         let confirmed = counted(status).filter_map(|c| c.confirmed).min();
@@ -131,14 +131,14 @@ impl Report<'_> {
         status.sources.iter().map(item).collect()
     }
     fn source(&self, scope: &Scope, SourceView { status, at }: &SourceView) -> SourceItem {
-        let said = self.ago(*at);
-        // What was to happen in a while when this was said happens that much sooner by now.
-        let left = |span: Option<Duration>| span.map(|span| millis(span).saturating_sub(said));
+        let age = self.ago(*at);
+        // A time span that the status reported has shrunk by the age of the status.
+        let left = |span: Option<Duration>| span.map(|span| millis(span).saturating_sub(age));
         let part = |part: &SourcePart| PartItem {
             name: part.name.to_string(),
-            state: source_word(&part.state).to_owned(),
+            state: state_name(&part.state).to_owned(),
             reason: part.reason.to_string(),
-            since_millis_ago: millis(part.lasted).saturating_add(said),
+            since_millis_ago: millis(part.lasted).saturating_add(age),
             retry_in_millis: left(part.retry_in),
         };
         let detail = |(name, value): &(Arc<str>, Arc<str>)| DetailItem {
@@ -147,9 +147,9 @@ impl Report<'_> {
         };
         SourceItem {
             scope: scope.to_string(),
-            state: source_word(&status.state).to_owned(),
+            state: state_name(&status.state).to_owned(),
             reason: status.reason.to_string(),
-            reported_millis_ago: said,
+            reported_millis_ago: age,
             retry_in_millis: left(status.retry_in),
             held: 0,
             parts: status.parts.iter().map(part).collect(),
@@ -178,9 +178,9 @@ fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// In one word, and why: what is worst decides.
+/// Returns the worst state with its reason.
 pub(super) fn state(status: &RegistryStatus, run: Option<&RunReport>) -> (&'static str, String) {
-    // a run that has yet to begin for the first time waits too, and has not failed
+    // a run that waits for its first start has not failed
     let failed = run.filter(|run| match run.state {
         RunState::Waiting { .. } => run.failures > 0,
         RunState::Parked => true,
@@ -190,10 +190,10 @@ pub(super) fn state(status: &RegistryStatus, run: Option<&RunReport>) -> (&'stat
         let why = run.last_error.as_ref().map(|(code, reason, _)| format!("{code} {reason}"));
         return ("Failed", why.unwrap_or_default());
     }
-    let words = status.sources.values().map(|source| &source.status);
-    let worst = words.max_by_key(|source| rank(&source.state));
+    let statuses = status.sources.values().map(|source| &source.status);
+    let worst = statuses.max_by_key(|source| rank(&source.state));
     if let Some(source) = worst.filter(|source| rank(&source.state) > 1) {
-        return (source_word(&source.state), source.reason.to_string());
+        return (state_name(&source.state), source.reason.to_string());
     }
     let required = || status.collections.iter().filter(|c| c.required);
     let stale = counted(status).find_map(|c| match &c.freshness {
@@ -204,18 +204,19 @@ pub(super) fn state(status: &RegistryStatus, run: Option<&RunReport>) -> (&'stat
         let why = worst.map(|source| source.reason.to_string()).unwrap_or_default();
         return ("Syncing", why);
     }
-    // what a source says of itself while it is followed: that it sees less than it did, or nothing
-    let odd = status.sources.values().map(|source| &source.status.reason).find(|reason| !reason.is_empty());
-    let odd = odd.map(ToString::to_string).unwrap_or_default();
-    stale.map_or_else(|| ("Live", odd), |why| ("Stale", why))
+    // a live source may report a partial or empty view
+    let note = status.sources.values().map(|source| &source.status.reason).find(|reason| !reason.is_empty());
+    let note = note.map(ToString::to_string).unwrap_or_default();
+    stale.map_or_else(|| ("Live", note), |why| ("Stale", why))
 }
 
-/// The collections that a registry's state is made of: those that it requires, and those of which facts are served.
+/// Returns the collections that decide a registry's state: those that it requires, and those with served
+/// facts.
 fn counted(status: &RegistryStatus) -> impl Iterator<Item = &CollectionStatus> {
     status.collections.iter().filter(|collection| collection.required || collection.facts > 0)
 }
 
-/// The reason of a state, and what an operator should know beside it.
+/// Returns the reason of a state, with notes for the operator.
 fn with_notes(reason: String, status: &RegistryStatus) -> String {
     let all = std::iter::once(reason).filter(|reason| !reason.is_empty());
     let all = all.chain(notices::policy(status)).chain(notices::waiting(status));
@@ -233,7 +234,7 @@ const fn rank(state: &SourceState) -> u8 {
     }
 }
 
-pub(super) const fn source_word(state: &SourceState) -> &'static str {
+pub(super) const fn state_name(state: &SourceState) -> &'static str {
     match state {
         SourceState::Live => "Live",
         SourceState::Syncing => "Syncing",
@@ -311,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_keeps_a_run_waiting_and_what_is_withheld_or_ended_is_shown() {
+    fn waiting_run_withheld_and_ended_collections_are_shown() {
         let core = CoreReport { registries: vec![mk_status()], ..CoreReport::default() };
         let kinds = BTreeMap::from([("k".to_owned(), "kubernetes")]);
         let (runs, catalog) = (BTreeMap::new(), Catalog::default());
@@ -326,16 +327,16 @@ mod tests {
         let Command::Get(args) = args.command else { panic!() };
         let list = List::new("RegistryList", items, Metadata::default(), 10);
         let text = render(&args, &list, false).unwrap();
-        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let columns = text.split_whitespace().collect::<Vec<_>>().join(" ");
         for part in [
             "IDENTITY NEXT RUN WAITS FOR",
             "uid-1 5 the new run can read less of Groups of dc1",
             "REGISTRY SCOPE WITHHELD FACTS FRESHNESS k dc1 Groups 3 Stale: 403 forbidden",
             "REGISTRY ENDED SCOPE AGO EVIDENCE k dc2 61s 404 no such datacenter k dc3 61s an operator",
         ] {
-            assert!(words.contains(part), "no {part:?} in {text}");
+            assert!(columns.contains(part), "no {part:?} in {text}");
         }
-        assert!(!words.contains("dc1 Services"), "what can be read is not listed as withheld: {text}");
+        assert!(!columns.contains("dc1 Services"), "a readable collection is not listed as withheld: {text}");
     }
 
     #[test]
@@ -344,11 +345,11 @@ mod tests {
         status.collections.iter_mut().for_each(|collection| collection.required = false);
         assert_eq!(state(&status, None), ("Stale", "403 forbidden".to_owned()), "required or not");
         status.collections.iter_mut().for_each(|collection| collection.facts = 0);
-        assert_eq!(state(&status, None).0, "Live", "nothing is served of what is stale");
+        assert_eq!(state(&status, None).0, "Live", "no stale fact is served");
     }
 
     #[test]
-    fn restored_facts_show_their_age_while_the_run_requires_other_collections() {
+    fn restored_facts_show_their_age() {
         let mut status = mk_status();
         let restored = &mut status.collections[0];
         (restored.required, restored.confirmed) = (false, Some(2_000));
@@ -360,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_has_yet_to_begin_has_not_failed_and_one_that_begins_again_has() {
+    fn run_fails_only_after_its_first_start() {
         let run = |failures| RunReport {
             state: RunState::Waiting { until: Mono(0) },
             failures,

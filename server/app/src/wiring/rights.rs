@@ -1,7 +1,7 @@
-//! Which rights a cluster's registries need: the smallest for the features that are on.
+//! Rights that a cluster's registries need: the smallest set for the enabled features.
 //!
-//! Made of the very watches that a run opens and of what the configuration allows to be written, so
-//! that neither can be asked for without being needed. Used by `tributary rbac`.
+//! Derived from the watches that a run opens and from `writes`, so that every requested right is needed. Used
+//! by `tributary rbac`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,13 +11,13 @@ use tributary_kubernetes::watch_plan;
 use super::cluster::{ADDRESSES, Cluster, EXPORTS};
 use crate::config::model::Write;
 
-/// The custom resources that the registry of entries reads: group and plurals.
+/// Custom resources of the entries registry: group and plurals.
 const ENTRIES: (&str, [&str; 3]) =
     ("networking.istio.io", ["serviceentries", "workloadentries", "workloadgroups"]);
-/// What a watch does: it lists, and follows.
+/// Verbs of a watch.
 const READ: [&str; 2] = ["list", "watch"];
 
-/// The rights that a cluster's two registries need.
+/// Returns the rights that a cluster's two registries need.
 #[must_use]
 pub fn needed(cluster: &Cluster, writes: &BTreeSet<Write>) -> BTreeSet<Right> {
     let mut out = BTreeSet::new();
@@ -51,7 +51,7 @@ fn written(cluster: &Cluster, write: Write) -> Vec<Right> {
         Write::ServiceExports => {
             let group = cluster.options.mcs.group.to_string();
             let every = cluster.entry_namespaces().into_iter();
-            // an export is owned by its Service, which is asked for its uid
+            // an export has its Service as owner, which requires the Service's uid
             let both = every.flat_map(|namespace| {
                 let export = right("create", (&group, "serviceexports"), namespace.clone(), None);
                 [export, right("get", ("", "services"), namespace, None)]
@@ -64,7 +64,8 @@ fn written(cluster: &Cluster, write: Write) -> Vec<Right> {
     out
 }
 
-/// What a candidate for a Lease does: it makes it, whatever a name in a role says of that, and keeps this one alone.
+/// Rights of a candidate for a Lease: it creates Leases (which a role cannot limit by name) and updates this
+/// one only.
 fn leading(cluster: &Cluster, lease: &str) -> [Right; 3] {
     let system = Some(cluster.options.system_namespace.to_string());
     let named = Some(cluster.lease(lease));
@@ -81,8 +82,8 @@ fn right(
     Right { verb: verb.to_owned(), group: group.to_owned(), resource: resource.to_owned(), namespace, name }
 }
 
-/// Rights that no feature needs and that a credential should therefore not have: what would let
-/// whoever takes it over read secrets, act as others, or change what is read here.
+/// Rights that no feature needs and a credential should not have: with them, a thief of the credential could
+/// read secrets, impersonate users, or change the watched objects.
 #[must_use]
 pub fn needless(needed: &BTreeSet<Right>) -> Vec<Right> {
     let everywhere = |verb: &str, group: &str, resource: &str| right(verb, (group, resource), None, None);
@@ -105,10 +106,10 @@ pub fn needless(needed: &BTreeSet<Right>) -> Vec<Right> {
     all
 }
 
-/// Rights of one place, by group, resource and names: the rules of one role.
+/// Rights of one namespace or of the cluster, by group, resource and names: the rules of one role.
 pub type Rules = BTreeMap<(String, String, Option<String>), BTreeSet<String>>;
 
-/// The rights by place: those of the whole cluster first, then those of each namespace.
+/// Groups the rights by namespace; the cluster's rights come first.
 #[must_use]
 pub fn roles(rights: &BTreeSet<Right>) -> BTreeMap<Option<String>, Rules> {
     let mut out: BTreeMap<Option<String>, Rules> = BTreeMap::new();
@@ -135,14 +136,14 @@ mod tests {
         needed(&cluster, &config.writes)
     }
 
-    fn told(rights: &BTreeSet<Right>) -> Vec<String> {
-        let place = |r: &Right| r.namespace.clone().unwrap_or_else(|| "*".to_owned());
-        let all = rights.iter().map(|r| format!("{} {} {}", r.verb, r.resource, place(r)));
+    fn texts(rights: &BTreeSet<Right>) -> Vec<String> {
+        let namespace_of = |r: &Right| r.namespace.clone().unwrap_or_else(|| "*".to_owned());
+        let all = rights.iter().map(|r| format!("{} {} {}", r.verb, r.resource, namespace_of(r)));
         all.collect()
     }
 
     #[test]
-    fn reading_is_all_that_is_needed_while_nothing_is_written() {
+    fn default_rights_only_read() {
         let rights = mk("{registries: [{kind: kubernetes}]}");
         let verbs: BTreeSet<&str> = rights.iter().map(|r| r.verb.as_str()).collect();
         assert_eq!(verbs.into_iter().collect::<Vec<_>>(), ["list", "watch"]);
@@ -151,20 +152,20 @@ mod tests {
             assert!(resources.contains(resource), "{resource} is not in {resources:?}");
         }
         for resource in ["secrets", "serviceexports", "serviceimports", "leases", "serviceentries/status"] {
-            assert!(!resources.contains(resource), "{resource} is asked for and not needed");
+            assert!(!resources.contains(resource), "{resource} is requested but not needed");
         }
         let maps: Vec<&Right> = rights.iter().filter(|r| r.resource == "configmaps").collect();
         assert!(!maps.is_empty());
         for right in maps {
-            let place = (right.namespace.as_deref(), right.name.as_deref());
-            assert_eq!(place, (Some("tributary-system"), Some("istio")), "no other ConfigMap is read");
+            let target = (right.namespace.as_deref(), right.name.as_deref());
+            assert_eq!(target, (Some("tributary-system"), Some("istio")), "no other ConfigMap is read");
         }
     }
 
     #[test]
-    fn what_is_turned_on_adds_its_own_rights_alone() {
+    fn enabled_feature_adds_only_its_own_rights() {
         let base = mk("{registries: [{kind: kubernetes}]}");
-        let added = |text: &str| told(&mk(text).difference(&base).cloned().collect());
+        let added = |text: &str| texts(&mk(text).difference(&base).cloned().collect());
         let writes = added("{writes: [addresses], registries: [{kind: kubernetes}]}");
         let leases = ["create leases tributary-system", "get leases tributary-system"];
         assert_eq!(writes[..2], leases);
@@ -190,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn named_namespaces_need_roles_there_and_not_everywhere() {
+    fn named_namespaces_need_roles_in_them_only() {
         let rights = mk("{registries: [{kind: kubernetes, namespaces: [shop]}]}");
         let roles = roles(&rights);
         let everywhere: BTreeSet<&str> =
@@ -201,15 +202,15 @@ mod tests {
     }
 
     #[test]
-    fn a_right_is_never_both_needed_and_needless() {
+    fn right_is_never_both_needed_and_excess() {
         let rights =
             mk("{writes: [addresses, serviceExports], registries: [{kind: kubernetes, mcs: {host: true}}]}");
         let not = needless(&rights);
         assert!(not.iter().all(|right| !rights.contains(right)));
-        let told: Vec<String> = told(&not.into_iter().collect());
+        let excess: Vec<String> = texts(&not.into_iter().collect());
         for right in ["list secrets *", "delete pods *", "create pods/exec *"] {
-            assert!(told.contains(&right.to_owned()), "{right} is not in {told:?}");
+            assert!(excess.contains(&right.to_owned()), "{right} is not in {excess:?}");
         }
-        assert!(!told.contains(&"patch serviceentries/status *".to_owned()), "it is needed: {told:?}");
+        assert!(!excess.contains(&"patch serviceentries/status *".to_owned()), "it is needed: {excess:?}");
     }
 }

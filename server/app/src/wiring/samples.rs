@@ -1,4 +1,4 @@
-//! Metrics, computed from what is known at the moment of the question.
+//! Metrics, computed from the current state on request.
 
 use std::collections::BTreeMap;
 
@@ -14,35 +14,35 @@ use crate::document::registries::SourceItem;
 use crate::document::{ClientItem, RegistryItem, endpoints};
 use crate::reload::Reloads;
 
-/// What is known.
+/// Current state.
 pub struct State<'a> {
     /// Whether clients are answered.
     pub ready: bool,
-    /// What is served.
+    /// Catalog that is served.
     pub catalog: &'a Catalog,
-    /// The registries.
+    /// Registries.
     pub registries: &'a [RegistryItem],
-    /// The clients.
+    /// Clients.
     pub clients: &'a [ClientItem],
-    /// Changes of the configuration.
+    /// Configuration reloads.
     pub reloads: Reloads,
-    /// What the core has counted; nothing once the server stops.
+    /// Counters of the core; `None` once the server stops.
     pub core: Option<Counters>,
-    /// What the runtime has counted.
+    /// Counters of the runtime.
     pub runtime: RuntimeStats,
-    /// What xDS has counted, by name.
+    /// Counters of xDS, by name.
     pub xds: Vec<(&'static str, u64)>,
-    /// What was pushed.
+    /// Pushes.
     pub pushes: &'a Pushes,
-    /// Bytes of encoded resources that are held.
+    /// Bytes of cached encoded resources.
     pub cached: u64,
-    /// The journal; nothing where none is kept.
+    /// Journal; `None` without one.
     pub journal: Option<JournalStats>,
-    /// When.
+    /// Time of the request.
     pub now: Mono,
 }
 
-/// Every metric.
+/// Returns every metric.
 #[must_use]
 pub fn all(state: &State<'_>) -> Vec<Sample> {
     let mut out = vec![
@@ -105,7 +105,7 @@ fn of_core(counts: Counters) -> impl Iterator<Item = Sample> {
     std::iter::once(empty).chain(events)
 }
 
-/// The counts that have a metric of their own.
+/// Adds the counters that have a metric of their own.
 fn of_xds(counts: &[(&'static str, u64)], out: &mut Vec<Sample>) {
     let count = |name: &str| counts.iter().find(|(n, _)| *n == name).map_or(0, |(_, count)| *count);
     out.push(Sample::new(m::XDS_NOOP, &[], number(count("wakeups_for_nothing"))));
@@ -118,7 +118,7 @@ fn of_xds(counts: &[(&'static str, u64)], out: &mut Vec<Sample>) {
     out.extend(reasons.map(|(reason, name)| Sample::new(m::XDS_REJECTED, &[reason], number(count(name)))));
 }
 
-/// What was pushed, by type and by what set it off.
+/// Adds pushes, by type and by trigger.
 fn of_pushes(pushes: &Pushes, out: &mut Vec<Sample>) {
     for of in pushes.kinds() {
         let label = of.kind.as_str().to_uppercase();
@@ -127,7 +127,7 @@ fn of_pushes(pushes: &Pushes, out: &mut Vec<Sample>) {
         out.push(Sample::new(m::XDS_BYTES, &labels, of.bytes));
         out.push(Sample::new(m::XDS_PUSH_SECONDS, &labels, of.seconds));
         let lanes = of.convergence.into_iter();
-        out.extend(lanes.map(|(lane, told)| Sample::new(m::CONVERGENCE, &[&label, lane], told)));
+        out.extend(lanes.map(|(lane, histogram)| Sample::new(m::CONVERGENCE, &[&label, lane], histogram)));
     }
     let triggers = pushes.triggers();
     out.extend(triggers.map(|(reason, count)| Sample::new(m::XDS_TRIGGERS, &[reason], number(count))));
@@ -150,22 +150,22 @@ fn of_registry(registry: &RegistryItem, out: &mut Vec<Sample>) {
         (m::REGISTRY_WAITING, u64::from(registry.needs_accept)),
         (m::REGISTRY_PROBLEMS, registry.problems_total),
         (m::SERVICES, registry.services),
-        (m::GUARD_HELD, registry.held_total),
+        (m::REMOVALS_HELD, registry.held_total),
     ];
     out.extend(gauges.map(|(info, value)| Sample::new(info, &[name], number(value))));
     registry.sources.iter().for_each(|source| of_source(name, source, out));
 }
 
-/// What is told in words has no metric, but for the mode.
+/// Adds the numeric details of a scope, and its mode; other texts have no metric.
 fn of_source(registry: &str, source: &SourceItem, out: &mut Vec<Sample>) {
     let scope = source.scope.as_str();
-    out.push(Sample::new(m::SOURCE_LIVE, &[registry, scope], flag(source.state == "Live")));
+    out.push(Sample::new(m::SCOPE_LIVE, &[registry, scope], flag(source.state == "Live")));
     for detail in &source.details {
         if detail.name == "mode" {
             let mode = detail.value.split(':').next().unwrap_or_default();
-            out.push(Sample::new(m::SOURCE_MODE, &[registry, scope, mode], 1.0));
+            out.push(Sample::new(m::SCOPE_MODE, &[registry, scope, mode], 1.0));
         } else if let Ok(value) = detail.value.parse::<u64>() {
-            out.push(Sample::new(m::SOURCE_DETAIL, &[registry, scope, &detail.name], number(value)));
+            out.push(Sample::new(m::SCOPE_DETAIL, &[registry, scope, &detail.name], number(value)));
         }
     }
 }
@@ -201,9 +201,10 @@ mod tests {
     use crate::document::registries::DetailItem;
 
     #[test]
-    fn a_source_is_live_or_not_and_its_numbers_are_told() {
+    fn scope_metrics_show_liveness_mode_and_numbers() {
         let detail = |(name, value): (&str, &str)| DetailItem { name: name.into(), value: value.into() };
-        let details = [("mode", "doorbell: too many"), ("overloads", "3"), ("address", "http://c:8500")];
+        let details =
+            [("mode", "notifyAndFetch: too many"), ("overloads", "3"), ("address", "http://c:8500")];
         let source = SourceItem {
             scope: "dc1".into(),
             state: "Unreachable".into(),
@@ -213,9 +214,9 @@ mod tests {
         let mut out = Vec::new();
         of_source("c", &source, &mut out);
         let want = [
-            Sample::new(m::SOURCE_LIVE, &["c", "dc1"], 0.0),
-            Sample::new(m::SOURCE_MODE, &["c", "dc1", "doorbell"], 1.0),
-            Sample::new(m::SOURCE_DETAIL, &["c", "dc1", "overloads"], 3.0),
+            Sample::new(m::SCOPE_LIVE, &["c", "dc1"], 0.0),
+            Sample::new(m::SCOPE_MODE, &["c", "dc1", "notifyAndFetch"], 1.0),
+            Sample::new(m::SCOPE_DETAIL, &["c", "dc1", "overloads"], 3.0),
         ];
         assert_eq!(format!("{out:?}"), format!("{want:?}"));
     }

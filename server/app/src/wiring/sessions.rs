@@ -1,4 +1,4 @@
-//! Connected clients, as documents and for explanations.
+//! Connected clients as documents and for explanations.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,26 +15,26 @@ use tributary_xds::table::{ClientRow, ClientTable, Connected};
 use crate::document::ClientItem;
 use crate::document::clients::ClientTypeItem;
 
-/// The clients of this server.
+/// Clients of this server.
 pub struct Sessions {
-    /// Who is connected.
+    /// Connected streams.
     pub table: Arc<ClientTable>,
-    /// What was done for them.
+    /// Counters.
     pub counters: Arc<Counters>,
-    /// What they are answered from.
+    /// Source of their answers.
     pub answers: Arc<CatalogAnswers>,
-    /// The way to the catalog.
+    /// Handle of the runtime.
     pub handle: Handle,
-    /// The clock of all times that sessions keep.
+    /// Clock of the session times.
     pub clock: Arc<dyn Clock>,
-    /// Whether they are being told to go.
+    /// Whether the server is draining.
     pub draining: AtomicBool,
 }
 
-/// A client that somebody asks about.
+/// Client that a request names.
 pub struct Found {
     connected: Arc<Connected>,
-    /// As answers see it.
+    /// The client as answers see it.
     pub client: Client,
 }
 
@@ -44,18 +44,18 @@ impl Sessions {
     pub fn is_draining(&self) -> bool {
         self.draining.load(Ordering::Acquire)
     }
-    /// What was done, by name.
+    /// Returns the counters by name.
     #[must_use]
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         self.counters.all()
     }
-    /// Every client.
+    /// Returns every client.
     #[must_use]
     pub fn items(&self) -> Vec<ClientItem> {
         let (catalog, now) = (self.handle.catalog(), self.clock.now());
         self.table.rows(&catalog, now).into_iter().map(item).collect()
     }
-    /// The client of this node id or connection; the newest where there are several.
+    /// Returns the client of this node id or connection; the newest if several match.
     pub fn find(&self, catalog: &Catalog, id: &str) -> Result<Found, String> {
         let connected = self.table.find(id).into_iter().next();
         let connected = connected.ok_or_else(|| format!("no client `{id}` is connected"))?;
@@ -66,7 +66,7 @@ impl Sessions {
 }
 
 impl Found {
-    /// What the client has been told of one resource.
+    /// Returns the delivery state of one resource.
     #[must_use]
     pub fn delivery(&self, kind: ResourceType, name: &str) -> Delivery {
         self.connected.delivery(kind, name)
@@ -88,7 +88,7 @@ fn item(row: ClientRow) -> ClientItem {
         network: text(row.network),
         locality: row.locality.to_string(),
         connected_millis: row.age_ms,
-        state: word(row.status).to_owned(),
+        state: status_name(row.status).to_owned(),
         types: row.types.into_iter().map(of_type).collect(),
         notes: row.notes.into_iter().map(|note| format!("{} {}", note.code, note.text)).collect(),
     }
@@ -107,7 +107,7 @@ fn of_type(status: KindStatus) -> ClientTypeItem {
         held: status.held,
         sent: text(status.sent_version),
         acked: text(status.acked_version),
-        state: word(status.status).to_owned(),
+        state: status_name(status.status).to_owned(),
         nack,
         nacked_names: names,
         sent_generation: status.sent_generation,
@@ -117,7 +117,7 @@ fn of_type(status: KindStatus) -> ClientTypeItem {
     }
 }
 
-const fn word(status: SyncStatus) -> &'static str {
+const fn status_name(status: SyncStatus) -> &'static str {
     match status {
         SyncStatus::NotSent => "NOT SENT",
         SyncStatus::Synced => "SYNCED",

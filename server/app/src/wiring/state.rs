@@ -1,7 +1,8 @@
-//! What is remembered, put together for people from the journal's counts and the core's ledgers; and what an operator
-//! may do to it by hand.
+//! Kept state as documents, combined from the journal's counters and the core's ledgers, and operator
+//! commands on it.
 //!
-//! Called by the admin surface through [`AdminBackend`](crate::admin::AdminBackend). Decides nothing: the core plans and ends.
+//! The admin surface calls it through [`AdminBackend`](crate::admin::AdminBackend). It makes no decision: the
+//! core plans and ends.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -19,7 +20,7 @@ use crate::document::state::{
     EndItem, JournalItem, Part, StateDocument, StateItem, StateListItem, kind_name,
 };
 
-/// What is remembered now.
+/// Returns the current kept state.
 pub async fn document(state: &State, handle: &Handle, now: Mono) -> StateDocument {
     let registries = handle.inspect(|core| core.status()).await.unwrap_or_default();
     let stats = state.stats();
@@ -57,9 +58,9 @@ fn registry(status: &RegistryStatus, stats: Option<&JournalStats>, now: Mono) ->
     }
 }
 
-/// Why a restart would not find all of a registry; empty where it would.
+/// Returns why a restart would not restore all of a registry; empty if it would.
 fn missing(name: &RegistryName, stats: Option<&JournalStats>) -> String {
-    let Some(stats) = stats else { return "nothing is remembered".to_owned() };
+    let Some(stats) = stats else { return "state is not kept".to_owned() };
     if let Some((_, why)) = stats.dropped.iter().find(|(own, _)| own == name) {
         return why.to_string();
     }
@@ -84,7 +85,7 @@ fn millis(now: Mono, at: Mono) -> u64 {
     u64::try_from(now.since(at).as_millis()).unwrap_or(u64::MAX)
 }
 
-/// What a directory that no server holds has in it.
+/// Returns the content of a directory that no server holds.
 #[must_use]
 pub fn of_directory(path: &Path, report: &StateReport, now: Now) -> StateDocument {
     StateDocument {
@@ -121,7 +122,7 @@ fn kept(registry: &RegistryReport, now: Mono) -> StateItem {
     }
 }
 
-/// What ending a part takes away. With `really` it is ended.
+/// Returns the facts that ending a part removes. With `really` it ends them.
 pub async fn end(handle: &Handle, part: Part, really: bool) -> Result<Vec<EndItem>, NotThere> {
     let scopes = scopes(handle, &part.registry).await?;
     if let Some(missing) = not_in(&scopes, &part) {
@@ -136,14 +137,14 @@ pub async fn end(handle: &Handle, part: Part, really: bool) -> Result<Vec<EndIte
     Ok(plan.unwrap_or_default().into_iter().map(|plan| item(&registry, plan)).collect())
 }
 
-/// Takes what a registry's next run reports although it is less, or another source's.
+/// Accepts a registry's next run although it serves less or has a new identity.
 pub async fn accept(handle: &Handle, registry: RegistryName) -> Result<(), NotThere> {
     scopes(handle, &registry).await?;
     let accepted = handle.accept(registry.clone()).await.unwrap_or_default();
     accepted.then_some(()).ok_or_else(|| NotThere(format!("registry `{registry}` has nothing to accept")))
 }
 
-/// The scopes of a registry.
+/// Returns the scopes of a registry.
 async fn scopes(handle: &Handle, name: &RegistryName) -> Result<BTreeSet<Scope>, NotThere> {
     let all = handle.inspect(tributary_core::Core::status).await.unwrap_or_default();
     let Some(status) = all.iter().find(|status| status.id.name == *name) else {
@@ -153,7 +154,7 @@ async fn scopes(handle: &Handle, name: &RegistryName) -> Result<BTreeSet<Scope>,
     Ok(status.collections.iter().map(|one| one.collection.scope.clone()).collect())
 }
 
-/// What is wrong with a scope that a registry does not have: another scope is meant, or a kind that does not exist.
+/// Returns the error for a scope that the registry does not have, or for an unknown kind.
 fn not_in(scopes: &BTreeSet<Scope>, part: &Part) -> Option<NotThere> {
     let Part { registry, scope, .. } = part;
     let scope = scope.as_ref().filter(|scope| !scopes.contains(*scope))?;
@@ -171,7 +172,7 @@ fn not_in(scopes: &BTreeSet<Scope>, part: &Part) -> Option<NotThere> {
     }))
 }
 
-/// The first of many names.
+/// Returns the first of many names.
 pub(super) fn shortened<'n>(names: impl Iterator<Item = &'n str>) -> String {
     const SHOWN: usize = 20;
     let all: Vec<&str> = names.collect();
@@ -199,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn registry_is_whole_only_where_all_of_it_is_written() {
+    fn registry_is_whole_once_all_of_it_is_written() {
         let name = |text: &str| RegistryName::new(text).unwrap();
         let open = JournalStats {
             open: true,
@@ -214,11 +215,11 @@ mod tests {
         assert_eq!(missing(&name("new"), Some(&open)), "not all of it is written yet");
         assert_eq!(missing(&name("changed"), Some(&open)), "not all of it is written yet");
         assert_eq!(missing(&name("east"), Some(&closed)), "disk full");
-        assert_eq!(missing(&name("east"), None), "nothing is remembered");
+        assert_eq!(missing(&name("east"), None), "state is not kept");
     }
 
     #[test]
-    fn scope_that_is_not_there_is_named_with_those_that_are() {
+    fn unknown_scope_error_lists_the_known_scopes() {
         let scopes = ["cluster", "serviceentries/shop"].map(|text| Scope::new(text).unwrap()).into();
         let message = |text: &str| not_in(&scopes, &text.parse().unwrap()).map(|missing| missing.0);
         for known in ["k", "k/cluster", "k/cluster/groups", "k/serviceentries/shop/Services"] {

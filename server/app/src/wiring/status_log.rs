@@ -1,7 +1,7 @@
-//! Tells the log when a registry stops or begins again to be live, so that whoever reads nothing else knows.
+//! Logs when a registry or a part of it changes its state.
 //!
-//! Started with the server. It looks once a second, at states alone, and says each of them once: what changes
-//! more often than that is in the metrics.
+//! Started with the server. It compares states once a second and logs each change once; metrics show faster
+//! changes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,16 +15,16 @@ use tributary_runtime::RunReport;
 
 use super::backend::LiveBackend;
 use super::notices::Notices;
-use super::report::{source_word, state};
+use super::report::{state, state_name};
 
-/// How often it looks.
+/// Interval of the comparison.
 const PERIOD: Duration = Duration::from_secs(1);
-/// So many parts are told of one registry.
+/// Maximum number of parts that are logged for one registry.
 const MOST_PARTS: usize = 64;
-/// So many scopes.
+/// Maximum number of scopes that are compared for one registry.
 const MOST_SCOPES: usize = 1_000;
 
-/// How a registry, or a part of one that is live, is doing.
+/// State of a registry, or of a part of a live one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct LoggedState {
     registry: String,
@@ -36,20 +36,20 @@ struct LoggedState {
 impl LoggedState {
     fn of(registry: &str, part: String, state: SourceState, reason: &str) -> Self {
         let (registry, reason) = (registry.to_owned(), reason.to_owned());
-        Self { registry, part: Some(part), state: source_word(&state), reason }
+        Self { registry, part: Some(part), state: state_name(&state), reason }
     }
 }
 
-/// What was said last, by registry and part, and of details by registry.
+/// States that were logged last, by registry and part, and ignored settings by registry.
 #[derive(Debug, Default)]
 struct StatusLog {
-    standings: BTreeMap<(String, Option<String>), &'static str>,
+    states: BTreeMap<(String, Option<String>), &'static str>,
     ignored: BTreeMap<String, Arc<str>>,
 }
 
-/// Looks until the server stops.
+/// Compares states until the server stops.
 pub async fn run(live: Arc<LiveBackend>, stop: CancellationToken) {
-    let (mut herald, mut notices) = (StatusLog::default(), Notices::default());
+    let (mut log, mut notices) = (StatusLog::default(), Notices::default());
     let mut ticks = tokio::time::interval(PERIOD);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -61,25 +61,25 @@ pub async fn run(live: Arc<LiveBackend>, stop: CancellationToken) {
         notices.look(&all, live.state.stats().as_ref());
         let (kinds, runs) = (live.kinds(), live.handle.runs());
         let configured = all.iter().filter(|status| kinds.contains_key(status.id.name.as_str()));
-        for (registry, what) in herald.ignored(configured.clone().filter_map(ignored)) {
-            tracing::warn!(registry, what = &*what, "of the mesh configuration this is not honoured");
+        for (registry, what) in log.ignored(configured.clone().filter_map(ignored)) {
+            tracing::warn!(registry, what = &*what, "parts of the mesh configuration are ignored");
         }
-        let now = configured.flat_map(|status| standings(status, runs.get(&status.id.name))).collect();
-        herald.news(now).iter().for_each(say);
+        let now = configured.flat_map(|status| logged_states(status, runs.get(&status.id.name))).collect();
+        log.changes(now).iter().for_each(write);
     }
 }
 
-/// What a registry is called that is live and has a reservation: that it does not see all, or misses a file.
-const IN_PART: &str = "Live with a reservation";
+/// State of a live registry with a reason: it sees only a part, or misses a file.
+const PARTIAL: &str = "Live with a partial view";
 
-/// Of a registry; of its scopes, where it has several, since each fails alone; and of its parts where it is live although
-/// one of them is not.
-fn standings(status: &RegistryStatus, run: Option<&RunReport>) -> Vec<LoggedState> {
-    let (word, reason) = state(status, run);
-    let told = if word == "Live" && !reason.is_empty() { IN_PART } else { word };
+/// Returns the state of a registry; of its scopes if it has several, since each fails on its own; and of the
+/// failed parts of a live registry.
+fn logged_states(status: &RegistryStatus, run: Option<&RunReport>) -> Vec<LoggedState> {
+    let (name, reason) = state(status, run);
+    let shown = if name == "Live" && !reason.is_empty() { PARTIAL } else { name };
     let registry = status.id.name.to_string();
-    let own = LoggedState { registry: registry.clone(), part: None, state: told, reason };
-    // lists of scopes, in brackets, are none
+    let own = LoggedState { registry: registry.clone(), part: None, state: shown, reason };
+    // a scope in parentheses is a list of scopes
     let scopes: Vec<_> = status
         .sources
         .iter()
@@ -91,20 +91,21 @@ fn standings(status: &RegistryStatus, run: Option<&RunReport>) -> Vec<LoggedStat
         LoggedState::of(&registry, scope.to_string(), *state, reason)
     });
     let parts = scopes.iter().flat_map(|(scope, source)| parts(scope, source));
-    let parts = parts.filter(|_| word == "Live").take(MOST_PARTS).map(|(scope, part)| {
-        let name = if scopes.len() > 1 { format!("{scope} {}", part.name) } else { part.name.to_string() };
-        LoggedState::of(&registry, name, part.state, &part.reason)
+    let parts = parts.filter(|_| name == "Live").take(MOST_PARTS).map(|(scope, part)| {
+        let part_name =
+            if scopes.len() > 1 { format!("{scope} {}", part.name) } else { part.name.to_string() };
+        LoggedState::of(&registry, part_name, part.state, &part.reason)
     });
     std::iter::once(own).chain(each).chain(parts).collect()
 }
 
-/// The parts of a scope; that of one kind has itself as its only part.
+/// Returns the parts of a scope, without a part that has the scope's own name.
 fn parts<'a>(scope: &'a Scope, source: &'a SourceView) -> impl Iterator<Item = (&'a Scope, &'a SourcePart)> {
     let kind = scope.as_str().split('/').next();
     source.status.parts.iter().filter(move |part| kind != Some(&*part.name)).map(move |part| (scope, part))
 }
 
-/// What of a cluster's mesh configuration has no effect here.
+/// Returns the parts of a cluster's mesh configuration that have no effect here.
 fn ignored(status: &RegistryStatus) -> Option<(String, Arc<str>)> {
     let mut details = status.sources.values().flat_map(|source| source.status.details.iter());
     let (_, what) = details.find(|(name, _)| &**name == tributary_kubernetes::Index::NOT_HONOURED)?;
@@ -112,47 +113,47 @@ fn ignored(status: &RegistryStatus) -> Option<(String, Arc<str>)> {
 }
 
 impl StatusLog {
-    /// What is to be said of it: a list that is another one than was said last.
+    /// Returns the ignored settings that changed since they were logged.
     fn ignored(&mut self, now: impl Iterator<Item = (String, Arc<str>)>) -> Vec<(String, Arc<str>)> {
         let other = |(registry, what): &(String, Arc<str>)| self.ignored.get(registry) != Some(what);
-        let news: Vec<_> = now.filter(other).collect();
-        self.ignored.extend(news.iter().cloned());
-        news
+        let changed: Vec<_> = now.filter(other).collect();
+        self.ignored.extend(changed.iter().cloned());
+        changed
     }
-    /// What is to be said: a state that is another one than was said last. One that is still being found out is
-    /// none, and a part is told of only where it fails or is well again.
-    fn news(&mut self, now: Vec<LoggedState>) -> Vec<LoggedState> {
-        let known = std::mem::take(&mut self.standings);
-        let mut news = Vec::new();
-        for standing in now {
-            let key = (standing.registry.clone(), standing.part.clone());
+    /// Returns the states that changed since they were logged. `Syncing` is not a change, and a part is
+    /// logged only when it fails or recovers.
+    fn changes(&mut self, now: Vec<LoggedState>) -> Vec<LoggedState> {
+        let known = std::mem::take(&mut self.states);
+        let mut changes = Vec::new();
+        for state in now {
+            let key = (state.registry.clone(), state.part.clone());
             let before = known.get(&key).copied();
-            let is_said = match (before, standing.state) {
+            let is_logged = match (before, state.state) {
                 (_, "Syncing") => false,
-                (None, "Live") => standing.part.is_none(),
-                (before, state) => before != Some(state),
+                (None, "Live") => state.part.is_none(),
+                (before, name) => before != Some(name),
             };
-            let told = if standing.state == "Syncing" { before } else { Some(standing.state) };
-            self.standings.extend(told.map(|state| (key, state)));
-            if is_said {
-                news.push(standing);
+            let last = if state.state == "Syncing" { before } else { Some(state.state) };
+            self.states.extend(last.map(|name| (key, name)));
+            if is_logged {
+                changes.push(state);
             }
         }
-        news
+        changes
     }
 }
 
-fn say(standing: &LoggedState) {
-    let LoggedState { registry, part, state, reason } = standing;
+fn write(state: &LoggedState) {
+    let LoggedState { registry, part, state, reason } = state;
     match (part, *state) {
-        (None, "Live") => tracing::info!(registry, "the registry is live"),
-        (None, IN_PART) => tracing::warn!(registry, reason, "the registry is live, with a reservation"),
+        (None, "Live") => tracing::info!(registry, "registry is live"),
+        (None, PARTIAL) => tracing::warn!(registry, reason, "registry is live with a partial view"),
         (None, _) => {
-            tracing::warn!(registry, state, reason, "the registry is not live; what it said stays served");
+            tracing::warn!(registry, state, reason, "registry is not live; serving its last known facts");
         }
-        (Some(part), "Live") => tracing::info!(registry, part, "a part of the registry is live again"),
+        (Some(part), "Live") => tracing::info!(registry, part, "part of a registry is live again"),
         (Some(part), _) => {
-            tracing::warn!(registry, part, state, reason, "a part of the registry is not live");
+            tracing::warn!(registry, part, state, reason, "part of a registry is not live");
         }
     }
 }
@@ -175,26 +176,26 @@ mod tests {
     }
 
     #[test]
-    fn a_state_is_said_when_it_becomes_another_one() {
-        let mut herald = StatusLog::default();
-        let mut told = |state| herald.news(mk(state, &[])).first().map(|one| one.state);
+    fn state_is_logged_once_per_change() {
+        let mut log = StatusLog::default();
+        let mut logged = |state| log.changes(mk(state, &[])).first().map(|one| one.state);
         let states = ["Syncing", "Forbidden", "Forbidden", "Syncing", "Forbidden", "Syncing", "Live", "Live"];
-        let said: Vec<_> = states.into_iter().filter_map(&mut told).collect();
-        assert_eq!(said, ["Forbidden", "Live"]);
-        assert_eq!(told("AuthFailed"), Some("AuthFailed"));
-        assert_eq!(told("Live"), Some("Live"));
+        let seen: Vec<_> = states.into_iter().filter_map(&mut logged).collect();
+        assert_eq!(seen, ["Forbidden", "Live"]);
+        assert_eq!(logged("AuthFailed"), Some("AuthFailed"));
+        assert_eq!(logged("Live"), Some("Live"));
     }
 
     #[test]
-    fn a_part_is_told_of_where_it_fails_and_when_it_is_well_again() {
-        let mut herald = StatusLog::default();
-        let mut told = |part| {
-            let news = herald.news(mk("Live", &[("gateways", part)]));
-            news.into_iter().filter(|one| one.part.is_some()).map(|one| one.state).next()
+    fn part_is_logged_when_it_fails_and_recovers() {
+        let mut log = StatusLog::default();
+        let mut logged = |part| {
+            let changes = log.changes(mk("Live", &[("gateways", part)]));
+            changes.into_iter().filter(|one| one.part.is_some()).map(|one| one.state).next()
         };
-        let said: Vec<_> =
-            ["Live", "Forbidden", "Forbidden", "Live", "Live"].into_iter().filter_map(&mut told).collect();
-        assert_eq!(said, ["Forbidden", "Live"]);
+        let seen: Vec<_> =
+            ["Live", "Forbidden", "Forbidden", "Live", "Live"].into_iter().filter_map(&mut logged).collect();
+        assert_eq!(seen, ["Forbidden", "Live"]);
     }
 
     fn mk_status(sources: &[(&str, SourceState, &str)]) -> RegistryStatus {
@@ -229,54 +230,54 @@ mod tests {
     }
 
     #[test]
-    fn each_of_several_scopes_is_told_of_and_what_is_seen_in_part() {
-        let told = |sources: &[(&str, SourceState, &str)]| {
-            let all = standings(&mk_status(sources), None).into_iter();
+    fn several_scopes_and_partial_views_are_logged() {
+        let logged = |sources: &[(&str, SourceState, &str)]| {
+            let all = logged_states(&mk_status(sources), None).into_iter();
             all.map(|one| (one.part.unwrap_or_default(), one.state)).collect::<Vec<_>>()
         };
         let own = |state| (String::new(), state);
         let directory = ("(datacenters)", SourceState::Live, "");
-        assert_eq!(told(&[directory, ("dc1", SourceState::Live, "")]), [own("Live")]);
-        assert_eq!(told(&[directory, ("dc1", SourceState::Live, "sees less")]), [own(IN_PART)]);
+        assert_eq!(logged(&[directory, ("dc1", SourceState::Live, "")]), [own("Live")]);
+        assert_eq!(logged(&[directory, ("dc1", SourceState::Live, "sees less")]), [own(PARTIAL)]);
         let both = [directory, ("dc1", SourceState::Live, ""), ("dc2", SourceState::Unreachable, "no path")];
         let each = [("dc1".to_owned(), "Live"), ("dc2".to_owned(), "Unreachable")];
-        assert_eq!(told(&both), [&[own("Unreachable")], &each[..]].concat());
+        assert_eq!(logged(&both), [&[own("Unreachable")], &each[..]].concat());
     }
 
     #[test]
-    fn a_part_is_told_of_once_and_under_its_scope_where_there_are_several() {
+    fn part_is_logged_once_with_its_scope() {
         let part = |name: &str| SourcePart {
             name: name.into(),
             state: SourceState::Forbidden,
             ..SourcePart::default()
         };
-        let told = |scopes: &[(&str, &str)]| {
+        let logged = |scopes: &[(&str, &str)]| {
             let live: Vec<_> = scopes.iter().map(|(scope, _)| (*scope, SourceState::Live, "")).collect();
             let mut status = mk_status(&live);
             for (scope, name) in scopes {
                 let source = status.sources.get_mut(&Scope::new(*scope).unwrap()).unwrap();
                 source.status.parts = [part(name)].into();
             }
-            let parts = standings(&status, None).into_iter().filter(|one| one.state == "Forbidden");
+            let parts = logged_states(&status, None).into_iter().filter(|one| one.state == "Forbidden");
             parts.filter_map(|one| one.part).collect::<Vec<_>>()
         };
-        assert_eq!(told(&[("cluster", "gateways")]), ["gateways"]);
-        assert_eq!(told(&[("a", "gateways"), ("b", "gateways")]), ["a gateways", "b gateways"]);
-        assert_eq!(told(&[("serviceentries/shop", "serviceentries"), ("b", "c")]), ["b c"]);
+        assert_eq!(logged(&[("cluster", "gateways")]), ["gateways"]);
+        assert_eq!(logged(&[("a", "gateways"), ("b", "gateways")]), ["a gateways", "b gateways"]);
+        assert_eq!(logged(&[("serviceentries/shop", "serviceentries"), ("b", "c")]), ["b c"]);
     }
 
     #[test]
-    fn what_is_ignored_is_listed_once() {
-        let mut herald = StatusLog::default();
-        let mut told = |what: &str| herald.ignored([("k".to_owned(), what.into())].into_iter()).len();
-        assert_eq!([told("a"), told("a"), told("a, b"), told("a, b")], [1, 0, 1, 0]);
+    fn ignored_settings_are_logged_once() {
+        let mut log = StatusLog::default();
+        let mut logged = |what: &str| log.ignored([("k".to_owned(), what.into())].into_iter()).len();
+        assert_eq!([logged("a"), logged("a"), logged("a, b"), logged("a, b")], [1, 0, 1, 0]);
     }
 
     #[test]
-    fn a_registry_that_has_left_is_forgotten() {
-        let mut herald = StatusLog::default();
-        assert_eq!(herald.news(mk("Live", &[])).len(), 1);
-        assert!(herald.news(Vec::new()).is_empty());
-        assert_eq!(herald.news(mk("Live", &[])).len(), 1);
+    fn removed_registry_is_forgotten() {
+        let mut log = StatusLog::default();
+        assert_eq!(log.changes(mk("Live", &[])).len(), 1);
+        assert!(log.changes(Vec::new()).is_empty());
+        assert_eq!(log.changes(mk("Live", &[])).len(), 1);
     }
 }

@@ -1,5 +1,5 @@
-//! What a server says of itself when it starts: where it serves, from what, what it does not write,
-//! and, once it has seen everything, what it leaves out.
+//! Log lines of the start: listeners, registries, disabled writes and, once the server is ready, missing
+//! registries and networks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use crate::config::istio::IstioVariable;
 use crate::config::model::{RegistryConfig, Write};
 use crate::config::{Config, RegistryKind};
 
-/// Said when everything runs.
+/// Logs the start, once every task runs.
 pub fn at_start(config: &Config, addresses: &Addresses, istio: &[IstioVariable]) {
     let tls = match &config.xds.tls {
         None => "plaintext",
@@ -26,7 +26,7 @@ pub fn at_start(config: &Config, addresses: &Addresses, istio: &[IstioVariable])
         admin = %addresses.admin,
         health = addresses.health.map(|address| address.to_string()).unwrap_or_default(),
         cluster = config.cluster_id,
-        "tributary serves"
+        "tributary is serving"
     );
     for registry in &config.registries {
         tracing::info!(
@@ -38,19 +38,19 @@ pub fn at_start(config: &Config, addresses: &Addresses, istio: &[IstioVariable])
     }
     if config.registries.iter().any(|registry| registry.kind == RegistryKind::Kubernetes) {
         for (write, without) in unwritten(config) {
-            tracing::info!(write, "not written, as `writes` does not name it: {without}");
+            tracing::info!(write, "not written, because `writes` does not list it: {without}");
         }
     }
     for IstioVariable { name, honoured, how } in istio {
         if *honoured {
-            tracing::info!(variable = name, "a variable of an istiod is honoured: {how}");
+            tracing::info!(variable = name, "istiod variable is honoured: {how}");
         } else {
-            tracing::warn!(variable = name, "a variable of an istiod is ignored: {how}");
+            tracing::warn!(variable = name, "istiod variable is ignored: {how}");
         }
     }
 }
 
-/// Where a registry reads, as far as the configuration says it.
+/// Describes where a registry reads, as far as the configuration names it.
 fn from(registry: &RegistryConfig) -> String {
     match registry.kind {
         RegistryKind::File => registry.path.as_ref().map(|path| path.display().to_string()),
@@ -63,13 +63,13 @@ fn from(registry: &RegistryConfig) -> String {
     .unwrap_or_default()
 }
 
-/// What is not written, and what is therefore not done.
+/// Returns the disabled writes, each with its effect.
 fn unwritten(config: &Config) -> impl Iterator<Item = (&'static str, &'static str)> {
     let off = Write::ALL.into_iter().filter(|write| !config.writes.contains(write));
     off.map(|write| (write.as_str(), write.without()))
 }
 
-/// Said once the server answers: until then a count would be of what happens to be there.
+/// Logs readiness. Earlier counts would be incomplete.
 pub async fn when_ready(handle: Handle, stop: CancellationToken) {
     let mut readiness = handle.readiness();
     let ready = tokio::select! {
@@ -82,14 +82,14 @@ pub async fn when_ready(handle: Handle, stop: CancellationToken) {
     let start = readiness.borrow().clone();
     let catalog = handle.catalog();
     let services = catalog.services().count();
-    tracing::info!(services, unknown = names(&start.unknown), "ready: xDS is answered from now on");
+    tracing::info!(services, unknown = names(&start.unknown), "ready; answering xDS");
     let counts = tokio::task::spawn_blocking(move || behind_gateways(&handle.catalog()));
     for (network, count) in counts.await.unwrap_or_default() {
         tracing::info!(
             network = network.as_str(),
             endpoints = count,
-            "endpoints lie behind the gateways of their network and are left out for clients of others \
-             (OtherNetwork); `crossNetwork: direct` serves them where networks are flat"
+            "endpoints behind the gateways of their network are excluded for clients of other networks \
+             (OtherNetwork); `crossNetwork: direct` serves them if networks are flat"
         );
     }
 }
@@ -98,7 +98,7 @@ fn names(registries: &BTreeSet<RegistryName>) -> String {
     registries.iter().map(RegistryName::as_str).collect::<Vec<_>>().join(",")
 }
 
-/// How many endpoints clients of other networks do not get, by network.
+/// Counts the endpoints that clients of other networks do not receive, by network.
 #[must_use]
 pub fn behind_gateways(catalog: &Catalog) -> BTreeMap<NetworkId, usize> {
     let mut out: BTreeMap<NetworkId, usize> = BTreeMap::new();
@@ -108,8 +108,8 @@ pub fn behind_gateways(catalog: &Catalog) -> BTreeMap<NetworkId, usize> {
             continue;
         }
         for source in facts.sources.iter() {
-            let stands = |set: u16| source.ports.get(usize::from(set)).is_some_and(Option::is_some);
-            for address in source.group.addresses.iter().filter(|address| stands(address.port_set)) {
+            let is_served = |set: u16| source.ports.get(usize::from(set)).is_some_and(Option::is_some);
+            for address in source.group.addresses.iter().filter(|address| is_served(address.port_set)) {
                 let gated =
                     address.topology.network.as_ref().filter(|n| facts.gated.binary_search(n).is_ok());
                 if let Some(network) = gated {
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_written_is_told_with_what_is_not_done() {
+    fn disabled_write_is_logged_with_its_effect() {
         let config = Config { writes: [Write::Addresses].into(), ..Config::default() };
         let off: Vec<&str> = unwritten(&config).map(|(write, _)| write).collect();
         assert_eq!(off, ["workloadEntries", "serviceExports", "credentials", "status"]);
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_registry_says_where_it_reads() {
+    fn registry_source_is_described() {
         let read = |text: &str| from(&serde_saphyr::from_str(text).unwrap());
         assert_eq!(read("{kind: file, path: a}"), "a");
         assert_eq!(read("{kind: kubernetes, context: b}"), "context b");

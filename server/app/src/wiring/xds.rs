@@ -1,4 +1,4 @@
-//! The xDS server over the runtime: catalog and readiness in, wake-ups out, certificates from files.
+//! xDS server over the runtime: receives catalog and readiness, wakes sessions, and reloads certificates.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,30 +22,30 @@ use crate::config::Config;
 use crate::config::model::TlsConfig;
 use crate::exit::{CommandError, Exit};
 
-/// How often certificate files are looked at.
+/// Interval at which certificate files are checked.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// The xDS part before anything is bound.
+/// xDS server before its port is bound.
 pub struct Xds {
     tls: Option<Certificates>,
     later: DeferredServer,
 }
 
-/// A bound xDS address.
+/// Bound xDS address.
 pub struct BoundXds {
     listener: TcpListener,
-    /// Where it listens.
+    /// Local address.
     pub address: SocketAddr,
 }
 
-/// The xDS part that serves.
+/// Running xDS server.
 pub struct Serving {
     server: XdsServer,
     sessions: Arc<Sessions>,
     stop: CancellationToken,
 }
 
-/// Certificates, and the files that they are read from.
+/// Certificates with the files that they come from.
 struct Certificates {
     files: TlsConfig,
     seen: TlsMaterial,
@@ -58,12 +58,12 @@ impl Xds {
         let tls = config.xds.tls.clone().map(Certificates::read).transpose()?;
         Ok(Self { tls, later: DeferredServer::default() })
     }
-    /// Wakes the sessions of the server that is started later; until then there are none.
+    /// Wakes the sessions of the server that starts later; before that there are none.
     #[must_use]
     pub fn fanout(&self) -> Arc<dyn Fanout> {
         Arc::new(Woken(self.later.clone()))
     }
-    /// Serves the bound address. `epoch` is when the process's clock began.
+    /// Serves the bound address. `epoch` is the start of the process's clock.
     pub fn start(
         self,
         bound: BoundXds,
@@ -77,7 +77,7 @@ impl Xds {
             .epoch(epoch)
             .seed(u64::from(std::process::id()))
             .build();
-        // Set before the listener is served, so that no session misses a generation.
+        // Set before the listener serves, so that no session misses a generation.
         self.later.set(&server);
         let tls = self.tls.as_ref().map(|certificates| Arc::clone(&certificates.tls));
         server.listen(bound.listener, tls);
@@ -108,12 +108,15 @@ impl BoundXds {
 }
 
 impl Serving {
-    /// Says that it is going, then ends the streams, for at most this long.
+    /// Announces the drain, then ends the streams within the timeout.
     pub async fn drain(&self, deadline: Duration) {
         self.sessions.draining.store(true, Ordering::Release);
         self.stop.cancel();
         if !self.server.drain(deadline).await {
-            tracing::warn!(clients = self.sessions.table.len(), "clients did not go in time and are cut off");
+            tracing::warn!(
+                clients = self.sessions.table.len(),
+                "drain timeout reached; open streams aborted"
+            );
         }
     }
 }
@@ -128,7 +131,7 @@ fn limits(config: &Config) -> Limits {
     }
 }
 
-/// What sessions see of the runtime.
+/// View of the runtime for sessions.
 struct Source(Handle);
 
 impl CatalogSource for Source {
@@ -140,7 +143,7 @@ impl CatalogSource for Source {
     }
 }
 
-/// What the runtime sees of sessions.
+/// View of the sessions for the runtime.
 struct Woken(DeferredServer);
 
 impl Fanout for Woken {
@@ -158,7 +161,7 @@ impl Certificates {
         let tls = Tls::new(&seen).map_err(|e| unusable(&e, &files))?;
         Ok(Self { files, seen, tls: Arc::new(tls) })
     }
-    /// Takes certificates over when their files change; unusable ones change nothing.
+    /// Reloads certificates when their files change; invalid files change nothing.
     async fn follow(mut self, stop: CancellationToken) {
         loop {
             tokio::select! {
@@ -167,12 +170,14 @@ impl Certificates {
             }
             match self.look() {
                 Ok(false) => {}
-                Ok(true) => tracing::info!("changed certificates are used from the next connection on"),
-                Err(failure) => tracing::error!(error = %failure, "changed certificates are not used"),
+                Ok(true) => tracing::info!("changed certificates loaded; new connections use them"),
+                Err(failure) => {
+                    tracing::error!(error = %failure, "changed certificates are invalid; the old ones stay in use")
+                }
             }
         }
     }
-    /// Whether others were taken over.
+    /// Reloads changed files and returns whether the certificates changed.
     fn look(&mut self) -> Result<bool, CommandError> {
         let now = material(&self.files)?;
         if same(&now, &self.seen) {
@@ -188,7 +193,7 @@ fn same(a: &TlsMaterial, b: &TlsMaterial) -> bool {
     a.certificates == b.certificates && a.key == b.key && a.client_ca == b.client_ca
 }
 
-/// Files are small; a pipe or a device that is named by mistake is not read for ever.
+/// Bounds the size of a file, against a pipe or a device named by mistake.
 fn material(files: &TlsConfig) -> Result<TlsMaterial, CommandError> {
     let read = |field: &str, path: &std::path::Path| {
         let shown = path.display();
@@ -197,7 +202,7 @@ fn material(files: &TlsConfig) -> Result<TlsMaterial, CommandError> {
         };
         let kind = std::fs::metadata(path).map_err(|e| wrong(&e))?;
         if !kind.is_file() || kind.len() > (1 << 20) {
-            return Err(wrong(&"is no file of at most 1 MiB"));
+            return Err(wrong(&"is not a file of at most 1 MiB"));
         }
         std::fs::read(path).map_err(|e| wrong(&e))
     };
@@ -232,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn changed_certificates_are_taken_and_broken_ones_are_not() {
+    fn changed_certificates_load_and_invalid_ones_do_not() {
         let dir = tempfile::tempdir().unwrap();
         let files = mk_certificate(dir.path());
         let mut certificates = Certificates::read(files.clone()).unwrap();
@@ -240,13 +245,13 @@ mod tests {
         std::fs::write(&files.cert_file, "no certificate").unwrap();
         let failure = certificates.look().unwrap_err();
         assert_eq!(failure.code, Some(Code::TLS_FILES));
-        assert!(certificates.look().is_err(), "it is said until it is mended");
+        assert!(certificates.look().is_err(), "the error repeats until the files are valid");
         mk_certificate(dir.path());
         assert_eq!(certificates.look(), Ok(true));
     }
 
     #[test]
-    fn a_key_is_never_shown() {
+    fn private_key_is_never_printed() {
         let dir = tempfile::tempdir().unwrap();
         let files = mk_certificate(dir.path());
         std::fs::write(&files.key_file, "canary").unwrap();

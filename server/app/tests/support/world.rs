@@ -1,4 +1,4 @@
-//! A wired server in this process, on free ports, and the commands that people ask it with.
+//! Wired server in this process, on free ports, and its command line.
 #![allow(dead_code, reason = "each test file uses its part")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail the test")]
 
@@ -31,14 +31,14 @@ pub(crate) fn mk_folder(files: &[(&str, String)]) -> TempDir {
     dir
 }
 
-/// As an editor does it: written beside, then renamed.
+/// Writes a file as an editor does: beside it, then renamed.
 pub(crate) fn put(dir: &Path, name: &str, text: &str) {
     let beside = dir.join(format!(".{name}.tmp"));
     std::fs::write(&beside, text).unwrap();
     std::fs::rename(beside, dir.join(name)).unwrap();
 }
 
-pub(crate) fn mk_args(words: &[&str]) -> ServeArgs {
+pub(crate) fn mk_args(args: &[&str]) -> ServeArgs {
     let free = [
         ("--xds-listen", "127.0.0.1:0"),
         ("--admin-listen", "127.0.0.1:0"),
@@ -46,16 +46,16 @@ pub(crate) fn mk_args(words: &[&str]) -> ServeArgs {
         ("--state-dir", "none"),
     ];
     let free =
-        free.into_iter().filter(|(flag, _)| !words.contains(flag)).flat_map(|(flag, value)| [flag, value]);
-    let all = ["tributary", "serve"].into_iter().chain(free).chain(words.iter().copied());
+        free.into_iter().filter(|(flag, _)| !args.contains(flag)).flat_map(|(flag, value)| [flag, value]);
+    let all = ["tributary", "serve"].into_iter().chain(free).chain(args.iter().copied());
     match Cli::try_parse_from(all).unwrap().command {
         Command::Serve(args) => *args,
         other => panic!("{other:?}"),
     }
 }
 
-pub(crate) async fn mk_bound(words: &[&str]) -> Result<Bound, CommandError> {
-    let (args, env) = (mk_args(words), Environment::default());
+pub(crate) async fn mk_bound(args: &[&str]) -> Result<Bound, CommandError> {
+    let (args, env) = (mk_args(args), Environment::default());
     let loaded = serve::load(&args, &env)?;
     serve::build(&args, &env, loaded, LogLevel::default())?.bind().await
 }
@@ -64,43 +64,43 @@ pub(crate) struct World {
     pub(crate) server: Server,
 }
 
-/// What a command came to.
-pub(crate) struct Told {
+/// Result of a command.
+pub(crate) struct CommandResult {
     pub(crate) exit: Result<Exit, CommandError>,
     pub(crate) out: String,
     pub(crate) talk: String,
 }
 
 impl World {
-    pub(crate) async fn start(words: &[&str]) -> Self {
-        let server = mk_bound(words).await.unwrap().start().await.unwrap();
+    pub(crate) async fn start(args: &[&str]) -> Self {
+        let server = mk_bound(args).await.unwrap().start().await.unwrap();
         let world = Self { server };
         world.until("get registries", "Live").await;
         world
     }
-    pub(crate) async fn run(&self, command: &str) -> Told {
+    pub(crate) async fn run(&self, command: &str) -> CommandResult {
         let admin = self.server.addresses().admin.to_string();
-        let words = ["tributary"].into_iter().chain(command.split(' ')).chain(["--server", &admin]);
-        let command = Cli::try_parse_from(words).unwrap().command;
+        let args = ["tributary"].into_iter().chain(command.split(' ')).chain(["--server", &admin]);
+        let command = Cli::try_parse_from(args).unwrap().command;
         let (mut out, mut talk) = (Vec::new(), Vec::new());
         let mut console = Console { out: &mut out, talk: &mut talk, terminal: false, color: false };
         let exit = cli::run(command, &Environment::default(), &mut console).await;
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-        Told { exit, out: text(out), talk: text(talk) }
+        CommandResult { exit, out: text(out), talk: text(talk) }
     }
-    /// Asks again and again until the answer holds this text.
+    /// Repeats the command until its output contains this text.
     pub(crate) async fn until(&self, command: &str, text: &str) -> String {
         let asking = async {
             loop {
-                let told = self.run(command).await.out;
-                if told.contains(text) {
-                    return told;
+                let result = self.run(command).await.out;
+                if result.contains(text) {
+                    return result;
                 }
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
         let found = tokio::time::timeout(LONG, asking).await;
-        assert!(found.is_ok(), "{command:?} never told {text:?}, but {}", self.run(command).await.out);
+        assert!(found.is_ok(), "{command:?} never printed {text:?}, but {}", self.run(command).await.out);
         found.unwrap()
     }
 }

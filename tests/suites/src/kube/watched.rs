@@ -85,7 +85,7 @@ impl Watched {
         let kubeconfig = kubeconfig.display();
         format!(
             "apiVersion: tributary.dev/v1alpha1\nkind: Config\n{more}registries:\n- kind: kubernetes\n  \
-             kubeconfig: {kubeconfig}\n  probeInterval: 1s\n  liveFor: 5s\n{registry}"
+             kubeconfig: {kubeconfig}\n  probeInterval: 1s\n  staleAfter: 5s\n{registry}"
         )
     }
 }

@@ -93,7 +93,7 @@ impl Origin for Cluster {
         if self.custom { "kubernetes-entries" } else { "kubernetes" }
     }
     fn config(&self) -> Value {
-        json!({"kind": "kubernetes", "kubeconfig": self.kubeconfig, "probeInterval": "1s", "liveFor": "5s"})
+        json!({"kind": "kubernetes", "kubeconfig": self.kubeconfig, "probeInterval": "1s", "staleAfter": "5s"})
     }
     fn domain(&self) -> &'static str {
         if self.custom { "test" } else { "shop.svc.cluster.local" }

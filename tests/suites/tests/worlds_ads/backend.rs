@@ -144,7 +144,8 @@ impl Backend for AdsBackend {
             config = format!("{more}{config}{registry}");
             self.cluster = Some(cluster);
         }
-        config.push_str(&format!("aliases: {}\n", serde_json::to_string(&stage.aliases)?));
+        config
+            .push_str(&format!("federatedServices: {}\n", serde_json::to_string(&stage.federated_services)?));
         if let Some(by_name) = &stage.merge_by_name {
             config.push_str(&format!("merge: {{byName: {by_name}}}\n"));
         }

@@ -18,7 +18,7 @@ use crate::schema::Stage;
 struct AliasSpec {
     host: String,
     namespace: Option<String>,
-    active_until_healthy_below: Option<u32>,
+    min_healthy_active: Option<u32>,
     members: Vec<MemberSpec>,
 }
 
@@ -56,7 +56,7 @@ fn alias(value: &Value) -> Result<Fact> {
         namespace: Namespace::new(spec.namespace.as_deref().unwrap_or("default"))?,
         export: ExportTo::Default,
         members: spec.members.iter().map(MemberSpec::member).collect::<Result<_>>()?,
-        min_healthy_active: spec.active_until_healthy_below,
+        min_healthy_active: spec.min_healthy_active,
         standby_after_stale: None,
         by_name: false,
     };
@@ -82,7 +82,11 @@ fn settings(stage: &Stage) -> Result<Settings> {
 pub(super) fn words(stage: &Stage) -> Result<Vec<RegistryUpdate>> {
     let scope = Scope::new("file")?;
     let collection = Collection { scope: scope.clone(), kind: CollectionKind::Settings };
-    let facts = stage.aliases.iter().map(alias).chain([settings(stage).map(|s| Fact::Settings(Arc::new(s)))]);
+    let facts = stage
+        .federated_services
+        .iter()
+        .map(alias)
+        .chain([settings(stage).map(|s| Fact::Settings(Arc::new(s)))]);
     let puts = facts.map(|fact| Ok(RegistryUpdate::Put(scope.clone(), fact?, Basis::Authoritative)));
     let mut out = vec![
         RegistryUpdate::Follows { required: vec![collection.clone()], optional: Vec::new() },

@@ -1,8 +1,8 @@
-//! A credential that ends while a run goes on: once there is another one, the run makes room for the next, which
-//! opens a connection with it.
+//! Credential that expires during a run: once another one is available, the run ends, and the next run
+//! connects with it.
 //!
-//! Called by each run of a cluster's registries. Nothing is looked at while the server takes the credential and
-//! lets it read, so that a file that others write all the time costs nothing and moves nothing.
+//! Each run of a cluster's registries calls it. It reads nothing while the server accepts the credential and
+//! permits the reads, so a file that is rewritten constantly has no cost.
 
 use std::time::Duration;
 
@@ -12,13 +12,14 @@ use tributary_registry_api::{CancellationToken, Registry, RegistryError, Registr
 
 use super::Cluster;
 
-/// How long after a refusal the next one is waited for: all kinds are refused together.
+/// Pause after a refusal: all kinds are refused together.
 const REST: Duration = Duration::from_secs(2);
-/// A plugin says whatever it says: it is asked again for a refused credential, but not all the time.
+/// Minimum age of a connection before a plugin runs again for a refused credential.
 const PLUGIN_REST: Duration = Duration::from_secs(60);
 
 impl Cluster {
-    /// Waits until the server refuses the connection's credential, or a right, and there is another credential.
+    /// Waits until the server refuses the connection's credential or a right, and another credential is
+    /// available.
     pub(super) async fn outdated(&self, connection: &Connection) {
         let opened = Instant::now();
         loop {
@@ -41,14 +42,15 @@ impl Cluster {
     }
 }
 
-/// Whether a connection that was opened so long ago would log in otherwise now. A plugin is not asked again for a
-/// right that is missing: that may be so for good, and every new run would meet it again.
+/// Whether a new connection would use another login than one that was opened `ago`. A plugin does not run
+/// again for a missing right: the right may be missing for good, and every new run would repeat the call.
 fn is_other(opened: Option<Login>, now: Login, refusal: Refusal, ago: Duration) -> bool {
     let ask_again = refusal == Refusal::Credential && now.asks_a_plugin() && ago >= PLUGIN_REST;
     opened != Some(now) || ask_again
 }
 
-/// Runs until the run ends, or until its credential is outdated: then it is stopped and the next is due.
+/// Runs until the run ends or its credential is outdated; an outdated run is stopped, and its error requests
+/// the next run.
 pub(super) async fn run(
     run: Box<dyn Registry>,
     io: RegistryIo,
@@ -62,9 +64,7 @@ pub(super) async fn run(
         () = outdated => ends.cancel(),
     }
     run.await?;
-    Err(RegistryError::retryable(
-        "the credential was refused, or a right was missing, and there is another credential now",
-    ))
+    Err(RegistryError::retryable("the credential or a right was refused; retrying with another credential"))
 }
 
 #[cfg(test)]
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn another_token_certificate_or_a_plugin_that_may_know_better_is_another_credential() {
+    fn new_token_certificate_or_plugin_call_is_another_credential() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("k");
         let certificate = folder.path().join("crt");
@@ -98,19 +98,19 @@ mod tests {
         std::fs::write(&certificate, "new").unwrap();
         assert!(
             is_other(Some(first), login(&file, &user), Refusal::Credential, soon),
-            "the file is what counts, not its name"
+            "the content of the file decides, not its name"
         );
 
         let plugin = "{exec: {apiVersion: client.authentication.k8s.io/v1, command: touch}}";
         let first = login(&file, plugin);
         assert!(
             !is_other(Some(first), login(&file, plugin), Refusal::Credential, soon),
-            "it has only just been asked"
+            "the plugin has just run"
         );
         assert!(is_other(Some(first), login(&file, plugin), Refusal::Credential, PLUGIN_REST));
         assert!(
             !is_other(Some(first), login(&file, plugin), Refusal::Right, PLUGIN_REST),
-            "rights are missing for good"
+            "a plugin cannot add a right"
         );
     }
 }

@@ -121,7 +121,10 @@ fn errors_name_file_line_and_field() {
             "registries:\n- {kind: consul, mode: fast}\n",
             "TRB0102 t.yaml:4:24: registries[0].mode: `fast` is not valid; use one of",
         ),
-        ("writes: [services]\n", "TRB0102 t.yaml:3:10: writes[0]: `services` is not valid; use one of addresses, "),
+        (
+            "writes: [services]\n",
+            "TRB0102 t.yaml:3:10: writes[0]: `services` is not valid; use one of addresses, ",
+        ),
         ("systemNamespace: a/b\n", "TRB0102 t.yaml:3:1: systemNamespace: "),
         ("settings: {domain: 'bad domain'}\n", "TRB0102 t.yaml:3:12: settings.domain: "),
         ("settings: {domain: corp.test.}\n", "TRB0102 t.yaml:3:12: settings.domain: "),

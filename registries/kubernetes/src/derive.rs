@@ -5,6 +5,8 @@
 //! One of them reads the result of another: groups read workloads of pods, which the index derives first
 //! ([`DerivedKey`]).
 
+mod derived;
+pub mod exports;
 pub mod gateway;
 pub mod group;
 pub mod mcs;
@@ -14,40 +16,10 @@ pub mod settings;
 pub mod workload;
 pub mod workload_attributes;
 
-use std::sync::Arc;
+pub use derived::Derived;
 
-use tributary_model::{Fact, Problem};
-
-pub use workload_attributes::WorkloadAttributes;
-
-use crate::index::DerivedKey;
-use crate::input::{Kind, Name};
 use crate::interner::Interner;
-use crate::objects::ClusterObjects;
-
-/// Result of deriving one output.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Derived {
-    /// Facts; empty if the object contributes none.
-    pub facts: Vec<Fact>,
-    /// Fault of the object, although it could be decoded.
-    pub problem: Option<Problem>,
-    /// First object that the derivation needed and did not find, possibly because its kind cannot be read.
-    pub lacks: Option<(Kind, Name)>,
-}
-
-impl Derived {
-    /// Builds a result with one fact.
-    #[must_use]
-    pub fn one(fact: Fact) -> Self {
-        Self { facts: vec![fact], ..Self::default() }
-    }
-    /// Builds a result without facts, with a problem for operators.
-    #[must_use]
-    pub fn refused(code: tributary_model::Code, message: impl Into<Arc<str>>) -> Self {
-        Self { problem: Some(Problem { code, message: message.into() }), ..Self::default() }
-    }
-}
+use crate::state::{ClusterObjects, DerivedKey};
 
 /// Derives an output.
 #[must_use]

@@ -7,10 +7,10 @@ use tributary_kube_client::{Connection, Timing};
 use tributary_model::{Provider, RegistryId, RegistryName, RegistrySpec};
 use tributary_registry_api::{ClusterContextSender, Registry, RegistryError, RegistryFactory};
 
-use crate::index::Index;
-use crate::memory::Memory;
 use crate::options::Options;
+use crate::publish::Index;
 use crate::registry::KubernetesRegistry;
+use crate::run_loop::RunMemory;
 use crate::run_loop::{Exporter, RunLoop, WatchSet};
 
 /// Builds runs of `--registry kubernetes`. A run begins with an empty index and what the memory keeps; runs share the
@@ -24,7 +24,7 @@ pub struct KubernetesFactory {
     seed: u64,
     context_sender: Option<Arc<ClusterContextSender>>,
     exports: Option<watch::Receiver<bool>>,
-    memory: Arc<Memory>,
+    memory: Arc<RunMemory>,
 }
 
 impl KubernetesFactory {
@@ -64,7 +64,7 @@ impl KubernetesFactory {
     }
     /// Uses this memory to pass objects from run to run, in place of the factory's own.
     #[must_use]
-    pub fn memory(mut self, memory: Arc<Memory>) -> Self {
+    pub fn memory(mut self, memory: Arc<RunMemory>) -> Self {
         self.memory = memory;
         self
     }

@@ -3,9 +3,10 @@
 use serde_json::{Value, json};
 use tributary_model::*;
 
-use crate::input::{Input, Name, Object};
+use crate::kind::Name;
 use crate::options::Options;
-use crate::project::{Namespace as Ns, Node, Pod, Service, Slice};
+use crate::project::{Namespace as Ns, Node, Object, Pod, Service, Slice};
+use crate::publish::Input;
 use crate::{ClusterObjects, Index, Interner};
 
 pub(crate) fn mk_options() -> Options {

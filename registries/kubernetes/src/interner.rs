@@ -14,9 +14,8 @@ use tributary_model::{
     Workload,
 };
 
-use crate::derive::WorkloadAttributes;
-use crate::input::Name;
-use crate::project::slice::EntryTopology;
+use crate::attributes::{EntryTopology, WorkloadAttributes};
+use crate::kind::Name;
 
 /// Named ports of a pod, sorted by name.
 pub type NamedPorts = Arc<[(PortName, PortNumber)]>;

@@ -13,7 +13,7 @@ use std::time::Duration;
 use tributary_model::settings::ClusterLocal;
 use tributary_model::{HostPattern, Hostname, Visibility};
 
-use crate::namespace_selector::Selectors;
+use crate::label_selector::Selectors;
 
 pub(crate) use networks::address_of;
 pub use networks::{GatewayTarget, MeshGateway, MeshNetwork, MeshNetworks};

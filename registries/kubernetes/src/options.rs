@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tributary_model::settings::{Cidrs, ClusterLocal};
 use tributary_model::{ClusterId, InvalidName, Namespace, NetworkId};
 
-use crate::input::{Kind, WatchScope};
-use crate::part::PartScopes;
+use crate::collections::PartScopes;
+use crate::kind::{Kind, WatchScope};
 
 /// Options, constant during a run.
 #[derive(Debug, Clone, PartialEq, Eq)]

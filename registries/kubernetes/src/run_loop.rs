@@ -5,7 +5,9 @@
 //! list ends, since nothing can be published before.
 
 mod exporter;
+mod run_memory;
 mod status;
+mod watch_plan;
 mod watches;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,14 +22,15 @@ use tributary_model::{
 };
 use tributary_registry_api::{ClusterContextSender, UpdateSender};
 
-use crate::index::Index;
-use crate::input::{Input, Kind, Name, WatchScope};
-use crate::memory::Memory;
-use crate::part::Part;
+use crate::collections::Part;
+use crate::kind::{Kind, Name, WatchScope};
+use crate::publish::{Index, Input};
 use status::SourceHealth;
 use watches::{Source, WatchOutput};
 
 pub(crate) use exporter::Exporter;
+pub use run_memory::RunMemory;
+pub use watch_plan::{Planned, watch_plan};
 pub(crate) use watches::WatchSet;
 
 /// Largest number of event batches that are applied before the index is flushed.
@@ -52,7 +55,7 @@ pub(crate) struct RunLoop {
     ripe: bool,
     /// Watches whose first list has not ended.
     waiting: BTreeSet<WatchScope>,
-    memory: Arc<Memory>,
+    memory: Arc<RunMemory>,
     /// Sender of the cluster context to other registries of the cluster.
     context_sender: Option<Arc<ClusterContextSender>>,
     /// Writer of exports, where enabled.
@@ -65,7 +68,7 @@ impl RunLoop {
         mut index: Index,
         feeds: WatchSet,
         context_sender: Option<Arc<ClusterContextSender>>,
-        memory: Arc<Memory>,
+        memory: Arc<RunMemory>,
     ) -> Self {
         let mesh = feeds.planned.iter().filter(|planned| planned.feed.kind == Kind::MeshConfig);
         mesh.filter_map(|planned| memory.recall(&planned.feed)).for_each(|known| index.remember_mesh(known));
@@ -288,13 +291,13 @@ enum Note {
 impl Note {
     fn of(input: &Input) -> Option<Self> {
         match input {
-            Input::Listed(feed) | Input::Absent(feed) if Memory::keeps(feed.kind) => {
+            Input::Listed(feed) | Input::Absent(feed) if RunMemory::keeps(feed.kind) => {
                 Some(Self::Feed(feed.clone()))
             }
-            Input::Put(object) if Memory::keeps(object.kind()) => {
+            Input::Put(object) if RunMemory::keeps(object.kind()) => {
                 Some(Self::Object(object.kind(), object.name().clone()))
             }
-            Input::Gone(kind, name) if Memory::keeps(*kind) => Some(Self::Object(*kind, name.clone())),
+            Input::Gone(kind, name) if RunMemory::keeps(*kind) => Some(Self::Object(*kind, name.clone())),
             _ => None,
         }
     }

@@ -6,16 +6,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tributary_model::{
-    Fact, Gateway, GatewayAddress, GatewayKey, Labels, NetworkId, PortNumber, Source, labels,
-};
+use tributary_model::{Fact, Gateway, GatewayAddress, GatewayKey, Labels, NetworkId, PortNumber, Source};
 
-use super::Derived;
-use crate::input::{Kind, Name};
+use super::derived::Derived;
+use crate::kind::{Kind, Name};
 use crate::mesh::{GatewayTarget, address_of};
 use crate::network;
-use crate::objects::ClusterObjects;
 use crate::project::Service;
+use crate::state::ClusterObjects;
 
 /// Label that sets the port of a gateway.
 const PORT_LABEL: &str = "networking.istio.io/gatewayPort";
@@ -171,12 +169,6 @@ impl<'a> Gateways<'a> {
         };
         Derived { facts: (0..).zip(all).map(fact).collect(), ..Derived::default() }
     }
-}
-
-/// Whether a Service can be a gateway, so that its output has to be derived.
-#[must_use]
-pub fn may_be(inputs: &ClusterObjects, service: &Service) -> bool {
-    service.meta.labels.get(labels::NETWORK).is_some() || inputs.mesh().networks.names_services()
 }
 
 #[cfg(test)]

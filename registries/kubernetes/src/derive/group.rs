@@ -8,12 +8,14 @@ use tributary_model::{
     WaitingAddress,
 };
 
-use super::{Derived, WorkloadAttributes, mcs, service, workload_attributes};
-use crate::input::{Kind, Name};
+use super::derived::Derived;
+use super::{mcs, service, workload_attributes};
+use crate::attributes::WorkloadAttributes;
 use crate::interner::Interner;
-use crate::objects::ClusterObjects;
+use crate::kind::{Kind, Name};
 use crate::project::Slice;
 use crate::project::slice::{Entry, State};
+use crate::state::ClusterObjects;
 
 /// Derives the group of a slice. It does not wait for the Service: the core keeps groups without a declaration.
 #[must_use]
@@ -54,7 +56,7 @@ fn addresses(
     slice: &Slice,
     owner: &Name,
 ) -> (Vec<Address>, Unseen) {
-    let sessions = inputs.services.get(owner).is_some_and(|service| service::keeps_sessions(service));
+    let sessions = inputs.services.get(owner).is_some_and(|service| service.keeps_sessions());
     let mut join = Join { inputs, shared, slice, sessions, unseen: Unseen::default() };
     let addresses = slice.entries.iter().filter_map(|entry| join.address(entry)).collect();
     (addresses, join.unseen)

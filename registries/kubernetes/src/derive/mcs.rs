@@ -12,11 +12,11 @@ use tributary_model::{
     Hostname, PortName, Protocol, Resolution, ServiceAddress, ServiceKey, ServicePort, Target,
 };
 
-use super::Derived;
-use crate::input::{Kind, Name};
+use super::derived::Derived;
 use crate::interner::Interner;
-use crate::objects::ClusterObjects;
+use crate::kind::{Kind, Name};
 use crate::project::mcs::Import;
+use crate::state::ClusterObjects;
 
 /// Domain of services of the cluster set.
 const DOMAIN: &str = "clusterset.local";

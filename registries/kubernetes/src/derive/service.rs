@@ -7,16 +7,14 @@ use tributary_model::{
     Identity, Resolution, Selector, ServiceAddress, ServiceKey, WorkloadKind,
 };
 
+use super::derived::Derived;
 use super::mirror::is_mirror;
-use super::{Derived, mcs, workload_attributes};
-use crate::input::{Kind, Name};
+use super::{mcs, workload_attributes};
 use crate::interner::Interner;
-use crate::objects::ClusterObjects;
+use crate::kind::{Kind, Name};
 use crate::project::Service;
 use crate::project::service::ServiceKind;
-
-/// Labels that enable persistent sessions by cookie or by header: draining endpoints keep their sessions.
-const PERSISTENT_SESSION: [&str; 2] = ["istio.io/persistent-session", "istio.io/persistent-session-header"];
+use crate::state::ClusterObjects;
 
 /// Derives the declaration of a Service.
 #[must_use]
@@ -47,14 +45,6 @@ pub fn derive(inputs: &ClusterObjects, shared: &mut Interner, name: &Name) -> De
 pub fn key(inputs: &ClusterObjects, shared: &mut Interner, name: &Name) -> Result<ServiceKey, String> {
     let namespace = shared.namespace(&name.namespace).ok_or("its namespace is not valid")?;
     Ok(ServiceKey { host: inputs.host(name)?, namespace })
-}
-
-/// Whether terminating endpoints keep the sessions that are bound to them.
-#[must_use]
-pub fn keeps_sessions(service: &Service) -> bool {
-    PERSISTENT_SESSION
-        .iter()
-        .any(|label| service.meta.labels.get(label).is_some_and(|value| !value.is_empty()))
 }
 
 fn resolution(service: &Service) -> Result<Resolution, String> {
@@ -130,7 +120,7 @@ fn attributes(inputs: &ClusterObjects, shared: &mut Interner, service: &Service)
         own_cluster_only: mcs::own_cluster_only(inputs, name),
         traffic: near.unwrap_or_default(),
         publish_not_ready: service.publish_not_ready,
-        persistent_sessions: keeps_sessions(service),
+        persistent_sessions: service.keeps_sessions(),
         identities: identities(inputs, shared, service),
         race_connect: false,
         warnings: service.doubts.iter().map(remark).collect(),

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use tributary_model::settings::Cidrs;
 use tributary_model::{Code, Fact, HostPattern, Namespace, NetworkId, Problem, Settings};
 
-use super::Derived;
+use super::derived::Derived;
 use crate::mesh::{self, Mesh, MeshNetworks};
-use crate::objects::ClusterObjects;
+use crate::state::ClusterObjects;
 
 /// Derives the settings, which include the default cluster-local hosts even without a configuration. Only the config
 /// cluster publishes them.

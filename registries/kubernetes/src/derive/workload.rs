@@ -6,13 +6,14 @@ use tributary_model::{
     Fact, Health, Namespace, ServiceKey, Workload, WorkloadAddress, WorkloadKey, WorkloadKind, WorkloadName,
 };
 
-use super::{Derived, service, workload_attributes};
-use crate::input::{Kind, Name};
+use super::derived::Derived;
+use super::{service, workload_attributes};
 use crate::interner::Interner;
-use crate::objects::ClusterObjects;
+use crate::kind::{Kind, Name};
 use crate::options::Options;
 use crate::project::Pod;
 use crate::project::pod::Phase;
+use crate::state::ClusterObjects;
 
 /// Derives the workload of a pod. A pod that is not ready, or is terminating, is a workload too: its proxy requests its
 /// own record before it is ready, and its health keeps clients away.

@@ -11,26 +11,11 @@ use tributary_model::labels::{
 };
 use tributary_model::{Identity, Labels, Locality, NetworkId, NodeName, Origin, Topology};
 
-use crate::input::{Kind, Name};
+use crate::attributes::{EntryTopology, WorkloadAttributes};
 use crate::interner::{Interner, PodWorkload};
-use crate::objects::ClusterObjects;
+use crate::kind::{Kind, Name};
 use crate::project::Pod;
-use crate::project::slice::EntryTopology;
-
-/// Topology and identity of an endpoint.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WorkloadAttributes {
-    /// Topology.
-    pub place: Arc<Topology>,
-    /// Labels with topology labels added.
-    pub augmented: Labels,
-    /// Identity that it proves.
-    pub identity: Option<Identity>,
-    /// Whether it accepts mesh TLS.
-    pub mtls: bool,
-    /// Origin of the endpoints of a pod.
-    pub origin: Option<Arc<Origin>>,
-}
+use crate::state::ClusterObjects;
 
 /// Returns the attributes of a pod from its published workload; derives them for a pod without one.
 #[must_use]

@@ -12,7 +12,7 @@ use tributary_model::{HostPattern, Visibility};
 use super::networks::MeshNetworks;
 use super::visibility::VisibilityPolicy;
 use super::{Fault, Field, Mesh};
-use crate::namespace_selector::Selectors;
+use crate::label_selector::Selectors;
 
 /// Size limit of a ConfigMap.
 const MOST_BYTES: usize = 1 << 20;

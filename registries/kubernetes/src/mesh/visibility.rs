@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use tributary_model::{EntryVisibility, Labels, Namespace, Visibility};
 
 use super::read::{get, list, map};
-use crate::namespace_selector::LabelSelector;
+use crate::label_selector::LabelSelector;
 
 const MOST_POLICIES: usize = 1024;
 

@@ -4,8 +4,8 @@ use serde::Deserialize;
 
 use super::meta::{Meta, RawMeta};
 use super::text::Pairs;
-use crate::input::Kind;
 use crate::interner::Interner;
+use crate::kind::Kind;
 use crate::mesh::Mesh;
 
 /// Mesh configuration with its supported fields.
@@ -28,7 +28,7 @@ struct Raw<'a> {
 impl MeshConfig {
     /// Decodes the object. An invalid document is a fault of its fields, not of the object.
     pub fn parse(json: &str) -> Result<Self, String> {
-        let Raw { metadata, data } = super::read(json)?;
+        let Raw { metadata, data } = super::read::read(json)?;
         let data = data.unwrap_or_default();
         let mesh = Mesh::read(data.get("mesh"), data.get("meshNetworks"));
         Ok(Self { meta: metadata.meta(Kind::MeshConfig)?, mesh })

@@ -8,8 +8,8 @@ use tributary_model::{GatewayAddress, PortNumber};
 
 use super::meta::Meta;
 use super::text::{Pairs, Text};
-use crate::input::Kind;
 use crate::interner::Interner;
+use crate::kind::Kind;
 use crate::mesh::address_of;
 
 /// TLS option of a listener that routes connections by their SNI.
@@ -79,10 +79,10 @@ struct RawTls<'a> {
 impl Gateway {
     /// Decodes the object.
     pub fn parse(json: &str) -> Result<Self, String> {
-        let (metadata, spec, IgnoredAny) = super::read_object::<RawSpec<'_>, _>(json)?;
+        let (metadata, spec, IgnoredAny) = super::read::read_object::<RawSpec<'_>, _>(json)?;
         let (addresses, listeners) = (spec.addresses.unwrap_or_default(), spec.listeners.unwrap_or_default());
-        super::bounded("spec.addresses", &addresses, MOST)?;
-        super::bounded("spec.listeners", &listeners, MOST)?;
+        super::read::bounded("spec.addresses", &addresses, MOST)?;
+        super::read::bounded("spec.listeners", &listeners, MOST)?;
         Ok(Self {
             class: spec.gateway_class_name.as_deref().unwrap_or_default().into(),
             addresses: addresses.iter().filter_map(address).collect(),

@@ -8,8 +8,8 @@ use tributary_model::PortNumber;
 
 use super::meta::{Meta, RawMeta};
 use super::text::Text;
-use crate::input::Kind;
 use crate::interner::Interner;
+use crate::kind::Kind;
 
 const MOST: usize = 1024;
 
@@ -60,7 +60,7 @@ struct RawPort {
 impl Export {
     /// Decodes the object.
     pub fn parse(json: &str) -> Result<Self, String> {
-        let (metadata, IgnoredAny, IgnoredAny) = super::read_object(json)?;
+        let (metadata, IgnoredAny, IgnoredAny) = super::read::read_object(json)?;
         Ok(Self { meta: metadata.meta(Kind::Export)? })
     }
     /// Replaces values by their shared copies.
@@ -72,13 +72,13 @@ impl Export {
 impl Import {
     /// Decodes the object. Ignores invalid addresses.
     pub fn parse(json: &str) -> Result<Self, String> {
-        let RawImport { metadata, spec, top } = super::read(json)?;
+        let RawImport { metadata, spec, top } = super::read::read(json)?;
         let spec = spec.unwrap_or_default();
         let kind = spec.kind.or(top.kind);
         let ips = spec.ips.or(top.ips).filter(|_| kind.as_deref() != Some("Headless")).unwrap_or_default();
         let ports = spec.ports.or(top.ports).unwrap_or_default();
-        super::bounded("ips", &ips, MOST)?;
-        super::bounded("ports", &ports, MOST)?;
+        super::read::bounded("ips", &ips, MOST)?;
+        super::read::bounded("ports", &ports, MOST)?;
         let mut ips: Vec<IpAddr> = ips.iter().filter_map(|ip| ip.parse().ok()).collect();
         let mut ports: Vec<PortNumber> =
             ports.iter().filter_map(|port| PortNumber::new(port.port).ok()).collect();

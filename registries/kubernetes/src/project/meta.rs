@@ -4,8 +4,8 @@ use serde::Deserialize;
 use tributary_model::{Labels, Namespace, ObjectVersion, Source, Timestamp};
 
 use super::text::{Pairs, Text};
-use crate::input::{Kind, Name};
 use crate::interner::Interner;
+use crate::kind::{Kind, Name};
 
 /// Metadata with the used fields.
 #[derive(Debug, Clone, PartialEq, Eq)]

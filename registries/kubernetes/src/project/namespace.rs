@@ -4,8 +4,8 @@ use serde::de::IgnoredAny;
 use tributary_model::TrafficDistribution;
 
 use super::meta::Meta;
-use crate::input::Kind;
 use crate::interner::Interner;
+use crate::kind::Kind;
 
 /// Annotation of a Service or a Namespace that sets the traffic distribution.
 pub(crate) const TRAFFIC_DISTRIBUTION: &str = "networking.istio.io/traffic-distribution";
@@ -22,7 +22,7 @@ pub struct Namespace {
 impl Namespace {
     /// Decodes the object.
     pub fn parse(json: &str) -> Result<Self, String> {
-        let (metadata, IgnoredAny, IgnoredAny) = super::read_object(json)?;
+        let (metadata, IgnoredAny, IgnoredAny) = super::read::read_object(json)?;
         let traffic = metadata.annotation(TRAFFIC_DISTRIBUTION).map(TrafficDistribution::parse);
         Ok(Self { meta: metadata.meta(Kind::Namespace)?, traffic })
     }

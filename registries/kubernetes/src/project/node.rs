@@ -9,8 +9,8 @@ use tributary_model::{Labels, Locality};
 
 use super::meta::Meta;
 use super::text::Text;
-use crate::input::Kind;
 use crate::interner::Interner;
+use crate::kind::Kind;
 
 const REGION_OLD: &str = "failure-domain.beta.kubernetes.io/region";
 const ZONE_OLD: &str = "failure-domain.beta.kubernetes.io/zone";
@@ -44,10 +44,10 @@ struct RawAddress<'a> {
 impl Node {
     /// Decodes the object.
     pub fn parse(json: &str) -> Result<Self, String> {
-        let (metadata, IgnoredAny, status) = super::read_object::<_, RawStatus<'_>>(json)?;
+        let (metadata, IgnoredAny, status) = super::read::read_object::<_, RawStatus<'_>>(json)?;
         let meta = metadata.meta(Kind::Node)?;
         let addresses = status.addresses.unwrap_or_default();
-        super::bounded("status.addresses", &addresses, MOST_ADDRESSES)?;
+        super::read::bounded("status.addresses", &addresses, MOST_ADDRESSES)?;
         let external = addresses.iter().filter(|a| &*a.kind == "ExternalIP");
         let external = external.filter_map(|a| a.address.parse().ok()).collect();
         Ok(Self { locality: locality(&meta.labels), meta, external })

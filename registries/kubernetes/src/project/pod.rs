@@ -10,8 +10,8 @@ use tributary_model::{PortName, PortNumber};
 
 use super::meta::{Meta, RawMeta};
 use super::text::Text;
-use crate::input::Kind;
 use crate::interner::{Interner, NamedPorts};
+use crate::kind::Kind;
 
 const MOST_IPS: usize = 16;
 const MOST_CONTAINERS: usize = 1024;
@@ -115,7 +115,7 @@ struct RawCondition<'a> {
 impl Pod {
     /// Decodes the object.
     pub fn parse(json: &str) -> Result<Self, String> {
-        let (metadata, spec, status) = super::read_object::<RawSpec<'_>, RawStatus<'_>>(json)?;
+        let (metadata, spec, status) = super::read::read_object::<RawSpec<'_>, RawStatus<'_>>(json)?;
         let meta = metadata.meta(Kind::Pod)?;
         let text = |text: &Option<Text<'_>>| text.as_deref().filter(|text| !text.is_empty()).map(Arc::from);
         Ok(Self {
@@ -158,7 +158,7 @@ fn phase(metadata: &RawMeta<'_>, status: &RawStatus<'_>) -> Phase {
 
 fn ips(status: &RawStatus<'_>) -> Result<Box<[IpAddr]>, String> {
     let all = status.pod_ips.as_deref().unwrap_or_default();
-    super::bounded("status.podIPs", all, MOST_IPS)?;
+    super::read::bounded("status.podIPs", all, MOST_IPS)?;
     let first = status.pod_ip.as_deref().into_iter();
     let texts = first.chain(all.iter().filter_map(|ip| ip.ip.as_deref())).filter(|text| !text.is_empty());
     let mut ips: Vec<IpAddr> = Vec::new();
@@ -175,8 +175,8 @@ fn ips(status: &RawStatus<'_>) -> Result<Box<[IpAddr]>, String> {
 fn ports(spec: &RawSpec<'_>) -> Result<NamedPorts, String> {
     let (main, init) = (spec.containers.as_deref(), spec.init_containers.as_deref());
     let (main, init) = (main.unwrap_or_default(), init.unwrap_or_default());
-    super::bounded("spec.containers", main, MOST_CONTAINERS)?;
-    super::bounded("spec.initContainers", init, MOST_CONTAINERS)?;
+    super::read::bounded("spec.containers", main, MOST_CONTAINERS)?;
+    super::read::bounded("spec.initContainers", init, MOST_CONTAINERS)?;
     let staying = init.iter().filter(|c| c.restart_policy.as_deref() == Some("Always"));
     let mut named: BTreeMap<PortName, PortNumber> = BTreeMap::new();
     for port in main.iter().chain(staying).flat_map(|c| c.ports.as_deref().unwrap_or_default()) {

@@ -10,8 +10,8 @@ use super::doubts;
 use super::meta::{Meta, RawMeta};
 use super::namespace::TRAFFIC_DISTRIBUTION;
 use super::text::{Pairs, Text};
-use crate::input::Kind;
 use crate::interner::Interner;
+use crate::kind::Kind;
 
 /// Annotation that excludes a Service from the synchronization with a Consul.
 const CONSUL_SYNC: &str = "consul.hashicorp.com/service-sync";
@@ -20,6 +20,8 @@ pub(super) const EXPORT_TO: &str = "networking.istio.io/exportTo";
 pub(super) const CANONICAL_ACCOUNTS: &str = "alpha.istio.io/canonical-serviceaccounts";
 const KUBERNETES_ACCOUNTS: &str = "alpha.istio.io/kubernetes-serviceaccounts";
 pub(super) const NODE_SELECTOR: &str = "traffic.istio.io/nodeSelector";
+/// Labels that enable persistent sessions by cookie or by header: draining endpoints keep their sessions.
+const PERSISTENT_SESSION: [&str; 2] = ["istio.io/persistent-session", "istio.io/persistent-session-header"];
 const MOST_PORTS: usize = 1024;
 const MOST_ADDRESSES: usize = 1024;
 
@@ -149,7 +151,7 @@ struct RawIngress<'a> {
 impl Service {
     /// Decodes the object.
     pub fn parse(json: &str) -> Result<Self, String> {
-        let (metadata, spec, status) = super::read_object(json)?;
+        let (metadata, spec, status) = super::read::read_object(json)?;
         let listed = |key| metadata.annotation(key).map(items).unwrap_or_default();
         Ok(Self {
             address: kind(&spec)?,
@@ -176,6 +178,13 @@ impl Service {
         self.meta.share(shared);
         self.selector = shared.labels(&self.selector);
     }
+    /// Whether terminating endpoints keep the sessions that are bound to them.
+    #[must_use]
+    pub fn keeps_sessions(&self) -> bool {
+        PERSISTENT_SESSION
+            .iter()
+            .any(|label| self.meta.labels.get(label).is_some_and(|value| !value.is_empty()))
+    }
 }
 
 pub(super) fn items(list: &str) -> Box<[Arc<str>]> {
@@ -197,7 +206,7 @@ fn kind(spec: &RawSpec<'_>) -> Result<ServiceKind, String> {
         return Ok(ServiceKind::External(spec.external_name.as_deref().unwrap_or_default().into()));
     }
     let all = spec.cluster_ips.as_deref().unwrap_or_default();
-    super::bounded("spec.clusterIPs", all, MOST_ADDRESSES)?;
+    super::read::bounded("spec.clusterIPs", all, MOST_ADDRESSES)?;
     let texts: Vec<&str> = if all.len() > 1 { all.iter().map(|ip| &**ip).collect() } else { vec![one] };
     let ip = |text: &str| text.parse().map_err(|_| format!("spec.clusterIP: {text:?} is not an IP address"));
     texts
@@ -215,7 +224,7 @@ fn traffic(metadata: &RawMeta<'_>, spec: &RawSpec<'_>) -> Option<TrafficDistribu
 }
 
 fn ports(list: &[RawPort<'_>]) -> Result<Box<[Port]>, String> {
-    super::bounded("spec.ports", list, MOST_PORTS)?;
+    super::read::bounded("spec.ports", list, MOST_PORTS)?;
     let mut ports: Vec<Port> = Vec::with_capacity(list.len());
     for raw in list {
         let port = port(raw)?;
@@ -263,7 +272,7 @@ fn external(spec: &RawSpec<'_>, status: RawStatus<'_>) -> Result<Box<[Arc<str>]>
             out.push(text.into());
         }
     }
-    super::bounded("external addresses", &out, MOST_ADDRESSES)?;
+    super::read::bounded("external addresses", &out, MOST_ADDRESSES)?;
     Ok(out.into())
 }
 

@@ -8,8 +8,9 @@ use tributary_model::{GroupPort, PortName, PortNumber, PortSet};
 
 use super::meta::{Meta, RawMeta};
 use super::text::Text;
-use crate::input::{Kind, Name};
+use crate::attributes::EntryTopology;
 use crate::interner::Interner;
+use crate::kind::{Kind, Name};
 
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
 const MCS_SERVICE_NAME: &str = "multicluster.kubernetes.io/service-name";
@@ -67,15 +68,6 @@ impl Entry {
 
 /// Text behind a thin pointer, to keep entries small.
 pub type Atom = Arc<Box<str>>;
-
-/// Node and zone of entries; shared by all with the same ones.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-pub struct EntryTopology {
-    /// Node.
-    pub node: Option<Arc<str>>,
-    /// Zone.
-    pub zone: Option<Arc<str>>,
-}
 
 /// State from the conditions of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -149,11 +141,11 @@ struct RawTarget<'a> {
 impl Slice {
     /// Decodes the object.
     pub fn parse(json: &str) -> Result<Self, String> {
-        let raw: Raw<'_> = super::read(json)?;
+        let raw: Raw<'_> = super::read::read(json)?;
         let meta = raw.metadata.meta(Kind::Slice)?;
         let names = raw.address_type.as_deref() == Some("FQDN");
         let endpoints = raw.endpoints.unwrap_or_default();
-        super::bounded("endpoints", &endpoints, MOST_ENTRIES)?;
+        super::read::bounded("endpoints", &endpoints, MOST_ENTRIES)?;
         let entries = if names { Vec::new() } else { entries(&endpoints, &meta.name.namespace)? };
         let imported = meta.labels.get(MCS_SERVICE_NAME).is_some();
         let service = meta.labels.get(SERVICE_NAME).filter(|name| !imported && !name.is_empty());
@@ -236,7 +228,7 @@ fn pod(endpoint: &RawEndpoint<'_>, own: &str) -> Option<Atom> {
 
 /// Returns the ports; excludes ports without a number.
 fn ports(list: Vec<RawPort<'_>>) -> Result<PortSet, String> {
-    super::bounded("ports", &list, MOST_PORTS)?;
+    super::read::bounded("ports", &list, MOST_PORTS)?;
     let port = |raw: &RawPort<'_>| -> Result<GroupPort, String> {
         let refused = |error| format!("ports: {error}");
         let number = PortNumber::new(raw.port.unwrap_or_default()).map_err(refused)?;

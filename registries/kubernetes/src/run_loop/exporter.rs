@@ -16,12 +16,13 @@ use tributary_kube_client::{
 use tributary_model::{Code, ObjectRef, Problem, RegistryUpdate, Scope};
 use tributary_registry_api::SplitMix;
 
-use crate::export::{Suspects, due};
-use crate::input::{Input, Kind, Name};
-use crate::objects::ClusterObjects;
+use super::watch_plan::resource;
+use crate::collections::Part;
+use crate::derive::exports::{Suspects, due};
+use crate::kind::{Kind, Name};
 use crate::options::Options;
-use crate::part::Part;
-use crate::plan::resource;
+use crate::publish::Input;
+use crate::state::ClusterObjects;
 
 /// One write at a time, since exports are not urgent; a refusal usually applies to all of them.
 const PACE: QueuePolicy =

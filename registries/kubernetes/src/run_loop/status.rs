@@ -10,8 +10,8 @@ use tokio::time::Instant;
 use tributary_model::{SourcePart, SourceState, SourceStatus};
 
 use super::watches::WatchSet;
-use crate::input::{Kind, WatchScope};
-use crate::part::{Listing, Part};
+use crate::collections::{Listing, Part};
+use crate::kind::{Kind, WatchScope};
 
 /// Last status of a watch, and its time.
 struct PartReport {

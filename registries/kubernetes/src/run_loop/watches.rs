@@ -5,10 +5,11 @@ use tributary_kube_client::{ClusterIdentity, Connection, Event, Projection, Timi
 use tributary_model::{SourcePart, Version};
 use tributary_registry_api::SplitMix;
 
-use crate::input::{Input, Kind, Object, WatchScope};
+use super::watch_plan::{Planned, watch_plan};
+use crate::kind::{Kind, WatchScope};
 use crate::options::Options;
-use crate::plan::{Planned, watch_plan};
-use crate::project::{Export, Gateway, Import, MeshConfig, Namespace, Node, Pod, Service, Slice};
+use crate::project::{Export, Gateway, Import, MeshConfig, Namespace, Node, Object, Pod, Service, Slice};
+use crate::publish::Input;
 
 /// Output of a watch: an input of the index, or its own state.
 pub(crate) enum WatchOutput {

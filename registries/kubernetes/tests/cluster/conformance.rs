@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::json;
 use tributary_conformance::{Ability, Act, Harness, Refusable, Rest, Script, Service, conformance_tests};
-use tributary_kubernetes::{Memory, Options};
+use tributary_kubernetes::{Options, RunMemory};
 use tributary_model::{Hostname, Namespace, WithheldCause};
 use tributary_registry_api::RegistryFactory;
 use tributary_scripted_api::{Answer, ApiServer, Verb};
@@ -90,7 +90,7 @@ struct ClusterScript {
     server: ApiServer,
     /// Configured namespaces; empty means all.
     namespaces: Vec<&'static str>,
-    memory: Arc<Memory>,
+    memory: Arc<RunMemory>,
     twice: bool,
     reversed: bool,
 }

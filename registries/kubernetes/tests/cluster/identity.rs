@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use tributary_kubernetes::{KubernetesFactory, Memory};
+use tributary_kubernetes::{KubernetesFactory, RunMemory};
 use tributary_model::SourceState;
 use tributary_registry_api::RegistryError;
 use tributary_scripted_api::ApiServer;
@@ -23,7 +23,7 @@ fn other() -> ApiServer {
     server
 }
 fn factory(server: &ApiServer) -> KubernetesFactory {
-    factory_with(server, options_for_every_kind()).memory(Arc::new(Memory::default()))
+    factory_with(server, options_for_every_kind()).memory(Arc::new(RunMemory::default()))
 }
 
 async fn synced(mut run: RunOf) -> RunOf {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tributary_kubernetes::{KubernetesFactory, Memory};
+use tributary_kubernetes::{KubernetesFactory, RunMemory};
 use tributary_model::{Fact, FactKey, RestartMode, Scope, Scopes, SourceState, Visibility};
 use tributary_registry_api::RegistryFactory as _;
 use tributary_scripted_api::{Answer, ApiServer, Verb};
@@ -25,7 +25,7 @@ fn shop() -> ApiServer {
 }
 
 fn factory(server: &ApiServer) -> KubernetesFactory {
-    factory_with(server, options_for_every_kind()).memory(Arc::new(Memory::default()))
+    factory_with(server, options_for_every_kind()).memory(Arc::new(RunMemory::default()))
 }
 
 /// Every kind, and the collections of its facts.

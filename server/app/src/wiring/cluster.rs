@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use tributary_kube_client::{
     ConnectError, ConnectOptions, Connection, Env, Leadership, LeaseTiming, ObjectName, Timing,
 };
-use tributary_kubernetes::{Kind, KubernetesFactory, Mcs, Memory, Options};
+use tributary_kubernetes::{Kind, KubernetesFactory, Mcs, Options, RunMemory};
 use tributary_model::{
     ClusterId, InvalidName, Namespace, Provider, RegistryId, RegistryName, RegistrySpec, RegistryUpdate,
     Scope, SourceState, SourceStatus,
@@ -51,7 +51,7 @@ pub struct Cluster {
     env: Environment,
     logged: Arc<Mutex<Option<String>>>,
     /// State that runs pass on to later runs.
-    memory: Arc<Memory>,
+    memory: Arc<RunMemory>,
 }
 
 impl Cluster {
@@ -77,7 +77,7 @@ impl Cluster {
     }
     /// Sets the memory that runs share.
     #[must_use]
-    pub fn remembering(mut self, memory: Arc<Memory>) -> Self {
+    pub fn remembering(mut self, memory: Arc<RunMemory>) -> Self {
         self.memory = memory;
         self
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tributary_consul::ConsulFactory;
-use tributary_kubernetes::Memory;
+use tributary_kubernetes::RunMemory;
 use tributary_model::{ClusterId, RegistryName, RegistrySpec, StalePolicy};
 use tributary_registry_api::{Registry, RegistryError, RegistryFactory};
 use tributary_service_entry::FileFactory;
@@ -28,7 +28,7 @@ pub struct Factories {
 }
 
 /// State that runs of a cluster pass on to later runs, including runs of a changed configuration.
-type Memories = Arc<Mutex<BTreeMap<(RegistryName, ClusterId), Arc<Memory>>>>;
+type Memories = Arc<Mutex<BTreeMap<(RegistryName, ClusterId), Arc<RunMemory>>>>;
 
 /// Arguments of a factory.
 struct FactoryContext<'a> {

@@ -7,9 +7,10 @@ use tributary_model::*;
 
 use crate::Index;
 use crate::fixtures::*;
-use crate::input::{Input, Kind, Name, Object, WatchScope};
+use crate::kind::{Kind, Name, WatchScope};
 use crate::options::Options;
-use crate::project::{Gateway as GatewayObject, MeshConfig, Node, Service};
+use crate::project::{Gateway as GatewayObject, MeshConfig, Node, Object, Service};
+use crate::publish::Input;
 
 const SELECTOR: &str = "traffic.istio.io/nodeSelector";
 

@@ -7,9 +7,10 @@ use tributary_model::*;
 
 use crate::Index;
 use crate::fixtures::*;
-use crate::input::{Input, Kind, Object, WatchScope};
+use crate::kind::{Kind, WatchScope};
 use crate::options::{Mcs, Options};
-use crate::project::{Export, Import};
+use crate::project::{Export, Import, Object};
+use crate::publish::Input;
 
 fn mk_export(name: &str) -> Object {
     let object = json!({"metadata": {"name": name, "namespace": "shop"}});

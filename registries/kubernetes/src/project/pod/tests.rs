@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::fixtures::*;
-use crate::input::Object;
+use crate::project::Object;
 
 fn pod(over: Value) -> Pod {
     named("web-7f-x", over)

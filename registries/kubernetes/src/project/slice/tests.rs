@@ -11,7 +11,7 @@ fn slice(endpoints: Value, over: Value) -> Slice {
         other => panic!("{other:?}"),
     }
 }
-use crate::input::Object;
+use crate::project::Object;
 
 fn read(json: &Value) -> Result<Slice, String> {
     let mut object = json!({"metadata": {"name": "pay-1", "namespace": "shop", "labels": {"kubernetes.io/service-name": "pay"}}});

@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::derive::settings::local_hosts;
-use crate::input::Name;
-use crate::objects::ClusterObjects;
+use crate::kind::Name;
 use crate::project::Service;
 use crate::project::service::ServiceKind;
+use crate::state::ClusterObjects;
 
 /// Services that may need an export.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,9 +56,10 @@ pub fn due(inputs: &ClusterObjects, suspects: &Suspects) -> Vec<Name> {
 mod tests {
     use super::*;
     use crate::fixtures::mk_options;
-    use crate::index::Index;
-    use crate::input::{Input, Object};
     use crate::project::Export;
+    use crate::project::Object;
+    use crate::publish::Index;
+    use crate::publish::Input;
     use serde_json::{Value, json};
     use tributary_kube_client::Projection;
 

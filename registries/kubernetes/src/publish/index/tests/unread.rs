@@ -5,10 +5,10 @@ use tributary_model::*;
 
 use super::{put, texts};
 use crate::fixtures::*;
-use crate::index::Index;
-use crate::input::{Input, Kind, Name, Object, WatchScope};
+use crate::kind::{Kind, Name, WatchScope};
 use crate::options::{Mcs, Options};
-use crate::project::{Export, Gateway as GatewayObject, Import, MeshConfig};
+use crate::project::{Export, Gateway as GatewayObject, Import, MeshConfig, Object};
+use crate::publish::{Index, Input};
 
 /// Returns the published updates without followed collections and confirmations.
 fn updates(index: &mut Index) -> Vec<String> {

@@ -9,9 +9,9 @@ use tributary_model::{Basis, Fact, FactId, RegistryUpdate, Withheld};
 
 use super::naive::{Texts, World, expected, shown};
 use crate::fixtures::mk_options;
-use crate::index::Index;
-use crate::input::{Input, Kind, Name, Object, WatchScope};
-use crate::project::{Namespace, Node, Pod, Service, Slice};
+use crate::kind::{Kind, Name, WatchScope};
+use crate::project::{Namespace, Node, Object, Pod, Service, Slice};
+use crate::publish::{Index, Input};
 
 const IPS: [&str; 3] = ["10.0.0.1", "10.0.0.2", "10.0.0.3"];
 const KINDS: [Kind; 5] = [Kind::Namespace, Kind::Service, Kind::Slice, Kind::Pod, Kind::Node];

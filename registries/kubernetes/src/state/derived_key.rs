@@ -2,8 +2,8 @@
 
 use tributary_model::ObjectId;
 
-use crate::input::{Kind, Name};
-use crate::part::Listing;
+use crate::collections::Listing;
+use crate::kind::{Kind, Name};
 
 /// Key of the facts of one object. Its order is the order of publication.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]

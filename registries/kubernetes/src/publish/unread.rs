@@ -6,9 +6,10 @@
 
 use tributary_model::{Collection, Evidence, Fingerprint, RegistryUpdate, Withheld};
 
-use super::Index;
+use super::index::Index;
 use super::sync::Sync;
-use crate::input::{Kind, Object, WatchScope};
+use crate::kind::{Kind, WatchScope};
+use crate::project::Object;
 
 /// Kinds that must be readable before a Service may be exported.
 const DECIDE_EXPORTS: [Kind; 4] = [Kind::Namespace, Kind::Service, Kind::Export, Kind::MeshConfig];

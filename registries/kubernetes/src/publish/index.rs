@@ -4,30 +4,25 @@
 //! share their values with the core, so remembering them costs a pointer each. A new run begins with an empty index; a
 //! repeated list of one kind keeps everything until it ends.
 
-mod derived_key;
-mod published_facts;
-mod sync;
-mod unread;
-
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use tributary_model::{Evidence, ExcludedObject, Fingerprint, ObjectRef, RegistryUpdate, StaleSet};
 
-pub use derived_key::DerivedKey;
-
 use tributary_registry_api::ClusterContext;
 
+use super::input::Input;
+use super::published_facts::PublishedFacts;
+use super::sync::Sync;
+use crate::collections::{Listing, Part};
 use crate::derive::derive;
-use crate::input::{Input, Kind, Name, Object, WatchScope};
 use crate::interner::Interner;
-use crate::invalidate::{self, Change, DirtyOutputs};
-use crate::namespace_selector;
-use crate::objects::ClusterObjects;
+use crate::kind::{Kind, Name, WatchScope};
 use crate::options::Options;
-use crate::part::{Listing, Part};
-use published_facts::PublishedFacts;
-use sync::Sync;
+use crate::project::Object;
+use crate::state::invalidate::{self, Change, DirtyOutputs};
+use crate::state::namespace_selector;
+use crate::state::{ClusterObjects, DerivedKey};
 
 /// Counters of an index, for operators and for tests of cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -45,22 +40,22 @@ pub struct Counts {
 /// Objects, dirty outputs and published facts.
 #[derive(Debug)]
 pub struct Index {
-    inputs: ClusterObjects,
+    pub(super) inputs: ClusterObjects,
     shared: Interner,
-    marks: DirtyOutputs,
-    published: PublishedFacts,
-    sync: Sync,
+    pub(super) marks: DirtyOutputs,
+    pub(super) published: PublishedFacts,
+    pub(super) sync: Sync,
     /// Outputs of collections that have just become ready.
     backlog: VecDeque<DerivedKey>,
     stale_sets: BTreeMap<WatchScope, StaleSet<Name>>,
     counts: Counts,
     excluded: WholeValue<Arc<[ExcludedObject]>>,
     /// Whether the cluster context may have changed since it was last taken.
-    context_stale: bool,
+    pub(super) context_stale: bool,
     /// Identity of the cluster, as published.
-    identity: Option<Fingerprint>,
+    pub(super) identity: Option<Fingerprint>,
     /// Identity that was confirmed before anything was read.
-    learned: Option<Fingerprint>,
+    pub(super) learned: Option<Fingerprint>,
 }
 
 /// Value that is published as a whole, and whether it may have changed.
@@ -140,7 +135,7 @@ impl Index {
         }
     }
 
-    fn put(&mut self, mut object: Object) {
+    pub(super) fn put(&mut self, mut object: Object) {
         let (kind, name) = (object.kind(), object.name().clone());
         self.see(kind, &name);
         self.published.good(kind, &name);
@@ -149,7 +144,7 @@ impl Index {
             self.counts.unchanged += 1;
             return;
         }
-        share(&mut object, &mut self.shared);
+        object.share(&mut self.shared);
         let changes = self.inputs.changes();
         let old = self.inputs.put(object);
         // the mesh configuration may have inherited from its last valid version
@@ -296,20 +291,6 @@ impl Index {
             self.backlog.extend(outputs);
             self.marks.retain(|output, _| !ready.contains(&output.listing()));
         }
-    }
-}
-
-fn share(object: &mut Object, shared: &mut Interner) {
-    match object {
-        Object::Namespace(object) => Arc::make_mut(object).share(shared),
-        Object::Service(object) => Arc::make_mut(object).share(shared),
-        Object::Slice(object) => Arc::make_mut(object).share(shared),
-        Object::Pod(object) => Arc::make_mut(object).share(shared),
-        Object::Node(object) => Arc::make_mut(object).share(shared),
-        Object::Export(object) => Arc::make_mut(object).share(shared),
-        Object::Import(object) => Arc::make_mut(object).share(shared),
-        Object::Gateway(object) => Arc::make_mut(object).share(shared),
-        Object::MeshConfig(object) => Arc::make_mut(object).share(shared),
     }
 }
 

@@ -11,11 +11,11 @@ use std::sync::Arc;
 
 use tributary_model::{Collection, Completeness, RegistryUpdate, Withheld};
 
-use super::DerivedKey;
-use crate::input::{Kind, Name, WatchScope};
-use crate::invalidate::DirtyOutputs;
+use crate::collections::{Listing, Part};
+use crate::kind::{Kind, Name, WatchScope};
 use crate::options::Options;
-use crate::part::{Listing, Part};
+use crate::state::DerivedKey;
+use crate::state::invalidate::DirtyOutputs;
 
 /// State of a watch.
 #[derive(Debug, Default)]

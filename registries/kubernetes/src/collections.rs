@@ -6,7 +6,7 @@
 
 use tributary_model::{Collection, CollectionKind, InvalidName, Scope};
 
-use crate::input::Kind;
+use crate::kind::Kind;
 use crate::options::Options;
 
 /// Part of a cluster.

@@ -10,11 +10,12 @@ use std::collections::BTreeMap;
 use parking_lot::Mutex;
 use tributary_model::Fingerprint;
 
-use crate::input::{Kind, Name, Object, WatchScope};
+use crate::kind::{Kind, Name, WatchScope};
+use crate::project::Object;
 
 /// Objects of earlier runs.
 #[derive(Debug, Default)]
-pub struct Memory(Mutex<Remembered>);
+pub struct RunMemory(Mutex<Remembered>);
 
 #[derive(Debug, Default)]
 struct Remembered {
@@ -22,7 +23,7 @@ struct Remembered {
     feeds: BTreeMap<WatchScope, BTreeMap<Name, Object>>,
 }
 
-impl Memory {
+impl RunMemory {
     /// Whether objects of a kind are passed on.
     #[must_use]
     pub const fn keeps(kind: Kind) -> bool {
@@ -67,7 +68,7 @@ mod tests {
 
     #[test]
     fn objects_of_kept_kinds_last_until_the_cluster_changes() {
-        let memory = Memory::default();
+        let memory = RunMemory::default();
         let feed = WatchScope::all(Kind::Namespace);
         assert_eq!(memory.recall(&feed), None);
         memory.note(&feed, &Name::new("", "early"), Some(mk_namespace("early", json!({}))));

@@ -9,14 +9,12 @@ use std::net::IpAddr;
 
 use tributary_model::Evidence;
 
-use crate::derive::gateway;
-use crate::derive::service::keeps_sessions;
-use crate::index::DerivedKey;
-use crate::input::{Name, Object};
+use super::derived_key::DerivedKey;
+use super::objects::{ClusterObjects, within};
+use crate::kind::Name;
 use crate::mesh::Mesh;
-use crate::objects::{ClusterObjects, within};
 use crate::project::slice::Entry;
-use crate::project::{Export, MeshConfig, Namespace, Node, Pod, Service, Slice};
+use crate::project::{Export, MeshConfig, Namespace, Node, Object, Pod, Service, Slice};
 
 /// Change of one object. Both sides have the same kind and name; one of them may be missing.
 #[derive(Debug, Clone)]
@@ -117,7 +115,7 @@ impl Marking<'_> {
         let inputs = self.inputs;
         for (name, service) in within(&inputs.services, namespace) {
             self.output(DerivedKey::Service(name.clone()));
-            if gateway::may_be(inputs, service) {
+            if inputs.may_be_gateway(service) {
                 self.output(DerivedKey::ServiceGateways(name.clone()));
             }
         }
@@ -158,10 +156,10 @@ impl Marking<'_> {
     fn service(&mut self, old: Option<&Service>, new: Option<&Service>) {
         let Some(name) = old.or(new).map(|service| service.meta.name.clone()) else { return };
         self.output(DerivedKey::Service(name.clone()));
-        if old.into_iter().chain(new).any(|service| gateway::may_be(self.inputs, service)) {
+        if old.into_iter().chain(new).any(|service| self.inputs.may_be_gateway(service)) {
             self.output(DerivedKey::ServiceGateways(name.clone()));
         }
-        if old.is_some_and(keeps_sessions) != new.is_some_and(keeps_sessions) {
+        if old.is_some_and(Service::keeps_sessions) != new.is_some_and(Service::keeps_sessions) {
             self.groups(self.inputs.links.slices_of(&name));
         }
     }

@@ -10,12 +10,12 @@ use tributary_model::settings::Cidrs;
 use tributary_model::{Namespace, NetworkId};
 use tributary_registry_api::ClusterContext;
 
-use crate::input::{Kind, Name, Object};
+use super::objects::ClusterObjects;
+use crate::kind::{Kind, Name};
 use crate::mesh::Mesh;
 use crate::network::{self, NetworkAssignment, Networks};
-use crate::objects::ClusterObjects;
 use crate::options::Options;
-use crate::project::MeshConfig;
+use crate::project::{MeshConfig, Object};
 
 /// Istio's own namespace.
 const ISTIO_SYSTEM: &str = "istio-system";

@@ -77,7 +77,7 @@ fn service_is_published_once_all_joined_kinds_have_listed() {
     assert!(updates(&mut index).is_empty());
 }
 
-mod around;
+mod context;
 mod naive;
 mod properties;
 mod unread;

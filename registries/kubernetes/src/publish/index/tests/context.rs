@@ -9,9 +9,10 @@ use tributary_model::*;
 use super::texts;
 use crate::Index;
 use crate::fixtures::*;
-use crate::input::{Input, Kind, Name, Object, WatchScope};
+use crate::kind::{Kind, Name, WatchScope};
 use crate::options::{Mcs, Options};
-use crate::project::{Export, Gateway as GatewayObject, Import, MeshConfig};
+use crate::project::{Export, Gateway as GatewayObject, Import, MeshConfig, Object};
+use crate::publish::Input;
 
 fn mk_mesh(mesh: &str, networks: &str) -> Object {
     let object = json!({"metadata": {"name": "istio", "namespace": "tributary-system"}, "data": {"mesh": mesh, "meshNetworks": networks}});

@@ -5,9 +5,10 @@ use tributary_model::*;
 
 use super::{put, updates};
 use crate::fixtures::*;
-use crate::index::{DerivedKey, Index};
-use crate::input::{Input, Kind, Name, Object};
-use crate::project::Pod;
+use crate::kind::{Kind, Name};
+use crate::project::{Object, Pod};
+use crate::publish::{Index, Input};
+use crate::state::DerivedKey;
 
 fn waiting(index: &mut Index) -> Vec<String> {
     let of = |update: RegistryUpdate| match update {

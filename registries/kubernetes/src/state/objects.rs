@@ -3,22 +3,19 @@
 //! Owned and changed only by the index; derivations read it. It answers what affects many outputs (namespace selection,
 //! networks, mesh values), each in one function.
 
-pub mod links;
-mod mesh_context;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use tributary_model::{Hostname, Labels, NetworkId, TrafficDistribution};
+use tributary_model::{Hostname, Labels, NetworkId, TrafficDistribution, labels};
 
-use crate::input::{Kind, Name, Object, WatchScope};
-use crate::namespace_selector;
-use crate::objects::links::Links;
-use crate::objects::mesh_context::MeshContext;
+use super::links::Links;
+use super::mesh_context::MeshContext;
+use super::namespace_selector;
+use crate::kind::{Kind, Name, WatchScope};
 use crate::options::Options;
-use crate::project::{Export, Gateway, Import, MeshConfig, Namespace, Node, Pod, Service, Slice};
+use crate::project::{Export, Gateway, Import, MeshConfig, Namespace, Node, Object, Pod, Service, Slice};
 
 /// Table of one kind.
 pub type Table<T> = BTreeMap<Name, Arc<T>>;
@@ -33,7 +30,7 @@ macro_rules! tables {
             $($(#[$doc])* pub $field: Table<$type>,)*
             /// Reverse references between objects.
             pub links: Links,
-            mesh_context: MeshContext,
+            pub(super) mesh_context: MeshContext,
         }
         impl ClusterObjects {
             /// Creates empty tables.
@@ -166,6 +163,11 @@ impl ClusterObjects {
     #[must_use]
     pub fn network(&self, labels: &Labels, ip: Option<IpAddr>) -> Option<NetworkId> {
         self.mesh_context.networks.of(labels, ip)
+    }
+    /// Whether a Service can be a gateway, so that its output has to be derived.
+    #[must_use]
+    pub fn may_be_gateway(&self, service: &Service) -> bool {
+        service.meta.labels.get(labels::NETWORK).is_some() || self.mesh().networks.names_services()
     }
     /// Returns the host of a Service.
     pub fn host(&self, service: &Name) -> Result<Hostname, String> {

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use tributary_kube_client::Resource;
 
-use crate::input::{Kind, WatchScope};
+use crate::kind::{Kind, WatchScope};
 use crate::options::Options;
 
 /// Planned watch.
@@ -57,7 +57,7 @@ fn field_selector(kind: Kind, options: &Options) -> Option<String> {
 
 /// Returns the API resource of a kind.
 #[must_use]
-pub fn resource(kind: Kind, options: &Options) -> Resource {
+pub(super) fn resource(kind: Kind, options: &Options) -> Resource {
     let core = |plural: &'static str| (Cow::Borrowed(""), &["v1"][..], plural);
     let mcs = |plural: &'static str| {
         (Cow::Owned(options.mcs.group.to_string()), &["v1beta1", "v1alpha1"][..], plural)

@@ -10,12 +10,12 @@ use tributary_model::{
     Basis, Code, Evidence, Fact, FactKey, ObjectId, ObjectRef, Problem, RegistryUpdate, Scope, ServiceKey,
 };
 
-use super::DerivedKey;
+use crate::collections::Part;
 use crate::derive::{Derived, workload};
-use crate::input::{Kind, Name, WatchScope};
 use crate::interner::Interner;
+use crate::kind::{Kind, Name, WatchScope};
 use crate::options::Options;
-use crate::part::Part;
+use crate::state::DerivedKey;
 
 /// Facts and problems that the core received.
 #[derive(Debug)]

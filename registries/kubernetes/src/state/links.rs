@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use tributary_model::Version;
 
-use crate::input::{Name, Object};
-use crate::project::{Pod, Slice};
+use crate::kind::Name;
+use crate::project::{Object, Pod, Slice};
 
 /// Reverse indexes.
 #[derive(Debug, Clone, Default)]

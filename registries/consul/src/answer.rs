@@ -18,8 +18,18 @@ pub enum RequestFailure {
     Config,
     /// The server does not have this endpoint.
     Unsupported,
+    /// The answer exceeds a limit.
+    TooLarge,
     /// The answer is not Consul's: no index, not JSON, or truncated.
     Broken,
+}
+
+impl RequestFailure {
+    /// Returns whether the failure concerns the server rather than the request.
+    #[must_use]
+    pub const fn is_temporary(self) -> bool {
+        matches!(self, Self::Transient | Self::Overload)
+    }
 }
 
 /// Reason why an answer may be incomplete. Its additions apply; what it lacks stays.

@@ -261,7 +261,7 @@ async fn read(mut response: reqwest::Response, longest: usize, cut: bool) -> Res
     while let Some(chunk) = response.chunk().await.map_err(|error| broken(&error))? {
         seen += chunk.len();
         if seen > MAX_BODY || (!cut && seen > longest) {
-            return Err(fault(RequestFailure::Broken, format!("the answer exceeds {longest} bytes")));
+            return Err(fault(RequestFailure::TooLarge, format!("the answer exceeds {longest} bytes")));
         }
         let room = longest.saturating_sub(body.len()).min(chunk.len());
         body.extend_from_slice(chunk.get(..room).unwrap_or_default());

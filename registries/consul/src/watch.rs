@@ -439,7 +439,7 @@ impl<C: Content> Watch<C> {
         let pause = self.retry.next(&mut Given(chance));
         let after = match failure {
             RequestFailure::Auth => auth + pause,
-            RequestFailure::Config | RequestFailure::Unsupported => config,
+            RequestFailure::Config | RequestFailure::Unsupported | RequestFailure::TooLarge => config,
             _ => pause,
         };
         self.stagger = Some(chance);

@@ -64,7 +64,10 @@ impl Machine {
     pub fn unreadable(&self) -> Option<RequestFailure> {
         let State::Failing(failure) = self.names.state() else { return None };
         let patience = match failure {
-            RequestFailure::Auth | RequestFailure::Config | RequestFailure::Unsupported => 1,
+            RequestFailure::Auth
+            | RequestFailure::Config
+            | RequestFailure::Unsupported
+            | RequestFailure::TooLarge => 1,
             RequestFailure::Transient | RequestFailure::Overload | RequestFailure::Broken => PATIENCE,
         };
         (!self.is_listed() && self.names.failures() >= patience).then_some(failure)

@@ -3,7 +3,8 @@
 //!
 //! The list of checks does not show instances without a check, nor changes of an address or of meta: those move only
 //! the catalog's index, without a name. If the index moved and no check changed, every service is read once, at a
-//! quarter of the allowed rate. Each service is also read once per full pass.
+//! quarter of the allowed rate. Each service is also read once per full pass. Without a usable list of checks the full
+//! pass runs at that rate all the time.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -11,12 +12,15 @@ use std::time::Duration;
 use tributary_model::Mono;
 
 use super::{LoopId, Machine, Mode, StepContext};
+use crate::answer::RequestFailure;
 use crate::config::Timing;
 use crate::content::CheckStates;
-use crate::watch::{Event, Policy, ReadReason};
+use crate::watch::{Event, Policy, ReadReason, State};
 
 /// Time after a move of the catalog's index in which a changed check may explain it.
 const SETTLE: Duration = Duration::from_millis(1_500);
+/// Minimum time between two reads of one service while every service is read in turn.
+const IN_TURN: Duration = Duration::from_secs(5);
 /// Maximum reads of a full pass that start in one step.
 const AT_ONCE: usize = 64;
 
@@ -86,7 +90,8 @@ impl NotifyAndFetch {
 
 impl Machine {
     pub(super) fn drive_checks(&mut self, event: Event<CheckStates>, cx: &mut StepContext) {
-        if self.mode != Mode::NotifyAndFetch && !matches!(event, Event::Stopped) {
+        let used = self.mode == Mode::NotifyAndFetch && !self.settings.peer;
+        if !used && !matches!(event, Event::Stopped) {
             return;
         }
         let actions = self.checks.step(cx.now, cx.chance, event);
@@ -135,7 +140,8 @@ impl Machine {
             self.notify.full_pass_at = Some(cx.now);
         }
         let pace = self.pace();
-        let mut at = *self.notify.full_pass_at.get_or_insert_with(|| cx.now.plus(pace));
+        let next = cx.now.plus(pace);
+        let mut at = self.notify.full_pass_at.map_or(next, |at| at.min(next));
         for _ in 0..AT_ONCE {
             if at > cx.now {
                 break;
@@ -165,8 +171,26 @@ impl Machine {
     fn pace(&self) -> Duration {
         let all = u32::try_from(self.slots.len().max(1)).unwrap_or(u32::MAX);
         let slow = self.settings.timing.full_pass / all;
-        let fast_left = Duration::from_secs(4) / self.settings.limits.rate.max(1);
-        if self.notify.fast_left.is_some() { fast_left.min(slow) } else { slow }.max(Duration::from_millis(1))
+        let fast = Duration::from_secs(4) / self.settings.limits.rate.max(1);
+        if self.reads_in_turn().is_some() {
+            return fast.max(IN_TURN / all).max(Duration::from_millis(1));
+        }
+        if self.notify.fast_left.is_some() { fast.min(slow) } else { slow }.max(Duration::from_millis(1))
+    }
+
+    /// Returns why every service is read in turn: no list of checks shows what changed.
+    pub(super) const fn reads_in_turn(&self) -> Option<&'static str> {
+        match (self.mode, self.settings.peer, self.checks.state()) {
+            (Mode::PerService, ..) => None,
+            (_, true, _) => Some("checks of a peer cannot be listed; every service is read in turn"),
+            (_, _, State::Failing(RequestFailure::TooLarge)) => {
+                Some("the list of checks exceeds a limit; every service is read in turn")
+            }
+            (_, _, State::Failing(failure)) if !failure.is_temporary() => {
+                Some("the list of checks cannot be read; every service is read in turn")
+            }
+            _ => None,
+        }
     }
 
     pub(super) fn notify_due(&self) -> Option<Mono> {

@@ -17,7 +17,7 @@ pub struct Report {
     pub reason: &'static str,
     /// Current mode.
     pub mode: Mode,
-    /// Reason for notify and fetch if it was not configured.
+    /// Reason for notify and fetch if it was not configured, or why every service is read in turn.
     pub mode_reason: &'static str,
     /// Index of the catalog.
     pub index: Option<u64>,
@@ -49,8 +49,10 @@ impl Machine {
         let count =
             |want: fn(State) -> bool| self.slots.values().filter(|slot| want(slot.watch.state())).count();
         let spared = self.spared_until.is_some_and(|until| until > now);
+        let in_turn = self.reads_in_turn();
         let mode_reason = match self.mode {
             Mode::PerService => "",
+            Mode::NotifyAndFetch if in_turn.is_some() => in_turn.unwrap_or_default(),
             Mode::NotifyAndFetch if spared => "the server reported too many requests",
             Mode::NotifyAndFetch if self.listed.len() > self.settings.polls => {
                 "more services than connections allow"
@@ -134,6 +136,9 @@ const fn failure_reason(failure: RequestFailure) -> (SourceState, &'static str) 
         }
         RequestFailure::Unsupported => {
             (SourceState::Forbidden, "has no such endpoint; check its version and edition")
+        }
+        RequestFailure::TooLarge => {
+            (SourceState::Broken, "the answer exceeds a limit; select fewer services or read fewer scopes")
         }
         RequestFailure::Broken => (SourceState::Broken, "the answers are not Consul's; check the address"),
     }

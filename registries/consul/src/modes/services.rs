@@ -106,7 +106,7 @@ impl Machine {
     /// was known of it stays.
     pub(super) fn stop_waiting_for(&mut self, id: u32, failure: RequestFailure) {
         let patience = match failure {
-            RequestFailure::Config | RequestFailure::Unsupported => 1,
+            RequestFailure::Config | RequestFailure::Unsupported | RequestFailure::TooLarge => 1,
             RequestFailure::Broken => PATIENCE,
             RequestFailure::Transient | RequestFailure::Overload | RequestFailure::Auth => return,
         };

@@ -304,3 +304,26 @@ fn new_server_gets_no_index() {
 fn names_sort_before_checks_and_services() {
     assert!(LoopId::Names < LoopId::Checks && LoopId::Checks < LoopId::Service(0));
 }
+
+#[test]
+fn unusable_list_of_checks_leads_to_reads_by_service() {
+    for (peer, failure) in [(false, Some(RequestFailure::TooLarge)), (true, None)] {
+        let mut settings = mk_settings(ModeChoice::NotifyAndFetch);
+        (settings.peer, settings.timing.full_pass) = (peer, 3_600 * SECOND);
+        let mut world = World::new(settings, 1);
+        (0..20).for_each(|service| world.put(service, 0));
+        world.bad = failure.map(|failure| (What::Checks, failure));
+        world.run(120 * SECOND);
+        assert_eq!(world.served(), world.truth(), "{peer}");
+        let before = world.sent.len();
+        world.flip(7);
+        world.run_until(12 * SECOND, World::is_true);
+        assert!(world.is_true(), "{peer}: {}", world.machine.report(world.now()).mode_reason);
+        world.run(60 * SECOND);
+        let sent = &world.sent[before..];
+        assert!(sent.iter().filter(|(what, _)| *what == What::Checks).count() <= 1, "{peer}");
+        assert!(sent.len() <= 72 * 6, "{peer}: {} requests", sent.len());
+        let reason = world.machine.report(world.now()).mode_reason;
+        assert!(reason.contains("every service is read in turn"), "{peer}: {reason}");
+    }
+}

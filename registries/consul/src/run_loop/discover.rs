@@ -106,7 +106,7 @@ pub(super) fn failed(fault: &Fault, after: Duration) -> SourceStatus {
     let state = match fault.failure {
         RequestFailure::Auth => SourceState::AuthFailed,
         RequestFailure::Config | RequestFailure::Unsupported => SourceState::Forbidden,
-        RequestFailure::Broken => SourceState::Broken,
+        RequestFailure::Broken | RequestFailure::TooLarge => SourceState::Broken,
         RequestFailure::Transient | RequestFailure::Overload => SourceState::Unreachable,
     };
     SourceStatus { retry_in: Some(after), ..SourceStatus::new(state, fault.reason.shared()) }

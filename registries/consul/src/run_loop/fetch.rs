@@ -67,7 +67,7 @@ impl Fetch {
             fetch.decode(&named, &raw)
         };
         decoded.map_err(|error| Fault {
-            failure: RequestFailure::Broken,
+            failure: failure(&error),
             reason: Reason::new(format!("{}: {error}", self.client.address(server))),
         })
     }
@@ -148,6 +148,13 @@ impl Fetch {
                 Answer::Token((token.accessor != lists::ANONYMOUS).then(|| key_of(&token)))
             }
         })
+    }
+}
+
+fn failure(error: &WireError) -> RequestFailure {
+    match error {
+        WireError::TooMany { .. } => RequestFailure::TooLarge,
+        WireError::NotJson(_) | WireError::Shape(_) => RequestFailure::Broken,
     }
 }
 

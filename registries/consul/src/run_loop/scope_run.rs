@@ -136,7 +136,10 @@ impl ScopeRun {
         let own = |fault: &&Fault| {
             matches!(
                 fault.failure,
-                RequestFailure::Broken | RequestFailure::Config | RequestFailure::Unsupported
+                RequestFailure::Broken
+                    | RequestFailure::Config
+                    | RequestFailure::Unsupported
+                    | RequestFailure::TooLarge
             )
         };
         match fault.filter(own) {

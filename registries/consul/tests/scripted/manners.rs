@@ -370,3 +370,29 @@ async fn addresses_of_a_datacenter_get_the_token() {
     stage.until_live().await;
     stage.drop_now().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unreadable_list_of_checks_is_shown_and_replaced_by_reads() {
+    let fake = Fake::start(&["dc1"]).await;
+    fake.set("dc1", "web", mk_entries("web", 1, 1..=4));
+    fake.spoil("/v1/health/state/any", usize::MAX, Spoil::Body("text/html", b"<html>".to_vec()));
+    let mut config = mk_config(&[&fake.url]);
+    (config.mode, config.timing.full_pass) = (ModeChoice::NotifyAndFetch, Duration::from_secs(3_600));
+    config.timing.pause_config = Duration::from_secs(300);
+    let stage = open(config).await;
+    until_served(&stage, "web", &FOUR).await;
+    eventually("it is shown", async || {
+        detail(&stage, "dc1", "mode").await.contains("the list of checks cannot be read")
+    })
+    .await;
+    fake.flip("dc1", "web", 0, "critical");
+    let healthy = |catalog: &tributary_model::Catalog| {
+        let views = catalog.services().filter(|view| view.key.host.as_str() == "web.service.consul");
+        let sources =
+            views.flat_map(|view| view.ports.iter().flat_map(|p| p.endpoints.inputs.sources.iter()));
+        let all = sources.flat_map(|s| s.group.addresses.iter().map(|a| a.health));
+        all.filter(|health| *health == tributary_model::Health::Healthy).count()
+    };
+    stage.until("one is unhealthy", |catalog| healthy(catalog) == 3).await;
+    stage.drop_now().await;
+}

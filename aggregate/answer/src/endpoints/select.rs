@@ -271,13 +271,25 @@ fn record_pass<R: Recorder>(candidate: &Candidate<'_>, r: &mut R) {
         format!("{object} is visible to the client"),
         r,
     );
-    let network = candidate.network().map_or("no network named", |n| n.as_str());
+    let network = network_detail(candidate);
     record(
         candidate,
         (Stage::Network, Verdict::Pass, Code::SAME_NETWORK),
         format!("reached directly ({network})"),
         r,
     );
+}
+
+/// The network of an endpoint; without one, why its label does not count.
+fn network_detail(candidate: &Candidate<'_>) -> String {
+    match (candidate.network(), candidate.address.labels.get(labels::NETWORK)) {
+        (Some(network), _) => network.to_string(),
+        (None, Some(label)) => format!(
+            "no network: its object sets none, and its label {} {label} is for selectors only",
+            labels::NETWORK
+        ),
+        (None, None) => "no network named".to_owned(),
+    }
 }
 
 fn record<R: Recorder>(candidate: &Candidate<'_>, step: (Stage, Verdict, Code), detail: String, r: &mut R) {

@@ -386,3 +386,16 @@ fn workload_text_matches_istio() {
     assert_eq!(text(named("latest")).as_deref(), Some("pay;shop;pay"));
     assert_eq!(text(mk_address("10.0.0.1")), None);
 }
+
+#[test]
+fn label_of_a_network_that_is_not_used_is_explained() {
+    let mut address = mk_address("10.0.0.1");
+    address.labels = [(tributary_model::labels::NETWORK, "n1")].into_iter().collect();
+    let mut trace = Trace::default();
+    endpoints(&mk_one(vec![address]), &Projection::default(), &mut trace);
+    let network = trace.steps.iter().find(|step| step.stage == Stage::Network).unwrap();
+    assert_eq!(
+        &*network.detail,
+        "reached directly (no network: its object sets none, and its label topology.istio.io/network n1 is for selectors only)"
+    );
+}

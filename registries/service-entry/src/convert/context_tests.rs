@@ -42,35 +42,43 @@ fn declaration(meta: &str, context: ClusterContext) -> Arc<Declaration> {
     found.next().unwrap()
 }
 
-fn endpoint_network(location: &str) -> Option<NetworkId> {
-    let spec = format!(
-        "{ENTRY}  location: {location}\n  resolution: STATIC\n  endpoints: [{{address: 10.0.0.1}}]\n"
-    );
+/// The network and the label of the endpoint `endpoint`.
+fn endpoint_networks(location: &str, endpoint: &str) -> (Option<NetworkId>, Option<String>) {
+    let spec =
+        format!("{ENTRY}  location: {location}\n  resolution: STATIC\n  endpoints: [{{{endpoint}}}]\n");
     let context = ClusterContext { network: Some(network("own")), ..ClusterContext::default() };
     let all = facts("ServiceEntry", "", &spec, context).into_iter();
     let mut groups = all.filter_map(|fact| if let Fact::Group(_, g) = fact { Some(g) } else { None });
-    groups.next().unwrap().addresses[0].topology.network.clone()
+    let address = groups.next().unwrap().addresses[0].clone();
+    (address.topology.network.clone(), address.labels.get(NETWORK).map(ToOwned::to_owned))
 }
 
+const LABELLED: &str = "labels: {topology.istio.io/network: label}";
+
 #[test]
-fn workload_without_a_network_takes_that_of_its_context() {
+fn network_of_a_workload_is_that_of_its_spec_only() {
     let context = || ClusterContext { network: Some(network("own")), ..ClusterContext::default() };
-    for (spec, expected) in [
-        ("  address: 10.0.0.1\n", "own"),
-        ("  address: 10.0.0.1\n  network: net\n", "net"),
-        ("  address: 10.0.0.1\n  labels: {topology.istio.io/network: label}\n", "label"),
-        ("  address: 10.0.0.1\n  network: net\n  labels: {topology.istio.io/network: label}\n", "net"),
+    for (spec, routed, label) in [
+        ("", None, "own"),
+        ("  network: net\n", Some("net"), "net"),
+        (&*format!("  {LABELLED}\n"), None, "label"),
+        (&*format!("  network: net\n  {LABELLED}\n"), Some("net"), "net"),
     ] {
-        let w = workload(spec, context());
-        assert_eq!(w.topology.network, Some(network(expected)), "{spec}");
-        assert_eq!(w.augmented.get(NETWORK), Some(expected), "{spec}");
+        let w = workload(&format!("  address: 10.0.0.1\n{spec}"), context());
+        assert_eq!(w.topology.network, routed.map(network), "{spec}");
+        assert_eq!(w.augmented.get(NETWORK), Some(label), "selectors match it: {spec}");
     }
 }
 
 #[test]
-fn external_endpoint_does_not_take_the_cluster_network() {
-    assert_eq!(endpoint_network("MESH_INTERNAL"), Some(network("own")));
-    assert_eq!(endpoint_network("MESH_EXTERNAL"), None);
+fn network_of_an_endpoint_is_that_of_its_spec_only() {
+    let label = |text: &str| Some(text.to_owned());
+    assert_eq!(endpoint_networks("MESH_INTERNAL", "address: 10.0.0.1"), (None, label("own")));
+    assert_eq!(endpoint_networks("MESH_EXTERNAL", "address: 10.0.0.1"), (None, None));
+    let labelled = format!("address: 10.0.0.1, {LABELLED}");
+    assert_eq!(endpoint_networks("MESH_INTERNAL", &labelled), (None, label("label")));
+    let specified = "address: 10.0.0.1, network: net";
+    assert_eq!(endpoint_networks("MESH_EXTERNAL", specified), (Some(network("net")), label("net")));
 }
 
 #[test]

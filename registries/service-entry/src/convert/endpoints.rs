@@ -9,7 +9,7 @@ use tributary_model::{
 };
 
 use super::context::Context;
-use super::topology::{Topologies, accepts_mesh_tls, augmented};
+use super::topology::{Topologies, accepts_mesh_tls, augmented, inherited_network};
 use crate::address;
 use crate::document::{Location, Meta, Resolution, SePort, ServiceEntry, WorkloadSpec};
 
@@ -84,13 +84,15 @@ impl GroupBuilder {
             ports.filter_map(|port| group_port(port, if unix { None } else { target(spec, port) })).collect();
         let port_set = self.port_set(ports)?;
         let labels = &spec.labels.value;
-        let topology = self.topologies.of(spec, labels, entry.location == Location::External, context);
+        let topology = self.topologies.of(spec, labels, context);
+        let inside = entry.location != Location::External;
+        let inherited = inherited_network(spec, context).filter(|_| inside);
         let account = spec.account.as_ref().map_or("", |account| &*account.value);
         self.addresses.push(Address {
             port_set,
             mtls: accepts_mesh_tls(labels, account),
             weight: weight(spec),
-            labels: augmented(labels, &topology),
+            labels: augmented(labels, &topology, inherited.as_ref()),
             identity: context.identity(&meta.namespace, account),
             ..Address::new(at, topology)
         });

@@ -385,10 +385,10 @@ fn health_checks_decide_where_they_are_on() {
 }
 
 #[test]
-fn locality_and_network_fall_back_to_labels() {
+fn locality_falls_back_to_labels() {
     let w = workload("", "  address: 10.0.0.1\n  labels: {topology.istio.io/locality: eu.1b, topology.istio.io/network: net}\n").unwrap();
     assert_eq!(w.topology.locality, Locality::parse("eu/1b"));
-    assert_eq!(w.topology.network, Some(NetworkId::new("net").unwrap()), "routing and label agree");
+    assert_eq!(w.topology.network, None, "the label is for selectors, not for routing");
     let specified = workload("", "  address: 10.0.0.1\n  locality: us/2a\n  network: own\n  labels: {istio-locality: eu.1b, topology.istio.io/network: net}\n").unwrap();
     assert_eq!(specified.topology.locality, Locality::parse("us/2a"));
     assert_eq!(specified.topology.network, Some(NetworkId::new("own").unwrap()));

@@ -15,20 +15,11 @@ use crate::document::WorkloadSpec;
 pub(super) struct Topologies(BTreeMap<Topology, Arc<Topology>>);
 
 impl Topologies {
-    /// The topology of a workload. Inside the mesh, a workload without a network is in the network of its
-    /// cluster context; an `outside` endpoint has only its own network.
-    pub(super) fn of(
-        &mut self,
-        spec: &WorkloadSpec,
-        labels: &Labels,
-        outside: bool,
-        context: &Context,
-    ) -> Arc<Topology> {
-        let inherited =
-            || address::ip(spec).filter(|_| !outside).and_then(|ip| context.cluster_context.network_of(ip));
+    /// The topology of a workload. Its network is that of its specification only, as in Istio.
+    pub(super) fn of(&mut self, spec: &WorkloadSpec, labels: &Labels, context: &Context) -> Arc<Topology> {
         self.shared(Topology {
             cluster: Some(context.cluster.clone()),
-            network: network(spec, labels).or_else(inherited),
+            network: spec.network.as_ref().and_then(|network| NetworkId::new(&network.value).ok()),
             locality: locality(spec, labels),
             node: None,
         })
@@ -47,12 +38,6 @@ impl Topologies {
     }
 }
 
-/// The network of the specification, else of the label.
-fn network(spec: &WorkloadSpec, labels: &Labels) -> Option<NetworkId> {
-    let own = spec.network.as_ref().map(|network| &*network.value).filter(|network| !network.is_empty());
-    NetworkId::new(own.or_else(|| labels.get(NETWORK))?).ok()
-}
-
 fn locality(spec: &WorkloadSpec, labels: &Labels) -> Locality {
     if let Some(own) = spec.locality.as_ref().filter(|locality| !locality.value.is_empty()) {
         return Locality::parse(&own.value);
@@ -61,14 +46,20 @@ fn locality(spec: &WorkloadSpec, labels: &Labels) -> Locality {
     label.map(Locality::parse_label).unwrap_or_default()
 }
 
-/// Adds the topology to labels and replaces their network by that of the topology, so that routing
-/// and labels agree.
-pub(super) fn augmented(labels: &Labels, topology: &Topology) -> Labels {
+/// Adds the topology to labels, for selectors and subsets. Without a network in the specification they keep their own
+/// network, else take the `inherited` one; neither decides how the workload is reached.
+pub(super) fn augmented(labels: &Labels, topology: &Topology, inherited: Option<&NetworkId>) -> Labels {
     let locality = &topology.locality;
     let parts = [(REGION, &*locality.region), (ZONE, &*locality.zone), (SUBZONE, &*locality.subzone)];
     let cluster = topology.cluster.as_ref().map(|cluster| (CLUSTER, cluster.as_str()));
-    let network = topology.network.as_ref().map(|network| (NETWORK, network.as_str()));
+    let inherited = inherited.filter(|_| labels.get(NETWORK).is_none());
+    let network = topology.network.as_ref().or(inherited).map(|network| (NETWORK, network.as_str()));
     labels.with(parts.into_iter().filter(|(_, part)| !part.is_empty()).chain(cluster).chain(network))
+}
+
+/// The network that the cluster gives to the address of a workload.
+pub(super) fn inherited_network(spec: &WorkloadSpec, context: &Context) -> Option<NetworkId> {
+    address::ip(spec).and_then(|ip| context.cluster_context.network_of(ip))
 }
 
 /// Whether a workload accepts mesh TLS: by its label, else if it has a service account.

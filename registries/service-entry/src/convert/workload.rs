@@ -10,7 +10,7 @@ use tributary_model::{
 
 use super::context::Context;
 use super::endpoints;
-use super::topology::{Topologies, accepts_mesh_tls, augmented};
+use super::topology::{Topologies, accepts_mesh_tls, augmented, inherited_network};
 use crate::address;
 use crate::document::{Meta, Object, WorkloadEntry, WorkloadSpec};
 
@@ -27,13 +27,14 @@ pub(super) fn fact(object: &Object, meta: &Meta, entry: &WorkloadEntry, context:
     let spec = &entry.spec;
     let own = meta.labels.value.pairs().map(|(k, v)| (&**k, &**v));
     let labels = spec.labels.value.with(own);
-    let topology = Topologies::default().of(spec, &labels, false, context);
+    let topology = Topologies::default().of(spec, &labels, context);
+    let inherited = inherited_network(spec, context);
     let account = spec.account.as_ref().map_or("", |account| &*account.value);
     let workload = Workload {
         source: object.source(),
         addresses: address::of(spec).into_iter().collect(),
         ports: ports(spec),
-        augmented: augmented(&labels, &topology),
+        augmented: augmented(&labels, &topology, inherited.as_ref()),
         identity: context.identity(&meta.namespace, account),
         account: account.into(),
         health: Health::Healthy,

@@ -1,4 +1,4 @@
-//! Bounds of values that a client controls.
+//! Bounds of values that a client controls (docs/reference/xds.md#limits).
 
 /// Most bytes of a message on a delta stream: a reconnect lists everything that the client holds.
 pub const MAX_DELTA_MESSAGE: usize = 64 << 20;

@@ -1,4 +1,5 @@
-//! Parses a client's node into the attributes that resources may depend on.
+//! Parses a client's node into the attributes that resources may depend on
+//! (docs/reference/xds.md#client-kinds).
 //!
 //! The transport calls [`ClientNode::parse`] with the first request. Sessions call [`ClientNode::at`] at
 //! the start of each round, because the client's workload may have attributes that its metadata lacks. Values

@@ -1,5 +1,5 @@
-//! LDS and RDS for proxyless gRPC clients (gRFC A27): one listener per target, one table per xDS
-//! cluster.
+//! LDS and RDS for proxyless gRPC clients (gRFC A27, docs/reference/xds.md#resource-names): one listener
+//! per target, one table per xDS cluster.
 //!
 //! A target is `host:port`, possibly in a short form. The listener has exactly the requested name. The listener
 //! of the canonical form is shared; any other is built for each request.

@@ -1,6 +1,6 @@
 //! The resource types that are served from the catalog.
 
-/// A resource type. The order is that of a round (docs/reference/xds.md).
+/// A resource type. The order is that of a round (docs/reference/xds.md#order-of-a-push).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ResourceType {
     /// CDS.

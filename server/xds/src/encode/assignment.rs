@@ -1,4 +1,4 @@
-//! `ClusterLoadAssignment`: the hot path.
+//! `ClusterLoadAssignment`: the hot path (docs/reference/xds.md#endpoints).
 //!
 //! The locality message and all weights are always present, because gRPC rejects or ignores entries without them.
 

@@ -1,4 +1,4 @@
-//! `Cluster`: the resources of CDS.
+//! `Cluster`: the resources of CDS (docs/reference/xds.md#clusters).
 //!
 //! Bodies come from envoy-types. Fields that need a map of several keys (`metadata`) or that the [`Wire`]
 //! writer encodes (`load_assignment`) are appended as the last fields, in order of number.

@@ -175,7 +175,8 @@ pub(crate) fn of<'n>(
     out
 }
 
-/// Holds back removals of names that only the client knows while the catalog is incomplete (law 1),
+/// Holds back removals of names that only the client knows while the catalog is incomplete (law 1;
+/// docs/reference/xds.md#removals-while-sources-are-unknown),
 /// and resolves them when it is complete. A held name that appears as the client holds it is not
 /// sent again.
 pub(crate) fn hold(

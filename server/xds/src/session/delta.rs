@@ -1,4 +1,4 @@
-//! Handles requests of the delta variant (docs/reference/xds.md). Every request may change the
+//! Handles requests of the delta variant (docs/reference/xds.md#delta). Every request may change the
 //! subscription, whichever nonce it carries.
 
 use std::collections::BTreeSet;

@@ -50,7 +50,8 @@ impl std::fmt::Debug for Env {
     }
 }
 
-/// Identifier of a response, which the client's answer repeats: a count, written in base 36.
+/// Identifier of a response, which the client's answer repeats: a count, written in base 36
+/// (docs/reference/xds.md#versions-and-nonces).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Nonce(pub u64);
 

@@ -1,4 +1,5 @@
-//! Limits the request rate of a client: a bucket of requests, and a pause after repeated rejections.
+//! Limits the request rate of a client: a bucket of requests, and a pause after repeated rejections
+//! (docs/reference/xds.md#limits).
 
 use std::time::Duration;
 

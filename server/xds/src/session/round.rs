@@ -1,4 +1,5 @@
-//! A round: one ordered push over all subscribed types from one generation.
+//! A round: one ordered push over all subscribed types from one generation
+//! (docs/reference/xds.md#order-of-a-push).
 //!
 //! It sends CDS, EDS, LDS and RDS in this order, then removals of LDS, RDS and CDS, then empty
 //! assignments for names whose xDS cluster was removed. A request that arrives during a round is answered from the
@@ -256,7 +257,7 @@ impl Session {
             removed.iter().for_each(|name| changes.upsert(empty_assignment(name)));
         }
     }
-    /// Requires an assignment for each new or changed xDS cluster.
+    /// Requires an assignment for each new or changed xDS cluster (docs/reference/xds.md#warming).
     fn note_forced(&mut self, requested: &Requested, changes: &Changes) {
         let first = !std::mem::replace(&mut self.clusters_answered, true);
         let all = match self.variant {

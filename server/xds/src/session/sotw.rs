@@ -1,4 +1,4 @@
-//! Handles requests of the state-of-the-world variant (docs/reference/xds.md).
+//! Handles requests of the state-of-the-world variant (docs/reference/xds.md#state-of-the-world).
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::answers::Subscription;
 
-/// Whether a client subscribes to all names of a type.
+/// Whether a client subscribes to all names of a type (docs/reference/xds.md#wildcards).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wildcard {
     /// Only to listed names.

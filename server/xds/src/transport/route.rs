@@ -1,4 +1,5 @@
-//! Maps requests to methods, and rejects requests before a stream opens.
+//! Maps requests to methods, and rejects requests before a stream opens
+//! (docs/reference/xds.md#status-codes).
 
 use std::sync::Arc;
 

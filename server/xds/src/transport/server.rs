@@ -20,7 +20,7 @@ use crate::session::Env;
 use crate::source::{CatalogSource, ClientFacts};
 use crate::table::ClientTable;
 
-/// Bounds and deadlines of the transport.
+/// Bounds and deadlines of the transport (docs/reference/xds.md#limits).
 #[derive(Debug, Clone)]
 pub struct Limits {
     /// Most connections at once; more are closed on accept.

@@ -1,4 +1,4 @@
-//! Delta exchanges (docs/reference/xds.md).
+//! Delta exchanges (docs/reference/xds.md#delta).
 
 use super::*;
 use crate::session::SyncStatus;

@@ -1,4 +1,4 @@
-//! State-of-the-world exchanges (docs/reference/xds.md).
+//! State-of-the-world exchanges (docs/reference/xds.md#state-of-the-world).
 
 use super::*;
 use crate::session::SyncStatus;

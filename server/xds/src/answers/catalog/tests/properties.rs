@@ -290,7 +290,7 @@ fn is_of_services(resource: &EncodedResource) -> bool {
     !name.ends_with("Cluster") && name != "virtualOutbound" && !empty_table
 }
 
-/// Checks the rules of gRPC's C core for assignments (docs/reference/xds.md).
+/// Checks the rules of gRPC's C core for assignments (docs/reference/xds.md#endpoints).
 fn strict(body: &ClusterLoadAssignment) -> Result<(), TestCaseError> {
     let mut addresses = HashSet::new();
     let mut localities = HashSet::new();

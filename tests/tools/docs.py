@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs every command that the documents show, as a reader would, and compares what they print.
+"""Runs every command in the documents, as a reader would, and compares the output.
 
 Called by `./test docs`. In each Markdown file the fenced blocks run in order, in a scratch copy of
 the examples, with free ports in the environment:
@@ -10,13 +10,13 @@ the examples, with free ports in the environment:
     ```sh skip=reason   is not run; the reason is printed
     ```text             right after a command: its lines must appear in the output, in order;
                         `…` stands for anything
-    <!-- run            runs like ```sh, unseen by readers, until a line `-->`: what a cluster's
-                        controllers would do, or a reader in another window
+    <!-- run            runs like ```sh, hidden from readers, until a line `-->`: actions of a
+                        cluster's controllers, or of a reader in another terminal
 
-A document that wants servers says so in a line `<!-- needs: kubernetes consul -->`: each is started for it alone,
+A document that needs servers has a line `<!-- needs: kubernetes consul -->`: each is started for it alone,
 with KUBECONFIG, kubectl and CONSUL_HTTP_ADDR in place. 192.0.2.10 is this machine's own address in all documents.
 
-Order within a file is promised; files do not see each other.
+Blocks of a file run in order; files are independent.
 """
 
 import os
@@ -33,7 +33,7 @@ from servers import Consul, Kubernetes, free_ports, own_address
 
 ROOT = Path(__file__).resolve().parents[2]
 FENCE = re.compile(r"^(```+)(\S*)\s*(.*)$")
-# Ports that documents and examples name; each document gets free ones in their place.
+# Ports in documents and examples; each document gets free ones in their place.
 NAMED = ["15010", "15014", "10000", "9901", "8081", "8082", "8500"]
 # The address of this machine in documents and examples.
 HERE = "192.0.2.10"
@@ -92,7 +92,7 @@ class Reader:
             self.env.update(server.env())
 
     def wanted(self):
-        """The servers that the document asks for, started one by one."""
+        """Yields the servers that the document needs, each started when it is reached."""
         needs = NEEDS.search(self.path.read_text())
         for name in needs[1].split() if needs else []:
             if name == "kubernetes":
@@ -100,10 +100,10 @@ class Reader:
             elif name == "consul":
                 yield Consul(self.home, self.ports["8500"])
             else:
-                sys.exit(f"{self.path}: no server is called {name}")
+                sys.exit(f"{self.path}: unknown server {name}; use kubernetes or consul")
 
     def with_ports(self, text):
-        """The ports and the address that documents name, exchanged for free ones and for our own."""
+        """Replaces the ports and the address of documents by free ports and the machine's own address."""
         text = text.replace(HERE, own_address()) if HERE in text else text
         return re.sub(rf"\b({'|'.join(NAMED)})\b", lambda m: str(self.ports[m[1]]), text)
 
@@ -119,7 +119,7 @@ class Reader:
         )
 
     def wait_ready(self):
-        """Returns when the server answers, or tells what it printed instead."""
+        """Waits until the server answers; returns None, or the reason why it does not."""
         deadline = time.monotonic() + LIMIT
         while time.monotonic() < deadline:
             ready = subprocess.run(
@@ -127,10 +127,10 @@ class Reader:
             )
             if ready.returncode == 0:
                 return None
-            # those before it may have been stopped on purpose
+            # earlier ones may have been stopped on purpose
             if self.background and self.background[-1].poll() is not None:
                 return "a background command ended"
-            time.sleep(0.05)  # the condition is another process's; there is nothing to wait on but time
+            time.sleep(0.05)  # another process owns the condition, so polling is the only way
         return f"no server answered within {LIMIT:.0f} s"
 
     def run(self, command):
@@ -160,7 +160,7 @@ class Reader:
 
 
 def missing(expected, printed):
-    """The first expected line that does not appear in order, or None."""
+    """Returns the first expected line that does not appear in order, or None."""
     rest = printed.splitlines()
     for line in filter(str.strip, expected.splitlines()):
         pattern = ".*".join(re.escape(part) for part in re.split(r"\s*…\s*", line.strip()))
@@ -224,7 +224,7 @@ def main():
         if ran:
             print(f"  {path.relative_to(ROOT)}: {ran} commands, {'ok' if not failures else 'FAILED'}")
     if total == 0:
-        bad.append("no document shows a command: the search is broken")
+        bad.append("no document has a command: the search is broken")
     print("\n".join(bad), file=sys.stderr)
     print(f"{total} commands ran in {len(wanted)} documents")
     sys.exit(1 if bad else 0)

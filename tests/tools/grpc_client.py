@@ -1,14 +1,14 @@
-"""A gRPC client for the suites: resolves xds:/// targets with the C core, driven by lines of JSON.
+"""A gRPC client for the suites: resolves xds:/// targets with the C core, controlled by lines of JSON.
 
 Reads one command per line from standard input and answers each with one line on standard output:
 
-  {"do": "call", "target": T, "timeout": S, "wait": bool}   one call; its outcome
-  {"do": "start", "target": T, "rate": N, "workers": N}     begins a steady load
-  {"do": "report"}                                          what the load came to so far
-  {"do": "stop"}                                            ends the load; the final count
+  {"do": "call", "target": T, "timeout": S, "wait": bool}   makes one call; returns its outcome
+  {"do": "start", "target": T, "rate": N, "workers": N}     starts a steady load
+  {"do": "report"}                                          returns the outcome of the load so far
+  {"do": "stop"}                                            ends the load; returns the final count
 
 Calls are generic unary ones, so no generated code is needed; the answer is the bare name of the backend.
-It never retries and never waits for a channel to recover unless it is told to.
+It never retries, and waits for a channel to recover only if `wait` is set.
 """
 
 import json
@@ -38,7 +38,7 @@ class Channels:
 
 
 class Load:
-    """Workers that call at a steady rate and count what comes back."""
+    """Workers that call at a steady rate and count the outcomes."""
 
     def __init__(self, method, rate, workers):
         self._lock = threading.Lock()
@@ -88,22 +88,22 @@ def call(method, timeout, wait):
 
 def main():
     channels, load = Channels(), None
-    say({"ready": grpc.__version__})
+    send({"ready": grpc.__version__})
     for line in sys.stdin:
         command = json.loads(line)
         kind = command["do"]
         if kind == "call":
-            say(call(channels.method(command["target"]), command["timeout"], command["wait"]))
+            send(call(channels.method(command["target"]), command["timeout"], command["wait"]))
         elif kind == "start":
             load = Load(channels.method(command["target"]), command["rate"], command["workers"])
-            say({"started": True})
+            send({"started": True})
         elif kind in ("report", "stop") and load is not None:
-            say(load.report() if kind == "report" else load.stop())
+            send(load.report() if kind == "report" else load.stop())
         else:
-            say({"error": "cannot do " + kind + " now"})
+            send({"error": "command " + kind + " is not possible now"})
 
 
-def say(answer):
+def send(answer):
     sys.stdout.write(json.dumps(answer) + "\n")
     sys.stdout.flush()
 

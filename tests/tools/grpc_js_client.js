@@ -1,5 +1,5 @@
-// The second gRPC implementation, driven by the same lines of JSON as grpc_client.py: call, start, report, stop.
-// Finds its packages through NODE_PATH, since they lie in the private cache and not in the clone.
+// The second gRPC implementation, controlled by the same lines of JSON as grpc_client.py: call, start, report, stop.
+// It finds its packages through NODE_PATH, because they are in the private cache and not in the clone.
 "use strict";
 
 const readline = require("node:readline");
@@ -19,7 +19,7 @@ function client(target) {
   return clients.get(target);
 }
 
-// Never rejects: the outcome says whether the call failed.
+// Never rejects: the outcome has the failure of a call.
 function call(target, timeout, wait) {
   return new Promise((done) => {
     const options = { deadline: Date.now() + timeout * 1000 };
@@ -62,13 +62,13 @@ class Load {
   }
 }
 
-function say(answer) {
+function send(answer) {
   process.stdout.write(JSON.stringify(answer) + "\n");
 }
 
 let load = null;
 
-async function obey(command) {
+async function execute(command) {
   if (command.do === "call") return call(command.target, command.timeout, command.wait);
   if (command.do === "start") {
     load = new Load(command.target, command.rate);
@@ -76,13 +76,13 @@ async function obey(command) {
   }
   if (command.do === "report" && load) return load.tally;
   if (command.do === "stop" && load) return load.stop();
-  return { error: "cannot do " + command.do + " now" };
+  return { error: "command " + command.do + " is not possible now" };
 }
 
 async function main() {
-  say({ ready: true });
+  send({ ready: true });
   for await (const line of readline.createInterface({ input: process.stdin })) {
-    say(await obey(JSON.parse(line)));
+    send(await execute(JSON.parse(line)));
   }
   process.exit(0);
 }

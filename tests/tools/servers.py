@@ -1,7 +1,7 @@
 """Servers that a document needs: a Kubernetes API server over etcd, and Consul, each on free ports.
 
-Called by docs.py for documents that say so. They run in the document's own folder and end with it. No
-controller runs in the cluster: what controllers would make, a document makes in a hidden block.
+docs.py starts them for documents with a `needs` line. They run in the document's own folder and end with it. No
+controller runs in the cluster: a document creates the objects of controllers in a hidden block.
 """
 
 import json
@@ -20,7 +20,7 @@ LIMIT = 60
 
 
 def free_ports(count):
-    """Ports that were free a moment ago."""
+    """Returns ports that were free a moment ago."""
     held = [socket.socket() for _ in range(count)]
     for s in held:
         s.bind(("127.0.0.1", 0))
@@ -31,7 +31,7 @@ def free_ports(count):
 
 
 def own_address():
-    """An address of this machine that is not loopback, which no EndpointSlice may hold."""
+    """Returns an address of this machine other than loopback, which no EndpointSlice may hold."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
         s.connect(("192.0.2.1", 9))  # nothing is sent
         return s.getsockname()[0]
@@ -59,7 +59,7 @@ class Server:
                     return
             except (OSError, urllib.error.URLError, ValueError):
                 pass
-            time.sleep(0.05)  # the condition is another process's; there is nothing to wait on but time
+            time.sleep(0.05)  # another process owns the condition, so polling is the only way
         self.close()
         logs = "".join(f.read_text()[-1500:] for f in sorted(self.home.glob("*.log")))
         raise RuntimeError(f"{what} did not start:\n{logs}")
@@ -74,7 +74,7 @@ class Server:
 
 
 class Kubernetes(Server):
-    """An API server and its etcd; KUBECONFIG names its administrator, and kubectl is a small stand-in."""
+    """An API server and its etcd; KUBECONFIG has its administrator, and kubectl is a small substitute."""
 
     def __init__(self, home):
         super().__init__(home / "cluster")
@@ -110,8 +110,8 @@ class Kubernetes(Server):
 
     def is_ready(self):
         authority = ssl.create_default_context(cafile=str(self.home / "certs" / "apiserver.crt"))
-        asked = urllib.request.Request(f"{self.url}/readyz", headers={"authorization": "Bearer admin-token"})
-        return urllib.request.urlopen(asked, context=authority, timeout=5).status == 200
+        request = urllib.request.Request(f"{self.url}/readyz", headers={"authorization": "Bearer admin-token"})
+        return urllib.request.urlopen(request, context=authority, timeout=5).status == 200
 
     def config(self):
         authority = str(self.home / "certs" / "apiserver.crt")
@@ -127,7 +127,7 @@ class Kubernetes(Server):
 
 
 class Consul(Server):
-    """A dev agent; CONSUL_HTTP_ADDR names it."""
+    """A dev agent; CONSUL_HTTP_ADDR has its address."""
 
     def __init__(self, home, port):
         super().__init__(home / "consul")

@@ -1,27 +1,27 @@
-# Set-up for ./test: checks what the machine has, then makes what the stages need in the private cache.
-# Sourced by ./test, which sets root. Everything here is keyed by the hash of what it is made from.
+# Setup for ./test: checks the tools of the machine, then builds what the stages need in the private cache.
+# ./test sources it and sets root. Every folder in the cache is keyed by the hash of its inputs.
 
 cache=${TRIBUTARY_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/tributary}
 deny_version=0.20.2
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$cache/target}
 export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-never}
 export PIP_DISABLE_PIP_VERSION_CHECK=1
-# A failed test says what it waited for; the stack under it is noise.
+# A failed test reports the awaited condition; a backtrace adds nothing.
 export RUST_LIB_BACKTRACE=${RUST_LIB_BACKTRACE:-0}
 
-say() { printf '%s %s\n' "$(date +%H:%M:%S)" "$*"; }
+log() { printf '%s %s\n' "$(date +%H:%M:%S)" "$*"; }
 
-# The first 12 digits of the hash of the given files and words.
+# Prints the first 12 digits of the hash of the given files and texts.
 key() {
   local f
   for f in "$@"; do if [ -f "$f" ]; then cat "$f"; else printf '%s\n' "$f"; fi; done \
     | openssl dgst -sha256 -r | cut -c1-12
 }
 
-# at_least WANTED HAVE: whether a dotted version is new enough.
+# at_least WANTED HAVE: succeeds if a dotted version is new enough.
 at_least() { [ "$(printf '%s\n%s\n' "$1" "$2" | sort -V | head -1)" = "$1" ]; }
 
-# check_machine NEED...: names everything that is absent at once, so that one round of installing is enough.
+# check_machine NEED...: reports everything that is absent at once.
 check_machine() {
   local missing=() rust want
   want=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
@@ -41,7 +41,7 @@ check_machine() {
   return 1
 }
 
-# What the real clients need; adds to the caller's list.
+# Checks the tools that the real clients need; adds to the caller's list.
 check_clients() {
   local node
   if ! command -v python3 >/dev/null; then
@@ -58,8 +58,8 @@ check_clients() {
   command -v npm >/dev/null || missing+=("npm: it comes with Node")
 }
 
-# What the servers are built with; adds to the caller's list. From 1.21 on, Go fetches by itself the version
-# that a go.mod asks for.
+# Checks the tools that build the servers; adds to the caller's list. From 1.21 on, Go fetches the version
+# that a go.mod requires.
 check_go() {
   local have
   if command -v go >/dev/null; then
@@ -75,14 +75,14 @@ check_go() {
 make_once() {
   local folder=$1 what=$2 make=$3
   [ -e "$folder/.made" ] && return 0
-  say "set-up: $what (once per machine)"
+  log "setup: $what (once per machine)"
   mkdir -p "$cache"
   (
     if command -v flock >/dev/null; then flock 9; fi
     [ -e "$folder/.made" ] && exit 0
     rm -rf "$folder" && mkdir -p "$folder" || exit 1
     "$make" "$folder" >"$folder/.log" 2>&1 && touch "$folder/.made" && exit 0
-    printf 'set-up failed: %s; the end of what it said:\n' "$what" >&2
+    printf 'setup failed: %s; the end of its output:\n' "$what" >&2
     tail -n 20 "$folder/.log" >&2
     exit 1
   ) 9>"$folder.lock"
@@ -107,14 +107,14 @@ make_deny() {
   return $status
 }
 
-# go_build MODULE PACKAGE BINARY FLAGS: builds a tool of one of our Go modules, exactly as its go.sum has it.
+# go_build MODULE PACKAGE BINARY FLAGS: builds a tool of one of the Go modules, with exactly the versions of its go.sum.
 go_build() { (cd "$root/tests/tools/servers/$1" && go build -mod=readonly -trimpath -ldflags "-s -w $4" -o "$3" "$2"); }
 
 make_kubernetes() {
   local module=$root/tests/tools/servers/kubernetes version minor stamp=k8s.io/component-base/version
   version=$(awk '$1 == "k8s.io/kubernetes" {print $2}' "$module/go.mod")
   minor=${version#v1.} minor=${minor%%.*}
-  # Unstamped, the server would call itself v0.0.0.
+  # Without the stamp, the server would report v0.0.0.
   go_build kubernetes k8s.io/kubernetes/cmd/kube-apiserver "$1/kube-apiserver" \
     "-X $stamp.gitVersion=$version -X $stamp.gitMajor=1 -X $stamp.gitMinor=$minor" &&
     go_build kubernetes go.etcd.io/etcd/server/v3 "$1/etcd" ""
@@ -122,7 +122,7 @@ make_kubernetes() {
 
 make_consul() { go_build consul github.com/hashicorp/consul "$1/consul" ""; }
 
-# The folder in the cache that WHAT is made into: its name holds the hash of all that it is made from.
+# Prints the folder of WHAT in the cache; its name has the hash of all inputs.
 folder_of() {
   local servers=tests/tools/servers/$1
   case $1 in
@@ -135,8 +135,8 @@ folder_of() {
   esac
 }
 
-# need WHAT...: everything the chosen stages ask for. All is made at once, since a part of it waits for the
-# network and a part for the processor.
+# need WHAT...: builds everything that the chosen stages need. All at once, because some of it waits for the
+# network and some for the processor.
 need() {
   local what job jobs=() failed=0
   for what in "$@"; do
@@ -149,7 +149,7 @@ need() {
         ;;
       kubernetes) made kubernetes "kube-apiserver and etcd, which take about five minutes" & jobs+=($!) ;;
       consul) made consul "Consul, which takes about three minutes" & jobs+=($!) ;;
-      *) printf 'no such need: %s\n' "$what" >&2; return 1 ;;
+      *) printf 'unknown need: %s\n' "$what" >&2; return 1 ;;
     esac
   done
   for job in "${jobs[@]}"; do wait "$job" || failed=1; done

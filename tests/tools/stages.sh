@@ -1,5 +1,5 @@
-# The stages of ./test: keeps their list, runs them with their output in a file each, and tells the outcome.
-# Sourced by ./test after setup.sh.
+# The stages of ./test: keeps their list, runs each with its output in a file, and reports the results.
+# ./test sources it after setup.sh.
 
 names=() kinds=() needs=() commands=()
 declare -A seconds status pids started weights
@@ -11,8 +11,8 @@ stage() {
   commands+=("$*")
 }
 
-# suites FOLDER: a stage for each [[test]] of that crate that wants real servers. Those about traffic promise a
-# rate, and run alone whatever the others do; those over registries wait for them most of their time.
+# suites FOLDER: a stage for each [[test]] of that crate that needs real servers. Traffic suites
+# assert a request rate and run alone; suites over registries mostly wait.
 suites() {
   local kind need crate test
   crate=$(sed -n 's/^name = "\(tributary-[a-z-]*\)"/\1/p' "$1/Cargo.toml" | head -1)
@@ -28,25 +28,25 @@ suites() {
   done
 }
 
-# The ledger again, now that there is a record of which tests really ran. After a part of the stages there is
+# Checks the ledger again, with the record of the tests that ran. After a part of the stages there is
 # no such record, and only the names are checked.
 run_ledger() {
   [ -z "${whole:-}" ] || export TRIBUTARY_RUN_LOG="$logs"
   cargo test --workspace --test ledger
 }
 
-# The commands of the documents, with the built binary and the fetched Envoy on the path.
+# Runs the commands of the documents, with the built binary and the fetched Envoy on the path.
 run_docs() {
   PATH=$(dirname "$TRIBUTARY_BIN"):$(dirname "$TRIBUTARY_PYTHON"):$PATH python3 tests/tools/docs.py
 }
 
-# The benches, small, for their counts; the product's own binary is the one that the quickstart builds.
+# Runs the benches at the small size, for their counts, with the binary that the quickstart builds.
 run_bench() {
   cargo build --release -p tributary --bin tributary &&
     cargo run --release -p tributary-bench -- small
 }
 
-# The README's first command, as a newcomer runs it: builds, serves, answers, and ends when it is told to.
+# Runs the README's first command as a new user would: builds, serves, answers, and ends on SIGTERM.
 run_quickstart() {
   local xds admin server services
   read -r xds admin < <(python3 -c 'import socket
@@ -63,7 +63,7 @@ print(*(s.getsockname()[1] for s in held))')
   kill -TERM "$server" && wait "$server" && grep -q 'hello.quickstart.example' <<<"$services"
 }
 
-# Whether stage number $1 was asked for; no names mean all.
+# Succeeds if stage number $1 was requested; no names mean all.
 wanted() {
   [ ${#only[@]} -eq 0 ] && return 0
   local name
@@ -71,7 +71,7 @@ wanted() {
   return 1
 }
 
-# Everything still alive of the session that stage leader $1 opened.
+# Prints the processes that still run in the session of stage leader $1.
 left_behind() {
   local file line
   for file in /proc/[0-9]*/stat; do
@@ -86,14 +86,14 @@ left_behind() {
 
 start() {
   local name=${names[$1]}
-  say "$name: ${commands[$1]}"
+  log "$name: ${commands[$1]}"
   started[$name]=$(date +%s%N)
   setsid bash -c ". '$root/tests/tools/setup.sh'; . '$root/tests/tools/stages.sh'; logs='$logs'; whole='$whole'; ${commands[$1]}" \
     </dev/null >"$logs/$name.log" 2>&1 &
   pids[$name]=$!
 }
 
-# finish NUMBER STATUS: what a stage that has ended leaves behind is its failure.
+# finish NUMBER STATUS: records the result of a stage; a process that it left running is a failure.
 finish() {
   local name=${names[$1]} pid left
   pid=${pids[$name]}
@@ -113,14 +113,14 @@ finish() {
 
 report() {
   if [ "${status[$1]}" = 0 ]; then
-    say "$1: ok, ${seconds[$1]} s"
+    log "$1: ok, ${seconds[$1]} s"
   else
-    say "$1: FAILED (${status[$1]}), ${seconds[$1]} s; the end of $logs/$1.log:"
+    log "$1: FAILED (${status[$1]}), ${seconds[$1]} s; the end of $logs/$1.log:"
     excerpt "$logs/$1.log" | tail -n "${TRIBUTARY_TAIL:-60}" | sed 's/^/    /'
   fi
 }
 
-# What went wrong by libtest's own account, where there is one; else the whole log.
+# Prints libtest's list of failures if there is one; else the whole log.
 excerpt() {
   if grep -q '^failures:$' "$1"; then
     awk '/^failures:$/ {on = 1} on && NF; /^test result:/ {on = 0}' "$1"
@@ -130,8 +130,8 @@ excerpt() {
   fi
 }
 
-# Neighbours that may run together do: of those marked side two at once, since each runs several tests at once
-# and more of them would wait for the processor instead; of those marked wait up to four.
+# Runs stages side by side: two of those marked side, because each runs several tests at once and more of them
+# would compete for the processor; up to four of those marked wait.
 run_all() {
   local i weight
   running=() load=0
@@ -145,7 +145,7 @@ run_all() {
   while [ ${#running[@]} -gt 0 ]; do join_one; done
 }
 
-# Finishes the stage that ends next.
+# Waits for the stage that ends next and finishes it.
 join_one() {
   local i ended outcome left=()
   wait -n -p ended "${pids[@]}"
@@ -156,7 +156,7 @@ join_one() {
   running=("${left[@]}")
 }
 
-# When we are stopped, nothing that a stage started outlives us.
+# Kills every process of the running stages when ./test is stopped.
 stop_all() {
   local pid
   for pid in "${pids[@]}"; do
@@ -165,7 +165,7 @@ stop_all() {
   done
 }
 
-# Stage, time, tests passed and failed; then the line that machines read.
+# Prints stage, time, tests passed and failed; then the line that machines read.
 table() {
   local name ok=0 bad=0 passed failed
   printf '\n%-14s %9s %8s %8s  %s\n' stage seconds passed failed outcome
@@ -183,22 +183,22 @@ table() {
   [ "$bad" = 0 ]
 }
 
-# Ends before any stage ran: the same last line, so that a reader of it is never left without one.
+# Ends before any stage ran, with the same form of the last line.
 give_up() { printf '%s\n0 passed, 1 failed\n' "$1"; exit 1; }
 
 prepare() {
-  local i asked
-  asked=$(for i in "${!names[@]}"; do ! wanted "$i" || tr , '\n' <<<"${needs[$i]}"; done | sort -u)
+  local i required
+  required=$(for i in "${!names[@]}"; do ! wanted "$i" || tr , '\n' <<<"${needs[$i]}"; done | sort -u)
   # shellcheck disable=SC2086
-  check_machine $asked || give_up 'install them and run ./test again'
+  check_machine $required || give_up 'install them and run ./test again'
   # shellcheck disable=SC2086
-  need $asked || give_up 'the set-up did not finish'
+  need $required || give_up 'the setup did not finish'
 }
 
 check_names() {
   local name
   for name in "${only[@]}"; do
-    case " ${names[*]} " in *" $name "*) ;; *) printf 'no stage %s; ./test --list names them\n' "$name" >&2; exit 2 ;; esac
+    case " ${names[*]} " in *" $name "*) ;; *) printf 'stage %s not found; ./test --list prints the names\n' "$name" >&2; exit 2 ;; esac
   done
 }
 

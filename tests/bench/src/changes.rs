@@ -1,5 +1,5 @@
-//! Changes on the wire: one change to many streams, a rolling replacement, a relist that says
-//! nothing new, and a slow reader among many.
+//! Benches of changes on the wire: one change to many streams, a rolling replacement, a relist without changes,
+//! and a slow reader among many.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -12,10 +12,10 @@ use crate::rig::Rig;
 use crate::usage;
 use crate::world::Size;
 
-/// Replacements a second.
+/// Replacements per second.
 const RATE: u32 = 100;
 
-/// One endpoint changes, ten times a second, each time after everybody has seen the last.
+/// Changes one endpoint ten times a second, each time after every client has seen the previous change.
 pub(crate) async fn fan_out(
     size: Size,
     streams: usize,
@@ -30,7 +30,7 @@ pub(crate) async fn fan_out(
     let (cpu, encodes, sends, idle) =
         (usage::cpu(), rig.encodes(), rig.count("sends"), rig.count("wakeups_for_nothing"));
     let (mut first, mut p99, mut last) = (Vec::new(), Vec::new(), Vec::new());
-    // Apart enough to be lone events: what follows closely is paced, on purpose.
+    // Far enough apart to be lone events: the pace of publications delays changes that follow closely.
     let mut apart = tokio::time::interval(Duration::from_millis(100));
     for n in 1..=changes {
         apart.tick().await;
@@ -73,7 +73,7 @@ pub(crate) async fn fan_out(
     Ok(())
 }
 
-/// Services of ten addresses each are rolled over, one address at a time, at a steady rate.
+/// Replaces the addresses of services of ten addresses each, one address at a time, at a steady rate.
 pub(crate) async fn rolling(size: Size, clients: usize, replaced: usize, table: &mut Table) -> Result<()> {
     let rig = Rig::start(size).await?;
     let samples = clients.min(20);
@@ -118,7 +118,7 @@ async fn wait_for_all(
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    anyhow::bail!("not every client was told of every removal")
+    anyhow::bail!("not every client received every removal")
 }
 
 fn late(gone: &BTreeMap<String, u64>, address: &str, times: &[u64]) -> Vec<f64> {
@@ -126,7 +126,7 @@ fn late(gone: &BTreeMap<String, u64>, address: &str, times: &[u64]) -> Vec<f64> 
     times.iter().map(|t| t.saturating_sub(at) as f64 / 1e6).collect()
 }
 
-/// Everything is listed again, and nothing is new: decoded once, then nothing.
+/// Lists everything again without changes: the first list is decoded, the later ones cost nothing.
 pub(crate) async fn relist(size: Size, clients: usize, table: &mut Table) -> Result<()> {
     let rig = Rig::start(size).await?;
     let mut following = Clients::ads(&rig.addr, clients, "delta", 0, 0)?;
@@ -150,7 +150,7 @@ pub(crate) async fn relist(size: Size, clients: usize, table: &mut Table) -> Res
     Ok(())
 }
 
-/// The time, as processes of one machine agree on it.
+/// Returns the time in nanoseconds since the Unix epoch, which all processes of the machine share.
 pub(crate) fn unix_nanos() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)

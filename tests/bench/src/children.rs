@@ -1,5 +1,5 @@
-//! Starts this program again as something else, in a process of its own, and talks with it by lines: the clients of
-//! a bench, or the source that it reads.
+//! Starts this program again as a separate process, and exchanges lines with it: the clients of a bench, or the
+//! source that it reads.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -10,10 +10,10 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
-/// How long any step of a bench may take: ten times what the slowest should.
+/// Time limit of any step of a bench: ten times the slowest.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A process of this program's; ends when dropped.
+/// A child process of this program; ends when dropped.
 pub(crate) struct Helper {
     _child: Child,
     what: &'static str,
@@ -22,7 +22,7 @@ pub(crate) struct Helper {
 }
 
 impl Helper {
-    /// As what its first word says.
+    /// Starts the child in the role that the first argument names.
     pub(crate) fn start(what: &'static str, args: &[String], ca: Option<&Path>) -> Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         command.arg(what).args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
@@ -35,12 +35,12 @@ impl Helper {
         Ok(Self { _child: child, what, input, lines: BufReader::new(output).lines() })
     }
 
-    /// Tells it to do something.
-    pub(crate) async fn tell(&mut self, line: &str) -> Result<()> {
+    /// Sends a command line to the child.
+    pub(crate) async fn send(&mut self, line: &str) -> Result<()> {
         Ok(self.input.write_all(format!("{line}\n").as_bytes()).await?)
     }
 
-    /// The next event of this name; an error that it tells ends the wait.
+    /// Returns the next event of this name; an error event ends the wait.
     pub(crate) async fn event(&mut self, name: &str) -> Result<Value> {
         loop {
             let value = self.next().await.with_context(|| format!("waiting for {name:?}"))?;
@@ -61,7 +61,7 @@ impl Helper {
     }
 }
 
-/// The process of the clients; ends when dropped.
+/// The clients' process; ends when dropped.
 pub(crate) struct Clients(Helper);
 
 impl Clients {
@@ -70,26 +70,26 @@ impl Clients {
         Ok(Self(Helper::start("client", args, ca)?))
     }
 
-    /// ADS clients: how many, how they speak, how many of them decode, how many never read.
+    /// Starts ADS clients: their number, the protocol variant, how many decode, how many never read.
     pub(crate) fn ads(addr: &str, count: usize, mode: &str, samples: usize, stalled: usize) -> Result<Self> {
         let numbers = [count.to_string(), mode.to_owned(), samples.to_string(), stalled.to_string()];
         Self::start(&[&[addr.to_owned()][..], &numbers].concat(), None)
     }
 
-    /// As [`Clients::ads`], over TLS to a server that this authority vouches for.
+    /// As [`Clients::ads`], over TLS to a server whose certificate this authority signed.
     pub(crate) fn over_tls(addr: &str, count: usize, mode: &str, ca: &Path) -> Result<Self> {
-        let words = [addr, &count.to_string(), mode, "0", "0"].map(str::to_owned);
-        Self::start(&words, Some(ca))
+        let arguments = [addr, &count.to_string(), mode, "0", "0"].map(str::to_owned);
+        Self::start(&arguments, Some(ca))
     }
 
-    /// The next event of this name; an error of any client ends the wait.
+    /// Returns the next event of this name; an error of any client ends the wait.
     pub(crate) async fn event(&mut self, name: &str) -> Result<Value> {
         self.0.event(name).await
     }
 
-    /// All `lost` events up to now, as (address, times).
+    /// Returns all `lost` events so far, as (address, times).
     pub(crate) async fn lost(&mut self) -> Result<Vec<(String, Vec<u64>)>> {
-        self.0.tell("report").await?;
+        self.0.send("report").await?;
         let mut all = Vec::new();
         loop {
             let value = self.0.next().await?;

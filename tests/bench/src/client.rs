@@ -1,9 +1,9 @@
-//! The clients of a bench, in a process of their own: many streams that read everything, validate
-//! a sample, and tell on standard output what they saw and when.
+//! The clients of a bench, in a separate process: many streams that read everything, validate a sample, and
+//! print on standard output what they received and when.
 //!
-//! Started by a bench as `tributary-bench client ADDR COUNT MODE SAMPLES STALLED`. Prints one JSON
-//! line when every stream is loaded, one for each change that every stream has seen, and on the
-//! line `report` one for each address that the sampled streams lost. Ends with its input.
+//! A bench starts it as `tributary-bench client ADDR COUNT MODE SAMPLES STALLED`. It prints one JSON line when
+//! every stream is loaded, one for each change that every stream has seen, and on the line `report` one for
+//! each address that the sampled streams lost. It ends when its input ends.
 
 mod stream;
 
@@ -25,28 +25,28 @@ use tokio_rustls::TlsConnector;
 use crate::wire::{self, CDS, EDS, Response};
 use stream::{Stream, addresses};
 
-/// What all streams of this process share.
+/// State that all streams of this process share.
 struct Shared {
     addr: String,
     mode: Mode,
-    /// How it connects where the server speaks TLS.
+    /// TLS connector, if the server uses TLS.
     tls: Option<TlsConnector>,
     samples: usize,
     bytes: AtomicU64,
     resources: AtomicU64,
-    /// How many streams load at once: more than the report's storm would only wait for each other.
+    /// Limit of streams that load at once: more than the storm's number would only wait for each other.
     loading: Semaphore,
     loaded: AtomicUsize,
     news: Notify,
-    /// Per change, when each stream saw it.
+    /// Times at which each stream saw a change, by change.
     changes: Mutex<BTreeMap<u64, Vec<u64>>>,
-    /// Per address, when each sampled stream lost it.
+    /// Times at which each sampled stream lost an address, by address.
     lost: Mutex<BTreeMap<String, Vec<u64>>>,
-    /// What a client that comes back already holds.
+    /// Resources that a returning client already holds.
     known: Mutex<Vec<(String, String, String)>>,
 }
 
-/// Names the file of the authority that signed the server's certificate, where it speaks TLS.
+/// Environment variable with the file of the authority that signed the server's certificate, if it uses TLS.
 pub(crate) const CA: &str = "TRIBUTARY_BENCH_CA";
 
 fn connector(ca: &std::path::Path) -> Result<TlsConnector> {
@@ -63,7 +63,7 @@ fn connector(ca: &std::path::Path) -> Result<TlsConnector> {
 enum Mode {
     Sotw,
     Delta,
-    /// Delta, with the versions of everything that a first stream was given.
+    /// Delta, with the versions of everything that a first stream received.
     Known,
 }
 
@@ -100,7 +100,7 @@ pub(crate) fn main(args: &[&str]) -> Result<()> {
     runtime.block_on(run(shared, count.parse()?, stalled.parse()?))
 }
 
-/// Reads that many bytes on each of that many plain connections: the floor's client.
+/// Reads `bytes` bytes on each of `count` plain connections: the client of the floor.
 async fn raw(addr: String, count: usize, bytes: usize) -> Result<()> {
     let begun = Instant::now();
     let mut tasks = tokio::task::JoinSet::new();
@@ -129,7 +129,7 @@ async fn raw(addr: String, count: usize, bytes: usize) -> Result<()> {
 async fn run(shared: Arc<Shared>, count: usize, stalled: usize) -> Result<()> {
     let mut idle = Vec::new();
     for n in 0..stalled {
-        // Asks for everything, and its window is full before the first answer ends.
+        // Requests everything; its window is full before the first response ends.
         let mut stream = Stream::open_with(&shared, n + 1_000_000, Mode::Delta, 1 << 14).await?;
         stream.ask(CDS, &[], None).await?;
         idle.push(stream);
@@ -162,7 +162,7 @@ async fn run(shared: Arc<Shared>, count: usize, stalled: usize) -> Result<()> {
         })
     );
     let mut lines = tokio::io::BufReader::new(tokio::io::stdin()).lines();
-    let mut told = 0;
+    let mut printed = 0;
     loop {
         tokio::select! {
             line = lines.next_line() => match line? {
@@ -170,24 +170,24 @@ async fn run(shared: Arc<Shared>, count: usize, stalled: usize) -> Result<()> {
                 Some(_) => {}
                 None => return Ok(()),
             },
-            () = shared.news.notified() => told = tell_changes(&shared, count, told),
+            () = shared.news.notified() => printed = print_changes(&shared, count, printed),
         }
     }
 }
 
-fn tell_changes(shared: &Shared, count: usize, mut told: u64) -> u64 {
+fn print_changes(shared: &Shared, count: usize, mut printed: u64) -> u64 {
     let changes = shared.changes.lock();
-    while let Some(times) = changes.get(&(told + 1)).filter(|t| t.len() == count) {
+    while let Some(times) = changes.get(&(printed + 1)).filter(|t| t.len() == count) {
         let mut times = times.clone();
         times.sort_unstable();
         let at = |q: f64| times[((times.len() - 1) as f64 * q) as usize];
-        told += 1;
+        printed += 1;
         println!(
             "{}",
-            serde_json::json!({"event": "seen", "change": told, "first": at(0.0), "p50": at(0.5), "p99": at(0.99), "last": at(1.0)})
+            serde_json::json!({"event": "seen", "change": printed, "first": at(0.0), "p50": at(0.5), "p99": at(0.99), "last": at(1.0)})
         );
     }
-    told
+    printed
 }
 
 fn report(shared: &Shared) {
@@ -197,7 +197,7 @@ fn report(shared: &Shared) {
     println!("{}", serde_json::json!({"event": "reported"}));
 }
 
-/// Loads one delta stream to know what a client that comes back would hold.
+/// Loads one delta stream to learn what a returning client would hold.
 async fn learn(shared: &Arc<Shared>) -> Result<()> {
     let mut stream = Stream::open_as(shared, 2_000_000, Mode::Delta).await?;
     let mut known = Vec::new();

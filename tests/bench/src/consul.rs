@@ -1,9 +1,10 @@
-//! Consul: what the registry asks of a scripted Consul for what it learns, how soon, and what it keeps.
+//! Consul benches: requests, delay and memory of the registry against a scripted Consul.
 //!
-//! The scripted Consul is a process of its own that counts requests, bytes, connections and the streams on them; the
-//! registry, with core and catalog behind it, is this process. Counts are asserted as they are promised, times at ten
-//! times what is promised. The baseline, in the same run and of the same source, is a consumer that reads everything
-//! again on every wake. A bench for each way to follow, since memory is a process's.
+//! The scripted Consul is a separate process that counts requests, bytes, connections and the streams on them;
+//! the registry, with core and catalog behind it, is this process. Counts are asserted exactly as promised,
+//! times at ten times the promise. The baseline, in the same run and of the same source, is a consumer that
+//! reads everything again on every wake. Each mode has a bench of its own, because memory is counted per
+//! process.
 
 mod budget;
 mod catalog;
@@ -32,32 +33,32 @@ use plain::Plain;
 use process::{Counted, Flips, Source};
 pub(crate) use server::main as server;
 
-/// The most bytes that an instance may cost.
+/// Maximum bytes per instance.
 const BYTES: f64 = 300.0;
-/// What a registry costs before it has read anything: connections, authorities, a runtime's tasks.
+/// Cost of a registry before it has read anything: connections, authorities, a runtime's tasks.
 const FIXED: f64 = 2_000_000.0;
-/// The most requests for one change.
+/// Maximum requests per change.
 const REQUESTS: f64 = 3.0;
 
-/// How long anything may take that has no measure of its own.
+/// Time limit of steps without a limit of their own.
 const PATIENCE: Duration = Duration::from_secs(240);
 
-/// How one shape is followed.
+/// One shape and the way in which it is followed.
 #[derive(Debug, Clone, Copy)]
 struct Plan {
     shape: Shape,
-    /// Over TLS, where requests share connections.
+    /// Uses TLS, so requests share connections.
     shared: bool,
     mode: ModeChoice,
-    /// The allowed requests a second.
+    /// Allowed requests per second.
     rate: u32,
     flips: usize,
     flips_a_second: f64,
-    /// How soon a flip is to be published, in milliseconds, at the 99th percentile.
+    /// Maximum time until a flip is published, in milliseconds, at the 99th percentile.
     aim: f64,
 }
 
-/// A long poll for each service over shared connections; then the baseline.
+/// Runs one long poll per service over shared connections; then the baseline.
 pub(crate) async fn precise(full: bool, table: &mut Table) -> Result<()> {
     let (authority, plan) = (Authority::new()?, plan(full));
     let (source, verdict) = follow(plan, &authority, table).await?;
@@ -65,19 +66,19 @@ pub(crate) async fn precise(full: bool, table: &mut Table) -> Result<()> {
     verdict
 }
 
-/// Two long polls over a shared connection.
-pub(crate) async fn doorbell(full: bool, table: &mut Table) -> Result<()> {
+/// Runs two long polls over a shared connection.
+pub(crate) async fn notify_and_fetch(full: bool, table: &mut Table) -> Result<()> {
     let plan = Plan { mode: ModeChoice::NotifyAndFetch, aim: 2_000.0, ..plan(full) };
     follow(plan, &Authority::new()?, table).await?.1
 }
 
-/// Plain HTTP with more services than connections: it rings the doorbell without being told.
+/// Runs plain HTTP with more services than connections: the registry switches to notify-and-fetch on its own.
 pub(crate) async fn plain_http(full: bool, table: &mut Table) -> Result<()> {
     let plan = Plan { shared: false, mode: ModeChoice::Auto, aim: 2_000.0, ..plan(full) };
     follow(plan, &Authority::new()?, table).await?.1
 }
 
-/// A real Consul.
+/// Runs against a real Consul.
 pub(crate) async fn real(full: bool, table: &mut Table) -> Result<()> {
     real::run(Shape { services: if full { 1_000 } else { 200 }, instances: 10 }, table).await
 }
@@ -95,7 +96,7 @@ fn plan(full: bool) -> Plan {
     }
 }
 
-/// What belongs to one plan under way.
+/// State of one running plan.
 struct Bench<'a> {
     plan: Plan,
     source: Source,
@@ -104,7 +105,7 @@ struct Bench<'a> {
     budgets: Budgets,
 }
 
-/// One run. What is over budget is the second part, so that the table is whole all the same.
+/// Runs one plan. Returns exceeded budgets separately, so the table is complete even if a budget is exceeded.
 async fn follow(plan: Plan, authority: &Authority, table: &mut Table) -> Result<(Source, Result<()>)> {
     let mut source = Source::start(plan.shape, plan.shared.then_some(authority)).await?;
     let mut config = ConsulConfig::new(vec![Address::parse(&url(&plan, &source))?])?;
@@ -140,7 +141,7 @@ async fn follow(plan: Plan, authority: &Authority, table: &mut Table) -> Result<
 }
 
 impl Plan {
-    /// How many long polls wait where nothing happens.
+    /// Returns the number of long polls that wait while nothing changes.
     const fn polls(&self) -> u64 {
         if matches!(self.mode, ModeChoice::PerService) { self.shape.services as u64 + 1 } else { 2 }
     }
@@ -159,19 +160,19 @@ impl Bench<'_> {
         self.budgets.at_most(figure, value, most);
     }
 
-    /// What a mode reads without any news: the sweep of the doorbell.
+    /// Returns the reads of a mode without any change: the periodic full read of notify-and-fetch.
     fn swept(&self, time: Duration) -> f64 {
         let sweep = tributary_consul::config::Timing::default().full_pass.as_secs_f64();
         time.as_secs_f64() * self.plan.shape.services as f64 / sweep
     }
 
-    /// Waits until everything that is to be waited at is.
+    /// Waits until every expected long poll waits.
     async fn at_rest(&mut self) -> Result<()> {
         let idle = self.swept(Duration::from_secs(1)) * 2.0 + 5.0;
         self.source.settled(self.plan.polls(), idle as u64, PATIENCE).await
     }
 
-    /// One change with nothing beside it: no wake reads everything.
+    /// Makes one isolated change: no wake reads everything.
     async fn alone(&mut self) -> Result<()> {
         self.follower.forget();
         self.source.reset().await?;
@@ -179,12 +180,12 @@ impl Bench<'_> {
         let flips = self.source.flip(1, 1.0).await?;
         let late = self.latencies(&flips).await?;
         tokio::time::sleep(Duration::from_secs(1)).await;
-        let asked = self.source.counts().await?;
+        let counted = self.source.counts().await?;
         let sweep = if self.plan.mode == ModeChoice::PerService { 0.0 } else { self.swept(begun.elapsed()) };
         self.add("a change alone: until published", "ms", late.first().copied().unwrap_or(f64::NAN));
         let most = REQUESTS + sweep.ceil() + 1.0;
-        self.promise("a change alone: requests and sweep", "", asked.requests as f64, most);
-        self.add("a change alone: bytes", "B", asked.bytes as f64);
+        self.promise("a change alone: requests and sweep", "", counted.requests as f64, most);
+        self.add("a change alone: bytes", "B", counted.bytes as f64);
         Ok(())
     }
 
@@ -192,7 +193,7 @@ impl Bench<'_> {
         self.follower.latencies(flips, Duration::from_secs(60)).await
     }
 
-    /// Changes at a steady rate.
+    /// Makes changes at a steady rate.
     async fn steadily(&mut self) -> Result<()> {
         self.follower.forget();
         self.source.reset().await?;
@@ -200,20 +201,20 @@ impl Bench<'_> {
         let flips = self.source.flip(self.plan.flips, self.plan.flips_a_second).await?;
         let mut late = self.latencies(&flips).await?;
         let cpu = usage::cpu() - cpu;
-        let asked = self.source.counts().await?;
+        let counted = self.source.counts().await?;
         let changes = self.plan.flips as f64;
         let aim = self.plan.aim;
         self.add("a flip until published, p50", "ms", quantile(&mut late, 0.5));
         let p99 = quantile(&mut late, 0.99);
         self.add(&format!("a flip until published, p99 (aim {aim:.0})"), "ms", p99);
         self.budgets.at_most("p99 of a flip", p99, aim * 10.0);
-        self.promise("requests per change", "", asked.requests as f64 / changes, REQUESTS);
-        self.add("bytes per change", "B", asked.bytes as f64 / changes);
+        self.promise("requests per change", "", counted.requests as f64 / changes, REQUESTS);
+        self.add("bytes per change", "B", counted.bytes as f64 / changes);
         self.add("CPU per change", "us", cpu.as_secs_f64() * 1e6 / changes);
         Ok(())
     }
 
-    /// Everything changes in one moment: nothing is asked beyond the allowed rate and its burst.
+    /// Changes everything at once: requests stay within the allowed rate and its burst.
     async fn at_once(&mut self) -> Result<()> {
         self.follower.forget();
         self.source.reset().await?;
@@ -221,28 +222,28 @@ impl Bench<'_> {
         let flips = self.source.flip_all().await?;
         let mut late = self.latencies(&flips).await?;
         self.at_rest().await?;
-        let (asked, took) = (self.source.counts().await?, begun.elapsed().as_secs_f64());
+        let (counted, took) = (self.source.counts().await?, begun.elapsed().as_secs_f64());
         self.add("all at once: until the last is published", "ms", quantile(&mut late, 1.0));
-        self.add("all at once: requests", "", asked.requests as f64);
+        self.add("all at once: requests", "", counted.requests as f64);
         let rate = f64::from(self.plan.rate);
         let allowed = rate * (1.0 + took) + 5.0;
-        self.budgets.at_most("all at once: requests", asked.requests as f64, allowed);
-        // the burst and a second's worth; the source hears of some of them late, and at once, while it has much to do
-        let (busiest, aim) = (asked.busiest_second as f64, rate * 2.0);
+        self.budgets.at_most("all at once: requests", counted.requests as f64, allowed);
+        // the burst and a second's worth; a busy source receives some of them late and together
+        let (busiest, aim) = (counted.busiest_second as f64, rate * 2.0);
         self.add(&format!("all at once: requests in a second (aim {aim:.0})"), "", busiest);
         self.budgets.at_most("all at once: requests in a second", busiest, aim * 2.0);
-        self.connections(&asked);
+        self.connections(&counted);
         Ok(())
     }
 
-    fn connections(&mut self, asked: &Counted) {
+    fn connections(&mut self, counted: &Counted) {
         let most = if self.plan.shared { 24.0 } else { 150.0 };
-        self.promise("connections at once", "", asked.most_connections as f64, most);
-        self.add("connections made", "", asked.connections_made as f64);
-        self.promise("streams on a connection", "", asked.most_streams as f64, 250.0);
+        self.promise("connections at once", "", counted.most_connections as f64, most);
+        self.add("connections made", "", counted.connections_made as f64);
+        self.promise("streams on a connection", "", counted.most_streams as f64, 250.0);
     }
 
-    /// What is served in the end is what the source has.
+    /// Asserts that the served endpoints equal those of the source.
     async fn verify(&mut self) -> Result<()> {
         let want = self.source.counts().await?.critical;
         let (all, ill) = self.follower.served();
@@ -252,7 +253,7 @@ impl Bench<'_> {
     }
 }
 
-/// The same source and the same changes before the plain consumer.
+/// Applies the same source and changes to the plain consumer.
 async fn baseline(plan: &Plan, mut source: Source, authority: &Authority, table: &mut Table) -> Result<()> {
     let plain = Plain::start(url(plan, &source), Some(&authority.file()), PATIENCE).await?;
     let mut add = |figure: &str, unit, value| table.add(format!("baseline: {figure}"), unit, value);
@@ -261,19 +262,19 @@ async fn baseline(plan: &Plan, mut source: Source, authority: &Authority, table:
     let flips = source.flip(1, 1.0).await?;
     plain.latencies(&flips, PATIENCE).await?;
     plain.idle(PATIENCE).await?;
-    let asked = source.counts().await?;
-    add("a change alone: requests", "", asked.requests as f64);
-    add("a change alone: bytes", "B", asked.bytes as f64);
+    let counted = source.counts().await?;
+    add("a change alone: requests", "", counted.requests as f64);
+    add("a change alone: bytes", "B", counted.bytes as f64);
     source.reset().await?;
     let cpu = usage::cpu();
     let flips = source.flip(plan.flips / 2, plan.flips_a_second).await?;
     let mut late = plain.latencies(&flips, PATIENCE).await?;
-    let (asked, cpu) = (source.counts().await?, usage::cpu() - cpu);
+    let (counted, cpu) = (source.counts().await?, usage::cpu() - cpu);
     let changes = (plan.flips / 2) as f64;
     add("a flip until seen, p50", "ms", quantile(&mut late, 0.5));
     add("a flip until seen, p99", "ms", quantile(&mut late, 0.99));
-    add("requests per change", "", asked.requests as f64 / changes);
-    add("bytes per change", "B", asked.bytes as f64 / changes);
+    add("requests per change", "", counted.requests as f64 / changes);
+    add("bytes per change", "B", counted.bytes as f64 / changes);
     add("CPU per change", "us", cpu.as_secs_f64() * 1e6 / changes);
     Ok(())
 }

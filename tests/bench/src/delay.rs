@@ -1,4 +1,5 @@
-//! Delay: how long a removal of one registry takes to be published while another one lists everything again.
+//! Delay bench: time until a removal of one registry is published while another registry lists everything
+//! again.
 //!
 //! The baseline is the same removal on the same server while nothing else happens.
 
@@ -16,18 +17,18 @@ use crate::kept;
 use crate::report::{Table, quantile};
 use crate::world::{Size, World};
 
-/// The number of the service of which addresses are removed; the large registry has none of it.
+/// Number of the service whose addresses are removed; the large registry does not have it.
 const OTHER: usize = 900_000;
-/// Time between two removals: what the pace of publications gives each of them.
+/// Time between two removals: the interval that the pace of publications gives each.
 const APART: Duration = Duration::from_millis(20);
-/// The most updates of one registry that a turn takes.
+/// Maximum updates of one registry in a batch.
 const SLICE: u64 = 4096;
-/// Ten times the figure of a million endpoints, which are listed without news.
+/// Ten times the figure for a million endpoints that are listed without changes.
 const UNCHANGED_MS: f64 = 200.0;
-/// The same, beside a list that changes every service: all that a take changes is published at once.
+/// The same, beside a list that changes every service: everything that a take changes is published at once.
 const CHANGED_MS: f64 = 1_000.0;
 
-/// Reports when a host's change is published.
+/// Sends a notification when a host's change is published.
 struct Published {
     host: Hostname,
     seen: watch::Sender<Instant>,
@@ -41,7 +42,7 @@ impl Fanout for Published {
     }
 }
 
-/// A server with a large registry and a small one.
+/// A server with a large and a small registry.
 struct Bench {
     world: World,
     size: Size,
@@ -49,23 +50,23 @@ struct Bench {
     large: Source,
     small: Source,
     seen: watch::Receiver<Instant>,
-    /// Addresses of the small one that were replaced: none or one.
+    /// Replaced addresses of the small registry: none or one.
     moved: usize,
     _runtime: Runtime,
 }
 
-/// What the server has counted.
+/// Counters of the server.
 #[derive(Clone, Copy)]
 struct Counts {
     /// Views built.
     views: u64,
-    /// Facts that were reported as they were known.
+    /// Facts that were reported unchanged.
     unchanged: u64,
-    /// Turns applied.
+    /// Batches applied.
     turns: u64,
 }
 
-/// One run: as many lists of each kind.
+/// Runs once, with this many lists of each kind.
 pub(crate) async fn run(size: Size, lists: usize, table: &mut Table) -> Result<()> {
     let mut bench = Bench::start(size).await?;
     let mut idle = Vec::new();
@@ -88,7 +89,7 @@ pub(crate) async fn run(size: Size, lists: usize, table: &mut Table) -> Result<(
     Ok(())
 }
 
-/// Lists without news are compared slice by slice, with turns between, and build nothing.
+/// Asserts that lists without changes are compared slice by slice, with batches between, and build no view.
 fn check(size: Size, lists: u64, removals: u64, before: Counts, after: Counts) -> Result<()> {
     let views = after.views - before.views;
     ensure!(views == removals, "{views} views were built for {removals} removals");
@@ -100,7 +101,7 @@ fn check(size: Size, lists: u64, removals: u64, before: Counts, after: Counts) -
 }
 
 impl Bench {
-    /// Waits until both registries are published.
+    /// Starts the server and waits until both registries are published.
     async fn start(size: Size) -> Result<Self> {
         let world = World::new(size)?;
         let (sender, seen) = watch::channel(Instant::now());
@@ -119,7 +120,7 @@ impl Bench {
         Ok(Self { world, size, handle, large, small, seen, moved: 0, _runtime: runtime })
     }
 
-    /// Removes an address, in place of which there is another one; milliseconds until it is published.
+    /// Replaces an address. Returns the milliseconds until the removal is published.
     async fn removal(&mut self) -> Result<f64> {
         self.seen.mark_unchanged();
         self.moved = 1 - self.moved;
@@ -131,7 +132,8 @@ impl Bench {
         Ok(at.duration_since(begun).as_secs_f64() * 1e3)
     }
 
-    /// Removals while the large registry lists everything several times, with so many addresses of each service new.
+    /// Makes removals while the large registry lists everything several times, with this many new addresses of
+    /// each service.
     async fn during(&mut self, lists: usize, moved: impl Fn(usize) -> usize) -> Result<Vec<f64>> {
         let mut took = Vec::new();
         for list in 0..lists {
@@ -164,7 +166,7 @@ impl Bench {
     }
 }
 
-/// Returns the 99 % quantile.
+/// Adds the figures to the table. Returns the 99 % quantile.
 fn report(name: &str, took: &mut [f64], table: &mut Table) -> f64 {
     let p99 = quantile(took, 0.99);
     table.add(format!("{name}: removal to published, p50"), "ms", quantile(took, 0.5));

@@ -1,6 +1,6 @@
-//! Intake: what the core spends on, and keeps of, a first complete listing.
+//! Intake bench: time and memory of the core for a first complete listing.
 //!
-//! The baseline is what a plain consumer keeps: one owned record per endpoint and port.
+//! The baseline is the memory of a plain consumer: one owned record per endpoint and port.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,20 +17,20 @@ use crate::ALLOCATOR;
 use crate::report::Table;
 use crate::world::{Size, World};
 
-/// What one workload may cost in memory: its fact, and its entries in ledger, state and catalog.
+/// Maximum memory per workload, in bytes: its fact, and its entries in ledger, state and catalog.
 const PER_WORKLOAD: f64 = 900.0;
 
-/// Bytes that are allocated now, by count of the allocator.
+/// Returns the bytes that are allocated now, counted by the allocator.
 pub(crate) fn allocated() -> i64 {
     i64::try_from(ALLOCATOR.allocated()).unwrap_or(i64::MAX)
 }
 
-/// The registry of all benches.
+/// Returns the spec of the benches' registry.
 pub(crate) fn spec() -> Result<RegistrySpec> {
     spec_of("bench")
 }
 
-/// A registry of this name.
+/// Returns the spec of a registry of this name.
 pub(crate) fn spec_of(name: &str) -> Result<RegistrySpec> {
     let id = RegistryId {
         name: RegistryName::new(name)?,
@@ -40,14 +40,14 @@ pub(crate) fn spec_of(name: &str) -> Result<RegistrySpec> {
     Ok(RegistrySpec::new(Arc::new(id), 0))
 }
 
-/// Stamps deltas as the inlet of the bench's registry does.
+/// Stamps updates as the update channel of the bench's registry does.
 pub(crate) fn stamped(deltas: Vec<RegistryUpdate>) -> Result<Vec<Stamped<RegistryUpdate>>> {
     let registry = RegistryName::new("bench")?;
     let stamp = |value| Stamped { registry: registry.clone(), generation: Generation(1), at: Mono(1), value };
     Ok(deltas.into_iter().map(stamp).collect())
 }
 
-/// A core that has read this list, and what it gives a journal to keep.
+/// Returns a core that has read this list, and the records that it gives to a journal.
 pub(crate) fn filled(list: Vec<RegistryUpdate>) -> Result<(Core, Vec<Record>)> {
     let mut core = Core::new(CoreConfig::default());
     let spec = spec()?;
@@ -58,7 +58,7 @@ pub(crate) fn filled(list: Vec<RegistryUpdate>) -> Result<(Core, Vec<Record>)> {
     Ok((core, records))
 }
 
-/// One run; the bytes per address are asserted, being a count.
+/// Runs once. Asserts the bytes per address, which are exact.
 pub(crate) fn run(size: Size, table: &mut Table) -> Result<()> {
     let addresses = (size.services * size.addresses) as f64;
     let world = World::new(size)?;
@@ -91,7 +91,7 @@ pub(crate) fn run(size: Size, table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-/// What the core keeps of workloads: its ledger, its state and its catalog together.
+/// Measures the memory that the core uses for workloads, in ledger, state and catalog.
 pub(crate) fn workloads(count: usize, table: &mut Table) -> Result<()> {
     let world = World::new(Size { services: 0, ports: 1, addresses: 1, pods: false })?;
     let before = allocated();
@@ -107,7 +107,7 @@ pub(crate) fn workloads(count: usize, table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-/// What a plain consumer keeps of one endpoint and port.
+/// Memory of a plain consumer for one endpoint and port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Plain {
     pub(crate) address: String,

@@ -1,5 +1,5 @@
-//! Join: one endpoint's change of a cluster, from the text of the watch's event to the catalog, with no socket
-//! between.
+//! Join bench: one endpoint's change in a cluster, from the text of the watch event to the catalog, without a
+//! socket.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,10 +16,10 @@ use tributary_model::{ClusterId, Mono};
 use crate::intake::{spec, stamped};
 use crate::report::{Table, quantile};
 
-/// How many changes are measured.
+/// Number of measured changes.
 const CHANGES: usize = 1_000;
 
-/// One run.
+/// Runs once.
 pub(crate) fn run(services: usize, addresses: usize, table: &mut Table) -> Result<()> {
     let mut core = Core::new(CoreConfig::default());
     let spec = spec()?;
@@ -89,16 +89,16 @@ fn name(service: usize) -> String {
     format!("svc-{service:04}")
 }
 
-/// Its first address moves with every turn.
-fn slice(service: usize, addresses: usize, turn: usize) -> Value {
+/// Returns a slice whose first address differs in each batch.
+fn slice(service: usize, addresses: usize, batch: usize) -> Value {
     let ip = |n: usize| {
-        format!("10.{}.{}.{}", service / 250, service % 250, if n == 0 { 150 + turn % 100 } else { n })
+        format!("10.{}.{}.{}", service / 250, service % 250, if n == 0 { 150 + batch % 100 } else { n })
     };
     let endpoints: Vec<Value> =
         (0..addresses).map(|n| json!({"addresses": [ip(n)], "conditions": {"ready": true}})).collect();
     json!({
         "metadata": {
-            "namespace": "bench", "name": format!("{}-x", name(service)), "resourceVersion": turn.to_string(),
+            "namespace": "bench", "name": format!("{}-x", name(service)), "resourceVersion": batch.to_string(),
             "labels": {"kubernetes.io/service-name": name(service)},
         },
         "addressType": "IPv4",

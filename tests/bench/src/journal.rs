@@ -1,4 +1,4 @@
-//! Journal: what it costs to keep a steady stream of changes on disk, beside the same stream without a journal.
+//! Journal bench: cost of writing a steady stream of changes to disk, beside the same stream without a journal.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,23 +14,23 @@ use crate::report::Table;
 use crate::usage;
 use crate::world::{Size, World};
 
-/// Changes a second.
+/// Changes per second.
 const RATE: u32 = 1_000;
-/// The journal's own bound on its file: twice what is live and this much.
+/// The journal's own bound on its file: twice the live size plus this much.
 const SLACK: u64 = 4 << 20;
-/// The journal's thread.
+/// Name of the journal's thread.
 const THREAD: &str = "journal";
 /// Time between two commits.
 const INTERVAL: Duration = Duration::from_millis(500);
 
-/// The aim, in percent of a CPU at that rate: five times what changes of ten addresses take.
+/// Target in percent of a CPU at that rate: five times the cost of changes of ten addresses.
 const AIM: f64 = 5.0;
-/// Ten times what a change takes of its owner, in microseconds.
+/// Ten times the time that a change takes of its owner, in microseconds.
 const OWNER_US: f64 = 26.0;
 /// Ten times the bytes that a change writes for each address of its service.
 const WRITTEN: f64 = 680.0;
 
-/// What a stream of changes took.
+/// Cost of a stream of changes.
 struct Spent {
     cpu: Duration,
     wall: Duration,
@@ -38,16 +38,16 @@ struct Spent {
     thread: Duration,
     /// Bytes written.
     written: u64,
-    /// Records that the journal took.
+    /// Records that the journal received.
     records: u64,
     /// The owner's time with the journal.
     owner: Duration,
     commits: u64,
-    /// How the journal is doing after it.
+    /// Statistics of the journal afterwards.
     stats: JournalStats,
 }
 
-/// One run: the same changes without a journal and with one.
+/// Runs the same changes once without a journal and once with one.
 pub(crate) async fn run(size: Size, changes: usize, table: &mut Table) -> Result<()> {
     let plain = stream(size, changes, None).await?;
     let directory = tempfile::tempdir()?;
@@ -69,12 +69,12 @@ pub(crate) async fn run(size: Size, changes: usize, table: &mut Table) -> Result
     check(&kept, size, changes, &each)
 }
 
-/// What the journal's thread and the owner spend for it, in percent of a CPU.
+/// Returns the CPU that the journal's thread and the owner spend on the journal, in percent.
 fn own_share(kept: &Spent) -> f64 {
     (kept.thread + kept.owner).as_secs_f64() / kept.wall.as_secs_f64() * 100.0
 }
 
-/// What one change costs.
+/// Cost of one change.
 struct Each {
     /// Microseconds of the owner.
     owner: f64,
@@ -129,7 +129,7 @@ async fn stream(size: Size, changes: usize, journal: Option<&Arc<Journal>>) -> R
     })
 }
 
-/// Each change is kept, in few commits, in a file that is bounded, for a small share of a CPU.
+/// Asserts that every change is kept, in few commits, in a bounded file, for a small share of a CPU.
 fn check(kept: &Spent, size: Size, changes: usize, each: &Each) -> Result<()> {
     let Spent { records, commits, stats, .. } = kept;
     ensure!(stats.is_whole() && stats.pending_keys == 0, "the journal lacks something: {stats:?}");

@@ -1,4 +1,4 @@
-//! A runtime with a journal below it, without the wire: what the benches of journal, restore and delay share.
+//! A runtime with a journal and without the wire; the journal, restore and delay benches share it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,37 +20,37 @@ pub(crate) fn open(directory: &Path) -> Result<(Arc<Journal>, Restoring)> {
     Ok((Arc::new(journal), restoring))
 }
 
-/// A runtime that keeps what it serves in a journal.
+/// Returns a runtime that records what it serves in a journal.
 pub(crate) fn runtime(fanout: Arc<dyn Fanout>, journal: Box<dyn JournalSink>) -> Runtime {
     Runtime::start(RuntimeConfig::default(), Arc::new(ProcessClock::starting_now()), fanout, journal)
 }
 
-/// Addresses that a catalog has.
+/// Returns the number of addresses in a catalog.
 pub(crate) fn addresses(catalog: &Catalog) -> usize {
     catalog.services().map(|view| view.addresses as usize).sum()
 }
 
-/// Waits until everything that these sources were sent is applied.
+/// Waits until every update of these sources is applied.
 pub(crate) async fn applied(handle: &Handle, sources: &[&Source]) -> Result<()> {
     while !is_taken(handle, sources) {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    // the last turn is counted before it is applied, and an order comes after it
+    // the last batch is counted before it is applied, and a command is handled after it
     Ok(handle.inspect(|_| ()).await?)
 }
 
-/// Whether the owner has begun with the last update of these sources, which are all that it has.
+/// Returns true if the owner has begun to apply the last update of these sources, its only ones.
 pub(crate) fn is_taken(handle: &Handle, sources: &[&Source]) -> bool {
     let stats = sources.iter().map(|source| source.updates.stats());
     let sent: u64 = stats.map(|stats| stats.received - stats.conflated).sum();
     handle.stats().updates >= sent
 }
 
-/// The runtime's way to a journal, which counts the time that its owner spends with it.
+/// A journal sink that measures the time its owner spends with it.
 pub(crate) struct Timed {
     /// The journal.
     pub(crate) journal: Arc<Journal>,
-    /// That time.
+    /// The measured time in nanoseconds.
     pub(crate) nanos: Arc<AtomicU64>,
 }
 

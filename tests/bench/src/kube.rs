@@ -1,9 +1,8 @@
-//! Kube: what the product's own process spends on, and keeps of, one real cluster.
+//! Kubernetes bench: CPU and memory of the product's process for one real cluster.
 //!
-//! A real API server is filled, then `tributary serve --registry kubernetes` reads it: time and CPU
-//! until it is ready, memory at rest and at its peak over the first list, over a relist that finds
-//! nothing new and under steady updates. The baseline is a consumer that keeps every object whole,
-//! in a process of its own.
+//! The bench fills a real API server, then `tributary serve --registry kubernetes` reads it: time and CPU until
+//! it is ready, memory at rest and at its peak over the first list, over a relist without changes and under
+//! steady updates. The baseline is a consumer that keeps every object whole, in a separate process.
 
 mod plain;
 mod process;
@@ -22,23 +21,23 @@ pub(crate) use world::Shape;
 
 use crate::report::Table;
 
-/// Beyond this a step has failed: ten times what the slowest should take.
+/// Time limit of a step: ten times the slowest.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The mark is applied, and a service has two ports: more views than this were built for nothing.
+/// The mark is applied, and a service has two ports: any further view was built without a reason.
 const VIEWS_OF_THE_MARK: f64 = 4.0;
 
-/// How much is asked of one shape.
+/// Work for one shape.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Plan {
-    /// What the cluster holds.
+    /// Content of the cluster.
     pub(crate) shape: Shape,
-    /// The most that the process may ever hold, in MB.
+    /// Maximum memory of the process, in MB.
     pub(crate) peak: u64,
-    /// Updates of slices, and how many a second.
+    /// Updates of slices, and their rate per second.
     pub(crate) updates: Option<(usize, f64)>,
 }
 
-/// One run over one shape.
+/// Runs one shape once.
 pub(crate) async fn run(plan: Plan, table: &mut Table) -> Result<()> {
     let Plan { shape, peak, updates } = plan;
     let cluster = ApiServer::start().await?;
@@ -70,7 +69,7 @@ async fn start(kubeconfig: &Path) -> Result<TestServer> {
     Ok(server)
 }
 
-/// The first list.
+/// Measures the first list.
 async fn read(shape: &Shape, took: Duration, server: &mut TestServer, table: &mut Table) -> Result<()> {
     let usage = Usage::of(server.process().id())?;
     let have = count(server.admin(), "tributary_endpoints{").await?;
@@ -87,8 +86,8 @@ async fn read(shape: &Shape, took: Duration, server: &mut TestServer, table: &mu
     Ok(())
 }
 
-/// The API server is killed, its history is compacted and it comes back: every watch begins anew, and
-/// nothing has changed but the mark.
+/// Kills the API server, compacts its history and starts it again: every watch begins again, and only the mark
+/// has changed.
 async fn relist(
     shape: &Shape,
     cluster: &ApiServer,
@@ -110,7 +109,7 @@ async fn relist(
     Ok(())
 }
 
-/// Slices change one after another, up to the rate; the mark behind them tells when all is served.
+/// Changes one slice after another, at most at this rate; the mark after them shows when all are served.
 async fn sustained(
     shape: &Shape,
     api: &KubeApi,
@@ -132,7 +131,7 @@ async fn sustained(
     Ok(())
 }
 
-/// Waits until the mark is at this address.
+/// Waits until the mark has this address.
 async fn served(server: &TestServer, mark: &str) -> Result<()> {
     let deadline = Instant::now() + PATIENCE;
     loop {

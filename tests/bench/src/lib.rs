@@ -1,1 +1,1 @@
-//! tributary-bench.
+//! An empty library: `tributary-bench` is a program.

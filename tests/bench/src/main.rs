@@ -1,10 +1,9 @@
-//! The bench report: times and rates beside the counts that explain them, with a baseline in the
-//! same run.
+//! The bench report: times and rates beside the counts that explain them, with a baseline in the same run.
 //!
-//! `tributary-bench small` runs every bench small, for its counts: CI asserts those, and deadlines of
-//! ten times the figure. `tributary-bench full [BENCH...]` runs the sizes of the report, five times
-//! each, and prints median and spread. A bench's clients live in a process of their own, so that
-//! the server's CPU and memory are the server's.
+//! `tributary-bench small` runs every bench at a small size: CI asserts its counts, and time limits of ten
+//! times the figure. `tributary-bench full [BENCH...]` runs the sizes of the report, five times each, and
+//! prints median and spread. A bench's clients run in a separate process, so CPU and memory of this process are
+//! the server's alone.
 
 mod changes;
 mod children;
@@ -48,15 +47,15 @@ const BENCHES: [&str; 15] = [
     "delay",
     "kube",
     "consul",
-    "consul-doorbell",
+    "consul-notify",
     "consul-http",
     "consul-real",
 ];
 
 fn main() -> Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let words: Vec<&str> = args.iter().map(String::as_str).collect();
-    match words.as_slice() {
+    let arguments: Vec<&str> = args.iter().map(String::as_str).collect();
+    match arguments.as_slice() {
         ["client", rest @ ..] => client::main(rest),
         ["plain", rest @ ..] => kube::plain(rest),
         ["consul-server", rest @ ..] => consul::server(rest),
@@ -64,7 +63,7 @@ fn main() -> Result<()> {
         [size @ ("small" | "full"), names @ ..] => {
             let known = |name: &&&str| !BENCHES.contains(name);
             if let Some(unknown) = names.iter().find(known) {
-                bail!("there is no bench {unknown:?}; there are {}", BENCHES.join(", "));
+                bail!("bench {unknown:?} not found; use one of {}", BENCHES.join(", "));
             }
             let chosen: &[&str] = if names.is_empty() { &BENCHES } else { names };
             let failed = chosen.iter().filter_map(|name| bench(name, *size == "full").err());
@@ -72,14 +71,14 @@ fn main() -> Result<()> {
             ensure!(failed.is_empty(), "{}", failed.join("\n"));
             Ok(())
         }
-        // A process of its own for each run, so that memory is that run's.
+        // Each run has its own process, so that memory is that run's.
         ["run", size, name] => one(name, *size == "full"),
         _ => bail!("usage: tributary-bench small|full [{}]", BENCHES.join("|")),
     }
 }
 
-/// Runs a bench as often as the report wants, each time in a fresh process, and prints its table, as far as it came
-/// where a run failed.
+/// Runs a bench as often as the report requires, each time in a fresh process, and prints its table, also of a
+/// run that failed.
 fn bench(name: &str, full: bool) -> Result<()> {
     let size = if full { "full" } else { "small" };
     let mut table = Table::new(format!("{name} ({size}): tributary-bench {size} {name}"));
@@ -96,7 +95,8 @@ fn bench(name: &str, full: bool) -> Result<()> {
     failed.map_or(Ok(()), |why| Err(anyhow!("bench {name} failed: {why}")))
 }
 
-/// One run, whose figures are told also if it breaks a budget: they say by how much, and what else was so.
+/// Runs a bench once. Prints the figures even if a budget is exceeded: they show by how much, and the other
+/// figures.
 fn one(name: &str, full: bool) -> Result<()> {
     let mut table = Table::new(name);
     let outcome = run(name, full, &mut table);
@@ -150,7 +150,7 @@ async fn wired(name: &str, full: bool, table: &mut Table) -> Result<()> {
         }
         ("kube", _) => cluster(full, table).await,
         ("consul", _) => consul::precise(full, table).await,
-        ("consul-doorbell", _) => consul::doorbell(full, table).await,
+        ("consul-notify", _) => consul::notify_and_fetch(full, table).await,
         ("consul-http", _) => consul::plain_http(full, table).await,
         ("consul-real", _) => consul::real(full, table).await,
         ("relist", true) => changes::relist(Size { ports: 1, addresses: 100, ..size }, 50, table).await,
@@ -158,7 +158,7 @@ async fn wired(name: &str, full: bool, table: &mut Table) -> Result<()> {
     }
 }
 
-/// The shapes of the reference; small, one of them at a tenth, whose memory is held to the same measure.
+/// Runs the shapes of the reference; the small size runs one of them at a tenth, with the same memory budget.
 async fn cluster(full: bool, table: &mut Table) -> Result<()> {
     let shape = |name, services, addresses, pods| kube::Shape { name, services, addresses, pods };
     let plans = if full {
@@ -178,7 +178,7 @@ async fn cluster(full: bool, table: &mut Table) -> Result<()> {
             updates: Some((200, 200.0)),
         }]
     };
-    // Each shape is measured, whatever another one broke.
+    // A failed shape does not prevent the measurement of the others.
     let mut outcome = Ok(());
     for plan in plans {
         outcome = outcome.and(kube::run(plan, table).await);

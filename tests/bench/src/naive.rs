@@ -1,7 +1,7 @@
 //! The named baseline: a plain ADS server that encodes for every stream, as most do.
 //!
-//! It serves the same content over the same HTTP/2 library; each stream builds and encodes its own
-//! resources with prost. There is nothing clever in it, and nothing slow on purpose.
+//! It serves the same content over the same HTTP/2 library; each stream builds and encodes its own resources
+//! with prost. It has no optimisation and no deliberate delay.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 
 use crate::wire::{self, CDS, EDS, Field};
 
-/// What it serves.
+/// Content that it serves.
 pub(crate) struct Content {
     pub(crate) clusters: Vec<Cluster>,
     pub(crate) assignments: Vec<ClusterLoadAssignment>,
@@ -36,7 +36,7 @@ pub(crate) async fn serve(content: Arc<Content>) -> Result<(String, tokio::task:
                 let _ = tcp.set_nodelay(true);
                 let service =
                     hyper::service::service_fn(move |request| answer(request, Arc::clone(&content)));
-                // A connection that breaks is its client's affair.
+                // A broken connection is the client's concern.
                 let _ = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
                     .max_send_buf_size(1 << 20)
                     .serve_connection(TokioIo::new(tcp), service)
@@ -82,7 +82,7 @@ async fn stream(mut body: Incoming, content: Arc<Content>, send: mpsc::Sender<Fr
     }
 }
 
-/// The type of a request that is not an acknowledgement.
+/// Returns the type of a request that is not an acknowledgement.
 fn first_request(mut message: Bytes) -> Option<String> {
     let mut type_url = None;
     while let Some((number, value)) = wire::field(&mut message) {
@@ -115,7 +115,7 @@ fn encode(content: &Content, type_url: &str, nonce: u64) -> Bytes {
 }
 
 impl Content {
-    /// From the encoded resources that the server under test serves, so that both send the same.
+    /// Decodes the resources that the server under test serves, so both send the same content.
     pub(crate) fn from_encoded(clusters: &[Bytes], assignments: &[Bytes]) -> Result<Self> {
         let clusters = clusters.iter().map(|b| Cluster::decode(b.clone())).collect::<Result<_, _>>()?;
         let assignments =
@@ -134,7 +134,7 @@ mod tokio_stream_of {
     use hyper::body::Frame;
     use tokio::sync::mpsc;
 
-    /// Yields what the channel receives; never fails.
+    /// Yields the channel's messages; never fails.
     pub(crate) struct Frames(pub(crate) mpsc::Receiver<Frame<Bytes>>);
 
     impl futures::Stream for Frames {

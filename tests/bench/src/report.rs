@@ -13,7 +13,7 @@ impl Figure {
     pub(crate) fn add(&mut self, value: f64) {
         self.runs.push(value);
     }
-    /// The middle run.
+    /// Returns the median.
     pub(crate) fn median(&self) -> f64 {
         let mut sorted = self.runs.clone();
         sorted.sort_by(f64::total_cmp);
@@ -25,7 +25,7 @@ impl Figure {
     }
 }
 
-/// A table of one bench: figures by name, in the order in which they were first added.
+/// Table of one bench: figures by name, in the order in which they were first added.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     title: String,
@@ -33,7 +33,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// With a title that says what is measured.
+    /// Returns a table with a title that names the measurement.
     pub(crate) fn new(title: impl Into<String>) -> Self {
         Self { title: title.into(), rows: Vec::new() }
     }
@@ -49,7 +49,7 @@ impl Table {
             }
         }
     }
-    /// One run's figures as lines, for the process that gathers the runs.
+    /// Returns one run's figures as lines, for the process that collects the runs.
     pub(crate) fn write(&self) -> String {
         self.rows
             .iter()
@@ -70,7 +70,7 @@ impl Table {
             }
         }
     }
-    /// The table as text.
+    /// Returns the table as text.
     pub(crate) fn render(&self) -> String {
         let mut out = format!("\n{}\n", self.title);
         for (name, unit, figure) in &self.rows {
@@ -86,7 +86,7 @@ impl Table {
     }
 }
 
-/// The value at a quantile of unsorted samples; NaN of none.
+/// Returns the value at a quantile of unsorted samples; NaN if there are none.
 pub(crate) fn quantile(samples: &mut [f64], q: f64) -> f64 {
     samples.sort_by(f64::total_cmp);
     if samples.is_empty() {

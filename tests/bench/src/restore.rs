@@ -1,7 +1,8 @@
-//! Restore: a journal on disk is opened by a server that reaches no source, until its catalog is published.
+//! Restore bench: a server without any source opens a journal from disk; measures the time until its catalog is
+//! published.
 //!
-//! The journal is written by a process of its own and restored by another one, so that time and memory are
-//! those of a start. The baseline reads and decodes a snapshot of plain records: one per endpoint and port.
+//! One process writes the journal and another one restores it, so time and memory are those of a start. The
+//! baseline reads and decodes a snapshot of plain records: one per endpoint and port.
 
 mod snapshot;
 
@@ -21,12 +22,12 @@ use crate::report::Table;
 use crate::usage;
 use crate::world::{Size, World};
 
-/// What this program is called with to be one of the processes.
+/// Argument that selects one of these processes.
 pub(crate) const PART: &str = "restore-part";
-/// Seconds until an endpoint-port is served: 400,000 of them take 54 ms.
+/// Seconds per endpoint-port: 400,000 of them take 54 ms.
 const EACH: f64 = 0.054 / 400_000.0;
 
-/// One run at each size.
+/// Runs once at each size.
 pub(crate) fn run(sizes: &[usize], table: &mut Table) -> Result<()> {
     for &services in sizes {
         let directory = tempfile::tempdir()?;
@@ -42,10 +43,12 @@ pub(crate) fn run(sizes: &[usize], table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-/// One of the processes.
-pub(crate) fn part(words: &[&str]) -> Result<()> {
+/// Runs one of the processes.
+pub(crate) fn part(arguments: &[&str]) -> Result<()> {
     let begun = Instant::now();
-    let [part, directory, services] = words else { bail!("usage: {PART} fill|serve|baseline DIR SERVICES") };
+    let [part, directory, services] = arguments else {
+        bail!("usage: {PART} fill|serve|baseline DIR SERVICES")
+    };
     let size = Size { services: services.parse()?, ports: 2, addresses: 100, pods: false };
     let mut table = Table::new(*part);
     let directory = Path::new(directory);
@@ -62,7 +65,7 @@ pub(crate) fn part(words: &[&str]) -> Result<()> {
     outcome
 }
 
-/// Writes what a server kept, as a journal and as a plain snapshot.
+/// Writes the records of a server, as a journal and as a plain snapshot.
 fn fill(directory: &Path, size: Size, table: &mut Table) -> Result<()> {
     let world = World::new(size)?;
     let (_, records) = filled(world.listing()?)?;
@@ -81,7 +84,7 @@ fn fill(directory: &Path, size: Size, table: &mut Table) -> Result<()> {
     Ok(std::fs::write(directory.join("snapshot"), snapshot)?)
 }
 
-/// Serves what a journal kept.
+/// Serves the records of a journal.
 async fn serve(begun: Instant, directory: &Path, size: Size, table: &mut Table) -> Result<()> {
     let (journal, restoring) = kept::open(&directory.join("state"))?;
     let runtime = kept::runtime(Arc::new(()), Box::new(Timed { journal, nanos: Arc::default() }));
@@ -105,7 +108,7 @@ async fn serve(begun: Instant, directory: &Path, size: Size, table: &mut Table) 
     Ok(())
 }
 
-/// Returns how many pieces, and how many facts, were given back.
+/// Hands the records to the runtime. Returns the numbers of pieces and of facts.
 async fn give_back(mut restoring: Restoring, handle: &Handle) -> Result<(usize, u64)> {
     let (mut pieces, mut facts) = (0, 0);
     loop {
@@ -120,7 +123,7 @@ async fn give_back(mut restoring: Restoring, handle: &Handle) -> Result<(usize, 
     Ok((pieces, facts))
 }
 
-/// Every fact that was kept is served, each service is built once, and nothing is written back.
+/// Asserts that every fact is served, each service is built once, and nothing is written back.
 async fn check(handle: &Handle, size: Size, pieces: usize, facts: u64, table: &mut Table) -> Result<()> {
     let name = spec()?.id.name.clone();
     let (plan, views) =
@@ -141,7 +144,7 @@ async fn check(handle: &Handle, size: Size, pieces: usize, facts: u64, table: &m
     Ok(())
 }
 
-/// What reading a whole snapshot costs that is decoded and no more.
+/// Measures reading and decoding a whole snapshot.
 fn baseline(begun: Instant, directory: &Path, size: Size, table: &mut Table) -> Result<()> {
     let records = snapshot::read(&std::fs::read(directory.join("snapshot"))?)?;
     let took = begun.elapsed();

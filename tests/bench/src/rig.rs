@@ -1,4 +1,4 @@
-//! The server under test, whole but for the command line: runtime, core, answers, sessions, port.
+//! The complete server under test without the command line: runtime, core, answers, sessions, port.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,10 +17,10 @@ use crate::intake::spec;
 use crate::naive::Content;
 use crate::world::{Size, World};
 
-/// A running server with a world in it; ends when dropped.
+/// A running server that serves a world; ends when dropped.
 pub(crate) struct Rig {
     pub(crate) addr: String,
-    /// The same, over TLS that the authority vouches for.
+    /// Address for TLS with a certificate of the authority.
     pub(crate) tls_addr: String,
     pub(crate) authority: Authority,
     pub(crate) world: World,
@@ -54,7 +54,7 @@ impl CatalogSource for Current {
 }
 
 impl Rig {
-    /// Starts it on a free port and waits until the world is published.
+    /// Starts the server on a free port and waits until the world is published.
     pub(crate) async fn start(size: Size) -> Result<Self> {
         let later = DeferredServer::default();
         let clock = Arc::new(ProcessClock::starting_now());
@@ -88,7 +88,7 @@ impl Rig {
         Ok(rig)
     }
 
-    /// Says everything again, as a complete listing, and waits until it is taken.
+    /// Reports everything again as a complete list and waits until it is taken.
     pub(crate) async fn relist(&self) -> Result<()> {
         let deltas = self.handle.inspect(|core| core.counters().updates).await?;
         let listing = self.world.listing()?;
@@ -109,22 +109,22 @@ impl Rig {
         if taken { Ok(()) } else { Err(anyhow!("the updates is closed")) }
     }
 
-    /// Resources encoded so far, of every kind.
+    /// Returns the number of resources encoded so far, of every kind.
     pub(crate) fn encodes(&self) -> u64 {
         ResourceType::ALL.iter().map(|&kind| self.answers.counters().encodes(kind)).sum()
     }
 
-    /// A counter of the sessions, by name.
+    /// Returns a counter of the sessions by name.
     pub(crate) fn count(&self, name: &str) -> u64 {
         self.server.counters().all().into_iter().find(|(n, _)| *n == name).map_or(0, |(_, v)| v)
     }
 
-    /// Views that the core has built so far.
+    /// Returns the number of views that the core has built so far.
     pub(crate) async fn views(&self) -> Result<u64> {
         Ok(self.handle.inspect(|core| core.counters().views).await?)
     }
 
-    /// Returns when nothing more is being sent.
+    /// Returns when nothing is being sent any more.
     pub(crate) async fn quiet(&self) -> Result<()> {
         let mut sends = self.count("sends");
         loop {
@@ -136,7 +136,7 @@ impl Rig {
         }
     }
 
-    /// Everything that it serves to the bench's clients, decoded, for the plain server.
+    /// Returns everything that it serves to the bench's clients, decoded, for the plain server.
     pub(crate) fn content(&self) -> Result<Content> {
         let catalog = self.handle.catalog();
         let mut clusters = Vec::new();

@@ -1,7 +1,7 @@
 //! Connect storm: many clients at once, cold or with known versions.
 //!
-//! Named baselines in the same run: a plain server that encodes for every stream, and a raw TCP
-//! writer of the same number of bytes.
+//! Named baselines in the same run: a plain server that encodes for every stream, and a raw TCP writer of the
+//! same number of bytes.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::usage;
 use crate::world::Size;
 use crate::{floor, naive};
 
-/// One run of all variants.
+/// Runs all variants once.
 pub(crate) async fn run(size: Size, clients: usize, table: &mut Table) -> Result<()> {
     let before = usage::resident();
     let rig = Rig::start(size).await?;
@@ -46,14 +46,14 @@ pub(crate) async fn run(size: Size, clients: usize, table: &mut Table) -> Result
     raw(bytes as usize, clients, table).await
 }
 
-/// Ten times the content, for the figure at 35 MB.
+/// Runs with ten times the content, for the figure at 35 MB.
 pub(crate) async fn large(size: Size, clients: usize, table: &mut Table) -> Result<()> {
     let rig = Rig::start(size).await?;
     storm(&rig.addr, "sotw", clients, table, "tributary sotw, ten times the addresses").await?;
     Ok(())
 }
 
-/// Returns the bytes per client.
+/// Runs one variant. Returns the bytes per client.
 async fn storm(addr: &str, mode: &str, count: usize, table: &mut Table, name: &str) -> Result<f64> {
     ready(Clients::ads(addr, count, mode, 0, 0)?, count, table, name).await
 }
@@ -62,7 +62,7 @@ async fn ready(mut clients: Clients, count: usize, table: &mut Table, name: &str
     let cpu = usage::cpu();
     let ready = clients.event("ready").await?;
     let spent = (usage::cpu() - cpu).as_secs_f64() * 1e3 / count as f64;
-    // Ten times the aim, scaled to what was sent: a deadline, not a figure.
+    // Ten times the target, scaled to the sent bytes: a time limit, not a figure.
     ensure!(!name.starts_with("tributary") || spent <= 150.0, "{name}: {spent:.0} ms of CPU per client");
     let bytes = ready["bytes"].as_f64().unwrap_or_default();
     table.add(format!("{name}: CPU per client"), "ms", spent);

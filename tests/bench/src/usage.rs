@@ -1,19 +1,19 @@
-//! What this process has spent and holds, from `/proc`.
+//! CPU, memory and written bytes of this process, from `/proc`.
 
 use std::fs;
 use std::time::Duration;
 
-/// CPU time of this process so far, user and system.
+/// Returns the CPU time of this process so far, user and system.
 pub(crate) fn cpu() -> Duration {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let after_name = stat.rsplit(')').next().unwrap_or_default();
     let ticks: u64 =
         after_name.split_whitespace().skip(11).take(2).filter_map(|f| f.parse::<u64>().ok()).sum();
-    // Linux counts in USER_HZ, which is 100 on every machine that this runs on.
+    // Linux counts in USER_HZ, which is 100 on every supported machine.
     Duration::from_millis(ticks * 10)
 }
 
-/// CPU time of this process's threads of a name so far, in nanoseconds of the scheduler.
+/// Returns the CPU time of this process's threads of a name so far, in nanoseconds of the scheduler.
 pub(crate) fn thread_cpu(name: &str) -> Duration {
     let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten().map(|task| task.path());
     let named =
@@ -25,19 +25,19 @@ pub(crate) fn thread_cpu(name: &str) -> Duration {
     Duration::from_nanos(spent.sum())
 }
 
-/// Bytes that this process has given to the system to write so far.
+/// Returns the bytes that this process has given to the system to write so far.
 pub(crate) fn written() -> u64 {
     let io = fs::read_to_string("/proc/self/io").unwrap_or_default();
     let line = io.lines().find_map(|line| line.strip_prefix("wchar:")).unwrap_or_default();
     line.trim().parse().unwrap_or_default()
 }
 
-/// Resident memory of this process, in bytes.
+/// Returns the resident memory of this process in bytes.
 pub(crate) fn resident() -> u64 {
     status("VmRSS:")
 }
 
-/// The most memory that this process ever had resident, in bytes.
+/// Returns the maximum of resident memory of this process so far, in bytes.
 pub(crate) fn peak() -> u64 {
     status("VmHWM:")
 }

@@ -1,4 +1,4 @@
-//! Just enough protobuf and gRPC framing for a client that counts what it gets.
+//! Minimal protobuf and gRPC framing for a client that counts what it receives.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
@@ -14,7 +14,7 @@ pub(crate) enum Field {
     Other,
 }
 
-/// Reads the next field and its number; `None` at the end or where the bytes are no message.
+/// Reads the next field and its number; `None` at the end or if the bytes are not a message.
 pub(crate) fn field(buf: &mut Bytes) -> Option<(u64, Field)> {
     if buf.is_empty() {
         return None;
@@ -132,7 +132,7 @@ fn resource(mut message: Bytes) -> (String, String, Bytes) {
     out
 }
 
-/// The text in field 1: the name of a Cluster or ClusterLoadAssignment.
+/// Returns the text in field 1: the name of a Cluster or ClusterLoadAssignment.
 pub(crate) fn name_of(body: &Bytes) -> String {
     let mut body = body.clone();
     match field(&mut body) {

@@ -1,4 +1,4 @@
-//! The content of every bench: services with ports and addresses, as an adapter would say them.
+//! Content of every bench: services with ports and addresses, as an adapter would report them.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::Range;
@@ -13,17 +13,17 @@ use tributary_model::{
     Workload, WorkloadAddress, WorkloadKind, WorkloadName,
 };
 
-/// How much of everything.
+/// Size of the content.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Size {
     pub(crate) services: usize,
     pub(crate) ports: u16,
     pub(crate) addresses: usize,
-    /// Whether each address names the pod behind it, as a cluster's do.
+    /// Whether each address names the pod behind it, as in a cluster.
     pub(crate) pods: bool,
 }
 
-/// Builds facts; what repeats is shared, as adapters share it.
+/// Builds facts; repeated values are shared, as adapters share them.
 pub(crate) struct World {
     size: Size,
     scope: Scope,
@@ -38,7 +38,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// Of this size.
+    /// Returns a world of this size.
     pub(crate) fn new(size: Size) -> Result<Self> {
         let mut places = Vec::new();
         for zone in ["a", "b", "c"] {
@@ -78,18 +78,18 @@ impl World {
         })
     }
 
-    /// The collections that a run requires.
+    /// Returns the collections that a run requires.
     pub(crate) fn collections(&self) -> Vec<Collection> {
         let kinds = [CollectionKind::Services, CollectionKind::Groups];
         kinds.map(|kind| Collection { scope: self.scope.clone(), kind }).to_vec()
     }
 
-    /// A whole run: everything, listed completely.
+    /// Returns the updates of a whole run: everything, listed completely.
     pub(crate) fn listing(&self) -> Result<Vec<RegistryUpdate>> {
         self.list(0..self.size.services, 0)
     }
 
-    /// A complete list of some services, each with its first `moved` addresses replaced by new ones.
+    /// Returns a complete list of some services, each with its first `moved` addresses replaced by new ones.
     pub(crate) fn list(&self, services: Range<usize>, moved: usize) -> Result<Vec<RegistryUpdate>> {
         let collections = self.collections();
         let mut all = vec![RegistryUpdate::Follows { required: collections.clone(), optional: Vec::new() }];
@@ -102,7 +102,8 @@ impl World {
         Ok(all)
     }
 
-    /// A list of as many workloads, which no service selects, as a cluster's pods that share labels, account and place.
+    /// Returns a list of `count` workloads that no service selects, such as a cluster's pods that share labels,
+    /// account and locality.
     pub(crate) fn workloads(&self, count: usize) -> Result<Vec<RegistryUpdate>> {
         let of = Collection { scope: self.scope.clone(), kind: CollectionKind::Workloads };
         let mut all = vec![
@@ -116,17 +117,17 @@ impl World {
         Ok(all)
     }
 
-    /// How many services there are.
+    /// Returns the number of services.
     pub(crate) fn services(&self) -> usize {
         self.size.services
     }
 
-    /// Service number n's host.
+    /// Returns the host of service `n`.
     pub(crate) fn host(service: usize) -> String {
         format!("service-{service}.default.svc.cluster.local")
     }
 
-    /// Service number n's key.
+    /// Returns the key of service `n`.
     pub(crate) fn key(&self, service: usize) -> Result<ServiceKey> {
         Ok(ServiceKey { host: Hostname::new(Self::host(service))?, namespace: self.namespace.clone() })
     }
@@ -151,7 +152,7 @@ impl World {
         ))
     }
 
-    /// The endpoints of a service after its first `moved` addresses were replaced by new ones.
+    /// Returns the endpoints of a service after its first `moved` addresses were replaced by new ones.
     pub(crate) fn group(&self, service: usize, moved: usize) -> Result<RegistryUpdate> {
         let workload: Arc<str> = format!("service-{service}").into();
         let addresses =
@@ -168,7 +169,7 @@ impl World {
         Ok(RegistryUpdate::Put(self.scope.clone(), Fact::Group(key, Arc::new(group)), Basis::Authoritative))
     }
 
-    /// A pod that runs beside an address of the same number.
+    /// Returns a pod beside an address of the same number.
     fn workload(&self, n: usize) -> Result<RegistryUpdate> {
         let name: Arc<str> = format!("service-{}-6d4cf56db6-{:05}", n / 100, n % 100).into();
         let object =
@@ -199,7 +200,7 @@ impl World {
         Ok(RegistryUpdate::Put(self.scope.clone(), fact, Basis::Authoritative))
     }
 
-    /// Address n of a service; each place in turn.
+    /// Returns address `n` of a service; localities alternate.
     pub(crate) fn ip(&self, service: usize, n: usize, moved: bool) -> IpAddr {
         let index = service * self.size.addresses + n;
         let base: u32 = if moved { 0x0b_00_00_00 } else { 0x0a_00_00_00 };
@@ -228,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_listing_says_everything_once() {
+    fn listing_contains_every_fact_once() {
         let world = World::new(Size { services: 3, ports: 2, addresses: 4, pods: true }).unwrap();
         let deltas = world.listing().unwrap();
         let puts = deltas.iter().filter(|d| matches!(d, RegistryUpdate::Put(..))).count();

@@ -1,4 +1,4 @@
-//! What an adapter's tests provide: a source that does what it is told.
+//! What an adapter's tests implement: a source that a test can script. The scenarios call it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -14,12 +14,12 @@ use tributary_registry_api::RegistryFactory;
 pub struct Service {
     /// Its name: a DNS label.
     pub name: String,
-    /// Where it stands.
+    /// Addresses of its endpoints.
     pub endpoints: BTreeSet<IpAddr>,
 }
 
 impl Service {
-    /// A service at 10.`net`.0.1 and so on.
+    /// Returns a service with endpoints at 10.`net`.0.N for each N of `hosts`.
     #[must_use]
     pub fn new(name: impl Into<String>, net: u8, hosts: impl IntoIterator<Item = u8>) -> Self {
         let endpoints = hosts.into_iter().map(|host| IpAddr::from([10, net, 0, host])).collect();
@@ -27,65 +27,65 @@ impl Service {
     }
 }
 
-/// What a source may be told to do, beside holding services.
+/// Things that a source can be made to do, besides holding services.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Act {
-    /// This part cannot be read any more; all of them where `None`.
+    /// This part fails from now on; every part where `None`.
     Fail(Option<usize>),
     /// Everything can be read again.
     Recover,
-    /// This service's object turns into something that is not valid.
+    /// This service's object becomes invalid.
     Corrupt(String),
     /// The adapter must list everything again.
     Relist,
-    /// The next so many lists of each part break off before their end.
+    /// The next N lists of each part end before they are complete.
     Tear(u32),
-    /// The next list of each part says that there is nothing, which is not true.
+    /// The next list of each part is empty although the part holds services.
     LieEmpty,
-    /// From now on everything is said twice.
+    /// Every change is delivered twice from now on.
     Duplicate,
-    /// From now on things are said in an unhelpful order.
+    /// Changes are delivered in an unfavourable order from now on.
     Reorder,
-    /// This one of the harness's [`Refusable`]s cannot be read any more, because the credential may not or because it
-    /// keeps failing. Everything else of the source can be.
+    /// This [`Refusable`] of the harness cannot be read any more, for lack of permission or because it keeps
+    /// failing. The rest of the source can still be read.
     Refuse(&'static str, WithheldCause),
-    /// The source does not list part 1 any more when the adapter discovers its parts, but still answers for it.
+    /// Discovery no longer lists part 1, but the source still serves it.
     Shorten,
-    /// Part 1 has ended, and the source proves it.
+    /// Part 1 has ended, with proof from the source.
     End,
-    /// Part 1 is configured away: factories that are asked for from now on do not follow it.
+    /// Part 1 is removed from the configuration: factories built from now on do not follow it.
     Narrow,
-    /// Another source with another identity answers from now on, which holds what the script is given next.
+    /// Another source with another identity serves from now on. It holds what the script sets next.
     Swap,
 }
 
-/// What can be refused while the rest of a source can be read: a part, or one kind of objects.
+/// Something that can be refused while the rest of a source can be read: a part, or one kind of objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Refusable {
-    /// Its name, for the script.
+    /// Name that the script uses.
     pub name: &'static str,
-    /// Whether facts are made of it, so that they are stale while it is refused. What only adds to facts of other
-    /// kinds is shown in the status, and every collection stays live.
+    /// Whether facts are derived from it, and so become stale while it is refused. A kind that only adds to
+    /// facts of other kinds shows in the status, and every collection stays live.
     pub goes_stale: bool,
-    /// What is still seen to change.
+    /// The change that is still visible.
     pub rest: Rest,
 }
 
-/// A change that is seen although something is refused.
+/// A change that is visible while something is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rest {
-    /// A service of part 0 goes.
+    /// A service of part 0 is removed.
     Removal,
-    /// An endpoint of a service of this part goes.
+    /// An endpoint of a service of this part is removed.
     Endpoint(usize),
 }
 
 impl Refusable {
-    /// Part 1, on which no service of part 0 rests.
+    /// Part 1; no service of part 0 depends on it.
     pub const PART: Self = Self { name: "part 1", goes_stale: true, rest: Rest::Removal };
 }
 
-/// What a source may be unable to do.
+/// Things that some sources cannot do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ability {
     /// [`Act::Fail`] and [`Act::Recover`].
@@ -96,15 +96,15 @@ pub enum Ability {
     Relist,
     /// [`Act::Tear`].
     Tear,
-    /// [`Act::LieEmpty`]; an adapter that believes an empty list must decline it and say why.
+    /// [`Act::LieEmpty`]; an adapter that trusts an empty list must decline it with a reason.
     LieEmpty,
     /// [`Act::Duplicate`].
     Duplicate,
     /// [`Act::Reorder`].
     Reorder,
-    /// Having two parts (scopes) that fail apart.
+    /// Two parts (scopes) that fail independently.
     Parts,
-    /// [`Act::Refuse`], for this cause.
+    /// [`Act::Refuse`] with this cause.
     Refuse(WithheldCause),
     /// [`Act::Shorten`].
     Shorten,
@@ -116,25 +116,26 @@ pub enum Ability {
     Swap,
 }
 
-/// Makes sources.
+/// Creates sources.
 #[async_trait]
 pub trait Harness: Send + Sync {
-    /// A fresh source that holds nothing.
+    /// Returns a new, empty source.
     async fn script(&self) -> Box<dyn Script>;
-    /// Why the source cannot do this; `None` where it can.
+    /// Returns the reason why the source cannot do this, `None` if it can.
     fn declines(&self, _: Ability) -> Option<&'static str> {
         None
     }
-    /// All that can be refused apart from the rest. Never empty.
+    /// Returns everything that can be refused separately. Never empty.
     fn refusables(&self) -> &[Refusable] {
         &[Refusable::PART]
     }
-    /// How long the adapter takes to hear of what the source does, its own retries included: so long is waited before
-    /// something is said not to have happened. What must happen is waited for as long as it takes.
+    /// Returns how long the adapter takes to notice a change of the source, its own retries included. A
+    /// scenario waits this long before it asserts that nothing happened.
     fn patience(&self) -> Duration {
         Duration::from_secs(5)
     }
-    /// Whether a run is cheap enough to be ended after each of its updates; else some of them are chosen.
+    /// Returns true if a run is cheap enough to be ended after each of its updates; otherwise scenarios choose
+    /// some of them.
     fn is_quick(&self) -> bool {
         true
     }
@@ -143,18 +144,18 @@ pub trait Harness: Send + Sync {
 /// One source.
 #[async_trait]
 pub trait Script: Send + Sync {
-    /// The adapter's factory for this source.
+    /// Returns the adapter's factory for this source.
     fn factory(&self) -> Arc<dyn RegistryFactory>;
-    /// The host under which the adapter declares a service of this name.
+    /// Returns the host under which the adapter declares a service of this name.
     fn host(&self, service: &str) -> Hostname;
-    /// What a fresh source holds beside the services that it is given, and goes on holding: hosts and their addresses.
+    /// Returns the hosts and addresses that a new source always holds, besides the services that it is given.
     fn always(&self) -> BTreeMap<Hostname, BTreeSet<IpAddr>> {
         BTreeMap::new()
     }
-    /// The part (0 or 1) holds this service now.
+    /// Makes a part (0 or 1) hold this service.
     async fn set(&mut self, part: usize, service: &Service);
-    /// No part holds a service of this name any more.
+    /// Removes the service of this name from every part.
     async fn delete(&mut self, service: &str);
-    /// Does something else. Never asked for what the harness has declined.
+    /// Performs an act. Never called with an act that the harness declines.
     async fn act(&mut self, act: Act);
 }

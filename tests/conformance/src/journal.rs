@@ -1,4 +1,4 @@
-//! A journal in memory: what a server that ended gives to the next one on the same stage.
+//! A journal in memory: hands the records of a stopped server to the next one on the same stage.
 //!
 //! The runtime writes into [`Sink`]; the stage reads [`Kept`] when it opens again.
 
@@ -20,12 +20,12 @@ struct Tables {
     identities: BTreeMap<RegistryName, Record>,
 }
 
-/// What was kept; clones share it.
+/// Records that the journal holds; clones share them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Kept(Arc<Mutex<Tables>>);
 
 impl Kept {
-    /// All records, lists before facts.
+    /// Returns all records, lists before facts.
     pub(crate) fn records(&self) -> Vec<Record> {
         let tables = self.0.lock();
         let lists = tables
@@ -41,7 +41,7 @@ impl Kept {
         let identities = tables.identities.values().cloned();
         identities.chain(lists).chain(facts).chain(tables.problems.values().cloned()).chain(holds).collect()
     }
-    /// What writes into it.
+    /// Returns a sink that writes into this journal.
     pub(crate) fn sink(&self) -> Box<Sink> {
         Box::new(Sink(self.clone()))
     }
@@ -75,7 +75,7 @@ impl Tables {
     }
 }
 
-/// The runtime's end of it.
+/// Sink that the runtime writes to.
 #[derive(Debug)]
 pub(crate) struct Sink(Kept);
 

@@ -1,15 +1,15 @@
-//! What every adapter must do, as scenarios that run on a real core and a real pump.
+//! The rules for every adapter, as scenarios that run on a real core and a real core task.
 //!
-//! An adapter's tests implement [`Harness`] over a source that they can script, and call
-//! [`conformance_tests!`] once: each scenario becomes a test of its own. A harness may decline an
-//! [`Ability`] that its source cannot have, with a reason that is printed; it cannot decline a
-//! scenario. The in-memory registry in [`memory`] passes all of them and serves other crates' tests.
+//! An adapter's tests implement [`Harness`] over a source that they can script, and call [`conformance_tests!`]
+//! once: each scenario becomes a test of its own. A harness may decline an [`Ability`] that its source cannot
+//! have, with a reason that is printed; it cannot decline a scenario. The in-memory registry in [`memory`]
+//! passes all of them and serves other crates' tests.
 
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    reason = "a library of tests: what goes wrong here is a failed test"
+    reason = "a test library: a panic here is a failed test"
 )]
 
 pub mod harness;
@@ -27,7 +27,7 @@ pub use scenarios::Scenario;
 pub use stage::{Stage, eventually, served};
 pub use witness::Witness;
 
-/// Runs one scenario, or says why it does not apply.
+/// Runs one scenario, or prints why it does not apply.
 pub async fn conformance(scenario: Scenario, harness: &dyn Harness) {
     for ability in scenario.needs() {
         if let Some(reason) = harness.declines(*ability) {

@@ -1,13 +1,13 @@
-//! A registry in memory: a source that tests script, and an adapter that follows it by the book.
+//! A registry in memory: a source that tests script, and an adapter that follows the registry contract.
 //!
-//! Made of what real ones are made of: lists that come in pieces and may break off, a log of changes
-//! that is followed from a position and may be lost, parts that fail apart, and a task per part.
+//! It has the same mechanisms as real registries: lists that arrive in pieces and may break off, a change log
+//! that is followed from a position and may be lost, parts that fail independently, and a task per part.
 
 #[cfg(test)]
 mod against_core;
 mod follow;
 mod source;
-mod words;
+mod updates;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -21,18 +21,18 @@ use crate::harness::{Ability, Act, Harness, Script, Service};
 use follow::MemoryRegistry;
 pub use source::{Bug, MemorySource};
 
-/// Builds runs against a source in memory.
+/// Builds runs that read a source in memory.
 #[derive(Debug, Clone)]
 pub struct MemoryFactory {
     name: RegistryName,
     source: MemorySource,
     shadowing: bool,
-    /// The parts that are configured; all that are found where there are none.
+    /// The configured parts; every part that discovery finds where `None`.
     parts: Option<&'static [usize]>,
 }
 
 impl MemoryFactory {
-    /// A registry of this name over this source.
+    /// Returns a factory for a registry of this name over this source.
     #[must_use]
     pub fn new(name: &str, source: MemorySource) -> Self {
         Self {
@@ -42,7 +42,7 @@ impl MemoryFactory {
             parts: None,
         }
     }
-    /// Follows these parts and no others.
+    /// Restricts the registry to these parts.
     #[must_use]
     pub const fn only(mut self, parts: &'static [usize]) -> Self {
         self.parts = Some(parts);
@@ -51,7 +51,7 @@ impl MemoryFactory {
     fn parts(&self) -> Option<&'static [usize]> {
         self.parts.filter(|_| !self.source.has(Bug::IgnoresConfiguration))
     }
-    /// A run that follows another one fills a shadow.
+    /// Makes each run after the first fill a shadow.
     #[must_use]
     pub const fn shadowing(mut self) -> Self {
         self.shadowing = true;
@@ -66,7 +66,7 @@ impl RegistryFactory for MemoryFactory {
         let spec = RegistrySpec::new(Arc::new(id), 1);
         let spec = if self.shadowing { spec.shadowing() } else { spec };
         let spec = match self.parts() {
-            Some(parts) => spec.configured(parts.iter().map(|part| words::scope(*part))),
+            Some(parts) => spec.configured(parts.iter().map(|part| updates::scope(*part))),
             None => spec,
         };
         if self.source.can_confirm() { spec.confirming() } else { spec }
@@ -76,17 +76,16 @@ impl RegistryFactory for MemoryFactory {
     }
 }
 
-/// The conformance suite's harness over it.
+/// The conformance suite's harness over the registry in memory.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryHarness {
-    /// Believes every list, because it cannot be asked again.
+    /// Trusts every list, because the source cannot confirm a removal.
     pub gullible: bool,
     /// Restarts in a shadow.
     pub shadowing: bool,
-    /// Is wrong in this way, to see the suite find it.
+    /// Bug that the suite must find.
     pub bug: Option<Bug>,
-    /// How long it may take to hear of something; 5 s where nothing is said, which costs nothing on
-    /// a paused clock.
+    /// Time to notice a change; 5 s where `None`, which costs nothing on a paused clock.
     pub patience: Option<Duration>,
 }
 
@@ -100,7 +99,7 @@ impl Harness for MemoryHarness {
     }
     fn declines(&self, ability: Ability) -> Option<&'static str> {
         let lies = self.gullible && ability == Ability::LieEmpty;
-        lies.then_some("a source that cannot be asked again is believed")
+        lies.then_some("a source that cannot confirm a removal is trusted")
     }
     fn patience(&self) -> Duration {
         self.patience.unwrap_or(Duration::from_secs(5))
@@ -121,7 +120,7 @@ impl Script for MemoryScript {
         Arc::new(self.factory.clone())
     }
     fn host(&self, service: &str) -> Hostname {
-        words::host(service)
+        updates::host(service)
     }
     async fn set(&mut self, part: usize, service: &Service) {
         self.source.set(part, &service.name, service.endpoints.iter().copied());
@@ -137,13 +136,13 @@ impl Script for MemoryScript {
     }
 }
 
-/// The host of a service of a memory registry.
+/// Returns the host of a service of a memory registry.
 #[must_use]
 pub fn memory_host(service: &str) -> Hostname {
-    words::host(service)
+    updates::host(service)
 }
 
-/// Addresses 10.`net`.x.y, so many, for tests that need many.
+/// Returns `count` addresses 10.`net`.x.y.
 pub fn many_addresses(net: u8, count: u16) -> impl Iterator<Item = IpAddr> {
     (0..count).map(move |i| {
         let [high, low] = i.to_be_bytes();

@@ -1,7 +1,7 @@
-//! Holds back, splits, cuts off or silences what a run reports, between the adapter and the core.
+//! Holds back, splits, cuts off or suppresses the updates of a run, between the adapter and the core.
 //!
-//! Used by [`Tamper`](crate::tamper::Tamper) for runs that begin while a pace is set. The adapter
-//! reports into an inlet of its own; what that returns goes on in the order in which it came.
+//! Used by [`Tamper`](crate::tamper::Tamper) for runs that begin while a pace is set. The adapter reports into
+//! a separate update channel; its output is passed on in the order of arrival.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,16 +16,16 @@ use tributary_registry_api::{
 /// How the updates of a run reach the core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Pace {
-    /// As they come.
+    /// Unchanged.
     #[default]
     Direct,
     /// All of them in one take, once another pace is set.
     Together,
     /// Each in a take of its own.
     Singly,
-    /// So many, each in a take of its own; then the run ends in an error.
+    /// This many, each in a take of its own; then the run ends in an error.
     Cut(usize),
-    /// The same; then every run of the registry ends.
+    /// As `Cut`; then every run of the registry ends.
     CutAll(usize),
     /// Not at all.
     Muted,
@@ -33,7 +33,7 @@ pub enum Pace {
     Withheld,
 }
 
-/// The pace, and how often a run was cut off.
+/// The current pace, and the number of runs that were cut off.
 #[derive(Debug)]
 pub(crate) struct Paces {
     pace: watch::Sender<Pace>,
@@ -53,8 +53,8 @@ impl Paces {
     pub(crate) fn cuts(&self) -> usize {
         *self.cuts.lock()
     }
-    /// An inlet for the run in place of its own, with what passes its updates on; `None` where nothing
-    /// stands between.
+    /// Returns a channel for the run and the task that passes its updates on; `None` if updates go to the core
+    /// directly.
     pub(crate) fn between(self: &Arc<Self>, out: &UpdateSender) -> Option<(UpdateSender, Between)> {
         let pace = self.pace.subscribe();
         let now = *pace.borrow();
@@ -75,7 +75,7 @@ fn registry_of(out: &UpdateSender) -> RegistryName {
     out.run().registry.clone()
 }
 
-/// Passes on what one run reports.
+/// Passes on the updates of one run.
 pub(crate) struct Between {
     paces: Arc<Paces>,
     pace: watch::Receiver<Pace>,
@@ -87,7 +87,7 @@ pub(crate) struct Between {
 }
 
 impl Between {
-    /// Until the run is cut off. Returns whether the other runs end too.
+    /// Passes updates on until the run is cut off. Returns true if the other runs end too.
     pub(crate) async fn pass(mut self) -> bool {
         loop {
             self.now = self.next_pace();
@@ -104,7 +104,8 @@ impl Between {
         }
     }
 
-    /// A run that was held back or split goes on as is set now; one that is silent or to be cut off stays so.
+    /// Returns the pace in force. A run that was held back or split follows the current setting; a muted or
+    /// cut-off run keeps its own.
     fn next_pace(&mut self) -> Pace {
         let set = *self.pace.borrow_and_update();
         match self.now {
@@ -137,7 +138,7 @@ impl Between {
     async fn pass_one(&mut self, update: RegistryUpdate) {
         self.out.send(update);
         self.passed += 1;
-        // a turn happens
+        // lets the core apply a batch
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 
@@ -158,7 +159,7 @@ impl Between {
     }
 }
 
-/// How a run that was cut off ends.
+/// Returns the error with which a run that was cut off ends.
 pub(crate) fn cut_off() -> RegistryError {
     RegistryError::retryable("the scenario ends the run here")
 }

@@ -1,4 +1,4 @@
-//! The scenarios, and what each needs of a source.
+//! The scenarios, and the abilities that each needs of a source.
 
 mod again;
 mod lists;
@@ -13,76 +13,76 @@ use tributary_model::WithheldCause;
 
 use crate::harness::{Ability, Harness, Service};
 
-/// What is played.
+/// A scenario.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scenario {
-    /// Nothing is known, then everything.
+    /// The source becomes known after the start.
     ColdStart,
     /// The source cannot be read when the adapter starts.
     SourceDownAtStart,
     /// The source fails and recovers many times.
     ErrorStorm,
-    /// A list says, wrongly, that there is nothing.
+    /// A list is empty although the source holds services.
     EmptyAnswerAfterFull,
     /// Lists break off before their end.
     InterruptedRelist,
-    /// A list says what is known.
+    /// A list contains only known facts.
     UnchangedRelist,
     /// A new run has not listed everything yet.
     NoReapBeforeCompleteList,
-    /// Things are said in an unhelpful order.
+    /// Changes arrive in an unfavourable order.
     Reordering,
-    /// Things are said twice.
+    /// Changes arrive twice.
     DuplicateDelivery,
     /// A run ends in an error or a panic and is built again.
     RestartOfAGeneration,
-    /// A run that is over goes on speaking.
-    LateWords,
+    /// A run that has ended still sends updates.
+    LateUpdates,
     /// One object is not valid.
     OneBadObject,
     /// One scope cannot be read.
     OneScopeFailing,
-    /// Ten times as much as usual happens at once.
+    /// Ten times the usual number of changes happen at once.
     Burst,
-    /// A new run takes the place of one that serves.
+    /// A new run replaces the one that serves.
     Rotation,
-    /// The server stops in the middle of it all.
+    /// The server stops while work is in flight.
     StopWithWorkInFlight,
-    /// The right to read something is taken away, and given back.
+    /// Permission to read something is removed and restored.
     RightTaken,
     /// Something keeps failing while the rest can be read.
     OneKindFailing,
     /// Discovery lists less than before.
     ShorterDiscovery,
-    /// A run reports nothing, or only that it can read nothing.
+    /// A run reports nothing, or reports that it can read nothing.
     SilentRun,
-    /// All updates of a run come in one take, or each in a take of its own.
+    /// All updates of a run arrive in one take, or each in a take of its own.
     RunInOneTake,
-    /// A run ends after any of its updates, and the next one begins.
+    /// A run ends after any of its updates, and the next run begins.
     RestartAfterAnyUpdate,
-    /// Runs end while another one replaces them.
+    /// Runs end while another run replaces them.
     AdoptionRaces,
-    /// A scope has ended, as its source proves. Of the adapters only Consul's has such a proof: its leader neither
-    /// lists a namespace or partition nor has a service of it. A datacenter that is not listed may be out of sight; a
-    /// directory that is missing may be a mount that is; kinds and namespaces of a cluster are configured, and a kind
-    /// that is uninstalled is a complete list of nothing.
+    /// A scope has ended, with proof from its source. Only Consul's adapter has such a proof: its leader
+    /// neither lists a namespace or partition nor has a service of it. A datacenter that is not listed may be
+    /// out of reach; a missing directory may be a missing mount; kinds and namespaces of a cluster are
+    /// configured, and an uninstalled kind is a complete, empty list.
     ScopeEnded,
-    /// A scope is configured away.
+    /// A scope is removed from the configuration.
     ScopeConfiguredAway,
-    /// Another source answers.
+    /// Another source replaces the known one.
     IdentitySwapped,
-    /// The server begins again on its journal.
+    /// The server starts again from its journal.
     JournalRestored,
 }
 
 impl Scenario {
-    /// What the source must be able to do.
+    /// Returns the abilities that the source must have.
     #[must_use]
     pub const fn needs(self) -> &'static [Ability] {
         match self {
             Self::ColdStart
             | Self::RestartOfAGeneration
-            | Self::LateWords
+            | Self::LateUpdates
             | Self::Burst
             | Self::Rotation
             | Self::StopWithWorkInFlight
@@ -108,7 +108,7 @@ impl Scenario {
             Self::IdentitySwapped => &[Ability::Swap],
         }
     }
-    /// Plays it.
+    /// Runs the scenario.
     pub async fn run(self, harness: &dyn Harness) {
         match self {
             Self::ColdStart => start::cold_start(harness).await,
@@ -123,7 +123,7 @@ impl Scenario {
             Self::OneBadObject => objects::one_bad_object(harness).await,
             Self::OneScopeFailing => objects::one_scope_failing(harness).await,
             Self::RestartOfAGeneration => runs::restart_of_a_generation(harness).await,
-            Self::LateWords => runs::late_words(harness).await,
+            Self::LateUpdates => runs::late_updates(harness).await,
             Self::Rotation => runs::rotation(harness).await,
             Self::Burst => load::burst(harness).await,
             Self::StopWithWorkInFlight => load::stop_with_work_in_flight(harness).await,
@@ -142,7 +142,7 @@ impl Scenario {
     }
 }
 
-/// Three services, of which one has no endpoints.
+/// Returns three services, one of them without endpoints.
 fn mk_services() -> Vec<Service> {
     vec![Service::new("pay", 1, 1..=4), Service::new("cart", 2, 1..=3), Service::new("idle", 3, [])]
 }

@@ -1,4 +1,4 @@
-//! Where a scenario plays: a source, its adapter, a real runtime, and what ought to be served.
+//! The stage of a scenario: a source, its adapter, a real runtime, and the expected addresses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -16,10 +16,10 @@ use crate::pace::Pace;
 use crate::tamper::{Crash, Tamper};
 use crate::witness::Witness;
 
-/// How long is waited for what must come: far longer than it takes, so that a busy machine alone fails nothing.
+/// Time limit of every wait: far above the usual time, so a busy machine alone fails no test.
 const LIMIT: Duration = Duration::from_secs(90);
 
-/// Waits until something holds that nothing tells of.
+/// Polls until the condition holds; for conditions without a notification.
 pub async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let waiting = async {
         while !holds().await {
@@ -29,7 +29,7 @@ pub async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     in_time(what, waiting).await;
 }
 
-/// Waits until something holds that can be seen at once.
+/// Polls until a synchronous condition holds.
 pub(crate) async fn until_seen(what: &str, holds: impl Fn() -> bool) {
     let waiting = async {
         while !holds() {
@@ -39,17 +39,17 @@ pub(crate) async fn until_seen(what: &str, holds: impl Fn() -> bool) {
     in_time(what, waiting).await;
 }
 
-/// Waits for this, though not for ever.
+/// Awaits a future, up to the time limit.
 pub(crate) async fn in_time(what: &str, waiting: impl Future<Output = ()>) {
     assert!(tokio::time::timeout(LIMIT, waiting).await.is_ok(), "{what}: did not come");
 }
 
-/// Between two looks.
+/// Sleeps for the interval between two polls.
 pub(crate) async fn a_while() {
     tokio::time::sleep(Duration::from_millis(10)).await;
 }
 
-/// The addresses that a catalog serves, by host.
+/// Returns the addresses that a catalog serves, by host.
 #[must_use]
 pub fn served(catalog: &Catalog) -> BTreeMap<Hostname, BTreeSet<IpAddr>> {
     let mut out: BTreeMap<Hostname, BTreeSet<IpAddr>> = BTreeMap::new();
@@ -67,13 +67,13 @@ pub fn served(catalog: &Catalog) -> BTreeMap<Hostname, BTreeSet<IpAddr>> {
 /// A running scenario.
 pub struct Stage {
     runtime: Option<Runtime>,
-    /// The way to the runtime.
+    /// Handle of the runtime.
     pub handle: Handle,
-    /// Sees what clients would see.
+    /// Records what clients would see.
     pub witness: Arc<Witness>,
     /// Ends runs.
     pub tamper: Arc<Tamper>,
-    /// The registry's name.
+    /// Name of the registry.
     pub name: RegistryName,
     script: Box<dyn Script>,
     truth: BTreeMap<Hostname, BTreeSet<IpAddr>>,
@@ -83,7 +83,7 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// A source with these services whose adapter has not been started.
+    /// Creates a source with these services; its adapter is not started.
     pub async fn prepare(harness: &dyn Harness, services: &[Service]) -> Self {
         let tasks_before = alive_tasks();
         let mut script = harness.script().await;
@@ -108,7 +108,7 @@ impl Stage {
             journal,
         }
     }
-    /// The server ends. What its journal kept is given to the next one, whose adapter has not been started.
+    /// Stops the server and hands its journal to a new one; the new adapter is not started.
     pub async fn restored(mut self, changed: bool) -> Self {
         self.witness.assert_nothing_unexplained();
         if let Some(runtime) = self.runtime.take() {
@@ -130,7 +130,7 @@ impl Stage {
         let factory = self.tamper.around(self.script.factory());
         self.handle.add_registry(factory).await.expect("the registry joins");
     }
-    /// A source with these services, all of them served.
+    /// Creates a source with these services and waits until all of them are served.
     pub async fn playing(harness: &dyn Harness, services: &[Service]) -> Self {
         let stage = Self::prepare(harness, services).await;
         stage.open().await;
@@ -138,13 +138,13 @@ impl Stage {
         stage.until_live().await;
         stage
     }
-    /// A new run with a new factory, while the old one serves.
+    /// Starts a run with a new factory while the old one serves.
     pub async fn rotate(&self) {
         let factory = self.tamper.around(self.script.factory());
         self.handle.rotate(factory).await.expect("the registry rotates");
     }
-    /// A new run that is held back until its pace is set: the hand in the run that serves is returned, so that
-    /// each of the two can be ended alone.
+    /// Starts a run that is held back until its pace is set. Returns the tamper of the serving run, so that
+    /// each run can be ended separately.
     pub async fn rotate_held(&mut self) -> Arc<Tamper> {
         let before = std::mem::replace(&mut self.tamper, Tamper::new());
         self.tamper.pace(Pace::Together);
@@ -152,17 +152,17 @@ impl Stage {
         until_seen("the new run begins", || !self.tamper.senders().is_empty()).await;
         before
     }
-    /// Whether a run that ended begins again beside what it served, and not in a shadow.
+    /// Returns true if a run that ended restarts in place, false if it restarts in a shadow.
     #[must_use]
     pub fn restarts_in_place(&self) -> bool {
         self.script.factory().spec().restart != RestartMode::Shadow
     }
 
-    /// The source holds this service now.
+    /// Makes the source hold this service.
     pub async fn set(&mut self, service: &Service) {
         self.set_in(0, service).await;
     }
-    /// A part of the source holds this service now.
+    /// Makes a part of the source hold this service.
     pub async fn set_in(&mut self, part: usize, service: &Service) {
         let host = self.script.host(&service.name);
         let before = self.truth.insert(host.clone(), service.endpoints.clone()).unwrap_or_default();
@@ -170,55 +170,55 @@ impl Stage {
         self.witness.may_go(&host, before.difference(&service.endpoints).copied());
         self.script.set(part, service).await;
     }
-    /// The source holds this service no more.
+    /// Removes this service from the source.
     pub async fn delete(&mut self, service: &str) {
         let host = self.script.host(service);
         let before = self.truth.remove(&host).unwrap_or_default();
         self.witness.may_go(&host, before);
         self.script.delete(service).await;
     }
-    /// The source does something else.
+    /// Makes the source perform an act.
     pub async fn act(&mut self, act: Act) {
         self.script.act(act).await;
     }
-    /// The run under way ends, and the next one begins.
+    /// Ends the current run; the next one begins.
     pub fn crash(&self, how: Crash) {
         self.tamper.crash(how);
     }
-    /// The run under way ends, and what it said is stale: the next one waits for [`Stage::run_again`].
+    /// Ends the current run and waits until its facts are stale; the next run waits for [`Stage::run_again`].
     pub async fn crash_and_wait(&self, how: Crash) {
         self.tamper.hold();
         self.tamper.crash(how);
         self.until_stale().await;
     }
-    /// The run that waits begins.
+    /// Lets the waiting run begin.
     pub fn run_again(&self) {
         self.tamper.let_go();
     }
 
-    /// What ought to be served.
+    /// Returns the expected addresses.
     #[must_use]
     pub fn truth(&self) -> &BTreeMap<Hostname, BTreeSet<IpAddr>> {
         &self.truth
     }
-    /// What is served.
+    /// Returns the served addresses.
     #[must_use]
     pub fn served(&self) -> BTreeMap<Hostname, BTreeSet<IpAddr>> {
         served(&self.handle.catalog())
     }
-    /// The host of a service.
+    /// Returns the host of a service.
     #[must_use]
     pub fn host(&self, service: &str) -> Hostname {
         self.script.host(service)
     }
-    /// Waits until something holds of the catalog, and has been told to the witness.
+    /// Waits until the condition holds for the catalog, and the witness has seen that catalog.
     pub async fn until(&self, what: &str, holds: impl Fn(&Catalog) -> bool) {
         let mut generation = self.handle.generation();
         let waiting = async {
             while !holds(&self.handle.catalog()) {
                 generation.changed().await.expect("the runtime lives");
             }
-            self.witness.told_of(self.handle.catalog().generation).await;
+            self.witness.saw(self.handle.catalog().generation).await;
         };
         if tokio::time::timeout(LIMIT, waiting).await.is_err() {
             let runs = self.handle.runs();
@@ -230,7 +230,7 @@ impl Stage {
             );
         }
     }
-    /// Waits until what is served is what the source holds.
+    /// Waits until the served addresses equal those of the source.
     pub async fn until_true(&self) {
         self.until("what the source holds is served", |catalog| served(catalog) == self.truth).await;
     }
@@ -242,18 +242,18 @@ impl Stage {
         })
         .await;
     }
-    /// Waits until a collection is stale, which it must stay until something else is done.
+    /// Waits until a collection is stale.
     pub async fn until_stale(&self) {
         self.until("a collection is stale", |catalog| {
             freshness(catalog, &self.name).iter().any(|f| matches!(f, Freshness::Stale { .. }))
         })
         .await;
     }
-    /// Gives the adapter the time that it may need to hear of everything.
+    /// Waits as long as the adapter may need to notice every change.
     pub async fn settle(&self) {
         tokio::time::sleep(self.patience).await;
     }
-    /// Whether a part of the source of this name is in trouble, as the status has it.
+    /// Returns true if the status shows a fault of the part of this name.
     pub(crate) async fn status_shows(&self, name: &'static str) -> bool {
         let well = [SourceState::Live, SourceState::Syncing];
         let in_trouble = move |core: &Core| {
@@ -264,12 +264,12 @@ impl Stage {
         };
         self.handle.inspect(in_trouble).await.expect("it runs")
     }
-    /// Nothing else than the truth is served, now and ever.
+    /// Asserts that exactly the expected addresses are served.
     pub fn assert_true(&self) {
         assert_eq!(self.served(), self.truth, "served and wanted differ");
         self.witness.assert_nothing_unexplained();
     }
-    /// Waits until the supervisor and the core name one run as the one in force, and no other is under way.
+    /// Waits until the supervisor and the core agree on the run in force, and no other run is active.
     pub async fn until_agreed(&self) {
         let agreed = async {
             while !self.is_agreed() {
@@ -286,19 +286,19 @@ impl Stage {
             known && run.shadow.is_none() && run.state == RunState::Running
         })
     }
-    /// The run under way ends, which is seen.
+    /// Ends the current run and waits until the end is counted.
     pub async fn crash_and_see(&self, how: Crash) {
         let failures = self.handle.stats().failures;
         self.tamper.crash(how);
         until_seen("the run ends", || self.handle.stats().failures > failures).await;
     }
-    /// Whether every collection is live.
+    /// Returns true if every collection is live.
     #[must_use]
     pub fn is_live(&self) -> bool {
         let states = freshness(&self.handle.catalog(), &self.name);
         !states.is_empty() && states.iter().all(|f| *f == Freshness::Live)
     }
-    /// These services are over by what the source does next.
+    /// Declares that the next act of the source removes these services.
     pub fn expect_gone(&mut self, services: &[&str]) {
         for service in services {
             let host = self.script.host(service);
@@ -306,20 +306,20 @@ impl Stage {
             self.witness.may_go(&host, before);
         }
     }
-    /// The generation of the run that is served.
+    /// Returns the generation of the served run.
     #[must_use]
     pub fn run_generation(&self) -> u64 {
         self.handle.catalog().registries.get(&self.name).map_or(0, |registry| registry.generation.0)
     }
 
-    /// Stops everything in good order; fails when a task is left.
+    /// Stops everything in order; fails if a task is left.
     pub async fn stop(mut self) {
         self.witness.assert_nothing_unexplained();
         let runtime = self.runtime.take().expect("it runs");
         runtime.stop().await;
         self.assert_no_task_left().await;
     }
-    /// Drops everything in the middle of it; fails when a task is left.
+    /// Drops everything without a stop; fails if a task is left.
     pub async fn drop_now(mut self) {
         drop(self.runtime.take());
         self.assert_no_task_left().await;
@@ -340,7 +340,7 @@ impl Stage {
 fn begin(name: &RegistryName, witness: &Arc<Witness>, journal: &Kept) -> Runtime {
     let known = BTreeSet::from([name.clone()]);
     let start = StartRule { known, first_sync_timeout: None, ..StartRule::default() };
-    // short pauses, since scenarios end many runs in a row
+    // short pauses, because scenarios end many runs in a row
     let (first, cap) = (Duration::from_millis(100), Duration::from_secs(1));
     let backoff = BackoffPolicy { first, cap, ..BackoffPolicy::default() };
     let config = RuntimeConfig { start, backoff, ..RuntimeConfig::default() };
@@ -348,7 +348,7 @@ fn begin(name: &RegistryName, witness: &Arc<Witness>, journal: &Kept) -> Runtime
     Runtime::start(config, clock, witness.clone(), journal.sink())
 }
 
-/// How fresh each collection of a registry is.
+/// Returns the freshness of each collection of a registry.
 #[must_use]
 pub fn freshness(catalog: &Catalog, name: &RegistryName) -> Vec<Freshness> {
     let registry = catalog.registries.get(name);

@@ -1,6 +1,6 @@
 //! The macro that makes a test of every scenario, on a paused clock or on a real one.
 //!
-//! Every test is written out, so that whoever looks for it by name finds it.
+//! Every test is written out so that a search for its name finds it.
 
 /// Makes a test of every scenario: `conformance_tests!(paused, mk_harness())`, or `real` for a
 /// source whose events come from outside the tokio runtime.
@@ -48,8 +48,8 @@ macro_rules! conformance_tests {
             $crate::conformance($crate::Scenario::RestartOfAGeneration, &$harness).await;
         }
         #[tokio::test(start_paused = true)]
-        async fn late_words_of_an_old_generation() {
-            $crate::conformance($crate::Scenario::LateWords, &$harness).await;
+        async fn late_updates_of_an_old_generation() {
+            $crate::conformance($crate::Scenario::LateUpdates, &$harness).await;
         }
         #[tokio::test(start_paused = true)]
         async fn one_bad_object() {
@@ -123,7 +123,7 @@ macro_rules! conformance_tests {
             interrupted_relist InterruptedRelist, unchanged_relist UnchangedRelist,
             no_reap_before_complete_list NoReapBeforeCompleteList, reordering Reordering,
             duplicate_delivery DuplicateDelivery, restart_of_a_generation RestartOfAGeneration,
-            late_words_of_an_old_generation LateWords, one_bad_object OneBadObject,
+            late_updates_of_an_old_generation LateUpdates, one_bad_object OneBadObject,
             one_scope_failing OneScopeFailing, burst Burst,
             rotation_make_before_break Rotation, stop_with_work_in_flight StopWithWorkInFlight,
             right_taken_and_given_back RightTaken,

@@ -1,5 +1,5 @@
-//! Stands between the supervisor and the adapter: ends runs at will, and speaks for runs that are
-//! over. So no adapter has to provide a crash or a zombie itself.
+//! Sits between the supervisor and the adapter: ends runs on request, and sends updates for runs that have
+//! ended. Adapters need no crash or late sender of their own.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use tributary_registry_api::{
 
 use crate::pace::{Between, Pace, Paces, cut_off};
 
-/// How a run is made to end.
+/// How a run ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Crash {
     /// With an error.
@@ -21,7 +21,7 @@ pub enum Crash {
     Panic,
 }
 
-/// The hand in the works.
+/// Controls the runs of an adapter.
 #[derive(Debug)]
 pub struct Tamper {
     crashes: watch::Sender<Option<(u64, Crash)>>,
@@ -31,39 +31,39 @@ pub struct Tamper {
 }
 
 impl Tamper {
-    /// Does nothing yet.
+    /// Returns a tamper without effect.
     #[must_use]
     pub fn new() -> Arc<Self> {
         let (crashes, holds) = (watch::Sender::new(None), watch::Sender::new(false));
         Arc::new(Self { crashes, holds, senders: Mutex::default(), paces: Arc::default() })
     }
-    /// Ends all runs that are under way.
+    /// Ends all active runs.
     pub fn crash(&self, how: Crash) {
         self.crashes.send_modify(|crash| *crash = Some((crash.map_or(0, |(n, _)| n + 1), how)));
     }
-    /// Runs that begin from now on wait.
+    /// Makes runs that begin from now on wait.
     pub fn hold(&self) {
         self.holds.send_replace(true);
     }
-    /// Runs that wait begin.
+    /// Lets waiting runs begin.
     pub fn let_go(&self) {
         self.holds.send_replace(false);
     }
-    /// Updates of runs that begin from now on reach the core like this; runs that are held back or split
-    /// follow it too.
+    /// Sets how updates reach the core, for runs that begin from now on and for runs that are held back or
+    /// split.
     pub fn pace(&self, pace: Pace) {
         self.paces.set(pace);
     }
-    /// How many runs were cut off.
+    /// Returns how many runs were cut off.
     #[must_use]
     pub fn cuts(&self) -> usize {
         self.paces.cuts()
     }
-    /// The inlets of all runs so far, those that are over included.
+    /// Returns the senders of all runs so far, including ended ones.
     pub fn senders(&self) -> Vec<UpdateSender> {
         self.senders.lock().clone()
     }
-    /// The adapter's factory with this hand in it.
+    /// Wraps the adapter's factory.
     pub fn around(self: &Arc<Self>, inner: Arc<dyn RegistryFactory>) -> Arc<dyn RegistryFactory> {
         Arc::new(Around { tamper: Arc::clone(self), inner })
     }

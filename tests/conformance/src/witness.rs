@@ -1,4 +1,4 @@
-//! Sees every catalog that clients would see, and remembers what vanished without a reason.
+//! Records every catalog that clients would see, and every address that vanished without a reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -17,10 +17,10 @@ struct Seen {
     may_go: BTreeSet<(Hostname, IpAddr)>,
     unexplained: Vec<String>,
     generations: Vec<u64>,
-    hosts_told: BTreeMap<Hostname, usize>,
+    host_changes: BTreeMap<Hostname, usize>,
 }
 
-/// A fan-out that looks instead of telling.
+/// A fan-out that records instead of sending.
 #[derive(Debug)]
 pub struct Witness {
     seen: Mutex<Seen>,
@@ -34,39 +34,39 @@ impl Default for Witness {
 }
 
 impl Witness {
-    /// From now on these addresses may vanish.
+    /// Allows these addresses to vanish from now on.
     pub fn may_go(&self, host: &Hostname, addresses: impl IntoIterator<Item = IpAddr>) {
         self.seen.lock().may_go.extend(addresses.into_iter().map(|ip| (host.clone(), ip)));
     }
-    /// From now on these may not.
+    /// Forbids these addresses to vanish from now on.
     pub fn must_stay(&self, host: &Hostname, addresses: impl IntoIterator<Item = IpAddr>) {
         let mut seen = self.seen.lock();
         for ip in addresses {
             seen.may_go.remove(&(host.clone(), ip));
         }
     }
-    /// Waits until it has been told of this generation or a later one: the catalog is pinned first.
-    pub async fn told_of(&self, generation: u64) {
-        let told = self.last.subscribe().wait_for(|last| *last >= generation).await.is_ok();
-        assert!(told, "the witness is its own sender");
+    /// Waits until this generation or a later one was published to the witness.
+    pub async fn saw(&self, generation: u64) {
+        let seen = self.last.subscribe().wait_for(|last| *last >= generation).await.is_ok();
+        assert!(seen, "the witness holds the sender");
     }
-    /// How often a host was told to have changed.
-    pub fn hosts_told(&self) -> usize {
-        self.seen.lock().hosts_told.values().sum()
+    /// Returns the number of changes, over all hosts.
+    pub fn host_changes(&self) -> usize {
+        self.seen.lock().host_changes.values().sum()
     }
-    /// How often each host changed.
+    /// Returns the number of changes by host.
     pub fn changes_by_host(&self) -> BTreeMap<Hostname, usize> {
-        self.seen.lock().hosts_told.clone()
+        self.seen.lock().host_changes.clone()
     }
-    /// How many passes there were.
+    /// Returns the number of published catalogs.
     pub fn passes(&self) -> usize {
         self.seen.lock().generations.len()
     }
-    /// Fails when an address vanished without a reason, or when a generation came late.
+    /// Asserts that no address vanished without a reason and that generations arrived in order.
     pub fn assert_nothing_unexplained(&self) {
         let seen = self.seen.lock();
         assert!(seen.unexplained.is_empty(), "lost without evidence: {:?}", seen.unexplained);
-        assert!(seen.generations.is_sorted(), "generations went back: {:?}", seen.generations);
+        assert!(seen.generations.is_sorted(), "generations decreased: {:?}", seen.generations);
     }
 }
 
@@ -86,7 +86,7 @@ impl Fanout for Witness {
         seen.served = now;
         seen.generations.push(catalog.generation);
         for host in &changed.hosts {
-            *seen.hosts_told.entry(host.clone()).or_default() += 1;
+            *seen.host_changes.entry(host.clone()).or_default() += 1;
         }
         drop(seen);
         self.last.send_replace(catalog.generation);

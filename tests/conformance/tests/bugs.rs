@@ -1,9 +1,9 @@
-//! Adapters that are wrong fail the suite: a suite that cannot fail proves nothing.
+//! Checks that adapters with a fault fail the suite.
 
 use tributary_conformance::memory::{Bug, MemoryHarness};
 use tributary_conformance::{Scenario, conformance};
 
-/// Whether the scenario finds the bug.
+/// Returns true if the scenario finds the bug.
 async fn finds(scenario: Scenario, bug: Bug) -> bool {
     let harness = MemoryHarness { bug: Some(bug), gullible: true, ..MemoryHarness::default() };
     tokio::spawn(async move { conformance(scenario, &harness).await }).await.is_err()
@@ -22,7 +22,7 @@ async fn a_torn_list_that_counts_as_complete_is_found() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_end_that_is_said_early_is_found() {
+async fn an_end_that_is_reported_early_is_found() {
     assert!(finds(Scenario::UnchangedRelist, Bug::SyncsEarly).await);
 }
 

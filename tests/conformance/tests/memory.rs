@@ -1,6 +1,7 @@
-//! The registry in memory passes the suite, whether or not it can be asked again, restarted in place or in a shadow.
+//! Runs the suite on the registry in memory: with and without confirmation of removals, and restarted in place
+//! or in a shadow.
 
-mod asked {
+mod confirming {
     use tributary_conformance::conformance_tests;
     use tributary_conformance::memory::MemoryHarness;
 

@@ -1,6 +1,6 @@
-//! Who may depend on whom. Knowledge flows one way: the model knows nobody, the core and the answers know the
-//! model, servers know them, and only the application knows every registry. Normal dependencies only; tests
-//! may look anywhere.
+//! Allowed dependencies between crates. Knowledge flows one way: the model depends on no crate, the core and
+//! the answers depend on the model, servers depend on them, and only the application depends on every registry.
+//! Normal dependencies only; tests may use any crate.
 
 use std::process::Command;
 
@@ -12,15 +12,15 @@ use crate::tree;
 /// A crate of the workspace.
 #[derive(Debug, Clone)]
 pub struct Crate {
-    /// Its name.
+    /// Package name.
     pub name: String,
     /// Its folder, relative to the root.
     pub folder: String,
-    /// The names of its normal dependencies, ours and others'.
+    /// Names of its normal dependencies, in and outside the workspace.
     pub needs: Vec<String>,
 }
 
-/// Product crates and the crates of ours that each may use.
+/// Product crates, and the crates of the workspace that each may use.
 const MAY_USE: [(&str, &[&str]); 13] = [
     ("tributary-model", &[]),
     ("tributary-core", &["tributary-model"]),
@@ -41,7 +41,7 @@ const MAY_USE: [(&str, &[&str]); 13] = [
 /// The one crate that may use every other product crate.
 const APPLICATION: &str = "tributary";
 
-/// What would bring input, output or a clock into the crates that decide.
+/// Dependencies that would bring input, output or a clock into the crates that decide.
 const WORLDLY: [&str; 12] = [
     "axum",
     "h2",
@@ -57,7 +57,7 @@ const WORLDLY: [&str; 12] = [
     "tracing",
 ];
 
-/// Reads the workspace from cargo.
+/// Reads the crates of the workspace from cargo.
 pub fn workspace() -> Result<Vec<Crate>> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
@@ -81,7 +81,7 @@ fn read(package: &Value, root: &str) -> Crate {
     }
 }
 
-/// What is wrong with these crates, in words; nothing if all is well.
+/// Returns the violations in these crates as messages; empty if there are none.
 pub fn faults(crates: &[Crate]) -> Vec<String> {
     let mut faults = Vec::new();
     for one in crates.iter().filter(|one| !is_test(one)) {
@@ -139,18 +139,18 @@ mod tests {
     }
 
     #[test]
-    fn what_the_design_says_is_fine() {
+    fn allowed_dependencies_pass() {
         assert_eq!(faults(&world(&["tributary-model", "imbl"], &["tributary-core"])), [""; 0]);
     }
 
     #[test]
-    fn a_sideways_dependency_is_a_fault() {
+    fn sideways_dependency_is_a_fault() {
         let faults = faults(&world(&["tributary-answer"], &[]));
         assert_eq!(faults, ["tributary-core may not depend on tributary-answer"]);
     }
 
     #[test]
-    fn tests_are_no_dependency_even_of_the_application() {
+    fn application_cannot_depend_on_test_crates() {
         assert_eq!(
             faults(&world(&[], &["tributary-suites"])),
             ["tributary may not depend on tributary-suites"]
@@ -158,12 +158,12 @@ mod tests {
     }
 
     #[test]
-    fn a_runtime_in_the_core_is_a_fault() {
+    fn runtime_in_the_core_is_a_fault() {
         assert_eq!(faults(&world(&["tokio"], &[])).len(), 1);
     }
 
     #[test]
-    fn a_crate_without_a_rule_is_a_fault() {
+    fn crate_without_a_rule_is_a_fault() {
         assert_eq!(faults(&[a("tributary-new", "registries/new", &[])]).len(), 1);
     }
 }

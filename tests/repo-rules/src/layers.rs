@@ -1,11 +1,12 @@
-//! Layers inside the core: a module names only modules of its own layer or of a lower one. Crates cannot hold
-//! this, since the core's phases share one state.
+//! Layers inside the core: a module names only modules of its own layer or of a lower one. Crates cannot
+//! enforce this, because the core's phases share one state.
 
 use crate::tree::Text;
 
 const CORE: &str = "aggregate/core/src/";
 
-/// The core's modules from the lowest layer to the highest. A module belongs to the longest name that begins its path.
+/// Modules of the core from the lowest layer to the highest. A module belongs to the longest name that is a
+/// prefix of its path.
 const LAYERS: [&[&str]; 11] = [
     &["config", "counters"],
     &["ledger"],
@@ -20,7 +21,7 @@ const LAYERS: [&[&str]; 11] = [
     &["report"],
 ];
 
-/// References of the core's modules to higher layers, and modules that are in no layer.
+/// Returns references of the core's modules to higher layers, and modules without a layer.
 pub fn upward_references(texts: &[Text]) -> Vec<String> {
     let mut faults = Vec::new();
     for text in texts {
@@ -38,7 +39,7 @@ pub fn upward_references(texts: &[Text]) -> Vec<String> {
     faults
 }
 
-/// The module of a product file of the core; `None` for its root, for tests and for files elsewhere.
+/// Returns the module of a product file of the core; `None` for its root, for tests and for other files.
 fn module(path: &str) -> Option<String> {
     let name = path.strip_prefix(CORE)?.strip_suffix(".rs")?;
     let is_test = name.split('/').any(|part| part == "tests");
@@ -54,14 +55,14 @@ fn layer(module: &str) -> Option<usize> {
     own.max_by_key(|(_, name)| name.len()).map(|(layer, _)| layer)
 }
 
-/// The lines before a file's tests that are not comments, numbered from 1.
+/// Returns the lines before a file's tests that are not comments, numbered from 1.
 fn product(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let lines = text.lines().enumerate().map(|(at, line)| (at + 1, line));
     let product = lines.take_while(|(_, line)| line.trim() != "#[cfg(test)]");
     product.filter(|(_, line)| !line.trim_start().starts_with("//"))
 }
 
-/// The modules that a line names by their path from the crate's root.
+/// Returns the modules that a line names by their path from the crate's root.
 fn named(line: &str) -> impl Iterator<Item = String> {
     line.split("crate::").skip(1).map(|rest| {
         let path: String =
@@ -90,12 +91,12 @@ mod tests {
         assert_eq!(faults("merge.rs", "use crate::state::{State, World};"), 0);
         assert_eq!(faults("state/bucket.rs", "use crate::merge::target::lead;"), 0);
         assert_eq!(faults("ledger.rs", "// crate::ingest\n#[cfg(test)]\nuse crate::core::Core;"), 0);
-        assert_eq!(faults("tests/mk.rs", "use crate::core::Core;"), 0);
+        assert_eq!(faults("tests/fixtures.rs", "use crate::core::Core;"), 0);
     }
 
     #[test]
     fn a_module_without_a_layer_is_found() {
         assert_eq!(faults("extra.rs", ""), 1);
-        assert_eq!(faults("removals.rs", ""), 1, "a longer name is another module");
+        assert_eq!(faults("removals.rs", ""), 1, "a longer name is a separate module");
     }
 }

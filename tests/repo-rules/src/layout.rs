@@ -1,4 +1,4 @@
-//! How files are laid out: opening lines, names, sizes, lints, and nothing that ties the tree to one machine.
+//! Layout of files: headers, names, sizes, lints, and no text that ties the tree to one machine.
 
 use crate::tree::Text;
 
@@ -7,19 +7,21 @@ const LONGEST: usize = 500;
 /// Files that may be longer, each with the reason.
 pub const LONG_BY_NATURE: [(&str, &str); 0] = [];
 
-/// Rust files that do not open by saying what they own.
+/// Returns Rust files without a module header.
 pub fn without_opening(texts: &[Text]) -> Vec<String> {
-    let silent = texts.iter().filter(|text| text.is_rust() && !text.text.starts_with("//!"));
-    silent.map(|text| format!("{}: open it with //! and say what it owns", text.path)).collect()
+    let headless = texts.iter().filter(|text| text.is_rust() && !text.text.starts_with("//!"));
+    headless
+        .map(|text| format!("{}: start it with a //! header that names what it owns", text.path))
+        .collect()
 }
 
-/// Files named mod.rs: a module's file is named after the module.
+/// Returns files named mod.rs: a module's file has the name of the module.
 pub fn named_mod(texts: &[Text]) -> Vec<String> {
     let named = texts.iter().filter(|text| text.file_name() == "mod.rs");
     named.map(|text| format!("{}: name the file after its module", text.path)).collect()
 }
 
-/// Rust files that have grown past what one subject needs.
+/// Returns Rust files over the limit of lines.
 pub fn too_long(texts: &[Text]) -> Vec<String> {
     let fair = |text: &&Text| text.is_rust() && !LONG_BY_NATURE.iter().any(|(path, _)| *path == text.path);
     let sized = texts.iter().filter(fair).map(|text| (text, text.text.lines().count()));
@@ -29,7 +31,8 @@ pub fn too_long(texts: &[Text]) -> Vec<String> {
         .collect()
 }
 
-/// Crates that do not opt in to the lints of the workspace, and a workspace that no longer forbids unsafe code.
+/// Returns crates that do not opt in to the lints of the workspace, and a workspace that does not forbid unsafe
+/// code.
 pub fn without_lints(texts: &[Text]) -> Vec<String> {
     let manifests = texts.iter().filter(|text| text.file_name() == "Cargo.toml");
     manifests.filter_map(lint_fault).collect()
@@ -45,7 +48,7 @@ fn lint_fault(manifest: &Text) -> Option<String> {
     (!opted).then(|| format!("{}: add [lints] workspace = true", manifest.path))
 }
 
-/// Paths of somebody's machine, which mean nothing on another one.
+/// Returns lines with a path that exists on one machine only.
 pub fn machine_paths(texts: &[Text]) -> Vec<String> {
     let folders = ["root", "home", "work", "Users"].map(|folder| format!("/{folder}/"));
     let mut faults = Vec::new();
@@ -59,7 +62,8 @@ pub fn machine_paths(texts: &[Text]) -> Vec<String> {
     faults
 }
 
-/// Whether `folder` stands in `line` as the start of an absolute path, not inside a longer one or an address.
+/// Returns true if `folder` is the start of an absolute path in `line`, and not part of a longer path or an
+/// address.
 fn names_folder(line: &str, folder: &str) -> bool {
     line.match_indices(folder).any(|(at, _)| {
         let before = line[..at].chars().next_back();
@@ -69,14 +73,14 @@ fn names_folder(line: &str, folder: &str) -> bool {
     })
 }
 
-/// Lock files of npm that say where a package came from: that is the business of each machine.
+/// Returns lock files of npm that name the source of a package, which depends on the machine.
 pub fn resolved_hosts(texts: &[Text]) -> Vec<String> {
     let locks = texts.iter().filter(|text| text.file_name() == "package-lock.json");
     let bound = locks.filter(|text| text.text.contains("\"resolved\""));
     bound.map(|text| format!("{}: write it with omit-lockfile-registry-resolved", text.path)).collect()
 }
 
-/// The world in crates that decide: clocks, files, sockets and threads, outside their tests.
+/// Returns calls of clocks, files, sockets and threads in crates that decide, outside their tests.
 pub fn worldly_calls(texts: &[Text]) -> Vec<String> {
     const CALLS: [&str; 7] = [
         "Instant::now",
@@ -112,13 +116,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_must_open_with_its_subject() {
+    fn rust_file_without_a_header_is_found() {
         let texts = [
             Text::new("a/src/x.rs", "use std::fmt;"),
             Text::new("a/src/y.rs", "//! Owns y."),
             Text::new("z.md", ""),
         ];
-        assert_eq!(without_opening(&texts), ["a/src/x.rs: open it with //! and say what it owns"]);
+        assert_eq!(
+            without_opening(&texts),
+            ["a/src/x.rs: start it with a //! header that names what it owns"]
+        );
     }
 
     #[test]
@@ -155,12 +162,12 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_file_with_hosts_is_found() {
+    fn lock_file_with_hosts_is_found() {
         assert_eq!(resolved_hosts(&[Text::new("t/package-lock.json", "{\"resolved\": \"x\"}")]).len(), 1);
     }
 
     #[test]
-    fn a_clock_in_the_core_is_found_but_not_in_its_tests() {
+    fn clock_in_the_core_is_found_but_not_in_its_tests() {
         let code = "//! X.\nlet now = Instant::now();\n#[cfg(test)]\nmod tests { Instant::now() }\n";
         let texts = [Text::new("aggregate/core/src/x.rs", code), Text::new("server/xds/src/x.rs", code)];
         assert_eq!(

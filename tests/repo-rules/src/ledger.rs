@@ -1,13 +1,14 @@
-//! The ledger: `tests/ledger/*.tsv` lists what must be proven, a row each: section, words, test. The last cell
-//! is one or more tests (`name`, `file::name`, or a file such as `grpc_client.py`) with commas between them, or
-//! `refused: ` and the reason. `tests/ledger/counts.txt` pins how many rows each file has, so that none is lost.
+//! The ledger: `tests/ledger/*.tsv` lists the rules that must be proven, one row each: section, text, tests.
+//! The last cell is one or more tests (`name`, `file::name`, or a file such as `grpc_client.py`) separated by
+//! commas, or `refused: ` with the reason. `tests/ledger/counts.txt` pins the number of rows of each file, so
+//! that no row is lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::scan::Tests;
 use crate::tree::Text;
 
-/// The pins: a line `FILE ROWS` for each file of the ledger.
+/// Path of the pins: a line `FILE ROWS` for each file of the ledger.
 pub const COUNTS: &str = "tests/ledger/counts.txt";
 
 /// A row of the ledger.
@@ -15,26 +16,26 @@ pub const COUNTS: &str = "tests/ledger/counts.txt";
 pub struct Row {
     /// File and line.
     pub place: String,
-    /// The file alone.
+    /// File name.
     pub file: String,
-    /// Where the rule comes from.
+    /// Section of the reference that has the rule.
     pub section: String,
-    /// What it says.
-    pub words: String,
-    /// What holds it.
+    /// Text of the rule.
+    pub text: String,
+    /// Proof of the rule.
     pub proof: Proof,
 }
 
-/// How a row is held.
+/// Proof of a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Proof {
-    /// By these tests.
+    /// These tests prove it.
     Tests(Vec<String>),
-    /// Not, for this reason.
+    /// It does not apply here, for this reason.
     Refused(String),
 }
 
-/// Reads every row, and says which lines are none.
+/// Returns every row, and the lines that are not valid rows.
 pub fn rows(texts: &[Text]) -> (Vec<Row>, Vec<String>) {
     let (mut rows, mut faults) = (Vec::new(), Vec::new());
     for text in
@@ -56,25 +57,25 @@ pub fn rows(texts: &[Text]) -> (Vec<Row>, Vec<String>) {
 fn row(file: &str, number: usize, line: &str) -> Result<Row, String> {
     let place = format!("{file}:{number}");
     let cells: Vec<&str> = line.split('\t').map(str::trim).collect();
-    let &[section, words, test] = cells.as_slice() else {
+    let &[section, rule, test] = cells.as_slice() else {
         return Err(format!(
-            "{place}: {} cells, wanted section, words and test with tabs between",
+            "{place}: {} cells, expected section, text and tests separated by tabs",
             cells.len()
         ));
     };
-    if section.is_empty() || words.is_empty() || test.is_empty() {
-        return Err(format!("{place}: an empty cell; name a test, or say `refused: ` and why"));
+    if section.is_empty() || rule.is_empty() || test.is_empty() {
+        return Err(format!("{place}: an empty cell; name a test, or write `refused: ` and the reason"));
     }
     let proof = match test.strip_prefix("refused:").map(str::trim) {
         Some("") => return Err(format!("{place}: a refusal needs its reason")),
         Some(reason) => Proof::Refused(reason.to_owned()),
         None => Proof::Tests(test.split(',').map(|name| name.trim().to_owned()).collect()),
     };
-    let (file, section, words) = (file.to_owned(), section.to_owned(), words.to_owned());
-    Ok(Row { place, file, section, words, proof })
+    let (file, section, text) = (file.to_owned(), section.to_owned(), rule.to_owned());
+    Ok(Row { place, file, section, text, proof })
 }
 
-/// Files whose number of rows is not the pinned one.
+/// Returns files whose number of rows differs from the pinned one.
 pub fn miscounted(rows: &[Row], counts: &str) -> Vec<String> {
     let mut have: BTreeMap<&str, usize> = BTreeMap::new();
     for row in rows {
@@ -85,24 +86,24 @@ pub fn miscounted(rows: &[Row], counts: &str) -> Vec<String> {
         let (file, pinned) = line.split_once(' ').unwrap_or((line, ""));
         let found = have.remove(file).unwrap_or(0);
         if pinned.trim().parse() != Ok(found) {
-            faults.push(format!("{file}: {found} rows, {COUNTS} says {}", pinned.trim()));
+            faults.push(format!("{file}: {found} rows, {COUNTS} has {}", pinned.trim()));
         }
     }
     faults.extend(have.iter().map(|(file, found)| format!("{file}: pin its {found} rows in {COUNTS}")));
     faults
 }
 
-/// Rows whose test is not in the tree.
+/// Returns rows whose test does not exist.
 pub fn missing(rows: &[Row], tests: &Tests, texts: &[Text]) -> Vec<String> {
     let files: BTreeSet<&str> = texts.iter().map(Text::file_name).collect();
     let exists = |name: &str| if is_file(name) { files.contains(name) } else { is_test(name, tests) };
     named(rows)
         .filter(|(_, name)| !exists(name))
-        .map(|(row, name)| format!("{}: no test {name}, which should hold: {}", row.place, row.words))
+        .map(|(row, name)| format!("{}: test {name} not found; it must prove: {}", row.place, row.text))
         .collect()
 }
 
-/// Rows whose test is in the tree but did not run, or did not pass.
+/// Returns rows whose test exists but did not run, or did not pass.
 pub fn idle(rows: &[Row], ran: &BTreeSet<String>) -> Vec<String> {
     named(rows)
         .filter(|(_, name)| !is_file(name) && !ran.contains(bare(name)))
@@ -125,7 +126,7 @@ fn bare(name: &str) -> &str {
     name.rsplit("::").next().unwrap_or(name)
 }
 
-/// Whether there is a test of that name, in a file or folder of each name before it.
+/// Returns true if a test of that name exists, in a file or folder of each name before it.
 fn is_test(name: &str, tests: &Tests) -> bool {
     let Some(paths) = tests.get(bare(name)) else { return false };
     let parts: Vec<&str> = name.split("::").collect();
@@ -146,22 +147,23 @@ mod tests {
 
     #[test]
     fn rows_are_read() {
-        let (rows, faults) = ledger("# note\n1.2\tsays so\tx::holds, other\n3\tnever\trefused: not ours\n");
+        let (rows, faults) =
+            ledger("# note\n1.2\tshows this\tx::holds, other\n3\tnever\trefused: not ours\n");
         assert!(faults.is_empty(), "{faults:?}");
         assert_eq!(rows[0].proof, Proof::Tests(vec!["x::holds".to_owned(), "other".to_owned()]));
         assert_eq!(rows[1].proof, Proof::Refused("not ours".to_owned()));
     }
 
     #[test]
-    fn broken_rows_are_named() {
+    fn invalid_rows_are_reported() {
         let (rows, faults) = ledger("1\tno test\n2\tempty\t \n3\tno reason\trefused:\n");
         assert_eq!((rows.len(), faults.len()), (0, 3));
         assert!(faults[0].starts_with("a.tsv:1:"), "{faults:?}");
     }
 
     #[test]
-    fn a_lost_row_is_noticed() {
-        let (rows, _) = ledger("1\tsays\tholds\n");
+    fn lost_row_is_found() {
+        let (rows, _) = ledger("1\tshows\tholds\n");
         assert_eq!(miscounted(&rows, "a.tsv 1\n"), [""; 0]);
         assert_eq!(miscounted(&rows, "a.tsv 2\n").len(), 1);
         assert_eq!(miscounted(&rows, "").len(), 1);
@@ -169,17 +171,17 @@ mod tests {
     }
 
     #[test]
-    fn a_test_that_is_gone_is_noticed() {
+    fn missing_test_is_found() {
         let texts = [Text::new("server/xds/tests/session.rs", CODE), Text::new("tests/tools/c.py", "")];
         let tests = scan::tests(&texts);
-        let absent = |test: &str| missing(&ledger(&format!("1\tsays\t{test}\n")).0, &tests, &texts).len();
+        let absent = |test: &str| missing(&ledger(&format!("1\tshows\t{test}\n")).0, &tests, &texts).len();
         assert_eq!(["holds", "session::holds", "xds::holds", "c.py"].map(absent), [0; 4]);
         assert_eq!(["gone", "other::holds", "d.py", "holds, gone"].map(absent), [1; 4]);
     }
 
     #[test]
-    fn a_test_that_did_not_run_is_noticed() {
-        let (rows, _) = ledger("1\tsays\tx::holds\n2\tsays\tc.py\n");
+    fn test_that_did_not_run_is_found() {
+        let (rows, _) = ledger("1\tshows\tx::holds\n2\tshows\tc.py\n");
         assert_eq!(idle(&rows, &scan::ran("test a::holds ... ok\n")), [""; 0]);
         assert_eq!(idle(&rows, &scan::ran("test a::holds ... ignored\n")).len(), 1);
     }

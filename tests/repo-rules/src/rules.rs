@@ -1,11 +1,11 @@
-//! The page on Kubernetes, rule by rule: written from the ledger's rows, so that it says what the tests hold and
-//! nothing else.
+//! The reference page about Kubernetes, rule by rule: generated from the ledger's rows, so it states exactly
+//! what the tests prove.
 
 use std::fmt::Write as _;
 
 use crate::ledger::{Proof, Row};
 
-/// The page.
+/// Path of the page.
 pub const PAGE: &str = "docs/reference/kubernetes.md";
 const LEDGER: &str = "registries-3.tsv";
 
@@ -13,14 +13,14 @@ const OPENING: &str = "# Kubernetes, rule by rule
 
 <!-- Made from the ledger: `UPDATE_DOCS=1 cargo test -p tributary-repo-rules --test rules` -->
 
-What of Istio's Kubernetes discovery is done here, and what is different on purpose. How it is done is told in [How a cluster is
-read](../explanation/kubernetes.md). Each row names the tests that hold it; they run with `./test`.
+The rules of Istio's Kubernetes discovery that Tributary follows, and the deliberate differences. [How a cluster is
+read](../explanation/kubernetes.md) describes the design. Each row names the tests that prove it; run them with `./test`.
 
-A row marked *same* behaves as in Istio. A row marked *different* describes what Istio does and this does not: the tests hold
-the difference. A row marked *not here* says why.
+A row marked *same* behaves as in Istio. A row marked *different* describes a behaviour of Istio that Tributary does not
+have: the tests prove the difference. A row marked *not here* has the reason.
 ";
 
-/// Sections of the reference and what the page calls them, in its order.
+/// Sections of the reference and their titles on the page, in its order.
 const SECTIONS: [(&str, &str); 10] = [
     ("3.1", "Watches"),
     ("3.2", "Services"),
@@ -34,7 +34,7 @@ const SECTIONS: [(&str, &str); 10] = [
     ("3.10", "Headless services"),
 ];
 
-/// The page as the ledger has it.
+/// Returns the page for these rows.
 pub fn page(rows: &[Row]) -> String {
     let mut page = OPENING.to_owned();
     for (number, title) in SECTIONS {
@@ -46,25 +46,25 @@ pub fn page(rows: &[Row]) -> String {
     page
 }
 
-/// Rows that no section of the page takes.
+/// Returns rows that belong to no section of the page.
 pub fn homeless(rows: &[Row]) -> Vec<String> {
     let known = |row: &&Row| SECTIONS.iter().any(|(number, _)| *number == section(row));
     let lost = rows.iter().filter(|row| row.file == LEDGER && !known(row));
     lost.map(|row| format!("{}: no section of {PAGE} is about {}", row.place, row.section)).collect()
 }
 
-/// A section's number, without what kind of row it is.
+/// Returns a section's number, without the kind of row.
 fn section(row: &Row) -> &str {
     row.section.split(' ').next().unwrap_or_default()
 }
 
 fn line(row: &Row) -> String {
     match &row.proof {
-        Proof::Refused(reason) => format!("| {} | not here: {reason} | |", row.words),
+        Proof::Refused(reason) => format!("| {} | not here: {reason} | |", row.text),
         Proof::Tests(names) => {
             let here = if row.section.ends_with(" T") { "different" } else { "same" };
             let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-            format!("| {} | {here} | {} |", row.words, names.join(", "))
+            format!("| {} | {here} | {} |", row.text, names.join(", "))
         }
     }
 }
@@ -75,11 +75,11 @@ mod tests {
 
     fn row(section: &str, proof: Proof) -> Row {
         let (file, section) = (LEDGER.to_owned(), section.to_owned());
-        Row { place: "x:1".to_owned(), file, section, words: "a rule".to_owned(), proof }
+        Row { place: "x:1".to_owned(), file, section, text: "a rule".to_owned(), proof }
     }
 
     #[test]
-    fn a_rule_is_kept_a_trap_is_avoided_and_a_refusal_says_why() {
+    fn each_kind_of_row_has_its_own_format() {
         let held = || Proof::Tests(vec!["a".to_owned(), "b.yaml".to_owned()]);
         assert_eq!(line(&row("3.1 R", held())), "| a rule | same | `a`, `b.yaml` |");
         assert_eq!(line(&row("3.1 T", held())), "| a rule | different | `a`, `b.yaml` |");
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_stand_in_their_section_and_none_is_lost() {
+    fn rows_are_listed_in_their_section_and_lost_rows_are_found() {
         let rows = [row("3.10 R", Proof::Refused("no".to_owned())), row("3.11 R", Proof::Tests(Vec::new()))];
         let page = page(&rows);
         assert!(page.ends_with(

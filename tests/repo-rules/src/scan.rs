@@ -1,15 +1,15 @@
-//! Which tests there are, read from the source, and which ran, read from what libtest wrote. Called by the
-//! ledger.
+//! The existing tests, read from the source, and the tests that ran, read from libtest's output. The ledger's
+//! checks call it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::tree::Text;
 
-/// Test functions by name, each with the paths of the files that hold one of that name.
+/// Test functions by name, each with the paths of the files that have one of that name.
 pub type Tests = BTreeMap<String, BTreeSet<String>>;
 
-/// Every function marked as a test, plain, async or inside `proptest!`, and every scenario that
-/// `conformance_tests!` makes a test of.
+/// Returns every function marked as a test, plain, async or inside `proptest!`, and every scenario of which
+/// `conformance_tests!` makes a test.
 pub fn tests(texts: &[Text]) -> Tests {
     let mut tests = Tests::new();
     for text in texts.iter().filter(|text| text.is_rust()) {
@@ -34,7 +34,8 @@ fn names(text: &str) -> Vec<String> {
     names
 }
 
-/// The list in the macro: `name Scenario` pairs between its call of itself and the closing bracket.
+/// Returns the scenarios of the macro: `name Scenario` pairs between its recursive call and the closing
+/// bracket.
 fn scenarios(text: &str) -> Vec<String> {
     let Some((_, rest)) = text.split_once("conformance_tests!(@one [$($test)*] $harness;") else {
         return Vec::new();
@@ -54,7 +55,7 @@ fn function(line: &str) -> Option<String> {
     (!name.is_empty()).then_some(name)
 }
 
-/// The names of tests that ran and passed, by the last part of their path.
+/// Returns the names of tests that ran and passed, by the last part of their path.
 pub fn ran(log: &str) -> BTreeSet<String> {
     let lines = log.lines().filter_map(|line| line.strip_prefix("test ")?.strip_suffix(" ... ok"));
     let names = lines.map(|path| path.trim_end_matches(" - should panic"));
@@ -82,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_test_that_was_ignored_or_failed_did_not_run() {
+    fn ignored_or_failed_test_did_not_run() {
         let log =
             "test a::b::one ... ok\ntest two ... FAILED\ntest three ... ignored\ntest result: ok. 1 passed\n";
         assert_eq!(ran(log).into_iter().collect::<Vec<_>>(), ["one"]);

@@ -1,5 +1,5 @@
-//! The files of this repository as values: paths relative to its root, with their text. Called by the tests
-//! that apply a check to the whole tree.
+//! The files of this repository as values: paths relative to its root, with their text. The tests that apply a
+//! check to the whole tree call it.
 
 use std::path::{Path, PathBuf};
 
@@ -10,33 +10,33 @@ use anyhow::{Context, Result};
 pub struct Text {
     /// Relative to the root, with `/` between parts.
     pub path: String,
-    /// What is in it.
+    /// Content.
     pub text: String,
 }
 
 impl Text {
-    /// For checks tried on made-up files.
+    /// Creates a file for the test of a check.
     pub fn new(path: &str, text: &str) -> Self {
         Self { path: path.to_owned(), text: text.to_owned() }
     }
 
-    /// Whether it is Rust.
+    /// Returns true if it is a Rust file.
     pub fn is_rust(&self) -> bool {
         self.path.ends_with(".rs")
     }
 
-    /// The last part of its path.
+    /// Returns the last part of its path.
     pub fn file_name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or(&self.path)
     }
 }
 
-/// The root of the repository.
+/// Returns the root of the repository.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Every text file that belongs to the repository, in the order of their paths.
+/// Returns every text file of the repository, ordered by path.
 pub fn texts() -> Result<Vec<Text>> {
     let root = root();
     let mut texts = Vec::new();
@@ -62,7 +62,7 @@ fn walk(folder: &Path, prefix: &str, texts: &mut Vec<Text>) -> Result<()> {
     Ok(())
 }
 
-/// What tools make, and what is hidden; CI's own folder is ours although it is hidden.
+/// Returns true for output of tools and hidden files, except CI's folder.
 fn is_foreign(name: &str) -> bool {
     name == "target"
         || name == "node_modules"

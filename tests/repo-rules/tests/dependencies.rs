@@ -1,4 +1,4 @@
-//! Holds who may depend on whom in this workspace.
+//! Checks the dependencies between the crates of this workspace.
 
 use tributary_repo_rules::dependencies::{faults, workspace};
 

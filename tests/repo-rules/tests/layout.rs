@@ -1,4 +1,4 @@
-//! Holds how the files of this tree are laid out.
+//! Checks the layout of this tree's files.
 
 use tributary_repo_rules::tree::{Text, texts};
 use tributary_repo_rules::{layers, layout};
@@ -11,7 +11,7 @@ fn holds(check: fn(&[Text]) -> Vec<String>) {
 }
 
 #[test]
-fn every_rust_file_opens_with_its_subject() {
+fn every_rust_file_has_a_header() {
     holds(layout::without_opening);
 }
 

@@ -1,5 +1,5 @@
-//! Holds that every row of the ledger names a test that exists and, where TRIBUTARY_RUN_LOG points at the
-//! collected output of a run (a file, or a folder of logs), that ran and passed.
+//! Checks that every row of the ledger names a test that exists and, if TRIBUTARY_RUN_LOG is the path of a
+//! run's collected output (a file, or a folder of logs), that ran and passed.
 
 use std::path::Path;
 

@@ -1,10 +1,10 @@
-//! Holds the page on Kubernetes, rule by rule, in step with the ledger; `UPDATE_DOCS=1` rewrites it instead.
+//! Checks that the reference page about Kubernetes matches the ledger; `UPDATE_DOCS=1` rewrites it.
 
 use tributary_repo_rules::tree::texts;
 use tributary_repo_rules::{ledger, rules};
 
 #[test]
-fn the_rules_of_kubernetes_are_those_of_the_ledger() {
+fn kubernetes_page_matches_the_ledger() {
     let texts = texts().unwrap();
     let rows = ledger::rows(&texts).0;
     let lost = rules::homeless(&rows);

@@ -1,5 +1,5 @@
-//! Raw ADS: a client that says exactly what a test tells it to, and a scripted server that answers from a
-//! table. Session scenarios and benches use the client; tests of the harness use both.
+//! Raw ADS: a client that sends exactly what a test requests, and a scripted server that answers from a table.
+//! Session scenarios and benches use the client; tests of the harness use both.
 
 pub mod answer;
 pub mod client;
@@ -9,7 +9,7 @@ pub mod scripted;
 pub use answer::{Answer, Item};
 pub use client::{AdsClient, Tuning, node};
 pub use frame::GrpcStatus;
-pub use scripted::{Heard, ScriptedAds};
+pub use scripted::{ReceivedRequest, ScriptedAds};
 
 /// Type URL of clusters.
 pub const CDS: &str = "type.googleapis.com/envoy.config.cluster.v3.Cluster";
@@ -20,7 +20,7 @@ pub const LDS: &str = "type.googleapis.com/envoy.config.listener.v3.Listener";
 /// Type URL of routes.
 pub const RDS: &str = "type.googleapis.com/envoy.config.route.v3.RouteConfiguration";
 
-/// Which of the two ADS protocols a client speaks.
+/// The two ADS protocols.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Variant {
     /// State of the world.
@@ -30,10 +30,10 @@ pub enum Variant {
 }
 
 impl Variant {
-    /// Both, for tests that hold for either.
+    /// Both protocols, for tests that apply to either.
     pub const BOTH: [Self; 2] = [Self::Sotw, Self::Delta];
 
-    /// The gRPC path.
+    /// Returns the gRPC path.
     pub fn path(self) -> &'static str {
         match self {
             Self::Sotw => "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources",

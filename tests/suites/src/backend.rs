@@ -1,6 +1,6 @@
-//! Backends: servers inside the test that answer with their own name and count what reaches them. HTTP for
-//! Envoy, HTTP and gRPC on the same port for gRPC clients. Closing one cuts every connection at once, which
-//! is what a removed endpoint must survive.
+//! Backends: servers inside the test that answer with their own name and count the requests they receive. HTTP
+//! for Envoy, HTTP and gRPC on the same port for gRPC clients. Closing one cuts every connection at once, as
+//! the removal of a real endpoint may.
 
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -48,22 +48,22 @@ impl Backend {
         Ok(Self { name: name.to_owned(), addr, count, task })
     }
 
-    /// What it answers with.
+    /// Returns the name that it answers with.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Where it listens.
+    /// Returns the address that it listens on.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// How many requests reached it.
+    /// Returns the number of received requests.
     pub fn requests(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Cuts its listener and all of its connections now, and returns once they are gone.
+    /// Closes its listener and all connections, and returns when they are closed.
     pub async fn close(mut self) {
         self.task.abort();
         let _ = (&mut self.task).await;
@@ -77,7 +77,7 @@ impl Drop for Backend {
 }
 
 async fn accept(listener: TcpListener, name: String, count: Arc<AtomicU64>) {
-    // Dropped with this task: every connection goes with it.
+    // Dropped with this task: every connection ends with it.
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
@@ -92,7 +92,7 @@ async fn accept(listener: TcpListener, name: String, count: Arc<AtomicU64>) {
 async fn serve(stream: TcpStream, name: String, count: Arc<AtomicU64>) {
     let _ = stream.set_nodelay(true);
     let service = service_fn(move |request| answer(request, name.clone(), Arc::clone(&count)));
-    // A client that goes away is no concern of the backend.
+    // The backend ignores a client that disconnects.
     let _ = auto::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service).await;
 }
 
@@ -110,7 +110,7 @@ async fn answer(
     Ok(if grpc { grpc_answer(&name) } else { Response::new(Full::new(Bytes::from(name)).boxed()) })
 }
 
-/// A unary answer: one message holding the bare name, then status 0.
+/// Returns a unary response: one message with the bare name, then status 0.
 fn grpc_answer(name: &str) -> Response<Body> {
     let mut message = BytesMut::with_capacity(name.len() + 5);
     message.put_u8(0);

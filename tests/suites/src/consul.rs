@@ -1,6 +1,6 @@
-//! Real Consul agents for tests: a dev agent, a server with data of its own, three servers, two datacenters; with
-//! ACLs, TLS and limits; killed, paused and started again on the same ports. Instances are put straight into the
-//! catalog, by node, as a sync process would.
+//! Real Consul agents for tests: a dev agent, a server with its own data, three servers, two datacenters; with
+//! ACLs, TLS and limits; killed, paused and restarted on the same ports. Tests register instances directly in
+//! the catalog, by node, as a sync process would.
 
 pub mod agent;
 pub mod catalog;

@@ -1,5 +1,5 @@
-//! A server of somebody else's that a test kills, pauses and starts again with the same arguments: etcd, the
-//! Kubernetes API server, Consul. Owned by the part that knows its flags; dropped, it is killed.
+//! An external server that a test kills, pauses and restarts with the same arguments: etcd, the Kubernetes API
+//! server, Consul. The module that knows its flags owns it; it is killed when dropped.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -31,7 +31,7 @@ impl Daemon {
         Ok(daemon)
     }
 
-    /// Starts it anew with the same arguments; kills it first if it runs.
+    /// Starts it again with the same arguments; kills it first if it runs.
     pub fn start_again(&self) -> Result<()> {
         let mut process = self.process.lock();
         *process = None;
@@ -41,7 +41,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Kills it, and starts it with these flags in place of its own of the same names.
+    /// Kills it, and starts it with these flags in place of its flags of the same names.
     pub fn start_with(&self, flags: Vec<String>) -> Result<()> {
         let name = |flag: &str| flag.split('=').next().unwrap_or_default().to_owned();
         let mut args = self.args.lock();
@@ -51,12 +51,12 @@ impl Daemon {
         self.start_again()
     }
 
-    /// Kills it without a word.
+    /// Kills it with SIGKILL.
     pub fn kill(&self) {
         *self.process.lock() = None;
     }
 
-    /// Stops it where it stands and waits until it does: its connections stay open and nothing answers.
+    /// Stops it with SIGSTOP and waits until it is stopped: its connections stay open and nothing answers.
     pub async fn pause(&self) -> Result<()> {
         self.signal(Signal::STOP)?;
         eventually("every thread to stand still", STOPS_WITHIN, || async {
@@ -69,12 +69,12 @@ impl Daemon {
         .await
     }
 
-    /// Lets it go on.
+    /// Continues a stopped process.
     pub fn resume(&self) -> Result<()> {
         self.signal(Signal::CONT)
     }
 
-    /// Fails, with what it said last, if it has ended by itself.
+    /// Fails with its last output if it has ended on its own.
     pub fn check_running(&self) -> Result<()> {
         match self.process.lock().as_mut() {
             Some(process) => process.check_running(),

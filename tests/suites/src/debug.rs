@@ -1,4 +1,4 @@
-//! What the server under test says about itself: the documents of `/debug`, health and metrics, read over its
+//! Reports of the server under test about itself: the documents of `/debug`, health and metrics, read over its
 //! admin port as an operator's tools read them.
 
 use std::time::Duration;
@@ -10,42 +10,45 @@ use serde_json::Value;
 use crate::{TestServer, eventually, http_client};
 
 impl TestServer {
-    /// A document of `/debug`, such as `services?host=pay.shop`.
+    /// Returns a document of `/debug`, such as `services?host=pay.shop`.
     pub async fn debug(&self, path: &str) -> Result<Value> {
         http_client::get_json(self.admin(), &format!("/debug/{path}")).await
     }
 
-    /// The items of a list of `/debug`.
+    /// Returns the items of a list of `/debug`.
     pub async fn items(&self, path: &str) -> Result<Vec<Value>> {
         let list = self.debug(path).await?;
         list["items"].as_array().cloned().with_context(|| format!("/debug/{path} is no list: {list}"))
     }
 
-    /// A registry of `/debug/registries`.
+    /// Returns a registry of `/debug/registries`.
     pub async fn registry(&self, name: &str) -> Result<Value> {
         let found = self.items("registries").await?.into_iter().find(|one| one["name"] == name);
         found.with_context(|| format!("no registry is called {name}"))
     }
 
-    /// Waits until a registry is in this state, and says these words about it.
+    /// Waits until a registry is in this state and its report contains these texts.
     pub async fn registry_is(
         &self,
         name: &str,
         state: &str,
-        words: &[&str],
+        texts: &[&str],
         within: Duration,
     ) -> Result<Value> {
         eventually(&format!("{name} to be {state}"), within, || async {
             let registry = self.registry(name).await?;
-            let said = registry.to_string();
-            ensure!(registry["state"] == state, "it is {said}");
-            ensure!(words.iter().all(|word| said.contains(word)), "it says {said}, not {words:?}");
+            let report = registry.to_string();
+            ensure!(registry["state"] == state, "the state differs: {report}");
+            ensure!(
+                texts.iter().all(|text| report.contains(text)),
+                "the report is {report}, without {texts:?}"
+            );
             Ok(registry)
         })
         .await
     }
 
-    /// The one stream of the client with this node id.
+    /// Returns the only stream of the client with this node id.
     pub async fn client(&self, id: &str) -> Result<Value> {
         let mut streams = self.items("clients").await?;
         streams.retain(|client| client["id"] == id);
@@ -53,7 +56,7 @@ impl TestServer {
         Ok(streams.remove(0))
     }
 
-    /// One type of a client: `CDS`, `EDS`, `LDS` or `RDS`.
+    /// Returns one type of a client: `CDS`, `EDS`, `LDS` or `RDS`.
     pub async fn client_type(&self, id: &str, kind: &str) -> Result<Value> {
         let client = self.client(id).await?;
         let types = client["types"].as_array().into_iter().flatten();
@@ -61,8 +64,8 @@ impl TestServer {
         found.with_context(|| format!("{id} has no {kind}: {client}"))
     }
 
-    /// Waits until a client has taken all that it was sent, on every stream that it has, having refused none of
-    /// it. A client that came back with everything may be sent nothing of some types.
+    /// Waits until a client has accepted everything it was sent, on all of its streams, without a rejection. A
+    /// returning client that holds everything may receive nothing of some types.
     pub async fn is_content(&self, id: &str, within: Duration) -> Result<Value> {
         let client = eventually(&format!("{id} to take what it was sent"), within, || async {
             let mut streams = self.items("clients").await?;
@@ -76,7 +79,7 @@ impl TestServer {
         Ok(client)
     }
 
-    /// The value of a metric: its name and labels as the text has them.
+    /// Returns the value of a metric: its name and labels as in the text format.
     pub async fn metric(&self, name: &str) -> Result<f64> {
         let text = http_client::get_text(self.admin(), "/metrics").await?;
         let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
@@ -84,7 +87,7 @@ impl TestServer {
         value.trim().parse().with_context(|| format!("{name} is {value}"))
     }
 
-    /// The sum of a metric over all of its labels; 0 where it has no value at all.
+    /// Returns the sum of a metric over all of its labels; 0 where it has no value at all.
     pub async fn metric_sum(&self, name: &str) -> Result<f64> {
         let text = http_client::get_text(self.admin(), "/metrics").await?;
         let rest = text.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(['{', ' ']));
@@ -92,7 +95,7 @@ impl TestServer {
         values.sum::<std::result::Result<f64, _>>().with_context(|| format!("read {name}"))
     }
 
-    /// Waits until the server says that `probe` holds of the items of a list.
+    /// Waits until `probe` holds for the items of a list.
     pub async fn shows(
         &self,
         path: &str,
@@ -107,7 +110,7 @@ impl TestServer {
         .await
     }
 
-    /// Whether it says that it is ready.
+    /// Returns true if `/readyz` reports ready.
     pub async fn is_ready(&self) -> Result<bool> {
         match http_client::get(self.admin(), "/readyz").await? {
             (StatusCode::OK, _) => Ok(true),
@@ -116,7 +119,7 @@ impl TestServer {
         }
     }
 
-    /// The resident memory of the process, in bytes.
+    /// Returns the resident memory of the process, in bytes.
     pub fn resident(&mut self) -> Result<u64> {
         let path = format!("/proc/{}/status", self.process().id());
         let text = std::fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
@@ -126,7 +129,7 @@ impl TestServer {
     }
 }
 
-/// Whether a stream has taken all that it was sent.
+/// Fails if a stream has not accepted everything it was sent.
 fn content(stream: &Value) -> Result<()> {
     let types = stream["types"].as_array().cloned().unwrap_or_default();
     let of = |state: &str| types.iter().filter(|one| one["state"] == state).count();

@@ -1,4 +1,4 @@
-//! ServiceEntries as suites write them: one builder that says only what a test is about.
+//! ServiceEntries for suites: one builder whose calls name only the relevant fields.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// A ServiceEntry of that host with an HTTP port.
+    /// Returns a ServiceEntry of that host with an HTTP port.
     pub fn http(host: &str, port: u16) -> Self {
         Self {
             host: host.to_owned(),
@@ -27,28 +27,28 @@ impl Entry {
         }
     }
 
-    /// With another protocol.
+    /// Sets the protocol.
     pub fn protocol(mut self, protocol: &str) -> Self {
         protocol.clone_into(&mut self.protocol);
         self
     }
 
-    /// With an endpoint, of which no more is known.
+    /// Adds an endpoint without further fields.
     pub fn at(self, host: SocketAddr) -> Self {
         self.with(host, "")
     }
 
-    /// With these endpoints.
+    /// Sets these endpoints.
     pub fn all(self, hosts: &[SocketAddr]) -> Self {
         hosts.iter().fold(self, |entry, host| entry.at(*host))
     }
 
-    /// With an endpoint in a locality.
+    /// Adds an endpoint in a locality.
     pub fn near(self, host: SocketAddr, locality: &str) -> Self {
         self.with(host, &format!("locality: {locality}"))
     }
 
-    /// With an endpoint and further fields of it, such as `weight: 0`.
+    /// Adds an endpoint with further fields, such as `weight: 0`.
     pub fn with(mut self, host: SocketAddr, fields: &str) -> Self {
         let more = if fields.is_empty() { String::new() } else { format!(", {fields}") };
         // Quoted: an IPv6 address is full of colons.
@@ -60,24 +60,24 @@ impl Entry {
         self
     }
 
-    /// With traffic that stays near: `PreferClose` and its kin.
+    /// Sets the traffic distribution, such as `PreferClose`.
     pub fn distribution(self, value: &str) -> Self {
         self.annotation("networking.istio.io/traffic-distribution", value)
     }
 
-    /// With an annotation.
+    /// Adds an annotation.
     pub fn annotation(mut self, name: &str, value: &str) -> Self {
         self.annotations.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// Served by the workloads with this label rather than by endpoints of its own.
+    /// Selects the workloads with this label in place of inline endpoints.
     pub fn selects(mut self, label: &str, value: &str) -> Self {
         self.selector = Some((label.to_owned(), value.to_owned()));
         self
     }
 
-    /// The document.
+    /// Returns the YAML document.
     pub fn yaml(&self) -> String {
         let name = self.host.replace('.', "-").replace('*', "any");
         let mut text = format!(
@@ -105,18 +105,18 @@ impl Entry {
         text
     }
 
-    /// The name of its xDS cluster.
+    /// Returns the name of its xDS cluster.
     pub fn cluster(&self) -> String {
         outbound(self.port, &self.host)
     }
 }
 
-/// The name of an xDS cluster.
+/// Returns the name of an xDS cluster.
 pub fn outbound(port: u16, host: &str) -> String {
     format!("outbound|{port}||{host}")
 }
 
-/// An address that nobody listens on: 127.0.0.N, port 9.
+/// Returns an address without a listener: 127.0.0.N, port 9.
 pub fn nowhere(last: u8) -> SocketAddr {
     SocketAddr::from(([127, 0, 0, last], 9))
 }

@@ -1,5 +1,5 @@
-//! Real Envoy: started from a bootstrap that a test describes, watched through its admin port, and gone with
-//! its handle. Called by every suite that proves what a proxy really does with our answers.
+//! Real Envoy: started from a bootstrap that a test describes, observed through its admin port, and killed with
+//! its handle. Every suite that proves how a proxy handles the server's responses uses it.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -23,12 +23,12 @@ pub struct Envoy {
     process: Process,
     admin: SocketAddr,
     listeners: Vec<SocketAddr>,
-    // Holds the bootstrap.
+    // Holds the bootstrap file.
     _folder: TempDir,
 }
 
 impl Envoy {
-    /// Starts Envoy and returns once its admin port answers; [`Envoy::live`] waits for its first answers.
+    /// Starts Envoy and returns when its admin port answers; [`Envoy::live`] waits for its first responses.
     pub async fn start(config: &EnvoyConfig) -> Result<Self> {
         let admin = crate::ports::free_addr()?;
         let mut listeners = Vec::new();
@@ -59,32 +59,32 @@ impl Envoy {
         self.process.until("the admin port of envoy", STARTS_WITHIN, ask).await
     }
 
-    /// Where its admin port is.
+    /// Returns the address of its admin port.
     pub fn admin(&self) -> SocketAddr {
         self.admin
     }
 
-    /// Where the static listener of the nth [`EnvoyConfig::listen_for`] is.
+    /// Returns the address of the static listener of the nth [`EnvoyConfig::listen_for`].
     pub fn listener(&self, nth: usize) -> Result<SocketAddr> {
         self.listeners.get(nth).copied().with_context(|| format!("the bootstrap has no listener {nth}"))
     }
 
-    /// Its process, for its log and for signals.
+    /// Returns its process, for its log and for signals.
     pub fn process(&mut self) -> &mut Process {
         &mut self.process
     }
 
-    /// A document of the admin port.
+    /// Returns a document of the admin port.
     pub async fn json(&self, path: &str) -> Result<Value> {
         http_client::get_json(self.admin, path).await
     }
 
-    /// `/config_dump` with endpoints.
+    /// Returns `/config_dump` with endpoints.
     pub async fn config_dump(&self) -> Result<Value> {
         self.json("/config_dump?include_eds").await
     }
 
-    /// Waits until Envoy has all it needs to serve.
+    /// Waits until Envoy has everything it needs to serve.
     pub async fn live(&self, within: Duration) -> Result<()> {
         eventually("envoy to be live", within, || async {
             let state = self.json("/server_info").await?["state"].clone();
@@ -94,7 +94,7 @@ impl Envoy {
         .await
     }
 
-    /// One counter or gauge; absent counts as 0.
+    /// Returns one counter or gauge; absent counts as 0.
     pub async fn stat(&self, name: &str) -> Result<u64> {
         let text =
             http_client::get_text(self.admin, &format!("/stats?filter=^{}$", name.replace('.', "\\.")))
@@ -113,14 +113,14 @@ impl Envoy {
         .await
     }
 
-    /// How many updates of any type Envoy has refused.
+    /// Returns how many updates of any type Envoy has rejected.
     pub async fn refused(&self) -> Result<u64> {
         let text = http_client::get_text(self.admin, "/stats?filter=update_rejected$").await?;
         let values = text.lines().filter_map(|line| line.rsplit_once(": "));
         values.map(|(name, value)| value.parse::<u64>().with_context(|| format!("{name} is {value}"))).sum()
     }
 
-    /// The names of the listeners that discovery brought and that are in use.
+    /// Returns the names of the active listeners from discovery.
     pub async fn listeners(&self) -> Result<BTreeSet<String>> {
         let dump = self.json("/config_dump?resource=dynamic_listeners").await?;
         let listeners = dump["configs"].as_array().into_iter().flatten();
@@ -128,7 +128,7 @@ impl Envoy {
         Ok(active.filter_map(|one| one["name"].as_str().map(str::to_owned)).collect())
     }
 
-    /// One xDS cluster as Envoy uses it; an error while it has none of that name.
+    /// Returns one active xDS cluster; an error if Envoy has none of that name.
     pub async fn active_cluster(&self, name: &str) -> Result<Value> {
         let dump = self.json("/config_dump?resource=dynamic_active_clusters").await?;
         let mut clusters = dump["configs"].as_array().into_iter().flatten();
@@ -136,12 +136,13 @@ impl Envoy {
         found.cloned().with_context(|| format!("envoy does not use a cluster {name}"))
     }
 
-    /// Clusters that wait for their endpoints.
+    /// Returns the number of clusters that wait for their endpoints.
     pub async fn warming_clusters(&self) -> Result<u64> {
         self.stat("cluster_manager.warming_clusters").await
     }
 
-    /// The hosts of one cluster, as `ip:port` or the path of a pipe; fails while Envoy lacks the cluster.
+    /// Returns the hosts of one cluster, as `ip:port` or the path of a pipe; fails while Envoy lacks the
+    /// cluster.
     pub async fn hosts(&self, cluster: &str) -> Result<BTreeSet<String>> {
         let clusters = self.json("/clusters?format=json").await?;
         let statuses = clusters["cluster_statuses"].as_array().cloned().unwrap_or_default();
@@ -162,7 +163,7 @@ impl Envoy {
         .await
     }
 
-    /// The names of all clusters that Envoy uses.
+    /// Returns the names of all clusters that Envoy uses.
     pub async fn clusters(&self) -> Result<BTreeSet<String>> {
         let clusters = self.json("/clusters?format=json").await?;
         let statuses = clusters["cluster_statuses"].as_array().cloned().unwrap_or_default();

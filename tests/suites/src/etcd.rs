@@ -1,5 +1,5 @@
-//! etcd, one member, without fsync: what the API server under a test keeps its objects in. Several API servers may
-//! share one, each with a prefix of its own.
+//! etcd, one member, without fsync: the storage of the API server under a test. Several API servers may share
+//! one, each with its own prefix.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::{Daemon, Rest, eventually, ports, tools};
 
 const STARTS_WITHIN: Duration = Duration::from_secs(30);
 
-/// A running etcd; its data go with it.
+/// A running etcd; its data are removed with it.
 #[derive(Debug)]
 pub struct Etcd {
     daemon: Daemon,
@@ -21,7 +21,7 @@ pub struct Etcd {
 }
 
 impl Etcd {
-    /// Starts it on free ports and waits until it is healthy.
+    /// Starts etcd on free ports and waits until it is healthy.
     pub async fn start() -> Result<Self> {
         let data = tempfile::tempdir().context("make a folder for etcd")?;
         let url = format!("http://127.0.0.1:{}", ports::free_port()?);
@@ -46,12 +46,12 @@ impl Etcd {
         Ok(etcd)
     }
 
-    /// Where its clients go.
+    /// Returns the URL for clients.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// The process, to be killed, paused and started again.
+    /// Returns the process, to be killed, paused and restarted.
     pub fn daemon(&self) -> &Daemon {
         &self.daemon
     }
@@ -67,15 +67,15 @@ impl Etcd {
         .await
     }
 
-    /// The revision that it is at.
+    /// Returns the current revision.
     pub async fn revision(&self) -> Result<u64> {
-        // AA== is the key of one zero byte: nothing is there, but the header tells the revision.
+        // AA== is the key of one zero byte: it does not exist, but the header has the revision.
         let answer = self.rest.post("/v3/kv/range", &json!({"key": "AA=="})).await?;
         let revision = answer["header"]["revision"].as_str().and_then(|text| text.parse().ok());
         revision.with_context(|| format!("no revision in {answer}"))
     }
 
-    /// Forgets all history before now, so that a watch from an older version cannot be resumed.
+    /// Compacts all history, so a watch from an older version cannot be resumed.
     pub async fn compact(&self) -> Result<u64> {
         let revision = self.revision().await?;
         let body: Value = json!({"revision": revision.to_string(), "physical": true});

@@ -1,5 +1,5 @@
-//! A folder of documents for the file registry, written the way careful editors write: to a new file that is
-//! then renamed over the old one. Used by suites that move endpoints under a running server.
+//! A folder of documents for the file registry, written as careful editors write: to a new file that is then
+//! renamed over the old one. Suites that move endpoints under a running server use it.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -14,12 +14,12 @@ pub struct Files {
 }
 
 impl Files {
-    /// An empty folder.
+    /// Returns an empty folder.
     pub fn new() -> Result<Self> {
         Ok(Self { folder: tempfile::tempdir().context("make a folder for documents")? })
     }
 
-    /// Where it is.
+    /// Returns its path.
     pub fn path(&self) -> &Path {
         self.folder.path()
     }
@@ -38,7 +38,7 @@ impl Files {
     }
 }
 
-/// A ServiceEntry with static endpoints, one HTTP or gRPC port, and each endpoint on the port it listens on.
+/// Returns a ServiceEntry with static endpoints, one HTTP or gRPC port, and each endpoint on the port it listens on.
 pub fn service_entry(host: &str, protocol: &str, port: u16, endpoints: &[SocketAddr]) -> String {
     let name = host.replace('.', "-");
     let mut text = format!(

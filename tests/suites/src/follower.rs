@@ -1,6 +1,6 @@
-//! A raw client that behaves: it acknowledges what it is sent, keeps what it holds as a data plane would, and
-//! can ask for the endpoints of its xDS clusters by itself. Suites use it to say "eventually it holds this"
-//! over either protocol, and to count what was sent.
+//! A raw client that behaves like a data plane: it acknowledges responses, keeps the received resources, and
+//! can subscribe to the endpoints of its xDS clusters on its own. Suites use it to wait for a state over either
+//! protocol, and to count responses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -21,10 +21,10 @@ use crate::ads::answer::Item;
 use crate::ads::{CDS, EDS, LDS};
 use crate::{AdsClient, Answer, Variant};
 
-/// What a client holds: by type, by name.
+/// Resources that a client holds: by type, by name.
 pub type Held = BTreeMap<String, BTreeMap<String, Item>>;
 
-/// A client, what it holds, and every answer that it was given.
+/// A client, the resources it holds, and every response it received.
 #[derive(Debug)]
 pub struct Follower {
     client: AdsClient,
@@ -35,17 +35,17 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// Opens a stream as that node.
+    /// Opens a stream with that node.
     pub async fn connect(addr: SocketAddr, variant: Variant, node: Node) -> Result<Self> {
         Ok(Self::over(AdsClient::connect(addr, variant, node).await?, variant))
     }
 
-    /// Takes over a stream that is open.
+    /// Takes over an open stream.
     pub fn over(client: AdsClient, variant: Variant) -> Self {
         Self { client, variant, held: Held::new(), answers: Vec::new(), follows_endpoints: false }
     }
 
-    /// Opens a stream, asks for all xDS clusters, and from then on for the endpoints of each, as Envoy does.
+    /// Opens a stream, subscribes to all xDS clusters, and then to the endpoints of each, as Envoy does.
     pub async fn like_envoy(addr: SocketAddr, variant: Variant, node: Node) -> Result<Self> {
         let mut follower = Self::connect(addr, variant, node).await?;
         follower.follows_endpoints = true;
@@ -53,17 +53,17 @@ impl Follower {
         Ok(follower)
     }
 
-    /// The stream itself, to say something unusual.
+    /// Returns the stream itself, for unusual requests.
     pub fn client(&mut self) -> &mut AdsClient {
         &mut self.client
     }
 
-    /// Asks for names of a type; an empty first list is the wildcard.
+    /// Subscribes to names of a type; an empty first list is the wildcard.
     pub fn subscribe(&mut self, type_url: &str, names: &[&str]) -> Result<()> {
         self.client.subscribe(type_url, names)
     }
 
-    /// Takes one answer: acknowledges it, and keeps what it brought.
+    /// Takes one response: acknowledges it and keeps its resources.
     pub async fn next(&mut self, within: Duration) -> Result<&Answer> {
         let answer = self.client.next(within).await?;
         self.client.ack(&answer)?;
@@ -76,7 +76,7 @@ impl Follower {
         self.answers.last().context("an answer was just put there")
     }
 
-    /// Takes answers until `holds` gives a value.
+    /// Takes responses until `holds` returns a value.
     pub async fn until<T>(
         &mut self,
         what: &str,
@@ -95,89 +95,89 @@ impl Follower {
         }
     }
 
-    /// Takes answers until a type has exactly these names, those of the server's own xDS clusters aside.
+    /// Takes responses until a type has exactly these names, except for the server's own xDS clusters.
     pub async fn holds(&mut self, type_url: &str, names: &[&str], within: Duration) -> Result<()> {
         let wanted: BTreeSet<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let what = format!("{wanted:?} of {type_url}");
         self.until(&what, within, |now| (now.outbound(type_url) == wanted).then_some(())).await
     }
 
-    /// Takes answers until an assignment has exactly these addresses.
+    /// Takes responses until an assignment has exactly these addresses.
     pub async fn has_endpoints(&mut self, name: &str, hosts: &[SocketAddr], within: Duration) -> Result<()> {
         let wanted: BTreeSet<String> = hosts.iter().map(ToString::to_string).collect();
         let what = format!("{wanted:?} behind {name}");
         self.until(&what, within, |now| (now.endpoints(name).ok()? == wanted).then_some(())).await
     }
 
-    /// Takes what comes until nothing has come for `span`, and gives how many answers that were.
+    /// Takes responses until none arrives for `span`. Returns their number.
     pub async fn settle(&mut self, span: Duration) -> Result<usize> {
         let before = self.answers.len();
-        // Dropping a wait for an answer loses nothing: see the reader of frames.
+        // Dropping a pending read loses nothing: see the reader of frames.
         while let Ok(answer) = tokio::time::timeout(span, self.next(span * 100)).await {
             answer?;
         }
         Ok(self.answers.len() - before)
     }
 
-    /// The names held of a type.
+    /// Returns the held names of a type.
     pub fn names(&self, type_url: &str) -> BTreeSet<String> {
         self.held.get(type_url).into_iter().flatten().map(|(name, _)| name.clone()).collect()
     }
 
-    /// The names held of a type, without what every client gets of its own, such as PassthroughCluster.
+    /// Returns the held names of a type, without those that every client receives, such as PassthroughCluster.
     pub fn outbound(&self, type_url: &str) -> BTreeSet<String> {
         self.names(type_url).into_iter().filter(|name| !is_fixed(name)).collect()
     }
 
-    /// What is held.
+    /// Returns the held resources.
     pub fn held(&self) -> &Held {
         &self.held
     }
 
-    /// Name and version of all that is held of a type.
+    /// Returns name and version of every held resource of a type.
     pub fn versions(&self, type_url: &str) -> BTreeMap<String, String> {
         let items = self.held.get(type_url).into_iter().flatten();
         items.map(|(name, item)| (name.clone(), item.version.clone())).collect()
     }
 
-    /// Name and bytes of all that is held of a type.
+    /// Returns name and bytes of every held resource of a type.
     pub fn bytes(&self, type_url: &str) -> BTreeMap<String, Vec<u8>> {
         let items = self.held.get(type_url).into_iter().flatten();
         items.map(|(name, item)| (name.clone(), item.value.to_vec())).collect()
     }
 
-    /// One resource that is held, decoded.
+    /// Returns one held resource, decoded.
     pub fn decode<M: Message + Default>(&self, type_url: &str, name: &str) -> Result<M> {
         let item = self.held.get(type_url).and_then(|items| items.get(name));
         let item = item.with_context(|| format!("no {name} is held; there is {:?}", self.names(type_url)))?;
         M::decode(item.value.clone()).with_context(|| format!("decode {name}"))
     }
 
-    /// The addresses of an assignment that is held.
+    /// Returns the addresses of a held assignment.
     pub fn endpoints(&self, name: &str) -> Result<BTreeSet<String>> {
         let assignment: ClusterLoadAssignment = self.decode(EDS, name)?;
         let endpoints = assignment.endpoints.iter().flat_map(|locality| &locality.lb_endpoints);
         endpoints.map(|endpoint| address(endpoint).context("an endpoint without an address")).collect()
     }
 
-    /// Every answer so far, or since [`Follower::forget`].
+    /// Returns every response so far, or since [`Follower::forget`].
     pub fn answers(&self) -> &[Answer] {
         &self.answers
     }
 
-    /// Answers of a type.
+    /// Returns the number of responses of a type.
     pub fn answers_of(&self, type_url: &str) -> usize {
         self.answers.iter().filter(|answer| answer.type_url == type_url).count()
     }
 
-    /// Starts counting answers anew; what is held stays.
+    /// Clears the recorded responses; held resources stay.
     pub fn forget(&mut self) {
         self.answers.clear();
     }
 
     fn keep(&mut self, answer: &Answer) {
         let items = self.held.entry(answer.type_url.clone()).or_default();
-        // Clusters and listeners come whole on SotW: what is not there is gone.
+        // Clusters and listeners are complete on SotW: an absent one was removed.
         if self.variant == Variant::Sotw && [CDS, LDS].contains(&answer.type_url.as_str()) {
             items.clear();
         }
@@ -187,7 +187,7 @@ impl Follower {
         }
     }
 
-    /// The assignments that the xDS clusters held ask for.
+    /// Returns the assignments that the held xDS clusters reference.
     fn endpoint_names(&self) -> Result<BTreeSet<String>> {
         let mut names = BTreeSet::new();
         for item in self.held.get(CDS).into_iter().flat_map(BTreeMap::values) {
@@ -216,8 +216,8 @@ impl Follower {
         for name in &gone {
             self.held.entry(EDS.to_owned()).or_default().remove(name);
         }
-        let words = |names: &[String]| names.iter().map(String::as_str).collect::<Vec<_>>().join(" ");
-        ensure!(!added.iter().chain(&gone).any(String::is_empty), "an empty name among {}", words(&added));
+        let joined = |names: &[String]| names.iter().map(String::as_str).collect::<Vec<_>>().join(" ");
+        ensure!(!added.iter().chain(&gone).any(String::is_empty), "an empty name among {}", joined(&added));
         if !gone.is_empty() {
             self.client.unsubscribe(EDS, &gone.iter().map(String::as_str).collect::<Vec<_>>())?;
         }
@@ -232,12 +232,12 @@ impl Follower {
     }
 }
 
-/// Clusters and listeners that are there whatever the registries say.
+/// Returns true for clusters and listeners that do not depend on registries.
 fn is_fixed(name: &str) -> bool {
     name.ends_with("Cluster") || name.starts_with("virtual")
 }
 
-/// `ip:port` of an endpoint, or the path of its pipe.
+/// Returns `ip:port` of an endpoint, or the path of its pipe.
 pub fn address(endpoint: &LbEndpoint) -> Option<String> {
     let Some(HostIdentifier::Endpoint(endpoint)) = &endpoint.host_identifier else { return None };
     match endpoint.address.as_ref()?.address.as_ref()? {

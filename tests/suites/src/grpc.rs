@@ -1,5 +1,5 @@
 //! Real gRPC clients that resolve `xds:///` targets: gRPC's C core under Python, and gRPC for JavaScript. Each
-//! runs a small script of `tests/tools` that takes a command per line and answers each with a line of JSON.
+//! runs a small script of `tests/tools` that reads a command per line and answers each with a line of JSON.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use crate::{Process, eventually, tools};
 
 const LINE_WITHIN: Duration = Duration::from_secs(30);
 
-/// Which implementation.
+/// Implementation of gRPC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Language {
     /// gRPC's C core (grpcio).
@@ -24,7 +24,7 @@ pub enum Language {
     JavaScript,
 }
 
-/// Who the client says it is.
+/// Bootstrap of the client.
 #[derive(Debug, Clone)]
 pub struct GrpcConfig {
     ads: SocketAddr,
@@ -34,7 +34,7 @@ pub struct GrpcConfig {
 }
 
 impl GrpcConfig {
-    /// A client of `ads` with metadata GENERATOR=grpc.
+    /// Returns a client of `ads` with metadata GENERATOR=grpc.
     pub fn new(ads: SocketAddr) -> Self {
         Self {
             ads,
@@ -44,25 +44,25 @@ impl GrpcConfig {
         }
     }
 
-    /// With another node id.
+    /// Sets the node id.
     pub fn node_id(mut self, id: &str) -> Self {
         id.clone_into(&mut self.node_id);
         self
     }
 
-    /// With other metadata.
+    /// Sets the metadata.
     pub fn metadata(mut self, metadata: Value) -> Self {
         self.metadata = metadata;
         self
     }
 
-    /// With a locality.
+    /// Sets the locality.
     pub fn locality(mut self, region: &str, zone: &str, sub_zone: &str) -> Self {
         self.locality = (region.to_owned(), zone.to_owned(), sub_zone.to_owned());
         self
     }
 
-    /// What goes into GRPC_XDS_BOOTSTRAP_CONFIG.
+    /// Returns the value of GRPC_XDS_BOOTSTRAP_CONFIG.
     pub fn bootstrap(&self) -> String {
         let (region, zone, sub_zone) = &self.locality;
         let server = json!({
@@ -93,14 +93,14 @@ pub struct Called {
     pub details: String,
 }
 
-/// What a load of calls came to.
+/// Outcome of a load of calls.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub struct Calls {
     /// Answers by backend.
     pub answers: BTreeMap<String, u64>,
     /// Calls that failed.
     pub failed: u64,
-    /// The first failures, in words.
+    /// The first failures, as text.
     pub failures: Vec<String>,
 }
 
@@ -127,7 +127,7 @@ pub struct GrpcClient {
 }
 
 impl GrpcClient {
-    /// Starts a client and returns once it takes commands.
+    /// Starts a client and returns when it accepts commands.
     pub async fn start(language: Language, config: &GrpcConfig) -> Result<Self> {
         let mut command = match language {
             Language::Python => python()?,
@@ -146,7 +146,7 @@ impl GrpcClient {
         Ok(client)
     }
 
-    /// One call to `xds:///target`; waits for the channel to be ready if `wait`.
+    /// Calls `xds:///target` once; waits for the channel to be ready if `wait`.
     pub async fn call(&mut self, target: &str, within: Duration, wait: bool) -> Result<Called> {
         let seconds = within.as_secs_f64();
         let answer =
@@ -154,18 +154,18 @@ impl GrpcClient {
         serde_json::from_value(answer).context("read the outcome of a call")
     }
 
-    /// Begins calling `xds:///target` at that rate, until [`GrpcClient::stop_load`].
+    /// Starts calling `xds:///target` at that rate, until [`GrpcClient::stop_load`].
     pub async fn start_load(&mut self, target: &str, per_second: u32, workers: u32) -> Result<()> {
         self.ask(json!({"do": "start", "target": target, "rate": per_second, "workers": workers})).await?;
         Ok(())
     }
 
-    /// What the load came to so far.
+    /// Returns the outcome of the load so far.
     pub async fn calls(&mut self) -> Result<Calls> {
         serde_json::from_value(self.ask(json!({"do": "report"})).await?).context("read a report")
     }
 
-    /// Ends the load, lets calls in flight end, and gives the final count.
+    /// Stops the load, lets calls in flight end, and returns the final count.
     pub async fn stop_load(&mut self) -> Result<Calls> {
         serde_json::from_value(self.ask(json!({"do": "stop"})).await?).context("read a report")
     }
@@ -181,7 +181,7 @@ impl GrpcClient {
         .await
     }
 
-    /// Waits until `backend` gets no answers any more: two reports in a row with no more of them while others grow.
+    /// Waits until `backend` gets no more answers: two consecutive reports whose count is equal while others grow.
     pub async fn avoids(&mut self, backend: &str, others: u64, within: Duration) -> Result<()> {
         let client = tokio::sync::Mutex::new((self, u64::MAX, 0));
         eventually(&format!("{backend} to be out of use"), within, || async {
@@ -197,23 +197,23 @@ impl GrpcClient {
         .await
     }
 
-    /// Its process, for its log.
+    /// Returns its process, for its log.
     pub fn process(&mut self) -> &mut Process {
         &mut self.process
     }
 
     async fn ask(&mut self, command: Value) -> Result<Value> {
         let line = format!("{command}\n");
-        self.input.write_all(line.as_bytes()).await.with_context(|| format!("tell the client {command}"))?;
+        self.input.write_all(line.as_bytes()).await.with_context(|| format!("send the client {command}"))?;
         let answer = self.line().await.with_context(|| format!("answer to {command}"))?;
-        serde_json::from_str(&answer).with_context(|| format!("the client said {answer}"))
+        serde_json::from_str(&answer).with_context(|| format!("the client answered {answer}"))
     }
 
     async fn line(&mut self) -> Result<String> {
         let next = async { Ok(self.output.next_line().await?) };
         match crate::wait::in_time("a line of the client", LINE_WITHIN, next).await {
             Ok(Some(line)) => Ok(line),
-            Ok(None) => bail!("the client ended; its last words:\n{}", self.process.tail()),
+            Ok(None) => bail!("the client ended; its last output:\n{}", self.process.tail()),
             Err(error) => Err(error.context(self.process.tail())),
         }
     }

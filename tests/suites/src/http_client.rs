@@ -1,4 +1,4 @@
-//! One small HTTP GET, for admin endpoints of Envoy and of the server under test.
+//! A minimal HTTP GET for admin endpoints of Envoy and of the server under test.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -12,18 +12,18 @@ use tokio::net::TcpStream;
 
 const WITHIN: Duration = Duration::from_secs(10);
 
-/// Status and body of a GET.
+/// Returns status and body of a GET.
 pub async fn get(addr: SocketAddr, path: &str) -> Result<(StatusCode, String)> {
     request(addr, Method::GET, path).await
 }
 
-/// Status and body of a request without a body.
+/// Returns status and body of a request without a body.
 pub async fn request(addr: SocketAddr, method: Method, path: &str) -> Result<(StatusCode, String)> {
     let what = format!("{method} {addr}{path}");
     crate::wait::in_time(&what, WITHIN, exchange(addr, method, path)).await.with_context(|| what.clone())
 }
 
-/// The body of a GET that must be answered with 200.
+/// Returns the body of a GET, which must be answered with 200.
 pub async fn get_text(addr: SocketAddr, path: &str) -> Result<String> {
     match get(addr, path).await? {
         (StatusCode::OK, body) => Ok(body),
@@ -31,7 +31,7 @@ pub async fn get_text(addr: SocketAddr, path: &str) -> Result<String> {
     }
 }
 
-/// The body of a GET that must be answered with 200 and JSON.
+/// Returns the JSON body of a GET, which must be answered with 200.
 pub async fn get_json(addr: SocketAddr, path: &str) -> Result<serde_json::Value> {
     let text = get_text(addr, path).await?;
     serde_json::from_str(&text).with_context(|| format!("{addr}{path} is not JSON"))

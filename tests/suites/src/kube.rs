@@ -1,6 +1,6 @@
-//! A real Kubernetes API server over a real etcd, for tests: started on free ports, killed, paused and started
-//! again on the same ones, and spoken to through [`KubeApi`]. No controller runs in it: tests write slices, pods
-//! and nodes themselves, which is the point.
+//! A real Kubernetes API server over a real etcd, for tests: started on free ports, killed, paused and
+//! restarted on the same ones, and accessed through [`KubeApi`]. No controller runs in it, so tests write
+//! slices, pods and nodes themselves.
 
 pub mod api;
 pub mod credentials;
@@ -16,7 +16,7 @@ pub use objects::{With, mk_namespace, mk_node, mk_pod, mk_service, mk_slice, mk_
 pub use server::{ApiServer, ApiServerOptions};
 pub use watched::Watched;
 
-/// The definitions of the custom resources that Tributary reads, small stand-ins of ours.
+/// Definitions of the custom resources that Tributary reads; minimal versions of the originals.
 pub const CRDS: [&str; 6] = [
     include_str!("../crds/serviceentries.yaml"),
     include_str!("../crds/workloadentries.yaml"),
@@ -26,10 +26,10 @@ pub const CRDS: [&str; 6] = [
     include_str!("../crds/gateways.yaml"),
 ];
 
-/// What a credential that only reads may do.
+/// Verbs of a credential that only reads.
 pub const READ: [&str; 3] = ["get", "list", "watch"];
 
-/// All that Tributary reads of a cluster, each with its API group.
+/// Every resource that Tributary reads in a cluster, with its API group.
 pub const READABLE: [&str; 12] = [
     "namespaces",
     "services",
@@ -45,7 +45,7 @@ pub const READABLE: [&str; 12] = [
     "gateway.networking.k8s.io/gateways",
 ];
 
-/// All of [`READABLE`] but one kind.
+/// Returns [`READABLE`] without one kind.
 #[must_use]
 pub fn without(kind: &str) -> Vec<&'static str> {
     READABLE.into_iter().filter(|one| *one != kind).collect()

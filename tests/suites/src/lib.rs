@@ -1,7 +1,7 @@
-//! The test harness: everything a test needs to meet Tributary the way its users do. Child processes that
-//! never outlive their test, real Envoy and gRPC clients, backends that name themselves, steady load, a raw
-//! ADS client, and a scripted ADS server for tests of the harness itself. Used by the suites here and by the
-//! benches; nothing here is part of the product.
+//! The test harness: everything that a test needs to use Tributary as its users do. Child processes that never
+//! outlive their test, real Envoy and gRPC clients, backends that name themselves, steady load, a raw ADS
+//! client, and a scripted ADS server for tests of the harness itself. The suites here and the benches use it;
+//! nothing here is part of the product.
 
 pub mod ads;
 pub mod backend;

@@ -1,5 +1,5 @@
-//! A steady HTTP load: so many keep-alive connections, so many requests a second, each answer counted under
-//! the backend that named itself in it. It never retries, so that one failed request is one counted failure.
+//! A steady HTTP load: a number of keep-alive connections and a request rate; each answer is counted under the
+//! backend that named itself in it. It never retries, so one failed request is one counted failure.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -21,58 +21,58 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 const KEPT_FAILURES: usize = 20;
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
-/// What to send, and how much of it.
+/// Parameters of a load.
 #[derive(Debug, Clone)]
 pub struct LoadPlan {
-    /// Where connections go: usually a listener of Envoy.
+    /// Address to connect to: usually a listener of Envoy.
     pub target: SocketAddr,
     /// The host header.
     pub host: String,
-    /// How many connections are kept open.
+    /// Number of open connections.
     pub connections: u32,
-    /// Requests a second over all connections.
+    /// Requests per second over all connections.
     pub per_second: u32,
-    /// How many a second must have been made in the end, for [`Load::keeps`].
+    /// Minimum of requests per second in the end, for [`Load::keeps`].
     pub at_least: f64,
 }
 
 impl LoadPlan {
-    /// The load the proofs ask for: 8 connections, 240 requests a second.
+    /// Returns the load that the proofs require: 8 connections, 240 requests per second.
     pub fn to(target: SocketAddr) -> Self {
         Self { target, host: "backend.test".to_owned(), connections: 8, per_second: 240, at_least: 0.0 }
     }
 
-    /// A load that proves nothing unless so many requests a second were made.
+    /// Sets the requests per second without which the load proves nothing.
     pub fn at_least(mut self, per_second: f64) -> Self {
         self.at_least = per_second;
         self
     }
 
-    /// With another host header.
+    /// Sets the host header.
     pub fn host(mut self, host: &str) -> Self {
         host.clone_into(&mut self.host);
         self
     }
 }
 
-/// What came back so far.
+/// Results so far.
 #[derive(Debug, Clone, Default)]
 pub struct Tally {
     /// Answers by the name in their body.
     pub answers: BTreeMap<String, u64>,
-    /// Requests that got no answer with status 200.
+    /// Requests without an answer of status 200.
     pub failed: u64,
-    /// The first failures, in words.
+    /// The first failures, as text.
     pub failures: Vec<String>,
 }
 
 impl Tally {
-    /// All answers.
+    /// Returns the number of answers.
     pub fn answered(&self) -> u64 {
         self.answers.values().sum()
     }
 
-    /// Answers of one backend.
+    /// Returns the number of answers of one backend.
     pub fn of(&self, backend: &str) -> u64 {
         self.answers.get(backend).copied().unwrap_or(0)
     }
@@ -118,19 +118,19 @@ impl Load {
         Self { tally, stop, workers, began: Instant::now() }
     }
 
-    /// What came back so far.
+    /// Returns the results so far.
     pub fn tally(&self) -> Tally {
         self.tally.lock().clone()
     }
 
-    /// Requests a second since the start.
+    /// Returns the requests per second since the start.
     pub fn rate(&self) -> f64 {
         let tally = self.tally.lock();
         (tally.answered() + tally.failed) as f64 / self.began.elapsed().as_secs_f64()
     }
 
-    /// Waits until this many requests a second were made since the start: what a busy machine held up is made up for
-    /// as soon as it can be.
+    /// Waits until this rate was reached on average since the start: delays of a busy machine are made up as
+    /// soon as possible.
     pub async fn keeps(&self, per_second: f64, within: Duration) -> Result<()> {
         crate::eventually(&format!("{per_second} requests a second"), within, || async {
             let rate = self.rate();
@@ -150,7 +150,7 @@ impl Load {
         .await
     }
 
-    /// Lets requests in flight end, and gives the final count.
+    /// Lets requests in flight end, and returns the final results.
     pub async fn finish(mut self) -> Tally {
         let _ = self.stop.send(true);
         while self.workers.join_next().await.is_some() {}
@@ -158,7 +158,7 @@ impl Load {
     }
 }
 
-/// One connection: a request at each tick, a fresh connection after a failure or when the peer asks for one.
+/// Runs one connection: a request at each tick, a new connection after a failure or at the peer's request.
 async fn work(plan: LoadPlan, index: u32, tally: Arc<Mutex<Tally>>, mut stopped: watch::Receiver<bool>) {
     let period = Duration::from_secs(1) * plan.connections / plan.per_second.max(1);
     let mut ticks = interval_at(Instant::now() + period * index / plan.connections, period);

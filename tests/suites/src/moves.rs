@@ -1,6 +1,6 @@
-//! Moves under load: a new backend is added and seen in the client, the old one is removed and gone from the
-//! client, and is then closed at once, while traffic runs that never retries. The same steps for Envoy and for
-//! gRPC, whatever it is that tells the client: the caller passes how endpoints are set.
+//! Moves under load: a new backend is added and seen by the client, the old one is removed from the client, and
+//! is then closed at once, under traffic that never retries. The steps are the same for Envoy and for gRPC; the
+//! caller provides the function that sets endpoints.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -11,13 +11,13 @@ use crate::grpc::Calls;
 use crate::{Backend, Envoy, GrpcClient, Load, LoadPlan, Tally};
 
 const STEP_WITHIN: Duration = Duration::from_secs(20);
-/// Answers of a new backend before its elder goes, and of others before one counts as unused.
+/// Answers of a new backend before the old one is removed, and of others before one counts as unused.
 const ENOUGH: u64 = 5;
-/// Answers of a new backend after its elder has gone from Envoy's main thread: two on each connection, so that
-/// the thread that serves them has heard of it too.
-const HEARD: u64 = 16;
+/// Answers of a new backend after the old one was removed from Envoy's main thread: two on each connection, so
+/// the serving thread has received the change too.
+const APPLIED: u64 = 16;
 
-/// What came of the moves.
+/// Result of the moves.
 #[derive(Debug, Clone)]
 pub struct Moved<T> {
     /// Every request or call of the whole run.
@@ -27,35 +27,36 @@ pub struct Moved<T> {
 }
 
 impl<T> Moved<T> {
-    /// The longest time until a client had a change.
+    /// Returns the longest time until a client had a change.
     pub fn slowest(&self) -> Duration {
         self.seen_after.iter().max().copied().unwrap_or_default()
     }
 }
 
-/// Moves `cluster` of `envoy` `turns` times with 200 HTTP requests a second, or more, on its first listener. The
-/// cluster must have `first` as its one endpoint. Clean only if [`Tally::check_clean`] says so.
+/// Moves `cluster` of `envoy` `rounds` times with at least 200 HTTP requests per second on its first listener.
+/// The cluster must have `first` as its only endpoint. The result is clean only if [`Tally::check_clean`]
+/// passes.
 pub async fn through_envoy<F>(
     envoy: &Envoy,
     cluster: &str,
     first: Backend,
-    turns: usize,
+    rounds: usize,
     set: F,
 ) -> Result<Moved<Tally>>
 where
     F: AsyncFnMut(&[SocketAddr]) -> Result<()>,
 {
     let plan = LoadPlan::to(envoy.listener(0)?).at_least(200.0);
-    through_listener(envoy, &plan, cluster, first, turns, set).await
+    through_listener(envoy, &plan, cluster, first, rounds, set).await
 }
 
-/// [`through_envoy`] with a load of the caller's choice, such as one on a listener that discovery brought.
+/// As [`through_envoy`], with a load of the caller's choice, such as one on a discovered listener.
 pub async fn through_listener<F>(
     envoy: &Envoy,
     plan: &LoadPlan,
     cluster: &str,
     first: Backend,
-    turns: usize,
+    rounds: usize,
     mut set: F,
 ) -> Result<Moved<Tally>>
 where
@@ -65,7 +66,7 @@ where
     let load = Load::start(plan);
     load.reaches(first.name(), ENOUGH, STEP_WITHIN).await?;
     let (mut old, mut seen_after) = (first, Vec::new());
-    for turn in 1..=turns {
+    for turn in 1..=rounds {
         let new = Backend::start_on(&format!("moved-{turn}"), old.addr().ip()).await?;
         for hosts in [&[old.addr(), new.addr()][..], &[new.addr()][..]] {
             let began = Instant::now();
@@ -73,7 +74,7 @@ where
             envoy.has_hosts(cluster, hosts, STEP_WITHIN).await.with_context(|| format!("move {turn}"))?;
             seen_after.push(began.elapsed());
         }
-        load.reaches(new.name(), HEARD, STEP_WITHIN).await.with_context(|| format!("move {turn}"))?;
+        load.reaches(new.name(), APPLIED, STEP_WITHIN).await.with_context(|| format!("move {turn}"))?;
         old.close().await;
         old = new;
     }
@@ -81,13 +82,13 @@ where
     Ok(Moved { tally: load.finish().await, seen_after })
 }
 
-/// Moves what is behind `target` `turns` times with 200 calls a second on `client`. The target must have `first`
-/// as its one endpoint. Clean only if [`Calls::check_clean`] says so.
+/// Moves the endpoints of `target` `rounds` times with 200 calls per second on `client`. The target must have
+/// `first` as its only endpoint. The result is clean only if [`Calls::check_clean`] passes.
 pub async fn through_grpc<F>(
     client: &mut GrpcClient,
     target: &str,
     first: Backend,
-    turns: usize,
+    rounds: usize,
     mut set: F,
 ) -> Result<Moved<Calls>>
 where
@@ -98,7 +99,7 @@ where
     client.start_load(target, 200, 8).await?;
     client.reaches(first.name(), ENOUGH, STEP_WITHIN).await?;
     let (mut old, mut seen_after) = (first, Vec::new());
-    for turn in 1..=turns {
+    for turn in 1..=rounds {
         let new = Backend::start_on(&format!("moved-{turn}"), old.addr().ip()).await?;
         let began = Instant::now();
         set(&[old.addr(), new.addr()]).await.with_context(|| format!("set the endpoints of move {turn}"))?;

@@ -1,6 +1,6 @@
-//! Free loopback ports. Called wherever a test starts something that must be told its port. Each test process
-//! locks a block of ports below the range the kernel hands out itself, so that suites running side by side,
-//! and connections going out, never take a port between its choice and its use.
+//! Free loopback ports, for everything in a test that must know its port in advance. Each test process locks a
+//! block of ports below the range that the kernel assigns, so suites running side by side, and outgoing
+//! connections, never take a port between its choice and its use.
 
 use std::fs::{File, OpenOptions};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
@@ -21,7 +21,7 @@ struct Claim {
 
 static CLAIM: Mutex<Option<Claim>> = Mutex::new(None);
 
-/// A loopback port that nothing listens on and that no other test is given.
+/// Returns a loopback port without a listener that no other test receives.
 pub fn free_port() -> Result<u16> {
     let mut claim = CLAIM.lock();
     if claim.is_none() {
@@ -38,21 +38,21 @@ pub fn free_port() -> Result<u16> {
     bail!("all {BLOCK} ports from {} on are in use; split the test or stop what holds them", claim.first)
 }
 
-/// [`free_port`] as an address.
+/// Returns [`free_port`] as an address.
 pub fn free_addr() -> Result<SocketAddr> {
     Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()?)))
 }
 
-/// An address of this machine that is not loopback: EndpointSlices may hold no other.
+/// Returns an address of this machine other than loopback, which EndpointSlices may not hold.
 pub fn own_ip() -> Result<IpAddr> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).context("open a socket")?;
-    // Nothing is sent: the kernel says from where it would be.
+    // Nothing is sent: the kernel reports the source address.
     socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9)).context("this machine has no address but loopback")?;
     Ok(socket.local_addr()?.ip())
 }
 
-/// Tried by a connection, not by listening: a child that starts at that moment would hold the listener open
-/// for as long as it takes to become its own program.
+/// Returns true if the port is free. It connects and does not listen: a child that starts at that moment would
+/// keep a listener open until it executes its own program.
 fn is_free(port: u16) -> bool {
     TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err()
 }
@@ -64,7 +64,7 @@ fn claim_block() -> Result<Claim> {
         let path = folder.join(format!("{block}.lock"));
         let file = OpenOptions::new().create(true).append(true).open(&path);
         let file =
-            file.with_context(|| format!("open {}; remove the folder to start anew", path.display()))?;
+            file.with_context(|| format!("open {}; remove the folder to start again", path.display()))?;
         if file.try_lock().is_ok() {
             return Ok(Claim { next: 0, first: FIRST + block * BLOCK, _lock: file });
         }

@@ -54,7 +54,7 @@ impl Process {
         Ok(Self { name: name.to_owned(), child, group, log, _folder: folder })
     }
 
-    /// The piped ends of a process from [`Process::spawn_piped`]; once.
+    /// Returns the piped ends of a process from [`Process::spawn_piped`]; once.
     pub fn pipes(&mut self) -> Result<(ChildStdin, ChildStdout)> {
         match (self.child.stdin.take(), self.child.stdout.take()) {
             (Some(input), Some(output)) => Ok((input, output)),
@@ -62,32 +62,32 @@ impl Process {
         }
     }
 
-    /// The operating system's number for the child.
+    /// Returns the process id of the child.
     pub fn id(&self) -> u32 {
         self.group.as_raw_nonzero().get() as u32
     }
 
-    /// All that it has written so far.
+    /// Returns all output so far.
     pub fn output(&self) -> String {
         std::fs::read(&self.log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
     }
 
-    /// The last lines that it wrote.
+    /// Returns the last lines of its output.
     pub fn tail(&self) -> String {
         let output = self.output();
         let lines: Vec<&str> = output.lines().collect();
         lines[lines.len().saturating_sub(TAIL)..].join("\n")
     }
 
-    /// Fails, with what it said last, if the child has ended.
+    /// Fails with its last output if the child has ended.
     pub fn check_running(&mut self) -> Result<()> {
         match self.child.try_wait().context("look at the child")? {
             None => Ok(()),
-            Some(status) => bail!("{} ended with {status}; its last words:\n{}", self.name, self.tail()),
+            Some(status) => bail!("{} ended with {status}; its last output:\n{}", self.name, self.tail()),
         }
     }
 
-    /// Waits until `probe` is `Ok`; fails at once, with what the child said last, if that has ended.
+    /// Waits until `probe` is `Ok`; fails at once, with the child's last output, if it has ended.
     pub async fn until(
         &mut self,
         what: &str,
@@ -107,13 +107,13 @@ impl Process {
         }
     }
 
-    /// Fails while a thread of the child still runs after a [`Signal::STOP`]: the kernel stops each one when it is
-    /// next on a processor, which on a loaded machine is after `kill` returned.
+    /// Fails while a thread of the child still runs after a [`Signal::STOP`]: the kernel stops each thread when
+    /// it is next scheduled, which on a loaded machine is after `kill` returned.
     pub fn check_stopped(&self) -> Result<()> {
         let folder = format!("/proc/{}/task", self.id());
         for task in std::fs::read_dir(&folder).with_context(|| format!("read {folder}"))? {
             let stat = std::fs::read_to_string(task?.path().join("stat")).context("read a thread's state")?;
-            // The state follows the name, which stands in brackets and may itself hold some.
+            // The state follows the name, which is in brackets and may contain brackets.
             let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next());
             ensure!(state == Some('T'), "a thread of {} is not stopped: {stat}", self.name);
         }
@@ -125,15 +125,15 @@ impl Process {
         kill_process_group(self.group, signal).with_context(|| format!("signal {}", self.name))
     }
 
-    /// Waits for the child to end by itself.
+    /// Waits until the child ends on its own.
     pub async fn ended(&mut self, within: Duration) -> Result<ExitStatus> {
         match timeout_at(wait::deadline(within), self.child.wait()).await {
             Ok(status) => status.context("wait for the child"),
-            Err(_) => bail!("{} still runs after {within:?}; its last words:\n{}", self.name, self.tail()),
+            Err(_) => bail!("{} still runs after {within:?}; its last output:\n{}", self.name, self.tail()),
         }
     }
 
-    /// Asks the child to end (SIGTERM) and waits for it.
+    /// Terminates the child (SIGTERM) and waits until it ends.
     pub async fn terminate(&mut self, within: Duration) -> Result<ExitStatus> {
         self.signal(Signal::TERM)?;
         self.ended(within).await
@@ -143,10 +143,10 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("--- last words of {}:\n{}", self.name, self.tail());
+            eprintln!("--- last output of {}:\n{}", self.name, self.tail());
         }
         let reaped = self.child.id().is_none();
-        // An error means that the group is gone already, which is what is wanted.
+        // An error means that the group has ended already.
         let _ = kill_process_group(self.group, Signal::KILL);
         if !reaped {
             let _ = waitpid(Some(self.group), WaitOptions::empty());

@@ -1,5 +1,5 @@
-//! Small xDS resources for the scripted server: one cluster, its endpoints, a listener and a route, in the
-//! plain shape that Envoy and both gRPC implementations take. The real server builds its own.
+//! Minimal xDS resources for the scripted server: one cluster, its endpoints, a listener and a route, in the
+//! plain shape that Envoy and both gRPC implementations accept. The real server builds its own.
 
 use std::net::SocketAddr;
 
@@ -31,7 +31,7 @@ const API: &str =
     "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager";
 const ROUTER: &str = "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router";
 
-/// "Ask on the stream that this came on."
+/// Returns the config source for the current ADS stream.
 pub fn from_ads() -> ConfigSource {
     ConfigSource {
         resource_api_version: ApiVersion::V3.into(),
@@ -40,7 +40,7 @@ pub fn from_ads() -> ConfigSource {
     }
 }
 
-/// A cluster whose endpoints come over ADS.
+/// Returns a cluster whose endpoints come over ADS.
 pub fn cluster(name: &str) -> Cluster {
     Cluster {
         name: name.to_owned(),
@@ -54,7 +54,7 @@ pub fn cluster(name: &str) -> Cluster {
     }
 }
 
-/// The endpoints of a cluster: a locality for each list, all of priority 0 and weight 1.
+/// Returns the endpoints of a cluster: a locality for each list, all of priority 0 and weight 1.
 pub fn assignment(cluster: &str, localities: &[(&str, &[SocketAddr])]) -> ClusterLoadAssignment {
     ClusterLoadAssignment {
         cluster_name: cluster.to_owned(),
@@ -63,7 +63,7 @@ pub fn assignment(cluster: &str, localities: &[(&str, &[SocketAddr])]) -> Cluste
     }
 }
 
-/// [`assignment`] with everything in one locality.
+/// Returns [`assignment`] with everything in one locality.
 pub fn endpoints(cluster: &str, hosts: &[SocketAddr]) -> ClusterLoadAssignment {
     assignment(cluster, &[("zone-a", hosts)])
 }
@@ -81,7 +81,7 @@ fn locality(zone: &str, hosts: &[SocketAddr]) -> LocalityLbEndpoints {
     }
 }
 
-/// One endpoint of weight 1.
+/// Returns one endpoint of weight 1.
 pub fn endpoint(host: &SocketAddr) -> LbEndpoint {
     LbEndpoint {
         host_identifier: Some(HostIdentifier::Endpoint(Endpoint {
@@ -93,7 +93,7 @@ pub fn endpoint(host: &SocketAddr) -> LbEndpoint {
     }
 }
 
-/// A socket address; `host` may be anything, so that tests can send what clients refuse.
+/// Returns a socket address; `host` may be any text, so tests can send addresses that clients reject.
 pub fn address(host: &str, port: u16) -> Address {
     let socket = SocketAddress {
         address: host.to_owned(),
@@ -103,7 +103,7 @@ pub fn address(host: &str, port: u16) -> Address {
     Address { address: Some(Kind::SocketAddress(socket)) }
 }
 
-/// The listener that a gRPC client asks for by its target, pointing at a route of that name.
+/// Returns the listener that a gRPC client requests by its target, with a route of that name.
 pub fn api_listener(name: &str, route: &str) -> Listener {
     let manager = HttpConnectionManager {
         route_specifier: Some(RouteSpecifier::Rds(Rds {
@@ -121,7 +121,7 @@ pub fn api_listener(name: &str, route: &str) -> Listener {
     Listener { name: name.to_owned(), api_listener, ..Listener::default() }
 }
 
-/// A route that sends everything for any of `domains` to one cluster.
+/// Returns a route that sends everything for any of `domains` to one cluster.
 pub fn route(name: &str, domains: &[&str], cluster: &str) -> RouteConfiguration {
     let action = RouteAction {
         cluster_specifier: Some(ClusterSpecifier::Cluster(cluster.to_owned())),

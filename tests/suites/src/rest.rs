@@ -1,5 +1,5 @@
-//! JSON over HTTP and HTTPS, as the APIs of Kubernetes, etcd and Consul speak it. Used by the harness to say things
-//! to them as their users would; the product has clients of its own.
+//! JSON over HTTP and HTTPS, for the APIs of Kubernetes, etcd and Consul. The harness writes to them with it as
+//! their users would; the product has clients of its own.
 
 use std::time::Duration;
 
@@ -21,13 +21,13 @@ pub struct Rest {
 }
 
 impl Rest {
-    /// Of a plain server, such as `http://127.0.0.1:8500`.
+    /// Returns a client of a plain server, such as `http://127.0.0.1:8500`.
     pub fn plain(base: &str) -> Result<Self> {
-        // A configuration of TLS is there only because the builder wants one.
+        // The TLS configuration is unused; the builder requires one.
         Self::build(base, Client::builder().tls_backend_preconfigured(trusting("", None)?))
     }
 
-    /// Of a server whose certificate these authorities (PEM) signed.
+    /// Returns a client of a server whose certificate these authorities (PEM) signed.
     pub fn tls(base: &str, authorities: &str, identity: Option<&Identity>) -> Result<Self> {
         Self::build(base, Client::builder().tls_backend_preconfigured(trusting(authorities, identity)?))
     }
@@ -37,13 +37,13 @@ impl Rest {
         Ok(Self { base: base.to_owned(), client, header: None })
     }
 
-    /// With a header in every request: a bearer token, a Consul token.
+    /// Adds a header to every request: a bearer token, a Consul token.
     pub fn header(mut self, name: &'static str, value: &str) -> Self {
         self.header = Some((name, value.to_owned()));
         self
     }
 
-    /// Status and body of a request; a body that is no JSON is a string, none is null.
+    /// Returns status and body of a request; a body that is not JSON is a string, an absent one is null.
     pub async fn send(
         &self,
         method: Method,
@@ -58,7 +58,7 @@ impl Rest {
         Ok((status, serde_json::from_slice(&bytes).unwrap_or_else(text)))
     }
 
-    /// Status and raw body of a request.
+    /// Returns status and raw body of a request.
     pub async fn exchange(
         &self,
         method: Method,
@@ -78,22 +78,22 @@ impl Rest {
         Ok((status, response.bytes().await.with_context(|| what)?.to_vec()))
     }
 
-    /// The body of a GET that must succeed.
+    /// Returns the body of a GET, which must succeed.
     pub async fn get(&self, path: &str) -> Result<Value> {
         self.done(Method::GET, path, None).await
     }
 
-    /// The body of a POST of JSON that must succeed.
+    /// Returns the body of a POST of JSON, which must succeed.
     pub async fn post(&self, path: &str, body: &Value) -> Result<Value> {
         self.done(Method::POST, path, Some(body)).await
     }
 
-    /// The body of a PUT of JSON that must succeed.
+    /// Returns the body of a PUT of JSON, which must succeed.
     pub async fn put(&self, path: &str, body: &Value) -> Result<Value> {
         self.done(Method::PUT, path, Some(body)).await
     }
 
-    /// The body of a request that must succeed.
+    /// Returns the body of a request, which must succeed.
     pub async fn done(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value> {
         let what = format!("{method} {}{path}", self.base);
         let json = body.map(|body| ("application/json", body.to_string().into_bytes()));

@@ -1,5 +1,5 @@
-//! The server under test: the real `tributary` binary on free ports, ready when it says so, asked to drain or
-//! killed with its handle. Suites restart it on the same ports to see what clients keep.
+//! The server under test: the real `tributary` binary on free ports, ready when it reports so, drained on
+//! request or killed with its handle. Suites restart it on the same ports to see what clients keep.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::{Authority, Identity, Process, http_client, tools};
 
 const STARTS_WITHIN: Duration = Duration::from_secs(20);
 
-/// How to start the server; the default has no registry at all.
+/// Start options; the default has no registry.
 #[derive(Debug, Clone, Default)]
 pub struct ServerOptions {
     bin: Option<PathBuf>,
@@ -25,17 +25,17 @@ pub struct ServerOptions {
 }
 
 impl ServerOptions {
-    /// With one file registry.
+    /// Uses one file registry.
     pub fn files(folder: &Path) -> Self {
         Self::default().arg("--registry").arg(&format!("file={}", folder.display()))
     }
 
-    /// With one more file registry.
+    /// Adds a file registry.
     pub fn and_files(self, folder: &Path) -> Self {
         self.arg("--registry").arg(&format!("file={}", folder.display()))
     }
 
-    /// With TLS for xDS; mutual if there is an authority for clients.
+    /// Enables TLS for xDS; mutual if there is an authority for clients.
     pub fn tls(self, identity: &Identity, clients: Option<&Authority>) -> Self {
         let options = self.arg("--xds-cert").arg(&identity.certificate_file.display().to_string());
         let options = options.arg("--xds-key").arg(&identity.key_file.display().to_string());
@@ -45,30 +45,30 @@ impl ServerOptions {
         }
     }
 
-    /// With a variable in its environment; of ours, it gets no others.
+    /// Sets an environment variable; it inherits no variable of Tributary.
     pub fn env(mut self, name: &str, value: &str) -> Self {
         self.env.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// Another binary than the one that was built.
+    /// Uses another binary than the one that was built.
     pub fn bin(mut self, bin: &Path) -> Self {
         self.bin = Some(bin.to_owned());
         self
     }
 
-    /// With a configuration file.
+    /// Uses a configuration file.
     pub fn config(self, file: &Path) -> Self {
         self.arg("--config").arg(&file.display().to_string())
     }
 
-    /// With a further argument.
+    /// Adds an argument.
     pub fn arg(mut self, arg: &str) -> Self {
         self.args.push(arg.to_owned());
         self
     }
 
-    /// On these ports rather than on free ones, such as those of a server that was stopped.
+    /// Uses these ports, such as those of a stopped server, in place of free ones.
     pub fn on(mut self, xds: SocketAddr, admin: SocketAddr) -> Self {
         (self.xds, self.admin) = (Some(xds), Some(admin));
         self
@@ -108,7 +108,7 @@ impl TestServer {
         Ok(Self { process, bin, xds, admin, options })
     }
 
-    /// Waits until the server says that it is ready; fails at once if it ends.
+    /// Waits until the server reports ready; fails at once if it ends.
     pub async fn ready(&mut self, within: Duration) -> Result<()> {
         let admin = self.admin;
         self.process
@@ -120,32 +120,32 @@ impl TestServer {
             .await
     }
 
-    /// Where it serves xDS.
+    /// Returns the address of xDS.
     pub fn xds(&self) -> SocketAddr {
         self.xds
     }
 
-    /// Where its admin port is.
+    /// Returns the address of its admin port.
     pub fn admin(&self) -> SocketAddr {
         self.admin
     }
 
-    /// Its process, for its log and for signals.
+    /// Returns its process, for its log and for signals.
     pub fn process(&mut self) -> &mut Process {
         &mut self.process
     }
 
-    /// Asks it to drain and end (SIGTERM), and waits for that.
+    /// Drains and ends it (SIGTERM), and waits for the end.
     pub async fn stop(mut self, within: Duration) -> Result<ExitStatus> {
         self.process.terminate(within).await
     }
 
-    /// Kills it without a word and starts it anew on the same ports.
+    /// Kills it with SIGKILL and starts it again on the same ports.
     pub async fn restart(self) -> Result<Self> {
         self.restart_after(|| Ok(())).await
     }
 
-    /// [`TestServer::restart`], with something done while it is away.
+    /// As [`TestServer::restart`], with work done while it is down.
     pub async fn restart_after(self, work: impl FnOnce() -> Result<()>) -> Result<Self> {
         let options = self.options.clone().on(self.xds, self.admin);
         drop(self);
@@ -153,13 +153,13 @@ impl TestServer {
         Self::start(options).await
     }
 
-    /// Runs the binary as an operator would, against this server, and gives status, stdout and stderr.
+    /// Runs the binary as an operator would, against this server. Returns status, stdout and stderr.
     pub async fn command(&self, args: &[&str]) -> Result<(ExitStatus, String, String)> {
         let server = self.admin.to_string();
         self.run(&[args, &["--server", &server]].concat()).await
     }
 
-    /// Runs the binary as an operator would, for a command that asks no server.
+    /// Runs the binary as an operator would, for a command that contacts no server.
     pub async fn run(&self, args: &[&str]) -> Result<(ExitStatus, String, String)> {
         let mut command = Command::new(&self.bin);
         command.args(args).kill_on_drop(true);
@@ -170,7 +170,7 @@ impl TestServer {
     }
 }
 
-/// The binary without the variables of the test run, which it would take for its own.
+/// Returns the binary without the variables of the test run, which it would read as its own.
 fn clean(bin: &Path) -> Command {
     let mut command = Command::new(bin);
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("TRIBUTARY_"))

@@ -1,5 +1,5 @@
-//! A port that leads to one server and then to another: how a client is moved between replicas without being told.
-//! Moving cuts every connection, as a load balancer does that takes a replica out.
+//! A port that leads to one server and then to another: moves a client between replicas without its knowledge.
+//! A move cuts every connection, as a load balancer does when it removes a replica.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// A free port that leads to `target`.
+    /// Opens a free port that leads to `target`.
     pub async fn start(target: SocketAddr) -> Result<Self> {
         let addr = ports::free_addr()?;
         let listener = TcpListener::bind(addr).await.with_context(|| format!("listen on {addr}"))?;
@@ -30,12 +30,12 @@ impl Switch {
         Ok(Self { addr, target, task })
     }
 
-    /// Where clients connect.
+    /// Returns the address that clients connect to.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// Cuts all connections; those that come now lead to `target`.
+    /// Cuts all connections; new ones lead to `target`.
     pub fn to(&self, target: SocketAddr) {
         self.target.send_replace(target);
     }
@@ -64,6 +64,6 @@ async fn accept(listener: TcpListener, mut target: watch::Receiver<SocketAddr>) 
 async fn lead(mut from: TcpStream, to: SocketAddr) {
     let Ok(mut onward) = TcpStream::connect(to).await else { return };
     let _ = (from.set_nodelay(true), onward.set_nodelay(true));
-    // Whoever ends first ends both.
+    // The first end closes both directions.
     let _ = copy_bidirectional(&mut from, &mut onward).await;
 }

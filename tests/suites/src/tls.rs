@@ -1,5 +1,5 @@
-//! Keys and certificates for one test: an authority, a server, and clients that carry a SPIFFE URI, as files for
-//! the server's configuration and as a TLS stream for the raw ADS client.
+//! Keys and certificates for one test: an authority, a server, and clients with a SPIFFE URI, as files for the
+//! server's configuration and as a TLS stream for the raw ADS client.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// An authority that a test makes up; its files go with it.
+/// A test authority; its files are removed with it.
 #[derive(Debug)]
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
@@ -41,7 +41,7 @@ pub struct Identity {
 }
 
 impl Authority {
-    /// A new authority with its own key.
+    /// Creates an authority with its own key.
     pub fn new() -> Result<Self> {
         let key = KeyPair::generate().context("make a key")?;
         let mut params = CertificateParams::new(Vec::new())?;
@@ -54,25 +54,25 @@ impl Authority {
         Ok(Self { issuer: Issuer::new(params, key), certificate, folder })
     }
 
-    /// The file with the authority's certificate.
+    /// Returns the file with the authority's certificate.
     pub fn file(&self) -> PathBuf {
         self.path().join("ca.pem")
     }
 
-    /// Where its files are.
+    /// Returns the path of its folder.
     pub fn path(&self) -> &Path {
         self.folder.path()
     }
 
-    /// A server for `localhost` and 127.0.0.1, in files named after `name`; the same name again replaces them,
-    /// which is how a rotation is made.
+    /// Creates a server identity for `localhost` and 127.0.0.1, in files named after `name`; the same name
+    /// again replaces them, as a rotation does.
     pub fn server(&self, name: &str) -> Result<Identity> {
         let mut params = CertificateParams::new(vec!["localhost".to_owned(), "127.0.0.1".to_owned()])?;
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         self.sign(name, params)
     }
 
-    /// A client whose one name is a URI such as `spiffe://cluster.local/ns/default/sa/web`.
+    /// Creates a client identity whose only name is a URI such as `spiffe://cluster.local/ns/default/sa/web`.
     pub fn client(&self, name: &str, uri: &str) -> Result<Identity> {
         let mut params = CertificateParams::new(Vec::new())?;
         params.subject_alt_names.push(SanType::URI(uri.try_into().context("the URI of a client")?));
@@ -80,8 +80,8 @@ impl Authority {
         self.sign(name, params)
     }
 
-    /// A TLS connection that trusts this authority, speaks h2, and shows `identity` if there is one. It can be
-    /// handed to [`crate::AdsClient::over`].
+    /// Opens a TLS connection that trusts this authority, negotiates h2, and presents `identity` if there is
+    /// one. Use it with [`crate::AdsClient::over`].
     pub async fn connect(
         &self,
         addr: SocketAddr,
@@ -95,7 +95,7 @@ impl Authority {
         TlsConnector::from(Arc::new(config)).connect(name, stream).await.context("TLS handshake")
     }
 
-    /// The authority's certificate, in PEM.
+    /// Returns the authority's certificate, in PEM.
     pub fn certificate(&self) -> &str {
         &self.certificate
     }
@@ -115,7 +115,7 @@ impl Authority {
     }
 }
 
-/// A client of TLS that trusts these certificates (PEM) alone, and shows `identity` if there is one.
+/// Returns a TLS client that trusts only these certificates (PEM), and presents `identity` if there is one.
 pub fn trusting(certificates: &str, identity: Option<&Identity>) -> Result<ClientConfig> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(certificates.as_bytes()) {
@@ -129,7 +129,7 @@ pub fn trusting(certificates: &str, identity: Option<&Identity>) -> Result<Clien
     Ok(builder.with_client_auth_cert(vec![certificate], key)?)
 }
 
-/// In one step, so that a server that reloads never reads half a file.
+/// Replaces the file in one step, so a reloading server never reads a partial file.
 fn replace(path: &Path, text: &str) -> Result<()> {
     let fresh = path.with_extension("new");
     std::fs::write(&fresh, text).with_context(|| format!("write {}", fresh.display()))?;

@@ -1,12 +1,12 @@
-//! Where the tools of the suites are. `./test` makes them and names them in the environment; run by hand, a
-//! suite finds them in the private cache. Called by the Envoy, gRPC and server parts.
+//! Paths of the tools of the suites. `./test` installs them and sets environment variables; a suite that is run
+//! by hand finds them in the private cache. The Envoy, gRPC and server parts call it.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, bail};
 
-/// The Envoy binary.
+/// Returns the Envoy binary.
 pub fn envoy() -> Result<PathBuf> {
     if let Some(path) = named("TRIBUTARY_ENVOY")? {
         return Ok(path);
@@ -15,7 +15,7 @@ pub fn envoy() -> Result<PathBuf> {
     exists("TRIBUTARY_ENVOY", site.join("site-packages/envoy/_bin/envoy"))
 }
 
-/// The Python that has grpcio.
+/// Returns the Python that has grpcio.
 pub fn python() -> Result<PathBuf> {
     match named("TRIBUTARY_PYTHON")? {
         Some(path) => Ok(path),
@@ -23,7 +23,7 @@ pub fn python() -> Result<PathBuf> {
     }
 }
 
-/// The folder with the packages of gRPC for JavaScript.
+/// Returns the folder with the packages of gRPC for JavaScript.
 pub fn node_modules() -> Result<PathBuf> {
     match named("TRIBUTARY_NODE_MODULES")? {
         Some(path) => Ok(path),
@@ -31,17 +31,17 @@ pub fn node_modules() -> Result<PathBuf> {
     }
 }
 
-/// The Kubernetes API server.
+/// Returns the Kubernetes API server.
 pub fn kube_apiserver() -> Result<PathBuf> {
     built("TRIBUTARY_KUBE_APISERVER", "kubernetes-", "kube-apiserver")
 }
 
-/// What the API server keeps its objects in.
+/// Returns the etcd binary.
 pub fn etcd() -> Result<PathBuf> {
     built("TRIBUTARY_ETCD", "kubernetes-", "etcd")
 }
 
-/// The Consul binary.
+/// Returns the Consul binary.
 pub fn consul() -> Result<PathBuf> {
     built("TRIBUTARY_CONSUL", "consul-", "consul")
 }
@@ -53,7 +53,8 @@ fn built(variable: &str, folder: &str, name: &str) -> Result<PathBuf> {
     }
 }
 
-/// The `tributary` binary: named, or beside the running test in cargo's target folder.
+/// Returns the `tributary` binary: the configured one, or the one beside the running test in cargo's target
+/// folder.
 pub fn tributary() -> Result<PathBuf> {
     if let Some(path) = named("TRIBUTARY_BIN")? {
         return Ok(path);
@@ -64,7 +65,7 @@ pub fn tributary() -> Result<PathBuf> {
     exists("TRIBUTARY_BIN", profile.join("tributary"))
 }
 
-/// A script in `tests/tools`.
+/// Returns a script in `tests/tools`.
 pub fn script(name: &str) -> Result<PathBuf> {
     exists(name, Path::new(env!("CARGO_MANIFEST_DIR")).join("../tools").join(name))
 }
@@ -92,7 +93,7 @@ fn venv() -> Result<PathBuf> {
     newest(&cache()?, "venv-")
 }
 
-/// The newest folder in `folder` whose name starts with `prefix`.
+/// Returns the newest folder in `folder` whose name starts with `prefix`.
 fn newest(folder: &Path, prefix: &str) -> Result<PathBuf> {
     let entries =
         std::fs::read_dir(folder).map_err(|error| anyhow!("{}: {error}; run ./test", folder.display()))?;

@@ -1,25 +1,23 @@
-//! Waiting for a condition. Every test that must see something happen calls [`eventually`]: it says what it
-//! waited for and what it saw last, and there is no fixed pause anywhere. Times are those of a machine that has
-//! nothing else to do; one that is busy is given several times as much, and a test that proves how long something
-//! takes measures it itself.
+//! Waiting for a condition. Every test that waits for an event calls [`eventually`], which reports the awaited
+//! condition and the last observation; there are no fixed pauses. Time limits are those of an idle machine; a
+//! busy one gets a multiple, and a test that proves a duration measures it itself.
 
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// Between two looks.
+/// Interval between two polls.
 pub(crate) const STEP: Duration = Duration::from_millis(10);
-/// How many times longer everything may take on a busy machine.
+/// Factor of time limits on a busy machine.
 const BUSY: u32 = 3;
 
-/// When what takes so long has not come even on a busy machine.
+/// Returns the time after which a wait fails even on a busy machine.
 pub(crate) fn deadline(within: Duration) -> Instant {
     Instant::now() + within * BUSY
 }
 
-/// Tries `probe` until it is `Ok`, or fails after `within`, and more on a busy machine, with the error that it gave
-/// last.
+/// Polls `probe` until it is `Ok`; after `within`, extended for a busy machine, fails with its last error.
 pub async fn eventually<T, F, Fut>(what: &str, within: Duration, mut probe: F) -> Result<T>
 where
     F: FnMut() -> Fut,
@@ -40,7 +38,7 @@ where
     }
 }
 
-/// Runs `work`, and fails with `what` if it takes longer than `within`, and more on a busy machine.
+/// Awaits `work`; fails with `what` if it takes longer than `within`, extended for a busy machine.
 pub async fn in_time<T>(what: &str, within: Duration, work: impl Future<Output = Result<T>>) -> Result<T> {
     match timeout_at(deadline(within), work).await {
         Ok(result) => result,

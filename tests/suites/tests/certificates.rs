@@ -1,5 +1,5 @@
-//! Certificates of the harness, shown on a small TLS server: the authority is trusted, a client's certificate is
-//! shown when it has one, and both sides agree on HTTP/2.
+//! Tests the harness's certificates on a small TLS server: clients trust the authority, a client presents its
+//! certificate if it has one, and both sides agree on HTTP/2.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ fn server_config(authority: &Authority) -> Result<ServerConfig> {
     Ok(config)
 }
 
-/// Serves one connection and gives the certificate of its client.
+/// Serves one connection and returns the certificate of its client.
 async fn serve(authority: &Authority) -> Result<(SocketAddr, JoinHandle<Result<Vec<u8>>>)> {
     let acceptor = TlsAcceptor::from(Arc::new(server_config(authority)?));
     let addr = ports::free_addr()?;
@@ -51,7 +51,7 @@ async fn serve(authority: &Authority) -> Result<(SocketAddr, JoinHandle<Result<V
 }
 
 #[tokio::test]
-async fn a_client_shows_its_identity() -> Result<()> {
+async fn client_presents_its_identity() -> Result<()> {
     let authority = Authority::new()?;
     let identity = authority.client("web", URI)?;
     let (addr, server) = serve(&authority).await?;
@@ -64,7 +64,7 @@ async fn a_client_shows_its_identity() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_client_without_identity_is_refused_where_one_is_wanted() -> Result<()> {
+async fn client_without_required_identity_is_rejected() -> Result<()> {
     let authority = Authority::new()?;
     let (addr, server) = serve(&authority).await?;
     let stream = authority.connect(addr, None).await;

@@ -1,5 +1,5 @@
-//! Real Envoy and both gRPC implementations against the scripted server: proves that the harness starts them,
-//! that its resources are taken without a NACK, and that traffic follows endpoints that move under load.
+//! Real Envoy and both gRPC implementations with the scripted server: proves that the harness starts them, that
+//! they accept its resources without a NACK, and that traffic follows endpoints that move under load.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -74,7 +74,7 @@ async fn envoy_takes_a_bootstrap_with_tls() -> Result<()> {
 }
 
 #[tokio::test]
-async fn envoy_refusal_is_heard() -> Result<()> {
+async fn envoy_refusal_is_recorded() -> Result<()> {
     let backend = Backend::start("only").await?;
     let server = world(&backend).await?;
     let envoy = Envoy::start(&EnvoyConfig::new(server.addr(), Variant::Sotw)).await?;

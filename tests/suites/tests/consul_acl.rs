@@ -1,4 +1,4 @@
-//! A real Consul with ACLs: no token, a narrow one, one that is revoked, one that is rotated in its file.
+//! A real Consul with ACLs: no token, a narrow one, a revoked one, and one that is rotated in its file.
 
 mod consul_support;
 
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
-use consul_support::{addresses, at, none_held, says, served};
+use consul_support::{addresses, at, none_held, reports, served};
 use tempfile::TempDir;
 use tributary_suites::consul::{Consul, ConsulOptions};
 use tributary_suites::{ServerOptions, TestServer, eventually};
@@ -33,13 +33,13 @@ fn over(consul: &Consul) -> ServerOptions {
 struct World {
     consul: Consul,
     server: TestServer,
-    /// Of the token that it began with.
+    /// Accessor of the first token.
     accessor: String,
     home: TempDir,
 }
 
 impl World {
-    /// With a token of these rules, in the variable itself or in the file that it names.
+    /// Starts with a token of these rules, in the variable itself or in the file that it names.
     async fn start(rules: &str, variable: &str) -> Result<Self> {
         let consul = with_acl().await?;
         let (accessor, secret) = consul.token("first", rules).await?;
@@ -51,7 +51,7 @@ impl World {
         served(&server, "web", &[1, 2], SOON).await?;
         Ok(Self { consul, server, accessor, home })
     }
-    /// Another token comes into the file.
+    /// Writes a new token to the file.
     async fn renew(&self, name: &str, rules: &str) -> Result<()> {
         let (_, secret) = self.consul.token(name, rules).await?;
         Ok(std::fs::write(file_in(&self.home), secret)?)
@@ -66,11 +66,11 @@ fn file_in(home: &TempDir) -> PathBuf {
 }
 
 #[tokio::test]
-async fn a_narrow_token_serves_what_it_sees_and_says_that_it_is_narrow() -> Result<()> {
+async fn narrow_token_serves_its_view_and_reports_a_partial_view() -> Result<()> {
     let world = World::start(WEB, "CONSUL_HTTP_TOKEN").await?;
     assert!(addresses(&world.server, "pay").await?.is_empty());
-    says(&world.server, "filtered by ACLs", SOON).await?;
-    // its view is its baseline: what goes in it is gone
+    reports(&world.server, "filtered by ACLs", SOON).await?;
+    // the view of a narrow token is its baseline: a removal in it applies
     world.consul.deregister("n1", "web-1").await?;
     world.has("web", &[2]).await?;
     world.consul.deregister("n2", "web-2").await?;
@@ -78,13 +78,13 @@ async fn a_narrow_token_serves_what_it_sees_and_says_that_it_is_narrow() -> Resu
 }
 
 #[tokio::test]
-async fn a_revoked_token_takes_nothing_away_and_another_one_in_its_file_goes_on() -> Result<()> {
+async fn revoked_token_removes_nothing_and_its_replacement_continues() -> Result<()> {
     let world = World::start(ALL, FILE).await?;
     world.has("pay", &[3]).await?;
 
     world.consul.revoke(&world.accessor).await?;
     world.consul.instance("web", "web-9", "n3", at(9)).await?;
-    says(&world.server, "refuses the token", LATER).await?;
+    reports(&world.server, "refuses the token", LATER).await?;
     world.has("web", &[1, 2]).await?;
     world.has("pay", &[3]).await?;
 
@@ -95,27 +95,27 @@ async fn a_revoked_token_takes_nothing_away_and_another_one_in_its_file_goes_on(
 }
 
 #[tokio::test]
-async fn a_token_that_sees_less_than_the_last_one_takes_nothing_away() -> Result<()> {
+async fn token_that_sees_less_than_the_last_one_removes_nothing() -> Result<()> {
     let world = World::start(ALL, FILE).await?;
     world.has("pay", &[3]).await?;
     world.renew("narrow", WEB).await?;
-    says(&world.server, "sees less", SOON).await?;
+    reports(&world.server, "sees less", SOON).await?;
     world.consul.instance("web", "web-9", "n3", at(9)).await?;
     world.has("web", &[1, 2, 9]).await?;
     world.has("pay", &[3]).await?;
-    eventually("the scope to tell what it holds", SOON, || async {
-        let said = consul_support::registry(&world.server).await?;
-        let sources = said["sources"].as_array().cloned().unwrap_or_default();
+    eventually("the scope to show its held removals", SOON, || async {
+        let report = consul_support::registry(&world.server).await?;
+        let sources = report["sources"].as_array().cloned().unwrap_or_default();
         let dc1 = sources.iter().find(|source| source["scope"] == "dc1").map(|source| source["held"].clone());
-        anyhow::ensure!(dc1.as_ref() == Some(&said["heldTotal"]) && said["heldTotal"] == 2, "{said}");
+        anyhow::ensure!(dc1.as_ref() == Some(&report["heldTotal"]) && report["heldTotal"] == 2, "{report}");
         Ok(())
     })
     .await?;
-    // with its policies back, what was hidden is seen again, and is gone when it is gone
+    // after its policies are restored, the token sees everything again, and removals apply
     world.renew("wide-again", ALL).await?;
     eventually("the view to be whole", LATER, || async {
-        let said = consul_support::registry(&world.server).await?.to_string();
-        anyhow::ensure!(!said.contains("sees less"), "{said}");
+        let report = consul_support::registry(&world.server).await?.to_string();
+        anyhow::ensure!(!report.contains("sees less"), "{report}");
         Ok(())
     })
     .await?;
@@ -125,19 +125,19 @@ async fn a_token_that_sees_less_than_the_last_one_takes_nothing_away() -> Result
 }
 
 #[tokio::test]
-async fn without_a_token_a_server_that_denies_serves_nothing_and_removes_nothing() -> Result<()> {
+async fn default_deny_without_a_token_serves_and_removes_nothing() -> Result<()> {
     let consul = with_acl().await?;
     let server = TestServer::launch(over(&consul))?;
     eventually("the registry to be there", SOON, || async {
         consul_support::registry(&server).await.map(drop)
     })
     .await?;
-    says(&server, "filtered by ACLs", SOON).await?;
+    reports(&server, "filtered by ACLs", SOON).await?;
     assert!(addresses(&server, "web").await?.is_empty());
-    eventually("its one line to tell, too", SOON, || async {
-        let said = consul_support::registry(&server).await?;
-        let reason = said["reason"].as_str().unwrap_or_default();
-        anyhow::ensure!(reason.starts_with("no token is configured"), "{said}");
+    eventually("the reason to show it", SOON, || async {
+        let report = consul_support::registry(&server).await?;
+        let reason = report["reason"].as_str().unwrap_or_default();
+        anyhow::ensure!(reason.starts_with("no token is configured"), "{report}");
         Ok(())
     })
     .await

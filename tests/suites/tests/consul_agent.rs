@@ -1,4 +1,4 @@
-//! The Consul of the tests itself: what suites rest on when they restart it, restore it, or take tokens away.
+//! Tests the test Consul itself: restarts, snapshots and revoked tokens, on which the suites rely.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -16,7 +16,7 @@ fn at(last: u8) -> SocketAddr {
     SocketAddr::from(([10, 0, 0, last], 8080))
 }
 
-/// The ids of a service's instances with the worst of their checks.
+/// Returns the ids of a service's instances with the worst of their checks.
 async fn health(rest: &Rest, service: &str) -> Result<Vec<(String, String)>> {
     let found = rest.get(&format!("/v1/health/service/{service}")).await?;
     let worst = |checks: &Value| {
@@ -54,7 +54,7 @@ async fn instances_checks_and_maintenance() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_server_keeps_its_data_and_goes_back_to_a_snapshot() -> Result<()> {
+async fn server_keeps_its_data_and_restores_a_snapshot() -> Result<()> {
     let consul = Consul::start_with(ConsulOptions::default().server_of(1)).await?;
     consul.instance("pay", "pay-1", "n1", at(1)).await?;
     let snapshot = consul.snapshot().await?;
@@ -95,7 +95,7 @@ async fn tokens_see_what_their_rules_allow_until_they_are_revoked() -> Result<()
         Ok(())
     })
     .await?;
-    // Its certificate is replaced where it lies, and read again.
+    // Its certificate is replaced in place and reloaded.
     authority.server("consul")?;
     consul.reload().await?;
     consul.rest().get("/v1/status/leader").await.map(drop)
@@ -135,7 +135,7 @@ async fn two_datacenters_answer_for_each_other() -> Result<()> {
 }
 
 #[tokio::test]
-async fn too_many_connections_are_told_so() -> Result<()> {
+async fn too_many_connections_get_429() -> Result<()> {
     let consul = Consul::start_with(ConsulOptions::default().connections(4)).await?;
     let url = consul.url().trim_start_matches("http://").to_owned();
     let mut held = Vec::new();

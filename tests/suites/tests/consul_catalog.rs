@@ -1,5 +1,5 @@
-//! A real Consul's catalog through the real server: instances come, change, flip, rest and go, and each is served as
-//! the catalog has it.
+//! A real Consul's catalog through the real server: instances are registered, changed, flipped, put into
+//! maintenance and removed, and each is served as in the catalog.
 
 mod consul_support;
 
@@ -20,7 +20,7 @@ async fn following(consul: &Consul) -> Result<TestServer> {
 }
 
 #[tokio::test]
-async fn what_is_registered_edited_and_taken_away_is_served_so() -> Result<()> {
+async fn registrations_edits_and_removals_are_served() -> Result<()> {
     let consul = Consul::start().await?;
     consul.instance("web", "web-1", "n1", at(1)).await?;
     let server = following(&consul).await?;
@@ -78,7 +78,7 @@ async fn one_id_on_two_nodes_is_two_instances() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_change_that_only_the_meta_shows_is_served() -> Result<()> {
+async fn change_of_meta_alone_is_served() -> Result<()> {
     let consul = Consul::start().await?;
     consul.register(&mk_instance("web", "web-1", "n1", at(1))).await?;
     let server = following(&consul).await?;
@@ -88,7 +88,7 @@ async fn a_change_that_only_the_meta_shows_is_served() -> Result<()> {
     eventually("port 80", SOON, || async {
         let endpoints = serves(&server, "web").await?;
         anyhow::ensure!(endpoints.iter().all(|one| one["port"] == 80), "{endpoints:?}");
-        // what Meta and tags say is to be seen
+        // labels come from Meta and tags
         let labels = &endpoints[0]["labels"];
         anyhow::ensure!(labels["team"] == "pay" && labels["v"] == "2", "{endpoints:?}");
         Ok(())

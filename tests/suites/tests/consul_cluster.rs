@@ -1,5 +1,5 @@
-//! Three real servers: the leader stopped, no quorum for a minute, a snapshot restored, connections limited. What is
-//! served stays, and what changed is followed when the servers can say so again.
+//! Three real servers: the leader stopped, no quorum for a minute, a snapshot restored, connections limited.
+//! Served endpoints stay, and changes are followed when the servers answer again.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ const SOON: Duration = Duration::from_secs(30);
 const LATER: Duration = Duration::from_secs(120);
 const HOST: &str = "pay.service.consul";
 
-/// Traffic to what a Consul has: to `first` alone at the beginning.
+/// Traffic to the instances of a Consul: only to `first` at the beginning.
 struct World {
     served: Served,
     envoy: Envoy,
@@ -21,7 +21,7 @@ struct World {
 }
 
 impl World {
-    /// Served by these addresses, written to this one of them.
+    /// Starts a server that reads these addresses; the test writes to this agent.
     async fn over(addresses: &[&str], consul: &Consul) -> Result<Self> {
         let ip = ports::own_ip()?;
         let (first, second) = (Backend::start_on("first", ip).await?, Backend::start_on("second", ip).await?);
@@ -35,7 +35,7 @@ impl World {
         let all: Vec<&str> = servers.all().iter().map(Consul::url).collect();
         Self::over(&all, leader).await
     }
-    /// A change is followed: from `first` to both.
+    /// Adds an instance and waits until traffic reaches both.
     async fn becomes_both(&self, consul: &Consul) -> Result<()> {
         eventually("a server to take a change", LATER, || async {
             consul.set("pay", "n1", &[self.first.addr(), self.second.addr()]).await
@@ -43,7 +43,7 @@ impl World {
         .await?;
         self.load.reaches("second", 20, LATER).await
     }
-    /// Waits until Envoy has this one alone.
+    /// Removes all instances but this one and waits until Envoy has only this one.
     async fn becomes(&self, one: &Backend) -> Result<()> {
         self.envoy.has_hosts(&outbound(PORT, HOST), &[one.addr()], LATER).await
     }
@@ -63,7 +63,7 @@ async fn an_election_costs_no_request() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_minute_without_quorum_removes_nothing() -> Result<()> {
+async fn one_minute_without_quorum_removes_nothing() -> Result<()> {
     let servers = Servers::start().await?;
     let (leader, others) = servers.leader().await?;
     let world = World::of(&servers, leader).await?;
@@ -79,9 +79,9 @@ async fn a_minute_without_quorum_removes_nothing() -> Result<()> {
     world.load.finish().await.check_clean()
 }
 
-/// Its indexes go backwards. What the snapshot has stays served throughout, what it has not goes.
+/// The indexes go back. Instances in the snapshot stay served throughout, the others are removed.
 #[tokio::test]
-async fn a_restored_snapshot_is_followed_and_empties_nothing() -> Result<()> {
+async fn restored_snapshot_is_followed_and_empties_nothing() -> Result<()> {
     let consul = Consul::start_with(ConsulOptions::default().server_of(1)).await?;
     let world = World::over(&[consul.url()], &consul).await?;
     let snapshot = consul.snapshot().await?;
@@ -92,9 +92,9 @@ async fn a_restored_snapshot_is_followed_and_empties_nothing() -> Result<()> {
     world.load.finish().await.check_clean()
 }
 
-/// More services than connections are allowed: all are served, and changes are still followed.
+/// There are more services than allowed connections: all are served, and changes are still followed.
 #[tokio::test]
-async fn a_limit_of_connections_is_lived_with() -> Result<()> {
+async fn more_services_than_connections_are_all_served() -> Result<()> {
     let consul = Consul::start_with(ConsulOptions::default().connections(16)).await?;
     for at in 0..40 {
         consul.set(&format!("other-{at}"), "n1", &[nowhere(1)]).await?;

@@ -1,6 +1,6 @@
-//! Two real datacenters that are peers: what one exports is found by the other's registry, served under the peer's host,
-//! followed, and served on when the peer is taken away. A new leader of the registry's own servers, which knows none of
-//! the peer's names until the peer sends them again, takes nothing away.
+//! Two real datacenters that are peers: the other's registry finds an exported service, serves it under the
+//! peer's host, follows it, and keeps serving it when the peer is removed. A new leader of the registry's own
+//! servers, which lists no service of the peer until the peer sends them again, removes nothing.
 
 mod consul_support;
 
@@ -23,12 +23,12 @@ async fn start(datacenter: &str) -> Result<Consul> {
     Consul::start_with(options(datacenter)).await
 }
 
-/// Lets `here` see the services `pay` of `there`, which it calls `east`.
+/// Lets `here` see the service `pay` of `there`, under the peer name `east`.
 async fn peer(here: &Consul, there: &Consul) -> Result<()> {
     let exported = json!([{"Name": "pay", "Consumers": [{"Peer": "west"}]}]);
     let export = json!({"Kind": "exported-services", "Name": "default", "Services": exported});
     there.rest().put("/v1/config", &export).await?;
-    // the authority that signs the token comes a moment after the leader
+    // the authority that signs the token becomes available a moment after the leader
     eventually("the peering to be made", SOON, || async {
         let token = there.rest().post("/v1/peering/token", &json!({"PeerName": "west"})).await?;
         let token = token["PeeringToken"].as_str().context("no token")?.to_owned();
@@ -38,14 +38,14 @@ async fn peer(here: &Consul, there: &Consul) -> Result<()> {
     .await?;
     eventually("the service to be imported", SOON, || async {
         let found = here.rest().get("/v1/health/service/pay?peer=east").await?;
-        ensure!(found.as_array().is_some_and(|all| !all.is_empty()), "there is none");
+        ensure!(found.as_array().is_some_and(|all| !all.is_empty()), "the result is empty");
         Ok(())
     })
     .await
 }
 
 #[tokio::test]
-async fn what_a_peer_exports_is_found_served_and_outlives_it() -> Result<()> {
+async fn exported_service_of_a_peer_is_served_and_outlives_the_peer() -> Result<()> {
     let (here, there) = (start("dc1").await?, start("dc2").await?);
     let ip = ports::own_ip()?;
     let (far, more) = (Backend::start_on("far", ip).await?, Backend::start_on("more", ip).await?);
@@ -66,9 +66,9 @@ async fn what_a_peer_exports_is_found_served_and_outlives_it() -> Result<()> {
     load.finish().await.check_clean()
 }
 
-/// The peer is paused while the leader changes, so that nobody tells the new one what is imported.
+/// The peer is paused while the leader changes, so the new leader cannot learn the imported services.
 #[tokio::test]
-async fn a_new_leader_that_knows_no_names_of_a_peer_shrinks_no_assignment() -> Result<()> {
+async fn new_leader_without_the_names_of_a_peer_shrinks_nothing() -> Result<()> {
     let servers = Servers::start_with(|| options("dc1")).await?;
     let there = start("dc2").await?;
     let (leader, others) = servers.leader().await?;
@@ -83,7 +83,7 @@ async fn a_new_leader_that_knows_no_names_of_a_peer_shrinks_no_assignment() -> R
     there.daemon().pause().await?;
     leader.daemon().kill();
     let names = eventually("a new leader to answer", SOON, || async {
-        ensure!(others[0].leader().await?.len() > 2, "there is none");
+        ensure!(others[0].leader().await?.len() > 2, "the result is empty");
         others[0].rest().get("/v1/peering/east?stale").await
     })
     .await?;
@@ -93,8 +93,8 @@ async fn a_new_leader_that_knows_no_names_of_a_peer_shrinks_no_assignment() -> R
         let sources = served.server.registry("consul").await?["sources"].clone();
         let mut sources = sources.as_array().into_iter().flatten();
         let east = sources.find(|source| source["scope"] == "dc1@east").context("no scope")?;
-        let said = east.to_string();
-        ensure!(east["state"] == "Live" && !said.contains(&addresses[0][7..]), "{said}");
+        let report = east.to_string();
+        ensure!(east["state"] == "Live" && !report.contains(&addresses[0][7..]), "{report}");
         Ok(())
     })
     .await?;

@@ -1,4 +1,4 @@
-//! What the suites on a real Consul share: its instances' addresses, and what the server says of them.
+//! Shared parts of the suites on a real Consul: addresses of instances, and reports of the server about them.
 
 #![allow(dead_code, reason = "each suite uses a part")]
 
@@ -13,12 +13,12 @@ use tokio_util::sync::CancellationToken;
 use tributary_suites::ads::{EDS, node};
 use tributary_suites::{Follower, TestServer, Variant, eventually};
 
-/// An instance's address.
+/// Returns an instance's address.
 pub(crate) fn at(last: u8) -> SocketAddr {
     SocketAddr::from(([10, 0, 0, last], 8080))
 }
 
-/// The endpoints of a service of the local datacenter.
+/// Returns the endpoints of a service of the local datacenter.
 pub(crate) async fn serves(server: &TestServer, service: &str) -> Result<Vec<Value>> {
     server.items(&format!("endpoints?host={service}.service.consul")).await
 }
@@ -34,7 +34,7 @@ pub(crate) async fn served(server: &TestServer, service: &str, last: &[u8], with
     .await
 }
 
-/// Where a service is served now.
+/// Returns the addresses under which a service is served now.
 pub(crate) async fn addresses(server: &TestServer, service: &str) -> Result<Vec<String>> {
     let found = serves(server, service).await?;
     let mut have: Vec<String> =
@@ -64,7 +64,7 @@ pub(crate) async fn states(
     .await
 }
 
-/// What the server says of its one registry.
+/// Returns the server's report about its only registry.
 pub(crate) async fn registry(server: &TestServer) -> Result<Value> {
     server
         .items("registries")
@@ -74,14 +74,14 @@ pub(crate) async fn registry(server: &TestServer) -> Result<Value> {
         .context("no Consul registry")
 }
 
-/// A client that follows all endpoints, as Envoy does, and notes every assignment that lost one.
+/// A client that follows all endpoints, as Envoy does, and records every assignment that lost one.
 pub(crate) struct Recorder {
     stop: CancellationToken,
     task: JoinHandle<Result<Vec<String>>>,
 }
 
 impl Recorder {
-    /// Begins once the assignment of a host is held.
+    /// Starts when the client holds the assignment of a host.
     pub(crate) async fn start(server: &TestServer, host: &str) -> Result<Self> {
         let mut client = Follower::like_envoy(server.xds(), Variant::Delta, node("recorder")).await?;
         let has = |name: &str| name.contains(host);
@@ -91,7 +91,7 @@ impl Recorder {
         let task = tokio::spawn(record(client, stop.clone()));
         Ok(Self { stop, task })
     }
-    /// Fails if an assignment has lost an endpoint since it began.
+    /// Fails if an assignment has lost an endpoint since the start.
     pub(crate) async fn has_seen_no_loss(self) -> Result<()> {
         self.stop.cancel();
         let losses = self.task.await??;
@@ -123,12 +123,12 @@ fn assignments(client: &Follower) -> Result<BTreeMap<String, BTreeSet<String>>> 
     client.names(EDS).into_iter().map(|name| Ok((name.clone(), client.endpoints(&name)?))).collect()
 }
 
-/// How many removals are held.
+/// Returns the number of held removals.
 pub(crate) async fn held(server: &TestServer) -> Result<usize> {
     Ok(registry(server).await?["held"].as_array().map_or(0, Vec::len))
 }
 
-/// Waits until nothing is held any more.
+/// Waits until no removal is held.
 pub(crate) async fn none_held(server: &TestServer, within: Duration) -> Result<()> {
     eventually("nothing to be held", within, || async {
         let held = held(server).await?;
@@ -138,11 +138,11 @@ pub(crate) async fn none_held(server: &TestServer, within: Duration) -> Result<(
     .await
 }
 
-/// Waits until what the server says of its registry has this text in it.
-pub(crate) async fn says(server: &TestServer, text: &str, within: Duration) -> Result<()> {
-    eventually(&format!("the registry to say {text:?}"), within, || async {
-        let said = registry(server).await?.to_string();
-        ensure!(said.contains(text), "{said}");
+/// Waits until the server's report about its registry contains this text.
+pub(crate) async fn reports(server: &TestServer, text: &str, within: Duration) -> Result<()> {
+    eventually(&format!("the registry to report {text:?}"), within, || async {
+        let report = registry(server).await?.to_string();
+        ensure!(report.contains(text), "{report}");
         Ok(())
     })
     .await

@@ -1,5 +1,5 @@
-//! Traffic through real Envoy to instances of a real Consul: while they move, fall ill, change their port, and while
-//! the agent restarts. Not one request may fail.
+//! Traffic through real Envoy to instances of a real Consul: while they move, fail their checks, change their
+//! port, and while the agent restarts. No request may fail.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -36,9 +36,9 @@ async fn envoy_follows_instances_under_load() -> Result<()> {
     Ok(())
 }
 
-/// What a check says is told at once: traffic leaves an instance that is ill, one in maintenance, and comes back.
+/// A check's result applies at once: traffic leaves a critical instance and one in maintenance, and returns.
 #[tokio::test]
-async fn traffic_leaves_what_is_ill_and_comes_back() -> Result<()> {
+async fn traffic_leaves_critical_instances_and_returns() -> Result<()> {
     let (consul, first, second) = (Consul::start().await?, backend("first").await?, backend("second").await?);
     consul.set("pay", "n1", &[first.addr(), second.addr()]).await?;
     let served = Served::by(&[consul.url()]).await?;
@@ -68,9 +68,9 @@ async fn traffic_leaves_what_is_ill_and_comes_back() -> Result<()> {
     load.finish().await.check_clean()
 }
 
-/// Instances are replaced by ones at another port: clients of the old number and of the new one reach both.
+/// Instances are replaced by ones at another port: clients of the old and the new port number reach both.
 #[tokio::test]
-async fn a_rolling_change_of_port_loses_nobody() -> Result<()> {
+async fn rolling_change_of_port_loses_no_request() -> Result<()> {
     let (consul, old, new) = (Consul::start().await?, backend("old").await?, backend("new").await?);
     consul.instance("pay", "pay-1", "n1", old.addr()).await?;
     let served = Served::by(&[consul.url()]).await?;
@@ -113,7 +113,7 @@ async fn calls_outlive_a_restart_of_the_agent() -> Result<()> {
     load.finish().await.check_clean()
 }
 
-/// Two instances of one id on two nodes are two.
+/// Instances of one id on two nodes are separate.
 #[tokio::test]
 async fn one_id_on_two_nodes_is_two_instances() -> Result<()> {
     let (consul, first, second) = (Consul::start().await?, backend("first").await?, backend("second").await?);

@@ -1,12 +1,12 @@
-//! Two real datacenters that know each other: one is cut off, and the other is served and followed as before, also
-//! when the configuration is reloaded meanwhile.
+//! Two real joined datacenters: one is cut off, and the other is served and followed as before, also across a
+//! reload of the configuration.
 
 mod consul_support;
 
 use std::time::Duration;
 
 use anyhow::Result;
-use consul_support::{Recorder, says};
+use consul_support::{Recorder, reports};
 use serde_json::{Value, json};
 use tributary_suites::consul::{ConsulOptions, PORT, Served, join_wan};
 use tributary_suites::{Backend, Consul, ports};
@@ -45,7 +45,7 @@ fn config(here: &Consul, mode: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_datacenter_that_is_cut_off_goes_stale_alone() -> Result<()> {
+async fn only_the_datacenter_that_is_cut_off_becomes_stale() -> Result<()> {
     let world = World::start().await?;
     let (_envoy, own) = world.served.traffic("pay.service.consul", PORT).await?;
     let (_other, remote) = world.served.traffic("pay.service.dc2.dc.consul", PORT).await?;
@@ -60,7 +60,7 @@ async fn a_datacenter_that_is_cut_off_goes_stale_alone() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_reload_while_a_datacenter_is_cut_off_keeps_what_it_had_and_follows_the_other() -> Result<()> {
+async fn reload_during_a_cut_keeps_its_facts_and_follows_the_rest() -> Result<()> {
     let world = World::start().await?;
     let (_envoy, own) = world.served.traffic("pay.service.consul", PORT).await?;
     let (_other, remote) = world.served.traffic("pay.service.dc2.dc.consul", PORT).await?;
@@ -69,7 +69,7 @@ async fn a_reload_while_a_datacenter_is_cut_off_keeps_what_it_had_and_follows_th
     let recorder = Recorder::start(&world.served.server, "pay.service.dc2.dc.consul").await?;
     world.there.daemon().kill();
     world.served.reload(&config(&world.here, "notifyAndFetch"))?;
-    says(&world.served.server, "notifyAndFetch", SOON).await?;
+    reports(&world.served.server, "notifyAndFetch", SOON).await?;
     world.here.set("pay", "n1", &[world.near.addr(), world.more.addr()]).await?;
     own.reaches("more", 20, SOON).await?;
     remote.reaches("far", 100, SOON).await?;

@@ -1,6 +1,6 @@
-//! HTTP through real Envoy while its endpoints move: at least 200 requests a second on 8 connections, no retry
-//! anywhere, 100 moves, and not one failed request. As a sidecar whose listeners, routes, clusters and endpoints
-//! all come from the server, and as an Envoy with a listener of its own.
+//! HTTP through real Envoy while its endpoints move: at least 200 requests per second on 8 connections, without
+//! retries, 100 moves, and no failed request. As a sidecar whose listeners, routes, clusters and endpoints all
+//! come from the server, and as an Envoy with its own listener.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -34,7 +34,7 @@ fn serve(files: &Files, port: u16, hosts: &[SocketAddr]) -> Result<()> {
     files.put("echo.yaml", &Entry::http(HOST, port).all(hosts).yaml())
 }
 
-/// Moves under load on a listener; then everything must have been clean and fast enough.
+/// Moves under load on a listener; asserts that all requests succeeded and every move was fast enough.
 async fn clean_moves(world: World, envoy: &Envoy, plan: &LoadPlan) -> Result<()> {
     let World { files, server, port, first } = world;
     let cluster = outbound(port, HOST);
@@ -48,7 +48,7 @@ async fn clean_moves(world: World, envoy: &Envoy, plan: &LoadPlan) -> Result<()>
     Ok(())
 }
 
-/// Nothing refused, nothing retried, and Envoy's own count has no failure either.
+/// Asserts that nothing was rejected or retried, and that Envoy's own counters show no failure.
 async fn check_taken(envoy: &Envoy, tally: &Tally) -> Result<()> {
     assert_eq!(envoy.refused().await?, 0);
     assert_eq!(envoy.warming_clusters().await?, 0);
@@ -93,7 +93,7 @@ async fn explicit_envoy_follows_moves_under_load_delta() -> Result<()> {
     explicit_moves(Variant::Delta).await
 }
 
-/// An Envoy that defines its clusters itself and asks for endpoints alone.
+/// An Envoy that defines its clusters itself and requests only endpoints.
 #[tokio::test]
 async fn envoy_with_static_clusters_is_given_endpoints() -> Result<()> {
     let World { files, server, port, first } = world().await?;
@@ -114,8 +114,8 @@ async fn envoy_with_static_clusters_is_given_endpoints() -> Result<()> {
     Ok(())
 }
 
-/// Traffic goes on while the server is killed and comes back: what Envoy holds is enough, and the stream that
-/// comes after it is followed.
+/// Traffic continues while the server is killed and restarted: Envoy's state is sufficient, and the next stream
+/// is followed.
 #[tokio::test]
 async fn traffic_outlives_the_server() -> Result<()> {
     let World { files, server, port, first } = world().await?;
@@ -130,7 +130,7 @@ async fn traffic_outlives_the_server() -> Result<()> {
     load.finish().await.check_clean()
 }
 
-/// The route tells services of one port apart by host, and a listener comes and goes with its service.
+/// The route separates services of one port by host, and listeners follow their services.
 #[tokio::test]
 async fn a_sidecar_routes_by_host_and_follows_services() -> Result<()> {
     let World { files, server, port, first } = world().await?;

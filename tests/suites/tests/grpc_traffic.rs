@@ -1,5 +1,5 @@
-//! Calls through `xds:///` with real gRPC clients: endpoints that move under load with no failed call, localities
-//! in order of nearness, and failover when the nearest are gone or dead.
+//! Calls through `xds:///` with real gRPC clients: endpoints that move under load without a failed call,
+//! localities ordered by distance, and failover when the nearest are removed or dead.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -55,7 +55,7 @@ async fn grpc_javascript_reaches_a_backend() -> Result<()> {
     server.is_content("grpc-under-test", SOON).await.map(drop)
 }
 
-/// Three backends, each farther than the one before, for a client in eu/a.
+/// Three backends at increasing distance from a client in eu/a.
 struct Places {
     near: Backend,
     next: Backend,
@@ -68,7 +68,7 @@ impl Places {
         Ok(Self { near, next, far: Backend::start("far").await? })
     }
 
-    /// An entry with those of them that are named, which keeps traffic near.
+    /// Returns an entry with the named backends that prefers near endpoints.
     fn entry(&self, names: &[&str]) -> Entry {
         let places = [(&self.near, "eu/a"), (&self.next, "eu/b"), (&self.far, "us/c")];
         let wanted = places.into_iter().filter(|(backend, _)| names.contains(&backend.name()));
@@ -81,8 +81,8 @@ fn in_eu_a(server: &TestServer) -> GrpcConfig {
     GrpcConfig::new(server.xds()).locality("eu", "a", "")
 }
 
-/// Calls until `backend` answers. No call waits for the channel to recover: the C core leaves one that did so
-/// while a target did not exist waiting for good.
+/// Calls until `backend` answers. No call waits for the channel to recover: the C core never finishes a call
+/// that waited while the target did not exist.
 async fn answered_by(client: &mut GrpcClient, backend: &str) -> Result<()> {
     let client = tokio::sync::Mutex::new(client);
     eventually(&format!("{backend} to answer"), SOON, || async {
@@ -104,7 +104,7 @@ async fn calls_fall_over(language: Language) -> Result<()> {
         files.put("echo.yaml", &places.entry(step).yaml())?;
         answered_by(&mut client, nearest).await?;
     }
-    // Dead, but still listed: the client itself goes on to the next priority.
+    // Dead, but still listed: the client itself fails over to the next priority.
     let Places { near, .. } = places;
     near.close().await;
     answered_by(&mut client, "next").await?;
@@ -121,7 +121,7 @@ async fn grpc_javascript_falls_over_by_locality() -> Result<()> {
     calls_fall_over(Language::JavaScript).await
 }
 
-/// While the nearest locality is there, no call leaves it; when it goes under load, no call fails.
+/// While the nearest locality exists, no call leaves it; when it is removed under load, no call fails.
 #[tokio::test]
 async fn grpc_core_changes_priority_under_load() -> Result<()> {
     let places = Places::start().await?;
@@ -144,9 +144,9 @@ async fn grpc_core_changes_priority_under_load() -> Result<()> {
     Ok(())
 }
 
-/// A service that does not exist cannot be called, and is found when it comes.
+/// An absent service cannot be called, and is found when it appears.
 #[tokio::test]
-async fn grpc_core_finds_a_service_that_comes_late() -> Result<()> {
+async fn grpc_core_finds_a_service_that_appears_late() -> Result<()> {
     let backend = Backend::start("only").await?;
     let files = Files::new()?;
     let server = TestServer::start(ServerOptions::files(files.path())).await?;
@@ -157,7 +157,7 @@ async fn grpc_core_finds_a_service_that_comes_late() -> Result<()> {
     answered_by(&mut client, "only").await
 }
 
-/// The server away for good or for a while: a client that has its resources needs nothing.
+/// The server is down for a while or for good: a client that has its resources needs nothing.
 #[tokio::test]
 async fn grpc_core_outlives_the_server() -> Result<()> {
     let (first, second) = (Backend::start("first").await?, Backend::start("second").await?);

@@ -1,5 +1,5 @@
-//! The harness itself, without any real server: load that counts failures, and the raw ADS
-//! client against the scripted server on both protocols. If one of these is wrong, every suite lies.
+//! Tests the harness itself, without any real server: load that counts failures, and the raw ADS client with
+//! the scripted server on both protocols. Every suite relies on them.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -61,8 +61,8 @@ async fn first_answers_and_a_push(variant: Variant) -> Result<()> {
     let after = client.next(SOON).await?;
     assert_ne!(before.versions(), after.versions());
     client.nack(&after, "not today")?;
-    eventually("the server to hear the refusal", SOON, || async {
-        ensure!(server.nacks() == ["not today"], "it heard {:?}", server.heard());
+    eventually("the server to receive the rejection", SOON, || async {
+        ensure!(server.nacks() == ["not today"], "it received {:?}", server.requests());
         Ok(())
     })
     .await
@@ -98,13 +98,13 @@ async fn node_goes_with_the_first_request_only() -> Result<()> {
     client.expect(CDS, &["db", "web"], SOON).await?;
     client.subscribe(EDS, &["web"])?;
     client.expect(EDS, &["web"], SOON).await?;
-    let nodes: Vec<_> = server.heard().into_iter().filter_map(|heard| heard.node).collect();
+    let nodes: Vec<_> = server.requests().into_iter().filter_map(|request| request.node).collect();
     assert_eq!(nodes, ["raw"]);
     Ok(())
 }
 
 #[tokio::test]
-async fn the_end_of_a_stream_has_its_status() -> Result<()> {
+async fn end_of_a_stream_has_its_status() -> Result<()> {
     let server = scripted().await?;
     let mut client = AdsClient::connect(server.addr(), Variant::Sotw, node("raw")).await?;
     client.half_close()?;

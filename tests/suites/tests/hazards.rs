@@ -1,6 +1,6 @@
-//! A world with every hazard that has made a data plane refuse an assignment: one address in two registries and
+//! A world with every hazard that has made a data plane reject an assignment: one address in two registries and
 //! in two localities, an endpoint whose address is a host name, weight 0, a priority left empty by a health
-//! check, endpoints without a locality. Envoy on both protocols, gRPC's C core and grpc-js take all of it.
+//! check, endpoints without a locality. Envoy on both protocols, gRPC's C core and grpc-js accept all of it.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use tributary_suites::{
 
 const SOON: Duration = Duration::from_secs(20);
 
-/// Two folders of the same world, and a backend that is nearest to a client in eu/a.
+/// Two folders of the same world, and the backend nearest to a client in eu/a.
 struct World {
     server: TestServer,
     backend: Backend,
@@ -25,7 +25,7 @@ struct World {
     _files: [Files; 2],
 }
 
-/// One address everywhere, weight 0, and no locality.
+/// Returns an entry with one address in several places, weight 0, and no locality.
 fn doubled(backend: &Backend, port: u16) -> Entry {
     Entry::http("doubled.test", port)
         .protocol("GRPC")
@@ -38,7 +38,7 @@ fn doubled(backend: &Backend, port: u16) -> Entry {
         .with(nowhere(4), "weight: 0")
 }
 
-/// The same service as another registry tells it.
+/// Returns the same service as another registry reports it.
 fn doubled_again(port: u16) -> Entry {
     Entry::http("doubled.test", port)
         .protocol("GRPC")
@@ -47,7 +47,7 @@ fn doubled_again(port: u16) -> Entry {
         .at(nowhere(3))
 }
 
-/// And once more, by name: what another declaration leaves to DNS has no place among addresses.
+/// Returns it again, by name: endpoints that another declaration resolves by DNS are not among addresses.
 fn doubled_by_name(port: u16) -> String {
     let yaml = Entry::http("doubled.test", port).protocol("GRPC").near(nowhere(6), "eu/a").yaml();
     let yaml = yaml.replace("name: doubled-test", "name: doubled-by-name");
@@ -64,7 +64,7 @@ fn workload(name: &str, at: SocketAddr, locality: &str, more: &str) -> String {
 
 const CHECKED: &str = "  annotations: {proxy.istio.io/health-checks-enabled: \"true\"}\n";
 
-/// Workloads in three zones; those of the middle one fail their health checks.
+/// Returns workloads in three zones; those of the middle one fail their health checks.
 fn gapped(backend: &Backend, port: u16) -> Vec<String> {
     let entry = Entry::http("gapped.test", port).protocol("GRPC").distribution("PreferClose");
     vec![
@@ -97,9 +97,9 @@ impl World {
     }
 }
 
-/// The hazards are really in the world: what is read back is the strict form of all of them.
+/// Asserts that the world has all hazards: the response is the strict form of each.
 #[tokio::test]
-async fn the_world_has_every_hazard() -> Result<()> {
+async fn world_contains_every_hazard() -> Result<()> {
     let world = world().await?;
     let locality = Locality { region: "eu".to_owned(), zone: "a".to_owned(), sub_zone: String::new() };
     let node = Node { id: "raw".to_owned(), locality: Some(locality), ..Node::default() };
@@ -146,7 +146,7 @@ async fn hazards_are_taken_by_envoy_delta() -> Result<()> {
     envoy_takes_all(Variant::Delta).await
 }
 
-/// A gRPC client in eu/a: everything is taken, and calls reach the nearest.
+/// A gRPC client in eu/a accepts everything, and calls reach the nearest backend.
 async fn grpc_takes_all(language: Language) -> Result<()> {
     let world = world().await?;
     let config = GrpcConfig::new(world.server.xds()).locality("eu", "a", "");

@@ -1,5 +1,5 @@
-//! Clients that mean harm or know no better, against the real binary. Each is given a clear status or is slowed
-//! down; meanwhile a client beside them is served at once, and the server's memory stays bounded.
+//! Malicious or faulty clients with the real binary. Each gets a clear status or is slowed down; meanwhile
+//! another client is served at once, and the server's memory stays bounded.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -18,12 +18,12 @@ use tributary_suites::{
 };
 
 const SOON: Duration = Duration::from_secs(20);
-/// How long a well-behaved client may wait for a change, whatever others do.
+/// Time limit in which a well-behaved client gets a change, whatever others do.
 const AT_ONCE: Duration = Duration::from_secs(5);
 const INVALID_ARGUMENT: i32 = 3;
 const RESOURCE_EXHAUSTED: i32 = 8;
 
-/// A server, and a client that behaves.
+/// A server, and a well-behaved client.
 struct World {
     files: Files,
     server: TestServer,
@@ -42,7 +42,7 @@ impl World {
         Ok(Self { files, server, good: client, moves: 1 })
     }
 
-    /// A change reaches the good client at once.
+    /// Asserts that a change reaches the well-behaved client at once.
     async fn unhurt(&mut self) -> Result<()> {
         self.moves += 1;
         let began = Instant::now();
@@ -61,13 +61,13 @@ fn good(last: u8) -> Entry {
     Entry::http("good.test", 80).at(nowhere(last))
 }
 
-fn is(status: &GrpcStatus, code: i32, words: &str) -> Result<()> {
-    ensure!(status.code == code && status.message.contains(words), "wanted {code} about {words}: {status}");
+fn is(status: &GrpcStatus, code: i32, text: &str) -> Result<()> {
+    ensure!(status.code == code && status.message.contains(text), "wanted {code} with {text:?}: {status}");
     Ok(())
 }
 
 #[tokio::test]
-async fn requests_without_a_node_are_told_so() -> Result<()> {
+async fn requests_without_a_node_are_rejected() -> Result<()> {
     let mut world = World::start().await?;
     for variant in Variant::BOTH {
         for node in [None, Some(Node::default())] {
@@ -80,9 +80,9 @@ async fn requests_without_a_node_are_told_so() -> Result<()> {
     world.unhurt().await
 }
 
-/// Types that are not served are passed over: the stream lives, and known types on it are answered.
+/// Unsupported types are skipped: the stream stays open, and supported types on it are answered.
 #[tokio::test]
-async fn unknown_types_are_passed_over() -> Result<()> {
+async fn unknown_types_are_skipped() -> Result<()> {
     let mut world = World::start().await?;
     for variant in Variant::BOTH {
         let mut client = world.raw(variant).await?;
@@ -100,7 +100,7 @@ async fn unknown_types_are_passed_over() -> Result<()> {
     world.unhurt().await
 }
 
-/// A million names are more than one session may have: the stream ends and says which bound it broke.
+/// A million names exceed the bound of a session: the stream ends and names the bound.
 #[tokio::test]
 async fn million_names_are_rejected() -> Result<()> {
     let mut world = World::start().await?;
@@ -129,9 +129,9 @@ async fn million_names_are_rejected() -> Result<()> {
     bounded(&mut world, before, 256 << 20).await
 }
 
-/// The same a little at a time: the bound is the session's, not the request's.
+/// The same in small steps: the bound applies to the session, not to the request.
 #[tokio::test]
-async fn names_that_pile_up_are_refused() -> Result<()> {
+async fn accumulated_names_are_rejected() -> Result<()> {
     let mut world = World::start().await?;
     let mut client = world.raw(Variant::Delta).await?;
     let ended = async {
@@ -185,7 +185,8 @@ async fn nested_metadata_is_refused() -> Result<()> {
     world.unhurt().await
 }
 
-/// Thousands of answers to what was never sent: nothing comes back, and the stream still works.
+/// Thousands of acknowledgements of responses that were never sent: nothing is sent back, and the stream still
+/// works.
 #[tokio::test]
 async fn nonce_spam_is_ignored() -> Result<()> {
     let mut world = World::start().await?;
@@ -203,9 +204,10 @@ async fn nonce_spam_is_ignored() -> Result<()> {
     Ok(())
 }
 
-/// A client that refuses whatever it gets is answered ever more slowly, and is not sent the same again and again.
+/// A client that rejects everything is answered ever more slowly, and does not receive the same response again
+/// and again.
 #[tokio::test]
-async fn endless_nacks_cost_nobody() -> Result<()> {
+async fn endless_nacks_delay_no_other_client() -> Result<()> {
     let mut world = World::start().await?;
     for variant in Variant::BOTH {
         let mut client = world.raw(variant).await?;
@@ -230,7 +232,7 @@ async fn endless_nacks_cost_nobody() -> Result<()> {
     Ok(())
 }
 
-/// Many clients that ask for half a megabyte and read nothing: what they are sent is shared between them.
+/// Many clients that request half a megabyte and read nothing: their responses are shared.
 #[tokio::test]
 async fn readers_that_stop_cost_a_bounded_amount() -> Result<()> {
     let mut world = World::start().await?;
@@ -261,9 +263,9 @@ async fn readers_that_stop_cost_a_bounded_amount() -> Result<()> {
     bounded(&mut world, before, 32 << 20).await
 }
 
-/// Half of a handshake, half of a frame, half of a message: each waits for ever and holds nobody up.
+/// Half of a handshake, half of a frame, half of a message: each waits for ever and delays no other client.
 #[tokio::test]
-async fn half_open_sockets_hold_nobody_up() -> Result<()> {
+async fn half_open_sockets_delay_no_other_client() -> Result<()> {
     let mut world = World::start().await?;
     let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     let mut open = Vec::new();
@@ -282,7 +284,7 @@ async fn half_open_sockets_hold_nobody_up() -> Result<()> {
     world.unhurt().await
 }
 
-/// Bytes that are no HTTP/2 at all, and HTTP/2 whose messages are no protobuf.
+/// Bytes that are not HTTP/2, and HTTP/2 whose messages are not protobuf.
 #[tokio::test]
 async fn garbage_ends_its_own_connection() -> Result<()> {
     let mut world = World::start().await?;
@@ -314,7 +316,7 @@ fn framed(flag: u8, message: &[u8]) -> Bytes {
     bytes.freeze()
 }
 
-/// A prefix that promises four gigabytes, and one that says "compressed".
+/// A prefix that announces four gigabytes, and one with the compressed flag.
 #[tokio::test]
 async fn messages_beyond_the_bound_are_refused_before_they_are_read() -> Result<()> {
     let mut world = World::start().await?;
@@ -359,7 +361,7 @@ async fn large_headers_are_refused() -> Result<()> {
     world.unhurt().await
 }
 
-/// Methods and paths that are not there.
+/// Unknown methods and paths.
 #[tokio::test]
 async fn unknown_methods_are_unimplemented() -> Result<()> {
     let mut world = World::start().await?;
@@ -379,7 +381,7 @@ async fn unknown_methods_are_unimplemented() -> Result<()> {
     world.unhurt().await
 }
 
-/// Clients that come and go in a hurry leave nothing behind.
+/// Clients that connect and disconnect rapidly leave nothing behind.
 #[tokio::test]
 async fn a_storm_of_reconnects_leaves_nothing_behind() -> Result<()> {
     let mut world = World::start().await?;
@@ -395,9 +397,9 @@ async fn a_storm_of_reconnects_leaves_nothing_behind() -> Result<()> {
     Ok(())
 }
 
-/// A refusal whose text is not what it should be, and one for a type that was never asked for.
+/// A rejection with an invalid message, and one for a type that was never requested.
 #[tokio::test]
-async fn odd_refusals_are_taken() -> Result<()> {
+async fn odd_rejections_are_accepted() -> Result<()> {
     let mut world = World::start().await?;
     let mut client = world.raw(Variant::Sotw).await?;
     let refusal =
@@ -418,7 +420,7 @@ async fn odd_refusals_are_taken() -> Result<()> {
     world.unhurt().await
 }
 
-/// Waits until the server's memory is back within a bound of what it was.
+/// Waits until the server's memory is within a bound of its earlier value.
 async fn bounded(world: &mut World, before: u64, bound: u64) -> Result<()> {
     let server = parking_lot::Mutex::new(&mut world.server);
     eventually("memory to be bounded", SOON, || {

@@ -1,5 +1,5 @@
-//! `tributary state accept` on real servers: a cluster whose identity is not the pinned one, and credentials that may
-//! read less. Until an operator accepts it, what was served is served; from then on the new run decides.
+//! `tributary state accept` on real servers: a cluster whose identity is not the pinned one, and credentials
+//! with fewer permissions. Until an operator accepts, the served facts stay; then the new run decides.
 
 mod consul_support;
 
@@ -30,7 +30,7 @@ struct Recorder {
 }
 
 impl Recorder {
-    /// Follows from when these are the endpoints.
+    /// Starts when these are the endpoints.
     async fn start(server: &TestServer, host: &str, port: u16, hosts: &[&str]) -> Result<Self> {
         let name = outbound(port, host);
         let mut client = Follower::connect(server.xds(), Variant::Delta, node("recorder")).await?;
@@ -44,7 +44,7 @@ impl Recorder {
         let hosts = hosts.iter().map(|host| Ok(host.parse()?)).collect::<Result<Vec<_>>>()?;
         self.client.has_endpoints(&self.name, &hosts, LATER).await
     }
-    /// Its host went from one to the other with one answer, and was never without endpoints.
+    /// Asserts that its host changed in one response, and was never without endpoints.
     fn moved_once(&self) -> Result<()> {
         let answers = self.client.answers();
         ensure!(answers.len() == 1 && answers[0].removed.is_empty(), "{answers:?}");
@@ -52,14 +52,14 @@ impl Recorder {
     }
 }
 
-/// What `state show` reports to people.
+/// Returns the text output of `state show`.
 async fn shown(server: &TestServer) -> Result<String> {
     let (exit, out, err) = server.command(&["state", "show"]).await?;
     ensure!(exit.success(), "{exit}: {out}{err}");
     Ok(out)
 }
 
-/// Waits until `state show` has this in the rows of a registry, and no other registry's are looked at.
+/// Waits until the rows of a registry in `state show` contain this text.
 async fn is_shown(server: &TestServer, registry: &str, text: &str) -> Result<()> {
     eventually(&format!("state show to report {text:?}"), LATER, || async {
         let state = server.debug("state").await?;
@@ -94,14 +94,14 @@ async fn identity(server: &TestServer) -> Result<Value> {
     Ok(server.registry(REGISTRIES[0]).await?["identity"].clone())
 }
 
-/// A cluster with `pay` at these addresses, and with this entry.
+/// Starts a cluster with `pay` at these addresses, and with this entry.
 async fn cluster(etcd: &Arc<Etcd>, prefix: &str, pay: &[&str], entry: Option<Entry>) -> Result<ApiServer> {
     let cluster = ApiServer::start_with(ApiServerOptions::default().on(etcd, prefix)).await?;
     cluster.api().fill_shop(PORT, pay, entry).await?;
     Ok(cluster)
 }
 
-/// Where the first cluster has no entry, the registry of entries has nothing to lose, and waits all the same.
+/// If the first cluster has no entry, the registry of entries has nothing to lose, and still waits.
 #[tokio::test]
 async fn cluster_of_another_identity_waits_until_it_is_accepted() -> Result<()> {
     let etcd = Arc::new(Etcd::start().await?);
@@ -146,7 +146,8 @@ async fn is_replaced(first: &ApiServer, second: &ApiServer) -> Result<()> {
     serves_the_second(&server).await
 }
 
-/// All that the second cluster has and nothing of the first, live, with nothing that waits.
+/// Asserts that everything of the second cluster is served and nothing of the first, live and without waiting
+/// runs.
 async fn serves_the_second(server: &TestServer) -> Result<()> {
     for registry in REGISTRIES {
         server.registry_is(registry, "Live", &[], LATER).await?;

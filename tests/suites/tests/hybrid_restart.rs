@@ -1,5 +1,6 @@
-//! Tributary is killed and started again over its state directory, while a real API server, a real Consul and a
-//! folder are away by turns: the same assignments with the same versions, and none shrinks when the sources return.
+//! Tributary is killed and restarted with its state directory, while a real API server, a real Consul and a
+//! folder are unavailable in turn: it serves the same assignments with the same versions, and none shrinks when
+//! the sources return.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -20,16 +21,16 @@ use tributary_suites::{
 const SOON: Duration = Duration::from_secs(60);
 const LATER: Duration = Duration::from_secs(180);
 
-/// How the sources are while Tributary starts again.
+/// State of the sources while Tributary restarts.
 #[derive(Debug, Clone, Copy)]
 enum Away {
-    /// As they were.
+    /// Unchanged.
     Nothing,
-    /// All of them answer nothing, with their connections open.
+    /// Connections stay open and nothing answers.
     Paused,
-    /// All of them are killed, and the folder is gone.
+    /// The servers are killed and the folder is removed.
     Killed,
-    /// The API server answers 403; Consul and the folder are gone.
+    /// The API server answers 403; Consul and the folder are unavailable.
     Forbidden,
 }
 
@@ -64,7 +65,7 @@ impl World {
         world.configure()?;
         Ok(world)
     }
-    /// The credential that Tributary reads.
+    /// Sets the credential that Tributary reads.
     fn login(&self, user: &str) -> Result<()> {
         Ok(std::fs::write(self.folder.path().join("token"), format!("{user}-token"))?)
     }
@@ -80,7 +81,7 @@ impl World {
         });
         Ok(std::fs::write(self.folder.path().join("config.json"), config.to_string())?)
     }
-    /// A server over the state directory, ready within the time.
+    /// Starts a server with the state directory, which must be ready within the time limit.
     async fn serve(&self) -> Result<TestServer> {
         let state = self.folder.path().join("state");
         let options = ServerOptions::default()
@@ -101,7 +102,7 @@ impl World {
                 return self.consul.daemon().pause().await;
             }
             Away::Killed => self.cluster.daemon().kill(),
-            Away::Forbidden => self.login("nobody")?,
+            Away::Forbidden => self.login("unprivileged")?,
         }
         self.consul.daemon().kill();
         Ok(std::fs::rename(&self.files, self.folder.path().join("away"))?)
@@ -121,7 +122,7 @@ impl World {
     }
 }
 
-/// An address that nobody has to reach: only what is told of it counts.
+/// Returns an address that is never called.
 fn host(last: u8) -> Result<SocketAddr> {
     ensure!(ports::own_ip()?.is_ipv4(), "this machine has an IPv4 address");
     Ok(SocketAddr::from(([10, 77, 0, last], PORT)))
@@ -139,7 +140,7 @@ async fn follow(server: &TestServer) -> Result<Follower> {
     Ok(follower)
 }
 
-/// What the recorder holds, once it holds all three.
+/// Returns the recorder's assignments when it holds all three.
 async fn held(follower: &mut Follower) -> Result<Assignments> {
     while follower.versions(EDS).len() < names().len() {
         follower.next(SOON).await?;
@@ -183,7 +184,7 @@ async fn killed_server_then_serves_the_same_whatever_is_away() -> Result<()> {
     Ok(())
 }
 
-/// Nothing that was sent since the start has another content.
+/// Asserts that every response since the start has the earlier content.
 async fn unmoved(recorder: &mut Follower, before: &Assignments) -> Result<()> {
     recorder.settle(Duration::from_secs(2)).await?;
     for answer in recorder.answers() {
@@ -196,7 +197,7 @@ async fn unmoved(recorder: &mut Follower, before: &Assignments) -> Result<()> {
     Ok(())
 }
 
-/// The server is killed without a word: what it has served must be on disk by then.
+/// The server is killed with SIGKILL: everything it served must be on disk by then.
 async fn remembers_all(server: &TestServer) -> Result<()> {
     eventually("everything to be written", SOON, || async {
         let state = server.debug("state").await?;

@@ -1,5 +1,6 @@
-//! One name served from a real Kubernetes API server and a real Consul. Consul is taken away under traffic through
-//! real Envoy, and so is the API server: not one request may fail, and each side is followed while the other is away.
+//! One name served from a real Kubernetes API server and a real Consul. Consul is stopped under traffic through
+//! real Envoy, and so is the API server: no request may fail, and each side is followed while the other is
+//! down.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -21,7 +22,7 @@ struct World {
     machine: Backend,
 }
 
-/// An alias of one Service and one service of Consul, with what else it says.
+/// Starts an alias of one Service and one service of Consul, with further fields of the alias.
 async fn world(alias: &Value, machine: &Value) -> Result<World> {
     let cluster = ApiServer::start().await?;
     let consul = Consul::start_with(ConsulOptions::default().server_of(1)).await?;
@@ -58,7 +59,7 @@ async fn slices(cluster: &ApiServer, hosts: &[SocketAddr]) -> Result<()> {
 }
 
 #[tokio::test]
-async fn one_name_from_both_outlives_each() -> Result<()> {
+async fn one_name_from_both_survives_the_loss_of_each() -> Result<()> {
     let World { cluster, consul, served, pod, machine } = world(&json!({}), &json!({})).await?;
     let (envoy, load) = served.traffic(HOST, 80).await?;
     load.reaches("pod", 20, SOON).await?;
@@ -81,9 +82,9 @@ async fn one_name_from_both_outlives_each() -> Result<()> {
     load.finish().await.check_clean()
 }
 
-/// A Service and a service of Consul that have one name are served as one, until the name is ambiguous.
+/// A Service and a service of Consul with one name are served as one, until the name is ambiguous.
 #[tokio::test]
-async fn services_of_one_name_are_one_until_another_namespace_has_it() -> Result<()> {
+async fn services_of_one_name_are_joined_until_it_is_ambiguous() -> Result<()> {
     let cluster = ApiServer::start().await?;
     let consul = Consul::start_with(ConsulOptions::default().server_of(1)).await?;
     let ip = ports::own_ip()?;
@@ -118,9 +119,9 @@ async fn services_of_one_name_are_one_until_another_namespace_has_it() -> Result
     load.finish().await.check_clean()
 }
 
-/// The machine waits while the pod is healthy, and takes over when it is gone.
+/// The machine is unused while the pod is healthy, and serves when the pod is removed.
 #[tokio::test]
-async fn a_standby_in_consul_takes_over_from_the_cluster() -> Result<()> {
+async fn standby_in_consul_takes_over_from_the_cluster() -> Result<()> {
     let (alias, standby) = (json!({"minHealthyActive": 1}), json!({"standby": true}));
     let World { cluster, served, pod, machine, consul: _consul } = world(&alias, &standby).await?;
     let (envoy, load) = served.traffic(HOST, 80).await?;

@@ -1,5 +1,5 @@
-//! Custom resources on a real API server: definitions that come and go while a source runs, and addresses that
-//! replicas write into ServiceEntries.
+//! Custom resources on a real API server: definitions that appear and disappear while a source runs, and
+//! addresses that replicas write into ServiceEntries.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -50,16 +50,16 @@ fn workload(name: &str) -> Value {
     })
 }
 
-/// What one replica has been told.
+/// State that one replica has reported.
 #[derive(Default)]
-struct Heard {
+struct Reported {
     facts: BTreeMap<FactId, Fact>,
     problems: BTreeMap<String, String>,
     listed: BTreeSet<String>,
 }
 
-impl Heard {
-    fn hear(&mut self, delta: RegistryUpdate) {
+impl Reported {
+    fn apply(&mut self, delta: RegistryUpdate) {
         match delta {
             RegistryUpdate::Put(_, fact, _) => drop(self.facts.insert(fact.item(), fact)),
             RegistryUpdate::Remove(FactKey { item, .. }, _) => drop(self.facts.remove(&item)),
@@ -68,12 +68,12 @@ impl Heard {
             }
             RegistryUpdate::Problem(_, object, None) => drop(self.problems.remove(&*object.id.name)),
             RegistryUpdate::ListEnded(collection, _) => {
-                drop(self.listed.insert(collection.scope.to_string()))
+                self.listed.insert(collection.scope.to_string());
             }
             _ => {}
         }
     }
-    /// Hosts with the addresses that were given to them, and workloads.
+    /// Returns hosts with their allocated addresses, and workloads.
     fn shown(&self) -> BTreeMap<String, Vec<String>> {
         let show = |fact: &Fact| match fact {
             Fact::Service(key, declaration) => {
@@ -87,9 +87,9 @@ impl Heard {
     }
 }
 
-/// A source at work, as one replica of a server runs it.
+/// A running source, as one replica of a server runs it.
 struct Replica {
-    heard: Arc<Mutex<Heard>>,
+    reported: Arc<Mutex<Reported>>,
     tasks: Vec<JoinHandle<()>>,
 }
 
@@ -99,11 +99,11 @@ fn connection(server: &ApiServer, login: &Login) -> Result<Connection> {
 }
 
 impl Replica {
-    /// One that only reads.
+    /// Starts one that only reads.
     fn reading(server: &ApiServer, login: &Login) -> Result<Self> {
         Self::start(&connection(server, login)?, None)
     }
-    /// One that gives addresses from these ranges while it holds the Lease.
+    /// Starts one that allocates addresses from these ranges while it holds the Lease.
     fn giving(server: &ApiServer, identity: &str, ranges: Ranges) -> Result<Self> {
         let connection = connection(server, &Login::user("admin"))?;
         let name = ObjectName::new("shop", LEASE_NAME);
@@ -124,26 +124,26 @@ impl Replica {
         let options = CrdOptions { addresses, timing, ..CrdOptions::default() };
         let mut source = CrdSource::new(&connection.client(), &options)?;
         let context = Context::new(ClusterId::new("c1")?);
-        let heard: Arc<Mutex<Heard>> = Arc::default();
-        let hears = Arc::clone(&heard);
+        let reported: Arc<Mutex<Reported>> = Arc::default();
+        let events_to = Arc::clone(&reported);
         let task = tokio::spawn(async move {
             while let Ok(events) = source.next().await {
-                let mut heard = hears.lock();
-                let said = events.into_iter().flat_map(|event| registry_updates(event, &context));
-                said.for_each(|delta| heard.hear(delta));
+                let mut reported = events_to.lock();
+                let updates = events.into_iter().flat_map(|event| registry_updates(event, &context));
+                updates.for_each(|delta| reported.apply(delta));
             }
         });
-        Ok(Self { heard, tasks: vec![task] })
+        Ok(Self { reported, tasks: vec![task] })
     }
-    async fn until(&self, what: &str, so: impl Fn(&Heard) -> bool) -> Result<()> {
+    async fn until(&self, what: &str, so: impl Fn(&Reported) -> bool) -> Result<()> {
         eventually(what, SOON, || async {
-            let heard = self.heard.lock();
-            ensure!(so(&heard), "{:?} {:?} {:?}", heard.shown(), heard.problems, heard.listed);
+            let reported = self.reported.lock();
+            ensure!(so(&reported), "{:?} {:?} {:?}", reported.shown(), reported.problems, reported.listed);
             Ok(())
         })
         .await
     }
-    /// Ends it between two words, without a word to anybody.
+    /// Ends it between two updates, without releasing anything.
     fn kill(&self) {
         self.tasks.iter().for_each(JoinHandle::abort);
     }
@@ -155,7 +155,7 @@ impl Drop for Replica {
     }
 }
 
-/// The addresses in the status of every entry, as the server keeps them.
+/// Returns the addresses in the status of every entry, as the server stores them.
 async fn given(server: &ApiServer) -> Result<BTreeMap<String, Vec<String>>> {
     let all = server.api().list("networking.istio.io/v1", "ServiceEntry").await?;
     let of = |object: &Value| {
@@ -186,18 +186,17 @@ async fn cluster() -> Result<ApiServer> {
 }
 
 #[tokio::test]
-async fn definitions_that_come_while_a_source_runs_are_read_and_those_that_go_take_their_objects()
--> Result<()> {
+async fn definitions_added_at_runtime_are_read_and_removed_ones_end() -> Result<()> {
     let server = ApiServer::start().await?;
     server.api().apply(&mk_namespace("shop")).await?;
     let replica = Replica::reading(&server, &Login::user("admin"))?;
-    replica.until("kinds that are absent to count as empty", |heard| heard.listed.len() == 3).await?;
+    replica.until("kinds that are absent to count as empty", |reported| reported.listed.len() == 3).await?;
     server.api().define().await?;
     server.api().apply_all(&[entry("pay"), workload("w")]).await?;
-    replica.until("the objects", |heard| heard.shown().keys().eq(["pay.example.com", "w"])).await?;
+    replica.until("the objects", |reported| reported.shown().keys().eq(["pay.example.com", "w"])).await?;
     server.api().apply(&entry("pay").with(json!({"spec": {"resolution": "SOMEHOW"}}))).await?;
-    replica.until("the fault", |heard| heard.problems.contains_key("pay")).await?;
-    assert_eq!(replica.heard.lock().shown().len(), 2, "its last good version stays");
+    replica.until("the fault", |reported| reported.problems.contains_key("pay")).await?;
+    assert_eq!(replica.reported.lock().shown().len(), 2, "its last good version stays");
     server
         .api()
         .remove(&Named {
@@ -207,12 +206,12 @@ async fn definitions_that_come_while_a_source_runs_are_read_and_those_that_go_ta
             name: "serviceentries.networking.istio.io".into(),
         })
         .await?;
-    replica.until("the entry to go", |heard| heard.shown().keys().eq(["w"])).await?;
-    replica.until("the fault to go with it", |heard| heard.problems.is_empty()).await
+    replica.until("the entry to go", |reported| reported.shown().keys().eq(["w"])).await?;
+    replica.until("the fault to go with it", |reported| reported.problems.is_empty()).await
 }
 
 #[tokio::test]
-async fn the_holder_of_the_lease_gives_addresses_and_the_next_one_when_it_is_killed() -> Result<()> {
+async fn lease_holder_allocates_addresses_and_its_successor_continues() -> Result<()> {
     let server = cluster().await?;
     let one = Replica::giving(&server, "one", Ranges::default())?;
     let two = Replica::giving(&server, "second", Ranges::default())?;
@@ -222,8 +221,9 @@ async fn the_holder_of_the_lease_gives_addresses_and_the_next_one_when_it_is_kil
     let first = until_all_are_given(&server, 12).await?;
     for replica in [&one, &two] {
         replica
-            .until("both to serve what stands there", |heard| {
-                heard.shown().len() == 12 && heard.shown().values().all(|addresses| addresses.len() == 2)
+            .until("both to serve the given addresses", |reported| {
+                reported.shown().len() == 12
+                    && reported.shown().values().all(|addresses| addresses.len() == 2)
             })
             .await?;
     }
@@ -252,25 +252,27 @@ async fn the_holder_of_the_lease_gives_addresses_and_the_next_one_when_it_is_kil
 }
 
 #[tokio::test]
-async fn a_deleted_entrys_address_is_given_again_and_a_persons_is_not_taken() -> Result<()> {
+async fn freed_address_is_reused_and_an_operators_is_not_taken() -> Result<()> {
     let server = cluster().await?;
     let two = Ranges::parse("10.99.0.0/30", "")?;
     let replica = Replica::giving(&server, "one", two)?;
     let user = entry("user").with(json!({"spec": {"addresses": ["10.99.0.1"]}}));
     server.api().apply_all(&[user, entry("a")]).await?;
     let has = |name: &'static str, ip: &'static str| {
-        move |heard: &Heard| heard.shown().get(&format!("{name}.example.com")).is_some_and(|all| all == &[ip])
+        move |reported: &Reported| {
+            reported.shown().get(&format!("{name}.example.com")).is_some_and(|all| all == &[ip])
+        }
     };
     replica.until("the address that is left", has("a", "10.99.0.2")).await?;
     server.api().apply(&entry("b")).await?;
-    replica.until("that none is left", |heard| heard.problems.contains_key("b")).await?;
+    replica.until("the exhausted range", |reported| reported.problems.contains_key("b")).await?;
     server.api().remove(&Named::of(&entry("a"))?).await?;
     replica.until("the address that was freed", has("b", "10.99.0.2")).await?;
-    replica.until("nothing to be wrong", |heard| heard.problems.is_empty()).await
+    replica.until("nothing to be wrong", |reported| reported.problems.is_empty()).await
 }
 
 #[tokio::test]
-async fn a_write_from_an_older_version_changes_nothing() -> Result<()> {
+async fn write_from_an_older_version_changes_nothing() -> Result<()> {
     const ENTRIES: Resource = Resource {
         group: std::borrow::Cow::Borrowed("networking.istio.io"),
         versions: &["v1"],
@@ -303,7 +305,7 @@ async fn a_write_from_an_older_version_changes_nothing() -> Result<()> {
 }
 
 #[tokio::test]
-async fn addresses_are_given_while_others_keep_changing_the_entries() -> Result<()> {
+async fn addresses_are_allocated_while_other_writers_change_entries() -> Result<()> {
     let server = cluster().await?;
     let _replica = Replica::giving(&server, "one", Ranges::default())?;
     let names: Vec<String> = (0..6).map(|n| format!("a{n}")).collect();
@@ -316,14 +318,14 @@ async fn addresses_are_given_while_others_keep_changing_the_entries() -> Result<
     let first = until_all_are_given(&server, 6).await?;
     for name in &names {
         let kept = server.api().find(&Named::of(&entry(name))?).await?.context("it is gone")?;
-        assert_eq!(kept["metadata"]["labels"]["round"], "24", "nobody's change was lost");
+        assert_eq!(kept["metadata"]["labels"]["round"], "24", "a change was lost");
     }
     assert_eq!(until_all_are_given(&server, 6).await?, first);
     Ok(())
 }
 
 #[tokio::test]
-async fn a_right_that_is_missing_is_shown_and_its_coming_noticed() -> Result<()> {
+async fn missing_permission_is_shown_and_its_grant_is_noticed() -> Result<()> {
     const READ: [&str; 3] = ["serviceentries", "workloadentries", "workloadgroups"];
     let server = cluster().await?;
     let named =
@@ -335,8 +337,8 @@ async fn a_right_that_is_missing_is_shown_and_its_coming_noticed() -> Result<()>
     allow(&["list", "watch"], &named(&READ[..1])).await?;
     server.api().apply_all(&[entry("a"), workload("w")]).await?;
     let reader = Replica::reading(&server, &Login::user("reader"))?;
-    reader.until("what may be read", |heard| heard.shown().keys().eq(["a.example.com"])).await?;
-    assert!(!reader.heard.lock().listed.contains("workloadentries"));
+    reader.until("the readable kind", |reported| reported.shown().keys().eq(["a.example.com"])).await?;
+    assert!(!reader.reported.lock().listed.contains("workloadentries"));
     allow(&["list", "watch"], &named(&READ)).await?;
-    reader.until("the rest", |heard| heard.shown().keys().eq(["a.example.com", "w"])).await
+    reader.until("the rest", |reported| reported.shown().keys().eq(["a.example.com", "w"])).await
 }

@@ -1,5 +1,5 @@
-//! What becomes of a cluster's endpoints when its API server refuses, forgets or falls silent: nothing is lost, the
-//! status says what is wrong, and it mends by itself. Each test has a cluster of its own on one etcd.
+//! Endpoints of a cluster when its API server rejects requests, loses its history or stops answering: nothing
+//! is lost, the status names the fault, and it recovers on its own. Each test has its own cluster on one etcd.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use tributary_suites::kube::{
 };
 use tributary_suites::{ApiServer, Etcd, Follower, TestServer, Variant, eventually, outbound};
 
-/// Probes go out every second here: whatever they find must show soon after.
+/// Probes run every second here, and their results must show soon after.
 const SHOWN: Duration = Duration::from_secs(15);
 const SLICES: &str = "discovery.k8s.io/endpointslices";
 
@@ -30,18 +30,18 @@ async fn put(cluster: &ApiServer, addresses: &[&str]) -> Result<()> {
     cluster.api().apply(&mk_slice("shop", "pay", "pay-1", addresses, &[("http", 80)])).await.map(drop)
 }
 
-/// A client that follows everything.
+/// Returns a client that follows everything.
 async fn client(server: &TestServer) -> Result<Follower> {
     Follower::like_envoy(server.xds(), Variant::Delta, node("follower")).await
 }
 
-async fn told(client: &mut Follower, addresses: &[&str]) -> Result<()> {
+async fn receives(client: &mut Follower, addresses: &[&str]) -> Result<()> {
     let want: Vec<_> =
         addresses.iter().map(|ip| Ok((ip.parse::<std::net::IpAddr>()?, 80).into())).collect::<Result<_>>()?;
     client.has_endpoints(&outbound(80, "pay.shop.svc.cluster.local"), &want, SHOWN).await
 }
 
-/// Nothing was taken from the client since it was told these.
+/// Asserts that the client has lost nothing since it received these addresses.
 async fn still(client: &mut Follower, addresses: &[&str]) -> Result<()> {
     client.settle(Duration::from_millis(100)).await?;
     let held = client.endpoints(&outbound(80, "pay.shop.svc.cluster.local"))?;
@@ -51,13 +51,13 @@ async fn still(client: &mut Follower, addresses: &[&str]) -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_right_that_is_taken_shows_and_takes_nothing_and_comes_back() -> Result<()> {
+async fn revoked_permission_shows_removes_nothing_and_returns() -> Result<()> {
     let etcd = Arc::new(Etcd::start().await?);
     let cluster = cluster(&etcd, "rights").await?;
     cluster.api().allow("reader", &READ, &READABLE).await?;
     let (server, _config) = Watched::by(&cluster, &Login::user("reader"))?.start().await?;
     let mut client = client(&server).await?;
-    told(&mut client, &["10.1.0.1", "10.1.0.2"]).await?;
+    receives(&mut client, &["10.1.0.1", "10.1.0.2"]).await?;
 
     cluster.api().allow("reader", &READ, &without(SLICES)).await?;
     server.kubernetes_is("Forbidden", &["endpointslices", "403"], SHOWN).await?;
@@ -66,23 +66,24 @@ async fn a_right_that_is_taken_shows_and_takes_nothing_and_comes_back() -> Resul
     cluster.api().allow("reader", &READ, &READABLE).await?;
     server.kubernetes_is("Live", &[], SHOWN).await?;
     put(&cluster, &["10.1.0.3"]).await?;
-    told(&mut client, &["10.1.0.3"]).await
+    receives(&mut client, &["10.1.0.3"]).await
 }
 
 async fn is_complete(server: &TestServer) -> Result<bool> {
     Ok(server.metric("tributary_catalog_complete").await? > 0.0)
 }
 
-/// A server that starts without a right knows that it does not know: it is not complete, and says why.
+/// A server that starts without a permission reports unknown, not empty: the catalog is incomplete, and the
+/// status shows why.
 #[tokio::test]
-async fn a_right_that_was_never_there_is_unknown_and_not_empty() -> Result<()> {
+async fn permission_that_never_existed_is_unknown_and_not_empty() -> Result<()> {
     let etcd = Arc::new(Etcd::start().await?);
     let cluster = cluster(&etcd, "never").await?;
     cluster.api().allow("reader", &READ, &without(SLICES)).await?;
     let (mut server, _config) = Watched::by(&cluster, &Login::user("reader"))?.launch()?;
     eventually("the admin port", SHOWN, || async { server.is_ready().await.map(drop) }).await?;
     server.kubernetes_is("Forbidden", &["endpointslices", "403"], SHOWN).await?;
-    // What nobody may read ends the wait of a first start, but it is never taken for empty.
+    // An unreadable kind ends the wait of a first start, but never counts as empty.
     server.ready(SHOWN).await?;
     ensure!(!is_complete(&server).await?, "it is called complete, and no endpoint was ever read");
     cluster.api().allow("reader", &READ, &READABLE).await?;
@@ -90,10 +91,10 @@ async fn a_right_that_was_never_there_is_unknown_and_not_empty() -> Result<()> {
         is_complete(&server).await?.then_some(()).context("it is not complete")
     })
     .await?;
-    told(&mut client(&server).await?, &["10.1.0.1", "10.1.0.2"]).await
+    receives(&mut client(&server).await?, &["10.1.0.1", "10.1.0.2"]).await
 }
 
-/// The service account of a token, with all rights.
+/// Returns a token of a service account with all permissions.
 async fn account(cluster: &ApiServer) -> Result<String> {
     let text = "{apiVersion: v1, kind: ServiceAccount, metadata: {name: trib, namespace: default}}";
     let account = cluster.api().apply(&documents(text)?[0]).await?;
@@ -108,7 +109,7 @@ fn renew(cluster: &ApiServer, file: &Path, uid: &str, lasts: SignedDuration) -> 
 }
 
 #[tokio::test]
-async fn a_credential_that_is_revoked_shows_and_its_renewal_is_taken_up() -> Result<()> {
+async fn revoked_credential_shows_and_its_renewal_is_used() -> Result<()> {
     let etcd = Arc::new(Etcd::start().await?);
     let cluster = cluster(&etcd, "token").await?;
     let folder = tempfile::tempdir()?;
@@ -117,9 +118,9 @@ async fn a_credential_that_is_revoked_shows_and_its_renewal_is_taken_up() -> Res
     renew(&cluster, &file, &uid, SignedDuration::from_hours(1))?;
     let (server, _config) = Watched::by(&cluster, &Login::TokenFile(file.clone()))?.start().await?;
     let mut client = client(&server).await?;
-    told(&mut client, &["10.1.0.1", "10.1.0.2"]).await?;
+    receives(&mut client, &["10.1.0.1", "10.1.0.2"]).await?;
 
-    // Its success is remembered by the API server for ten seconds.
+    // The API server caches the token's success for ten seconds.
     let account_name = Named::of(&json!({"apiVersion": "v1", "kind": "ServiceAccount",
         "metadata": {"namespace": "default", "name": "trib"}}))?;
     cluster.api().remove(&account_name).await?;
@@ -128,33 +129,33 @@ async fn a_credential_that_is_revoked_shows_and_its_renewal_is_taken_up() -> Res
 
     let uid = account(&cluster).await?;
     renew(&cluster, &file, &uid, SignedDuration::from_hours(1))?;
-    // A token file is read again within a minute by itself, and at once after a refusal.
+    // A token file is reread within a minute, and at once after a rejection.
     server.kubernetes_is("Live", &[], Duration::from_secs(75)).await?;
     put(&cluster, &["10.1.0.3"]).await?;
-    told(&mut client, &["10.1.0.3"]).await
+    receives(&mut client, &["10.1.0.3"]).await
 }
 
-/// The API server takes a token for 60 s more than it says.
+/// The API server accepts a token for 60 s beyond its expiry.
 const ENDS_SOON: SignedDuration = SignedDuration::from_secs(-15);
 const REGISTRIES: [&str; 2] = ["kubernetes", "kubernetes-entries"];
 
-/// Nobody takes it back: it ends by itself, under both registries, and takes nothing along.
+/// The token expires on its own, under both registries, and nothing is lost.
 async fn ended(server: &mut TestServer, client: &mut Follower) -> Result<()> {
-    told(client, &["10.1.0.1", "10.1.0.2"]).await?;
+    receives(client, &["10.1.0.1", "10.1.0.2"]).await?;
     for registry in REGISTRIES {
         server.registry_is(registry, "AuthFailed", &["401"], Duration::from_secs(60)).await?;
     }
     still(client, &["10.1.0.1", "10.1.0.2"]).await?;
     let process = server.process();
-    eventually("the log to say so", SHOWN, || async {
-        let said = process.output();
-        let line = said.lines().find(|line| line.contains("AuthFailed") && line.contains("401"));
-        line.map(drop).with_context(|| format!("no line does: {said}"))
+    eventually("the log to show it", SHOWN, || async {
+        let output = process.output();
+        let line = output.lines().find(|line| line.contains("AuthFailed") && line.contains("401"));
+        line.map(drop).with_context(|| format!("no such line: {output}"))
     })
     .await
 }
 
-/// What is said with a new token is taken up, by both.
+/// Asserts that both registries use a new token.
 async fn renewed(
     server: &TestServer,
     client: &mut Follower,
@@ -165,11 +166,11 @@ async fn renewed(
         server.registry_is(registry, "Live", &[], within).await?;
     }
     put(cluster, &["10.1.0.3"]).await?;
-    told(client, &["10.1.0.3"]).await
+    receives(client, &["10.1.0.3"]).await
 }
 
 #[tokio::test]
-async fn a_token_in_a_file_that_ends_by_itself_shows_and_its_renewal_is_taken_up() -> Result<()> {
+async fn expired_token_in_a_file_shows_and_its_renewal_is_used() -> Result<()> {
     let etcd = Arc::new(Etcd::start().await?);
     let cluster = cluster(&etcd, "ends").await?;
     let folder = tempfile::tempdir()?;
@@ -179,12 +180,12 @@ async fn a_token_in_a_file_that_ends_by_itself_shows_and_its_renewal_is_taken_up
     let mut client = client(&server).await?;
     ended(&mut server, &mut client).await?;
     renew(&cluster, &file, &uid, SignedDuration::from_hours(1))?;
-    // A token file is read again within a minute.
+    // A token file is reread within a minute.
     renewed(&server, &mut client, &cluster, Duration::from_secs(75)).await
 }
 
 #[tokio::test]
-async fn a_token_in_the_kubeconfig_that_ends_by_itself_shows_and_its_renewal_is_taken_up() -> Result<()> {
+async fn expired_token_in_a_kubeconfig_shows_and_its_renewal_is_used() -> Result<()> {
     let etcd = Arc::new(Etcd::start().await?);
     let cluster = cluster(&etcd, "inline").await?;
     let uid = account(&cluster).await?;
@@ -199,23 +200,23 @@ async fn a_token_in_the_kubeconfig_that_ends_by_itself_shows_and_its_renewal_is_
 }
 
 #[tokio::test]
-async fn an_api_server_that_dies_stalls_or_forgets_loses_nothing() -> Result<()> {
+async fn api_server_that_dies_stalls_or_compacts_loses_nothing() -> Result<()> {
     let etcd = Arc::new(Etcd::start().await?);
     let cluster = cluster(&etcd, "outage").await?;
     let (server, _config) = Watched::by_admin(&cluster)?.start().await?;
     let mut client = client(&server).await?;
-    told(&mut client, &["10.1.0.1", "10.1.0.2"]).await?;
+    receives(&mut client, &["10.1.0.1", "10.1.0.2"]).await?;
 
     cluster.daemon().kill();
     server.kubernetes_is("Unreachable", &[], SHOWN).await?;
     still(&mut client, &["10.1.0.1", "10.1.0.2"]).await?;
-    // While it is away all history goes: no watch can be resumed from where it was.
+    // All history is lost while it is down: no watch can be resumed.
     let other = ApiServer::start_with(ApiServerOptions::default().on(&etcd, "outage")).await?;
     put(&other, &["10.1.0.2", "10.1.0.4"]).await?;
     drop(other);
     etcd.compact().await?;
     cluster.restart().await?;
-    told(&mut client, &["10.1.0.2", "10.1.0.4"]).await?;
+    receives(&mut client, &["10.1.0.2", "10.1.0.4"]).await?;
     server.kubernetes_is("Live", &[], SHOWN).await?;
 
     cluster.daemon().pause().await?;
@@ -224,8 +225,8 @@ async fn an_api_server_that_dies_stalls_or_forgets_loses_nothing() -> Result<()>
     cluster.daemon().resume()?;
     server.kubernetes_is("Live", &[], SHOWN).await?;
     put(&cluster, &["10.1.0.5"]).await?;
-    told(&mut client, &["10.1.0.5"]).await?;
-    // No assignment was ever empty in between, whatever was heard.
+    receives(&mut client, &["10.1.0.5"]).await?;
+    // No assignment was empty in between, whatever was received.
     let name = outbound(80, "pay.shop.svc.cluster.local");
     ensure!(client.endpoints(&name)?.len() == 1);
     Ok(())

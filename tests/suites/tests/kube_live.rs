@@ -1,5 +1,5 @@
-//! A cluster that changes under a running server: kinds that are defined later, namespaces that become selected and
-//! deselected, Services that are exported by themselves, and the command line that is enough.
+//! A cluster that changes under a running server: kinds that are defined later, namespaces that are selected
+//! and deselected, Services that are exported automatically, and the minimal command line.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use tributary_suites::{ApiServer, Follower, ServerOptions, TestServer, Variant, 
 
 const SOON: Duration = Duration::from_secs(30);
 
-/// The hosts of the xDS clusters that a client holds.
+/// Returns the hosts of the xDS clusters that a client holds.
 fn hosts(client: &Follower) -> BTreeSet<String> {
     let names = client.names(CDS);
     let hosts = names.iter().filter_map(|name| name.rsplit_once("||").map(|(_, host)| host.to_owned()));
@@ -30,7 +30,7 @@ async fn client(server: &TestServer) -> Result<Follower> {
     Follower::like_envoy(server.xds(), Variant::Delta, node("follower")).await
 }
 
-/// `tributary serve --registry kubernetes` and a kubeconfig are enough.
+/// `tributary serve --registry kubernetes` and a kubeconfig are sufficient.
 #[tokio::test]
 async fn one_flag_and_a_kubeconfig_serve_a_cluster() -> Result<()> {
     let cluster = ApiServer::start().await?;
@@ -48,11 +48,11 @@ async fn one_flag_and_a_kubeconfig_serve_a_cluster() -> Result<()> {
     let mut first = client(&server).await?;
     let name = outbound(80, "pay.shop.svc.cluster.local");
     first.has_endpoints(&name, &["10.1.0.1:8080".parse()?], SOON).await?;
-    // The variable says the same as the flag.
+    // The variable has the same effect as the flag.
     let other = TestServer::start(flags.env("KUBECONFIG", &kubeconfig)).await?;
     let mut second = client(&other).await?;
     second.has_endpoints(&name, &["10.1.0.1:8080".parse()?], SOON).await?;
-    // Two ways in, one answer; each is told at its own time of what the API server makes for itself.
+    // Both servers converge; each sees the API server's own objects at its own time.
     for _ in 0..2 {
         let other = second.versions(CDS);
         first.until("what the other holds", SOON, |now| (now.versions(CDS) == other).then_some(())).await?;
@@ -69,7 +69,7 @@ const ENTRY: &str = "{apiVersion: networking.istio.io/v1, kind: ServiceEntry, me
 
 /// A cluster without custom resources is complete; when they are defined, they are followed without a restart.
 #[tokio::test]
-async fn kinds_that_are_defined_later_are_followed() -> Result<()> {
+async fn kinds_defined_at_runtime_are_followed() -> Result<()> {
     let cluster = ApiServer::start().await?;
     let api = cluster.api();
     api.apply_all(&[mk_namespace("shop"), mk_service("shop", "pay", &[("http", 80, 80)])]).await?;
@@ -88,9 +88,10 @@ async fn kinds_that_are_defined_later_are_followed() -> Result<()> {
     server.kubernetes_is("Live", &[], SOON).await.map(drop)
 }
 
-/// Who holds the Lease exports each Service, owned by it; another takes over when the holder is killed.
+/// The Lease holder exports each Service and owns the export; another replica takes over when the holder is
+/// killed.
 #[tokio::test]
-async fn services_are_exported_by_whoever_holds_the_lease() -> Result<()> {
+async fn lease_holder_exports_services() -> Result<()> {
     let cluster = ApiServer::start().await?;
     let api = cluster.api();
     api.define().await?;
@@ -102,8 +103,8 @@ async fn services_are_exported_by_whoever_holds_the_lease() -> Result<()> {
         eventually("its export", SOON, || async {
             let all = api.list("multicluster.x-k8s.io/v1alpha1", "ServiceExport").await?;
             let export = all.iter().find(|export| export["metadata"]["name"] == name).context("none yet")?;
-            let said = &export["metadata"]["ownerReferences"][0]["uid"];
-            ensure!(*said == owner["metadata"]["uid"], "{export}");
+            let uid = &export["metadata"]["ownerReferences"][0]["uid"];
+            ensure!(*uid == owner["metadata"]["uid"], "{export}");
             Ok(())
         })
         .await
@@ -114,7 +115,7 @@ async fn services_are_exported_by_whoever_holds_the_lease() -> Result<()> {
     exported("cart").await
 }
 
-/// What a namespace has comes and goes with its selection, and a file registry beside it is left alone.
+/// A namespace's objects follow its selection, and a file registry beside it is unaffected.
 #[tokio::test]
 async fn namespaces_are_selected_and_deselected_while_running() -> Result<()> {
     let cluster = ApiServer::start().await?;
@@ -141,11 +142,11 @@ async fn namespaces_are_selected_and_deselected_while_running() -> Result<()> {
     follower.until("web", SOON, |now| (hosts(now) == set(&["pay.shop", "pay.web"])).then_some(())).await?;
     let name = outbound(80, "pay.web.svc.cluster.local");
     follower.has_endpoints(&name, &["10.1.0.1:80".parse()?], SOON).await?;
-    // What changes while it is deselected is what it comes back with.
+    // Changes made while it is deselected apply when it returns.
     api.apply(&mk_namespace("shop")).await?;
     follower.until("web alone", SOON, |now| (hosts(now) == set(&["pay.web"])).then_some(())).await?;
     api.apply(&mk_slice("shop", "pay", "pay-1", &["10.1.0.2"], &[("http", 80)])).await?;
-    // Without the configuration everything counts.
+    // Without the configuration every namespace counts.
     api.apply(&mesh.with(json!({"data": {"mesh": "{}"}}))).await?;
     let name = outbound(80, "pay.shop.svc.cluster.local");
     follower.has_endpoints(&name, &["10.1.0.2:80".parse()?], SOON).await?;
@@ -154,10 +155,10 @@ async fn namespaces_are_selected_and_deselected_while_running() -> Result<()> {
     Ok(())
 }
 
-/// An account that may read two namespaces and no others is enough for these two: their objects, custom ones
-/// included, come and go, and a third namespace is never seen.
+/// An account with permissions in two namespaces is sufficient for these two: their objects, custom ones
+/// included, are followed, and a third namespace is never read.
 #[tokio::test]
-async fn several_named_namespaces_are_served_with_rights_in_them_alone() -> Result<()> {
+async fn namespaces_are_served_with_permissions_in_them_alone() -> Result<()> {
     let cluster = ApiServer::start().await?;
     let api = cluster.api();
     api.define().await?;
@@ -188,7 +189,7 @@ async fn several_named_namespaces_are_served_with_rights_in_them_alone() -> Resu
     for registry in ["kubernetes", "kubernetes-entries"] {
         server.registry_is(registry, "Live", &[], SOON).await?;
     }
-    // The watch of the second is as alive as that of the first.
+    // The watch of the second namespace works as well as that of the first.
     for (namespace, ip) in [("web", "10.1.0.2"), ("shop", "10.1.0.3")] {
         api.apply(&mk_slice(namespace, "pay", "pay-1", &[ip], &[("http", 80)])).await?;
         let name = outbound(80, &format!("pay.{namespace}.svc.cluster.local"));
@@ -199,7 +200,7 @@ async fn several_named_namespaces_are_served_with_rights_in_them_alone() -> Resu
     Ok(())
 }
 
-/// Gives the user `reader` the roles that the server asks for itself, and no others.
+/// Gives the user `reader` exactly the roles that the server prints.
 async fn grant(server: &TestServer, config: &TempDir, api: &KubeApi) -> Result<()> {
     let file = config.path().join("config.yaml").display().to_string();
     let (status, roles, _) = server.run(&["rbac", "print", "--config", &file]).await?;
@@ -210,9 +211,9 @@ async fn grant(server: &TestServer, config: &TempDir, api: &KubeApi) -> Result<(
     Ok(())
 }
 
-/// What may be written can be written by an account with the printed roles.
+/// An account with the printed roles can make every write.
 #[tokio::test]
-async fn the_printed_roles_are_enough_for_addresses_and_exports() -> Result<()> {
+async fn printed_roles_are_sufficient_for_addresses_and_exports() -> Result<()> {
     let cluster = ApiServer::start().await?;
     let api = cluster.api();
     api.define().await?;
@@ -239,7 +240,7 @@ async fn the_printed_roles_are_enough_for_addresses_and_exports() -> Result<()> 
     .await
 }
 
-/// A binding of these roles binds this user instead of an account.
+/// Binds these roles to this user in place of an account.
 fn for_user(mut object: Value, user: &str) -> Value {
     if object.get("subjects").is_some() {
         object["subjects"] = json!([{"kind": "User", "name": user, "apiGroup": "rbac.authorization.k8s.io"}]);

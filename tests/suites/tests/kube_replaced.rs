@@ -1,5 +1,5 @@
-//! A cluster that is replaced under a running Tributary, at the same address with the same credential. What was served
-//! is served, and shown as stale, until an operator accepts the other cluster or the first one returns.
+//! A cluster that is replaced under a running Tributary, at the same address with the same credential. The
+//! served facts stay, shown as stale, until an operator accepts the other cluster or the first one returns.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use tributary_suites::{
 };
 
 const SOON: Duration = Duration::from_secs(30);
-/// An API server starts, and a kind that it lacks is looked for twice.
+/// An API server starts, and an absent kind is discovered twice.
 const LATER: Duration = Duration::from_secs(120);
 /// Longer than two audits.
 const AUDITED: Duration = Duration::from_secs(6);
@@ -22,7 +22,7 @@ const REGISTRIES: [&str; 2] = ["kubernetes", "kubernetes-entries"];
 const CHANGED: &str = "the source's identity changed";
 const PAY: &str = "pay.shop.svc.cluster.local";
 
-/// Two clusters of which one answers, and a server that follows it.
+/// Two clusters, one of which answers, and a server that follows it.
 struct Lab {
     etcds: [Arc<Etcd>; 2],
     cluster: ApiServer,
@@ -47,12 +47,12 @@ impl Lab {
         recorder.forget();
         Ok(Self { etcds, cluster, server, recorder, _config: config })
     }
-    /// Another cluster, empty, answers in place of the first.
+    /// Starts another, empty cluster in place of the first.
     async fn replace(&self) -> Result<()> {
         self.cluster.become_cluster(&self.etcds[1], "second").await?;
         self.waits().await
     }
-    /// Both registries wait for an operator, and show that what they serve is stale.
+    /// Asserts that both registries wait for an operator, and show stale facts.
     async fn waits(&self) -> Result<()> {
         for registry in REGISTRIES {
             eventually(&format!("{registry} to wait for an operator"), LATER, || async {
@@ -66,7 +66,8 @@ impl Lab {
         }
         Ok(())
     }
-    /// Nothing went or shrank, and nothing of the other cluster came, by audits or lists either.
+    /// Asserts that nothing was removed or shrank, and nothing of the other cluster appeared, by audits or
+    /// lists either.
     async fn lost_nothing(&mut self) -> Result<()> {
         self.recorder.settle(AUDITED).await?;
         ensure!(self.recorder.answers().is_empty(), "{:?}", self.recorder.answers());
@@ -88,7 +89,7 @@ async fn has(recorder: &mut Follower, host: &str, last: u8) -> Result<()> {
 }
 
 #[tokio::test]
-async fn another_cluster_at_the_same_address_waits_until_it_is_accepted() -> Result<()> {
+async fn cluster_replaced_at_its_address_waits_until_accepted() -> Result<()> {
     let mut lab = Lab::start().await?;
     lab.replace().await?;
     lab.lost_nothing().await?;
@@ -113,7 +114,7 @@ async fn another_cluster_at_the_same_address_waits_until_it_is_accepted() -> Res
 }
 
 #[tokio::test]
-async fn first_cluster_that_returns_is_followed_again_by_itself() -> Result<()> {
+async fn first_cluster_that_returns_is_followed_again() -> Result<()> {
     let mut lab = Lab::start().await?;
     let pinned = lab.server.kubernetes().await?["identity"].clone();
     lab.replace().await?;

@@ -1,6 +1,6 @@
-//! Rights that are taken away on a real API server, one kind at a time: while Tributary runs, at a restart of its run,
-//! and by exchanging its credential for a narrower one. A client that records every answer sees no assignment shrink
-//! and no xDS cluster go; when the rights return, neither.
+//! Permissions that are revoked on a real API server, one kind at a time: while Tributary runs, at a restart of
+//! its run, and by a narrower credential. A client that records every response sees no assignment shrink and no
+//! xDS cluster removed, also when the permissions return.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -20,7 +20,7 @@ use tributary_suites::kube::{
 };
 use tributary_suites::{ApiServer, Etcd, Follower, TestServer, Variant, eventually, outbound};
 
-/// Probes go out every second here, and a run that was refused tries again within half a minute.
+/// Probes run every second here, and a rejected run retries within half a minute.
 const SHOWN: Duration = Duration::from_secs(60);
 const REGISTRIES: [&str; 2] = ["kubernetes", "kubernetes-entries"];
 
@@ -69,7 +69,7 @@ metadata: {name: istio, namespace: tributary-system}
 data: {mesh: "outboundTrafficPolicy: {mode: REGISTRY_ONLY}"}
 "#;
 
-/// What a client holds of the cluster. It belongs to no cluster, so that only what is exported reaches it.
+/// Assignments that a client holds. It belongs to no cluster, so it receives only exported services.
 const SERVED: [(&str, &[&str]); 5] = [
     ("pay.shop.svc.cluster.local", &["10.1.0.1", "10.1.0.2"]),
     ("pay.shop.svc.clusterset.local", &["10.1.0.1", "10.1.0.2"]),
@@ -100,7 +100,7 @@ async fn cluster(etcd: &Arc<Etcd>, prefix: &str) -> Result<ApiServer> {
     Ok(cluster)
 }
 
-/// The plural of a kind, without its group.
+/// Returns the plural of a kind, without its group.
 fn plural(kind: &str) -> &str {
     kind.rsplit('/').next().unwrap_or(kind)
 }
@@ -109,7 +109,7 @@ fn watched(cluster: &ApiServer, login: &Login) -> Result<Watched> {
     Ok(Watched::by(cluster, login)?.registry("mcs: {host: true, discovery: true}"))
 }
 
-/// Both registries, as `/debug/registries` shows them.
+/// Returns both registries, as `/debug/registries` shows them.
 async fn shown(server: &TestServer) -> Result<String> {
     let mut all = Vec::new();
     for registry in REGISTRIES {
@@ -119,16 +119,16 @@ async fn shown(server: &TestServer) -> Result<String> {
 }
 
 async fn is_refused(server: &TestServer, kind: &str) -> Result<()> {
-    let words = format!("of {}: the right is missing", plural(kind));
+    let text = format!("of {}: the right is missing", plural(kind));
     eventually(&format!("{kind} to be refused"), SHOWN, || async {
         let shown = shown(server).await?;
-        ensure!(shown.contains(&words), "{shown}");
+        ensure!(shown.contains(&text), "{shown}");
         Ok(())
     })
     .await
 }
 
-/// Every kind is read, and every collection followed.
+/// Waits until every kind is read, and every collection followed.
 async fn is_whole(server: &TestServer) -> Result<()> {
     eventually("every kind to be read", SHOWN, || async {
         for registry in REGISTRIES {
@@ -142,14 +142,14 @@ async fn is_whole(server: &TestServer) -> Result<()> {
     .await
 }
 
-/// A client that remembers every answer.
+/// A client that records every response.
 struct Recorder {
     client: Follower,
     served: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Recorder {
-    /// Follows everything, from when all of it is served.
+    /// Starts when everything is served.
     async fn start(server: &TestServer) -> Result<Self> {
         let client = Follower::like_envoy(server.xds(), Variant::Delta, node("recorder")).await?;
         let mut recorder = Self { client, served: BTreeMap::new() };
@@ -163,11 +163,11 @@ impl Recorder {
         recorder.client.forget();
         Ok(recorder)
     }
-    /// Nothing that was served went, in any answer since it was served.
+    /// Asserts that no response since then removed anything that was served.
     async fn lost_nothing(&mut self, when: &str) -> Result<()> {
         self.lost_nothing_until_quiet_for(Duration::from_millis(200), when).await
     }
-    /// The same, of a run that may take so long to report.
+    /// As [`Recorder::lost_nothing`], for a run that may take this long to report.
     async fn lost_nothing_until_quiet_for(&mut self, span: Duration, when: &str) -> Result<()> {
         self.client.settle(span).await?;
         for answer in self.client.answers() {
@@ -191,7 +191,7 @@ impl Recorder {
 }
 
 #[tokio::test]
-async fn rights_taken_one_at_a_time_while_running_lose_nothing() -> Result<()> {
+async fn permissions_revoked_one_at_a_time_lose_nothing() -> Result<()> {
     let etcd = Arc::new(Etcd::start().await?);
     let cluster = cluster(&etcd, "running").await?;
     cluster.api().allow("reader", &READ, &READABLE).await?;
@@ -208,7 +208,7 @@ async fn rights_taken_one_at_a_time_while_running_lose_nothing() -> Result<()> {
     Ok(())
 }
 
-/// Removals of what can be read apply while another kind is refused.
+/// Removals of readable kinds apply while another kind is rejected.
 #[tokio::test]
 async fn removals_apply_while_another_kind_is_refused() -> Result<()> {
     let etcd = Arc::new(Etcd::start().await?);
@@ -227,12 +227,12 @@ async fn removals_apply_while_another_kind_is_refused() -> Result<()> {
 }
 
 const ACCOUNT: &str = "default:trib";
-/// The API server takes a token for 60 s more than it says.
+/// The API server accepts a token for 60 s beyond its expiry.
 const ENDS_SOON: SignedDuration = SignedDuration::from_secs(-15);
 
-/// A token that ends by itself, and its successor, whose account may read less: the run begins again with that.
+/// A token expires, and the account of its successor may read less: the run restarts with the successor.
 #[tokio::test]
-async fn rights_taken_at_a_restart_of_the_run_lose_nothing() -> Result<()> {
+async fn permissions_revoked_at_a_restart_of_the_run_lose_nothing() -> Result<()> {
     let etcd = Arc::new(Etcd::start().await?);
     for kind in ["networking.istio.io/workloadentries", "multicluster.x-k8s.io/serviceexports", "configmaps"]
     {
@@ -261,7 +261,7 @@ async fn rights_taken_at_a_restart_of_the_run_lose_nothing() -> Result<()> {
     Ok(())
 }
 
-/// Another kubeconfig in the configuration file, read when it changes.
+/// Sets another kubeconfig in the configuration file, which the server rereads.
 fn exchange(config: &Path, old: &Watched, new: &Watched) -> Result<()> {
     let path = |watched: &Watched| watched.kubeconfig().display().to_string();
     let text = std::fs::read_to_string(config)?;
@@ -272,7 +272,7 @@ fn exchange(config: &Path, old: &Watched, new: &Watched) -> Result<()> {
 }
 
 #[tokio::test]
-async fn credential_exchanged_for_a_narrower_one_loses_nothing() -> Result<()> {
+async fn narrower_credential_loses_nothing() -> Result<()> {
     let etcd = Arc::new(Etcd::start().await?);
     let cluster = cluster(&etcd, "exchange").await?;
     cluster.api().allow("reader", &READ, &READABLE).await?;
@@ -302,9 +302,10 @@ async fn credential_exchanged_for_a_narrower_one_loses_nothing() -> Result<()> {
     Ok(())
 }
 
-/// Whoever mends a missing right by another credential, under the same path, need not touch the server.
+/// A missing permission can be repaired by another credential under the same path, without a restart of the
+/// server.
 #[tokio::test]
-async fn kubeconfig_that_is_replaced_after_a_right_was_taken_is_read_again() -> Result<()> {
+async fn kubeconfig_replaced_after_a_revocation_is_read_again() -> Result<()> {
     let etcd = Arc::new(Etcd::start().await?);
     let cluster = cluster(&etcd, "replaced").await?;
     for user in ["reader", "other"] {

@@ -1,4 +1,4 @@
-//! The API server of the tests itself: what suites rest on when they kill it, take rights away or let tokens end.
+//! Tests the test API server itself: kills, revoked permissions and expiring tokens, on which the suites rely.
 
 use anyhow::{Result, ensure};
 use jiff::SignedDuration;
@@ -17,7 +17,7 @@ fn named(api_version: &str, kind: &str, namespace: &str, name: &str) -> Named {
 }
 
 #[tokio::test]
-async fn objects_are_put_kept_and_cleared() -> Result<()> {
+async fn objects_are_applied_stored_and_cleared() -> Result<()> {
     let server = ApiServer::start().await?;
     let api = server.api();
     let pod = mk_pod("shop", "pay-0", "10.1.0.1", "n1", &[("app", "pay")]);
@@ -33,7 +33,7 @@ async fn objects_are_put_kept_and_cleared() -> Result<()> {
     .await?;
     let kept = api.find(&Named::of(&pod)?).await?.unwrap_or_default();
     assert_eq!(kept["status"]["podIP"], "10.1.0.1", "the status is written too: {kept}");
-    // Again, with less: what is no longer said is gone.
+    // Applied again with fewer fields: absent fields are removed.
     api.apply(&mk_service("shop", "pay", ports).with(json!({"spec": {"selector": null}}))).await?;
     let service = named("v1", "Service", "shop", "pay");
     assert_eq!(api.find(&service).await?.unwrap_or_default()["spec"].get("selector"), None);
@@ -47,14 +47,14 @@ async fn objects_are_put_kept_and_cleared() -> Result<()> {
     }
     assert_eq!(api.list("v1", "Service").await?.len(), 1, "the server's own stays");
     assert!(api.find(&named("v1", "Namespace", "", "shop")).await?.is_none());
-    // A namespace that went can come again at once.
+    // A removed namespace can be created again at once.
     api.apply(&mk_namespace("shop")).await?;
     api.apply(&mk_service("shop", "pay", ports)).await?;
     Ok(())
 }
 
 #[tokio::test]
-async fn logins_have_the_rights_that_they_are_given() -> Result<()> {
+async fn logins_have_exactly_their_granted_permissions() -> Result<()> {
     let server = ApiServer::start().await?;
     let status = async |login: &Login| -> Result<StatusCode> {
         let api = server.api_as(login)?;
@@ -112,9 +112,9 @@ async fn clusters_share_an_etcd_and_nothing_else() -> Result<()> {
     one.daemon().kill();
     one.restart().await?;
     let watch = "/api/v1/namespaces?watch=true&resourceVersion=1&timeoutSeconds=1";
-    let (status, said) = one.api().rest().send(Method::GET, watch, None).await?;
-    let gone = status == StatusCode::GONE || said["object"]["code"] == 410;
-    assert!(gone, "a watch from before the compaction cannot go on: {status} {said}");
+    let (status, body) = one.api().rest().send(Method::GET, watch, None).await?;
+    let gone = status == StatusCode::GONE || body["object"]["code"] == 410;
+    assert!(gone, "a watch from before the compaction cannot go on: {status} {body}");
     one.daemon().pause().await?;
     let silent = one.api().rest().get("/readyz");
     let waited = tokio::time::timeout(std::time::Duration::from_millis(300), silent).await;

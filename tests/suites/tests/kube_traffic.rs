@@ -1,5 +1,5 @@
-//! Traffic to what a cluster has: through real Envoy and real gRPC, while EndpointSlices are written to a real API server
-//! as their controller would write them. Not one request may fail. And the same while the API server is away.
+//! Traffic to a cluster's endpoints: through real Envoy and real gRPC, while EndpointSlices are written to a
+//! real API server as their controller would write them, and while the API server is down. No request may fail.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -26,7 +26,7 @@ struct World {
     _config: TempDir,
 }
 
-/// The Service's port speaks what its name begins with.
+/// Starts a world whose Service port has this name; its prefix selects the protocol.
 async fn world(port_name: &str) -> Result<World> {
     let (cluster, port) = (ApiServer::start().await?, ports::free_port()?);
     let first = Backend::start_on("first", ports::own_ip()?).await?;
@@ -69,10 +69,10 @@ async fn grpc_follows_slices_under_load() -> Result<()> {
     moved.tally.check_clean()
 }
 
-/// Law 2: an error is never a deletion. The API server is killed, then paused, and traffic does not notice; what was
-/// written meanwhile is followed when it is back.
+/// Law 2: an error is never a deletion. The API server is killed, then paused, without an effect on traffic;
+/// writes meanwhile are followed when it returns.
 #[tokio::test]
-async fn calls_outlive_the_api_server() -> Result<()> {
+async fn calls_continue_without_the_api_server() -> Result<()> {
     let World { cluster, server, first, port, _config } = world("http").await?;
     let name = outbound(port, HOST);
     let envoy = Envoy::start(&EnvoyConfig::new(server.xds(), Variant::Sotw).listen_for(&name)).await?;

@@ -1,6 +1,6 @@
-//! What Envoy and two gRPC implementations make of each odd feature of an endpoint assignment, measured against
-//! the scripted server. The strict set that the product serves is derived from this table: everything here that
-//! any of the three refuses must never be sent, and a new version of a client that changes its mind shows here.
+//! The reaction of Envoy and two gRPC implementations to each odd feature of an endpoint assignment, measured
+//! with the scripted server. The strict set that the product serves is derived from this table: a feature that
+//! any of the three rejects must never be sent, and a changed reaction of a new client version shows here.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -26,14 +26,14 @@ enum Verdict {
 }
 use Verdict::{Refuses, Takes};
 
-/// One row: the feature, what Envoy, C-core and grpc-js do with it, and the assignment that has it.
+/// One row: the feature, the reactions of Envoy, C-core and grpc-js, and the assignment that has it.
 struct Case {
     feature: &'static str,
     verdicts: [Verdict; 3],
     assignment: ClusterLoadAssignment,
 }
 
-/// Addresses that nobody calls: only the verdict counts.
+/// Returns an address that is never called: only the verdict counts.
 fn host(last: u8) -> SocketAddr {
     SocketAddr::from(([127, 0, 0, last], 9))
 }
@@ -42,14 +42,14 @@ fn case(feature: &'static str, verdicts: [Verdict; 3], assignment: ClusterLoadAs
     Case { feature, verdicts, assignment }
 }
 
-/// An assignment of two localities, changed in one way.
+/// Returns an assignment of two localities, changed in one way.
 fn changed(change: impl FnOnce(&mut Vec<LocalityLbEndpoints>)) -> ClusterLoadAssignment {
     let mut whole = assignment("echo", &[("zone-a", &[host(2), host(3)]), ("zone-b", &[host(4)])]);
     change(&mut whole.endpoints);
     whole
 }
 
-/// [`changed`] in the first endpoint.
+/// Returns [`changed`] in the first endpoint.
 fn with_endpoint(change: impl FnOnce(&mut LbEndpoint)) -> ClusterLoadAssignment {
     changed(|localities| change(&mut localities[0].lb_endpoints[0]))
 }
@@ -123,34 +123,35 @@ async fn world(hosts: &[SocketAddr]) -> Result<ScriptedAds> {
     Ok(server)
 }
 
-/// Words of the client about the answers on endpoints so far, `None` for an ACK.
-fn said(server: &ScriptedAds) -> Vec<Option<String>> {
-    let about = server.heard().into_iter().filter(|heard| heard.type_url == EDS && !heard.nonce.is_empty());
-    about.map(|heard| heard.error).collect()
+/// Returns the client's verdicts on endpoint responses so far, `None` for an ACK.
+fn verdicts(server: &ScriptedAds) -> Vec<Option<String>> {
+    let about =
+        server.requests().into_iter().filter(|request| request.type_url == EDS && !request.nonce.is_empty());
+    about.map(|request| request.error).collect()
 }
 
 async fn verdict(server: &ScriptedAds, case: &Case) -> Result<Verdict> {
-    let before = said(server).len();
+    let before = verdicts(server).len();
     server.put(EDS, &[("echo", case.assignment.clone())]);
-    let words = eventually(case.feature, SOON, || async {
-        let now = said(server);
+    let error = eventually(case.feature, SOON, || async {
+        let now = verdicts(server);
         if now.len() > before {
-            now.last().cloned().context("no words")
+            now.last().cloned().context("no verdict")
         } else {
             bail!("no answer to it yet")
         }
     })
     .await?;
-    Ok(if words.is_some() { Refuses } else { Takes })
+    Ok(if error.is_some() { Refuses } else { Takes })
 }
 
-/// Sends every case to the client that `server` has, and compares with column `column`.
+/// Sends every case to the client of `server`, and compares with column `column`.
 async fn whole_matrix(server: &ScriptedAds, column: usize) -> Result<()> {
     let mut surprises = Vec::new();
     for case in duplicates_and_order().into_iter().chain(weights_and_hosts()) {
         let verdict = verdict(server, &case).await?;
         if verdict != case.verdicts[column] {
-            surprises.push(format!("{}: {verdict:?}; words: {:?}", case.feature, said(server).last()));
+            surprises.push(format!("{}: {verdict:?}; message: {:?}", case.feature, verdicts(server).last()));
         }
     }
     ensure!(surprises.is_empty(), "{surprises:#?}");
@@ -193,7 +194,7 @@ async fn grpc_javascript_matrix() -> Result<()> {
 }
 
 #[tokio::test]
-async fn grpc_drops_a_locality_without_weight_in_silence() -> Result<()> {
+async fn grpc_silently_drops_a_locality_without_weight() -> Result<()> {
     let backend = Backend::start("only").await?;
     let mut bare = resources::endpoints("echo", &[backend.addr()]);
     bare.endpoints.iter_mut().for_each(|locality| locality.load_balancing_weight = None);

@@ -1,5 +1,5 @@
-//! What the harness promises about ports, child processes, certificates and the server under test, shown on
-//! small stand-ins: nothing outlives its handle, and what ends early says why.
+//! Tests the harness's guarantees for ports, child processes, certificates and the server under test, with
+//! small scripts: nothing outlives its handle, and an early end reports its cause.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -25,7 +25,7 @@ async fn dropping_a_process_ends_its_children() -> Result<()> {
     let process = Process::spawn("shell", command)?;
     let child = eventually("the shell to name its child", SOON, || async {
         let output = process.output();
-        let Some(child) = output.trim().strip_prefix("child ") else { bail!("it said {output:?}") };
+        let Some(child) = output.trim().strip_prefix("child ") else { bail!("the output is {output:?}") };
         Ok(child.parse::<u32>()?)
     })
     .await?;
@@ -39,38 +39,38 @@ async fn dropping_a_process_ends_its_children() -> Result<()> {
     .await
 }
 
-/// Whether a process runs; one that only waits to be reaped does not.
+/// Returns true if a process runs; a zombie does not.
 fn alive(id: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
     stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
 }
 
 #[tokio::test]
-async fn a_process_that_ends_says_why() -> Result<()> {
+async fn process_that_ends_reports_why() -> Result<()> {
     let mut command = Command::new("sh");
     command.args(["-c", "echo no such flag >&2; exit 3"]);
     let mut process = Process::spawn("shell", command)?;
     assert_eq!(process.ended(SOON).await?.code(), Some(3));
     let error = process.check_running().map_err(|error| error.to_string());
-    assert!(error.as_ref().is_err_and(|words| words.contains("no such flag")), "{error:?}");
+    assert!(error.as_ref().is_err_and(|message| message.contains("no such flag")), "{error:?}");
     Ok(())
 }
 
-/// A script in place of the server. They are committed, not written here: a file that was open for writing
-/// while another test started a child cannot be run for a moment.
+/// Returns a script in place of the server. The scripts are committed: a file that was open for writing while
+/// another test started a child cannot be executed for a moment.
 fn stand_in(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("stand-ins").join(name)
 }
 
 #[tokio::test]
-async fn a_server_that_ends_at_start_fails_at_once_with_its_words() -> Result<()> {
+async fn server_that_ends_at_start_fails_at_once_with_its_output() -> Result<()> {
     let bin = stand_in("ends");
     let files = Files::new()?;
     let started = TestServer::start(ServerOptions::files(files.path()).bin(&bin)).await;
-    let words = started.err().map(|error| format!("{error:#}")).unwrap_or_default();
-    ensure!(words.contains("port in use") && words.contains("exit status: 4"), "{words}");
+    let message = started.err().map(|error| format!("{error:#}")).unwrap_or_default();
+    ensure!(message.contains("port in use") && message.contains("exit status: 4"), "{message}");
     let args = ["serve --registry file=", "--xds-listen 127.0.0.1:", "--admin-listen 127.0.0.1:"];
-    ensure!(args.iter().all(|arg| words.contains(arg)), "{words}");
+    ensure!(args.iter().all(|arg| message.contains(arg)), "{message}");
     Ok(())
 }
 
@@ -81,7 +81,7 @@ async fn a_server_is_stopped_by_its_signal() -> Result<()> {
     let mut server = TestServer::launch(ServerOptions::files(files.path()).bin(&bin))?;
     eventually("the server to be up", SOON, || {
         let output = server.process().output();
-        async move { if output.contains("up") { Ok(()) } else { bail!("it said {output:?}") } }
+        async move { if output.contains("up") { Ok(()) } else { bail!("the output is {output:?}") } }
     })
     .await?;
     assert_eq!(server.stop(SOON).await?.code(), Some(7));

@@ -1,5 +1,5 @@
-//! TLS of the xDS listener, on the real binary: clients must prove who they are, a certificate is exchanged
-//! while the server runs, and real Envoy gets its resources over it.
+//! TLS of the xDS listener, on the real binary: clients must prove their identity, a certificate is rotated
+//! while the server runs, and real Envoy receives its resources over TLS.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ fn files() -> Result<Files> {
     Ok(files)
 }
 
-/// A server that wants certificates of `clients`.
+/// Starts a server that requires certificates of `clients`.
 async fn mutual(files: &Files, authority: &Authority) -> Result<TestServer> {
     let identity = authority.server("xds")?;
     TestServer::start(ServerOptions::files(files.path()).tls(&identity, Some(authority))).await
@@ -54,7 +54,7 @@ fn claims(fields: &[(&str, &str)]) -> Node {
 }
 
 #[tokio::test]
-async fn a_client_is_served_over_mutual_tls_as_who_it_is() -> Result<()> {
+async fn client_is_served_over_mutual_tls_with_its_identity() -> Result<()> {
     let (files, authority) = (files()?, Authority::new()?);
     let server = mutual(&files, &authority).await?;
     let web = authority.client("web", WEB)?;
@@ -69,7 +69,7 @@ async fn a_client_is_served_over_mutual_tls_as_who_it_is() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_client_that_is_not_who_it_says_is_denied() -> Result<()> {
+async fn client_with_another_identity_than_its_node_is_denied() -> Result<()> {
     let (files, authority) = (files()?, Authority::new()?);
     let server = mutual(&files, &authority).await?;
     let web = authority.client("web", WEB)?;
@@ -83,19 +83,19 @@ async fn a_client_that_is_not_who_it_says_is_denied() -> Result<()> {
         client.subscribe(CDS, &[])?;
         let status = client.expect_end(SOON).await?;
         ensure!(status.code == PERMISSION_DENIED, "{fields:?}: {status}");
-        ensure!(!status.message.contains("outbound"), "the refusal tells what is served: {status}");
+        ensure!(!status.message.contains("outbound"), "the rejection names a served resource: {status}");
     }
     ensure!(server.items("clients").await?.is_empty(), "a client that was denied is shown as one");
     Ok(())
 }
 
 #[tokio::test]
-async fn a_client_without_or_with_a_foreign_certificate_is_turned_away() -> Result<()> {
+async fn client_without_a_trusted_certificate_is_rejected() -> Result<()> {
     let (files, authority, foreign) = (files()?, Authority::new()?, Authority::new()?);
     let server = mutual(&files, &authority).await?;
     let stranger = foreign.client("web", WEB)?;
     for identity in [None, Some(&stranger)] {
-        // With TLS 1.3 the refusal may come after the handshake, with the first answer.
+        // With TLS 1.3 the rejection may come after the handshake, with the first response.
         let refused = async {
             let mut client =
                 connect(&server, &authority, identity, claims(&[("NAMESPACE", "default")])).await?;
@@ -123,9 +123,9 @@ async fn server_side_tls_needs_no_certificate() -> Result<()> {
     client.holds(CDS, &[&entry().cluster()], SOON).await
 }
 
-/// A rotated certificate is used for new connections; streams that are open stay, and keep being served.
+/// A rotated certificate is used for new connections; open streams stay and are still served.
 #[tokio::test]
-async fn a_certificate_is_exchanged_while_streams_stay() -> Result<()> {
+async fn certificate_rotation_keeps_streams_open() -> Result<()> {
     let (files, authority) = (files()?, Authority::new()?);
     let server = mutual(&files, &authority).await?;
     let web = authority.client("web", WEB)?;
@@ -149,18 +149,18 @@ async fn a_certificate_is_exchanged_while_streams_stay() -> Result<()> {
     after.has_endpoints(&entry().cluster(), &[nowhere(2)], SOON).await
 }
 
-/// A certificate that cannot be read is no reason to stop serving: the last good one stays, and it is said.
+/// An unreadable certificate does not end serving: the last good one stays, and the fault is reported.
 #[tokio::test]
-async fn a_broken_certificate_keeps_the_good_one() -> Result<()> {
+async fn invalid_certificate_keeps_the_last_good_one() -> Result<()> {
     let (files, authority) = (files()?, Authority::new()?);
     let mut server = mutual(&files, &authority).await?;
     let web = authority.client("web", WEB)?;
     let old = shown_certificate(&server, &authority, &web).await?;
     std::fs::write(authority.path().join("xds.pem"), "no certificate")?;
-    eventually("the log to say so", SOON, || {
+    eventually("the log to show it", SOON, || {
         let log = server.process().output();
         async move {
-            ensure!(log.contains("TRB0107"), "it says:\n{log}");
+            ensure!(log.contains("TRB0107"), "the log is:\n{log}");
             Ok(())
         }
     })

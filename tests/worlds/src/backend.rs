@@ -1,4 +1,4 @@
-//! What a world needs of a system: a way to say documents, and ways to see what came of them.
+//! The interface that a world needs of a system: ways to apply documents, and ways to read the results.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -9,60 +9,61 @@ use crate::cluster::ObjectName;
 use crate::row::Row;
 use crate::schema::{ServiceFound, Stage};
 
-/// A system under a world. One case, one backend.
+/// A system that runs a world. Each case has its own backend.
 pub trait Backend {
-    /// Starts over empty sources.
+    /// Starts with empty sources.
     fn begin(&mut self, stage: &Stage) -> impl Future<Output = Result<()>>;
 
-    /// Objects of the Kubernetes cluster are now so.
+    /// Creates or replaces objects of the Kubernetes cluster.
     fn apply(&mut self, documents: &[serde_json::Value]) -> impl Future<Output = Result<()>>;
 
-    /// Objects of the Kubernetes cluster are gone.
+    /// Removes objects of the Kubernetes cluster.
     fn remove(&mut self, objects: &[ObjectName]) -> impl Future<Output = Result<()>>;
 
-    /// What is said of the service that serves a host first.
+    /// Returns the service that serves a host first.
     fn service(&mut self, host: &str) -> impl Future<Output = Result<Option<ServiceFound>>>;
 
-    /// A file of a registry now holds this.
+    /// Writes a file of a registry.
     fn write(&mut self, registry: &str, file: &str, text: &str) -> impl Future<Output = Result<()>>;
 
-    /// A file of a registry is gone.
+    /// Deletes a file of a registry.
     fn delete(&mut self, registry: &str, file: &str) -> impl Future<Output = Result<()>>;
 
-    /// A service of Consul now has these instances, as its health endpoint answers; with none it has gone.
+    /// Sets the instances of a service of Consul, as its health endpoint answers; an empty list removes the
+    /// service.
     fn consul(&mut self, service: &str, instances: &[serde_json::Value]) -> impl Future<Output = Result<()>>;
 
-    /// A registry's source can, or cannot, be read any more.
+    /// Makes a registry's source readable or unreadable.
     fn source(&mut self, registry: &str, readable: bool) -> impl Future<Output = Result<()>>;
 
-    /// What a client is told of `host:port`, by EDS or inside its xDS cluster; sorted. Nothing where
-    /// there is no such port.
+    /// Returns the endpoints of `host:port` that a client receives, by EDS or inside its xDS cluster; sorted.
+    /// Empty if there is no such port.
     fn endpoints(&mut self, client: &str, port: &str) -> impl Future<Output = Result<Vec<Row>>>;
 
-    /// A client's outbound xDS clusters by `host:port`, with their types (`EDS`, `STRICT_DNS`,
+    /// Returns a client's outbound xDS clusters by `host:port`, with their types (`EDS`, `STRICT_DNS`,
     /// `LOGICAL_DNS`, `ORIGINAL_DST`, `DYNAMIC`).
     fn clusters(&mut self, client: &str) -> impl Future<Output = Result<BTreeMap<String, String>>>;
 
-    /// The codes of a host's conditions, over all claimants.
+    /// Returns the codes of a host's conditions, over all claimants.
     fn conditions(&mut self, host: &str) -> impl Future<Output = Result<BTreeSet<String>>>;
 
-    /// Bad objects, as `Kind namespace/name`, with their codes.
+    /// Returns bad objects, as `Kind namespace/name`, with their codes.
     fn problems(&mut self) -> impl Future<Output = Result<BTreeMap<String, String>>>;
 
-    /// The documents of `explain`.
+    /// Returns the documents of `explain`.
     fn explain(
         &mut self,
         endpoint: &str,
         client: Option<&str>,
     ) -> impl Future<Output = Result<Vec<serde_json::Value>>>;
 
-    /// The document of `why-not`.
+    /// Returns the document of `why-not`.
     fn why_not(&mut self, host: &str, client: &str) -> impl Future<Output = Result<serde_json::Value>>;
 
-    /// Whether what is seen may still change by itself; waits a little for it. A system that works in
-    /// step with its caller says no at once.
+    /// Returns true if the results may still change, after a short wait. A synchronous system returns false at
+    /// once.
     fn again(&mut self) -> impl Future<Output = bool>;
 
-    /// Whether explanations have a last stage, which only a system with sessions can have.
+    /// Returns true if explanations include the delivery stage, which only a system with sessions has.
     fn delivers(&self) -> bool;
 }

@@ -1,4 +1,4 @@
-//! A Kubernetes cluster in a world: how it is read, and the documents that are applied to it.
+//! A Kubernetes cluster in a world: its settings, and the documents that are applied to it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,21 +6,21 @@ use anyhow::{Context, Result};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// How the cluster is read.
+/// Settings with which the cluster is read.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub struct ClusterSpec {
-    /// Its name.
+    /// Name of the cluster.
     pub cluster: String,
-    /// Where the network's label and the mesh configuration are.
+    /// Namespace of the network label and the mesh configuration.
     pub system_namespace: String,
-    /// The revision that is served.
+    /// Revision that is served.
     pub revision: Option<String>,
-    /// The only namespaces that are read.
+    /// Namespaces that are read; all where empty.
     pub namespaces: Vec<String>,
     /// `direct` where networks are flat.
     pub cross_network: Option<String>,
-    /// What of multi-cluster services is on: `discovery`, `clusterLocal`, `host`.
+    /// Enabled multi-cluster options: `discovery`, `clusterLocal`, `host`.
     pub mcs: BTreeMap<String, bool>,
 }
 
@@ -37,19 +37,19 @@ impl Default for ClusterSpec {
     }
 }
 
-/// The name of an object of a cluster.
+/// Name of an object of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ObjectName {
-    /// `Service`.
+    /// Kind, such as `Service`.
     pub kind: String,
-    /// Its namespace; nothing where the kind has none.
+    /// Namespace; `None` for cluster-scoped kinds.
     pub namespace: Option<String>,
-    /// Its own name.
+    /// Own name.
     pub name: String,
 }
 
 impl ObjectName {
-    /// From `Kind namespace/name` or `Kind name`.
+    /// Parses `Kind namespace/name` or `Kind name`.
     pub fn parse(text: &str) -> Result<Self> {
         let (kind, name) = text.split_once(' ').with_context(|| format!("{text:?} is not KIND NAME"))?;
         let (namespace, name) = match name.split_once('/') {
@@ -58,7 +58,7 @@ impl ObjectName {
         };
         Ok(Self { kind: kind.to_owned(), namespace, name: name.to_owned() })
     }
-    /// The name of a document.
+    /// Returns the name of a document.
     pub fn of(document: &Value) -> Result<Self> {
         let text = |value: &Value| value.as_str().map(str::to_owned);
         let kind = text(&document["kind"]).with_context(|| format!("no kind in {document}"))?;
@@ -66,7 +66,7 @@ impl ObjectName {
         let name = text(&meta["name"]).with_context(|| format!("no name in {document}"))?;
         Ok(Self { kind, namespace: text(&meta["namespace"]), name })
     }
-    /// The `apiVersion` of the kind.
+    /// Returns the `apiVersion` of the kind.
     #[must_use]
     pub fn api_version(&self) -> &'static str {
         match self.kind.as_str() {
@@ -79,7 +79,7 @@ impl ObjectName {
     }
 }
 
-/// The documents of a YAML text.
+/// Returns the documents of a YAML text.
 pub fn documents(text: &str) -> Result<Vec<Value>> {
     if text.is_empty() {
         return Ok(Vec::new());
@@ -88,12 +88,13 @@ pub fn documents(text: &str) -> Result<Vec<Value>> {
     Ok(documents.into_iter().filter(|document| !document.is_null()).collect())
 }
 
-/// Which namespaces a cluster has, so that a world need name only those of which something is to be said.
+/// Namespaces that a cluster has, so a world writes out only the namespaces with labels or annotations of their
+/// own.
 #[derive(Debug, Default)]
 pub struct Namespaces(BTreeSet<String>);
 
 impl Namespaces {
-    /// The namespaces that these documents want and that are not there yet, as documents.
+    /// Returns the missing namespaces of these documents, as documents.
     pub fn wanted(&mut self, documents: &[Value]) -> Vec<Value> {
         let own = documents.iter().filter(|document| document["kind"] == "Namespace");
         self.0.extend(own.filter_map(|document| document["metadata"]["name"].as_str().map(str::to_owned)));
@@ -104,7 +105,7 @@ impl Namespaces {
             .map(|name| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}))
             .collect()
     }
-    /// This object is gone.
+    /// Records that an object was removed.
     pub fn gone(&mut self, object: &ObjectName) {
         if object.kind == "Namespace" {
             self.0.remove(&object.name);
@@ -117,11 +118,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn namespaces_come_before_what_is_in_them_and_once() {
+    fn missing_namespaces_are_created_once_before_their_objects() {
         let text = "{kind: Pod, metadata: {namespace: a, name: p}}\n---\n{kind: Pod, metadata: {namespace: b, name: p}}\n\
                     ---\n{kind: Namespace, metadata: {name: b, labels: {x: y}}}\n---\n";
         let read = documents(text).unwrap();
-        assert_eq!(read.len(), 3, "an empty document is none");
+        assert_eq!(read.len(), 3, "an empty document is skipped");
         let mut known = Namespaces::default();
         let wanted: Vec<Value> = known.wanted(&read);
         assert_eq!(wanted.len(), 1);

@@ -1,5 +1,5 @@
-//! Worlds on the core itself: documents are converted, said to the core as a file registry would say
-//! them, and asked for with the functions that serve. No file, no clock, no session.
+//! A backend on the core itself: it converts documents, reports them to the core as a file registry does, and
+//! reads the results with the functions that serve clients. It uses no file, no clock and no session.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use tributary_model::{
 
 use consul::Consul;
 use files::Registry;
-use kube::{Cluster, Said};
+use kube::{Cluster, Report};
 
 use crate::backend::Backend;
 use crate::cluster::{ClusterSpec, ObjectName};
@@ -30,7 +30,7 @@ mod consul;
 mod files;
 mod kube;
 
-/// The core with file registries, a Kubernetes cluster and a Consul, that live in memory.
+/// The core with file registries, a Kubernetes cluster and a Consul in memory.
 #[derive(Default)]
 pub struct CoreBackend {
     core: Option<Core>,
@@ -43,28 +43,32 @@ pub struct CoreBackend {
 }
 
 impl CoreBackend {
-    /// What is served at the moment.
+    /// Returns the served catalog.
     #[must_use]
     pub fn catalog(&self) -> &Arc<Catalog> {
         &self.catalog
     }
-    fn tell(&mut self, registry: &str, say: impl FnOnce(&mut Registry) -> Vec<RegistryUpdate>) -> Result<()> {
+    fn report_from(
+        &mut self,
+        registry: &str,
+        produce: impl FnOnce(&mut Registry) -> Vec<RegistryUpdate>,
+    ) -> Result<()> {
         let registry = self.registries.get_mut(registry).context("no such registry")?;
-        let (name, deltas) = (registry.name.clone(), say(registry));
-        self.said(&name, deltas)
+        let (name, deltas) = (registry.name.clone(), produce(registry));
+        self.report(&name, deltas)
     }
-    fn tell_cluster(&mut self, say: impl FnOnce(&mut Cluster) -> Result<Vec<Said>>) -> Result<()> {
+    fn report_cluster(&mut self, produce: impl FnOnce(&mut Cluster) -> Result<Vec<Report>>) -> Result<()> {
         let cluster = self.cluster.as_mut().context("the case has no cluster")?;
         let (own, entries) = (cluster.name.clone(), cluster.entries.name.clone());
-        for said in say(cluster)? {
-            match said {
-                Said::Cluster(deltas) => self.said(&own, deltas)?,
-                Said::Entries(deltas) => self.said(&entries, deltas)?,
+        for report in produce(cluster)? {
+            match report {
+                Report::Cluster(deltas) => self.report(&own, deltas)?,
+                Report::Entries(deltas) => self.report(&entries, deltas)?,
             }
         }
         Ok(())
     }
-    fn said(&mut self, name: &RegistryName, deltas: Vec<RegistryUpdate>) -> Result<()> {
+    fn report(&mut self, name: &RegistryName, deltas: Vec<RegistryUpdate>) -> Result<()> {
         self.now += 1;
         let at = Mono(self.now);
         let stamp = |value| Stamped { registry: name.clone(), generation: Generation(1), at, value };
@@ -92,7 +96,7 @@ impl CoreBackend {
             let registry = Registry::new(name, cluster)?;
             self.join(&registry.name, Provider::ServiceEntry, &registry.context.cluster, 1)?;
             self.registries.insert(name.clone(), registry);
-            self.tell(name, |registry| registry.first_words())?;
+            self.report_from(name, |registry| registry.initial_updates())?;
         }
         Ok(())
     }
@@ -101,8 +105,11 @@ impl CoreBackend {
         self.join(&cluster.name, Provider::Kubernetes, &cluster.id, 0)?;
         self.join(&cluster.entries.name, Provider::ServiceEntry, &cluster.id, 0)?;
         self.cluster = Some(cluster);
-        self.tell_cluster(|cluster| {
-            Ok(vec![Said::Cluster(cluster.first_words()), Said::Entries(cluster.entries.first_words())])
+        self.report_cluster(|cluster| {
+            Ok(vec![
+                Report::Cluster(cluster.initial_updates()),
+                Report::Entries(cluster.entries.initial_updates()),
+            ])
         })
     }
     fn begin_consul(&mut self, stage: &Stage) -> Result<()> {
@@ -110,22 +117,22 @@ impl CoreBackend {
         let cluster = stage.kubernetes.as_ref().map_or("Kubernetes", |spec| &spec.cluster);
         let consul = Consul::new(spec, stage.kubernetes.as_ref().map(|_| cluster))?;
         self.join(&consul.name, Provider::Consul, &ClusterId::new(cluster)?, 0)?;
-        let (name, words) = (consul.name.clone(), consul.first_words());
+        let (name, updates) = (consul.name.clone(), consul.initial_updates());
         self.consul = Some(consul);
-        self.said(&name, words)
+        self.report(&name, updates)
     }
     fn begin_config(&mut self, stage: &Stage) -> Result<()> {
         let name = RegistryName::new("config")?;
         let cluster = stage.kubernetes.as_ref().map_or("Kubernetes", |spec| &spec.cluster);
         self.join(&name, Provider::Config, &ClusterId::new(cluster)?, 0)?;
-        self.said(&name, config::words(stage)?)
+        self.report(&name, config::updates(stage)?)
     }
     fn client(&self, name: &str) -> Result<&Client> {
-        self.clients.get(name).with_context(|| format!("no client is called {name:?}"))
+        self.clients.get(name).with_context(|| format!("client {name:?} not found"))
     }
 }
 
-/// A client as a session would make it of a node.
+/// Returns the client that a session would derive from a node.
 pub fn client(name: &str, spec: &ClientSpec) -> Result<Client> {
     let kind = match spec.kind.as_deref() {
         None | Some("sidecar") => ClientKind::Sidecar,
@@ -146,7 +153,7 @@ pub fn client(name: &str, spec: &ClientSpec) -> Result<Client> {
     Ok(out)
 }
 
-/// The host and number of `pay.shop:80`.
+/// Returns the host and number of `pay.shop:80`.
 pub fn host_and_port(text: &str) -> Result<(Hostname, PortNumber)> {
     let (host, port) = text.rsplit_once(':').with_context(|| format!("{text:?} is not host:port"))?;
     Ok((Hostname::new(host)?, PortNumber::new(port.parse()?)?))
@@ -199,34 +206,34 @@ impl Backend for CoreBackend {
         self.begin_files(&stage.files)
     }
     async fn apply(&mut self, documents: &[serde_json::Value]) -> Result<()> {
-        self.tell_cluster(|cluster| cluster.apply(documents))
+        self.report_cluster(|cluster| cluster.apply(documents))
     }
     async fn remove(&mut self, objects: &[ObjectName]) -> Result<()> {
-        self.tell_cluster(|cluster| cluster.remove(objects))
+        self.report_cluster(|cluster| cluster.remove(objects))
     }
     async fn service(&mut self, host: &str) -> Result<Option<ServiceFound>> {
         let entry = self.catalog.hosts.get(host);
         Ok(entry.and_then(|entry| entry.claimants.first()).map(|view| found(view)))
     }
     async fn write(&mut self, registry: &str, file: &str, text: &str) -> Result<()> {
-        self.tell(registry, |r| r.read(file, text))
+        self.report_from(registry, |r| r.read(file, text))
     }
     async fn delete(&mut self, registry: &str, file: &str) -> Result<()> {
-        self.tell(registry, |r| r.forget(file))
+        self.report_from(registry, |r| r.forget(file))
     }
     async fn consul(&mut self, service: &str, instances: &[serde_json::Value]) -> Result<()> {
         let consul = self.consul.as_mut().context("the case has no Consul")?;
-        let (name, words) = (consul.name.clone(), consul.answer(service, instances)?);
-        self.said(&name, words)
+        let (name, updates) = (consul.name.clone(), consul.answer(service, instances)?);
+        self.report(&name, updates)
     }
     async fn source(&mut self, registry: &str, readable: bool) -> Result<()> {
         let state = if readable { SourceState::Live } else { SourceState::Unreachable };
-        let status = SourceStatus::new(state, if readable { "" } else { "it cannot be read" });
+        let status = SourceStatus::new(state, if readable { "" } else { "the source is unreachable" });
         if let Some(consul) = self.consul.as_ref().filter(|consul| consul.name.as_str() == registry) {
             let (name, scope) = (consul.name.clone(), consul.scope.clone());
-            return self.said(&name, vec![RegistryUpdate::Status(scope, status)]);
+            return self.report(&name, vec![RegistryUpdate::Status(scope, status)]);
         }
-        self.tell(registry, |r| vec![RegistryUpdate::Status(r.scope.clone(), status)])
+        self.report_from(registry, |r| vec![RegistryUpdate::Status(r.scope.clone(), status)])
     }
     async fn endpoints(&mut self, name: &str, port: &str) -> Result<Vec<Row>> {
         let client = self.client(name)?;

@@ -1,9 +1,9 @@
 //! Worlds: scenarios in YAML that read like the tables of the reference, run on any [`Backend`].
 //!
-//! A world is a file of cases; a case writes and deletes documents of file registries, and applies and
-//! removes objects of a Kubernetes cluster, step by step, and says what clients are told after each. The same worlds run on the core directly (here, on
-//! [`CoreBackend`]) and through ADS on a real server (tests/suites). What a step expects is compared
-//! whole: an endpoint too many is as wrong as one too few.
+//! A world is a file of cases. A case writes and deletes documents of file registries, and applies and removes
+//! objects of a Kubernetes cluster, step by step, and states what clients receive after each step. The same
+//! worlds run on the core directly (here, on [`CoreBackend`]) and through ADS on a real server (tests/suites).
+//! The expected lists of a step are compared completely: an extra endpoint is as wrong as a missing one.
 
 pub mod backend;
 pub mod cluster;

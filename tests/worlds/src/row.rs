@@ -1,4 +1,4 @@
-//! An endpoint as a world writes it: `10.0.0.1:80`, then what is not plain of it:
+//! An endpoint as a world writes it: `10.0.0.1:80`, followed by every attribute that is not the default:
 //! `10.0.0.1:80 w3 p1 eu/1b UNHEALTHY`.
 
 use std::fmt;
@@ -8,23 +8,23 @@ use anyhow::{Context, bail};
 use tributary_answer::{Assignment, Endpoint};
 use tributary_model::{Health, Locality};
 
-/// One endpoint that a client is told.
+/// One endpoint that a client receives.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Row {
-    /// Its priority.
+    /// Priority.
     pub priority: u32,
-    /// Where: `10.0.0.1:80`, `db.example.com:5432`, `unix:/run/x`.
+    /// Address: `10.0.0.1:80`, `db.example.com:5432`, `unix:/run/x`.
     pub target: String,
-    /// Its weight.
+    /// Weight.
     pub weight: u32,
-    /// Its locality: `eu/1b`, or empty.
+    /// Locality: `eu/1b`, or empty.
     pub locality: String,
-    /// Its health: `UNHEALTHY`, `DRAINING`, or empty where it is healthy.
+    /// Health: `UNHEALTHY`, `DRAINING`, or empty if healthy.
     pub health: String,
 }
 
 impl Row {
-    /// The rows of an assignment, sorted.
+    /// Returns the rows of an assignment, sorted.
     #[must_use]
     pub fn all(assignment: &Assignment<'_>) -> Vec<Self> {
         let rows = assignment
@@ -68,18 +68,18 @@ impl fmt::Display for Row {
 impl FromStr for Row {
     type Err = anyhow::Error;
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let mut words = text.split_whitespace();
-        let target = words.next().context("an empty row")?.to_owned();
+        let mut parts = text.split_whitespace();
+        let target = parts.next().context("an empty row")?.to_owned();
         let (mut weight, mut priority) = (1, 0);
         let (mut locality, mut health) = (String::new(), String::new());
-        for word in words {
-            let number = |prefix: char| word.strip_prefix(prefix).and_then(|n| n.parse::<u32>().ok());
-            match (number('w'), number('p'), word) {
+        for part in parts {
+            let number = |prefix: char| part.strip_prefix(prefix).and_then(|n| n.parse::<u32>().ok());
+            match (number('w'), number('p'), part) {
                 (Some(n), _, _) => weight = n,
                 (_, Some(n), _) => priority = n,
-                (_, _, "UNHEALTHY" | "DRAINING") => health = word.to_owned(),
+                (_, _, "UNHEALTHY" | "DRAINING") => health = part.to_owned(),
                 (_, _, place) if locality.is_empty() => locality = place.to_owned(),
-                _ => bail!("{text:?}: {word:?} is neither weight, priority, locality nor health"),
+                _ => bail!("{text:?}: {part:?} is not a weight, priority, locality or health"),
             }
         }
         Ok(Self { priority, target, weight, locality, health })

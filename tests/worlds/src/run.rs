@@ -1,4 +1,4 @@
-//! Reads worlds and runs them: each step is said, then looked at until it holds or cannot any more.
+//! Reads worlds and runs them: each step is applied, then compared until it holds or cannot change any more.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::cluster::{ObjectName, documents};
 use crate::row::Row;
 use crate::schema::{Case, ClientSpec, Expect, Explained, ServiceExpect, ServiceFound, Step, World};
 
-/// Every world, by the name of its file, in order.
+/// Returns every world with the name of its file, in order.
 pub fn worlds() -> Result<Vec<(String, World)>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("worlds");
     let mut paths: Vec<_> =
@@ -30,33 +30,33 @@ fn read(path: &Path) -> Result<World> {
     Ok(world)
 }
 
-/// In which order the documents of one step are said: what holds after it must not depend on that.
+/// Order in which the documents of one step are applied; the result must not depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// As they are written.
+    /// As written.
     Written,
-    /// The last one first.
+    /// Last document first.
     Reversed,
 }
 
-/// Runs one case of a world on a fresh backend. An error tells the step, and all that differs.
+/// Runs one case of a world on a fresh backend. An error names the step and every difference.
 pub async fn run<B: Backend>(world: &World, case: &Case, backend: &mut B) -> Result<()> {
     run_in(Order::Written, world, case, backend).await
 }
 
-/// [`run`], with the documents of each step in this order.
+/// Runs one case with the documents of each step in this order.
 pub async fn run_in<B: Backend>(order: Order, world: &World, case: &Case, backend: &mut B) -> Result<()> {
     let stage = world.stage(case);
     backend.begin(&stage).await.with_context(|| format!("{:?}: begin", case.case))?;
     for (at, step) in case.steps.iter().enumerate() {
         let about = || format!("{:?}, step {} {}", case.case, at + 1, step.step);
-        say(step, order, &stage.files, backend).await.with_context(about)?;
+        act(step, order, &stage.files, backend).await.with_context(about)?;
         check(&step.expect, &stage.clients, backend).await.with_context(about)?;
     }
     Ok(())
 }
 
-async fn say<B: Backend>(
+async fn act<B: Backend>(
     step: &Step,
     order: Order,
     registries: &BTreeMap<String, String>,
@@ -107,7 +107,7 @@ fn place<'p>(path: &'p str, registries: &BTreeMap<String, String>) -> Result<(St
     let mut names = registries.keys();
     match (names.next(), names.next()) {
         (Some(only), None) => Ok((only.clone(), path)),
-        _ => bail!("{path}: say which registry's, as REGISTRY/{path}"),
+        _ => bail!("{path}: several registries; write REGISTRY/{path}"),
     }
 }
 
@@ -138,7 +138,7 @@ async fn faults<B: Backend>(
         for (port, rows) in ports {
             let want: Vec<String> = sorted(rows)?;
             let got = backend.endpoints(client, port).await?;
-            faults.compare(&format!("{client} is told of {port}"), want, strings(got));
+            faults.compare(&format!("{client} receives of {port}"), want, strings(got));
         }
     }
     for (client, want) in &expect.clusters {
@@ -224,7 +224,7 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// Among several service ports of an endpoint, one must be explained as expected.
+/// Passes if any service port of the endpoint is explained as expected.
 async fn explanation<B: Backend>(want: &Explained, backend: &mut B, faults: &mut Faults) -> Result<()> {
     let documents = backend.explain(&want.endpoint, want.client.as_deref()).await?;
     let delivers = backend.delivers();
@@ -252,8 +252,8 @@ fn differs(want: &Explained, document: &Value, delivers: bool) -> Vec<String> {
     }
     out.0.extend(want.without.iter().filter(|s| lines.contains(s)).map(|s| format!("{s:?} is there")));
     let details: Vec<String> = steps.iter().map(|s| text(&s["detail"])).collect();
-    let unsaid = want.says.iter().filter(|words| !details.iter().any(|d| d.contains(*words)));
-    out.0.extend(unsaid.map(|words| format!("nothing says {words:?}: {details:?}")));
+    let missing = want.mentions.iter().filter(|text| !details.iter().any(|d| d.contains(*text)));
+    out.0.extend(missing.map(|text| format!("no detail mentions {text:?}: {details:?}")));
     out.0
 }
 
@@ -265,7 +265,7 @@ mod tests {
         let steps: Vec<Value> = steps
             .iter()
             .map(|(stage, verdict, code)| {
-                serde_json::json!({"stage": stage, "verdict": verdict, "code": code, "detail": "in words"})
+                serde_json::json!({"stage": stage, "verdict": verdict, "code": code, "detail": "some text"})
             })
             .collect();
         serde_json::json!({"verdict": verdict, "steps": steps})
@@ -276,21 +276,21 @@ mod tests {
     }
 
     #[test]
-    fn an_explanation_must_hold_its_steps_in_order() {
+    fn explanation_must_contain_its_steps_in_order() {
         let document = mk_document("served", &[("source", "pass", "TRB0501"), ("scope", "pass", "TRB0505")]);
         let differ = |verdict, steps: &[&str]| differs(&mk_expected(verdict, steps), &document, false).len();
         assert_eq!(differ("served", &["source pass TRB0501", "scope pass TRB0505"]), 0);
         assert_eq!(differ("served", &["scope pass TRB0505", "source pass TRB0501"]), 1, "the order is wrong");
         assert_eq!(differ("dropped", &["scope drop TRB0506"]), 2);
-        assert_eq!(differ("served", &["deliver pass TRB0520"]), 0, "nobody delivers here");
+        assert_eq!(differ("served", &["deliver pass TRB0520"]), 0, "this backend has no deliver stage");
         let mut want = mk_expected("served", &[]);
-        want.says = vec!["other words".to_owned()];
+        want.mentions = vec!["other text".to_owned()];
         want.without = vec!["scope pass TRB0505".to_owned()];
         assert_eq!(differs(&want, &document, false).len(), 2);
     }
 
     #[test]
-    fn a_file_is_of_the_only_registry_or_says_of_which() {
+    fn file_without_prefix_belongs_to_the_only_registry() {
         let one = BTreeMap::from([("file".to_owned(), "c1".to_owned())]);
         assert_eq!(place("a.yaml", &one).unwrap(), ("file".to_owned(), "a.yaml"));
         let two = BTreeMap::from([("a".to_owned(), "c1".to_owned()), ("b".to_owned(), "c2".to_owned())]);

@@ -1,4 +1,4 @@
-//! The words of a world file.
+//! The schema of a world file.
 
 use std::collections::BTreeMap;
 
@@ -10,18 +10,18 @@ use crate::cluster::ClusterSpec;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct World {
-    /// Which rules, for people: `registries.md 4.2`.
+    /// The rules that it covers, for readers.
     pub rules: String,
-    /// Clients that every case has.
+    /// Clients of every case.
     #[serde(default)]
     pub clients: BTreeMap<String, ClientSpec>,
-    /// The Kubernetes cluster that every case has, unless it has one of its own.
+    /// Kubernetes cluster of every case without its own.
     #[serde(default)]
     pub kubernetes: Option<ClusterSpec>,
-    /// The Consul that every case has, unless it has one of its own.
+    /// Consul of every case without its own.
     #[serde(default)]
     pub consul: Option<ConsulSpec>,
-    /// The cases; each starts from nothing.
+    /// The cases; each starts empty.
     pub cases: Vec<Case>,
 }
 
@@ -29,50 +29,50 @@ pub struct World {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Case {
-    /// What it shows, as a sentence.
+    /// Statement that it shows, as a sentence.
     pub case: String,
-    /// The file registries, in order, with their clusters; one named `file` where none is said and there is no
+    /// File registries, in order, with their clusters; one named `file` if none is given and there is no
     /// Kubernetes cluster.
     #[serde(default)]
     pub registries: BTreeMap<String, String>,
-    /// The Kubernetes cluster of this case.
+    /// Kubernetes cluster of this case.
     #[serde(default)]
     pub kubernetes: Option<ClusterSpec>,
-    /// The Consul of this case.
+    /// Consul of this case.
     #[serde(default)]
     pub consul: Option<ConsulSpec>,
-    /// Names that join services, in the words of the configuration file.
+    /// Federated services, in the syntax of the configuration file.
     #[serde(default, rename = "federatedServices")]
     pub federated_services: Vec<serde_json::Value>,
-    /// What is done with services of one name: `off`, `report` or `on`.
+    /// Handling of services with the same name: `off`, `report` or `on`.
     #[serde(default, rename = "mergeByName")]
     pub merge_by_name: Option<String>,
     /// Clients of this case.
     #[serde(default)]
     pub clients: BTreeMap<String, ClientSpec>,
-    /// What happens.
+    /// Steps in order.
     pub steps: Vec<Step>,
 }
 
-/// Over what a case is played.
+/// The sources and clients of a case.
 #[derive(Debug, Clone, Default)]
 pub struct Stage {
-    /// The file registries by name, with their clusters.
+    /// File registries by name, with their clusters.
     pub files: BTreeMap<String, String>,
-    /// The Kubernetes cluster, if there is one.
+    /// Kubernetes cluster, if any.
     pub kubernetes: Option<ClusterSpec>,
-    /// The Consul, if there is one.
+    /// Consul, if any.
     pub consul: Option<ConsulSpec>,
     /// See [`Case::federated_services`].
     pub federated_services: Vec<serde_json::Value>,
     /// See [`Case::merge_by_name`].
     pub merge_by_name: Option<String>,
-    /// The clients.
+    /// Clients by name.
     pub clients: BTreeMap<String, ClientSpec>,
 }
 
 impl World {
-    /// Over what one of its cases is played.
+    /// Returns the stage of one of its cases.
     #[must_use]
     pub fn stage(&self, case: &Case) -> Stage {
         let mut clients = self.clients.clone();
@@ -87,20 +87,20 @@ impl World {
             (case.federated_services.clone(), case.merge_by_name.clone());
         Stage { files, kubernetes, consul, federated_services, merge_by_name, clients }
     }
-    /// Whether any of its cases has a Kubernetes cluster.
+    /// Returns true if any case has a Kubernetes cluster.
     #[must_use]
     pub fn has_cluster(&self) -> bool {
         self.kubernetes.is_some() || self.cases.iter().any(|case| case.kubernetes.is_some())
     }
 }
 
-/// One datacenter of a Consul, called `consul`. Only the core's worlds have one; others leave its cases out.
+/// One datacenter of a Consul, named `consul`. Only the core's backend has one; other backends skip its cases.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub struct ConsulSpec {
-    /// The datacenter.
+    /// Name of the datacenter.
     pub datacenter: String,
-    /// Nodes that a synchronisation from Kubernetes writes, each with the cluster that it copies.
+    /// Nodes that a synchronization from Kubernetes writes, each with the cluster that it copies.
     pub sync_nodes: BTreeMap<String, String>,
 }
 
@@ -110,86 +110,87 @@ impl Default for ConsulSpec {
     }
 }
 
-/// A client; what is not said is not known of it.
+/// A client; an absent field is unknown.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ClientSpec {
-    /// `envoy`, `sidecar` (where nothing is said) or `grpc`.
+    /// `envoy`, `sidecar` (the default) or `grpc`.
     pub kind: Option<String>,
-    /// Its namespace.
+    /// Namespace.
     pub namespace: Option<String>,
-    /// Its cluster.
+    /// Cluster.
     pub cluster: Option<String>,
-    /// Its network.
+    /// Network.
     pub network: Option<String>,
-    /// `eu/1b/rack3`.
+    /// Locality, such as `eu/1b/rack3`.
     pub locality: Option<String>,
-    /// Its node.
+    /// Node.
     pub node: Option<String>,
-    /// Its own address.
+    /// Address.
     pub ip: Option<String>,
 }
 
-/// What happens, in the order of these fields, and what holds after it.
+/// Changes, applied in the order of these fields, and the expected results.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Step {
-    /// What it is about, where the documents do not say it.
+    /// Description, unless the documents are clear enough.
     pub step: String,
-    /// Files with their new text, by `file.yaml`, or `registry/file.yaml` where there are several.
+    /// Files with their new text, by `file.yaml`, or `registry/file.yaml` if there are several registries.
     pub write: BTreeMap<String, String>,
-    /// Files that go.
+    /// Files to delete.
     pub delete: Vec<String>,
-    /// Objects of the Kubernetes cluster that go, as `Kind namespace/name`, or `Kind name` where the kind has no
-    /// namespaces.
+    /// Objects of the Kubernetes cluster to remove, as `Kind namespace/name`, or `Kind name` for cluster-scoped
+    /// kinds.
     pub remove: Vec<String>,
-    /// Objects of the Kubernetes cluster, as documents of YAML; each is put in place of the one of its name.
+    /// Objects of the Kubernetes cluster, as YAML documents; each replaces the object of its name.
     pub apply: String,
-    /// Instances of Consul's services by name, as `/v1/health/service/NAME` answers; none is a service that has gone.
+    /// Instances of Consul's services by name, as `/v1/health/service/NAME` answers; an empty list removes the
+    /// service.
     pub consul: BTreeMap<String, Vec<serde_json::Value>>,
-    /// Registries whose source can (`up`) or cannot (`down`) be read any more.
+    /// Registries whose source becomes readable (`up`) or unreadable (`down`).
     pub source: BTreeMap<String, String>,
-    /// What holds.
+    /// Expected results.
     pub expect: Expect,
 }
 
-/// What holds after a step. What is not named is not looked at; what is named is compared whole.
+/// Expected results after a step. An absent field is not compared; a present one is compared completely.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Expect {
-    /// By client, by `host:port`: the endpoints, told by EDS or inside the xDS cluster.
+    /// By client, by `host:port`: the endpoints, received by EDS or inside the xDS cluster.
     pub endpoints: BTreeMap<String, BTreeMap<String, Vec<String>>>,
     /// By client: all outbound xDS clusters by `host:port`, each with its type.
     pub clusters: BTreeMap<String, BTreeMap<String, String>>,
-    /// By host: what is said of the service that serves it first; null where there must be none.
+    /// By host: the service that serves it first; null if there must be none.
     pub services: BTreeMap<String, Option<ServiceExpect>>,
     /// By host: the codes of its conditions, over all claimants.
     pub conditions: BTreeMap<String, Vec<String>>,
-    /// Objects that are bad, as `Kind namespace/name`, with their codes.
+    /// Bad objects, as `Kind namespace/name`, with their codes.
     pub problems: Option<BTreeMap<String, String>>,
     /// Explanations.
     pub explain: Vec<Explained>,
-    /// By client, by host: the codes that left something out.
+    /// By client, by host: the codes that exclude something.
     pub why_not: BTreeMap<String, BTreeMap<String, Vec<String>>>,
 }
 
-/// What is said of a service. What is left out is not looked at.
+/// Expected service. An absent field is not compared.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ServiceExpect {
     /// `ClientSide`, `Passthrough`, `Alias(host)`, …
     pub resolution: Option<String>,
-    /// Its virtual addresses, in order.
+    /// Virtual addresses, in order.
     pub addresses: Option<Vec<String>>,
-    /// Its ports as `80 http HTTP`, in order of their numbers.
+    /// Ports as `80 http HTTP`, ordered by number.
     pub ports: Option<Vec<String>>,
-    /// Who declares it, as `kubernetes Service shop/pay`, in order of precedence.
+    /// Declarations, as `kubernetes Service shop/pay`, in order of precedence.
     pub declarations: Option<Vec<String>>,
     /// Hosts that lead to it.
     pub aliases: Option<Vec<String>>,
 }
 
-/// A service as it is found.
+/// A service as the backend finds it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServiceFound {
     /// See [`ServiceExpect::resolution`].
@@ -204,22 +205,22 @@ pub struct ServiceFound {
     pub aliases: Vec<String>,
 }
 
-/// One explanation.
+/// Expected explanation.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Explained {
-    /// The endpoint asked for.
+    /// Endpoint in question.
     pub endpoint: String,
-    /// For which client; for none in particular where nothing is said.
+    /// Client in question; none in particular if absent.
     pub client: Option<String>,
     /// `served` or `dropped`.
     pub verdict: String,
-    /// `stage verdict code`, each of which must be among its steps, in this order.
+    /// `stage verdict code` of steps that must be present, in this order.
     pub steps: Vec<String>,
-    /// `stage verdict code`, none of which may be.
+    /// `stage verdict code` of steps that must be absent.
     #[serde(default)]
     pub without: Vec<String>,
-    /// Words that the details of the steps must hold.
+    /// Texts that the details of the steps must contain.
     #[serde(default)]
-    pub says: Vec<String>,
+    pub mentions: Vec<String>,
 }

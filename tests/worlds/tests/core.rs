@@ -1,10 +1,10 @@
-//! Every world, on the core.
+//! Runs every world on the core.
 
 use anyhow::{Context, Result, ensure};
 use tributary_worlds::{CoreBackend, Order, run_in, worlds};
 
-/// Runs all cases of a world, each with the documents of a step in both orders, and tells all that fail, so that
-/// one broken rule does not hide others.
+/// Runs all cases of a world, each with the documents of a step in both orders. Reports every failure, so one
+/// broken rule does not hide others.
 async fn hold(name: &str) -> Result<()> {
     let found = worlds()?.into_iter().find(|(file, _)| file == name);
     let (_, world) = found.with_context(|| format!("no world {name}"))?;

@@ -1,5 +1,5 @@
-//! Who the endpoints of an xDS cluster may prove to be: a union over all that is there, and nothing
-//! that is gone.
+//! Checks the identities that the endpoints of an xDS cluster may present: the union over all current
+//! endpoints, without removed ones.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ fn identities(backend: &CoreBackend) -> Result<Vec<String>> {
 }
 
 #[tokio::test]
-async fn identities_are_those_of_what_is_there() -> Result<()> {
+async fn identities_are_those_of_current_endpoints() -> Result<()> {
     let mut backend = CoreBackend::default();
     let files = BTreeMap::from([("a".to_owned(), "c1".to_owned()), ("b".to_owned(), "c2".to_owned())]);
     backend.begin(&Stage { files, ..Stage::default() }).await?;

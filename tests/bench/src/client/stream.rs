@@ -1,4 +1,4 @@
-//! One client's stream: connection, requests, acknowledgements, and what it reads.
+//! One client's stream: connection, requests, acknowledgements and received resources.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::{Mode, Shared};
 use crate::wire::{self, CDS, EDS, Response};
 
-/// One ADS stream on a connection of its own.
+/// One ADS stream on its own connection.
 pub(super) struct Stream {
     shared: Arc<Shared>,
     delta: bool,
     send: h2::SendStream<Bytes>,
-    /// The answer's head is awaited with the first message: a server may wait for the first request.
+    /// The response's head is awaited with the first message, because a server may wait for the first request.
     head: Option<h2::client::ResponseFuture>,
     body: Option<h2::RecvStream>,
     pending: BytesMut,
@@ -107,8 +107,7 @@ impl Stream {
         Ok(all)
     }
 
-    /// Comes back with everything known: the server may answer with nothing, or not at all for
-    /// assignments.
+    /// Reconnects with every known version: the server may answer with nothing, or not at all for assignments.
     pub(super) async fn resume(&mut self) -> Result<()> {
         let known = self.shared.known.lock().clone();
         self.ask(CDS, &[], Some(&known)).await?;
@@ -239,7 +238,7 @@ fn cut(pending: &mut BytesMut) -> Option<Bytes> {
     Some(message.split_off(5))
 }
 
-/// `Node { id, cluster, metadata }` of a sidecar of its own workload in one shared namespace.
+/// Returns `Node { id, cluster, metadata }` of a sidecar of its own workload in one shared namespace.
 fn node(n: usize) -> Vec<u8> {
     let mut value = BytesMut::new();
     wire::put(&mut value, 3, b"default");
@@ -275,7 +274,7 @@ fn check_assignments(all: &[(String, String, Bytes)]) -> Result<()> {
     Ok(())
 }
 
-/// The IP addresses of an assignment.
+/// Returns the IP addresses of an assignment.
 pub(super) fn addresses(body: &Bytes) -> BTreeSet<String> {
     use envoy_types::pb::envoy::config::core::v3::address::Address as Kind;
     use envoy_types::pb::envoy::config::endpoint::v3::{ClusterLoadAssignment, lb_endpoint::HostIdentifier};

@@ -1,7 +1,7 @@
-//! What the scripted Consul of a bench knows: services of equal size, their checks and its indexes.
+//! Content of the scripted Consul of a bench: services of equal size, their checks and the indexes.
 //!
-//! Called by the server's tasks, each of which looks at an index, waits until it moves, and asks for the body. Indexes
-//! move as Consul's do: a check that flips moves its service's and that of all checks, and not the catalog's.
+//! The server's tasks call it: each reads an index, waits until it moves, and fetches the body. Indexes move as
+//! Consul's do: a flipped check moves the index of its service and that of all checks, and not the catalog's.
 
 use std::fmt::Write as _;
 
@@ -9,24 +9,24 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// Where all indexes begin.
+/// First value of all indexes.
 const FIRST: u64 = 20;
-/// Instances that run on one node.
+/// Instances per node.
 const PER_NODE: usize = 50;
-/// What checks print, which nobody reads.
+/// Output of checks, which the registry ignores.
 const OUTPUT: &str = "HTTP GET http://10.0.0.1:8080/health: 200 OK Output: all systems are fine here";
 
-/// How much of what.
+/// Size of the content.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape {
-    /// Services.
+    /// Number of services.
     pub(crate) services: usize,
-    /// Instances of each, at most 64.
+    /// Instances per service, at most 64.
     pub(crate) instances: usize,
 }
 
 impl Shape {
-    /// Instances of all.
+    /// Returns the number of instances of all services.
     pub(crate) const fn all(&self) -> usize {
         self.services * self.instances
     }
@@ -35,24 +35,24 @@ impl Shape {
     }
 }
 
-/// The name of a service.
+/// Returns the name of a service.
 pub(super) fn name(service: usize) -> String {
     format!("svc-{service:05}")
 }
 
-/// What is asked for.
+/// Requested resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum What {
     Datacenters,
     Names,
     Checks,
     Service(usize),
-    /// A service that there is not.
+    /// A service that does not exist.
     Nothing,
 }
 
 impl What {
-    /// By its path.
+    /// Parses a path.
     pub(super) fn of(path: &str) -> Option<Self> {
         Some(match path {
             "/v1/catalog/datacenters" => Self::Datacenters,
@@ -68,7 +68,7 @@ impl What {
 
 struct Service {
     index: u64,
-    /// The instances whose check is critical, a bit each.
+    /// Instances whose check is critical, one bit each.
     critical: u64,
 }
 
@@ -77,19 +77,19 @@ struct State {
     services: Vec<Service>,
 }
 
-/// The catalog.
+/// The scripted catalog.
 pub(super) struct Catalog {
     shape: Shape,
     state: Mutex<State>,
     moved: Vec<Notify>,
     checks_moved: Notify,
     never: Notify,
-    /// The list of all checks as of an index: it is long, and asked for by several.
+    /// List of all checks at an index; kept because it is long and several requests read it.
     checks: Mutex<(u64, Bytes)>,
 }
 
 impl Catalog {
-    /// Where everything passes.
+    /// Creates a catalog in which every check passes.
     pub(super) fn new(shape: Shape) -> Self {
         let services = (0..shape.services).map(|_| Service { index: FIRST, critical: 0 }).collect();
         Self {
@@ -101,7 +101,7 @@ impl Catalog {
             checks: Mutex::default(),
         }
     }
-    /// A check of an instance of this service says the opposite.
+    /// Flips the check of one instance of this service.
     pub(super) fn flip(&self, service: usize) {
         let mut state = self.state.lock();
         state.index += 1;
@@ -116,7 +116,7 @@ impl Catalog {
         }
         self.checks_moved.notify_waiters();
     }
-    /// How many instances are critical.
+    /// Returns the number of critical instances.
     pub(super) fn critical(&self) -> u32 {
         self.state.lock().services.iter().map(|service| service.critical.count_ones()).sum()
     }
@@ -128,7 +128,7 @@ impl Catalog {
             What::Datacenters | What::Names | What::Nothing => FIRST,
         }
     }
-    /// Wakes whoever waits when that index moves.
+    /// Returns the notification that fires when that index moves.
     pub(super) fn moved(&self, what: What) -> &Notify {
         match what {
             What::Checks => &self.checks_moved,
@@ -136,7 +136,7 @@ impl Catalog {
             What::Datacenters | What::Names | What::Nothing => &self.never,
         }
     }
-    /// An answer with its index.
+    /// Returns a body with its index.
     pub(super) fn body(&self, what: What) -> (u64, Bytes) {
         match what {
             What::Datacenters => (FIRST, Bytes::from_static(b"[\"dc1\"]")),
@@ -199,7 +199,7 @@ impl Catalog {
         (service * self.shape.instances + instance) % self.shape.nodes()
     }
 
-    /// Writing into a string does not fail.
+    /// Appends an entry; writing to a string does not fail.
     fn entry(&self, out: &mut String, service: usize, instance: usize, critical: bool) {
         let node = self.node(service, instance);
         let number = service * self.shape.instances + instance + 1;
@@ -252,7 +252,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flip_moves_its_service_and_all_checks_and_nothing_else() {
+    fn flip_moves_only_its_service_and_the_checks_index() {
         let catalog = Catalog::new(Shape { services: 4, instances: 3 });
         catalog.flip(2);
         let index = |what| catalog.index(what);
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_told_apart() {
+    fn each_path_is_parsed_to_its_resource() {
         assert_eq!(What::of("/v1/health/service/svc-00012"), Some(What::Service(12)));
         assert_eq!(What::of("/v1/health/service/consul"), Some(What::Nothing));
         assert_eq!(What::of("/v1/kv/a"), None);

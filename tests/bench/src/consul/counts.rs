@@ -1,7 +1,7 @@
-//! What the scripted Consul of a bench is asked for: requests by kind and by time, bytes, connections, and how many
-//! requests share one.
+//! Counters of the scripted Consul of a bench: requests by kind and by time, bytes, connections, and requests
+//! per connection.
 //!
-//! Shared by the server's tasks. Figures count from the last [`Counts::reset`]; the highest ones are for good.
+//! The server's tasks share them. Counters start at the last [`Counts::reset`]; maxima are never reset.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ struct Figures {
     services: u64,
     others: u64,
     bytes: u64,
-    /// When requests came, in the last second.
+    /// Arrival times of requests within the last second.
     recent: VecDeque<Instant>,
     busiest_second: usize,
     waiting: usize,
@@ -29,11 +29,11 @@ struct Figures {
     most_streams: usize,
 }
 
-/// The figures of one server.
+/// Counters of one server.
 #[derive(Clone, Default)]
 pub(super) struct Counts(Arc<Mutex<Figures>>);
 
-/// A connection, until it is dropped.
+/// A connection; counted until dropped.
 pub(super) struct Connection {
     counts: Counts,
     streams: Mutex<usize>,
@@ -45,7 +45,7 @@ impl Drop for Connection {
     }
 }
 
-/// A request under way, until it is dropped.
+/// An active request; counted until dropped.
 pub(super) struct Stream(Arc<Connection>);
 
 impl Drop for Stream {
@@ -54,7 +54,7 @@ impl Drop for Stream {
     }
 }
 
-/// A long poll that waits, until it is dropped.
+/// A waiting long poll; counted until dropped.
 pub(super) struct Waiting(Counts);
 
 impl Drop for Waiting {
@@ -71,7 +71,7 @@ impl Counts {
         all.most_connections = all.most_connections.max(all.connections);
         Arc::new(Connection { counts: self.clone(), streams: Mutex::default() })
     }
-    /// A request has come over this connection.
+    /// Counts a request on this connection.
     pub(super) fn requested(&self, what: Option<What>, over: &Arc<Connection>) -> Stream {
         let streams = {
             let mut streams = over.streams.lock();
@@ -96,7 +96,7 @@ impl Counts {
     pub(super) fn answered(&self, bytes: usize) {
         self.0.lock().bytes += bytes as u64;
     }
-    /// Counts begin anew.
+    /// Resets the counters.
     pub(super) fn reset(&self) {
         let mut all = self.0.lock();
         let Figures { waiting, connections, most_connections, connections_made, most_streams, .. } = *all;
@@ -109,8 +109,8 @@ impl Counts {
             ..Figures::default()
         };
     }
-    /// All of them.
-    pub(super) fn tell(&self) -> Value {
+    /// Returns all counters as JSON.
+    pub(super) fn report(&self) -> Value {
         let all = self.0.lock();
         json!({
             "requests": all.names + all.checks + all.services + all.others,
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_busiest_second_is_found_and_the_highest_figures_stay() {
+    fn reset_keeps_maxima_and_the_busiest_second_is_found() {
         let counts = Counts::default();
         let over = counts.connected();
         let two = [Some(What::Names), Some(What::Service(1))].map(|what| counts.requested(what, &over));
@@ -155,10 +155,10 @@ mod tests {
         assert_eq!(figures.busiest_second, 3, "100, 900 and 1,050");
         drop(two);
         counts.reset();
-        let told = counts.tell();
-        assert_eq!((told["requests"].as_u64(), told["most_streams"].as_u64()), (Some(0), Some(2)));
+        let report = counts.report();
+        assert_eq!((report["requests"].as_u64(), report["most_streams"].as_u64()), (Some(0), Some(2)));
         drop(over);
-        let told = counts.tell();
-        assert_eq!((told["connections"].as_u64(), told["most_connections"].as_u64()), (Some(0), Some(1)));
+        let report = counts.report();
+        assert_eq!((report["connections"].as_u64(), report["most_connections"].as_u64()), (Some(0), Some(1)));
     }
 }

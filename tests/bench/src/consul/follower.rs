@@ -1,4 +1,4 @@
-//! The Consul registry on a whole runtime, and when each of its services was published anew.
+//! The Consul registry on a whole runtime, and the time at which each of its services was last published.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use tributary_runtime::{Fanout, Handle, NoJournal, Runtime, RuntimeConfig, Start
 use super::process::Flips;
 use crate::changes::unix_nanos;
 
-/// The end of a service's short host.
+/// Suffix of a service's short host.
 const HOST: &str = ".service.consul";
 
-/// When a service was published first, since it was told to forget.
+/// First time at which each service was published since the last [`Follower::forget`].
 #[derive(Default)]
 struct Seen(Mutex<HashMap<usize, u64>>);
 
@@ -31,7 +31,7 @@ impl Fanout for Seen {
     }
 }
 
-/// Which of the bench's services has this short host.
+/// Returns the number of the bench's service with this short host.
 fn number(host: &str) -> Option<usize> {
     host.strip_suffix(HOST)?.strip_prefix("svc-")?.parse().ok()
 }
@@ -44,7 +44,7 @@ pub(super) struct Follower {
 }
 
 impl Follower {
-    /// Starts it, and returns when all has been read, with how long that took.
+    /// Starts the registry and returns, with the elapsed time, when everything has been read.
     pub(super) async fn start(config: ConsulConfig, within: Duration) -> Result<(Self, Duration)> {
         let name = RegistryName::new("consul")?;
         let factory = ConsulFactory::new(name.clone(), ClusterId::new("bench")?, config)?.seeded(7);
@@ -64,11 +64,11 @@ impl Follower {
             .with_context(|| format!("not ready within {within:?}"))??;
         Ok((Self { seen, handle, _runtime: runtime }, begun.elapsed()))
     }
-    /// What was published before does not count.
+    /// Clears the recorded publications.
     pub(super) fn forget(&self) {
         self.seen.0.lock().clear();
     }
-    /// Waits until everything that flipped has been published; how long each took, in milliseconds.
+    /// Waits until every flip has been published. Returns the delay of each in milliseconds.
     pub(super) async fn latencies(&self, flips: &Flips, within: Duration) -> Result<Vec<f64>> {
         let deadline = Instant::now() + within;
         loop {
@@ -92,7 +92,7 @@ impl Follower {
         };
         Ok(flips.iter().filter_map(late).collect())
     }
-    /// How many endpoints are served at all, and how many of them are not healthy.
+    /// Returns the number of served endpoints, and of the unhealthy ones among them.
     pub(super) fn served(&self) -> (usize, u64) {
         let catalog = self.handle.catalog();
         let of_bench = catalog.services().filter(|view| number(view.key.host.as_str()).is_some());

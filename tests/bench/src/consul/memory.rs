@@ -1,5 +1,5 @@
-//! What the registry keeps by itself: it runs into an inlet whose words are thrown away, with no core behind it. And
-//! what a long poll costs, of which there is one for each service in precise mode, however many instances it has.
+//! Memory of the registry alone: it runs into an update channel whose updates are discarded, without a core.
+//! Also measures the memory of a long poll, of which per-service mode has one for each service.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,12 +20,12 @@ use super::PATIENCE;
 use super::process::Source;
 use crate::intake::allocated;
 
-/// Long polls whose cost is measured: fewer than a connection carries.
+/// Number of long polls measured: fewer than a connection carries.
 const POLLS: usize = 200;
-/// What a runtime keeps for its next tasks.
+/// Memory that a runtime keeps for its next tasks, in bytes.
 const SMALL_CHANGE: i64 = 2 << 20;
 
-/// Bytes that a registry allocates which has read everything and waits at so many long polls.
+/// Returns the bytes allocated by a registry that has read everything and waits at this many long polls.
 pub(super) async fn alone(config: ConsulConfig, source: &mut Source, polls: u64) -> Result<i64> {
     let before = allocated();
     let name = RegistryName::new("consul")?;
@@ -37,8 +37,8 @@ pub(super) async fn alone(config: ConsulConfig, source: &mut Source, polls: u64)
     let registry = factory.build().map_err(|error| anyhow!("{error}"))?;
     let (stop, io) = (CancellationToken::new(), RegistryIo { out, confirms: asked, held: Arc::from([]) });
     let running = AbortOnDropHandle::new(tokio::spawn(registry.run(io, stop)));
-    let (said, synced) = watch::channel(0);
-    let emptying = AbortOnDropHandle::new(tokio::spawn(empty(receiver, wake, said)));
+    let (lists_ended, synced) = watch::channel(0);
+    let emptying = AbortOnDropHandle::new(tokio::spawn(empty(receiver, wake, lists_ended)));
     listed(synced).await?;
     source.settled(polls, u64::MAX, PATIENCE).await?;
     let kept = allocated() - before;
@@ -46,12 +46,12 @@ pub(super) async fn alone(config: ConsulConfig, source: &mut Source, polls: u64)
     Ok(kept)
 }
 
-async fn empty(mut receiver: UpdateReceiver, wake: Wake, said: watch::Sender<usize>) {
+async fn empty(mut receiver: UpdateReceiver, wake: Wake, lists_ended: watch::Sender<usize>) {
     loop {
         wake.notified().await;
         let lists =
             receiver.take().iter().filter(|one| matches!(one.value, RegistryUpdate::ListEnded(..))).count();
-        said.send_modify(|all| *all += lists);
+        lists_ended.send_modify(|all| *all += lists);
     }
 }
 
@@ -66,7 +66,7 @@ async fn listed(mut synced: watch::Receiver<usize>) -> Result<()> {
 /// Bytes that a request allocates which waits at a server over a shared connection.
 pub(super) async fn of_a_long_poll(config: &ConsulConfig, source: &mut Source) -> Result<f64> {
     let client = Client::new(config, &config.addresses)?;
-    // the connections are there before anything is measured
+    // open the connections before the measurement
     poll(client.clone(), "0").await?;
     let before = allocated();
     let mut polls = JoinSet::new();
@@ -77,14 +77,14 @@ pub(super) async fn of_a_long_poll(config: &ConsulConfig, source: &mut Source) -
     Ok((allocated() - before) as f64 / POLLS as f64)
 }
 
-/// Of the list of services, which does not change.
+/// Polls the list of services, which does not change.
 async fn poll(client: Client, index: &str) -> Result<()> {
     let query = vec![("index", index.to_owned()), ("wait", "300000ms".to_owned())];
     let get = Get { path: &["catalog", "services"], query, timeout: PATIENCE, skip: None };
     client.get(0, &get).await.map(drop).map_err(|fault| anyhow!("{}", fault.reason))
 }
 
-/// Waits until what was allocated beyond this has been given back, but for small change.
+/// Waits until allocations above this mark are freed, except for small remainders.
 pub(super) async fn given_back(before: i64) -> Result<()> {
     let deadline = Instant::now() + PATIENCE;
     while allocated() - before > SMALL_CHANGE {

@@ -1,5 +1,5 @@
-//! The baseline: a consumer that waits at the list of services or at that of all checks, and on a wake reads every
-//! service again, a few at a time, as many do.
+//! The baseline: a consumer that long-polls the list of services and the list of all checks, and on a wake
+//! reads every service again, a few at a time, as many consumers do.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -15,7 +15,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::process::Flips;
 use crate::changes::unix_nanos;
 
-/// Reads that are under way at once.
+/// Concurrent reads.
 const READERS: usize = 16;
 
 #[derive(Deserialize)]
@@ -30,7 +30,7 @@ struct Check {
     status: String,
 }
 
-/// What it keeps: what each service's checks said, and when that was news last.
+/// State of the consumer: the checks of each service, and the time at which they last changed.
 #[derive(Default)]
 struct Known {
     statuses: HashMap<String, Vec<String>>,
@@ -39,14 +39,14 @@ struct Known {
     is_reading: bool,
 }
 
-/// A running one; ends when dropped.
+/// A running consumer; ends when dropped.
 pub(super) struct Plain {
     known: Arc<Mutex<Known>>,
     _task: AbortOnDropHandle<()>,
 }
 
 impl Plain {
-    /// Starts it, and returns when it has read everything once.
+    /// Starts the consumer and returns when it has read everything once.
     pub(super) async fn start(url: String, authority: Option<&Path>, within: Duration) -> Result<Self> {
         let mut builder = reqwest::Client::builder();
         if let Some(file) = authority {
@@ -55,7 +55,7 @@ impl Plain {
         let (client, known) = (builder.build()?, Arc::<Mutex<Known>>::default());
         let shared = Arc::clone(&known);
         let task = tokio::spawn(async move {
-            // its end shows as flips that are never seen
+            // a failure shows as flips that are never seen
             let _ = follow(&client, &url, &shared).await;
         });
         let plain = Self { known, _task: AbortOnDropHandle::new(task) };
@@ -67,7 +67,7 @@ impl Plain {
         plain.known.lock().news.clear();
         Ok(plain)
     }
-    /// Waits until it has seen all of these; how long each took, in milliseconds.
+    /// Waits until it has seen every flip. Returns the delay of each in milliseconds.
     pub(super) async fn latencies(&self, flips: &Flips, within: Duration) -> Result<Vec<f64>> {
         let deadline = Instant::now() + within;
         loop {
@@ -87,7 +87,7 @@ impl Plain {
 }
 
 impl Plain {
-    /// Waits until it has read all that its last wake made it read.
+    /// Waits until it has read everything that its last wake requires.
     pub(super) async fn idle(&self, within: Duration) -> Result<()> {
         let deadline = Instant::now() + within;
         while self.known.lock().is_reading {
@@ -111,7 +111,7 @@ async fn follow(client: &reqwest::Client, url: &str, known: &Mutex<Known>) -> Re
     }
 }
 
-/// Whichever list moves first; then the names are read.
+/// Waits until either list moves; then reads the names.
 async fn wake(
     client: &reqwest::Client,
     url: &str,

@@ -1,4 +1,4 @@
-//! The scripted Consul's process, from the bench: where it is, what it was asked for, and what it is to change.
+//! The scripted Consul's process, as the bench uses it: its address, its counters, and its commands.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use tributary_suites::tls::Authority;
 use super::catalog::Shape;
 use crate::children::Helper;
 
-/// How it was asked, since it was told to count anew.
+/// Counters since the last reset.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct Counted {
     pub(super) requests: u64,
@@ -23,20 +23,20 @@ pub(super) struct Counted {
     pub(super) critical: u64,
 }
 
-/// When the check of which service flipped, in nanoseconds of the machine's clock.
+/// Times at which the check of each service flipped, in nanoseconds of the machine's clock.
 pub(super) type Flips = HashMap<usize, u64>;
 
-/// A running one.
+/// A running scripted Consul.
 pub(super) struct Source {
     process: Helper,
     /// `127.0.0.1:PORT`.
     pub(super) address: String,
-    /// Services that have flipped so far, since each flips once before any does again.
+    /// Services that have flipped so far; each flips once before any flips again.
     flipped: usize,
 }
 
 impl Source {
-    /// Over TLS by that authority, or plain.
+    /// Starts the process, with TLS by that authority or in plain text.
     pub(super) async fn start(shape: Shape, authority: Option<&Authority>) -> Result<Self> {
         let mut args = vec![shape.services.to_string(), shape.instances.to_string()];
         if let Some(authority) = authority {
@@ -46,39 +46,39 @@ impl Source {
             );
         }
         let mut process = Helper::start("consul-server", &args, None)?;
-        let told = process.event("listening").await?;
-        let address = told["address"].as_str().context("it does not say where it listens")?.to_owned();
+        let event = process.event("listening").await?;
+        let address = event["address"].as_str().context("the listening event has no address")?.to_owned();
         Ok(Self { process, address, flipped: 0 })
     }
-    /// So many checks flip, so many a second; returns when they have.
+    /// Flips this many checks at this rate per second. Returns when all have flipped.
     pub(super) async fn flip(&mut self, count: usize, rate: f64) -> Result<Flips> {
         let from = self.flipped;
         self.flipped += count;
-        self.process.tell(&format!("flip {count} {rate} {from}")).await?;
+        self.process.send(&format!("flip {count} {rate} {from}")).await?;
         self.flips().await
     }
-    /// A check of every service flips at once.
+    /// Flips a check of every service at once.
     pub(super) async fn flip_all(&mut self) -> Result<Flips> {
-        self.process.tell(&format!("all {}", self.flipped)).await?;
+        self.process.send(&format!("all {}", self.flipped)).await?;
         self.flips().await
     }
 
     async fn flips(&mut self) -> Result<Flips> {
-        let told = self.process.event("flipped").await?;
-        Ok(serde_json::from_value::<Vec<(usize, u64)>>(told["flips"].clone())?.into_iter().collect())
+        let event = self.process.event("flipped").await?;
+        Ok(serde_json::from_value::<Vec<(usize, u64)>>(event["flips"].clone())?.into_iter().collect())
     }
-    /// What it has counted.
+    /// Returns the counters.
     pub(super) async fn counts(&mut self) -> Result<Counted> {
-        self.process.tell("counts").await?;
+        self.process.send("counts").await?;
         Ok(serde_json::from_value(self.process.event("counts").await?)?)
     }
-    /// It counts anew.
+    /// Resets the counters.
     pub(super) async fn reset(&mut self) -> Result<()> {
-        self.process.tell("reset").await?;
-        self.process.event("anew").await.map(drop)
+        self.process.send("reset").await?;
+        self.process.event("reset").await.map(drop)
     }
-    /// Waits until so many long polls wait, everything has been read, and hardly anything else is asked: at most so many
-    /// requests a second.
+    /// Waits until this many long polls wait, everything has been read, and at most this many other requests
+    /// arrive per second.
     pub(super) async fn settled(&mut self, polls: u64, a_second: u64, within: Duration) -> Result<()> {
         let deadline = Instant::now() + within;
         let mut before = self.counts().await?.requests;

@@ -1,4 +1,4 @@
-//! A real Consul: how long the registry takes to read it whole, and what that costs.
+//! A real Consul: time and cost of reading it completely.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -16,14 +16,14 @@ use super::follower::Follower;
 use crate::report::Table;
 use crate::usage;
 
-/// Registrations that are under way at once.
+/// Concurrent registrations.
 const WRITERS: usize = 16;
-/// Instances that run on one node.
+/// Instances per node.
 const PER_NODE: usize = 50;
-/// How soon all is to be read, in milliseconds.
+/// Time limit until everything is read, in milliseconds.
 const READY: f64 = 3_000.0;
 
-/// One run.
+/// Runs the bench once.
 pub(super) async fn run(shape: Shape, table: &mut Table) -> Result<()> {
     let consul = Consul::start().await?;
     let all = (0..shape.all()).map(|n| register(&consul, shape, n));
@@ -47,7 +47,7 @@ async fn register(consul: &Consul, shape: Shape, n: usize) -> Result<()> {
     let id = format!("{service}-{}", n / shape.services);
     let ip = Ipv4Addr::new(10, (n >> 16) as u8, (n >> 8) as u8, n as u8);
     let mut instance = mk_instance(&service, &id, &node, SocketAddr::from((ip, 8080)));
-    // the node's own address is the same whichever of its instances is registered
+    // the node's own address is the same for each of its instances
     instance["Address"] = json!(format!("10.200.0.{}", n / PER_NODE % 250 + 1));
     instance["Check"] = mk_check(&id, &node, &format!("service:{id}"), "passing");
     consul.register(&instance).await

@@ -1,8 +1,9 @@
-//! The scripted Consul of a bench, in a process of its own: long polls over h2 and h1, as agents answer them.
+//! The scripted Consul of a bench, in a separate process: long polls over h2 and h1, as agents answer them.
 //!
-//! Started as `tributary-bench consul-server SERVICES INSTANCES [CERTIFICATE KEY]`, with files for TLS. Tells on
-//! standard output where it listens, and does what standard input says: `flip COUNT RATE FROM`, `all FROM`, `counts`,
-//! `reset`. Ends with its input. What a check flips is told with the time, so that whoever follows can be measured.
+//! Started as `tributary-bench consul-server SERVICES INSTANCES [CERTIFICATE KEY]`, with files for TLS. It
+//! prints its address on standard output and executes the commands on standard input: `flip COUNT RATE FROM`,
+//! `all FROM`, `counts`, `reset`. It ends when its input ends. It reports the time of every flip, for the
+//! measurement of followers.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -27,9 +28,9 @@ use super::catalog::{Catalog, Shape, What};
 use super::counts::{Connection, Counts};
 use crate::changes::unix_nanos;
 
-/// How many requests may share a connection, as in Go's servers.
+/// Maximum requests per connection, as in Go's servers.
 const STREAMS: u32 = 250;
-/// Services flip in an order that looks like none: a step that shares no factor with their number.
+/// Services flip in a scattered order: the step shares no factor with their number.
 const STEP: usize = 7_919;
 
 struct Server {
@@ -69,41 +70,41 @@ fn acceptor(certificate: &str, key: &str) -> Result<TlsAcceptor> {
 
 async fn run(server: Arc<Server>) -> Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
-    say(&json!({"event": "listening", "address": listener.local_addr()?.to_string()}));
+    report(&json!({"event": "listening", "address": listener.local_addr()?.to_string()}));
     let accepting = tokio::spawn(accept(listener, Arc::clone(&server)));
     let mut lines = tokio::io::BufReader::new(tokio::io::stdin()).lines();
     while let Some(line) = lines.next_line().await? {
-        obey(&server, &line).await.with_context(|| line.clone())?;
+        execute(&server, &line).await.with_context(|| line.clone())?;
     }
     accepting.abort();
     Ok(())
 }
 
-fn say(event: &Value) {
+fn report(event: &Value) {
     println!("{event}");
 }
 
-async fn obey(server: &Server, line: &str) -> Result<()> {
-    let words: Vec<&str> = line.split(' ').collect();
-    match words.as_slice() {
+async fn execute(server: &Server, line: &str) -> Result<()> {
+    let arguments: Vec<&str> = line.split(' ').collect();
+    match arguments.as_slice() {
         ["flip", count, rate, from] => flip(server, count.parse()?, Some(rate.parse()?), from.parse()?).await,
         ["all", from] => flip(server, server.shape.services, None, from.parse()?).await,
         ["counts"] => {
-            let mut told = server.counts.tell();
-            told["event"] = json!("counts");
-            told["critical"] = json!(server.catalog.critical());
-            say(&told);
+            let mut counts = server.counts.report();
+            counts["event"] = json!("counts");
+            counts["critical"] = json!(server.catalog.critical());
+            report(&counts);
         }
         ["reset"] => {
             server.counts.reset();
-            say(&json!({"event": "anew"}));
+            report(&json!({"event": "reset"}));
         }
-        _ => return Err(anyhow!("this cannot be done")),
+        _ => return Err(anyhow!("unknown command")),
     }
     Ok(())
 }
 
-/// One check after another, so many a second, or all at once.
+/// Flips one check after another at this rate per second, or all at once.
 async fn flip(server: &Server, count: usize, rate: Option<f64>, from: usize) {
     let begun = Instant::now();
     let mut flips = Vec::with_capacity(count);
@@ -115,14 +116,14 @@ async fn flip(server: &Server, count: usize, rate: Option<f64>, from: usize) {
         flips.push((service, unix_nanos()));
         server.catalog.flip(service);
     }
-    say(&json!({"event": "flipped", "flips": flips}));
+    report(&json!({"event": "flipped", "flips": flips}));
 }
 
 async fn accept(listener: TcpListener, server: Arc<Server>) {
     while let Ok((tcp, _)) = listener.accept().await {
         let server = Arc::clone(&server);
         tokio::spawn(async move {
-            // a connection that breaks is its client's affair
+            // a broken connection is the client's concern
             let _ = connected(tcp, server).await;
         });
     }
@@ -185,7 +186,7 @@ async fn answer(
     Ok(response.unwrap_or_default())
 }
 
-/// Until that index has moved beyond this one, or the wait is over.
+/// Waits until that index has moved beyond this one, or the wait is over.
 async fn wait_for(server: &Server, what: What, index: u64, wait: Duration) {
     let _waiting = server.counts.waits();
     let until = Instant::now() + wait + wait / 16;
@@ -196,7 +197,7 @@ async fn wait_for(server: &Server, what: What, index: u64, wait: Duration) {
         if server.catalog.index(what) > index {
             return;
         }
-        // the wait being over is an answer too
+        // the end of the wait is also a valid result
         let _ = timeout_at(until, moved).await;
     }
 }

@@ -14,10 +14,10 @@ use serde::de::DeserializeOwned;
 use super::process::Usage;
 use crate::report::Table;
 
-/// Objects of a page, as client libraries ask for them.
+/// Objects per page, the default of client libraries.
 const PAGE: u32 = 500;
 
-/// Runs the consumer in a process of its own and tells what it spent and held.
+/// Runs the consumer in a separate process and reports its cost.
 pub(super) fn measure(kubeconfig: &Path, what: &str, table: &mut Table) -> Result<()> {
     let me = std::env::current_exe()?;
     let output = Command::new(me).arg("plain").arg(kubeconfig).output()?;
@@ -28,18 +28,19 @@ pub(super) fn measure(kubeconfig: &Path, what: &str, table: &mut Table) -> Resul
         String::from_utf8_lossy(&output.stderr)
     );
     let mut figures = text.split_whitespace().map(str::parse::<f64>);
-    let mut figure =
-        || figures.next().ok_or_else(|| anyhow!("the plain consumer said {text:?}"))?.context(text.clone());
+    let mut figure = || {
+        figures.next().ok_or_else(|| anyhow!("the plain consumer printed {text:?}"))?.context(text.clone())
+    };
     table.add(format!("{what}: baseline, whole objects kept: CPU"), "ms", figure()?);
     table.add(format!("{what}: baseline, whole objects kept: resident"), "MB", figure()?);
     table.add(format!("{what}: baseline, whole objects kept: peak"), "MB", figure()?);
     Ok(())
 }
 
-/// The consumer's process.
+/// Runs the consumer's process.
 pub(crate) fn main(args: &[&str]) -> Result<()> {
     let [kubeconfig] = args else { return Err(anyhow!("usage: plain KUBECONFIG")) };
-    // A second call finds the first one's choice in place.
+    // A second call finds a provider installed, which is fine.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(consume(Path::new(kubeconfig)))

@@ -1,4 +1,4 @@
-//! The product's process, from outside: what it has spent and holds, and what it says of itself.
+//! The product's process, from outside: CPU and memory from `/proc`, and its metrics.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -7,19 +7,19 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use tributary_suites::http_client;
 
-/// What a process has spent and holds.
+/// CPU and memory of a process.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Usage {
-    /// User and system.
+    /// User and system time.
     pub(super) cpu: Duration,
-    /// Bytes in memory now.
+    /// Resident bytes now.
     pub(super) resident: u64,
-    /// The most bytes that it ever had in memory.
+    /// Maximum of resident bytes so far.
     pub(super) peak: u64,
 }
 
 impl Usage {
-    /// Of a process, by its number.
+    /// Reads the usage of the process with this id.
     pub(super) fn of(pid: u32) -> Result<Self> {
         let read = |file: &str| std::fs::read_to_string(format!("/proc/{pid}/{file}"));
         let stat = read("stat").context("the server ended")?;
@@ -31,31 +31,31 @@ impl Usage {
             let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
             line.split_whitespace().next().and_then(|kb| kb.parse::<u64>().ok()).unwrap_or_default() * 1024
         };
-        // Linux counts in USER_HZ, which is 100 on every machine that this runs on.
+        // Linux counts in USER_HZ, which is 100 on every supported machine.
         Ok(Self { cpu: Duration::from_millis(ticks * 10), resident: of("VmRSS:"), peak: of("VmHWM:") })
     }
 }
 
-/// The optimised binary, which cargo lays beside this one.
+/// Returns the path of the optimised binary, which cargo puts beside this one.
 pub(super) fn release_binary() -> Result<PathBuf> {
     let path = std::env::current_exe()?.with_file_name("tributary");
     ensure!(path.exists(), "{} is not there: run cargo build --release --bin tributary", path.display());
     Ok(path)
 }
 
-/// A count of the server's metrics: the sum over its labels that begin so.
+/// Returns a counter of the server's metrics: the sum over all labels with this prefix.
 pub(super) async fn count(admin: SocketAddr, name: &str) -> Result<f64> {
     let text = http_client::get_text(admin, "/metrics").await?;
     let values = text.lines().filter(|line| line.starts_with(name));
     Ok(values.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum())
 }
 
-/// How many views the core has built so far.
+/// Returns the number of views that the core has built so far.
 pub(super) async fn views(admin: SocketAddr) -> Result<f64> {
     count(admin, "tributary_core_events_total{event=\"views\"}").await
 }
 
-/// The addresses of a host, as the server has them.
+/// Returns the served addresses of a host.
 pub(super) async fn addresses(admin: SocketAddr, host: &str) -> Result<Vec<String>> {
     let list = http_client::get_json(admin, &format!("/debug/endpoints?host={host}")).await?;
     let items = list["items"].as_array().into_iter().flatten();

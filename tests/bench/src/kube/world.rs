@@ -1,4 +1,4 @@
-//! What a bench's cluster holds, and how it changes.
+//! Content of a bench's cluster, and its changes.
 
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
@@ -8,44 +8,44 @@ use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use serde_json::{Value, json};
 use tributary_suites::kube::{KubeApi, Named, mk_namespace, mk_pod, mk_service, mk_slice};
 
-/// Writes that are under way at once.
+/// Concurrent writes.
 const WRITERS: usize = 16;
-/// The namespace of all.
+/// Namespace of all objects.
 const NAMESPACE: &str = "bench";
-/// Services that only say that something has come through.
+/// Service whose change shows that everything before it has arrived.
 pub(super) const MARK: &str = "mark";
-/// What a pod of a cluster weighs as JSON, about.
+/// Approximate size of a pod as JSON.
 const POD_BYTES: usize = 6_000;
 
-/// How much of what.
+/// Size of the content.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape {
-    /// What the report calls it.
+    /// Name in the report.
     pub(crate) name: &'static str,
-    /// Services, each with one slice.
+    /// Number of services, each with one slice.
     pub(crate) services: usize,
-    /// Addresses of each slice.
+    /// Addresses per slice.
     pub(crate) addresses: usize,
     /// Whether each address is a pod of about 6 KB.
     pub(crate) pods: bool,
 }
 
 impl Shape {
-    /// Ports of each service.
+    /// Ports per service.
     const PORTS: usize = 2;
 
-    /// Endpoints: addresses by ports.
+    /// Returns the number of endpoints: addresses by ports.
     pub(super) fn endpoints(&self) -> f64 {
         (self.services * self.addresses * Self::PORTS) as f64
     }
 
-    /// Objects: services, slices and pods.
+    /// Returns the number of objects: services, slices and pods.
     pub(super) fn objects(&self) -> f64 {
         let pods = if self.pods { self.addresses } else { 0 };
         (self.services * (2 + pods)) as f64
     }
 
-    /// Makes everything.
+    /// Creates all objects.
     pub(super) async fn fill(&self, api: &KubeApi) -> Result<()> {
         api.apply(&mk_namespace(NAMESPACE)).await?;
         self.mark(api, 0).await?;
@@ -65,9 +65,9 @@ impl Shape {
         Ok(())
     }
 
-    fn slice(&self, service: usize, turn: usize) -> Value {
-        let ip = |n: usize| ip(service, if n == 0 { turn % 100 + 150 } else { n });
-        let ips: Vec<String> = (0..self.addresses).map(|n| ip(if turn == 0 { n + 1 } else { n })).collect();
+    fn slice(&self, service: usize, round: usize) -> Value {
+        let ip = |n: usize| ip(service, if n == 0 { round % 100 + 150 } else { n });
+        let ips: Vec<String> = (0..self.addresses).map(|n| ip(if round == 0 { n + 1 } else { n })).collect();
         let ips: Vec<&str> = ips.iter().map(String::as_str).collect();
         let name = name(service);
         let ports = [("http", 8080), ("grpc", 9090)];
@@ -83,14 +83,15 @@ impl Shape {
         slice
     }
 
-    /// Puts the mark at this address.
-    pub(super) async fn mark(&self, api: &KubeApi, turn: usize) -> Result<String> {
-        let ip = Ipv4Addr::new(10, 255, (turn / 250) as u8, (turn % 250) as u8 + 1).to_string();
+    /// Sets the address of the mark.
+    pub(super) async fn mark(&self, api: &KubeApi, round: usize) -> Result<String> {
+        let ip = Ipv4Addr::new(10, 255, (round / 250) as u8, (round % 250) as u8 + 1).to_string();
         api.apply(&mk_slice(NAMESPACE, MARK, "mark-x", &[&ip], &[("http", 8080)])).await?;
         Ok(ip)
     }
 
-    /// Changes one address of one slice after another, at most so many a second; returns how long it took.
+    /// Changes one address of one slice after another, at most at this rate per second. Returns the elapsed
+    /// time.
     pub(super) async fn churn(&self, api: &KubeApi, updates: usize, rate: f64) -> Result<Duration> {
         let begun = Instant::now();
         let all = (0..updates).map(|update| async move {
@@ -106,7 +107,7 @@ impl Shape {
     }
 }
 
-/// The host of the mark.
+/// Returns the host of the mark.
 pub(super) fn mark_host() -> String {
     format!("{MARK}.{NAMESPACE}.svc.cluster.local")
 }
@@ -127,7 +128,7 @@ fn ip(service: usize, n: usize) -> String {
     Ipv4Addr::new(10, (service / 250) as u8, (service % 250) as u8, n as u8).to_string()
 }
 
-/// A pod with what pods carry and nobody reads here: environment, volumes, annotations.
+/// Returns a pod with fields that the registry ignores: environment, volumes, annotations.
 fn pod(service: usize, n: usize) -> Value {
     let name = name(service);
     let labels = [("app", name.as_str()), ("version", "v1")];

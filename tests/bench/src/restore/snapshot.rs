@@ -1,4 +1,4 @@
-//! The baseline's file: plain records one after the other, each field with its length before it.
+//! The baseline's file: plain records one after the other, each field prefixed with its length.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use anyhow::{Result, anyhow};
 
 use crate::intake::Plain;
 
-/// All records, as one piece of bytes.
+/// Encodes all records.
 pub(super) fn write(all: &BTreeMap<String, Vec<Plain>>) -> Vec<u8> {
     let mut out = Vec::new();
     for record in all.values().flatten() {
@@ -24,7 +24,7 @@ pub(super) fn write(all: &BTreeMap<String, Vec<Plain>>) -> Vec<u8> {
     out
 }
 
-/// The records that [`write`] wrote.
+/// Decodes the records that [`write`] encoded.
 pub(super) fn read(mut bytes: &[u8]) -> Result<Vec<Plain>> {
     let mut all = Vec::new();
     while !bytes.is_empty() {

@@ -1,8 +1,9 @@
-//! The inlet before a real core: updates that were conflated, and passed on in slices, lead to the catalog that raw
-//! ones do; and so does a run that ends after any of its updates and is followed or replaced by another.
+//! Tests the update channel in front of a real core: updates that were conflated and passed on in slices lead
+//! to the same catalog as raw ones; so does a run that ends after any of its updates and is followed or
+//! replaced by another run.
 //!
-//! Reported by a registry that cannot be asked again: of what the removal gate doubts it is meant to
-//! matter in how many turns things were reported.
+//! The registry cannot confirm removals: how the removal guard treats a loss depends, by design, on the batches
+//! in which it was reported.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::{Discriminant, discriminant};
@@ -18,12 +19,12 @@ use tributary_model::{
 use tributary_registry_api::{ManualClock, RegistryFactory, Run, Wake, update_channel};
 
 use super::source::{MemorySource, Object};
-use super::{MemoryFactory, words};
+use super::{MemoryFactory, updates};
 use crate::stage::served;
 
 const NAMES: [&str; 3] = ["pay", "cart", "stock"];
 
-/// What is compared: what is served, how fresh what is, and how many objects are bad.
+/// Compared values: served addresses, freshness by collection, and the names of bad objects.
 type Outcome =
     (BTreeMap<Hostname, BTreeSet<IpAddr>>, BTreeMap<Collection, Discriminant<Freshness>>, BTreeSet<String>);
 
@@ -42,20 +43,20 @@ fn outcome(core: &mut Core) -> Outcome {
     (served(&core.publish()), fresh, problems)
 }
 
-fn raw(said: &[Vec<RegistryUpdate>]) -> Outcome {
+fn raw(reported: &[Vec<RegistryUpdate>]) -> Outcome {
     let (mut core, registry) = mk_core();
     let stamp = |value| Stamped { registry: registry.clone(), generation: Generation(1), at: Mono(1), value };
-    for together in said {
+    for together in reported {
         core.apply(Mono(1), together.iter().cloned().map(stamp).collect());
     }
     outcome(&mut core)
 }
 
-fn conflated(said: &[Vec<RegistryUpdate>], takes: &[bool]) -> Outcome {
+fn conflated(reported: &[Vec<RegistryUpdate>], takes: &[bool]) -> Outcome {
     let (mut core, registry) = mk_core();
     let run = Run { registry, generation: Generation(1) };
     let (updates, mut receiver) = update_channel(run, Arc::new(ManualClock::default()), Wake::default());
-    for (together, take) in said.iter().zip(takes.iter().chain(std::iter::repeat(&false))) {
+    for (together, take) in reported.iter().zip(takes.iter().chain(std::iter::repeat(&false))) {
         updates.send_all(together.iter().cloned());
         if *take {
             apply_in_slices(&mut core, receiver.take());
@@ -65,7 +66,7 @@ fn conflated(said: &[Vec<RegistryUpdate>], takes: &[bool]) -> Outcome {
     outcome(&mut core)
 }
 
-/// A take as the core task passes on a large one.
+/// Applies a take in slices, as the core task does with a large one.
 fn apply_in_slices(core: &mut Core, mut take: Vec<Stamped<RegistryUpdate>>) {
     while take.len() > 3 {
         let rest = take.split_off(3);
@@ -75,25 +76,25 @@ fn apply_in_slices(core: &mut Core, mut take: Vec<Stamped<RegistryUpdate>>) {
     core.apply(Mono(1), take);
 }
 
-/// What an adapter reports at once.
-fn any_breath(bad: bool) -> impl Strategy<Value = Vec<RegistryUpdate>> {
+/// Returns the updates that an adapter reports at once.
+fn any_batch(bad: bool) -> impl Strategy<Value = Vec<RegistryUpdate>> {
     let kinds = if bad { 0..14_u8 } else { 0..13_u8 };
     (kinds, 0..2_usize, 0..NAMES.len(), 0..5_u8).prop_map(|(kind, part, name, value)| {
         let name = NAMES[name];
         let object = |bad| Object { endpoints: BTreeSet::from([IpAddr::from([10, 0, 0, value])]), bad };
         match kind {
-            0..=2 => words::says(part, name, &object(false)),
-            3 => words::deleted(part, name),
-            13 => words::says(part, name, &object(true)),
+            0..=2 => updates::put(part, name, &object(false)),
+            3 => updates::deleted(part, name),
+            13 => updates::put(part, name, &object(true)),
             kind => about_a_list(kind, part, value),
         }
     })
 }
 
 fn about_a_list(kind: u8, part: usize, value: u8) -> Vec<RegistryUpdate> {
-    let collections = words::collections(part);
+    let collections = updates::collections(part);
     let status = |state| {
-        vec![RegistryUpdate::Status(words::scope(part), SourceStatus { state, ..SourceStatus::default() })]
+        vec![RegistryUpdate::Status(updates::scope(part), SourceStatus { state, ..SourceStatus::default() })]
     };
     match kind {
         4 => collections.map(RegistryUpdate::ListStarted).to_vec(),
@@ -103,62 +104,66 @@ fn about_a_list(kind: u8, part: usize, value: u8) -> Vec<RegistryUpdate> {
         8 if value > 2 => collections.map(RegistryUpdate::Progress).to_vec(),
         8 => status(if value == 0 { SourceState::Live } else { SourceState::Syncing }),
         9 => collections.map(|c| RegistryUpdate::Withheld(c, Withheld::forbidden("not for you"))).to_vec(),
-        10 => vec![RegistryUpdate::End(words::scope(part), EndEvidence::Confirmed("it is no more".into()))],
+        10 => vec![RegistryUpdate::End(
+            updates::scope(part),
+            EndEvidence::Confirmed("the part was removed".into()),
+        )],
         11 => vec![follows(if value > 2 { &[0, 1] } else { &[0] })],
         _ => vec![RegistryUpdate::Identity(Fingerprint::new("memory").unwrap())],
     }
 }
 
-/// Requires these parts, and follows the rest too: in how many takes a part is freed that nobody follows may matter.
+/// Requires these parts and follows the others optionally: the number of takes in which an unfollowed part is
+/// freed may matter.
 fn follows(parts: &[usize]) -> RegistryUpdate {
     let of = |required: bool| {
         let all = (0..2).filter(|part| parts.contains(part) == required);
-        all.flat_map(words::collections).collect()
+        all.flat_map(updates::collections).collect()
     };
     RegistryUpdate::Follows { required: of(true), optional: of(false) }
 }
 
-fn said(bad: bool) -> impl Strategy<Value = (Vec<Vec<RegistryUpdate>>, Vec<bool>)> {
-    let breaths = prop::collection::vec(any_breath(bad), 0..60);
-    let breaths = breaths.prop_map(|mut all| {
+fn reported(bad: bool) -> impl Strategy<Value = (Vec<Vec<RegistryUpdate>>, Vec<bool>)> {
+    let batches = prop::collection::vec(any_batch(bad), 0..60);
+    let batches = batches.prop_map(|mut all| {
         all.insert(0, vec![follows(&[0, 1])]);
         all
     });
-    (breaths, prop::collection::vec(prop::bool::weighted(0.1), 60))
+    (batches, prop::collection::vec(prop::bool::weighted(0.1), 60))
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn the_core_hears_the_same((said, takes) in said(false)) {
-        prop_assert_eq!(conflated(&said, &takes), raw(&said));
+    fn conflated_updates_lead_to_the_same_catalog((reported, takes) in reported(false)) {
+        prop_assert_eq!(conflated(&reported, &takes), raw(&reported));
     }
 
     #[test]
-    fn with_bad_objects_nothing_more_is_lost((said, takes) in said(true)) {
-        let (taken, heard) = (conflated(&said, &takes), raw(&said));
-        prop_assert_eq!(&taken.2, &heard.2);
-        for (host, ips) in &heard.0 {
+    fn conflation_with_bad_objects_loses_no_extra_endpoint((reported, takes) in reported(true)) {
+        let (taken, expected) = (conflated(&reported, &takes), raw(&reported));
+        prop_assert_eq!(&taken.2, &expected.2);
+        for (host, ips) in &expected.0 {
             let also = taken.0.get(host);
             prop_assert!(also.is_some_and(|also| ips.is_subset(also)), "{host} had {ips:?}, has {also:?}");
         }
     }
 }
 
-/// Services of a part with the last number of their address.
+/// Services of a part with the last byte of their address.
 type Content = BTreeMap<(usize, usize), u8>;
 
-/// All that a run reports of this content, update by update.
+/// Returns the updates that a run reports for this content.
 fn run_of(content: &Content) -> Vec<RegistryUpdate> {
     let mut out = vec![RegistryUpdate::Identity(Fingerprint::new("memory").unwrap()), follows(&[0, 1])];
     for part in 0..2 {
-        out.extend(words::collections(part).map(RegistryUpdate::ListStarted));
+        out.extend(updates::collections(part).map(RegistryUpdate::ListStarted));
         for ((_, name), value) in content.iter().filter(|((of, _), _)| *of == part) {
             let endpoints = BTreeSet::from([IpAddr::from([10, 0, 0, *value])]);
-            out.extend(words::says(part, NAMES[*name], &Object { endpoints, bad: false }));
+            out.extend(updates::put(part, NAMES[*name], &Object { endpoints, bad: false }));
         }
-        out.extend(words::collections(part).map(|c| RegistryUpdate::ListEnded(c, Completeness::Complete)));
+        out.extend(updates::collections(part).map(|c| RegistryUpdate::ListEnded(c, Completeness::Complete)));
     }
     out
 }
@@ -166,12 +171,12 @@ fn run_of(content: &Content) -> Vec<RegistryUpdate> {
 fn served_of(content: &Content) -> BTreeMap<Hostname, BTreeSet<IpAddr>> {
     let mut out: BTreeMap<Hostname, BTreeSet<IpAddr>> = BTreeMap::new();
     for ((_, name), value) in content {
-        out.entry(words::host(NAMES[*name])).or_default().insert(IpAddr::from([10, 0, 0, *value]));
+        out.entry(updates::host(NAMES[*name])).or_default().insert(IpAddr::from([10, 0, 0, *value]));
     }
     out
 }
 
-/// A core to which runs are given one after the other.
+/// A core that receives one run after the other.
 struct Runs {
     core: Core,
     name: RegistryName,
@@ -186,8 +191,8 @@ impl Runs {
         let spec = MemoryFactory::new("memory", MemorySource::new(false, None)).spec();
         Self { core, name, spec, last: Generation(1), in_force: Generation(1) }
     }
-    /// A run that ends after these updates, each in a turn of its own. What both the facts before and this
-    /// content have stays, at every moment.
+    /// Applies these updates, each in a batch of its own, and asserts that the addresses in `stays` are served
+    /// after each.
     fn run(&mut self, updates: &[RegistryUpdate], stays: &BTreeMap<Hostname, BTreeSet<IpAddr>>) {
         for value in updates {
             let (registry, generation) = (self.name.clone(), self.last);
@@ -199,7 +204,7 @@ impl Runs {
             }
         }
     }
-    /// Ends the run in force, or the one in a shadow, and begins the next.
+    /// Ends the served run, or the one in a shadow, and begins the next.
     fn next(&mut self, in_shadow: bool) {
         if let Some(view) = self.core.publish().registries.get(&self.name) {
             self.in_force = view.generation;
@@ -217,7 +222,8 @@ impl Runs {
     }
 }
 
-/// What two contents have in the same part; one that moves between parts may be away in between.
+/// Returns what both contents have in the same part; a service that moves between parts may be absent in
+/// between.
 fn both(a: &Content, b: &Content) -> BTreeMap<Hostname, BTreeSet<IpAddr>> {
     let same = a.iter().filter(|(at, value)| b.get(at) == Some(value)).map(|(at, value)| (*at, *value));
     served_of(&same.collect())
@@ -231,7 +237,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
     #[test]
-    fn run_that_ends_after_any_update_loses_nothing_and_the_next_ends_as_a_fresh_build(
+    fn ending_after_any_update_loses_nothing_and_then_converges(
         (before, after, in_shadow) in (any_content(), any_content(), any::<bool>())
     ) {
         let updates = run_of(&after);

@@ -1,4 +1,4 @@
-//! The adapter of the registry in memory: lists a part, follows its log, answers questions.
+//! The adapter of the registry in memory: lists each part, follows its change log and answers confirm requests.
 
 use std::time::Duration;
 
@@ -14,11 +14,11 @@ use tributary_registry_api::{
 };
 
 use super::source::{Bug, List, MemorySource, Position, Refusal};
-use super::words;
+use super::updates;
 
 const PARTS: [usize; 2] = [0, 1];
 const RETRY: Duration = Duration::from_millis(100);
-/// Long, because it is woken when its source changes, and tests let months pass.
+/// Long, because a change of the source wakes the adapter, and tests let months pass.
 const LONGEST_RETRY: Duration = Duration::from_secs(1800);
 
 pub(super) struct MemoryRegistry {
@@ -27,22 +27,23 @@ pub(super) struct MemoryRegistry {
 }
 
 impl MemoryRegistry {
-    /// A run that follows these parts, or all that it finds.
+    /// Returns a run that follows these parts, or every part that discovery lists.
     pub(super) const fn new(source: MemorySource, parts: Option<&'static [usize]>) -> Self {
         Self { source, parts }
     }
-    /// Reports what the run follows, in two steps: what discovery lists, then also what is held.
+    /// Reports the followed parts in two steps: those that discovery lists, then those that hold facts.
     fn follow(&self, held: &[Scope], out: &UpdateSender) -> Vec<usize> {
-        let collections = |parts: &[usize]| parts.iter().flat_map(|part| words::collections(*part)).collect();
+        let collections =
+            |parts: &[usize]| parts.iter().flat_map(|part| updates::collections(*part)).collect();
         let configured = |part: &usize| self.parts.is_none_or(|parts| parts.contains(part));
         let listed: Vec<usize> = self.source.parts().into_iter().filter(configured).collect();
         let (required, optional) = (collections(&listed), Vec::new());
         out.send(RegistryUpdate::Follows { required, optional });
-        let is_held = |part: &usize| !listed.contains(part) && held.contains(&words::scope(*part));
+        let is_held = |part: &usize| !listed.contains(part) && held.contains(&updates::scope(*part));
         let also: Vec<usize> = PARTS.into_iter().filter(configured).filter(is_held).collect();
         if self.source.has(Bug::OmittedIsEnded) {
             let end = |part: &usize| {
-                RegistryUpdate::End(words::scope(*part), EndEvidence::Confirmed("it is not listed".into()))
+                RegistryUpdate::End(updates::scope(*part), EndEvidence::Confirmed("it is not listed".into()))
             };
             out.send_all(also.iter().map(end));
         }
@@ -68,7 +69,7 @@ impl Registry for MemoryRegistry {
         let _parting =
             self.source.has(Bug::DropsWhenItEnds).then(|| Parting(self.source.clone(), out.clone()));
         if self.source.has(Bug::ClearsHeld) {
-            let ends = followed.iter().flat_map(|part| words::collections(*part));
+            let ends = followed.iter().flat_map(|part| updates::collections(*part));
             out.send_all(ends.clone().map(RegistryUpdate::ListStarted));
             out.send_all(ends.map(|c| RegistryUpdate::ListEnded(c, Completeness::Complete)));
         }
@@ -76,8 +77,8 @@ impl Registry for MemoryRegistry {
         for part in followed {
             let policy = BackoffPolicy { first: RETRY, cap: LONGEST_RETRY, ..BackoffPolicy::default() };
             let backoff = Backoff::new(policy);
-            let chance = SplitMix::seeded(part as u64);
-            let follower = Part { part, source: self.source.clone(), out: out.clone(), backoff, chance };
+            let random = SplitMix::seeded(part as u64);
+            let follower = Part { part, source: self.source.clone(), out: out.clone(), backoff, random };
             parts.spawn(follower.run());
         }
         if self.source.has(Bug::LeavesTask) {
@@ -88,7 +89,7 @@ impl Registry for MemoryRegistry {
                 () = stop.cancelled() => break,
                 key = confirms.next() => answer(&self.source, &out, &key),
                 ended = parts.join_next() => {
-                    return Err(RegistryError::retryable(format_args!("a part is followed no more: {ended:?}")));
+                    return Err(RegistryError::retryable(format_args!("a part's task ended: {ended:?}")));
                 }
             }
         }
@@ -97,28 +98,28 @@ impl Registry for MemoryRegistry {
     }
 }
 
-/// Takes everything back when the run is dropped.
+/// Removes every fact when the run is dropped, as a faulty adapter would.
 struct Parting(MemorySource, UpdateSender);
 
 impl Drop for Parting {
     fn drop(&mut self) {
         for part in PARTS {
-            let all = self.0.names(part).into_iter().flat_map(|name| words::deleted(part, &name));
+            let all = self.0.names(part).into_iter().flat_map(|name| updates::deleted(part, &name));
             self.1.send_all(all);
         }
     }
 }
 
-/// Reads the object again. While its part cannot be read there is no answer, and none is owed.
+/// Reads the object again and reports the result. Reports nothing while the part cannot be read.
 fn answer(source: &MemorySource, out: &UpdateSender, key: &FactKey) {
-    let Some((part, name)) = words::name_of(key) else { return };
+    let Some((part, name)) = updates::name_of(key) else { return };
     match source.read(part, &name) {
         None => {}
         Some(None) => {
-            out.send_all(words::unsays(part, &name, &Evidence::Confirmed));
+            out.send_all(updates::removed(part, &name, &Evidence::Confirmed));
         }
         Some(Some(object)) => {
-            out.send_all(words::says(part, &name, &object));
+            out.send_all(updates::put(part, &name, &object));
         }
     }
 }
@@ -128,7 +129,7 @@ struct Part {
     source: MemorySource,
     out: UpdateSender,
     backoff: Backoff,
-    chance: SplitMix,
+    random: SplitMix,
 }
 
 impl Part {
@@ -154,10 +155,10 @@ impl Part {
         }
     }
 
-    /// Reports that the part alone cannot be read, and waits until something happens.
+    /// Reports that the part alone cannot be read, and waits for the next change.
     async fn refused(&self, cause: WithheldCause, changed: &mut watch::Receiver<u64>) {
         let withheld = Withheld { cause, why: "the part is refused".into() };
-        let all = words::collections(self.part).map(|c| RegistryUpdate::Withheld(c, withheld.clone()));
+        let all = updates::collections(self.part).map(|c| RegistryUpdate::Withheld(c, withheld.clone()));
         self.out.send_all(all);
         self.status(SourceState::Forbidden, "the part is refused");
         if self.source.has(Bug::RefusalIsEmpty) {
@@ -172,27 +173,27 @@ impl Part {
         }
     }
 
-    /// Reports the end of the part, and waits until there may be another of its name.
+    /// Reports the end of the part, and waits for the next change, which may create it again.
     async fn ended(&self, changed: &mut watch::Receiver<u64>) {
         if !self.source.has(Bug::MissesEnds) {
-            let evidence = EndEvidence::Confirmed("the source says that the part is no more".into());
-            self.out.send(RegistryUpdate::End(words::scope(self.part), evidence));
+            let evidence = EndEvidence::Confirmed("the source reports that the part was removed".into());
+            self.out.send(RegistryUpdate::End(updates::scope(self.part), evidence));
         }
         let _ = changed.changed().await;
     }
 
-    /// Waits for the next try: shortly at first, and no longer than until something happens.
+    /// Waits for the retry delay, or until the source changes if that is earlier.
     async fn down(&mut self, changed: &mut watch::Receiver<u64>) {
         self.status(SourceState::Unreachable, "the part is down");
         if self.source.has(Bug::ErrorIsEmpty) {
             self.begin_list();
             self.end_list();
         }
-        let wait = self.backoff.next(&mut self.chance);
+        let wait = self.backoff.next(&mut self.random);
         let _ = tokio::time::timeout(wait, changed.changed()).await;
     }
 
-    /// Says a list; the position after it, where it was complete.
+    /// Reports a list. Returns the position after it if the list was complete.
     async fn take_list(&self, list: List) -> Option<Position> {
         if !self.source.has(Bug::RestartsLate) {
             self.begin_list();
@@ -205,8 +206,8 @@ impl Part {
             if object.bad && self.source.has(Bug::BadIsGone) {
                 continue;
             }
-            self.out.send_all(words::says(self.part, name, object));
-            // lists come in pieces, and turns happen between them
+            self.out.send_all(updates::put(self.part, name, object));
+            // real lists arrive in pieces, with batches between them
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         if list.torn && !self.source.has(Bug::TornIsComplete) {
@@ -222,13 +223,13 @@ impl Part {
         Some(list.from)
     }
 
-    /// Follows the log until it is lost. A part that is down keeps its position.
+    /// Follows the log until the position is lost. A part that is down keeps its position.
     async fn follow(&mut self, mut from: Position, changed: &mut watch::Receiver<u64>) {
         let mut was_down = false;
         loop {
             changed.borrow_and_update();
             match self.source.since(self.part, from) {
-                // what was refused is listed again: its facts are in doubt until then
+                // a part that was refused is listed again: its facts are in doubt until then
                 Err(Refusal::Gone | Refusal::Refused(_) | Refusal::Ended) => return,
                 Err(Refusal::Down) => {
                     was_down = true;
@@ -240,7 +241,7 @@ impl Part {
                     from = next;
                     self.backoff.reset();
                     for (name, object) in news {
-                        self.tell(&name, object.as_ref());
+                        self.report(&name, object.as_ref());
                     }
                     if std::mem::take(&mut was_down) {
                         self.status(SourceState::Live, "");
@@ -254,34 +255,34 @@ impl Part {
         }
     }
 
-    fn tell(&self, name: &str, object: Option<&super::source::Object>) {
+    fn report(&self, name: &str, object: Option<&super::source::Object>) {
         let bad = object.is_some_and(|object| object.bad);
-        let words = match object {
-            Some(_) if bad && self.source.has(Bug::BadIsGone) => words::deleted(self.part, name),
-            Some(object) => words::says(self.part, name, object),
+        let updates = match object {
+            Some(_) if bad && self.source.has(Bug::BadIsGone) => updates::deleted(self.part, name),
+            Some(object) => updates::put(self.part, name, object),
             None if self.source.has(Bug::MissesDeletes) => return,
-            None => words::deleted(self.part, name),
+            None => updates::deleted(self.part, name),
         };
-        self.out.send_all(words);
+        self.out.send_all(updates);
     }
 
     fn begin_list(&self) {
-        self.out.send_all(words::collections(self.part).map(RegistryUpdate::ListStarted));
+        self.out.send_all(updates::collections(self.part).map(RegistryUpdate::ListStarted));
     }
     fn end_list(&self) {
         let ends =
-            words::collections(self.part).map(|c| RegistryUpdate::ListEnded(c, Completeness::Complete));
+            updates::collections(self.part).map(|c| RegistryUpdate::ListEnded(c, Completeness::Complete));
         self.out.send_all(ends);
     }
     fn progress(&self) {
-        self.out.send_all(words::collections(self.part).map(RegistryUpdate::Progress));
+        self.out.send_all(updates::collections(self.part).map(RegistryUpdate::Progress));
     }
     fn status(&self, state: SourceState, reason: &str) {
         let retry_in = (state != SourceState::Live).then_some(RETRY);
         let status = SourceStatus { retry_in, ..SourceStatus::new(state, reason) };
         let parts = if self.source.has(Bug::FailsTogether) { PARTS.to_vec() } else { vec![self.part] };
         for part in parts {
-            self.out.send(RegistryUpdate::Status(words::scope(part), status.clone()));
+            self.out.send(RegistryUpdate::Status(updates::scope(part), status.clone()));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the registry in memory reads: objects in two parts, and a log of what happened to them.
+//! The source that the registry in memory reads: objects in two parts, and a log of their changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -10,48 +10,48 @@ use tributary_model::WithheldCause;
 
 use crate::harness::Act;
 
-/// A way for an adapter to be wrong. The suite must find each.
+/// Faults of an adapter. The suite must find each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bug {
-    /// A list that failed counts as an empty one.
+    /// Treats a failed list as an empty one.
     ErrorIsEmpty,
-    /// A list that broke off counts as complete.
+    /// Treats a list that broke off as complete.
     TornIsComplete,
-    /// A bad object is dropped.
+    /// Removes the facts of a bad object.
     BadIsGone,
-    /// A task goes on after the run.
+    /// Leaves a task running after the run.
     LeavesTask,
-    /// A deletion in the log is overlooked.
+    /// Ignores deletions in the log.
     MissesDeletes,
-    /// A failing part takes the others with it.
+    /// Reports every part as failed when one fails.
     FailsTogether,
-    /// The end of a list is said before its last objects.
+    /// Reports the end of a list before its last objects.
     SyncsEarly,
-    /// A list that is refused counts as an empty one.
+    /// Treats a refused list as an empty one.
     RefusalIsEmpty,
-    /// What was refused is not listed again: only its followed state is confirmed.
+    /// Does not list a part again after a refusal, and only confirms its state.
     ForgetsToList,
-    /// While a part is refused the others are not followed.
+    /// Stops following the other parts while a part is refused.
     RefusalStopsRest,
-    /// A part that discovery omits has ended.
+    /// Reports the end of a part that discovery omits.
     OmittedIsEnded,
-    /// Only parts that discovery lists are followed, whatever facts are held.
+    /// Follows only the parts that discovery lists, although others hold facts.
     IgnoresHeld,
-    /// A part that is configured away is followed on.
+    /// Follows a part that was removed from the configuration.
     IgnoresConfiguration,
-    /// The end of a part is not reported.
+    /// Does not report the end of a part.
     MissesEnds,
-    /// The identity of the source is not reported.
+    /// Does not report the identity of the source.
     HidesIdentity,
-    /// A list begins after its objects were reported.
+    /// Reports the start of a list after its objects.
     RestartsLate,
-    /// A run drops what it does not know when it begins on facts that are held.
+    /// Clears the held facts that it does not know when a run begins.
     ClearsHeld,
-    /// A run that ends takes back what it reported.
+    /// Removes all that it reported when a run ends.
     DropsWhenItEnds,
 }
 
-/// How many changes the log keeps; whoever is further behind must list again.
+/// Number of changes that the log keeps; a reader that is further behind must list again.
 const LONGEST_LOG: usize = 4096;
 
 #[derive(Debug, Clone)]
@@ -60,14 +60,14 @@ pub(super) struct Object {
     pub(super) bad: bool,
 }
 
-/// What became of the object of a name.
+/// A name, and its object after the change.
 pub(super) type Change = (String, Option<Object>);
 
 #[derive(Debug, Default)]
 struct Part {
     objects: BTreeMap<String, Object>,
     log: Vec<Change>,
-    /// Changes when the log was lost: a position in it means nothing any more.
+    /// Number of times the log was lost: a position of an earlier epoch is invalid.
     epoch: u64,
     failing: bool,
     tear: u32,
@@ -82,11 +82,11 @@ struct World {
     parts: [Part; 2],
     duplicate: bool,
     reorder: bool,
-    /// How often the source was exchanged for another one.
+    /// Number of times the source was exchanged for another one.
     swaps: u64,
 }
 
-/// A list, and from where to follow what happens after it.
+/// A list, and the position from which to follow later changes.
 #[derive(Debug)]
 pub(super) struct List {
     pub(super) objects: Vec<(String, Object)>,
@@ -94,19 +94,19 @@ pub(super) struct List {
     pub(super) from: Position,
 }
 
-/// A place in the log.
+/// A position in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Position {
     epoch: u64,
     at: usize,
 }
 
-/// Why there is no answer.
+/// Reasons for a failed read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refusal {
     /// The part cannot be read.
     Down,
-    /// The position lies in a log that was lost.
+    /// The position belongs to a log that was lost.
     Gone,
     /// The part alone cannot be read.
     Refused(WithheldCause),
@@ -130,17 +130,17 @@ impl Default for MemorySource {
 }
 
 impl MemorySource {
-    /// An empty source.
+    /// Returns an empty source.
     #[must_use]
     pub fn new(can_confirm: bool, bug: Option<Bug>) -> Self {
         Self { world: Arc::default(), changed: watch::Sender::new(0), can_confirm, bug }
     }
-    /// Holds a service with these endpoints in a part, 0 or 1.
+    /// Makes a part (0 or 1) hold a service with these endpoints.
     pub fn set(&self, part: usize, name: &str, endpoints: impl IntoIterator<Item = IpAddr>) {
         let object = Object { endpoints: endpoints.into_iter().collect(), bad: false };
         self.change(|world| world.parts[part].write(name, Some(object)));
     }
-    /// Holds no service of this name.
+    /// Removes the service of this name.
     pub fn delete(&self, name: &str) {
         self.change(|world| {
             for part in &mut world.parts {
@@ -148,7 +148,7 @@ impl MemorySource {
             }
         });
     }
-    /// Does what the conformance suite asks for.
+    /// Performs an act of the conformance suite.
     pub fn act(&self, act: Act) {
         self.change(|world| match act {
             Act::Fail(which) => world.each(which, |part| part.failing = true),
@@ -163,11 +163,11 @@ impl MemorySource {
             Act::Shorten => world.each(Some(1), |part| part.unlisted = true),
             Act::End => world.each(Some(1), |part| part.ended = true),
             Act::Swap => world.swap(),
-            // what is configured is the factory's
+            // the factory owns the configuration
             Act::Narrow => {}
         });
     }
-    /// Whether it can be asked about a removal.
+    /// Returns true if the source can confirm a removal.
     #[must_use]
     pub const fn can_confirm(&self) -> bool {
         self.can_confirm
@@ -178,21 +178,21 @@ impl MemorySource {
     pub(super) fn watch(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
     }
-    /// The parts that discovery lists.
+    /// Returns the parts that discovery lists.
     pub(super) fn parts(&self) -> Vec<usize> {
         let world = self.world.lock();
         let listed = world.parts.iter().enumerate().filter(|(_, part)| !part.unlisted);
         listed.map(|(at, _)| at).collect()
     }
-    /// The names of all that a part holds.
+    /// Returns the names of all objects in a part.
     pub(super) fn names(&self, part: usize) -> Vec<String> {
         self.world.lock().parts[part].objects.keys().cloned().collect()
     }
-    /// Who the source is.
+    /// Returns the identity of the source.
     pub(super) fn identity(&self) -> String {
         format!("memory-{}", self.world.lock().swaps)
     }
-    /// Whether any part is refused.
+    /// Returns true if any part is refused.
     pub(super) fn refuses(&self) -> bool {
         self.world.lock().parts.iter().any(|part| part.refused.is_some())
     }
@@ -215,7 +215,7 @@ impl MemorySource {
         }
         Ok(List { objects, torn, from: Position { epoch: part.epoch, at: part.log.len() } })
     }
-    /// What happened since a position, and the position after it.
+    /// Returns the changes since a position, and the position after them.
     pub(super) fn since(&self, part: usize, from: Position) -> Result<(Vec<Change>, Position), Refusal> {
         let world = self.world.lock();
         let (duplicate, reorder) = (world.duplicate, world.reorder);
@@ -226,7 +226,7 @@ impl MemorySource {
         }
         let mut news = part.log.get(from.at..).unwrap_or_default().to_vec();
         if reorder {
-            // things of different names may overtake each other, words about one name may not
+            // changes of different names may overtake each other, changes of one name may not
             news.sort_by(|(a, _), (b, _)| b.cmp(a));
         }
         if duplicate {
@@ -234,7 +234,7 @@ impl MemorySource {
         }
         Ok((news, Position { at: part.log.len(), ..from }))
     }
-    /// One object, read again; the outer `None` where the part cannot be read.
+    /// Reads one object again; the outer `None` if the part cannot be read.
     pub(super) fn read(&self, part: usize, name: &str) -> Option<Option<Object>> {
         let world = self.world.lock();
         let part = &world.parts[part];

@@ -1,4 +1,5 @@
-//! A server that begins again on what its journal kept: it serves that, stale, until its sources are read.
+//! A server that starts again from its journal: it serves the restored facts, stale, until it has read its
+//! sources.
 
 use tributary_model::Freshness;
 
@@ -7,29 +8,29 @@ use crate::harness::{Ability, Act, Harness, Service};
 use crate::stage::{Stage, freshness, until_seen};
 use crate::tamper::Crash;
 
-/// Whatever is served was restored: all of it is there, and none of it is live.
+/// Asserts that everything served was restored: all of it is present, and none of it is live.
 async fn assert_restored(stage: &Stage) {
     stage.until_true().await;
     let states = freshness(&stage.handle.catalog(), &stage.name);
     assert!(!states.is_empty() && states.iter().all(|f| matches!(f, Freshness::Stale { .. })), "{states:?}");
     let ready = || stage.handle.readiness().borrow().is_ready();
-    until_seen("a server that had been ready is so again", ready).await;
+    until_seen("a server that was ready before is ready again", ready).await;
 }
 
 pub(super) async fn journal_restored(harness: &dyn Harness) {
     for changed in [false, true] {
-        println!("the journal is restored, the source being configured otherwise: {changed}");
+        println!("the journal is restored; the configuration changed: {changed}");
         let mut stage = Stage::playing(harness, &mk_services()).await;
         stage.set_in(1, &Service::new("far", 20, 1..=3)).await;
         outcome(&stage).await;
 
         let mut stage = stage.restored(changed).await;
         assert_restored(&stage).await;
-        let changes = stage.witness.hosts_told();
+        let changes = stage.witness.host_changes();
         stage.open().await;
         outcome(&stage).await;
         stage.settle().await;
-        assert_eq!(stage.witness.hosts_told(), changes, "an unchanged source changes no service");
+        assert_eq!(stage.witness.host_changes(), changes, "an unchanged source changes no service");
 
         stage.set(&Service::new("pay", 1, 2..=5)).await;
         outcome(&stage).await;

@@ -1,4 +1,4 @@
-//! Lists: only a complete one is evidence of absence, and an unchanged one says nothing.
+//! Lists: only a complete list is evidence of absence, and an unchanged list changes nothing.
 
 use super::mk_services;
 use crate::harness::{Act, Harness, Service};
@@ -32,24 +32,24 @@ pub(super) async fn interrupted_relist(harness: &dyn Harness) {
 
 pub(super) async fn unchanged_relist(harness: &dyn Harness) {
     let mut stage = Stage::playing(harness, &mk_services()).await;
-    let told = stage.witness.hosts_told();
+    let before = stage.witness.host_changes();
     for _ in 0..3 {
         stage.act(Act::Relist).await;
         stage.settle().await;
     }
-    assert_eq!(stage.witness.hosts_told(), told, "a list that says what is known changes no service");
+    assert_eq!(stage.witness.host_changes(), before, "an unchanged list changes no service");
     stage.assert_true();
     stage.stop().await;
 }
 
-/// consul-k8s#319, #4714: a reaper that ran before the first full list of a new process.
+/// Covers consul-k8s#319 and #4714: a reaper that ran before the first full list of a new process.
 pub(super) async fn no_reap_before_complete_list(harness: &dyn Harness) {
     let mut stage = Stage::playing(harness, &mk_services()).await;
     let first = stage.run_generation();
     stage.act(Act::Tear(3)).await;
     stage.crash(Crash::Error);
     stage
-        .until("a new run speaks", |catalog| {
+        .until("a new run reports", |catalog| {
             catalog.registries.get(&stage.name).is_some_and(|registry| registry.generation.0 > first)
         })
         .await;

@@ -1,4 +1,4 @@
-//! Load: bursts are coalesced without losing the last word, and a stop leaves nothing behind.
+//! Load: bursts are coalesced without losing the last update, and a stop leaves no task.
 
 use super::mk_services;
 use crate::harness::{Harness, Service};

@@ -1,4 +1,4 @@
-//! Objects and scopes: order and repetition do not matter, and what is bad is bad alone.
+//! Objects and scopes: order and repetition do not matter, and a bad object affects only itself.
 
 use tributary_model::Freshness;
 
@@ -26,11 +26,15 @@ pub(super) async fn duplicate_delivery(harness: &dyn Harness) {
     let mut stage = Stage::playing(harness, &mk_services()).await;
     stage.act(Act::Duplicate).await;
     stage.settle().await;
-    let told = stage.witness.hosts_told();
+    let before = stage.witness.host_changes();
     stage.set(&Service::new("pay", 1, 1..=6)).await;
     stage.until_true().await;
     stage.settle().await;
-    assert_eq!(stage.witness.hosts_told(), told + 1, "what is said twice is told once");
+    assert_eq!(
+        stage.witness.host_changes(),
+        before + 1,
+        "a change that is delivered twice is published once"
+    );
     stage.delete("cart").await;
     stage.until_true().await;
     stage.settle().await;
@@ -56,7 +60,7 @@ pub(super) async fn one_bad_object(harness: &dyn Harness) {
 
     stage.set(&Service::new("pay", 1, 4..=8)).await;
     stage.until_true().await;
-    in_time("an object that is good again is no problem", until_problems(&stage, 0)).await;
+    in_time("the problem of a repaired object is cleared", until_problems(&stage, 0)).await;
 
     stage.act(Act::Corrupt("cart".to_owned())).await;
     stage.settle().await;
@@ -73,7 +77,7 @@ pub(super) async fn one_scope_failing(harness: &dyn Harness) {
     stage.until_stale().await;
     stage.settle().await;
     let states = freshness(&stage.handle.catalog(), &stage.name);
-    assert!(states.contains(&Freshness::Live), "the other scope is followed on: {states:?}");
+    assert!(states.contains(&Freshness::Live), "the other scope is still followed: {states:?}");
     stage.set(&Service::new("pay", 1, 3..=6)).await;
     stage.until_true().await;
     stage.assert_true();

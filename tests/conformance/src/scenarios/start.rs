@@ -1,4 +1,4 @@
-//! Beginnings and outages: unknown is not empty, and an error is never a deletion.
+//! Starts and outages: unknown is not empty, and an error is never a deletion.
 
 use tributary_model::Freshness;
 
@@ -25,11 +25,11 @@ pub(super) async fn source_down_at_start(harness: &dyn Harness) {
     stage.open().await;
     stage.settle().await;
     let catalog = stage.handle.catalog();
-    assert!(stage.served().is_empty(), "what cannot be read cannot be served");
+    assert!(stage.served().is_empty(), "a source that cannot be read serves nothing");
     assert!(!catalog.complete, "an unknown source makes an incomplete catalog, not an empty one");
     let live = freshness(&catalog, &stage.name).contains(&Freshness::Live);
     assert!(!live, "no collection is live while its source cannot be read");
-    assert!(!stage.handle.readiness().borrow().is_ready(), "a server that knows nothing is not ready");
+    assert!(!stage.handle.readiness().borrow().is_ready(), "a server without any list is not ready");
     stage.act(Act::Recover).await;
     stage.until_true().await;
     stage.until_live().await;
@@ -38,7 +38,7 @@ pub(super) async fn source_down_at_start(harness: &dyn Harness) {
 
 pub(super) async fn error_storm(harness: &dyn Harness) {
     let mut stage = Stage::playing(harness, &mk_services()).await;
-    let told = stage.witness.hosts_told();
+    let before = stage.witness.host_changes();
     for _ in 0..5 {
         stage.act(Act::Fail(None)).await;
         stage.until_stale().await;
@@ -46,7 +46,7 @@ pub(super) async fn error_storm(harness: &dyn Harness) {
         stage.act(Act::Recover).await;
         stage.until_live().await;
     }
-    assert_eq!(stage.witness.hosts_told(), told, "an outage changes no service");
+    assert_eq!(stage.witness.host_changes(), before, "an outage changes no service");
     stage.set(&Service::new("pay", 1, 3..=9)).await;
     stage.until_true().await;
     stage.stop().await;

@@ -1,4 +1,4 @@
-//! Takes, restarts and adoptions at every point of a run: none of them matters to how it ends.
+//! Takes, restarts and adoptions at every point of a run: none of them affects the result.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -11,7 +11,7 @@ use crate::pace::Pace;
 use crate::stage::{Stage, until_seen};
 use crate::tamper::Crash;
 
-/// What runs of the same content are compared by: what is served, and how many objects are bad.
+/// Compared result of runs of the same content: served addresses, and the number of bad objects.
 type Outcome = (BTreeMap<Hostname, BTreeSet<IpAddr>>, usize);
 
 async fn outcome(stage: &Stage) -> Outcome {
@@ -23,7 +23,7 @@ async fn outcome(stage: &Stage) -> Outcome {
     (stage.served(), problems)
 }
 
-/// What happens while a run is held back: `round` tells the changes of one run from those of the next.
+/// Plays changes while a run is held back; `round` distinguishes the changes of successive runs.
 async fn play(stage: &mut Stage, harness: &dyn Harness, round: u8) {
     stage.settle().await;
     stage.set(&Service::new("pay", 1, round..=round + 4)).await;
@@ -68,18 +68,18 @@ async fn all_runs(harness: &dyn Harness, pace: Pace) -> Vec<Outcome> {
     outcomes
 }
 
-/// A first run, one that follows it and one that replaces it end alike, in one take and update by update.
+/// Asserts that a first run, a following run and a replacing run end alike, in one take and update by update.
 pub(super) async fn run_in_one_take(harness: &dyn Harness) {
     let together = all_runs(harness, Pace::Together).await;
     assert_eq!(together, all_runs(harness, Pace::Singly).await);
 }
 
-/// After how many updates runs are cut off.
+/// Returns the numbers of updates after which runs are cut off.
 fn positions(harness: &dyn Harness) -> Vec<usize> {
     if harness.is_quick() { (0..200).collect() } else { vec![0, 1, 2, 3, 5, 8, 13, 21, 34] }
 }
 
-/// Changes something that is seen only when it is listed, and again the next time.
+/// Makes a change that only a list shows, different at each call.
 async fn alternate(stage: &mut Stage, at: usize) {
     if at.is_multiple_of(2) {
         stage.set(&Service::new("extra", 9, 1..=2)).await;
@@ -121,7 +121,7 @@ pub(super) async fn restart_after_any_update(harness: &dyn Harness) {
     }
 }
 
-/// Waits until a run was cut off, or came to serve without. Returns whether it was cut off.
+/// Waits until a run was cut off, or serves without being cut off. Returns true if it was cut off.
 async fn cut_or_over(stage: &Stage, cuts: usize, before: u64) -> bool {
     until_seen("the run is cut off, or over", || {
         let serves = stage.run_generation() > before && stage.is_live() && stage.served() == *stage.truth();
@@ -131,8 +131,8 @@ async fn cut_or_over(stage: &Stage, cuts: usize, before: u64) -> bool {
     stage.tamper.cuts() > cuts
 }
 
-/// A run in a shadow and the served one end at once, after any update of the former: whether the order to restart
-/// or the adoption comes first, one run is in force in the end.
+/// Ends a run in a shadow and the served one together, after any update of the former: whether the restart or
+/// the adoption comes first, one run is in force in the end.
 pub(super) async fn adoption_races(harness: &dyn Harness) {
     let mut stage = Stage::playing(harness, &mk_services()).await;
     for at in positions(harness) {
@@ -164,7 +164,7 @@ pub(super) async fn adoption_races(harness: &dyn Harness) {
     stage.stop().await;
 }
 
-/// The served run ends and begins again while a shadow is held back, so that the run that is adopted is the older.
+/// Ends and restarts the served run while a shadow is held back, so the adopted run is the older one.
 async fn older_shadow(stage: &mut Stage) {
     for round in 0..2 {
         alternate(stage, round).await;

@@ -1,4 +1,5 @@
-//! What a run cannot read although it read it before: nothing of that is lost, it is stale, and the rest goes on.
+//! Objects that a run cannot read any more: their facts are kept and become stale, and everything else
+//! continues.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -14,7 +15,7 @@ use crate::pace::Pace;
 use crate::stage::{Stage, a_while, freshness, in_time, until_seen};
 use crate::tamper::Crash;
 
-/// What happens to the run when something cannot be read any more.
+/// Events that follow a refusal.
 #[derive(Debug, Clone, Copy)]
 enum Then {
     GoesOn,
@@ -46,7 +47,7 @@ fn is_live(stage: &Stage) -> bool {
     freshness(&stage.handle.catalog(), &stage.name).contains(&Freshness::Live)
 }
 
-/// Every kind and part by itself.
+/// Plays a refusal of each kind and part separately.
 pub(super) async fn refused(harness: &dyn Harness, cause: WithheldCause) {
     for what in harness.refusables() {
         for then in Then::ALL {
@@ -71,7 +72,7 @@ async fn one_refused(harness: &dyn Harness, what: Refusable, cause: WithheldCaus
         changes.remove(&moved);
         changes
     };
-    // a held endpoint is shown, which is a change of its service
+    // a held endpoint becomes visible, which changes its service
     if held(&stage).await == 0 {
         assert_eq!(
             others(stage.witness.changes_by_host()),
@@ -89,14 +90,14 @@ async fn one_refused(harness: &dyn Harness, what: Refusable, cause: WithheldCaus
 }
 
 async fn right_returns(stage: &mut Stage) {
-    let (changes, was_held) = (stage.witness.hosts_told(), held(stage).await > 0);
+    let (changes, was_held) = (stage.witness.host_changes(), held(stage).await > 0);
     stage.act(Act::Recover).await;
     stage.until_live().await;
     stage.settle().await;
     stage.assert_true();
-    assert_eq!(held(stage).await, 0, "what can be read is held no longer");
+    assert_eq!(held(stage).await, 0, "nothing that can be read is still held");
     if !was_held {
-        assert_eq!(stage.witness.hosts_told(), changes, "a right that returns changes no service");
+        assert_eq!(stage.witness.host_changes(), changes, "a right that returns changes no service");
     }
     stage.until_agreed().await;
 }
@@ -105,7 +106,8 @@ async fn held(stage: &Stage) -> usize {
     stage.handle.inspect(|core| core.held().count()).await.expect("it runs")
 }
 
-/// Waits until what is refused is stale, or shown where nothing else is known of it.
+/// Waits until the refused collections are stale, or until the status shows the refusal if no collection
+/// depends on it.
 async fn until_shown(stage: &Stage, what: Refusable) {
     if what.goes_stale {
         return stage.until_stale().await;
@@ -119,7 +121,8 @@ async fn until_shown(stage: &Stage, what: Refusable) {
     stage.until_live().await;
 }
 
-/// Changes what can still be read, and waits until it is seen. Returns the host that changes.
+/// Changes something that can still be read, and waits until the change is visible. Returns the host that
+/// changes.
 async fn move_rest(stage: &mut Stage, rest: Rest) -> Hostname {
     let service = match rest {
         Rest::Removal => {
@@ -139,8 +142,8 @@ async fn move_rest(stage: &mut Stage, rest: Rest) -> Hostname {
     stage.host(service)
 }
 
-/// What clients see of all services but this one, in detail: endpoints with all that is known of them, workloads at
-/// addresses that are to be served, gateways and mesh-wide values.
+/// Returns what clients see of every service except `moved`, in detail: endpoints with all their attributes,
+/// workloads at served addresses, gateways and mesh-wide values.
 fn seen(stage: &Stage, catalog: &Catalog, moved: &Hostname) -> BTreeSet<String> {
     let served: BTreeSet<IpAddr> = stage.truth().values().flatten().copied().collect();
     let stays = |workload: &Workload| {
@@ -183,18 +186,18 @@ pub(super) async fn shorter_discovery(harness: &dyn Harness) {
     }
 }
 
-/// A run that reports nothing, or only that it can read nothing, changes no fact.
+/// Plays a run that reports nothing, or reports that it can read nothing: it changes no fact.
 pub(super) async fn silent_run(harness: &dyn Harness) {
     for pace in [Pace::Muted, Pace::Withheld] {
         for then in [Then::Restarts, Then::Rotates] {
             println!("{pace:?}, and the run {then:?}");
             let stage = with_two_parts(harness).await;
-            let changes = stage.witness.hosts_told();
+            let changes = stage.witness.host_changes();
             stage.tamper.pace(pace);
             then.happens(&stage).await;
             stage.settle().await;
             stage.assert_true();
-            assert_eq!(stage.witness.hosts_told(), changes, "a run without a list changes no service");
+            assert_eq!(stage.witness.host_changes(), changes, "a run without a list changes no service");
             stage.tamper.pace(Pace::Direct);
             stage.crash(Crash::Error);
             stage.until_live().await;
@@ -223,7 +226,7 @@ pub(super) async fn scope_that_ended(harness: &dyn Harness) {
     }
 }
 
-/// The next run is configured without a scope: what was served of that is withdrawn, and nothing else is.
+/// Configures the next run without a scope: the facts of that scope are withdrawn, and no others.
 pub(super) async fn scope_configured_away(harness: &dyn Harness) {
     let mut stage = with_two_parts(harness).await;
     let before = freshness(&stage.handle.catalog(), &stage.name).len();
@@ -247,10 +250,10 @@ pub(super) async fn scope_configured_away(harness: &dyn Harness) {
     stage.stop().await;
 }
 
-/// Another source answers in place of the one that is known: nothing of it is taken until an operator accepts it.
+/// Replaces the source by another one: its facts are rejected until an operator accepts it.
 pub(super) async fn identity_swapped(harness: &dyn Harness) {
     for rotates in [false, true] {
-        println!("another identity, by a rotation: {rotates}");
+        println!("identity changed by a rotation: {rotates}");
         let mut stage = Stage::playing(harness, &mk_services()).await;
         stage.crash_and_wait(Crash::Error).await;
         stage.act(Act::Swap).await;
@@ -262,7 +265,7 @@ pub(super) async fn identity_swapped(harness: &dyn Harness) {
         stage.assert_true();
         stage.expect_gone(&["pay", "cart", "idle"]);
         let name = stage.name.clone();
-        assert!(stage.handle.accept(name).await.expect("it runs"), "there is another source to accept");
+        assert!(stage.handle.accept(name).await.expect("it runs"), "a replaced source waits to be accepted");
         stage.crash(Crash::Error);
         stage.until_true().await;
         stage.until_live().await;

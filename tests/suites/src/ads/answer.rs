@@ -1,5 +1,5 @@
-//! What a server answered, in one form for both protocols, so that a test reads names and versions without
-//! caring which one it speaks.
+//! A server's response, in one form for both protocols, so a test reads names and versions independently of the
+//! protocol.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,12 +9,12 @@ use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryResponse, Dis
 use envoy_types::pb::google::protobuf::Any;
 use prost::Message;
 
-/// One resource of an answer.
+/// One resource of a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Item {
-    /// Its name; on SotW as the resource itself gives it.
+    /// Name; on SotW taken from the resource itself.
     pub name: String,
-    /// Its own version on delta, the version of the answer on SotW.
+    /// Its own version on delta, the version of the response on SotW.
     pub version: String,
     /// The encoded resource, without its Any.
     pub value: Bytes,
@@ -23,21 +23,21 @@ pub struct Item {
 /// One discovery response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// The type that it is about.
+    /// Resource type of the response.
     pub type_url: String,
-    /// What an ACK or NACK must repeat.
+    /// Nonce that an ACK or NACK must repeat.
     pub nonce: String,
     /// `version_info` on SotW, `system_version_info` on delta.
     pub version: String,
-    /// What it brings.
+    /// Added or changed resources.
     pub resources: Vec<Item>,
-    /// Names that are gone (delta).
+    /// Removed names (delta).
     pub removed: Vec<String>,
-    /// Its encoded size.
+    /// Encoded size in bytes.
     pub size: usize,
 }
 
-/// The name of a cluster, endpoint assignment, listener or route: field 1 in each of them.
+/// Name of a cluster, endpoint assignment, listener or route: field 1 in each of them.
 #[derive(Clone, PartialEq, Message)]
 struct Named {
     #[prost(string, tag = "1")]
@@ -45,7 +45,7 @@ struct Named {
 }
 
 impl Answer {
-    /// Reads a SotW response.
+    /// Parses a SotW response.
     pub fn from_sotw(bytes: Bytes) -> Result<Self> {
         let size = bytes.len();
         let response = DiscoveryResponse::decode(bytes).context("decode a DiscoveryResponse")?;
@@ -61,7 +61,7 @@ impl Answer {
         })
     }
 
-    /// Reads a delta response.
+    /// Parses a delta response.
     pub fn from_delta(bytes: Bytes) -> Result<Self> {
         let size = bytes.len();
         let response = DeltaDiscoveryResponse::decode(bytes).context("decode a DeltaDiscoveryResponse")?;
@@ -75,29 +75,29 @@ impl Answer {
         })
     }
 
-    /// The names it brings.
+    /// Returns the names of its resources.
     pub fn names(&self) -> BTreeSet<String> {
         self.resources.iter().map(|item| item.name.clone()).collect()
     }
 
-    /// The names it brings, with their versions.
+    /// Returns the names of its resources, with their versions.
     pub fn versions(&self) -> BTreeMap<String, String> {
         self.resources.iter().map(|item| (item.name.clone(), item.version.clone())).collect()
     }
 
-    /// The resource of that name.
+    /// Returns the resource of that name.
     pub fn item(&self, name: &str) -> Result<&Item> {
         let found = self.resources.iter().find(|item| item.name == name);
         found.ok_or_else(|| anyhow!("the answer has no {name}; it has {:?}", self.names()))
     }
 
-    /// The resource of that name, decoded.
+    /// Returns the decoded resource of that name.
     pub fn decode<M: Message + Default>(&self, name: &str) -> Result<M> {
         M::decode(self.item(name)?.value.clone()).with_context(|| format!("decode {name}"))
     }
 }
 
-/// Servers may wrap a SotW resource in a `Resource`, which has a name of its own.
+/// Parses a SotW resource; servers may wrap it in a `Resource`, which has a name of its own.
 fn sotw_item(any: Any, version: &str) -> Result<Item> {
     if any.type_url.ends_with("service.discovery.v3.Resource") {
         let wrapped = Resource::decode(any.value.as_slice()).context("decode a wrapped resource")?;

@@ -1,5 +1,5 @@
-//! The raw ADS client: sends what it is told, reads only when asked, and never acknowledges by itself. Session
-//! scenarios use it for what no real client can be made to do; benches use many of them.
+//! The raw ADS client: sends what a test requests, reads only on request, and never acknowledges on its own.
+//! Session scenarios use it for requests that no real client sends; benches use many of them.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
@@ -19,16 +19,16 @@ use tokio::task::JoinHandle;
 
 use super::{Answer, GrpcStatus, Variant, frame};
 
-/// How the connection is set up; the defaults are those of common gRPC clients.
+/// Connection parameters; the defaults are those of common gRPC clients.
 #[derive(Debug, Clone)]
 pub struct Tuning {
     /// The `:authority` and scheme of the request.
     pub authority: String,
     /// `http` or `https`.
     pub scheme: &'static str,
-    /// Window of the stream.
+    /// Flow-control window of the stream, in bytes.
     pub stream_window: u32,
-    /// Window of the connection.
+    /// Flow-control window of the connection, in bytes.
     pub connection_window: u32,
 }
 
@@ -49,7 +49,7 @@ enum Incoming {
     Open(Box<frame::Reader>),
 }
 
-/// What the last answer of a type said; a further request of the type repeats it.
+/// Version and nonce of the last response of a type, which a further request of the type repeats.
 #[derive(Debug, Clone, Default)]
 struct Last {
     nonce: String,
@@ -68,7 +68,7 @@ pub struct AdsClient {
     connection: JoinHandle<()>,
 }
 
-/// A node with that id and nothing else.
+/// Returns a node with that id and no other field.
 pub fn node(id: &str) -> Node {
     Node { id: id.to_owned(), ..Node::default() }
 }
@@ -91,7 +91,7 @@ impl AdsClient {
         builder.initial_connection_window_size(tuning.connection_window).max_frame_size(1 << 20);
         let (sender, connection) = builder.handshake(transport).await.context("start HTTP/2")?;
         let connection = tokio::spawn(async move {
-            // How it ended shows in the stream.
+            // The stream shows how the connection ended.
             let _ = connection.await;
         });
         let mut sender = sender.ready().await.context("wait for room for a stream")?;
@@ -111,8 +111,8 @@ impl AdsClient {
         })
     }
 
-    /// Asks for `names` of a type. On SotW the list replaces the earlier one; on delta it is added.
-    /// An empty first list is the wildcard.
+    /// Subscribes to `names` of a type. On SotW the list replaces the earlier one; on delta it is added. An
+    /// empty first list is the wildcard.
     pub fn subscribe(&mut self, type_url: &str, names: &[&str]) -> Result<()> {
         let names = owned(names);
         match self.variant {
@@ -128,7 +128,7 @@ impl AdsClient {
         }
     }
 
-    /// Asks no longer for `names`.
+    /// Unsubscribes from `names`.
     pub fn unsubscribe(&mut self, type_url: &str, names: &[&str]) -> Result<()> {
         match self.variant {
             Variant::Sotw => {
@@ -145,7 +145,7 @@ impl AdsClient {
         }
     }
 
-    /// Delta: the first request of a client that comes back and says what it holds.
+    /// Sends the first delta request of a returning client, with the versions that it holds.
     pub fn resume<'a>(
         &mut self,
         type_url: &str,
@@ -161,29 +161,29 @@ impl AdsClient {
         self.send_delta(request)
     }
 
-    /// Acknowledges an answer.
+    /// Acknowledges a response.
     pub fn ack(&mut self, answer: &Answer) -> Result<()> {
         self.reply(answer, &answer.nonce, None)
     }
 
-    /// Refuses an answer with these words.
-    pub fn nack(&mut self, answer: &Answer, words: &str) -> Result<()> {
-        self.reply(answer, &answer.nonce, Some(words))
+    /// Rejects a response with this message.
+    pub fn nack(&mut self, answer: &Answer, message: &str) -> Result<()> {
+        self.reply(answer, &answer.nonce, Some(message))
     }
 
-    /// Acknowledges, or refuses with words, under a nonce of the test's choice.
-    pub fn reply(&mut self, answer: &Answer, nonce: &str, words: Option<&str>) -> Result<()> {
+    /// Acknowledges, or rejects with a message, under a nonce of the test's choice.
+    pub fn reply(&mut self, answer: &Answer, nonce: &str, message: Option<&str>) -> Result<()> {
         let last = self.last.entry(answer.type_url.clone()).or_default();
         nonce.clone_into(&mut last.nonce);
-        if words.is_none() {
+        if message.is_none() {
             last.version.clone_from(&answer.version);
         }
         match self.variant {
-            Variant::Sotw => self.repeat(&answer.type_url, words),
+            Variant::Sotw => self.repeat(&answer.type_url, message),
             Variant::Delta => {
                 let request = DeltaDiscoveryRequest {
                     response_nonce: nonce.to_owned(),
-                    error_detail: words.map(refusal),
+                    error_detail: message.map(refusal),
                     ..self.delta(&answer.type_url)
                 };
                 self.send_delta(request)
@@ -191,29 +191,29 @@ impl AdsClient {
         }
     }
 
-    /// Sends a SotW request as it is; the node is put in only if this client has not sent it yet.
+    /// Sends a SotW request unchanged, except that the first request of this client gets the node.
     pub fn send_sotw(&mut self, mut request: DiscoveryRequest) -> Result<()> {
         request.node = request.node.or_else(|| self.node.take());
         self.send_bytes(frame::encode(&request))
     }
 
-    /// Sends a delta request as it is; the node is put in only if this client has not sent it yet.
+    /// Sends a delta request unchanged, except that the first request of this client gets the node.
     pub fn send_delta(&mut self, mut request: DeltaDiscoveryRequest) -> Result<()> {
         request.node = request.node.or_else(|| self.node.take());
         self.send_bytes(frame::encode(&request))
     }
 
-    /// Sends bytes of any kind on the stream: a prefixed message, or what only looks like one.
+    /// Sends arbitrary bytes on the stream: a prefixed message, or an invalid one.
     pub fn send_bytes(&mut self, bytes: Bytes) -> Result<()> {
         self.send.send_data(bytes, false).context("send on the stream")
     }
 
-    /// Ends our side of the stream.
+    /// Ends the client's side of the stream.
     pub fn half_close(&mut self) -> Result<()> {
         self.send.send_data(Bytes::new(), true).context("end our side of the stream")
     }
 
-    /// The next answer. If the server ends the stream the error is a [`GrpcStatus`].
+    /// Returns the next response. If the server ends the stream, the error is a [`GrpcStatus`].
     pub async fn next(&mut self, within: Duration) -> Result<Answer> {
         let bytes = crate::wait::in_time("an answer", within, self.message()).await?;
         match self.variant {
@@ -222,7 +222,7 @@ impl AdsClient {
         }
     }
 
-    /// The next answer, which must be of that type and bring exactly those names; acknowledged.
+    /// Returns and acknowledges the next response, which must be of that type with exactly those names.
     pub async fn expect(&mut self, type_url: &str, names: &[&str], within: Duration) -> Result<Answer> {
         let answer =
             self.next(within).await.with_context(|| format!("waiting for {names:?} of {type_url}"))?;
@@ -247,7 +247,7 @@ impl AdsClient {
         }
     }
 
-    /// The status with which the server ends the stream; answers before it are passed over.
+    /// Returns the status with which the server ends the stream; responses before it are skipped.
     pub async fn expect_end(&mut self, within: Duration) -> Result<GrpcStatus> {
         loop {
             match self.next(within).await {
@@ -259,7 +259,7 @@ impl AdsClient {
         }
     }
 
-    /// The next message as it came, without its prefix.
+    /// Returns the next message without its prefix.
     pub async fn message(&mut self) -> Result<Bytes> {
         let reader = self.reader().await?;
         match reader.next().await? {
@@ -287,15 +287,15 @@ impl AdsClient {
         }
     }
 
-    /// SotW: the request that stands, with the version and nonce of what came last.
-    fn repeat(&mut self, type_url: &str, words: Option<&str>) -> Result<()> {
+    /// Sends the current SotW request again, with the version and nonce of the last response.
+    fn repeat(&mut self, type_url: &str, message: Option<&str>) -> Result<()> {
         let last = self.last.get(type_url).cloned().unwrap_or_default();
         self.send_sotw(DiscoveryRequest {
             type_url: type_url.to_owned(),
             version_info: last.version,
             resource_names: last.names,
             response_nonce: last.nonce,
-            error_detail: words.map(refusal),
+            error_detail: message.map(refusal),
             ..DiscoveryRequest::default()
         })
     }
@@ -315,6 +315,6 @@ fn owned(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
 
-fn refusal(words: &str) -> Status {
-    Status { code: 3, message: words.to_owned(), details: Vec::new() }
+fn refusal(message: &str) -> Status {
+    Status { code: 3, message: message.to_owned(), details: Vec::new() }
 }

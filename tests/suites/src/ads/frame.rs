@@ -1,5 +1,5 @@
-//! gRPC messages on an HTTP/2 stream: the five-byte prefix, reassembly, and the status in the trailers. Used
-//! by the raw client and the scripted server.
+//! gRPC messages on an HTTP/2 stream: the five-byte prefix, reassembly, and the status in the trailers. The raw
+//! client and the scripted server use it.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ const PREFIX: usize = 5;
 pub struct GrpcStatus {
     /// The gRPC status code.
     pub code: i32,
-    /// The words that came with it.
+    /// The status message.
     pub message: String,
 }
 
@@ -37,7 +37,7 @@ impl GrpcStatus {
     }
 }
 
-/// A message with its prefix, ready for a data frame.
+/// Encodes a message with its prefix, ready for a data frame.
 pub fn encode(message: &impl Message) -> Bytes {
     let length = message.encoded_len();
     let mut frame = BytesMut::with_capacity(length + PREFIX);
@@ -47,8 +47,8 @@ pub fn encode(message: &impl Message) -> Bytes {
     frame.freeze()
 }
 
-/// Cuts a stream into messages. Reads only when asked to, and hands window back only for what it read: not
-/// asking is how a test makes a reader that has stopped.
+/// Splits a stream into messages. It reads only on request and releases window only for what it has read, so a
+/// test stops a reader by not calling it.
 #[derive(Debug)]
 pub struct Reader {
     body: RecvStream,
@@ -61,7 +61,7 @@ impl Reader {
         Self { body, buffer: BytesMut::new() }
     }
 
-    /// The next message; `None` once the peer is done. Nothing is lost when this is dropped while it waits.
+    /// Returns the next message; `None` when the peer has finished. Dropping the future loses nothing.
     pub async fn next(&mut self) -> Result<Option<Bytes>> {
         loop {
             if let Some(message) = self.take() {
@@ -74,7 +74,7 @@ impl Reader {
         }
     }
 
-    /// The status in the trailers, after [`Reader::next`] gave `None`.
+    /// Returns the status in the trailers, after [`Reader::next`] gave `None`.
     pub async fn status(&mut self) -> Result<GrpcStatus> {
         let trailers = self.body.trailers().await.context("read the trailers")?;
         let status = trailers.as_ref().and_then(GrpcStatus::from_headers);

@@ -1,6 +1,6 @@
-//! A scripted ADS server: it holds a table of resources, answers from it on SotW and delta, pushes what a test
-//! changes in it, and remembers what clients said. It proves the harness and the shapes that clients take,
-//! before and apart from the real server.
+//! A scripted ADS server: holds a table of resources, answers from it on SotW and delta, pushes changes of the
+//! table, and records the requests of clients. It proves the harness and the accepted shapes of resources
+//! independently of the real server.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -25,18 +25,18 @@ use session::Session;
 /// Resources by type and name: their encoded form.
 pub(super) type Table = BTreeMap<String, BTreeMap<String, Vec<u8>>>;
 
-/// One request as the server heard it.
+/// One request that the server received.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Heard {
-    /// The type asked for.
+pub struct ReceivedRequest {
+    /// Requested type.
     pub type_url: String,
-    /// The names: all of them on SotW, the added ones on delta.
+    /// Names: all of them on SotW, the added ones on delta.
     pub names: Vec<String>,
-    /// The nonce that it answers, if any.
+    /// Nonce of the response that it answers, if any.
     pub nonce: String,
-    /// The words of a NACK.
+    /// Error message of a NACK.
     pub error: Option<String>,
-    /// The node's id, where the request carried the node.
+    /// Id of the node, if the request had a node.
     pub node: Option<String>,
 }
 
@@ -45,7 +45,7 @@ pub struct Heard {
 pub struct ScriptedAds {
     addr: SocketAddr,
     table: watch::Sender<Table>,
-    heard: Arc<Mutex<Vec<Heard>>>,
+    requests: Arc<Mutex<Vec<ReceivedRequest>>>,
     task: JoinHandle<()>,
 }
 
@@ -55,17 +55,17 @@ impl ScriptedAds {
         let addr = crate::ports::free_addr()?;
         let listener = TcpListener::bind(addr).await.with_context(|| format!("listen on {addr}"))?;
         let (table, reader) = watch::channel(Table::new());
-        let heard = Arc::new(Mutex::new(Vec::new()));
-        let task = tokio::spawn(accept(listener, reader, Arc::clone(&heard)));
-        Ok(Self { addr, table, heard, task })
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let task = tokio::spawn(accept(listener, reader, Arc::clone(&requests)));
+        Ok(Self { addr, table, requests, task })
     }
 
-    /// Where clients connect.
+    /// Returns the address that clients connect to.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// Puts or replaces resources of one type, in one step for clients.
+    /// Adds or replaces resources of one type, in one step for clients.
     pub fn put<M: Message>(&self, type_url: &str, resources: &[(&str, M)]) {
         self.table.send_modify(|table| {
             let names = table.entry(type_url.to_owned()).or_default();
@@ -73,21 +73,21 @@ impl ScriptedAds {
         });
     }
 
-    /// Takes a resource away.
+    /// Removes a resource.
     pub fn remove(&self, type_url: &str, name: &str) {
         self.table.send_modify(|table| {
             table.entry(type_url.to_owned()).or_default().remove(name);
         });
     }
 
-    /// What clients said so far.
-    pub fn heard(&self) -> Vec<Heard> {
-        self.heard.lock().clone()
+    /// Returns the requests received so far.
+    pub fn requests(&self) -> Vec<ReceivedRequest> {
+        self.requests.lock().clone()
     }
 
-    /// The words of every NACK so far.
+    /// Returns the messages of every NACK so far.
     pub fn nacks(&self) -> Vec<String> {
-        self.heard.lock().iter().filter_map(|heard| heard.error.clone()).collect()
+        self.requests.lock().iter().filter_map(|request| request.error.clone()).collect()
     }
 }
 
@@ -97,12 +97,16 @@ impl Drop for ScriptedAds {
     }
 }
 
-async fn accept(listener: TcpListener, table: watch::Receiver<Table>, heard: Arc<Mutex<Vec<Heard>>>) {
+async fn accept(
+    listener: TcpListener,
+    table: watch::Receiver<Table>,
+    requests: Arc<Mutex<Vec<ReceivedRequest>>>,
+) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             Ok((stream, _)) = listener.accept() => {
-                connections.spawn(connection(stream, table.clone(), Arc::clone(&heard)));
+                connections.spawn(connection(stream, table.clone(), Arc::clone(&requests)));
             }
             Some(_) = connections.join_next() => {}
         }
@@ -112,14 +116,14 @@ async fn accept(listener: TcpListener, table: watch::Receiver<Table>, heard: Arc
 async fn connection(
     stream: TcpStream,
     table: watch::Receiver<Table>,
-    heard: Arc<Mutex<Vec<Heard>>>,
+    requests: Arc<Mutex<Vec<ReceivedRequest>>>,
 ) -> Result<()> {
     stream.set_nodelay(true)?;
     let mut http = h2::server::handshake(stream).await?;
     let mut streams = JoinSet::new();
     while let Some(accepted) = http.accept().await {
         let (request, respond) = accepted?;
-        streams.spawn(serve(request, respond, table.clone(), Arc::clone(&heard)));
+        streams.spawn(serve(request, respond, table.clone(), Arc::clone(&requests)));
     }
     Ok(())
 }
@@ -128,7 +132,7 @@ async fn serve(
     request: Request<RecvStream>,
     mut respond: SendResponse<Bytes>,
     mut table: watch::Receiver<Table>,
-    heard: Arc<Mutex<Vec<Heard>>>,
+    requests: Arc<Mutex<Vec<ReceivedRequest>>>,
 ) -> Result<()> {
     let Some(variant) = Variant::BOTH.into_iter().find(|variant| variant.path() == request.uri().path())
     else {
@@ -142,7 +146,7 @@ async fn serve(
         tokio::select! {
             message = reader.next() => {
                 let Some(bytes) = message? else { break };
-                heard.lock().push(session.hear(bytes)?);
+                requests.lock().push(session.process(bytes)?);
             }
             changed = table.changed() => changed?,
         }
@@ -155,7 +159,7 @@ async fn serve(
     Ok(())
 }
 
-/// Clients ask for other services too, such as load reports.
+/// Answers other services, such as load reports, with UNIMPLEMENTED.
 fn unimplemented(respond: &mut SendResponse<Bytes>) -> Result<()> {
     let mut head = Response::builder().header("content-type", "application/grpc").body(())?;
     head.headers_mut().extend(status("12"));

@@ -1,4 +1,4 @@
-//! One agent's process: its flags and life.
+//! One agent's process: its flags and lifecycle.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use tempfile::TempDir;
 use crate::{Authority, Daemon, Identity, Rest, eventually, ports, tools};
 
 const STARTS_WITHIN: Duration = Duration::from_secs(40);
-/// The token of who may do everything, where ACLs are on.
+/// Token with all permissions, if ACLs are on.
 pub const MANAGEMENT: &str = "11111111-1111-1111-1111-111111111111";
 
-/// How to start one; the default is a dev agent, which keeps nothing over a restart.
+/// Start options; the default is a dev agent, which loses its data at a restart.
 #[derive(Debug, Default)]
 pub struct ConsulOptions {
     datacenter: Option<String>,
@@ -29,61 +29,61 @@ pub struct ConsulOptions {
 }
 
 impl ConsulOptions {
-    /// In another datacenter than `dc1`.
+    /// Sets a datacenter other than `dc1`.
     pub fn datacenter(mut self, name: &str) -> Self {
         self.datacenter = Some(name.to_owned());
         self
     }
 
-    /// A server that keeps its data over restarts, one of so many.
+    /// Makes it a server that keeps its data over restarts, one of `count` servers.
     pub fn server_of(mut self, count: usize) -> Self {
         self.servers = Some(count);
         self
     }
 
-    /// That looks for the others at these ports of serf.
+    /// Joins other servers at these serf ports.
     pub fn join(mut self, serf: &[u16]) -> Self {
         self.join = serf.to_vec();
         self
     }
 
-    /// With ACLs that deny what no policy allows; [`MANAGEMENT`] may do everything.
+    /// Enables ACLs that deny by default; [`MANAGEMENT`] has all permissions.
     pub fn acl(mut self) -> Self {
         self.acl = true;
         self
     }
 
-    /// With HTTPS in place of HTTP, by a certificate of this authority.
+    /// Replaces HTTP by HTTPS, with a certificate of this authority.
     pub fn tls(mut self, authority: &Authority) -> Result<Self> {
         let identity = authority.server("consul")?;
         self.tls = Some((identity, authority.file(), authority.certificate().to_owned()));
         Ok(self)
     }
 
-    /// Only for clients that show a certificate of the authority that it reads from its file, as we do with this one.
+    /// Accepts only clients with a certificate of the authority in its file; the harness uses this one.
     pub fn only_known(mut self, ours: Identity) -> Self {
         self.known = Some(ours);
         self.hcl("tls { https { verify_incoming = true } }")
     }
 
-    /// With a port for servers of other datacenters.
+    /// Opens a port for servers of other datacenters.
     pub fn wan(mut self) -> Self {
         self.wan = true;
         self
     }
 
-    /// With the port that peering wants.
+    /// Opens the port for peering.
     pub fn grpc_tls(mut self) -> Self {
         self.grpc_tls = true;
         self
     }
 
-    /// With at most so many connections from one address; more are answered with 429.
+    /// Limits the connections from one address; further ones are answered with 429.
     pub fn connections(self, most: usize) -> Self {
         self.hcl(&format!("limits {{ http_max_conns_per_client = {most} }}"))
     }
 
-    /// With further configuration.
+    /// Adds configuration.
     pub fn hcl(mut self, text: &str) -> Self {
         self.hcl.push(text.to_owned());
         self
@@ -100,7 +100,7 @@ struct Ports {
     grpc_tls: u16,
 }
 
-/// A running agent; its data go with it.
+/// A running agent; its data are removed with it.
 #[derive(Debug)]
 pub struct Consul {
     daemon: Daemon,
@@ -117,14 +117,14 @@ impl Consul {
         Self::start_with(ConsulOptions::default()).await
     }
 
-    /// Starts one and waits until it has a leader.
+    /// Starts an agent and waits until it has a leader.
     pub async fn start_with(options: ConsulOptions) -> Result<Self> {
         let consul = Self::launch(options)?;
         consul.ready().await?;
         Ok(consul)
     }
 
-    /// Starts one and does not wait.
+    /// Starts an agent without waiting.
     pub fn launch(options: ConsulOptions) -> Result<Self> {
         let port = |wanted| if wanted { ports::free_port() } else { Ok(0) };
         let ports = Ports {
@@ -145,33 +145,33 @@ impl Consul {
         Ok(Self { daemon, ports, url, rest, authority, _data: data })
     }
 
-    /// Where its API is: `http://127.0.0.1:PORT`, or https.
+    /// Returns the base URL of its API: `http://127.0.0.1:PORT`, or https.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Its API; with ACLs, as who may do everything.
+    /// Returns a client of its API; with ACLs, one with all permissions.
     pub fn rest(&self) -> &Rest {
         &self.rest
     }
 
-    /// Its API with this token, or none.
+    /// Returns a client of its API with this token, or none.
     pub fn rest_as(&self, token: Option<&str>) -> Result<Rest> {
         client(&self.url, self.authority.as_deref(), None, token)
     }
 
-    /// Its API with this certificate and new connections.
+    /// Returns a client of its API with this certificate and new connections.
     pub fn rest_showing(&self, ours: &Identity) -> Result<Rest> {
         client(&self.url, self.authority.as_deref(), Some(ours), None)
     }
 
-    /// From now on we show this certificate.
+    /// Sets the certificate of the harness's client.
     pub fn show(&mut self, ours: &Identity) -> Result<()> {
         self.rest = self.rest_showing(ours)?;
         Ok(())
     }
 
-    /// The process, to be killed and paused.
+    /// Returns the process, to be killed and paused.
     pub fn daemon(&self) -> &Daemon {
         &self.daemon
     }
@@ -191,18 +191,18 @@ impl Consul {
         self.ports.grpc_tls
     }
 
-    /// Starts it again on the same ports and waits until it has a leader; a dev agent has forgotten everything.
+    /// Restarts it on the same ports and waits until it has a leader; a dev agent has lost its data.
     pub async fn restart(&self) -> Result<()> {
         self.daemon.start_again()?;
         self.ready().await
     }
 
-    /// Waits until there is a leader that answers.
+    /// Waits until a leader answers.
     pub async fn ready(&self) -> Result<()> {
         eventually("Consul to have a leader", STARTS_WITHIN, || async {
             self.daemon.check_running()?;
             let leader = self.leader().await?;
-            ensure!(!leader.is_empty(), "there is none");
+            ensure!(!leader.is_empty(), "no leader is elected");
             let nodes = self.rest.get("/v1/catalog/nodes").await?;
             ensure!(nodes.as_array().is_some_and(|nodes| !nodes.is_empty()), "it knows no node: {nodes}");
             Ok(())
@@ -210,31 +210,31 @@ impl Consul {
         .await
     }
 
-    /// The address of the leader, as this agent sees it; empty where there is none.
+    /// Returns the leader's address as this agent sees it; empty if no leader is elected.
     pub async fn leader(&self) -> Result<String> {
         Ok(self.rest.get("/v1/status/leader").await?.as_str().unwrap_or_default().to_owned())
     }
 
-    /// Whether this server is the leader.
+    /// Returns true if this server is the leader.
     pub async fn leads(&self) -> Result<bool> {
         Ok(self.leader().await? == format!("127.0.0.1:{}", self.ports.server))
     }
 
-    /// Reads its certificate and key again, as after they were rotated.
+    /// Reloads its certificate and key after a rotation.
     pub async fn reload(&self) -> Result<()> {
         self.rest.put("/v1/agent/reload", &Value::Null).await.map(drop)
     }
 
-    /// All of its state, as of now.
+    /// Returns a snapshot of its state.
     pub async fn snapshot(&self) -> Result<Vec<u8>> {
         let (status, bytes) = self.rest.exchange(Method::GET, "/v1/snapshot", None).await?;
         ensure!(status == StatusCode::OK, "snapshot answered {status}");
         Ok(bytes)
     }
 
-    /// Goes back to that state: what came after it is gone, and so are its indexes.
+    /// Restores that state: later changes are lost, and indexes go back.
     pub async fn restore(&self, snapshot: Vec<u8>) -> Result<()> {
-        // A server that was elected a moment ago refuses.
+        // A newly elected leader rejects the snapshot.
         eventually("the snapshot to be taken", STARTS_WITHIN, || async {
             let body = Some(("application/octet-stream", snapshot.clone()));
             let (status, why) = self.rest.send(Method::PUT, "/v1/snapshot", body).await?;
@@ -244,7 +244,7 @@ impl Consul {
         .await
     }
 
-    /// A new token that these rules allow; its accessor and the secret. The rules are in Consul's own words,
+    /// Creates a token with these rules; returns its accessor and secret. The rules are in Consul's syntax,
     /// such as `service_prefix "" { policy = "read" }`.
     pub async fn token(&self, name: &str, rules: &str) -> Result<(String, String)> {
         let policy = self.rest.put("/v1/acl/policy", &json!({"Name": name, "Rules": rules})).await?;
@@ -254,7 +254,7 @@ impl Consul {
         Ok((text("AccessorID")?, text("SecretID")?))
     }
 
-    /// Gives a policy that a token was made with other rules; the policy keeps its id, and the token its policies.
+    /// Replaces the rules of a token's policy; the policy keeps its id.
     pub async fn allow(&self, name: &str, rules: &str) -> Result<()> {
         let policy = self.rest.get(&format!("/v1/acl/policy/name/{name}")).await?;
         let id = policy["ID"].as_str().with_context(|| format!("no policy {name}: {policy}"))?;
@@ -262,7 +262,7 @@ impl Consul {
         self.rest.put(&format!("/v1/acl/policy/{id}"), &changed).await.map(drop)
     }
 
-    /// Takes the token with this accessor away.
+    /// Deletes the token with this accessor.
     pub async fn revoke(&self, accessor: &str) -> Result<()> {
         self.rest.done(Method::DELETE, &format!("/v1/acl/token/{accessor}"), None).await.map(drop)
     }
@@ -281,7 +281,7 @@ fn client(url: &str, authority: Option<&str>, ours: Option<&Identity>, token: Op
 
 fn flags(options: &ConsulOptions, ports: Ports, data: &TempDir) -> Vec<String> {
     let mut args = vec!["agent".to_owned()];
-    let mut arg = |words: &[&str]| args.extend(words.iter().map(|&word| word.to_owned()));
+    let mut arg = |flags: &[&str]| args.extend(flags.iter().map(|&flag| flag.to_owned()));
     let port = |port: u16| if port == 0 { "-1".to_owned() } else { port.to_string() };
     match options.servers {
         None => arg(&["-dev"]),
@@ -291,7 +291,7 @@ fn flags(options: &ConsulOptions, ports: Ports, data: &TempDir) -> Vec<String> {
         }
     }
     let (https, http) = if options.tls.is_some() { (ports.http, 0) } else { (0, ports.http) };
-    // A node is named after its port, which no other agent of this test run has.
+    // The node is named after its port, which is unique in this test run.
     let node = format!("agent-{}", ports.http);
     arg(&["-node", &node, "-bind", "127.0.0.1", "-client", "127.0.0.1", "-log-level", "warn"]);
     arg(&["-http-port", &port(http), "-https-port", &port(https), "-dns-port", "-1", "-grpc-port", "-1"]);
@@ -315,7 +315,7 @@ fn flags(options: &ConsulOptions, ports: Ports, data: &TempDir) -> Vec<String> {
         );
         arg(&["-hcl", &format!("tls {{ https {{ {files} }} }}")]);
     }
-    // Three servers on one machine elect a leader in a second rather than in ten.
+    // Three servers on one machine then elect a leader in about a second, not ten.
     arg(&["-hcl", "performance { raft_multiplier = 1 }", "-hcl", "leave_on_terminate = false"]);
     for text in &options.hcl {
         arg(&["-hcl", text]);

@@ -1,6 +1,6 @@
-//! The catalog as tests write it: instances with their checks, put and taken by node. On a busy machine servers
-//! elect another leader now and then and refuse to write meanwhile: what is written here is written again until one
-//! has taken it, which changes nothing where it has.
+//! Writes of tests to the catalog: instances with their checks, registered and deregistered by node. On a busy
+//! machine servers sometimes elect another leader and reject writes meanwhile, so every write is repeated until
+//! a server accepts it; a repeated write changes nothing.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -13,8 +13,8 @@ use crate::eventually;
 
 const SOON: Duration = Duration::from_secs(20);
 
-/// An instance of a service on a node, as the catalog takes it. Two of one id are two instances where their nodes
-/// differ.
+/// Returns an instance of a service on a node, as the catalog accepts it. Instances of one id on different
+/// nodes are separate.
 pub fn mk_instance(service: &str, id: &str, node: &str, at: SocketAddr) -> Value {
     json!({
         "Node": node,
@@ -23,33 +23,34 @@ pub fn mk_instance(service: &str, id: &str, node: &str, at: SocketAddr) -> Value
     })
 }
 
-/// A check of an instance: `passing`, `warning` or `critical`.
+/// Returns a check of an instance: `passing`, `warning` or `critical`.
 pub fn mk_check(id: &str, node: &str, check: &str, status: &str) -> Value {
     json!({"Node": node, "CheckID": check, "Name": check, "ServiceID": id, "Status": status})
 }
 
 impl Consul {
-    /// Puts an instance (or what else the catalog registers) in place of the one of its node and id.
+    /// Registers an instance (or anything else that the catalog registers), replacing the one of its node and
+    /// id.
     pub async fn register(&self, registration: &Value) -> Result<()> {
         self.take("register", registration).await
     }
 
-    /// [`mk_instance`], registered.
+    /// Registers [`mk_instance`].
     pub async fn instance(&self, service: &str, id: &str, node: &str, at: SocketAddr) -> Result<()> {
         self.register(&mk_instance(service, id, node, at)).await
     }
 
-    /// Takes an instance away.
+    /// Deregisters an instance.
     pub async fn deregister(&self, node: &str, id: &str) -> Result<()> {
         self.take("deregister", &json!({"Node": node, "ServiceID": id})).await
     }
 
-    /// Takes a node away with all that is on it.
+    /// Deregisters a node with everything on it.
     pub async fn deregister_node(&self, node: &str) -> Result<()> {
         self.take("deregister", &json!({"Node": node})).await
     }
 
-    /// Sets a check of an instance that is registered.
+    /// Sets a check of a registered instance.
     pub async fn check(&self, id: &str, node: &str, check: &str, status: &str) -> Result<()> {
         let check = mk_check(id, node, check, status);
         let address = self.address_of(node).await?;
@@ -57,7 +58,7 @@ impl Consul {
         self.register(&body).await
     }
 
-    /// Puts an instance into maintenance, as an agent does it, or takes it out.
+    /// Starts or ends the maintenance of an instance, as an agent does.
     pub async fn maintenance(&self, id: &str, node: &str, on: bool) -> Result<()> {
         let check = format!("_service_maintenance:{id}");
         if on {
@@ -66,9 +67,9 @@ impl Consul {
         self.take("deregister", &json!({"Node": node, "CheckID": check})).await
     }
 
-    async fn take(&self, word: &str, what: &Value) -> Result<()> {
+    async fn take(&self, action: &str, what: &Value) -> Result<()> {
         eventually("Consul to take a change", SOON, || async {
-            self.rest().put(&format!("/v1/catalog/{word}"), what).await.map(drop)
+            self.rest().put(&format!("/v1/catalog/{action}"), what).await.map(drop)
         })
         .await
     }

@@ -1,4 +1,4 @@
-//! Several agents: three servers that elect a leader, and two datacenters that know each other.
+//! Several agents: three servers that elect a leader, and two joined datacenters.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::eventually;
 const SOON: Duration = Duration::from_secs(40);
 const COUNT: usize = 3;
 
-/// Three servers of one datacenter, each with data of its own.
+/// Three servers of one datacenter, each with its own data.
 #[derive(Debug)]
 pub struct Servers {
     all: Vec<Consul>,
@@ -37,12 +37,12 @@ impl Servers {
         Ok(servers)
     }
 
-    /// All of them.
+    /// Returns all three.
     pub fn all(&self) -> &[Consul] {
         &self.all
     }
 
-    /// The one that leads, by its own word, and the others.
+    /// Returns the server that reports itself as leader, and the others.
     pub async fn leader(&self) -> Result<(&Consul, Vec<&Consul>)> {
         eventually("one of the servers to lead", SOON, || async {
             for (at, server) in self.all.iter().enumerate() {
@@ -57,7 +57,7 @@ impl Servers {
     }
 }
 
-/// Makes two datacenters (each with [`ConsulOptions::wan`]) know each other.
+/// Joins two datacenters (each with [`ConsulOptions::wan`]).
 pub async fn join_wan(one: &Consul, other: &Consul) -> Result<()> {
     let path = format!("/v1/agent/join/127.0.0.1:{}?wan=1", other.serf_wan());
     one.rest().put(&path, &Value::Null).await.context("join the other datacenter")?;
@@ -65,7 +65,7 @@ pub async fn join_wan(one: &Consul, other: &Consul) -> Result<()> {
         eventually("both datacenters to be known", SOON, || async {
             let known = consul.rest().get("/v1/catalog/datacenters").await?;
             ensure!(known.as_array().is_some_and(|known| known.len() == 2), "known are {known}");
-            // Known is not yet reached.
+            // a known member may not be reachable yet
             for name in known.as_array().into_iter().flatten().filter_map(Value::as_str) {
                 consul.rest().get(&format!("/v1/catalog/nodes?dc={name}")).await?;
             }

@@ -1,4 +1,4 @@
-//! A server over a Consul, and traffic to what it serves: what the suites about Consul have in common.
+//! A server with a Consul registry, and traffic to its services: shared by the suites about Consul.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -13,17 +13,17 @@ use crate::kube::With;
 use crate::{Envoy, EnvoyConfig, Load, LoadPlan, ServerOptions, TestServer, Variant, outbound};
 
 const SOON: Duration = Duration::from_secs(20);
-/// The number under which instances of [`mk_numbered`] are served, whatever their own.
+/// Port under which instances of [`mk_numbered`] are served.
 pub const PORT: u16 = 8080;
 
-/// [`mk_instance`] that is served under [`PORT`] and speaks HTTP. Its id is its address.
+/// Returns [`mk_instance`] with port [`PORT`] and protocol HTTP. Its id is its address.
 pub fn mk_numbered(service: &str, node: &str, at: SocketAddr) -> Value {
     let meta = json!({"service-port": PORT.to_string(), "protocol": "http"});
     mk_instance(service, &at.to_string(), node, at).with(json!({"Service": {"Meta": meta}}))
 }
 
 impl Consul {
-    /// Makes these the instances of a service, all on one node; new ones first.
+    /// Makes these the instances of a service, all on one node; registers before it deregisters.
     pub async fn set(&self, service: &str, node: &str, hosts: &[SocketAddr]) -> Result<()> {
         for at in hosts {
             self.register(&mk_numbered(service, node, *at)).await?;
@@ -38,7 +38,7 @@ impl Consul {
     }
 }
 
-/// A server with a configuration file of its own, which goes with it.
+/// A server with its own configuration file, which is removed with it.
 #[derive(Debug)]
 pub struct Served {
     /// The server.
@@ -47,23 +47,23 @@ pub struct Served {
 }
 
 impl Served {
-    /// With this configuration, as YAML.
+    /// Starts with this configuration.
     pub async fn start(config: &Value) -> Result<Self> {
         let folder = tempfile::tempdir()?;
         write(&folder, config)?;
         let server = TestServer::start(ServerOptions::default().config(&file_in(&folder))).await?;
         Ok(Self { server, config: folder })
     }
-    /// With another configuration from now on, which the server finds by itself.
+    /// Replaces the configuration, which the server notices on its own.
     pub fn reload(&self, config: &Value) -> Result<()> {
         write(&self.config, config)
     }
-    /// With one registry, `consul`, at these addresses.
+    /// Starts with one registry, `consul`, at these addresses.
     pub async fn by(addresses: &[&str]) -> Result<Self> {
         Self::start(&json!({"registries": [{"kind": "consul", "name": "consul", "addresses": addresses}]}))
             .await
     }
-    /// An Envoy with one listener that leads to a host's port, and steady traffic to it.
+    /// Starts an Envoy with one listener for a host's port, and steady traffic to it.
     pub async fn traffic(&self, host: &str, port: u16) -> Result<(Envoy, Load)> {
         let cluster = outbound(port, host);
         let config = EnvoyConfig::new(self.server.xds(), Variant::Delta).listen_for(&cluster);
@@ -78,7 +78,7 @@ fn file_in(folder: &TempDir) -> PathBuf {
     folder.path().join("tributary.json")
 }
 
-/// In one step, so that the server never reads half a file.
+/// Replaces the file in one step, so the server never reads a partial file.
 fn write(folder: &TempDir, config: &Value) -> Result<()> {
     let mut all = json!({"apiVersion": "tributary.dev/v1alpha1", "kind": "Config"});
     for (key, value) in config.as_object().into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! The bootstrap of an Envoy under test, built from what a test says about it.
+//! The bootstrap of an Envoy under test, built from a test's description.
 
 use std::net::SocketAddr;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::Variant;
 use crate::tls::{Authority, Identity};
 
-/// What kind of Envoy to start.
+/// Description of the Envoy to start.
 #[derive(Debug, Clone)]
 pub struct EnvoyConfig {
     ads: SocketAddr,
@@ -22,7 +22,7 @@ pub struct EnvoyConfig {
 }
 
 impl EnvoyConfig {
-    /// An Envoy that asks `ads` for clusters, and through them for endpoints.
+    /// Returns an Envoy that requests clusters from `ads`, and endpoints for them.
     pub fn new(ads: SocketAddr, variant: Variant) -> Self {
         Self {
             ads,
@@ -37,56 +37,57 @@ impl EnvoyConfig {
         }
     }
 
-    /// With another node id, such as `sidecar~10.0.0.1~web.default~default.svc.cluster.local`.
+    /// Sets the node id, such as `sidecar~10.0.0.1~web.default~default.svc.cluster.local`.
     pub fn node_id(mut self, id: &str) -> Self {
         id.clone_into(&mut self.node_id);
         self
     }
 
-    /// With node metadata.
+    /// Sets the node metadata.
     pub fn metadata(mut self, metadata: Value) -> Self {
         self.metadata = metadata;
         self
     }
 
-    /// With a locality.
+    /// Sets the locality.
     pub fn locality(mut self, region: &str, zone: &str, sub_zone: &str) -> Self {
         self.locality = (region.to_owned(), zone.to_owned(), sub_zone.to_owned());
         self
     }
 
-    /// Asks for listeners (and through them for routes) as well.
+    /// Requests listeners, and routes for them, as well.
     pub fn with_listeners(mut self) -> Self {
         self.discovers.1 = true;
         self
     }
 
-    /// A static cluster of that name that asks ADS for its endpoints; Envoy then asks for no clusters.
+    /// Adds a static cluster of that name that requests its endpoints over ADS; Envoy then requests no
+    /// clusters.
     pub fn static_cluster(mut self, name: &str) -> Self {
         self.discovers.0 = false;
         self.statics.push((name.to_owned(), name.to_owned()));
         self
     }
 
-    /// A static cluster beside the discovered ones that asks ADS for the endpoints of `service`.
+    /// Adds a static cluster beside the discovered ones that requests the endpoints of `service` over ADS.
     pub fn static_alias(mut self, name: &str, service: &str) -> Self {
         self.statics.push((name.to_owned(), service.to_owned()));
         self
     }
 
-    /// A sidecar of namespace `default` whose listeners bind, as where nothing intercepts traffic; it asks for
-    /// listeners and routes as well.
+    /// Makes it a sidecar of namespace `default` whose listeners bind, as without traffic interception; it
+    /// requests listeners and routes as well.
     pub fn sidecar(self, name: &str) -> Self {
         self.node_id(&sidecar_id(name)).metadata(sidecar_metadata()).with_listeners()
     }
 
-    /// A static listener on a free port that sends every request to `cluster`, with no retries.
+    /// Adds a static listener on a free port that sends every request to `cluster`, without retries.
     pub fn listen_for(mut self, cluster: &str) -> Self {
         self.listens.push(cluster.to_owned());
         self
     }
 
-    /// Asks over TLS: trusts that authority, and shows `identity` if there is one.
+    /// Connects over TLS: trusts that authority, and presents `identity` if there is one.
     pub fn tls(mut self, authority: &Authority, identity: Option<&Identity>) -> Self {
         self.tls = Some(upstream_tls(authority, identity));
         self
@@ -153,12 +154,12 @@ fn eds_cluster(name: &str, service: &str) -> Value {
     json!({"name": name, "type": "EDS", "connect_timeout": "1s", "eds_cluster_config": confirms})
 }
 
-/// The node id of a sidecar of namespace `default`.
+/// Returns the node id of a sidecar of namespace `default`.
 pub fn sidecar_id(name: &str) -> String {
     format!("sidecar~10.0.0.1~{name}.default~default.svc.cluster.local")
 }
 
-/// The metadata of a sidecar whose listeners bind.
+/// Returns the metadata of a sidecar whose listeners bind.
 pub fn sidecar_metadata() -> Value {
     json!({"NAMESPACE": "default", "CLUSTER_ID": "Kubernetes", "INTERCEPTION_MODE": "NONE"})
 }

@@ -1,5 +1,5 @@
-//! What tests say to an API server and ask of it: whole objects, applied, read and removed, of any kind that the
-//! server knows at that moment.
+//! Requests of tests to an API server: whole objects, applied, read and removed, of any kind that the server
+//! knows at that moment.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,24 +14,24 @@ use super::{mk_namespace, mk_service, mk_slice};
 use crate::{Entry, Rest, eventually};
 
 const SOON: Duration = Duration::from_secs(20);
-/// How often a write is tried again that lost against another.
+/// Retries of a write after a conflict.
 const TRIES: usize = 5;
 
-/// What a name is made of: `apiVersion`, kind, namespace if any, name.
+/// Parts of a name: `apiVersion`, kind, namespace if any, name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Named {
     /// `v1`, `discovery.k8s.io/v1`.
     pub api_version: String,
-    /// `Service`.
+    /// Kind, such as `Service`.
     pub kind: String,
-    /// The namespace of what has one.
+    /// Namespace; `None` for cluster-scoped kinds.
     pub namespace: Option<String>,
     /// The object's own name.
     pub name: String,
 }
 
 impl Named {
-    /// The name of this object.
+    /// Returns the name of this object.
     pub fn of(object: &Value) -> Result<Self> {
         let text = |value: &Value| value.as_str().map(str::to_owned);
         let part = |value: &Value, what| text(value).with_context(|| format!("no {what} in {object}"));
@@ -44,7 +44,7 @@ impl Named {
     }
 }
 
-/// Where the objects of a kind are.
+/// URL path and scope of a kind.
 #[derive(Debug, Clone)]
 struct Place {
     group: String,
@@ -64,13 +64,13 @@ impl KubeApi {
         Self { rest, places: Arc::default() }
     }
 
-    /// For what has no word here.
+    /// Returns the plain client, for requests without a method here.
     pub fn rest(&self) -> &Rest {
         &self.rest
     }
 
-    /// Makes the object, or puts it in place of the one of its name; then its status, where it has one and the
-    /// kind keeps it apart. Returns what the server keeps.
+    /// Creates or replaces the object; then its status, if the kind has a status subresource. Returns the
+    /// stored object.
     pub async fn apply(&self, object: &Value) -> Result<Value> {
         let named = Named::of(object)?;
         let kept = self.put(&named, object).await.with_context(|| format!("apply {named:?}"))?;
@@ -80,7 +80,7 @@ impl KubeApi {
         }
     }
 
-    /// All of them, in order.
+    /// Applies all objects in order.
     pub async fn apply_all<'v>(&self, objects: impl IntoIterator<Item = &'v Value>) -> Result<()> {
         for object in objects {
             self.apply(object).await?;
@@ -88,7 +88,7 @@ impl KubeApi {
         Ok(())
     }
 
-    /// All documents of a YAML text.
+    /// Applies all documents of a YAML text.
     pub async fn apply_yaml(&self, text: &str) -> Result<()> {
         self.apply_all(&documents(text)?).await
     }
@@ -114,7 +114,7 @@ impl KubeApi {
         bail!("another writer won {TRIES} times")
     }
 
-    /// Puts this status in place of the object's own.
+    /// Replaces the object's status.
     pub async fn apply_status(&self, named: &Named, status: &Value) -> Result<Value> {
         let path = self.path(named).await?;
         for _ in 0..TRIES {
@@ -123,7 +123,7 @@ impl KubeApi {
             new["status"] = status.clone();
             match self.json(Method::PUT, &format!("{path}/status"), &new).await? {
                 (code, kept) if code.is_success() => return Ok(kept),
-                // The kind has no status of its own: it was written with the object.
+                // The kind has no status subresource: the status was written with the object.
                 (StatusCode::NOT_FOUND, _) => return Ok(old),
                 (StatusCode::CONFLICT, _) => {}
                 (code, why) => bail!("status of {path}: {code}: {why}"),
@@ -132,7 +132,7 @@ impl KubeApi {
         bail!("status of {path}: another writer won {TRIES} times")
     }
 
-    /// Merges these fields into an object that is there.
+    /// Merges these fields into an existing object.
     pub async fn patch(&self, named: &Named, fields: &Value) -> Result<Value> {
         let path = self.path(named).await?;
         let body = ("application/merge-patch+json", fields.to_string().into_bytes());
@@ -142,18 +142,18 @@ impl KubeApi {
         }
     }
 
-    /// The object, if it is there.
+    /// Returns the object if it exists.
     pub async fn find(&self, named: &Named) -> Result<Option<Value>> {
         self.get_at(&self.path(named).await?).await
     }
 
-    /// All objects of a kind, of every namespace; none where the server does not know the kind.
+    /// Returns all objects of a kind in every namespace; empty if the server does not know the kind.
     pub async fn list(&self, api_version: &str, kind: &str) -> Result<Vec<Value>> {
         let Some(place) = self.place(api_version, kind).await? else { return Ok(Vec::new()) };
         let path = format!("{}/{}", place.group, place.plural);
         let list = self.get_at(&path).await?.with_context(|| format!("{path} is not there"))?;
         let items = list["items"].as_array().cloned().unwrap_or_default();
-        // Items of a list do not say what they are.
+        // Items of a list have no kind of their own.
         let named = items.into_iter().map(|mut item| {
             item["apiVersion"] = api_version.into();
             item["kind"] = kind.into();
@@ -162,7 +162,7 @@ impl KubeApi {
         Ok(named.collect())
     }
 
-    /// Removes the object at once; nothing where it is not there.
+    /// Removes the object at once; does nothing if it does not exist.
     pub async fn remove(&self, named: &Named) -> Result<()> {
         let path = self.path(named).await?;
         let now = json!({"gracePeriodSeconds": 0, "propagationPolicy": "Background"});
@@ -173,7 +173,7 @@ impl KubeApi {
         if named.kind == "Namespace" { self.finalize(named).await } else { Ok(()) }
     }
 
-    /// No controller runs that would end a namespace.
+    /// Finalizes a namespace, because no controller runs that would.
     async fn finalize(&self, named: &Named) -> Result<()> {
         let path = self.path(named).await?;
         let Some(mut namespace) = self.get_at(&path).await? else { return Ok(()) };
@@ -184,7 +184,7 @@ impl KubeApi {
         }
     }
 
-    /// Makes these all the slices that a Service has, adding before removing, as its controller would.
+    /// Makes these the slices of a Service, adding before removing, as its controller would.
     pub async fn set_slices(&self, namespace: &str, service: &str, slices: &[Value]) -> Result<()> {
         self.apply_all(slices).await?;
         let wanted = slices.iter().map(Named::of).collect::<Result<Vec<_>>>()?;
@@ -200,8 +200,8 @@ impl KubeApi {
         Ok(())
     }
 
-    /// Lets a user do `verbs` to `resources` (`services`, `discovery.k8s.io/endpointslices`) of every namespace, and
-    /// nothing else: what it was let do before is forgotten.
+    /// Grants a user exactly `verbs` on `resources` (`services`, `discovery.k8s.io/endpointslices`) in every
+    /// namespace, replacing earlier grants.
     pub async fn allow(&self, user: &str, verbs: &[&str], resources: &[&str]) -> Result<()> {
         let rule = |resource: &&str| {
             let (group, plural) = resource.rsplit_once('/').unwrap_or(("", resource));
@@ -229,7 +229,7 @@ impl KubeApi {
         Ok(())
     }
 
-    /// Removes all that tests make, of every namespace, and the namespaces with it.
+    /// Removes every object that tests create, in every namespace, and the namespaces.
     pub async fn clear(&self, further: &[(&str, &str)]) -> Result<()> {
         let kinds = [
             ("v1", "Service"),
@@ -252,7 +252,7 @@ impl KubeApi {
         Ok(())
     }
 
-    /// Defines all custom resources that Tributary reads, and waits until the server knows them.
+    /// Defines all custom resources that Tributary reads, and waits until the server serves them.
     pub async fn define(&self) -> Result<()> {
         for crd in super::CRDS {
             self.apply_yaml(crd).await?;
@@ -278,7 +278,7 @@ impl KubeApi {
         }
     }
 
-    /// Waits until the server knows this kind, as after its definition was applied.
+    /// Waits until the server serves this kind, after its definition was applied.
     pub async fn knows(&self, api_version: &str, kind: &str) -> Result<()> {
         eventually(&format!("the API server to know {kind}"), SOON, || async {
             ensure!(self.place(api_version, kind).await?.is_some(), "it does not yet");
@@ -287,7 +287,7 @@ impl KubeApi {
         .await
     }
 
-    /// Forgets where kinds are, as after a definition was removed.
+    /// Forgets the discovered kinds, after a definition was removed.
     pub fn forget_kinds(&self) {
         self.places.lock().clear();
     }
@@ -307,7 +307,7 @@ impl KubeApi {
         })
     }
 
-    /// Where the kind is; nothing, and not remembered, where the server does not know it.
+    /// Discovers a kind; `None`, without caching, if the server does not know it.
     async fn place(&self, api_version: &str, kind: &str) -> Result<Option<Place>> {
         let key = (api_version.to_owned(), kind.to_owned());
         if let Some(place) = self.places.lock().get(&key) {
@@ -342,7 +342,8 @@ impl KubeApi {
         self.send(method, path, Some(("application/json", body.to_string().into_bytes()))).await
     }
 
-    /// What the server answers once it is ready for that kind: just after a kind was defined it asks for patience.
+    /// Returns the server's response when it is ready for that kind: a newly defined kind answers 429 for a
+    /// moment.
     async fn send(
         &self,
         method: Method,
@@ -358,13 +359,13 @@ impl KubeApi {
     }
 }
 
-/// The documents of a YAML text.
+/// Returns the documents of a YAML text.
 pub fn documents(text: &str) -> Result<Vec<Value>> {
     let documents: Vec<Value> = serde_saphyr::from_multiple(text).context("read documents")?;
     Ok(documents.into_iter().filter(|document| !document.is_null()).collect())
 }
 
-/// What the server makes for itself and makes again when it is gone.
+/// Returns true for objects that the server creates and restores on its own.
 fn is_the_servers_own(named: &Named) -> bool {
     let namespace = named.namespace.as_deref().unwrap_or_default();
     namespace.starts_with("kube-")

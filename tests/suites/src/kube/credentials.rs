@@ -1,5 +1,5 @@
 //! Logins of a test's API server: users with fixed tokens, tokens in files, and service account tokens that are
-//! signed with the server's own key, so that one can be made that expires soon.
+//! signed with the server's own key, so a test can create one that expires soon.
 
 use std::path::{Path, PathBuf};
 
@@ -8,24 +8,24 @@ use jiff::{SignedDuration, Timestamp};
 use rcgen::{KeyPair, SigningKey};
 use serde_json::{Value, json};
 
-/// Who a client says it is.
+/// Credential of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Login {
-    /// With this bearer token.
+    /// This bearer token.
     Token(String),
-    /// With the token that this file holds at the moment.
+    /// The current token in this file.
     TokenFile(PathBuf),
-    /// Nobody.
+    /// No credential.
     Anonymous,
 }
 
 impl Login {
-    /// One of the server's users.
+    /// Returns the login of one of the server's users.
     pub fn user(name: &str) -> Self {
         Self::Token(format!("{name}-token"))
     }
 
-    /// The token at this moment.
+    /// Returns the current token.
     pub fn token(&self) -> Result<Option<String>> {
         match self {
             Self::Token(token) => Ok(Some(token.clone())),
@@ -37,7 +37,7 @@ impl Login {
         }
     }
 
-    /// A kubeconfig with one context of this name.
+    /// Returns a kubeconfig with one context of this name.
     pub fn kubeconfig(&self, url: &str, certificate: &str, context: &str) -> String {
         let user = match self {
             Self::Token(token) => json!({"token": token}),
@@ -45,7 +45,7 @@ impl Login {
             Self::Anonymous => json!({}),
         };
         let authority = base64(certificate.as_bytes(), STANDARD, true);
-        // JSON is YAML.
+        // JSON is valid YAML.
         json!({
             "apiVersion": "v1",
             "kind": "Config",
@@ -58,14 +58,14 @@ impl Login {
     }
 }
 
-/// The key that the server believes about service accounts.
+/// The key with which the server verifies service account tokens.
 #[derive(Debug)]
 pub struct Signer {
     key: KeyPair,
 }
 
 impl Signer {
-    /// A new key, as `sa.key` and `sa.pub` in this folder.
+    /// Creates a key, as `sa.key` and `sa.pub` in this folder.
     pub fn new(folder: &Path) -> Result<Self> {
         let key = KeyPair::generate().context("make a key for service accounts")?;
         std::fs::write(folder.join("sa.key"), key.serialize_pem())?;
@@ -73,8 +73,8 @@ impl Signer {
         Ok(Self { key })
     }
 
-    /// A token of this service account (whose uid its object tells) that ends after `lasts`; a negative time
-    /// makes one that has ended.
+    /// Signs a token of this service account (with the uid of its object) that expires after `lasts`; a
+    /// negative duration creates an expired token.
     pub fn token(&self, namespace: &str, name: &str, uid: &str, lasts: SignedDuration) -> Result<String> {
         let now = Timestamp::now();
         let issuer = "https://kubernetes.default.svc";
@@ -99,7 +99,7 @@ impl Signer {
     }
 }
 
-/// The two numbers of an ECDSA signature in DER, 32 bytes each, as tokens want them.
+/// Converts an ECDSA signature in DER to two numbers of 32 bytes each, as JWTs require.
 fn fixed(der: &[u8]) -> Result<Vec<u8>> {
     let mut out = Vec::with_capacity(64);
     let mut rest = der.get(2..).context("a signature is a sequence")?;
@@ -119,15 +119,15 @@ fn fixed(der: &[u8]) -> Result<Vec<u8>> {
 const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const URL_SAFE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// Base 64 by this alphabet, filled up to whole fours or not.
+/// Encodes base 64 with this alphabet, with or without padding.
 pub(crate) fn base64(bytes: &[u8], alphabet: &[u8; 64], fill: bool) -> String {
     let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {
-        let mut word = [0_u8; 3];
-        word[..chunk.len()].copy_from_slice(chunk);
-        let word = u32::from_be_bytes([0, word[0], word[1], word[2]]);
+        let mut group = [0_u8; 3];
+        group[..chunk.len()].copy_from_slice(chunk);
+        let group = u32::from_be_bytes([0, group[0], group[1], group[2]]);
         for at in 0..=chunk.len() {
-            out.push(char::from(alphabet[(word >> (18 - 6 * at)) as usize & 63]));
+            out.push(char::from(alphabet[(group >> (18 - 6 * at)) as usize & 63]));
         }
         if fill {
             out.extend(std::iter::repeat_n('=', 3 - chunk.len()));
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn base64_is_what_everybody_reads() {
+    fn base64_matches_the_standard_encoding() {
         for (plain, coded) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg==")]
         {
             assert_eq!(base64(plain.as_bytes(), STANDARD, true), coded);

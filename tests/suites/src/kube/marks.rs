@@ -1,5 +1,5 @@
-//! Marks in a cluster: objects whose number shows in what clients are told, one for each watch that matters. Once a
-//! client is told a mark's number, it has been told whatever was applied before it.
+//! Marks in a cluster: numbered objects, one for each relevant watch, whose number shows in what clients
+//! receive. A client that has received a mark's number has received everything that was applied before it.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,9 +14,9 @@ use crate::ads::EDS;
 use crate::{Entry, Follower, follower, outbound};
 
 const SOON: Duration = Duration::from_secs(30);
-/// The namespace of marks; it has the label that tests with discovery selectors select by.
+/// Namespace of marks; it has the label that tests with discovery selectors select by.
 pub const NAMESPACE: &str = "marks";
-/// The host of marks.
+/// Host of marks.
 pub const HOST: &str = "mark.marks.svc.cluster.local";
 
 /// Marks in one cluster.
@@ -28,24 +28,24 @@ pub struct Marks {
 }
 
 impl Marks {
-    /// None yet. Where the cluster has no ServiceEntries, the watch of them has no mark.
+    /// Creates no mark yet. Without ServiceEntries in the cluster, their watch has no mark.
     pub async fn new(api: &KubeApi, entries: bool) -> Result<Self> {
         let labels = json!({"metadata": {"labels": {"discovery": "enabled"}}});
         api.apply(&mk_namespace(NAMESPACE).with(labels)).await?;
         Ok(Self { api: api.clone(), number: 0, entries })
     }
 
-    /// Puts the next one.
+    /// Applies the next mark.
     pub async fn put(&mut self) -> Result<()> {
         self.number += 1;
         let entry = of_entries(self.number).yaml().replace("namespace: default", "namespace: marks");
-        // Whatever the mesh says about those that say nothing.
+        // Independent of the mesh's default visibility.
         let entry = entry.replace("  resolution:", "  exportTo: [\"*\"]\n  resolution:");
         let entries = if self.entries { super::api::documents(&entry)? } else { Vec::new() };
         self.api.apply_all(objects(self.number).iter().chain(&entries)).await
     }
 
-    /// Waits until this client, which must follow xDS clusters and endpoints, has been told the last one.
+    /// Waits until this client, which must follow xDS clusters and endpoints, has received the last mark.
     pub async fn seen_by(&self, client: &mut Follower) -> Result<()> {
         let number = self.number;
         let want = BTreeSet::from([
@@ -55,19 +55,19 @@ impl Marks {
         let deadline = crate::wait::deadline(SOON);
         loop {
             client.settle(Duration::from_millis(20)).await?;
-            let told = told(client, &outbound(number, HOST))?;
+            let received = received(client, &outbound(number, HOST))?;
             let entries = !self.entries || client.names(EDS).contains(&of_entries(number).cluster());
-            if told == want && entries {
+            if received == want && entries {
                 return Ok(());
             }
             ensure!(
                 Instant::now() < deadline,
-                "mark {number}: told {told:?}, wanted {want:?}; entries {entries}"
+                "mark {number}: received {received:?}, wanted {want:?}; entries {entries}"
             );
         }
     }
 
-    /// [`Marks::put`] and [`Marks::seen_by`] each of these.
+    /// Applies a mark and waits until each client has received it.
     pub async fn through(&mut self, clients: &mut [&mut Follower]) -> Result<()> {
         self.put().await?;
         for client in clients {
@@ -77,27 +77,28 @@ impl Marks {
     }
 }
 
-/// Whether a host is of a mark, or of the API server itself.
+/// Returns true if a host belongs to a mark or to the API server itself.
 pub fn is_not_the_tests(host: &str) -> bool {
     host.ends_with("mark.invalid") || host == HOST || host == "kubernetes.default.svc.cluster.local"
 }
 
-/// Endpoints with region and zone; nothing where there is no such assignment.
-fn told(client: &Follower, name: &str) -> Result<BTreeSet<String>> {
+/// Returns endpoints with region and zone; empty if there is no such assignment.
+fn received(client: &Follower, name: &str) -> Result<BTreeSet<String>> {
     if !client.names(EDS).contains(name) {
         return Ok(BTreeSet::new());
     }
     let assignment: ClusterLoadAssignment = client.decode(EDS, name)?;
-    let mut told = BTreeSet::new();
+    let mut received = BTreeSet::new();
     for place in &assignment.endpoints {
         let locality = place.locality.clone().unwrap_or_default();
         let addresses = place.lb_endpoints.iter().filter_map(follower::address);
-        told.extend(addresses.map(|at| format!("{at} {}/{}", locality.region, locality.zone)));
+        received.extend(addresses.map(|at| format!("{at} {}/{}", locality.region, locality.zone)));
     }
-    Ok(told)
+    Ok(received)
 }
 
-/// The Service shows its number in its port, the slice in the endpoints' port, node and pod in a locality each.
+/// Returns the objects of a mark: the Service has the number in its port, the slice in the endpoints' port,
+/// node and pod each in a locality.
 fn objects(number: u16) -> Vec<Value> {
     let text = number.to_string();
     let endpoints = json!([

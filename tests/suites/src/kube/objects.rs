@@ -1,13 +1,13 @@
-//! Kubernetes objects as suites write them: builders that say only what a test is about, and [`With`] for the rest.
+//! Kubernetes objects for suites: builders that name only the relevant fields, and [`With`] for the rest.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use serde_json::{Map, Value, json};
 
-/// More of an object.
+/// Further fields of an object.
 pub trait With {
-    /// With these fields over its own: objects are merged, null removes, all else is replaced.
+    /// Merges these fields over its own: objects are merged, null removes, everything else is replaced.
     #[must_use]
     fn with(self, more: Value) -> Self;
 }
@@ -37,12 +37,12 @@ fn merge(into: &mut Value, more: Value) {
     }
 }
 
-/// A namespace.
+/// Returns a namespace.
 pub fn mk_namespace(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 }
 
-/// A Service that selects `app: NAME`; ports are (name, number, target).
+/// Returns a Service that selects `app: NAME`; ports are (name, number, target).
 pub fn mk_service(namespace: &str, name: &str, ports: &[(&str, u16, u16)]) -> Value {
     let port = |&(name, port, target): &(&str, u16, u16)| json!({"name": name, "port": port, "targetPort": target, "protocol": "TCP"});
     let ports: Vec<Value> = ports.iter().map(port).collect();
@@ -54,7 +54,7 @@ pub fn mk_service(namespace: &str, name: &str, ports: &[(&str, u16, u16)]) -> Va
     })
 }
 
-/// A slice of a Service with ready addresses without pods; ports are (name, number).
+/// Returns a slice of a Service with ready addresses without pods; ports are (name, number).
 pub fn mk_slice(
     namespace: &str,
     service: &str,
@@ -90,7 +90,7 @@ pub fn mk_slices(namespace: &str, service: &str, port: &str, hosts: &[SocketAddr
     by_port.into_iter().map(slice).collect()
 }
 
-/// A ready pod with this address on this node.
+/// Returns a ready pod with this address on this node.
 pub fn mk_pod(namespace: &str, name: &str, ip: &str, node: &str, labels: &[(&str, &str)]) -> Value {
     let labels: Map<String, Value> =
         labels.iter().map(|(key, value)| ((*key).to_owned(), Value::from(*value))).collect();
@@ -106,7 +106,7 @@ pub fn mk_pod(namespace: &str, name: &str, ip: &str, node: &str, labels: &[(&str
     })
 }
 
-/// A node in a place.
+/// Returns a node with a region and zone.
 pub fn mk_node(name: &str, region: &str, zone: &str) -> Value {
     let labels = json!({"topology.kubernetes.io/region": region, "topology.kubernetes.io/zone": zone});
     json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}})

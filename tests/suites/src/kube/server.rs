@@ -1,4 +1,4 @@
-//! The API server's process: its files, flags and life.
+//! The API server's process: its files, flags and lifecycle.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,12 +15,12 @@ use crate::{Daemon, Etcd, Rest, eventually, ports, tools};
 
 const STARTS_WITHIN: Duration = Duration::from_secs(60);
 const ADMIN: &str = "admin";
-/// Everyone but the administrator has no right until a test gives it one.
-const USERS: [&str; 4] = ["reader", "writer", "other", "nobody"];
+/// Users without any permission until a test grants one.
+const USERS: [&str; 4] = ["reader", "writer", "other", "unprivileged"];
 
 static SHARED: Mutex<Weak<ApiServer>> = Mutex::const_new(Weak::new());
 
-/// How to start one; the default has an etcd of its own.
+/// Start options; the default has its own etcd.
 #[derive(Debug, Clone, Default)]
 pub struct ApiServerOptions {
     etcd: Option<Arc<Etcd>>,
@@ -29,20 +29,20 @@ pub struct ApiServerOptions {
 }
 
 impl ApiServerOptions {
-    /// Over this etcd, below a prefix of its own: another cluster.
+    /// Uses this etcd with its own prefix: another cluster.
     pub fn on(mut self, etcd: &Arc<Etcd>, prefix: &str) -> Self {
         (self.etcd, self.prefix) = (Some(Arc::clone(etcd)), Some(prefix.to_owned()));
         self
     }
 
-    /// With a further flag.
+    /// Adds a flag.
     pub fn arg(mut self, arg: &str) -> Self {
         self.args.push(arg.to_owned());
         self
     }
 }
 
-/// A running API server; dropped, it and its etcd are killed and their data removed.
+/// A running API server. Dropping it kills it and its etcd and removes their data.
 #[derive(Debug)]
 pub struct ApiServer {
     daemon: Daemon,
@@ -55,13 +55,13 @@ pub struct ApiServer {
 }
 
 impl ApiServer {
-    /// Starts one over an etcd of its own.
+    /// Starts a server with its own etcd.
     pub async fn start() -> Result<Self> {
         Self::start_with(ApiServerOptions::default()).await
     }
 
-    /// The one that the tests of this process share, for tests that leave it as they found it
-    /// ([`KubeApi::clear`]); it ends with the last of them.
+    /// Returns the server that the tests of this process share, for tests that restore it ([`KubeApi::clear`]);
+    /// it ends with the last of them.
     pub async fn shared() -> Result<Arc<Self>> {
         let mut shared = SHARED.lock().await;
         if let Some(server) = shared.upgrade() {
@@ -72,7 +72,7 @@ impl ApiServer {
         Ok(server)
     }
 
-    /// Starts one and waits until it is ready.
+    /// Starts a server and waits until it is ready.
     pub async fn start_with(options: ApiServerOptions) -> Result<Self> {
         let etcd = match options.etcd {
             Some(etcd) => etcd,
@@ -95,17 +95,18 @@ impl ApiServer {
         Ok(server)
     }
 
-    /// Where it listens: `https://127.0.0.1:PORT`.
+    /// Returns its URL: `https://127.0.0.1:PORT`.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Its API, as its administrator.
+    /// Returns a client of its API as administrator.
     pub fn api(&self) -> &KubeApi {
         &self.api
     }
 
-    /// Its API, as one of the users `reader`, `writer`, `other`, `nobody`, or with another bearer token.
+    /// Returns a client of its API as one of the users `reader`, `writer`, `other`, `unprivileged`, or with another
+    /// bearer token.
     pub fn api_as(&self, login: &Login) -> Result<KubeApi> {
         let rest = Rest::tls(&self.url, &self.certificate()?, None)?;
         Ok(KubeApi::new(match login.token()? {
@@ -114,51 +115,51 @@ impl ApiServer {
         }))
     }
 
-    /// What it keeps its objects in.
+    /// Returns its etcd.
     pub fn etcd(&self) -> &Arc<Etcd> {
         &self.etcd
     }
 
-    /// The process, to be killed and paused.
+    /// Returns the process, to be killed and paused.
     pub fn daemon(&self) -> &Daemon {
         &self.daemon
     }
 
-    /// Who signs its service accounts' tokens.
+    /// Returns the signer of its service accounts' tokens.
     pub fn signer(&self) -> &Signer {
         &self.signer
     }
 
-    /// A kubeconfig file with this login; each call writes a new one, which lives as long as the server.
+    /// Writes a new kubeconfig file with this login; the file exists as long as the server.
     pub fn kubeconfig(&self, login: &Login) -> Result<PathBuf> {
         let text = login.kubeconfig(&self.url, &self.certificate()?, "default");
-        // Counted, since tests that share a server ask for theirs at the same time.
+        // Counted, because tests that share a server request theirs at the same time.
         let count = self.kubeconfigs.fetch_add(1, Ordering::Relaxed);
         let path = self.folder.path().join(format!("kubeconfig-{count}.yaml"));
         std::fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
         Ok(path)
     }
 
-    /// A kubeconfig file of the administrator.
+    /// Writes a kubeconfig file of the administrator.
     pub fn admin_kubeconfig(&self) -> Result<PathBuf> {
         self.kubeconfig(&Login::user(ADMIN))
     }
 
-    /// Starts it again, on the same port, over the same objects, and waits until it is ready.
+    /// Restarts it on the same port with the same objects, and waits until it is ready.
     pub async fn restart(&self) -> Result<()> {
         self.daemon.start_again()?;
         self.ready().await
     }
 
-    /// Kills it, and starts in its place, with its port, its certificate and its users, the cluster that this etcd has below
-    /// a prefix.
+    /// Kills it, and starts the cluster with this etcd prefix in its place, with the same port, certificate and
+    /// users.
     pub async fn become_cluster(&self, etcd: &Etcd, prefix: &str) -> Result<()> {
         let flags = [format!("--etcd-servers={}", etcd.url()), format!("--etcd-prefix=/{prefix}")];
         self.daemon.start_with(flags.to_vec())?;
         self.ready().await
     }
 
-    /// Waits until it says that it is ready.
+    /// Waits until it reports ready.
     pub async fn ready(&self) -> Result<()> {
         eventually("the API server to be ready", STARTS_WITHIN, || async {
             self.daemon.check_running()?;
@@ -175,7 +176,7 @@ impl ApiServer {
     }
 }
 
-/// It makes its own certificate at its first start.
+/// Waits for the certificate that it creates at its first start.
 async fn certificate(daemon: &Daemon, folder: &Path) -> Result<String> {
     let path = folder.join("certs/apiserver.crt");
     eventually("the API server's certificate", STARTS_WITHIN, || async {
@@ -211,7 +212,7 @@ fn flags(folder: &Path, etcd: &str, port: u16) -> Vec<String> {
     args
 }
 
-/// The token of a user is its name, so that tests can tell in a log who spoke.
+/// Returns the users' tokens: each is the user's name, so logs of tests show the user.
 fn tokens() -> String {
     let users: String = USERS.iter().map(|user| format!("{user}-token,{user},{user}\n")).collect();
     format!("{ADMIN}-token,{ADMIN},{ADMIN},\"system:masters\"\n{users}")

@@ -1,4 +1,5 @@
-//! A Tributary that watches an API server of the tests, with its times shortened, and what it says of its watches.
+//! A Tributary that watches an API server of the tests, with shortened intervals, and its reports about the
+//! watches.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use crate::{ServerOptions, TestServer};
 
 const SOON: Duration = Duration::from_secs(30);
 
-/// How to start it.
+/// Start options.
 #[derive(Debug, Clone)]
 pub struct Watched {
     kubeconfig: std::path::PathBuf,
@@ -22,12 +23,12 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// With the administrator's rights.
+    /// Uses the administrator's login.
     pub fn by_admin(server: &ApiServer) -> Result<Self> {
         Self::by(server, &Login::user("admin"))
     }
 
-    /// With this login.
+    /// Uses this login.
     pub fn by(server: &ApiServer, login: &Login) -> Result<Self> {
         Ok(Self {
             kubeconfig: server.kubeconfig(login)?,
@@ -37,26 +38,26 @@ impl Watched {
         })
     }
 
-    /// With a further field of the registry in the configuration, such as `namespaces: [shop]`.
+    /// Adds a field of the registry in the configuration, such as `namespaces: [shop]`.
     pub fn registry(mut self, field: &str) -> Self {
         self.registry.push_str(&format!("  {field}\n"));
         self
     }
 
-    /// With further lines of the configuration.
+    /// Adds lines to the configuration.
     pub fn config(mut self, lines: &str) -> Self {
         self.more.push_str(lines);
         self.more.push('\n');
         self
     }
 
-    /// With a further argument.
+    /// Adds an argument.
     pub fn arg(mut self, arg: &str) -> Self {
         self.args.push(arg.to_owned());
         self
     }
 
-    /// The kubeconfig file that it uses, to be replaced while it runs.
+    /// Returns the kubeconfig file that it uses, to be replaced while it runs.
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }
@@ -68,7 +69,7 @@ impl Watched {
         Ok((server, folder))
     }
 
-    /// Starts it and does not wait.
+    /// Starts it without waiting.
     pub fn launch(&self) -> Result<(TestServer, TempDir)> {
         let folder = tempfile::tempdir().context("make a folder for the configuration")?;
         let file = folder.path().join("config.yaml");
@@ -91,13 +92,13 @@ impl Watched {
 }
 
 impl TestServer {
-    /// The registry `kubernetes` as `/debug/registries` shows it.
+    /// Returns the registry `kubernetes` as `/debug/registries` shows it.
     pub async fn kubernetes(&self) -> Result<Value> {
         self.registry("kubernetes").await
     }
 
-    /// Waits until the registry `kubernetes` is in this state, and says these words about it.
-    pub async fn kubernetes_is(&self, state: &str, words: &[&str], within: Duration) -> Result<Value> {
-        self.registry_is("kubernetes", state, words, within).await
+    /// Waits until the registry `kubernetes` is in this state and its report contains these texts.
+    pub async fn kubernetes_is(&self, state: &str, texts: &[&str], within: Duration) -> Result<Value> {
+        self.registry_is("kubernetes", state, texts, within).await
     }
 }

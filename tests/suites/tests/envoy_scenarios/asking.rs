@@ -1,4 +1,4 @@
-//! Scenarios 7, 8 and 9: stale nonces, asking again, asking for what is not there.
+//! Scenarios 7, 8 and 9: stale nonces, repeated requests, requests for absent resources.
 
 use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DiscoveryRequest};
 use tributary_suites::ads::{CDS, EDS, LDS, RDS, node};
@@ -10,7 +10,7 @@ async fn raw(world: &World, variant: Variant) -> Result<AdsClient> {
     AdsClient::connect(world.xds(), variant, node("raw")).await
 }
 
-/// SotW: a request with a nonce that is not the last one is about something that has passed.
+/// SotW: a request with an outdated nonce is about an earlier response and is ignored.
 #[tokio::test]
 async fn scenario_07_stale_nonce_is_ignored_sotw() -> Result<()> {
     let world = World::start(&three()).await?;
@@ -35,7 +35,7 @@ async fn scenario_07_stale_nonce_is_ignored_sotw() -> Result<()> {
     client.expect(EDS, &[&two], SOON).await.map(drop)
 }
 
-/// Delta: what a request subscribes to counts whatever its nonce says.
+/// Delta: a subscription counts whatever its nonce.
 #[tokio::test]
 async fn scenario_07_stale_nonce_still_subscribes_delta() -> Result<()> {
     let world = World::start(&three()).await?;
@@ -54,7 +54,7 @@ async fn scenario_07_stale_nonce_still_subscribes_delta() -> Result<()> {
     };
     client.send_delta(stale(&[&two], &[]))?;
     client.expect(EDS, &[&two], SOON).await?;
-    // The answer to the one shows that the other was heard too.
+    // The response to the second shows that the first was processed too.
     client.send_delta(stale(&[&last], &[&one]))?;
     client.expect(EDS, &[&last], SOON).await?;
     world.put(&Entry::http("svc-1.test", 80).at(nowhere(8)))?;
@@ -62,9 +62,9 @@ async fn scenario_07_stale_nonce_still_subscribes_delta() -> Result<()> {
     client.expect(EDS, &[&two], SOON).await.map(drop)
 }
 
-/// Delta: asking again for a name means that the client has lost it.
+/// Delta: a repeated request for a name means that the client has lost it.
 #[tokio::test]
-async fn scenario_08_asking_again_sends_again_delta() -> Result<()> {
+async fn scenario_08_repeated_request_is_answered_again_delta() -> Result<()> {
     let world = World::start(&three()).await?;
     let names = names(&three());
     let mut client = raw(&world, Variant::Delta).await?;
@@ -82,9 +82,9 @@ async fn scenario_08_asking_again_sends_again_delta() -> Result<()> {
     Ok(())
 }
 
-/// SotW: a name that was dropped and is asked for anew is sent again, with the bytes it had.
+/// SotW: a name that was unsubscribed and is requested again is sent again, with the same bytes.
 #[tokio::test]
-async fn scenario_08_asking_again_sends_again_sotw() -> Result<()> {
+async fn scenario_08_repeated_request_is_answered_again_sotw() -> Result<()> {
     let world = World::start(&three()).await?;
     let [one, two, _] = three().map(|entry| entry.cluster());
     let mut client = raw(&world, Variant::Sotw).await?;
@@ -98,10 +98,10 @@ async fn scenario_08_asking_again_sends_again_sotw() -> Result<()> {
     Ok(())
 }
 
-/// Delta says of what does not exist that it is gone; endpoints alone are answered by an empty assignment,
-/// since removing an assignment leaves Envoy with the old hosts.
+/// Delta reports an absent resource as removed; only endpoints are answered by an empty assignment, because
+/// removing an assignment leaves Envoy with the old hosts.
 #[tokio::test]
-async fn scenario_09_asking_for_what_is_not_there_delta() -> Result<()> {
+async fn scenario_09_absent_resources_are_answered_delta() -> Result<()> {
     let world = World::start(&three()).await?;
     let absent = outbound(80, "absent.test");
     for (kind, node, name) in [
@@ -113,7 +113,7 @@ async fn scenario_09_asking_for_what_is_not_there_delta() -> Result<()> {
     ] {
         let mut client = AdsClient::connect(world.xds(), Variant::Delta, node).await?;
         client.subscribe(kind, &[name])?;
-        // What is gone is told last: an answer without anything may come before it.
+        // Removals are sent last: a response without any may come before it.
         let mut answer = client.expect(kind, &[], SOON).await?;
         if answer.removed.is_empty() {
             answer = client.expect(kind, &[], SOON).await?;
@@ -125,7 +125,7 @@ async fn scenario_09_asking_for_what_is_not_there_delta() -> Result<()> {
     let answer = client.expect(EDS, &[&absent], SOON).await?;
     ensure!(answer.removed.is_empty(), "{answer:?}");
     is_empty_assignment(&answer, &absent)?;
-    // It is still subscribed: when the service comes, its endpoints do.
+    // The subscription persists: when the service appears, its endpoints are sent.
     world.put(&Entry::http("absent.test", 80).at(nowhere(6)))?;
     let answer = client.expect(EDS, &[&absent], SOON).await?;
     ensure!(is_empty_assignment(&answer, &absent).is_err(), "{answer:?}");
@@ -140,7 +140,7 @@ fn is_empty_assignment(answer: &tributary_suites::Answer, name: &str) -> Result<
 }
 
 #[tokio::test]
-async fn scenario_09_asking_for_what_is_not_there_sotw() -> Result<()> {
+async fn scenario_09_absent_resources_are_answered_sotw() -> Result<()> {
     let world = World::start(&three()).await?;
     let absent = outbound(80, "absent.test");
     let there = three()[0].cluster();
@@ -158,8 +158,8 @@ async fn scenario_09_asking_for_what_is_not_there_sotw() -> Result<()> {
     Ok(())
 }
 
-/// go-control-plane#540: an answer on clusters or listeners that leaves something out removes it. Every push on
-/// SotW must hold all that is subscribed, whatever it was that changed.
+/// go-control-plane#540: a response on clusters or listeners that omits a resource removes it. Every push on
+/// SotW must hold all subscribed resources, whatever changed.
 #[tokio::test]
 async fn sotw_response_is_complete_for_cds_lds() -> Result<()> {
     let world = World::start(&three()).await?;
@@ -187,9 +187,9 @@ async fn sotw_response_is_complete_for_cds_lds() -> Result<()> {
     Ok(())
 }
 
-/// What was asked for before it was there is told when it comes; gRPC's names are its targets.
+/// A resource that was requested before it existed is sent when it appears; gRPC's names are its targets.
 #[tokio::test]
-async fn scenario_09_what_comes_late_is_told_to_grpc() -> Result<()> {
+async fn scenario_09_late_resources_are_sent_to_grpc() -> Result<()> {
     for variant in Variant::BOTH {
         let world = World::start(&three()).await?;
         let cluster = outbound(80, "late.test");

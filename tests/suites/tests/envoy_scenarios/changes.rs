@@ -1,12 +1,12 @@
-//! Scenarios 2, 3 and 4: what changes while Envoy runs.
+//! Scenarios 2, 3 and 4: changes while Envoy runs.
 
 use tributary_suites::ads::{CDS, EDS, node};
 use tributary_suites::{Follower, nowhere};
 
 use super::*;
 
-/// A cluster that changed waits for its endpoints even if it had them; a server that does not send them again
-/// leaves it waiting for fifteen seconds or for ever.
+/// A changed cluster waits for its endpoints even if it had them; if the server does not send them again, it
+/// waits for fifteen seconds or for ever.
 async fn changed_cluster_warms(variant: Variant) -> Result<()> {
     let entry = three()[0].clone();
     let world = World::start(&three()).await?;
@@ -40,7 +40,7 @@ async fn scenario_02_changed_cluster_with_unchanged_endpoints_warms_delta() -> R
     changed_cluster_warms(Variant::Delta).await
 }
 
-/// The same on the wire: the assignment follows its cluster, though not a byte of it changed.
+/// The same on the wire: the unchanged assignment follows its changed cluster.
 #[tokio::test]
 async fn scenario_02_endpoints_follow_their_changed_cluster() -> Result<()> {
     let entry = three()[0].clone();
@@ -66,8 +66,8 @@ async fn scenario_02_endpoints_follow_their_changed_cluster() -> Result<()> {
     Ok(())
 }
 
-/// Two clusters of Envoy, one of them its own, that ask for one assignment: both follow it, also when the
-/// service comes into being after it was asked for.
+/// Two clusters of Envoy, one of them its own, that request one assignment: both follow it, also when the
+/// service appears after the request.
 async fn shared_service_name(variant: Variant) -> Result<()> {
     let [entry, other, late] = three();
     let world = World::start(&[entry.clone(), other]).await?;
@@ -135,7 +135,7 @@ async fn scenario_04_endpoints_to_zero_and_back_delta() -> Result<()> {
     to_zero_and_back(Variant::Delta).await
 }
 
-/// No endpoints is said by an empty assignment, never by leaving it out or taking it away.
+/// A service without endpoints has an empty assignment; the assignment is never omitted or removed.
 #[tokio::test]
 async fn scenario_04_zero_endpoints_is_an_empty_assignment() -> Result<()> {
     let entry = three()[0].clone();
@@ -147,9 +147,9 @@ async fn scenario_04_zero_endpoints_is_an_empty_assignment() -> Result<()> {
         client.forget();
         world.put(&Entry::http("svc-1.test", 80))?;
         client.has_endpoints(&entry.cluster(), &[], SOON).await?;
-        let said: Vec<_> =
+        let pushed: Vec<_> =
             client.answers().iter().map(|answer| (&*answer.type_url, &answer.removed)).collect();
-        assert_eq!(said, [(EDS, &Vec::new())], "{variant:?}");
+        assert_eq!(pushed, [(EDS, &Vec::new())], "{variant:?}");
         world.put(&entry)?;
         client.has_endpoints(&entry.cluster(), &[nowhere(1)], SOON).await?;
     }

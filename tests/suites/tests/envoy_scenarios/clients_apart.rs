@@ -1,4 +1,4 @@
-//! Scenario 13: what one client does costs no other anything.
+//! Scenario 13: one client's behaviour has no cost for others.
 
 use std::time::Instant;
 
@@ -7,13 +7,13 @@ use tributary_suites::{AdsClient, Follower, nowhere};
 
 use super::*;
 
-/// A hundred services with forty endpoints: more than fits into the windows of the slow.
+/// Returns a hundred services with forty endpoints: more than fits into the windows of a slow client.
 fn large() -> Vec<Entry> {
     let hosts: Vec<SocketAddr> = (1..=40).map(nowhere).collect();
     (0..100).map(|number| Entry::http(&format!("large-{number}.test"), 80).all(&hosts)).collect()
 }
 
-/// A client that asks for everything and then reads nothing. Its windows are small, and shut.
+/// Opens a client that requests everything and then reads nothing. Its windows are small and full.
 async fn slow(world: &World, variant: Variant, names: &[String]) -> Result<AdsClient> {
     let stream = tokio::net::TcpStream::connect(world.xds()).await?;
     let tuning = Tuning { stream_window: 1 << 16, connection_window: 1 << 16, ..Tuning::default() };
@@ -30,7 +30,7 @@ async fn change_reaches(world: &World, client: &mut Follower, entry: &Entry, las
 }
 
 #[tokio::test]
-async fn scenario_13_a_slow_reader_delays_nobody() -> Result<()> {
+async fn scenario_13_slow_reader_delays_no_other_client() -> Result<()> {
     let [entry, ..] = three();
     let mut entries = large();
     entries.push(entry.clone());
@@ -61,10 +61,10 @@ async fn scenario_13_a_slow_reader_delays_nobody() -> Result<()> {
         }
     }
     ensure!(slowest < Duration::from_secs(5), "a change took {slowest:?} beside readers that do not read");
-    // Nothing piles up for the slow ones: forty generations later they cost what they cost.
+    // Nothing accumulates for the slow clients: forty generations later they use the same memory.
     let grown = world.server.resident()?.saturating_sub(before);
-    ensure!(grown < 32 << 20, "the server grew by {grown} bytes while nobody read");
-    // And when they read at last, they get the newest, not the past.
+    ensure!(grown < 32 << 20, "the server grew by {grown} bytes while no client read");
+    // When they finally read, they get the newest state only.
     let mut late = Follower::over(slow_ones.swap_remove(0), Variant::Sotw);
     late.until("all that it asked for", SOON, |now| (now.names(EDS).len() == names.len()).then_some(()))
         .await?;

@@ -1,6 +1,6 @@
-//! The scenarios that a server must pass with real Envoy before anyone points a fleet at it, on both protocols:
-//! the real binary over a folder of files, real Envoy, and a raw client for what no real client can be made to
-//! say. Each is a test of its own name; the ledger points here.
+//! The scenarios that a server must pass with real Envoy before a fleet uses it, on both protocols: the real
+//! binary over a folder of files, real Envoy, and a raw client for requests that no real client sends. Each is
+//! a separate test, which the ledger names.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -21,9 +21,9 @@ mod refusals;
 mod restarts;
 mod start;
 
-/// For what happens at once; generous, since the machine may be busy.
+/// Time limit of immediate events; generous, because the machine may be busy.
 const SOON: Duration = Duration::from_secs(20);
-/// Long enough for an answer that must not come.
+/// Time in which an unexpected response would arrive.
 const QUIET: Duration = Duration::from_millis(300);
 
 /// A server over a folder of ServiceEntries.
@@ -33,7 +33,7 @@ struct World {
 }
 
 impl World {
-    /// Starts with these entries, each in a file of its own.
+    /// Starts with these entries, each in its own file.
     async fn start(entries: &[Entry]) -> Result<Self> {
         let files = Files::new()?;
         put(&files, entries)?;
@@ -53,7 +53,7 @@ impl World {
         self.server.xds()
     }
 
-    /// A plain Envoy: clusters and endpoints.
+    /// Starts a plain Envoy: clusters and endpoints.
     async fn envoy(&self, variant: Variant) -> Result<Envoy> {
         Envoy::start(&EnvoyConfig::new(self.xds(), variant)).await
     }
@@ -67,7 +67,7 @@ fn file_of(entry: &Entry) -> String {
     format!("{}.yaml", entry.cluster().replace('|', "-"))
 }
 
-/// Three services with an endpoint each.
+/// Returns three services with an endpoint each.
 fn three() -> [Entry; 3] {
     [1, 2, 3].map(|last| Entry::http(&format!("svc-{last}.test"), 80).at(tributary_suites::nowhere(last)))
 }
@@ -80,7 +80,7 @@ fn texts(names: &[String]) -> Vec<&str> {
     names.iter().map(String::as_str).collect()
 }
 
-/// The node of a sidecar of namespace `default`.
+/// Returns the node of a sidecar of namespace `default`.
 fn sidecar(name: &str) -> Node {
     let text = |text: &str| Value { kind: Some(Kind::StringValue(text.to_owned())) };
     let fields = [("NAMESPACE", "default"), ("INTERCEPTION_MODE", "NONE")];
@@ -88,14 +88,14 @@ fn sidecar(name: &str) -> Node {
     Node { id: sidecar_id(name), metadata: Some(Struct { fields }), ..Node::default() }
 }
 
-/// The node of a gRPC client.
+/// Returns the node of a gRPC client.
 fn grpc(id: &str) -> Node {
     let generator = Value { kind: Some(Kind::StringValue("grpc".to_owned())) };
     let fields = [("GENERATOR".to_owned(), generator)].into_iter().collect();
     Node { id: id.to_owned(), metadata: Some(Struct { fields }), ..Node::default() }
 }
 
-/// Waits until nothing warms and every listed cluster has a host.
+/// Waits until no cluster warms and every listed cluster has a host.
 async fn settled(envoy: &Envoy, clusters: &[String]) -> Result<()> {
     eventually("every cluster to have a host", SOON, || async {
         for cluster in clusters {
@@ -108,7 +108,7 @@ async fn settled(envoy: &Envoy, clusters: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Fails if Envoy refused anything, ever.
+/// Fails if Envoy has rejected anything.
 async fn nothing_refused(envoy: &Envoy) -> Result<()> {
     let refused = envoy.refused().await?;
     ensure!(refused == 0, "envoy refused {refused} updates");

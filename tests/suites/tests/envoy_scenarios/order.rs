@@ -1,4 +1,4 @@
-//! Scenarios 11 and 12: equal views get equal bytes, and no client ever sees the past again.
+//! Scenarios 11 and 12: equal views get equal bytes, and no client receives an older state again.
 
 use tributary_suites::ads::{CDS, EDS, LDS, RDS, node};
 use tributary_suites::{Follower, nowhere};
@@ -23,7 +23,7 @@ async fn scenario_11_equal_views_get_equal_bytes() -> Result<()> {
     Ok(())
 }
 
-/// Delta and SotW carry the same bodies, so that a client may change over.
+/// Delta and SotW send the same bodies, so a client may change protocols.
 #[tokio::test]
 async fn scenario_11_both_protocols_carry_the_same_bytes() -> Result<()> {
     let world = World::start(&three()).await?;
@@ -37,9 +37,9 @@ async fn scenario_11_both_protocols_carry_the_same_bytes() -> Result<()> {
     Ok(())
 }
 
-/// The same documents under other file names, so read in another order, and over another history.
+/// The same documents under other file names, and so read in another order, with another history.
 #[tokio::test]
-async fn scenario_11_order_of_arrival_leaves_no_trace() -> Result<()> {
+async fn scenario_11_order_of_arrival_does_not_matter() -> Result<()> {
     let shared = |last: u8, name: &str| {
         let yaml = Entry::http("shared.test", 80)
             .near(nowhere(last), "eu/b")
@@ -66,10 +66,10 @@ async fn scenario_11_order_of_arrival_leaves_no_trace() -> Result<()> {
     Ok(())
 }
 
-/// A service counts upwards, one of its endpoints at a time, while many clients watch: none may see a number
-/// after a greater one.
+/// A service counts upwards, one endpoint at a time, while many clients watch: none may see a lower number
+/// after a higher one.
 #[tokio::test]
-async fn scenario_12_no_client_sees_the_past_again() -> Result<()> {
+async fn scenario_12_no_client_receives_an_older_state() -> Result<()> {
     const LAST: u8 = 60;
     let counter = |count: u8| Entry::http("counter.test", 80).at(nowhere(count));
     let world = World::start(&[counter(1)]).await?;

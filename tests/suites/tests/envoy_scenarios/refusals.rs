@@ -1,5 +1,5 @@
-//! Scenario 5: a client refuses something. The refusal is seen, the rest is applied, the stream lives, and the
-//! next good push makes an end of the error.
+//! Scenario 5: a client rejects a resource. The rejection is shown, the rest is applied, the stream stays open,
+//! and the next valid push clears the error.
 
 use std::net::TcpListener;
 
@@ -8,7 +8,8 @@ use tributary_suites::{AdsClient, nowhere, ports};
 
 use super::*;
 
-/// Envoy cannot bind a port that another program has, and refuses the listener: legal for us, bad for it.
+/// Envoy cannot bind a port that another program uses, and rejects the listener: valid for the server, invalid
+/// for this Envoy.
 async fn taken_port(variant: Variant) -> Result<()> {
     let (good, taken) = (ports::free_port()?, ports::free_port()?);
     let _holder = TcpListener::bind(("127.0.0.1", taken))?;
@@ -22,18 +23,18 @@ async fn taken_port(variant: Variant) -> Result<()> {
         Ok(listeners["nack"].as_str().unwrap_or_default().to_owned())
     })
     .await?;
-    ensure!(nack.contains(&taken.to_string()), "the client's own words are not shown: {nack}");
+    ensure!(nack.contains(&taken.to_string()), "the client's message is not shown: {nack}");
     eventually("the good one to be applied", SOON, || async {
         let listeners = envoy.listeners().await?;
         ensure!(listeners.contains(&format!("127.0.0.1_{good}")), "there are {listeners:?}");
         Ok(())
     })
     .await?;
-    // The stream lives: endpoints still move on it.
+    // The stream stays open: endpoints still move on it.
     world.put(&Entry::http("good.test", good).at(nowhere(9)))?;
     envoy.has_hosts(&outbound(good, "good.test"), &[nowhere(9)], SOON).await?;
     assert_eq!(world.server.client_type(&id, "LDS").await?["state"], "ERROR", "forgotten without an answer");
-    // The port is free again, and the next listeners are good.
+    // The port is free again, and the next listeners are valid.
     world.remove(&bad)?;
     eventually("the error to be over", SOON, || async {
         let listeners = world.server.client_type(&id, "LDS").await?;
@@ -54,7 +55,7 @@ async fn scenario_05_a_refused_listener_is_shown_and_cleared_delta() -> Result<(
     taken_port(Variant::Delta).await
 }
 
-/// The same for endpoints, said by a raw client, with the text in `get clients` and in the log.
+/// The same for endpoints, rejected by a raw client, with the message in `get clients` and in the log.
 async fn refused_endpoints(variant: Variant) -> Result<()> {
     let entry = three()[0].clone();
     let mut world = World::start(&three()).await?;
@@ -71,9 +72,9 @@ async fn refused_endpoints(variant: Variant) -> Result<()> {
     let (status, table, _) = world.server.command(&["get", "clients", "-o", "json"]).await?;
     ensure!(status.success() && table.contains("not these endpoints"), "{status}: {table}");
     let process = world.server.process();
-    eventually("the log to tell of it", SOON, || async {
+    eventually("the log to show it", SOON, || async {
         let log = process.output();
-        ensure!(log.contains("not these endpoints") && log.contains("TRB0604"), "it says:\n{log}");
+        ensure!(log.contains("not these endpoints") && log.contains("TRB0604"), "the log is:\n{log}");
         Ok(())
     })
     .await?;

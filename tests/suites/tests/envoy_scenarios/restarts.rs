@@ -1,4 +1,4 @@
-//! Scenario 6: the server is killed and comes back with the same content, or with one thing changed.
+//! Scenario 6: the server is killed and restarts with the same content, or with one change.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,10 @@ use tributary_suites::{Answer, Follower, nowhere, ports};
 
 use super::*;
 
-/// A name that stands for nothing, whose empty answer shows that the server has come so far.
+/// An absent name, whose empty response shows that the server has processed all earlier requests.
 const LAST: &str = "outbound|80||last.test";
 
-/// Everything that a client holds of the types that a sidecar asks for.
+/// Returns a client that holds every resource that a sidecar requests.
 async fn all_of(world: &World, variant: Variant) -> Result<Follower> {
     let mut client = Follower::like_envoy(world.xds(), variant, sidecar("again")).await?;
     client.holds(EDS, &texts(&names(&three())), SOON).await?;
@@ -21,7 +21,7 @@ async fn all_of(world: &World, variant: Variant) -> Result<Follower> {
     Ok(client)
 }
 
-/// A delta client that comes back to a new server with what it holds; gives what it is then told.
+/// Connects a delta client to the restarted server with the resources of `held`. Returns what it then receives.
 async fn come_back(world: &World, held: &Follower) -> Result<Follower> {
     let mut client = Follower::connect(world.xds(), Variant::Delta, sidecar("again")).await?;
     for (kind, names) in [(CDS, &[][..]), (EDS, &texts(&names(&three()))), (LDS, &[]), (RDS, &["80"])] {
@@ -29,21 +29,21 @@ async fn come_back(world: &World, held: &Follower) -> Result<Follower> {
         let versions = versions.iter().map(|(name, version)| (name.as_str(), version.as_str()));
         client.client().resume(kind, names, versions)?;
     }
-    // What is asked for last is answered last: what the rest comes to has been told by then.
+    // The last request is answered last: the responses before it have been received by then.
     client.subscribe(EDS, &[LAST])?;
     client.until("the last answer", SOON, |now| now.names(EDS).contains(LAST).then_some(())).await?;
     client.settle(QUIET).await?;
     Ok(client)
 }
 
-fn told(answers: &[Answer]) -> BTreeMap<&str, Vec<String>> {
-    let mut told: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+fn received(answers: &[Answer]) -> BTreeMap<&str, Vec<String>> {
+    let mut received: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for answer in answers {
         let names = answer.names().into_iter().chain(answer.removed.iter().map(|name| format!("-{name}")));
-        told.entry(&answer.type_url).or_default().extend(names.filter(|name| name != LAST));
+        received.entry(&answer.type_url).or_default().extend(names.filter(|name| name != LAST));
     }
-    told.retain(|_, names| !names.is_empty());
-    told
+    received.retain(|_, names| !names.is_empty());
+    received
 }
 
 #[tokio::test]
@@ -52,12 +52,12 @@ async fn scenario_06_delta_restart_with_the_same_content_sends_nothing() -> Resu
     let held = all_of(&world, Variant::Delta).await?;
     world.server = world.server.restart().await?;
     let back = come_back(&world, &held).await?;
-    assert_eq!(told(back.answers()), BTreeMap::new());
+    assert_eq!(received(back.answers()), BTreeMap::new());
     Ok(())
 }
 
 #[tokio::test]
-async fn scenario_06_delta_restart_with_one_changed_cluster_sends_it_and_its_endpoints() -> Result<()> {
+async fn scenario_06_delta_restart_sends_only_the_changed_cluster() -> Result<()> {
     let mut world = World::start(&three()).await?;
     let held = all_of(&world, Variant::Delta).await?;
     let changed = three()[1].clone().protocol("HTTP2");
@@ -65,13 +65,13 @@ async fn scenario_06_delta_restart_with_one_changed_cluster_sends_it_and_its_end
     world.server = world.server.restart_after(|| put(files, std::slice::from_ref(&changed))).await?;
     let back = come_back(&world, &held).await?;
     let one = vec![changed.cluster()];
-    assert_eq!(told(back.answers()), BTreeMap::from([(CDS, one.clone()), (EDS, one)]));
+    assert_eq!(received(back.answers()), BTreeMap::from([(CDS, one.clone()), (EDS, one)]));
     let order: Vec<&str> = back.answers().iter().map(|answer| answer.type_url.as_str()).collect();
     assert!(order.iter().position(|kind| *kind == CDS) < order.iter().position(|kind| *kind == EDS));
     Ok(())
 }
 
-/// What went while the server was away is told as gone, once the server has read everything.
+/// Removals during the downtime are sent as removed, once the server has read everything.
 #[tokio::test]
 async fn scenario_06_delta_restart_without_a_service_removes_it() -> Result<()> {
     let mut world = World::start(&three()).await?;
@@ -80,12 +80,12 @@ async fn scenario_06_delta_restart_without_a_service_removes_it() -> Result<()> 
     let files = &world.files;
     world.server = world.server.restart_after(|| files.remove(&file_of(&gone))).await?;
     let back = come_back(&world, &held).await?;
-    let told = told(back.answers());
-    assert_eq!(told.get(CDS), Some(&vec![format!("-{}", gone.cluster())]), "{told:?}");
+    let received = received(back.answers());
+    assert_eq!(received.get(CDS), Some(&vec![format!("-{}", gone.cluster())]), "{received:?}");
     Ok(())
 }
 
-/// grpc-java#12663: a version that counts from the start of the process means another content after a restart.
+/// grpc-java#12663: a version that counts from the start of the process has another content after a restart.
 #[tokio::test]
 async fn stream_restart_versions_are_content_hashes() -> Result<()> {
     let mut world = World::start(&three()).await?;
@@ -103,7 +103,7 @@ async fn stream_restart_versions_are_content_hashes() -> Result<()> {
     Ok(())
 }
 
-/// Real Envoy across a restart: connected again, nothing warmed or touched.
+/// Real Envoy across a restart: connected again, with no cluster warmed or modified.
 async fn envoy_keeps_all(variant: Variant) -> Result<()> {
     let mut world = World::start(&three()).await?;
     let envoy = world.envoy(variant).await?;
@@ -118,8 +118,8 @@ async fn envoy_keeps_all(variant: Variant) -> Result<()> {
     nothing_refused(&envoy).await
 }
 
-/// What a restart must leave alone: clusters added, modified, removed, warming; on SotW the version of them all,
-/// for which delta has one each instead.
+/// Returns the counters that a restart must not change: clusters added, modified, removed, warming; on SotW the
+/// version of all clusters, which delta does not have.
 async fn seen(envoy: &Envoy, variant: Variant) -> Result<Vec<u64>> {
     let mut stats = vec!["cluster_added", "cluster_modified", "cluster_removed", "warming_clusters"];
     if variant == Variant::Sotw {
@@ -142,7 +142,7 @@ async fn scenario_06_envoy_keeps_all_over_a_restart_delta() -> Result<()> {
     envoy_keeps_all(Variant::Delta).await
 }
 
-/// With one cluster changed while the server was away, Envoy modifies exactly that one and does not wait.
+/// With one cluster changed during the downtime, Envoy modifies exactly that one and does not wait.
 async fn envoy_takes_one(variant: Variant) -> Result<()> {
     let mut world = World::start(&three()).await?;
     let envoy = world.envoy(variant).await?;
@@ -170,7 +170,7 @@ async fn scenario_06_envoy_takes_the_one_changed_cluster_delta() -> Result<()> {
     envoy_takes_one(Variant::Delta).await
 }
 
-/// A sidecar keeps its listeners over a restart too: not one is rebuilt.
+/// A sidecar keeps its listeners over a restart too, without a rebuild.
 #[tokio::test]
 async fn scenario_06_a_sidecar_keeps_its_listeners_over_a_restart() -> Result<()> {
     let port = ports::free_port()?;

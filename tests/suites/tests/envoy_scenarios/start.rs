@@ -1,4 +1,4 @@
-//! Scenarios 1 and 14: how clients begin.
+//! Scenarios 1 and 14: start of clients.
 
 use tributary_suites::ads::{CDS, EDS, LDS, RDS, client::Tuning, node};
 use tributary_suites::{AdsClient, Follower, ports};
@@ -22,7 +22,7 @@ async fn cold_start(variant: Variant) -> Result<()> {
     assert_eq!(types.len(), 4, "clusters, endpoints, listeners and routes: {types:?}");
     ensure!(
         client["notes"].to_string().contains("partial: mtls"),
-        "nothing tells of what it lacks: {client}"
+        "no note shows its missing types: {client}"
     );
     Ok(())
 }
@@ -37,10 +37,10 @@ async fn scenario_01_cold_start_delta() -> Result<()> {
     cold_start(Variant::Delta).await
 }
 
-/// The order that a client depends on: xDS clusters before their endpoints, listeners before their routes, even
-/// if it asks for all at once.
+/// The order that a client requires: xDS clusters before their endpoints, listeners before their routes, even
+/// if it requests all at once.
 #[tokio::test]
-async fn scenario_01_answers_come_in_the_order_of_dependence() -> Result<()> {
+async fn scenario_01_responses_follow_the_order_of_dependence() -> Result<()> {
     let world = World::start(&three()).await?;
     for variant in Variant::BOTH {
         let mut client = Follower::connect(world.xds(), variant, sidecar("ordered")).await?;
@@ -85,7 +85,7 @@ async fn scenario_14_an_empty_node_id_is_invalid() -> Result<()> {
     Ok(())
 }
 
-/// A folder that is not there yet keeps its registry unknown: the server answers health but no stream.
+/// A folder that does not exist yet keeps its registry unknown: the server answers health checks but no stream.
 #[tokio::test]
 async fn scenario_14_a_server_that_is_not_ready_is_unavailable() -> Result<()> {
     let files = Files::new()?;
@@ -114,9 +114,10 @@ async fn scenario_14_a_server_that_is_not_ready_is_unavailable() -> Result<()> {
     client.holds(CDS, &[&three()[0].cluster()], SOON).await
 }
 
-/// An Envoy that is no sidecar has listeners of its own: it is given none, is live, and is shown with a note.
+/// An Envoy that is not a sidecar has its own listeners: it receives none, becomes live, and is shown with a
+/// note.
 #[tokio::test]
-async fn a_plain_envoy_that_asks_for_listeners_is_given_none() -> Result<()> {
+async fn plain_envoy_that_requests_listeners_receives_none() -> Result<()> {
     let world = World::start(&three()).await?;
     for variant in Variant::BOTH {
         let envoy = Envoy::start(&EnvoyConfig::new(world.xds(), variant).with_listeners()).await?;

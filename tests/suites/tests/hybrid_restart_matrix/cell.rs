@@ -1,4 +1,4 @@
-//! One cell: a server over a copy of the state directory, and what it must serve and show.
+//! One cell: a server over a copy of the state directory, and the checks of what it serves and shows.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use crate::origin::{MARK, MARKED, Origin, SERVICES, host};
 use crate::table::{Journal, Row, Serves, Source};
 
 pub(crate) const SOON: Duration = Duration::from_secs(20);
-/// A registry has not synced: the answer is not all.
+/// Exit code for a partial answer because a registry has not synced.
 const PARTIAL: i32 = 7;
 
 /// A running cell.
@@ -25,7 +25,7 @@ pub(crate) struct Cell<'l, O> {
     server: TestServer,
     state: PathBuf,
     launched: Instant,
-    /// Records from when the server is ready.
+    /// Records from the time when the server is ready.
     recorder: Option<Follower>,
 }
 
@@ -36,11 +36,11 @@ impl<'l, O: Origin> Cell<'l, O> {
         let (server, state) = lab.launch(row.source, journal, place)?;
         Ok(Self { lab, row, journal, server, state, launched, recorder: None })
     }
-    /// Names the cell in an error.
+    /// Adds the cell's name to an error.
     pub(crate) fn name(&self) -> String {
         format!("{} {:?} {:?}", self.lab.origin.registry(), self.row.source, self.journal)
     }
-    /// Waits until the server serves and shows what the row says.
+    /// Waits until the server serves and shows what the row expects.
     pub(crate) async fn check(&mut self) -> Result<()> {
         let registry = self.lab.origin.registry();
         if self.row.serves == Serves::Before {
@@ -63,7 +63,7 @@ impl<'l, O: Origin> Cell<'l, O> {
         }
         self.shows_its_journal().await
     }
-    /// The source is back: everything is followed, and no assignment was ever another one.
+    /// Restores the source: everything is followed, and no assignment ever differed.
     pub(crate) async fn ends_whole(&mut self) -> Result<()> {
         let registry = self.lab.origin.registry();
         self.server.registry_is(registry, "Live", &[], SOON * 2).await?;
@@ -77,7 +77,7 @@ impl<'l, O: Origin> Cell<'l, O> {
         }
         Ok(())
     }
-    /// Waits for the change that the test made last; what came before it was the same as ever.
+    /// Waits for the last change of the test; every assignment before it was unchanged.
     pub(crate) async fn has_not_flapped(&mut self) -> Result<()> {
         let name = self.lab.origin.assignment(MARK);
         let recorder = self.recorder.as_mut().context("nothing was recorded")?;
@@ -92,7 +92,7 @@ impl<'l, O: Origin> Cell<'l, O> {
         Ok(())
     }
 
-    /// What the row says, where that is one thing; else what this server found of the services: all or nothing.
+    /// Returns the row's outcome if it is unique; else the outcome that this server found: all or nothing.
     async fn outcome(&self) -> Result<Serves> {
         let (serves, with_memory) = (self.row.serves, self.row.serves.with_memory());
         if serves == with_memory {
@@ -102,7 +102,8 @@ impl<'l, O: Origin> Cell<'l, O> {
         ensure!(found == 0 || found == self.lab.endpoints, "{found} endpoints are a part of what was served");
         Ok(if found == 0 { serves } else { with_memory })
     }
-    /// Whether the services were found and something else that was remembered was not: then the server waits for it.
+    /// Returns true if the services were found but something else that was remembered was not: then the server
+    /// waits for it.
     async fn is_short(&mut self) -> Result<bool> {
         let waits = self.row.serves == Serves::BeforeOrUnknown && !self.server.is_ready().await?;
         let log = self.server.process().output();
@@ -110,7 +111,7 @@ impl<'l, O: Origin> Cell<'l, O> {
         Ok(waits)
     }
 
-    /// Ready at once, with the same endpoints under the same versions.
+    /// Asserts that it is ready at once, with the same endpoints under the same versions.
     async fn serves_what_was_served(&mut self) -> Result<()> {
         self.server.ready(SOON).await?;
         let mut recorder = self.lab.follow(&self.server).await?;
@@ -119,7 +120,8 @@ impl<'l, O: Origin> Cell<'l, O> {
         self.recorder = Some(recorder);
         Ok(())
     }
-    /// Live facts were confirmed since the start; others are stale since the server before was killed.
+    /// Asserts ages: live facts were confirmed since the start, others are stale since the previous server was
+    /// killed.
     async fn is_as_old_as_it_is(&self) -> Result<()> {
         let item = self.shown("registries").await?;
         let age = Duration::from_millis(item["confirmedMillisAgo"].as_u64().context("it has no age")?);
@@ -137,7 +139,7 @@ impl<'l, O: Origin> Cell<'l, O> {
         ensure!(with_facts().count() > 0 && with_facts().all(is_stale), "{item}");
         Ok(())
     }
-    /// Unknown is not empty.
+    /// Asserts that unknown is not reported as empty.
     async fn is_unknown(&mut self, ready: bool) -> Result<()> {
         if ready {
             self.server.ready(SOON).await?;
@@ -160,7 +162,7 @@ impl<'l, O: Origin> Cell<'l, O> {
         ensure!(exit.code() == Some(0), "get services ends with {exit}: {out}");
         Ok(())
     }
-    /// What `state show` reports: that a restart would find everything, or why it would not.
+    /// Asserts that `state show` reports that a restart would find everything, or why it would not.
     async fn shows_its_journal(&mut self) -> Result<()> {
         eventually("the journal to be written, or to fail", SOON, || async {
             let state = self.server.debug("state").await?;
@@ -173,23 +175,23 @@ impl<'l, O: Origin> Cell<'l, O> {
         .await?;
         let (exit, shown, _) = self.server.command(&["state", "show"]).await?;
         ensure!(
-            exit.success() && self.is_told_of_its_journal(&shown),
+            exit.success() && self.shows_the_journals_fault(&shown),
             "state show ends with {exit}: {shown}"
         );
         if self.journal == Journal::Newer { self.keeps_the_newer_journal() } else { Ok(()) }
     }
-    fn is_told_of_its_journal(&self, shown: &str) -> bool {
+    fn shows_the_journals_fault(&self, shown: &str) -> bool {
         let rows = || shown.lines().skip(2);
         let fails = rows().all(|row| row.contains("not whole: ") && row.contains("File too large"));
         let whole = rows().all(|row| row.contains("whole") && !row.contains("not whole"));
         match self.journal {
             Journal::DeadDisk => fails,
-            // Small changes find room in pages that are free.
+            // Small changes fit into free pages.
             Journal::FullDisk => fails || whole,
             _ => whole,
         }
     }
-    /// It stays for the release that wrote it, beside a new one.
+    /// The newer journal stays for the release that wrote it, beside a new one.
     fn keeps_the_newer_journal(&mut self) -> Result<()> {
         let log = self.server.process().output();
         ensure!(log.contains("which only a later release can read"), "{log}");
@@ -197,7 +199,7 @@ impl<'l, O: Origin> Cell<'l, O> {
         ensure!(kept.exists(), "there is no {}", kept.display());
         Ok(())
     }
-    /// The registry, as a list of the command line shows it.
+    /// Returns the registry as a list of the command line shows it.
     async fn shown(&self, list: &str) -> Result<Value> {
         let args = ["get", list, self.lab.origin.registry(), "-o", "json"];
         let (_, out, err) = self.server.command(&args).await?;
@@ -209,7 +211,7 @@ impl<'l, O: Origin> Cell<'l, O> {
     }
 }
 
-/// How many endpoints of the services are served.
+/// Returns how many endpoints of the services are served.
 pub(crate) async fn endpoints(server: &TestServer, origin: &impl Origin) -> Result<usize> {
     let suffix = format!(".{}", origin.domain());
     let ours = |one: &&Value| {
@@ -219,7 +221,7 @@ pub(crate) async fn endpoints(server: &TestServer, origin: &impl Origin) -> Resu
     Ok(server.items("endpoints").await?.iter().filter(ours).count())
 }
 
-/// Opens a stream that asks for these assignments.
+/// Opens a stream that requests these assignments.
 pub(crate) async fn follow(server: &TestServer, names: &[String]) -> Result<Follower> {
     let client = AdsClient::connect(server.xds(), Variant::Delta, node("recorder")).await?;
     let mut follower = Follower::over(client, Variant::Delta);
@@ -227,7 +229,7 @@ pub(crate) async fn follow(server: &TestServer, names: &[String]) -> Result<Foll
     Ok(follower)
 }
 
-/// What a recorder holds, once it holds so many assignments.
+/// Returns the recorder's assignments when it holds this many.
 pub(crate) async fn held(recorder: &mut Follower, count: usize) -> Result<Assignments> {
     while recorder.versions(EDS).len() < count {
         recorder.next(SOON).await?;

@@ -1,4 +1,4 @@
-//! A Consul with ACLs and data of its own, read with a token from a file.
+//! A Consul with ACLs and its own data, read with a token from a file.
 
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -10,19 +10,19 @@ use crate::origin::{Origin, host};
 use crate::table::Source;
 
 const NODE: &str = "n1";
-/// A token that no Consul knows.
+/// A token that Consul does not know.
 const UNKNOWN: &str = "22222222-2222-2222-2222-222222222222";
 
 /// The Consul.
 pub(crate) struct Catalog {
     consul: Consul,
     home: TempDir,
-    /// A token that may read nothing.
+    /// A token without permissions.
     blind: String,
 }
 
 impl Catalog {
-    /// Starts it, without any service.
+    /// Starts it without any service.
     pub(crate) async fn start() -> Result<Self> {
         let consul = Consul::start_with(ConsulOptions::default().server_of(1).acl()).await?;
         let (_, blind) = consul.token("blind", "").await?;

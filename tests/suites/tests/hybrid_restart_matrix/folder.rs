@@ -11,13 +11,13 @@ use tributary_suites::consul::PORT;
 use crate::origin::{Origin, host};
 use crate::table::Source;
 
-/// The folder, and where it is while it is away.
+/// The folder, and its location while it is unavailable.
 pub(crate) struct Folder {
     home: TempDir,
 }
 
 impl Folder {
-    /// An empty folder.
+    /// Creates an empty folder.
     pub(crate) fn new() -> Result<Self> {
         let folder = Self { home: tempfile::tempdir()? };
         std::fs::create_dir(folder.path())?;
@@ -57,7 +57,7 @@ impl Origin for Folder {
         match source {
             Source::Up => {}
             Source::Killed => std::fs::rename(self.path(), self.away())?,
-            // A link to itself: a mode would not keep an administrator out.
+            // A link to itself: file modes do not stop root.
             Source::Refusing => {
                 std::fs::rename(self.path(), self.away())?;
                 std::os::unix::fs::symlink(self.path(), self.path())?;

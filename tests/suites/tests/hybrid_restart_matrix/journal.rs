@@ -1,4 +1,5 @@
-//! The state directory of a killed server, and copies of it as a crash, a full disk or another release leaves them.
+//! The state directory of a killed server, and copies of it as a crash, a full disk or another release leaves
+//! them.
 
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -11,33 +12,33 @@ use crate::table::Journal;
 
 const FILE: &str = "journal.redb";
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
-/// No release has come as far.
+/// A format that no release has reached.
 pub(crate) const LATER_FORMAT: u64 = 9;
-/// Room for the server's log and lock, and for the first pages of the database.
+/// Space for the server's log and lock, and for the first pages of the database.
 const FIRST_PAGES: u64 = 64 << 10;
 
-/// A journal as a killed server left it.
+/// The journal of a killed server.
 pub(crate) struct Left {
     bytes: Vec<u8>,
-    /// A text that stands in records of the service that is served.
+    /// A text in the records of the served service.
     text: String,
 }
 
 impl Left {
-    /// Reads the journal of a directory that no server holds.
+    /// Reads the journal of a directory that no server uses.
     pub(crate) fn read(state: &Path, text: &str) -> Result<Self> {
         let bytes = std::fs::read(state.join(FILE)).context("read the journal")?;
         let left = Self { bytes, text: text.to_owned() };
         ensure!(!left.places().is_empty(), "{text} stands nowhere in the journal");
         Ok(left)
     }
-    /// Makes a directory that holds it in this condition.
+    /// Creates a directory that holds it in this condition.
     pub(crate) fn put(&self, state: &Path, journal: Journal) -> Result<()> {
         std::fs::DirBuilder::new().mode(0o700).create(state).context("make a state directory")?;
         std::fs::write(state.join(FILE), self.bytes_of(journal)).context("write a journal")?;
         match journal {
             Journal::Older => set_format(state, 0),
-            // Without the room that the killed server had in reserve.
+            // Without the space that the killed server had reserved.
             Journal::FullDisk => set_format(state, 1),
             Journal::Newer => set_format(state, LATER_FORMAT),
             _ => Ok(()),
@@ -48,7 +49,7 @@ impl Left {
         match journal {
             Journal::Cut(seed) => bytes.truncate(below(seed, bytes.len())),
             Journal::Flipped(seed) => {
-                // Most of the file is free space, in which nothing is written.
+                // Most of the file is free space.
                 let used: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at] != 0).collect();
                 bytes[used[below(seed, used.len())]] ^= 0x5a;
             }
@@ -63,7 +64,7 @@ impl Left {
     }
 }
 
-/// Options for a server on such a disk.
+/// Returns options for a server on such a disk.
 pub(crate) fn options(home: &Path, state: &Path, journal: Journal) -> Result<ServerOptions> {
     let most = match journal {
         Journal::FullDisk => std::fs::metadata(state.join(FILE))?.len(),
@@ -73,13 +74,13 @@ pub(crate) fn options(home: &Path, state: &Path, journal: Journal) -> Result<Ser
     Ok(ServerOptions::default().bin(&limited(home, most)?))
 }
 
-/// A number below `most` that the seed chooses.
+/// Returns a number below `most` that depends on the seed.
 fn below(seed: u64, most: usize) -> usize {
     let mixed = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 11;
     usize::try_from(mixed).unwrap_or_default() % most.max(1)
 }
 
-/// Makes a journal one of another release.
+/// Changes a journal to the format of another release.
 fn set_format(state: &Path, format: u64) -> Result<()> {
     let db = Database::open(state.join(FILE)).context("open a journal")?;
     let change = db.begin_write()?;
@@ -89,7 +90,7 @@ fn set_format(state: &Path, format: u64) -> Result<()> {
     Ok(change.commit()?)
 }
 
-/// The binary, by a script that lets no file of it grow beyond so many bytes: its writes fail, and it goes on.
+/// Wraps the binary in a script that limits the size of its files: its writes fail, and it continues.
 fn limited(home: &Path, most: u64) -> Result<PathBuf> {
     let path = home.join(format!("limited-{most}"));
     let bin = tools::tributary()?;

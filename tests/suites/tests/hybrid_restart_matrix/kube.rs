@@ -1,4 +1,4 @@
-//! A cluster with an API server of its own, read as Services and slices or as ServiceEntries and WorkloadEntries.
+//! A cluster with its own API server, read as Services and slices or as ServiceEntries and WorkloadEntries.
 
 use std::path::PathBuf;
 
@@ -21,12 +21,12 @@ const READER: &str = "reader";
 pub(crate) struct Cluster {
     server: ApiServer,
     kubeconfig: PathBuf,
-    /// Whether its custom resources are what is read.
+    /// Whether Tributary reads its custom resources.
     custom: bool,
 }
 
 impl Cluster {
-    /// Starts it, without any object.
+    /// Starts it without any object.
     pub(crate) async fn start(custom: bool) -> Result<Self> {
         let server = ApiServer::start().await?;
         server.api().apply(&mk_namespace(SHOP)).await?;
@@ -72,7 +72,7 @@ impl Cluster {
     }
 }
 
-/// An entry that selects its workloads, and a WorkloadEntry for each.
+/// Returns an entry that selects its workloads, and a WorkloadEntry for each.
 fn entries(name: &str, last: &[u8]) -> Result<Vec<Value>> {
     let metadata = |name: String| json!({"name": name, "namespace": SHOP});
     let mut all = documents(&Entry::http(&format!("{name}.test"), PORT).selects("app", name).yaml())?;

@@ -1,4 +1,5 @@
-//! A source, what a server served of it before it was killed, and what that server left on disk.
+//! A source, the assignments that a server served from it before it was killed, and the state directory that
+//! the server left.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -18,26 +19,26 @@ use crate::table::{Journal, Source};
 /// Versions and endpoints of assignments.
 pub(crate) type Assignments = BTreeMap<String, (String, BTreeSet<String>)>;
 
-/// See the module.
+/// A source with the results of a killed server; see the module.
 pub(crate) struct Lab<O> {
     pub(crate) origin: O,
     home: TempDir,
     left: Left,
-    /// What was served.
+    /// Served assignments.
     pub(crate) before: Assignments,
-    /// How many endpoints `get endpoints` had.
+    /// Number of endpoints in `get endpoints`.
     pub(crate) endpoints: usize,
-    /// When the server that is killed was started.
+    /// Start time of the killed server.
     pub(crate) launched: Instant,
-    /// When it was killed.
+    /// Time of the kill.
     pub(crate) killed: Instant,
-    /// The ports of each place in the matrix: those of a source that is down must not be taken.
+    /// Ports of each cell: those of a source that is down must not be taken.
     ports: Vec<(SocketAddr, SocketAddr)>,
 }
 
 impl<O: Origin> Lab<O> {
     /// Serves everything once, and kills the server.
-    pub(crate) async fn start(origin: O, places: usize) -> Result<Self> {
+    pub(crate) async fn start(origin: O, cells: usize) -> Result<Self> {
         let home = tempfile::tempdir()?;
         origin.fill().await?;
         let config = json!({"apiVersion": "tributary.dev/v1alpha1", "kind": "Config", "registries": [origin.config()]});
@@ -57,10 +58,10 @@ impl<O: Origin> Lab<O> {
         drop(server);
         let left = Left::read(&state, &format!("{}.{}", SERVICES[0].0, origin.domain()))?;
         let ports =
-            (0..places).map(|_| Ok((ports::free_addr()?, ports::free_addr()?))).collect::<Result<_>>()?;
+            (0..cells).map(|_| Ok((ports::free_addr()?, ports::free_addr()?))).collect::<Result<_>>()?;
         Ok(Self { origin, home, left, before, endpoints, launched, killed, ports })
     }
-    /// Starts a server over a copy of what the killed one left.
+    /// Starts a server over a copy of the killed server's state directory.
     pub(crate) fn launch(
         &self,
         source: Source,
@@ -73,7 +74,7 @@ impl<O: Origin> Lab<O> {
         let first = journal::options(self.home.path(), &state, journal)?;
         Ok((TestServer::launch(options(&self.home, first, &state)?.on(xds, admin))?, state))
     }
-    /// A stream that asks for everything.
+    /// Opens a stream that requests everything.
     pub(crate) async fn follow(&self, server: &TestServer) -> Result<Follower> {
         follow(server, &names(&self.origin)).await
     }
@@ -83,13 +84,13 @@ fn names(origin: &impl Origin) -> Vec<String> {
     SERVICES.iter().map(|(name, _)| *name).chain([MARK]).map(|name| origin.assignment(name)).collect()
 }
 
-/// Without a source that answers, and without a journal, such a server is never ready.
+/// Without an answering source, and without a journal, such a server is never ready.
 fn options(home: &TempDir, first: ServerOptions, state: &Path) -> Result<ServerOptions> {
     let options = first.config(&home.path().join("config.json")).arg("--state-dir");
     Ok(options.arg(state.to_str().context("a path that is text")?).arg("--first-sync-timeout").arg("0"))
 }
 
-/// The server is killed: what it has served must be on disk by then.
+/// The server is killed: everything it served must be on disk by then.
 async fn remembers_all(server: &TestServer) -> Result<()> {
     eventually("everything to be written", SOON, || async {
         let state = server.debug("state").await?;

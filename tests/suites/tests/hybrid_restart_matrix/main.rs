@@ -1,6 +1,6 @@
-//! The restart matrix: a server is killed and started again for every kind of registry, state of its source and state of
-//! its journal. What each cell serves and shows stands in a table; when the source returns, every cell ends as the first
-//! server was, and no assignment was another one in between.
+//! The restart matrix: a server is killed and restarted for every kind of registry, state of its source and
+//! state of its journal. A table states what each cell serves and shows; when the source returns, every cell
+//! ends as the first server was, and no assignment differed in between.
 
 mod cell;
 mod consul;
@@ -21,7 +21,7 @@ use table::{Row, Source};
 const SOURCES: [Source; 6] =
     [Source::Up, Source::Paused, Source::Killed, Source::Refusing, Source::Blind, Source::Empty];
 
-/// All rows of a table, the cells of one source at the same time.
+/// Runs all rows of a table, the cells of one source at the same time.
 async fn matrix(origin: impl Origin, table: &[Row]) -> Result<()> {
     let places = |source| -> usize {
         table.iter().filter(|row| row.source == source).map(|row| row.journals.len()).sum()
@@ -41,8 +41,8 @@ async fn matrix(origin: impl Origin, table: &[Row]) -> Result<()> {
     Ok(())
 }
 
-/// Does this with every cell, and names those that fail. One after the other: what the first waits for, the others have
-/// by then, and nobody has asked them all the while.
+/// Applies a check to every cell, and names those that fail. Sequential: after the first wait the other cells
+/// need no time, and no requests reached them meanwhile.
 async fn every<O: Origin>(
     cells: &mut [Cell<'_, O>],
     step: impl AsyncFn(&mut Cell<'_, O>) -> Result<()>,
@@ -69,21 +69,21 @@ async fn give_back<O: Origin>(lab: &Lab<O>, source: Source) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn cluster_restarts_as_its_table_says() -> Result<()> {
+async fn cluster_restarts_match_their_table() -> Result<()> {
     matrix(kube::Cluster::start(false).await?, &table::KUBERNETES).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn entries_restart_as_their_table_says() -> Result<()> {
+async fn entries_restarts_match_their_table() -> Result<()> {
     matrix(kube::Cluster::start(true).await?, &table::CUSTOM).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn catalog_restarts_as_its_table_says() -> Result<()> {
+async fn catalog_restarts_match_their_table() -> Result<()> {
     matrix(consul::Catalog::start().await?, &table::CONSUL).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn folder_restarts_as_its_table_says() -> Result<()> {
+async fn folder_restarts_match_their_table() -> Result<()> {
     matrix(folder::Folder::new()?, &table::FOLDER).await
 }

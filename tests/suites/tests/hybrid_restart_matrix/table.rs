@@ -1,67 +1,68 @@
-//! The table: what is served, and what is shown of it, for every kind of registry, state of its source and state of the
+//! The table: what is served and shown, for every kind of registry, state of its source and state of the
 //! journal. The tests read it row by row and decide nothing themselves.
 
-/// How the source is while the server starts again.
+/// State of the source while the server restarts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// As it was.
+    /// Unchanged.
     Up,
     /// Its connections are accepted and nothing answers.
     Paused,
-    /// Its process is gone; of the folder: the folder is.
+    /// Its process is killed; a folder is removed.
     Killed,
-    /// It answers 403; of the folder: its path cannot be followed, for no user.
+    /// It answers 403; a folder's path cannot be followed by any user.
     Refusing,
-    /// It answers 200 with empty lists to a token that may read nothing.
+    /// It answers 200 with empty lists, to a token without permissions.
     Blind,
-    /// It answers that there is nothing, and is right.
+    /// It is empty, and answers so.
     Empty,
 }
 
-/// What the state directory holds, and what its disk does.
+/// Content of the state directory, and behaviour of its disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Journal {
     /// As the killed server left it.
     Good,
-    /// Of the format before this one.
+    /// In the previous format.
     Older,
-    /// As it was left, and no file may grow.
+    /// Unchanged, and no file may grow.
     FullDisk,
-    /// As it was left, and no write beyond the first pages is accepted.
+    /// Unchanged, and no write beyond the first pages is accepted.
     DeadDisk,
-    /// Cut off at a byte that the seed chooses.
+    /// Cut off at a byte that depends on the seed.
     Cut(u64),
-    /// One byte of what is written is changed, which the seed chooses.
+    /// One used byte, which depends on the seed, is changed.
     Flipped(u64),
     /// One byte of every record of a service is changed.
     Marred,
-    /// Of a format that only a later release reads.
+    /// In a format that only a later release reads.
     Newer,
 }
 
-/// What a cell serves.
+/// Assignments that a cell serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Serves {
-    /// All that was served, with the same versions, from the start on; stale with its true age unless the source is up.
+    /// Everything as before, with the same versions, from the start on; stale with its true age unless the
+    /// source is up.
     Before,
-    /// The same, or nothing as in `Unknown`; never a part.
+    /// As `Before` or as `Unknown`, completely.
     BeforeOrUnknown,
-    /// Nothing: the server is not ready, and answers that it does not know.
+    /// Nothing: the server is not ready, and answers that the state is unknown.
     Unknown,
-    /// The same as before, or nothing as in `Withheld`; never a part.
+    /// As `Before` or as `Withheld`, completely.
     BeforeOrWithheld,
-    /// Nothing: the server waits no longer for what it may not read, and answers that it does not know.
+    /// Nothing: the server does not wait for unreadable collections, and answers that the state is unknown.
     Withheld,
-    /// What the source lists, from when the server is ready.
+    /// The source's content, from the time when the server is ready.
     Listed,
-    /// The same as before, or nothing as in `Emptied`; never a part.
+    /// As `Before` or as `Emptied`, completely.
     BeforeOrEmptied,
-    /// Nothing, and it is known that there is nothing.
+    /// Nothing, known to be empty.
     Emptied,
 }
 
 impl Serves {
-    /// Of the two that a row leaves open, what it is of a server that found its journal.
+    /// Returns the outcome for a server that found its journal.
     pub(crate) fn with_memory(self) -> Self {
         match self {
             Self::BeforeOrUnknown | Self::BeforeOrWithheld | Self::BeforeOrEmptied => Self::Before,
@@ -70,13 +71,13 @@ impl Serves {
     }
 }
 
-/// Cells that come out alike.
+/// Cells with the same result.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Row {
     pub(crate) source: Source,
     pub(crate) journals: &'static [Journal],
     pub(crate) serves: Serves,
-    /// The state that `get registries` shows: of what was served, and of what was not.
+    /// State that `get registries` shows: with served facts, and without.
     pub(crate) state: &'static str,
 }
 
@@ -86,11 +87,11 @@ use Serves::{
 };
 use Source::{Blind, Empty, Killed, Paused, Refusing, Up};
 
-/// What a restart finds whole.
+/// Journals that a restart restores completely.
 const KEPT: &[Journal] = &[Good, Older, FullDisk, DeadDisk];
-/// What it finds whole or not at all, as chance has it.
+/// Journals that a restart restores completely or not at all, depending on the seed.
 const TORN: &[Journal] = &[Cut(1), Flipped(2)];
-/// What it cannot find.
+/// Journals that a restart cannot restore.
 const LOST: &[Journal] = &[Marred, Newer];
 const NOT_KEPT: &[Journal] = &[Cut(1), Flipped(2), Marred, Newer];
 const ANY: &[Journal] = &[Good, Older, FullDisk, DeadDisk, Cut(1), Flipped(2), Marred, Newer];
@@ -99,7 +100,7 @@ const fn row(source: Source, journals: &'static [Journal], serves: Serves, state
     Row { source, journals, serves, state }
 }
 
-/// Services and slices of a cluster. No right to read is a reason not to wait for what was never known.
+/// Services and slices of a cluster. A missing permission is a reason not to wait for unknown collections.
 pub(crate) const KUBERNETES: [Row; 12] = [
     row(Up, KEPT, Before, "Live"),
     row(Up, NOT_KEPT, Listed, "Live"),
@@ -116,7 +117,7 @@ pub(crate) const KUBERNETES: [Row; 12] = [
 ];
 /// ServiceEntries and WorkloadEntries of a cluster.
 pub(crate) const CUSTOM: [Row; 12] = KUBERNETES;
-/// A catalog. What a token may read is all that there is; a token that may read less removes nothing.
+/// A catalog. The token's view counts as complete; a token that may read less removes nothing.
 pub(crate) const CONSUL: [Row; 15] = [
     row(Up, KEPT, Before, "Live"),
     row(Up, NOT_KEPT, Listed, "Live"),
@@ -134,7 +135,7 @@ pub(crate) const CONSUL: [Row; 15] = [
     row(Blind, LOST, Emptied, "Live"),
     row(Empty, ANY, Emptied, "Live"),
 ];
-/// A folder. Nothing about it can pause, and who may read it at all sees everything in it.
+/// A folder. It cannot pause, and a user who can read it sees all of it.
 pub(crate) const FOLDER: [Row; 9] = [
     row(Up, KEPT, Before, "Live"),
     row(Up, NOT_KEPT, Listed, "Live"),

@@ -1,6 +1,6 @@
-//! A thousand random operations on a real API server, watched by replicas that started at different times. After them
-//! every replica must tell exactly what a naive reading of all objects comes to, in the same bytes; and an Envoy that
-//! is moved between replicas must be sent nothing.
+//! A thousand random operations on a real API server, watched by replicas that started at different times.
+//! Afterwards every replica must serve exactly the result of a naive reading of all objects, in the same bytes;
+//! and an Envoy that is moved between replicas must receive nothing.
 
 use std::time::Duration;
 
@@ -12,17 +12,17 @@ use tributary_suites::kube::marks::is_not_the_tests;
 use tributary_suites::kube::{KubeApi, Marks, Watched, With, mk_namespace};
 use tributary_suites::{ApiServer, Envoy, EnvoyConfig, Follower, Switch, TestServer, Variant, eventually};
 
-mod chance;
 mod naive;
+mod random;
 #[allow(dead_code, reason = "the worlds read more of it")]
 #[path = "../worlds_ads/read.rs"]
 mod read;
 
-use chance::{Chance, Move, NAMESPACES};
 use naive::{Answers, Cluster};
+use random::{Move, NAMESPACES, RandomMoves};
 
 const OPERATIONS: usize = 1_000;
-/// Operations under way at once: what they do to one object may come in any order.
+/// Concurrent operations: those on one object may be applied in any order.
 const AT_ONCE: usize = 6;
 const SOON: Duration = Duration::from_secs(30);
 const SEED: u64 = 0x7219_b07a_11ce;
@@ -41,8 +41,8 @@ async fn begin(api: &KubeApi) -> Result<()> {
     api.apply_all(&namespaces).await
 }
 
-async fn play(api: &KubeApi, chance: &mut Chance, count: usize) -> Result<()> {
-    let moves: Vec<Move> = (0..count).map(|_| chance.next()).collect();
+async fn play(api: &KubeApi, random: &mut RandomMoves, count: usize) -> Result<()> {
+    let moves: Vec<Move> = (0..count).map(|_| random.next()).collect();
     let done = futures::stream::iter(moves).map(|one| async move {
         match &one {
             Move::Apply(object) => apply(api, object).await,
@@ -53,7 +53,7 @@ async fn play(api: &KubeApi, chance: &mut Chance, count: usize) -> Result<()> {
     done.buffer_unordered(AT_ONCE).try_collect::<Vec<()>>().await.map(drop)
 }
 
-/// Another operation may have removed it between the object and its status: that is one of the orders.
+/// Another operation may have removed it between the object and its status, which is one of the valid orders.
 async fn apply(api: &KubeApi, object: &Value) -> Result<()> {
     match api.apply(object).await {
         Err(error)
@@ -70,7 +70,7 @@ async fn follow(server: &TestServer, variant: Variant, id: &str) -> Result<Follo
     Follower::like_envoy(server.xds(), variant, node(&id)).await
 }
 
-/// What a client holds, in the words of the naive reading.
+/// Returns the resources that a client holds, in the form of the naive reading.
 fn held(client: &Follower) -> Result<Answers> {
     let mut answers = Answers::new();
     for name in client.names(CDS).into_iter().filter(|name| name.starts_with("outbound|")) {
@@ -88,22 +88,22 @@ fn held(client: &Follower) -> Result<Answers> {
     Ok(answers)
 }
 
-fn same(who: &str, told: &Answers, cluster: &Cluster) -> Result<()> {
+fn same(replica: &str, held: &Answers, cluster: &Cluster) -> Result<()> {
     let want = cluster.answers()?;
-    let names: std::collections::BTreeSet<_> = told.keys().chain(want.keys()).collect();
-    let differ = names.into_iter().filter(|name| told.get(*name) != want.get(*name));
-    let words: Vec<String> = differ
+    let names: std::collections::BTreeSet<_> = held.keys().chain(want.keys()).collect();
+    let differ = names.into_iter().filter(|name| held.get(*name) != want.get(*name));
+    let lines: Vec<String> = differ
         .map(|name| {
-            let (told, want) = (told.get(name), want.get(name));
-            format!("{name}\n    told   {told:?}\n    wanted {want:?}\n    {}", cluster.about(name))
+            let (held, want) = (held.get(name), want.get(name));
+            format!("{name}\n    held   {held:?}\n    wanted {want:?}\n    {}", cluster.about(name))
         })
         .collect();
-    ensure!(words.is_empty(), "seed {SEED:#x}, {who}: {} differ:\n  {}", words.len(), words.join("\n  "));
+    ensure!(lines.is_empty(), "seed {SEED:#x}, {replica}: {} differ:\n  {}", lines.len(), lines.join("\n  "));
     Ok(())
 }
 
 #[tokio::test]
-async fn random_operations_end_in_what_a_fresh_reading_says_on_every_replica() -> Result<()> {
+async fn random_operations_converge_to_a_fresh_reading_on_replicas() -> Result<()> {
     let cluster = ApiServer::start().await?;
     let api = cluster.api();
     begin(api).await?;
@@ -115,12 +115,12 @@ async fn random_operations_end_in_what_a_fresh_reading_says_on_every_replica() -
     let switch = Switch::start(first.xds()).await?;
     let envoy = Envoy::start(&EnvoyConfig::new(switch.addr(), Variant::Delta)).await?;
 
-    let mut chance = Chance::new(SEED);
-    play(api, &mut chance, OPERATIONS / 2).await?;
+    let mut random = RandomMoves::new(SEED);
+    play(api, &mut random, OPERATIONS / 2).await?;
     marks.through(&mut [&mut sotw, &mut delta]).await?;
     same("half way", &held(&delta)?, &Cluster::read(api).await?)?;
-    // A second replica starts amid the rest.
-    let (started, played) = tokio::join!(watched.start(), play(api, &mut chance, OPERATIONS / 2));
+    // A second replica starts in the middle.
+    let (started, played) = tokio::join!(watched.start(), play(api, &mut random, OPERATIONS / 2));
     let ((second, _two), ()) = (started?, played?);
     let mut late = follow(&second, Variant::Delta, "late").await?;
     marks.through(&mut [&mut sotw, &mut delta, &mut late]).await?;
@@ -134,8 +134,8 @@ async fn random_operations_end_in_what_a_fresh_reading_says_on_every_replica() -
         want.len() > 10 && want.values().any(|rows| rows.len() > 2),
         "the cluster is too bare to show anything"
     );
-    for (who, client) in [("sotw", &sotw), ("delta", &delta), ("late", &late), ("fresh", &fresh)] {
-        same(who, &held(client)?, &now)?;
+    for (replica, client) in [("sotw", &sotw), ("delta", &delta), ("late", &late), ("fresh", &fresh)] {
+        same(replica, &held(client)?, &now)?;
     }
     for kind in [CDS, EDS] {
         let wanted: Vec<String> = fresh.names(CDS).into_iter().collect();
@@ -150,7 +150,7 @@ async fn random_operations_end_in_what_a_fresh_reading_says_on_every_replica() -
     moved(&envoy, &switch, [&second, &third, &first]).await
 }
 
-/// An Envoy with delta that comes to another replica with what it holds is sent no resource.
+/// Asserts that an Envoy with delta that returns to another replica receives no resource.
 async fn moved(envoy: &Envoy, switch: &Switch, to: [&TestServer; 3]) -> Result<()> {
     let of = async || -> Result<Vec<u64>> {
         let stats = ["cluster_added", "cluster_modified", "cluster_removed"];

@@ -1,5 +1,6 @@
-//! A second opinion: from all objects of a cluster, read at once, to what a client in namespace `watch` must be told. It
-//! looks at everything anew each time, knows no index, and shares no code with the product.
+//! An independent implementation: computes from all objects of a cluster, read at once, what a client in
+//! namespace `watch` must receive. It computes everything again each time, has no index, and shares no code
+//! with the product.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +12,7 @@ use tributary_suites::kube::marks::NAMESPACE;
 /// By xDS cluster: its endpoints as `address:port wN locality HEALTH`.
 pub(crate) type Answers = BTreeMap<String, BTreeSet<String>>;
 
-/// All objects of a cluster that matter, by kind.
+/// All relevant objects of a cluster, by kind.
 pub(crate) struct Cluster {
     selected: BTreeSet<String>,
     services: Vec<Value>,
@@ -22,19 +23,19 @@ pub(crate) struct Cluster {
     entries: Vec<Value>,
 }
 
-/// An endpoint before it is written.
+/// An endpoint before it is formatted.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Row {
     target: String,
     health: &'static str,
-    /// Decides between two of one target and health.
+    /// Decides between two rows of one target and health.
     source: String,
     weight: u64,
     locality: String,
 }
 
 impl Cluster {
-    /// As the API server has it.
+    /// Reads all objects from the API server.
     pub(crate) async fn read(api: &KubeApi) -> Result<Self> {
         let namespaces = api.list("v1", "Namespace").await?;
         let on = |namespace: &&Value| namespace["metadata"]["labels"]["discovery"] == "enabled";
@@ -43,7 +44,7 @@ impl Cluster {
             selected: namespaces.iter().filter(on).map(|one| text(&one["metadata"]["name"])).collect(),
             services: api.list("v1", "Service").await?,
             slices: api.list("discovery.k8s.io/v1", "EndpointSlice").await?,
-            // Those that have ended are not asked for at all.
+            // Ended pods do not count.
             pods: pods.into_iter().filter(has_not_ended).collect(),
             nodes: api.list("v1", "Node").await?,
             workloads: api.list("networking.istio.io/v1", "WorkloadEntry").await?,
@@ -51,7 +52,7 @@ impl Cluster {
         })
     }
 
-    /// What the client must be told.
+    /// Returns what the client must receive.
     pub(crate) fn answers(&self) -> Result<Answers> {
         let mut answers = Answers::new();
         let ours = |object: &&Value| self.is_selected(object) && namespace(object) != NAMESPACE;
@@ -73,7 +74,7 @@ impl Cluster {
         Ok(answers)
     }
 
-    /// What decides about an xDS cluster, for the message of a test that fails.
+    /// Returns the objects that determine an xDS cluster, for the message of a failed test.
     pub(crate) fn about(&self, cluster: &str) -> String {
         let host = cluster.rsplit_once("||").map_or("", |(_, host)| host);
         let mut parts = host.split('.');
@@ -112,7 +113,7 @@ impl Cluster {
         };
         for slice in self.slices.iter().filter(own) {
             let ports = list(&slice["ports"]);
-            // Where both sides have one port, they mean the same whatever they call it.
+            // If both sides have one port, they match whatever their names.
             let alone = only && ports.len() == 1;
             for number in ports.iter().filter(|one| alone || one["name"] == port["name"]) {
                 for endpoint in list(&slice["endpoints"]) {
@@ -156,7 +157,7 @@ impl Cluster {
             pod.map(|pod| text(&pod["metadata"]["labels"]["topology.istio.io/locality"]).replace('.', "/"));
         let zone =
             Some(text(&endpoint["zone"])).filter(|zone| !zone.is_empty()).map(|zone| format!("/{zone}"));
-        let said =
+        let labelled =
             [labelled, Some(self.place_of(node)), zone].into_iter().flatten().find(|one| !one.is_empty());
         let port = port.as_u64().context("a slice's port has a number")?;
         Ok(Some(Row {
@@ -164,11 +165,11 @@ impl Cluster {
             health,
             source: name(slice),
             weight: 1,
-            locality: said.unwrap_or_default(),
+            locality: labelled.unwrap_or_default(),
         }))
     }
 
-    /// The one pod of the namespace that has this address for itself.
+    /// Returns the only pod of the namespace with this address.
     fn pod_at(&self, of: &str, address: &str) -> Option<&Value> {
         let own = |pod: &&Value| namespace(pod) == of && is_alive(pod) && pod["status"]["podIP"] == address;
         let mut found = self.pods.iter().filter(own).filter(|pod| pod["spec"]["hostNetwork"] != true);
@@ -237,7 +238,7 @@ fn row_of_workload(workload: &Value, port: &Value) -> Row {
     }
 }
 
-/// One row for each target: the healthiest.
+/// Returns one row for each target: the healthiest.
 fn best(mut rows: Vec<Row>) -> BTreeSet<String> {
     let rank = |row: &Row| ["", "DRAINING", "UNHEALTHY"].iter().position(|one| *one == row.health);
     rows.sort_by(|a, b| (&a.target, rank(a), &a.source).cmp(&(&b.target, rank(b), &b.source)));
@@ -250,7 +251,7 @@ fn best(mut rows: Vec<Row>) -> BTreeSet<String> {
     rows.iter().map(written).collect()
 }
 
-/// Whether a client in namespace `watch` sees it.
+/// Returns true if a client in namespace `watch` sees it.
 fn is_seen(service: &Value) -> bool {
     let export = text(&service["metadata"]["annotations"]["networking.istio.io/exportTo"]);
     matches!(export.as_str(), "" | "*" | "watch")

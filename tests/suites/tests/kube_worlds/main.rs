@@ -1,5 +1,5 @@
-//! Every world with a Kubernetes cluster, through a real API server: objects are applied to it, the real binary watches
-//! it, and what clients are told is read back over ADS.
+//! Runs every world with a Kubernetes cluster through a real API server: objects are applied to it, the real
+//! binary watches it, and clients' resources are read over ADS.
 
 use anyhow::Result;
 use tributary_worlds::{run, worlds};
@@ -13,8 +13,8 @@ mod read;
 
 use backend::AdsBackend;
 
-/// Runs all cases of all worlds, one after the other since they share the cluster, and tells all that fail.
-/// `TRIBUTARY_WORLD` and `TRIBUTARY_CASE` choose by a part of their names.
+/// Runs all cases of all worlds, sequentially because they share the cluster, and reports every failure.
+/// `TRIBUTARY_WORLD` and `TRIBUTARY_CASE` select by a part of their names.
 #[tokio::test]
 async fn worlds_through_the_api_server() -> Result<()> {
     let part = |variable: &str| std::env::var(variable).unwrap_or_default();
@@ -23,7 +23,7 @@ async fn worlds_through_the_api_server() -> Result<()> {
     let _server = tributary_suites::ApiServer::shared().await?;
     let (mut faults, mut ran) = (Vec::new(), 0);
     for (file, world) in worlds()?.into_iter().filter(|(file, _)| file.contains(&wanted_world)) {
-        // a case with a Consul is played on the core
+        // a case with a Consul runs on the core only
         let own = |case: &&tributary_worlds::Case| {
             let stage = world.stage(case);
             stage.kubernetes.is_some() && stage.consul.is_none()

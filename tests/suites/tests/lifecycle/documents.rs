@@ -1,4 +1,4 @@
-//! Documents that are wrong or at odds: each is shown, none harms another.
+//! Invalid or conflicting documents: each is shown, and none affects another.
 
 use tributary_suites::ads::CDS;
 
@@ -51,7 +51,8 @@ async fn blank_and_unknown_fields_quarantine_object() -> Result<()> {
     server.process().check_running()
 }
 
-/// istio#46105: another registry's port of the same number but another name lost its endpoints in silence.
+/// istio#46105: another registry's port of the same number but another name lost its endpoints without a
+/// report.
 #[tokio::test]
 async fn port_conflict_reported_and_isolated() -> Result<()> {
     let (first, second) = (Files::new()?, Files::new()?);
@@ -78,7 +79,7 @@ async fn port_conflict_reported_and_isolated() -> Result<()> {
     assert_eq!((&port["name"], &port["protocol"]), (&"main".into(), &"HTTP".into()), "the first is served");
     let (text, _) = conditions("other.test").await?;
     assert_eq!(text, "null", "a service that has no conflict shows one");
-    // The conflict ends with its cause, and the port is then the other's.
+    // The conflict ends with its cause, and the port then belongs to the other.
     first.remove("svc.yaml")?;
     client.has_endpoints(&svc(&[]).cluster(), &[nowhere(2)], SOON).await?;
     let (text, port) = conditions("svc.test").await?;
@@ -86,9 +87,10 @@ async fn port_conflict_reported_and_isolated() -> Result<()> {
     Ok(())
 }
 
-/// One file with many documents, one of them bad: the others are served, and the bad one is named by its line.
+/// One file with many documents, one of them invalid: the others are served, and the invalid one is reported
+/// with its line.
 #[tokio::test]
-async fn a_bad_document_is_quarantined_alone() -> Result<()> {
+async fn only_the_invalid_document_is_quarantined() -> Result<()> {
     let files = Files::new()?;
     let entries = [1, 2, 3].map(|last| Entry::http(&format!("svc-{last}.test"), 80).at(nowhere(last)));
     let mut texts = entries.each_ref().map(Entry::yaml);

@@ -1,4 +1,4 @@
-//! How the process ends: asked to, with streams open.
+//! End of the process on request, with open streams.
 
 use std::time::Instant;
 
@@ -33,14 +33,14 @@ async fn sigterm_drains_and_ends_well() -> Result<()> {
     Ok(())
 }
 
-/// More endpoints than fit into any window on the way to a client.
+/// Writes more endpoints than fit into any window on the way to a client.
 fn crowd(files: &Files) -> Result<()> {
     let hosts: Vec<SocketAddr> = (1..=100).map(nowhere).collect();
     let entry = |number| Entry::http(&format!("many-{number}.test"), 80).all(&hosts);
     (0..50).try_for_each(|number| files.put(&format!("many-{number}.yaml"), &entry(number).yaml()))
 }
 
-/// A client that has asked for all of them and reads nothing.
+/// Returns a client that has requested all of them and reads nothing.
 async fn stuck(server: &TestServer) -> Result<AdsClient> {
     let stream = tokio::net::TcpStream::connect(server.xds()).await?;
     let tuning = Tuning { stream_window: 1 << 16, connection_window: 1 << 16, ..Tuning::default() };
@@ -52,9 +52,9 @@ async fn stuck(server: &TestServer) -> Result<AdsClient> {
     Ok(client)
 }
 
-/// A client that does not read holds up the end no longer than the drain time.
+/// A client that does not read delays the end no longer than the drain time.
 #[tokio::test]
-async fn a_stuck_client_does_not_hold_up_the_end() -> Result<()> {
+async fn stuck_client_does_not_delay_the_end() -> Result<()> {
     let files = Files::new()?;
     crowd(&files)?;
     let options = ServerOptions::files(files.path()).arg("--drain-timeout").arg("1s");
@@ -66,7 +66,7 @@ async fn a_stuck_client_does_not_hold_up_the_end() -> Result<()> {
     Ok(())
 }
 
-/// While it drains it says so: not ready, but alive, until the last stream has ended.
+/// A draining server reports so: not ready, but alive, until the last stream has ended.
 #[tokio::test]
 async fn a_draining_server_is_not_ready() -> Result<()> {
     let files = Files::new()?;
@@ -84,9 +84,9 @@ async fn a_draining_server_is_not_ready() -> Result<()> {
     Ok(())
 }
 
-/// The data plane does not notice that the server goes away and comes back.
+/// A restart of the server has no effect on the data plane.
 #[tokio::test]
-async fn traffic_does_not_notice_the_drain() -> Result<()> {
+async fn traffic_is_unaffected_by_the_drain() -> Result<()> {
     let backend = Backend::start("only").await?;
     let files = Files::new()?;
     files.put("svc.yaml", &svc(&[backend.addr()]).yaml())?;
@@ -106,9 +106,9 @@ async fn traffic_does_not_notice_the_drain() -> Result<()> {
     load.finish().await.check_clean()
 }
 
-/// A connection has a greatest age, so that replicas share clients evenly. Envoy and its traffic do not notice.
+/// A connection has a maximum age, so replicas share clients evenly. Envoy and its traffic are unaffected.
 #[tokio::test]
-async fn connections_are_renewed_without_a_trace() -> Result<()> {
+async fn connections_are_renewed_without_an_effect() -> Result<()> {
     let (backend, files) = (Backend::start("only").await?, Files::new()?);
     files.put("svc.yaml", &svc(&[backend.addr()]).yaml())?;
     let place = Files::new()?;
@@ -121,7 +121,7 @@ async fn connections_are_renewed_without_a_trace() -> Result<()> {
         envoy.has_hosts(&cluster, &[backend.addr()], SOON).await?;
         let touched = envoy.stat("cluster_manager.cluster_modified").await?;
         let load = Load::start(&LoadPlan::to(envoy.listener(0)?));
-        // While one connection takes the place of another there may be two streams, or none.
+        // While one connection replaces another there may be two streams, or none.
         let one = eventually("one stream", SOON, || server.client("envoy-under-test")).await?;
         let first = one["connection"].clone();
         let is_other = |one: &serde_json::Value| one["connection"] != first;

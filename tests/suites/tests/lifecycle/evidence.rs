@@ -1,11 +1,11 @@
-//! Endpoints go away only with proof: a document that says so, or a folder that has been listed twice without
-//! it. A folder that cannot be read, a file that is half written, an editor that renames: none is a deletion.
+//! Endpoints are removed only with proof: a document that removes them, or a folder that has been listed twice
+//! without it. An unreadable folder, a partial file or an editor's rename is not a deletion.
 
 use tributary_suites::{Backend, GrpcClient, GrpcConfig, Language, eventually};
 
 use super::*;
 
-/// A server over one folder inside another, so that the folder can vanish, and a client that watches.
+/// A server over one folder inside another, so the folder can vanish, and a client that watches.
 struct Watched {
     outer: Files,
     server: TestServer,
@@ -28,7 +28,7 @@ impl Watched {
         self.outer.path().join("docs").join(name)
     }
 
-    /// Waits until the registry is followed, or is not and says so.
+    /// Waits until the registry is live, or reports that it is not.
     async fn is_live(&self, live: bool) -> Result<()> {
         let stale = |one: &serde_json::Value| one["collections"].to_string().contains("\"Stale: ");
         let is = |one: &serde_json::Value| (one["state"] == "Live") == live && stale(one) != live;
@@ -38,7 +38,7 @@ impl Watched {
             .map(drop)
     }
 
-    /// Nothing was taken away, neither now nor in between.
+    /// Asserts that nothing was removed, neither now nor in between.
     fn kept(&self) -> Result<()> {
         let hosts: Vec<_> = self.client.endpoints(&svc(&[]).cluster())?.into_iter().collect();
         ensure!(hosts == [nowhere(1).to_string(), nowhere(2).to_string()], "endpoints went: {hosts:?}");
@@ -47,7 +47,7 @@ impl Watched {
         Ok(())
     }
 
-    /// Takes what has come so far.
+    /// Takes the responses so far.
     async fn settle(&mut self) -> Result<()> {
         self.client.settle(Duration::from_millis(100)).await.map(drop)
     }
@@ -62,7 +62,7 @@ async fn a_folder_that_vanishes_keeps_its_endpoints() -> Result<()> {
     world.settle().await?;
     world.kept()?;
     ensure!(world.server.is_ready().await?, "a stale registry touched readiness");
-    // Whoever connects now is served what was last known.
+    // A new client receives the last known state.
     let mut late = follow(&world.server).await?;
     late.has_endpoints(&svc(&[]).cluster(), &[nowhere(1), nowhere(2)], SOON).await?;
     std::fs::rename(&away, world.path(""))?;
@@ -71,7 +71,7 @@ async fn a_folder_that_vanishes_keeps_its_endpoints() -> Result<()> {
     world.kept()
 }
 
-/// Another folder under the name is not the one that was followed: an unmounted volume looks like this.
+/// Another folder with the same name is not the followed one: an unmounted volume looks like this.
 #[tokio::test]
 async fn an_empty_folder_in_its_place_removes_nothing() -> Result<()> {
     let mut world = Watched::start().await?;
@@ -92,7 +92,7 @@ async fn an_editor_that_renames_is_not_a_deletion() -> Result<()> {
         std::fs::remove_file(world.path("svc.yaml~"))?;
     }
     world.is_live(true).await?;
-    // A document that came after all of this is seen: so is everything before it.
+    // A document written after all of this is served: everything before it has been processed.
     std::fs::write(world.path("mark.yaml"), Entry::http("mark.test", 80).at(nowhere(9)).yaml())?;
     world.client.has_endpoints("outbound|80||mark.test", &[nowhere(9)], SOON).await?;
     world.kept()
@@ -116,9 +116,9 @@ async fn a_half_written_file_removes_nothing() -> Result<()> {
     world.client.has_endpoints(&svc(&[]).cluster(), &[nowhere(1), nowhere(2)], SOON).await
 }
 
-/// A file that is gone for two listings is a deletion, and the removal says why it was believed.
+/// A file that is absent from two listings is a deletion, and the removal shows its evidence.
 #[tokio::test]
-async fn a_deleted_file_takes_its_endpoints() -> Result<()> {
+async fn deleted_file_removes_its_endpoints() -> Result<()> {
     let mut world = Watched::start().await?;
     std::fs::write(world.path("other.yaml"), Entry::http("other.test", 80).at(nowhere(3)).yaml())?;
     world.client.has_endpoints("outbound|80||other.test", &[nowhere(3)], SOON).await?;
@@ -128,7 +128,8 @@ async fn a_deleted_file_takes_its_endpoints() -> Result<()> {
     Ok(())
 }
 
-/// A storm of harmless accidents and true changes: the count that a client sees falls only for true removals.
+/// A storm of harmless accidents and real changes: the number of endpoints that a client sees falls only for
+/// real removals.
 #[tokio::test]
 async fn every_decrease_has_evidence() -> Result<()> {
     let mut world = Watched::start().await?;
@@ -141,7 +142,7 @@ async fn every_decrease_has_evidence() -> Result<()> {
         let away = world.outer.path().join("away");
         std::fs::rename(world.path(""), &away)?;
         std::fs::rename(&away, world.path(""))?;
-        // And the truth, which grows most of the time.
+        // Real changes, which mostly add endpoints.
         let least = wanted.len() - usize::from(round % 4 == 0);
         if round % 4 == 0 {
             wanted.remove(0);
@@ -159,7 +160,7 @@ async fn every_decrease_has_evidence() -> Result<()> {
             (have == hosts).then_some(())
         };
         world.client.until(&format!("round {round}"), SOON, seen).await?;
-        ensure!(lowest >= least, "round {round}: it fell to {lowest}, and no removal says so");
+        ensure!(lowest >= least, "round {round}: it fell to {lowest}, and no removal explains it");
         ensure!(
             world.client.answers().iter().all(|answer| answer.removed.is_empty()),
             "a cluster was removed"
@@ -168,9 +169,9 @@ async fn every_decrease_has_evidence() -> Result<()> {
     Ok(())
 }
 
-/// The same with calls through it: the folder goes away for a while, and nobody is the wiser.
+/// The same with calls: the folder is removed for a while, without an effect on calls.
 #[tokio::test]
-async fn calls_outlive_their_source() -> Result<()> {
+async fn calls_continue_without_their_source() -> Result<()> {
     let backend = Backend::start("only").await?;
     let outer = Files::new()?;
     let folder = outer.path().join("docs");

@@ -1,5 +1,5 @@
-//! The life of a server as an operator meets it: what ends it before it serves, what never does, how it drains,
-//! and that endpoints go away only with proof. On the real binary.
+//! The lifecycle of a server as an operator sees it: what ends it before it serves, what never ends it, how it
+//! drains, and that endpoints are removed only with proof. On the real binary.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -17,17 +17,17 @@ mod start;
 
 const SOON: Duration = Duration::from_secs(20);
 
-/// The service of most tests.
+/// Returns the service of most tests.
 fn svc(hosts: &[SocketAddr]) -> Entry {
     Entry::http("svc.test", 80).all(hosts)
 }
 
-/// A client that follows everything.
+/// Returns a client that follows everything.
 async fn follow(server: &TestServer) -> Result<Follower> {
     Follower::like_envoy(server.xds(), Variant::Delta, node("watcher")).await
 }
 
-/// A configuration file with file registries of these folders, and whatever else.
+/// Returns a configuration with file registries of these folders, and further lines.
 fn config(folders: &[&Path], more: &str) -> String {
     let mut text = "apiVersion: tributary.dev/v1alpha1\nkind: Config\nregistries:\n".to_owned();
     for folder in folders {

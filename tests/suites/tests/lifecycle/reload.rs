@@ -4,7 +4,7 @@ use tributary_suites::eventually;
 
 use super::*;
 
-/// Written beside and renamed, as `Files` does for documents.
+/// Writes a temporary file and renames it, as `Files` does for documents.
 fn write(path: &Path, text: &str) -> Result<()> {
     let fresh = path.with_extension("new");
     std::fs::write(&fresh, text)?;
@@ -12,7 +12,7 @@ fn write(path: &Path, text: &str) -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_bad_reload_keeps_what_runs_and_shows_it() -> Result<()> {
+async fn invalid_reload_keeps_the_running_config_and_is_shown() -> Result<()> {
     let (files, place) = (Files::new()?, Files::new()?);
     files.put("svc.yaml", &svc(&[nowhere(1)]).yaml())?;
     let path = place.path().join("config.yaml");
@@ -30,7 +30,7 @@ async fn a_bad_reload_keeps_what_runs_and_shows_it() -> Result<()> {
     let process = server.process();
     eventually("the log to name the field", SOON, || async {
         let log = process.output();
-        ensure!(log.contains("TRB0105") && log.contains("regstries"), "it says:\n{log}");
+        ensure!(log.contains("TRB0105") && log.contains("regstries"), "the log is:\n{log}");
         Ok(())
     })
     .await?;
@@ -49,7 +49,7 @@ async fn a_bad_reload_keeps_what_runs_and_shows_it() -> Result<()> {
     Ok(())
 }
 
-/// A registry that is added on reload is served; one that is taken out goes, since an operator said so.
+/// A registry that is added on reload is served; a removed one is removed, because an operator requested it.
 #[tokio::test]
 async fn registries_come_and_go_by_reload() -> Result<()> {
     let (first, second, place) = (Files::new()?, Files::new()?, Files::new()?);
@@ -72,7 +72,7 @@ async fn registries_come_and_go_by_reload() -> Result<()> {
 
 /// A mesh-wide value changes every cluster, and endpoints follow their clusters.
 #[tokio::test]
-async fn settings_are_taken_on_reload() -> Result<()> {
+async fn settings_are_applied_on_reload() -> Result<()> {
     let (files, place) = (Files::new()?, Files::new()?);
     files.put("svc.yaml", &svc(&[nowhere(1)]).yaml())?;
     let path = place.path().join("config.yaml");

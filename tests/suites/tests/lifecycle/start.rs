@@ -1,10 +1,10 @@
-//! What ends the process before anything is served, and what it says then.
+//! Failures that end the process before it serves, and their messages.
 
 use tributary_suites::ports;
 
 use super::*;
 
-/// How a server that cannot start ended: its exit code and all that it wrote.
+/// Returns the exit code and all output of a server that cannot start.
 async fn fails(options: ServerOptions) -> Result<(i32, String)> {
     let mut server = TestServer::launch(options)?;
     let status = server.process().ended(SOON).await?;
@@ -13,9 +13,9 @@ async fn fails(options: ServerOptions) -> Result<(i32, String)> {
     Ok((status.code().unwrap_or(-1), server.process().output()))
 }
 
-fn says(output: &str, words: &[&str]) -> Result<()> {
-    for word in words {
-        ensure!(output.contains(word), "no {word:?} in:\n{output}");
+fn contains(output: &str, texts: &[&str]) -> Result<()> {
+    for text in texts {
+        ensure!(output.contains(text), "no {text:?} in:\n{output}");
     }
     Ok(())
 }
@@ -24,7 +24,7 @@ fn says(output: &str, words: &[&str]) -> Result<()> {
 async fn without_a_registry_the_server_shows_how_to_name_one() -> Result<()> {
     let (code, output) = fails(ServerOptions::default()).await?;
     assert_eq!(code, 2, "{output}");
-    says(&output, &["TRB0101"])?;
+    contains(&output, &["TRB0101"])?;
     let examples = output.lines().filter(|line| line.trim().starts_with("tributary serve --")).count();
     assert_eq!(examples, 4, "an example of each kind, and of a file: {output}");
     Ok(())
@@ -34,7 +34,7 @@ async fn without_a_registry_the_server_shows_how_to_name_one() -> Result<()> {
 async fn an_unknown_kind_of_registry_ends_the_start() -> Result<()> {
     let (code, output) = fails(ServerOptions::default().arg("--registry").arg("zookeeper=/x")).await?;
     assert_eq!(code, 2, "{output}");
-    says(&output, &["TRB0106", "zookeeper", "file"])
+    contains(&output, &["TRB0106", "zookeeper", "file"])
 }
 
 #[tokio::test]
@@ -44,7 +44,7 @@ async fn an_unknown_field_ends_the_start_with_its_place() -> Result<()> {
     std::fs::write(&path, config(&[files.path()], "xds:\n  maxConections: 5\n"))?;
     let (code, output) = fails(ServerOptions::default().config(&path)).await?;
     assert_eq!(code, 2, "{output}");
-    says(&output, &["TRB0102", "config.yaml:7", "maxConections"])
+    contains(&output, &["TRB0102", "config.yaml:7", "maxConections"])
 }
 
 #[tokio::test]
@@ -54,7 +54,7 @@ async fn plaintext_on_an_open_address_ends_the_start() -> Result<()> {
     let (code, output) =
         fails(ServerOptions::files(files.path()).on(everywhere, ports::free_addr()?)).await?;
     assert_eq!(code, 2, "{output}");
-    says(&output, &["TRB0104", &everywhere.to_string(), "--xds-listen"])
+    contains(&output, &["TRB0104", &everywhere.to_string(), "--xds-listen"])
 }
 
 #[tokio::test]
@@ -65,7 +65,7 @@ async fn a_port_in_use_ends_the_start() -> Result<()> {
         let _holder = std::net::TcpListener::bind(addrs[taken])?;
         let (code, output) = fails(ServerOptions::files(files.path()).on(addrs[0], addrs[1])).await?;
         assert_eq!(code, 1, "{output}");
-        says(&output, &["TRB0103", &addrs[taken].to_string()])?;
+        contains(&output, &["TRB0103", &addrs[taken].to_string()])?;
         let other = std::net::TcpStream::connect(addrs[1 - taken]);
         ensure!(other.is_err(), "the other port is served although the process has failed");
     }
@@ -80,12 +80,13 @@ async fn unreadable_certificates_end_the_start() -> Result<()> {
     let options = ServerOptions::files(files.path()).arg("--xds-cert").arg(&path).arg("--xds-key").arg(&path);
     let (code, output) = fails(options).await?;
     assert_ne!(code, 0, "{output}");
-    says(&output, &["TRB0107", "cert.pem"])
+    contains(&output, &["TRB0107", "cert.pem"])
 }
 
-/// A source that is not there is no reason to end: the server says so, is alive, and takes it when it comes.
+/// An absent source does not end the server: it reports the source, is alive, and reads the source when it
+/// appears.
 #[tokio::test]
-async fn a_source_that_is_down_never_ends_the_server() -> Result<()> {
+async fn source_that_is_down_never_ends_the_server() -> Result<()> {
     let there = Files::new()?;
     there.put("svc.yaml", &svc(&[nowhere(1)]).yaml())?;
     let absent = there.path().join("absent");

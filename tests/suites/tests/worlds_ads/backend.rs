@@ -1,6 +1,6 @@
-//! A world's backend: the real binary over folders, and over a real API server where the world has a cluster, with
-//! a raw client for each client of the world. After each word a mark is written to the same place and waited for, so
-//! that a check sees the word and not the time before it.
+//! A world's backend: the real binary over folders, and over a real API server if the world has a cluster, with
+//! a raw client for each client of the world. After each update the backend writes a mark to the same location
+//! and waits for it, so checks see the state after the update.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -22,9 +22,9 @@ use crate::cluster::Cluster as KubeCluster;
 use crate::read;
 
 const SOON: Duration = Duration::from_secs(20);
-/// How long a check may take to hold.
+/// Time limit until a check holds.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How long a client may be silent before what it holds is looked at.
+/// Time without a response before a client's state is compared.
 const PAUSE: Duration = Duration::from_millis(30);
 
 /// A folder of documents.
@@ -60,7 +60,7 @@ impl AdsBackend {
     fn holds(&self, client: &str) -> Result<&Follower> {
         self.clients.get(client).with_context(|| format!("no client {client}"))
     }
-    /// Writes a mark and waits until it has come through.
+    /// Writes a mark and waits until clients receive it.
     async fn mark(&mut self, registry: &str) -> Result<()> {
         self.deadline = Some(Instant::now() + PATIENCE);
         let folder = self.folder(registry)?;
@@ -78,7 +78,7 @@ impl AdsBackend {
         self.watcher.as_mut().context("not begun")?.has_endpoints(&name, &[at], SOON).await?;
         self.take().await
     }
-    /// Takes what the clients have been sent.
+    /// Takes the responses that the clients received.
     async fn take(&mut self) -> Result<()> {
         for (name, client) in &mut self.clients {
             client.settle(PAUSE).await.with_context(|| format!("the stream of {name}"))?;
@@ -91,14 +91,14 @@ fn mark_of(registry: &str) -> Entry {
     Entry::http(&format!("{registry}.mark.invalid"), 1)
 }
 
-/// By renaming, as careful editors do.
+/// Writes by renaming, as careful editors do.
 fn put(folder: &Folder, file: &str, text: &str) -> Result<()> {
     let (fresh, path) = (folder.path.join(format!(".{file}.new")), folder.path.join(file));
     std::fs::write(&fresh, text).with_context(|| format!("write {}", fresh.display()))?;
     std::fs::rename(&fresh, &path).with_context(|| format!("replace {}", path.display()))
 }
 
-/// The node of a client, in the words that real ones use.
+/// Returns the node of a client, with the fields that real clients send.
 fn node_of(name: &str, number: usize, spec: &ClientSpec) -> Node {
     let kind = spec.kind.as_deref().unwrap_or("sidecar");
     let namespace = spec.namespace.as_deref().unwrap_or_default();

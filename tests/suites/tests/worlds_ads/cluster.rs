@@ -1,5 +1,5 @@
-//! The Kubernetes cluster under a world: the API server that this test run shares, emptied for each case. After each
-//! word marks are applied, one through every watch that matters, and waited for.
+//! The Kubernetes cluster of a world: the API server that this test run shares, emptied for each case. After
+//! each update, marks are applied, one for every relevant watch, and awaited.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// The shared server, emptied, with the definitions of custom resources.
+    /// Empties the shared server and defines the custom resources.
     pub(crate) async fn begin() -> Result<Self> {
         let server = ApiServer::shared().await?;
         let api = server.api();
@@ -30,7 +30,7 @@ impl Cluster {
         let marks = Marks::new(api, true).await?;
         Ok(Self { namespaces: Namespaces::default(), marks, watcher: None, server })
     }
-    /// The registry in the server's configuration, and what else the configuration says for it.
+    /// Returns the registry in the server's configuration, and the further configuration for it.
     pub(crate) fn config(&self, spec: &ClusterSpec) -> Result<(String, String)> {
         let kubeconfig: PathBuf = self.server.admin_kubeconfig()?;
         let namespaces = match spec.namespaces.as_slice() {
@@ -52,7 +52,7 @@ impl Cluster {
         }
         Ok((registry, more))
     }
-    /// Watches for marks.
+    /// Connects the client that watches for marks.
     pub(crate) async fn watch(&mut self, xds: std::net::SocketAddr) -> Result<()> {
         self.watcher = Some(Follower::like_envoy(xds, Variant::Delta, node("marks")).await?);
         self.mark().await
@@ -68,9 +68,9 @@ impl Cluster {
         }
         Ok(())
     }
-    /// Puts a mark and waits until it has come through: what was said before has too.
+    /// Applies a mark and waits until clients receive it, and so everything applied before it.
     pub(crate) async fn mark(&mut self) -> Result<()> {
-        let watcher = self.watcher.as_mut().context("nobody watches yet")?;
+        let watcher = self.watcher.as_mut().context("no client watches yet")?;
         self.marks.through(&mut [watcher]).await
     }
 }

@@ -1,5 +1,5 @@
-//! Every world of `tests/worlds` again, through the whole server: documents are files in folders that the real
-//! binary watches, and what clients are told is read back over ADS.
+//! Runs every world of `tests/worlds` through the whole server: documents are files in folders that the real
+//! binary watches, and clients' resources are read over ADS.
 
 use anyhow::Result;
 use tributary_worlds::{Case, World, run, worlds};
@@ -10,7 +10,7 @@ mod read;
 
 use backend::AdsBackend;
 
-/// Runs all cases of a world, two at a time, and tells all that fail.
+/// Runs all cases of a world, two at a time, and reports every failure.
 async fn hold(name: &str) -> Result<()> {
     let (_, world) =
         worlds()?.into_iter().find(|(file, _)| file == name).ok_or_else(|| anyhow::anyhow!("no {name}"))?;
@@ -62,11 +62,11 @@ async fn explain_through_ads() -> Result<()> {
     hold("explain.yaml").await
 }
 
-/// A world that is added must be added here.
+/// A new world must be added here.
 #[test]
 fn every_world_is_run_through_ads() -> Result<()> {
     let listed = include_str!("main.rs");
-    // Those with a cluster are run by kube_worlds.
+    // Worlds with a cluster run in kube_worlds.
     let files = worlds()?.into_iter().filter(|(_, world)| !world.has_cluster());
     let forgotten = files.filter(|(file, _)| !listed.contains(&format!("hold(\"{file}\")")));
     let forgotten: Vec<String> = forgotten.map(|(file, _)| file).collect();

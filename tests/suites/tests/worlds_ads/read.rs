@@ -1,4 +1,4 @@
-//! What a client holds, in the words of a world.
+//! Converts the resources that a client holds to the notation of a world.
 
 use anyhow::{Context, Result};
 use envoy_types::pb::envoy::config::cluster::v3::Cluster;
@@ -13,7 +13,7 @@ use tributary_suites::Follower;
 use tributary_suites::ads::{CDS, EDS};
 use tributary_worlds::{Row, ServiceFound};
 
-/// The endpoints of an xDS cluster: by EDS or inside it; none where there is no such cluster.
+/// Returns the endpoints of an xDS cluster: by EDS or inside it; empty if there is no such cluster.
 pub(crate) fn rows(held: &Follower, name: &str) -> Result<Vec<Row>> {
     if !held.names(CDS).contains(name) {
         return Ok(Vec::new());
@@ -39,7 +39,7 @@ fn row(locality: &LocalityLbEndpoints, endpoint: &LbEndpoint) -> Result<Row> {
     let health = match HealthStatus::try_from(endpoint.health_status) {
         Ok(HealthStatus::Unknown | HealthStatus::Healthy) => "",
         Ok(status) => status.as_str_name(),
-        Err(_) => "UNHEARD_OF",
+        Err(_) => "UNKNOWN_HEALTH",
     };
     Ok(Row {
         priority: locality.priority,
@@ -67,7 +67,7 @@ fn target(endpoint: &LbEndpoint) -> Option<String> {
     }
 }
 
-/// How an xDS cluster finds its endpoints, in the words of a world.
+/// Returns the discovery type of an xDS cluster, in the notation of a world.
 pub(crate) fn type_of(cluster: &Cluster) -> &'static str {
     match &cluster.cluster_discovery_type {
         Some(ClusterDiscoveryType::ClusterType(_)) => "DYNAMIC",
@@ -82,19 +82,19 @@ pub(crate) fn type_of(cluster: &Cluster) -> &'static str {
     }
 }
 
-/// `Kind namespace/name` of a bad object, and its code.
+/// Returns `Kind namespace/name` of a bad object, and its code.
 pub(crate) fn problem(problem: &serde_json::Value) -> Result<(String, String)> {
     let text = |value: &serde_json::Value| value.as_str().map(str::to_owned);
     let object = &problem["object"];
     let part = |name: &str| text(&object[name]).with_context(|| format!("no {name} in {problem}"));
     let namespace = text(&object["namespace"]).map(|namespace| format!("{namespace}/")).unwrap_or_default();
-    // What has no name of its own is called by its file, of which a world knows the last part.
+    // A document without a name is identified by its file, of which a world knows the last part.
     let name = part("name")?;
     let name = format!("{} {namespace}{}", part("kind")?, name.rsplit('/').next().unwrap_or(&name));
     Ok((name, text(&problem["code"]).with_context(|| format!("no code in {problem}"))?))
 }
 
-/// A service of `/debug/services` in the words of a world.
+/// Converts a service of `/debug/services` to the notation of a world.
 pub(crate) fn service(item: &serde_json::Value) -> Result<ServiceFound> {
     let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
     let list = |name: &str| item[name].as_array().cloned().unwrap_or_default();

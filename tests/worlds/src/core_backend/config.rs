@@ -1,4 +1,4 @@
-//! What the configuration file of such a server says: mesh-wide values and aliases, in the file's own words.
+//! Facts of a server's configuration file: mesh-wide values and aliases, in the file's own syntax.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -78,8 +78,8 @@ fn settings(stage: &Stage) -> Result<Settings> {
     })
 }
 
-/// All that it says, as a complete list.
-pub(super) fn words(stage: &Stage) -> Result<Vec<RegistryUpdate>> {
+/// Returns all facts of the configuration, as a complete list.
+pub(super) fn updates(stage: &Stage) -> Result<Vec<RegistryUpdate>> {
     let scope = Scope::new("file")?;
     let collection = Collection { scope: scope.clone(), kind: CollectionKind::Settings };
     let facts = stage

@@ -1,5 +1,5 @@
-//! A Consul that lives in memory: what it answers about a service goes through the registry's own reading and
-//! mapping, one answer at a time, as its watches would bring them.
+//! A Consul in memory: its answers about a service go through the registry's own parsing and mapping, one at a
+//! time, as its watches would deliver them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,7 +26,7 @@ pub(super) struct Consul {
 }
 
 impl Consul {
-    /// `cluster` is the one that is watched directly beside it.
+    /// Creates a Consul; `cluster` is the cluster that is watched beside it.
     pub(super) fn new(spec: &ConsulSpec, cluster: Option<&str>) -> Result<Self> {
         let scope = Scope::new(&spec.datacenter)?;
         let mut config = MapConfig::new()?;
@@ -40,16 +40,16 @@ impl Consul {
         let area = Area::new(part, &spec.datacenter, scope.clone());
         Ok(Self { name: RegistryName::new("consul")?, scope, area, config, pool: Pool::default() })
     }
-    /// What is said of a Consul without services.
-    pub(super) fn first_words(&self) -> Vec<RegistryUpdate> {
+    /// Returns the updates of a Consul without services.
+    pub(super) fn initial_updates(&self) -> Vec<RegistryUpdate> {
         let collections = [CollectionKind::Services, CollectionKind::Groups]
             .map(|kind| Collection { scope: self.scope.clone(), kind });
         let required = RegistryUpdate::Follows { required: collections.to_vec(), optional: Vec::new() };
         let synced = collections.clone().map(|c| RegistryUpdate::ListEnded(c, Completeness::Complete));
         std::iter::once(required).chain(collections.map(RegistryUpdate::ListStarted)).chain(synced).collect()
     }
-    /// What is said when a service has these instances, as `/v1/health/service/NAME` answers; none is a service that
-    /// has gone.
+    /// Returns the updates for a service with these instances, as `/v1/health/service/NAME` answers; an empty
+    /// list is a removed service.
     pub(super) fn answer(&mut self, service: &str, instances: &[Value]) -> Result<Vec<RegistryUpdate>> {
         if instances.is_empty() {
             let keys = keys(&self.area, service, &self.config);

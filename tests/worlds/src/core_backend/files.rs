@@ -1,5 +1,5 @@
-//! A file registry that lives in memory: what a directory of documents says when one of them changes. Custom
-//! resources of a cluster are such files too, one object each.
+//! A file registry in memory: the updates of a directory of documents when one file changes. Custom resources
+//! of a cluster are such files too, one object each.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use tributary_service_entry::{Context as Conversion, convert, load_str};
 const KINDS: [CollectionKind; 3] =
     [CollectionKind::Services, CollectionKind::Groups, CollectionKind::Workloads];
 
-/// The registry.
+/// A file registry.
 pub(super) struct Registry {
     pub(super) name: RegistryName,
     pub(super) scope: Scope,
@@ -21,7 +21,7 @@ pub(super) struct Registry {
     files: BTreeMap<String, File>,
 }
 
-/// What a file has said: its facts by their keys, and its bad objects.
+/// Reported state of a file: its facts by key, and its bad objects.
 #[derive(Default)]
 struct File {
     facts: BTreeMap<FactKey, Fact>,
@@ -40,16 +40,16 @@ impl Registry {
     fn collections(&self) -> impl Iterator<Item = Collection> + '_ {
         KINDS.into_iter().map(|kind| Collection { scope: self.scope.clone(), kind })
     }
-    /// What a file registry says when it has listed an empty directory.
-    pub(super) fn first_words(&self) -> Vec<RegistryUpdate> {
+    /// Returns the updates of an empty directory.
+    pub(super) fn initial_updates(&self) -> Vec<RegistryUpdate> {
         let required =
             RegistryUpdate::Follows { required: self.collections().collect(), optional: Vec::new() };
         let restarts = self.collections().map(RegistryUpdate::ListStarted);
         let synced = self.collections().map(|c| RegistryUpdate::ListEnded(c, Completeness::Complete));
         std::iter::once(required).chain(restarts).chain(synced).collect()
     }
-    /// What a new text of a file says: what it no longer states goes, unless its object is bad, in
-    /// which case its last good version stays.
+    /// Returns the updates for a new text of a file. Facts that it no longer states are removed, except those
+    /// of a bad object, whose last good version stays.
     pub(super) fn read(&mut self, file: &str, text: &str) -> Vec<RegistryUpdate> {
         let load = load_str(text, file);
         let refused: Vec<_> = load.problems.iter().filter(|p| p.is_refused()).collect();

@@ -1,5 +1,5 @@
-//! A Kubernetes cluster that lives in memory: objects go through the registry's own projections into its index,
-//! one at a time, as watches would bring them; custom resources go to the registry beside it.
+//! A Kubernetes cluster in memory: objects go through the registry's own projections into its index, one at a
+//! time, as watches would deliver them; custom resources go to the registry beside it.
 
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -21,14 +21,15 @@ pub(super) struct Cluster {
     namespaces: Namespaces,
 }
 
-/// Which of the two said it.
-pub(super) enum Said {
+/// Updates of one of the two registries.
+pub(super) enum Report {
     Cluster(Vec<RegistryUpdate>),
     Entries(Vec<RegistryUpdate>),
 }
 
 impl Cluster {
-    /// `consul` where one is read beside it, whose copies in the cluster then declare nothing.
+    /// Creates a cluster; `consul` if a Consul is read beside it, whose copies in the cluster then declare
+    /// nothing.
     pub(super) fn new(spec: &ClusterSpec, consul: bool) -> Result<Self> {
         let id = ClusterId::new(&spec.cluster)?;
         let mut options = Options::new(id.clone())?;
@@ -48,23 +49,23 @@ impl Cluster {
             id,
         })
     }
-    /// What it says of an empty cluster: every kind has listed nothing.
-    pub(super) fn first_words(&mut self) -> Vec<RegistryUpdate> {
+    /// Returns the updates of an empty cluster: every kind has completed an empty list.
+    pub(super) fn initial_updates(&mut self) -> Vec<RegistryUpdate> {
         for feed in self.index.inputs().options.feeds() {
             self.index.apply(Input::Restart(feed.clone()));
             self.index.apply(Input::Listed(feed));
         }
         self.index.flush()
     }
-    /// What is said when these objects come one after the other.
-    pub(super) fn apply(&mut self, documents: &[Value]) -> Result<Vec<Said>> {
+    /// Returns the updates of creating or replacing these objects one after the other.
+    pub(super) fn apply(&mut self, documents: &[Value]) -> Result<Vec<Report>> {
         let wanted = self.namespaces.wanted(documents);
         wanted.iter().chain(documents).map(|document| self.put(document)).collect()
     }
-    fn put(&mut self, document: &Value) -> Result<Said> {
+    fn put(&mut self, document: &Value) -> Result<Report> {
         let name = ObjectName::of(document)?;
         if is_entry(&name) {
-            return Ok(Said::Entries(self.entries.read(&file(&name), &document.to_string())));
+            return Ok(Report::Entries(self.entries.read(&file(&name), &document.to_string())));
         }
         let input = match object(&name, &document.to_string()) {
             Ok(object) => Input::Put(object),
@@ -73,28 +74,28 @@ impl Cluster {
         };
         Ok(self.take(input))
     }
-    /// What is said when these objects go one after the other.
-    pub(super) fn remove(&mut self, names: &[ObjectName]) -> Result<Vec<Said>> {
+    /// Returns the updates of removing these objects one after the other.
+    pub(super) fn remove(&mut self, names: &[ObjectName]) -> Result<Vec<Report>> {
         names.iter().map(|name| self.gone(name)).collect()
     }
-    fn gone(&mut self, name: &ObjectName) -> Result<Said> {
+    fn gone(&mut self, name: &ObjectName) -> Result<Report> {
         self.namespaces.gone(name);
         if is_entry(name) {
-            return Ok(Said::Entries(self.entries.forget(&file(name))));
+            return Ok(Report::Entries(self.entries.forget(&file(name))));
         }
         Ok(self.take(Input::Gone(kind(name)?, key(name))))
     }
-    fn take(&mut self, input: Input) -> Said {
+    fn take(&mut self, input: Input) -> Report {
         self.index.apply(input);
-        Said::Cluster(self.index.flush())
+        Report::Cluster(self.index.flush())
     }
 }
 
-/// Why a document is not an object.
+/// Reasons why a document is not an object.
 enum Bad {
-    /// As a watch tells it: this one alone cannot be read.
+    /// This object alone cannot be parsed, as a watch would report.
     Unread(String),
-    /// The world is wrong.
+    /// The world itself is wrong.
     Unknown(anyhow::Error),
 }
 

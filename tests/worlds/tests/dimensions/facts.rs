@@ -1,5 +1,5 @@
-//! Any facts that make an answer read something of a client: flags, networks behind gateways, unix
-//! paths, audiences, virtual addresses.
+//! Generates facts that make an answer depend on the client: flags, networks behind gateways, unix paths,
+//! audiences, virtual addresses.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -9,9 +9,9 @@ use proptest::prelude::*;
 use tributary_core::{Core, CoreConfig, RunOrder};
 use tributary_model::*;
 
-/// What varies of one declaration and its group.
+/// Variable attributes of one declaration and its group.
 #[derive(Debug, Clone)]
-pub(crate) struct Said {
+pub(crate) struct Generated {
     flags: [bool; 5],
     traffic: TrafficDistribution,
     resolution: Resolution,
@@ -73,12 +73,12 @@ fn endpoint() -> impl Strategy<Value = (AddressRef, Topology)> {
     })
 }
 
-fn said() -> impl Strategy<Value = Said> {
+fn generated() -> impl Strategy<Value = Generated> {
     let protocol = prop_oneof![Just(Protocol::Http), Just(Protocol::Tcp), Just(Protocol::Tls)];
     let addresses = prop::collection::vec(virtual_address(), 0..3);
     let endpoints = prop::collection::vec(endpoint(), 0..5);
     (any::<[bool; 5]>(), traffic(), resolution(), protocol, export(), addresses, endpoints).prop_map(
-        |(flags, traffic, resolution, protocol, export, addresses, endpoints)| Said {
+        |(flags, traffic, resolution, protocol, export, addresses, endpoints)| Generated {
             flags,
             traffic,
             resolution,
@@ -90,13 +90,13 @@ fn said() -> impl Strategy<Value = Said> {
     )
 }
 
-/// Up to two declarations of one service, and whether `net2` has a gateway.
-pub(crate) fn any_facts() -> impl Strategy<Value = (Vec<Said>, bool)> {
-    (prop::collection::vec(said(), 1..3), any::<bool>())
+/// Returns up to two declarations of one service, and whether `net2` has a gateway.
+pub(crate) fn any_facts() -> impl Strategy<Value = (Vec<Generated>, bool)> {
+    (prop::collection::vec(generated(), 1..3), any::<bool>())
 }
 
-/// What the core publishes of these facts.
-pub(crate) fn publish((all, gated): (Vec<Said>, bool)) -> Result<Arc<Catalog>> {
+/// Returns the catalog that the core publishes for these facts.
+pub(crate) fn publish((all, gated): (Vec<Generated>, bool)) -> Result<Arc<Catalog>> {
     let mut core = Core::new(CoreConfig::default());
     let name = RegistryName::new("memory")?;
     let cluster = ClusterId::new("east")?;
@@ -105,8 +105,8 @@ pub(crate) fn publish((all, gated): (Vec<Said>, bool)) -> Result<Arc<Catalog>> {
     core.add_registry(&spec)?;
     core.serve(Mono(0), &RunOrder::first(spec))?;
     let mut facts: Vec<Fact> = Vec::new();
-    for (at, said) in all.into_iter().enumerate() {
-        facts.extend(facts_of(at, said)?);
+    for (at, generated) in all.into_iter().enumerate() {
+        facts.extend(facts_of(at, generated)?);
     }
     if gated {
         facts.push(gateway(cluster)?);
@@ -127,22 +127,22 @@ fn gateway(cluster: ClusterId) -> Result<Fact> {
     Ok(Fact::Gateway(key, Arc::new(gateway)))
 }
 
-fn facts_of(at: usize, said: Said) -> Result<[Fact; 2]> {
+fn facts_of(at: usize, generated: Generated) -> Result<[Fact; 2]> {
     let object = ObjectId::new("Service", "shop", format!("s{at}"));
     let service = ServiceKey { host: Hostname::new("pay.shop")?, namespace: Namespace::new("shop")? };
-    let [node_local, cluster_local, own_cluster_only, persistent_sessions, headless] = said.flags;
+    let [node_local, cluster_local, own_cluster_only, persistent_sessions, headless] = generated.flags;
     let attributes = Attributes {
         node_local,
         cluster_local,
         own_cluster_only,
         persistent_sessions,
         headless,
-        traffic: said.traffic,
+        traffic: generated.traffic,
         ..Attributes::default()
     };
     let port = PortNumber::new(80)?;
     let port_name = PortName::new("main")?;
-    let mut addresses = said.addresses;
+    let mut addresses = generated.addresses;
     addresses.sort();
     addresses.dedup();
     let declaration = Declaration {
@@ -151,19 +151,19 @@ fn facts_of(at: usize, said: Said) -> Result<[Fact; 2]> {
         ports: [ServicePort {
             number: port,
             name: port_name.clone(),
-            protocol: said.protocol,
+            protocol: generated.protocol,
             target: Target::Same,
         }]
         .into(),
         addresses: addresses.into(),
-        resolution: said.resolution,
+        resolution: generated.resolution,
         selector: None,
-        export: ExportTo::Set(said.export),
+        export: ExportTo::Set(generated.export),
         attributes,
     };
     let set: PortSet = [GroupPort { name: port_name, number: Some(port) }].into();
     let names = vec!["db.example.com".into(), "/run/pay.sock".into()];
-    let listed = said.endpoints.into_iter().map(|(at, place)| Address::new(at, Arc::new(place)));
+    let listed = generated.endpoints.into_iter().map(|(at, place)| Address::new(at, Arc::new(place)));
     let group = EndpointGroup::new(Source::new(object.clone()), vec![set], names, listed.collect());
     let decl = DeclKey { service: service.clone(), object: object.clone() };
     let key = EndpointGroupKey { service, declaration: object.clone(), object, bucket: 0 };

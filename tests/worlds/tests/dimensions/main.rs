@@ -1,6 +1,6 @@
-//! The core declares which attributes of a client an answer reads, the answers read them. Over all
-//! worlds and a grid of clients: what an answer makes of the declared dimensions is what it makes of
-//! all of them, or a client would be served another's answer.
+//! Checks that the core declares every attribute of a client that an answer reads. Over all worlds and a grid
+//! of clients, the answer for the declared dimensions equals the answer for all of them; otherwise a client
+//! would receive another client's answer.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ fn everything() -> ClientDimensions {
     all.into_iter().fold(ClientDimensions::NONE, |sum, dim| sum | dim)
 }
 
-/// Each attribute in two values, alone and together with the kind.
+/// Returns classes with two values of each attribute, alone and together with the kind.
 fn mk_classes() -> Result<Vec<ClientClass>> {
     let mut out = Vec::new();
     for kind in [ClientKind::Envoy, ClientKind::Sidecar, ClientKind::Grpc] {
@@ -57,45 +57,45 @@ fn mk_classes() -> Result<Vec<ClientClass>> {
 fn compare(port: &PortView, class: &ClientClass) -> Result<()> {
     let all = class.project(everything());
     let about = || format!("port {} of {}, {class:?}", port.number, port.cluster.inputs.service);
-    let facet = &port.endpoints;
-    let declared = class.project(facet.dimensions);
-    let same = endpoints(&facet.inputs, &declared, &mut ()) == endpoints(&facet.inputs, &all, &mut ());
+    let part = &port.endpoints;
+    let declared = class.project(part.dimensions);
+    let same = endpoints(&part.inputs, &declared, &mut ()) == endpoints(&part.inputs, &all, &mut ());
     ensure!(same, "endpoints: {}", about());
-    let facet = &port.cluster;
-    let declared = class.project(facet.dimensions);
-    let same = cluster(&facet.inputs, &declared, &mut ()) == cluster(&facet.inputs, &all, &mut ());
+    let part = &port.cluster;
+    let declared = class.project(part.dimensions);
+    let same = cluster(&part.inputs, &declared, &mut ()) == cluster(&part.inputs, &all, &mut ());
     ensure!(same, "cluster: {}", about());
-    if let Some(within) = &facet.inputs.inline {
+    if let Some(within) = &part.inputs.inline {
         let same = inline(&within.inputs, &declared, &mut ()) == inline(&within.inputs, &all, &mut ());
         ensure!(same, "inline: {}", about());
     }
-    let facet = &port.listener;
-    let declared = class.project(facet.dimensions);
-    let same = listener(&facet.inputs, &declared, &mut ()) == listener(&facet.inputs, &all, &mut ());
+    let part = &port.listener;
+    let declared = class.project(part.dimensions);
+    let same = listener(&part.inputs, &declared, &mut ()) == listener(&part.inputs, &all, &mut ());
     ensure!(same, "listener: {}", about());
-    let facet = &port.route;
+    let part = &port.route;
     ensure!(
-        route(&facet.inputs, &class.project(facet.dimensions)) == route(&facet.inputs, &all),
+        route(&part.inputs, &class.project(part.dimensions)) == route(&part.inputs, &all),
         "route: {}",
         about()
     );
     Ok(())
 }
 
-/// Whether a client of this class could be given this service at all: visibility of the whole
-/// service is decided before any facet is asked.
+/// Returns true if a client of this class can receive this service at all: the visibility of the whole service
+/// is decided before any inputs are read.
 fn reaches(catalog: &Catalog, port: &PortView, class: &ClientClass) -> bool {
     let view = catalog.service(&port.cluster.inputs.service);
     view.is_some_and(|view| tributary_answer::visible(view, class.namespace.as_ref()))
 }
 
 #[tokio::test]
-async fn what_answers_read_is_declared() -> Result<()> {
+async fn attributes_that_answers_read_are_declared() -> Result<()> {
     let classes = mk_classes()?;
     let mut compared = 0;
     for (_, world) in worlds()? {
         for case in &world.cases {
-            // What is served after each step, not after the last alone.
+            // Compares the results after each step, not only after the last.
             for steps in 1..=case.steps.len() {
                 let case = Case { steps: case.steps[..steps].to_vec(), ..case.clone() };
                 let mut backend = CoreBackend::default();
@@ -116,7 +116,7 @@ async fn what_answers_read_is_declared() -> Result<()> {
 
 proptest! {
     #[test]
-    fn what_answers_read_is_declared_for_any_facts(facts in facts::any_facts()) {
+    fn attributes_that_answers_read_are_declared_for_any_facts(facts in facts::any_facts()) {
         let catalog = facts::publish(facts).unwrap();
         for port in catalog.services().flat_map(|view| view.ports.iter()) {
             for class in mk_classes().unwrap().iter().filter(|class| reaches(&catalog, port, class)) {

@@ -1,4 +1,5 @@
-//! One stream of the scripted server: what its client asked for and holds, and what it must be told next.
+//! One stream of the scripted server: the subscriptions and resources of its client, and the responses that are
+//! due.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,18 +12,18 @@ use envoy_types::pb::google::protobuf::Any;
 use prost::Message;
 
 use super::super::{CDS, EDS, LDS, RDS, Variant, frame};
-use super::{Heard, Table};
+use super::{ReceivedRequest, Table};
 
-/// Clusters before the endpoints and routes that hang on them.
+/// Clusters before the endpoints and routes that depend on them.
 const ORDER: [&str; 4] = [CDS, EDS, LDS, RDS];
 
 #[derive(Debug, Default)]
 struct Watch {
-    /// `None` is the wildcard.
+    /// Subscribed names; `None` is the wildcard.
     names: Option<BTreeSet<String>>,
-    /// What the client holds: name to encoded resource.
+    /// Resources that the client holds: name to encoded resource.
     sent: BTreeMap<String, Vec<u8>>,
-    /// Whether it must be told even if nothing changed.
+    /// Whether a response is due even without a change.
     due: bool,
 }
 
@@ -37,29 +38,29 @@ impl Session {
         Self { variant, watches: BTreeMap::new(), turn: 0 }
     }
 
-    /// Takes a request in.
-    pub(super) fn hear(&mut self, bytes: Bytes) -> Result<Heard> {
+    /// Processes a request.
+    pub(super) fn process(&mut self, bytes: Bytes) -> Result<ReceivedRequest> {
         match self.variant {
             Variant::Sotw => {
                 let request = DiscoveryRequest::decode(bytes).context("decode a DiscoveryRequest")?;
-                Ok(self.hear_sotw(request))
+                Ok(self.process_sotw(request))
             }
             Variant::Delta => {
                 let request =
                     DeltaDiscoveryRequest::decode(bytes).context("decode a DeltaDiscoveryRequest")?;
-                Ok(self.hear_delta(request))
+                Ok(self.process_delta(request))
             }
         }
     }
 
-    fn hear_sotw(&mut self, request: DiscoveryRequest) -> Heard {
+    fn process_sotw(&mut self, request: DiscoveryRequest) -> ReceivedRequest {
         let first = !self.watches.contains_key(&request.type_url);
         let watch = self.watches.entry(request.type_url.clone()).or_default();
         let names =
             (!request.resource_names.is_empty()).then(|| request.resource_names.iter().cloned().collect());
         watch.due |= first || watch.names != names;
         watch.names = names;
-        Heard {
+        ReceivedRequest {
             type_url: request.type_url,
             names: request.resource_names,
             nonce: request.response_nonce,
@@ -68,7 +69,7 @@ impl Session {
         }
     }
 
-    fn hear_delta(&mut self, request: DeltaDiscoveryRequest) -> Heard {
+    fn process_delta(&mut self, request: DeltaDiscoveryRequest) -> ReceivedRequest {
         let first = !self.watches.contains_key(&request.type_url);
         let watch = self.watches.entry(request.type_url.clone()).or_default();
         let added = &request.resource_names_subscribe;
@@ -85,7 +86,7 @@ impl Session {
             watch.names.as_mut().map(|names| names.remove(name));
         }
         watch.due |= first;
-        Heard {
+        ReceivedRequest {
             type_url: request.type_url,
             names: request.resource_names_subscribe,
             nonce: request.response_nonce,
@@ -94,7 +95,7 @@ impl Session {
         }
     }
 
-    /// Everything that must be sent now, encoded.
+    /// Returns all responses that are due, encoded.
     pub(super) fn answers(&mut self, table: &Table) -> Vec<Bytes> {
         let mut answers = Vec::new();
         for type_url in ORDER {

@@ -1,5 +1,5 @@
-//! Random operations on a small cluster: objects of every kind that endpoints are joined from come, change and go. The
-//! same seed says the same operations.
+//! Random operations on a small cluster: objects of every kind that endpoints are joined from are created,
+//! changed and removed. The same seed produces the same operations.
 
 use serde_json::{Value, json};
 use tributary_suites::kube::{Named, With, mk_namespace, mk_node, mk_pod, mk_service};
@@ -9,23 +9,23 @@ const SERVICES: u64 = 4;
 const PODS: u64 = 8;
 const NODES: u64 = 4;
 
-/// A small generator (xorshift), so that a failure can be told by its seed.
-pub(crate) struct Chance(u64);
+/// A small generator (xorshift); its seed reproduces a failure.
+pub(crate) struct RandomMoves(u64);
 
-/// What is done to the cluster.
+/// An operation on the cluster.
 #[derive(Debug, Clone)]
 pub(crate) enum Move {
-    /// This object is now so.
+    /// Creates or replaces this object.
     Apply(Value),
-    /// This object is gone.
+    /// Removes this object.
     Remove(Named),
 }
 
-impl Chance {
+impl RandomMoves {
     pub(crate) fn new(seed: u64) -> Self {
         Self(seed.max(1))
     }
-    /// A number below `limit`.
+    /// Returns a number below `limit`.
     fn below(&mut self, limit: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -35,7 +35,7 @@ impl Chance {
     fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
         all[self.below(all.len() as u64) as usize]
     }
-    /// One time in so many.
+    /// Returns true once in `many` calls on average.
     fn once_in(&mut self, many: u64) -> bool {
         self.below(many) == 0
     }
@@ -58,7 +58,7 @@ impl Chance {
         }
     }
 
-    /// One namespace in three is not selected.
+    /// Returns a namespace; one in three is not selected.
     fn namespace(&mut self, name: &str) -> Value {
         let value = if self.once_in(3) { "off" } else { "enabled" };
         mk_namespace(name).with(json!({"metadata": {"labels": {"discovery": value}}}))
@@ -104,7 +104,7 @@ impl Chance {
             json!([{"name": "http", "port": 8081, "protocol": "TCP"}, {"name": "rpc", "port": 9091, "protocol": "TCP"}]),
         ];
         let ports = ports[self.below(3) as usize].clone();
-        // Now and then it belongs to the next Service, or to none.
+        // Sometimes it belongs to the next Service, or to none.
         let owner = if self.once_in(8) { (service + 1) % SERVICES } else { service };
         let mut labels = json!({"kubernetes.io/service-name": format!("s{owner}")});
         if self.once_in(10) {
@@ -141,7 +141,7 @@ impl Chance {
         }
         endpoint
     }
-    /// A pod has one of two addresses at a time; pods 0 and 1 share theirs.
+    /// Returns the address of a pod: one of two at a time; pods 0 and 1 share theirs.
     fn address(&mut self, namespace: &str, pod: u64) -> String {
         let own = if pod == 1 { 0 } else { pod };
         let namespace = namespace.as_bytes().first().copied().unwrap_or_default();
@@ -155,7 +155,7 @@ impl Chance {
             mk_pod(namespace, &format!("p{pod}"), &address, &format!("n{}", pod % NODES), &[("app", &app)]);
         if self.once_in(6) {
             let label = json!({"topology.istio.io/locality": self.one_of(&["ap.3x", "ap/3y"])});
-            // A label may hold no slash.
+            // A label value cannot contain a slash.
             let label = if label.to_string().contains('/') { json!({}) } else { label };
             object = object.with(json!({"metadata": {"labels": label}}));
         }

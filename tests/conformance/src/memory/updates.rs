@@ -1,4 +1,4 @@
-//! How objects in memory become facts: one declaration and one group each.
+//! Converts objects in memory to updates: one declaration and one endpoint group each.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ fn group_key(name: &str) -> EndpointGroupKey {
     }
 }
 
-/// Which object a question is about.
+/// Returns the part and name of the object that a fact belongs to.
 pub(super) fn name_of(key: &FactKey) -> Option<(usize, String)> {
     let part = key.scope.as_str().strip_prefix("part-")?.parse().ok()?;
     let object = match &key.item {
@@ -56,8 +56,8 @@ pub(super) fn name_of(key: &FactKey) -> Option<(usize, String)> {
     Some((part, object.name.to_string()))
 }
 
-/// An object is now so.
-pub(super) fn says(part: usize, name: &str, now: &Object) -> Vec<RegistryUpdate> {
+/// Returns the updates for an object that exists.
+pub(super) fn put(part: usize, name: &str, now: &Object) -> Vec<RegistryUpdate> {
     let reference = ObjectRef::new(object(name));
     if now.bad {
         let problem = Problem { code: Code::MISSING_FIELD, message: "it has no ports; write one".into() };
@@ -72,8 +72,8 @@ pub(super) fn says(part: usize, name: &str, now: &Object) -> Vec<RegistryUpdate>
     ]
 }
 
-/// An object is no more.
-pub(super) fn unsays(part: usize, name: &str, evidence: &Evidence) -> Vec<RegistryUpdate> {
+/// Returns the updates for an object that is absent, with this evidence.
+pub(super) fn removed(part: usize, name: &str, evidence: &Evidence) -> Vec<RegistryUpdate> {
     let drop = |item| RegistryUpdate::Remove(FactKey { scope: scope(part), item }, evidence.clone());
     vec![
         RegistryUpdate::Problem(scope(part), ObjectRef::new(object(name)), None),
@@ -82,9 +82,9 @@ pub(super) fn unsays(part: usize, name: &str, evidence: &Evidence) -> Vec<Regist
     ]
 }
 
-/// An object was deleted.
+/// Returns the updates for an object that was deleted.
 pub(super) fn deleted(part: usize, name: &str) -> Vec<RegistryUpdate> {
-    unsays(part, name, &Evidence::Deleted(ObjectRef::new(object(name))))
+    removed(part, name, &Evidence::Deleted(ObjectRef::new(object(name))))
 }
 
 fn port_name() -> PortName {

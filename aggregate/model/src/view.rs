@@ -68,7 +68,7 @@ impl DeclarationView {
     }
 }
 
-/// Service whose host is another name for a service (resolution Alias). Its own declarations decide which clients see the
+/// Service whose host is an alias of a service (resolution Alias). Its own declarations decide which clients see the
 /// name and in which order it claims its domain; the declarations of its target do not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AliasHost {

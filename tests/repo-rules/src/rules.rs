@@ -14,7 +14,7 @@ const OPENING: &str = "# Kubernetes, rule by rule
 <!-- Made from the ledger: `UPDATE_DOCS=1 cargo test -p tributary-repo-rules --test rules` -->
 
 The rules of Istio's Kubernetes discovery that Tributary follows, and the deliberate differences. [How a cluster is
-read](../explanation/kubernetes.md) describes the design. Each row names the tests that prove it; run them with `./test`.
+read](../explanation/kubernetes.md) describes the design. A test proves each row; `tests/ledger/registries-3.tsv` names it.
 
 A row marked *same* behaves as in Istio. A row marked *different* describes a behaviour of Istio that Tributary does not
 have: the tests prove the difference. A row marked *not here* has the reason.
@@ -38,7 +38,7 @@ const SECTIONS: [(&str, &str); 10] = [
 pub fn page(rows: &[Row]) -> String {
     let mut page = OPENING.to_owned();
     for (number, title) in SECTIONS {
-        let _ = write!(page, "\n## {title}\n\n| rule | here | held by |\n|---|---|---|\n");
+        let _ = write!(page, "\n## {title}\n\n| rule | here |\n|---|---|\n");
         for row in rows.iter().filter(|row| row.file == LEDGER && section(row) == number) {
             let _ = writeln!(page, "{}", line(row));
         }
@@ -60,11 +60,10 @@ fn section(row: &Row) -> &str {
 
 fn line(row: &Row) -> String {
     match &row.proof {
-        Proof::Refused(reason) => format!("| {} | not here: {reason} | |", row.text),
-        Proof::Tests(names) => {
+        Proof::Refused(reason) => format!("| {} | not here: {reason} |", row.text),
+        Proof::Tests(_) => {
             let here = if row.section.ends_with(" T") { "different" } else { "same" };
-            let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-            format!("| {} | {here} | {} |", row.text, names.join(", "))
+            format!("| {} | {here} |", row.text)
         }
     }
 }
@@ -81,19 +80,19 @@ mod tests {
     #[test]
     fn each_kind_of_row_has_its_own_format() {
         let held = || Proof::Tests(vec!["a".to_owned(), "b.yaml".to_owned()]);
-        assert_eq!(line(&row("3.1 R", held())), "| a rule | same | `a`, `b.yaml` |");
-        assert_eq!(line(&row("3.1 T", held())), "| a rule | different | `a`, `b.yaml` |");
+        assert_eq!(line(&row("3.1 R", held())), "| a rule | same |");
+        assert_eq!(line(&row("3.1 T", held())), "| a rule | different |");
         let refused = row("3.1 R", Proof::Refused("no".to_owned()));
-        assert_eq!(line(&refused), "| a rule | not here: no | |");
+        assert_eq!(line(&refused), "| a rule | not here: no |");
     }
 
     #[test]
     fn rows_are_listed_in_their_section_and_lost_rows_are_found() {
         let rows = [row("3.10 R", Proof::Refused("no".to_owned())), row("3.11 R", Proof::Tests(Vec::new()))];
         let page = page(&rows);
-        assert!(page.ends_with(
-            "## Headless services\n\n| rule | here | held by |\n|---|---|---|\n| a rule | not here: no | |\n"
-        ));
+        assert!(
+            page.ends_with("## Headless services\n\n| rule | here |\n|---|---|\n| a rule | not here: no |\n")
+        );
         assert_eq!(homeless(&rows).len(), 1);
     }
 }

@@ -181,7 +181,7 @@ impl GrpcClient {
         .await
     }
 
-    /// Waits until `backend` gets no more answers: two consecutive reports whose count is equal while others grow.
+    /// Waits until `backend` stops receiving requests: two consecutive reports whose count is equal while others grow.
     pub async fn avoids(&mut self, backend: &str, others: u64, within: Duration) -> Result<()> {
         let client = tokio::sync::Mutex::new((self, u64::MAX, 0));
         eventually(&format!("{backend} to be out of use"), within, || async {

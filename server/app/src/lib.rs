@@ -10,6 +10,7 @@ pub mod config;
 pub mod document;
 pub mod environment;
 pub mod exit;
+pub mod ops;
 pub mod overlay;
 pub mod reference;
 pub mod reload;

@@ -4,23 +4,12 @@
 //! [`App`] is built, [`Bound`] has its ports, [`Server`] runs. Each step consumes the previous one, so
 //! nothing is served before every check has passed.
 
-pub mod backend;
 pub mod cluster;
 pub mod config_source;
 pub mod consul;
-pub mod explain;
 pub mod factories;
-pub mod guard;
 pub mod journal;
-pub mod notices;
 pub mod registries;
-pub mod report;
-pub mod rights;
-pub mod samples;
-pub mod sessions;
-pub mod state;
-pub mod status_log;
-pub mod summary;
 pub mod xds;
 
 use std::collections::BTreeSet;
@@ -40,9 +29,10 @@ use crate::config::model::RegistryConfig;
 use crate::config::{Config, Loaded, RegistryKind};
 use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
+use crate::ops::backend::LiveBackend;
+use crate::ops::{start_log, status_log};
 use crate::reload::{Layers, Reloader, Running};
 use crate::telemetry::LogLevel;
-use backend::LiveBackend;
 use config_source::ConfigSource;
 use factories::Factories;
 use journal::{Configured, Kept, State};
@@ -171,8 +161,8 @@ impl Bound {
             let reloader = Reloader { path, layers: self.app.layers, running, apply: Arc::new(registries) };
             tasks.spawn(reloader.run(stop.clone()));
         }
-        summary::at_start(&config, &addresses, &istio);
-        tasks.spawn(summary::when_ready(handle, stop.clone()));
+        start_log::at_start(&config, &addresses, &istio);
+        tasks.spawn(start_log::when_ready(handle, stop.clone()));
         tasks.spawn(status_log::run(Arc::clone(&live), stop.clone()));
         Ok(Server { runtime, live, xds, tasks, stop, addresses, drain: config.drain.timeout.get() })
     }

@@ -1,4 +1,4 @@
-//! Interface of the admin surface to the server. `wiring` implements it over the running parts, tests over
+//! Interface of the admin surface to the server. `ops` implements it over the running parts, tests over
 //! fakes.
 
 use std::sync::Arc;

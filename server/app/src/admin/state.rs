@@ -10,10 +10,10 @@ use tributary_model::{Code, RegistryName};
 use super::Shared;
 use super::backend::NotThere;
 use super::debug::{Params, busy, metadata, problem, refuse};
+use crate::config::registry::CONFIG_REGISTRY;
 use crate::document::List;
 use crate::document::filter::Filter;
 use crate::document::state::Part;
-use crate::wiring::config_source::NAME;
 
 /// Returns the kept state.
 pub async fn show(State(shared): State<Shared>) -> Response {
@@ -48,7 +48,7 @@ async fn ending(shared: &Shared, params: Params<PartQuery>, really: bool) -> Res
         Ok(part) => part,
         Err(why) => return refuse(&format!("`{text}` is not REGISTRY[/SCOPE[/KIND]]: {why}")),
     };
-    if part.registry.as_str() == NAME {
+    if part.registry.as_str() == CONFIG_REGISTRY {
         return refuse(
             "registry `config` is the server's own configuration; change the configuration instead",
         );

@@ -13,9 +13,9 @@ use crate::config::model::{Config, RegistryConfig};
 use crate::config::{RegistryKind, load};
 use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
+use crate::ops::rights::{Rules, needed, needless, roles};
 use crate::wiring::cluster::Cluster;
 use crate::wiring::factories::Factories;
-use crate::wiring::rights::{Rules, needed, needless, roles};
 use crate::{overlay, serve};
 
 /// Runs the command.

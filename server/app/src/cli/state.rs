@@ -18,8 +18,8 @@ use crate::document::List;
 use crate::document::state::{EndItem, Part, StateDocument, StateItem, StateListItem};
 use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
+use crate::ops::state::of_directory;
 use crate::wiring::journal::choose;
-use crate::wiring::state::of_directory;
 
 /// Runs the command.
 pub async fn run(

@@ -13,6 +13,9 @@ use super::kind::RegistryKind;
 use super::span::Span;
 use super::staleness::Staleness;
 
+/// Name of the configuration's own registry; reserved.
+pub const CONFIG_REGISTRY: &str = "config";
+
 /// Multi-cluster services of a cluster.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]

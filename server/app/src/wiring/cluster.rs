@@ -31,9 +31,9 @@ use crate::config::{Config, facts};
 use crate::environment::Environment;
 
 /// Lease of the replica that allocates addresses.
-pub(super) const ADDRESSES: &str = "tributary-addresses";
+pub(crate) const ADDRESSES: &str = "tributary-addresses";
 /// Lease of the replica that exports Services.
-pub(super) const EXPORTS: &str = "tributary-exports";
+pub(crate) const EXPORTS: &str = "tributary-exports";
 
 /// Configured cluster.
 #[derive(Clone)]
@@ -170,7 +170,7 @@ impl Cluster {
         Ok(led(run, leadership))
     }
     /// Returns the name of a Lease: replicas of different revisions do not share one.
-    pub(super) fn lease(&self, what: &str) -> String {
+    pub(crate) fn lease(&self, what: &str) -> String {
         let revision = self.options.revision.as_deref().map(|revision| format!("-{revision}"));
         format!("{what}{}", revision.unwrap_or_default())
     }

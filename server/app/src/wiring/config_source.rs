@@ -9,11 +9,9 @@ use tributary_model::{
 };
 use tributary_runtime::{Handle, Source};
 
+use crate::config::registry::CONFIG_REGISTRY;
 use crate::config::{Config, facts};
 use crate::exit::CommandError;
-
-/// Name of the configuration's registry; reserved.
-pub const NAME: &str = "config";
 
 /// Registry of the configuration; it reports on request.
 #[derive(Debug)]
@@ -40,7 +38,7 @@ impl ConfigSource {
     pub fn spec(config: &Config) -> Result<(RegistrySpec, Scope), CommandError> {
         let refused = |e: &dyn std::fmt::Display| refused(e);
         let id = RegistryId {
-            name: RegistryName::new(NAME).map_err(|e| refused(&e))?,
+            name: RegistryName::new(CONFIG_REGISTRY).map_err(|e| refused(&e))?,
             provider: Provider::Config,
             cluster: ClusterId::new(&config.cluster_id).map_err(|e| refused(&e))?,
         };

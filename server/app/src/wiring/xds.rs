@@ -16,11 +16,11 @@ use tributary_xds::source::CatalogSource;
 use tributary_xds::transport::tls::{Tls, TlsMaterial};
 use tributary_xds::transport::{DeferredServer, Limits, XdsServer};
 
-use super::sessions::Sessions;
 use crate::admin::listener::cannot_bind;
 use crate::config::Config;
 use crate::config::model::TlsConfig;
 use crate::exit::{CommandError, Exit};
+use crate::ops::sessions::Sessions;
 
 /// Interval at which certificate files are checked.
 const LOOK: Duration = Duration::from_secs(5);

@@ -67,7 +67,7 @@ impl Rules<'_> {
         for name in registry.names() {
             RegistryName::new(name).map_err(|e| self.invalid(field, e))?;
         }
-        if name == crate::wiring::config_source::NAME {
+        if name == crate::config::registry::CONFIG_REGISTRY {
             let why = format!("`{name}` is reserved for the configuration itself");
             return Err(self.wrong(Code::REGISTRY_NAME_TAKEN, field, why));
         }

@@ -13,12 +13,12 @@ use tributary_journal::{JournalStats, Now};
 use tributary_model::{CollectionKind, Mono, RegistryName, Scope};
 use tributary_runtime::Handle;
 
-use super::journal::State;
 use crate::admin::backend::NotThere;
 use crate::document::endpoints::freshness_text;
 use crate::document::state::{
     EndItem, JournalItem, Part, StateDocument, StateItem, StateListItem, kind_name,
 };
+use crate::wiring::journal::State;
 
 /// Returns the current kept state.
 pub async fn document(state: &State, handle: &Handle, now: Mono) -> StateDocument {

@@ -13,16 +13,16 @@ use tributary_registry_api::Clock;
 use tributary_runtime::{Handle, ReadyBecause};
 
 use super::explain::{self, ExplainRequest};
-use super::guard;
-use super::journal::State;
+use super::removals;
 use super::report::{CoreReport, Report};
-use super::{notices, samples, sessions::Sessions, state};
+use super::{metrics, notices, sessions::Sessions, state};
 use crate::admin::backend::{Explained, NotThere};
 use crate::admin::metrics::Sample;
 use crate::admin::{AdminBackend, Check, Readiness};
 use crate::document::state::{EndItem, Part, StateDocument};
 use crate::document::{ClientItem, HeldItem, RegistryItem};
 use crate::reload::Running;
+use crate::wiring::journal::State;
 
 /// Time that the core may take for a batch before the server counts as dead.
 const TURN: Duration = Duration::from_secs(10);
@@ -127,11 +127,11 @@ impl AdminBackend for LiveBackend {
         run_blocking(make).await
     }
     async fn held(&self) -> Vec<HeldItem> {
-        let (all, now) = (guard::held(&self.handle).await, self.clock.now());
-        run_blocking(move || all.iter().map(|held| guard::item(held, now)).collect()).await
+        let (all, now) = (removals::held(&self.handle).await, self.clock.now());
+        run_blocking(move || all.iter().map(|held| removals::item(held, now)).collect()).await
     }
     async fn release(&self, id: &str) -> Option<HeldItem> {
-        guard::release(&self.handle, id, self.clock.now()).await
+        removals::release(&self.handle, id, self.clock.now()).await
     }
     async fn state(&self) -> StateDocument {
         state::document(&self.state, &self.handle, self.clock.now()).await
@@ -180,7 +180,7 @@ impl AdminBackend for LiveBackend {
         let (reloads, sessions) = (self.running.reloads(), Arc::clone(&self.sessions));
         let (journal, now) = (self.state.stats(), self.clock.now());
         let make = move || {
-            samples::all(&samples::State {
+            metrics::all(&metrics::State {
                 ready,
                 catalog: &catalog,
                 registries: &registries,

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use tributary_kube_client::Right;
 use tributary_kubernetes::watch_plan;
 
-use super::cluster::{ADDRESSES, Cluster, EXPORTS};
 use crate::config::model::Write;
+use crate::wiring::cluster::{ADDRESSES, Cluster, EXPORTS};
 
 /// Custom resources of the entries registry: group and plurals.
 const ENTRIES: (&str, [&str; 3]) =

@@ -7,10 +7,10 @@ use tokio_util::sync::CancellationToken;
 use tributary_model::{Catalog, NetworkId, RegistryName};
 use tributary_runtime::Handle;
 
-use super::Addresses;
 use crate::config::istio::IstioVariable;
 use crate::config::model::{RegistryConfig, Write};
 use crate::config::{Config, RegistryKind};
+use crate::wiring::Addresses;
 
 /// Logs the start, once every task runs.
 pub fn at_start(config: &Config, addresses: &Addresses, istio: &[IstioVariable]) {

@@ -8,7 +8,8 @@ use tributary_core::{CollectionStatus, EndedScope, HeldView, ProblemView, Regist
 use tributary_model::{Catalog, Evidence, Freshness, Mono, RegistryName, Scope, SourcePart, SourceState};
 use tributary_runtime::{RunReport, RunState};
 
-use super::{config_source, guard, notices};
+use super::{notices, removals};
+use crate::config::registry::CONFIG_REGISTRY;
 use crate::document::endpoints::freshness_text;
 use crate::document::registries::{CollectionItem, DetailItem, EndedItem, PartItem, ProblemItem, SourceItem};
 use crate::document::{ConditionItem, HeldItem, ObjectItem, RegistryItem, endpoints, services};
@@ -67,7 +68,7 @@ impl Report<'_> {
             .collect()
     }
     fn is_shown(&self, name: &str) -> bool {
-        self.kinds.contains_key(name) || (name == config_source::NAME && self.conditions_of(name).is_some())
+        self.kinds.contains_key(name) || (name == CONFIG_REGISTRY && self.conditions_of(name).is_some())
     }
     /// Returns the conditions of a registry as a whole.
     fn conditions_of(&self, name: &str) -> Option<String> {
@@ -79,7 +80,7 @@ impl Report<'_> {
         let name = &status.id.name;
         let run = self.runs.get(name);
         let (state, mut reason) = state(status, run);
-        if name.as_str() == config_source::NAME {
+        if name.as_str() == CONFIG_REGISTRY {
             reason = self.conditions_of(name.as_str()).unwrap_or(reason);
         }
         let reason = with_notes(reason, status);
@@ -158,7 +159,7 @@ impl Report<'_> {
     }
     fn held(&self, name: &RegistryName) -> Vec<HeldItem> {
         let own = self.core.held.iter().filter(|held| held.registry == *name).take(MAX_SHOWN);
-        own.map(|held| guard::item(held, self.now)).collect()
+        own.map(|held| removals::item(held, self.now)).collect()
     }
     fn problems(&self, name: &RegistryName) -> Vec<ProblemItem> {
         let own = self.core.problems.iter().filter(|problem| problem.registry == *name).take(MAX_SHOWN);

@@ -1,0 +1,17 @@
+//! Operations on a running server: status, metrics, explanations, held removals and kept state.
+//!
+//! `wiring` starts these modules and passes them the running parts; the admin surface calls them through
+//! [`backend::LiveBackend`]. They read the core and the catalog, and log what an operator should know; the core makes
+//! every decision.
+
+pub mod backend;
+pub mod explain;
+pub mod metrics;
+pub mod notices;
+pub mod removals;
+pub mod report;
+pub mod rights;
+pub mod sessions;
+pub mod start_log;
+pub mod state;
+pub mod status_log;

@@ -66,22 +66,43 @@ impl serde::Serialize for SinceMono {
     }
 }
 
-/// State of a source, as its adapter reports it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, serde::Serialize)]
+/// State of a source, as its adapter reports it, ordered by severity: the worst of several states is
+/// their maximum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, serde::Serialize)]
 pub enum SourceState {
+    /// Followed.
+    Live,
     /// Connecting or listing.
     #[default]
     Syncing,
-    /// Followed.
-    Live,
     /// The source cannot be reached.
     Unreachable,
-    /// The source rejects the credential.
-    AuthFailed,
-    /// The source denies access to the requested objects.
-    Forbidden,
     /// The source's answers cannot be read.
     Broken,
+    /// The source denies access to the requested objects.
+    Forbidden,
+    /// The source rejects the credential.
+    AuthFailed,
+}
+
+impl SourceState {
+    /// Display name, also used in JSON and metrics.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Live => "Live",
+            Self::Syncing => "Syncing",
+            Self::Unreachable => "Unreachable",
+            Self::Broken => "Broken",
+            Self::Forbidden => "Forbidden",
+            Self::AuthFailed => "AuthFailed",
+        }
+    }
+    /// Whether the source has failed: neither followed nor about to be.
+    #[must_use]
+    pub const fn is_failure(self) -> bool {
+        !matches!(self, Self::Live | Self::Syncing)
+    }
 }
 
 /// Status of a source, reported per scope.
@@ -160,6 +181,15 @@ pub struct Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn states_are_ordered_by_severity() {
+        use SourceState::{AuthFailed, Broken, Forbidden, Live, Syncing, Unreachable};
+        let rising = [Live, Syncing, Unreachable, Broken, Forbidden, AuthFailed];
+        assert!(rising.is_sorted_by(|a, b| a < b));
+        assert_eq!(rising.map(SourceState::is_failure), [false, false, true, true, true, true]);
+        assert!(rising.iter().all(|state| format!("{state:?}") == state.as_str()));
+    }
 
     #[test]
     fn status_is_limited_to_its_bound() {

@@ -17,9 +17,7 @@ use std::sync::Arc;
 use futures::stream::{FuturesUnordered, StreamExt};
 use futures::{Future, FutureExt};
 use tributary_kube_client::ClusterIdentity;
-use tributary_model::{
-    Collection, RegistryUpdate, Scope, SourceState, SourceStatus, Withheld, WithheldCause,
-};
+use tributary_model::{Collection, RegistryUpdate, Scope, SourceStatus, Withheld, WithheldCause};
 use tributary_registry_api::{ClusterContextSender, UpdateSender};
 
 use crate::collections::Part;
@@ -271,7 +269,7 @@ impl RunLoop {
                 continue;
             }
             updates.push(RegistryUpdate::Status(scope.clone(), self.health.of_part(part, &now)));
-            if !matches!(status.state, SourceState::Live | SourceState::Syncing) {
+            if status.state.is_failure() {
                 let followed = self.followed().into_iter().filter(|collection| collection.scope == *scope);
                 updates.extend(followed.map(RegistryUpdate::Progress));
             }

@@ -97,7 +97,7 @@ impl SourceHealth {
             self.parts.iter().filter(|(feed, _)| joined.contains(&feed.kind) && is_required(&feed.kind));
         // a kind that is refused alone is withheld, which its own collections show
         let counted = required.filter(|(_, reported)| reported.part.state != SourceState::Forbidden);
-        let worst = counted.map(|(_, reported)| &reported.part).max_by_key(|part| rank(part.state));
+        let worst = counted.map(|(_, reported)| &reported.part).max_by_key(|part| part.state);
         let state = worst.map_or(SourceState::Live, |part| part.state);
         let reason = worst.map(|part| Arc::clone(&part.reason)).unwrap_or_default();
         SourceStatus::new(state, reason)
@@ -119,8 +119,8 @@ impl SourceHealth {
         let kinds = self.kinds(part);
         let is_optional = |kind: &Kind| self.optional.get(kind).copied().unwrap_or_default();
         let required = kinds.iter().filter(|(kind, _)| !is_optional(kind)).map(|(_, part)| part);
-        let worst = required.max_by_key(|part| rank(part.state));
-        let optional = kinds.iter().filter(|(kind, part)| is_optional(kind) && is_trouble(part));
+        let worst = required.max_by_key(|part| part.state);
+        let optional = kinds.iter().filter(|(kind, part)| is_optional(kind) && part.state.is_failure());
         let mut status = worst.map_or_else(SourceStatus::default, |worst| SourceStatus {
             retry_in: worst.retry_in,
             ..SourceStatus::new(worst.state, Arc::clone(&worst.reason))
@@ -150,35 +150,19 @@ impl SourceHealth {
         let mut kinds: BTreeMap<Kind, SourcePart> = BTreeMap::new();
         for (feed, reported) in &self.parts {
             let named = || match (&feed.namespace, part(reported)) {
-                (Some(namespace), part) if is_trouble(&part) => {
+                (Some(namespace), part) if part.state.is_failure() => {
                     let reason = format!("{} (in {namespace})", part.reason).into();
                     SourcePart { reason, ..part }
                 }
                 (_, part) => part,
             };
             match kinds.get_mut(&feed.kind) {
-                Some(held) if rank(held.state) >= rank(reported.part.state) => {}
+                Some(held) if held.state >= reported.part.state => {}
                 Some(held) => *held = named(),
                 None => drop(kinds.insert(feed.kind, named())),
             }
         }
         kinds
-    }
-}
-
-const fn is_trouble(part: &SourcePart) -> bool {
-    !matches!(part.state, SourceState::Live | SourceState::Syncing)
-}
-
-/// Returns the severity of a state.
-const fn rank(state: SourceState) -> u8 {
-    match state {
-        SourceState::Live => 0,
-        SourceState::Syncing => 1,
-        SourceState::Unreachable => 2,
-        SourceState::Broken => 3,
-        SourceState::Forbidden => 4,
-        SourceState::AuthFailed => 5,
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tributary_core::{CollectionStatus, EndedScope, HeldView, ProblemView, RegistryStatus, SourceView};
-use tributary_model::{Catalog, Evidence, Freshness, Mono, RegistryName, Scope, SourcePart, SourceState};
+use tributary_model::{Catalog, Evidence, Freshness, Mono, RegistryName, Scope, SourcePart};
 use tributary_runtime::{RunReport, RunState};
 
 use super::{notices, removals};
@@ -137,7 +137,7 @@ impl Report<'_> {
         let left = |span: Option<Duration>| span.map(|span| millis(span).saturating_sub(age));
         let part = |part: &SourcePart| PartItem {
             name: part.name.to_string(),
-            state: state_name(&part.state).to_owned(),
+            state: part.state.as_str().to_owned(),
             reason: part.reason.to_string(),
             since_millis_ago: millis(part.lasted).saturating_add(age),
             retry_in_millis: left(part.retry_in),
@@ -148,7 +148,7 @@ impl Report<'_> {
         };
         SourceItem {
             scope: scope.to_string(),
-            state: state_name(&status.state).to_owned(),
+            state: status.state.as_str().to_owned(),
             reason: status.reason.to_string(),
             reported_millis_ago: age,
             retry_in_millis: left(status.retry_in),
@@ -192,9 +192,9 @@ pub(super) fn state(status: &RegistryStatus, run: Option<&RunReport>) -> (&'stat
         return ("Failed", why.unwrap_or_default());
     }
     let statuses = status.sources.values().map(|source| &source.status);
-    let worst = statuses.max_by_key(|source| rank(&source.state));
-    if let Some(source) = worst.filter(|source| rank(&source.state) > 1) {
-        return (state_name(&source.state), source.reason.to_string());
+    let worst = statuses.max_by_key(|source| source.state);
+    if let Some(source) = worst.filter(|source| source.state.is_failure()) {
+        return (source.state.as_str(), source.reason.to_string());
     }
     let required = || status.collections.iter().filter(|c| c.required);
     let stale = counted(status).find_map(|c| match &c.freshness {
@@ -222,28 +222,6 @@ fn with_notes(reason: String, status: &RegistryStatus) -> String {
     let all = std::iter::once(reason).filter(|reason| !reason.is_empty());
     let all = all.chain(notices::policy(status)).chain(notices::waiting(status));
     all.collect::<Vec<_>>().join("; ")
-}
-
-const fn rank(state: &SourceState) -> u8 {
-    match state {
-        SourceState::Live => 0,
-        SourceState::Syncing => 1,
-        SourceState::Unreachable => 2,
-        SourceState::Broken => 3,
-        SourceState::AuthFailed => 4,
-        SourceState::Forbidden => 5,
-    }
-}
-
-pub(super) const fn state_name(state: &SourceState) -> &'static str {
-    match state {
-        SourceState::Live => "Live",
-        SourceState::Syncing => "Syncing",
-        SourceState::Unreachable => "Unreachable",
-        SourceState::Broken => "Broken",
-        SourceState::AuthFailed => "AuthFailed",
-        SourceState::Forbidden => "Forbidden",
-    }
 }
 
 fn collection(status: &CollectionStatus) -> CollectionItem {

@@ -15,7 +15,7 @@ use tributary_runtime::RunReport;
 
 use super::backend::LiveBackend;
 use super::notices::Notices;
-use super::report::{state, state_name};
+use super::report::state;
 
 /// Interval of the comparison.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -36,7 +36,7 @@ struct LoggedState {
 impl LoggedState {
     fn of(registry: &str, part: String, state: SourceState, reason: &str) -> Self {
         let (registry, reason) = (registry.to_owned(), reason.to_owned());
-        Self { registry, part: Some(part), state: state_name(&state), reason }
+        Self { registry, part: Some(part), state: state.as_str(), reason }
     }
 }
 
@@ -242,6 +242,8 @@ mod tests {
         let both = [directory, ("dc1", SourceState::Live, ""), ("dc2", SourceState::Unreachable, "no path")];
         let each = [("dc1".to_owned(), "Live"), ("dc2".to_owned(), "Unreachable")];
         assert_eq!(logged(&both), [&[own("Unreachable")], &each[..]].concat());
+        let both = [("a", SourceState::AuthFailed, ""), ("b", SourceState::Forbidden, "")];
+        assert_eq!(logged(&both)[0], own("AuthFailed"), "the worse state is that of the registry");
     }
 
     #[test]

@@ -9,3 +9,4 @@ pub mod ledger;
 pub mod rules;
 pub mod scan;
 pub mod tree;
+pub mod vocabulary;

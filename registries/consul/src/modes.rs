@@ -167,8 +167,10 @@ pub enum Mode {
     NotifyAndFetch,
 }
 
-/// Time without per-service long polls after a server reported too many requests.
+/// Time without per-service long polls after a server reported too many requests repeatedly.
 const SPARED: Duration = Duration::from_secs(600);
+/// Overloads, at least five first pauses apart, after which long polls are taken for their cause.
+const STRIKES: u32 = 3;
 
 /// State machine of one scope.
 #[derive(Debug, Clone)]
@@ -207,6 +209,8 @@ pub struct Machine {
     listing: Option<Listing>,
     last_success: Option<Mono>,
     overloads: u64,
+    /// Number of separate overloads in the last minute, and the time of the last one.
+    strikes: (u32, Option<Mono>),
     /// Age of the last answering server's contact with its leader.
     lag: Duration,
 }
@@ -242,6 +246,7 @@ impl Machine {
             listing: None,
             last_success: None,
             overloads: 0,
+            strikes: (0, None),
             lag: Duration::ZERO,
             settings,
         }
@@ -354,12 +359,23 @@ impl Machine {
         reports
     }
 
-    /// Lowers the concurrency, and avoids per-service long polls for a while.
+    /// Halves concurrency and rate. If that does not end the overload, avoids per-service long polls for a while.
     fn ease(&mut self, cx: &StepContext) {
         self.limiter.ease();
-        if self.settings.mode == ModeChoice::Auto {
+        if self.strike(cx.now) >= STRIKES && self.settings.mode == ModeChoice::Auto {
             self.spared_until = Some(cx.now.plus(SPARED));
         }
+    }
+
+    /// Counts an overload, unless it belongs to the last one.
+    fn strike(&mut self, now: Mono) -> u32 {
+        let (count, last) = self.strikes;
+        let since = last.map_or(Duration::MAX, |last| now.since(last));
+        if since >= self.settings.timing.pause_first * 5 {
+            let count = if since > Duration::from_secs(60) { 0 } else { count };
+            self.strikes = (count + 1, Some(now));
+        }
+        self.strikes.0
     }
 
     fn read_token(&mut self, cx: &mut StepContext) {

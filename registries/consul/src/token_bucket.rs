@@ -22,6 +22,10 @@ impl TokenBucket {
     pub const fn new(burst: u32, refill: Duration) -> Self {
         Self { burst: if burst == 0 { 1 } else { burst }, refill, full_at: Duration::ZERO }
     }
+    /// Changes burst and refill; tokens already taken stay taken.
+    pub fn set(&mut self, burst: u32, refill: Duration) {
+        (self.burst, self.refill) = (burst.max(1), refill);
+    }
     /// Takes a token, and returns the time until it is available.
     pub fn take(&mut self, now: Mono) -> Duration {
         let now = Duration::from_millis(now.0);

@@ -102,7 +102,8 @@ impl Machine {
     /// Selects per-service long polls while they fit, otherwise notify and fetch, also while a server is spared.
     /// Returns to long polls only with a margin of a fifth.
     pub(super) fn choose_mode(&mut self, cx: &mut StepContext) {
-        let (have, room) = (self.listed.len(), self.settings.polls);
+        // a doubtful list may lack services that are still followed
+        let (have, room) = (self.slots.len().max(self.listed.len()), self.settings.polls);
         let room = if self.mode == Mode::NotifyAndFetch { room - room / 5 } else { room };
         let spared = self.spared_until.is_some_and(|until| until > cx.now);
         let notify = self.settings.mode == ModeChoice::NotifyAndFetch || have > room || spared;

@@ -37,6 +37,8 @@ pub struct Report {
     pub overloads: u64,
     /// Requests under way.
     pub under_way: usize,
+    /// Current limit of requests per second.
+    pub rate: u32,
     /// Index of the address in use.
     pub server: usize,
 }
@@ -54,7 +56,7 @@ impl Machine {
             Mode::PerService => "",
             Mode::NotifyAndFetch if in_turn.is_some() => in_turn.unwrap_or_default(),
             Mode::NotifyAndFetch if spared => "the server reported too many requests",
-            Mode::NotifyAndFetch if self.listed.len() > self.settings.polls => {
+            Mode::NotifyAndFetch if self.slots.len().max(self.listed.len()) > self.settings.polls => {
                 "more services than connections allow"
             }
             Mode::NotifyAndFetch => "",
@@ -73,6 +75,7 @@ impl Machine {
             lag: self.lag,
             overloads: self.overloads,
             under_way: self.limiter.under_way(),
+            rate: self.limiter.current_rate(),
             server: self.server,
         }
     }

@@ -36,6 +36,8 @@ pub(super) struct RequestLimiter {
     most: usize,
     now_most: usize,
     well: usize,
+    rate: u32,
+    rate_now: u32,
     bucket: TokenBucket,
     last: u64,
 }
@@ -54,6 +56,8 @@ impl RequestLimiter {
             most: limits.concurrency.max(1),
             now_most: limits.concurrency.max(1),
             well: 0,
+            rate,
+            rate_now: rate,
             bucket: TokenBucket::new(rate, Duration::from_secs(1) / rate),
             last: 0,
         }
@@ -100,17 +104,30 @@ impl RequestLimiter {
         Some(begun)
     }
 
-    /// Halves the concurrency.
+    /// Halves concurrency and rate.
     pub(super) fn ease(&mut self) {
         (self.now_most, self.well) = ((self.now_most / 2).max(1), 0);
+        self.set_rate(self.rate_now / 2);
     }
 
-    /// Records a good answer: after as many as may run at once, one more may.
+    fn set_rate(&mut self, rate: u32) {
+        self.rate_now = rate.clamp(1, self.rate);
+        self.bucket.set(self.rate_now, Duration::from_secs(1) / self.rate_now);
+    }
+
+    /// Records a good answer: after as many as may run at once, one more may, at a slightly higher rate.
     pub(super) fn went_well(&mut self) {
         self.well += 1;
-        if self.well >= self.now_most && self.now_most < self.most {
-            (self.now_most, self.well) = (self.now_most + 1, 0);
+        let eased = self.now_most < self.most || self.rate_now < self.rate;
+        if eased && self.well >= self.now_most {
+            (self.now_most, self.well) = ((self.now_most + 1).min(self.most), 0);
+            self.set_rate(self.rate_now + (self.rate / 16).max(1));
         }
+    }
+
+    /// Returns the current limit of requests per second.
+    pub(super) const fn current_rate(&self) -> u32 {
+        self.rate_now
     }
 
     /// Returns the number of reads under way.
@@ -290,12 +307,12 @@ mod tests {
         let mut limiter = mk_limiter(8, 100);
         limiter.ease();
         limiter.ease();
-        assert_eq!(limiter.now_most, 2);
+        assert_eq!((limiter.now_most, limiter.current_rate()), (2, 25));
         for _ in 0..5 {
             limiter.went_well();
         }
         assert_eq!(limiter.now_most, 4, "after two, then after three");
         (0..100).for_each(|_| limiter.went_well());
-        assert_eq!(limiter.now_most, 8);
+        assert_eq!((limiter.now_most, limiter.current_rate()), (8, 100));
     }
 }

@@ -238,7 +238,7 @@ fn overload_switches_to_notify_and_fetch_and_back() {
     assert_eq!(world.machine.mode(), Mode::PerService);
     world.lie = Some(Lie::Fail(RequestFailure::Overload));
     world.break_all();
-    world.run(SECOND);
+    world.run(40 * SECOND);
     world.lie = None;
     world.run(60 * SECOND);
     assert_eq!(world.machine.mode(), Mode::NotifyAndFetch);
@@ -326,4 +326,22 @@ fn unusable_list_of_checks_leads_to_reads_by_service() {
         let reason = world.machine.report(world.now()).mode_reason;
         assert!(reason.contains("every service is read in turn"), "{peer}: {reason}");
     }
+}
+
+#[test]
+fn single_overload_lowers_the_rate_and_keeps_the_mode() {
+    let mut world = settled(ModeChoice::Auto, 20);
+    let whole = world.machine.report(world.now()).rate;
+    world.lie = Some(Lie::Fail(RequestFailure::Overload));
+    world.break_all();
+    world.run(SECOND);
+    world.lie = None;
+    world.run(SECOND);
+    let rate = world.machine.report(world.now()).rate;
+    assert!(rate < whole, "{rate} of {whole}");
+    world.run(60 * SECOND);
+    assert_eq!((world.machine.mode(), world.served()), (Mode::PerService, world.truth()));
+    (0..20).for_each(|service| world.flip(service));
+    world.run(600 * SECOND);
+    assert_eq!(world.machine.report(world.now()).rate, whole, "it recovers");
 }

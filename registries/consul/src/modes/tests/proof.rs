@@ -282,3 +282,14 @@ fn agent_token_that_begins_to_be_filtered_confirms_nothing() {
     assert!(hand.open.iter().all(|request| request.what != What::Token), "{:?}", hand.open);
     assert_ne!(hand.confidence(), Some(Confidence::Confirmed));
 }
+
+#[test]
+fn doubted_short_list_does_not_multiply_long_polls() {
+    let mut hand = Hand::over(Settings { polls: 1, ..mk_settings(ModeChoice::Auto) });
+    hand.names(&WHOLE, &["web", "pay"]);
+    hand.service("web", &WHOLE, 1);
+    hand.service("pay", &WHOLE, 1);
+    assert_eq!(hand.machine.mode(), crate::modes::Mode::NotifyAndFetch);
+    hand.names(&Headers { index: Some(3), ..WHOLE }, &["web"]);
+    assert_eq!(hand.machine.mode(), crate::modes::Mode::NotifyAndFetch);
+}

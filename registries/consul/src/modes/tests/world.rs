@@ -115,7 +115,8 @@ impl World {
         self.false_loss.clone()
     }
     pub(super) fn long_polls(&self) -> usize {
-        let long = |request: &Request| matches!(request.mode, ReadMode::Blocking { .. });
+        let long =
+            |request: &Request| matches!(request.mode, ReadMode::Blocking { wait, .. } if wait.as_secs() > 2);
         self.open.values().filter(|(_, request)| long(request)).count()
     }
     pub(super) fn sent_to_services(&self) -> usize {

@@ -288,6 +288,8 @@ pub struct Timing {
     pub recheck: Duration,
     /// Interval of the checks for changed token and certificate files.
     pub files: Duration,
+    /// Minimum time between two reads of a refused token.
+    pub reread: Duration,
     /// Longest accepted time since a server's last contact with its leader.
     pub max_contact: Duration,
     /// Oldest accepted cached answer.
@@ -314,6 +316,7 @@ impl Default for Timing {
             poll: seconds(60),
             recheck: seconds(10),
             files: seconds(5),
+            reread: seconds(5),
             max_contact: seconds(10),
             max_age: Duration::ZERO,
         }

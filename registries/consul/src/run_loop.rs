@@ -40,8 +40,6 @@ use withhold::Lists;
 
 /// Interval of the periodic status of a scope.
 const STATUS: Duration = Duration::from_secs(5);
-/// Minimum time between two reads of a refused token.
-const REREAD: Duration = Duration::from_secs(5);
 
 /// Result of a task.
 enum Done {
@@ -228,7 +226,7 @@ impl RunLoop {
             self.out.send_all(updates);
         }
         if reread && self.token_refused <= Instant::now() {
-            self.token_refused = Instant::now() + REREAD;
+            self.token_refused = Instant::now() + self.config.timing.reread;
             self.read_token(true);
         }
     }

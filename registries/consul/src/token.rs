@@ -30,16 +30,16 @@ impl Token {
     pub const fn new(source: TokenSource) -> Self {
         Self { source, current: None, renew_at: None }
     }
-    /// Reads the source. `refused` means that the current token was refused; a login is repeated only then, or before
-    /// the token expires. Returns whether the token changed.
+    /// Reads the source. `refused` means that a request with the current token was refused; a login is repeated only if
+    /// Consul no longer knows the token, or before it expires. Returns whether the token changed.
     pub async fn refresh(&mut self, client: &Client, now: Timestamp, refused: bool) -> Result<bool, Fault> {
         let found = match &self.source {
             TokenSource::None => None,
             TokenSource::Value(token) => Some(token.clone()),
             TokenSource::File(path) => Some(read(path).await?),
             TokenSource::Login { method, bearer } => {
-                let due = self.current.is_none() || refused || self.renew_at.is_some_and(|at| at <= now);
-                if !due {
+                let expires = self.current.is_none() || self.renew_at.is_some_and(|at| at <= now);
+                if !expires && (!refused || self.is_accepted(client).await) {
                     return Ok(false);
                 }
                 let given = log_in(client, method, &read(bearer).await?).await?;
@@ -59,7 +59,27 @@ impl Token {
         }
         Ok(changed)
     }
+
+    /// Returns whether Consul still accepts the current token, so that a refusal concerns only rights that it lacks. An
+    /// address that gives no answer proves nothing and counts as acceptance.
+    async fn is_accepted(&self, client: &Client) -> bool {
+        if self.current.is_none() {
+            return false;
+        }
+        let get = Get { path: &["acl", "token", "self"], query: Vec::new(), timeout: TIMEOUT, skip: None };
+        for server in 0..client.addresses() {
+            match client.get(server, &get).await {
+                Ok(_) => return true,
+                Err(fault) if fault.failure == RequestFailure::Auth => return false,
+                Err(_) => {}
+            }
+        }
+        true
+    }
 }
+
+/// Time limit of a login and of a check of the token.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 const UNSENDABLE: &str =
     "the token holds characters that no header may have; write the token alone, on one line";
@@ -112,8 +132,7 @@ async fn log_in_at(
     bearer: &SecretString,
 ) -> Result<Login, Fault> {
     let body = serde_json::json!({ "AuthMethod": method, "BearerToken": bearer.expose_secret() });
-    let get =
-        Get { path: &["acl", "login"], query: Vec::new(), timeout: Duration::from_secs(10), skip: None };
+    let get = Get { path: &["acl", "login"], query: Vec::new(), timeout: TIMEOUT, skip: None };
     let raw = client.post(server, &get, body.to_string().into_bytes()).await?;
     let body = raw.body.unwrap_or_default();
     login(raw.content_type.as_deref(), &body).map_err(|_| Fault {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tributary_consul::ConsulConfig;
 use tributary_consul::config::TokenSource;
 
-use crate::fake::{Fake, Seen, mk_entries};
+use crate::fake::{Fake, Seen, Spoil, mk_entries};
 use crate::stage::{addresses, eventually, mk_config, open, until_served};
 
 const FOUR: [&str; 4] = ["10.1.0.1", "10.1.0.2", "10.1.0.3", "10.1.0.4"];
@@ -85,5 +85,23 @@ async fn login_uses_the_next_address_if_the_first_is_down() {
     config.timing.connect = Duration::from_millis(500);
     let stage = open(config).await;
     until_served(&stage, "web", &FOUR).await;
+    stage.drop_now().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn peer_that_may_not_be_read_causes_no_login() {
+    let fake = with_method("first").await;
+    fake.add("dc1@east");
+    fake.spoil("/v1/peering/east", usize::MAX, Spoil::Status(403, "Permission denied"));
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("jwt");
+    std::fs::write(&file, "first").unwrap();
+    let mut config = logging_in(&[&fake.url], &file);
+    config.peers = vec!["east".to_owned()];
+    config.timing.reread = Duration::from_millis(100);
+    let stage = open(config).await;
+    until_served(&stage, "web", &FOUR).await;
+    fake.until_requested("/v1/peering/east", 8).await;
+    assert_eq!(fake.state.lock().logins.given.len(), 1, "the token itself is good");
     stage.drop_now().await;
 }

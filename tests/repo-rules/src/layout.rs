@@ -41,11 +41,20 @@ pub fn without_lints(texts: &[Text]) -> Vec<String> {
 fn lint_fault(manifest: &Text) -> Option<String> {
     let has = |line: &str| manifest.text.lines().any(|own| own.trim() == line);
     if manifest.path == "Cargo.toml" {
-        let forbids = has("[workspace.lints.rust]") && has("unsafe_code = \"forbid\"");
-        return (!forbids).then(|| "Cargo.toml: forbid unsafe_code for the workspace".to_owned());
+        let lints = ["[workspace.lints.rust]", "unsafe_code = \"forbid\"", "missing_docs = \"deny\""];
+        let holds = lints.iter().all(|line| has(line));
+        return (!holds)
+            .then(|| "Cargo.toml: forbid unsafe_code and deny missing_docs for the workspace".to_owned());
     }
     let opted = manifest.text.contains("[lints]\nworkspace = true");
     (!opted).then(|| format!("{}: add [lints] workspace = true", manifest.path))
+}
+
+/// Returns Rust files that switch off the lint on undocumented public items.
+pub fn undocumented(texts: &[Text]) -> Vec<String> {
+    let switch = format!("{}(missing_docs", "allow");
+    let silenced = texts.iter().filter(|text| text.is_rust() && text.text.contains(&switch));
+    silenced.map(|text| format!("{}: document its public items", text.path)).collect()
 }
 
 /// Returns lines with a path that exists on one machine only.
@@ -148,6 +157,12 @@ mod tests {
         let plain = Text::new("a/Cargo.toml", "[package]\nname = \"a\"\n");
         let good = Text::new("b/Cargo.toml", "[package]\n\n[lints]\nworkspace = true\n");
         assert_eq!(without_lints(&[root, plain, good]).len(), 2);
+    }
+
+    #[test]
+    fn undocumented_public_items_are_found() {
+        let silenced = format!("//! X.\n#![{}(missing_docs)]\n", "allow");
+        assert_eq!(undocumented(&[Text::new("x.rs", &silenced), Text::new("y.rs", "//! Y.")]).len(), 1);
     }
 
     #[test]

@@ -31,6 +31,11 @@ fn every_crate_takes_the_lints() {
 }
 
 #[test]
+fn every_public_item_is_documented() {
+    holds(layout::undocumented);
+}
+
+#[test]
 fn no_file_names_a_path_of_one_machine() {
     holds(layout::machine_paths);
 }

@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn report_counts_what_is_kept_by_scope() {
+    fn report_counts_facts_by_scope() {
         let base = tempfile::tempdir().unwrap();
         filled(base.path());
         let report = show(base.path(), now()).unwrap();

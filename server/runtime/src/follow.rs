@@ -130,8 +130,8 @@ fn claimants(
         }
     }
     let kept: BTreeSet<&ServiceKey> = new.iter().map(|view| &view.key).collect();
-    let gone = old.iter().filter(|view| !kept.contains(&view.key));
-    out.extend(gone.map(|view| (view.key.clone(), None)));
+    let removed = old.iter().filter(|view| !kept.contains(&view.key));
+    out.extend(removed.map(|view| (view.key.clone(), None)));
 }
 
 fn workloads(

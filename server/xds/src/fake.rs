@@ -104,8 +104,8 @@ impl ResourceProvider for Fake {
         let new =
             to.iter().filter(|(key, body)| key.0 == kind && key.1 != INBOUND && from.get(key) != Some(body));
         let upserted = new.map(|((_, name), body)| self.encode(kind, name, body)).collect();
-        let gone = from.keys().filter(|key| key.0 == kind && key.1 != INBOUND && !to.contains_key(key));
-        Arc::new(ChangedSet { upserted, removed: gone.map(|(_, name)| name.as_str().into()).collect() })
+        let removed = from.keys().filter(|key| key.0 == kind && key.1 != INBOUND && !to.contains_key(key));
+        Arc::new(ChangedSet { upserted, removed: removed.map(|(_, name)| name.as_str().into()).collect() })
     }
     fn host_of(&self, _: &ClientClassKey, _: ResourceType, name: &str) -> Option<Hostname> {
         Hostname::new(name).ok()

@@ -69,9 +69,9 @@ impl Session {
         } else {
             added(&old, &new).for_each(|name| state.requested.add(name));
         }
-        for gone in added(&new, &old) {
-            state.requested.forget(gone);
-            state.held.remove(gone);
+        for removed in added(&new, &old) {
+            state.requested.forget(removed);
+            state.held.remove(removed);
         }
         state.watch = Some(new);
         self.subscribed(kind, false)

@@ -101,13 +101,13 @@ fn an_unchanged_generation_encodes_nothing() {
 fn concurrent_clients_encode_once() {
     let services: Vec<Svc> = (0..200).map(|n| mk_svc(&format!("s{n:03}.shop"))).collect();
     let (catalog, answers) = (World::default().next(&services), CatalogAnswers::default());
-    let ask = || {
+    let read = || {
         let set = answers.all(&catalog, &mk_envoy(), ResourceType::Cluster);
         answers.rope(&catalog, &mk_envoy(), ResourceType::Cluster, &set, Form::Sotw)
     };
     let ropes: Vec<Arc<Rope>> = std::thread::scope(|scope| {
-        let asking: Vec<_> = (0..8).map(|_| scope.spawn(ask)).collect();
-        asking.into_iter().map(|thread| thread.join().unwrap()).collect()
+        let readers: Vec<_> = (0..8).map(|_| scope.spawn(read)).collect();
+        readers.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
     assert!(ropes.iter().all(|rope| Arc::ptr_eq(rope, &ropes[0])));
     assert_eq!(answers.counters().encodes(ResourceType::Cluster), 200);

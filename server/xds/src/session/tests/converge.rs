@@ -139,11 +139,11 @@ impl Client {
             return;
         }
         let added: Vec<&str> = clusters.difference(&self.wanted).map(String::as_str).collect();
-        let gone: Vec<&str> = self.wanted.difference(&clusters).map(String::as_str).collect();
-        let request = DeltaRequest { subscribe: list(&added), unsubscribe: list(&gone), ..mk_delta(E) };
-        let gone: Vec<String> = gone.iter().map(ToString::to_string).collect();
+        let dropped: Vec<&str> = self.wanted.difference(&clusters).map(String::as_str).collect();
+        let request = DeltaRequest { subscribe: list(&added), unsubscribe: list(&dropped), ..mk_delta(E) };
+        let dropped: Vec<String> = dropped.iter().map(ToString::to_string).collect();
         self.wanted = clusters;
-        for name in gone {
+        for name in dropped {
             self.held.remove(&(E, name.clone()));
             self.warming.remove(&name);
         }

@@ -146,7 +146,7 @@ fn cluster_discovery_follows_the_services_resolution() {
 }
 
 #[test]
-fn an_eds_cluster_asks_this_stream_without_a_timeout() {
+fn eds_cluster_uses_this_stream_without_a_timeout() {
     let cluster = mk_cluster(ClientKind::Envoy, "outbound|80||grpc.shop");
     let eds = cluster.eds_cluster_config.as_ref().unwrap();
     let source = eds.eds_config.as_ref().unwrap();

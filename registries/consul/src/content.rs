@@ -130,6 +130,12 @@ impl CheckStates {
         // Absences in the list of checks are not reported, so the keys need not be kept.
         Self { marks: marks.into(), digest: Digest { hash, keys: Arc::from([]) } }
     }
+    /// Returns whether a check is in only one of the two lists.
+    #[must_use]
+    pub fn has_other_checks(&self, other: &Self) -> bool {
+        let (own, others) = (self.marks.iter(), other.marks.iter());
+        own.map(|state| state.check).ne(others.map(|state| state.check))
+    }
     /// Returns the entries that are in only one of the two lists or differ.
     pub fn differing<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = &'a CheckState> {
         let only = |a: &'a [CheckState], b: &'a [CheckState]| {

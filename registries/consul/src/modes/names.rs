@@ -88,9 +88,11 @@ impl Machine {
                     self.drive_service(slot, Event::Follow(self.follow()), cx);
                     if before.get(name).is_some_and(|before| before != tags) {
                         self.notify.mark_changed(cx.now, slot, &self.settings.timing);
+                        self.notify.explain(cx.now);
                     }
                 }
                 None => {
+                    self.notify.explain(cx.now);
                     let slot = self.open(name, true);
                     self.drive_service(slot, Event::Started, cx);
                 }

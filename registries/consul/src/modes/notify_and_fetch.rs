@@ -2,8 +2,8 @@
 //! other changes.
 //!
 //! The list of checks does not show instances without a check, nor changes of an address or of meta: those move only
-//! the catalog's index, without a name. If the index moved and no check changed, every service is read once, at a
-//! quarter of the allowed rate. Each service is also read once per full pass. Without a usable list of checks the full
+//! the catalog's index, without a name. If the index moved and no check was added or removed, every service is read
+//! once, at a quarter of the allowed rate; a check that only changes its status does not move the index. Each service is also read once per full pass. Without a usable list of checks the full
 //! pass runs at that rate all the time.
 
 use std::collections::{BTreeSet, HashMap};
@@ -32,7 +32,7 @@ pub(super) struct NotifyAndFetch {
     on_node: HashMap<u64, BTreeSet<u32>>,
     dirty: BTreeSet<u32>,
     due: Option<Mono>,
-    marked_at: Option<Mono>,
+    explained_at: Option<Mono>,
     moved_at: Option<Mono>,
     full_pass_at: Option<Mono>,
     cursor: u32,
@@ -51,7 +51,10 @@ impl NotifyAndFetch {
     pub(super) fn mark_changed(&mut self, now: Mono, slot: u32, timing: &Timing) {
         self.dirty.insert(slot);
         self.due.get_or_insert_with(|| now.plus(timing.coalesce));
-        self.marked_at = Some(now);
+    }
+    /// Records a change that moves the catalog's index.
+    pub(super) const fn explain(&mut self, now: Mono) {
+        self.explained_at = Some(now);
     }
     pub(super) fn catalog_moved(&mut self, now: Mono) {
         self.moved_at.get_or_insert(now);
@@ -84,7 +87,7 @@ impl NotifyAndFetch {
     fn unexplained(&mut self, now: Mono) -> bool {
         let Some(moved) = self.moved_at.filter(|moved| moved.plus(SETTLE) <= now) else { return false };
         self.moved_at = None;
-        self.marked_at.is_none_or(|marked| marked.plus(SETTLE) < moved)
+        self.explained_at.is_none_or(|at| at.plus(SETTLE) < moved)
     }
 }
 
@@ -110,6 +113,9 @@ impl Machine {
                 Some(service) => changed.extend(self.by_key.get(&service)),
                 None => changed.extend(self.notify.on_node.get(&mark.node).into_iter().flatten()),
             }
+        }
+        if marks.has_other_checks(&before) {
+            self.notify.explain(now);
         }
         for slot in changed {
             self.notify.mark_changed(now, slot, &self.settings.timing);

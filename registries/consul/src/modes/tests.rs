@@ -345,3 +345,22 @@ fn single_overload_lowers_the_rate_and_keeps_the_mode() {
     world.run(600 * SECOND);
     assert_eq!(world.machine.report(world.now()).rate, whole, "it recovers");
 }
+
+#[test]
+fn address_edit_is_found_in_seconds_while_other_checks_change() {
+    let mut settings = mk_settings(ModeChoice::NotifyAndFetch);
+    settings.timing.full_pass = 3_600 * SECOND;
+    let mut world = World::new(settings, 1);
+    (0..20).for_each(|service| world.put(service, 0));
+    world.run(120 * SECOND);
+    assert_eq!(world.served(), world.truth());
+    for round in 0..20_u8 {
+        world.flip(round % 10);
+        world.run(Duration::from_millis(500));
+        if round == 5 {
+            world.edit(15);
+        }
+    }
+    world.run(3 * SECOND);
+    assert_eq!(world.served(), world.truth());
+}

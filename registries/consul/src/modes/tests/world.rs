@@ -159,6 +159,17 @@ impl World {
         }
         self.moves(&service, false);
     }
+    /// Changes an instance without any check: only the catalog's index and the service's move.
+    pub(super) fn edit(&mut self, service: u8) {
+        let service = name(service);
+        if let Some(times) = self.truth.get_mut(&service).and_then(|instances| instances.values_mut().next())
+        {
+            *times += 1_000;
+        }
+        self.index += 1;
+        self.moved.insert(What::Service(service), self.index);
+        self.moved.insert(What::Names, self.index);
+    }
     pub(super) fn change_token(&mut self) {
         self.step(Input::TokenChanged);
     }
@@ -289,7 +300,7 @@ impl World {
             .map(|(name, id, times)| StateCheck {
                 node: format!("n{id}").into(),
                 check_id: format!("c-{name}").into(),
-                status: times.to_string().into(),
+                status: (times % 1_000).to_string().into(),
                 service_name: (&**name).into(),
                 create_index: 1,
             })

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::health::Health;
 use crate::id::{ClusterId, Identity, NetworkId, NodeName};
-use crate::labels::Labels;
+use crate::labels::{self, Labels};
 use crate::locality::Locality;
 use crate::object::ObjectId;
 
@@ -31,6 +31,27 @@ pub struct Topology {
     pub locality: Locality,
     /// Node, if known.
     pub node: Option<NodeName>,
+}
+
+impl Topology {
+    /// Returns the labels of this topology, to be laid over the `own` labels of a workload. A network label of the
+    /// workload takes precedence, as in Istio.
+    #[must_use]
+    pub fn labels(&self, own: &Labels) -> Labels {
+        let locality = &self.locality;
+        let parts = [
+            (labels::REGION, &*locality.region),
+            (labels::ZONE, &*locality.zone),
+            (labels::SUBZONE, &*locality.subzone),
+        ];
+        let labelled = own.get(labels::NETWORK).is_some_and(|network| !network.is_empty());
+        let network = self.network.as_ref().filter(|_| !labelled);
+        let cluster = self.cluster.as_ref().map(|cluster| (labels::CLUSTER, cluster.as_str()));
+        let node = self.node.as_ref().map(|node| (labels::NODE, node.as_str()));
+        let network = network.map(|network| (labels::NETWORK, network.as_str()));
+        let parts = parts.into_iter().filter(|(_, part)| !part.is_empty());
+        parts.chain(cluster).chain(node).chain(network).collect()
+    }
 }
 
 /// Workload behind an address, if it differs from the group's own object.

@@ -127,6 +127,13 @@ impl Labels {
             (one, other) => one.is_none() && other.is_none(),
         }
     }
+    /// Whether a service with these labels keeps the sessions of draining endpoints, by cookie or by header. An empty
+    /// label names neither.
+    #[must_use]
+    pub fn keep_sessions(&self) -> bool {
+        const LABELS: [&str; 2] = ["istio.io/persistent-session", "istio.io/persistent-session-header"];
+        LABELS.iter().any(|label| self.get(label).is_some_and(|value| !value.is_empty()))
+    }
     /// Returns these labels, with pairs of `more` added or replaced.
     #[must_use]
     pub fn with<'a>(&'a self, more: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {

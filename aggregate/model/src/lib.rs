@@ -20,6 +20,7 @@ pub mod hostname;
 pub mod id;
 pub mod labels;
 pub mod locality;
+pub mod network_ranges;
 pub mod object;
 pub mod pending;
 pub mod port;

@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use tokio::sync::watch;
-use tributary_model::settings::Cidrs;
+use tributary_model::network_ranges::NetworkRanges;
 use tributary_model::{Fingerprint, Namespace, NetworkId, TrafficDistribution, Withheld};
 
 /// Cluster-wide values that conversions of objects need.
@@ -28,7 +28,7 @@ pub struct ClusterContext {
     /// registry.
     pub network: Option<NetworkId>,
     /// Networks defined by address ranges.
-    pub networks: Arc<[(NetworkId, Cidrs)]>,
+    pub networks: NetworkRanges,
     /// Domain of identities derived from service accounts.
     pub trust_domain: Option<Arc<str>>,
 }
@@ -43,13 +43,7 @@ impl ClusterContext {
     /// that contains it. Of equal ranges the first network by name wins.
     #[must_use]
     pub fn network_of(&self, ip: IpAddr) -> Option<NetworkId> {
-        self.network.clone().or_else(|| {
-            let ranges = self.networks.iter().flat_map(|(id, nets)| nets.iter().map(move |net| (net, id)));
-            let containing = ranges.filter(|(net, _)| net.contains(&ip));
-            containing
-                .min_by_key(|(net, id)| (std::cmp::Reverse(net.prefix_len()), *id))
-                .map(|(_, id)| id.clone())
-        })
+        self.network.clone().or_else(|| self.networks.at(ip).cloned())
     }
 }
 
@@ -79,10 +73,10 @@ mod tests {
 
     #[test]
     fn cluster_network_precedes_ranges_narrowest_first() {
-        let range = |name: &str, net: &str| (network(name), Cidrs::from([net.parse().unwrap()]));
-        let networks =
-            [range("wide", "10.0.0.0/8"), range("narrow", "10.1.0.0/16"), range("twin", "10.1.0.0/16")];
-        let mut context = ClusterContext { networks: networks.into(), ..ClusterContext::default() };
+        let ranges = [("wide", "10.0.0.0/8"), ("narrow", "10.1.0.0/16"), ("twin", "10.1.0.0/16")];
+        let ranges = ranges.map(|(name, net)| (network(name), net.parse().unwrap()));
+        let networks = NetworkRanges::new(ranges.iter().map(|(name, net)| (name, net)));
+        let mut context = ClusterContext { networks, ..ClusterContext::default() };
         assert_eq!(of(&context, "10.1.2.3"), Some(network("narrow")));
         assert_eq!(of(&context, "10.2.2.3"), Some(network("wide")));
         assert_eq!(of(&context, "2001:db8::1"), None);

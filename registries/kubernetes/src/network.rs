@@ -4,11 +4,11 @@
 //! Held by [`ClusterObjects`](crate::ClusterObjects) and rebuilt when the mesh configuration or a system namespace changes;
 //! then every output with a topology is derived again in the same flush, so that no flush mixes two networks.
 
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
+use tributary_model::network_ranges::NetworkRanges;
 use tributary_model::{Labels, NetworkId, labels};
 
 /// Network, and the object that assigns it.
@@ -25,8 +25,8 @@ pub struct NetworkAssignment {
 pub struct Networks {
     /// Network of the cluster itself.
     own: Option<NetworkAssignment>,
-    /// Ranges by the length of their prefix, the longest first.
-    ranges: Arc<[(u8, BTreeMap<IpNet, NetworkId>)]>,
+    /// Networks by address range.
+    ranges: NetworkRanges,
 }
 
 impl Networks {
@@ -38,12 +38,7 @@ impl Networks {
         registry: Option<NetworkAssignment>,
         ranges: impl IntoIterator<Item = (&'a NetworkId, &'a IpNet)>,
     ) -> Self {
-        let mut by_length: BTreeMap<u8, BTreeMap<IpNet, NetworkId>> = BTreeMap::new();
-        for (network, range) in ranges {
-            let of_length = by_length.entry(range.prefix_len()).or_default();
-            of_length.entry(range.trunc()).or_insert_with(|| network.clone());
-        }
-        Self { own: label.or(registry), ranges: by_length.into_iter().rev().collect() }
+        Self { own: label.or(registry), ranges: NetworkRanges::new(ranges) }
     }
     /// Returns the cluster's own network and its source.
     #[must_use]
@@ -55,12 +50,12 @@ impl Networks {
     pub fn of(&self, labels: &Labels, ip: Option<IpAddr>) -> Option<NetworkId> {
         label(labels)
             .or_else(|| self.own.as_ref().map(|own| own.network.clone()))
-            .or_else(|| self.at(ip?).cloned())
+            .or_else(|| self.ranges.at(ip?).cloned())
     }
-    /// Returns the network of the longest prefix that contains an address.
+    /// Returns the networks by address range.
     #[must_use]
-    pub fn at(&self, ip: IpAddr) -> Option<&NetworkId> {
-        self.ranges.iter().find_map(|(length, ranges)| ranges.get(&IpNet::new(ip, *length).ok()?.trunc()))
+    pub const fn ranges(&self) -> &NetworkRanges {
+        &self.ranges
     }
 }
 
@@ -105,32 +100,5 @@ mod tests {
         for (networks, labels, want) in cases {
             assert_eq!(networks.of(labels, ip), want.map(network), "{networks:?}");
         }
-    }
-
-    #[test]
-    fn longest_prefix_wins_in_any_order() {
-        let ranges = [
-            ("wide", "10.0.0.0/8"),
-            ("narrow", "10.1.0.0/16"),
-            ("host", "10.1.2.3/32"),
-            ("all", "0.0.0.0/0"),
-        ];
-        let cases =
-            [("10.1.2.3", "host"), ("10.1.2.4", "narrow"), ("10.2.0.1", "wide"), ("192.0.2.1", "all")];
-        let mut reversed = ranges;
-        reversed.reverse();
-        for networks in [mk(None, None, &ranges), mk(None, None, &reversed)] {
-            for (ip, want) in cases {
-                assert_eq!(networks.at(ip.parse().unwrap()), Some(&network(want)), "{ip}");
-            }
-            assert_eq!(networks.at("2001:db8::1".parse().unwrap()), None, "no range of that family");
-        }
-    }
-
-    #[test]
-    fn host_bits_are_ignored_and_the_first_claim_wins() {
-        let networks = mk(None, None, &[("a", "10.1.2.3/8"), ("b", "10.0.0.0/8"), ("six", "2001:db8::7/32")]);
-        assert_eq!(networks.at("10.9.9.9".parse().unwrap()), Some(&network("a")));
-        assert_eq!(networks.at("2001:db8:1::1".parse().unwrap()), Some(&network("six")));
     }
 }

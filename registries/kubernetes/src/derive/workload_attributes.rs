@@ -6,9 +6,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use tributary_model::labels::{
-    CLUSTER, LOCALITY, LOCALITY_LEGACY, NETWORK, NODE, REGION, SUBZONE, TLS_MODE, ZONE,
-};
+use tributary_model::labels::{LOCALITY, LOCALITY_LEGACY, TLS_MODE};
 use tributary_model::{Identity, Labels, Locality, NetworkId, NodeName, Origin, Topology};
 
 use crate::attributes::{EntryTopology, WorkloadAttributes};
@@ -124,16 +122,8 @@ pub fn zone(zone: Option<&str>) -> Locality {
     zone.map(|zone| Locality::new("", zone, "")).unwrap_or_default()
 }
 
-/// Adds topology labels (docs/explanation/model.md); a network label of the pod takes precedence.
+/// Adds topology labels (docs/explanation/model.md).
 fn augmented(shared: &mut Interner, labels: &Labels, place: &Topology) -> Labels {
-    let locality = &place.locality;
-    let parts = [(REGION, &*locality.region), (ZONE, &*locality.zone), (SUBZONE, &*locality.subzone)];
-    let cluster = place.cluster.as_ref().map(|cluster| (CLUSTER, cluster.as_str()));
-    let node = place.node.as_ref().map(|node| (NODE, node.as_str()));
-    let network = place.network.as_ref().map(|network| (NETWORK, network.as_str()));
-    let network = network.filter(|_| labels.get(NETWORK).is_none());
-    let parts = parts.into_iter().filter(|(_, part)| !part.is_empty());
-    let topology: Labels = parts.chain(cluster).chain(node).chain(network).collect();
-    let layered = shared.labels(&topology).over(labels);
+    let layered = shared.labels(&place.labels(labels)).over(labels);
     shared.labels(&layered)
 }

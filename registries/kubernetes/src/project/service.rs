@@ -20,8 +20,6 @@ pub(super) const EXPORT_TO: &str = "networking.istio.io/exportTo";
 pub(super) const CANONICAL_ACCOUNTS: &str = "alpha.istio.io/canonical-serviceaccounts";
 const KUBERNETES_ACCOUNTS: &str = "alpha.istio.io/kubernetes-serviceaccounts";
 pub(super) const NODE_SELECTOR: &str = "traffic.istio.io/nodeSelector";
-/// Labels that enable persistent sessions by cookie or by header: draining endpoints keep their sessions.
-const PERSISTENT_SESSION: [&str; 2] = ["istio.io/persistent-session", "istio.io/persistent-session-header"];
 const MOST_PORTS: usize = 1024;
 const MOST_ADDRESSES: usize = 1024;
 
@@ -181,9 +179,7 @@ impl Service {
     /// Whether terminating endpoints keep the sessions that are bound to them.
     #[must_use]
     pub fn keeps_sessions(&self) -> bool {
-        PERSISTENT_SESSION
-            .iter()
-            .any(|label| self.meta.labels.get(label).is_some_and(|value| !value.is_empty()))
+        self.meta.labels.keep_sessions()
     }
 }
 

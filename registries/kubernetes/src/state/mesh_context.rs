@@ -6,8 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 
-use tributary_model::settings::Cidrs;
-use tributary_model::{Namespace, NetworkId};
+use tributary_model::Namespace;
 use tributary_registry_api::ClusterContext;
 
 use super::objects::ClusterObjects;
@@ -85,7 +84,7 @@ impl ClusterObjects {
             selected: self.selected_namespaces(),
             traffic: of_namespaces().filter_map(|(name, ns)| Some((name, ns.traffic?))).collect(),
             network: self.networks().own().map(|own| own.network.clone()),
-            networks: self.ranges(),
+            networks: self.networks().ranges().clone(),
             trust_domain: Some(Arc::clone(&self.mesh_context.trust_domain)),
             ..ClusterContext::default()
         }
@@ -97,17 +96,6 @@ impl ClusterObjects {
         }
         let all = self.namespaces.keys().filter(|name| self.selected(&name.name));
         Some(all.filter_map(|name| Namespace::new(&name.name).ok()).collect())
-    }
-    /// Returns the ranges of networks; the mesh networks cannot reassign a range of the configuration file.
-    fn ranges(&self) -> Arc<[(NetworkId, Cidrs)]> {
-        let own = &self.options.networks;
-        let taken: BTreeSet<_> =
-            own.iter().flat_map(|(_, ranges)| ranges.iter().map(ipnet::IpNet::trunc)).collect();
-        let left = self.mesh().networks.iter().map(|network| {
-            let ranges = network.ranges.iter().filter(|range| !taken.contains(&range.trunc()));
-            (network.id.clone(), ranges.copied().collect::<Cidrs>())
-        });
-        own.iter().cloned().chain(left.filter(|(_, ranges)| !ranges.is_empty())).collect()
     }
 
     /// Sets the mesh configuration of an earlier run.

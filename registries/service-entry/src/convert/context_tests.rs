@@ -62,7 +62,7 @@ fn network_of_a_workload_is_that_of_its_spec_only() {
         ("", None, "own"),
         ("  network: net\n", Some("net"), "net"),
         (&*format!("  {LABELLED}\n"), None, "label"),
-        (&*format!("  network: net\n  {LABELLED}\n"), Some("net"), "net"),
+        (&*format!("  network: net\n  {LABELLED}\n"), Some("net"), "label"),
     ] {
         let w = workload(&format!("  address: 10.0.0.1\n{spec}"), context());
         assert_eq!(w.topology.network, routed.map(network), "{spec}");

@@ -92,7 +92,7 @@ impl GroupBuilder {
             port_set,
             mtls: accepts_mesh_tls(labels, account),
             weight: weight(spec),
-            labels: augmented(labels, &topology, inherited.as_ref()),
+            labels: augmented(labels, &topology, inherited),
             identity: context.identity(&meta.namespace, account),
             ..Address::new(at, topology)
         });

@@ -18,8 +18,6 @@ use crate::document::{Location, Meta, Object, Resolution, ServiceEntry};
 pub(super) const TRAFFIC: &str = "networking.istio.io/traffic-distribution";
 /// Annotation that selects how the addresses of a DNS answer are tried.
 pub(super) const CONNECT: &str = "istio.io/connect-strategy";
-/// Labels by which draining endpoints keep their sessions.
-const PERSISTENT: [&str; 2] = ["istio.io/persistent-session", "istio.io/persistent-session-header"];
 
 pub(super) fn facts(object: &Object, meta: &Meta, entry: &ServiceEntry, context: &Context) -> Vec<Fact> {
     let source = object.source();
@@ -154,7 +152,7 @@ fn attributes(meta: &Meta, entry: &ServiceEntry, context: &Context) -> Attribute
     Attributes {
         mesh_external: entry.location == Location::External,
         traffic: own.or(inherited).unwrap_or_default(),
-        persistent_sessions: PERSISTENT.iter().any(|label| labels.get(label).is_some()),
+        persistent_sessions: labels.keep_sessions(),
         identities: identities.collect(),
         race_connect: meta
             .annotation(CONNECT)

@@ -140,6 +140,19 @@ fn attributes_come_from_location_labels_annotations_and_names() {
 }
 
 #[test]
+fn session_labels_with_a_value_keep_sessions() {
+    let keeps = |label: &str, value: &str| {
+        let meta = format!("  labels: {{{label}: {value:?}}}\n");
+        declaration(&meta, PORTS).attributes.persistent_sessions
+    };
+    for label in ["istio.io/persistent-session", "istio.io/persistent-session-header"] {
+        assert!(keeps(label, "x-session"), "{label}");
+        assert!(!keeps(label, ""), "an empty {label} names no cookie or header");
+    }
+    assert!(!keeps("app", "pay"));
+}
+
+#[test]
 fn export_is_per_declaration_and_defaults_to_the_mesh() {
     assert_eq!(declaration("", PORTS).export, ExportTo::Default);
     let named = declaration("", &format!("{PORTS}  exportTo: [\".\", web]\n")).export.clone();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tributary_model::labels::{CLUSTER, LOCALITY, LOCALITY_LEGACY, NETWORK, REGION, SUBZONE, TLS_MODE, ZONE};
+use tributary_model::labels::{LOCALITY, LOCALITY_LEGACY, TLS_MODE};
 use tributary_model::{Labels, Locality, NetworkId, Topology};
 
 use super::context::Context;
@@ -46,15 +46,11 @@ fn locality(spec: &WorkloadSpec, labels: &Labels) -> Locality {
     label.map(Locality::parse_label).unwrap_or_default()
 }
 
-/// Adds the topology to labels, for selectors and subsets. Without a network in the specification they keep their own
-/// network, else take the `inherited` one; neither decides how the workload is reached.
-pub(super) fn augmented(labels: &Labels, topology: &Topology, inherited: Option<&NetworkId>) -> Labels {
-    let locality = &topology.locality;
-    let parts = [(REGION, &*locality.region), (ZONE, &*locality.zone), (SUBZONE, &*locality.subzone)];
-    let cluster = topology.cluster.as_ref().map(|cluster| (CLUSTER, cluster.as_str()));
-    let inherited = inherited.filter(|_| labels.get(NETWORK).is_none());
-    let network = topology.network.as_ref().or(inherited).map(|network| (NETWORK, network.as_str()));
-    labels.with(parts.into_iter().filter(|(_, part)| !part.is_empty()).chain(cluster).chain(network))
+/// Adds the topology to labels, for selectors and subsets. The `inherited` network counts if the specification sets none;
+/// it does not decide how the workload is reached.
+pub(super) fn augmented(labels: &Labels, topology: &Topology, inherited: Option<NetworkId>) -> Labels {
+    let network = topology.network.clone().or(inherited);
+    Topology { network, ..topology.clone() }.labels(labels).over(labels)
 }
 
 /// The network that the cluster gives to the address of a workload.

@@ -34,7 +34,7 @@ pub(super) fn fact(object: &Object, meta: &Meta, entry: &WorkloadEntry, context:
         source: object.source(),
         addresses: address::of(spec).into_iter().collect(),
         ports: ports(spec),
-        augmented: augmented(&labels, &topology, inherited.as_ref()),
+        augmented: augmented(&labels, &topology, inherited),
         identity: context.identity(&meta.namespace, account),
         account: account.into(),
         health: Health::Healthy,

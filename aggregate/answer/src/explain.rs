@@ -68,7 +68,7 @@ fn unknown(catalog: &Catalog, query: &Query, client: Option<&Client>) -> Explana
     let detail = format!("no source lists {query} behind any service port");
     let (stage, verdict, code) = (Stage::Source, Verdict::Drop, Code::NO_SUCH_ENDPOINT);
     let (registry, object, endpoint) = (None, None, query.to_string());
-    out.add([TraceStep { stage, verdict, code, registry, object, endpoint, detail }]);
+    out.add([TraceStep { stage, verdict, code, registry, object, endpoint, detail, time: None }]);
     out
 }
 
@@ -89,6 +89,7 @@ fn unselected(catalog: &Catalog, query: &Query, client: Option<&Client>) -> Vec<
             object: Some(view.workload.source.reference()),
             endpoint: query.to_string(),
             detail,
+            time: None,
         }]);
         out
     };
@@ -110,7 +111,7 @@ fn explain_port(
 ) -> Explanation {
     let ServingPort { view, port, endpoint } = serving;
     let mut out = Explanation::new(catalog, endpoint.clone(), client);
-    out.service = Some(format!("{}:{}", view.key.host, port.number));
+    out.set_service(&view.key.host, Some(port.number));
     let mut trace = Trace { steps: history };
     let traced = !trace.steps.is_empty();
     source::record(catalog, view, port, endpoint, traced, &mut trace);

@@ -11,7 +11,7 @@ pub(crate) fn service_step(
     detail: String,
 ) -> TraceStep {
     let registry = shard.map(|s| s.registry.name.clone());
-    TraceStep { stage, verdict, code, registry, object: None, endpoint: String::new(), detail }
+    TraceStep { stage, verdict, code, registry, object: None, endpoint: String::new(), detail, time: None }
 }
 
 /// Creates a step about one endpoint of a source.
@@ -29,6 +29,7 @@ pub(crate) fn endpoint_step(
         object: Some(source.group.source.reference()),
         endpoint,
         detail,
+        time: None,
     }
 }
 

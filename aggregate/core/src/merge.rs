@@ -20,7 +20,7 @@ use tributary_model::{
     AliasHost, Code, CollectionKind, Condition, Declaration, DeclarationView, EndpointGroup, EndpointSource,
     FederationInfo, GroupPort, Identity, Mono, NetworkId, ObjectId, ObjectRef, Origin, PortName, PortNumber,
     Protocol, Provider, Recorder, Resolution, ServiceAddress, ServiceKey, ServicePort, Settings,
-    ShardPriority, Stage, TraceStep, Verdict, Visibility,
+    ShardPriority, Stage, StepTime, TraceStep, Verdict, Visibility,
 };
 
 pub(crate) use join::refusal;
@@ -371,6 +371,7 @@ fn note_waiting<R: Recorder>(context: &MergeContext, service: &Service, out: &mu
                 object: Some(object),
                 endpoint: String::new(),
                 detail: format!("its endpoints wait for the declaration {}", fact.declaration),
+                time: None,
             });
         }
     }
@@ -378,7 +379,7 @@ fn note_waiting<R: Recorder>(context: &MergeContext, service: &Service, out: &mu
 
 fn declared(shard: &Ranked<'_>, decl: &Decl) -> TraceStep {
     let info = &shard.info.shard;
-    let at = shard.info.confirmed(CollectionKind::Services, decl.changed).0;
+    let at = shard.info.confirmed(CollectionKind::Services, decl.changed);
     TraceStep {
         stage: Stage::Merge,
         verdict: if decl.held { Verdict::Warn } else { Verdict::Pass },
@@ -386,7 +387,8 @@ fn declared(shard: &Ranked<'_>, decl: &Decl) -> TraceStep {
         registry: Some(info.registry.name.clone()),
         object: Some(decl.declaration.source.reference()),
         endpoint: String::new(),
-        detail: format!("declared by {} (scope {}), last confirmed at {at} ms", info.registry, info.scope),
+        detail: format!("declared by {} (scope {})", info.registry, info.scope),
+        time: Some(StepTime::Confirmed(at)),
     }
 }
 
@@ -399,6 +401,7 @@ fn conflicted(shard: &Ranked<'_>, condition: &Condition) -> TraceStep {
         object: condition.objects.last().cloned(),
         endpoint: String::new(),
         detail: condition.message.to_string(),
+        time: None,
     }
 }
 
@@ -415,20 +418,19 @@ fn trace_source<R: Recorder>(with: &With<'_>, source: &EndpointSource, confirmed
             registry: Some(source.shard.registry.name.clone()),
             object: Some(group.source.reference()),
             endpoint: crate::merge::conditions::endpoint_text(group, address, number),
-            detail: source_detail(with, source, address.origin.as_deref(), confirmed),
+            detail: source_detail(source, address.origin.as_deref()),
+            time: source_time(with, address.origin.as_deref(), confirmed),
         });
     }
 }
 
-fn source_detail(
-    with: &With<'_>,
-    source: &EndpointSource,
-    origin: Option<&Origin>,
-    confirmed: Option<Mono>,
-) -> String {
-    let by = format!("listed by {} (scope {})", source.shard.registry, source.shard.scope);
+fn source_detail(source: &EndpointSource, origin: Option<&Origin>) -> String {
     let of = origin.map(|o| format!(" for {}", o.object)).unwrap_or_default();
+    format!("listed by {} (scope {}){of}", source.shard.registry, source.shard.scope)
+}
+
+/// Returns when the source confirmed an endpoint, or the workload that it was selected from.
+fn source_time(with: &With<'_>, origin: Option<&Origin>, confirmed: Option<Mono>) -> Option<StepTime> {
     let confirmed = confirmed.or_else(|| origin.and_then(|o| with.workloads.get(&o.object).copied()));
-    let when = confirmed.map(|at| format!(", last confirmed at {} ms", at.0)).unwrap_or_default();
-    format!("{by}{of}{when}")
+    confirmed.map(StepTime::Confirmed)
 }

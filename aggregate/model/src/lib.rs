@@ -79,7 +79,7 @@ pub use status::{
     WithheldCause,
 };
 pub use time::{Mono, Timestamp};
-pub use trace::{Recorder, Stage, Trace, TraceStep, Verdict};
+pub use trace::{Recorder, Stage, StepTime, Trace, TraceStep, Verdict};
 pub use update::{
     Basis, Collection, CollectionKind, Completeness, ConfirmRequest, Fact, FactId, FactKey, RegistryUpdate,
     Stamped,

@@ -6,6 +6,7 @@
 use crate::code::Code;
 use crate::id::RegistryName;
 use crate::object::ObjectRef;
+use crate::time::Mono;
 
 /// Stage of a decision, in the order from source to client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
@@ -58,8 +59,20 @@ pub struct TraceStep {
     /// the whole service.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub endpoint: String,
-    /// Decision as text.
+    /// Decision as text, without times.
     pub detail: String,
+    /// Time of the decision's cause; not serialised, because only the application knows the wall time.
+    #[serde(skip)]
+    pub time: Option<StepTime>,
+}
+
+/// Time of a step's cause, by the core's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum StepTime {
+    /// The source's last confirmation.
+    Confirmed(Mono),
+    /// The start of a wait or a hold.
+    Since(Mono),
 }
 
 /// Sink for steps.

@@ -2,7 +2,9 @@
 //! rename them.
 
 use serde::Serialize;
-use tributary_model::{Catalog, Code, RegistryName, Stage, TraceStep, Verdict};
+use tributary_model::{
+    Catalog, Code, Hostname, PortNumber, RegistryName, Stage, StepTime, TraceStep, Verdict,
+};
 
 use crate::client::Client;
 
@@ -24,6 +26,12 @@ pub struct Explanation {
     pub endpoint: String,
     /// Service port that it serves: `pay.shop:80`; `pay.shop` if it is pending.
     pub service: Option<String>,
+    /// Host of the service.
+    #[serde(skip)]
+    pub host: Option<Hostname>,
+    /// Port of the service; `None` if the endpoint is pending.
+    #[serde(skip)]
+    pub port: Option<PortNumber>,
     /// Node id of the client.
     pub client: Option<String>,
     /// Outcome.
@@ -59,6 +67,9 @@ pub struct StepDocument {
     pub since: Option<String>,
     /// Decision as text.
     pub detail: String,
+    /// Time of the step by the core's clock, for the application.
+    #[serde(skip)]
+    pub time: Option<StepTime>,
 }
 
 /// Source object and its registry.
@@ -79,8 +90,8 @@ pub struct StepObject {
 impl StepDocument {
     fn of(step: TraceStep) -> Self {
         let object = StepObject::of(&step);
-        let TraceStep { stage, verdict, code, detail, .. } = step;
-        Self { stage, verdict, code, object, confirmed_at: None, since: None, detail }
+        let TraceStep { stage, verdict, code, detail, time, .. } = step;
+        Self { stage, verdict, code, object, confirmed_at: None, since: None, detail, time }
     }
 }
 
@@ -106,6 +117,8 @@ impl Explanation {
         Self {
             endpoint,
             service: None,
+            host: None,
+            port: None,
             client: client.map(|c| c.id.to_string()),
             verdict: Outcome::Dropped,
             steps: Vec::new(),
@@ -113,6 +126,11 @@ impl Explanation {
             generation: catalog.generation,
             partial: !catalog.complete,
         }
+    }
+    /// Sets the service that the endpoint serves; without a port if it is pending.
+    pub(super) fn set_service(&mut self, host: &Hostname, port: Option<PortNumber>) {
+        let port_text = port.map(|port| format!(":{port}")).unwrap_or_default();
+        (self.service, self.host, self.port) = (Some(format!("{host}{port_text}")), Some(host.clone()), port);
     }
     /// Adds decisions of other components and keeps the order of stages. A drop at the stage deliver turns the
     /// outcome into dropped.
@@ -181,6 +199,9 @@ pub struct Refused {
     pub since: Option<String>,
     /// Reason as text.
     pub detail: String,
+    /// Time of the step by the core's clock, for the application.
+    #[serde(skip)]
+    pub time: Option<StepTime>,
 }
 
 impl WhyNot {
@@ -208,7 +229,8 @@ impl WhyNot {
             };
             let reason = reason(list, step.stage, step.code);
             let object = StepObject::of(&step);
-            let refused = Refused { endpoint: step.endpoint, object, since: None, detail: step.detail };
+            let TraceStep { endpoint, detail, time, .. } = step;
+            let refused = Refused { endpoint, object, since: None, detail, time };
             if reason.dropped.contains(&refused) {
                 continue;
             }

@@ -1,12 +1,12 @@
 //! Turns pending entries of the catalog into steps: waiting addresses, groups without a declaration,
 //! and held removals. Only reports decisions of the core.
 //!
-//! Called by explain (by address, a scan) and why-not (by host, a look-up). Details end in
-//! `, since N ms`, by the core's clock; the application replaces that by a time.
+//! Called by explain (by address, a scan) and why-not (by host, a look-up). The application adds the wall time
+//! of the wait to details.
 
 use tributary_model::{
     Address, Catalog, Code, CollectionKind, EndpointGroup, EndpointSource, Hostname, Pending, PendingCause,
-    PortView, ServiceKey, Stage, TraceStep, Verdict,
+    PortView, ServiceKey, Stage, StepTime, TraceStep, Verdict,
 };
 
 use super::{Explanation, Query};
@@ -26,7 +26,7 @@ pub(super) fn explanations(
         not_served.flat_map(|(host, one)| steps(host, one, Some(query)).map(move |step| (host, step)));
     let explain = |(host, step): (&Hostname, TraceStep)| {
         let mut out = Explanation::new(catalog, step.endpoint.clone(), client);
-        out.service = Some(host.to_string());
+        out.set_service(host, None);
         out.add([step]);
         out
     };
@@ -87,7 +87,8 @@ fn steps<'a>(
         registry: Some(one.shard.registry.name.clone()),
         object: Some(one.object.clone()),
         endpoint,
-        detail: format!("{why}, since {} ms", one.since.0),
+        detail: why,
+        time: Some(StepTime::Since(one.since)),
     };
     match &one.cause {
         PendingCause::Objects(addresses) => {

@@ -67,6 +67,7 @@ fn core_trace_replaces_the_source_steps_of_the_view() {
         object: None,
         endpoint: endpoint.to_owned(),
         detail: format!("traced {endpoint}"),
+        time: None,
     };
     let history = |_: &ServiceKey| vec![step("10.0.0.1:8080"), step("10.0.0.2:8080")];
     let all = explain_with(&catalog, &"10.0.0.1".parse().unwrap(), None, &history);
@@ -162,6 +163,7 @@ fn delivery_failure_decides_the_outcome() {
         object: None,
         endpoint: String::new(),
         detail: "refused".into(),
+        time: None,
     }]);
     assert_eq!(explanation.verdict, Outcome::Dropped);
     assert_eq!(explanation.steps.last().map(|s| s.stage), Some(Stage::Deliver));

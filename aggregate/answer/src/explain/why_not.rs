@@ -61,6 +61,7 @@ fn separate(view: &ServiceView) -> impl Iterator<Item = TraceStep> {
         object: condition.objects.first().cloned(),
         endpoint: String::new(),
         detail: condition.message.to_string(),
+        time: None,
     })
 }
 
@@ -77,6 +78,7 @@ fn excluded(catalog: &Catalog, host: &str) -> Vec<TraceStep> {
         object: Some(excluded.object.clone()),
         endpoint: String::new(),
         detail: excluded.message.to_string(),
+        time: None,
     };
     objects
         .filter(|(_, excluded)| excluded.explains(&host))

@@ -414,6 +414,7 @@ fn aliased(part: &Part<'_>, joined: &FederationInfo, by_name: bool) -> TraceStep
         object: Some(part.own.source.reference()),
         endpoint: String::new(),
         detail: format!("joined as {} by {by}{share}{standby}", part.found.service.key),
+        time: None,
     }
 }
 
@@ -426,5 +427,6 @@ fn refused(shard: &Ranked<'_>, condition: &Condition) -> TraceStep {
         object: condition.objects.last().cloned(),
         endpoint: String::new(),
         detail: condition.message.to_string(),
+        time: None,
     }
 }

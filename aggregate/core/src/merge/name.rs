@@ -30,6 +30,7 @@ pub(super) fn note<R: Recorder>(context: &MergeContext, key: &ServiceKey, out: &
         object: first.clone(),
         endpoint: String::new(),
         detail: format!("{key} {message}"),
+        time: None,
     });
     out.conditions.push(Code::SAME_NAME, first.into_iter().collect(), format!("{key} {message}"));
 }

@@ -1,7 +1,7 @@
 //! Explain uses the merge that serves.
 
 use super::fixtures::*;
-use tributary_model::{Code, Declaration, Evidence, Provider, Stage, Trace, Verdict};
+use tributary_model::{Code, Declaration, Evidence, Mono, Provider, Stage, StepTime, Trace, Verdict};
 
 fn trace(world: &World, service: &str) -> Trace {
     let mut trace = Trace::default();
@@ -35,7 +35,7 @@ fn source_step_has_registry_object_endpoint_and_time() {
     );
     assert_eq!(step.registry.as_ref().unwrap().as_str(), "file");
     assert_eq!(step.object.as_ref().unwrap().to_string(), "Slice shop/a");
-    assert!(step.detail.ends_with(&format!("last confirmed at {now} ms")), "{}", step.detail);
+    assert_eq!(step.time, Some(StepTime::Confirmed(Mono(now))), "{}", step.detail);
     let merged = trace.steps.iter().find(|s| s.code == Code::MERGED).unwrap();
     assert_eq!(merged.object.as_ref().unwrap().to_string(), "ServiceEntry shop/pay");
 }
@@ -48,7 +48,8 @@ fn selected_endpoint_is_explained_with_its_workload() {
     let trace = trace(&world, "shop/pay.shop");
     let step = trace.steps.iter().find(|s| s.stage == Stage::Source).unwrap();
     assert_eq!(step.object.as_ref().unwrap().to_string(), "ServiceEntry shop/pay");
-    assert!(step.detail.contains("for WorkloadEntry shop/w, last confirmed at"), "{}", step.detail);
+    assert!(step.detail.ends_with("for WorkloadEntry shop/w"), "{}", step.detail);
+    assert!(matches!(step.time, Some(StepTime::Confirmed(_))), "{:?}", step.time);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tributary_answer::{Client, Explanation, Query, WhyNot, cluster_name, explain_with, resolve};
 use tributary_model::{
-    Catalog, Code, Hostname, Mono, Namespace, PortNumber, ServiceKey, Stage, TraceStep, Verdict,
+    Catalog, Code, Hostname, Mono, Namespace, PortNumber, ServiceKey, Stage, StepTime, TraceStep, Verdict,
 };
 use tributary_xds::answers::ResourceType;
 use tributary_xds::session::{Delivery, SyncStatus};
@@ -100,12 +100,12 @@ fn name_withdrawn(one: &mut Explanation, withdrawn: &[String]) {
 fn set_times(one: &mut Explanation, mono: Mono, now: Timestamp) {
     one.as_of = Some(millis(now));
     for step in &mut one.steps {
-        match dated(&step.detail, mono, now) {
-            Some(Dated { mark: Mark::Confirmed, detail, when }) => {
-                (step.detail, step.confirmed_at) = (detail, when);
-            }
-            Some(Dated { mark: Mark::Since, detail, when }) => (step.detail, step.since) = (detail, when),
-            None => {}
+        let Some(time) = step.time else { continue };
+        let (suffix, when) = dated(time, mono, now);
+        step.detail.push_str(&suffix);
+        match time {
+            StepTime::Confirmed(_) => step.confirmed_at = when,
+            StepTime::Since(_) => step.since = when,
         }
     }
 }
@@ -114,38 +114,24 @@ fn set_times(one: &mut Explanation, mono: Mono, now: Timestamp) {
 fn date_reasons(out: &mut WhyNot, mono: Mono, now: Timestamp) {
     let reasons = out.reasons.iter_mut().chain(&mut out.held);
     for refused in reasons.flat_map(|reason| &mut reason.dropped) {
-        if let Some(Dated { mark: Mark::Since, detail, when }) = dated(&refused.detail, mono, now) {
-            (refused.detail, refused.since) = (detail, when);
-        }
+        let Some(time @ StepTime::Since(_)) = refused.time else { continue };
+        let (suffix, when) = dated(time, mono, now);
+        refused.detail.push_str(&suffix);
+        refused.since = when;
     }
 }
 
-/// Meaning of the time at the end of a detail.
-enum Mark {
-    Confirmed,
-    Since,
-}
-
-/// Readable detail with the timestamp that it ended in.
-struct Dated {
-    mark: Mark,
-    detail: String,
-    when: Option<String>,
-}
-
-fn dated(detail: &str, mono: Mono, now: Timestamp) -> Option<Dated> {
-    let cut = detail.strip_suffix(" ms")?;
-    let of = |mark, text| cut.rsplit_once(text).map(|(start, at)| (mark, start, at));
-    let found = of(Mark::Confirmed, ", last confirmed at ").or_else(|| of(Mark::Since, ", since "));
-    let (mark, text, at) = found?;
-    let ago = mono.since(Mono(at.parse().ok()?));
+/// Returns the age of a step as the end of its detail, and its time as a timestamp.
+fn dated(time: StepTime, mono: Mono, now: Timestamp) -> (String, Option<String>) {
+    let (StepTime::Confirmed(at) | StepTime::Since(at)) = time;
+    let ago = mono.since(at);
     let long = age(u64::try_from(ago.as_millis()).unwrap_or(u64::MAX));
     let when = jiff::SignedDuration::try_from(ago).ok().and_then(|ago| now.checked_sub(ago).ok());
-    let detail = match mark {
-        Mark::Confirmed => format!("{text}, confirmed {long} ago"),
-        Mark::Since => format!("{text}, for {long}"),
+    let suffix = match time {
+        StepTime::Confirmed(_) => format!(", confirmed {long} ago"),
+        StepTime::Since(_) => format!(", for {long}"),
     };
-    Some(Dated { mark, detail, when: when.map(millis) })
+    (suffix, when.map(millis))
 }
 
 fn millis(at: Timestamp) -> String {
@@ -153,18 +139,13 @@ fn millis(at: Timestamp) -> String {
 }
 
 fn is_of_host(one: &Explanation, host: &str) -> bool {
-    // a waiting endpoint has no port yet
-    let own = one.service.as_deref().map(|service| service.rsplit_once(':').map_or(service, |(own, _)| own));
-    own.is_some_and(|own| same_host(host, own))
+    one.host.as_ref().is_some_and(|own| same_host(host, own.as_str()))
 }
 
 /// Adds the delivery state of the client to the explanation.
 fn deliver(catalog: &Catalog, found: &Found, one: &mut Explanation) {
     let served = one.steps.iter().all(|step| step.verdict != Verdict::Drop);
-    let port = one.service.as_deref().and_then(|service| service.rsplit_once(':'));
-    let Some((host, port)) = port.filter(|_| served) else { return };
-    let port = port.parse().ok().and_then(|number| PortNumber::new(number).ok());
-    let Some((host, port)) = Hostname::new(host).ok().zip(port) else { return };
+    let Some((host, port)) = one.host.clone().zip(one.port).filter(|_| served) else { return };
     let step = delivered(catalog, found, &host, port);
     one.add([TraceStep { endpoint: one.endpoint.clone(), ..step }]);
 }
@@ -182,6 +163,7 @@ fn delivered(catalog: &Catalog, found: &Found, host: &Hostname, port: PortNumber
         object: None,
         endpoint: String::new(),
         detail,
+        time: None,
     }
 }
 

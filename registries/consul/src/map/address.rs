@@ -51,7 +51,7 @@ pub fn of(entry: &HealthEntry, view: View) -> Option<(Where, Option<i64>)> {
         return one(entry, view);
     }
     let (first, port) = one(entry, View { family: Family::PreferV4, ..view })?;
-    let second = one(entry, View { family: Family::PreferV6, ..view });
+    let second = in_network(entry, View { family: Family::PreferV6, ..view }, true);
     let both = match (&first, second) {
         (Where::Ip(IpAddr::V4(v4)), Some((Where::Ip(IpAddr::V6(v6)), _))) => Where::Both(*v4, v6),
         _ => first,
@@ -60,27 +60,42 @@ pub fn of(entry: &HealthEntry, view: View) -> Option<(Where, Option<i64>)> {
 }
 
 fn one(entry: &HealthEntry, view: View) -> Option<(Where, Option<i64>)> {
+    in_network(entry, view, false)
+}
+
+/// Returns the address in the network of the view. With `by_family`, the tagged address of the family precedes the
+/// network's.
+fn in_network(entry: &HealthEntry, view: View, by_family: bool) -> Option<(Where, Option<i64>)> {
     let network = match (view.translated, view.remote, view.lan || view.family == Family::PreferV6) {
         (true, ..) | (false, false, false) => None,
         (_, true, _) => Some("wan"),
         (_, false, true) => Some("lan"),
     };
-    let tagged = network.and_then(|network| tagged(entry, network, view));
+    let tagged = network.and_then(|network| tagged(entry, network, view, by_family));
     tagged.or_else(|| own(entry, view).map(|at| (at, None)))
 }
 
-/// Returns the first usable address of one network: the instance's, then its node's.
-fn tagged(entry: &HealthEntry, network: &str, view: View) -> Option<(Where, Option<i64>)> {
+/// Returns the first usable address of one network: the instance's, then its node's. An operator sets `wan`; the
+/// addresses per family that an agent adds to it repeat the instance's own and lead nowhere from outside.
+fn tagged(entry: &HealthEntry, network: &str, view: View, by_family: bool) -> Option<(Where, Option<i64>)> {
     let (first, second) = match view.family {
         Family::PreferV4 | Family::Both => ("ipv4", "ipv6"),
         Family::PreferV6 => ("ipv6", "ipv4"),
     };
     let mut keys = vec![format!("{network}_{first}"), network.to_owned(), format!("{network}_{second}")];
+    if view.remote && !by_family {
+        keys.swap(0, 1);
+    }
     if !view.remote && !view.lan {
         // If only the family was requested, an absent tagged address leaves the instance's own.
         keys.truncate(1);
     }
-    let service = keys.iter().filter_map(|key| entry.service.tagged_addresses.get(key));
+    let own = &entry.service.address;
+    let service = keys.iter().filter_map(|key| {
+        let found = entry.service.tagged_addresses.get(key)?;
+        let by_agent = view.remote && key != network && found.address == *own;
+        (!by_agent).then_some(found)
+    });
     let port = |port: i64| (port != 0).then_some(port);
     let service = service.filter_map(|tagged| Some((usable(&tagged.address, view)?, port(tagged.port))));
     // A node's address applies only if the instance has no address.
@@ -200,5 +215,24 @@ mod tests {
         }
         entry.service.tagged_addresses.insert("wan".into(), tagged("2.2.2.2", 444));
         assert_eq!(found(&entry, remote), Some(("2.2.2.2".to_owned(), Some(444))));
+    }
+
+    /// The agent adds `wan_ipv4` and `wan_ipv6` with the instance's own address to every registration.
+    #[test]
+    fn wan_address_of_the_operator_precedes_those_of_the_agent() {
+        let tagged = |address: &str, port| Tagged { address: address.into(), port };
+        let remote = View { remote: true, ..View::default() };
+        let mut entry = mk_entry("10.0.0.2", "10.0.0.1");
+        entry.node.tagged_addresses =
+            [("wan".into(), "1.1.1.1".into()), ("wan_ipv4".into(), "10.0.0.1".into())].into();
+        entry.service.tagged_addresses.insert("wan_ipv4".into(), tagged("10.0.0.2", 80));
+        assert_eq!(found(&entry, remote), Some(("1.1.1.1".to_owned(), None)));
+        entry.service.tagged_addresses.insert("wan".into(), tagged("2.2.2.2", 444));
+        assert_eq!(found(&entry, remote), Some(("2.2.2.2".to_owned(), Some(444))));
+        entry.service.tagged_addresses.insert("wan_ipv6".into(), tagged("2001:db8::2", 444));
+        let both = View { family: Family::Both, ..remote };
+        assert_eq!(found(&entry, both), Some(("2.2.2.2 2001:db8::2".to_owned(), Some(444))));
+        entry.service.tagged_addresses.insert("wan".into(), tagged("web.example.com.", 444));
+        assert_eq!(found(&entry, remote), Some(("web.example.com".to_owned(), Some(444))));
     }
 }

@@ -1,4 +1,6 @@
-//! Topology of an instance: its own locality, its node's, its Meta, or its datacenter's settings.
+//! Topology of an instance: its own locality, its node's, its Meta, its node's Meta, or its datacenter's settings.
+
+use std::collections::BTreeMap;
 
 use tributary_model::{Locality, NodeName, Topology};
 
@@ -26,17 +28,18 @@ fn locality(entry: &HealthEntry, area: &Area, config: &MapConfig) -> Locality {
     }
     let known = config.datacenters.get(&area.part.datacenter);
     let region = known.and_then(|known| known.region.as_deref()).unwrap_or(&area.part.datacenter);
-    let meta = |key: &str| entry.node.meta.get(key).filter(|value| !value.is_empty());
+    let of = |meta: &'_ BTreeMap<String, String>, key: &str| {
+        meta.get(key).filter(|value| !value.is_empty()).cloned()
+    };
+    let meta = |key: &str| of(&entry.service.meta, key).or_else(|| of(&entry.node.meta, key));
     let (region_key, zone_key) = &config.locality_keys;
     let zone = known.and_then(|known| known.zone.as_deref()).unwrap_or_default();
-    let zone = meta(zone_key).map_or(zone, |zone| zone);
-    Locality::new(meta(region_key).map_or(region, |region| region), zone, "")
+    let (own_region, own_zone) = (meta(region_key), meta(zone_key));
+    Locality::new(own_region.as_deref().unwrap_or(region), own_zone.as_deref().unwrap_or(zone), "")
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use tributary_model::{ClusterId, NetworkId, Scope};
 
     use super::super::config::Datacenter;
@@ -98,5 +101,17 @@ mod tests {
                 "a node's name has no blank"
             );
         }
+    }
+
+    /// The catalog sync from Kubernetes writes region and zone into Service.Meta.
+    #[test]
+    fn zone_in_service_meta_precedes_node_meta() {
+        let mut entry = mk_entry(None, None, &[("external-k8s-topology-zone", "z3")]);
+        entry.service.meta.insert("external-k8s-topology-zone".into(), "z4".into());
+        let at = of(&entry, &mk_area("dc1"), &MapConfig::new().unwrap());
+        assert_eq!(at.locality.to_string(), "dc1/z4");
+        entry.service.meta.insert("external-k8s-topology-region".into(), "eu".into());
+        let at = of(&entry, &mk_area("dc1"), &MapConfig::new().unwrap());
+        assert_eq!(at.locality.to_string(), "eu/z4");
     }
 }

@@ -140,7 +140,9 @@ impl Fetch {
             }
             What::Service(_) => {
                 let entries = content.map(|body| wire::health(kind, body)).transpose()?;
-                let translated = headers.translated;
+                // an agent translates only addresses of other datacenters than its own
+                let direct = self.config.datacenter_addresses.contains_key(&self.part.datacenter);
+                let translated = headers.translated && !direct;
                 Answer::Service(headers, entries.map(|entries| Instances::new(entries, translated, select)))
             }
             What::Token => {

@@ -7,7 +7,7 @@ use tributary_conformance::{Stage, served};
 use tributary_consul::config::{Datacenters, Discover};
 use tributary_model::Hostname;
 
-use crate::fake::{Fake, Spoil, mk_entries};
+use crate::fake::{Fake, Spoil, mk_entries, mk_entry};
 use crate::stage::{detail, eventually, mk_config, open, open_holding, until_served};
 
 /// Waits until a host is served at 10.`net`.0.1, or not at all.
@@ -266,5 +266,22 @@ async fn consul_without_namespaces_follows_and_shows_the_default() {
     fake.until_requested("/v1/namespaces", 5).await;
     let least = 4 * mk_config(&[&fake.url]).timing.poll;
     assert!(began.elapsed() >= least, "five times within {:?}: a loop", began.elapsed());
+    stage.drop_now().await;
+}
+
+/// An agent translates only addresses of other datacenters than its own, whatever its header promises.
+#[tokio::test(flavor = "multi_thread")]
+async fn directly_read_datacenter_is_not_taken_for_translated() {
+    let (here, there) = (Fake::start(&["dc1"]).await, Fake::start(&["dc2"]).await);
+    here.set("dc1", "web", mk_entries("web", 1, 1..=1));
+    let mut entry = mk_entry("web", "10.2.0.1");
+    entry["Service"]["TaggedAddresses"] = serde_json::json!({"wan": {"Address": "10.9.0.1", "Port": 80}});
+    there.set("dc2", "web", vec![entry]);
+    there.spoil("/v1/", usize::MAX, Spoil::Header("x-consul-translate-addresses", "true"));
+    let mut config = mk_config(&[&here.url]);
+    config.datacenters = Datacenters::Listed(vec!["dc1".to_owned(), "dc2".to_owned()]);
+    config.datacenter_addresses = [("dc2".to_owned(), vec![there.url.parse().unwrap()])].into();
+    let stage = open(config).await;
+    until_host(&stage, "web.service.dc2.dc.consul", Some(9)).await;
     stage.drop_now().await;
 }

@@ -46,6 +46,8 @@ pub struct Interner {
     spots: Pool<Arc<EntryTopology>>,
     /// Published workload of each pod. There may be a pod for every address, so no other structure holds it.
     pods: BTreeMap<Name, PodWorkload>,
+    /// Number of objects that were removed or replaced since the last full sweep.
+    released: usize,
     /// Attributes of bare addresses by the memory address of their entry topology, which the value keeps; for one flush.
     pub(crate) bare: HashMap<(usize, Option<NetworkId>), Bare>,
 }
@@ -129,10 +131,23 @@ impl Interner {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+    /// Notes that an object was removed or replaced, which may leave values unused.
+    pub const fn note_release(&mut self) {
+        self.released += 1;
+    }
+    /// Drops unused values after enough releases, so that the tables shrink when the cluster does. The cost per release
+    /// is constant.
+    pub fn trim(&mut self) {
+        if self.released >= (self.len() / 8).max(256) {
+            self.sweep();
+        }
+    }
     /// Drops the values that nothing else holds.
     pub fn sweep(&mut self) {
         self.places.sweep();
         self.spots.sweep();
+        // layered labels hold their base, which the second pass drops
+        self.labels.sweep();
         self.labels.sweep();
         self.identities.sweep();
         self.port_sets.sweep();
@@ -140,6 +155,7 @@ impl Interner {
         self.services.sweep();
         self.namespaces.sweep();
         self.texts.sweep();
+        self.released = 0;
     }
 }
 

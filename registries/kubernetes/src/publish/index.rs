@@ -35,6 +35,8 @@ pub struct Counts {
     pub derived: u64,
     /// Published facts.
     pub published: u64,
+    /// Values that objects and facts share.
+    pub shared: u64,
 }
 
 /// Objects, dirty outputs and published facts.
@@ -98,8 +100,8 @@ impl Index {
 
     /// Returns the counters.
     #[must_use]
-    pub const fn counts(&self) -> Counts {
-        Counts { published: self.published.count(), ..self.counts }
+    pub fn counts(&self) -> Counts {
+        Counts { published: self.published.count(), shared: self.shared.len() as u64, ..self.counts }
     }
 
     /// Applies one input. Nothing is published before [`Index::flush`].
@@ -165,6 +167,9 @@ impl Index {
         let is_context = matches!(kind, Kind::Namespace | Kind::MeshConfig);
         self.excluded.stale |= is_context;
         self.context_stale |= is_context;
+        if change.old.is_some() {
+            self.shared.note_release();
+        }
         if self.inputs.changes() != changes {
             self.touch_all(&change.evidence);
         }
@@ -258,6 +263,7 @@ impl Index {
         if !self.is_behind() {
             out.extend(self.exclude());
             out.extend(self.sync.end());
+            self.shared.trim();
         }
         out
     }

@@ -61,7 +61,7 @@ spec: {type: ClusterSetIP, ips: [10.97.0.1], ports: [{port: 80, protocol: TCP}]}
 apiVersion: gateway.networking.k8s.io/v1
 kind: Gateway
 metadata: {name: east, namespace: shop, labels: {topology.istio.io/network: n2}}
-spec: {gatewayClassName: istio, addresses: [{value: 192.0.2.9}], listeners: [{name: tls, port: 15443, protocol: TLS}]}
+spec: {gatewayClassName: istio, addresses: [{value: 192.0.2.9}], listeners: [{name: tls, port: 15443, protocol: TLS, tls: {mode: Passthrough}}]}
 ---
 apiVersion: v1
 kind: ConfigMap

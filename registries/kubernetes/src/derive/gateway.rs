@@ -93,12 +93,11 @@ fn node_addresses(inputs: &ClusterObjects, selector: &Labels) -> BTreeSet<Gatewa
     nodes.flat_map(|node| node.external.iter().copied().map(GatewayAddress::Ip)).take(MOST).collect()
 }
 
-/// Derives the gateways of a Gateway object: each of its addresses with each of its listeners.
+/// Derives the gateways of a Gateway object: each of its addresses with each of its listeners. Namespace selection
+/// does not apply to it, as in Istio; a listener without TLS cannot route by SNI.
 #[must_use]
 pub fn of_gateway(inputs: &ClusterObjects, name: &Name) -> Derived {
-    let Some(gateway) = inputs.gateways.get(name).filter(|_| inputs.selected(&name.namespace)) else {
-        return Derived::default();
-    };
+    let Some(gateway) = inputs.gateways.get(name) else { return Derived::default() };
     let Some(network) = network::label(&gateway.meta.labels) else { return Derived::default() };
     let elsewhere = &*gateway.class == REMOTE_CLASS && !inputs.options.is_config;
     if gateway.is_waypoint() || elsewhere {
@@ -108,7 +107,7 @@ pub fn of_gateway(inputs: &ClusterObjects, name: &Name) -> Derived {
     let ports = |is: &dyn Fn(&crate::project::gateway::Listener) -> bool| {
         gateway.listeners.iter().filter(|l| is(l)).map(|l| l.port).collect::<BTreeSet<_>>().into_iter()
     };
-    let mut passing = ports(&|l| !l.hbone && (l.passes || Some(l.port) == usual));
+    let mut passing = ports(&|l| !l.hbone && l.tls && (l.passes || Some(l.port) == usual));
     let mut hbone = ports(&|l| l.hbone);
     let mut out = Gateways::new(inputs, gateway.meta.source(Kind::Gateway));
     loop {

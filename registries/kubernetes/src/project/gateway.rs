@@ -38,6 +38,8 @@ pub struct Listener {
     pub port: PortNumber,
     /// Whether it routes connections by their SNI (auto-passthrough).
     pub passes: bool,
+    /// Whether it has TLS settings.
+    pub tls: bool,
     /// Whether it accepts HBONE.
     pub hbone: bool,
 }
@@ -115,6 +117,7 @@ fn listener(raw: &RawListener<'_>) -> Result<Listener, String> {
     let option = raw.tls.as_ref().and_then(|tls| tls.options.as_ref()?.get(PROTOCOL));
     Ok(Listener {
         port: PortNumber::new(raw.port).map_err(|error| format!("spec.listeners: {error}"))?,
+        tls: raw.tls.is_some(),
         passes: option == Some("auto-passthrough"),
         hbone: raw.protocol.as_deref() == Some("HBONE"),
     })

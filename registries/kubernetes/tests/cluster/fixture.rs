@@ -98,7 +98,7 @@ pub(crate) fn serve_every_kind(name: &str, ips: [&str; 2]) -> ApiServer {
 pub(crate) fn gateway() -> Value {
     let mut gateway = json!({"metadata": meta("shop", "gw")});
     gateway["metadata"]["labels"] = json!({"topology.istio.io/network": "n2"});
-    let listeners = json!([{"port": 15443, "protocol": "TLS"}]);
+    let listeners = json!([{"port": 15443, "protocol": "TLS", "tls": {}}]);
     gateway["spec"] =
         json!({"gatewayClassName": "istio", "addresses": [{"value": "192.0.2.9"}], "listeners": listeners});
     gateway

@@ -209,11 +209,11 @@ fn gateway_without_its_label_is_removed() {
 fn gateway_object_combines_addresses_and_listeners() {
     let want = ["n2 203.0.113.9 15443/15008", "n2 gw.test 15443/15008"];
     assert_eq!(of(vec![mk_gateway(json!({}))]), want);
-    let by_port = json!([{"name": "a", "port": 15443, "protocol": "TLS"}, {"name": "b", "port": 443, "protocol": "TLS"}]);
+    let by_port = json!([{"name": "a", "port": 15443, "protocol": "TLS", "tls": {}}, {"name": "b", "port": 443, "protocol": "TLS", "tls": {}}]);
     let by_port =
         mk_gateway(json!({"spec": {"addresses": [{"value": "203.0.113.9"}], "listeners": by_port}}));
     assert_eq!(of(vec![by_port]), ["n2 203.0.113.9 15443/-"], "the default port passes without the option");
-    let labelled = json!({"metadata": {"labels": {"networking.istio.io/gatewayPort": "443"}}, "spec": {"addresses": [{"value": "203.0.113.9"}], "listeners": [{"name": "b", "port": 443, "protocol": "TLS"}]}});
+    let labelled = json!({"metadata": {"labels": {"networking.istio.io/gatewayPort": "443"}}, "spec": {"addresses": [{"value": "203.0.113.9"}], "listeners": [{"name": "b", "port": 443, "protocol": "TLS", "tls": {}}]}});
     assert_eq!(of(vec![mk_gateway(labelled)]), ["n2 203.0.113.9 443/-"]);
     let none = json!({"spec": {"listeners": [{"name": "web", "port": 80, "protocol": "HTTP"}]}});
     assert_eq!(of(vec![mk_gateway(none)]), no("no listener leads in"));
@@ -271,17 +271,28 @@ networks:
 }
 
 #[test]
-fn gateways_follow_the_selection_of_their_namespace() {
+fn listener_without_tls_is_no_gateway() {
+    let plain = json!({"spec": {"listeners": [{"name": "a", "port": 15443, "protocol": "TCP"}]}});
+    assert_eq!(of(vec![mk_gateway(plain)]), no("the default port alone is not enough"));
+}
+
+#[test]
+fn service_gateways_follow_the_selection_of_their_namespace() {
     let mesh = mk_mesh("discoverySelectors: [{matchLabels: {team: shop}}]", "");
-    let objects = || {
-        vec![mk_east_west(json!({})), mk_gateway(json!({})), mesh.clone(), mk_namespace("shop", json!({}))]
-    };
+    let objects = || vec![mk_east_west(json!({})), mesh.clone(), mk_namespace("shop", json!({}))];
     assert_eq!(of(objects()), no("not selected"));
     let mut index = mk_synced(objects());
     let mut follower = Follower::default();
     index.apply(Input::Put(mk_namespace("shop", json!({"metadata": {"labels": {"team": "shop"}}}))));
-    assert_eq!(follower.apply(index.flush()).len(), 2, "they appear with their namespace");
+    assert_eq!(follower.apply(index.flush()).len(), 1, "it appears with its namespace");
     index.apply(Input::Restart(WatchScope::all(Kind::Namespace)));
     index.apply(Input::Listed(WatchScope::all(Kind::Namespace)));
     assert_eq!(follower.apply(index.flush()), no("a deleted namespace is not selected"));
+}
+
+#[test]
+fn gateway_objects_are_read_in_every_namespace() {
+    let mesh = mk_mesh("discoverySelectors: [{matchLabels: {team: shop}}]", "");
+    let want = ["n2 203.0.113.9 15443/15008", "n2 gw.test 15443/15008"];
+    assert_eq!(of(vec![mk_gateway(json!({})), mesh, mk_namespace("shop", json!({}))]), want);
 }

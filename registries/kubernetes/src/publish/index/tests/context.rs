@@ -322,7 +322,7 @@ fn any_gateway() -> impl Strategy<Value = Object> {
     (any_of(&["", "n2", "n5"]), any_of(&["istio", "istio-waypoint"])).prop_map(|(network, class)| {
         let object = json!({
             "metadata": {"name": "gw", "namespace": "shop", "labels": {"topology.istio.io/network": network}},
-            "spec": {"gatewayClassName": class, "addresses": [{"value": "192.0.2.9"}], "listeners": [{"port": 15443}, {"port": 15008, "protocol": "HBONE"}]},
+            "spec": {"gatewayClassName": class, "addresses": [{"value": "192.0.2.9"}], "listeners": [{"port": 15443, "tls": {}}, {"port": 15008, "protocol": "HBONE"}]},
         });
         GatewayObject::parse(&object.to_string()).unwrap().into()
     })

@@ -31,7 +31,7 @@ fn mk_import(name: &str) -> Object {
 fn mk_gateway() -> Object {
     let object = json!({
         "metadata": {"name": "gw", "namespace": "shop", "labels": {"topology.istio.io/network": "n2"}},
-        "spec": {"gatewayClassName": "istio", "addresses": [{"value": "192.0.2.9"}], "listeners": [{"port": 15443}]},
+        "spec": {"gatewayClassName": "istio", "addresses": [{"value": "192.0.2.9"}], "listeners": [{"port": 15443, "tls": {}}]},
     });
     GatewayObject::parse(&object.to_string()).unwrap().into()
 }

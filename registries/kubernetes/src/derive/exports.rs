@@ -10,21 +10,38 @@ use crate::kind::Name;
 use crate::project::Service;
 use crate::project::service::ServiceKind;
 use crate::state::ClusterObjects;
+use crate::state::objects::within;
 
 /// Services that may need an export.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Suspects {
-    /// These Services.
-    Named(BTreeSet<Name>),
+    /// These Services, and those of these namespaces.
+    Some {
+        /// Services by name.
+        services: BTreeSet<Name>,
+        /// Namespaces of other Services.
+        namespaces: BTreeSet<Arc<str>>,
+    },
     /// Every Service, after a change that affects many.
     All,
 }
 
 impl Suspects {
+    /// Builds an empty set.
+    #[must_use]
+    pub const fn none() -> Self {
+        Self::Some { services: BTreeSet::new(), namespaces: BTreeSet::new() }
+    }
     /// Adds a Service.
     pub fn add(&mut self, name: &Name) {
-        if let Self::Named(names) = self {
-            names.insert(name.clone());
+        if let Self::Some { services, .. } = self {
+            services.insert(name.clone());
+        }
+    }
+    /// Adds the Services of a namespace.
+    pub fn add_namespace(&mut self, namespace: &Arc<str>) {
+        if let Self::Some { namespaces, .. } = self {
+            namespaces.insert(Arc::clone(namespace));
         }
     }
 }
@@ -46,8 +63,12 @@ pub fn due(inputs: &ClusterObjects, suspects: &Suspects) -> Vec<Name> {
     let named = |service: &Arc<Service>| is_due(service).then(|| service.meta.name.clone());
     match suspects {
         Suspects::All => inputs.services.values().filter_map(named).collect(),
-        Suspects::Named(names) => {
-            names.iter().filter_map(|name| inputs.services.get(name)).filter_map(named).collect()
+        Suspects::Some { services, namespaces } => {
+            let of_namespaces = namespaces
+                .iter()
+                .flat_map(|namespace| within(&inputs.services, namespace).map(|(_, service)| service));
+            let services = services.iter().filter_map(|name| inputs.services.get(name)).chain(of_namespaces);
+            services.filter_map(named).collect::<BTreeSet<_>>().into_iter().collect()
         }
     }
 }
@@ -83,16 +104,24 @@ mod tests {
         let named = |index: &Index| {
             let all = due(index.inputs(), &Suspects::All);
             let every = index.inputs().services.keys().cloned().collect();
-            assert_eq!(due(index.inputs(), &Suspects::Named(every)), all, "by name or all at once");
+            assert_eq!(
+                due(index.inputs(), &Suspects::Some { services: every, namespaces: BTreeSet::new() }),
+                all,
+                "by name or all at once"
+            );
             all.iter().map(ToString::to_string).collect::<Vec<_>>()
         };
         assert_eq!(named(&index), ["shop/cart", "shop/pay"]);
         let export = json!({"metadata": {"namespace": "shop", "name": "pay"}});
         index.apply(Input::Put(Object::Export(raw::<Export>(&export))));
         assert_eq!(named(&index), ["shop/cart"], "already exported");
-        let mut one = Suspects::Named(BTreeSet::new());
+        let mut one = Suspects::none();
         one.add(&Name::new("shop", "pay"));
         one.add(&Name::new("shop", "gone"));
         assert!(due(index.inputs(), &one).is_empty(), "other Services are not considered");
+        one.add_namespace(&"kube-system".into());
+        assert!(due(index.inputs(), &one).is_empty());
+        one.add_namespace(&"shop".into());
+        assert_eq!(due(index.inputs(), &one), [Name::new("shop", "cart")]);
     }
 }

@@ -3,7 +3,7 @@
 //! Owned and polled by the run loop, so that it ends with the run. It creates and never changes objects: a conflict
 //! means that the export exists. Its effect returns through the watch.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::FutureExt as _;
@@ -70,6 +70,7 @@ impl Exporter {
         };
         match (kind, name) {
             (Kind::Service | Kind::Export, Some(name)) => self.suspects.add(name),
+            (Kind::Namespace, Some(name)) => self.suspects.add_namespace(&name.name),
             (Kind::Service | Kind::Export | Kind::Namespace | Kind::MeshConfig, _) => {
                 self.suspects = Suspects::All;
             }
@@ -88,7 +89,7 @@ impl Exporter {
     pub(crate) async fn work(&mut self, inputs: &ClusterObjects, complete: bool) {
         match self.queue.next(complete && self.served).await {
             QueueEvent::Plan => {
-                let suspects = std::mem::replace(&mut self.suspects, Suspects::Named(BTreeSet::new()));
+                let suspects = std::mem::replace(&mut self.suspects, Suspects::none());
                 self.queue.add(due(inputs, &suspects));
                 self.resolve(inputs);
             }

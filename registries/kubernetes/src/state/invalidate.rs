@@ -96,17 +96,22 @@ impl Marking<'_> {
         pods.for_each(|pod| self.output(DerivedKey::Workload(pod.clone())));
     }
 
-    /// Labels affect scope and network of every object of a namespace; the annotation affects its Services.
+    /// Labels affect the selection of a namespace's objects, the annotation its Services. The network label of a system
+    /// namespace affects every object ([`ClusterObjects::changes`]).
     fn namespace(&mut self, old: Option<&Namespace>, new: Option<&Namespace>) {
         let Some(name) = old.or(new).map(|namespace| namespace.meta.name.name.clone()) else { return };
         let inputs = self.inputs;
-        for (service, _) in within(&inputs.services, &name) {
-            self.output(DerivedKey::Service(service.clone()));
+        if old.and_then(|old| old.traffic) != new.and_then(|new| new.traffic) {
+            for (service, _) in within(&inputs.services, &name) {
+                self.output(DerivedKey::Service(service.clone()));
+            }
         }
         if inputs.mesh().entries.is_some() {
             self.output(DerivedKey::Settings(inputs.mesh_name().clone()));
         }
-        if old.map(|old| &old.meta.labels) != new.map(|new| &new.meta.labels) {
+        let selectors = &inputs.mesh().discovery;
+        let admits = |side: Option<&Namespace>| side.is_some_and(|side| selectors.admit(&side.meta.labels));
+        if !selectors.is_empty() && admits(old) != admits(new) {
             self.of_namespace(&name);
         }
     }
@@ -123,8 +128,6 @@ impl Marking<'_> {
         self.workloads(within(&inputs.pods, namespace).map(|(name, _)| name));
         within(&inputs.imports, namespace)
             .for_each(|(name, _)| self.output(DerivedKey::Import(name.clone())));
-        within(&inputs.gateways, namespace)
-            .for_each(|(name, _)| self.output(DerivedKey::Gateways(name.clone())));
     }
     /// An export affects the declarations of a Service and the groups of its slices.
     fn export(&mut self, export: &Export) {

@@ -284,6 +284,47 @@ fn namespace_annotation_touches_only_its_services() {
 }
 
 #[test]
+fn namespace_without_effect_derives_nothing() {
+    let mut index = mk_synced(vec![mk_service("pay", json!({})), mk_pay(json!([at("10.0.0.1")]))]);
+    let before = index.counts().derived;
+    let labelled = json!({"metadata": {"labels": {"team": "shop"}}});
+    for input in [
+        Input::Put(mk_namespace("shop", json!({}))),
+        Input::Put(mk_namespace("shop", labelled)),
+        Input::Gone(Kind::Namespace, Name::new("", "shop")),
+        Input::Put(mk_namespace("other", json!({}))),
+    ] {
+        index.apply(input);
+        assert!(updates(&mut index).is_empty());
+    }
+    assert_eq!(index.counts().derived, before, "no selector and no annotation changed");
+}
+
+#[test]
+fn shared_values_shrink_after_a_scale_down() {
+    let pods = 3_000;
+    let name = |i: usize| format!("web-{i}");
+    let pod = |i: usize| {
+        let labels = json!({"instance": name(i)});
+        mk_pod(
+            &name(i),
+            &format!("10.{}.{}.{}", i / 60_000, i / 250, i % 250 + 1),
+            json!({"metadata": {"labels": labels}}),
+        )
+    };
+    let mut index = mk_synced((0..pods).map(pod).collect());
+    while index.is_behind() {
+        index.flush();
+    }
+    assert!(index.counts().shared > pods as u64);
+    (0..pods).for_each(|i| index.apply(Input::Gone(Kind::Pod, shop(&name(i)))));
+    while index.is_behind() {
+        index.flush();
+    }
+    assert!(index.counts().shared < 100, "{}", index.counts().shared);
+}
+
+#[test]
 fn changed_pod_derives_only_itself_and_its_slices() {
     let mut objects: Vec<Object> = (0..20)
         .map(|i| {

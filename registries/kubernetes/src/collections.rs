@@ -210,7 +210,7 @@ mod tests {
     fn optional_kinds_have_scopes_where_they_are_read() {
         let mut options = mk_options();
         assert_eq!(scopes(&options), ["cluster", "gateways", "configmaps"]);
-        options.mcs = Mcs { host: true, ..Mcs::default() };
+        options.mcs = Mcs { discovery: true, host: true, ..Mcs::default() };
         assert_eq!(
             scopes(&options),
             ["cluster", "serviceexports", "serviceimports", "gateways", "configmaps"]

@@ -44,9 +44,9 @@ pub struct Options {
 pub struct Mcs {
     /// A Service without a ServiceExport is visible in its own cluster only.
     pub discovery: bool,
-    /// A Service's own host is visible in its own cluster only, exported or not.
+    /// A Service's own host is visible in its own cluster only, exported or not. No effect without `host`.
     pub cluster_local: bool,
-    /// ServiceImports create hosts of `clusterset.local`.
+    /// ServiceImports create hosts of `clusterset.local`. No effect without `discovery`.
     pub host: bool,
     /// Every Service gets a generated ServiceExport.
     pub auto_export: bool,
@@ -69,6 +69,16 @@ impl Mcs {
     #[must_use]
     pub const fn reads_exports(&self) -> bool {
         self.discovery || self.host || self.auto_export
+    /// Whether hosts of `clusterset.local` are served: needs `discovery`, as in Istio.
+    #[must_use]
+    pub const fn serves_hosts(&self) -> bool {
+        self.host && self.discovery
+    }
+    /// Whether a Service's own host is visible in its own cluster only: needs `host` and `discovery`, as in Istio.
+    #[must_use]
+    pub const fn limits_own_hosts(&self) -> bool {
+        self.cluster_local && self.serves_hosts()
+    }
     }
 }
 
@@ -101,7 +111,7 @@ impl Options {
     pub(crate) fn reads(&self, kind: Kind) -> bool {
         match kind {
             Kind::Export => self.mcs.reads_exports(),
-            Kind::Import => self.mcs.host,
+            Kind::Import => self.mcs.serves_hosts(),
             _ => true,
         }
     }
@@ -157,7 +167,9 @@ mod tests {
         assert_eq!(kinds(&options), []);
         options.mcs.discovery = true;
         assert_eq!(kinds(&options), [Kind::Export]);
-        options.mcs = Mcs { host: true, ..Mcs::default() };
+        options.mcs.host = true;
         assert_eq!(kinds(&options), [Kind::Export, Kind::Import]);
     }
 }
+        options.mcs.discovery = false;
+        assert_eq!(kinds(&options), []);

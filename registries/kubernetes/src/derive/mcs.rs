@@ -24,7 +24,7 @@ const DOMAIN: &str = "clusterset.local";
 /// Whether a Service's own host is visible in its own cluster only.
 #[must_use]
 pub fn own_cluster_only(inputs: &ClusterObjects, service: &Name) -> bool {
-    inputs.options.mcs.cluster_local || lacks_export(inputs, service)
+    inputs.options.mcs.limits_own_hosts() || lacks_export(inputs, service)
 }
 
 /// Whether a Service is visible in its own cluster only because it has no export.
@@ -33,10 +33,9 @@ pub fn lacks_export(inputs: &ClusterObjects, service: &Name) -> bool {
     inputs.options.mcs.discovery && !inputs.exports.contains_key(service)
 }
 
-/// Whether this cluster offers a Service to the set. Without discovery by exports it offers all of them.
+/// Whether this cluster offers a Service to the set.
 fn offers(inputs: &ClusterObjects, service: &Name) -> bool {
-    let mcs = &inputs.options.mcs;
-    mcs.host && (!mcs.discovery || inputs.exports.contains_key(service))
+    inputs.options.mcs.serves_hosts() && inputs.exports.contains_key(service)
 }
 
 fn key(shared: &mut Interner, name: &Name) -> Option<ServiceKey> {
@@ -82,7 +81,7 @@ pub fn offered(
 pub fn import(inputs: &ClusterObjects, shared: &mut Interner, name: &Name) -> Derived {
     let import = inputs.imports.get(name);
     let wanted = |import: &&Arc<Import>| {
-        inputs.options.mcs.host && inputs.selected(&name.namespace) && !import.ips.is_empty()
+        inputs.options.mcs.serves_hosts() && inputs.selected(&name.namespace) && !import.ips.is_empty()
     };
     let Some(import) = import.filter(wanted) else { return Derived::default() };
     let Some(service) = key(shared, name) else { return Derived::default() };

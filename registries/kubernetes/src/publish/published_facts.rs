@@ -196,7 +196,7 @@ impl PublishedFacts {
         }
     }
     fn problem_in_exports(&mut self, object: &ObjectId, problem: Option<&Problem>) {
-        if self.options.mcs.host && self.options.parts().any(|part| part == Part::Exports) {
+        if self.options.mcs.serves_hosts() && self.options.parts().any(|part| part == Part::Exports) {
             self.problem_in(Part::Exports, object, problem);
         }
     }

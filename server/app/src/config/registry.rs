@@ -23,10 +23,10 @@ pub struct McsConfig {
     /// Whether a Service without a ServiceExport is visible in its own cluster only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub discovery: Option<bool>,
-    /// Whether a Service's own host is visible in its own cluster only, exported or not.
+    /// Whether a Service's own host is visible in its own cluster only, exported or not; needs `host`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_local: Option<bool>,
-    /// Whether ServiceImports create hosts under `clusterset.local`.
+    /// Whether ServiceImports create hosts under `clusterset.local`; needs `discovery`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<bool>,
     /// API group of ServiceExport and ServiceImport; default `multicluster.x-k8s.io`.

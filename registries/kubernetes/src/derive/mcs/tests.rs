@@ -109,7 +109,7 @@ fn export_decides_visibility_in_other_clusters() {
 
 #[test]
 fn own_host_can_be_cluster_local_although_exported() {
-    let local = Mcs { cluster_local: true, ..discovery() };
+    let local = Mcs { host: true, cluster_local: true, ..discovery() };
     let stage = Stage::new(local, mk_objects().into_iter().chain([mk_export("pay")]).collect());
     assert_eq!(stage.texts()[0], "cluster.local Whole own cluster 10.1.0.1");
 }
@@ -131,9 +131,16 @@ fn exported_service_is_offered_with_its_endpoints() {
 }
 
 #[test]
-fn all_services_are_offered_without_discovery_by_exports() {
-    let stage = Stage::new(Mcs { host: true, ..Mcs::default() }, mk_objects());
-    assert_eq!(stage.texts()[2..], ["clusterset.local Offer", "clusterset.local group 1"]);
+fn inner_switches_need_the_outer_ones() {
+    let plain = ["cluster.local Whole 10.1.0.1", "cluster.local group 1"];
+    let import = || mk_import("pay", &["10.9.0.1"]);
+    let all = |mcs: Mcs, more: Object| {
+        Stage::new(mcs, mk_objects().into_iter().chain([more, import()]).collect()).texts()
+    };
+    assert_eq!(all(Mcs { host: true, ..Mcs::default() }, mk_export("pay")), plain, "host needs discovery");
+    assert_eq!(all(Mcs { host: true, cluster_local: true, ..Mcs::default() }, mk_export("pay")), plain);
+    let local = Mcs { cluster_local: true, ..discovery() };
+    assert_eq!(all(local, mk_export("pay")), plain, "clusterLocal needs host");
 }
 
 #[test]

@@ -121,6 +121,7 @@ impl WatchScope {
     /// Whether the watch covers an object of its kind.
     #[must_use]
     pub fn covers(&self, name: &Name) -> bool {
-        self.namespace.as_ref().is_none_or(|namespace| namespace.as_str() == &*name.namespace)
+        let of = if self.kind == Kind::Namespace { &name.name } else { &name.namespace };
+        self.namespace.as_ref().is_none_or(|namespace| *namespace.as_str() == **of)
     }
 }

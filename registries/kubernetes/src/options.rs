@@ -8,6 +8,9 @@ use tributary_model::{ClusterId, InvalidName, Namespace, NetworkId};
 use crate::collections::PartScopes;
 use crate::kind::{Kind, WatchScope};
 
+/// Istio's own namespace.
+const ISTIO_SYSTEM: &str = "istio-system";
+
 /// Options, constant during a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
@@ -23,7 +26,8 @@ pub struct Options {
     pub system_namespace: Namespace,
     /// Revision whose mesh configuration is read.
     pub revision: Option<Arc<str>>,
-    /// Namespaces to read; empty means all.
+    /// Namespaces to read; empty means all. Named ones need no right to other namespaces; the labels of the system
+    /// namespaces are read where that is allowed.
     pub namespaces: Vec<Namespace>,
     /// Whether this is the config cluster; mesh-wide values are read there only.
     pub is_config: bool,
@@ -65,10 +69,6 @@ impl Mcs {
     /// API group of the project that defines both kinds.
     pub const GROUP: &'static str = "multicluster.x-k8s.io";
 
-    /// Whether ServiceExports are needed.
-    #[must_use]
-    pub const fn reads_exports(&self) -> bool {
-        self.discovery || self.host || self.auto_export
     /// Whether hosts of `clusterset.local` are served: needs `discovery`, as in Istio.
     #[must_use]
     pub const fn serves_hosts(&self) -> bool {
@@ -79,6 +79,10 @@ impl Mcs {
     pub const fn limits_own_hosts(&self) -> bool {
         self.cluster_local && self.serves_hosts()
     }
+    /// Whether ServiceExports are needed.
+    #[must_use]
+    pub const fn reads_exports(&self) -> bool {
+        self.discovery || self.auto_export
     }
 }
 
@@ -121,14 +125,22 @@ impl Options {
         let kinds = self.kinds.iter().filter(|kind| self.reads(**kind));
         kinds.flat_map(|&kind| self.feeds_of(kind)).collect()
     }
+    /// Returns the namespaces whose labels name the network: the system namespace, then Istio's.
+    pub(crate) fn system_namespaces(&self) -> impl Iterator<Item = Namespace> {
+        let istio = Namespace::new(ISTIO_SYSTEM).ok().filter(|istio| *istio != self.system_namespace);
+        std::iter::once(self.system_namespace.clone()).chain(istio)
+    }
     fn feeds_of(&self, kind: Kind) -> Vec<WatchScope> {
         if kind == Kind::MeshConfig {
             return vec![WatchScope { kind, namespace: Some(self.system_namespace.clone()) }];
         }
-        if self.namespaces.is_empty() || !kind.is_namespaced() {
+        if self.namespaces.is_empty() || kind == Kind::Node {
             return vec![WatchScope::all(kind)];
         }
-        self.namespaces.iter().map(|n| WatchScope { kind, namespace: Some(n.clone()) }).collect()
+        let named = self.namespaces.iter().map(|n| WatchScope { kind, namespace: Some(n.clone()) });
+        let systems =
+            self.system_namespaces().filter(|n| kind == Kind::Namespace && !self.namespaces.contains(n));
+        named.chain(systems.map(|n| WatchScope { kind, namespace: Some(n) })).collect()
     }
 }
 
@@ -139,12 +151,17 @@ mod tests {
     #[test]
     fn named_namespaces_are_watched_one_by_one() {
         let mut options = Options::new(ClusterId::new("c").unwrap()).unwrap();
-        options.kinds = vec![Kind::Node, Kind::Pod];
-        assert_eq!(options.feeds(), [WatchScope::all(Kind::Node), WatchScope::all(Kind::Pod)]);
+        options.kinds = vec![Kind::Namespace, Kind::Node, Kind::Pod];
+        assert_eq!(options.feeds(), [Kind::Namespace, Kind::Node, Kind::Pod].map(WatchScope::all));
         let (a, b) = (Namespace::new("a").unwrap(), Namespace::new("b").unwrap());
         options.namespaces = vec![a.clone(), b.clone()];
-        let pod = |namespace| WatchScope { kind: Kind::Pod, namespace: Some(namespace) };
-        assert_eq!(options.feeds(), [WatchScope::all(Kind::Node), pod(a), pod(b)]);
+        let of = |kind, namespace: &Namespace| WatchScope { kind, namespace: Some(namespace.clone()) };
+        let (system, istio) = (options.system_namespace.clone(), Namespace::new("istio-system").unwrap());
+        let namespaces = [&a, &b, &system, &istio].map(|namespace| of(Kind::Namespace, namespace));
+        let rest = [WatchScope::all(Kind::Node), of(Kind::Pod, &a), of(Kind::Pod, &b)];
+        assert_eq!(options.feeds(), namespaces.into_iter().chain(rest).collect::<Vec<_>>());
+        assert!(of(Kind::Namespace, &a).covers(&crate::Name::new("", "a")));
+        assert!(!of(Kind::Namespace, &a).covers(&crate::Name::new("", "b")));
     }
 
     #[test]
@@ -169,7 +186,7 @@ mod tests {
         assert_eq!(kinds(&options), [Kind::Export]);
         options.mcs.host = true;
         assert_eq!(kinds(&options), [Kind::Export, Kind::Import]);
-    }
-}
         options.mcs.discovery = false;
         assert_eq!(kinds(&options), []);
+    }
+}

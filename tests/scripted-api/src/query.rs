@@ -37,6 +37,12 @@ impl ReceivedRequest {
     pub(crate) fn number(&self, name: &str) -> Option<u64> {
         self.query.get(name)?.parse().ok()
     }
+    /// Whether the request selects this object name.
+    pub(crate) fn selects(&self, name: &str) -> bool {
+        let selected =
+            self.query.get("fieldSelector").and_then(|selector| selector.strip_prefix("metadata.name="));
+        selected.is_none_or(|selected| selected == name)
+    }
     pub(crate) fn is_streamed_list(&self) -> bool {
         self.query.get("sendInitialEvents").is_some_and(|on| on == "true")
     }

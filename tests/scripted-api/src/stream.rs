@@ -22,6 +22,7 @@ struct Watch {
     server: ApiServer,
     kind: Kind,
     namespace: Option<String>,
+    received: ReceivedRequest,
     messages: Receiver<Message>,
     /// Version up to which events were sent.
     at: u64,
@@ -50,7 +51,8 @@ pub(crate) fn begin(
     let (mut first, mut over) = (Vec::new(), false);
     if streamed {
         let objects = state.store.list(kind.plural, namespace.as_deref());
-        first.extend(objects.into_iter().map(|(_, object)| line("ADDED", &object)));
+        let selected = objects.into_iter().filter(|(name, _)| received.selects(&name.1));
+        first.extend(selected.map(|(_, object)| line("ADDED", &object)));
         first.push(bookmark(state.store.version, true));
     } else if from.is_some_and(|from| from < state.store.compacted) {
         first.push(line("ERROR", &status(410, "too old resource version")));
@@ -61,7 +63,18 @@ pub(crate) fn begin(
     let lasting = Duration::from_secs(received.number("timeoutSeconds").unwrap_or(1_800));
     let now = Instant::now();
     let (ends, bookmark) = (now + lasting, now + BOOKMARKS_EVERY);
-    let watch = Watch { server: server.clone(), kind, namespace, messages, at, ends, bookmark, first, over };
+    let watch = Watch {
+        server: server.clone(),
+        kind,
+        namespace,
+        received: received.clone(),
+        messages,
+        at,
+        ends,
+        bookmark,
+        first,
+        over,
+    };
     Response::new(Body::from_stream(stream::unfold(watch, next)))
 }
 
@@ -96,7 +109,10 @@ impl Watch {
         let state = self.server.0.state.lock();
         let changes = state.store.since(self.kind.plural, self.at);
         self.at = changes.last().map_or(self.at, |change| change.version);
-        let ours = |object: &Value| self.namespace.as_ref().is_none_or(|of| name_of(object).0 == *of);
+        let ours = |object: &Value| {
+            let (namespace, name) = name_of(object);
+            self.namespace.as_ref().is_none_or(|of| namespace == *of) && self.received.selects(&name)
+        };
         changes.iter().filter(|c| ours(&c.object)).map(|c| line(c.event, &c.object)).collect()
     }
     /// Waits for the next message; returns what to send.

@@ -34,7 +34,7 @@ impl PartReport {
 /// Last status of each watch.
 pub(super) struct SourceHealth {
     parts: BTreeMap<WatchScope, PartReport>,
-    optional: BTreeMap<Kind, bool>,
+    optional: BTreeSet<WatchScope>,
     server: Arc<str>,
     credential: Arc<str>,
     recovered: u64,
@@ -51,7 +51,7 @@ impl SourceHealth {
         };
         Self {
             parts: feeds.planned.iter().map(|p| (p.feed.clone(), part(p.resource.plural))).collect(),
-            optional: feeds.planned.iter().map(|p| (p.feed.kind, p.resource.optional)).collect(),
+            optional: feeds.planned.iter().filter(|p| p.resource.optional).map(|p| p.feed.clone()).collect(),
             server: feeds.server.as_str().into(),
             credential: feeds.credential.as_str().into(),
             recovered: 0,
@@ -92,9 +92,10 @@ impl SourceHealth {
     fn beside(&self, kind: Kind) -> SourceStatus {
         let joined = Listing::ALL.into_iter().filter(|listing| listing.part.kind() == Some(kind));
         let joined: BTreeSet<Kind> = joined.flat_map(|listing| listing.joined().iter().copied()).collect();
-        let is_required = |kind: &Kind| !self.optional.get(kind).copied().unwrap_or_default();
-        let required =
-            self.parts.iter().filter(|(feed, _)| joined.contains(&feed.kind) && is_required(&feed.kind));
+        let required = self
+            .parts
+            .iter()
+            .filter(|(feed, _)| joined.contains(&feed.kind) && !self.optional.contains(feed));
         // a kind that is refused alone is withheld, which its own collections show
         let counted = required.filter(|(_, reported)| reported.part.state != SourceState::Forbidden);
         let worst = counted.map(|(_, reported)| &reported.part).max_by_key(|part| part.state);
@@ -116,20 +117,22 @@ impl SourceHealth {
         of_cluster: Vec<(Arc<str>, Arc<str>)>,
         part: impl Fn(&PartReport) -> SourcePart,
     ) -> SourceStatus {
-        let kinds = self.kinds(part);
-        let is_optional = |kind: &Kind| self.optional.get(kind).copied().unwrap_or_default();
-        let required = kinds.iter().filter(|(kind, _)| !is_optional(kind)).map(|(_, part)| part);
-        let worst = required.max_by_key(|part| part.state);
-        let optional = kinds.iter().filter(|(kind, part)| is_optional(kind) && part.state.is_failure());
+        let required = self.kinds(&part, |feed| !self.optional.contains(feed));
+        let worst = required.values().max_by_key(|part| part.state);
+        let optional = self.kinds(&part, |feed| self.optional.contains(feed));
         let mut status = worst.map_or_else(SourceStatus::default, |worst| SourceStatus {
             retry_in: worst.retry_in,
             ..SourceStatus::new(worst.state, Arc::clone(&worst.reason))
         });
         if status.state == SourceState::Live {
-            let without: Vec<&str> = optional.map(|(_, part)| part.reason.as_ref()).collect();
+            let without: Vec<&str> = optional
+                .values()
+                .filter(|part| part.state.is_failure())
+                .map(|part| part.reason.as_ref())
+                .collect();
             status.reason = without.join("; ").into();
         }
-        status.parts = kinds.into_values().collect();
+        status.parts = self.kinds(&part, |_| true).into_values().collect();
         status.details = self.details().into_iter().chain(of_cluster).collect();
         status
     }
@@ -146,9 +149,13 @@ impl SourceHealth {
     }
 
     /// Returns a part per kind: the worst of its watches, with its namespace if there are several.
-    fn kinds(&self, part: impl Fn(&PartReport) -> SourcePart) -> BTreeMap<Kind, SourcePart> {
+    fn kinds(
+        &self,
+        part: impl Fn(&PartReport) -> SourcePart,
+        counts: impl Fn(&WatchScope) -> bool,
+    ) -> BTreeMap<Kind, SourcePart> {
         let mut kinds: BTreeMap<Kind, SourcePart> = BTreeMap::new();
-        for (feed, reported) in &self.parts {
+        for (feed, reported) in self.parts.iter().filter(|(feed, _)| counts(feed)) {
             let named = || match (&feed.namespace, part(reported)) {
                 (Some(namespace), part) if part.state.is_failure() => {
                     let reason = format!("{} (in {namespace})", part.reason).into();
@@ -174,7 +181,7 @@ mod tests {
     fn mk_health(feeds: &[(WatchScope, bool)]) -> SourceHealth {
         SourceHealth {
             parts: BTreeMap::new(),
-            optional: feeds.iter().map(|(feed, optional)| (feed.kind, *optional)).collect(),
+            optional: feeds.iter().filter(|(_, optional)| *optional).map(|(feed, _)| feed.clone()).collect(),
             server: "https://api".into(),
             credential: "a token".into(),
             recovered: 0,

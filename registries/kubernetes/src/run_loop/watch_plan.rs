@@ -28,9 +28,9 @@ pub struct Planned {
 #[must_use]
 pub fn watch_plan(options: &Options) -> Vec<Planned> {
     let planned = |feed: WatchScope| Planned {
-        resource: resource(feed.kind, options),
+        resource: resource_of(&feed, options),
         label_selector: label_selector(feed.kind),
-        field_selector: field_selector(feed.kind, options),
+        field_selector: field_selector(&feed, options),
         feed,
     };
     options.feeds().into_iter().map(planned).collect()
@@ -46,9 +46,18 @@ fn label_selector(kind: Kind) -> Option<String> {
     }
 }
 
-/// Excludes pods that have ended.
-fn field_selector(kind: Kind, options: &Options) -> Option<String> {
-    match kind {
+/// Returns the API resource of a watch. A system namespace that is not named is read where that is allowed.
+fn resource_of(feed: &WatchScope, options: &Options) -> Resource {
+    let is_named = |namespace| options.namespaces.contains(namespace);
+    let is_extra = feed.kind == Kind::Namespace && feed.namespace.as_ref().is_some_and(|n| !is_named(n));
+    let resource = resource(feed.kind, options);
+    Resource { optional: resource.optional || is_extra, ..resource }
+}
+
+/// Excludes pods that have ended, and selects a named namespace.
+fn field_selector(feed: &WatchScope, options: &Options) -> Option<String> {
+    match feed.kind {
+        Kind::Namespace => feed.namespace.as_ref().map(|namespace| format!("metadata.name={namespace}")),
         Kind::Pod => Some("status.phase!=Failed,status.phase!=Succeeded".to_owned()),
         Kind::MeshConfig => Some(format!("metadata.name={}", options.mesh_config())),
         _ => None,
@@ -117,13 +126,19 @@ mod tests {
         let namespace = |kind| of(kind, &options)[0].feed.namespace.clone().map(|ns| ns.to_string());
         assert_eq!(namespace(Kind::Service).as_deref(), Some("shop"));
         assert_eq!(namespace(Kind::Node), None);
-        assert_eq!(namespace(Kind::Namespace), None);
+        assert_eq!(namespace(Kind::Namespace).as_deref(), Some("shop"));
+        let namespaces: Vec<_> = of(Kind::Namespace, &options)
+            .into_iter()
+            .map(|planned| (planned.field_selector.unwrap(), planned.resource.optional))
+            .collect();
+        let want = [("shop", false), ("tributary-system", true), ("istio-system", true)];
+        assert_eq!(namespaces, want.map(|(name, optional)| (format!("metadata.name={name}"), optional)));
         assert_eq!(namespace(Kind::MeshConfig).as_deref(), Some("tributary-system"));
     }
 
     #[test]
     fn mcs_api_group_comes_from_the_options() {
-        let mcs = Mcs { host: true, group: "mcs.example.test".into(), ..Mcs::default() };
+        let mcs = Mcs { discovery: true, host: true, group: "mcs.example.test".into(), ..Mcs::default() };
         let options = Options { mcs, ..mk_options() };
         let import = &of(Kind::Import, &options)[0].resource;
         assert_eq!(

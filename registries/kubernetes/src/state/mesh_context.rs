@@ -16,9 +16,6 @@ use crate::network::{self, NetworkAssignment, Networks};
 use crate::options::Options;
 use crate::project::{MeshConfig, Object};
 
-/// Istio's own namespace.
-const ISTIO_SYSTEM: &str = "istio-system";
-
 /// Context that all objects share.
 #[derive(Debug, Clone)]
 pub(super) struct MeshContext {
@@ -134,9 +131,8 @@ impl ClusterObjects {
     /// Combines the label of the system namespace, then of Istio's own, the mesh networks' claim on this cluster, and
     /// the ranges of the configuration file before those of the mesh networks.
     fn find_networks(&self) -> Networks {
-        let system = [self.options.system_namespace.as_str(), ISTIO_SYSTEM];
-        let label = system.into_iter().find_map(|namespace| {
-            let network = network::label(&self.namespace(namespace)?.meta.labels)?;
+        let label = self.options.system_namespaces().find_map(|namespace| {
+            let network = network::label(&self.namespace(namespace.as_str())?.meta.labels)?;
             let place = format!("label {} of namespace {namespace}", tributary_model::labels::NETWORK);
             Some(NetworkAssignment { network, place: place.into() })
         });

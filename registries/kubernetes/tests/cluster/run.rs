@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tributary_model::{Completeness, SourceState};
+use tributary_kubernetes::Options;
+use tributary_model::{ClusterId, Completeness, Namespace, SourceState};
 use tributary_scripted_api::{Answer, ApiServer, Verb};
 
-use crate::fixture::{GATEWAYS, RunOf, serve, service, slice};
+use crate::fixture::{GATEWAYS, RunOf, factory_with, serve, service, slice};
 
 const fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -208,4 +209,23 @@ async fn ended_run_leaves_no_watch_behind() {
     run.stop().await;
     tokio::time::sleep(secs(1)).await;
     assert_eq!(server.watches(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn named_namespaces_need_no_other_namespace_and_no_node() {
+    let server = shop();
+    server.put("namespaces", json!({"metadata": {"name": "other"}}));
+    server.answer("/nodes", None, usize::MAX, Answer::Status(403, "no list"));
+    let mut options = Options::new(ClusterId::new("Kubernetes").unwrap()).unwrap();
+    options.namespaces = vec![Namespace::new("shop").unwrap()];
+    let mut run = RunOf::of(&server, &factory_with(&server, options));
+    run.live().await;
+    assert!(run.is_synced() && run.addresses() == 4, "{:?}", run.synced);
+    let requests = server.requests();
+    let namespaces: Vec<_> =
+        requests.iter().filter(|request| request.path.ends_with("/namespaces")).collect();
+    assert!(!namespaces.is_empty());
+    for request in namespaces {
+        assert!(request.query.contains_key("fieldSelector"), "{request:?}");
+    }
 }

@@ -24,7 +24,8 @@ pub fn needed(cluster: &Cluster, writes: &BTreeSet<Write>) -> BTreeSet<Right> {
     for planned in watch_plan(&cluster.options) {
         let fields = planned.field_selector.as_deref().unwrap_or_default();
         let name = fields.strip_prefix("metadata.name=").map(ToOwned::to_owned);
-        let namespace = planned.feed.namespace.as_ref().map(ToString::to_string);
+        let namespace = planned.feed.namespace.as_ref().filter(|_| planned.resource.namespaced);
+        let namespace = namespace.map(ToString::to_string);
         let resource = (&*planned.resource.group, planned.resource.plural);
         out.extend(READ.map(|verb| right(verb, resource, namespace.clone(), name.clone())));
     }
@@ -182,7 +183,7 @@ mod tests {
             of_lease.iter().filter(|r| r.resource == "leases").map(|r| r.name.as_deref()).collect();
         let own = Some("tributary-addresses-canary");
         assert_eq!(names, [None, own, own], "no other Lease can be touched, and to make one has no name");
-        let mcs = added("{registries: [{kind: kubernetes, mcs: {host: true}}]}");
+        let mcs = added("{registries: [{kind: kubernetes, mcs: {discovery: true, host: true}}]}");
         assert!(mcs.contains(&"list serviceimports *".to_owned()), "{mcs:?}");
         assert!(
             mcs.iter().all(|right| right.contains("serviceexports") || right.contains("serviceimports")),
@@ -203,8 +204,9 @@ mod tests {
 
     #[test]
     fn right_is_never_both_needed_and_excess() {
-        let rights =
-            mk("{writes: [addresses, serviceExports], registries: [{kind: kubernetes, mcs: {host: true}}]}");
+        let rights = mk(
+            "{writes: [addresses, serviceExports], registries: [{kind: kubernetes, mcs: {discovery: true, host: true}}]}",
+        );
         let not = needless(&rights);
         assert!(not.iter().all(|right| !rights.contains(right)));
         let excess: Vec<String> = texts(&not.into_iter().collect());

@@ -4,15 +4,14 @@
 //! services. The registry converts its events to updates with the pure function [`registry_updates`]: facts that
 //! the new version lacks are removed, and facts that differ are put.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use tributary_model::{
-    Basis, Collection, CollectionKind, Completeness, Evidence, ExcludedObject, Fact, FactId, FactKey,
-    Fingerprint, ObjectRef, Problem, RegistryUpdate, Scope, SourceStatus, Withheld,
+    Collection, CollectionKind, Completeness, Evidence, ExcludedObject, Fact, Fingerprint, ObjectRef,
+    Problem, RegistryUpdate, Scope, SourceStatus, Withheld,
 };
-use tributary_registry_api::RegistryError;
+use tributary_registry_api::{Differ, RegistryError};
 
 use crate::convert::{Context, convert};
 use crate::document::Object;
@@ -110,23 +109,14 @@ pub fn registry_updates(event: SourceEvent, context: &Context) -> Vec<RegistryUp
 /// The updates between two versions. Removals come last, so that a service that moves to a different host is
 /// never without both.
 fn changed(scope: &Scope, old: Vec<Fact>, new: Vec<Fact>, evidence: &Evidence) -> Vec<RegistryUpdate> {
-    let mut old: BTreeMap<FactId, Fact> = old.into_iter().map(|fact| (fact.item(), fact)).collect();
-    let mut updates = Vec::new();
-    for fact in new {
-        if old.remove(&fact.item()).as_ref() != Some(&fact) {
-            updates.push(RegistryUpdate::Put(scope.clone(), fact, Basis::Authoritative));
-        }
-    }
-    let gone = old.into_keys().map(|item| FactKey { scope: scope.clone(), item });
-    updates.extend(gone.map(|key| RegistryUpdate::Remove(key, evidence.clone())));
-    updates
+    Differ::starting_with(scope.clone(), old).replace(new, evidence, |_| false)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::read::load::load_str;
-    use tributary_model::ClusterId;
+    use tributary_model::{ClusterId, FactId, FactKey};
 
     fn mk_entry(hosts: &str, address: &str) -> Object {
         let text = format!(

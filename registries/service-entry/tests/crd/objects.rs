@@ -118,12 +118,12 @@ async fn context_is_awaited_and_followed() {
     let network = |fixture: &Fixture| {
         let workload = fixture.facts.iter().find(|(item, _)| matches!(item, FactId::Workload(_)));
         let Some((_, Fact::Workload(_, workload))) = workload else { panic!("it is gone") };
-        workload.topology.network.clone()
+        workload.augmented.get(tributary_model::labels::NETWORK).map(ToOwned::to_owned)
     };
     assert_eq!(network(&fixture), None);
     context.network = NetworkId::new("n1").ok();
     sender.send_replace(Some(Arc::new(context.clone())));
-    fixture.until("n1", |f| network(f) == NetworkId::new("n1").ok()).await;
+    fixture.until("n1", |f| network(f).as_deref() == Some("n1")).await;
     context.selected = Some([].into());
     sender.send_replace(Some(Arc::new(context)));
     fixture.until_shown("").await;

@@ -10,6 +10,7 @@ use crate::export::ExportTo;
 use crate::hostname::Hostname;
 use crate::id::{ClusterId, Identity, Namespace};
 use crate::labels::Labels;
+use crate::merge_name::MergeName;
 use crate::object::{ObjectId, Source};
 use crate::port::ServicePort;
 use crate::time::Timestamp;
@@ -202,6 +203,8 @@ pub struct Declaration {
     pub export: ExportTo,
     /// Other attributes.
     pub attributes: Attributes,
+    /// Name for merges by name; `None` excludes the service from them.
+    pub merge_name: Option<MergeName>,
 }
 
 impl Declaration {
@@ -217,6 +220,7 @@ impl Declaration {
             selector: None,
             export: ExportTo::Default,
             attributes: Attributes::default(),
+            merge_name: None,
         }
     }
 }

@@ -20,6 +20,7 @@ pub mod hostname;
 pub mod id;
 pub mod labels;
 pub mod locality;
+pub mod merge_name;
 pub mod network_ranges;
 pub mod object;
 pub mod pending;
@@ -62,6 +63,7 @@ pub use id::{
 };
 pub use labels::Labels;
 pub use locality::Locality;
+pub use merge_name::{MergeName, MergeSide};
 pub use object::{ObjectId, ObjectRef, ObjectVersion, Source};
 pub use pending::{Pending, PendingCause};
 pub use port::{PortName, PortNumber, ServicePort, Target};

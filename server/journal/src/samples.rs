@@ -212,10 +212,19 @@ fn declaration() -> BoxedStrategy<Fact> {
         });
     let created =
         of((0i64..2_000_000_000, 0i32..1_000_000_000).prop_map(|(s, n)| Timestamp::new(s, n).unwrap()));
-    let rest = (resolution, of(selector), export(), attributes());
+    let side = select(vec![MergeSide::Base, MergeSide::Joining]);
+    let merge_name = of((text(), side).prop_map(|(name, side)| MergeName { name, side }));
+    let rest = (resolution, of(selector), export(), attributes(), merge_name);
     (service(), source(), created, vec(ports, 0..3), vec(address, 0..2), rest)
         .prop_map(
-            |(service, source, created, ports, addresses, (resolution, selector, export, attributes))| {
+            |(
+                service,
+                source,
+                created,
+                ports,
+                addresses,
+                (resolution, selector, export, attributes, merge_name),
+            )| {
                 let key = DeclKey { service, object: source.object.clone() };
                 let value = Declaration {
                     source,
@@ -226,6 +235,7 @@ fn declaration() -> BoxedStrategy<Fact> {
                     selector,
                     export,
                     attributes,
+                    merge_name,
                 };
                 Fact::Service(key, Arc::new(value))
             },

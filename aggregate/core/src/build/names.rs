@@ -39,7 +39,7 @@ impl State {
             // the outcome for a name depends on all claimants of its host
             let changed = self.dirty.services.iter().map(|key| &key.host).chain(&renamed);
             for service in changed.flat_map(|host| self.hosts.of(host)) {
-                again.extend(names.follow(&service.key, &self.hosts, &self.context.shards));
+                again.extend(names.follow(&service.key, &self.hosts));
             }
         }
         for name in again {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use proptest::sample::select;
 use tributary_model::{
-    Attributes, Catalog, Code, Declaration, ExportTo, Fact, MergeByName, NameOutcome, Provider, Resolution,
-    SeparateReason, Settings, Trace, Visibility,
+    Attributes, Catalog, Code, Declaration, ExportTo, Fact, MergeByName, MergeName, NameOutcome, Provider,
+    Resolution, SeparateReason, Settings, Trace, Visibility,
 };
 
 use super::fixtures::*;
@@ -35,9 +35,23 @@ fn mk_begun(mode: MergeByName) -> World {
 fn mk_mode(mode: MergeByName) -> Fact {
     Fact::Settings(Arc::new(Settings { merge_by_name: Some(mode), ..Settings::default() }))
 }
+/// Returns the merge name that adapters give to these hosts.
+fn merge_name(service: &str) -> Option<MergeName> {
+    let (namespace, host) = service.split_once('/').unwrap();
+    let (name, rest) = host.split_once('.').unwrap();
+    if rest == format!("{namespace}.svc.cluster.local") {
+        return Some(MergeName::base(name.into()));
+    }
+    let short = rest.starts_with("service.") && !rest.contains(".dc.") && !rest.contains(".peer.");
+    short.then(|| MergeName::joining(name.into()))
+}
+/// Returns a declaration as the adapter of the service's provider reports it.
+fn mk_named(service: &str, declaration: Declaration) -> Fact {
+    mk_service(service, Declaration { merge_name: merge_name(service), ..declaration })
+}
 fn mk_facts(service: &str, declaration: Declaration, endpoints: &str) -> Vec<Fact> {
     let object = declaration.source.object.name.to_string();
-    vec![mk_service(service, declaration), mk_group(service, &object, "g", endpoints)]
+    vec![mk_named(service, declaration), mk_group(service, &object, "g", endpoints)]
 }
 fn put(world: &mut World, registry: &str, service: &str, ports: &str, endpoints: &str) {
     world.put(registry, mk_facts(service, mk_decl("pay", ports), endpoints));
@@ -253,7 +267,10 @@ fn any_declared() -> impl Strategy<Value = (usize, Fact)> {
     let ports = select(&["80 http", "80 http, 81 admin", "80 http tcp"][..]);
     let resolution = prop_oneof![5 => Just(Resolution::ClientSide), 1 => Just(Resolution::DnsStrict)];
     (at, ports, resolution).prop_map(|((registry, service), ports, resolution)| {
-        (registry, mk_service(service, Declaration { resolution, ..mk_decl("pay", ports) }))
+        let declaration = Declaration { resolution, ..mk_decl("pay", ports) };
+        // a file declares the same hosts without a merge name
+        let fact = if REGISTRIES[registry] == "file" { mk_service } else { mk_named };
+        (registry, fact(service, declaration))
     })
 }
 fn any_update() -> impl Strategy<Value = Update> {

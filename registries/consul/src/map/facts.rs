@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use tributary_model::{
     Address, AddressRef, Attributes, Code, DeclKey, Declaration, DeclarationWarning, EndpointGroup,
-    EndpointGroupKey, ExportTo, Fact, FactId, FactKey, Hostname, ObjectId, ObjectRef, PortSet, Problem,
-    Resolution, ServiceKey, ServicePort, Source,
+    EndpointGroupKey, ExportTo, Fact, FactId, FactKey, Hostname, MergeName, ObjectId, ObjectRef, PortSet,
+    Problem, Resolution, ServiceKey, ServicePort, Source,
 };
 
 use super::address::Where;
 use super::config::{Area, MapConfig};
 use super::instance::{ExclusionReason, Instance, InstanceId};
-use super::name::hosts;
+use super::name::{hosts, label};
 use super::numbers::Tally;
 use super::warnings;
 
@@ -65,12 +65,18 @@ pub fn facts(
     let object = object(area, service);
     let source = Source::new(object.clone());
     let group = Arc::new(group(&source, instances));
-    let declaration = declaration(&source, instances, config);
+    let declaration = Arc::new(declaration(&source, instances, config));
+    // only the short host, which comes first, takes part in merges by name
+    let mut merge_name = merge_name(area, service);
     let mut out = Mapped { facts: Vec::new(), problems: problems(instances) };
     for service in services(area, service, config) {
         if !instances.is_empty() {
             let key = DeclKey { service: service.clone(), object: object.clone() };
-            out.facts.push(Fact::Service(key, Arc::clone(&declaration)));
+            let declaration = match merge_name.take() {
+                None => Arc::clone(&declaration),
+                some => Arc::new(Declaration { merge_name: some, ..Declaration::clone(&declaration) }),
+            };
+            out.facts.push(Fact::Service(key, declaration));
         }
         out.facts.push(Fact::Group(group_key(&service, &object), Arc::clone(&group)));
     }
@@ -81,6 +87,13 @@ pub fn facts(
         out.problems.push((ObjectRef::new(object), problem));
     }
     out
+}
+
+/// Returns the name of a service for merges by name; `None` if its first host is not a short one of the own datacenter.
+fn merge_name(area: &Area, service: &str) -> Option<MergeName> {
+    let is_own = area.part.datacenter.eq_ignore_ascii_case(&area.own_datacenter);
+    let name = label(service).filter(|_| is_own && area.part.peer.is_empty())?;
+    Some(MergeName::joining(name.into()))
 }
 
 fn services(area: &Area, service: &str, config: &MapConfig) -> impl Iterator<Item = ServiceKey> {
@@ -106,7 +119,7 @@ fn declaration(
     source: &Source,
     instances: &BTreeMap<InstanceId, Instance>,
     config: &MapConfig,
-) -> Arc<Declaration> {
+) -> Declaration {
     let mut remarks: Vec<DeclarationWarning> = Vec::new();
     let ports = ports(instances, config, &mut remarks);
     warnings::gather(instances, &mut remarks);
@@ -114,7 +127,7 @@ fn declaration(
     let mut all = served(instances).map(|(_, instance)| instance.flags.external).peekable();
     let mesh_external = all.peek().is_some() && all.all(|external| external);
     let named = served(instances).any(|(_, i)| matches!(i.reach, Ok((Where::Name(_), _))));
-    Arc::new(Declaration {
+    Declaration {
         source: source.clone(),
         created: None,
         ports,
@@ -124,7 +137,8 @@ fn declaration(
         selector: None,
         export: ExportTo::Default,
         attributes: Attributes { mesh_external, warnings: remarks.into(), ..Attributes::default() },
-    })
+        merge_name: None,
+    }
 }
 
 fn ports(

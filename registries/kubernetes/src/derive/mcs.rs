@@ -55,7 +55,7 @@ pub fn offer(inputs: &ClusterObjects, shared: &mut Interner, name: &Name, own: &
         labels: own.attributes.labels.clone(),
         ..own.attributes.clone()
     };
-    let declaration = Declaration { addresses: Arc::from([]), attributes, ..own.clone() };
+    let declaration = Declaration { addresses: Arc::from([]), attributes, merge_name: None, ..own.clone() };
     let key = DeclKey { service: key(shared, name)?, object: name.object(Kind::Service) };
     Some(Fact::Service(key, Arc::new(declaration)))
 }
@@ -95,6 +95,7 @@ pub fn import(inputs: &ClusterObjects, shared: &mut Interner, name: &Name) -> De
         selector: None,
         export: ExportTo::Default,
         attributes: Attributes { role: DeclarationRole::Import, ..Attributes::default() },
+        merge_name: None,
     };
     Derived::one(Fact::Service(DeclKey { service, object }, Arc::new(declaration)))
 }

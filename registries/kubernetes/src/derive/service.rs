@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tributary_model::{
     Attributes, Code, DeclKey, Declaration, DeclarationRole, DeclarationWarning, ExportTo, Fact, Hostname,
-    Identity, Resolution, Selector, ServiceAddress, ServiceKey, WorkloadKind,
+    Identity, MergeName, Resolution, Selector, ServiceAddress, ServiceKey, WorkloadKind,
 };
 
 use super::derived::Derived;
@@ -76,6 +76,7 @@ fn declaration(
             .map(|list| ExportTo::parse(list.split(','), &key.namespace))
             .unwrap_or_default(),
         attributes: attributes(inputs, shared, service),
+        merge_name: Some(MergeName::base(Arc::clone(&service.meta.name.name))),
         resolution,
     }
 }

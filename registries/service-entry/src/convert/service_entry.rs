@@ -92,6 +92,7 @@ impl Common {
             selector: self.selector.clone(),
             export: self.export.clone(),
             attributes: self.attributes.clone(),
+            merge_name: None,
         }
     }
 }

@@ -4,8 +4,8 @@
 //! does not know is a fault there.
 
 use tributary_model::{
-    CollectionKind, DeclarationRole, Health, ListResult, MergeByName, Protocol, TrafficDistribution,
-    WorkloadKind,
+    CollectionKind, DeclarationRole, Health, ListResult, MergeByName, MergeSide, Protocol,
+    TrafficDistribution, WorkloadKind,
 };
 
 use super::Fault;
@@ -31,6 +31,7 @@ codes! {
     list_result read_list_result ListResult "result of a list" { 1 Withheld 2 Partial 3 Filtered 4 Complete }
     merge read_merge MergeByName "way to merge by name" { 0 Off 1 Report 2 On }
     declared_part read_declared_part DeclarationRole "part of a service" { 0 Whole 1 Offer 2 Import }
+    merge_side read_merge_side MergeSide "side of a merge by name" { 0 Base 1 Joining }
     protocol read_protocol Protocol "protocol" {
         0 Unspecified 1 Http 2 Http2 3 Grpc 4 GrpcWeb 5 HttpProxy 6 Https 7 Tls 8 Tcp 9 Udp 10 Mongo 11 Redis
         12 Mysql

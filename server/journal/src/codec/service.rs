@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use tributary_model::{
-    Attributes, ClusterId, Code, DeclKey, Declaration, DeclarationWarning, ExportTo, Identity, Resolution,
-    Selector, ServicePort, Target,
+    Attributes, ClusterId, Code, DeclKey, Declaration, DeclarationWarning, ExportTo, Identity, MergeName,
+    Resolution, Selector, ServicePort, Target,
 };
 
 use super::common::{
@@ -38,6 +38,9 @@ pub(crate) fn put(enc: &mut Encoder, key: &DeclKey, value: &Declaration) {
     if value.attributes != Attributes::default() {
         enc.nest(9, |enc| put_attributes(enc, &value.attributes));
     }
+    if let Some(merge_name) = &value.merge_name {
+        enc.nest(10, |enc| put_merge_name(enc, merge_name));
+    }
 }
 
 pub(crate) fn read(d: &mut Decoder, key: &DeclKey, mut fields: Fields<'_>) -> Result<Declaration, Fault> {
@@ -45,6 +48,7 @@ pub(crate) fn read(d: &mut Decoder, key: &DeclKey, mut fields: Fields<'_>) -> Re
     let (mut ports, mut addresses) = (Vec::new(), Vec::new());
     let (mut resolution, mut alias) = (0, None);
     let (mut export, mut attributes) = (ExportTo::Default, Attributes::default());
+    let mut merge_name = None;
     while let Some((field, value)) = fields.next()? {
         match field {
             1 => source = Some(read_source(d, value, &Like::of(&key.object))?),
@@ -56,6 +60,7 @@ pub(crate) fn read(d: &mut Decoder, key: &DeclKey, mut fields: Fields<'_>) -> Re
             7 => selector = Some(read_selector(d, value)?),
             8 => export = ExportTo::Set(read_visibility(d, value)?),
             9 => attributes = read_attributes(d, value)?,
+            10 => merge_name = Some(read_merge_name(d, value)?),
             _ => {}
         }
     }
@@ -77,7 +82,27 @@ pub(crate) fn read(d: &mut Decoder, key: &DeclKey, mut fields: Fields<'_>) -> Re
         selector,
         export,
         attributes,
+        merge_name,
     })
+}
+
+fn put_merge_name(enc: &mut Encoder, value: &MergeName) {
+    enc.texts(1, [&*value.name]);
+    enc.int(2, codes::merge_side(value.side));
+}
+
+fn read_merge_name(d: &mut Decoder, value: Value<'_>) -> Result<MergeName, Fault> {
+    let (mut name, mut side) = (None, 0);
+    let mut fields = value.fields()?;
+    while let Some((field, value)) = fields.next()? {
+        match field {
+            1 => name = Some(d.fresh(value)?),
+            2 => side = value.int()?,
+            _ => {}
+        }
+    }
+    let name = name.ok_or(Fault::Missing("merge name"))?;
+    Ok(MergeName { name, side: codes::read_merge_side(side)? })
 }
 
 fn put_resolution(enc: &mut Encoder, resolution: &Resolution) {

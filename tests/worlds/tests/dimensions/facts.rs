@@ -160,6 +160,7 @@ fn facts_of(at: usize, generated: Generated) -> Result<[Fact; 2]> {
         selector: None,
         export: ExportTo::Set(generated.export),
         attributes,
+        merge_name: None,
     };
     let set: PortSet = [GroupPort { name: port_name, number: Some(port) }].into();
     let names = vec!["db.example.com".into(), "/run/pay.sock".into()];

@@ -1,6 +1,6 @@
 //! Decides the outcome for one name: a pure function of the declarations under it.
 //!
-//! Called by the build's name phase. A merge by name never removes a port or a claimant from clients of the cluster's
+//! Called by the build's name phase. A merge by name never removes a port or a claimant from clients of the base's
 //! host, and never changes its visibility. If it would, the services stay separate, and an operator may configure a
 //! federated service.
 
@@ -20,7 +20,7 @@ use crate::state::{MergeContext, State};
 
 impl<'a> Sides<'a> {
     fn all(&self) -> impl Iterator<Item = &'a Service> + '_ {
-        self.cluster.iter().chain(&self.consul).copied()
+        self.base.iter().chain(&self.joining).copied()
     }
 }
 
@@ -38,7 +38,8 @@ impl State {
         let sides = names.sides(name, &self.hosts).filter(|_| names.mode != MergeByName::Off)?;
         let services: Vec<DeclaredService<'_>> =
             sides.all().map(|service| DeclaredService::new(&self.context, service)).collect();
-        let mut why = ambiguous(&sides).or_else(|| self.claimed(&sides)).or_else(|| separate(&services));
+        let mut why =
+            ambiguous(&self.context, &sides).or_else(|| self.claimed(&sides)).or_else(|| separate(&services));
         if why.is_none() && names.mode == MergeByName::On && !is_merged && !names.complete {
             why = Some((SeparateReason::Unsynced, "a registry has not synced yet".to_owned()));
         }
@@ -71,12 +72,23 @@ impl State {
 /// Implied join with its host.
 type HostAlias = (Hostname, FederatedService);
 
-fn ambiguous(sides: &Sides<'_>) -> Option<Reason> {
-    let several = [("the cluster", &sides.cluster), ("Consul", &sides.consul)];
-    several.into_iter().find(|(_, services)| services.len() > 1).map(|(side, services)| {
+/// Returns the reason of a side with several services.
+fn ambiguous(context: &MergeContext, sides: &Sides<'_>) -> Option<Reason> {
+    let reason = |side: &str, services: &[&Service]| {
         let keys: Vec<String> = services.iter().map(|service| service.key.to_string()).collect();
         (SeparateReason::Ambiguous, format!("{side} has several: {}", keys.join(", ")))
-    })
+    };
+    if sides.base.len() > 1 {
+        return Some(reason("the cluster", &sides.base));
+    }
+    let provider = sides.joining.first().map(|service| provider(context, service)).unwrap_or_default();
+    (sides.joining.len() > 1).then(|| reason(&provider, &sides.joining))
+}
+
+/// Returns the provider of a service's first declaration.
+fn provider(context: &MergeContext, service: &Service) -> String {
+    let ranked = ranked(&context.shards, service);
+    ranked.first().map(|shard| shard.info.shard.registry.provider.to_string()).unwrap_or_default()
 }
 
 /// One service with its declarations in order of precedence.
@@ -111,7 +123,7 @@ impl<'a> DeclaredService<'a> {
             ports: self.ports.iter().map(|(number, protocol)| (*number, *protocol)).collect(),
         }
     }
-    /// Refuses a service with host names: a join excludes them, but the cluster's clients receive them today.
+    /// Refuses a service with host names: a join excludes them, but clients of the base receive them today.
     fn by_dns(&self) -> Option<Reason> {
         let by_dns = self.declarations.iter().any(|declaration| declaration.resolution.is_dns());
         let message = || format!("{} is resolved through DNS", self.key);
@@ -129,63 +141,55 @@ impl<'a> DeclaredService<'a> {
     }
 }
 
-/// Returns the reason that forbids joining the first service, the cluster's, with the second.
+/// Returns the reason that forbids joining the first service, the base, with the second.
 fn separate(services: &[DeclaredService<'_>]) -> Option<Reason> {
-    let [cluster, consul] = services else { return None };
-    let resolution = cluster.by_dns().or_else(|| cluster.resolution()).or_else(|| consul.resolution());
-    resolution.or_else(|| ports(cluster, consul)).or_else(|| visibility(cluster))
+    let [base, joining] = services else { return None };
+    let resolution = base.by_dns().or_else(|| base.resolution()).or_else(|| joining.resolution());
+    resolution.or_else(|| ports(base, joining)).or_else(|| visibility(base))
 }
 
-fn ports(cluster: &DeclaredService<'_>, consul: &DeclaredService<'_>) -> Option<Reason> {
-    let lacking: Vec<String> = cluster
-        .ports
-        .keys()
-        .filter(|port| !consul.ports.contains_key(port))
-        .map(ToString::to_string)
-        .collect();
+fn ports(base: &DeclaredService<'_>, joining: &DeclaredService<'_>) -> Option<Reason> {
+    let lacking: Vec<String> =
+        base.ports.keys().filter(|port| !joining.ports.contains_key(port)).map(ToString::to_string).collect();
     if !lacking.is_empty() {
-        let message = format!("{} has no port {}", consul.key, lacking.join(", "));
+        let message = format!("{} has no port {}", joining.key, lacking.join(", "));
         return Some((SeparateReason::Ports, message));
     }
     let differs = |(port, own): (&PortNumber, &Protocol)| {
-        let theirs = consul.ports.get(port).filter(|theirs| *theirs != own)?;
+        let theirs = joining.ports.get(port).filter(|theirs| *theirs != own)?;
         Some(format!(
             "port {port} speaks {} by {} and {} by {}",
             own.as_str(),
-            cluster.key,
+            base.key,
             theirs.as_str(),
-            consul.key
+            joining.key
         ))
     };
-    cluster.ports.iter().find_map(differs).map(|message| (SeparateReason::Protocol, message))
+    base.ports.iter().find_map(differs).map(|message| (SeparateReason::Protocol, message))
 }
 
-fn visibility(cluster: &DeclaredService<'_>) -> Option<Reason> {
-    let exports: Vec<&ExportTo> =
-        cluster.declarations.iter().map(|declaration| &declaration.export).collect();
+fn visibility(base: &DeclaredService<'_>) -> Option<Reason> {
+    let exports: Vec<&ExportTo> = base.declarations.iter().map(|declaration| &declaration.export).collect();
     let differ = exports.windows(2).any(|pair| pair[0] != pair[1]);
     differ.then(|| {
-        (
-            SeparateReason::Visibility,
-            format!("the declarations of {} have different visibilities", cluster.key),
-        )
+        (SeparateReason::Visibility, format!("the declarations of {} have different visibilities", base.key))
     })
 }
 
-/// Returns the join under the cluster's host, with the visibility of the cluster's service.
+/// Returns the join under the host of the base, with its visibility.
 fn alias(services: &[DeclaredService<'_>]) -> Option<HostAlias> {
-    let cluster = services.first()?;
+    let base = services.first()?;
     let member = |service: &DeclaredService<'_>| FederatedMember {
         namespace: Some(service.key.namespace.clone()),
         ..FederatedMember::new(service.key.host.clone())
     };
     let alias = FederatedService {
-        namespace: cluster.key.namespace.clone(),
-        export: cluster.declarations.first()?.export.clone(),
+        namespace: base.key.namespace.clone(),
+        export: base.declarations.first()?.export.clone(),
         members: services.iter().map(member).collect(),
         min_healthy_active: None,
         standby_after_stale: None,
         by_name: true,
     };
-    Some((cluster.key.host.clone(), alias))
+    Some((base.key.host.clone(), alias))
 }

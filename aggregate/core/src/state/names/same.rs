@@ -1,28 +1,29 @@
-//! Services with the same name in a cluster and in a Consul: found if the settings enable it, and joined under the
-//! cluster's host if the settings require it and no reason forbids it.
+//! Services with the same merge name on both sides of a merge: found if the settings enable it, and joined under the
+//! host of the base if the settings require it and no reason forbids it.
 //!
-//! Owned by the graph of names. The build updates it first, since it adds and removes joins. The outcome for a name is a
-//! function of its services' declarations, the declared joins and the settings, except for its start: a merge begins
-//! only when every registry is known, since an ambiguous name must not be merged before its second service is read. A
-//! merge that has begun lasts until a known reason forbids it.
+//! Owned by the graph of names. The build updates it first, since it adds and removes joins. Adapters declare the merge
+//! names. The outcome for a name is a function of its services' declarations, the declared joins and the settings,
+//! except for its start: a merge begins only when every registry is known, since an ambiguous name must not be merged
+//! before its second service is read. A merge that has begun lasts until a known reason forbids it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tributary_model::{MergeByName, NameOutcome, Provider, SameName, SeparateReason, ServiceKey, Settings};
+use tributary_model::{
+    MergeByName, MergeName, MergeSide, NameOutcome, SameName, SeparateReason, ServiceKey, Settings,
+};
 
 use crate::state::services::{Hosts, Service};
-use crate::state::shards::Shards;
 
 /// All names, and the outcome for those on both sides.
 #[derive(Debug, Default)]
 pub(crate) struct SameNames {
     /// Mode of the settings.
     pub(crate) mode: MergeByName,
-    /// Domain of a cluster's hosts.
-    domain: String,
     /// Whether every registry is known.
     pub(crate) complete: bool,
+    /// Merge names of services; empty while the mode is off.
+    of_service: BTreeMap<ServiceKey, MergeName>,
     /// Services of each name; empty while the mode is off.
     by_name: BTreeMap<Arc<str>, BTreeSet<ServiceKey>>,
     /// Outcome for each name on both sides.
@@ -31,42 +32,33 @@ pub(crate) struct SameNames {
 
 /// Services with one name.
 pub(crate) struct Sides<'a> {
-    /// Services of the cluster, by host.
-    pub(crate) cluster: Vec<&'a Service>,
-    /// Services of Consul, by host.
-    pub(crate) consul: Vec<&'a Service>,
+    /// Services whose host can serve the merge, by host.
+    pub(crate) base: Vec<&'a Service>,
+    /// Services that can join, by host.
+    pub(crate) joining: Vec<&'a Service>,
 }
 
-/// Returns the name and the side of a service that can be merged by name. Only the short host of a Consul service
-/// counts; a peer's service does not, since it belongs to a different Consul.
-fn named<'a>(key: &'a ServiceKey, domain: &str) -> Option<(&'a str, Provider)> {
-    let (name, rest) = key.host.as_str().split_once('.')?;
-    let rest_of_cluster = rest.strip_prefix(key.namespace.as_str()).and_then(|r| r.strip_prefix(".svc."));
-    if rest_of_cluster == Some(domain) {
-        return Some((name, Provider::Kubernetes));
-    }
-    let short = rest.starts_with("service.") && !rest.contains(".dc.") && !rest.contains(".peer.");
-    short.then_some((name, Provider::Consul))
-}
-
-fn is_declared_by(shards: &Shards, service: &Service, provider: Provider) -> bool {
-    let of_provider = |id| shards.get(id).is_some_and(|info| info.shard.registry.provider == provider);
-    service.shards.iter().any(|shard| !shard.declarations.is_empty() && of_provider(shard.id))
+/// Returns the merge name that a service's declarations give it. The first one counts if they differ, in the order of
+/// names, which does not depend on the order of updates.
+fn declared(service: &Service) -> Option<&MergeName> {
+    let declarations = service.shards.iter().flat_map(|shard| &shard.declarations);
+    declarations.filter_map(|decl| decl.declaration.merge_name.as_ref()).min()
 }
 
 impl SameNames {
     /// Returns the outcome for a service's name if a different service has the same name.
     pub(crate) fn of(&self, key: &ServiceKey) -> Option<&SameName> {
-        let (name, _) = named(key, &self.domain)?;
+        let name = &self.of_service.get(key)?.name;
         self.found.get(name).map(|same| &**same).filter(|same| same.has(key))
     }
     /// Applies a batch's settings and completeness. Returns the names that must be decided again.
     pub(crate) fn begin(&mut self, settings: &Settings, complete: bool) -> BTreeSet<Arc<str>> {
         let mode = settings.merge_by_name.unwrap_or_default();
         let mut again = BTreeSet::new();
-        if (mode, settings.domain()) != (self.mode, &self.domain) {
+        if mode != self.mode {
             // changed settings mark every service of the batch as changed
-            (self.mode, self.domain) = (mode, settings.domain().to_owned());
+            self.mode = mode;
+            self.of_service.clear();
             self.by_name.clear();
             again.extend(self.found.keys().cloned());
         }
@@ -79,32 +71,42 @@ impl SameNames {
         self.complete = complete;
         again
     }
-    /// Updates the index for a service that may have changed. Returns its name if it can be merged by name.
-    pub(crate) fn follow(&mut self, key: &ServiceKey, hosts: &Hosts, shards: &Shards) -> Option<Arc<str>> {
-        let (name, side) = named(key, &self.domain)?;
-        let is = hosts.get(key).is_some_and(|service| is_declared_by(shards, service, side));
-        let known = self.by_name.get_key_value(name).map(|(name, _)| Arc::clone(name));
-        if known.is_none() && !is {
-            return None;
+    /// Updates the index for a service that may have changed. Returns the names that it had and has.
+    pub(crate) fn follow(&mut self, key: &ServiceKey, hosts: &Hosts) -> Vec<Arc<str>> {
+        let now = hosts.get(key).and_then(declared);
+        let before = self.of_service.get(key);
+        let names: BTreeSet<Arc<str>> =
+            before.into_iter().chain(now).map(|own| Arc::clone(&own.name)).collect();
+        if before == now {
+            return names.into_iter().collect();
         }
-        let name = known.unwrap_or_else(|| name.into());
-        let keys = self.by_name.entry(Arc::clone(&name)).or_default();
-        let _ = if is { keys.insert(key.clone()) } else { keys.remove(key) };
+        if let Some(before) = self.of_service.remove(key) {
+            self.remove(&before.name, key);
+        }
+        if let Some(now) = now {
+            self.by_name.entry(Arc::clone(&now.name)).or_default().insert(key.clone());
+            self.of_service.insert(key.clone(), now.clone());
+        }
+        names.into_iter().collect()
+    }
+    fn remove(&mut self, name: &Arc<str>, key: &ServiceKey) {
+        let Some(keys) = self.by_name.get_mut(name) else { return };
+        keys.remove(key);
         if keys.is_empty() {
-            self.by_name.remove(&name);
+            self.by_name.remove(name);
         }
-        Some(name)
     }
     /// Returns the services of a name by side; `None` if a side is empty.
     pub(crate) fn sides<'a>(&self, name: &str, hosts: &'a Hosts) -> Option<Sides<'a>> {
-        let mut sides = Sides { cluster: Vec::new(), consul: Vec::new() };
-        for service in self.by_name.get(name)?.iter().filter_map(|key| hosts.get(key)) {
-            match named(&service.key, &self.domain)?.1 {
-                Provider::Kubernetes => sides.cluster.push(service),
-                _ => sides.consul.push(service),
+        let mut sides = Sides { base: Vec::new(), joining: Vec::new() };
+        for key in self.by_name.get(name)? {
+            let (Some(service), Some(own)) = (hosts.get(key), self.of_service.get(key)) else { continue };
+            match own.side {
+                MergeSide::Base => sides.base.push(service),
+                MergeSide::Joining => sides.joining.push(service),
             }
         }
-        (!sides.cluster.is_empty() && !sides.consul.is_empty()).then_some(sides)
+        (!sides.base.is_empty() && !sides.joining.is_empty()).then_some(sides)
     }
 }
 
@@ -112,6 +114,6 @@ impl SameNames {
 impl SameNames {
     /// Returns whether every index is empty.
     pub(crate) fn is_empty(&self) -> bool {
-        self.by_name.is_empty() && self.found.is_empty()
+        self.of_service.is_empty() && self.by_name.is_empty() && self.found.is_empty()
     }
 }

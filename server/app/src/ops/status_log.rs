@@ -1,7 +1,7 @@
 //! Logs when a registry or a part of it changes its state.
 //!
-//! Started with the server. It compares states once a second and logs each change once; metrics show faster
-//! changes.
+//! Started with the server. The runtime wakes it when a status changed; it then waits for the status to settle,
+//! compares states and logs each change once. Metrics show faster changes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,8 +17,10 @@ use super::backend::LiveBackend;
 use super::notices::Notices;
 use super::report::state;
 
-/// Interval of the comparison.
-const PERIOD: Duration = Duration::from_secs(1);
+/// Time from a change to the comparison: a list under way or a restarted run usually ends within it.
+const SETTLE: Duration = Duration::from_secs(1);
+/// Interval at which the journal's last error is read; the journal has no notification.
+const JOURNAL_CHECK: Duration = Duration::from_secs(1);
 /// Maximum number of parts that are logged for one registry.
 const MOST_PARTS: usize = 64;
 /// Maximum number of scopes that are compared for one registry.
@@ -47,25 +49,34 @@ struct StatusLog {
     ignored: BTreeMap<String, Arc<str>>,
 }
 
-/// Compares states until the server stops.
+/// Logs changed states until the server stops.
 pub async fn run(live: Arc<LiveBackend>, stop: CancellationToken) {
-    let (mut log, mut notices) = (StatusLog::default(), Notices::default());
-    let mut ticks = tokio::time::interval(PERIOD);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    tokio::select! {
+        () = stop.cancelled() => {}
+        () = follow(&live) => {}
+    }
+}
+
+async fn follow(live: &LiveBackend) {
+    let (mut log, mut notices, mut all) = (StatusLog::default(), Notices::default(), Vec::new());
+    let mut changes = live.handle.status_changes();
+    let mut journal = tokio::time::interval(JOURNAL_CHECK);
+    journal.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        tokio::select! {
-            () = stop.cancelled() => return,
-            _ = ticks.tick() => {}
+        let is_changed = tokio::select! {
+            changed = changes.next() => match changed {
+                Some(_) => true,
+                None => return,
+            },
+            _ = journal.tick(), if live.state.stats().is_some() => false,
+        };
+        if is_changed {
+            tokio::time::sleep(SETTLE).await;
+            let Ok(statuses) = live.handle.inspect(tributary_core::Core::status).await else { return };
+            all = statuses;
+            log.compare(live, &all);
         }
-        let Ok(all) = live.handle.inspect(tributary_core::Core::status).await else { return };
         notices.look(&all, live.state.stats().as_ref());
-        let (kinds, runs) = (live.kinds(), live.handle.runs());
-        let configured = all.iter().filter(|status| kinds.contains_key(status.id.name.as_str()));
-        for (registry, what) in log.ignored(configured.clone().filter_map(ignored)) {
-            tracing::warn!(registry, what = &*what, "parts of the mesh configuration are ignored");
-        }
-        let now = configured.flat_map(|status| logged_states(status, runs.get(&status.id.name))).collect();
-        log.changes(now).iter().for_each(write);
     }
 }
 
@@ -113,6 +124,16 @@ fn ignored(status: &RegistryStatus) -> Option<(String, Arc<str>)> {
 }
 
 impl StatusLog {
+    /// Logs the changed states and ignored settings of the configured registries.
+    fn compare(&mut self, live: &LiveBackend, all: &[RegistryStatus]) {
+        let (kinds, runs) = (live.kinds(), live.handle.runs());
+        let configured = all.iter().filter(|status| kinds.contains_key(status.id.name.as_str()));
+        for (registry, what) in self.ignored(configured.clone().filter_map(ignored)) {
+            tracing::warn!(registry, what = &*what, "parts of the mesh configuration are ignored");
+        }
+        let now = configured.flat_map(|status| logged_states(status, runs.get(&status.id.name))).collect();
+        self.changes(now).iter().for_each(write);
+    }
     /// Returns the ignored settings that changed since they were logged.
     fn ignored(&mut self, now: impl Iterator<Item = (String, Arc<str>)>) -> Vec<(String, Arc<str>)> {
         let other = |(registry, what): &(String, Arc<str>)| self.ignored.get(registry) != Some(what);
@@ -273,6 +294,21 @@ mod tests {
         let mut log = StatusLog::default();
         let mut logged = |what: &str| log.ignored([("k".to_owned(), what.into())].into_iter()).len();
         assert_eq!([logged("a"), logged("a"), logged("a, b"), logged("a, b")], [1, 0, 1, 0]);
+    }
+
+    #[test]
+    fn registry_before_its_first_run_is_not_logged() {
+        let mut log = StatusLog::default();
+        let status = RegistryStatus { unknown: true, synced: false, ..mk_status(&[]) };
+        let waiting = tributary_runtime::RunState::Waiting { until: tributary_model::Mono(0) };
+        for state in [tributary_runtime::RunState::New, waiting, tributary_runtime::RunState::Running] {
+            let run = RunReport { state, ..RunReport::default() };
+            assert!(log.changes(logged_states(&status, Some(&run))).is_empty(), "{state:?}");
+        }
+        assert!(log.changes(logged_states(&status, None)).is_empty());
+        let live = mk_status(&[("c", SourceState::Live, "")]);
+        let states: Vec<_> = log.changes(logged_states(&live, None)).iter().map(|one| one.state).collect();
+        assert_eq!(states, ["Live"]);
     }
 
     #[test]

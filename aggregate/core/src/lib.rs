@@ -21,7 +21,6 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-pub use crate::build::registries::WaitingGroup;
 pub use crate::config::CoreConfig;
 pub use crate::core::{AddRegistryError, ApplyOutcome, Begun, Core, EndPlan, OrderRefused, RunOrder};
 pub use crate::counters::{Counters, FullPasses};

@@ -10,7 +10,6 @@ use tributary_model::{
     RegistryId, RegistryName, Scope, ShardPriority, SourceStatus, StalePolicy,
 };
 
-use crate::build::registries::WaitingGroup;
 use crate::core::Core;
 use crate::ledger::{DatedStatus, List, Obstacle, Registry};
 use crate::state::shards::ShardId;
@@ -214,13 +213,6 @@ impl Core {
                 since: record.since.0,
             })
         })
-    }
-
-    /// Returns every group that waits for its declaration.
-    pub fn groups_waiting(&self) -> impl Iterator<Item = WaitingGroup> {
-        let waiting = self.state.waiting.iter();
-        let keys = waiting.flat_map(|(shard, keys)| keys.keys().map(|key| (*shard, key)));
-        keys.flat_map(|(shard, key)| self.state.waiting_of(shard, key))
     }
 }
 

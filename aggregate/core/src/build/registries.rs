@@ -6,27 +6,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tributary_model::{
-    CatalogChanges, Code, Collection, Condition, EndpointGroupKey, Freshness, ListRecord, ObjectId,
-    ObjectRef, Record, RegistryName, RegistryView, Scope, ServiceKey, Shared,
+    CatalogChanges, Code, Collection, Condition, Freshness, ListRecord, ObjectId, ObjectRef, Record,
+    RegistryName, RegistryView, Scope, ServiceKey, Shared,
 };
 
 use crate::ledger::{Registries, Registry};
 use crate::state::State;
-use crate::state::services::{GroupFact, group_key};
+use crate::state::services::{GroupFact, ServiceShard};
 use crate::state::shards::ShardId;
-
-/// Group that is not served because nothing declares it.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct WaitingGroup {
-    /// Registry that reported the group.
-    pub registry: RegistryName,
-    /// Scope of the group.
-    pub scope: Scope,
-    /// Key of the group.
-    pub key: EndpointGroupKey,
-    /// Number of its addresses.
-    pub addresses: usize,
-}
 
 impl State {
     /// Updates the views of marked registries and the completeness of the catalog.
@@ -102,19 +89,10 @@ impl State {
         Some(Record::List(name.clone(), collection, record))
     }
 
-    /// Returns a service's groups that wait for their declaration.
-    pub(crate) fn waiting_of(&self, shard: ShardId, key: &ServiceKey) -> Vec<WaitingGroup> {
-        let facts = self.hosts.get(key).and_then(|s| s.shard(shard));
-        let (Some(facts), Some((registry, scope))) = (facts, self.source_of(shard)) else {
-            return Vec::new();
-        };
-        let view = |g: &GroupFact| WaitingGroup {
-            registry: registry.clone(),
-            scope: scope.clone(),
-            key: group_key(key, g),
-            addresses: g.group.addresses.len(),
-        };
-        facts.waiting().map(view).collect()
+    /// Returns a service's groups of a shard that wait for their declaration.
+    fn waiting_of(&self, shard: ShardId, key: &ServiceKey) -> impl Iterator<Item = &GroupFact> {
+        let facts = self.hosts.get(key).and_then(|service| service.shard(shard));
+        facts.into_iter().flat_map(ServiceShard::waiting)
     }
 
     /// Returns the number of a shard's groups that wait for their declaration.
@@ -148,7 +126,8 @@ impl State {
             let keys = self.waiting.get(id).into_iter().flat_map(BTreeMap::keys);
             keys.flat_map(|key| self.waiting_of(*id, key))
         });
-        let objects: Vec<ObjectRef> = waiting.take(NAMED).map(|g| ObjectRef::new(g.key.object)).collect();
+        let objects: Vec<ObjectRef> =
+            waiting.take(NAMED).map(|group| ObjectRef::new(group.object.clone())).collect();
         let message = format!("the endpoints of {count} objects wait for their declaration");
         let code = Code::GROUP_WITHOUT_DECLARATION;
         out.push(Condition { code, objects: objects.into(), message: message.into() });

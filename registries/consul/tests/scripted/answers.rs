@@ -8,7 +8,7 @@ use tributary_model::Protocol;
 
 use crate::fake::{Fake, Spoil, mk_entries, mk_entry};
 use crate::serve::bomb;
-use crate::stage::{addresses, detail, eventually, following, held, mk_config, open, until_served};
+use crate::stage::{addresses, detail, eventually, following, held, mk_config, open, reason, until_served};
 
 const WEB: &str = "/v1/health/service/web";
 const FOUR: [&str; 4] = ["10.1.0.1", "10.1.0.2", "10.1.0.3", "10.1.0.4"];
@@ -278,5 +278,20 @@ async fn named_ports_are_served_at_their_own_number() {
     ];
     stage.until("three ports", |catalog| served(catalog).len() == 3).await;
     assert_eq!(served(&stage.handle.catalog()), want, "instances of either kind serve the primary port");
+    stage.drop_now().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lost_quorum_is_shown() {
+    let (fake, stage) = with_web().await;
+    for doubt in [("x-consul-knownleader", "false"), ("x-consul-lastcontact", "60000")] {
+        fake.spoil("/v1/", usize::MAX, Spoil::Header(doubt.0, doubt.1));
+        eventually(&format!("{doubt:?} is shown"), async || {
+            reason(&stage, "dc1").await.starts_with("the servers have no leader")
+        })
+        .await;
+        fake.heal();
+        eventually("it ends", async || reason(&stage, "dc1").await.is_empty()).await;
+    }
     stage.drop_now().await;
 }

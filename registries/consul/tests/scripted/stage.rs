@@ -138,6 +138,17 @@ pub(crate) async fn held(stage: &Stage) -> usize {
     stage.handle.inspect(|core| core.held().count()).await.unwrap()
 }
 
+/// Returns the reason in a scope's status.
+pub(crate) async fn reason(stage: &Stage, scope: &str) -> String {
+    let scope = scope.to_owned();
+    let find = move |core: &tributary_core::Core| {
+        let sources = core.status().remove(0).sources;
+        let source = sources.into_iter().find(|(own, _)| own.as_str() == scope);
+        source.map(|(_, view)| view.status.reason.to_string())
+    };
+    stage.handle.inspect(find).await.unwrap().unwrap_or_default()
+}
+
 /// Returns a detail of a scope's status.
 pub(crate) async fn detail(stage: &Stage, scope: &str, name: &str) -> String {
     let (scope, name) = (scope.to_owned(), name.to_owned());

@@ -1,17 +1,16 @@
 //! HTTP client of the admin surface: one connection per request, bounded in time and size.
 
+use std::error::Error;
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::{Method, Request, StatusCode, header};
-use http_body_util::{BodyExt as _, Empty, Limited};
-use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
+use bytes::{Bytes, BytesMut};
+use reqwest::{Client, Method, RequestBuilder, StatusCode, redirect};
 use tributary_model::Code;
 
 use crate::args::ServerArgs;
 use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
+use crate::serve::install_crypto;
 
 /// Default address of the server.
 pub const DEFAULT: &str = "http://127.0.0.1:15014";
@@ -19,10 +18,11 @@ pub const DEFAULT: &str = "http://127.0.0.1:15014";
 const MAX_BYTES: usize = 256 << 20;
 
 /// Admin address of a server.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Server {
     authority: String,
     timeout: Duration,
+    client: Client,
 }
 
 impl Server {
@@ -53,15 +53,15 @@ impl Server {
             ));
         }
         let port = authority.port_u16().unwrap_or(15014);
-        Ok(Self { authority: format!("{}:{port}", authority.host()), timeout })
+        Ok(Self { authority: format!("{}:{port}", authority.host()), timeout, client: client()? })
     }
     /// Sends a GET and returns the body; a status other than success is an error.
     pub async fn get(&self, path: &str, query: &[(&str, Option<&str>)]) -> Result<Bytes, CommandError> {
-        self.within(self.timeout, &Method::GET, path, query).await
+        self.within(self.timeout, Method::GET, path, query).await
     }
     /// Sends a POST that changes something and returns the body.
     pub async fn post(&self, path: &str, query: &[(&str, Option<&str>)]) -> Result<Bytes, CommandError> {
-        self.within(self.timeout, &Method::POST, path, query).await
+        self.within(self.timeout, Method::POST, path, query).await
     }
     /// Sends a GET that the server may delay until something changes.
     pub async fn get_held(
@@ -70,56 +70,65 @@ impl Server {
         path: &str,
         query: &[(&str, Option<&str>)],
     ) -> Result<Bytes, CommandError> {
-        self.within(self.timeout + held, &Method::GET, path, query).await
+        self.within(self.timeout + held, Method::GET, path, query).await
     }
     async fn within(
         &self,
         limit: Duration,
-        method: &Method,
+        method: Method,
         path: &str,
         query: &[(&str, Option<&str>)],
     ) -> Result<Bytes, CommandError> {
-        let target = target(path, query);
-        match tokio::time::timeout(limit, self.ask(method, &target)).await {
-            Ok(answer) => answer.and_then(|(status, body)| judge(status, body)),
-            Err(_) => Err(CommandError {
+        let request = self.request(method, path, query).timeout(limit);
+        match receive(request).await {
+            Ok(Some((status, body))) => judge(status, body),
+            Ok(None) => Err(self.unreachable(&format!("the answer is larger than {MAX_BYTES} bytes"))),
+            Err(e) if e.is_timeout() => Err(CommandError {
                 exit: Exit::TimedOut,
                 code: Some(Code::SERVER_UNREACHABLE),
                 message: format!("http://{} sent no answer within {limit:?}", self.authority),
                 next: "increase --timeout".to_owned(),
             }),
+            Err(e) => Err(self.unreachable(&root_cause(&e))),
         }
     }
-    async fn ask(&self, method: &Method, target: &str) -> Result<(StatusCode, Bytes), CommandError> {
-        let stream = TcpStream::connect(&self.authority).await.map_err(|e| self.unreachable(&e))?;
-        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
-            .await
-            .map_err(|e| self.unreachable(&e))?;
-        let request = Request::builder()
-            .method(method)
-            .uri(target)
-            .header(header::HOST, &self.authority)
-            .body(Empty::<Bytes>::new())
-            .map_err(|e| self.unreachable(&e))?;
-        let answer = async {
-            let response = sender.send_request(request).await.map_err(|e| self.unreachable(&e))?;
-            let status = response.status();
-            let body = Limited::new(response.into_body(), MAX_BYTES).collect().await;
-            let body = body.map_err(|e| self.unreachable(&*e))?;
-            Ok((status, body.to_bytes()))
-        };
-        // The connection is polled beside the answer and dropped with it, so no task outlives the request.
-        tokio::pin!(connection, answer);
-        tokio::select! {
-            biased;
-            answer = &mut answer => answer,
-            _ = &mut connection => answer.await,
-        }
+    fn request(&self, method: Method, path: &str, query: &[(&str, Option<&str>)]) -> RequestBuilder {
+        let pairs: Vec<(&str, &str)> =
+            query.iter().filter_map(|(name, value)| Some((*name, (*value)?))).collect();
+        self.client.request(method, format!("http://{}{path}", self.authority)).query(&pairs)
     }
-    fn unreachable(&self, why: &(impl std::fmt::Display + ?Sized)) -> CommandError {
+    fn unreachable(&self, why: &str) -> CommandError {
         let message = format!("cannot reach a server at http://{}: {why}", self.authority);
         CommandError::new(Exit::Failed, Code::SERVER_UNREACHABLE, message)
     }
+}
+
+/// Returns a client of plain HTTP that follows no redirect, uses no proxy and keeps no idle connection.
+fn client() -> Result<Client, CommandError> {
+    // The builder prepares TLS for every client, which needs a provider; an empty set of authorities skips the
+    // system's files.
+    install_crypto();
+    let builder = Client::builder().http1_only().no_proxy().redirect(redirect::Policy::none());
+    let client = builder.pool_max_idle_per_host(0).tls_certs_only([]).build();
+    client.map_err(|e| CommandError::plain(format!("cannot create an HTTP client: {}", root_cause(&e))))
+}
+
+/// Sends the request and reads the answer; `None` if the body is larger than the bound.
+async fn receive(request: RequestBuilder) -> reqwest::Result<Option<(StatusCode, Bytes)>> {
+    let mut response = request.send().await?;
+    let mut body = BytesMut::new();
+    while let Some(chunk) = response.chunk().await? {
+        if body.len() + chunk.len() > MAX_BYTES {
+            return Ok(None);
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(Some((response.status(), body.freeze())))
+}
+
+/// Returns the text of the innermost error; the outer ones only repeat the URL.
+fn root_cause(error: &dyn Error) -> String {
+    std::iter::successors(Some(error), |e| (*e).source()).last().map(ToString::to_string).unwrap_or_default()
 }
 
 fn judge(status: StatusCode, body: Bytes) -> Result<Bytes, CommandError> {
@@ -147,23 +156,6 @@ fn judge(status: StatusCode, body: Bytes) -> Result<Bytes, CommandError> {
     })
 }
 
-fn target(path: &str, query: &[(&str, Option<&str>)]) -> String {
-    let pairs = query.iter().filter_map(|(name, value)| Some(format!("{name}={}", percent((*value)?))));
-    let pairs: Vec<String> = pairs.collect();
-    if pairs.is_empty() { path.to_owned() } else { format!("{path}?{}", pairs.join("&")) }
-}
-
-fn percent(text: &str) -> String {
-    let mut out = String::new();
-    for byte in text.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => out.push(char::from(byte)),
-            _ => out.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -188,8 +180,21 @@ mod tests {
 
     #[test]
     fn query_values_are_escaped() {
+        let server = Server::parse("127.0.0.1:1", Duration::ZERO).unwrap();
+        let url = |query: &[(&str, Option<&str>)]| {
+            server.request(Method::GET, "/debug/explain", query).build().unwrap().url().to_string()
+        };
         let query = [("client", Some("sidecar~10.0.0.1~a b&c")), ("host", None)];
-        assert_eq!(target("/debug/explain", &query), "/debug/explain?client=sidecar~10.0.0.1~a%20b%26c");
+        assert_eq!(url(&query), "http://127.0.0.1:1/debug/explain?client=sidecar%7E10.0.0.1%7Ea+b%26c");
+        assert_eq!(url(&[]), "http://127.0.0.1:1/debug/explain");
+    }
+
+    #[tokio::test]
+    async fn unreachable_server_error_names_the_cause() {
+        let server = Server::parse("127.0.0.1:1", Duration::from_secs(5)).unwrap();
+        let failure = server.get("/debug", &[]).await.unwrap_err();
+        assert_eq!(failure.code, Some(Code::SERVER_UNREACHABLE));
+        assert!(failure.message.ends_with("Connection refused (os error 111)"), "{failure}");
     }
 
     #[test]

@@ -1,4 +1,8 @@
-//! Tables in kubectl's style: no lines, two spaces between columns, upper-case headers.
+//! Tables in kubectl's style: no lines, three spaces between columns, upper-case headers.
+//!
+//! Widths are terminal columns: a wide character counts two, a combining one none.
+
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 /// Tone of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,7 +25,7 @@ impl<T: ToString> From<T> for Cell {
     }
 }
 
-/// Longest text of a cell in a plain table, in characters; a wide table cuts nothing.
+/// Longest text of a cell in a plain table, in terminal columns; a wide table cuts nothing.
 const NARROW: usize = 60;
 /// Longest text of a last cell, which shifts no other column: a reason may have its main point at its end.
 const LAST: usize = 240;
@@ -63,7 +67,7 @@ impl Table {
         out
     }
     fn width(&self, column: usize, heads: bool) -> usize {
-        let cells = self.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.0.chars().count());
+        let cells = self.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.0.width());
         let head = if heads { self.heads.get(column).map_or(0, String::len) } else { 0 };
         cells.max().unwrap_or(0).max(head)
     }
@@ -71,10 +75,17 @@ impl Table {
     fn fit(&self, text: &str, most: usize) -> String {
         let clean: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         let clean = if clean.is_empty() { "-".to_owned() } else { clean };
-        if self.wide || clean.chars().count() <= most {
+        if self.wide || clean.width() <= most {
             return clean;
         }
-        clean.chars().take(most - 1).chain(['…']).collect()
+        let mut left = most - 1;
+        let fits = |c: &char| {
+            let width = c.width().unwrap_or(0);
+            let fits = width <= left;
+            left = left.saturating_sub(width);
+            fits
+        };
+        clean.chars().take_while(fits).chain(['…']).collect()
     }
 }
 
@@ -82,7 +93,7 @@ fn line(out: &mut String, cells: &[Cell], widths: &[usize], color: bool) {
     let mut text = String::new();
     for (i, (cell, width)) in cells.iter().zip(widths).enumerate() {
         let last = i + 1 == cells.len();
-        let pad = if last { 0 } else { width.saturating_sub(cell.0.chars().count()) + 3 };
+        let pad = if last { 0 } else { width.saturating_sub(cell.0.width()) + 3 };
         text.push_str(&paint(&cell.0, cell.1, color));
         text.push_str(&" ".repeat(pad));
     }
@@ -138,6 +149,18 @@ mod tests {
         table.row(vec!["x".repeat(70).into(), "y".repeat(200).into()]);
         let text = table.render(false, false);
         assert_eq!((text.matches('x').count(), text.matches('y').count()), (NARROW - 1, 200));
+    }
+
+    #[test]
+    fn wide_characters_count_two_columns() {
+        let mut table = Table::new(&["NAME", "STATE"], &[], false);
+        table.row(vec!["価格表".into(), "Live".into()]);
+        table.row(vec!["e\u{301}".into(), "Live".into()]);
+        assert_eq!(table.render(true, false), "NAME     STATE\n価格表   Live\ne\u{301}        Live\n");
+        let mut table = Table::new(&["NAME", "STATE"], &[], false);
+        table.row(vec!["価".repeat(40).into(), "Live".into()]);
+        let cut = format!("{}…", "価".repeat(29));
+        assert!(table.render(false, false).starts_with(&cut), "{}", table.render(false, false));
     }
 
     #[test]

@@ -261,10 +261,10 @@ impl Machine {
     pub fn under_way(&self) -> usize {
         self.limiter.under_way()
     }
-    /// Performs one step. `chance` is in the range from 0 to 1, excluding 1.
+    /// Performs one step. `random` is in the range from 0 to 1, excluding 1.
     #[must_use]
-    pub fn step(&mut self, now: Mono, chance: f64, input: Input) -> Vec<Output> {
-        let mut cx = StepContext { now, chance, answered: false, out: Vec::new() };
+    pub fn step(&mut self, now: Mono, random: f64, input: Input) -> Vec<Output> {
+        let mut cx = StepContext { now, random, answered: false, out: Vec::new() };
         match input {
             Input::Started => self.started(&mut cx),
             Input::Replied(number, reply) => self.replied(number, reply, &mut cx),
@@ -465,7 +465,7 @@ impl Settings {
 /// Context of one step.
 struct StepContext {
     now: Mono,
-    chance: f64,
+    random: f64,
     /// Whether the list of names was answered.
     answered: bool,
     out: Vec<Output>,

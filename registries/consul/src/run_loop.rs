@@ -57,7 +57,7 @@ pub(crate) struct RunLoop {
     start: Instant,
     /// Scopes with facts from earlier runs; they are followed even if no list names them.
     held: BTreeSet<Tenancy>,
-    chance: SplitMix,
+    random: SplitMix,
     token: Arc<Mutex<Token>>,
     pool: Pool,
     runs: BTreeMap<usize, ScopeRun>,
@@ -96,7 +96,7 @@ impl RunLoop {
             confirms: io.confirms,
             start: now,
             held: parts::held(&config, &io.held),
-            chance: SplitMix::seeded(seed),
+            random: SplitMix::seeded(seed),
             token: Arc::new(Mutex::new(Token::new(config.auth.token.clone()))),
             pool: Pool::default(),
             runs: BTreeMap::new(),
@@ -205,9 +205,9 @@ impl RunLoop {
     }
 
     fn step(&mut self, run: usize, input: Input) {
-        let (now, chance) = (self.now(), self.chance.unit());
+        let (now, random) = (self.now(), self.random.unit());
         let Some(known) = self.runs.get_mut(&run) else { return };
-        let outputs = known.machine.step(now, chance, input);
+        let outputs = known.machine.step(now, random, input);
         let mut updates = Vec::new();
         let mut reread = false;
         for output in outputs {

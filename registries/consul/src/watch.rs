@@ -302,28 +302,28 @@ impl<C: Content> Watch<C> {
     pub const fn forget_index(&mut self) {
         (self.index, self.floor) = (None, None);
     }
-    /// Performs one step. `chance` is in the range from 0 to 1, excluding 1.
+    /// Performs one step. `random` is in the range from 0 to 1, excluding 1.
     #[must_use]
-    pub fn step(&mut self, now: Mono, chance: f64, event: Event<C>) -> Actions<C> {
+    pub fn step(&mut self, now: Mono, random: f64, event: Event<C>) -> Actions<C> {
         let mut out = Vec::new();
         self.now = now;
         if self.state != State::Ended {
-            self.on(now, chance.clamp(0.0, 1.0), event, &mut out);
+            self.on(now, random.clamp(0.0, 1.0), event, &mut out);
         }
         out
     }
 
-    fn on(&mut self, now: Mono, chance: f64, event: Event<C>, out: &mut Actions<C>) {
+    fn on(&mut self, now: Mono, random: f64, event: Event<C>, out: &mut Actions<C>) {
         match event {
-            Event::Started => self.started(chance, out),
+            Event::Started => self.started(random, out),
             Event::Answered(ticket, headers, content) if ticket == self.ticket => {
                 if let Pending::Read(mode) = self.pending {
-                    self.answered(now, chance, &headers, content, mode == Mode::Leader, out);
+                    self.answered(now, random, &headers, content, mode == Mode::Leader, out);
                 }
             }
-            Event::Failed(ticket, failure) if ticket == self.ticket => self.failed(now, chance, failure, out),
+            Event::Failed(ticket, failure) if ticket == self.ticket => self.failed(now, random, failure, out),
             Event::TokenChecked(ticket, same) if ticket == self.ticket => {
-                self.checked(now, chance, same, out)
+                self.checked(now, random, same, out)
             }
             Event::Answered(..) | Event::Failed(..) | Event::TokenChecked(..) => {}
             Event::ConfirmRequested => {
@@ -332,8 +332,8 @@ impl<C: Content> Watch<C> {
             }
             Event::ReadLeader => self.confirm_soon(now, out),
             Event::ReadNow(reason) => self.read_now(now, reason, out),
-            Event::Follow(follow) => self.set_follow(now, chance, follow, out),
-            Event::Switched { token } => self.switched(now, chance, token, out),
+            Event::Follow(follow) => self.set_follow(now, random, follow, out),
+            Event::Switched { token } => self.switched(now, random, token, out),
             Event::Stopped => {
                 self.cancel(out);
                 self.become_state(State::Ended, out);
@@ -341,9 +341,9 @@ impl<C: Content> Watch<C> {
         }
     }
 
-    fn started(&mut self, chance: f64, out: &mut Actions<C>) {
+    fn started(&mut self, random: f64, out: &mut Actions<C>) {
         if matches!(self.pending, Pending::Nothing) {
-            self.stagger = Some(chance);
+            self.stagger = Some(random);
             self.read(Duration::ZERO, Mode::Any, out);
         }
     }
@@ -386,7 +386,7 @@ impl<C: Content> Watch<C> {
         }
     }
 
-    fn set_follow(&mut self, now: Mono, chance: f64, follow: Follow, out: &mut Actions<C>) {
+    fn set_follow(&mut self, now: Mono, random: f64, follow: Follow, out: &mut Actions<C>) {
         if self.follow == follow {
             return;
         }
@@ -397,7 +397,7 @@ impl<C: Content> Watch<C> {
                 self.next_read(now, out);
             }
             (Pending::Nothing, Follow::Poll) => {
-                self.stagger = Some(chance);
+                self.stagger = Some(random);
                 self.next_read(now, out);
             }
             _ => {}
@@ -405,7 +405,7 @@ impl<C: Content> Watch<C> {
     }
 
     /// Restarts reads. Indexes do not apply to another server, and another token may show or hide other things.
-    fn switched(&mut self, now: Mono, chance: f64, token: bool, out: &mut Actions<C>) {
+    fn switched(&mut self, now: Mono, random: f64, token: bool, out: &mut Actions<C>) {
         (self.index, self.floor) = (None, None);
         if token {
             (self.always_filtered, self.always_marked) = (None, None);
@@ -414,13 +414,13 @@ impl<C: Content> Watch<C> {
             return;
         }
         self.cancel(out);
-        self.stagger = Some(chance);
-        let soon = self.policy.timing.pause_first.mul_f64(chance);
+        self.stagger = Some(random);
+        let soon = self.policy.timing.pause_first.mul_f64(random);
         let mode = self.mode(now.plus(soon));
         self.read(soon, mode, out);
     }
 
-    fn failed(&mut self, now: Mono, chance: f64, failure: RequestFailure, out: &mut Actions<C>) {
+    fn failed(&mut self, now: Mono, random: f64, failure: RequestFailure, out: &mut Actions<C>) {
         self.pending = Pending::Nothing;
         // a server that returns may have reset its index: a blocking read from a later index would never return
         self.index = None;
@@ -436,13 +436,13 @@ impl<C: Content> Watch<C> {
         }
         let timing = &self.policy.timing;
         let (auth, config) = (timing.pause_auth, timing.pause_config);
-        let pause = self.retry.next(&mut Given(chance));
+        let pause = self.retry.next(&mut Given(random));
         let after = match failure {
             RequestFailure::Auth => auth + pause,
             RequestFailure::Config | RequestFailure::Unsupported | RequestFailure::TooLarge => config,
             _ => pause,
         };
-        self.stagger = Some(chance);
+        self.stagger = Some(random);
         let mode = self.mode(now.plus(after));
         self.read(after, mode, out);
     }

@@ -10,7 +10,7 @@ use crate::watch::{Confidence, Event, Follow, ReadReason, Sight, State, Ticket, 
 
 impl Machine {
     pub(super) fn drive_names(&mut self, event: Event<Names>, cx: &mut StepContext) {
-        let actions = self.names.step(cx.now, cx.chance, event);
+        let actions = self.names.step(cx.now, cx.random, event);
         for (names, confidence) in self.perform(LoopId::Names, actions, cx) {
             self.apply_names(&names, confidence, cx);
         }

@@ -97,7 +97,7 @@ impl Machine {
         if !used && !matches!(event, Event::Stopped) {
             return;
         }
-        let actions = self.checks.step(cx.now, cx.chance, event);
+        let actions = self.checks.step(cx.now, cx.random, event);
         for (marks, _) in self.perform(LoopId::Checks, actions, cx) {
             self.compare_checks(marks, cx.now);
         }

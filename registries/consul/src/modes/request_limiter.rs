@@ -202,7 +202,7 @@ impl RequestLimiter {
         self.urgent.retain(lives);
     }
 
-    /// Returns when the limiter should be asked again without an answer; now, if something may start.
+    /// Returns when the limiter must be polled again without an answer; now, if something may start.
     pub(super) fn due(&self, now: Mono, open: bool) -> Option<Mono> {
         let timer = self.timers.first().map(|(at, ..)| *at);
         let waits = open && !(self.urgent.is_empty() && self.queue.is_empty()) && self.short < self.now_most;

@@ -58,8 +58,8 @@ impl Machine {
     pub(super) fn drive_service(&mut self, id: u32, event: Event<Instances>, cx: &mut StepContext) {
         let Some(slot) = self.slots.get_mut(&id) else { return };
         // many loops run in one step and must not synchronize
-        let chance = (cx.chance + f64::from(id) * 0.618_033_988_75).fract();
-        let actions = slot.watch.step(cx.now, chance, event);
+        let random = (cx.random + f64::from(id) * 0.618_033_988_75).fract();
+        let actions = slot.watch.step(cx.now, random, event);
         let sight = slot.watch.sight();
         self.sights.replace(std::mem::replace(&mut slot.sight, sight), sight);
         for (instances, confidence) in self.perform(LoopId::Service(id), actions, cx) {

@@ -9,7 +9,7 @@ use tributary_model::{Completeness, RegistryUpdate, Scope, SourceState, SourceSt
 use tributary_registry_api::{Reason, RegistryError};
 
 use super::fetch::Fetch;
-use super::lists::{Asker, Below};
+use super::lists::{Below, ListReader};
 use super::scope_run::{ScopeRun, collections};
 use super::{Done, RunLoop, parts};
 use crate::answer::RequestFailure;
@@ -77,8 +77,8 @@ async fn request_all(client: &Client, server: usize, config: &ConsulConfig) -> R
         return Ok(found);
     }
     for datacenter in wanted(config, &found.own, &found.all) {
-        let asker = Asker { client, config, server, own: &found.own, timeout };
-        let below = asker.below(&datacenter).await;
+        let reader = ListReader { client, config, server, own: &found.own, timeout };
+        let below = reader.below(&datacenter).await;
         found.below.push((datacenter, below));
     }
     Ok(found)
@@ -130,7 +130,7 @@ impl RunLoop {
             self.discovery.reset();
         }
         if confirms {
-            let pause = if fails { self.discovery.next(&mut self.chance) } else { self.config.timing.poll };
+            let pause = if fails { self.discovery.next(&mut self.random) } else { self.config.timing.poll };
             self.discover_at = Some(Instant::now() + pause);
         }
         self.discovered = true;
@@ -240,7 +240,7 @@ impl RunLoop {
     }
 
     pub(super) fn undiscovered(&mut self, fault: &Fault) {
-        let mut after = self.discovery.next(&mut self.chance);
+        let mut after = self.discovery.next(&mut self.random);
         if fault.failure == RequestFailure::Auth {
             after = after.max(Duration::from_secs(5).min(self.config.timing.pause_auth));
         }

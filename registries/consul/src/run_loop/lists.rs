@@ -33,7 +33,7 @@ enum List {
 }
 
 /// Requests the lists of one datacenter from one address.
-pub(super) struct Asker<'a> {
+pub(super) struct ListReader<'a> {
     pub(super) client: &'a Client,
     pub(super) config: &'a ConsulConfig,
     pub(super) server: usize,
@@ -42,14 +42,14 @@ pub(super) struct Asker<'a> {
     pub(super) timeout: Duration,
 }
 
-impl Asker<'_> {
+impl ListReader<'_> {
     /// Returns the scopes of a datacenter.
     pub(super) async fn below(&self, datacenter: &str) -> Result<Below, Fault> {
         let (config, wanted) = (self.config, self.config.discover);
         let is_own = datacenter.eq_ignore_ascii_case(self.own);
         let known_peers: &[String] = if is_own { &config.peers } else { &[] };
         let out = Below { sure: true, ..Below::default() };
-        let mut walk = Walk { asker: self, datacenter, partition: String::new(), out };
+        let mut walk = Walk { reader: self, datacenter, partition: String::new(), out };
         let partitions = walk.names(wanted.partitions.then_some("partitions"), &config.partitions).await?;
         for partition in partitions {
             walk.partition = partition;
@@ -64,7 +64,7 @@ impl Asker<'_> {
 
 /// Traversal of a datacenter: current partition and results.
 struct Walk<'a> {
-    asker: &'a Asker<'a>,
+    reader: &'a ListReader<'a>,
     datacenter: &'a str,
     /// Partition of the current lists; empty for the default one, and while partitions are listed.
     partition: String,
@@ -73,15 +73,15 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     /// Returns the names of a list, or the default, whose name is empty.
-    async fn names(&mut self, ask: Option<&'static str>, known: &[String]) -> Result<Vec<String>, Fault> {
-        let names = self.list(ask, known).await?;
+    async fn names(&mut self, list: Option<&'static str>, known: &[String]) -> Result<Vec<String>, Fault> {
+        let names = self.list(list, known).await?;
         Ok(if names.is_empty() { vec![String::new()] } else { names })
     }
 
     /// Returns the entries of a list, or the configured ones if it is not polled.
-    async fn list(&mut self, ask: Option<&'static str>, known: &[String]) -> Result<Vec<String>, Fault> {
-        let Some(what) = ask else { return Ok(known.to_vec()) };
-        match self.ask(what).await? {
+    async fn list(&mut self, list: Option<&'static str>, known: &[String]) -> Result<Vec<String>, Fault> {
+        let Some(what) = list else { return Ok(known.to_vec()) };
+        match self.request(what).await? {
             List::Names(names, sure) => {
                 self.out.sure &= sure;
                 Ok(names)
@@ -96,8 +96,8 @@ impl Walk<'_> {
         }
     }
 
-    async fn ask(&self, what: &'static str) -> Result<List, Fault> {
-        let Asker { client, config, server, timeout, .. } = *self.asker;
+    async fn request(&self, what: &'static str) -> Result<List, Fault> {
+        let ListReader { client, config, server, timeout, .. } = *self.reader;
         let get = Get { path: &[what], query: self.query(), timeout, skip: None };
         let raw = match client.get(server, &get).await {
             Err(fault) if fault.failure == RequestFailure::Unsupported => return Ok(List::None),
@@ -115,7 +115,7 @@ impl Walk<'_> {
     }
 
     fn query(&self) -> Vec<(&'static str, String)> {
-        let is_own = self.datacenter.eq_ignore_ascii_case(self.asker.own);
+        let is_own = self.datacenter.eq_ignore_ascii_case(self.reader.own);
         let dc = if is_own { "" } else { self.datacenter };
         let all = [("dc", dc), ("partition", &self.partition)];
         all.into_iter()

@@ -22,14 +22,14 @@ impl<C: Content> Watch<C> {
     pub(super) fn answered(
         &mut self,
         now: Mono,
-        chance: f64,
+        random: f64,
         headers: &Headers,
         content: Option<C>,
         confirming: bool,
         out: &mut Actions<C>,
     ) {
         let Some(index) = headers.index else {
-            self.failed(now, chance, RequestFailure::Broken, out);
+            self.failed(now, random, RequestFailure::Broken, out);
             return;
         };
         self.retry.reset();
@@ -57,14 +57,14 @@ impl<C: Content> Watch<C> {
             Some(Doubt::Filtered) if confirming && leads && !hides && self.always_filtered == Some(true) => {
                 self.check_token(content, out);
             }
-            Some(doubt) => self.doubted(now, chance, doubt, content, digest, out),
+            Some(doubt) => self.doubted(now, random, doubt, content, digest, out),
             None if confirming && !leads => {
-                self.doubted(now, chance, Doubt::Stale, content, digest, out);
+                self.doubted(now, random, Doubt::Stale, content, digest, out);
             }
-            None if hides => self.doubted(now, chance, Doubt::Filtered, content, digest, out),
+            None if hides => self.doubted(now, random, Doubt::Filtered, content, digest, out),
             None if confirming && filtered => self.check_token(content, out),
             None if confirming => self.confirmed(now, content, digest, out),
-            None => self.sound(now, chance, content, digest, out),
+            None => self.plausible(now, random, content, digest, out),
         }
     }
 
@@ -106,7 +106,7 @@ impl<C: Content> Watch<C> {
     fn doubted(
         &mut self,
         now: Mono,
-        chance: f64,
+        random: f64,
         doubt: Doubt,
         content: C,
         digest: Digest,
@@ -115,7 +115,7 @@ impl<C: Content> Watch<C> {
         let doubt = if self.doubt == Some(Doubt::Reset) { Doubt::Reset } else { doubt };
         let from_leader = is_leader_read(&self.pending);
         if self.loses(&digest) || doubt == Doubt::Reset || from_leader {
-            self.read_leader_later(now, chance, from_leader);
+            self.read_leader_later(now, random, from_leader);
         }
         self.report(content, digest, Confidence::Partial(doubt), out);
         self.doubt = Some(doubt);
@@ -123,18 +123,18 @@ impl<C: Content> Watch<C> {
         self.next_read(now, out);
     }
 
-    fn read_leader_later(&mut self, now: Mono, chance: f64, again: bool) {
+    fn read_leader_later(&mut self, now: Mono, random: f64, again: bool) {
         if again {
-            self.confirm_at = Some(now.plus(self.confirm.next(&mut Given(chance))));
+            self.confirm_at = Some(now.plus(self.confirm.next(&mut Given(random))));
         } else if self.confirm_at.is_none() {
             self.confirm_at = Some(now);
         }
     }
 
     /// Handles an answer without doubts. Only the leader ends the doubt that a reset leaves.
-    fn sound(&mut self, now: Mono, chance: f64, content: C, digest: Digest, out: &mut Actions<C>) {
+    fn plausible(&mut self, now: Mono, random: f64, content: C, digest: Digest, out: &mut Actions<C>) {
         if self.doubt == Some(Doubt::Reset) {
-            self.doubted(now, chance, Doubt::Reset, content, digest, out);
+            self.doubted(now, random, Doubt::Reset, content, digest, out);
             return;
         }
         self.hides = Hides::Nothing;
@@ -165,7 +165,7 @@ impl<C: Content> Watch<C> {
         out.push(Action::CheckToken(self.ticket));
     }
 
-    pub(super) fn checked(&mut self, now: Mono, chance: f64, same: bool, out: &mut Actions<C>) {
+    pub(super) fn checked(&mut self, now: Mono, random: f64, same: bool, out: &mut Actions<C>) {
         let Pending::Token(content) = &self.pending else { return };
         let content = content.clone();
         let digest = content.digest();
@@ -173,7 +173,7 @@ impl<C: Content> Watch<C> {
             self.confirmed(now, content, digest, out);
         } else {
             self.hides = Hides::Known;
-            self.doubted(now, chance, Doubt::Filtered, content, digest, out);
+            self.doubted(now, random, Doubt::Filtered, content, digest, out);
         }
     }
 

@@ -30,7 +30,7 @@ struct World {
     watch: Watch<Content>,
     follow: Follow,
     now: Mono,
-    chance: f64,
+    random: f64,
     /// What clients are served.
     served: Content,
     /// Whether something is served that the last report lacked.
@@ -42,13 +42,13 @@ struct World {
 }
 
 impl World {
-    fn new(chance: f64) -> Self {
+    fn new(random: f64) -> Self {
         let watch = Watch::new(Policy::default(), Follow::Poll);
         let mut this = Self {
             watch,
             follow: Follow::Poll,
             now: Mono(0),
-            chance,
+            random,
             served: Content::new(),
             holds: false,
             open: None,
@@ -58,7 +58,7 @@ impl World {
         this
     }
     fn event(&mut self, event: Event<Content>) {
-        for action in self.watch.step(self.now, self.chance, event) {
+        for action in self.watch.step(self.now, self.random, event) {
             self.act(action);
         }
     }
@@ -168,10 +168,10 @@ fn moves() -> impl Strategy<Value = Move> {
 proptest! {
     #[test]
     fn only_confirmed_absences_are_removed(
-        chance in 0.0..1.0_f64,
+        random in 0.0..1.0_f64,
         moves in prop::collection::vec(moves(), 1..60),
     ) {
-        let mut world = World::new(chance);
+        let mut world = World::new(random);
         for one in moves {
             let floor = world.watch.floor.unwrap_or(0);
             let proof = match &one {
@@ -190,12 +190,12 @@ proptest! {
 
     #[test]
     fn true_answers_lead_to_the_true_state(
-        chance in 0.0..1.0_f64,
+        random in 0.0..1.0_f64,
         moves in prop::collection::vec(moves(), 0..40),
         truth in contents(),
         index in 1_u64..60,
     ) {
-        let mut world = World::new(chance);
+        let mut world = World::new(random);
         for one in moves {
             world.play(one);
         }

@@ -170,8 +170,8 @@ async fn indexes_that_go_back_remove_nothing() {
         fake.until_requested(WEB, 3).await;
         settle().await;
         assert_eq!(addresses(&stage, "web"), FOUR, "index {index}");
-        let (asked, most) = (fake.take_seen().len() as f64, 150.0 + 250.0 * began.elapsed().as_secs_f64());
-        assert!(asked < most, "index {index}: {asked} requests, a busy loop");
+        let (requests, most) = (fake.take_seen().len() as f64, 150.0 + 250.0 * began.elapsed().as_secs_f64());
+        assert!(requests < most, "index {index}: {requests} requests, a busy loop");
         fake.heal();
         fake.set("dc1", "web", mk_entries("web", 1, 2..=4));
         until_served(&stage, "web", &FOUR[1..]).await;

@@ -60,7 +60,7 @@ pub(super) struct World {
     pub(super) cancelled: Vec<u64>,
     pub(super) synced: bool,
     now: Mono,
-    chance: SplitMix,
+    random: SplitMix,
     truth: Catalog,
     /// Current index of the source.
     index: u64,
@@ -88,7 +88,7 @@ impl World {
             cancelled: Vec::new(),
             synced: false,
             now: Mono(0),
-            chance: SplitMix::seeded(seed),
+            random: SplitMix::seeded(seed),
             truth: Catalog::new(),
             index: 20,
             moved: BTreeMap::new(),
@@ -309,8 +309,8 @@ impl World {
     }
 
     fn step(&mut self, input: Input) {
-        let chance = self.chance.unit();
-        for output in self.machine.step(self.now, chance, input) {
+        let random = self.random.unit();
+        for output in self.machine.step(self.now, random, input) {
             match output {
                 Output::Send(request) => {
                     self.sent.push((request.what.clone(), self.now));

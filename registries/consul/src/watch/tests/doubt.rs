@@ -73,7 +73,7 @@ fn in_doubt_blocking_reads_end_for_the_next_leader_read() {
     let mut one = Loop::following();
     one.answer(mk_stale(11), &[1]);
     one.answer(mk_stale(11), &[1]);
-    // the second leader read comes after 750 ms at chance 0.5; a wait is at least a second
+    // the second leader read comes after 750 ms with random 0.5; a wait is at least a second
     let Mode::Blocking { index: 11, wait } = one.read().1 else { panic!("{:?}", one.requested) };
     assert_eq!(wait, SECOND);
     one.now = Mono(1_000);

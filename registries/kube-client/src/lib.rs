@@ -10,6 +10,7 @@ pub mod identity;
 pub mod leader_work_queue;
 pub mod lease;
 pub mod resource;
+pub mod seed;
 pub mod watch;
 pub mod write;
 
@@ -19,5 +20,6 @@ pub use identity::{ClusterIdentity, Found};
 pub use leader_work_queue::{LeaderWorkQueue, Outcome, QueueEvent, QueuePolicy, Sends};
 pub use lease::{Held, Leadership, LeaseTiming};
 pub use resource::{ObjectName, Resource};
+pub use seed::seed;
 pub use watch::{ApiFailure, Timing, Watch, WatchSpec};
 pub use write::{PatchOperation, Right, Writer};

@@ -125,7 +125,7 @@ impl Cluster {
             revision: self.options.revision.clone(),
             namespaces: self.options.namespaces.clone(),
             timing: self.timing,
-            seed: seed(),
+            seed: seed(&self.name),
             ..CrdOptions::default()
         }
     }
@@ -138,7 +138,7 @@ impl Cluster {
         let factory = KubernetesFactory::new(self.name.clone(), connection, self.options.clone());
         let factory = factory
             .timing(self.timing)
-            .seed(seed())
+            .seed(seed(&self.name))
             .cluster_context(context)
             .memory(Arc::clone(&self.memory));
         let factory = match leadership.as_ref().map(Leadership::leads) {
@@ -179,7 +179,7 @@ impl Cluster {
         let name =
             ObjectName { namespace: Some(self.options.system_namespace.to_string()), name: self.lease(what) };
         let identity = format!("{}-{}", super::host_name(), std::process::id());
-        let random = SplitMix::seeded(seed());
+        let random = SplitMix::seeded(seed(&self.name));
         Leadership::new(connection.client(), name, &identity, LeaseTiming::default(), random)
     }
     /// Opens a connection. May run a credential plugin, so call it on a blocking thread.
@@ -203,9 +203,9 @@ impl Cluster {
     }
 }
 
-/// Seed of the backoff: replicas that fail together retry at different times.
-fn seed() -> u64 {
-    u64::from(std::process::id())
+/// Returns the seed of a registry's pauses and audits: replicas and registries do not act in step.
+fn seed(registry: &RegistryName) -> u64 {
+    tributary_kube_client::seed(&super::host_name(), std::process::id(), registry)
 }
 
 fn options(cluster: ClusterId, registry: &RegistryConfig, config: &Config) -> Result<Options, InvalidName> {
@@ -323,7 +323,7 @@ impl Part {
     /// Retries until a connection opens; the error is the registry's status.
     async fn connect(&self, io: &RegistryIo) -> Connection {
         let mut backoff = Backoff::new(BackoffPolicy::default());
-        let mut random = SplitMix::seeded(seed());
+        let mut random = SplitMix::seeded(seed(&self.spec.id.name));
         loop {
             let why = match self.open().await {
                 Ok(connection) => {

@@ -45,6 +45,19 @@ pub fn texts() -> Result<Vec<Text>> {
     Ok(texts)
 }
 
+/// Asserts that a check finds nothing in this tree. For tests.
+///
+/// # Panics
+///
+/// Panics with the faults, or if the tree was not read.
+#[allow(clippy::panic, reason = "a helper of tests: a fault of the tree is a failed test")]
+pub fn assert_holds(check: fn(&[Text]) -> Vec<String>) {
+    let texts = texts().unwrap_or_default();
+    assert!(texts.iter().filter(|text| text.is_rust()).count() > 20, "the tree was not read");
+    let faults = check(&texts);
+    assert!(faults.is_empty(), "\n{}\n", faults.join("\n"));
+}
+
 fn walk(folder: &Path, prefix: &str, texts: &mut Vec<Text>) -> Result<()> {
     for entry in std::fs::read_dir(folder).with_context(|| format!("list {}", folder.display()))? {
         let entry = entry?;

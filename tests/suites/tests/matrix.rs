@@ -13,7 +13,7 @@ use envoy_types::pb::google::protobuf::UInt32Value;
 use tributary_suites::ads::{CDS, EDS, LDS, RDS};
 use tributary_suites::resources::{self, assignment, endpoint};
 use tributary_suites::{
-    Backend, Envoy, EnvoyConfig, GrpcClient, GrpcConfig, Language, ScriptedAds, Variant, eventually,
+    Backend, Envoy, EnvoyConfig, GrpcClient, GrpcConfig, Language, ScriptedAds, Variant, eventually, nowhere,
 };
 
 const SOON: Duration = Duration::from_secs(20);
@@ -33,18 +33,13 @@ struct Case {
     assignment: ClusterLoadAssignment,
 }
 
-/// Returns an address that is never called: only the verdict counts.
-fn host(last: u8) -> SocketAddr {
-    SocketAddr::from(([127, 0, 0, last], 9))
-}
-
 fn case(feature: &'static str, verdicts: [Verdict; 3], assignment: ClusterLoadAssignment) -> Case {
     Case { feature, verdicts, assignment }
 }
 
 /// Returns an assignment of two localities, changed in one way.
 fn changed(change: impl FnOnce(&mut Vec<LocalityLbEndpoints>)) -> ClusterLoadAssignment {
-    let mut whole = assignment("echo", &[("zone-a", &[host(2), host(3)]), ("zone-b", &[host(4)])]);
+    let mut whole = assignment("echo", &[("zone-a", &[nowhere(2), nowhere(3)]), ("zone-b", &[nowhere(4)])]);
     change(&mut whole.endpoints);
     whole
 }
@@ -64,17 +59,21 @@ fn duplicates_and_order() -> Vec<Case> {
         case(
             "an address again in another locality",
             LAX,
-            changed(|l| l[1].lb_endpoints[0] = endpoint(&host(2))),
+            changed(|l| l[1].lb_endpoints[0] = endpoint(&nowhere(2))),
         ),
         case(
             "an address again in another priority",
             LAX,
             changed(|l| {
                 l[1].priority = 1;
-                l[1].lb_endpoints[0] = endpoint(&host(2));
+                l[1].lb_endpoints[0] = endpoint(&nowhere(2));
             }),
         ),
-        case("an address twice in a locality", LAX, changed(|l| l[0].lb_endpoints[1] = endpoint(&host(2)))),
+        case(
+            "an address twice in a locality",
+            LAX,
+            changed(|l| l[0].lb_endpoints[1] = endpoint(&nowhere(2))),
+        ),
         case("a locality twice in a priority", LAX, changed(|l| l[1].locality = l[0].locality.clone())),
         case("a gap between priorities", LAX, changed(|l| l[1].priority = 2)),
         case("no priority 0", LAX, changed(|l| l.iter_mut().for_each(|locality| locality.priority = 1))),
@@ -169,17 +168,17 @@ async fn grpc_matrix(language: Language, column: usize) -> Result<()> {
 
 #[tokio::test]
 async fn envoy_matrix_on_sotw() -> Result<()> {
-    let server = world(&[host(9)]).await?;
+    let server = world(&[nowhere(9)]).await?;
     let envoy = Envoy::start(&EnvoyConfig::new(server.addr(), Variant::Sotw)).await?;
-    envoy.has_hosts("echo", &[host(9)], SOON).await?;
+    envoy.has_hosts("echo", &[nowhere(9)], SOON).await?;
     whole_matrix(&server, 0).await
 }
 
 #[tokio::test]
 async fn envoy_matrix_on_delta() -> Result<()> {
-    let server = world(&[host(9)]).await?;
+    let server = world(&[nowhere(9)]).await?;
     let envoy = Envoy::start(&EnvoyConfig::new(server.addr(), Variant::Delta)).await?;
-    envoy.has_hosts("echo", &[host(9)], SOON).await?;
+    envoy.has_hosts("echo", &[nowhere(9)], SOON).await?;
     whole_matrix(&server, 0).await
 }
 

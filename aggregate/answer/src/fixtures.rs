@@ -3,39 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+pub(crate) use tributary_fixtures::{mk_host, mk_key, mk_ns, mk_port, mk_shard, mk_topology};
 use tributary_model::*;
 
-pub(crate) fn mk_host(text: &str) -> Hostname {
-    Hostname::new(text).unwrap()
-}
-pub(crate) fn mk_ns(text: &str) -> Namespace {
-    Namespace::new(text).unwrap()
-}
-pub(crate) fn mk_port(number: u32) -> PortNumber {
-    PortNumber::new(number).unwrap()
-}
-pub(crate) fn mk_key(host: &str, namespace: &str) -> ServiceKey {
-    ServiceKey { host: mk_host(host), namespace: mk_ns(namespace) }
-}
-pub(crate) fn mk_shard(registry: &str) -> Arc<ShardRef> {
-    let name = RegistryName::new(registry).unwrap();
-    let cluster = ClusterId::new(registry).unwrap();
-    let id = RegistryId { name, provider: Provider::Memory, cluster };
-    Arc::new(ShardRef { registry: Arc::new(id), scope: Scope::new("all").unwrap() })
-}
 pub(crate) fn mk_declaration(name: &str) -> Declaration {
     Declaration::new(Source::new(ObjectId::new("ServiceEntry", "shop", name)))
 }
 
-/// `network region/zone/subzone node`, each possibly empty.
-pub(crate) fn mk_topology(network: &str, locality: &str, node: &str) -> Arc<Topology> {
-    Arc::new(Topology {
-        cluster: None,
-        network: NetworkId::new(network).ok(),
-        locality: Locality::parse(locality),
-        node: NodeName::new(node).ok(),
-    })
-}
 pub(crate) fn mk_address(ip: &str) -> Address {
     Address::new(AddressRef::Ip(ip.parse().unwrap()), Arc::default())
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use imbl::{OrdMap, OrdSet};
+use tributary_fixtures::{mk_host, mk_key, mk_ns, mk_shard};
 use tributary_model::*;
 
 use crate::answers::{ClientClass, ClientClassKey};
@@ -59,14 +60,11 @@ impl Svc {
         Self { addresses: addresses.iter().map(|&a| a.into()).collect(), ..self }
     }
     pub(crate) fn seen_by(self, namespaces: &[&str]) -> Self {
-        let list = namespaces.iter().map(|ns| Namespace::new(ns).unwrap()).collect();
+        let list = namespaces.iter().map(|ns| mk_ns(ns)).collect();
         Self { visibility: Visibility::Namespaces(list), ..self }
     }
     pub(crate) fn key(&self) -> ServiceKey {
-        ServiceKey {
-            host: Hostname::new(&self.host).unwrap(),
-            namespace: Namespace::new(&self.namespace).unwrap(),
-        }
+        mk_key(&self.host, &self.namespace)
     }
     pub(crate) fn resolved(self, resolution: Resolution) -> Self {
         Self { resolution, ..self }
@@ -165,7 +163,7 @@ fn leading_to(services: &[Svc], svc: &Svc) -> Arc<[AliasHost]> {
 
 fn mk_view(svc: &Svc, aliases: Arc<[AliasHost]>, old: Option<&ServiceView>) -> ServiceView {
     let key = svc.key();
-    let shard = mk_shard();
+    let shard = mk_shard("east");
     let declaration = Arc::new(mk_declaration(svc));
     let view = DeclarationView {
         shard: Arc::clone(&shard),
@@ -318,15 +316,6 @@ fn mk_vip(text: &str) -> ServiceAddress {
     ServiceAddress { cluster: None, ip, prefix: if ip.is_ipv4() { 32 } else { 128 }, allocated: false }
 }
 
-fn mk_shard() -> Arc<ShardRef> {
-    let id = RegistryId {
-        name: RegistryName::new("east").unwrap(),
-        provider: Provider::Memory,
-        cluster: ClusterId::new("east").unwrap(),
-    };
-    Arc::new(ShardRef { registry: Arc::new(id), scope: Scope::new("all").unwrap() })
-}
-
 fn mk_declaration(svc: &Svc) -> Declaration {
     Declaration {
         created: svc.created.map(|s| Timestamp::from_second(s).unwrap()),
@@ -349,7 +338,7 @@ pub(crate) fn mk_with_workload(
     ip: &str,
     services: &[&str],
 ) -> (Arc<Catalog>, WorkloadKey) {
-    let namespace = Namespace::new("shop").unwrap();
+    let namespace = mk_ns("shop");
     let key = WorkloadKey::from(tributary_model::WorkloadName {
         namespace: namespace.clone(),
         kind: WorkloadKind::Entry,
@@ -361,10 +350,9 @@ pub(crate) fn mk_with_workload(
         name: "w".into(),
         ..Workload::new(Source::new(ObjectId::new("WorkloadEntry", "shop", "w")))
     };
-    let selected =
-        |host: &&str| ServiceKey { host: Hostname::new(host).unwrap(), namespace: namespace.clone() };
+    let selected = |host: &&str| ServiceKey { host: mk_host(host), namespace: namespace.clone() };
     let services = services.iter().map(selected).collect();
-    let view = WorkloadView { shard: mk_shard(), workload: Arc::new(workload), services };
+    let view = WorkloadView { shard: mk_shard("east"), workload: Arc::new(workload), services };
     let mut catalog = catalog.clone();
     catalog.workloads.insert(key.clone(), Shared::new(view));
     (Arc::new(catalog), key)

@@ -6,30 +6,16 @@ use std::sync::Arc;
 
 use crate::merge::outline::outlines;
 use crate::{ApplyOutcome, Core, RunOrder};
+pub(crate) use tributary_fixtures::{SCOPE, mk_host, mk_name, mk_ns, mk_port, mk_scope, mk_spec};
 use tributary_model::{
     Address, AddressRef, Basis, Catalog, ClusterId, Code, Collection, CollectionKind, Completeness, DeclKey,
     Declaration, EndpointGroup, EndpointGroupKey, Evidence, Fact, FactKey, Gateway, GatewayAddress,
-    GatewayKey, Generation, GroupPort, Health, Hostname, Labels, Locality, Mono, Namespace, NetworkId,
-    ObjectId, ObjectRef, PortName, PortNumber, PortSet, Protocol, Provider, Record, RegistryId, RegistryName,
-    RegistrySpec, RegistryUpdate, Resolution, Scope, Selector, ServiceKey, ServicePort, ServiceView, Source,
-    Stamped, Target, Timestamp, Topology, Workload, WorkloadAddress, WorkloadKey, WorkloadKind, WorkloadName,
+    GatewayKey, Generation, GroupPort, Health, Labels, Locality, Mono, NetworkId, ObjectId, ObjectRef,
+    PortName, PortNumber, PortSet, Protocol, Provider, Record, RegistryName, RegistrySpec, RegistryUpdate,
+    Resolution, Selector, ServiceKey, ServicePort, ServiceView, Source, Stamped, Target, Timestamp, Topology,
+    Workload, WorkloadAddress, WorkloadKey, WorkloadKind, WorkloadName,
 };
 
-pub(crate) fn mk_name(name: &str) -> RegistryName {
-    RegistryName::new(name).unwrap()
-}
-pub(crate) fn mk_scope(name: &str) -> Scope {
-    Scope::new(name).unwrap()
-}
-pub(crate) fn mk_ns(name: &str) -> Namespace {
-    Namespace::new(name).unwrap()
-}
-pub(crate) fn mk_host(name: &str) -> Hostname {
-    Hostname::new(name).unwrap()
-}
-pub(crate) fn mk_port_number(n: u32) -> PortNumber {
-    PortNumber::new(n).unwrap()
-}
 pub(crate) fn mk_labels(text: &str) -> Labels {
     text.split(',').filter_map(|pair| pair.split_once('=')).collect()
 }
@@ -40,14 +26,6 @@ pub(crate) fn mk_key(text: &str) -> ServiceKey {
     ServiceKey { host: mk_host(host), namespace: mk_ns(namespace) }
 }
 
-/// Returns the spec of a registry that does not confirm, in a cluster of the same name.
-pub(crate) fn mk_spec(name: &str, provider: Provider) -> RegistrySpec {
-    let id = RegistryId { name: mk_name(name), provider, cluster: ClusterId::new(name).unwrap() };
-    RegistrySpec::new(Arc::new(id), 1)
-}
-
-pub(crate) const SCOPE: &str = "all";
-
 /// Parses ports such as `80 http HTTP`, separated by commas; `> 8080` and `> name` are targets.
 pub(crate) fn mk_ports(text: &str) -> Arc<[ServicePort]> {
     let port = |text: &str| {
@@ -57,11 +35,11 @@ pub(crate) fn mk_ports(text: &str) -> Arc<[ServicePort]> {
             None => Target::NamedOr(None),
             Some(t) => t.parse().map_or_else(
                 |_| Target::Name(PortName::new(t).unwrap()),
-                |n| Target::NamedOr(Some(mk_port_number(n))),
+                |n| Target::NamedOr(Some(mk_port(n))),
             ),
         };
         ServicePort {
-            number: mk_port_number(parts[0].parse().unwrap()),
+            number: mk_port(parts[0].parse().unwrap()),
             name: PortName::new(parts.get(1).copied().unwrap_or_default()).unwrap(),
             protocol: Protocol::from_service_entry(parts.get(2).copied().unwrap_or("http")),
             target,
@@ -114,7 +92,7 @@ pub(crate) fn mk_group_at(object: &str, endpoints: &str, topology: Arc<Topology>
         let (at, ports) = text.split_once(':').unwrap();
         let port = |text: &str| {
             let (name, number) = text.split_once('=').unwrap();
-            let number = Some(mk_port_number(number.parse().unwrap()));
+            let number = Some(mk_port(number.parse().unwrap()));
             GroupPort { name: PortName::new(name).unwrap(), number }
         };
         let set: PortSet = ports.split('+').map(port).collect();
@@ -365,7 +343,7 @@ pub(crate) fn fact_records(outcome: &ApplyOutcome) -> Vec<Record> {
 
 /// Returns the endpoints that a view serves on a port.
 pub(crate) fn served(view: &ServiceView, port: u32) -> Vec<String> {
-    let Some(port) = view.port(mk_port_number(port)) else { return Vec::new() };
+    let Some(port) = view.port(mk_port(port)) else { return Vec::new() };
     let mut out = Vec::new();
     for source in port.endpoints.inputs.sources.iter() {
         for (at, address) in source.group.addresses.iter().enumerate() {

@@ -50,7 +50,7 @@ fn pair(world: &mut World) {
 fn mapped(alias: &mut FederatedService) {
     members(alias, |at, member| {
         if at == 1 {
-            member.ports = [(mk_port_number(80), mk_port_number(8000))].into();
+            member.ports = [(mk_port(80), mk_port(8000))].into();
         }
     });
 }

@@ -94,7 +94,7 @@ fn any_workload() -> impl Strategy<Value = Fact> {
     (0..3_usize, at, any_labels(), any::<bool>(), any::<bool>()).prop_map(|(i, at, labels, sick, web)| {
         let name = format!("w{i}");
         let ports: Arc<[_]> =
-            if web { [(PortName::new("web").unwrap(), mk_port_number(99))].into() } else { Arc::from([]) };
+            if web { [(PortName::new("web").unwrap(), mk_port(99))].into() } else { Arc::from([]) };
         let health = if sick { Health::Unhealthy } else { Health::Healthy };
         let value =
             Workload { augmented: labels.clone(), labels, health, ports, ..mk_workload_value(&name, at, "") };

@@ -109,7 +109,7 @@ fn workload_without_the_target_port_is_a_condition() {
         ..mk_decl("pay", "80 http > web, 81 admin > 9000")
     };
     let mut with = mk_workload_value("with", "10.0.0.1", "app=pay");
-    with.ports = [(tributary_model::PortName::new("web").unwrap(), mk_port_number(8080))].into();
+    with.ports = [(tributary_model::PortName::new("web").unwrap(), mk_port(8080))].into();
     world.put(
         "file",
         [

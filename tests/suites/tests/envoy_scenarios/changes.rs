@@ -31,12 +31,12 @@ async fn changed_cluster_warms(variant: Variant) -> Result<()> {
 }
 
 #[tokio::test]
-async fn scenario_02_changed_cluster_with_unchanged_endpoints_warms_sotw() -> Result<()> {
+async fn scenario_02_changed_cluster_warms_with_old_endpoints_sotw() -> Result<()> {
     changed_cluster_warms(Variant::Sotw).await
 }
 
 #[tokio::test]
-async fn scenario_02_changed_cluster_with_unchanged_endpoints_warms_delta() -> Result<()> {
+async fn scenario_02_changed_cluster_warms_with_old_endpoints_delta() -> Result<()> {
     changed_cluster_warms(Variant::Delta).await
 }
 

@@ -47,7 +47,7 @@ fn received(answers: &[Answer]) -> BTreeMap<&str, Vec<String>> {
 }
 
 #[tokio::test]
-async fn scenario_06_delta_restart_with_the_same_content_sends_nothing() -> Result<()> {
+async fn scenario_06_delta_restart_without_a_change_sends_nothing() -> Result<()> {
     let mut world = World::start(&three()).await?;
     let held = all_of(&world, Variant::Delta).await?;
     world.server = world.server.restart().await?;

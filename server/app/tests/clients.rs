@@ -41,13 +41,13 @@ async fn acknowledged_version_of_a_client_is_shown() {
         let (_dir, world) = mk_world().await;
         let mut client = mk_client(&world, variant).await;
         let result = world.run("explain 10.0.0.1 --for-client web-1").await;
-        assert!(result.out.contains("deliver  WARN TRB0523"), "not answered yet: {}", result.out);
+        assert!(result.out.contains("deliver    WARN TRB0523"), "not answered yet: {}", result.out);
         client.stream.ack(&client.first).unwrap();
         let table = world.until("get clients", "SYNCED").await;
         assert!(table.contains("web-1") && table.contains("EDS 1"), "{table}");
         let result = world.run("explain 10.0.0.1 --for-client web-1").await;
         assert_eq!(result.exit, Ok(Exit::Ok), "{}", result.out);
-        assert!(result.out.contains("deliver  PASS TRB0520"), "{}", result.out);
+        assert!(result.out.contains("deliver    PASS TRB0520"), "{}", result.out);
         drop(client);
         let talk = async {
             while !world.run("get clients").await.talk.contains("no clients") {
@@ -85,7 +85,7 @@ async fn rejection_shows_the_clients_error_text() {
     world.until("get clients -o wide", "no such thing as a load assignment").await;
     let result = world.run("explain 10.0.0.1 --for-client web-1").await;
     assert_eq!(result.exit, Ok(Exit::No), "{}", result.out);
-    assert!(result.out.contains("dropped") && result.out.contains("deliver  DROP TRB0522"), "{}", result.out);
+    assert!(result.out.contains("dropped") && result.out.contains("deliver    DROP TRB0522"), "{}", result.out);
     let result = world.run("why-not pay.shop --from-client web-1").await;
     assert_eq!(result.exit, Ok(Exit::No), "{}", result.out);
     assert!(result.out.contains("TRB0522") && result.out.contains("0 endpoints served"), "{}", result.out);

@@ -90,7 +90,7 @@ async fn address_that_waits_for_its_pod_is_explained() {
         assert_eq!(answer.exit, Ok(Exit::No), "{command}: it is listed and not served");
         for part in [
             "10.0.0.7  dropped  service pay.shop",
-            "source   DROP TRB0324  listed for shop/pay.shop, waits for Pod shop/pay-1, which has not been seen, for ",
+            "source     DROP TRB0324  listed for shop/pay.shop, waits for Pod shop/pay-1, which has not been seen, for ",
             "[cluster: EndpointSlice shop/abc]",
         ] {
             assert!(answer.out.contains(part), "{command}: no {part:?} in {}", answer.out);
@@ -109,7 +109,7 @@ async fn address_that_waits_for_its_pod_is_explained() {
     assert_eq!(why.exit, Ok(Exit::Ok), "another endpoint is served: {}", why.out);
     for part in [
         "1 endpoints served",
-        "source   TRB0324 ",
+        "source     TRB0324 ",
         ": 1 dropped",
         "10.0.0.7  listed for shop/pay.shop, waits for",
     ] {
@@ -126,11 +126,11 @@ async fn waiting_and_held_addresses_are_explained() {
     let _client = mk_client(&world).await;
     put(&run, mk_group("cart.shop", "10.0.0.8"));
     let waits =
-        "merge    DROP TRB0404  listed for shop/cart.shop, waits for the declaration Service shop/cart, for ";
+        "merge      DROP TRB0404  listed for shop/cart.shop, waits for the declaration Service shop/cart, for ";
     world.until("explain 10.0.0.8", waits).await;
     let why = world.run("why-not cart.shop --from-client web-1").await;
     assert!(
-        why.out.contains("merge    TRB0404") && why.out.contains("10.0.0.8:80  listed for"),
+        why.out.contains("merge      TRB0404") && why.out.contains("10.0.0.8:80  listed for"),
         "{}",
         why.out
     );
@@ -141,9 +141,9 @@ async fn waiting_and_held_addresses_are_explained() {
     assert!(!served.contains("TRB0404"), "{served}");
     remove(&run, &mk_group("cart.shop", "10.0.0.8"), Evidence::AbsentFromList);
     let reason = "missing from the last answer for shop/cart.shop; the removal of its endpoints is held: the host would have no endpoint left, for ";
-    world.until("explain 10.0.0.8", &format!("source   WARN TRB0203  {reason}")).await;
+    world.until("explain 10.0.0.8", &format!("source     WARN TRB0203  {reason}")).await;
     let why = world.run("why-not cart.shop --from-client web-1").await;
-    assert!(why.out.contains("source   TRB0203 ") && why.out.contains(": 1 held\n"), "{}", why.out);
+    assert!(why.out.contains("source     TRB0203 ") && why.out.contains(": 1 held\n"), "{}", why.out);
     assert!(why.out.contains(reason), "{}", why.out);
     world.server.stop().await;
 }

@@ -104,7 +104,7 @@ fn prose(item: &ExplainItem, wide: bool, color: bool) -> String {
         };
         let verdict = paint(&format!("{:<4}", step.verdict.to_uppercase()), tone, color);
         let object = step.object.as_ref().map(|object| source(object, wide)).unwrap_or_default();
-        out.push_str(&format!("  {:<8} {verdict} {}  {}{object}\n", step.stage, step.code, step.detail));
+        out.push_str(&format!("  {:<10} {verdict} {}  {}{object}\n", step.stage, step.code, step.detail));
     }
     out
 }
@@ -121,7 +121,7 @@ fn reasons(item: &WhyNotItem, wide: bool, color: bool) -> String {
 
 fn reason(reason: &ReasonItem, outcome: &str, wide: bool, out: &mut String) {
     out.push_str(&format!(
-        "  {:<8} {} {}: {} {outcome}\n",
+        "  {:<10} {} {}: {} {outcome}\n",
         reason.stage, reason.code, reason.title, reason.count
     ));
     for dropped in &reason.dropped {

@@ -85,7 +85,11 @@ async fn rejection_shows_the_clients_error_text() {
     world.until("get clients -o wide", "no such thing as a load assignment").await;
     let result = world.run("explain 10.0.0.1 --for-client web-1").await;
     assert_eq!(result.exit, Ok(Exit::No), "{}", result.out);
-    assert!(result.out.contains("dropped") && result.out.contains("deliver    DROP TRB0522"), "{}", result.out);
+    assert!(
+        result.out.contains("dropped") && result.out.contains("deliver    DROP TRB0522"),
+        "{}",
+        result.out
+    );
     let result = world.run("why-not pay.shop --from-client web-1").await;
     assert_eq!(result.exit, Ok(Exit::No), "{}", result.out);
     assert!(result.out.contains("TRB0522") && result.out.contains("0 endpoints served"), "{}", result.out);

@@ -125,8 +125,7 @@ async fn waiting_and_held_addresses_are_explained() {
     let (_dir, world, run) = mk_world().await;
     let _client = mk_client(&world).await;
     put(&run, mk_group("cart.shop", "10.0.0.8"));
-    let waits =
-        "merge      DROP TRB0404  listed for shop/cart.shop, waits for the declaration Service shop/cart, for ";
+    let waits = "merge      DROP TRB0404  listed for shop/cart.shop, waits for the declaration Service shop/cart, for ";
     world.until("explain 10.0.0.8", waits).await;
     let why = world.run("why-not cart.shop --from-client web-1").await;
     assert!(

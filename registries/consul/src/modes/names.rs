@@ -92,7 +92,10 @@ impl Machine {
                     }
                 }
                 None => {
-                    self.notify.explain(cx.now);
+                    // the names of the first list are new to the run, not to the catalog
+                    if !before.is_empty() {
+                        self.notify.explain(cx.now);
+                    }
                     let slot = self.open(name, true);
                     self.drive_service(slot, Event::Started, cx);
                 }

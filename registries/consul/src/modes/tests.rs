@@ -370,7 +370,7 @@ fn edit_right_after_the_first_list_is_found_in_seconds() {
     let mut settings = mk_settings(ModeChoice::NotifyAndFetch);
     settings.timing.full_pass = 3_600 * SECOND;
     for wait in [200, 500, 1_000, 1_400] {
-        let mut world = World::new(settings.clone(), 1);
+        let mut world = World::new(settings, 1);
         (0..3).for_each(|service| world.put(service, 0));
         world.run(Duration::from_millis(wait));
         world.edit(1);

@@ -9,9 +9,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use tributary_model::{
-    Code, Condition, EndpointSource, Hostname, ObjectRef, PortView, ServiceKey, ServiceView,
-};
+use tributary_model::{Code, Condition, Hostname, ObjectRef, PortView, ServiceKey, ServiceView};
 
 use crate::listener::{ListenerPlan, Match, Serves, listener_name};
 use crate::route::VirtualHostPlan;
@@ -68,23 +66,13 @@ fn is_same_backend(a: &ServiceView, b: &ServiceView) -> bool {
     let (Some(first), Some(other)) = (a.first(), b.first()) else { return false };
     let same_port = |(a, b): (&PortView, &PortView)| {
         let (a_sources, b_sources) = (&a.endpoints.inputs.sources, &b.endpoints.inputs.sources);
-        a.number == b.number
-            && !a_sources.is_empty()
-            && a_sources.len() == b_sources.len()
-            && a_sources.iter().zip(b_sources.iter()).all(|(a, b)| is_same_source(a, b))
+        a.number == b.number && !a_sources.is_empty() && a_sources == b_sources
     };
     first.shard == other.shard
         && first.declaration.source.object == other.declaration.source.object
         && !a.ports.is_empty()
         && a.ports.len() == b.ports.len()
         && a.ports.iter().zip(b.ports.iter()).all(same_port)
-}
-
-/// Whether both list the same endpoints for declarations that differ at most in the name under which they may be merged:
-/// only one of an object's hosts has that name.
-fn is_same_source(a: &EndpointSource, b: &EndpointSource) -> bool {
-    let renamed = EndpointSource { declaration: Arc::clone(&b.declaration), ..a.clone() };
-    renamed == *b && a.declaration.declares_same(&b.declaration)
 }
 
 /// Whether `federated` is a federated service whose addresses come from its member `member`. The member keeps its own

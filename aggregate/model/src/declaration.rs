@@ -223,29 +223,6 @@ impl Declaration {
             merge_name: None,
         }
     }
-    /// Whether both declare the same, whatever the names under which their services may be merged.
-    #[must_use]
-    pub fn declares_same(&self, other: &Self) -> bool {
-        let Self {
-            source,
-            created,
-            ports,
-            addresses,
-            resolution,
-            selector,
-            export,
-            attributes,
-            merge_name: _,
-        } = self;
-        *source == other.source
-            && *created == other.created
-            && *ports == other.ports
-            && *addresses == other.addresses
-            && *resolution == other.resolution
-            && *selector == other.selector
-            && *export == other.export
-            && *attributes == other.attributes
-    }
 }
 
 #[cfg(test)]

@@ -4,6 +4,8 @@
 
 use std::sync::Arc;
 
+use crate::hostname::Hostname;
+
 /// Name of a declared service for merges by name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 pub struct MergeName {
@@ -11,6 +13,8 @@ pub struct MergeName {
     pub name: Arc<str>,
     /// Role of the service in a merge.
     pub side: MergeSide,
+    /// Host of the service. An object's other hosts share its declaration and take no part in merges.
+    pub host: Hostname,
 }
 
 /// Role of a service in a merge by name. A merge has exactly one service on each side.
@@ -25,12 +29,12 @@ pub enum MergeSide {
 impl MergeName {
     /// Returns the name of a service whose host serves the merge.
     #[must_use]
-    pub const fn base(name: Arc<str>) -> Self {
-        Self { name, side: MergeSide::Base }
+    pub const fn base(name: Arc<str>, host: Hostname) -> Self {
+        Self { name, side: MergeSide::Base, host }
     }
     /// Returns the name of a service that joins a base.
     #[must_use]
-    pub const fn joining(name: Arc<str>) -> Self {
-        Self { name, side: MergeSide::Joining }
+    pub const fn joining(name: Arc<str>, host: Hostname) -> Self {
+        Self { name, side: MergeSide::Joining, host }
     }
 }

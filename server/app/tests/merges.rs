@@ -51,11 +51,11 @@ fn mk_facts(namespace: &str, host: &str, port: u32, ip: &str) -> [Fact; 2] {
     let service =
         ServiceKey { host: Hostname::new(host).unwrap(), namespace: Namespace::new(namespace).unwrap() };
     let (name, number) = (PortName::new("http").unwrap(), PortNumber::new(port).unwrap());
-    let merge_name = host.split('.').next().unwrap().into();
+    let name_of_host = host.split('.').next().unwrap().into();
     let is_base = host.ends_with(".svc.cluster.local");
-    let merge_name = if is_base { MergeName::base(merge_name) } else { MergeName::joining(merge_name) };
+    let merge_name = if is_base { MergeName::base } else { MergeName::joining };
     let declaration = Declaration {
-        merge_name: Some(merge_name),
+        merge_name: Some(merge_name(name_of_host, service.host.clone())),
         ports: [ServicePort { number, name: name.clone(), protocol: Protocol::Http, target: Target::Same }]
             .into(),
         ..Declaration::new(Source::new(object.clone()))

@@ -213,7 +213,11 @@ fn declaration() -> BoxedStrategy<Fact> {
     let created =
         of((0i64..2_000_000_000, 0i32..1_000_000_000).prop_map(|(s, n)| Timestamp::new(s, n).unwrap()));
     let side = select(vec![MergeSide::Base, MergeSide::Joining]);
-    let merge_name = of((text(), side).prop_map(|(name, side)| MergeName { name, side }));
+    let merge_name = of((text(), side, service()).prop_map(|(name, side, service)| MergeName {
+        name,
+        side,
+        host: service.host,
+    }));
     let rest = (resolution, of(selector), export(), attributes(), merge_name);
     (service(), source(), created, vec(ports, 0..3), vec(address, 0..2), rest)
         .prop_map(

@@ -40,10 +40,10 @@ fn merge_name(service: &str) -> Option<MergeName> {
     let (namespace, host) = service.split_once('/').unwrap();
     let (name, rest) = host.split_once('.').unwrap();
     if rest == format!("{namespace}.svc.cluster.local") {
-        return Some(MergeName::base(name.into()));
+        return Some(MergeName::base(name.into(), mk_host(host)));
     }
     let short = rest.starts_with("service.") && !rest.contains(".dc.") && !rest.contains(".peer.");
-    short.then(|| MergeName::joining(name.into()))
+    short.then(|| MergeName::joining(name.into(), mk_host(host)))
 }
 /// Returns a declaration as the adapter of the service's provider reports it.
 fn mk_named(service: &str, declaration: Declaration) -> Fact {

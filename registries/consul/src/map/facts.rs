@@ -65,18 +65,13 @@ pub fn facts(
     let object = object(area, service);
     let source = Source::new(object.clone());
     let group = Arc::new(group(&source, instances));
-    let declaration = Arc::new(declaration(&source, instances, config));
-    // only the short host, which comes first, takes part in merges by name
-    let mut merge_name = merge_name(area, service);
+    let merge_name = merge_name(area, service, config);
+    let declaration = Arc::new(Declaration { merge_name, ..declaration(&source, instances, config) });
     let mut out = Mapped { facts: Vec::new(), problems: problems(instances) };
     for service in services(area, service, config) {
         if !instances.is_empty() {
             let key = DeclKey { service: service.clone(), object: object.clone() };
-            let declaration = match merge_name.take() {
-                None => Arc::clone(&declaration),
-                some => Arc::new(Declaration { merge_name: some, ..Declaration::clone(&declaration) }),
-            };
-            out.facts.push(Fact::Service(key, declaration));
+            out.facts.push(Fact::Service(key, Arc::clone(&declaration)));
         }
         out.facts.push(Fact::Group(group_key(&service, &object), Arc::clone(&group)));
     }
@@ -89,11 +84,13 @@ pub fn facts(
     out
 }
 
-/// Returns the name of a service for merges by name; `None` if its first host is not a short one of the own datacenter.
-fn merge_name(area: &Area, service: &str) -> Option<MergeName> {
+/// Returns the name of a service for merges by name, under its short host; `None` outside the own datacenter, where it
+/// has no short host, and for a peer, which is a different Consul.
+fn merge_name(area: &Area, service: &str, config: &MapConfig) -> Option<MergeName> {
     let is_own = area.part.datacenter.eq_ignore_ascii_case(&area.own_datacenter);
     let name = label(service).filter(|_| is_own && area.part.peer.is_empty())?;
-    Some(MergeName::joining(name.into()))
+    let short = services(area, service, config).next()?.host;
+    Some(MergeName::joining(name.into(), short))
 }
 
 fn services(area: &Area, service: &str, config: &MapConfig) -> impl Iterator<Item = ServiceKey> {

@@ -55,7 +55,7 @@ pub fn offer(inputs: &ClusterObjects, shared: &mut Interner, name: &Name, own: &
         labels: own.attributes.labels.clone(),
         ..own.attributes.clone()
     };
-    let declaration = Declaration { addresses: Arc::from([]), attributes, merge_name: None, ..own.clone() };
+    let declaration = Declaration { addresses: Arc::from([]), attributes, ..own.clone() };
     let key = DeclKey { service: key(shared, name)?, object: name.object(Kind::Service) };
     Some(Fact::Service(key, Arc::new(declaration)))
 }

@@ -76,7 +76,7 @@ fn declaration(
             .map(|list| ExportTo::parse(list.split(','), &key.namespace))
             .unwrap_or_default(),
         attributes: attributes(inputs, shared, service),
-        merge_name: Some(MergeName::base(Arc::clone(&service.meta.name.name))),
+        merge_name: Some(MergeName::base(Arc::clone(&service.meta.name.name), key.host.clone())),
         resolution,
     }
 }

@@ -89,20 +89,23 @@ pub(crate) fn read(d: &mut Decoder, key: &DeclKey, mut fields: Fields<'_>) -> Re
 fn put_merge_name(enc: &mut Encoder, value: &MergeName) {
     enc.texts(1, [&*value.name]);
     enc.int(2, codes::merge_side(value.side));
+    enc.text(3, value.host.as_str());
 }
 
 fn read_merge_name(d: &mut Decoder, value: Value<'_>) -> Result<MergeName, Fault> {
-    let (mut name, mut side) = (None, 0);
+    let (mut name, mut side, mut host) = (None, 0, None);
     let mut fields = value.fields()?;
     while let Some((field, value)) = fields.next()? {
         match field {
             1 => name = Some(d.fresh(value)?),
             2 => side = value.int()?,
+            3 => host = Some(d.host(value)?),
             _ => {}
         }
     }
     let name = name.ok_or(Fault::Missing("merge name"))?;
-    Ok(MergeName { name, side: codes::read_merge_side(side)? })
+    let host = host.ok_or(Fault::Missing("host of a merge name"))?;
+    Ok(MergeName { name, side: codes::read_merge_side(side)?, host })
 }
 
 fn put_resolution(enc: &mut Encoder, resolution: &Resolution) {

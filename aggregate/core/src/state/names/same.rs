@@ -38,11 +38,12 @@ pub(crate) struct Sides<'a> {
     pub(crate) joining: Vec<&'a Service>,
 }
 
-/// Returns the merge name that a service's declarations give it. The first one counts if they differ, in the order of
+/// Returns the merge name that a service's declarations give to its host. The first one counts if they differ, in the order of
 /// names, which does not depend on the order of updates.
 fn declared(service: &Service) -> Option<&MergeName> {
     let declarations = service.shards.iter().flat_map(|shard| &shard.declarations);
-    declarations.filter_map(|decl| decl.declaration.merge_name.as_ref()).min()
+    let names = declarations.filter_map(|decl| decl.declaration.merge_name.as_ref());
+    names.filter(|name| name.host == service.key.host).min()
 }
 
 impl SameNames {

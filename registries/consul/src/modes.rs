@@ -28,11 +28,11 @@ use crate::answer::{Headers, RequestFailure};
 use crate::config::{Limits, ModeChoice, Timing};
 use crate::content::{CheckStates, Instances, Names};
 use crate::watch::{Action, Confidence, Event, Follow, Mode as ReadMode, Policy, Read, Ticket, Watch};
-use listing::{Listing, Sights};
+use listing::{Listing, TokenViews};
 use notify_and_fetch::NotifyAndFetch;
 pub use report::Report;
 use request_limiter::RequestLimiter;
-use services::Slot;
+use services::ServiceLoop;
 
 /// Settings of a scope.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -185,14 +185,14 @@ pub struct Machine {
     /// Names in the last list.
     listed: Arc<BTreeMap<Arc<str>, u64>>,
     /// Boxed, because tree nodes are half empty and would need twice the memory.
-    slots: BTreeMap<u32, Box<Slot>>,
+    services: BTreeMap<u32, Box<ServiceLoop>>,
     by_name: BTreeMap<Arc<str>, u32>,
     by_key: HashMap<u64, u32>,
-    next_slot: u32,
-    /// Slots that have not been read yet.
+    next_id: u32,
+    /// Services that have not been read yet.
     unread: usize,
     /// Counts of services by how much the token shows.
-    sights: Sights,
+    views: TokenViews,
     /// Times of the next leader read about services that may be gone.
     rechecks: BTreeSet<(Mono, u32)>,
     /// Whether the scope itself was not found.
@@ -229,12 +229,12 @@ impl Machine {
             checks: Watch::new(notify_and_fetch::policy(*policy), Follow::Poll),
             policy,
             listed: Arc::default(),
-            slots: BTreeMap::new(),
+            services: BTreeMap::new(),
             by_name: BTreeMap::new(),
             by_key: HashMap::new(),
-            next_slot: 0,
+            next_id: 0,
             unread: 0,
-            sights: Sights::default(),
+            views: TokenViews::default(),
             rechecks: BTreeSet::new(),
             absent: false,
             limiter: RequestLimiter::new(&settings.limits),
@@ -314,8 +314,8 @@ impl Machine {
             (LoopId::Checks, Ok(Answer::Checks(headers, marks))) => {
                 self.drive_checks(Event::Answered(begun.ticket, headers, marks), cx);
             }
-            (LoopId::Service(slot), Ok(Answer::Service(headers, instances))) => {
-                self.drive_service(slot, Event::Answered(begun.ticket, headers, instances), cx);
+            (LoopId::Service(id), Ok(Answer::Service(headers, instances))) => {
+                self.drive_service(id, Event::Answered(begun.ticket, headers, instances), cx);
             }
             (id, reply) => {
                 self.loop_failed(id, begun.ticket, reply.err().unwrap_or(RequestFailure::Broken), cx)
@@ -326,9 +326,9 @@ impl Machine {
     fn loop_failed(&mut self, id: LoopId, ticket: Ticket, failure: RequestFailure, cx: &mut StepContext) {
         match id {
             LoopId::Checks => self.drive_checks(Event::Failed(ticket, failure), cx),
-            LoopId::Service(slot) => {
-                self.drive_service(slot, Event::Failed(ticket, failure), cx);
-                self.stop_waiting_for(slot, failure);
+            LoopId::Service(id) => {
+                self.drive_service(id, Event::Failed(ticket, failure), cx);
+                self.stop_waiting_for(id, failure);
             }
             LoopId::Names | LoopId::Token => return,
         }
@@ -411,7 +411,7 @@ impl Machine {
         match id {
             LoopId::Names => self.drive_names(Event::TokenChecked(ticket, same), cx),
             LoopId::Checks => self.drive_checks(Event::TokenChecked(ticket, same), cx),
-            LoopId::Service(slot) => self.drive_service(slot, Event::TokenChecked(ticket, same), cx),
+            LoopId::Service(id) => self.drive_service(id, Event::TokenChecked(ticket, same), cx),
             LoopId::Token => {}
         }
     }
@@ -426,9 +426,9 @@ impl Machine {
             self.drive_names(Event::Switched { token }, cx);
         }
         self.drive_checks(Event::Switched { token }, cx);
-        let slots: Vec<u32> = self.slots.keys().copied().collect();
-        for slot in slots {
-            self.drive_service(slot, Event::Switched { token }, cx);
+        let ids: Vec<u32> = self.services.keys().copied().collect();
+        for id in ids {
+            self.drive_service(id, Event::Switched { token }, cx);
         }
         self.notify.full_pass_soon();
     }
@@ -446,8 +446,8 @@ impl Machine {
                 LoopId::Names => What::Names,
                 LoopId::Checks => What::Checks,
                 LoopId::Token => What::Token,
-                LoopId::Service(slot) => match self.slots.get(&slot) {
-                    Some(slot) => What::Service(Arc::clone(&slot.name)),
+                LoopId::Service(id) => match self.services.get(&id) {
+                    Some(service) => What::Service(Arc::clone(&service.name)),
                     None => continue,
                 },
             };

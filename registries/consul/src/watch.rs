@@ -13,9 +13,9 @@ mod digest;
 #[cfg(test)]
 mod properties;
 mod reads;
-mod sight;
 #[cfg(test)]
 mod tests;
+mod token_view;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,8 +28,8 @@ use crate::config::Timing;
 use crate::token_bucket::TokenBucket;
 use accept::Given;
 pub use digest::{Content, Digest, Keys, key_of};
-use sight::Hides;
-pub use sight::Sight;
+use token_view::Hides;
+pub use token_view::TokenView;
 
 /// Number of a read. Higher is later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]

@@ -9,7 +9,7 @@ use tributary_model::Completeness;
 use super::services::PATIENCE;
 use super::{Machine, Output, StepContext};
 use crate::answer::RequestFailure;
-use crate::watch::{Sight, State};
+use crate::watch::{State, TokenView};
 
 /// Completeness of a scope's list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,17 +20,17 @@ pub(super) enum Listing {
     Hidden,
 }
 
-/// Counts of services by sight, without those that are seen whole.
+/// Counts of services by token view, without those that are seen whole.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Sights {
+pub(super) struct TokenViews {
     unjudged: usize,
     filtered: usize,
     hidden: usize,
 }
 
-impl Sights {
+impl TokenViews {
     /// Moves one service from one count to another.
-    pub(super) fn replace(&mut self, before: Sight, now: Sight) {
+    pub(super) fn replace(&mut self, before: TokenView, now: TokenView) {
         if let Some(count) = self.count(before) {
             *count -= 1;
         }
@@ -38,12 +38,12 @@ impl Sights {
             *count += 1;
         }
     }
-    const fn count(&mut self, sight: Sight) -> Option<&mut usize> {
-        match sight {
-            Sight::Whole => None,
-            Sight::Unjudged => Some(&mut self.unjudged),
-            Sight::Filtered => Some(&mut self.filtered),
-            Sight::Hidden => Some(&mut self.hidden),
+    const fn count(&mut self, view: TokenView) -> Option<&mut usize> {
+        match view {
+            TokenView::Whole => None,
+            TokenView::Unjudged => Some(&mut self.unjudged),
+            TokenView::Filtered => Some(&mut self.filtered),
+            TokenView::Hidden => Some(&mut self.hidden),
         }
     }
 }
@@ -79,7 +79,7 @@ impl Machine {
     }
     /// Returns whether the token does not see everything.
     pub(super) fn is_filtered(&self) -> bool {
-        self.names.is_filtered() || self.sights.filtered + self.sights.hidden > 0
+        self.names.is_filtered() || self.views.filtered + self.views.hidden > 0
     }
 
     /// Reports the completeness if it changed, and a confirmation if the list of names was answered.
@@ -103,11 +103,11 @@ impl Machine {
         if !self.names.is_known() {
             return None;
         }
-        let names = self.names.sight();
-        if names == Sight::Hidden || self.sights.hidden > 0 {
+        let names = self.names.token_view();
+        if names == TokenView::Hidden || self.views.hidden > 0 {
             return Some(Listing::Hidden);
         }
-        if self.unread > 0 || names == Sight::Unjudged || self.sights.unjudged > 0 {
+        if self.unread > 0 || names == TokenView::Unjudged || self.views.unjudged > 0 {
             return None;
         }
         let doubtful = matches!(self.names.state(), State::Doubtful(_));

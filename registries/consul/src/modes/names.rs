@@ -6,7 +6,7 @@ use super::{Answer, LoopId, Machine, Mode, Reach, StepContext};
 use crate::answer::RequestFailure;
 use crate::config::ModeChoice;
 use crate::content::{CheckStates, Names};
-use crate::watch::{Confidence, Event, Follow, ReadReason, Sight, State, Ticket, Watch, key_of};
+use crate::watch::{Confidence, Event, Follow, ReadReason, State, Ticket, TokenView, Watch, key_of};
 
 impl Machine {
     pub(super) fn drive_names(&mut self, event: Event<Names>, cx: &mut StepContext) {
@@ -82,12 +82,12 @@ impl Machine {
         self.remove_unlisted(confidence, cx);
         for (name, tags) in names.iter() {
             match self.by_name.get(name) {
-                Some(slot) => {
-                    let slot = *slot;
-                    self.slots.entry(slot).and_modify(|slot| slot.listed = true);
-                    self.drive_service(slot, Event::Follow(self.follow()), cx);
+                Some(id) => {
+                    let id = *id;
+                    self.services.entry(id).and_modify(|service| service.listed = true);
+                    self.drive_service(id, Event::Follow(self.follow()), cx);
                     if before.get(name).is_some_and(|before| before != tags) {
-                        self.notify.mark_changed(cx.now, slot, &self.settings.timing);
+                        self.notify.mark_changed(cx.now, id, &self.settings.timing);
                         self.notify.explain(cx.now);
                     }
                 }
@@ -96,8 +96,8 @@ impl Machine {
                     if !before.is_empty() {
                         self.notify.explain(cx.now);
                     }
-                    let slot = self.open(name, true);
-                    self.drive_service(slot, Event::Started, cx);
+                    let id = self.open(name, true);
+                    self.drive_service(id, Event::Started, cx);
                 }
             }
         }
@@ -108,7 +108,7 @@ impl Machine {
     /// Returns to long polls only with a margin of a fifth.
     pub(super) fn choose_mode(&mut self, cx: &mut StepContext) {
         // a doubtful list may lack services that are still followed
-        let (have, room) = (self.slots.len().max(self.listed.len()), self.settings.polls);
+        let (have, room) = (self.services.len().max(self.listed.len()), self.settings.polls);
         let room = if self.mode == Mode::NotifyAndFetch { room - room / 5 } else { room };
         let spared = self.spared_until.is_some_and(|until| until > cx.now);
         let notify = self.settings.mode == ModeChoice::NotifyAndFetch || have > room || spared;
@@ -117,9 +117,9 @@ impl Machine {
             return;
         }
         self.mode = mode;
-        let slots: Vec<u32> = self.slots.keys().copied().collect();
-        for slot in slots {
-            self.drive_service(slot, Event::Follow(self.follow()), cx);
+        let ids: Vec<u32> = self.services.keys().copied().collect();
+        for id in ids {
+            self.drive_service(id, Event::Follow(self.follow()), cx);
         }
         match mode {
             Mode::NotifyAndFetch => {
@@ -140,8 +140,8 @@ impl Machine {
     /// elected leader reports one without services.
     #[must_use]
     pub fn is_surely_empty(&self) -> bool {
-        let none = self.listed.is_empty() && self.slots.is_empty();
-        let sees = self.names.is_confirmed() && self.names.sight() == Sight::Whole;
+        let none = self.listed.is_empty() && self.services.is_empty();
+        let sees = self.names.is_confirmed() && self.names.token_view() == TokenView::Whole;
         none && sees && (self.absent || !self.settings.peer)
     }
 

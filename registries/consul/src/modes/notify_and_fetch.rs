@@ -48,8 +48,8 @@ pub(super) const fn policy(base: Policy) -> Policy {
 }
 
 impl NotifyAndFetch {
-    pub(super) fn mark_changed(&mut self, now: Mono, slot: u32, timing: &Timing) {
-        self.dirty.insert(slot);
+    pub(super) fn mark_changed(&mut self, now: Mono, id: u32, timing: &Timing) {
+        self.dirty.insert(id);
         self.due.get_or_insert_with(|| now.plus(timing.coalesce));
     }
     /// Records a change that moves the catalog's index.
@@ -67,17 +67,17 @@ impl NotifyAndFetch {
         let on_node = std::mem::take(&mut self.on_node);
         *self = Self { on_node, ..Self::default() };
     }
-    pub(super) fn set_nodes(&mut self, slot: u32, before: &[u64], now: &[u64]) {
-        self.forget(slot, before);
+    pub(super) fn set_nodes(&mut self, id: u32, before: &[u64], now: &[u64]) {
+        self.forget(id, before);
         for node in now {
-            self.on_node.entry(*node).or_default().insert(slot);
+            self.on_node.entry(*node).or_default().insert(id);
         }
     }
-    pub(super) fn forget(&mut self, slot: u32, nodes: &[u64]) {
+    pub(super) fn forget(&mut self, id: u32, nodes: &[u64]) {
         for node in nodes {
-            if let Some(slots) = self.on_node.get_mut(node) {
-                slots.remove(&slot);
-                if slots.is_empty() {
+            if let Some(ids) = self.on_node.get_mut(node) {
+                ids.remove(&id);
+                if ids.is_empty() {
                     self.on_node.remove(node);
                 }
             }
@@ -117,8 +117,8 @@ impl Machine {
         if marks.has_other_checks(&before) {
             self.notify.explain(now);
         }
-        for slot in changed {
-            self.notify.mark_changed(now, slot, &self.settings.timing);
+        for id in changed {
+            self.notify.mark_changed(now, id, &self.settings.timing);
         }
     }
 
@@ -129,8 +129,8 @@ impl Machine {
         }
         if self.notify.due.is_some_and(|due| due <= cx.now) {
             self.notify.due = None;
-            for slot in std::mem::take(&mut self.notify.dirty) {
-                self.drive_service(slot, Event::ReadNow(ReadReason::Changed), cx);
+            for id in std::mem::take(&mut self.notify.dirty) {
+                self.drive_service(id, Event::ReadNow(ReadReason::Changed), cx);
             }
         }
         if self.notify.unexplained(cx.now) {
@@ -142,7 +142,7 @@ impl Machine {
     /// Reads the next services of the full pass that are due.
     fn full_pass(&mut self, cx: &mut StepContext) {
         if self.notify.fast_left.is_none() && std::mem::take(&mut self.notify.wanted) {
-            self.notify.fast_left = Some(self.slots.len());
+            self.notify.fast_left = Some(self.services.len());
             self.notify.full_pass_at = Some(cx.now);
         }
         let pace = self.pace();
@@ -163,19 +163,19 @@ impl Machine {
     }
 
     fn full_pass_one(&mut self, cx: &mut StepContext) {
-        let after = self.slots.range(self.notify.cursor..).next().or_else(|| self.slots.iter().next());
-        let Some(slot) = after.map(|(slot, _)| *slot) else {
+        let after = self.services.range(self.notify.cursor..).next().or_else(|| self.services.iter().next());
+        let Some(id) = after.map(|(id, _)| *id) else {
             self.notify.fast_left = self.notify.fast_left.map(|_| 0);
             return;
         };
-        self.notify.cursor = slot.wrapping_add(1);
+        self.notify.cursor = id.wrapping_add(1);
         self.notify.fast_left = self.notify.fast_left.map(|left| left.saturating_sub(1));
-        self.drive_service(slot, Event::ReadNow(ReadReason::Recheck), cx);
+        self.drive_service(id, Event::ReadNow(ReadReason::Recheck), cx);
     }
 
     /// Returns the time between two reads of the full pass.
     fn pace(&self) -> Duration {
-        let all = u32::try_from(self.slots.len().max(1)).unwrap_or(u32::MAX);
+        let all = u32::try_from(self.services.len().max(1)).unwrap_or(u32::MAX);
         let slow = self.settings.timing.full_pass / all;
         let fast = Duration::from_secs(4) / self.settings.limits.rate.max(1);
         if self.reads_in_turn().is_some() {

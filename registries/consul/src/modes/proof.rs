@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::{Machine, Output, StepContext};
 use crate::answer::Doubt;
-use crate::watch::{Confidence, Event, Sight};
+use crate::watch::{Confidence, Event, TokenView};
 
 impl Machine {
     /// Removes listed services that a list lacks, or starts a leader read for each.
@@ -17,18 +17,18 @@ impl Machine {
         if matches!(confidence, Confidence::Partial(_)) {
             return;
         }
-        let proves = !self.settings.peer && self.names.sight() == Sight::Whole;
-        let lacks = |(name, slot): (&Arc<str>, &u32)| {
-            let listed = self.slots.get(slot).is_some_and(|slot| slot.listed);
-            (listed && !self.listed.contains_key(name)).then(|| (Arc::clone(name), *slot))
+        let proves = !self.settings.peer && self.names.token_view() == TokenView::Whole;
+        let lacks = |(name, id): (&Arc<str>, &u32)| {
+            let listed = self.services.get(id).is_some_and(|service| service.listed);
+            (listed && !self.listed.contains_key(name)).then(|| (Arc::clone(name), *id))
         };
         let gone: Vec<_> = self.by_name.iter().filter_map(lacks).collect();
-        for (name, slot) in gone {
+        for (name, id) in gone {
             if proves {
-                self.close(slot, cx);
+                self.close(id, cx);
                 cx.out.push(Output::Gone(name, confidence));
             } else {
-                self.drive_service(slot, Event::ReadLeader, cx);
+                self.drive_service(id, Event::ReadLeader, cx);
             }
         }
     }
@@ -36,16 +36,18 @@ impl Machine {
     /// Returns the confidence of an answer without instances. For a peer's service one answer of the leader is not
     /// enough, and any other answer starts a leader read.
     pub(super) fn prove_empty(&mut self, id: u32, confidence: Confidence, cx: &StepContext) -> Confidence {
-        let Some(slot) = self.slots.get_mut(&id).filter(|_| self.settings.peer) else { return confidence };
+        let Some(service) = self.services.get_mut(&id).filter(|_| self.settings.peer) else {
+            return confidence;
+        };
         let pause = self.settings.timing.recheck;
-        match (confidence, slot.emptied) {
+        match (confidence, service.emptied) {
             (Confidence::Confirmed, Some(first)) if cx.now.since(first) >= pause => {
-                slot.emptied = None;
+                service.emptied = None;
                 return Confidence::Confirmed;
             }
             (Confidence::Confirmed, Some(_)) => {}
             (Confidence::Confirmed, None) => {
-                slot.emptied = Some(cx.now);
+                service.emptied = Some(cx.now);
                 self.rechecks.insert((cx.now.plus(pause), id));
             }
             (Confidence::Plausible | Confidence::Partial(_), _) => drop(self.rechecks.insert((cx.now, id))),

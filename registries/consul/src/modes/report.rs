@@ -48,15 +48,16 @@ impl Machine {
     #[must_use]
     pub fn report(&self, now: Mono) -> Report {
         let (state, reason) = self.state_and_reason();
-        let count =
-            |want: fn(State) -> bool| self.slots.values().filter(|slot| want(slot.watch.state())).count();
+        let count = |want: fn(State) -> bool| {
+            self.services.values().filter(|service| want(service.watch.state())).count()
+        };
         let spared = self.spared_until.is_some_and(|until| until > now);
         let in_turn = self.reads_in_turn();
         let mode_reason = match self.mode {
             Mode::PerService => "",
             Mode::NotifyAndFetch if in_turn.is_some() => in_turn.unwrap_or_default(),
             Mode::NotifyAndFetch if spared => "the server reported too many requests",
-            Mode::NotifyAndFetch if self.slots.len().max(self.listed.len()) > self.settings.polls => {
+            Mode::NotifyAndFetch if self.services.len().max(self.listed.len()) > self.settings.polls => {
                 "more services than connections allow"
             }
             Mode::NotifyAndFetch => "",
@@ -68,7 +69,7 @@ impl Machine {
             mode_reason,
             index: self.names.last_index(),
             last_success: self.last_success,
-            services: self.slots.len(),
+            services: self.services.len(),
             failing: count(|state| matches!(state, State::Failing(_))),
             doubtful: count(|state| matches!(state, State::Doubtful(_))),
             filtered: self.is_filtered(),

@@ -241,8 +241,8 @@ mod tests {
     #[test]
     fn concurrency_is_limited_and_leader_reads_go_first() {
         let mut limiter = mk_limiter(2, 100);
-        for slot in 0..3 {
-            limiter.want(Mono(0), LoopId::Service(slot), mk_read(1, Mode::Any, Duration::ZERO));
+        for id in 0..3 {
+            limiter.want(Mono(0), LoopId::Service(id), mk_read(1, Mode::Any, Duration::ZERO));
         }
         limiter.want(Mono(0), LoopId::Service(9), mk_read(1, Mode::Leader, Duration::ZERO));
         assert_eq!(begun(&mut limiter, Mono(0), true), [LoopId::Service(9), LoopId::Service(0)]);
@@ -255,8 +255,8 @@ mod tests {
     fn long_polls_count_for_the_rate_but_not_for_concurrency() {
         let mut limiter = mk_limiter(1, 4);
         let long = Mode::Blocking { index: 5, wait: 60 * SECOND };
-        for slot in 0..6 {
-            limiter.want(Mono(0), LoopId::Service(slot), mk_read(1, long, Duration::ZERO));
+        for id in 0..6 {
+            limiter.want(Mono(0), LoopId::Service(id), mk_read(1, long, Duration::ZERO));
         }
         assert_eq!(begun(&mut limiter, Mono(0), true).len(), 4);
         let due = limiter.due(Mono(0), true).unwrap();

@@ -4,7 +4,7 @@ use tributary_model::Mono;
 use tributary_registry_api::RandomSource;
 
 use super::digest::{lacks, union};
-use super::sight::Hides;
+use super::token_view::Hides;
 use super::{Action, Actions, Confidence, Content, Digest, LastReported, Mode, Pending, State, Watch};
 use crate::answer::{Doubt, Headers, ReadHistory, RequestFailure};
 

@@ -2,7 +2,7 @@
 
 mod demand;
 mod doubt;
-mod sight;
+mod token_view;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

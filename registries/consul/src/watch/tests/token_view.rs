@@ -1,13 +1,13 @@
 //! What a filtered answer hides, and what ends that.
 
 use super::*;
-use crate::watch::Sight;
+use crate::watch::TokenView;
 
 /// Creates a loop with a new token, whose first answer is filtered and lacks instance 2.
 fn narrowed() -> Loop {
     let mut one = Loop::following();
     one.event(Event::Switched { token: true });
-    assert_eq!(one.watch.sight(), Sight::Unjudged);
+    assert_eq!(one.watch.token_view(), TokenView::Unjudged);
     one.answer(mk_filtered(11), &[1]);
     one
 }
@@ -20,29 +20,29 @@ fn never_confirmed(one: &Loop) -> bool {
 #[test]
 fn narrower_token_hides_what_it_lacks_whatever_the_leader_answers() {
     let mut one = narrowed();
-    assert_eq!((one.watch.sight(), one.read().1), (Sight::Hidden, Mode::Leader));
+    assert_eq!((one.watch.token_view(), one.read().1), (TokenView::Hidden, Mode::Leader));
     one.answer(mk_filtered(12), &[1]);
     assert!(never_confirmed(&one), "{:?}", one.requested);
     one.event(Event::ConfirmRequested);
     one.answer(mk_filtered(12), &[1]);
-    assert!(never_confirmed(&one) && one.watch.sight() == Sight::Hidden, "{:?}", one.requested);
+    assert!(never_confirmed(&one) && one.watch.token_view() == TokenView::Hidden, "{:?}", one.requested);
 }
 
 #[test]
 fn hidden_ends_when_nothing_is_missing_or_nothing_is_filtered() {
     let mut one = narrowed();
     one.answer(mk_filtered(12), &[1, 2]);
-    assert_eq!(one.watch.sight(), Sight::Filtered, "its first answer is its baseline");
+    assert_eq!(one.watch.token_view(), TokenView::Filtered, "its first answer is its baseline");
     let mut one = narrowed();
     one.answer(mk_headers(12), &[1]);
-    assert_eq!((one.watch.sight(), one.last_report()), (Sight::Whole, (vec![1], true)));
+    assert_eq!((one.watch.token_view(), one.last_report()), (TokenView::Whole, (vec![1], true)));
 }
 
 #[test]
 fn stale_unfiltered_answer_does_not_end_hidden() {
     let mut one = narrowed();
     one.answer(mk_stale(12), &[1]);
-    assert_eq!(one.watch.sight(), Sight::Hidden);
+    assert_eq!(one.watch.token_view(), TokenView::Hidden);
 }
 
 #[test]
@@ -50,15 +50,18 @@ fn filtered_answer_does_not_confirm_unknown_facts() {
     for first in [&[1][..], &[]] {
         let mut one = Loop::new(Policy::default());
         one.answer(mk_filtered(10), first);
-        assert_eq!(one.watch.sight(), Sight::Filtered);
+        assert_eq!(one.watch.token_view(), TokenView::Filtered);
         one.event(Event::ConfirmRequested);
         one.answer(mk_filtered(10), first);
         assert!(never_confirmed(&one), "{first:?}");
-        assert_eq!(one.watch.sight(), Sight::Hidden, "{first:?}");
+        assert_eq!(one.watch.token_view(), TokenView::Hidden, "{first:?}");
         one.answer(mk_headers(11), first);
         one.event(Event::ConfirmRequested);
         one.answer(mk_headers(11), first);
-        assert_eq!((one.confidences.last(), one.watch.sight()), (Some(&Confidence::Confirmed), Sight::Whole));
+        assert_eq!(
+            (one.confidences.last(), one.watch.token_view()),
+            (Some(&Confidence::Confirmed), TokenView::Whole)
+        );
     }
 }
 
@@ -76,12 +79,12 @@ fn token_that_lost_rights_hides_what_it_lacks_from_then_on() {
     let mut one = Loop::new(Policy::default());
     one.answer(mk_filtered(10), &[1, 2]);
     one.answer(mk_filtered(11), &[1]);
-    assert_eq!(one.watch.sight(), Sight::Filtered, "the leader has not answered yet");
+    assert_eq!(one.watch.token_view(), TokenView::Filtered, "the leader has not answered yet");
     one.answer(mk_filtered(11), &[1]);
     one.event(Event::TokenChecked(one.ticket(), false));
-    assert_eq!(one.watch.sight(), Sight::Hidden);
+    assert_eq!(one.watch.token_view(), TokenView::Hidden);
     one.answer(mk_filtered(12), &[1]);
-    assert!(never_confirmed(&one) && one.watch.sight() == Sight::Hidden);
+    assert!(never_confirmed(&one) && one.watch.token_view() == TokenView::Hidden);
 }
 
 #[test]
@@ -90,5 +93,5 @@ fn unchanged_index_that_begins_to_be_filtered_is_read_at_once() {
     one.event(Event::Answered(one.ticket(), mk_filtered(10), None));
     assert_eq!(one.read().1, Mode::Any, "what it shows is not known");
     one.answer(mk_filtered(10), &[1]);
-    assert_eq!(one.watch.sight(), Sight::Hidden);
+    assert_eq!(one.watch.token_view(), TokenView::Hidden);
 }

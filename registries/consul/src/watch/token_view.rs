@@ -9,7 +9,7 @@ use crate::answer::{Doubt, Headers};
 
 /// How much a token shows of one query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Sight {
+pub enum TokenView {
     /// Everything, as far as the answers show.
     Whole,
     /// The known content was read with another token and not yet with this one.
@@ -35,12 +35,12 @@ pub(super) enum Hides {
 impl<C: Content> Watch<C> {
     /// Returns how much the token shows.
     #[must_use]
-    pub fn sight(&self) -> Sight {
+    pub fn token_view(&self) -> TokenView {
         match (self.hides, self.always_filtered, &self.last_reported) {
-            (Hides::Known | Hides::Unknown, ..) => Sight::Hidden,
-            _ if self.is_filtered() => Sight::Filtered,
-            (_, None, Some(_)) => Sight::Unjudged,
-            _ => Sight::Whole,
+            (Hides::Known | Hides::Unknown, ..) => TokenView::Hidden,
+            _ if self.is_filtered() => TokenView::Filtered,
+            (_, None, Some(_)) => TokenView::Unjudged,
+            _ => TokenView::Whole,
         }
     }
     /// Returns whether the token sees less than everything, by the last answer that shows it.

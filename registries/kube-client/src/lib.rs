@@ -1,19 +1,24 @@
 //! Client for a Kubernetes API server: credentials, a classified watch, and writes under a Lease.
 //!
-//! Knows no service and no endpoint. The Kubernetes registry and the custom resources of the ServiceEntry registry
-//! use it. A consumer holds one [`Watch`] per kind and awaits its [`Event`]s. A watch never fails: it reports the state
-//! of its kind by [`Event::Status`].
+//! A registry's runs connect, reconnect and lead through [`ConnectingFactory`] and [`lead`]. The Kubernetes registry and
+//! the custom resources of the ServiceEntry registry use it; it knows no service and no endpoint. A consumer holds one
+//! [`Watch`] per kind and awaits its [`Event`]s. A watch never fails: it reports the state of its kind by
+//! [`Event::Status`].
 
+pub mod connect;
 pub mod connection;
 pub mod event;
 pub mod identity;
+pub mod lead;
 pub mod leader_work_queue;
 pub mod lease;
+mod reconnect;
 pub mod resource;
 pub mod seed;
 pub mod watch;
 pub mod write;
 
+pub use connect::{BuildRun, ConnectingFactory, Connector};
 pub use connection::{ConnectError, ConnectOptions, Connection, Env, Login, Refusal};
 pub use event::{Event, Projection};
 pub use identity::{ClusterIdentity, Found};

@@ -7,16 +7,21 @@
     reason = "test code: a panic is a failed test"
 )]
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tributary_kube_client::{
-    ApiFailure, Held, Leadership, LeaseTiming, ObjectName, PatchOperation, Resource, Right, Writer,
+    ApiFailure, Held, Leadership, LeaseTiming, ObjectName, PatchOperation, Resource, Right, Writer, lead,
 };
-use tributary_registry_api::SplitMix;
+use tributary_model::{Generation, RegistryName};
+use tributary_registry_api::{
+    CancellationToken, ProcessClock, Registry, RegistryError, RegistryIo, Run, SplitMix, confirm_channel,
+    update_channel,
+};
 use tributary_scripted_api::{Answer, ApiServer, Kind, Verb};
 
 const LEASES: Kind =
@@ -130,6 +135,36 @@ async fn resigned_lease_is_taken_at_the_next_read() {
         assert!(resigned.elapsed() <= timing.renew, "{:?}", resigned.elapsed());
     }
     assert!(!*leads.borrow());
+}
+
+/// Run that ends after it has led for a while.
+struct LedRun(watch::Receiver<bool>);
+
+#[async_trait::async_trait]
+impl Registry for LedRun {
+    async fn run(mut self: Box<Self>, _: RegistryIo, _: CancellationToken) -> Result<(), RegistryError> {
+        self.0.wait_for(|leads| *leads).await.map_err(RegistryError::retryable)?;
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn run_leads_until_it_ends_and_then_resigns() {
+    let server = ApiServer::new(&[LEASES]);
+    let timing = LeaseTiming { duration: DURATION, ..LeaseTiming::default() };
+    let one = Leadership::new(server.client(), lease(), "one", timing, SplitMix::seeded(1));
+    let run = lead::while_running(Box::new(LedRun(one.leads())), Some(one));
+    let run_of = Run { registry: RegistryName::new("k").unwrap(), generation: Generation(1) };
+    let clock = Arc::new(ProcessClock::starting_now());
+    let (out, _receiver) = update_channel(run_of, clock, Arc::new(Notify::new()));
+    let (_sender, confirms) = confirm_channel();
+    let io = RegistryIo { out, confirms, held: Arc::from([]) };
+    let run = tokio::spawn(run.run(io, CancellationToken::new()));
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert_eq!(spec(&server)["holderIdentity"], "one");
+    run.await.unwrap().unwrap();
+    assert_eq!(spec(&server)["holderIdentity"], "");
 }
 
 #[tokio::test(start_paused = true)]

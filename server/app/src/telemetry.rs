@@ -39,7 +39,8 @@ const REPORTED_AS_STATUS: &str = "kube_client::client::builder=off,rustls_platfo
 fn parse(filter: &str) -> Result<EnvFilter, CommandError> {
     let quiet = format!("{REPORTED_AS_STATUS},{filter}");
     // A filter that names the target overrides this default.
-    let whole = if filter.contains("kube_client") { filter } else { &quiet };
+    let names_it = filter.split(',').any(|directive| directive.starts_with("kube_client"));
+    let whole = if names_it { filter } else { &quiet };
     let parsed = EnvFilter::builder().parse(whole);
     parsed.map_err(|e| CommandError::config(format!("log.level: `{filter}`: {e}")))
 }
@@ -169,5 +170,12 @@ mod tests {
     fn invalid_level_is_rejected_and_changes_nothing() {
         assert!(LogLevel::default().set("a=b=c").is_err());
         assert!(LogLevel::default().set("warn,tributary=debug").is_ok());
+    }
+
+    #[test]
+    fn only_a_filter_of_the_library_shows_its_requests() {
+        let quiet = |filter| parse(filter).unwrap().to_string().contains("builder=off");
+        assert!(quiet("warn,tributary_kube_client=debug"));
+        assert!(!quiet("warn,kube_client=debug"));
     }
 }

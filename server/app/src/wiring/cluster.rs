@@ -1,27 +1,20 @@
 //! Kubernetes cluster as two registries of one membership: its own objects, and its custom resources
 //! (ServiceEntry, WorkloadEntry, WorkloadGroup).
 //!
-//! Each run opens its own connection, and ends when the credential is refused and another one is available
-//! ([`credential`]). A missing kubeconfig or context is the status of a run that retries, not an error of the
-//! start.
-
-mod credential;
+//! Their runs connect, reconnect and lead as `tributary_kube_client` does it; this module chooses the options
+//! from the configuration and joins the two factories.
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
-use parking_lot::Mutex;
 use tributary_kube_client::{
-    ConnectError, ConnectOptions, Connection, Env, Leadership, LeaseTiming, ObjectName, Timing,
+    BuildRun, ConnectError, ConnectOptions, ConnectingFactory, Connection, Connector, Leadership,
+    LeaseTiming, ObjectName, Timing, lead,
 };
 use tributary_kubernetes::{Kind, KubernetesFactory, Mcs, Options, RunMemory};
-use tributary_model::{
-    ClusterId, InvalidName, Namespace, Provider, RegistryId, RegistryName, RegistrySpec, RegistryUpdate,
-    Scope, SourceState, SourceStatus,
-};
+use tributary_model::{ClusterId, InvalidName, Namespace, Provider, RegistryId, RegistryName, RegistrySpec};
 use tributary_registry_api::{
-    Backoff, BackoffPolicy, CancellationToken, ClusterContextReceiver, ClusterContextSender, Reason,
-    Registry, RegistryError, RegistryFactory, RegistryIo, SplitMix, cluster_context_channel,
+    ClusterContextReceiver, ClusterContextSender, Registry, RegistryError, RegistryFactory, SplitMix,
+    cluster_context_channel,
 };
 use tributary_service_entry::{Addresses, CrdFactory, CrdOptions, Kinds, Ranges};
 
@@ -44,12 +37,9 @@ pub struct Cluster {
     pub options: Options,
     /// Intervals and timeouts of its watches.
     pub timing: Timing,
-    /// Credential.
-    pub connect: ConnectOptions,
+    connector: Connector,
     /// Whether hosts of ServiceEntries receive addresses.
     allocates: bool,
-    env: Environment,
-    logged: Arc<Mutex<Option<String>>>,
     /// State that runs pass on to later runs.
     memory: Arc<RunMemory>,
 }
@@ -64,14 +54,15 @@ impl Cluster {
     ) -> Result<Self, InvalidName> {
         let connect =
             ConnectOptions { kubeconfig: registry.kubeconfig.clone(), context: registry.context.clone() };
+        let env = env.clone();
+        let variable = move |variable: &str| env.get(variable).map(ToOwned::to_owned);
+        let connector = Connector::new(name.clone(), connect, variable);
         Ok(Self {
             name,
             options: options(cluster, registry, config)?,
             timing: timing(registry),
-            connect,
+            connector,
             allocates: config.writes.contains(&Write::Addresses),
-            env: env.clone(),
-            logged: Arc::default(),
             memory: Arc::default(),
         })
     }
@@ -87,23 +78,21 @@ impl Cluster {
         let (sender, receiver) = cluster_context_channel();
         let sender = Arc::new(sender);
         let own = self.clone();
-        let objects = Part {
-            spec: self
-                .spec(self.name.clone(), Provider::Kubernetes)
-                .configured(self.options.reported_scopes()),
-            scopes: self.options.reported_scopes().collect(),
-            cluster: self.clone(),
-            make: Box::new(move |connection| own.objects(connection, Arc::clone(&sender))),
-        };
+        let objects = self.factory(
+            self.spec(self.name.clone(), Provider::Kubernetes).configured(self.options.reported_scopes()),
+            Box::new(move |connection| own.objects(connection, Arc::clone(&sender))),
+        );
         let (own, name) = (self.clone(), entries.clone());
         let scopes = self.entry_options().scopes()?;
-        let entries = Part {
-            spec: self.spec(entries, Provider::ServiceEntry).configured(scopes.iter().cloned()),
-            scopes,
-            cluster: self.clone(),
-            make: Box::new(move |connection| own.entries(&name, connection, receiver.clone())),
-        };
-        Ok(vec![Arc::new(PartFactory(Arc::new(objects))), Arc::new(PartFactory(Arc::new(entries)))])
+        let entries = self.factory(
+            self.spec(entries, Provider::ServiceEntry).configured(scopes),
+            Box::new(move |connection| own.entries(&name, connection, receiver.clone())),
+        );
+        Ok(vec![objects, entries])
+    }
+    fn factory(&self, spec: RegistrySpec, build: BuildRun) -> Arc<dyn RegistryFactory> {
+        let seed = seed(&spec.id.name);
+        Arc::new(ConnectingFactory::new(spec, self.connector.clone(), seed, build))
     }
     /// Returns the namespaces whose custom resources are read; all namespaces if empty.
     #[must_use]
@@ -145,7 +134,7 @@ impl Cluster {
             Some(leads) => factory.exports(leads),
             None => factory,
         };
-        Ok(led(factory.build()?, leadership))
+        Ok(lead::while_running(factory.build()?, leadership))
     }
     fn entries(
         &self,
@@ -167,7 +156,7 @@ impl Cluster {
             None => factory,
         };
         let run = factory.build()?;
-        Ok(led(run, leadership))
+        Ok(lead::while_running(run, leadership))
     }
     /// Returns the name of a Lease: replicas of different revisions do not share one.
     pub(crate) fn lease(&self, what: &str) -> String {
@@ -184,22 +173,7 @@ impl Cluster {
     }
     /// Opens a connection. May run a credential plugin, so call it on a blocking thread.
     pub fn open(&self) -> Result<Connection, ConnectError> {
-        let get = |name: &str| self.env.get(name).map(ToOwned::to_owned);
-        Connection::open(&self.connect, Env::new(&get))
-    }
-    /// Logs the used credential, once per change.
-    fn log_credential(&self, connection: &Connection) {
-        let now = format!("{} {}", connection.server(), connection.described());
-        let mut logged = self.logged.lock();
-        if logged.as_ref() != Some(&now) {
-            tracing::info!(
-                registry = %self.name,
-                server = connection.server(),
-                credential = connection.described(),
-                "connected to a cluster"
-            );
-            *logged = Some(now);
-        }
+        self.connector.open()
     }
 }
 
@@ -252,108 +226,6 @@ fn timing(registry: &RegistryConfig) -> Timing {
     }
 }
 
-type Make = Box<dyn Fn(Connection) -> Result<Box<dyn Registry>, RegistryError> + Send + Sync>;
-
-fn led(run: Box<dyn Registry>, leadership: Option<Leadership>) -> Box<dyn Registry> {
-    match leadership {
-        Some(leadership) => Box::new(LeaderWrites { run, leadership }),
-        None => run,
-    }
-}
-
-/// Run that may write while its replica leads. It resigns the Lease when it ends, so that another replica
-/// acquires it at once.
-struct LeaderWrites {
-    run: Box<dyn Registry>,
-    leadership: Leadership,
-}
-
-#[async_trait]
-impl Registry for LeaderWrites {
-    async fn run(self: Box<Self>, io: RegistryIo, stop: CancellationToken) -> Result<(), RegistryError> {
-        let Self { run, leadership } = *self;
-        let ended = CancellationToken::new();
-        let run = async {
-            let done = run.run(io, stop).await;
-            ended.cancel();
-            done
-        };
-        let (done, leadership) = tokio::join!(run, leadership.until(ended.cancelled()));
-        leadership.resign().await;
-        done
-    }
-}
-
-/// One of the two registries.
-struct Part {
-    spec: RegistrySpec,
-    /// Scopes whose status it reports while there is no connection.
-    scopes: Vec<Scope>,
-    cluster: Cluster,
-    make: Make,
-}
-
-struct PartFactory(Arc<Part>);
-
-impl RegistryFactory for PartFactory {
-    fn spec(&self) -> RegistrySpec {
-        self.0.spec.clone()
-    }
-    fn build(&self) -> Result<Box<dyn Registry>, RegistryError> {
-        Ok(Box::new(Connecting(Arc::clone(&self.0))))
-    }
-}
-
-/// Run that opens its connection first.
-struct Connecting(Arc<Part>);
-
-#[async_trait]
-impl Registry for Connecting {
-    async fn run(self: Box<Self>, io: RegistryIo, stop: CancellationToken) -> Result<(), RegistryError> {
-        let connection = tokio::select! {
-            () = stop.cancelled() => return Ok(()),
-            connection = self.0.connect(&io) => connection,
-        };
-        let run = (self.0.make)(connection.clone())?;
-        credential::run(run, io, stop, self.0.cluster.outdated(&connection)).await
-    }
-}
-
-impl Part {
-    /// Retries until a connection opens; the error is the registry's status.
-    async fn connect(&self, io: &RegistryIo) -> Connection {
-        let mut backoff = Backoff::new(BackoffPolicy::default());
-        let mut random = SplitMix::seeded(seed(&self.spec.id.name));
-        loop {
-            let why = match self.open().await {
-                Ok(connection) => {
-                    let syncing = SourceStatus::new(SourceState::Syncing, "");
-                    self.report(io, &syncing);
-                    self.cluster.log_credential(&connection);
-                    return connection;
-                }
-                Err(why) => why,
-            };
-            let pause = backoff.next(&mut random);
-            let status = SourceStatus {
-                retry_in: Some(pause),
-                ..SourceStatus::new(SourceState::Unreachable, why.shared())
-            };
-            self.report(io, &status);
-            tokio::time::sleep(pause).await;
-        }
-    }
-    fn report(&self, io: &RegistryIo, status: &SourceStatus) {
-        let all = self.scopes.iter().map(|scope| RegistryUpdate::Status(scope.clone(), status.clone()));
-        io.out.send_all(all.collect::<Vec<_>>());
-    }
-    async fn open(&self) -> Result<Connection, Reason> {
-        let cluster = self.cluster.clone();
-        let opened = tokio::task::spawn_blocking(move || cluster.open()).await;
-        opened.map_err(Reason::new)?.map_err(Reason::new)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -387,7 +259,7 @@ mod tests {
         assert!(!options.is_config, "the config cluster is the server's own");
         let seconds = [cluster.timing.probe, cluster.timing.live, cluster.timing.audit].map(|t| t.as_secs());
         assert_eq!(seconds, [1, 2, 3]);
-        assert_eq!(cluster.connect.context.as_deref(), Some("b"));
+        assert_eq!(cluster.connector.options().context.as_deref(), Some("b"));
     }
 
     #[test]

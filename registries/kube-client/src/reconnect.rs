@@ -1,44 +1,35 @@
 //! Credential that expires during a run: once another one is available, the run ends, and the next run
 //! connects with it.
 //!
-//! Each run of a cluster's registries calls it. It reads nothing while the server accepts the credential and
+//! Each run of a `connect` factory calls it. It reads nothing while the server accepts the credential and
 //! permits the reads, so a file that is rewritten constantly has no cost.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tributary_kube_client::{Connection, Login, Refusal};
 use tributary_registry_api::{CancellationToken, Registry, RegistryError, RegistryIo};
 
-use super::Cluster;
+use crate::connection::{Connection, Login, Refusal};
 
 /// Pause after a refusal: all kinds are refused together.
 const REST: Duration = Duration::from_secs(2);
 /// Minimum age of a connection before a plugin runs again for a refused credential.
 const PLUGIN_REST: Duration = Duration::from_secs(60);
 
-impl Cluster {
-    /// Waits until the server refuses the connection's credential or a right, and another credential is
-    /// available.
-    pub(super) async fn outdated(&self, connection: &Connection) {
-        let opened = Instant::now();
-        loop {
-            let refusal = connection.refused().await;
-            let cluster = self.clone();
-            let now = tokio::task::spawn_blocking(move || cluster.login_now()).await;
-            if now
-                .ok()
-                .flatten()
-                .is_some_and(|now| is_other(connection.login(), now, refusal, opened.elapsed()))
-            {
-                return;
-            }
-            tokio::time::sleep(REST).await;
+/// Waits until the server refuses the connection's credential or a right, and another credential is available.
+/// `login_now` reads files and returns what a new connection would log in with.
+pub(crate) async fn outdated(
+    connection: &Connection,
+    login_now: impl Fn() -> Option<Login> + Clone + Send + 'static,
+) {
+    let opened = Instant::now();
+    loop {
+        let refusal = connection.refused().await;
+        let now = tokio::task::spawn_blocking(login_now.clone()).await.ok().flatten();
+        if now.is_some_and(|now| is_other(connection.login(), now, refusal, opened.elapsed())) {
+            return;
         }
-    }
-    fn login_now(&self) -> Option<Login> {
-        let get = |name: &str| self.env.get(name).map(ToOwned::to_owned);
-        Connection::login_now(&self.connect, tributary_kube_client::Env::new(&get))
+        tokio::time::sleep(REST).await;
     }
 }
 
@@ -51,7 +42,7 @@ fn is_other(opened: Option<Login>, now: Login, refusal: Refusal, ago: Duration) 
 
 /// Runs until the run ends or its credential is outdated; an outdated run is stopped, and its error requests
 /// the next run.
-pub(super) async fn run(
+pub(crate) async fn run_until_outdated(
     run: Box<dyn Registry>,
     io: RegistryIo,
     stop: CancellationToken,
@@ -70,7 +61,7 @@ pub(super) async fn run(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tributary_kube_client::{ConnectOptions, Env};
+    use crate::connection::{ConnectOptions, Env};
 
     fn login(path: &std::path::Path, user: &str) -> Login {
         let text = format!(

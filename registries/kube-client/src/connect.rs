@@ -1,0 +1,152 @@
+//! Registries whose runs open their own connection to a cluster.
+//!
+//! The application makes one [`Connector`] per configured cluster and one [`ConnectingFactory`] per registry of it. A
+//! missing kubeconfig or context is the status of a run that retries, not an error of the start. A run ends when its
+//! credential is refused and another one is available (see `reconnect`).
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use tributary_model::{RegistryName, RegistrySpec, RegistryUpdate, Scopes, SourceState, SourceStatus};
+use tributary_registry_api::{
+    Backoff, BackoffPolicy, CancellationToken, Reason, Registry, RegistryError, RegistryFactory, RegistryIo,
+    SplitMix,
+};
+
+use crate::connection::{ConnectError, ConnectOptions, Connection, Env, Login};
+use crate::reconnect;
+
+/// Looks up environment variables.
+type Variables = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
+/// Opens connections to one configured cluster. Clones share the last logged credential.
+#[derive(Clone)]
+pub struct Connector {
+    name: RegistryName,
+    options: ConnectOptions,
+    variable: Variables,
+    logged: Arc<Mutex<Option<String>>>,
+}
+
+impl Connector {
+    /// Creates a connector that logs as registry `name`; `variable` looks up environment variables.
+    pub fn new(
+        name: RegistryName,
+        options: ConnectOptions,
+        variable: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
+    ) -> Self {
+        Self { name, options, variable: Arc::new(variable), logged: Arc::default() }
+    }
+    /// Returns the kubeconfig options.
+    #[must_use]
+    pub const fn options(&self) -> &ConnectOptions {
+        &self.options
+    }
+    /// Opens a connection. May run a credential plugin, so call it on a blocking thread.
+    pub fn open(&self) -> Result<Connection, ConnectError> {
+        Connection::open(&self.options, Env::new(&*self.variable))
+    }
+    /// Returns what [`Connector::open`] would log in with now, or `None` if it cannot be read. Reads files.
+    pub(crate) fn login_now(&self) -> Option<Login> {
+        Connection::login_now(&self.options, Env::new(&*self.variable))
+    }
+
+    async fn try_open(&self) -> Result<Connection, Reason> {
+        let connector = self.clone();
+        let opened = tokio::task::spawn_blocking(move || connector.open()).await;
+        opened.map_err(Reason::new)?.map_err(Reason::new)
+    }
+    /// Logs the used credential, once per change.
+    fn log_credential(&self, connection: &Connection) {
+        let now = format!("{} {}", connection.server(), connection.described());
+        let mut logged = self.logged.lock();
+        if logged.as_ref() != Some(&now) {
+            tracing::info!(
+                registry = %self.name,
+                server = connection.server(),
+                credential = connection.described(),
+                "connected to a cluster"
+            );
+            *logged = Some(now);
+        }
+    }
+}
+
+/// Builds a run over an opened connection.
+pub type BuildRun = Box<dyn Fn(Connection) -> Result<Box<dyn Registry>, RegistryError> + Send + Sync>;
+
+/// Factory of runs that open their connection first.
+pub struct ConnectingFactory(Arc<Plan>);
+
+struct Plan {
+    spec: RegistrySpec,
+    connector: Connector,
+    seed: u64,
+    build: BuildRun,
+}
+
+impl ConnectingFactory {
+    /// Creates the factory of one registry. While there is no connection, its runs report the status of the scopes that
+    /// `spec` configures. `seed` spreads the pauses between attempts.
+    #[must_use]
+    pub fn new(spec: RegistrySpec, connector: Connector, seed: u64, build: BuildRun) -> Self {
+        Self(Arc::new(Plan { spec, connector, seed, build }))
+    }
+}
+
+impl RegistryFactory for ConnectingFactory {
+    fn spec(&self) -> RegistrySpec {
+        self.0.spec.clone()
+    }
+    fn build(&self) -> Result<Box<dyn Registry>, RegistryError> {
+        Ok(Box::new(Connecting(Arc::clone(&self.0))))
+    }
+}
+
+/// Run that opens its connection first.
+struct Connecting(Arc<Plan>);
+
+#[async_trait]
+impl Registry for Connecting {
+    async fn run(self: Box<Self>, io: RegistryIo, stop: CancellationToken) -> Result<(), RegistryError> {
+        let plan = &*self.0;
+        let connection = tokio::select! {
+            () = stop.cancelled() => return Ok(()),
+            connection = plan.connect(&io) => connection,
+        };
+        let run = (plan.build)(connection.clone())?;
+        let connector = plan.connector.clone();
+        let outdated = reconnect::outdated(&connection, move || connector.login_now());
+        reconnect::run_until_outdated(run, io, stop, outdated).await
+    }
+}
+
+impl Plan {
+    /// Retries until a connection opens; the error is the registry's status.
+    async fn connect(&self, io: &RegistryIo) -> Connection {
+        let mut backoff = Backoff::new(BackoffPolicy::default());
+        let mut random = SplitMix::seeded(self.seed);
+        loop {
+            let why = match self.connector.try_open().await {
+                Ok(connection) => {
+                    self.report(io, &SourceStatus::new(SourceState::Syncing, ""));
+                    self.connector.log_credential(&connection);
+                    return connection;
+                }
+                Err(why) => why,
+            };
+            let pause = backoff.next(&mut random);
+            let status = SourceStatus::new(SourceState::Unreachable, why.shared());
+            self.report(io, &SourceStatus { retry_in: Some(pause), ..status });
+            tokio::time::sleep(pause).await;
+        }
+    }
+    fn report(&self, io: &RegistryIo, status: &SourceStatus) {
+        let Scopes::Configured(scopes) = &self.spec.scopes else { return };
+        io.out.send_all(scopes.iter().map(|scope| RegistryUpdate::Status(scope.clone(), status.clone())));
+    }
+}

@@ -3,6 +3,7 @@
 
 mod consul_support;
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -94,4 +95,39 @@ async fn change_of_meta_alone_is_served() -> Result<()> {
         Ok(())
     })
     .await
+}
+
+/// Returns the port numbers of `web` that clients see, and the codes of its conditions.
+async fn ports(server: &TestServer) -> Result<(Vec<u64>, String)> {
+    let services = server.items("services?host=web.service.consul").await?;
+    let ports = services.iter().flat_map(|one| one["ports"].as_array().into_iter().flatten());
+    let numbers = ports.filter_map(|port| port["number"].as_u64()).collect();
+    Ok((numbers, services.iter().map(|one| one["conditions"].to_string()).collect()))
+}
+
+#[tokio::test]
+async fn fifth_port_number_keeps_the_first_four() -> Result<()> {
+    let consul = Consul::start().await?;
+    let at_port = |last: u8| SocketAddr::from(([10, 0, 0, last], 8080 + u16::from(last)));
+    for last in 1..=4 {
+        consul.instance("web", &format!("web-{last}"), "n1", at_port(last)).await?;
+    }
+    let server = following(&consul).await?;
+    let four: Vec<u64> = (8081..=8084).collect();
+    let serves_four = |code: &'static str| {
+        let (server, four) = (&server, &four);
+        eventually("four ports", SOON, move || async move {
+            let (numbers, codes) = ports(server).await?;
+            anyhow::ensure!(
+                &numbers == four && codes.contains("TRB0421") != code.is_empty(),
+                "{numbers:?} {codes}"
+            );
+            Ok(())
+        })
+    };
+    serves_four("").await?;
+    consul.instance("web", "web-5", "n1", at_port(5)).await?;
+    serves_four("TRB0421").await?;
+    consul.deregister("n1", "web-5").await?;
+    serves_four("").await
 }

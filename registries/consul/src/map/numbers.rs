@@ -1,7 +1,8 @@
 //! Port numbers and protocols of a service, combined from its instances.
 //!
-//! Every instance serves every number of a port at its own number, so that clients of an old and of a new number
-//! reach all instances during a rollout. The order of instances does not matter.
+//! Called by `facts` for each service. Every instance serves every number of a port at its own number, so that clients
+//! of an old and of a new number reach all instances during a rollout. Each number is one that an instance declares or
+//! listens on; how many instances have it, and their order, do not matter.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,13 +15,13 @@ use super::ports::{PRIMARY, Ports};
 /// Maximum number of port numbers that one port is served under.
 pub const MAX_NUMBERS: usize = 4;
 
-/// Number of a primary port whose instances have more than [`MAX_NUMBERS`].
-const DYNAMIC: u32 = 80;
-
 /// Numbers and protocols that instances declare for one port.
 #[derive(Debug, Default)]
 struct Votes {
-    numbers: BTreeSet<PortNumber>,
+    /// Numbers from Meta or the registry's configuration.
+    declared: BTreeSet<PortNumber>,
+    /// Numbers of instances without a declared one.
+    own: BTreeSet<PortNumber>,
     protocols: BTreeMap<Protocol, usize>,
 }
 
@@ -37,7 +38,10 @@ impl<'a> Tally<'a> {
             let primary = port.name.as_str() == PRIMARY;
             let votes = self.ports.entry((!primary, &port.name)).or_default();
             let given = config.service_port.filter(|_| primary);
-            votes.numbers.extend(declared.number.or(given).or(port.number));
+            match declared.number.or(given) {
+                Some(number) => votes.declared.insert(number),
+                None => port.number.is_some_and(|number| votes.own.insert(number)),
+            };
             *votes.protocols.entry(declared.protocol.unwrap_or(config.protocol)).or_default() += 1;
         }
     }
@@ -60,27 +64,32 @@ impl<'a> Tally<'a> {
     }
 }
 
+/// Returns the numbers of a port, in order. If there are more than [`MAX_NUMBERS`], declared numbers precede the
+/// instances' own, and low numbers precede high ones.
 fn numbers(
     name: &PortName,
     primary: bool,
     votes: &Votes,
     remarks: &mut Vec<DeclarationWarning>,
-) -> Vec<PortNumber> {
-    if votes.numbers.len() <= MAX_NUMBERS {
-        return votes.numbers.iter().copied().collect();
+) -> BTreeSet<PortNumber> {
+    let mut all = votes.declared.iter().chain(votes.own.difference(&votes.declared)).copied();
+    let served = all.by_ref().take(MAX_NUMBERS).collect();
+    if all.next().is_some() {
+        remarks.push(too_many(name.as_str(), primary, &served));
     }
-    let instead = if primary { PortNumber::new(DYNAMIC).ok() } else { None };
-    let what = instead.map_or_else(
-        || format!("port {:?} is not served; Meta `service-port-{}` sets one", name.as_str(), name.as_str()),
-        |n| {
-            format!(
-                "the service's number is {n}; Meta `service-port` or the registry's `servicePort` changes it"
-            )
-        },
+    served
+}
+
+fn too_many(name: &str, primary: bool, served: &BTreeSet<PortNumber>) -> DeclarationWarning {
+    let advice = match primary {
+        true => "Meta `service-port` or the registry's `servicePort` sets one".to_owned(),
+        false => format!("Meta `service-port-{name}` sets one"),
+    };
+    let served = served.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let message = format!(
+        "instances use more than {MAX_NUMBERS} numbers for port {name:?}; {served} are served; {advice}"
     );
-    let message = format!("instances use more than {MAX_NUMBERS} numbers for one port: {what}").into();
-    remarks.push(DeclarationWarning { code: Code::DYNAMIC_PORTS, message });
-    instead.into_iter().collect()
+    DeclarationWarning { code: Code::DYNAMIC_PORTS, message: message.into() }
 }
 
 /// Returns the protocol of the majority; TCP if there is no majority.
@@ -109,6 +118,8 @@ fn conflict(number: PortNumber, first: &PortName, other: &PortName) -> Declarati
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::wire::{NamedPort, Service};
 
@@ -172,14 +183,19 @@ mod tests {
     }
 
     #[test]
-    fn more_numbers_than_four_are_dynamic() {
+    fn fifth_number_changes_none_of_four() {
         let none = MapConfig::new().unwrap();
         let code = vec![Code::DYNAMIC_PORTS];
-        assert_eq!(served(&["1", "2", "3", "4", "5"], &none), ("80 default TCP".into(), code.clone()));
+        let four = "1 default TCP, 2 default TCP, 3 default TCP, 4 default TCP";
+        assert_eq!(served(&["1", "2", "3", "4", "5"], &none), (four.into(), code.clone()));
         let many = ["w=80 a=1", "w=80 a=2", "w=80 a=3", "w=80 a=4", "w=80 a=5"];
-        assert_eq!(served(&many, &none), ("80 default TCP".into(), code));
+        let named = "80 default TCP, 1 a TCP, 2 a TCP, 3 a TCP, 4 a TCP";
+        assert_eq!(served(&many, &none), (named.into(), code.clone()));
         let fixed = ["1>7", "2>7", "3>7", "4>7", "5>7"];
         assert_eq!(served(&fixed, &none), ("7 default TCP".into(), vec![]));
+        let canary = ["1", "2", "3", "4", "5>9"];
+        let declared_first = "1 default TCP, 2 default TCP, 3 default TCP, 9 default TCP";
+        assert_eq!(served(&canary, &none), (declared_first.into(), code));
     }
 
     #[test]
@@ -206,5 +222,48 @@ mod tests {
         let (text, codes) = served(&["web=80 admin=9", "web=9 admin=8"], &none);
         assert_eq!(text, "9 default TCP, 80 default TCP, 8 admin TCP");
         assert_eq!(codes, [Code::PORT_CONFLICT]);
+    }
+
+    /// Returns the name of each served number, and whether a condition shows.
+    fn names(instances: &[&String]) -> (BTreeMap<u32, String>, bool) {
+        let instances: Vec<&str> = instances.iter().map(|text| text.as_str()).collect();
+        let (text, codes) = served(&instances, &MapConfig::new().unwrap());
+        let port = |text: &str| {
+            let mut parts = text.split(' ');
+            Some((parts.next()?.parse().ok()?, parts.next()?.to_owned()))
+        };
+        (text.split(", ").filter_map(port).collect(), !codes.is_empty())
+    }
+
+    /// Instances with a primary port, a named port or both, each with or without a declared number.
+    fn any_instance() -> impl Strategy<Value = String> {
+        let declared =
+            || proptest::option::of(1_u32..9).prop_map(|n| n.map_or(String::new(), |n| format!(">{n}")));
+        let named = (1_u32..9, declared(), 11_u32..19, declared());
+        prop_oneof![
+            (1_u32..9, declared()).prop_map(|(n, served)| format!("{n}{served}")),
+            named.prop_map(|(n, served, other, meta)| format!("w={n}{served} a={other}{meta}")),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn port_names_survive_a_change_of_instances(
+            all in proptest::collection::vec((any_instance(), any::<bool>()), 1..10),
+        ) {
+            let some: Vec<&String> = all.iter().filter(|(_, kept)| *kept).map(|(text, _)| text).collect();
+            let every: Vec<&String> = all.iter().map(|(text, _)| text).collect();
+            let ((before, _), (after, is_shown)) = (names(&some), names(&every));
+            for (number, name) in &after {
+                let has_number = |text: &&String| {
+                    let mut numbers = text.split(|c: char| !c.is_ascii_digit());
+                    numbers.any(|own| own == number.to_string())
+                };
+                prop_assert!(every.iter().any(has_number), "{number} is on no instance");
+                prop_assert!(is_shown || before.get(number).is_none_or(|own| own == name), "{number} renamed");
+            }
+            let lost = before.keys().find(|number| !after.contains_key(number));
+            prop_assert!(lost.is_none() || is_shown, "{lost:?} lost to an added instance");
+        }
     }
 }

@@ -7,7 +7,6 @@
 
 pub mod backoff;
 pub mod clock;
-pub mod cluster_context;
 pub mod confirm;
 pub mod credential;
 pub mod differ;
@@ -19,9 +18,6 @@ pub mod update_channel;
 
 pub use backoff::{Backoff, BackoffPolicy, RandomSource, SplitMix};
 pub use clock::{Clock, ManualClock, ProcessClock};
-pub use cluster_context::{
-    ClusterContext, ClusterContextReceiver, ClusterContextSender, cluster_context_channel,
-};
 pub use confirm::{ConfirmReceiver, ConfirmSender, confirm_channel};
 pub use credential::Credential;
 pub use differ::Differ;

@@ -5,6 +5,7 @@
 //! [`Watch`] per kind and awaits its [`Event`]s. A watch never fails: it reports the state of its kind by
 //! [`Event::Status`].
 
+pub mod cluster_context;
 pub mod connect;
 pub mod connection;
 pub mod event;
@@ -18,6 +19,9 @@ pub mod seed;
 pub mod watch;
 pub mod write;
 
+pub use cluster_context::{
+    ClusterContext, ClusterContextReceiver, ClusterContextSender, cluster_context_channel,
+};
 pub use connect::{BuildRun, ConnectingFactory, Connector};
 pub use connection::{ConnectError, ConnectOptions, Connection, Env, Login, Refusal};
 pub use event::{Event, Projection};

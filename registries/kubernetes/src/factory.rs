@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use tokio::sync::watch;
-use tributary_kube_client::{Connection, Timing};
+use tributary_kube_client::{ClusterContextSender, Connection, Timing};
 use tributary_model::{Provider, RegistryId, RegistryName, RegistrySpec};
-use tributary_registry_api::{ClusterContextSender, Registry, RegistryError, RegistryFactory};
+use tributary_registry_api::{Registry, RegistryError, RegistryFactory};
 
 use crate::options::Options;
 use crate::publish::Index;

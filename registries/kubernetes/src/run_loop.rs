@@ -16,9 +16,9 @@ use std::sync::Arc;
 
 use futures::stream::{FuturesUnordered, StreamExt};
 use futures::{Future, FutureExt};
-use tributary_kube_client::ClusterIdentity;
+use tributary_kube_client::{ClusterContextSender, ClusterIdentity};
 use tributary_model::{Collection, RegistryUpdate, Scope, SourceStatus, Withheld, WithheldCause};
-use tributary_registry_api::{ClusterContextSender, UpdateSender};
+use tributary_registry_api::UpdateSender;
 
 use crate::collections::Part;
 use crate::kind::{Kind, Name, WatchScope};

@@ -9,9 +9,9 @@ pub mod workload;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use tributary_kube_client::ClusterContext;
 use tributary_model::object::ObjectVersion;
 use tributary_model::{Labels, Namespace, ObjectId, Source, Timestamp};
-use tributary_registry_api::ClusterContext;
 
 pub use service_entry::{Location, Resolution, SePort, ServiceEntry};
 pub use workload::{Probe, WorkloadEntry, WorkloadGroup, WorkloadSpec};

@@ -7,9 +7,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use tributary_kube_client::ClusterContext;
 use tributary_model::{Evidence, ExcludedObject, Fingerprint, ObjectRef, RegistryUpdate, StaleSet};
-
-use tributary_registry_api::ClusterContext;
 
 use super::input::Input;
 use super::published_facts::PublishedFacts;

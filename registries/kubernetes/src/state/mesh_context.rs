@@ -6,8 +6,8 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 
+use tributary_kube_client::ClusterContext;
 use tributary_model::Namespace;
-use tributary_registry_api::ClusterContext;
 
 use super::objects::ClusterObjects;
 use crate::kind::{Kind, Name};

@@ -161,7 +161,7 @@ async fn unreadable_mesh_configuration_opens_nothing_at_start() {
     for code in [403, 500] {
         let server = shop();
         refuse(&server, "configmaps", code);
-        let (send, mut context) = tributary_registry_api::cluster_context_channel();
+        let (send, mut context) = tributary_kube_client::cluster_context_channel();
         let factory = factory(&server).cluster_context(Arc::new(send));
         let mut run = RunOf::of(&server, &factory);
         run.until("withheld", |run| run.withheld.len() == 10).await;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use tributary_kube_client::ClusterContext;
 use tributary_model::{ClusterId, Identity, Namespace};
-use tributary_registry_api::ClusterContext;
 
 /// Inputs of conversion that no document contains.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use tributary_kube_client::ClusterContext;
 use tributary_model::labels::NETWORK;
 use tributary_model::*;
-use tributary_registry_api::ClusterContext;
 
 use super::*;
 use crate::read::load::load_str;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use tokio::sync::watch;
-use tributary_kube_client::{Resource, Timing, WatchSpec};
+use tributary_kube_client::{ClusterContextReceiver, Resource, Timing, WatchSpec};
 use tributary_model::{InvalidName, Namespace, Scope, Version};
-use tributary_registry_api::{ClusterContextReceiver, SplitMix};
+use tributary_registry_api::SplitMix;
 
 use super::kinds::{self, Kinds};
 use crate::allocate::Ranges;

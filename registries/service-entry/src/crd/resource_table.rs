@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tributary_kube_client::{Event, ObjectName};
+use tributary_kube_client::{ClusterContext, Event, ObjectName};
 use tributary_model::excluded_object::of_revision;
 use tributary_model::hostname::HostPattern;
 use tributary_model::labels::REVISION;
@@ -17,7 +17,6 @@ use tributary_model::{
     Code, Completeness, Evidence, ExcludedObject, Namespace, ObjectId, ObjectRef, Problem, Scope, SourcePart,
     SourceState, SourceStatus, Withheld, WithheldCause,
 };
-use tributary_registry_api::ClusterContext;
 
 use super::fetched::Fetched;
 use crate::allocate::AddressClaim;

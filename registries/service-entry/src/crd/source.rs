@@ -8,9 +8,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::future::select_all;
-use tributary_kube_client::{ClusterIdentity, Event, Found, Resource, Watch};
+use tributary_kube_client::{
+    ClusterContext, ClusterContextReceiver, ClusterIdentity, Event, Found, Resource, Watch,
+};
 use tributary_model::{Fingerprint, InvalidName, Namespace, Scope};
-use tributary_registry_api::{ClusterContext, ClusterContextReceiver, RegistryError};
+use tributary_registry_api::RegistryError;
 
 use super::fetched::Fetched;
 use super::kinds::{self, Kinds};

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use serde_json::json;
+use tributary_kube_client::{ClusterContext, cluster_context_channel};
 use tributary_model::Fingerprint;
-use tributary_registry_api::{ClusterContext, cluster_context_channel};
 use tributary_scripted_api::{ApiServer, Kind};
 use tributary_service_entry::CrdOptions;
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use tributary_kube_client::{ClusterContext, cluster_context_channel};
 use tributary_model::{Evidence, Fingerprint, Namespace, SourceState};
-use tributary_registry_api::{ClusterContext, cluster_context_channel};
 use tributary_scripted_api::{Answer, ApiServer, ReceivedRequest};
 use tributary_service_entry::{CrdOptions, Kinds};
 

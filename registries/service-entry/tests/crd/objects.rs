@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use serde_json::json;
+use tributary_kube_client::{ClusterContext, cluster_context_channel};
 use tributary_model::{Fact, FactId, Namespace, NetworkId};
-use tributary_registry_api::{ClusterContext, cluster_context_channel};
 use tributary_service_entry::CrdOptions;
 
 use crate::fixture::{ENTRIES, Fixture, WORKLOADS, entry, secs, server, workload};

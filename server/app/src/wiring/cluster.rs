@@ -7,15 +7,12 @@
 use std::sync::Arc;
 
 use tributary_kube_client::{
-    BuildRun, ConnectError, ConnectOptions, ConnectingFactory, Connection, Connector, Leadership,
-    LeaseTiming, ObjectName, Timing, lead,
+    BuildRun, ClusterContextReceiver, ClusterContextSender, ConnectError, ConnectOptions, ConnectingFactory,
+    Connection, Connector, Leadership, LeaseTiming, ObjectName, Timing, cluster_context_channel, lead,
 };
 use tributary_kubernetes::{Kind, KubernetesFactory, Mcs, Options, RunMemory};
 use tributary_model::{ClusterId, InvalidName, Namespace, Provider, RegistryId, RegistryName, RegistrySpec};
-use tributary_registry_api::{
-    ClusterContextReceiver, ClusterContextSender, Registry, RegistryError, RegistryFactory, SplitMix,
-    cluster_context_channel,
-};
+use tributary_registry_api::{Registry, RegistryError, RegistryFactory, SplitMix};
 use tributary_service_entry::{Addresses, CrdFactory, CrdOptions, Kinds, Ranges};
 
 use crate::config::RegistryKind;

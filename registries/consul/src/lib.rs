@@ -3,6 +3,7 @@
 //! [`ConsulFactory`] is the entry point. [`watch`], [`modes`] and [`map`] are pure: they send no request, read no
 //! clock, and take randomness as input. The run loop carries out their outputs.
 
+mod absence;
 pub mod answer;
 pub mod client;
 pub mod config;

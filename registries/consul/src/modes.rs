@@ -17,6 +17,7 @@ mod request_limiter;
 mod services;
 #[cfg(test)]
 mod tests;
+mod token_identity;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -33,6 +34,7 @@ use notify_and_fetch::NotifyAndFetch;
 pub use report::Report;
 use request_limiter::RequestLimiter;
 use services::ServiceLoop;
+use token_identity::TokenIdentity;
 
 /// Settings of a scope.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -200,11 +202,7 @@ pub struct Machine {
     limiter: RequestLimiter,
     notify: NotifyAndFetch,
     server: usize,
-    /// Hash of the token's identity and policies when first seen. Without an own token it is the agent's default token;
-    /// `None` while requests are anonymous.
-    token: Option<u64>,
-    /// Time from which the agent's token may be read again.
-    agent_token_at: Option<Mono>,
+    token: TokenIdentity,
     next_names: Option<Mono>,
     listing: Option<Listing>,
     last_success: Option<Mono>,
@@ -240,8 +238,7 @@ impl Machine {
             limiter: RequestLimiter::new(&settings.limits),
             notify: NotifyAndFetch::default(),
             server: 0,
-            token: None,
-            agent_token_at: None,
+            token: TokenIdentity::new(settings.has_token),
             next_names: None,
             listing: None,
             last_success: None,
@@ -306,9 +303,7 @@ impl Machine {
         }
         match (begun.id, reply) {
             (LoopId::Names, reply) => self.names_replied(begun.ticket, reply, cx),
-            (LoopId::Token, Ok(Answer::Token(token))) => {
-                self.token = self.token.or(token);
-            }
+            (LoopId::Token, Ok(Answer::Token(token))) => self.token.learn(token),
             (LoopId::Token, _) => {}
             (id, Ok(Answer::Token(token))) => self.token_checked(id, begun.ticket, token, cx),
             (LoopId::Checks, Ok(Answer::Checks(headers, marks))) => {
@@ -383,19 +378,9 @@ impl Machine {
         cx.out.push(Output::Send(self.request(number, What::Token, self.settings.timing.grace)));
     }
 
-    /// Reads the identity of the agent's default token, which requests without an own token use. Only with it can an
-    /// answer under a default policy of deny be confirmed, because Consul masks the filter of anonymous requests.
-    fn learn_agent_token(&mut self, headers: &Headers, cx: &mut StepContext) {
-        let is_due = self.agent_token_at.is_none_or(|at| at <= cx.now);
-        if headers.default_deny && !self.settings.has_token && self.token.is_none() && is_due {
-            self.agent_token_at = Some(cx.now.plus(self.settings.timing.poll));
-            self.read_token(cx);
-        }
-    }
-
     /// Checks the token. Without one nothing can confirm what is hidden.
     fn check_token(&mut self, id: LoopId, ticket: Ticket, cx: &mut StepContext) {
-        if self.settings.has_token || self.token.is_some() {
+        if self.token.is_comparable() {
             let number = self.limiter.begin(id, ticket, false);
             cx.out.push(Output::Send(self.request(number, What::Token, self.settings.timing.grace)));
         } else {
@@ -404,14 +389,11 @@ impl Machine {
     }
 
     fn token_checked(&mut self, id: LoopId, ticket: Ticket, token: Option<u64>, cx: &mut StepContext) {
-        let same = token.is_some() && token == self.token;
-        if self.token.is_none() {
-            self.token = token;
-        }
+        let check = self.token.compare(token);
         match id {
-            LoopId::Names => self.drive_names(Event::TokenChecked(ticket, same), cx),
-            LoopId::Checks => self.drive_checks(Event::TokenChecked(ticket, same), cx),
-            LoopId::Service(id) => self.drive_service(id, Event::TokenChecked(ticket, same), cx),
+            LoopId::Names => self.drive_names(Event::TokenChecked(ticket, check), cx),
+            LoopId::Checks => self.drive_checks(Event::TokenChecked(ticket, check), cx),
+            LoopId::Service(id) => self.drive_service(id, Event::TokenChecked(ticket, check), cx),
             LoopId::Token => {}
         }
     }
@@ -419,8 +401,7 @@ impl Machine {
     /// Restarts every loop without an index, because the server or the token changed.
     fn switched(&mut self, token: bool, cx: &mut StepContext) {
         if token {
-            (self.token, self.agent_token_at) = (None, None);
-            if self.settings.has_token {
+            if self.token.forget() {
                 self.read_token(cx);
             }
             self.drive_names(Event::Switched { token }, cx);

@@ -23,13 +23,14 @@ use std::time::Duration;
 use tributary_model::Mono;
 use tributary_registry_api::{Backoff, BackoffPolicy};
 
+use crate::absence::Signs;
+pub use crate::absence::{Confidence, TokenCheck, TokenView};
 use crate::answer::{Doubt, Headers, RequestFailure};
 use crate::config::Timing;
 use crate::token_bucket::TokenBucket;
 use accept::Given;
 pub use digest::{Content, Digest, Keys, key_of};
 use token_view::Hides;
-pub use token_view::TokenView;
 
 /// Number of a read. Higher is later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -99,8 +100,8 @@ pub enum Event<C> {
     Answered(Ticket, Headers, Option<C>),
     /// A read failed.
     Failed(Ticket, RequestFailure),
-    /// Whether the token still has the identity and policies with which the known content was read.
-    TokenChecked(Ticket, bool),
+    /// The token's identity and policies were compared with those with which the known content was read.
+    TokenChecked(Ticket, TokenCheck),
     /// The core requests confirmation that something is gone.
     ConfirmRequested,
     /// Read the leader, to find out whether the known content still exists.
@@ -152,17 +153,6 @@ pub struct Read {
     pub skip: Option<u64>,
 }
 
-/// Confidence in an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Confidence {
-    /// Its additions hold; what it lacks stays.
-    Partial(Doubt),
-    /// Any server may have answered: the core judges what it lacks.
-    Plausible,
-    /// The leader answered exactly this.
-    Confirmed,
-}
-
 impl Confidence {
     const fn rank(self) -> u8 {
         match self {
@@ -194,7 +184,7 @@ pub enum State {
 enum Pending<C> {
     Nothing,
     Read(Mode),
-    Token(C),
+    Token(C, Signs),
 }
 
 /// Last report.
@@ -322,8 +312,8 @@ impl<C: Content> Watch<C> {
                 }
             }
             Event::Failed(ticket, failure) if ticket == self.ticket => self.failed(now, random, failure, out),
-            Event::TokenChecked(ticket, same) if ticket == self.ticket => {
-                self.checked(now, random, same, out)
+            Event::TokenChecked(ticket, token) if ticket == self.ticket => {
+                self.checked(now, random, token, out)
             }
             Event::Answered(..) | Event::Failed(..) | Event::TokenChecked(..) => {}
             Event::ConfirmRequested => {
@@ -354,7 +344,7 @@ impl<C: Content> Watch<C> {
         let waits = match self.pending {
             Pending::Nothing => true,
             Pending::Read(mode) => mode != Mode::Leader && self.is_known(),
-            Pending::Token(_) => false,
+            Pending::Token(..) => false,
         };
         if waits && self.retry.failures() == 0 {
             self.cancel(out);

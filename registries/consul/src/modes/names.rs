@@ -6,7 +6,7 @@ use super::{Answer, LoopId, Machine, Mode, Reach, StepContext};
 use crate::answer::RequestFailure;
 use crate::config::ModeChoice;
 use crate::content::{CheckStates, Names};
-use crate::watch::{Confidence, Event, Follow, ReadReason, State, Ticket, TokenView, Watch, key_of};
+use crate::watch::{Confidence, Event, Follow, ReadReason, State, Ticket, Watch, key_of};
 
 impl Machine {
     pub(super) fn drive_names(&mut self, event: Event<Names>, cx: &mut StepContext) {
@@ -27,7 +27,9 @@ impl Machine {
             Ok(Answer::Names(headers, names)) => {
                 let before = self.names.last_index();
                 self.lag = headers.last_contact;
-                self.learn_agent_token(&headers, cx);
+                if self.token.needs_agents(&headers, cx.now, self.settings.timing.poll) {
+                    self.read_token(cx);
+                }
                 self.drive_names(Event::Answered(ticket, headers, names), cx);
                 if !matches!(self.names.state(), State::Failing(_)) {
                     self.reach = Reach::Up;
@@ -133,16 +135,6 @@ impl Machine {
                 self.notify.clear();
             }
         }
-    }
-
-    /// Returns whether the leader itself reports, to a token that sees everything, that there are no services, and no
-    /// request about one is open. Of a peer the leader must report that the peering does not exist, because a newly
-    /// elected leader reports one without services.
-    #[must_use]
-    pub fn is_surely_empty(&self) -> bool {
-        let none = self.listed.is_empty() && self.services.is_empty();
-        let sees = self.names.is_confirmed() && self.names.token_view() == TokenView::Whole;
-        none && sees && (self.absent || !self.settings.peer)
     }
 
     pub(super) const fn follow(&self) -> Follow {

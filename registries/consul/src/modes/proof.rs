@@ -8,51 +8,59 @@
 use std::sync::Arc;
 
 use super::{Machine, Output, StepContext};
+use crate::absence::{Absence, Verdict};
 use crate::answer::Doubt;
-use crate::watch::{Confidence, Event, TokenView};
+use crate::watch::{Confidence, Event};
 
 impl Machine {
     /// Removes listed services that a list lacks, or starts a leader read for each.
-    pub(super) fn remove_unlisted(&mut self, confidence: Confidence, cx: &mut StepContext) {
-        if matches!(confidence, Confidence::Partial(_)) {
+    pub(super) fn remove_unlisted(&mut self, list: Confidence, cx: &mut StepContext) {
+        let (view, peer) = (self.names.token_view(), self.settings.peer);
+        let verdict = Absence::Unlisted { list, view, peer }.verdict();
+        if matches!(verdict, Verdict::Partial(_)) {
             return;
         }
-        let proves = !self.settings.peer && self.names.token_view() == TokenView::Whole;
         let lacks = |(name, id): (&Arc<str>, &u32)| {
             let listed = self.services.get(id).is_some_and(|service| service.listed);
             (listed && !self.listed.contains_key(name)).then(|| (Arc::clone(name), *id))
         };
         let gone: Vec<_> = self.by_name.iter().filter_map(lacks).collect();
         for (name, id) in gone {
-            if proves {
+            if matches!(verdict, Verdict::Confirmed | Verdict::Plausible) {
                 self.close(id, cx);
-                cx.out.push(Output::Gone(name, confidence));
+                cx.out.push(Output::Gone(name, list));
             } else {
                 self.drive_service(id, Event::ReadLeader, cx);
             }
         }
     }
 
-    /// Returns the confidence of an answer without instances. For a peer's service one answer of the leader is not
-    /// enough, and any other answer starts a leader read.
-    pub(super) fn prove_empty(&mut self, id: u32, confidence: Confidence, cx: &StepContext) -> Confidence {
-        let Some(service) = self.services.get_mut(&id).filter(|_| self.settings.peer) else {
-            return confidence;
-        };
+    /// Returns the confidence of an answer without instances. One about a peer's service may start a leader read.
+    pub(super) fn prove_empty(&mut self, id: u32, answer: Confidence, cx: &StepContext) -> Confidence {
+        let Some(service) = self.services.get_mut(&id).filter(|_| self.settings.peer) else { return answer };
+        let empty_for = service.emptied.map(|first| cx.now.since(first));
         let pause = self.settings.timing.recheck;
-        match (confidence, service.emptied) {
-            (Confidence::Confirmed, Some(first)) if cx.now.since(first) >= pause => {
+        match (Absence::PeerService { answer, empty_for, pause }.verdict(), answer) {
+            (Verdict::ReadLeader(after), Confidence::Confirmed) => {
+                service.emptied.get_or_insert(cx.now);
+                self.rechecks.insert((cx.now.plus(after), id));
+            }
+            (Verdict::ReadLeader(after), _) => drop(self.rechecks.insert((cx.now.plus(after), id))),
+            _ => {
                 service.emptied = None;
-                return Confidence::Confirmed;
+                return answer;
             }
-            (Confidence::Confirmed, Some(_)) => {}
-            (Confidence::Confirmed, None) => {
-                service.emptied = Some(cx.now);
-                self.rechecks.insert((cx.now.plus(pause), id));
-            }
-            (Confidence::Plausible | Confidence::Partial(_), _) => drop(self.rechecks.insert((cx.now, id))),
         }
         Confidence::Partial(Doubt::Stale)
+    }
+
+    /// Returns whether the scope certainly has no services left, and no request about one is open.
+    #[must_use]
+    pub fn is_surely_empty(&self) -> bool {
+        let none = self.listed.is_empty() && self.services.is_empty();
+        let confirmed = self.names.is_confirmed();
+        let (view, peer, not_found) = (self.names.token_view(), self.settings.peer, self.absent);
+        none && Absence::Scope { confirmed, view, peer, not_found }.verdict() == Verdict::Confirmed
     }
 
     /// Starts the leader reads that are due.

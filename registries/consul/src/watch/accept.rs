@@ -6,6 +6,7 @@ use tributary_registry_api::RandomSource;
 use super::digest::{lacks, union};
 use super::token_view::Hides;
 use super::{Action, Actions, Confidence, Content, Digest, LastReported, Mode, Pending, State, Watch};
+use crate::absence::{Absence, Signs, TokenCheck, Verdict};
 use crate::answer::{Doubt, Headers, ReadHistory, RequestFailure};
 
 impl<C: Content> Watch<C> {
@@ -52,19 +53,37 @@ impl<C: Content> Watch<C> {
             self.unchanged(now, doubt, confirming, out);
             return;
         };
-        let leads = headers.known_leader == Some(true);
-        match doubt {
-            Some(Doubt::Filtered) if confirming && leads && !hides && self.always_filtered == Some(true) => {
-                self.check_token(content, out);
+        let signs = Signs {
+            leader_read: confirming,
+            known_leader: headers.known_leader == Some(true),
+            doubt,
+            after_reset: self.doubt == Some(Doubt::Reset),
+            filtered,
+            always_filtered: self.always_filtered == Some(true),
+            hides,
+            token: TokenCheck::Unchecked,
+        };
+        self.judge(now, random, signs, content, digest, out);
+    }
+
+    /// Acts on how far the absences of an answer are trusted.
+    fn judge(
+        &mut self,
+        now: Mono,
+        random: f64,
+        signs: Signs,
+        content: C,
+        digest: Digest,
+        out: &mut Actions<C>,
+    ) {
+        match Absence::Entries(signs).verdict() {
+            Verdict::Confirmed => self.confirmed(now, content, digest, out),
+            Verdict::Plausible => self.plausible(now, content, digest, out),
+            Verdict::Partial(doubt) => self.doubted(now, random, doubt, content, digest, out),
+            Verdict::CheckToken | Verdict::ReadLeader(_) => {
+                self.pending = Pending::Token(content, signs);
+                out.push(Action::CheckToken(self.ticket));
             }
-            Some(doubt) => self.doubted(now, random, doubt, content, digest, out),
-            None if confirming && !leads => {
-                self.doubted(now, random, Doubt::Stale, content, digest, out);
-            }
-            None if hides => self.doubted(now, random, Doubt::Filtered, content, digest, out),
-            None if confirming && filtered => self.check_token(content, out),
-            None if confirming => self.confirmed(now, content, digest, out),
-            None => self.plausible(now, random, content, digest, out),
         }
     }
 
@@ -112,7 +131,6 @@ impl<C: Content> Watch<C> {
         digest: Digest,
         out: &mut Actions<C>,
     ) {
-        let doubt = if self.doubt == Some(Doubt::Reset) { Doubt::Reset } else { doubt };
         let from_leader = is_leader_read(&self.pending);
         if self.loses(&digest) || doubt == Doubt::Reset || from_leader {
             self.read_leader_later(now, random, from_leader);
@@ -131,12 +149,8 @@ impl<C: Content> Watch<C> {
         }
     }
 
-    /// Handles an answer without doubts. Only the leader ends the doubt that a reset leaves.
-    fn plausible(&mut self, now: Mono, random: f64, content: C, digest: Digest, out: &mut Actions<C>) {
-        if self.doubt == Some(Doubt::Reset) {
-            self.doubted(now, random, Doubt::Reset, content, digest, out);
-            return;
-        }
+    /// Handles an answer without doubts.
+    fn plausible(&mut self, now: Mono, content: C, digest: Digest, out: &mut Actions<C>) {
         self.hides = Hides::Nothing;
         if self.doubt.take().is_some() {
             self.confirm_at = None;
@@ -159,22 +173,15 @@ impl<C: Content> Watch<C> {
         self.next_read(now, out);
     }
 
-    /// Checks the token: one that never saw everything confirms only while it is unchanged.
-    fn check_token(&mut self, content: C, out: &mut Actions<C>) {
-        self.pending = Pending::Token(content);
-        out.push(Action::CheckToken(self.ticket));
-    }
-
-    pub(super) fn checked(&mut self, now: Mono, random: f64, same: bool, out: &mut Actions<C>) {
-        let Pending::Token(content) = &self.pending else { return };
-        let content = content.clone();
-        let digest = content.digest();
-        if same {
-            self.confirmed(now, content, digest, out);
-        } else {
+    /// Judges an answer again after the check of the token.
+    pub(super) fn checked(&mut self, now: Mono, random: f64, token: TokenCheck, out: &mut Actions<C>) {
+        let Pending::Token(content, signs) = &self.pending else { return };
+        let (content, signs) = (content.clone(), Signs { token, ..*signs });
+        if token == TokenCheck::Changed {
             self.hides = Hides::Known;
-            self.doubted(now, random, Doubt::Filtered, content, digest, out);
         }
+        let digest = content.digest();
+        self.judge(now, random, signs, content, digest, out);
     }
 
     /// Reports content that is new or more certain.
@@ -197,7 +204,7 @@ impl<C: Content> Watch<C> {
 
 /// Returns whether the answer belongs to a leader read.
 const fn is_leader_read<C>(pending: &Pending<C>) -> bool {
-    matches!(pending, Pending::Token(_) | Pending::Read(Mode::Leader))
+    matches!(pending, Pending::Token(..) | Pending::Read(Mode::Leader))
 }
 
 /// Randomness passed in by the caller.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use tributary_model::Mono;
 
-use super::{Action, Confidence, Event, Follow, Mode, Policy, ReadReason, Ticket, Watch};
+use super::{Action, Confidence, Event, Follow, Mode, Policy, ReadReason, Ticket, TokenCheck, Watch};
 use crate::answer::{Headers, RequestFailure};
 
 type Content = BTreeMap<u8, u8>;
@@ -94,7 +94,10 @@ impl World {
                 self.close(Event::Answered(ticket, headers, Some(content)))
             }
             (Move::Fail(failure), Some(_)) => self.close(Event::Failed(ticket, failure)),
-            (Move::Token(same), None) => self.close(Event::TokenChecked(ticket, same)),
+            (Move::Token(same), None) => {
+                let check = if same { TokenCheck::Same } else { TokenCheck::Changed };
+                self.close(Event::TokenChecked(ticket, check));
+            }
             (Move::Late(headers, content), _) => {
                 self.event(Event::Answered(Ticket(ticket.0 - 1), headers, Some(content)));
             }

@@ -11,7 +11,8 @@ use tributary_model::Mono;
 
 use super::Confidence::Partial;
 use super::{
-    Action, Confidence, Digest, Event, Follow, Mode, Policy, Read, ReadReason, State, Ticket, Watch,
+    Action, Confidence, Digest, Event, Follow, Mode, Policy, Read, ReadReason, State, Ticket, TokenCheck,
+    Watch,
 };
 use crate::answer::{Doubt, Headers, RequestFailure};
 
@@ -269,7 +270,7 @@ fn late_events_are_dropped() {
     for event in [
         Event::Answered(late, mk_headers(99), Some(mk_content(&[7]))),
         Event::Failed(late, RequestFailure::Auth),
-        Event::TokenChecked(late, true),
+        Event::TokenChecked(late, TokenCheck::Same),
     ] {
         one.event(event);
         assert_eq!((one.requested.len(), one.reported.len()), (0, 1));

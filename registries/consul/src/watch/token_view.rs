@@ -4,21 +4,8 @@
 //! loops of a scope. A filtered answer hides what it lacks, unless the token has been filtered from its first answer
 //! on: what such a token no longer shows may be gone, and a leader read can confirm it.
 
-use super::{Content, Watch};
+use super::{Content, TokenView, Watch};
 use crate::answer::{Doubt, Headers};
-
-/// How much a token shows of one query.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum TokenView {
-    /// Everything, as far as the answers show.
-    Whole,
-    /// The known content was read with another token and not yet with this one.
-    Unjudged,
-    /// Possibly less than exists, but nothing that was known is missing.
-    Filtered,
-    /// Less than was known: no answer to this token can prove that the missing part is gone.
-    Hidden,
-}
 
 /// What a filter hides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -95,7 +95,9 @@ fn plausible_answer_clears_a_temporary_doubt() {
 
 #[test]
 fn always_filtered_token_confirms_while_unchanged() {
-    for (same, want) in [(true, Confidence::Confirmed), (false, Partial(Doubt::Filtered))] {
+    for (check, want) in
+        [(TokenCheck::Same, Confidence::Confirmed), (TokenCheck::Changed, Partial(Doubt::Filtered))]
+    {
         let mut one = Loop::new(Policy::default());
         one.answer(mk_filtered(10), &[1, 2]);
         assert_eq!(one.state(), State::Live, "its first answer is its baseline");
@@ -103,7 +105,7 @@ fn always_filtered_token_confirms_while_unchanged() {
         assert_eq!(one.state(), State::Doubtful(Doubt::Filtered));
         one.answer(mk_filtered(11), &[1]);
         assert_eq!(one.requested, [Action::CheckToken(one.ticket())]);
-        one.event(Event::TokenChecked(one.ticket(), same));
+        one.event(Event::TokenChecked(one.ticket(), check));
         assert_eq!((one.last_report().0, one.confidences.last()), (vec![1], Some(&want)));
         assert_eq!(one.requested.iter().filter_map(as_read).count(), 1);
     }
@@ -116,7 +118,7 @@ fn always_filtered_token_settles_a_reset() {
     one.answer(mk_filtered(3), &[1]);
     assert_eq!(one.state(), State::Doubtful(Doubt::Reset));
     one.answer(mk_filtered(3), &[1]);
-    one.event(Event::TokenChecked(one.ticket(), true));
+    one.event(Event::TokenChecked(one.ticket(), TokenCheck::Same));
     assert_eq!((one.last_report(), one.state()), ((vec![1], true), State::Live));
 }
 

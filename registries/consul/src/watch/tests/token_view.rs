@@ -81,7 +81,7 @@ fn token_that_lost_rights_hides_what_it_lacks_from_then_on() {
     one.answer(mk_filtered(11), &[1]);
     assert_eq!(one.watch.token_view(), TokenView::Filtered, "the leader has not answered yet");
     one.answer(mk_filtered(11), &[1]);
-    one.event(Event::TokenChecked(one.ticket(), false));
+    one.event(Event::TokenChecked(one.ticket(), TokenCheck::Changed));
     assert_eq!(one.watch.token_view(), TokenView::Hidden);
     one.answer(mk_filtered(12), &[1]);
     assert!(never_confirmed(&one) && one.watch.token_view() == TokenView::Hidden);

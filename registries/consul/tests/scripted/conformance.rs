@@ -9,12 +9,12 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tributary_conformance::{Ability, Act, Harness, Script, Service, conformance_tests};
-use tributary_consul::config::Datacenters;
+use tributary_consul::config::{Datacenters, ModeChoice};
 use tributary_model::{Hostname, WithheldCause};
 use tributary_registry_api::RegistryFactory;
 
 use crate::fake::{Fake, Spoil, mk_entry};
-use crate::stage::{mk_config, mk_factory, set_poll_budget};
+use crate::stage::{mk_config, mk_factory};
 
 /// Kind of parts, and how they are found.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -44,16 +44,12 @@ impl Parts {
 
 #[derive(Clone, Copy)]
 struct ConsulHarness {
-    /// Poll budget of a scope.
-    polls: usize,
+    mode: ModeChoice,
     parts: Parts,
 }
 
-/// Poll budget for all services of a test.
-const ALL: usize = 100;
-
-const fn configured(polls: usize) -> ConsulHarness {
-    ConsulHarness { polls, parts: Parts::Configured }
+const fn configured(mode: ModeChoice) -> ConsulHarness {
+    ConsulHarness { mode, parts: Parts::Configured }
 }
 
 #[async_trait]
@@ -112,7 +108,7 @@ impl Script for ConsulScript {
             Parts::Configured => listed(&["dc1", "dc2"]),
         };
         config.discover.namespaces = self.harness.parts == Parts::Namespaces;
-        set_poll_budget(&mut config, self.harness.polls, 2);
+        config.mode = self.harness.mode;
         mk_factory(config)
     }
     fn host(&self, service: &str) -> Hostname {
@@ -205,12 +201,12 @@ impl Script for ConsulScript {
 
 mod per_service {
     use super::*;
-    conformance_tests!(real, configured(ALL));
+    conformance_tests!(real, configured(ModeChoice::PerService));
 }
 
 mod notify_and_fetch {
     use super::*;
-    conformance_tests!(real, configured(0));
+    conformance_tests!(real, configured(ModeChoice::NotifyAndFetch));
 }
 
 mod discovering {
@@ -219,21 +215,21 @@ mod discovering {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn unlisted_datacenter_is_followed() {
-        let harness = ConsulHarness { polls: ALL, parts: Parts::Listed };
+        let harness = ConsulHarness { mode: ModeChoice::PerService, parts: Parts::Listed };
         conformance(Scenario::ShorterDiscovery, &harness).await;
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn namespace_that_ended_is_freed() {
-        for polls in [ALL, 0] {
-            let harness = ConsulHarness { polls, parts: Parts::Namespaces };
+        for mode in [ModeChoice::PerService, ModeChoice::NotifyAndFetch] {
+            let harness = ConsulHarness { mode, parts: Parts::Namespaces };
             conformance(Scenario::ScopeEnded, &harness).await;
         }
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn unlisted_namespace_is_followed() {
-        let harness = ConsulHarness { polls: ALL, parts: Parts::Namespaces };
+        let harness = ConsulHarness { mode: ModeChoice::PerService, parts: Parts::Namespaces };
         conformance(Scenario::ShorterDiscovery, &harness).await;
     }
 }

@@ -67,7 +67,7 @@ pub(crate) fn mk_view(host: &str, namespace: &str, visibilities: &[Visibility]) 
     let declarations = visibilities.iter().enumerate().map(|(i, visibility)| DeclarationView {
         shard: mk_shard("east"),
         declaration: Arc::new(mk_declaration(&format!("d{i}"))),
-        rank: 0,
+        registry: Precedence::default(),
         visibility: visibility.clone(),
         federated: false,
     });
@@ -104,7 +104,7 @@ pub(crate) fn mk_alias(host: &str, target: &str) -> Arc<ServiceView> {
     let declaration = DeclarationView {
         shard: mk_shard("east"),
         declaration: declaration.into(),
-        rank: 0,
+        registry: Precedence::default(),
         visibility: Visibility::Public,
         federated: false,
     };

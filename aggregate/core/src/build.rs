@@ -237,7 +237,7 @@ impl State {
 
 fn contested(ordered: &[&crate::state::services::Service]) -> bool {
     let providers = ordered.iter().filter_map(|s| s.view.as_ref()).flat_map(|v| v.declarations.iter());
-    let providers: BTreeSet<_> = providers.map(|d| d.shard.registry.provider).collect();
+    let providers: BTreeSet<_> = providers.map(|d| &d.shard.registry.provider).collect();
     ordered.len() > 1 || providers.len() > 1
 }
 

@@ -19,8 +19,8 @@ use std::sync::Arc;
 use tributary_model::{
     AliasHost, Code, CollectionKind, Condition, Declaration, DeclarationView, EndpointGroup, EndpointSource,
     FederationInfo, GroupPort, Identity, Mono, NetworkId, ObjectId, ObjectRef, Origin, PortName, PortNumber,
-    Protocol, Provider, Recorder, Resolution, ServiceAddress, ServiceKey, ServicePort, Settings,
-    ShardPriority, Stage, StepTime, TraceStep, Verdict, Visibility,
+    Protocol, Recorder, Resolution, ServiceAddress, ServiceKey, ServicePort, Settings, ShardPriority, Stage,
+    StepTime, TraceStep, Verdict, Visibility,
 };
 
 pub(crate) use join::refusal;
@@ -194,7 +194,7 @@ fn merge_declaration<R: Recorder>(
     out.declarations.push(DeclarationView {
         shard: Arc::clone(&shard.info.shard),
         declaration: Arc::clone(own),
-        rank: shard.info.rank,
+        registry: shard.info.precedence,
         visibility,
         federated: false,
     });
@@ -309,7 +309,7 @@ fn backing_groups<'a>(context: &'a MergeContext, shard: &Ranked<'a>, decl: &'a D
 }
 
 /// Returns the visibility of a declaration, with "its own namespace" as an explicit list. The operator's
-/// settings for ServiceEntries limit theirs, in every registry.
+/// settings limit it in registries that ask for it.
 fn visibility(
     settings: &Settings,
     shard: &Ranked<'_>,
@@ -321,7 +321,7 @@ fn visibility(
         other => other,
     };
     let caps = settings.entry_visibility.as_ref();
-    let caps = caps.filter(|_| shard.info.shard.registry.provider == Provider::ServiceEntry);
+    let caps = caps.filter(|_| shard.info.limited_visibility);
     caps.map_or_else(
         || declared.clone(),
         |caps| declared.under(caps.of(&service.namespace), &service.namespace),

@@ -3,6 +3,7 @@
 //! Every crate calls the constructors where input enters and passes the checked types on. Names sort by
 //! text, so sorted output is equal on every replica.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -166,38 +167,43 @@ impl fmt::Debug for Identity {
     }
 }
 
-/// Kind of source. The order is the precedence of providers that declare the same host: Kubernetes
-/// first, so another source cannot take over a cluster's own names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
-pub enum Provider {
-    /// Services and EndpointSlices of a Kubernetes cluster.
-    Kubernetes,
-    /// ServiceEntry, WorkloadEntry and WorkloadGroup, from files or custom resources.
-    ServiceEntry,
-    /// Consul datacenter.
-    Consul,
-    /// Configuration of the server itself (federated services, settings).
-    Config,
-    /// In-memory registry of the tests.
-    Memory,
-}
+/// Kind of source. Every adapter names its own; the constants are those of this repository.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+#[serde(transparent)]
+pub struct ProviderId(Cow<'static, str>);
 
-impl Provider {
+impl ProviderId {
+    /// Services and EndpointSlices of a Kubernetes cluster.
+    pub const KUBERNETES: Self = Self(Cow::Borrowed("Kubernetes"));
+    /// ServiceEntry, WorkloadEntry and WorkloadGroup, from files or custom resources.
+    pub const SERVICE_ENTRY: Self = Self(Cow::Borrowed("ServiceEntry"));
+    /// Consul datacenter.
+    pub const CONSUL: Self = Self(Cow::Borrowed("Consul"));
+    /// Configuration of the server itself (federated services, settings).
+    pub const CONFIG: Self = Self(Cow::Borrowed("Config"));
+    /// In-memory registry of the tests.
+    pub const MEMORY: Self = Self(Cow::Borrowed("Memory"));
+
+    /// Checks the text, of up to 63 bytes; the error names the text and the broken rule.
+    pub fn new(text: impl Into<Cow<'static, str>>) -> Result<Self, InvalidName> {
+        let text = text.into();
+        check("provider", &text, 63, name_byte)?;
+        Ok(Self(text))
+    }
     /// Display name, also part of shard names.
     #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Kubernetes => "Kubernetes",
-            Self::ServiceEntry => "ServiceEntry",
-            Self::Consul => "Consul",
-            Self::Config => "Config",
-            Self::Memory => "Memory",
-        }
+    pub fn as_str(&self) -> &str {
+        &self.0
     }
 }
-impl fmt::Display for Provider {
+impl fmt::Display for ProviderId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+        f.write_str(&self.0)
+    }
+}
+impl fmt::Debug for ProviderId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
     }
 }
 
@@ -207,7 +213,7 @@ pub struct RegistryId {
     /// Name, unique in one server.
     pub name: RegistryName,
     /// Kind of source.
-    pub provider: Provider,
+    pub provider: ProviderId,
     /// Cluster whose services it reports.
     pub cluster: ClusterId,
 }
@@ -257,9 +263,11 @@ mod tests {
     }
 
     #[test]
-    fn kubernetes_precedes_every_other_provider() {
-        let mut all = [Provider::Memory, Provider::Consul, Provider::ServiceEntry, Provider::Kubernetes];
-        all.sort();
-        assert_eq!(all[0], Provider::Kubernetes);
+    fn provider_name_is_open_and_checked() {
+        assert_eq!(ProviderId::new("Consul").unwrap(), ProviderId::CONSUL);
+        assert_eq!(ProviderId::new("Nacos").unwrap().as_str(), "Nacos");
+        for bad in ["", "a b", "a/b", &"x".repeat(64)] {
+            assert!(ProviderId::new(bad.to_owned()).is_err(), "{bad:?} was accepted");
+        }
     }
 }

@@ -58,7 +58,7 @@ pub use hash::Version;
 pub use health::Health;
 pub use hostname::{HostPattern, Hostname};
 pub use id::{
-    ClusterId, Fingerprint, Generation, Identity, InvalidName, Namespace, NetworkId, NodeName, Provider,
+    ClusterId, Fingerprint, Generation, Identity, InvalidName, Namespace, NetworkId, NodeName, ProviderId,
     RegistryId, RegistryName, Scope,
 };
 pub use labels::Labels;
@@ -67,7 +67,7 @@ pub use merge_name::{MergeName, MergeSide};
 pub use object::{ObjectId, ObjectRef, ObjectVersion, Source};
 pub use pending::{Pending, PendingCause};
 pub use port::{PortName, PortNumber, ServicePort, Target};
-pub use precedence::PrecedenceKey;
+pub use precedence::{Precedence, PrecedenceKey};
 pub use protocol::Protocol;
 pub use record::{HoldRecord, ListRecord, ListResult, ProblemRecord, Record};
 pub use registry::{RegistrySpec, RestartMode, Scopes, StalePolicy};

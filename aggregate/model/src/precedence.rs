@@ -6,17 +6,42 @@
 
 use std::cmp::Ordering;
 
+use crate::id::ProviderId;
 use crate::object::ObjectId;
 use crate::time::Timestamp;
 use crate::view::ShardRef;
+
+/// Position of a registry in the order of all registries; the lowest values come first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, serde::Serialize)]
+pub struct Precedence {
+    /// Position of its provider. Providers in one position are ordered by name.
+    pub provider: u16,
+    /// Rank among registries of one provider: 0 for the config cluster, 1 for all others.
+    pub rank: u16,
+}
+
+impl Precedence {
+    /// Position of providers that this repository does not contain.
+    pub const OTHERS: u16 = 4;
+
+    /// Returns the position that a provider has unless its adapter chooses one: Kubernetes first, so that another
+    /// source cannot take over a cluster's own names.
+    #[must_use]
+    pub fn of_provider(provider: &ProviderId) -> u16 {
+        let first =
+            [ProviderId::KUBERNETES, ProviderId::SERVICE_ENTRY, ProviderId::CONSUL, ProviderId::CONFIG];
+        let at = (0..).zip(&first).find(|(_, known)| *known == provider);
+        at.map_or(Self::OTHERS, |(at, _)| at)
+    }
+}
 
 /// Values that decide the precedence of one source object.
 #[derive(Debug, Clone, Copy)]
 pub struct PrecedenceKey<'a> {
     /// Shard that reports the object.
     pub shard: &'a ShardRef,
-    /// Rank of the registry within its provider; 0 is the config cluster.
-    pub rank: u16,
+    /// Position of the registry.
+    pub registry: Precedence,
     /// Creation time of the object; `None` sorts last.
     pub created: Option<Timestamp>,
     /// Object.
@@ -29,10 +54,11 @@ impl PrecedenceKey<'_> {
     /// Compares by provider, config cluster first, older first, then names, so all replicas agree.
     #[must_use]
     pub fn order(&self, other: &Self) -> Ordering {
-        let rank_and_age = |c: &Self| (c.shard.registry.provider, c.rank, c.created.is_none(), c.created);
         let (a, b) = (&*self.shard.registry, &*other.shard.registry);
-        rank_and_age(self)
-            .cmp(&rank_and_age(other))
+        let rank_and_age = |c: &Self| (c.registry.rank, c.created.is_none(), c.created);
+        (self.registry.provider.cmp(&other.registry.provider))
+            .then_with(|| a.provider.cmp(&b.provider))
+            .then_with(|| rank_and_age(self).cmp(&rank_and_age(other)))
             .then_with(|| a.cluster.cmp(&b.cluster))
             .then_with(|| a.name.cmp(&b.name))
             .then_with(|| self.shard.scope.cmp(&other.shard.scope))
@@ -50,12 +76,12 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::id::{ClusterId, Provider, RegistryId, RegistryName, Scope};
+    use crate::id::{ClusterId, RegistryId, RegistryName, Scope};
 
     #[derive(Debug, Clone)]
     struct Owned {
         shard: ShardRef,
-        rank: u16,
+        registry: Precedence,
         created: Option<Timestamp>,
         object: ObjectId,
         joined: bool,
@@ -63,12 +89,13 @@ mod tests {
 
     impl Owned {
         fn key(&self) -> PrecedenceKey<'_> {
-            let Self { shard, rank, created, object, joined } = self;
-            PrecedenceKey { shard, rank: *rank, created: *created, object, federated: *joined }
+            let Self { shard, registry, created, object, joined } = self;
+            PrecedenceKey { shard, registry: *registry, created: *created, object, federated: *joined }
         }
     }
 
-    fn mk_owned(provider: Provider, rank: u16, created: Option<i64>, cluster: &str, object: &str) -> Owned {
+    fn mk_owned(provider: ProviderId, rank: u16, created: Option<i64>, cluster: &str, object: &str) -> Owned {
+        let position = Precedence { provider: Precedence::of_provider(&provider), rank };
         let registry = RegistryId {
             name: RegistryName::new(format!("r-{cluster}")).unwrap(),
             provider,
@@ -76,7 +103,7 @@ mod tests {
         };
         Owned {
             shard: ShardRef { registry: Arc::new(registry), scope: Scope::new("all").unwrap() },
-            rank,
+            registry: position,
             created: created.map(|s| Timestamp::from_second(s).unwrap()),
             object: ObjectId::new("X", "ns", object),
             joined: false,
@@ -85,16 +112,19 @@ mod tests {
 
     #[test]
     fn each_rule_outranks_the_later_rules() {
-        use Provider::{Kubernetes, ServiceEntry};
         let falling = [
-            mk_owned(Kubernetes, 0, Some(9), "z", "z"),
-            mk_owned(Kubernetes, 1, Some(1), "z", "z"),
-            mk_owned(Kubernetes, 1, Some(2), "a", "z"),
-            mk_owned(Kubernetes, 1, Some(2), "b", "a"),
-            mk_owned(Kubernetes, 1, Some(2), "b", "b"),
-            Owned { joined: true, ..mk_owned(Kubernetes, 1, Some(2), "b", "b") },
-            mk_owned(Kubernetes, 1, None, "a", "a"),
-            mk_owned(ServiceEntry, 0, Some(0), "a", "a"),
+            mk_owned(ProviderId::KUBERNETES, 0, Some(9), "z", "z"),
+            mk_owned(ProviderId::KUBERNETES, 1, Some(1), "z", "z"),
+            mk_owned(ProviderId::KUBERNETES, 1, Some(2), "a", "z"),
+            mk_owned(ProviderId::KUBERNETES, 1, Some(2), "b", "a"),
+            mk_owned(ProviderId::KUBERNETES, 1, Some(2), "b", "b"),
+            Owned { joined: true, ..mk_owned(ProviderId::KUBERNETES, 1, Some(2), "b", "b") },
+            mk_owned(ProviderId::KUBERNETES, 1, None, "a", "a"),
+            mk_owned(ProviderId::SERVICE_ENTRY, 0, Some(0), "a", "a"),
+            mk_owned(ProviderId::CONSUL, 0, Some(0), "a", "a"),
+            mk_owned(ProviderId::CONFIG, 0, Some(0), "a", "a"),
+            mk_owned(ProviderId::new("Eureka").unwrap(), 1, None, "z", "z"),
+            mk_owned(ProviderId::new("Nacos").unwrap(), 0, Some(0), "a", "a"),
         ];
         for pair in falling.windows(2) {
             assert_eq!(pair[0].key().order(&pair[1].key()), Ordering::Less, "{pair:?}");
@@ -102,7 +132,8 @@ mod tests {
     }
 
     fn any_owned() -> impl Strategy<Value = Owned> {
-        let provider = prop_oneof![Just(Provider::Kubernetes), Just(Provider::ServiceEntry)];
+        let other = |name| Just(ProviderId::new(name).unwrap());
+        let provider = prop_oneof![Just(ProviderId::KUBERNETES), other("Eureka"), other("Nacos")];
         (provider, 0_u16..2, proptest::option::of(0_i64..3), "[ab]", "[ab]", any::<bool>()).prop_map(
             |(p, rank, created, cluster, object, joined)| Owned {
                 joined,
@@ -119,7 +150,7 @@ mod tests {
             if x.order(&y).is_le() && y.order(&z).is_le() {
                 prop_assert!(x.order(&z).is_le());
             }
-            let object = |o: &Owned| (o.shard.clone(), o.rank, o.created, o.object.clone(), o.joined);
+            let object = |o: &Owned| (o.shard.clone(), o.registry, o.created, o.object.clone(), o.joined);
             let same = object(&a) == object(&b);
             prop_assert_eq!(x.order(&y) == Ordering::Equal, same);
         }

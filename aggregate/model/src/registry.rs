@@ -5,17 +5,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::id::{RegistryId, Scope};
+use crate::precedence::Precedence;
 
 /// Properties of a registry that the core uses, independent of the adapter.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct RegistrySpec {
     /// Name, provider and cluster.
     pub id: Arc<RegistryId>,
-    /// Rank among registries of one provider: 0 for the config cluster, 1 for all others.
-    pub rank: u16,
+    /// Position in the order of all registries.
+    pub precedence: Precedence,
     /// Whether it answers confirm requests. The core holds unconfirmed removals only of such registries;
     /// it applies every update of other registries at once.
     pub can_confirm: bool,
+    /// Whether [`Settings::entry_visibility`](crate::Settings::entry_visibility) limits the visibility of its declarations.
+    pub limited_visibility: bool,
+    /// Whether its settings take precedence over those of all other registries.
+    pub overrides_settings: bool,
     /// Scopes that the configuration allows. Facts of other scopes end after a run has synced.
     pub scopes: Scopes,
     /// How a later run starts.
@@ -68,11 +73,14 @@ pub enum RestartMode {
 }
 
 impl RegistrySpec {
-    /// Creates a registry that restarts in place, discovers its scopes and cannot confirm removals.
+    /// Creates a registry that restarts in place, discovers its scopes and cannot confirm removals. The rank is 0 for
+    /// the config cluster and 1 for all other registries of the provider.
     #[must_use]
     pub fn new(id: Arc<RegistryId>, rank: u16) -> Self {
+        let precedence = Precedence { provider: Precedence::of_provider(&id.provider), rank };
         let (scopes, restart, stale) = (Scopes::Discovered, RestartMode::InPlace, StalePolicy::Hold);
-        Self { id, rank, can_confirm: false, scopes, restart, stale }
+        let (can_confirm, limited_visibility, overrides_settings) = (false, false, false);
+        Self { id, precedence, can_confirm, limited_visibility, overrides_settings, scopes, restart, stale }
     }
     /// Sets the scopes that the configuration lists.
     #[must_use]
@@ -84,6 +92,24 @@ impl RegistrySpec {
     #[must_use]
     pub const fn confirming(mut self) -> Self {
         self.can_confirm = true;
+        self
+    }
+    /// Sets the position of its provider among all providers.
+    #[must_use]
+    pub const fn provider_position(mut self, provider: u16) -> Self {
+        self.precedence.provider = provider;
+        self
+    }
+    /// Makes the settings limit the visibility of its declarations.
+    #[must_use]
+    pub const fn limiting_visibility(mut self) -> Self {
+        self.limited_visibility = true;
+        self
+    }
+    /// Makes its settings take precedence over those of all other registries.
+    #[must_use]
+    pub const fn overriding_settings(mut self) -> Self {
+        self.overrides_settings = true;
         self
     }
     /// Sets the staleness policy.

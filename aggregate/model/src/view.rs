@@ -18,7 +18,7 @@ use crate::id::{Identity, NetworkId, RegistryId, Scope};
 use crate::labels::Labels;
 use crate::object::ObjectRef;
 use crate::port::{PortName, PortNumber};
-use crate::precedence::PrecedenceKey;
+use crate::precedence::{Precedence, PrecedenceKey};
 use crate::protocol::Protocol;
 use crate::resource_inputs::ResourceInputs;
 use crate::shared::Shared;
@@ -51,8 +51,8 @@ pub struct DeclarationView {
     pub shard: Arc<ShardRef>,
     /// Declaration.
     pub declaration: Arc<Declaration>,
-    /// Rank of the registry within its provider.
-    pub rank: u16,
+    /// Position of the registry.
+    pub registry: Precedence,
     /// Resolved visibility.
     pub visibility: Visibility,
     /// Whether it belongs to a member of this federated service.
@@ -64,7 +64,13 @@ impl DeclarationView {
     #[must_use]
     pub fn precedence_key(&self) -> PrecedenceKey<'_> {
         let (created, object) = (self.declaration.created, &self.declaration.source.object);
-        PrecedenceKey { shard: &self.shard, rank: self.rank, created, object, federated: self.federated }
+        PrecedenceKey {
+            shard: &self.shard,
+            registry: self.registry,
+            created,
+            object,
+            federated: self.federated,
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 
-use tributary_model::{ClusterId, Provider, RegistryId, RegistryName};
+use tributary_model::{ClusterId, ProviderId, RegistryId, RegistryName};
 use tributary_registry_api::{Registry, RegistryError, RegistryFactory, RegistrySpec};
 
 use crate::client::Client;
@@ -28,7 +28,7 @@ impl ConsulFactory {
     ) -> Result<Self, ConfigError> {
         config.check()?;
         config.mapping.cluster.get_or_insert_with(|| cluster.clone());
-        let id = Arc::new(RegistryId { name, provider: Provider::Consul, cluster });
+        let id = Arc::new(RegistryId { name, provider: ProviderId::CONSUL, cluster });
         Ok(Self { id, config: Arc::new(config), seed: None })
     }
     /// Uses the same random seed for every run; for tests.

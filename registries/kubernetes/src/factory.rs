@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 use tributary_kube_client::{ClusterContextSender, Connection, Timing};
-use tributary_model::{Provider, RegistryId, RegistryName, RegistrySpec};
+use tributary_model::{ProviderId, RegistryId, RegistryName, RegistrySpec};
 use tributary_registry_api::{Registry, RegistryError, RegistryFactory};
 
 use crate::options::Options;
@@ -32,7 +32,7 @@ impl KubernetesFactory {
     #[must_use]
     pub fn new(name: RegistryName, connection: Connection, options: Options) -> Self {
         let cluster = options.cluster.clone();
-        let id = Arc::new(RegistryId { name, provider: Provider::Kubernetes, cluster });
+        let id = Arc::new(RegistryId { name, provider: ProviderId::KUBERNETES, cluster });
         Self {
             id,
             connection,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::StreamExt;
 use futures::stream::{Stream, select_all, unfold};
-use tributary_model::{ClusterId, Provider, RegistryId, RegistryName, RegistrySpec, RegistryUpdate, Scope};
+use tributary_model::{ClusterId, ProviderId, RegistryId, RegistryName, RegistrySpec, RegistryUpdate, Scope};
 use tributary_registry_api::{CancellationToken, Registry, RegistryError, RegistryFactory, RegistryIo};
 
 use crate::convert::Context;
@@ -99,7 +99,7 @@ impl FileFactory {
     #[must_use]
     pub fn new(name: RegistryName, cluster: ClusterId, directories: Vec<PathBuf>) -> Self {
         let context = Context::new(cluster.clone());
-        let id = Arc::new(RegistryId { name, provider: Provider::ServiceEntry, cluster });
+        let id = Arc::new(RegistryId { name, provider: ProviderId::SERVICE_ENTRY, cluster });
         Self { id, directories, context, timing: Timing::default() }
     }
     /// Sets the trust domain of service account identities.
@@ -120,7 +120,7 @@ impl RegistryFactory for FileFactory {
     fn spec(&self) -> RegistrySpec {
         // `build` refuses a directory whose name is not a valid scope.
         let scopes = self.directories.iter().filter_map(|directory| Directory::scope(directory).ok());
-        RegistrySpec::new(self.id.clone(), 1).configured(scopes)
+        RegistrySpec::new(self.id.clone(), 1).configured(scopes).limiting_visibility()
     }
     fn build(&self) -> Result<Box<dyn Registry>, RegistryError> {
         let mut sources: Vec<Box<dyn DocumentSource>> = Vec::new();

@@ -22,8 +22,8 @@ fn mk_config(dir: &Path, by_name: &str) -> PathBuf {
 }
 
 /// Adds a registry that has listed services, given as namespace, host and port, each with one endpoint.
-async fn list(world: &World, provider: Provider, services: &[(&str, &str, u32)]) -> SourceRegistry {
-    let name = format!("{provider:?}").to_lowercase();
+async fn list(world: &World, provider: ProviderId, services: &[(&str, &str, u32)]) -> SourceRegistry {
+    let (name, net) = (provider.as_str().to_lowercase(), Precedence::of_provider(&provider));
     let id = RegistryId {
         name: RegistryName::new(&name).unwrap(),
         provider,
@@ -37,7 +37,7 @@ async fn list(world: &World, provider: Provider, services: &[(&str, &str, u32)])
     let mut updates = vec![RegistryUpdate::Follows { required: collections.to_vec(), optional: Vec::new() }];
     updates.extend(collections.clone().map(RegistryUpdate::ListStarted));
     for (at, (namespace, host, port)) in (1..).zip(services) {
-        let facts = mk_facts(namespace, host, *port, &format!("10.{}.0.{at}", provider as u8));
+        let facts = mk_facts(namespace, host, *port, &format!("10.{net}.0.{at}"));
         updates.extend(facts.map(|fact| RegistryUpdate::Put(scope.clone(), fact, Basis::Authoritative)));
     }
     updates
@@ -83,7 +83,7 @@ async fn merge_by_name_is_reported_before_it_applies() {
     let vms = ["pay", "cart", "mail"].map(|name| format!("{name}.service.consul"));
     let vms: Vec<_> = vms.iter().map(|host| ("consul", host.as_str(), 80)).collect();
     let _source =
-        (list(&world, Provider::Kubernetes, &cluster).await, list(&world, Provider::Consul, &vms).await);
+        (list(&world, ProviderId::KUBERNETES, &cluster).await, list(&world, ProviderId::CONSUL, &vms).await);
     world.until("get services", "mail.service.consul").await;
     let result = world.run("get merges").await;
     assert_eq!((result.exit, result.out.as_str()), (Ok(Exit::Ok), ""));

@@ -21,7 +21,7 @@ async fn mk_world() -> (tempfile::TempDir, World, Run) {
     let world = World::start(&["--registry", &file_registry(&dir)]).await;
     let id = RegistryId {
         name: RegistryName::new("cluster").unwrap(),
-        provider: Provider::Kubernetes,
+        provider: ProviderId::KUBERNETES,
         cluster: ClusterId::new("c1").unwrap(),
     };
     let spec = RegistrySpec::new(Arc::new(id), 0).confirming();

@@ -11,7 +11,7 @@ use tributary_app::cli::{self, Console};
 use tributary_app::environment::Environment;
 use tributary_app::exit::{CommandError, Exit};
 use tributary_model::{
-    ClusterId, Fingerprint, Provider, RegistryId, RegistryName, RegistrySpec, RegistryUpdate,
+    ClusterId, Fingerprint, ProviderId, RegistryId, RegistryName, RegistrySpec, RegistryUpdate,
 };
 use world::{LONG, World, file_registry, mk_entry, mk_folder};
 
@@ -175,7 +175,7 @@ async fn run_of_another_identity_is_shown_until_accepted() {
     let handle = world.server.live().handle.clone();
     let name = RegistryName::new("file").unwrap();
     handle.remove_registry(name.clone()).await.unwrap();
-    let id = RegistryId { name, provider: Provider::Memory, cluster: ClusterId::new("c1").unwrap() };
+    let id = RegistryId { name, provider: ProviderId::MEMORY, cluster: ClusterId::new("c1").unwrap() };
     let run = handle.source(RegistrySpec::new(Arc::new(id), 0)).await.unwrap();
     let identify = |uid: &str| run.updates.send(RegistryUpdate::Identity(Fingerprint::new(uid).unwrap()));
     identify("uid-1");

@@ -9,7 +9,7 @@ use std::time::Instant;
 use anyhow::{Result, ensure};
 use tributary_core::{Core, CoreConfig, RunOrder};
 use tributary_model::{
-    ClusterId, Generation, Mono, Provider, Record, RegistryId, RegistryName, RegistrySpec, RegistryUpdate,
+    ClusterId, Generation, Mono, ProviderId, Record, RegistryId, RegistryName, RegistrySpec, RegistryUpdate,
     Stamped,
 };
 
@@ -34,7 +34,7 @@ pub(crate) fn spec() -> Result<RegistrySpec> {
 pub(crate) fn spec_of(name: &str) -> Result<RegistrySpec> {
     let id = RegistryId {
         name: RegistryName::new(name)?,
-        provider: Provider::Memory,
+        provider: ProviderId::MEMORY,
         cluster: ClusterId::new(name)?,
     };
     Ok(RegistrySpec::new(Arc::new(id), 0))

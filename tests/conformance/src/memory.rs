@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tributary_model::{ClusterId, Hostname, Provider, RegistryId, RegistryName};
+use tributary_model::{ClusterId, Hostname, ProviderId, RegistryId, RegistryName};
 use tributary_registry_api::{Registry, RegistryError, RegistryFactory, RegistrySpec};
 
 use crate::harness::{Ability, Act, Harness, Script, Service};
@@ -62,7 +62,7 @@ impl MemoryFactory {
 impl RegistryFactory for MemoryFactory {
     fn spec(&self) -> RegistrySpec {
         let cluster = ClusterId::new(self.name.as_str()).expect("a cluster name");
-        let id = RegistryId { name: self.name.clone(), provider: Provider::Memory, cluster };
+        let id = RegistryId { name: self.name.clone(), provider: ProviderId::MEMORY, cluster };
         let spec = RegistrySpec::new(Arc::new(id), 1);
         let spec = if self.shadowing { spec.shadowing() } else { spec };
         let spec = match self.parts() {

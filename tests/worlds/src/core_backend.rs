@@ -10,10 +10,11 @@ use tributary_answer::{
     resolve, why_not,
 };
 use tributary_core::{Core, CoreConfig, RunOrder};
+use tributary_fixtures::mk_spec_of;
 use tributary_model::{
     Catalog, ClientKind, ClusterId, DeclarationView, Generation, Hostname, Locality, Mono, Namespace,
-    NetworkId, NodeName, PortNumber, PortView, Provider, RegistryId, RegistryName, RegistrySpec,
-    RegistryUpdate, Resolution, ServiceView, SourceState, SourceStatus, Stamped, Trace,
+    NetworkId, NodeName, PortNumber, PortView, ProviderId, RegistryId, RegistryName, RegistryUpdate,
+    Resolution, ServiceView, SourceState, SourceStatus, Stamped, Trace,
 };
 
 use consul::Consul;
@@ -80,13 +81,13 @@ impl CoreBackend {
     fn join(
         &mut self,
         name: &RegistryName,
-        provider: Provider,
+        provider: ProviderId,
         cluster: &ClusterId,
         rank: u16,
     ) -> Result<()> {
         let id = RegistryId { name: name.clone(), provider, cluster: cluster.clone() };
         let core = self.core.as_mut().context("not begun")?;
-        let spec = RegistrySpec::new(Arc::new(id), rank);
+        let spec = mk_spec_of(Arc::new(id), rank);
         core.add_registry(&spec)?;
         core.serve(Mono(0), &RunOrder::first(spec))?;
         Ok(())
@@ -94,7 +95,7 @@ impl CoreBackend {
     fn begin_files(&mut self, files: &BTreeMap<String, String>) -> Result<()> {
         for (name, cluster) in files {
             let registry = Registry::new(name, cluster)?;
-            self.join(&registry.name, Provider::ServiceEntry, &registry.context.cluster, 1)?;
+            self.join(&registry.name, ProviderId::SERVICE_ENTRY, &registry.context.cluster, 1)?;
             self.registries.insert(name.clone(), registry);
             self.report_from(name, |registry| registry.initial_updates())?;
         }
@@ -102,8 +103,8 @@ impl CoreBackend {
     }
     fn begin_cluster(&mut self, spec: &ClusterSpec, consul: bool) -> Result<()> {
         let cluster = Cluster::new(spec, consul)?;
-        self.join(&cluster.name, Provider::Kubernetes, &cluster.id, 0)?;
-        self.join(&cluster.entries.name, Provider::ServiceEntry, &cluster.id, 0)?;
+        self.join(&cluster.name, ProviderId::KUBERNETES, &cluster.id, 0)?;
+        self.join(&cluster.entries.name, ProviderId::SERVICE_ENTRY, &cluster.id, 0)?;
         self.cluster = Some(cluster);
         self.report_cluster(|cluster| {
             Ok(vec![
@@ -116,7 +117,7 @@ impl CoreBackend {
         let Some(spec) = &stage.consul else { return Ok(()) };
         let cluster = stage.kubernetes.as_ref().map_or("Kubernetes", |spec| &spec.cluster);
         let consul = Consul::new(spec, stage.kubernetes.as_ref().map(|_| cluster))?;
-        self.join(&consul.name, Provider::Consul, &ClusterId::new(cluster)?, 0)?;
+        self.join(&consul.name, ProviderId::CONSUL, &ClusterId::new(cluster)?, 0)?;
         let (name, updates) = (consul.name.clone(), consul.initial_updates());
         self.consul = Some(consul);
         self.report(&name, updates)
@@ -124,7 +125,7 @@ impl CoreBackend {
     fn begin_config(&mut self, stage: &Stage) -> Result<()> {
         let name = RegistryName::new("config")?;
         let cluster = stage.kubernetes.as_ref().map_or("Kubernetes", |spec| &spec.cluster);
-        self.join(&name, Provider::Config, &ClusterId::new(cluster)?, 0)?;
+        self.join(&name, ProviderId::CONFIG, &ClusterId::new(cluster)?, 0)?;
         self.report(&name, config::updates(stage)?)
     }
     fn client(&self, name: &str) -> Result<&Client> {

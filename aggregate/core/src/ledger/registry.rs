@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tributary_model::{
-    Fingerprint, Generation, Mono, RegistryId, RegistryName, RegistrySpec, Scopes, ShardPriority, StalePolicy,
+    Fingerprint, Generation, Mono, Precedence, RegistryId, RegistryName, RegistrySpec, Scopes, ShardPriority,
+    StalePolicy,
 };
 
 use super::Ledger;
@@ -32,12 +33,29 @@ pub(crate) struct Shadow {
 pub(crate) struct RegistryInfo {
     /// Name, provider and cluster.
     pub(crate) id: Arc<RegistryId>,
-    /// Rank within the provider; 0 is the config cluster.
-    pub(crate) rank: u16,
+    /// Position in the order of all registries.
+    pub(crate) precedence: Precedence,
     /// Whether it answers confirm requests.
     pub(crate) can_confirm: bool,
+    /// Whether the settings limit the visibility of its declarations.
+    pub(crate) limited_visibility: bool,
+    /// Whether its settings take precedence over those of all other registries.
+    pub(crate) overrides_settings: bool,
     /// Configured priority of its facts.
     pub(crate) priority: ShardPriority,
+}
+
+impl RegistryInfo {
+    fn new(spec: &RegistrySpec) -> Self {
+        Self {
+            id: Arc::clone(&spec.id),
+            precedence: spec.precedence,
+            can_confirm: spec.can_confirm,
+            limited_visibility: spec.limited_visibility,
+            overrides_settings: spec.overrides_settings,
+            priority: ShardPriority::Normal,
+        }
+    }
 }
 
 /// State of one registry.
@@ -66,14 +84,8 @@ pub(crate) struct Registry {
 impl Registry {
     /// Creates a registry without facts.
     pub(crate) fn new(spec: &RegistrySpec) -> Self {
-        let (rank, can_confirm) = (spec.rank, spec.can_confirm);
         Self {
-            info: RegistryInfo {
-                id: Arc::clone(&spec.id),
-                rank,
-                can_confirm,
-                priority: ShardPriority::Normal,
-            },
+            info: RegistryInfo::new(spec),
             scopes: spec.scopes.clone(),
             stale: spec.stale,
             ledger: Ledger::new(RESTORED),
@@ -84,9 +96,9 @@ impl Registry {
             sliced: None,
         }
     }
-    /// Applies the current configuration when a run begins. Existing shards keep their rank.
+    /// Applies the current configuration when a run begins. Existing shards keep their properties.
     pub(crate) fn describe(&mut self, spec: &RegistrySpec) {
-        (self.info.rank, self.info.can_confirm) = (spec.rank, spec.can_confirm);
+        self.info = RegistryInfo { priority: self.info.priority, ..RegistryInfo::new(spec) };
         (self.scopes, self.stale) = (spec.scopes.clone(), spec.stale);
     }
     /// Returns whether updates of this run are accepted.

@@ -1,7 +1,7 @@
 //! Merges a federated service: several services under one host, by configuration or by name.
 //!
 //! Called by merge. Ports are those that every joined member has, by its port map; names, protocols, virtual addresses
-//! and everything else come from the first declaration in precedence (Kubernetes, ServiceEntry, Consul). Members are
+//! and everything else come from the first declaration in precedence. Members are
 //! read as declared, not as served: the service may have the host of one of its members, and it cannot join a different
 //! federated service. The reason that excludes a member or a port is a condition.
 
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use tributary_model::{
     Address, AddressRef, Code, Condition, DeclarationView, EndpointSource, ExportTo, FederatedMember,
-    FederatedService, FederationInfo, Health, Hostname, Labels, ObjectId, ObjectRef, PortNumber, Provider,
+    FederatedService, FederationInfo, Health, Hostname, Labels, ObjectId, ObjectRef, PortNumber, ProviderId,
     Recorder, Resolution, ServiceKey, ServicePort, ShardPriority, Stage, TraceStep, Verdict, Visibility,
     labels,
 };
@@ -38,6 +38,12 @@ struct Part<'a> {
     decl: &'a Decl,
     own: Arc<tributary_model::Declaration>,
     ports: BTreeMap<PortNumber, ServicePort>,
+}
+
+impl Part<'_> {
+    fn provider(&self) -> &ProviderId {
+        &self.shard.info.shard.registry.provider
+    }
 }
 
 /// Merges a federated service; `None` if no member can be joined.
@@ -289,7 +295,7 @@ fn add<R: Recorder>(
     out.declarations.push(DeclarationView {
         shard: Arc::clone(&part.shard.info.shard),
         declaration: Arc::clone(&part.own),
-        rank: part.shard.info.rank,
+        registry: part.shard.info.precedence,
         visibility: visibility.clone(),
         federated: true,
     });
@@ -322,9 +328,8 @@ fn add_port<R: Recorder>(
 /// Adds the virtual addresses of the first provider that has any: each provider's addresses reach only its own endpoints.
 fn addresses(parts: &[Part<'_>], out: &mut Merged) {
     let having = |part: &&Part<'_>| !part.own.addresses.is_empty();
-    let provider = |part: &Part<'_>| part.shard.info.shard.registry.provider;
-    let Some(first): Option<Provider> = parts.iter().find(having).map(provider) else { return };
-    let of_first = parts.iter().filter(|part| provider(part) == first);
+    let Some(first) = parts.iter().find(having) else { return };
+    let of_first = parts.iter().filter(|part| part.provider() == first.provider());
     out.addresses.extend(of_first.flat_map(|part| part.own.addresses.iter().cloned()));
 }
 

@@ -1,10 +1,10 @@
-//! Mesh-wide settings of all registries, combined into one value: the config file takes precedence, per field.
+//! Mesh-wide settings of all registries, combined into one value: an overriding registry takes precedence, per field.
 //!
 //! Written by apply, read by merge, and published with the catalog.
 
 use std::sync::Arc;
 
-use tributary_model::{ObjectId, Provider, Settings, Shared};
+use tributary_model::{ObjectId, Settings, Shared};
 
 use crate::state::shards::{ShardId, Shards};
 
@@ -37,10 +37,7 @@ impl SettingsTable {
         let mut ordered: Vec<_> =
             self.reported.iter().filter_map(|(id, value)| Some((shards.get(*id)?, value))).collect();
         ordered.sort_by(|(a, _), (b, _)| {
-            let after_config =
-                |i: &crate::state::shards::ShardInfo| i.shard.registry.provider != Provider::Config;
-            after_config(a)
-                .cmp(&after_config(b))
+            (b.overrides_settings.cmp(&a.overrides_settings))
                 .then_with(|| a.precedence(None, &none).order(&b.precedence(None, &none)))
         });
         let folded = ordered.iter().fold(Settings::default(), |over, (_, value)| over.over(value));

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tributary_model::{
-    CollectionKind, Mono, ObjectId, PrecedenceKey, RegistryName, Scope, ShardPriority, ShardRef, Timestamp,
+    CollectionKind, Mono, ObjectId, Precedence, PrecedenceKey, RegistryName, Scope, ShardPriority, ShardRef,
+    Timestamp,
 };
 
 use crate::ledger::RegistryInfo;
@@ -25,12 +26,16 @@ pub(crate) struct ShardId(u32);
 pub(crate) struct ShardInfo {
     /// Registry and scope.
     pub(crate) shard: Arc<ShardRef>,
-    /// Rank of its registry.
-    pub(crate) rank: u16,
+    /// Position of its registry.
+    pub(crate) precedence: Precedence,
     /// Priority at which it is served.
     pub(crate) priority: ShardPriority,
     /// Whether its registry answers confirm requests.
     pub(crate) can_confirm: bool,
+    /// Whether the settings limit the visibility of its declarations.
+    pub(crate) limited_visibility: bool,
+    /// Whether its settings take precedence over those of all other registries.
+    pub(crate) overrides_settings: bool,
     /// Number of its addresses, workloads and gateways.
     pub(crate) weight: u64,
     /// Largest weight since the guard's window began.
@@ -56,7 +61,7 @@ impl ShardInfo {
         created: Option<Timestamp>,
         object: &'a ObjectId,
     ) -> PrecedenceKey<'a> {
-        PrecedenceKey { shard: &self.shard, rank: self.rank, created, object, federated: false }
+        PrecedenceKey { shard: &self.shard, registry: self.precedence, created, object, federated: false }
     }
     /// Adds to the number of facts of a kind.
     pub(crate) fn count(&mut self, kind: CollectionKind, more: i64) {
@@ -91,7 +96,7 @@ impl Shards {
 
     /// Returns the shard of a scope and adds it if it is new; `None` if the registry has too many.
     pub(crate) fn intern(&mut self, registry: &RegistryInfo, scope: &Scope) -> Option<ShardId> {
-        let RegistryInfo { id, rank, can_confirm, priority } = registry;
+        let id = &registry.id;
         if let Some(known) = self.find(&id.name, scope) {
             return Some(known);
         }
@@ -102,9 +107,11 @@ impl Shards {
         let shard = Arc::new(ShardRef { registry: Arc::clone(id), scope: scope.clone() });
         let info = ShardInfo {
             shard,
-            rank: *rank,
-            priority: *priority,
-            can_confirm: *can_confirm,
+            precedence: registry.precedence,
+            priority: registry.priority,
+            can_confirm: registry.can_confirm,
+            limited_visibility: registry.limited_visibility,
+            overrides_settings: registry.overrides_settings,
             weight: 0,
             weight_before: 0,
             lost: 0,

@@ -1,7 +1,7 @@
 //! Explain uses the merge that serves.
 
 use super::fixtures::*;
-use tributary_model::{Code, Declaration, Evidence, Mono, Provider, Stage, StepTime, Trace, Verdict};
+use tributary_model::{Code, Declaration, Evidence, Mono, ProviderId, Stage, StepTime, Trace, Verdict};
 
 fn trace(world: &World, service: &str) -> Trace {
     let mut trace = Trace::default();
@@ -55,7 +55,7 @@ fn selected_endpoint_is_explained_with_its_workload() {
 #[test]
 fn conditions_are_trace_steps() {
     let mut world =
-        World::with(&[mk_spec("east", Provider::Kubernetes), mk_spec("file", Provider::ServiceEntry)]);
+        World::with(&[mk_spec("east", ProviderId::KUBERNETES), mk_spec("file", ProviderId::SERVICE_ENTRY)]);
     world.put("east", [mk_service("shop/pay.shop", mk_decl("pay", "80 http"))]);
     world.put(
         "file",

@@ -6,12 +6,14 @@ use std::sync::Arc;
 
 use crate::merge::outline::outlines;
 use crate::{ApplyOutcome, Core, RunOrder};
-pub(crate) use tributary_fixtures::{SCOPE, mk_host, mk_name, mk_ns, mk_port, mk_scope, mk_spec};
+pub(crate) use tributary_fixtures::{
+    SCOPE, mk_host, mk_name, mk_ns, mk_port, mk_registry, mk_scope, mk_spec, mk_spec_of,
+};
 use tributary_model::{
     Address, AddressRef, Basis, Catalog, ClusterId, Code, Collection, CollectionKind, Completeness, DeclKey,
     Declaration, EndpointGroup, EndpointGroupKey, Evidence, Fact, FactKey, Gateway, GatewayAddress,
     GatewayKey, Generation, GroupPort, Health, Labels, Locality, Mono, NetworkId, ObjectId, ObjectRef,
-    PortName, PortNumber, PortSet, Protocol, Provider, Record, RegistryName, RegistrySpec, RegistryUpdate,
+    PortName, PortNumber, PortSet, Protocol, ProviderId, Record, RegistryName, RegistrySpec, RegistryUpdate,
     Resolution, Selector, ServiceKey, ServicePort, ServiceView, Source, Stamped, Target, Timestamp, Topology,
     Workload, WorkloadAddress, WorkloadKey, WorkloadKind, WorkloadName,
 };
@@ -222,11 +224,11 @@ impl World {
     }
     /// Creates a core with one ServiceEntry registry, `file`.
     pub(crate) fn of_files() -> Self {
-        Self::with(&[mk_spec("file", Provider::ServiceEntry)])
+        Self::with(&[mk_spec("file", ProviderId::SERVICE_ENTRY)])
     }
     /// Creates a core with one registry that can confirm, `east`.
     pub(crate) fn confirming() -> Self {
-        Self::with(&[RegistrySpec { can_confirm: true, ..mk_spec("east", Provider::Kubernetes) }])
+        Self::with(&[RegistrySpec { can_confirm: true, ..mk_spec("east", ProviderId::KUBERNETES) }])
     }
     pub(crate) fn restart(&mut self, registry: &str) -> ApplyOutcome {
         let order = self.order(registry);

@@ -5,7 +5,7 @@ use super::journal::Journal;
 use std::sync::Arc;
 use tributary_model::{
     Basis, CollectionKind, Completeness, Evidence, Fact, Freshness, Generation, ListRecord, ListResult, Mono,
-    Namespace, Provider, Record, RegistrySpec, RegistryUpdate, ShardPriority, SourceState, SourceStatus,
+    Namespace, ProviderId, Record, RegistrySpec, RegistryUpdate, ShardPriority, SourceState, SourceStatus,
     Visibility, Withheld,
 };
 
@@ -21,7 +21,7 @@ pub(super) fn freshness(world: &mut World, kind: CollectionKind) -> Freshness {
 #[test]
 fn catalog_is_complete_when_no_registry_is_unknown() {
     let mut world =
-        World::with(&[mk_spec("east", Provider::Kubernetes), mk_spec("file", Provider::ServiceEntry)]);
+        World::with(&[mk_spec("east", ProviderId::KUBERNETES), mk_spec("file", ProviderId::SERVICE_ENTRY)]);
     assert!(!world.core.tick(Mono(1)).changed.hosts.iter().any(|_| true));
     assert!(!world.catalog().complete, "no registry has reported");
     world.list("east", []);
@@ -166,7 +166,7 @@ fn adopted_run_removes_only_what_it_listed_completely() {
 #[test]
 fn restored_facts_are_stale_until_the_first_list() {
     let mut world = World::default();
-    world.add_registry(&mk_spec("file", Provider::ServiceEntry));
+    world.add_registry(&mk_spec("file", ProviderId::SERVICE_ENTRY));
     let [decl, group] = pay("10.0.0.1:http=80");
     let gone = mk_service("shop/gone.shop", mk_decl("gone", "80 http"));
     let list = |kind, count| {
@@ -191,7 +191,7 @@ fn restored_facts_are_stale_until_the_first_list() {
 #[test]
 fn unrestored_scope_is_unknown_until_it_is_listed() {
     let (mut world, name) = (World::default(), mk_name("file"));
-    world.add_registry(&mk_spec("file", Provider::ServiceEntry));
+    world.add_registry(&mk_spec("file", ProviderId::SERVICE_ENTRY));
     let (required, result, confirmed) = (true, Some(ListResult::Complete), Some(Mono(3)));
     let list = ListRecord { required, result, count: 0, confirmed };
     let other = tributary_model::Collection { scope: mk_scope("other"), kind: KINDS[0] };
@@ -213,7 +213,7 @@ fn unrestored_scope_is_unknown_until_it_is_listed() {
 
 #[test]
 fn held_removal_keeps_its_reason_over_a_restart() {
-    let spec = RegistrySpec { can_confirm: true, ..mk_spec("file", Provider::ServiceEntry) };
+    let spec = RegistrySpec { can_confirm: true, ..mk_spec("file", ProviderId::SERVICE_ENTRY) };
     let (mut world, mut journal) = (World::with(std::slice::from_ref(&spec)), Journal::default());
     let [decl, group] = pay("10.0.0.1:http=80");
     let gone = mk_drop(&group, Evidence::AbsentFromList);
@@ -255,14 +255,14 @@ fn unreported_scope_stays_stale_until_an_operator_ends_it() {
 #[test]
 fn removed_registry_takes_only_its_own_facts() {
     let mut world =
-        World::with(&[mk_spec("east", Provider::Kubernetes), mk_spec("west", Provider::Kubernetes)]);
+        World::with(&[mk_spec("east", ProviderId::KUBERNETES), mk_spec("west", ProviderId::KUBERNETES)]);
     world.list("east", pay("10.0.0.1:http=80"));
     world.list("west", pay("10.1.0.1:http=80"));
     let outcome = world.core.remove_registry(&mk_name("east"), &Evidence::Operator);
     assert!(outcome.urgent && fact_records(&outcome).len() == 2);
     assert_eq!(world.served("shop/pay.shop", 80), ["10.1.0.1:80"]);
     assert_eq!(world.catalog().registries.len(), 1);
-    world.add_registry(&mk_spec("north", Provider::Kubernetes));
+    world.add_registry(&mk_spec("north", ProviderId::KUBERNETES));
     world.restart("north");
     world.list("north", pay("10.2.0.1:http=80"));
     assert_eq!(
@@ -275,8 +275,8 @@ fn removed_registry_takes_only_its_own_facts() {
 #[test]
 fn second_registry_of_a_name_is_rejected() {
     let mut world = World::of_files();
-    assert!(world.core.add_registry(&mk_spec("file", Provider::ServiceEntry)).unwrap().changed.is_empty());
-    let error = world.core.add_registry(&mk_spec("file", Provider::Consul)).unwrap_err();
+    assert!(world.core.add_registry(&mk_spec("file", ProviderId::SERVICE_ENTRY)).unwrap().changed.is_empty());
+    let error = world.core.add_registry(&mk_spec("file", ProviderId::CONSUL)).unwrap_err();
     assert_eq!(error.code().number(), 110);
     assert!(error.to_string().contains("ServiceEntry/file"), "{error}");
 }

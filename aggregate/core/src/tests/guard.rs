@@ -4,7 +4,7 @@ use super::fixtures::*;
 use proptest::prelude::*;
 use tributary_model::{
     Code, Collection, CollectionKind, Completeness, Declaration, Evidence, ExportTo, Fact, FactKey, Mono,
-    Provider, RegistrySpec, RegistryUpdate, Resolution, Visibility,
+    ProviderId, RegistrySpec, RegistryUpdate, Resolution, Visibility,
 };
 
 const A: &str = "10.0.0.1:http=80";
@@ -114,7 +114,7 @@ fn only_absence_at_confirming_registries_is_doubted() {
         world.report("east", [mk_drop(&group("a", A), evidence)]);
         assert!(world.served("shop/pay.shop", 80).is_empty());
     }
-    let mut world = World::with(&[mk_spec("file", Provider::ServiceEntry)]);
+    let mut world = World::with(&[mk_spec("file", ProviderId::SERVICE_ENTRY)]);
     world.put("file", [decl(), group("a", A)]);
     world.report("file", [absent(&group("a", A)), absent(&decl())]);
     assert!(world.view("shop/pay.shop").is_none());
@@ -470,7 +470,7 @@ fn unreachable_endpoints_do_not_count_as_remaining() {
 
 #[test]
 fn workload_without_the_label_does_not_count_as_remaining() {
-    let confirming = |name| RegistrySpec { can_confirm: true, ..mk_spec(name, Provider::Kubernetes) };
+    let confirming = |name| RegistrySpec { can_confirm: true, ..mk_spec(name, ProviderId::KUBERNETES) };
     let mut world = World::with(&[confirming("east"), confirming("west")]);
     let selecting = Declaration { selector: Some(mk_selector("app=w")), ..mk_decl("pay", "80 http") };
     let workload = mk_workload("w", "10.0.0.7", "app=w");

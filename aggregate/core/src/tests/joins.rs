@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use super::fixtures::*;
 use tributary_model::{
-    Code, Declaration, ExportTo, Fact, FederatedMember, FederatedService, Provider, RegistrySpec, Resolution,
+    Code, Declaration, ExportTo, Fact, FederatedMember, FederatedService, ProviderId, Resolution,
     ServiceAddress, Trace, Visibility,
 };
 
 fn mk_world() -> World {
     World::with(&[
-        mk_spec("config", Provider::Config),
-        mk_spec("east", Provider::Kubernetes),
-        mk_spec("vms", Provider::Consul),
+        mk_spec("config", ProviderId::CONFIG),
+        mk_spec("east", ProviderId::KUBERNETES),
+        mk_spec("vms", ProviderId::CONSUL),
     ])
 }
 /// Returns a federated service with members such as `vms:pay.vms`, separated by blanks.
@@ -65,8 +65,8 @@ fn federated_service_serves_its_members_by_port_maps() {
     assert!(world.codes("default/pay.mesh").is_empty());
     assert_eq!(world.served("shop/pay.vms", 8000), ["10.1.0.1:8000"]);
     let view = world.view("default/pay.mesh").unwrap();
-    let declared: Vec<Provider> = view.declarations.iter().map(|d| d.shard.registry.provider).collect();
-    assert_eq!(declared, [Provider::Kubernetes, Provider::Consul], "in order of precedence");
+    let declared: Vec<&ProviderId> = view.declarations.iter().map(|d| &d.shard.registry.provider).collect();
+    assert_eq!(declared, [&ProviderId::KUBERNETES, &ProviderId::CONSUL], "in order of precedence");
 }
 
 #[test]
@@ -266,9 +266,12 @@ fn federated_service_has_its_own_visibility_and_trace() {
 
 #[test]
 fn federated_service_first_in_precedence_is_effective() {
-    let second = RegistrySpec { rank: 2, ..mk_spec("other", Provider::Config) };
-    let mut world =
-        World::with(&[second, mk_spec("config", Provider::Config), mk_spec("east", Provider::Kubernetes)]);
+    let second = mk_spec_of(mk_registry("other", ProviderId::CONFIG), 2);
+    let mut world = World::with(&[
+        second,
+        mk_spec("config", ProviderId::CONFIG),
+        mk_spec("east", ProviderId::KUBERNETES),
+    ]);
     service(&mut world, "east", "a.shop", "80 http", "10.0.0.1:http=80");
     service(&mut world, "east", "b.shop", "80 http", "10.0.0.2:http=80");
     world.put("other", [mk_alias("pay.mesh", "b.shop", |_| ())]);

@@ -4,7 +4,7 @@ use super::fixtures::*;
 use std::sync::Arc;
 
 use tributary_model::{
-    Attributes, Code, Declaration, EndpointGroup, Fact, Identity, Provider, ServiceAddress,
+    Attributes, Code, Declaration, EndpointGroup, Fact, Identity, ProviderId, ServiceAddress,
 };
 
 #[test]
@@ -44,7 +44,7 @@ fn group_without_endpoints_does_not_wait() {
 #[test]
 fn port_conflict_reported_and_isolated() {
     let mut world =
-        World::with(&[mk_spec("east", Provider::Kubernetes), mk_spec("west", Provider::Kubernetes)]);
+        World::with(&[mk_spec("east", ProviderId::KUBERNETES), mk_spec("west", ProviderId::KUBERNETES)]);
     world.put(
         "east",
         [
@@ -82,7 +82,7 @@ fn removed_group_does_not_wait() {
 #[test]
 fn identities_and_addresses_combine_all_shards_in_order() {
     let mut world =
-        World::with(&[mk_spec("east", Provider::Kubernetes), mk_spec("west", Provider::Kubernetes)]);
+        World::with(&[mk_spec("east", ProviderId::KUBERNETES), mk_spec("west", ProviderId::KUBERNETES)]);
     let declaration = |ip: u8, identity: &str| {
         let address =
             ServiceAddress { cluster: None, ip: [10, 9, 0, ip].into(), prefix: 32, allocated: false };

@@ -156,7 +156,12 @@ impl<'a> All<'a> {
         let spec = &self.specs[declared.registry];
         let object = &declared.key.object;
         (
-            (spec.id.provider, spec.rank, declared.value.created.map_or(i64::MAX, |t| t.as_second())),
+            (
+                spec.precedence.provider,
+                spec.id.provider.clone(),
+                spec.precedence.rank,
+                declared.value.created.map_or(i64::MAX, |t| t.as_second()),
+            ),
             (spec.id.cluster.clone(), spec.id.name.clone()),
             (object.namespace.clone(), object.name.clone(), object.kind),
         )
@@ -284,7 +289,7 @@ impl<'a> All<'a> {
             let values = self.workloads.iter().filter(|(_, k, _)| *k == key);
             let first = values.min_by_key(|(r, ..)| {
                 let spec = &self.specs[*r];
-                (spec.id.provider, spec.rank, spec.id.cluster.clone(), spec.id.name.clone())
+                (spec.precedence, spec.id.cluster.clone(), spec.id.name.clone())
             });
             let (_, key, workload) = first.unwrap();
             let labels = if selector.augmented { &workload.augmented } else { &workload.labels };
@@ -328,7 +333,8 @@ impl<'a> All<'a> {
     fn conflicts(&self, out: &mut Answers) {
         for claimants in out.hosts.values() {
             let of_host = self.declarations.iter().filter(|d| claimants.contains(&d.key.service));
-            let providers: BTreeSet<_> = of_host.map(|d| self.specs[d.registry].id.provider).collect();
+            let providers: BTreeSet<_> =
+                of_host.map(|d| self.specs[d.registry].id.provider.clone()).collect();
             if claimants.len() > 1 || providers.len() > 1 {
                 for key in claimants {
                     out.services.get_mut(key).unwrap().codes.insert(Code::HOST_CONFLICT.number());

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use proptest::sample::select;
 use tributary_model::{
-    Attributes, Catalog, Code, Declaration, ExportTo, Fact, MergeByName, MergeName, NameOutcome, Provider,
+    Attributes, Catalog, Code, Declaration, ExportTo, Fact, MergeByName, MergeName, NameOutcome, ProviderId,
     Resolution, SeparateReason, Settings, Trace, Visibility,
 };
 
@@ -19,10 +19,10 @@ const CONSUL: &str = "consul/pay.service.consul";
 
 fn mk_world() -> World {
     World::with(&[
-        mk_spec("config", Provider::Config),
-        mk_spec("east", Provider::Kubernetes),
-        mk_spec("file", Provider::ServiceEntry),
-        mk_spec("vms", Provider::Consul),
+        mk_spec("config", ProviderId::CONFIG),
+        mk_spec("east", ProviderId::KUBERNETES),
+        mk_spec("file", ProviderId::SERVICE_ENTRY),
+        mk_spec("vms", ProviderId::CONSUL),
     ])
 }
 /// Returns a core in which every registry has synced without facts.
@@ -221,7 +221,7 @@ fn merge_by_name_begins_when_all_are_known_and_then_lasts() {
     world.list("east", east);
     assert_eq!(outcome(&mut world), Some(NameOutcome::Merged));
     world.core.fail(tributary_model::Mono(world.now), &mk_name("vms"), &"killed".into());
-    world.core.add_registry(&mk_spec("west", Provider::Kubernetes)).unwrap();
+    world.core.add_registry(&mk_spec("west", ProviderId::KUBERNETES)).unwrap();
     assert!(!world.catalog().complete);
     assert_eq!(outcome(&mut world), Some(NameOutcome::Merged), "an unknown registry does not end a merge");
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::fixtures::*;
 use super::joins::mk_alias;
 use tributary_model::{
-    Code, Fact, FederatedMember, FederatedService, Mono, Provider, SourceState, SourceStatus,
+    Code, Fact, FederatedMember, FederatedService, Mono, ProviderId, SourceState, SourceStatus,
 };
 
 const GIVEN: Duration = Duration::from_secs(30);
@@ -14,9 +14,9 @@ const GIVEN: Duration = Duration::from_secs(30);
 /// Returns a core with an active member of `east` and a standby of `vms`, all live at 1 s.
 fn mk_world(change: impl FnOnce(&mut FederatedService)) -> World {
     let mut world = World::with(&[
-        mk_spec("config", Provider::Config),
-        mk_spec("east", Provider::Kubernetes),
-        mk_spec("vms", Provider::Consul),
+        mk_spec("config", ProviderId::CONFIG),
+        mk_spec("east", ProviderId::KUBERNETES),
+        mk_spec("vms", ProviderId::CONSUL),
     ]);
     world.now = 1_000;
     for (registry, ip) in [("east", "10.0.0.1"), ("vms", "10.1.0.1")] {

@@ -1,7 +1,7 @@
 //! Multi-cluster services with exports and imports.
 
 use tributary_model::{
-    Attributes, ClusterId, Code, Declaration, DeclarationRole, Fact, ObjectId, Provider, Resolution,
+    Attributes, ClusterId, Code, Declaration, DeclarationRole, Fact, ObjectId, ProviderId, Resolution,
     ServiceAddress, Source, Visibility,
 };
 
@@ -30,7 +30,7 @@ fn mk_offer(ports: &str) -> Fact {
     mk_service(HOST, mk_part(DeclarationRole::Offer, ports))
 }
 fn world() -> World {
-    World::with(&[mk_spec("east", Provider::Kubernetes), mk_spec("west", Provider::Kubernetes)])
+    World::with(&[mk_spec("east", ProviderId::KUBERNETES), mk_spec("west", ProviderId::KUBERNETES)])
 }
 
 #[test]

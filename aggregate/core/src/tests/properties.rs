@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use tributary_model::{
     Catalog, Completeness, Condition, Declaration, ExportTo, Fact, FederatedMember, Health, Labels, PortName,
-    Provider, RegistrySpec, RegistryUpdate, Resolution, Selector, ServiceKey, Settings, Timestamp,
+    ProviderId, RegistrySpec, RegistryUpdate, Resolution, Selector, ServiceKey, Settings, Timestamp,
     Visibility, Workload,
 };
 
@@ -21,9 +21,9 @@ pub(super) const REGISTRIES: [&str; 3] = ["east", "file", "west"];
 
 pub(super) fn mk_specs() -> Vec<RegistrySpec> {
     vec![
-        mk_spec("east", Provider::Kubernetes),
-        mk_spec("file", Provider::ServiceEntry),
-        RegistrySpec { rank: 0, ..mk_spec("west", Provider::ServiceEntry) },
+        mk_spec("east", ProviderId::KUBERNETES),
+        mk_spec("file", ProviderId::SERVICE_ENTRY),
+        mk_spec_of(mk_registry("west", ProviderId::SERVICE_ENTRY), 0),
     ]
 }
 

@@ -6,7 +6,7 @@ use super::journal::Journal;
 use std::time::Duration;
 use tributary_model::{
     Basis, CollectionKind, Completeness, Declaration, EndEvidence, Evidence, Fingerprint, Freshness,
-    Generation, Mono, Provider, Record, RegistryUpdate, ShardPriority, SourceState, SourceStatus,
+    Generation, Mono, ProviderId, Record, RegistryUpdate, ShardPriority, SourceState, SourceStatus,
     StalePolicy, Withheld,
 };
 
@@ -28,7 +28,7 @@ fn order_for_a_replaced_generation_is_refused() {
 #[test]
 fn shadows_of_one_set_are_adopted_together() {
     let mut world =
-        World::with(&[mk_spec("east", Provider::Kubernetes), mk_spec("file", Provider::ServiceEntry)]);
+        World::with(&[mk_spec("east", ProviderId::KUBERNETES), mk_spec("file", ProviderId::SERVICE_ENTRY)]);
     world.list("east", pay("10.0.0.1:http=80"));
     world.list("file", pay("10.1.0.1:http=80"));
     let orders = [world.order("east"), world.order("file")];
@@ -116,7 +116,7 @@ fn stale_scope_is_served_by_its_policy_until_it_is_live() {
         (StalePolicy::Withdraw(Duration::from_secs(60)), None),
     ];
     for (policy, then) in table {
-        let mut world = World::with(&[mk_spec("file", Provider::ServiceEntry).when_stale(policy)]);
+        let mut world = World::with(&[mk_spec("file", ProviderId::SERVICE_ENTRY).when_stale(policy)]);
         let selecting = Declaration { selector: Some(mk_selector("app=pay")), ..mk_decl("sel", "80 http") };
         let more = [mk_service("shop/sel.shop", selecting), mk_workload("w", "10.0.0.5", "app=pay")];
         world.list("file", pay("10.0.0.1:http=80").into_iter().chain(more));
@@ -154,7 +154,7 @@ fn stale_scope_is_served_by_its_policy_until_it_is_live() {
 #[test]
 fn staleness_policy_counts_from_the_restart() {
     let policy = StalePolicy::Withdraw(Duration::from_secs(60));
-    let spec = mk_spec("file", Provider::ServiceEntry).when_stale(policy);
+    let spec = mk_spec("file", ProviderId::SERVICE_ENTRY).when_stale(policy);
     let (mut before, mut journal) = (World::with(std::slice::from_ref(&spec)), Journal::default());
     journal.take(before.report("file", mk_list(pay("10.0.0.1:http=80"))).records);
     let mut world = World::default();

@@ -127,9 +127,9 @@ fn workload_without_the_target_port_is_a_condition() {
 
 #[test]
 fn selector_matches_workloads_of_a_second_registry() {
-    use tributary_model::Provider;
+    use tributary_model::ProviderId;
     let mut world =
-        World::with(&[mk_spec("file", Provider::ServiceEntry), mk_spec("east", Provider::Kubernetes)]);
+        World::with(&[mk_spec("file", ProviderId::SERVICE_ENTRY), mk_spec("east", ProviderId::KUBERNETES)]);
     world.put("file", [selecting("pay", mk_selector("app=pay"))]);
     world.put("east", [mk_workload("w", "10.0.0.7", "app=pay")]);
     let view = world.view("shop/pay.shop").unwrap();
@@ -145,9 +145,9 @@ fn selector_matches_workloads_of_a_second_registry() {
 
 #[test]
 fn workload_value_first_in_precedence_is_selected() {
-    use tributary_model::Provider;
+    use tributary_model::ProviderId;
     let mut world =
-        World::with(&[mk_spec("file", Provider::ServiceEntry), mk_spec("east", Provider::Kubernetes)]);
+        World::with(&[mk_spec("file", ProviderId::SERVICE_ENTRY), mk_spec("east", ProviderId::KUBERNETES)]);
     world.put("file", [selecting("pay", mk_selector("app=pay")), mk_workload("w", "10.0.0.1", "app=pay")]);
     world.put("east", [mk_workload("w", "10.0.0.2", "app=pay")]);
     assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.2:80"]);

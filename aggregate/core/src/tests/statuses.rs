@@ -3,7 +3,7 @@
 use super::fixtures::*;
 use std::sync::Arc;
 use tributary_model::{
-    Evidence, Mono, Provider, RegistryName, RegistryUpdate, SourceState, SourceStatus, Withheld,
+    Evidence, Mono, ProviderId, RegistryName, RegistryUpdate, SourceState, SourceStatus, Withheld,
 };
 
 fn names(statuses: impl IntoIterator<Item = RegistryName>) -> Vec<String> {
@@ -14,7 +14,7 @@ fn status(state: SourceState, reason: &str) -> RegistryUpdate {
 }
 fn mk_world() -> World {
     let mut world =
-        World::with(&[mk_spec("east", Provider::Kubernetes), mk_spec("file", Provider::ServiceEntry)]);
+        World::with(&[mk_spec("east", ProviderId::KUBERNETES), mk_spec("file", ProviderId::SERVICE_ENTRY)]);
     world.list("east", []);
     world.list("file", [mk_service("shop/pay.shop", mk_decl("pay", "80 http"))]);
     world
@@ -52,7 +52,7 @@ fn lists_failures_and_membership_change_a_status() {
     assert_eq!(names(begun.statuses), ["east"]);
     let removed = world.core.remove_registry(&mk_name("east"), &Evidence::Operator);
     assert_eq!(names(removed.statuses), ["east"]);
-    let added = world.core.add_registry(&mk_spec("west", Provider::Kubernetes)).unwrap();
+    let added = world.core.add_registry(&mk_spec("west", ProviderId::KUBERNETES)).unwrap();
     assert_eq!(names(added.statuses), ["west"]);
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tributary_model::{
     ClientDimensions, Code, Declaration, EntryVisibility, ExcludedObject, ExportTo, Fact, ObjectId,
-    ObjectRef, Provider, RegistryUpdate, Settings, Timestamp, Visibility,
+    ObjectRef, Precedence, ProviderId, RegistrySpec, RegistryUpdate, Settings, Timestamp, Visibility,
 };
 
 fn exported(name: &str, visibility: Visibility) -> Declaration {
@@ -47,7 +47,7 @@ fn default_visibility_follows_the_settings() {
 #[test]
 fn config_file_takes_precedence_per_field() {
     let mut world =
-        World::with(&[mk_spec("east", Provider::Kubernetes), mk_spec("config", Provider::Config)]);
+        World::with(&[mk_spec("east", ProviderId::KUBERNETES), mk_spec("config", ProviderId::CONFIG)]);
     world.put(
         "east",
         [settings(Some(Visibility::Own), Some(3)), mk_service("shop/pay.shop", mk_decl("pay", "80 http"))],
@@ -66,7 +66,7 @@ fn config_file_takes_precedence_per_field() {
 fn claimants_of_a_host_are_ordered_with_a_condition() {
     let created = |second| Timestamp::from_second(second).ok();
     let mut world =
-        World::with(&[mk_spec("file", Provider::ServiceEntry), mk_spec("east", Provider::Kubernetes)]);
+        World::with(&[mk_spec("file", ProviderId::SERVICE_ENTRY), mk_spec("east", ProviderId::KUBERNETES)]);
     world.put(
         "file",
         [
@@ -97,7 +97,7 @@ fn claimants_of_a_host_are_ordered_with_a_condition() {
 #[test]
 fn service_of_two_providers_is_merged_with_a_condition() {
     let mut world =
-        World::with(&[mk_spec("file", Provider::ServiceEntry), mk_spec("east", Provider::Kubernetes)]);
+        World::with(&[mk_spec("file", ProviderId::SERVICE_ENTRY), mk_spec("east", ProviderId::KUBERNETES)]);
     world.put("file", [mk_service("shop/pay.shop", mk_decl("entry", "80 web"))]);
     world.put("east", [mk_service("shop/pay.shop", mk_decl("service", "80 http"))]);
     assert_eq!(world.codes("shop/pay.shop"), [Code::PORT_CONFLICT, Code::HOST_CONFLICT]);
@@ -207,7 +207,7 @@ fn settings_make_hosts_cluster_local() {
 #[test]
 fn visibility_cap_applies_to_service_entries_only() {
     let mut world =
-        World::with(&[mk_spec("east", Provider::Kubernetes), mk_spec("file", Provider::ServiceEntry)]);
+        World::with(&[mk_spec("east", ProviderId::KUBERNETES), mk_spec("file", ProviderId::SERVICE_ENTRY)]);
     let entry_visibility =
         EntryVisibility { default: Visibility::Own, namespaces: [(mk_ns("web"), Visibility::Public)].into() };
     let capped = Settings { entry_visibility: Some(Arc::new(entry_visibility)), ..Settings::default() };
@@ -229,6 +229,36 @@ fn visibility_cap_applies_to_service_entries_only() {
     assert_eq!(seen(&mut world), want);
     world.put("east", [Fact::Settings(Arc::new(Settings::default()))]);
     assert_eq!(seen(&mut world), uncapped);
+}
+
+#[test]
+fn declared_properties_apply_to_any_provider() {
+    let nacos = mk_registry("nacos", ProviderId::new("Nacos").unwrap());
+    let spec = RegistrySpec::new(nacos, 1).limiting_visibility().overriding_settings();
+    let mut world = World::with(&[mk_spec("east", ProviderId::KUBERNETES), spec]);
+    world.put("east", [mk_service("shop/a.com", mk_decl("a", "80 http"))]);
+    world.put("nacos", [settings(Some(to("web")), None), mk_service("shop/b.com", mk_decl("b", "80 http"))]);
+    world.put("east", [settings(Some(Visibility::Own), None)]);
+    assert_eq!(world.catalog().settings.default_export, Some(to("web")), "its settings come first");
+    let capped = EntryVisibility { default: Visibility::Hidden, namespaces: [].into() };
+    let capped = Settings { entry_visibility: Some(Arc::new(capped)), ..Settings::default() };
+    world.put("east", [Fact::Settings(Arc::new(capped))]);
+    assert_eq!(visibility(&mut world, "shop/a.com"), to("web"));
+    assert_eq!(visibility(&mut world, "shop/b.com"), Visibility::Hidden);
+}
+
+#[test]
+fn claimants_of_new_providers_are_ordered_by_name() {
+    let of = |name: &str| RegistrySpec::new(mk_registry(name, ProviderId::new(name.to_owned()).unwrap()), 1);
+    let first = of("zk").provider_position(Precedence::of_provider(&ProviderId::CONSUL));
+    let mut world = World::with(&[of("nacos"), of("eureka"), first, mk_spec("vms", ProviderId::CONSUL)]);
+    for (second, name) in (1..).zip(["nacos", "eureka", "zk", "vms"]) {
+        let created = Timestamp::from_second(second).ok();
+        let declaration = Declaration { created, ..mk_decl(name, "80 http") };
+        world.put(name, [mk_service(&format!("{name}/pay.shop"), declaration)]);
+    }
+    let all = ["vms/pay.shop", "zk/pay.shop", "eureka/pay.shop", "nacos/pay.shop"];
+    assert_eq!(claimants(&mut world, "pay.shop"), all);
 }
 
 #[test]

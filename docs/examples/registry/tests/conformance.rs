@@ -16,7 +16,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tributary_conformance::{Ability, Act, Harness, Script, Service, conformance_tests};
 use tributary_example_registry::{CatalogConfig, CatalogFactory};
-use tributary_model::{ClusterId, Hostname, Provider, RegistryId, RegistryName, Scope};
+use tributary_model::{ClusterId, Hostname, ProviderId, RegistryId, RegistryName, Scope};
 use tributary_registry_api::RegistryFactory;
 
 use server::Catalog;
@@ -63,7 +63,7 @@ impl Script for CatalogScript {
             domain: "catalog.test".into(),
             interval: Duration::from_millis(50),
         };
-        Arc::new(CatalogFactory::new(RegistryId { name, provider: Provider::Memory, cluster }, config))
+        Arc::new(CatalogFactory::new(RegistryId { name, provider: ProviderId::MEMORY, cluster }, config))
     }
     fn host(&self, service: &str) -> Hostname {
         Hostname::new(format!("{service}.catalog.test")).unwrap()

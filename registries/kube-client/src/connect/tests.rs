@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tributary_model::{ClusterId, Generation, Provider, RegistryId, Scope};
+use tributary_model::{ClusterId, Generation, ProviderId, RegistryId, Scope};
 use tributary_registry_api::{ProcessClock, Run, UpdateReceiver, confirm_channel, update_channel};
 
 use super::*;
@@ -15,7 +15,7 @@ fn name() -> RegistryName {
 
 fn factory(kubeconfig: &Path, build: BuildRun) -> ConnectingFactory {
     let id =
-        RegistryId { name: name(), provider: Provider::Kubernetes, cluster: ClusterId::new("c").unwrap() };
+        RegistryId { name: name(), provider: ProviderId::KUBERNETES, cluster: ClusterId::new("c").unwrap() };
     let scopes = ["cluster", "gateways"].map(|scope| Scope::new(scope).unwrap());
     let spec = RegistrySpec::new(Arc::new(id), 0).configured(scopes);
     let options = ConnectOptions { kubeconfig: Some(kubeconfig.into()), context: None };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tributary_kube_client::Connection;
-use tributary_model::{ClusterId, Provider, RegistryId, RegistryName, RegistrySpec};
+use tributary_model::{ClusterId, ProviderId, RegistryId, RegistryName, RegistrySpec};
 use tributary_registry_api::{Registry, RegistryError, RegistryFactory};
 
 use super::options::CrdOptions;
@@ -26,7 +26,7 @@ impl CrdFactory {
     #[must_use]
     pub fn new(name: RegistryName, cluster: ClusterId, connection: Connection, options: CrdOptions) -> Self {
         let context = Context::new(cluster.clone());
-        let id = Arc::new(RegistryId { name, provider: Provider::ServiceEntry, cluster });
+        let id = Arc::new(RegistryId { name, provider: ProviderId::SERVICE_ENTRY, cluster });
         Self { id, rank: 1, connection, options, context }
     }
     /// Sets the trust domain of service account identities, used if the cluster context names none.
@@ -47,7 +47,7 @@ impl RegistryFactory for CrdFactory {
     fn spec(&self) -> RegistrySpec {
         // Namespaces are validated before, so each is a valid scope name.
         let scopes = self.options.scopes().unwrap_or_default();
-        RegistrySpec::new(self.id.clone(), self.rank).configured(scopes).shadowing()
+        RegistrySpec::new(self.id.clone(), self.rank).configured(scopes).shadowing().limiting_visibility()
     }
     fn build(&self) -> Result<Box<dyn Registry>, RegistryError> {
         let source =

@@ -238,8 +238,8 @@ fn collection(status: &CollectionStatus) -> CollectionItem {
 mod tests {
     use clap::Parser as _;
     use tributary_model::{
-        ClusterId, Collection, CollectionKind, Fingerprint, Generation, Provider, RegistryId, ShardPriority,
-        SinceMono, StalePolicy,
+        ClusterId, Collection, CollectionKind, Fingerprint, Generation, ProviderId, RegistryId,
+        ShardPriority, SinceMono, StalePolicy,
     };
 
     use super::*;
@@ -263,7 +263,7 @@ mod tests {
         let stale = Freshness::Stale { since: SinceMono(Mono(1)), why: "403 forbidden".into() };
         let end = |name: &str, evidence| EndedScope { scope: scope(name), evidence, at: 1_000 };
         RegistryStatus {
-            id: Arc::new(RegistryId { name, provider: Provider::Kubernetes, cluster }),
+            id: Arc::new(RegistryId { name, provider: ProviderId::KUBERNETES, cluster }),
             generation: Generation(4),
             shadow: Some(Generation(5)),
             waits_for: Some("the new run can read less of Groups of dc1".into()),

@@ -181,7 +181,7 @@ fn write(state: &LoggedState) {
 
 #[cfg(test)]
 mod tests {
-    use tributary_model::{ClusterId, Generation, Provider, RegistryId, RegistryName, StalePolicy};
+    use tributary_model::{ClusterId, Generation, ProviderId, RegistryId, RegistryName, StalePolicy};
 
     use super::*;
 
@@ -227,7 +227,7 @@ mod tests {
         RegistryStatus {
             id: Arc::new(RegistryId {
                 name: RegistryName::new("c").unwrap(),
-                provider: Provider::Consul,
+                provider: ProviderId::CONSUL,
                 cluster: ClusterId::new("k").unwrap(),
             }),
             generation: Generation(1),

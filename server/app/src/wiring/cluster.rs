@@ -11,7 +11,9 @@ use tributary_kube_client::{
     Connection, Connector, Leadership, LeaseTiming, ObjectName, Timing, cluster_context_channel, lead,
 };
 use tributary_kubernetes::{Kind, KubernetesFactory, Mcs, Options, RunMemory};
-use tributary_model::{ClusterId, InvalidName, Namespace, Provider, RegistryId, RegistryName, RegistrySpec};
+use tributary_model::{
+    ClusterId, InvalidName, Namespace, ProviderId, RegistryId, RegistryName, RegistrySpec,
+};
 use tributary_registry_api::{Registry, RegistryError, RegistryFactory, SplitMix};
 use tributary_service_entry::{Addresses, CrdFactory, CrdOptions, Kinds, Ranges};
 
@@ -76,13 +78,13 @@ impl Cluster {
         let sender = Arc::new(sender);
         let own = self.clone();
         let objects = self.factory(
-            self.spec(self.name.clone(), Provider::Kubernetes).configured(self.options.reported_scopes()),
+            self.spec(self.name.clone(), ProviderId::KUBERNETES).configured(self.options.reported_scopes()),
             Box::new(move |connection| own.objects(connection, Arc::clone(&sender))),
         );
         let (own, name) = (self.clone(), entries.clone());
         let scopes = self.entry_options().scopes()?;
         let entries = self.factory(
-            self.spec(entries, Provider::ServiceEntry).configured(scopes),
+            self.spec(entries, ProviderId::SERVICE_ENTRY).configured(scopes).limiting_visibility(),
             Box::new(move |connection| own.entries(&name, connection, receiver.clone())),
         );
         Ok(vec![objects, entries])
@@ -99,7 +101,7 @@ impl Cluster {
         }
         self.options.namespaces.iter().map(|namespace| Some(namespace.to_string())).collect()
     }
-    fn spec(&self, name: RegistryName, provider: Provider) -> RegistrySpec {
+    fn spec(&self, name: RegistryName, provider: ProviderId) -> RegistrySpec {
         let id = RegistryId { name, provider, cluster: self.options.cluster.clone() };
         // a run may not remove facts that an ended run could read and it cannot
         RegistrySpec::new(Arc::new(id), u16::from(!self.options.is_config)).shadowing()
@@ -275,7 +277,8 @@ mod tests {
             .iter()
             .map(|factory| factory.spec())
             .collect();
-        let shown: Vec<String> = specs.iter().map(|s| format!("{} {} {}", s.id.name, s.id, s.rank)).collect();
+        let shown: Vec<String> =
+            specs.iter().map(|s| format!("{} {} {}", s.id.name, s.id, s.precedence.rank)).collect();
         assert_eq!(shown, ["k Kubernetes/Kubernetes 0", "k-entries ServiceEntry/Kubernetes 0"]);
         let scopes = |spec: &RegistrySpec| match &spec.scopes {
             Scopes::Configured(scopes) => scopes.iter().map(ToString::to_string).collect::<Vec<_>>(),

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use tributary_model::{
-    Basis, ClusterId, Collection, CollectionKind, Completeness, Fact, Provider, RegistryId, RegistryName,
+    Basis, ClusterId, Collection, CollectionKind, Completeness, Fact, ProviderId, RegistryId, RegistryName,
     RegistrySpec, RegistryUpdate, Scope,
 };
 use tributary_runtime::{Handle, Source};
@@ -39,11 +39,11 @@ impl ConfigSource {
         let refused = |e: &dyn std::fmt::Display| refused(e);
         let id = RegistryId {
             name: RegistryName::new(CONFIG_REGISTRY).map_err(|e| refused(&e))?,
-            provider: Provider::Config,
+            provider: ProviderId::CONFIG,
             cluster: ClusterId::new(&config.cluster_id).map_err(|e| refused(&e))?,
         };
         let scope = Scope::new("file").map_err(|e| refused(&e))?;
-        Ok((RegistrySpec::new(Arc::new(id), 0).configured([scope.clone()]), scope))
+        Ok((RegistrySpec::new(Arc::new(id), 0).configured([scope.clone()]).overriding_settings(), scope))
     }
     /// Reports the configuration as a complete list, which removes everything that it no longer contains.
     pub fn report(&self, config: &Config) {

@@ -55,7 +55,7 @@ impl Configured {
         let member = Member {
             id: (*spec.id).clone(),
             kind: "config".to_owned(),
-            rank: spec.rank,
+            precedence: spec.precedence,
             scopes: spec.scopes.clone(),
             network: None,
             identity: None,
@@ -82,7 +82,7 @@ impl Configured {
             let member = Member {
                 id: (*spec.id).clone(),
                 kind: registry.kind.as_str().to_owned(),
-                rank: spec.rank,
+                precedence: spec.precedence,
                 scopes: spec.scopes.clone(),
                 network: None,
                 identity: None,

@@ -5,7 +5,8 @@
 use std::collections::BTreeSet;
 
 use tributary_model::{
-    ClusterId, Fingerprint, NetworkId, Provider, RegistryId, RegistryName, Scope, Scopes, Version,
+    ClusterId, Fingerprint, NetworkId, Precedence, ProviderId, RegistryId, RegistryName, Scope, Scopes,
+    Version,
 };
 
 use super::Fault;
@@ -20,8 +21,8 @@ pub struct Member {
     pub id: RegistryId,
     /// Kind of registry in the configuration.
     pub kind: String,
-    /// Precedence among registries of one provider.
-    pub rank: u16,
+    /// Position in the order of all registries.
+    pub precedence: Precedence,
     /// Scopes that the configuration allows.
     pub scopes: Scopes,
     /// Network, if the configuration sets one.
@@ -62,7 +63,7 @@ pub(crate) fn put(enc: &mut Encoder, member: &Member) {
     enc.text(2, member.id.provider.as_str());
     enc.text(3, member.id.cluster.as_str());
     enc.texts(4, [&*member.kind]);
-    enc.int(5, member.rank);
+    enc.int(5, member.precedence.rank);
     if let Scopes::Configured(scopes) = &member.scopes {
         enc.nest(6, |enc| enc.texts(1, scopes.iter().map(Scope::as_str)));
     }
@@ -77,21 +78,23 @@ pub(crate) fn put(enc: &mut Encoder, member: &Member) {
     }
     enc.int(11, member.source_digest.0);
     enc.texts(12, [&*member.credential_from]);
+    enc.int(13, member.precedence.provider);
 }
 
 pub(crate) fn read(d: &mut Decoder, record: &[u8]) -> Result<Member, Fault> {
     let (mut name, mut provider, mut cluster) = (None, None, None);
     let (mut kind, mut credential_from) = (String::new(), String::new());
-    let (mut rank, mut scopes, mut network, mut identity) = (0, Scopes::Discovered, None, None);
+    let (mut precedence, mut scopes, mut network, mut identity) =
+        (Precedence::default(), Scopes::Discovered, None, None);
     let (mut origin, mut source_digest) = (MemberOrigin::Flag, Version::default());
     let mut fields = d.open(record)?;
     while let Some((field, value)) = fields.next()? {
         match field {
             1 => name = Some(d.name(value, |text| RegistryName::new(text))?),
-            2 => provider = read_provider(&d.shared(value)?),
+            2 => provider = Some(d.name(value, |text| ProviderId::new(text.to_owned()))?),
             3 => cluster = Some(d.name(value, |text| ClusterId::new(text))?),
             4 => kind = text(d, value)?,
-            5 => rank = value.narrow()?,
+            5 => precedence.rank = value.narrow()?,
             6 => scopes = Scopes::Configured(read_scopes(d, value)?),
             7 => network = Some(d.network(value)?),
             8 => identity = Some(d.name(value, |text| Fingerprint::new(text))?),
@@ -99,19 +102,14 @@ pub(crate) fn read(d: &mut Decoder, record: &[u8]) -> Result<Member, Fault> {
             10 => origin = read_secret(d, value)?,
             11 => source_digest = Version(value.int()?),
             12 => credential_from = text(d, value)?,
+            13 => precedence.provider = value.narrow()?,
             _ => {}
         }
     }
     let name = name.ok_or(Fault::Missing("registry name"))?;
-    let provider = provider.ok_or(Fault::Unknown("provider"))?;
+    let provider = provider.ok_or(Fault::Missing("provider"))?;
     let id = RegistryId { name, provider, cluster: cluster.ok_or(Fault::Missing("cluster"))? };
-    Ok(Member { id, kind, rank, scopes, network, identity, origin, source_digest, credential_from })
-}
-
-fn read_provider(text: &str) -> Option<Provider> {
-    let all =
-        [Provider::Kubernetes, Provider::ServiceEntry, Provider::Consul, Provider::Config, Provider::Memory];
-    all.into_iter().find(|provider| provider.as_str() == text)
+    Ok(Member { id, kind, precedence, scopes, network, identity, origin, source_digest, credential_from })
 }
 
 fn text(d: &mut Decoder, value: Value<'_>) -> Result<String, Fault> {

@@ -184,3 +184,28 @@ fn repeated_text_is_stored_once() {
         .collect();
     assert!(names.iter().all(|name| Arc::ptr_eq(name, names[0])));
 }
+
+#[test]
+fn member_of_any_provider_is_read_back() {
+    let scopes = || Scopes::Configured([Scope::new("all").unwrap()].into());
+    for (provider, position) in [("Kubernetes", 0), ("Nacos", 7), (&*"x".repeat(63), u16::MAX)] {
+        let id = RegistryId {
+            name: RegistryName::new("east").unwrap(),
+            provider: ProviderId::new(provider.to_owned()).unwrap(),
+            cluster: ClusterId::new("c").unwrap(),
+        };
+        let member = Member {
+            id,
+            kind: "any".to_owned(),
+            precedence: Precedence { provider: position, rank: 1 },
+            scopes: scopes(),
+            network: Some(NetworkId::new("n").unwrap()),
+            identity: None,
+            origin: MemberOrigin::File("c.yaml".to_owned()),
+            source_digest: Version(3),
+            credential_from: String::new(),
+        };
+        let record = encode_member(&mut Encoder::new(now()), &member);
+        assert_eq!(decode_member(&mut Decoder::new(now()), &record).unwrap(), member);
+    }
+}

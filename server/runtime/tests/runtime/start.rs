@@ -8,7 +8,7 @@ use tokio::time::sleep;
 use tributary_conformance::Act;
 use tributary_conformance::memory::MemorySource;
 use tributary_model::{
-    ClusterId, Collection, CollectionKind, Completeness, Fact, Provider, RegistryId, RegistrySpec,
+    ClusterId, Collection, CollectionKind, Completeness, Fact, ProviderId, RegistryId, RegistrySpec,
     RegistryUpdate, Scope, Settings,
 };
 use tributary_registry_api::Clock;
@@ -89,7 +89,7 @@ async fn a_server_without_registries_is_ready_at_once() {
 async fn source_of_the_binary_is_served_until_it_leaves() {
     let (server, _source) = Server::with_pay(0..4).await;
     let cluster = ClusterId::new("config").unwrap();
-    let id = RegistryId { name: name("config"), provider: Provider::Config, cluster };
+    let id = RegistryId { name: name("config"), provider: ProviderId::CONFIG, cluster };
     let spec = RegistrySpec::new(Arc::new(id), 0);
     let source = server.handle.source(spec).await.unwrap();
     let scope = Scope::new("file").unwrap();

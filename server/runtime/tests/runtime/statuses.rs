@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 use tributary_model::{
-    Basis, ClusterId, DeclKey, Declaration, Fact, Namespace, ObjectId, Provider, RegistryId, RegistryUpdate,
-    Scope, ServiceKey, Source, SourceState, SourceStatus,
+    Basis, ClusterId, DeclKey, Declaration, Fact, Namespace, ObjectId, ProviderId, RegistryId,
+    RegistryUpdate, Scope, ServiceKey, Source, SourceState, SourceStatus,
 };
 use tributary_registry_api::RegistrySpec;
 use tributary_runtime::{RuntimeConfig, StatusChanges};
@@ -23,8 +23,11 @@ async fn names(changes: &mut StatusChanges) -> Vec<String> {
 #[tokio::test(start_paused = true)]
 async fn only_a_changed_status_wakes_a_reader() {
     let server = mk_server(RuntimeConfig::default());
-    let id =
-        RegistryId { name: name("push"), provider: Provider::Memory, cluster: ClusterId::new("c").unwrap() };
+    let id = RegistryId {
+        name: name("push"),
+        provider: ProviderId::MEMORY,
+        cluster: ClusterId::new("c").unwrap(),
+    };
     let source = server.handle.source(RegistrySpec::new(Arc::new(id), 0)).await.unwrap();
     let (scope, object) = (Scope::new("all").unwrap(), ObjectId::new("Service", "shop", "pay"));
     let service = ServiceKey { host: pay(), namespace: Namespace::new("shop").unwrap() };

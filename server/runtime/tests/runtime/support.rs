@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tributary_conformance::memory::{MemoryFactory, MemorySource, memory_host};
 use tributary_conformance::served;
 use tributary_model::{
-    Catalog, CatalogChanges, ClusterId, Hostname, Mono, ObservedSince, Provider, RegistryId, RegistryName,
+    Catalog, CatalogChanges, ClusterId, Hostname, Mono, ObservedSince, ProviderId, RegistryId, RegistryName,
 };
 use tributary_registry_api::{
     CancellationToken, Clock, ProcessClock, Registry, RegistryError, RegistryFactory, RegistryIo,
@@ -174,7 +174,7 @@ struct Faulty {
 impl RegistryFactory for Faulty {
     fn spec(&self) -> RegistrySpec {
         let (name, cluster) = (self.name.clone(), self.cluster.clone());
-        let id = RegistryId { name, provider: Provider::Memory, cluster };
+        let id = RegistryId { name, provider: ProviderId::MEMORY, cluster };
         RegistrySpec::new(Arc::new(id), 1).confirming()
     }
     fn build(&self) -> Result<Box<dyn Registry>, RegistryError> {

@@ -93,7 +93,7 @@ fn mk_facts(host: &str, port: u32, resolution: Resolution, group: EndpointGroup)
         ServiceKey { host: Hostname::new(host).unwrap(), namespace: Namespace::new("shop").unwrap() };
     let id = RegistryId {
         name: RegistryName::new("east").unwrap(),
-        provider: Provider::Memory,
+        provider: ProviderId::MEMORY,
         cluster: ClusterId::new("east").unwrap(),
     };
     let declaration = Declaration {

@@ -100,7 +100,7 @@ pub(crate) fn publish((all, gated): (Vec<Generated>, bool)) -> Result<Arc<Catalo
     let mut core = Core::new(CoreConfig::default());
     let name = RegistryName::new("memory")?;
     let cluster = ClusterId::new("east")?;
-    let id = RegistryId { name: name.clone(), provider: Provider::Memory, cluster: cluster.clone() };
+    let id = RegistryId { name: name.clone(), provider: ProviderId::MEMORY, cluster: cluster.clone() };
     let spec = RegistrySpec::new(Arc::new(id), 0);
     core.add_registry(&spec)?;
     core.serve(Mono(0), &RunOrder::first(spec))?;

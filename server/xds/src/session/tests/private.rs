@@ -3,7 +3,7 @@
 use super::*;
 use crate::fake::INBOUND;
 use tributary_model::{
-    ClusterId, Locality, Namespace, ObjectId, Provider, RegistryId, RegistryName, Scope, ShardRef, Shared,
+    ClusterId, Locality, Namespace, ObjectId, ProviderId, RegistryId, RegistryName, Scope, ShardRef, Shared,
     Source, Topology, Workload, WorkloadAddress, WorkloadKey, WorkloadKind, WorkloadName, WorkloadView,
 };
 
@@ -22,7 +22,7 @@ fn mk_key() -> WorkloadKey {
 fn mk_workload(zone: &str) -> Shared<WorkloadView> {
     let id = RegistryId {
         name: RegistryName::new("east").unwrap(),
-        provider: Provider::Kubernetes,
+        provider: ProviderId::KUBERNETES,
         cluster: ClusterId::new("east").unwrap(),
     };
     let place = Topology { locality: Locality::parse(zone), ..Topology::default() };

@@ -7,7 +7,7 @@ use std::alloc::System;
 use std::time::Instant;
 
 use tributary_kubernetes::project::{Node, Pod, Service, Slice};
-use tributary_kubernetes::{Index, Input, Kind, Object, Options, WatchScope};
+use tributary_kubernetes::{Index, Kind, Object, ObjectEvent, Options, WatchScope};
 use tributary_model::ClusterId;
 
 #[global_allocator]
@@ -80,7 +80,8 @@ fn node(j: usize) -> Result<Object, String> {
 
 fn list(index: &mut Index, objects: impl Iterator<Item = Result<Object, String>>) -> Result<(), String> {
     objects.into_iter().try_for_each(|object| {
-        index.apply(Input::Put(object?));
+        let object = object?;
+        index.apply(&WatchScope::all(object.kind()), ObjectEvent::Apply(object));
         Ok(())
     })
 }
@@ -111,7 +112,7 @@ fn weigh(services: usize, addresses: usize, pods: bool) -> Result<(), String> {
     list(&mut index, (0..services).map(|i| slice(i, addresses, pods)))?;
     let read = now.elapsed();
     let inputs = ALLOCATOR.allocated();
-    feeds.iter().for_each(|feed| index.apply(Input::Listed(feed.clone())));
+    feeds.iter().for_each(|feed| index.apply(feed, ObjectEvent::InitDone));
     let count = flush(&mut index);
     let flushed = ALLOCATOR.allocated();
     let mb = |bytes: usize| bytes as f64 / 1e6;
@@ -124,9 +125,9 @@ fn weigh(services: usize, addresses: usize, pods: bool) -> Result<(), String> {
         mb(flushed - inputs)
     );
     println!("  at rest {:.1} MB", mb(ALLOCATOR.allocated() - start));
-    index.apply(Input::Restart(WatchScope::all(Kind::Slice)));
+    index.apply(&WatchScope::all(Kind::Slice), ObjectEvent::Init);
     list(&mut index, (0..services).map(|i| slice(i, addresses, pods)))?;
-    index.apply(Input::Listed(WatchScope::all(Kind::Slice)));
+    index.apply(&WatchScope::all(Kind::Slice), ObjectEvent::InitDone);
     let again = flush(&mut index);
     println!("  at rest after a relist with {again} updates: {:.1} MB", mb(ALLOCATOR.allocated() - start));
     Ok(())

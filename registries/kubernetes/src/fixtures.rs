@@ -1,12 +1,12 @@
 //! Builders for the tests of this crate: objects from JSON, inputs, a synced index.
 
 use serde_json::{Value, json};
+use tributary_kube_client::Event;
 use tributary_model::*;
 
-use crate::kind::Name;
+use crate::kind::{Kind, Name, WatchScope};
 use crate::options::Options;
 use crate::project::{Namespace as Ns, Node, Object, Pod, Service, Slice};
-use crate::publish::Input;
 use crate::{ClusterObjects, Index, Interner};
 
 pub(crate) fn mk_options() -> Options {
@@ -89,17 +89,27 @@ pub(crate) fn shop(name: &str) -> Name {
     Name::new("shop", name)
 }
 
+/// Events of watches over all namespaces.
+impl Index {
+    pub(crate) fn apply_put(&mut self, object: Object) {
+        self.apply(&WatchScope::all(object.kind()), Event::Apply(object));
+    }
+    pub(crate) fn apply_delete(&mut self, kind: Kind, name: Name) {
+        self.apply(&WatchScope::all(kind), Event::Delete(name));
+    }
+}
+
 /// Builds an index with these objects, in which all kinds have listed.
 pub(crate) fn mk_synced(objects: Vec<Object>) -> Index {
     let mut index = Index::new(mk_options());
-    objects.into_iter().for_each(|object| index.apply(Input::Put(object)));
+    objects.into_iter().for_each(|object| index.apply_put(object));
     list_all(&mut index);
     index.flush();
     index
 }
 pub(crate) fn list_all(index: &mut Index) {
     let feeds = index.inputs().options.feeds();
-    feeds.into_iter().for_each(|feed| index.apply(Input::Listed(feed)));
+    feeds.into_iter().for_each(|feed| index.apply(&feed, Event::InitDone));
 }
 
 pub(crate) fn mk_inputs(objects: Vec<Object>) -> ClusterObjects {

@@ -5,7 +5,7 @@
 //! flushed ([`derive`]). It publishes the differences as registry updates. Only the run loop does I/O.
 //!
 //! ```text
-//! Event -> Input -> Index::apply: tables, then marks   Index::flush: derive marked outputs, publish differences
+//! Event -> Index::apply: tables, then marks   Index::flush: derive marked outputs, publish differences
 //! ```
 //!
 //! # Add an input kind
@@ -45,8 +45,8 @@ pub use factory::KubernetesFactory;
 pub use interner::Interner;
 pub use kind::{Kind, Name, WatchScope};
 pub use options::{Mcs, Options};
-pub use project::Object;
-pub use publish::{Counts, Index, Input};
+pub use project::{Object, ObjectEvent};
+pub use publish::{Counts, Index};
 pub use registry::KubernetesRegistry;
 pub use run_loop::{Planned, RunMemory, watch_plan};
 pub use state::{ClusterObjects, DerivedKey};

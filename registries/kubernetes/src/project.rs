@@ -24,7 +24,7 @@ pub use mcs::{Export, Import};
 pub use meta::Meta;
 pub use namespace::Namespace;
 pub use node::Node;
-pub use object::Object;
+pub use object::{Object, ObjectEvent};
 pub use pod::Pod;
 pub use service::Service;
 pub use slice::Slice;

@@ -16,15 +16,16 @@ use std::sync::Arc;
 
 use futures::stream::{FuturesUnordered, StreamExt};
 use futures::{Future, FutureExt};
-use tributary_kube_client::{ClusterContextSender, ClusterIdentity};
+use tributary_kube_client::{ClusterContextSender, ClusterIdentity, Event};
 use tributary_model::{Collection, RegistryUpdate, Scope, SourceStatus, Withheld, WithheldCause};
 use tributary_registry_api::UpdateSender;
 
 use crate::collections::Part;
 use crate::kind::{Kind, Name, WatchScope};
-use crate::publish::{Index, Input};
+use crate::project::ObjectEvent;
+use crate::publish::Index;
 use status::SourceHealth;
-use watches::{Source, WatchOutput};
+use watches::Source;
 
 pub(crate) use exporter::Exporter;
 pub use run_memory::RunMemory;
@@ -34,7 +35,7 @@ pub(crate) use watches::WatchSet;
 /// Largest number of event batches that are applied before the index is flushed.
 const MOST_BATCHES: usize = 64;
 
-type NextOutput = Pin<Box<dyn Future<Output = (Box<dyn Source>, Vec<WatchOutput>)> + Send>>;
+type NextEvents = Pin<Box<dyn Future<Output = (Box<dyn Source>, Vec<ObjectEvent>)> + Send>>;
 
 /// Running run.
 pub(crate) struct RunLoop {
@@ -42,7 +43,7 @@ pub(crate) struct RunLoop {
     health: SourceHealth,
     /// Identity that is confirmed before a watch reports anything.
     cluster: ClusterIdentity,
-    watches: FuturesUnordered<NextOutput>,
+    watches: FuturesUnordered<NextEvents>,
     /// Watches that have not started.
     idle: Vec<Box<dyn Source>>,
     reported: BTreeMap<Scope, SourceStatus>,
@@ -105,7 +106,7 @@ impl RunLoop {
             if self.is_held(source.feed().kind, held) {
                 source.hold();
             }
-            self.watches.push(next_output(source));
+            self.watches.push(next_events(source));
         }
         while self.flush(out) {
             // outputs that are marked during a first list are published when a list ends; waiting for them before
@@ -130,15 +131,14 @@ impl RunLoop {
         }
     }
 
-    fn take(&mut self, (source, outputs): (Box<dyn Source>, Vec<WatchOutput>)) {
+    fn take(&mut self, (source, events): (Box<dyn Source>, Vec<ObjectEvent>)) {
         let feed = source.feed().clone();
-        self.watches.push(next_output(source));
-        for output in outputs {
-            match output {
-                WatchOutput::Input(Input::Withheld(feed, why)) => drop(self.failing.insert(feed, why)),
-                WatchOutput::Input(input) => self.apply(input),
-                WatchOutput::Status(part) => self.health.report(&feed, part),
-                WatchOutput::Recovered(lost) => {
+        self.watches.push(next_events(source));
+        for event in events {
+            match event {
+                Event::Unavailable(why) => drop(self.failing.insert(feed.clone(), why)),
+                Event::Status(part) => self.health.report(&feed, part),
+                Event::Recovered(lost) => {
                     tracing::warn!(
                         kind = feed.kind.as_str(),
                         lost,
@@ -146,6 +146,7 @@ impl RunLoop {
                     );
                     self.health.recovered(lost);
                 }
+                event => self.apply(&feed, event),
             }
         }
     }
@@ -158,22 +159,22 @@ impl RunLoop {
         is_held(Part::of(kind)) || kind == Kind::Export && is_held(Part::Cluster)
     }
 
-    fn apply(&mut self, input: Input) {
-        if let Input::Listed(feed) | Input::Absent(feed) | Input::Resumed(feed) = &input {
+    fn apply(&mut self, feed: &WatchScope, event: ObjectEvent) {
+        if matches!(event, Event::InitDone | Event::NotServed | Event::Resumed) {
             self.failing.remove(feed);
             self.ripe = true;
         }
-        if let Input::Listed(feed) | Input::Absent(feed) | Input::Withheld(feed, _) = &input {
+        if matches!(event, Event::InitDone | Event::NotServed | Event::Unavailable(_)) {
             self.waiting.remove(feed);
             self.ripe = true;
         }
         if let Some(exporter) = &mut self.exporter {
-            exporter.observe(&input);
+            exporter.observe(feed.kind, &event);
         }
-        let note = Note::of(&input);
-        self.index.apply(input);
+        let note = Note::of(feed.kind, &event);
+        self.index.apply(feed, event);
         if let Some(note) = note {
-            self.remember(note);
+            self.remember(feed, note);
         }
     }
 
@@ -187,23 +188,24 @@ impl RunLoop {
         let counted: Vec<(WatchScope, Withheld)> = self.failing.extract_if(.., counts).collect();
         for (feed, why) in counted {
             if let Some(known) = self.memory.recall(&feed) {
-                self.index.apply(Input::Recall(feed.clone(), known));
+                self.index.recall(&feed, known);
             }
-            self.apply(Input::Withheld(feed, why));
+            self.apply(&feed, Event::Unavailable(why));
         }
     }
 
     /// Passes objects on to later runs.
-    fn remember(&self, note: Note) {
-        if matches!(note, Note::Feed(_))
+    fn remember(&self, feed: &WatchScope, note: Note) {
+        if matches!(note, Note::List)
             && let Some(identity) = self.cluster.known()
         {
             self.memory.identify(&identity);
         }
         let inputs = self.index.inputs();
         match note {
-            Note::Feed(feed) => self.memory.keep(&feed, inputs.objects(&feed)),
-            Note::Object(kind, name) => {
+            Note::List => self.memory.keep(feed, inputs.objects(feed)),
+            Note::Object(name) => {
+                let kind = feed.kind;
                 for feed in self.health.feeds().filter(|feed| feed.kind == kind && feed.covers(&name)) {
                     if self.index.has_listed(kind) {
                         self.memory.note(feed, &name, inputs.get(kind, &name));
@@ -280,30 +282,27 @@ impl RunLoop {
     }
 }
 
-/// What an input changes in the memory for later runs.
+/// What an event changes in the memory for later runs.
 enum Note {
-    Feed(WatchScope),
-    Object(Kind, Name),
+    List,
+    Object(Name),
 }
 
 impl Note {
-    fn of(input: &Input) -> Option<Self> {
-        match input {
-            Input::Listed(feed) | Input::Absent(feed) if RunMemory::keeps(feed.kind) => {
-                Some(Self::Feed(feed.clone()))
-            }
-            Input::Put(object) if RunMemory::keeps(object.kind()) => {
-                Some(Self::Object(object.kind(), object.name().clone()))
-            }
-            Input::Gone(kind, name) if RunMemory::keeps(*kind) => Some(Self::Object(*kind, name.clone())),
+    fn of(kind: Kind, event: &ObjectEvent) -> Option<Self> {
+        match event {
+            _ if !RunMemory::keeps(kind) => None,
+            Event::InitDone | Event::NotServed => Some(Self::List),
+            Event::Apply(object) => Some(Self::Object(object.name().clone())),
+            Event::Delete(name) => Some(Self::Object(name.clone())),
             _ => None,
         }
     }
 }
 
-fn next_output(mut source: Box<dyn Source>) -> NextOutput {
+fn next_events(mut source: Box<dyn Source>) -> NextEvents {
     Box::pin(async move {
-        let outputs = source.next().await;
-        (source, outputs)
+        let events = source.next().await;
+        (source, events)
     })
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tributary_core::{Core, CoreConfig, RunOrder};
 use tributary_kube_client::Projection;
 use tributary_kubernetes::project::{Service, Slice};
-use tributary_kubernetes::{Index, Input, Object, Options};
+use tributary_kubernetes::{Index, Kind, Object, ObjectEvent, Options, WatchScope};
 use tributary_model::{ClusterId, Mono};
 
 use crate::intake::{spec, stamped};
@@ -39,7 +39,7 @@ pub(crate) fn run(services: usize, addresses: usize, table: &mut Table) -> Resul
     for change in 0..CHANGES {
         let event = text(&slice(change % services, addresses, change / services + 1))?;
         let begun = Instant::now();
-        index.apply(put_slice(&event)?);
+        index.apply(&WatchScope::all(Kind::Slice), put_slice(&event)?);
         core.apply(Mono(2), stamped(index.flush())?);
         core.publish();
         took.push(begun.elapsed().as_secs_f64() * 1e6);
@@ -58,7 +58,7 @@ fn filled(services: usize, addresses: usize) -> Result<Index> {
     let feeds = options.feeds();
     let mut index = Index::new(options);
     for feed in &feeds {
-        index.apply(Input::Restart(feed.clone()));
+        index.apply(feed, ObjectEvent::Init);
     }
     for n in 0..services {
         let object = json!({
@@ -68,17 +68,17 @@ fn filled(services: usize, addresses: usize) -> Result<Index> {
             ]},
         });
         let service = Service::decode(&text(&object)?).map_err(|why| anyhow!(why))?;
-        index.apply(Input::Put(Object::Service(Arc::new(service))));
-        index.apply(put_slice(&text(&slice(n, addresses, 0))?)?);
+        index.apply(&WatchScope::all(Kind::Service), ObjectEvent::Apply(Object::Service(Arc::new(service))));
+        index.apply(&WatchScope::all(Kind::Slice), put_slice(&text(&slice(n, addresses, 0))?)?);
     }
     for feed in feeds {
-        index.apply(Input::Listed(feed));
+        index.apply(&feed, ObjectEvent::InitDone);
     }
     Ok(index)
 }
 
-fn put_slice(event: &RawValue) -> Result<Input> {
-    Ok(Input::Put(Object::Slice(Arc::new(Slice::decode(event).map_err(|why| anyhow!(why))?))))
+fn put_slice(event: &RawValue) -> Result<ObjectEvent> {
+    Ok(ObjectEvent::Apply(Object::Slice(Arc::new(Slice::decode(event).map_err(|why| anyhow!(why))?))))
 }
 
 fn text(object: &Value) -> Result<Box<RawValue>> {

@@ -19,8 +19,9 @@ use super::api_failure::ApiFailure;
 use super::audit::Audit;
 use super::head::Head;
 use super::health::{Health, Trouble};
-use super::protocol::{Action, Report, WatchInput};
+use super::protocol::{Action, WatchInput};
 use super::version_table::{Mark, VersionTable};
+use crate::event::Event;
 use crate::resource::Resource;
 
 /// Purpose of the main request.
@@ -140,10 +141,10 @@ impl Machine {
         }
         if self.withheld.is_some() && self.health.is_well() && matches!(self.phase, Phase::Following { .. }) {
             self.withheld = None;
-            out.push(Action::Report(Report::Resumed));
+            out.push(Action::Emit(Event::Resumed));
         }
         if let Some(part) = self.health.changed(now) {
-            out.push(Action::Report(Report::Status(part)));
+            out.push(Action::Emit(Event::Status(part)));
         }
     }
 
@@ -220,9 +221,9 @@ impl Machine {
 
     fn report_mark(head: &Head<'_>, table: &mut VersionTable, out: &mut Vec<Action>) {
         let report = match table.put(head.key(), head.stamp()) {
-            Mark::Changed => Report::Apply,
-            Mark::Same => Report::Unchanged,
+            Mark::Changed => Event::Apply(()),
+            Mark::Same => Event::Unchanged(()),
         };
-        out.push(Action::Report(report));
+        out.push(Action::Emit(report));
     }
 }

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use tributary_model::{SourcePart, Withheld};
-
 use super::api_failure::ApiFailure;
 use super::head::Head;
+use crate::event::Event;
 
 /// Input of the machine.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,22 +54,6 @@ pub(crate) enum WatchRequest {
     Audit { version: &'static str, limit: u32, next: Option<String> },
 }
 
-/// Event about the current object or about the kind.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Report {
-    Init,
-    Apply,
-    Unchanged,
-    Delete,
-    InitDone,
-    Confirmed,
-    NotServed,
-    Unavailable(Withheld),
-    Resumed,
-    Status(SourcePart),
-    Recovered(u64),
-}
-
 /// Action of the loop.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Action {
@@ -86,6 +69,6 @@ pub(crate) enum Action {
     Audit(WatchRequest),
     /// Drop the audit request.
     StopAudit,
-    /// Emit this event.
-    Report(Report),
+    /// Emit this event, about the object of the current input.
+    Emit(Event<(), ()>),
 }

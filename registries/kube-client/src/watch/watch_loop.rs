@@ -19,7 +19,7 @@ use super::WatchSpec;
 use super::api_failure::ApiFailure;
 use super::head::Head;
 use super::machine::Machine;
-use super::protocol::{Action, Report, WatchInput, WatchRequest};
+use super::protocol::{Action, WatchInput, WatchRequest};
 use super::send;
 use super::wire::{self, Lines, WatchLine};
 use crate::event::{Event, Projection};
@@ -162,11 +162,11 @@ impl WatchLoop {
             Ok(WatchLine::Error(failure)) | Err(failure) => (WatchInput::Failed(failure), None),
             Ok(WatchLine::Now(raw)) => match Head::read(raw, namespaced) {
                 Some(head) => (WatchInput::Object(head), Some(raw)),
-                None => return nameless(events),
+                None => return skip_nameless(events),
             },
             Ok(WatchLine::Deleted(raw)) => match Head::read(raw, namespaced) {
                 Some(head) => (WatchInput::Deleted(head), Some(raw)),
-                None => return nameless(events),
+                None => return skip_nameless(events),
             },
         };
         let ends = matches!(input, WatchInput::Failed(_));
@@ -182,7 +182,7 @@ impl WatchLoop {
         for raw in page.items.into_iter().flatten() {
             match Head::read(raw, self.spec.resource.namespaced) {
                 Some(head) => self.step(WatchInput::Item(head), Some(raw), events),
-                None => drop(nameless(events)),
+                None => events.push(nameless()),
             }
         }
         let (next, version) = page.metadata.next();
@@ -231,7 +231,7 @@ impl WatchLoop {
         let mut moved = false;
         for action in actions.drain(..) {
             match action {
-                Action::Report(report) => events.extend(event(report, object.as_ref())),
+                Action::Emit(event) => events.push(fill_in(event, object.as_ref())),
                 action => moved |= self.perform(action),
             }
         }
@@ -248,7 +248,7 @@ impl WatchLoop {
             Action::StopProbe => self.probe = None,
             Action::Audit(request) => self.audit = Some(self.confirmed(self.fetch(request))),
             Action::StopAudit => self.audit = None,
-            Action::Report(_) => {}
+            Action::Emit(_) => {}
         }
         matches!(action, Action::Main(_) | Action::StopMain)
     }
@@ -290,30 +290,25 @@ impl WatchLoop {
     }
 }
 
-/// Builds the consumer's event from the machine's event and the current object.
-fn event<P: Projection>(report: Report, object: Option<&(Head<'_>, &RawValue)>) -> Option<Event<P>> {
-    Some(match (report, object) {
-        (Report::Apply, Some((head, raw))) => match P::decode(raw) {
-            Ok(read) => Event::Apply(read),
-            Err(why) => Event::Invalid(head.object(), Reason::new(why).to_string()),
-        },
-        (Report::Unchanged, Some((head, _))) => Event::Unchanged(head.object()),
-        (Report::Delete, Some((head, _))) => Event::Delete(head.object()),
-        (Report::Apply | Report::Unchanged | Report::Delete, None) => return None,
-        (Report::Init, _) => Event::Init,
-        (Report::InitDone, _) => Event::InitDone,
-        (Report::Confirmed, _) => Event::Confirmed,
-        (Report::NotServed, _) => Event::NotServed,
-        (Report::Unavailable(why), _) => Event::Unavailable(why),
-        (Report::Resumed, _) => Event::Resumed,
-        (Report::Status(part), _) => Event::Status(part),
-        (Report::Recovered(lost), _) => Event::Recovered(lost),
-    })
+/// Fills the object of the current input in.
+fn fill_in<P: Projection>(event: Event<(), ()>, object: Option<&(Head<'_>, &RawValue)>) -> Event<P> {
+    let name = || object.map(|(head, _)| head.object()).unwrap_or_default();
+    let decode = |()| match object.map(|(_, raw)| P::decode(raw)) {
+        Some(Ok(read)) => Event::Apply(read),
+        Some(Err(why)) => Event::Invalid(name(), Reason::new(why).shared()),
+        None => nameless(),
+    };
+    event.map(decode, |()| name())
+}
+
+/// Event about an object without a name.
+fn nameless<P>() -> Event<P> {
+    Event::Invalid(ObjectName::default(), "an object without a name or a version".into())
 }
 
 /// Reports an object without a name; the stream continues.
-fn nameless<P>(events: &mut Vec<Event<P>>) -> bool {
-    events.push(Event::Invalid(ObjectName::default(), "an object without a name or a version".to_owned()));
+fn skip_nameless<P>(events: &mut Vec<Event<P>>) -> bool {
+    events.push(nameless());
     true
 }
 

@@ -169,7 +169,7 @@ impl Fixture {
             Event::Unchanged(name) => self.see(&name),
             Event::Invalid(name, why) => {
                 self.see(&name);
-                self.bad.insert(name.to_string(), why);
+                self.bad.insert(name.to_string(), why.to_string());
             }
             Event::Delete(name) => {
                 self.held.remove(&name.to_string());

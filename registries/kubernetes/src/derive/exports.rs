@@ -80,7 +80,6 @@ mod tests {
     use crate::project::Export;
     use crate::project::Object;
     use crate::publish::Index;
-    use crate::publish::Input;
     use serde_json::{Value, json};
     use tributary_kube_client::Projection;
 
@@ -88,19 +87,19 @@ mod tests {
         let raw = serde_json::value::to_raw_value(object).unwrap();
         Arc::new(P::decode(&raw).unwrap())
     }
-    fn mk(namespace: &str, name: &str, spec: &Value) -> Input {
+    fn mk(namespace: &str, name: &str, spec: &Value) -> Object {
         let object = json!({"metadata": {"namespace": namespace, "name": name}, "spec": spec});
-        Input::Put(Object::Service(raw::<Service>(&object)))
+        Object::Service(raw::<Service>(&object))
     }
 
     #[test]
     fn exported_alias_and_local_services_are_not_due() {
         let plain = json!({"clusterIP": "10.96.0.1", "ports": [{"port": 80}]});
         let mut index = Index::new(mk_options());
-        index.apply(mk("shop", "pay", &plain));
-        index.apply(mk("shop", "cart", &plain));
-        index.apply(mk("kube-system", "dns", &plain));
-        index.apply(mk("shop", "away", &json!({"type": "ExternalName", "externalName": "a.test"})));
+        index.apply_put(mk("shop", "pay", &plain));
+        index.apply_put(mk("shop", "cart", &plain));
+        index.apply_put(mk("kube-system", "dns", &plain));
+        index.apply_put(mk("shop", "away", &json!({"type": "ExternalName", "externalName": "a.test"})));
         let named = |index: &Index| {
             let all = due(index.inputs(), &Suspects::All);
             let every = index.inputs().services.keys().cloned().collect();
@@ -113,7 +112,7 @@ mod tests {
         };
         assert_eq!(named(&index), ["shop/cart", "shop/pay"]);
         let export = json!({"metadata": {"namespace": "shop", "name": "pay"}});
-        index.apply(Input::Put(Object::Export(raw::<Export>(&export))));
+        index.apply_put(Object::Export(raw::<Export>(&export)));
         assert_eq!(named(&index), ["shop/cart"], "already exported");
         let mut one = Suspects::none();
         one.add(&Name::new("shop", "pay"));

@@ -4,6 +4,8 @@
 
 use std::sync::Arc;
 
+use tributary_kube_client::Event;
+
 use super::configmap::MeshConfig;
 use super::gateway::Gateway;
 use super::mcs::{Export, Import};
@@ -14,6 +16,9 @@ use super::service::Service;
 use super::slice::Slice;
 use crate::interner::Interner;
 use crate::kind::{Kind, Name};
+
+/// Event of a watch, with its object of any kind.
+pub type ObjectEvent = Event<Object, Name>;
 
 macro_rules! objects {
     ($($variant:ident($type:ty);)*) => {

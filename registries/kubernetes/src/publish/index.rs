@@ -1,4 +1,4 @@
-//! Index: applies inputs and publishes how the derived facts differ from the published ones.
+//! Index: applies events of watches and publishes how the derived facts differ from the published ones.
 //!
 //! Owned by one run loop, which applies every event in order and flushes when no further event is ready. Published facts
 //! share their values with the core, so remembering them costs a pointer each. A new run begins with an empty index; a
@@ -7,10 +7,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use tributary_kube_client::ClusterContext;
+use tributary_kube_client::{ClusterContext, Event};
 use tributary_model::{Evidence, ExcludedObject, Fingerprint, ObjectRef, RegistryUpdate, StaleSet};
 
-use super::input::Input;
 use super::published_facts::PublishedFacts;
 use super::sync::Sync;
 use crate::collections::{Listing, Part};
@@ -18,7 +17,7 @@ use crate::derive::derive;
 use crate::interner::Interner;
 use crate::kind::{Kind, Name, WatchScope};
 use crate::options::Options;
-use crate::project::Object;
+use crate::project::{Object, ObjectEvent};
 use crate::state::invalidate::{self, Change, DirtyOutputs};
 use crate::state::namespace_selector;
 use crate::state::{ClusterObjects, DerivedKey};
@@ -103,36 +102,37 @@ impl Index {
         Counts { published: self.published.count(), shared: self.shared.len() as u64, ..self.counts }
     }
 
-    /// Applies one input. Nothing is published before [`Index::flush`].
-    pub fn apply(&mut self, input: Input) {
-        match input {
-            Input::Put(object) => self.put(object),
-            Input::Seen(kind, name) => self.see(kind, &name),
-            Input::Gone(kind, name) => {
-                let evidence = Evidence::Deleted(ObjectRef::new(name.object(kind)));
-                self.gone(kind, &name, evidence);
+    /// Applies one event of the watch of this scope. Nothing is published before [`Index::flush`].
+    pub fn apply(&mut self, scope: &WatchScope, event: ObjectEvent) {
+        match event {
+            Event::Apply(object) => self.put(object),
+            Event::Unchanged(name) => self.see(scope.kind, &name),
+            Event::Delete(name) => {
+                let evidence = Evidence::Deleted(ObjectRef::new(name.object(scope.kind)));
+                self.gone(scope.kind, &name, evidence);
             }
-            Input::Bad(kind, name, why) => {
-                self.see(kind, &name);
-                self.published.bad(kind, &name, why);
+            Event::Invalid(name, why) => {
+                self.see(scope.kind, &name);
+                self.published.bad(scope.kind, &name, why);
             }
-            Input::Restart(feed) => self.restart(feed),
-            Input::Listed(feed) => {
-                self.end_list(&feed);
-                self.readable(&feed, Sync::listed);
+            Event::Init => self.restart(scope),
+            Event::InitDone => {
+                self.end_list(scope);
+                self.readable(scope, Sync::listed);
             }
-            Input::Confirmed(feed) => self.sync.confirmed(&feed),
-            Input::Absent(feed) => {
-                self.restart(feed.clone());
-                self.end_list(&feed);
-                self.readable(&feed, Sync::listed);
+            Event::Confirmed => self.sync.confirmed(scope),
+            Event::NotServed => {
+                self.restart(scope);
+                self.end_list(scope);
+                self.readable(scope, Sync::listed);
             }
-            Input::Withheld(feed, why) => {
-                self.stale_sets.remove(&feed);
-                self.withhold(&feed, why);
+            Event::Unavailable(why) => {
+                self.stale_sets.remove(scope);
+                self.withhold(scope, why);
             }
-            Input::Resumed(feed) => self.readable(&feed, Sync::resumed),
-            Input::Recall(feed, objects) => self.recall(&feed, objects),
+            Event::Resumed => self.readable(scope, Sync::resumed),
+            // the health of the watch, which changes no object
+            Event::Status(_) | Event::Recovered(_) => {}
         }
     }
 
@@ -186,10 +186,10 @@ impl Index {
     }
 
     /// Begins a list: all objects of the watch scope are unseen, the invalid ones included.
-    fn restart(&mut self, feed: WatchScope) {
-        let mut live = self.inputs.names(&feed);
-        live.extend(self.published.bad_names(&feed));
-        self.stale_sets.entry(feed).or_default().open(live);
+    fn restart(&mut self, feed: &WatchScope) {
+        let mut live = self.inputs.names(feed);
+        live.extend(self.published.bad_names(feed));
+        self.stale_sets.entry(feed.clone()).or_default().open(live);
     }
     fn end_list(&mut self, feed: &WatchScope) {
         let unseen = self.stale_sets.remove(feed).map(|mut stale| stale.close().collect::<Vec<_>>());

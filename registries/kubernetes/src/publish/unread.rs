@@ -62,8 +62,8 @@ impl Index {
             }
         }
     }
-    /// Applies the objects of an earlier run, if this run knows none.
-    pub(super) fn recall(&mut self, feed: &WatchScope, objects: Vec<Object>) {
+    /// Applies the objects of an unreadable kind from an earlier run, if this run knows none.
+    pub fn recall(&mut self, feed: &WatchScope, objects: Vec<Object>) {
         if self.sync.is_known(feed) {
             return;
         }

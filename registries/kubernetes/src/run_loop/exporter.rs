@@ -10,8 +10,8 @@ use futures::FutureExt as _;
 use serde_json::json;
 use tokio::sync::watch;
 use tributary_kube_client::{
-    ApiFailure, Connection, LeaderWorkQueue, ObjectName, Outcome, QueueEvent, QueuePolicy, Resource, Sends,
-    Writer,
+    ApiFailure, Connection, Event, LeaderWorkQueue, ObjectName, Outcome, QueueEvent, QueuePolicy, Resource,
+    Sends, Writer,
 };
 use tributary_model::{Code, ObjectRef, Problem, RegistryUpdate, Scope};
 use tributary_registry_api::SplitMix;
@@ -21,7 +21,7 @@ use crate::collections::Part;
 use crate::derive::exports::{Suspects, due};
 use crate::kind::{Kind, Name};
 use crate::options::Options;
-use crate::publish::Input;
+use crate::project::ObjectEvent;
 use crate::state::ClusterObjects;
 
 /// One write at a time, since exports are not urgent; a refusal usually applies to all of them.
@@ -55,19 +55,17 @@ impl Exporter {
         }
     }
 
-    /// Observes an input of the index: it may make a Service due.
-    pub(crate) fn observe(&mut self, input: &Input) {
-        let (kind, name) = match input {
-            Input::Put(object) => (object.kind(), Some(object.name())),
-            Input::Gone(kind, name) => (*kind, Some(name)),
-            Input::Listed(feed) | Input::Absent(feed) | Input::Withheld(feed, _) | Input::Resumed(feed) => {
-                if feed.kind == Kind::Export {
-                    self.served = matches!(input, Input::Listed(_) | Input::Resumed(_));
-                }
-                (feed.kind, None)
-            }
+    /// Observes an event of a kind: it may make a Service due.
+    pub(crate) fn observe(&mut self, kind: Kind, event: &ObjectEvent) {
+        let name = match event {
+            Event::Apply(object) => Some(object.name()),
+            Event::Delete(name) => Some(name),
+            Event::InitDone | Event::NotServed | Event::Unavailable(_) | Event::Resumed => None,
             _ => return,
         };
+        if kind == Kind::Export && name.is_none() {
+            self.served = matches!(event, Event::InitDone | Event::Resumed);
+        }
         match (kind, name) {
             (Kind::Service | Kind::Export, Some(name)) => self.suspects.add(name),
             (Kind::Namespace, Some(name)) => self.suspects.add_namespace(&name.name),

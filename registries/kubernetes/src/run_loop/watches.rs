@@ -1,22 +1,16 @@
-//! Watches of a run: one per planned watch, each of which emits inputs.
+//! Watches of a run: one per planned watch, each of which emits events with objects of any kind.
 
 use async_trait::async_trait;
 use tributary_kube_client::{ClusterIdentity, Connection, Event, Projection, Timing, Watch, WatchSpec};
-use tributary_model::{SourcePart, Version};
+use tributary_model::Version;
 use tributary_registry_api::SplitMix;
 
 use super::watch_plan::{Planned, watch_plan};
-use crate::kind::{Kind, WatchScope};
+use crate::kind::{Kind, Name, WatchScope};
 use crate::options::Options;
-use crate::project::{Export, Gateway, Import, MeshConfig, Namespace, Node, Object, Pod, Service, Slice};
-use crate::publish::Input;
-
-/// Output of a watch: an input of the index, or its own state.
-pub(crate) enum WatchOutput {
-    Input(Input),
-    Status(SourcePart),
-    Recovered(u64),
-}
+use crate::project::{
+    Export, Gateway, Import, MeshConfig, Namespace, Node, Object, ObjectEvent, Pod, Service, Slice,
+};
 
 /// Watch of any kind.
 #[async_trait]
@@ -24,7 +18,7 @@ pub(crate) trait Source: Send {
     fn feed(&self) -> &WatchScope;
     /// Marks that facts that depend on the kind are held from earlier runs.
     fn hold(&mut self);
-    async fn next(&mut self) -> Vec<WatchOutput>;
+    async fn next(&mut self) -> Vec<ObjectEvent>;
 }
 
 /// Watches of a run.
@@ -106,13 +100,10 @@ impl<P: Projection + Into<Object>> Source for Typed<P> {
     fn hold(&mut self) {
         self.watch.hold();
     }
-    async fn next(&mut self) -> Vec<WatchOutput> {
-        let events = self.watch.next().await;
-        let output = |event: Event<P>| match event {
-            Event::Status(part) => Some(WatchOutput::Status(part)),
-            Event::Recovered(lost) => Some(WatchOutput::Recovered(lost)),
-            event => Input::of(&self.feed, event).map(WatchOutput::Input),
-        };
-        events.into_iter().filter_map(output).collect()
+    async fn next(&mut self) -> Vec<ObjectEvent> {
+        let events = self.watch.next().await.into_iter();
+        events
+            .map(|event| event.map(|object| Event::Apply(object.into()), |name| Name::from(&name)))
+            .collect()
     }
 }

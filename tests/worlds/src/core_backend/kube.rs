@@ -6,7 +6,7 @@ use serde_json::Value;
 use tributary_kubernetes::project::{
     Export, Gateway, Import, MeshConfig, Namespace, Node, Pod, Service, Slice,
 };
-use tributary_kubernetes::{Index, Input, Kind, Name, Object, Options};
+use tributary_kubernetes::{Index, Kind, Name, Object, ObjectEvent, Options, WatchScope};
 use tributary_model::{ClusterId, Namespace as NamespaceName, RegistryName, RegistryUpdate};
 
 use super::files::Registry;
@@ -52,8 +52,8 @@ impl Cluster {
     /// Returns the updates of an empty cluster: every kind has completed an empty list.
     pub(super) fn initial_updates(&mut self) -> Vec<RegistryUpdate> {
         for feed in self.index.inputs().options.feeds() {
-            self.index.apply(Input::Restart(feed.clone()));
-            self.index.apply(Input::Listed(feed));
+            self.index.apply(&feed, ObjectEvent::Init);
+            self.index.apply(&feed, ObjectEvent::InitDone);
         }
         self.index.flush()
     }
@@ -67,12 +67,12 @@ impl Cluster {
         if is_entry(&name) {
             return Ok(Report::Entries(self.entries.read(&file(&name), &document.to_string())));
         }
-        let input = match object(&name, &document.to_string()) {
-            Ok(object) => Input::Put(object),
-            Err(Bad::Unread(why)) => Input::Bad(kind(&name)?, key(&name), why.into()),
+        let event = match object(&name, &document.to_string()) {
+            Ok(object) => ObjectEvent::Apply(object),
+            Err(Bad::Unread(why)) => ObjectEvent::Invalid(key(&name), why.into()),
             Err(Bad::Unknown(error)) => return Err(error),
         };
-        Ok(self.take(input))
+        Ok(self.take(kind(&name)?, event))
     }
     /// Returns the updates of removing these objects one after the other.
     pub(super) fn remove(&mut self, names: &[ObjectName]) -> Result<Vec<Report>> {
@@ -83,10 +83,10 @@ impl Cluster {
         if is_entry(name) {
             return Ok(Report::Entries(self.entries.forget(&file(name))));
         }
-        Ok(self.take(Input::Gone(kind(name)?, key(name))))
+        Ok(self.take(kind(name)?, ObjectEvent::Delete(key(name))))
     }
-    fn take(&mut self, input: Input) -> Report {
-        self.index.apply(input);
+    fn take(&mut self, kind: Kind, event: ObjectEvent) -> Report {
+        self.index.apply(&WatchScope::all(kind), event);
         Report::Cluster(self.index.flush())
     }
 }

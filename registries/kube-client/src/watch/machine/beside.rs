@@ -5,8 +5,9 @@ use tributary_model::Mono;
 use super::super::api_failure::ApiFailure;
 use super::super::audit::{Audit, Verdict};
 use super::super::head::Head;
-use super::super::protocol::{Action, Report, WatchRequest};
+use super::super::protocol::{Action, WatchRequest};
 use super::{Machine, Phase};
+use crate::event::Event;
 
 /// Page size of an audit; its items hold names and versions only.
 const AUDIT_PAGE: u32 = 500;
@@ -166,7 +167,7 @@ impl Machine {
         match verdict {
             Verdict::Clean => self.audit_was_clean(now, out),
             Verdict::Lost(lost) => {
-                out.push(Action::Report(Report::Recovered(lost)));
+                out.push(Action::Emit(Event::Recovered(lost)));
                 self.relist(now, out);
             }
             Verdict::Open | Verdict::Moot => {}
@@ -179,6 +180,6 @@ impl Machine {
             self.last_event = now;
             self.health.event_came();
         }
-        out.push(Action::Report(Report::Confirmed));
+        out.push(Action::Emit(Event::Confirmed));
     }
 }

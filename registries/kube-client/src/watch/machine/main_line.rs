@@ -4,8 +4,9 @@ use tributary_model::{Mono, Withheld, WithheldCause};
 
 use super::super::api_failure::ApiFailure;
 use super::super::head::Head;
-use super::super::protocol::{Action, Report, WatchRequest};
+use super::super::protocol::{Action, WatchRequest};
 use super::{Machine, Phase, Then};
+use crate::event::Event;
 
 /// Largest page size; pages grow when a list outlives its version on the server.
 const LARGEST_PAGE: u32 = 5_000;
@@ -65,7 +66,7 @@ impl Machine {
         self.absent = false;
         self.missing = None;
         self.table.open();
-        out.push(Action::Report(Report::Init));
+        out.push(Action::Emit(Event::Init));
     }
 
     /// Handles an object in a page.
@@ -108,7 +109,7 @@ impl Machine {
         self.page = self.timing.page.max(1);
         self.health.listed();
         self.schedule_beside(now);
-        out.push(Action::Report(Report::InitDone));
+        out.push(Action::Emit(Event::InitDone));
     }
 
     pub(super) fn object(&mut self, head: &Head<'_>, now: Mono, out: &mut Vec<Action>) {
@@ -119,14 +120,14 @@ impl Machine {
         self.at = head.version.to_string();
         self.touch(head.key());
         self.table.put(head.key(), head.stamp());
-        out.push(Action::Report(Report::Apply));
+        out.push(Action::Emit(Event::Apply(())));
         self.judge_audit(now, out);
     }
 
     pub(super) fn deleted(&mut self, head: &Head<'_>, now: Mono, out: &mut Vec<Action>) {
         self.note_event(now);
         self.table.remove(head.key());
-        out.push(Action::Report(Report::Delete));
+        out.push(Action::Emit(Event::Delete(())));
         if !self.lists() {
             self.at = head.version.to_string();
             self.touch(head.key());
@@ -145,7 +146,7 @@ impl Machine {
             (true, false) => {}
             (false, _) => {
                 self.at = version;
-                out.push(Action::Report(Report::Confirmed));
+                out.push(Action::Emit(Event::Confirmed));
                 self.judge_audit(now, out);
             }
         }
@@ -243,7 +244,7 @@ impl Machine {
 
     fn report_withheld(&mut self, withheld: Withheld, out: &mut Vec<Action>) {
         if self.withheld.replace(withheld.cause) != Some(withheld.cause) {
-            out.push(Action::Report(Report::Unavailable(withheld)));
+            out.push(Action::Emit(Event::Unavailable(withheld)));
         }
     }
 
@@ -298,11 +299,11 @@ impl Machine {
         self.health.absent(format!("{reason}; looked for every {every} s").into());
         let was_withheld = self.withheld.take().is_some();
         if std::mem::replace(&mut self.absent, true) {
-            return out.push(Action::Report(if was_withheld { Report::Resumed } else { Report::Confirmed }));
+            return out.push(Action::Emit(if was_withheld { Event::Resumed } else { Event::Confirmed }));
         }
         self.missing = None;
         self.table.clear();
-        out.push(Action::Report(Report::NotServed));
+        out.push(Action::Emit(Event::NotServed));
     }
 
     /// Whether one answer is enough to prove that the kind is not installed, or the second one arrived.

@@ -11,8 +11,9 @@ use tributary_registry_api::SplitMix;
 use super::super::Timing;
 use super::super::api_failure::ApiFailure;
 use super::super::head::Head;
-use super::super::protocol::{Action, Report, WatchInput, WatchRequest};
+use super::super::protocol::{Action, WatchInput, WatchRequest};
 use super::Machine;
+use crate::event::Event;
 use crate::resource::Resource;
 
 const THINGS: Resource = Resource {
@@ -150,42 +151,42 @@ impl World {
             Action::StopProbe => self.probe = false,
             Action::Audit(_) => self.audit = true,
             Action::StopAudit => self.audit = false,
-            Action::Report(report) => self.report(report, object),
+            Action::Emit(event) => self.emit(event, object),
         }
     }
-    fn report(&mut self, report: Report, object: Option<(u8, u64)>) {
+    fn emit(&mut self, event: Event<(), ()>, object: Option<(u8, u64)>) {
         let unseen = self.unseen.as_mut();
-        match (report, object) {
-            (Report::Init, _) => self.unseen.get_or_insert_default().extend(self.held.keys().copied()),
-            (Report::Apply, Some((name, version))) => {
+        match (event, object) {
+            (Event::Init, _) => self.unseen.get_or_insert_default().extend(self.held.keys().copied()),
+            (Event::Apply(()), Some((name, version))) => {
                 unseen.map(|unseen| unseen.remove(&name));
                 self.held.insert(name, version);
             }
-            (Report::Unchanged, Some((name, version))) => {
+            (Event::Unchanged(()), Some((name, version))) => {
                 unseen.map(|unseen| unseen.remove(&name));
                 assert_eq!(self.held.get(&name), Some(&version), "what is seen was put in this version");
             }
-            (Report::Delete, Some((name, _))) => drop(self.held.remove(&name)),
-            (Report::InitDone, _) => {
+            (Event::Delete(()), Some((name, _))) => drop(self.held.remove(&name)),
+            (Event::InitDone, _) => {
                 self.withheld = false;
                 assert!(self.complete, "a list was called complete that was not");
                 for name in self.unseen.take().expect("a list begins before it ends") {
                     self.held.remove(&name);
                 }
             }
-            (Report::NotServed, _) => {
+            (Event::NotServed, _) => {
                 self.withheld = false;
                 self.unseen = None;
                 self.held.clear();
             }
-            (Report::Status(part), _) => self.state = part.state,
-            (Report::Unavailable(_), _) => self.withheld = true,
-            (Report::Resumed, _) => {
+            (Event::Status(part), _) => self.state = part.state,
+            (Event::Unavailable(_), _) => self.withheld = true,
+            (Event::Resumed, _) => {
                 assert!(self.withheld, "only a withheld kind is resumed");
                 self.withheld = false;
             }
-            (Report::Confirmed | Report::Recovered(_), _) => {}
-            (report, None) => panic!("{report:?} without an object"),
+            (Event::Confirmed | Event::Recovered(_), _) => {}
+            (event, object) => panic!("{event:?} with {object:?}"),
         }
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
+use tributary_kube_client::Event;
 use tributary_model::*;
 
 use crate::Index;
@@ -10,7 +11,6 @@ use crate::fixtures::*;
 use crate::kind::{Kind, Name, WatchScope};
 use crate::options::Options;
 use crate::project::{Gateway as GatewayObject, MeshConfig, Node, Object, Service};
-use crate::publish::Input;
 
 const SELECTOR: &str = "traffic.istio.io/nodeSelector";
 
@@ -94,7 +94,7 @@ impl Follower {
 /// Returns the gateways that a new index of these objects publishes.
 fn published(options: Options, objects: Vec<Object>) -> Vec<String> {
     let mut index = Index::new(options);
-    objects.into_iter().for_each(|object| index.apply(Input::Put(object)));
+    objects.into_iter().for_each(|object| index.apply_put(object));
     list_all(&mut index);
     Follower::default().apply(index.flush())
 }
@@ -172,7 +172,7 @@ fn gateways_follow_their_nodes() {
     let mut follower = Follower::default();
     assert_eq!(follower.apply(index.flush()), no("no node yet"));
     let mut put = |index: &mut Index, node: Object| {
-        index.apply(Input::Put(node));
+        index.apply_put(node);
         follower.apply(index.flush())
     };
     assert_eq!(put(&mut index, mk_outer_node("a", "edge", &["198.51.100.1"])), ["n2 198.51.100.1 31443/-"]);
@@ -184,7 +184,7 @@ fn gateways_follow_their_nodes() {
     put(&mut index, mk_outer_node("a", "edge", &["198.51.100.1"]));
     // trap (b): gateways at nodes survive a new reading of the networks
     assert_eq!(put(&mut index, mk_mesh("", "networks: {n9: {}}")), ["n2 198.51.100.1 31443/-"]);
-    index.apply(Input::Gone(Kind::Node, Name::new("", "a")));
+    index.apply_delete(Kind::Node, Name::new("", "a"));
     assert_eq!(follower.apply(index.flush()), no("the node is deleted"));
 }
 
@@ -198,9 +198,9 @@ fn gateway_without_its_label_is_removed() {
         let mut index = Index::new(mk_options());
         let mut follower = Follower::default();
         list_all(&mut index);
-        index.apply(Input::Put(labelled));
+        index.apply_put(labelled);
         assert!(!follower.apply(index.flush()).is_empty());
-        index.apply(Input::Put(unlabelled));
+        index.apply_put(unlabelled);
         assert_eq!(follower.apply(index.flush()), no("trap (c)"));
     }
 }
@@ -262,11 +262,11 @@ networks:
     assert_eq!(of(vec![web(80), mk_mesh("", networks)]), addresses, "the port is not exposed");
     let mut index = mk_synced(vec![web(443)]);
     let mut follower = Follower::default();
-    index.apply(Input::Put(mk_mesh("", networks)));
+    index.apply_put(mk_mesh("", networks));
     assert_eq!(follower.apply(index.flush()), all, "the configuration may arrive last");
-    index.apply(Input::Put(mk_mesh("", "networks: []")));
+    index.apply_put(mk_mesh("", "networks: []"));
     assert_eq!(follower.apply(index.flush()), all, "an invalid value changes nothing");
-    index.apply(Input::Gone(Kind::MeshConfig, Name::new("tributary-system", "istio")));
+    index.apply_delete(Kind::MeshConfig, Name::new("tributary-system", "istio"));
     assert_eq!(follower.apply(index.flush()), no("no network names one"));
 }
 
@@ -283,10 +283,10 @@ fn service_gateways_follow_the_selection_of_their_namespace() {
     assert_eq!(of(objects()), no("not selected"));
     let mut index = mk_synced(objects());
     let mut follower = Follower::default();
-    index.apply(Input::Put(mk_namespace("shop", json!({"metadata": {"labels": {"team": "shop"}}}))));
+    index.apply_put(mk_namespace("shop", json!({"metadata": {"labels": {"team": "shop"}}})));
     assert_eq!(follower.apply(index.flush()).len(), 1, "it appears with its namespace");
-    index.apply(Input::Restart(WatchScope::all(Kind::Namespace)));
-    index.apply(Input::Listed(WatchScope::all(Kind::Namespace)));
+    index.apply(&WatchScope::all(Kind::Namespace), Event::Init);
+    index.apply(&WatchScope::all(Kind::Namespace), Event::InitDone);
     assert_eq!(follower.apply(index.flush()), no("a deleted namespace is not selected"));
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::json;
+use tributary_kube_client::Event;
 use tributary_model::*;
 
 use crate::Index;
@@ -10,7 +11,6 @@ use crate::fixtures::*;
 use crate::kind::{Kind, WatchScope};
 use crate::options::{Mcs, Options};
 use crate::project::{Export, Import, Object};
-use crate::publish::Input;
 
 fn mk_export(name: &str) -> Object {
     let object = json!({"metadata": {"name": name, "namespace": "shop"}});
@@ -30,18 +30,18 @@ struct Stage {
 impl Stage {
     fn new(mcs: Mcs, objects: Vec<Object>) -> Self {
         let mut index = Index::new(Options { mcs, ..mk_options() });
-        objects.into_iter().for_each(|object| index.apply(Input::Put(object)));
+        objects.into_iter().for_each(|object| index.apply_put(object));
         list_all(&mut index);
         let mut stage = Self { index, facts: BTreeMap::new() };
         stage.flush();
         stage
     }
     fn put(&mut self, object: Object) {
-        self.index.apply(Input::Put(object));
+        self.index.apply_put(object);
         self.flush();
     }
     fn gone(&mut self, kind: Kind, name: &str) {
-        self.index.apply(Input::Gone(kind, shop(name)));
+        self.index.apply_delete(kind, shop(name));
         self.flush();
     }
     fn flush(&mut self) {
@@ -163,18 +163,18 @@ fn import_declares_the_addresses_of_its_own_cluster() {
 #[test]
 fn absent_mcs_kinds_delay_nothing_and_export_nothing() {
     let mut index = Index::new(Options { mcs: Mcs { host: true, ..discovery() }, ..mk_options() });
-    index.apply(Input::Put(mk_service("pay", json!({}))));
+    index.apply_put(mk_service("pay", json!({})));
     for feed in index.inputs().options.feeds() {
         let absent = matches!(feed.kind, Kind::Export | Kind::Import);
-        index.apply(if absent { Input::Absent(feed) } else { Input::Listed(feed) });
+        index.apply(&feed, if absent { Event::NotServed } else { Event::InitDone });
     }
     let mut stage = Stage { index, facts: BTreeMap::new() };
     stage.flush();
     assert_eq!(stage.texts(), ["cluster.local Whole own cluster 10.1.0.1"]);
     // the kinds are installed while the run continues
-    stage.index.apply(Input::Restart(WatchScope::all(Kind::Export)));
-    stage.index.apply(Input::Put(mk_export("pay")));
-    stage.index.apply(Input::Listed(WatchScope::all(Kind::Export)));
+    stage.index.apply(&WatchScope::all(Kind::Export), Event::Init);
+    stage.index.apply_put(mk_export("pay"));
+    stage.index.apply(&WatchScope::all(Kind::Export), Event::InitDone);
     stage.flush();
     assert_eq!(stage.texts(), ["cluster.local Whole 10.1.0.1", "clusterset.local Offer"]);
 }

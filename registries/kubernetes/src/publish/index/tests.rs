@@ -1,6 +1,7 @@
 //! The index as a whole: inputs in, updates out.
 
 use serde_json::json;
+use tributary_kube_client::Event;
 use tributary_model::*;
 
 use super::*;
@@ -57,12 +58,12 @@ fn updates(index: &mut Index) -> Vec<String> {
 fn service_is_published_once_all_joined_kinds_have_listed() {
     let mut index = Index::new(mk_options());
     assert_eq!(updates(&mut index)[0], "required 7");
-    index.apply(Input::Put(mk_service("pay", json!({}))));
-    index.apply(Input::Listed(WatchScope::all(Kind::Service)));
+    index.apply_put(mk_service("pay", json!({})));
+    index.apply(&WatchScope::all(Kind::Service), Event::InitDone);
     assert!(updates(&mut index).is_empty(), "its namespace may still affect it");
     let others = mk_options().feeds().into_iter();
     for feed in others.filter(|feed| matches!(feed.kind, Kind::Namespace | Kind::MeshConfig)) {
-        index.apply(Input::Listed(feed));
+        index.apply(&feed, Event::InitDone);
     }
     assert_eq!(
         updates(&mut index),
@@ -87,12 +88,12 @@ fn mk_pay(endpoints: serde_json::Value) -> Object {
     mk_slice("pay-1", "pay", endpoints, json!({}))
 }
 fn put(index: &mut Index, object: Object) -> Vec<String> {
-    index.apply(Input::Put(object));
+    index.apply_put(object);
     updates(index)
 }
 /// Returns the last published addresses of a slice's group.
 fn addresses(index: &mut Index, object: Object) -> Option<Vec<String>> {
-    index.apply(Input::Put(object));
+    index.apply_put(object);
     index.flush().iter().find_map(|update| match update {
         RegistryUpdate::Put(_, Fact::Group(_, group), _) => Some(
             group.addresses.iter().map(|a| format!("{} {}", a.ip().unwrap(), a.health.as_str())).collect(),
@@ -127,7 +128,7 @@ fn late_or_changed_node_moves_its_pods_and_bare_endpoints() {
     assert_eq!(put(&mut index, mk_node("n1", "a")), moved);
     assert_eq!(put(&mut index, mk_node("n1", "b")), moved);
     assert!(put(&mut index, mk_node("n2", "b")).is_empty());
-    index.apply(Input::Gone(Kind::Node, Name::new("", "n1")));
+    index.apply_delete(Kind::Node, Name::new("", "n1"));
     assert_eq!(updates(&mut index), moved);
 }
 
@@ -138,7 +139,7 @@ fn enabled_sessions_change_terminating_endpoints() {
     let mut index = mk_synced(vec![mk_service("pay", json!({})), mk_pay(json!([leaving]))]);
     let bound = mk_service("pay", json!({"metadata": {"labels": {"istio.io/persistent-session": "c"}}}));
     assert_eq!(addresses(&mut index, bound).unwrap(), ["10.0.0.1 DRAINING"]);
-    index.apply(Input::Gone(Kind::Service, shop("pay")));
+    index.apply_delete(Kind::Service, shop("pay"));
     let gone = ["put EndpointSlice shop/pay-1", "drop Service shop/pay: deleted Service shop/pay"];
     assert_eq!(
         updates(&mut index),
@@ -170,11 +171,11 @@ fn reused_address_belongs_to_the_new_pod() {
         ["put Workload new", "put Workload old", "put EndpointSlice shop/pay-1"],
         "two pods claim it, so it belongs to neither"
     );
-    index.apply(Input::Gone(Kind::Pod, shop("old")));
+    index.apply_delete(Kind::Pod, shop("old"));
     let after =
         ["put Workload new", "put EndpointSlice shop/pay-1", "drop Workload old: deleted Pod shop/old"];
     assert_eq!(updates(&mut index), after);
-    index.apply(Input::Gone(Kind::Pod, shop("old")));
+    index.apply_delete(Kind::Pod, shop("old"));
     assert!(updates(&mut index).is_empty(), "a late event of the old pod does not affect the new one");
 }
 
@@ -197,10 +198,10 @@ fn unchanged_relist_publishes_and_derives_nothing() {
     let mut index = mk_synced(objects.clone());
     let before = index.counts();
     for kind in [Kind::Service, Kind::Slice, Kind::Pod] {
-        index.apply(Input::Restart(WatchScope::all(kind)));
+        index.apply(&WatchScope::all(kind), Event::Init);
     }
-    index.apply(Input::Seen(Kind::Pod, shop("web")));
-    objects.into_iter().take(2).for_each(|object| index.apply(Input::Put(object)));
+    index.apply(&WatchScope::all(Kind::Pod), Event::Unchanged(shop("web")));
+    objects.into_iter().take(2).for_each(|object| index.apply_put(object));
     list_all(&mut index);
     assert!(updates(&mut index).is_empty());
     let after = index.counts();
@@ -211,17 +212,17 @@ fn unchanged_relist_publishes_and_derives_nothing() {
 fn complete_list_removes_missing_objects_and_a_torn_one_none() {
     let mut index = mk_synced(vec![mk_service("pay", json!({})), mk_service("cart", json!({}))]);
     let services = || WatchScope::all(Kind::Service);
-    index.apply(Input::Restart(services()));
-    index.apply(Input::Seen(Kind::Service, shop("pay")));
+    index.apply(&services(), Event::Init);
+    index.apply(&WatchScope::all(Kind::Service), Event::Unchanged(shop("pay")));
     assert!(updates(&mut index).is_empty());
-    index.apply(Input::Restart(services()));
-    index.apply(Input::Seen(Kind::Service, shop("cart")));
-    index.apply(Input::Listed(services()));
+    index.apply(&services(), Event::Init);
+    index.apply(&WatchScope::all(Kind::Service), Event::Unchanged(shop("cart")));
+    index.apply(&services(), Event::InitDone);
     assert_eq!(updates(&mut index), ["drop Service shop/pay: AbsentFromList"]);
-    index.apply(Input::Withheld(services(), Withheld::forbidden("403")));
+    index.apply(&services(), Event::Unavailable(Withheld::forbidden("403")));
     let withheld = ["withheld Services", "withheld Gateways"];
     assert_eq!(updates(&mut index), withheld, "an unreadable kind is not deleted");
-    index.apply(Input::Absent(services()));
+    index.apply(&services(), Event::NotServed);
     let back = ["drop Service shop/cart: AbsentFromList", "synced Services", "synced Gateways"];
     assert_eq!(updates(&mut index), back);
 }
@@ -232,31 +233,32 @@ fn list_of_one_namespace_affects_no_other() {
     options.namespaces = vec![Namespace::new("shop").unwrap(), Namespace::new("web").unwrap()];
     let feeds = options.feeds();
     let mut index = Index::new(options);
-    index.apply(Input::Put(mk_service("pay", json!({}))));
-    feeds.iter().for_each(|feed| index.apply(Input::Listed(feed.clone())));
+    index.apply_put(mk_service("pay", json!({})));
+    feeds.iter().for_each(|feed| index.apply(feed, Event::InitDone));
     updates(&mut index);
     let web = WatchScope { kind: Kind::Service, namespace: Some(Namespace::new("web").unwrap()) };
-    index.apply(Input::Restart(web.clone()));
-    index.apply(Input::Listed(web));
+    index.apply(&web, Event::Init);
+    index.apply(&web, Event::InitDone);
     assert!(updates(&mut index).is_empty());
 }
 
 #[test]
 fn invalid_object_is_reported_and_its_last_version_stays() {
     let mut index = mk_synced(vec![mk_service("pay", json!({}))]);
-    let bad = || Input::Bad(Kind::Service, shop("pay"), "spec.ports: no".into());
-    index.apply(bad());
+    let services = WatchScope::all(Kind::Service);
+    let bad = || Event::Invalid(shop("pay"), "spec.ports: no".into());
+    index.apply(&services, bad());
     assert_eq!(updates(&mut index), ["problem Service shop/pay: TRB0321 spec.ports: no"]);
-    index.apply(Input::Restart(WatchScope::all(Kind::Service)));
-    index.apply(bad());
-    index.apply(Input::Listed(WatchScope::all(Kind::Service)));
+    index.apply(&services, Event::Init);
+    index.apply(&services, bad());
+    index.apply(&services, Event::InitDone);
     assert!(updates(&mut index).is_empty(), "it is in the list, and still invalid");
     assert_eq!(put(&mut index, mk_service("pay", json!({}))), ["good Service shop/pay"]);
-    index.apply(Input::Bad(Kind::Service, shop("new"), "no".into()));
+    index.apply(&services, Event::Invalid(shop("new"), "no".into()));
     updates(&mut index);
-    index.apply(Input::Restart(WatchScope::all(Kind::Service)));
-    index.apply(Input::Seen(Kind::Service, shop("pay")));
-    index.apply(Input::Listed(WatchScope::all(Kind::Service)));
+    index.apply(&services, Event::Init);
+    index.apply(&services, Event::Unchanged(shop("pay")));
+    index.apply(&services, Event::InitDone);
     assert_eq!(updates(&mut index), ["good Service shop/new"], "a deleted object is not invalid");
 }
 
@@ -265,7 +267,7 @@ fn slice_of_names_is_a_problem_until_it_is_deleted() {
     let names = mk_slice("pay-1", "pay", json!([]), json!({"addressType": "FQDN"}));
     let mut index = mk_synced(vec![]);
     assert!(put(&mut index, names)[0].starts_with("problem EndpointSlice shop/pay-1: TRB0308"));
-    index.apply(Input::Gone(Kind::Slice, shop("pay-1")));
+    index.apply_delete(Kind::Slice, shop("pay-1"));
     assert_eq!(updates(&mut index), ["good EndpointSlice shop/pay-1"]);
 }
 
@@ -288,13 +290,13 @@ fn namespace_without_effect_derives_nothing() {
     let mut index = mk_synced(vec![mk_service("pay", json!({})), mk_pay(json!([at("10.0.0.1")]))]);
     let before = index.counts().derived;
     let labelled = json!({"metadata": {"labels": {"team": "shop"}}});
-    for input in [
-        Input::Put(mk_namespace("shop", json!({}))),
-        Input::Put(mk_namespace("shop", labelled)),
-        Input::Gone(Kind::Namespace, Name::new("", "shop")),
-        Input::Put(mk_namespace("other", json!({}))),
+    for event in [
+        Event::Apply(mk_namespace("shop", json!({}))),
+        Event::Apply(mk_namespace("shop", labelled)),
+        Event::Delete(Name::new("", "shop")),
+        Event::Apply(mk_namespace("other", json!({}))),
     ] {
-        index.apply(input);
+        index.apply(&WatchScope::all(Kind::Namespace), event);
         assert!(updates(&mut index).is_empty());
     }
     assert_eq!(index.counts().derived, before, "no selector and no annotation changed");
@@ -317,7 +319,7 @@ fn shared_values_shrink_after_a_scale_down() {
         index.flush();
     }
     assert!(index.counts().shared > pods as u64);
-    (0..pods).for_each(|i| index.apply(Input::Gone(Kind::Pod, shop(&name(i)))));
+    (0..pods).for_each(|i| index.apply_delete(Kind::Pod, shop(&name(i))));
     while index.is_behind() {
         index.flush();
     }
@@ -353,7 +355,7 @@ fn endpoints_of_a_pod_share_an_origin_until_it_changes() {
     let slice = |name: &str| mk_slice(name, "pay", json!([of("10.0.0.1", "web")]), json!({}));
     let mut index = mk_synced(vec![pod("web", "1")]);
     let mut origin = |object| {
-        index.apply(Input::Put(object));
+        index.apply_put(object);
         let group = index.flush().into_iter().find_map(|update| match update {
             RegistryUpdate::Put(_, Fact::Group(_, group), _) => Some(group),
             _ => None,
@@ -377,9 +379,9 @@ fn confirmation_of_every_watch_confirms_collections_once() {
     let mut index = mk_synced(vec![]);
     let mut feeds = index.inputs().options.feeds();
     let last = feeds.pop().unwrap();
-    feeds.into_iter().for_each(|feed| index.apply(Input::Confirmed(feed)));
+    feeds.into_iter().for_each(|feed| index.apply(&feed, Event::Confirmed));
     assert_eq!(index.flush().len(), 5, "groups and workloads wait for the slices");
-    index.apply(Input::Confirmed(last));
+    index.apply(&last, Event::Confirmed);
     let last = ["progress Groups", "progress Workloads"];
     assert_eq!(texts(&index.flush()), last);
     assert!(index.flush().is_empty());
@@ -389,12 +391,12 @@ fn confirmation_of_every_watch_confirms_collections_once() {
 fn large_first_list_is_published_in_parts() {
     let mut index = Index::new(mk_options());
     let names = || (0..Index::PART + 10).map(|i| format!("s{i}"));
-    names().for_each(|name| index.apply(Input::Put(mk_service(&name, json!({})))));
+    names().for_each(|name| index.apply_put(mk_service(&name, json!({}))));
     list_all(&mut index);
     let first = index.flush();
     assert!(index.is_behind());
     assert!(!first.iter().any(|update| matches!(update, RegistryUpdate::ListEnded(..))));
-    index.apply(Input::Gone(Kind::Service, shop("s999"))); // the last in order
+    index.apply_delete(Kind::Service, shop("s999")); // the last in order
     let mut rest = Vec::new();
     while index.is_behind() {
         rest.extend(index.flush());

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use tributary_kube_client::Event;
 use tributary_model::*;
 
 use super::texts;
@@ -12,7 +13,6 @@ use crate::fixtures::*;
 use crate::kind::{Kind, Name, WatchScope};
 use crate::options::{Mcs, Options};
 use crate::project::{Export, Gateway as GatewayObject, Import, MeshConfig, Object};
-use crate::publish::Input;
 
 fn mk_mesh(mesh: &str, networks: &str) -> Object {
     let object = json!({"metadata": {"name": "istio", "namespace": "tributary-system"}, "data": {"mesh": mesh, "meshNetworks": networks}});
@@ -39,9 +39,9 @@ fn mk_shop() -> Vec<Object> {
 #[test]
 fn namespace_is_deselected_and_selected_while_running() {
     let mut index = mk_synced(mk_shop());
-    index.apply(Input::Put(mk_mesh(SHOP_ONLY, "")));
+    index.apply_put(mk_mesh(SHOP_ONLY, ""));
     assert_eq!(updates(&mut index), [""; 0], "it is selected, and the rest of the cluster is empty");
-    index.apply(Input::Put(team("web")));
+    index.apply_put(team("web"));
     let by = "changed Namespace shop";
     let gone = [
         format!("drop Service shop/pay: {by}"),
@@ -51,10 +51,10 @@ fn namespace_is_deselected_and_selected_while_running() {
     ];
     assert_eq!(updates(&mut index), gone);
     // objects that change meanwhile return with their current values
-    index.apply(Input::Put(mk_service("cart", json!({}))));
-    index.apply(Input::Gone(Kind::Slice, shop("s1")));
+    index.apply_put(mk_service("cart", json!({})));
+    index.apply_delete(Kind::Slice, shop("s1"));
     assert_eq!(updates(&mut index), [""; 0]);
-    index.apply(Input::Put(team("shop")));
+    index.apply_put(team("shop"));
     let back = ["put Service shop/cart", "put Service shop/pay", "put Workload p1", "left out 0"];
     assert_eq!(updates(&mut index), back);
 }
@@ -62,17 +62,17 @@ fn namespace_is_deselected_and_selected_while_running() {
 #[test]
 fn changed_selectors_move_only_what_they_select_otherwise() {
     let mut index = mk_synced(mk_shop());
-    index.apply(Input::Put(mk_mesh("discoverySelectors: [{matchLabels: {team: web}}]", "")));
+    index.apply_put(mk_mesh("discoverySelectors: [{matchLabels: {team: web}}]", ""));
     let texts = updates(&mut index);
     assert_eq!(
         texts.iter().filter(|text| text.contains("changed ConfigMap tributary-system/istio")).count(),
         3
     );
-    index.apply(Input::Put(mk_mesh("discoverySelectors: [{matchLabels: {team: [web]}}]", "")));
+    index.apply_put(mk_mesh("discoverySelectors: [{matchLabels: {team: [web]}}]", ""));
     let texts = updates(&mut index);
     assert_eq!(texts.len(), 1, "an invalid selector keeps what was selected: {texts:?}");
     assert!(texts[0].starts_with("problem ConfigMap tributary-system/istio: TRB0319"), "{texts:?}");
-    index.apply(Input::Gone(Kind::MeshConfig, Name::new("tributary-system", "istio")));
+    index.apply_delete(Kind::MeshConfig, Name::new("tributary-system", "istio"));
     assert_eq!(updates(&mut index).iter().filter(|text| text.starts_with("put")).count(), 3);
 }
 
@@ -80,7 +80,7 @@ fn changed_selectors_move_only_what_they_select_otherwise() {
 fn deleted_namespace_takes_its_objects_out_of_scope() {
     let objects = mk_shop().into_iter().chain([mk_mesh(SHOP_ONLY, "")]).collect();
     let mut index = mk_synced(objects);
-    index.apply(Input::Gone(Kind::Namespace, Name::new("", "shop")));
+    index.apply_delete(Kind::Namespace, Name::new("", "shop"));
     let texts = updates(&mut index);
     assert_eq!(texts.len(), 3, "{texts:?}");
     assert!(texts.iter().all(|text| text.ends_with("deleted Namespace shop")), "{texts:?}");
@@ -90,8 +90,8 @@ fn deleted_namespace_takes_its_objects_out_of_scope() {
 fn unnamed_namespaces_are_excluded_with_the_reason() {
     let options = Options { namespaces: vec![Namespace::new("web").unwrap()], ..mk_options() };
     let mut index = Index::new(options);
-    mk_shop().into_iter().for_each(|object| index.apply(Input::Put(object)));
-    index.apply(Input::Put(labelled("web", json!({}))));
+    mk_shop().into_iter().for_each(|object| index.apply_put(object));
+    index.apply_put(labelled("web", json!({})));
     list_all(&mut index);
     let left_out = index.flush().into_iter().find_map(|update| match update {
         RegistryUpdate::Excluded(_, list) => Some(list),
@@ -114,19 +114,19 @@ fn network_of_the_cluster_comes_from_the_first_source() {
     let mut index = mk_synced(Vec::new());
     let net = |name: &str| json!({"topology.istio.io/network": name});
     assert_eq!(network(&index).0, "");
-    index.apply(Input::Put(mk_mesh("", "networks: {of-mesh: {endpoints: [{fromRegistry: c1}]}}")));
+    index.apply_put(mk_mesh("", "networks: {of-mesh: {endpoints: [{fromRegistry: c1}]}}"));
     assert_eq!(
         network(&index),
         ("of-mesh".into(), "meshNetworks of ConfigMap tributary-system/istio".into())
     );
-    index.apply(Input::Put(labelled("istio-system", net("of-istio"))));
+    index.apply_put(labelled("istio-system", net("of-istio")));
     assert_eq!(network(&index).0, "of-istio");
-    index.apply(Input::Put(labelled("tributary-system", net("of-own"))));
+    index.apply_put(labelled("tributary-system", net("of-own")));
     let place = "label topology.istio.io/network of namespace tributary-system";
     assert_eq!(network(&index), ("of-own".into(), place.into()));
     let details = index.details();
     assert_eq!(details, [("network".into(), format!("of-own ({place})").into())]);
-    index.apply(Input::Put(labelled("tributary-system", net(""))));
+    index.apply_put(labelled("tributary-system", net("")));
     assert_eq!(network(&index).0, "of-istio", "an empty label names no network");
 }
 
@@ -151,14 +151,14 @@ fn changed_network_changes_everything_in_one_flush() {
     let own =
         mk_pod("p2", "10.0.0.2", json!({"metadata": {"labels": {"topology.istio.io/network": "of-pod"}}}));
     let mut index = mk_synced(mk_shop().into_iter().chain([bare, own]).collect());
-    index.apply(Input::Put(labelled("istio-system", json!({"topology.istio.io/network": "n1"}))));
+    index.apply_put(labelled("istio-system", json!({"topology.istio.io/network": "n1"})));
     assert_eq!(networks(&index.flush()), ["w n1", "n1", "n1"], "an own label takes precedence");
-    index.apply(Input::Gone(Kind::Namespace, Name::new("", "istio-system")));
+    index.apply_delete(Kind::Namespace, Name::new("", "istio-system"));
     assert_eq!(networks(&index.flush()), ["w -", "-", "-"]);
-    index.apply(Input::Put(mk_mesh(
+    index.apply_put(mk_mesh(
         "",
         "networks: {n7: {endpoints: [{fromCidr: 10.7.0.0/16}]}, n0: {endpoints: [{fromCidr: 10.0.0.0/8}]}}",
-    )));
+    ));
     assert_eq!(networks(&index.flush()), ["w n0", "n0", "n7"], "the longest prefix wins");
 }
 
@@ -168,10 +168,10 @@ fn ranges_of_the_configuration_file_take_precedence() {
     let named = |name: &str, text: &str| (NetworkId::new(name).unwrap(), [range(text)].into());
     let options = Options { networks: [named("file", "10.7.0.0/16")].into(), ..mk_options() };
     let mut index = Index::new(options);
-    index.apply(Input::Put(mk_mesh(
+    index.apply_put(mk_mesh(
         "",
         "networks: {mesh: {endpoints: [{fromCidr: 10.7.0.0/16}, {fromCidr: 10.7.1.0/24}]}}",
-    )));
+    ));
     let at = |index: &Index, ip: &str| {
         index.inputs().network(&Labels::default(), ip.parse().ok()).map(|n| n.to_string())
     };
@@ -182,17 +182,17 @@ fn ranges_of_the_configuration_file_take_precedence() {
 #[test]
 fn contested_claims_are_reported_and_withhold_nothing() {
     let mut index = mk_synced(Vec::new());
-    index.apply(Input::Put(mk_mesh(
+    index.apply_put(mk_mesh(
         "",
         "networks: {b: {endpoints: [{fromRegistry: c1}]}, a: {endpoints: [{fromRegistry: c1}]}}",
-    )));
+    ));
     assert_eq!(network(&index).0, "a");
     let texts = updates(&mut index);
     assert!(
         texts[0].starts_with("problem ConfigMap tributary-system/istio#meshNetworks: TRB0320 registry c1"),
         "{texts:?}"
     );
-    index.apply(Input::Put(mk_mesh("", "networks: {b: {endpoints: [{fromRegistry: c1}]}}")));
+    index.apply_put(mk_mesh("", "networks: {b: {endpoints: [{fromRegistry: c1}]}}"));
     assert_eq!(updates(&mut index), ["good ConfigMap tributary-system/istio#meshNetworks"]);
     assert_eq!(network(&index).0, "b");
 }
@@ -224,20 +224,20 @@ serviceEntryVisibility:
   defaultVisibility: NAMESPACE
   policies: [{visibility: PUBLIC, matchingRules: [{namespaceSelector: {matchLabels: {team: shop}}}]}]
 ";
-    index.apply(Input::Put(mk_mesh(mesh, "")));
+    index.apply_put(mk_mesh(mesh, ""));
     let set = settings(&mut index).unwrap();
     assert_eq!((set.trust_domain(), set.connect_timeout().as_secs()), ("a.test", 3));
     assert_eq!(local(&set, "dns.kube-system.svc.cluster.local"), Some(false), "the mesh's own pattern wins");
     assert_eq!(local(&set, "pay.shop.svc.cluster.local"), Some(true));
     assert_eq!(set.entry_visibility.as_ref().unwrap().default, Visibility::Own);
-    index.apply(Input::Put(team("shop")));
+    index.apply_put(team("shop"));
     let caps = settings(&mut index).unwrap().entry_visibility.unwrap();
     assert_eq!(
         caps.of(&Namespace::new("shop").unwrap()),
         &Visibility::Public,
         "by the labels of the namespace"
     );
-    index.apply(Input::Put(labelled("other", json!({}))));
+    index.apply_put(labelled("other", json!({})));
     assert_eq!(settings(&mut index), None, "equal values are not published again");
 }
 
@@ -248,10 +248,10 @@ fn identities_use_the_files_trust_domain_then_the_meshs() {
         (Some("file.test"), "spiffe://file.test/ns/shop/sa/pay"),
     ] {
         let mut index = Index::new(Options { trust_domain: file.map(Into::into), ..mk_options() });
-        mk_shop().into_iter().for_each(|object| index.apply(Input::Put(object)));
+        mk_shop().into_iter().for_each(|object| index.apply_put(object));
         list_all(&mut index);
         index.flush();
-        index.apply(Input::Put(mk_mesh("trustDomain: mesh.test", "")));
+        index.apply_put(mk_mesh("trustDomain: mesh.test", ""));
         let identity = index.inputs().trust_domain().to_owned();
         let put = index.flush().into_iter().find_map(|update| match update {
             RegistryUpdate::Put(_, Fact::Group(_, group), _) => group.addresses[0].identity.clone(),
@@ -401,11 +401,11 @@ proptest! {
         let mut world: BTreeMap<(Kind, Name), Object> = BTreeMap::new();
         let mut run = |index: &mut Index, held: &mut Held, op: &Op| match op {
             Op::Put(object) => {
-                index.apply(Input::Put(object.clone()));
+                index.apply_put(object.clone());
                 world.insert((object.kind(), object.name().clone()), object.clone());
             }
             Op::Gone(kind, name) => {
-                index.apply(Input::Gone(*kind, name.clone()));
+                index.apply_delete(*kind, name.clone());
                 world.remove(&(*kind, name.clone()));
             }
             Op::Flush => held.apply(index.flush()),
@@ -416,7 +416,7 @@ proptest! {
         held.apply(index.flush());
 
         let (mut fresh, mut want) = (mk_index(), Held::default());
-        world.values().rev().for_each(|object| fresh.apply(Input::Put(object.clone())));
+        world.values().rev().for_each(|object| fresh.apply_put(object.clone()));
         list_all(&mut fresh);
         want.apply(fresh.flush());
         prop_assert_eq!(held, want);
@@ -427,8 +427,8 @@ proptest! {
 fn list_without_the_configuration_ends_its_values() {
     let mut index = mk_synced(vec![mk_mesh("connectTimeout: 2s", "")]);
     let feed = WatchScope { kind: Kind::MeshConfig, namespace: Namespace::new("tributary-system").ok() };
-    index.apply(Input::Restart(feed.clone()));
-    index.apply(Input::Listed(feed));
+    index.apply(&feed, Event::Init);
+    index.apply(&feed, Event::InitDone);
     assert_eq!(settings(&mut index).unwrap().connect_timeout, None);
 }
 
@@ -438,8 +438,8 @@ fn cluster_context_is_published_once_known_and_on_change() {
     let networks = [(NetworkId::new("file").unwrap(), range("10.7.0.0/16"))].into();
     let mut index = Index::new(Options { networks, ..mk_options() });
     let near = json!({"metadata": {"labels": {"team": "shop"}, "annotations": {"networking.istio.io/traffic-distribution": "PreferClose"}}});
-    index.apply(Input::Put(mk_namespace("shop", near)));
-    index.apply(Input::Put(labelled("web", json!({}))));
+    index.apply_put(mk_namespace("shop", near));
+    index.apply_put(labelled("web", json!({})));
     assert_eq!(index.cluster_context(), None, "not all namespaces are known");
     list_all(&mut index);
     let around = index.cluster_context().unwrap();
@@ -448,7 +448,7 @@ fn cluster_context_is_published_once_known_and_on_change() {
     assert_eq!(around.traffic.get(&shop), Some(&TrafficDistribution::SameZone));
     assert_eq!(index.cluster_context(), None, "nothing has changed");
     let claims = "networks: {mesh: {endpoints: [{fromCidr: 10.7.0.0/16}, {fromCidr: 10.8.0.0/16}]}, own: {endpoints: [{fromRegistry: c1}]}}";
-    index.apply(Input::Put(mk_mesh(&format!("{SHOP_ONLY}\ntrustDomain: a.test"), claims)));
+    index.apply_put(mk_mesh(&format!("{SHOP_ONLY}\ntrustDomain: a.test"), claims));
     let around = index.cluster_context().unwrap();
     assert_eq!(around.selected, Some([shop].into()));
     assert_eq!(

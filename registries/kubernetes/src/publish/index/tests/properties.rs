@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use tributary_kube_client::Projection;
+use tributary_kube_client::{Event, Projection};
 use tributary_model::{Basis, Fact, FactId, RegistryUpdate, Withheld};
 
 use super::naive::{Texts, World, expected, shown};
 use crate::fixtures::mk_options;
 use crate::kind::{Kind, Name, WatchScope};
 use crate::project::{Namespace, Node, Object, Pod, Service, Slice};
-use crate::publish::{Index, Input};
+use crate::publish::Index;
 
 const IPS: [&str; 3] = ["10.0.0.1", "10.0.0.2", "10.0.0.3"];
 const KINDS: [Kind; 5] = [Kind::Namespace, Kind::Service, Kind::Slice, Kind::Pod, Kind::Node];
@@ -190,23 +190,25 @@ impl Stage {
         match op {
             Op::Put(kind, name, body) => {
                 let object = full(*kind, name, body);
-                self.index.apply(Input::Put(read(*kind, &object)));
+                self.index.apply_put(read(*kind, &object));
                 self.world.insert((kind.as_str(), (*name).to_owned()), object);
             }
             Op::Gone(kind, name) => {
-                self.index.apply(Input::Gone(*kind, name_of(*kind, name)));
+                self.index.apply_delete(*kind, name_of(*kind, name));
                 self.world.remove(&(kind.as_str(), (*name).to_owned()));
             }
-            Op::Bad(kind, name) => self.index.apply(Input::Bad(*kind, name_of(*kind, name), "no".into())),
+            Op::Bad(kind, name) => {
+                self.index.apply(&WatchScope::all(*kind), Event::Invalid(name_of(*kind, name), "no".into()))
+            }
             Op::Relist(kind, lost) => self.relist(*kind, lost),
             Op::Interrupted(kind) => {
-                self.index.apply(Input::Restart(WatchScope::all(*kind)));
+                self.index.apply(&WatchScope::all(*kind), Event::Init);
                 self.relist(*kind, &[]);
             }
             Op::Withhold(kind) => {
-                self.index.apply(Input::Withheld(WatchScope::all(*kind), Withheld::forbidden("403")));
+                self.index.apply(&WatchScope::all(*kind), Event::Unavailable(Withheld::forbidden("403")));
             }
-            Op::Resume(kind) => self.index.apply(Input::Resumed(WatchScope::all(*kind))),
+            Op::Resume(kind) => self.index.apply(&WatchScope::all(*kind), Event::Resumed),
             Op::Flush => self.flush(),
         }
     }
@@ -222,17 +224,17 @@ impl Stage {
         self.list(kind);
     }
     fn list(&mut self, kind: Kind) {
-        self.index.apply(Input::Restart(WatchScope::all(kind)));
+        self.index.apply(&WatchScope::all(kind), Event::Init);
         for ((_, _), object) in self.world.iter().filter(|((k, _), _)| *k == kind.as_str()) {
-            self.index.apply(Input::Put(read(kind, object)));
+            self.index.apply_put(read(kind, object));
         }
-        self.index.apply(Input::Listed(WatchScope::all(kind)));
+        self.index.apply(&WatchScope::all(kind), Event::InitDone);
     }
     /// Marks the other kinds as not served by this cluster.
     fn finish(&mut self) {
         let others =
             self.index.inputs().options.feeds().into_iter().filter(|feed| !KINDS.contains(&feed.kind));
-        others.for_each(|feed| self.index.apply(Input::Absent(feed)));
+        others.for_each(|feed| self.index.apply(&feed, Event::NotServed));
     }
     fn flush(&mut self) {
         for update in self.index.flush() {

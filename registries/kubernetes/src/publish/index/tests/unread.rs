@@ -1,6 +1,7 @@
 //! Unreadable kinds: from the start, while running, and in a run that follows another one.
 
 use serde_json::json;
+use tributary_kube_client::Event;
 use tributary_model::*;
 
 use super::{put, texts};
@@ -8,7 +9,7 @@ use crate::fixtures::*;
 use crate::kind::{Kind, Name, WatchScope};
 use crate::options::{Mcs, Options};
 use crate::project::{Export, Gateway as GatewayObject, Import, MeshConfig, Object};
-use crate::publish::{Index, Input};
+use crate::publish::Index;
 
 /// Returns the published updates without followed collections and confirmations.
 fn updates(index: &mut Index) -> Vec<String> {
@@ -43,7 +44,7 @@ fn feed(index: &Index, kind: Kind) -> WatchScope {
 }
 fn withhold(index: &mut Index, kind: Kind) {
     let feed = feed(index, kind);
-    index.apply(Input::Withheld(feed, Withheld::forbidden("list: 403")));
+    index.apply(&feed, Event::Unavailable(Withheld::forbidden("list: 403")));
 }
 fn mcs() -> Options {
     Options { mcs: Mcs { discovery: true, host: true, ..Mcs::default() }, ..mk_options() }
@@ -51,9 +52,9 @@ fn mcs() -> Options {
 /// Builds a run that reads all of these objects but those of one kind.
 fn mk_without(kind: Kind, objects: &[Object]) -> Index {
     let mut index = Index::new(mcs());
-    objects.iter().filter(|object| object.kind() != kind).for_each(|o| index.apply(Input::Put(o.clone())));
+    objects.iter().filter(|object| object.kind() != kind).for_each(|o| index.apply_put(o.clone()));
     let feeds = index.inputs().options.feeds().into_iter();
-    feeds.filter(|feed| feed.kind != kind).for_each(|feed| index.apply(Input::Listed(feed)));
+    feeds.filter(|feed| feed.kind != kind).for_each(|feed| index.apply(&feed, Event::InitDone));
     index
 }
 fn world() -> Vec<Object> {
@@ -77,26 +78,26 @@ const KINDS: [Kind; 9] = Kind::ALL;
 fn refused_kind_drops_nothing_and_returns_without_a_change() {
     for kind in KINDS {
         let mut index = mk_without(Kind::Node, &[]);
-        world().into_iter().for_each(|object| index.apply(Input::Put(object)));
+        world().into_iter().for_each(|object| index.apply_put(object));
         list_all(&mut index);
         index.flush();
         withhold(&mut index, kind);
         let refused = updates(&mut index);
         assert!(refused.iter().all(|text| text.starts_with("withheld")), "{kind:?}: {refused:?}");
         let feed = feed(&index, kind);
-        index.apply(Input::Resumed(feed.clone()));
+        index.apply(&feed, Event::Resumed);
         let back = updates(&mut index);
         assert!(back.iter().all(|text| text.starts_with("synced")), "{kind:?}: {back:?}");
         assert_eq!(back.len(), refused.len(), "{kind:?}");
         // recovery by a list
         withhold(&mut index, kind);
         updates(&mut index);
-        index.apply(Input::Restart(feed.clone()));
+        index.apply(&feed, Event::Init);
         world()
             .into_iter()
             .filter(|o| o.kind() == kind)
-            .for_each(|o| index.apply(Input::Seen(kind, o.name().clone())));
-        index.apply(Input::Listed(feed));
+            .for_each(|o| index.apply(&WatchScope::all(kind), Event::Unchanged(o.name().clone())));
+        index.apply(&feed, Event::InitDone);
         assert_eq!(updates(&mut index), back, "{kind:?}");
     }
 }
@@ -107,7 +108,7 @@ fn unread_kind_ends_none_of_its_facts() {
         let mut index = mk_without(kind, &world());
         withhold(&mut index, kind);
         let mut full = mk_without(Kind::Node, &[]);
-        world().into_iter().for_each(|object| full.apply(Input::Put(object)));
+        world().into_iter().for_each(|object| full.apply_put(object));
         list_all(&mut full);
         let (part, whole) = (index.flush(), full.flush());
         let closed = |updates: &[RegistryUpdate]| -> Vec<Collection> {
@@ -140,9 +141,9 @@ fn endpoints_of_unread_pods_are_in_doubt_until_pods_are_read() {
     assert!(texts.contains(&"put EndpointSlice shop/pay-1 in doubt".to_owned()), "{texts:?}");
     assert!(texts.contains(&"put EndpointSlice shop/cart-1".to_owned()), "it names no pod: {texts:?}");
     assert!(texts.contains(&"withheld Workloads".to_owned()) && texts.contains(&"synced Groups".to_owned()));
-    index.apply(Input::Put(mk_pod("p1", "10.0.0.1", json!({}))));
+    index.apply_put(mk_pod("p1", "10.0.0.1", json!({})));
     let pods = feed(&index, Kind::Pod);
-    index.apply(Input::Listed(pods));
+    index.apply(&pods, Event::InitDone);
     let texts = updates(&mut index);
     assert!(texts.contains(&"put EndpointSlice shop/pay-1".to_owned()), "{texts:?}");
     assert!(texts.contains(&"synced Workloads".to_owned()), "{texts:?}");
@@ -154,7 +155,7 @@ fn endpoints_of_a_deleted_pod_are_confirmed_by_the_list_of_pods() {
     withhold(&mut index, Kind::Pod);
     updates(&mut index);
     let pods = feed(&index, Kind::Pod);
-    index.apply(Input::Listed(pods));
+    index.apply(&pods, Event::InitDone);
     let texts = updates(&mut index);
     assert!(
         texts.contains(&"put EndpointSlice shop/pay-1".to_owned()),
@@ -165,12 +166,12 @@ fn endpoints_of_a_deleted_pod_are_confirmed_by_the_list_of_pods() {
 #[test]
 fn refused_slices_leave_endpoints_in_doubt() {
     let mut index = mk_without(Kind::Slice, &[]);
-    world().into_iter().for_each(|object| index.apply(Input::Put(object)));
+    world().into_iter().for_each(|object| index.apply_put(object));
     list_all(&mut index);
     index.flush();
     withhold(&mut index, Kind::Slice);
     updates(&mut index);
-    index.apply(Input::Gone(Kind::Pod, shop("p1")));
+    index.apply_delete(Kind::Pod, shop("p1"));
     let texts = updates(&mut index);
     assert!(texts.contains(&"put EndpointSlice shop/pay-1 in doubt".to_owned()), "{texts:?}");
     assert!(texts.contains(&"drop Workload p1: deleted Pod shop/p1".to_owned()), "{texts:?}");
@@ -190,7 +191,7 @@ fn services_without_exports_are_in_doubt_and_offers_stay() {
 fn exports_of_an_earlier_run_keep_services_exported() {
     let mut index = mk_without(Kind::Export, &world());
     let exports = feed(&index, Kind::Export);
-    index.apply(Input::Recall(exports, vec![mk_export("pay")]));
+    index.recall(&exports, vec![mk_export("pay")]);
     withhold(&mut index, Kind::Export);
     let declared: Vec<(String, bool)> = index
         .flush()
@@ -218,7 +219,7 @@ fn refused_nodes_delay_nothing() {
         texts.iter().all(|text| !text.ends_with("in doubt") && !text.starts_with("withheld")),
         "{texts:?}"
     );
-    index.apply(Input::Gone(Kind::Slice, shop("cart-1")));
+    index.apply_delete(Kind::Slice, shop("cart-1"));
     let gone = "drop EndpointSlice shop/cart-1: deleted EndpointSlice shop/cart-1".to_owned();
     assert!(updates(&mut index).contains(&gone));
 }
@@ -244,9 +245,9 @@ fn nothing_is_published_while_the_mesh_configuration_is_unknown() {
     assert!(!index.is_behind(), "nothing can be derived before it is known");
     assert_eq!(index.cluster_context().unwrap().withheld.map(|w| w.cause), Some(WithheldCause::Forbidden));
     put(&mut index, mk_service("late", json!({})));
-    index.apply(Input::Put(mk_mesh("defaultServiceExportTo: [\".\"]")));
+    index.apply_put(mk_mesh("defaultServiceExportTo: [\".\"]"));
     let mesh = feed(&index, Kind::MeshConfig);
-    index.apply(Input::Listed(mesh));
+    index.apply(&mesh, Event::InitDone);
     let texts = updates(&mut index);
     assert!(texts.contains(&"put Service shop/late".to_owned()), "{texts:?}");
     assert_eq!(texts.iter().filter(|text| text.starts_with("synced")).count(), 10, "{texts:?}");
@@ -267,7 +268,7 @@ fn mesh_configuration_of_an_earlier_run_stays_in_force() {
     );
     let mut index = mk_without(Kind::MeshConfig, &world());
     let mesh = feed(&index, Kind::MeshConfig);
-    index.apply(Input::Recall(mesh, vec![closed]));
+    index.recall(&mesh, vec![closed]);
     withhold(&mut index, Kind::MeshConfig);
     let updates = index.flush();
     let texts = texts(&updates);
@@ -282,13 +283,13 @@ fn mesh_configuration_of_an_earlier_run_stays_in_force() {
 fn invalid_field_keeps_the_value_of_an_earlier_run() {
     let mut index = Index::new(mk_options());
     index.remember_mesh(vec![mk_mesh("connectTimeout: 3s")]);
-    index.apply(Input::Put(mk_mesh("connectTimeout: soon")));
+    index.apply_put(mk_mesh("connectTimeout: soon"));
     list_all(&mut index);
     assert_eq!(settings(index.flush()).unwrap().connect_timeout.map(|t| t.as_secs()), Some(3));
     // a value of an earlier run is dropped once the object was read
-    index.apply(Input::Gone(Kind::MeshConfig, Name::new("tributary-system", "istio")));
+    index.apply_delete(Kind::MeshConfig, Name::new("tributary-system", "istio"));
     index.flush();
-    index.apply(Input::Put(mk_mesh("connectTimeout: soon")));
+    index.apply_put(mk_mesh("connectTimeout: soon"));
     assert_eq!(index.inputs().mesh().connect_timeout, None);
 }
 
@@ -296,7 +297,7 @@ fn invalid_field_keeps_the_value_of_an_earlier_run() {
 fn absent_mesh_configuration_counts_as_empty() {
     let mut index = mk_without(Kind::MeshConfig, &world());
     let mesh = feed(&index, Kind::MeshConfig);
-    index.apply(Input::Listed(mesh));
+    index.apply(&mesh, Event::InitDone);
     assert!(reported(&updates(&mut index)));
 }
 
@@ -305,12 +306,12 @@ fn selection_by_unknown_labels_withholds_everything() {
     let mut index = mk_without(Kind::Namespace, &world());
     withhold(&mut index, Kind::Namespace);
     assert!(reported(&updates(&mut index)), "without selectors every namespace is in scope");
-    index.apply(Input::Put(mk_mesh("discoverySelectors: [{matchLabels: {team: web}}]")));
+    index.apply_put(mk_mesh("discoverySelectors: [{matchLabels: {team: web}}]"));
     let texts = updates(&mut index);
     assert!(texts.iter().all(|text| text.starts_with("withheld")) && !texts.is_empty(), "{texts:?}");
     let namespaces = feed(&index, Kind::Namespace);
-    index.apply(Input::Put(mk_namespace("shop", json!({"metadata": {"labels": {"team": "shop"}}}))));
-    index.apply(Input::Listed(namespaces));
+    index.apply_put(mk_namespace("shop", json!({"metadata": {"labels": {"team": "shop"}}})));
+    index.apply(&namespaces, Event::InitDone);
     let texts = updates(&mut index);
     assert!(texts.iter().any(|text| text.starts_with("drop Service shop/pay")), "{texts:?}");
 }
@@ -321,7 +322,7 @@ fn identity_of_the_cluster_precedes_every_fact() {
     updates(&mut index);
     index.learn(mk_identity("uid-1"));
     let namespaces = feed(&index, Kind::Namespace);
-    index.apply(Input::Listed(namespaces.clone()));
+    index.apply(&namespaces, Event::InitDone);
     let texts = updates(&mut index);
     assert_eq!(texts[0], "identity uid-1", "{texts:?}");
     assert_eq!(index.cluster_context().unwrap().identity, Some(mk_identity("uid-1")));
@@ -332,6 +333,6 @@ fn identity_of_the_cluster_precedes_every_fact() {
     withhold(&mut late, Kind::Namespace);
     updates(&mut late);
     late.learn(mk_identity("uid-1"));
-    late.apply(Input::Listed(namespaces));
+    late.apply(&namespaces, Event::InitDone);
     assert!(updates(&mut late).iter().all(|text| !text.starts_with("identity")));
 }

@@ -7,7 +7,7 @@ use super::{put, updates};
 use crate::fixtures::*;
 use crate::kind::{Kind, Name};
 use crate::project::{Object, Pod};
-use crate::publish::{Index, Input};
+use crate::publish::Index;
 use crate::state::DerivedKey;
 
 fn waiting(index: &mut Index) -> Vec<String> {
@@ -27,11 +27,11 @@ fn addresses_wait_until_their_pod_is_seen() {
     let mut unready = of("10.0.0.3", "late");
     unready["conditions"] = json!({"ready": false});
     let endpoints = json!([of("10.0.0.1", "web"), at("10.0.0.2"), unready]);
-    index.apply(Input::Put(mk_slice("pay-1", "pay", endpoints, json!({}))));
+    index.apply_put(mk_slice("pay-1", "pay", endpoints, json!({})));
     assert_eq!(waiting(&mut index), ["10.0.0.1 Pod shop/web, 10.0.0.3 Pod shop/late"]);
-    index.apply(Input::Put(mk_pod("web", "10.0.0.1", json!({}))));
+    index.apply_put(mk_pod("web", "10.0.0.1", json!({})));
     assert_eq!(waiting(&mut index), ["10.0.0.3 Pod shop/late"]);
-    index.apply(Input::Put(mk_pod("late", "10.0.0.3", json!({}))));
+    index.apply_put(mk_pod("late", "10.0.0.3", json!({})));
     assert_eq!(waiting(&mut index), ["none"]);
 }
 
@@ -50,12 +50,12 @@ fn waiting_addresses_beyond_the_limit_are_counted() {
             .find(|(name, _)| **name == *Index::WAITING)
             .map(|(_, count)| count.to_string())
     };
-    (0..7).for_each(|number| index.apply(Input::Put(slice(number, 9_000))));
+    (0..7).for_each(|number| index.apply_put(slice(number, 9_000)));
     assert_eq!((waiting(&mut index).len(), counted(&index)), (7, None));
-    index.apply(Input::Put(slice(7, 9_000)));
+    index.apply_put(slice(7, 9_000));
     assert_eq!((waiting(&mut index).len(), counted(&index).as_deref()), (0, Some("9000")));
-    index.apply(Input::Gone(Kind::Slice, shop("pay-0")));
-    index.apply(Input::Put(slice(7, 8_999)));
+    index.apply_delete(Kind::Slice, shop("pay-0"));
+    index.apply_put(slice(7, 8_999));
     assert_eq!((waiting(&mut index).len(), counted(&index)), (2, None), "a removed one makes room");
 }
 
@@ -96,7 +96,7 @@ fn target_of_another_namespace_is_looked_up_there() {
     let Fact::Group(_, group) = &derived.facts[0] else { panic!("{derived:?}") };
     let identity = group.addresses[0].identity.as_ref().unwrap().to_string();
     assert_eq!(identity, "spiffe://cluster.local/ns/web/sa/of-web");
-    index.apply(Input::Gone(Kind::Pod, Name::new("web", "api")));
+    index.apply_delete(Kind::Pod, Name::new("web", "api"));
     assert!(updates(&mut index).iter().any(|text| text.starts_with("put EndpointSlice shop/pay-1")));
 }
 

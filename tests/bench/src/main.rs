@@ -47,7 +47,7 @@ const BENCHES: [&str; 15] = [
     "delay",
     "kube",
     "consul",
-    "consul-notify",
+    "consul-budget",
     "consul-http",
     "consul-real",
 ];
@@ -149,8 +149,8 @@ async fn wired(name: &str, full: bool, table: &mut Table) -> Result<()> {
             delay::run(Size { services: 5_000, ports: 1, addresses: 10, pods: false }, 2, table).await
         }
         ("kube", _) => cluster(full, table).await,
-        ("consul", _) => consul::precise(full, table).await,
-        ("consul-notify", _) => consul::notify_and_fetch(full, table).await,
+        ("consul", _) => consul::polled(full, table).await,
+        ("consul-budget", _) => consul::budget(full, table).await,
         ("consul-http", _) => consul::plain_http(full, table).await,
         ("consul-real", _) => consul::real(full, table).await,
         ("relist", true) => changes::relist(Size { ports: 1, addresses: 100, ..size }, 50, table).await,

@@ -1,7 +1,8 @@
 //! Content of the scripted Consul of a bench: services of equal size, their checks and the indexes.
 //!
 //! The server's tasks call it: each reads an index, waits until it moves, and fetches the body. Indexes move as
-//! Consul's do: a flipped check moves the index of its service and that of all checks, and not the catalog's.
+//! Consul's do: a flipped check moves the index of its service and that of all checks, and not the catalog's; a
+//! registration moves all three. A query for an absent service has the index of the last service that vanished.
 
 use std::fmt::Write as _;
 
@@ -70,11 +71,28 @@ struct Service {
     index: u64,
     /// Instances whose check is critical, one bit each.
     critical: u64,
+    /// Whether it is registered.
+    present: bool,
 }
 
 struct State {
     index: u64,
+    /// Index of the names.
+    names: u64,
+    /// Index at which a service vanished last.
+    vanished: u64,
     services: Vec<Service>,
+}
+
+impl State {
+    /// Returns the index of a service and its critical instances, one bit each; `None` if it is absent.
+    fn service(&self, service: usize) -> (u64, Option<u64>) {
+        match self.services.get(service) {
+            Some(service) if service.present => (service.index, Some(service.critical)),
+            Some(_) => (self.vanished, None),
+            None => (FIRST, None),
+        }
+    }
 }
 
 /// The scripted catalog.
@@ -83,6 +101,9 @@ pub(super) struct Catalog {
     state: Mutex<State>,
     moved: Vec<Notify>,
     checks_moved: Notify,
+    names_moved: Notify,
+    /// Fires when a service vanishes or returns, for queries for absent ones.
+    absent_moved: Notify,
     never: Notify,
     /// List of all checks at an index; kept because it is long and several requests read it.
     checks: Mutex<(u64, Bytes)>,
@@ -91,12 +112,15 @@ pub(super) struct Catalog {
 impl Catalog {
     /// Creates a catalog in which every check passes.
     pub(super) fn new(shape: Shape) -> Self {
-        let services = (0..shape.services).map(|_| Service { index: FIRST, critical: 0 }).collect();
+        let services = (0..shape.services).map(|_| Service { index: FIRST, critical: 0, present: true });
+        let services = services.collect();
         Self {
             shape,
-            state: Mutex::new(State { index: FIRST, services }),
+            state: Mutex::new(State { index: FIRST, names: FIRST, vanished: FIRST, services }),
             moved: (0..shape.services).map(|_| Notify::new()).collect(),
             checks_moved: Notify::new(),
+            names_moved: Notify::new(),
+            absent_moved: Notify::new(),
             never: Notify::new(),
             checks: Mutex::default(),
         }
@@ -116,6 +140,26 @@ impl Catalog {
         }
         self.checks_moved.notify_waiters();
     }
+    /// Registers all instances of a service, each with a passing check, or deregisters them.
+    pub(super) fn set_present(&self, service: usize, present: bool) {
+        let mut state = self.state.lock();
+        state.index += 1;
+        let index = state.index;
+        state.names = index;
+        if !present {
+            state.vanished = index;
+        }
+        if let Some(known) = state.services.get_mut(service) {
+            *known = Service { index, critical: 0, present };
+        }
+        drop(state);
+        if let Some(moved) = self.moved.get(service) {
+            moved.notify_waiters();
+        }
+        for moved in [&self.checks_moved, &self.names_moved, &self.absent_moved] {
+            moved.notify_waiters();
+        }
+    }
     /// Returns the number of critical instances.
     pub(super) fn critical(&self) -> u32 {
         self.state.lock().services.iter().map(|service| service.critical.count_ones()).sum()
@@ -124,16 +168,22 @@ impl Catalog {
         let state = self.state.lock();
         match what {
             What::Checks => state.index,
-            What::Service(n) => state.services.get(n).map_or(FIRST, |service| service.index),
-            What::Datacenters | What::Names | What::Nothing => FIRST,
+            What::Service(n) => state.service(n).0,
+            What::Names => state.names,
+            What::Datacenters | What::Nothing => FIRST,
         }
+    }
+    fn is_present(&self, service: usize) -> bool {
+        self.state.lock().service(service).1.is_some()
     }
     /// Returns the notification that fires when that index moves.
     pub(super) fn moved(&self, what: What) -> &Notify {
         match what {
             What::Checks => &self.checks_moved,
+            What::Service(n) if !self.is_present(n) => &self.absent_moved,
             What::Service(n) => self.moved.get(n).unwrap_or(&self.never),
-            What::Datacenters | What::Names | What::Nothing => &self.never,
+            What::Names => &self.names_moved,
+            What::Datacenters | What::Nothing => &self.never,
         }
     }
     /// Returns a body with its index.
@@ -141,23 +191,22 @@ impl Catalog {
         match what {
             What::Datacenters => (FIRST, Bytes::from_static(b"[\"dc1\"]")),
             What::Nothing => (FIRST, Bytes::from_static(b"[]")),
-            What::Names => (FIRST, self.names()),
+            What::Names => self.names(),
             What::Checks => self.all_checks(),
             What::Service(n) => self.service(n),
         }
     }
 
-    fn names(&self) -> Bytes {
-        let all = (0..self.shape.services).map(|n| format!("\"{}\":[\"v1\"]", name(n)));
-        let all: Vec<String> = all.collect();
-        format!("{{\"consul\":[],{}}}", all.join(",")).into()
+    fn names(&self) -> (u64, Bytes) {
+        let state = self.state.lock();
+        let present = (0..self.shape.services).filter(|n| state.services[*n].present);
+        let all: Vec<String> = present.map(|n| format!(",\"{}\":[\"v1\"]", name(n))).collect();
+        (state.names, format!("{{\"consul\":[]{}}}", all.concat()).into())
     }
 
     fn service(&self, n: usize) -> (u64, Bytes) {
-        let (index, critical) = {
-            let state = self.state.lock();
-            state.services.get(n).map_or((FIRST, 0), |service| (service.index, service.critical))
-        };
+        let (index, critical) = self.state.lock().service(n);
+        let Some(critical) = critical else { return (index, Bytes::from_static(b"[]")) };
         let mut out = String::with_capacity(1_600 * self.shape.instances);
         for instance in 0..self.shape.instances {
             out.push(if instance == 0 { '[' } else { ',' });
@@ -169,9 +218,10 @@ impl Catalog {
 
     fn all_checks(&self) -> (u64, Bytes) {
         let mut cached = self.checks.lock();
-        let (index, critical): (u64, Vec<u64>) = {
+        let (index, critical): (u64, Vec<Option<u64>>) = {
             let state = self.state.lock();
-            (state.index, state.services.iter().map(|service| service.critical).collect())
+            let of = |service: &Service| service.present.then_some(service.critical);
+            (state.index, state.services.iter().map(of).collect())
         };
         if cached.0 != index {
             *cached = (index, self.write_checks(&critical));
@@ -179,13 +229,14 @@ impl Catalog {
         cached.clone()
     }
 
-    fn write_checks(&self, critical: &[u64]) -> Bytes {
+    fn write_checks(&self, critical: &[Option<u64>]) -> Bytes {
         let mut out = String::with_capacity(420 * (self.shape.all() + self.shape.nodes()));
         for node in 0..self.shape.nodes() {
             out.push(if node == 0 { '[' } else { ',' });
             node_check(&mut out, node);
         }
         for (service, critical) in critical.iter().enumerate() {
+            let Some(critical) = critical else { continue };
             for instance in 0..self.shape.instances {
                 out.push(',');
                 self.check(&mut out, service, instance, critical >> instance & 1 == 1);
@@ -268,6 +319,30 @@ mod tests {
         assert_eq!(checks.len(), 3 + 12);
         let (_, body) = catalog.body(What::Names);
         assert_eq!(serde_json::from_slice::<Value>(&body).unwrap().as_object().unwrap().len(), 5);
+    }
+
+    #[test]
+    fn removed_service_leaves_every_list_until_it_returns() {
+        let catalog = Catalog::new(Shape { services: 3, instances: 2 });
+        let length = |what| {
+            let body: Value = serde_json::from_slice(&catalog.body(what).1).unwrap();
+            body.as_object().map_or_else(|| body.as_array().unwrap().len(), serde_json::Map::len)
+        };
+        let lengths = || [What::Names, What::Checks, What::Service(1)].map(length);
+        let before = lengths();
+        catalog.set_present(1, false);
+        assert_eq!(lengths(), [before[0] - 1, before[1] - 2, 0]);
+        catalog.set_present(2, false);
+        let index = |what| catalog.index(what);
+        assert_eq!(
+            (index(What::Names), index(What::Service(1))),
+            (FIRST + 2, FIRST + 2),
+            "the last to vanish"
+        );
+        assert_eq!(index(What::Service(0)), FIRST);
+        catalog.set_present(1, true);
+        catalog.set_present(2, true);
+        assert_eq!((lengths(), index(What::Service(1))), (before, FIRST + 3));
     }
 
     #[test]

@@ -19,6 +19,8 @@ struct Figures {
     services: u64,
     others: u64,
     bytes: u64,
+    /// Bytes of answers about one service.
+    service_bytes: u64,
     /// Arrival times of requests within the last second.
     recent: VecDeque<Instant>,
     busiest_second: usize,
@@ -93,8 +95,12 @@ impl Counts {
         self.0.lock().waiting += 1;
         Waiting(self.clone())
     }
-    pub(super) fn answered(&self, bytes: usize) {
-        self.0.lock().bytes += bytes as u64;
+    pub(super) fn answered(&self, what: What, bytes: usize) {
+        let mut all = self.0.lock();
+        all.bytes += bytes as u64;
+        if matches!(what, What::Service(_)) {
+            all.service_bytes += bytes as u64;
+        }
     }
     /// Resets the counters.
     pub(super) fn reset(&self) {
@@ -118,6 +124,7 @@ impl Counts {
             "checks": all.checks,
             "services": all.services,
             "bytes": all.bytes,
+            "service_bytes": all.service_bytes,
             "busiest_second": all.busiest_second,
             "waiting": all.waiting,
             "connections": all.connections,

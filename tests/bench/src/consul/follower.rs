@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use parking_lot::Mutex;
 use tributary_consul::{ConsulConfig, ConsulFactory};
+use tributary_core::{Core, Counters};
 use tributary_model::{Catalog, CatalogChanges, ClusterId, Health, ObservedSince, RegistryName};
 use tributary_registry_api::ProcessClock;
 use tributary_runtime::{Fanout, Handle, NoJournal, Runtime, RuntimeConfig, StartRule};
@@ -91,6 +92,23 @@ impl Follower {
             seen.get(service).map(|seen| seen.saturating_sub(*at) as f64 / 1e6)
         };
         Ok(flips.iter().filter_map(late).collect())
+    }
+    /// Waits until this many endpoints are served.
+    pub(super) async fn serves(&self, endpoints: usize, within: Duration) -> Result<()> {
+        let deadline = Instant::now() + within;
+        while self.served().0 != endpoints {
+            let now = self.served().0;
+            ensure!(
+                Instant::now() < deadline,
+                "{now} endpoints are served after {within:?}, not {endpoints}"
+            );
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        Ok(())
+    }
+    /// Returns the core's counters.
+    pub(super) async fn counters(&self) -> Result<Counters> {
+        Ok(self.handle.inspect(Core::counters).await?)
     }
     /// Returns the number of served endpoints, and of the unhealthy ones among them.
     pub(super) fn served(&self) -> (usize, u64) {

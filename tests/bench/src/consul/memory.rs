@@ -1,5 +1,5 @@
-//! Memory of the registry alone: it runs into an update channel whose updates are discarded, without a core.
-//! Also measures the memory of a long poll, of which per-service mode has one for each service.
+//! Memory of the registry alone, and its requests while nothing changes: it runs into an update channel whose
+//! updates are discarded, without a core. Also measures the memory of a long poll.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,16 +17,35 @@ use tributary_registry_api::{
 };
 
 use super::PATIENCE;
-use super::process::Source;
+use super::process::{Counted, Source};
 use crate::intake::allocated;
+use crate::usage;
 
 /// Number of long polls measured: fewer than a connection carries.
 const POLLS: usize = 200;
 /// Memory that a runtime keeps for its next tasks, in bytes.
 const SMALL_CHANGE: i64 = 2 << 20;
 
-/// Returns the bytes allocated by a registry that has read everything and waits at this many long polls.
-pub(super) async fn alone(config: ConsulConfig, source: &mut Source, polls: u64) -> Result<i64> {
+/// A registry alone, after it has read everything.
+pub(super) struct Alone {
+    /// Allocated bytes.
+    pub(super) kept: f64,
+    /// Long polls that wait.
+    pub(super) polls: u64,
+    /// Requests and bytes during the measured time, while nothing changes.
+    pub(super) idle: Counted,
+    /// CPU time during the measured time.
+    pub(super) cpu: Duration,
+}
+
+/// Runs a registry that has read everything for the given time. Before, it waits at this many long polls at least,
+/// and sends at most this many other requests per second.
+pub(super) async fn alone(
+    config: ConsulConfig,
+    source: &mut Source,
+    (polls, a_second): (u64, u64),
+    time: Duration,
+) -> Result<Alone> {
     let before = allocated();
     let name = RegistryName::new("consul")?;
     let factory = ConsulFactory::new(name.clone(), ClusterId::new("bench")?, config)?.seeded(7);
@@ -40,10 +59,15 @@ pub(super) async fn alone(config: ConsulConfig, source: &mut Source, polls: u64)
     let (lists_ended, synced) = watch::channel(0);
     let emptying = AbortOnDropHandle::new(tokio::spawn(empty(receiver, wake, lists_ended)));
     listed(synced).await?;
-    source.settled(polls, u64::MAX, PATIENCE).await?;
-    let kept = allocated() - before;
+    source.settled(polls, a_second, PATIENCE).await?;
+    let kept = (allocated() - before) as f64;
+    let polls = source.counts().await?.waiting;
+    source.reset().await?;
+    let cpu = usage::cpu();
+    tokio::time::sleep(time).await;
+    let (idle, cpu) = (source.counts().await?, usage::cpu() - cpu);
     drop((running, emptying));
-    Ok(kept)
+    Ok(Alone { kept, polls, idle, cpu })
 }
 
 async fn empty(mut receiver: UpdateReceiver, wake: Wake, lists_ended: watch::Sender<usize>) {

@@ -15,6 +15,8 @@ use crate::children::Helper;
 pub(super) struct Counted {
     pub(super) requests: u64,
     pub(super) bytes: u64,
+    /// Bytes of answers about one service; the rest are lists.
+    pub(super) service_bytes: u64,
     pub(super) busiest_second: u64,
     pub(super) waiting: u64,
     pub(super) most_connections: u64,
@@ -66,6 +68,16 @@ impl Source {
     async fn flips(&mut self) -> Result<Flips> {
         let event = self.process.event("flipped").await?;
         Ok(serde_json::from_value::<Vec<(usize, u64)>>(event["flips"].clone())?.into_iter().collect())
+    }
+    /// Removes the first services at this rate per second. Returns when all are removed.
+    pub(super) async fn remove(&mut self, count: usize, rate: f64) -> Result<()> {
+        self.process.send(&format!("remove {count} {rate}")).await?;
+        self.process.event("changed").await.map(drop)
+    }
+    /// Registers these services again, with all their instances. Returns when all are registered.
+    pub(super) async fn bring_back(&mut self, count: usize, rate: f64) -> Result<()> {
+        self.process.send(&format!("return {count} {rate}")).await?;
+        self.process.event("changed").await.map(drop)
     }
     /// Returns the counters.
     pub(super) async fn counts(&mut self) -> Result<Counted> {

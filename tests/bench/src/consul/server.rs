@@ -2,8 +2,8 @@
 //!
 //! Started as `tributary-bench consul-server SERVICES INSTANCES [CERTIFICATE KEY]`, with files for TLS. It
 //! prints its address on standard output and executes the commands on standard input: `flip COUNT RATE FROM`,
-//! `all FROM`, `counts`, `reset`. It ends when its input ends. It reports the time of every flip, for the
-//! measurement of followers.
+//! `all FROM`, `remove COUNT RATE`, `return COUNT RATE`, `counts`, `reset`. It ends when its input ends. It
+//! reports the time of every flip, for the measurement of followers.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -89,6 +89,8 @@ async fn execute(server: &Server, line: &str) -> Result<()> {
     match arguments.as_slice() {
         ["flip", count, rate, from] => flip(server, count.parse()?, Some(rate.parse()?), from.parse()?).await,
         ["all", from] => flip(server, server.shape.services, None, from.parse()?).await,
+        ["remove", count, rate] => set_present(server, count.parse()?, rate.parse()?, false).await,
+        ["return", count, rate] => set_present(server, count.parse()?, rate.parse()?, true).await,
         ["counts"] => {
             let mut counts = server.counts.report();
             counts["event"] = json!("counts");
@@ -117,6 +119,16 @@ async fn flip(server: &Server, count: usize, rate: Option<f64>, from: usize) {
         server.catalog.flip(service);
     }
     report(&json!({"event": "flipped", "flips": flips}));
+}
+
+/// Removes the first services one after another at this rate per second, or returns them.
+async fn set_present(server: &Server, count: usize, rate: f64, present: bool) {
+    let begun = Instant::now();
+    for service in 0..count {
+        tokio::time::sleep_until(begun + Duration::from_secs_f64(service as f64 / rate)).await;
+        server.catalog.set_present(service, present);
+    }
+    report(&json!({"event": "changed"}));
 }
 
 async fn accept(listener: TcpListener, server: Arc<Server>) {
@@ -176,7 +188,7 @@ async fn answer(
         wait_for(&server, what, index, Duration::from_millis(wait.unwrap_or(300_000))).await;
     }
     let (index, body) = server.catalog.body(what);
-    server.counts.answered(body.len());
+    server.counts.answered(what, body.len());
     let response = Response::builder()
         .header("content-type", "application/json")
         .header("x-consul-index", index)

@@ -1,18 +1,16 @@
 //! Shared copies of values that many facts have in common: texts, labels, topologies, identities, port sets, pods.
 //!
 //! Owned by the index, passed to projections and to derivations. It never changes a value, only which copy is held, so
-//! a derivation remains a function of its inputs. A table drops unused values whenever its size has doubled, so it is
-//! bounded by the values in use.
+//! a derivation remains a function of its inputs. Bounded by the values in use.
 
-use std::borrow::Borrow;
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::hash::Hash;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use tributary_model::{
     Identity, Labels, Namespace, NetworkId, Origin, PortName, PortNumber, PortSet, ServiceKey, Topology,
     Workload,
 };
+use tributary_registry_api::Interned;
 
 use crate::attributes::{EntryTopology, WorkloadAttributes};
 use crate::kind::Name;
@@ -32,18 +30,18 @@ pub struct PodWorkload {
     pub origin: Arc<Origin>,
 }
 
-/// Tables of shared values.
+/// Shared values.
 #[derive(Debug, Default)]
 pub struct Interner {
-    texts: Pool<Arc<str>>,
-    namespaces: Pool<Namespace>,
-    labels: Pool<Labels>,
-    places: Pool<Arc<Topology>>,
-    identities: Pool<Identity>,
-    port_sets: Pool<PortSet>,
-    named_ports: Pool<NamedPorts>,
-    services: Pool<Arc<[ServiceKey]>>,
-    spots: Pool<Arc<EntryTopology>>,
+    texts: Interned<Arc<str>>,
+    namespaces: Interned<Namespace>,
+    labels: Interned<Labels>,
+    places: Interned<Arc<Topology>>,
+    identities: Interned<Identity>,
+    port_sets: Interned<PortSet>,
+    named_ports: Interned<NamedPorts>,
+    services: Interned<Arc<[ServiceKey]>>,
+    spots: Interned<Arc<EntryTopology>>,
     /// Published workload of each pod. There may be a pod for every address, so no other structure holds it.
     pods: BTreeMap<Name, PodWorkload>,
     /// Number of objects that were removed or replaced since the last full sweep.
@@ -77,12 +75,12 @@ impl Interner {
     }
     /// Returns the shared copy of a topology.
     pub fn place(&mut self, place: Topology) -> Arc<Topology> {
-        self.places.find(&place).unwrap_or_else(|| self.places.keep(Arc::new(place)))
+        self.places.share_owned(place)
     }
     /// Returns the shared copy of an identity; `None` if the text is not a valid one.
     pub fn identity(&mut self, text: &str) -> Option<Identity> {
         let identity = Identity::new(text).ok()?;
-        Some(self.identities.find(&identity).unwrap_or_else(|| self.identities.keep(identity)))
+        Some(self.identities.share(identity))
     }
     /// Returns the published workload of a pod.
     #[must_use]
@@ -99,15 +97,15 @@ impl Interner {
     }
     /// Returns the shared copy of a port set.
     pub fn port_set(&mut self, ports: PortSet) -> PortSet {
-        self.port_sets.find(&ports).unwrap_or_else(|| self.port_sets.keep(ports))
+        self.port_sets.share(ports)
     }
     /// Returns the shared copy of named ports.
     pub fn named_ports(&mut self, ports: NamedPorts) -> NamedPorts {
-        self.named_ports.find(&ports).unwrap_or_else(|| self.named_ports.keep(ports))
+        self.named_ports.share(ports)
     }
     /// Returns the shared copy of a list of services.
     pub fn services(&mut self, services: Arc<[ServiceKey]>) -> Arc<[ServiceKey]> {
-        self.services.find(&services).unwrap_or_else(|| self.services.keep(services))
+        self.services.share(services)
     }
     /// Returns the shared copy of an entry topology, with shared texts.
     pub fn spot(&mut self, spot: &EntryTopology) -> Arc<EntryTopology> {
@@ -121,10 +119,10 @@ impl Interner {
     /// Returns the number of shared values.
     #[must_use]
     pub fn len(&self) -> usize {
-        let texts = self.texts.known.len() + self.namespaces.known.len() + self.identities.known.len();
-        let sets = self.labels.known.len() + self.port_sets.known.len() + self.named_ports.known.len();
-        let sets = sets + self.services.known.len();
-        texts + sets + self.places.known.len() + self.spots.known.len()
+        let texts = self.texts.len() + self.namespaces.len() + self.identities.len();
+        let sets = self.labels.len() + self.port_sets.len() + self.named_ports.len();
+        let sets = sets + self.services.len();
+        texts + sets + self.places.len() + self.spots.len()
     }
     /// Whether no value is held.
     #[must_use]
@@ -159,65 +157,6 @@ impl Interner {
     }
 }
 
-/// Reference-counted handle to a value.
-trait Handle: Clone + Hash + Eq {
-    fn is_held(&self) -> bool;
-}
-impl<T: ?Sized + Hash + Eq> Handle for Arc<T> {
-    fn is_held(&self) -> bool {
-        Arc::strong_count(self) > 1
-    }
-}
-macro_rules! handles {
-    ($($type:ty),*) => {$(impl Handle for $type {
-        fn is_held(&self) -> bool {
-            self.is_shared()
-        }
-    })*};
-}
-handles!(Labels, Identity, Namespace);
-
-/// Table of one type.
-#[derive(Debug)]
-struct Pool<T> {
-    known: HashSet<T>,
-    /// Size at which unused values are dropped.
-    full: usize,
-}
-
-impl<T> Default for Pool<T> {
-    fn default() -> Self {
-        Self { known: HashSet::new(), full: 1024 }
-    }
-}
-
-impl<T: Handle> Pool<T> {
-    fn find<Q: ?Sized + Hash + Eq>(&self, value: &Q) -> Option<T>
-    where
-        T: Borrow<Q>,
-    {
-        self.known.get(value).cloned()
-    }
-    fn get<Q: ?Sized + Hash + Eq>(&mut self, value: &Q, make: impl FnOnce() -> T) -> T
-    where
-        T: Borrow<Q>,
-    {
-        self.find(value).unwrap_or_else(|| self.keep(make()))
-    }
-    fn keep(&mut self, value: T) -> T {
-        if self.known.len() >= self.full {
-            self.sweep();
-            self.full = (self.known.len() * 2).max(1024);
-        }
-        self.known.insert(value.clone());
-        value
-    }
-    fn sweep(&mut self) {
-        self.known.retain(Handle::is_held);
-        self.known.shrink_to(self.known.len() * 2);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -237,14 +176,5 @@ mod tests {
         drop(one);
         shared.sweep();
         assert!(shared.is_empty());
-    }
-
-    #[test]
-    fn table_is_bounded_by_the_values_in_use() {
-        let mut shared = Interner::default();
-        for i in 0..100_000 {
-            shared.text(&format!("pod-{i}"));
-        }
-        assert!(shared.len() <= 1024);
     }
 }

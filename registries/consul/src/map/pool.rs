@@ -1,31 +1,27 @@
 //! Shares values that many instances have in common: topologies, labels, ports, names.
 //!
-//! One registry's run loop owns it. Values without another owner are dropped when the pool has doubled, so it never
-//! holds more than twice what is in use.
+//! One registry's run loop owns it. Bounded by twice the values in use.
 
-use std::borrow::Borrow;
-use std::collections::HashSet;
-use std::hash::Hash;
 use std::sync::Arc;
 
 use tributary_model::{Labels, Topology};
+use tributary_registry_api::Interned;
 
 use super::ports::Ports;
 
 /// Values shared by instances.
 #[derive(Debug, Default)]
 pub struct Pool {
-    texts: Table<str>,
-    topologies: Table<Topology>,
-    labels: HashSet<Labels>,
-    label_limit: usize,
-    ports: Table<Ports>,
+    texts: Interned<Arc<str>>,
+    topologies: Interned<Arc<Topology>>,
+    labels: Interned<Labels>,
+    ports: Interned<Arc<Ports>>,
 }
 
 impl Pool {
     /// Shares a string.
     pub(super) fn text(&mut self, text: &str) -> Arc<str> {
-        self.texts.share(text, || text.into())
+        self.texts.get(text, || text.into())
     }
     /// Shares a topology.
     pub(super) fn topology(&mut self, topology: Topology) -> Arc<Topology> {
@@ -40,20 +36,12 @@ impl Pool {
         if labels.is_empty() {
             return labels;
         }
-        if let Some(known) = self.labels.get(&labels) {
-            return known.clone();
-        }
-        if self.labels.len() >= self.label_limit.max(LEAST) {
-            self.labels.retain(Labels::is_shared);
-            self.label_limit = self.labels.len() * 2;
-        }
-        self.labels.insert(labels.clone());
-        labels
+        self.labels.share(labels)
     }
     /// Returns the number of values.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.texts.values.len() + self.topologies.values.len() + self.labels.len() + self.ports.values.len()
+        self.texts.len() + self.topologies.len() + self.labels.len() + self.ports.len()
     }
     /// Returns whether it holds no value.
     #[must_use]
@@ -62,51 +50,11 @@ impl Pool {
     }
 }
 
-const LEAST: usize = 1024;
-
-#[derive(Debug)]
-struct Table<T: ?Sized + Eq + Hash> {
-    values: HashSet<Arc<T>>,
-    limit: usize,
-}
-
-impl<T: ?Sized + Eq + Hash> Default for Table<T> {
-    fn default() -> Self {
-        Self { values: HashSet::new(), limit: LEAST }
-    }
-}
-
-impl<T: ?Sized + Eq + Hash> Table<T> {
-    fn share<Q: ?Sized + Eq + Hash>(&mut self, key: &Q, make: impl FnOnce() -> Arc<T>) -> Arc<T>
-    where
-        Arc<T>: Borrow<Q>,
-    {
-        if let Some(known) = self.values.get(key) {
-            return Arc::clone(known);
-        }
-        if self.values.len() >= self.limit {
-            self.values.retain(|value| Arc::strong_count(value) > 1);
-            self.limit = (self.values.len() * 2).max(LEAST);
-        }
-        let value = make();
-        self.values.insert(Arc::clone(&value));
-        value
-    }
-}
-
-impl<T: Eq + Hash> Table<T> {
-    fn share_owned(&mut self, value: T) -> Arc<T> {
-        if let Some(known) = self.values.get(&value) {
-            return Arc::clone(known);
-        }
-        let value = Arc::new(value);
-        self.share(&*value, || Arc::clone(&value))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const LEAST: usize = Interned::<Labels>::LEAST;
 
     #[test]
     fn equal_values_are_shared_and_unused_ones_dropped() {

@@ -1,7 +1,9 @@
 //! Interns values that many records share, while a journal is read.
 //!
 //! The restoring thread owns it. Names of namespaces, nodes and clusters, label sets and topologies repeat in
-//! most records; a restored process must not hold more copies of them than the previous one did.
+//! most records; a restored process must not hold more copies of them than the previous one did. Values are found by
+//! the index of their text in the journal, before they are built or checked; adapters, which have the value at hand,
+//! find it by the value (`tributary_registry_api::Interned`).
 //! Bounded: beyond its bound the table starts over, which only costs copies.
 
 use std::hash::Hash;

@@ -130,6 +130,11 @@ impl Options {
         let istio = Namespace::new(ISTIO_SYSTEM).ok().filter(|istio| *istio != self.system_namespace);
         std::iter::once(self.system_namespace.clone()).chain(istio)
     }
+    /// Whether a watch reads a namespace only for the network that its labels name; no object in it is read.
+    pub(crate) fn is_for_network_only(&self, scope: &WatchScope) -> bool {
+        let is_named = |namespace| self.namespaces.contains(namespace);
+        scope.kind == Kind::Namespace && scope.namespace.as_ref().is_some_and(|n| !is_named(n))
+    }
     fn feeds_of(&self, kind: Kind) -> Vec<WatchScope> {
         if kind == Kind::MeshConfig {
             return vec![WatchScope { kind, namespace: Some(self.system_namespace.clone()) }];

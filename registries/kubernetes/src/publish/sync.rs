@@ -135,14 +135,14 @@ impl Sync {
     pub(super) fn is_known(&self, feed: &WatchScope) -> bool {
         self.feeds.get(feed).is_some_and(|state| state.known)
     }
-    /// Returns why a watch of a kind is neither readable nor known from an earlier run.
-    pub(super) fn unknown(&self, kind: Kind) -> Option<&Withheld> {
-        let feeds = self.feeds.iter().filter(|(feed, state)| feed.kind == kind && !state.known);
+    /// Returns why one of these watches is neither readable nor known from an earlier run.
+    pub(super) fn unknown(&self, counts: impl Fn(&WatchScope) -> bool) -> Option<&Withheld> {
+        let feeds = self.feeds.iter().filter(|(feed, state)| !state.known && counts(feed));
         feeds.filter_map(|(_, state)| state.withheld.as_ref()).next()
     }
-    /// Whether a watch of any of these kinds cannot be read.
-    pub(super) fn lacks(&self, kinds: &[Kind]) -> bool {
-        self.feeds.iter().any(|(feed, state)| kinds.contains(&feed.kind) && state.withheld.is_some())
+    /// Whether one of these watches cannot be read.
+    pub(super) fn lacks(&self, counts: impl Fn(&WatchScope) -> bool) -> bool {
+        self.feeds.iter().any(|(feed, state)| state.withheld.is_some() && counts(feed))
     }
     /// Withholds every collection for this reason, or (with `None`) releases them.
     pub(super) fn hold_back(&mut self, why: Option<Withheld>) {

@@ -28,7 +28,8 @@ impl Index {
     /// Whether it is known which Services lack an export.
     #[must_use]
     pub fn knows_exports(&self) -> bool {
-        !self.sync.lacks(&DECIDE_EXPORTS)
+        let options = &self.inputs.options;
+        !self.sync.lacks(|feed| DECIDE_EXPORTS.contains(&feed.kind) && !options.is_for_network_only(feed))
     }
     /// Returns the complete collections whose every readable watch is followed, as `follows` reports of each.
     pub fn followed(&self, follows: impl Fn(&WatchScope) -> bool) -> impl Iterator<Item = &Collection> {
@@ -75,8 +76,10 @@ impl Index {
     /// while it selects namespaces by unknown labels.
     pub(super) fn judge(&mut self) {
         let selects = !self.inputs.mesh().discovery.is_empty();
-        let mesh = self.sync.unknown(Kind::MeshConfig).map(|why| explain(why, MESH));
-        let namespaces = || self.sync.unknown(Kind::Namespace).filter(|_| selects);
+        let options = &self.inputs.options;
+        let selected = |feed: &WatchScope| feed.kind == Kind::Namespace && !options.is_for_network_only(feed);
+        let mesh = self.sync.unknown(|feed| feed.kind == Kind::MeshConfig).map(|why| explain(why, MESH));
+        let namespaces = || self.sync.unknown(selected).filter(|_| selects);
         let why = mesh.or_else(|| namespaces().map(|why| explain(why, NAMESPACES)));
         self.context_stale |= self.sync.held_back() != why.as_ref();
         self.sync.hold_back(why);

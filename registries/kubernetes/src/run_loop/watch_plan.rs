@@ -48,10 +48,8 @@ fn label_selector(kind: Kind) -> Option<String> {
 
 /// Returns the API resource of a watch. A system namespace that is not named is read where that is allowed.
 fn resource_of(feed: &WatchScope, options: &Options) -> Resource {
-    let is_named = |namespace| options.namespaces.contains(namespace);
-    let is_extra = feed.kind == Kind::Namespace && feed.namespace.as_ref().is_some_and(|n| !is_named(n));
     let resource = resource(feed.kind, options);
-    Resource { optional: resource.optional || is_extra, ..resource }
+    Resource { optional: resource.optional || options.is_for_network_only(feed), ..resource }
 }
 
 /// Excludes pods that have ended, and selects a named namespace.

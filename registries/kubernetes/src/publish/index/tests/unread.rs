@@ -317,6 +317,27 @@ fn selection_by_unknown_labels_withholds_everything() {
 }
 
 #[test]
+fn unread_system_namespace_beside_named_ones_decides_nothing() {
+    let mut options = Options { namespaces: vec![Namespace::new("shop").unwrap()], ..mk_options() };
+    options.mcs.auto_export = true;
+    let mut index = Index::new(options);
+    world().into_iter().for_each(|object| index.apply_put(object));
+    index.apply_put(mk_namespace("shop", json!({"metadata": {"labels": {"team": "shop"}}})));
+    index.apply_put(mk_mesh("discoverySelectors: [{matchLabels: {team: shop}}]"));
+    for feed in index.inputs().options.feeds() {
+        let is_extra = feed.kind == Kind::Namespace && !feed.covers(&Name::new("", "shop"));
+        let refused = Event::Unavailable(Withheld::forbidden("list: 403"));
+        index.apply(&feed, if is_extra { refused } else { Event::InitDone });
+    }
+    let texts = updates(&mut index);
+    assert!(reported(&texts), "no label of theirs is selected: {texts:?}");
+    assert!(index.knows_exports(), "none of their Services is read");
+    let shop = WatchScope { kind: Kind::Namespace, namespace: Namespace::new("shop").ok() };
+    index.apply(&shop, Event::Unavailable(Withheld::forbidden("list: 403")));
+    assert!(!index.knows_exports());
+}
+
+#[test]
 fn identity_of_the_cluster_precedes_every_fact() {
     let mut index = mk_without(Kind::Namespace, &world());
     updates(&mut index);

@@ -5,6 +5,7 @@
 
 pub mod address;
 pub mod env;
+pub mod fields;
 pub mod select;
 
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use secrecy::SecretString;
 use crate::map::MapConfig;
 
 pub use address::{Address, InvalidAddress};
+pub use fields::ConsulFields;
 pub use select::{Pattern, Select};
 
 /// Complete configuration of one registry.

@@ -23,6 +23,7 @@
 
 pub mod attributes;
 pub mod collections;
+pub mod config;
 pub mod derive;
 pub mod factory;
 pub mod interner;
@@ -41,6 +42,7 @@ pub mod state;
 mod fixtures;
 
 pub use collections::{Listing, Part};
+pub use config::KubernetesFields;
 pub use factory::KubernetesFactory;
 pub use interner::Interner;
 pub use kind::{Kind, Name, WatchScope};

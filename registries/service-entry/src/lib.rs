@@ -7,6 +7,7 @@
 
 mod address;
 pub mod allocate;
+pub mod config;
 pub mod convert;
 pub mod crd;
 pub mod document;
@@ -17,6 +18,7 @@ pub mod source;
 mod validate;
 
 pub use allocate::{Range, RangeError, Ranges};
+pub use config::FileFields;
 pub use convert::{Context, convert};
 pub use crd::{Addresses, CrdFactory, CrdOptions, CrdSource, Kinds};
 pub use document::{Body, Document, Object};

@@ -325,7 +325,10 @@ pub struct ReferenceArgs {
 
 #[cfg(test)]
 mod tests {
+    use tributary_service_entry::FileFields;
+
     use super::*;
+    use crate::config::model::Source;
     use clap::CommandFactory as _;
 
     fn parse(args: &[&str]) -> Result<Cli, clap::Error> {
@@ -344,8 +347,9 @@ mod tests {
         else {
             panic!("serve was not accepted");
         };
-        let paths: Vec<_> = serve.registries.iter().filter_map(|r| r.path.as_ref()?.to_str()).collect();
-        assert_eq!(paths, ["/a", "b=c"]);
+        let file = |path: &str| Source::File(FileFields { path: Some(path.into()) });
+        let sources: Vec<_> = serve.registries.iter().map(|r| r.source.clone()).collect();
+        assert_eq!(sources, [file("/a"), file("b=c")]);
     }
 
     #[test]
@@ -355,7 +359,7 @@ mod tests {
         else {
             panic!("serve was not accepted");
         };
-        let kinds: Vec<_> = serve.kinds.iter().map(|r| r.kind.as_str()).collect();
+        let kinds: Vec<_> = serve.kinds.iter().map(|r| r.kind().as_str()).collect();
         assert_eq!(kinds, ["kubernetes", "kubernetes"]);
     }
 

@@ -5,8 +5,8 @@
 
 pub mod change;
 pub mod check;
-pub mod consul;
 pub mod facts;
+pub mod field_names;
 pub mod field_positions;
 pub mod file;
 pub mod istio;
@@ -16,7 +16,6 @@ pub mod merge;
 pub mod model;
 pub mod registry;
 pub mod schema;
-pub mod span;
 pub mod staleness;
 pub mod writes;
 
@@ -26,8 +25,8 @@ pub use file::ConfigFile;
 pub use kind::RegistryKind;
 pub use layers::Origins;
 pub use model::Config;
-pub use span::Span;
 pub use staleness::Staleness;
+pub use tributary_registry_api::Span;
 
 use crate::environment::Environment;
 use crate::exit::CommandError;

@@ -2,7 +2,7 @@
 
 use crate::args::ServeArgs;
 use crate::config::model::{Config, TlsConfig};
-use crate::config::{Origins, RegistryKind, Span};
+use crate::config::{Origins, Span};
 use crate::exit::{CommandError, Exit};
 use tributary_model::Code;
 
@@ -92,7 +92,7 @@ fn cluster(args: &ServeArgs, config: &mut Config, origins: &mut Origins) -> Resu
     ];
     let Some((_, flag, _)) = flags.into_iter().find(|(.., given)| *given) else { return Ok(()) };
     let all = config.registries.iter_mut().enumerate();
-    let clusters: Vec<_> = all.filter(|(_, r)| r.kind == RegistryKind::Kubernetes).collect();
+    let clusters: Vec<_> = all.filter(|(_, registry)| registry.kubernetes().is_some()).collect();
     // `check` later merges identical registries.
     let same = clusters.windows(2).all(|pair| pair[0].1 == pair[1].1 && pair[0].1.name.is_none());
     if clusters.is_empty() || !same {
@@ -101,12 +101,13 @@ fn cluster(args: &ServeArgs, config: &mut Config, origins: &mut Origins) -> Resu
         return Err(CommandError::new(Exit::Usage, Code::FLAG_INVALID, message)
             .next("add `--registry kubernetes`, or set it beside the registry's `kind` in the file"));
     }
-    for (i, registry) in clusters {
+    for (i, fields) in clusters.into_iter().filter_map(|(i, registry)| Some((i, registry.kubernetes_mut()?)))
+    {
         for (field, flag, _) in flags.into_iter().filter(|(.., given)| *given) {
             origins.insert(format!("registries[{i}].{field}"), flag.to_owned());
         }
-        registry.kubeconfig = args.kubeconfig.clone().or_else(|| registry.kubeconfig.take());
-        registry.context = args.context.clone().or_else(|| registry.context.take());
+        fields.kubeconfig = args.kubeconfig.clone().or_else(|| fields.kubeconfig.take());
+        fields.context = args.context.clone().or_else(|| fields.context.take());
     }
     Ok(())
 }

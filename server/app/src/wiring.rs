@@ -238,7 +238,7 @@ fn runtime_config(config: &Config) -> RuntimeConfig {
     let names = config.registries.iter().flat_map(RegistryConfig::names);
     let known: BTreeSet<RegistryName> = names.filter_map(|name| RegistryName::new(name).ok()).collect();
     let first_sync_timeout = config.start.first_sync_timeout.limit();
-    let cluster = config.registries.iter().find(|r| r.kind == RegistryKind::Kubernetes);
+    let cluster = config.registries.iter().find(|r| r.kind() == RegistryKind::Kubernetes);
     let config_cluster = cluster.and_then(|r| RegistryName::new(r.name.as_deref()?).ok());
     RuntimeConfig {
         start: StartRule { known, config_cluster, first_sync_timeout },

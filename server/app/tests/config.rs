@@ -86,6 +86,30 @@ fn errors_name_file_line_and_field() {
             "TRB0102 t.yaml:4:25: registries[0].context: belongs to `kind: kubernetes`, but the kind is file",
         ),
         (
+            "registries:\n- {path: a, context: b, kind: file}\n",
+            "TRB0102 t.yaml:4:13: registries[0].context: belongs to `kind: kubernetes`, but the kind is file",
+        ),
+        (
+            "registries:\n- {kind: file, path: a, pth: b}\n",
+            "TRB0102 t.yaml:4:25: unknown field `registries[0].pth`; use one of kind, name, clusterId, staleness, path",
+        ),
+        (
+            "registries:\n- {pth: a, kind: file, path: b}\n",
+            "TRB0102 t.yaml:4:4: unknown field `registries[0].pth`; use one of kind, name, clusterId, staleness, path",
+        ),
+        (
+            "registries:\n- {mode: fast, kind: consul}\n",
+            "TRB0102 t.yaml:4:10: registries[0].mode: `fast` is not valid; use one of",
+        ),
+        (
+            "registries:\n- {kind: consul, tls: {caFle: a}}\n",
+            "TRB0102 t.yaml:4:24: unknown field `registries[0].tls.caFle`; use one of caFile, ",
+        ),
+        (
+            "registries:\n- kind: consul\n  login:\n    tokenFile: a\n",
+            "TRB0102 t.yaml:6:5: `registries[0].login.method` is missing",
+        ),
+        (
             "registries:\n- {kind: kubernetes, namespaces: []}\n",
             "TRB0102 t.yaml:4:22: registries[0].namespaces: is empty",
         ),
@@ -211,7 +235,7 @@ fn cluster_flags_override_the_file() {
     let args = mk_args(&["--context", "b", "--system-namespace", "mesh", "--revision", "canary"]);
     let env = Environment::from([("POD_NAMESPACE", "pod"), ("TRIBUTARY_REVISION", "stable")]);
     let loaded = mk_loaded(body, env, &args).unwrap();
-    let cluster = &loaded.config.registries[0];
+    let cluster = loaded.config.registries[0].kubernetes().unwrap();
     assert_eq!(cluster.context.as_deref(), Some("b"));
     assert_eq!(cluster.kubeconfig.as_deref(), Some(Path::new("x")), "the file's, which no flag changes");
     assert_eq!(

@@ -6,11 +6,12 @@ use std::path::PathBuf;
 use clap::builder::TypedValueParser;
 use clap::error::ErrorKind;
 use clap::{Arg, Command};
-use tributary_consul::config::Address;
+use tributary_consul::config::{Address, ConsulFields};
 use tributary_model::Code;
+use tributary_service_entry::FileFields;
 
 use crate::config::RegistryKind;
-use crate::config::model::RegistryConfig;
+use crate::config::model::{RegistryConfig, Source};
 use crate::exit::{CommandError, Exit};
 
 /// Parses the text with [`parse_registry`]. Clap's own error repeats the text, which may contain a password
@@ -45,7 +46,7 @@ pub(super) fn parse_registry(text: &str) -> Result<RegistryConfig, CommandError>
     let wrong = |message: &str| Err(CommandError::new(Exit::Usage, Code::FLAG_INVALID, message));
     match (kind, location) {
         (RegistryKind::File, Some(location)) if !location.is_empty() => {
-            Ok(RegistryConfig { path: Some(PathBuf::from(location)), ..RegistryConfig::of_kind(kind) })
+            Ok(Source::File(FileFields { path: Some(PathBuf::from(location)) }).into())
         }
         (RegistryKind::File, _) => wrong("`--registry file` needs a directory: file=DIR"),
         (RegistryKind::Consul, None) => Ok(RegistryConfig::of_kind(kind)),
@@ -56,7 +57,8 @@ pub(super) fn parse_registry(text: &str) -> Result<RegistryConfig, CommandError>
                 Address::parse(address)
                     .map_err(|e| CommandError::new(Exit::Usage, Code::FLAG_INVALID, e.to_string()))?;
             }
-            Ok(RegistryConfig { addresses: Some(addresses), ..RegistryConfig::of_kind(kind) })
+            let fields = ConsulFields { addresses: Some(addresses), ..ConsulFields::default() };
+            Ok(Source::Consul(Box::new(fields)).into())
         }
         (RegistryKind::Kubernetes, None) => Ok(RegistryConfig::of_kind(kind)),
         (RegistryKind::Kubernetes, Some(_)) => {

@@ -56,12 +56,14 @@ impl Change {
         // A cluster derives hosts from the domain and networks from addresses.
         let clusters = was.domain != is.domain || was.networks != is.networks;
         let affected =
-            |registry: &RegistryConfig| all || (clusters && registry.kind == RegistryKind::Kubernetes);
+            |registry: &RegistryConfig| all || (clusters && registry.kind() == RegistryKind::Kubernetes);
         for (name, registry) in next {
             match old.get(&name) {
                 None => out.added.push(registry),
                 // The cluster is part of a registry's identity: with a new cluster it is a new registry.
-                Some(before) if before.kind != registry.kind || before.cluster_id != registry.cluster_id => {
+                Some(before)
+                    if before.kind() != registry.kind() || before.cluster_id != registry.cluster_id =>
+                {
                     out.removed.push(before.clone());
                     out.added.push(registry);
                 }
@@ -115,16 +117,16 @@ fn differing(a: &Value, b: &Value, path: &str, out: &mut Vec<String>) {
 
 #[cfg(test)]
 mod tests {
+    use tributary_service_entry::FileFields;
+
     use super::*;
-    use crate::config::model::TlsConfig;
+    use crate::config::model::{Source, TlsConfig};
 
     fn mk_registry(name: &str, path: &str, cluster: &str) -> RegistryConfig {
         RegistryConfig {
-            kind: RegistryKind::File,
             name: Some(name.into()),
-            path: Some(path.into()),
             cluster_id: Some(cluster.into()),
-            ..RegistryConfig::default()
+            ..Source::File(FileFields { path: Some(path.into()) }).into()
         }
     }
 

@@ -15,8 +15,8 @@ use tributary_model::{
 use super::Loaded;
 use super::layers::Origins;
 use super::model::{Config, FederatedMemberConfig};
-use super::span::Span;
 use crate::exit::{CommandError, Exit};
+use tributary_registry_api::Span;
 
 /// Bound on the list, against configuration mistakes.
 const MAX_FEDERATED_SERVICES: usize = 10_000;
@@ -62,18 +62,24 @@ struct Rules<'a> {
 impl Rules<'_> {
     /// Returns an error about a field, prefixed with where the field was set.
     fn wrong(&self, code: Code, field: &str, why: impl std::fmt::Display) -> CommandError {
+        CommandError::new(Exit::Usage, code, format!("{}{field}: {why}", self.origin(field)))
+    }
+    /// Returns where a field or its nearest parent was set, as the start of a message.
+    fn origin(&self, field: &str) -> String {
         let mut path = field;
-        let origin = loop {
+        loop {
             if let Some(origin) = self.origins.get(path) {
-                break Some(origin);
+                return format!("{origin}: ");
             }
             match path.rfind(['.', '[']) {
                 Some(cut) => path = &path[..cut],
-                None => break None,
+                None => return String::new(),
             }
-        };
-        let message = origin.map_or_else(|| format!("{field}: {why}"), |o| format!("{o}: {field}: {why}"));
-        CommandError::new(Exit::Usage, code, message)
+        }
+    }
+    fn unknown_field(&self, field: &str, known: &[&str]) -> CommandError {
+        let known = known.join(", ");
+        CommandError::config(format!("{}unknown field `{field}`; use one of {known}", self.origin(field)))
     }
     fn invalid(&self, field: &str, why: impl std::fmt::Display) -> CommandError {
         self.wrong(Code::CONFIG_INVALID, field, why)

@@ -4,16 +4,16 @@
 //! file sets. Every PILOT_ and ISTIO_ variable that is set is logged at start, with or without effect, for
 //! operators that migrate a deployment.
 
-use super::kind::RegistryKind;
+use tributary_kubernetes::KubernetesFields;
+
 use super::layers::Origins;
 use super::model::Config;
-use super::registry::RegistryConfig;
 use crate::environment::Environment;
 
 /// Effect of a variable.
 enum Does {
     /// Sets a field of each Kubernetes registry that does not set it.
-    Sets(&'static str, fn(&mut RegistryConfig, &str) -> bool),
+    Sets(&'static str, fn(&mut KubernetesFields, &str) -> bool),
     /// Requests fixed behaviour; only this value is honoured.
     Always(&'static str, &'static str),
     /// Has no effect; names the replacement.
@@ -110,8 +110,8 @@ fn apply_one(known: &Known, value: &str, config: &mut Config, origins: &mut Orig
     let Does::Sets(field, _) = known.does else { return (false, String::new()) };
     let clusters = config.registries.iter_mut().enumerate();
     let mut applied = false;
-    for (i, registry) in clusters.filter(|(_, r)| r.kind == RegistryKind::Kubernetes) {
-        if set(registry, value) {
+    for (i, fields) in clusters.filter_map(|(i, registry)| Some((i, registry.kubernetes_mut()?))) {
+        if set(fields, value) {
             applied = true;
             origins.insert(format!("registries[{i}].{field}"), known.name.to_owned());
         }
@@ -120,10 +120,10 @@ fn apply_one(known: &Known, value: &str, config: &mut Config, origins: &mut Orig
     (applied, format!("{how} `registries[].{field}`"))
 }
 
-fn namespaces(registry: &mut RegistryConfig, value: &str) -> bool {
-    let open = registry.namespaces.is_none();
+fn namespaces(fields: &mut KubernetesFields, value: &str) -> bool {
+    let open = fields.namespaces.is_none();
     if open {
-        registry.namespaces = Some(value.split(',').map(|one| one.trim().to_owned()).collect());
+        fields.namespaces = Some(value.split(',').map(|one| one.trim().to_owned()).collect());
     }
     open
 }
@@ -141,8 +141,8 @@ fn flag(at: &mut Option<bool>, value: &str) -> bool {
     open
 }
 
-fn group(registry: &mut RegistryConfig, value: &str) -> bool {
-    let at = &mut registry.mcs_mut().group;
+fn group(fields: &mut KubernetesFields, value: &str) -> bool {
+    let at = &mut fields.mcs_mut().group;
     let open = at.is_none();
     if open {
         *at = Some(value.to_owned());
@@ -168,12 +168,12 @@ pub fn rows() -> impl Iterator<Item = (&'static str, String)> {
 mod tests {
     use super::*;
 
-    fn mk(registry: &str, env: Environment) -> (RegistryConfig, Vec<IstioVariable>, Origins) {
+    fn mk(registry: &str, env: Environment) -> (KubernetesFields, Vec<IstioVariable>, Origins) {
         let mut config =
             Config { registries: vec![serde_saphyr::from_str(registry).unwrap()], ..Config::default() };
         let mut origins = Origins::new();
         let found = apply(&mut config, &env, &mut origins);
-        (config.registries.remove(0), found, origins)
+        (config.registries[0].kubernetes().unwrap().clone(), found, origins)
     }
 
     #[test]
@@ -223,6 +223,6 @@ mod tests {
         ];
         assert_eq!(honoured, all);
         assert!(found[1].how.contains("writes: [addresses]"), "{:?}", found[1]);
-        assert_eq!(registry, RegistryConfig::of_kind(RegistryKind::Kubernetes), "they set no field");
+        assert_eq!(registry, KubernetesFields::default(), "they set no field");
     }
 }

@@ -1,15 +1,24 @@
 //! Kinds of registry that this version supports.
 
+use std::collections::BTreeMap;
 use std::str::FromStr;
+use std::sync::LazyLock;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tributary_consul::config::ConsulFields;
+use tributary_kubernetes::KubernetesFields;
 use tributary_model::Code;
+use tributary_service_entry::FileFields;
 
+use super::field_names::field_names;
 use crate::exit::{CommandError, Exit};
 
+/// Fields of a registry of any kind.
+pub const COMMON_FIELDS: &[&str] = &["kind", "name", "clusterId", "staleness"];
+
 /// Kind of registry.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RegistryKind {
     /// Directory of ServiceEntry, WorkloadEntry and WorkloadGroup documents.
@@ -33,6 +42,32 @@ impl RegistryKind {
             Self::File => "file",
             Self::Kubernetes => "kubernetes",
             Self::Consul => "consul",
+        }
+    }
+    /// Whether registries of this kind have a field of this name, beside the fields of every kind.
+    #[must_use]
+    pub fn has(self, field: &str) -> bool {
+        self.fields().contains(&field)
+    }
+    /// Returns the first kind that has a field of this name.
+    #[must_use]
+    pub fn with_field(field: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|kind| kind.has(field))
+    }
+    /// Returns every field of a registry of this kind.
+    #[must_use]
+    pub fn known_fields(self) -> &'static [&'static str] {
+        static KNOWN: LazyLock<BTreeMap<RegistryKind, Vec<&'static str>>> = LazyLock::new(|| {
+            let all = |kind: &RegistryKind| [COMMON_FIELDS, kind.fields()].concat();
+            RegistryKind::ALL.iter().map(|kind| (*kind, all(kind))).collect()
+        });
+        KNOWN.get(&self).map_or(COMMON_FIELDS, Vec::as_slice)
+    }
+    fn fields(self) -> &'static [&'static str] {
+        match self {
+            Self::File => field_names::<FileFields>(),
+            Self::Kubernetes => field_names::<KubernetesFields>(),
+            Self::Consul => field_names::<ConsulFields>(),
         }
     }
 }

@@ -130,7 +130,12 @@ fn apply(config: &Config, settings: &[Setting]) -> Result<Config, String> {
     for setting in settings {
         set(&mut value, &setting.path, setting.value.clone());
     }
-    serde_json::from_value(value).map_err(|e| e.to_string())
+    let mut out: Config = serde_json::from_value(value).map_err(|e| e.to_string())?;
+    if settings.iter().all(|setting| setting.path.first().is_none_or(|part| part != "registries")) {
+        // text form has no misplaced fields, which `check` reports
+        out.registries.clone_from(&config.registries);
+    }
+    Ok(out)
 }
 
 fn set(at: &mut Value, path: &[String], value: Value) {

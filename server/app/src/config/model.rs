@@ -12,9 +12,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use super::merge::MergeConfig;
-pub use super::registry::{MeshSource, RegistryConfig};
-use super::span::Span;
+pub use super::registry::{RegistryConfig, Source};
 pub use super::writes::Write;
+use tributary_registry_api::Span;
 
 /// Required `apiVersion` of a file.
 pub const API_VERSION: &str = "tributary.dev/v1alpha1";

@@ -56,7 +56,7 @@ impl LiveBackend {
     pub(super) fn kinds(&self) -> BTreeMap<String, &'static str> {
         let config = self.running.config();
         let registries = config.registries.iter();
-        registries.flat_map(|r| r.names().into_iter().map(|name| (name, r.kind.as_str()))).collect()
+        registries.flat_map(|r| r.names().into_iter().map(|name| (name, r.kind().as_str()))).collect()
     }
     /// Returns the core's trace of the services that an explanation is about.
     async fn history(&self, keys: Vec<ServiceKey>) -> BTreeMap<ServiceKey, Vec<TraceStep>> {

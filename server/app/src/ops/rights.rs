@@ -132,8 +132,8 @@ mod tests {
     fn mk(text: &str) -> BTreeSet<Right> {
         let config: Config = serde_saphyr::from_str(text).unwrap();
         let (name, id) = (RegistryName::new("k").unwrap(), ClusterId::new(&config.cluster_id).unwrap());
-        let registry = config.registries[0].clone();
-        let cluster = Cluster::new(name, id, (&registry, &config), &Environment::default()).unwrap();
+        let fields = config.registries[0].kubernetes().unwrap();
+        let cluster = Cluster::new(name, id, (fields, &config), &Environment::default()).unwrap();
         needed(&cluster, &config.writes)
     }
 

@@ -8,7 +8,7 @@ use tributary_model::{Catalog, NetworkId, RegistryName};
 use tributary_runtime::Handle;
 
 use crate::config::istio::IstioVariable;
-use crate::config::model::{RegistryConfig, Write};
+use crate::config::model::{RegistryConfig, Source, Write};
 use crate::config::{Config, RegistryKind};
 use crate::wiring::Addresses;
 
@@ -31,12 +31,12 @@ pub fn at_start(config: &Config, addresses: &Addresses, istio: &[IstioVariable])
     for registry in &config.registries {
         tracing::info!(
             registry = registry.name.as_deref().unwrap_or_default(),
-            kind = registry.kind.as_str(),
+            kind = registry.kind().as_str(),
             from = from(registry),
             "registry"
         );
     }
-    if config.registries.iter().any(|registry| registry.kind == RegistryKind::Kubernetes) {
+    if config.registries.iter().any(|registry| registry.kind() == RegistryKind::Kubernetes) {
         for (write, without) in unwritten(config) {
             tracing::info!(write, "not written, because `writes` does not list it: {without}");
         }
@@ -52,10 +52,10 @@ pub fn at_start(config: &Config, addresses: &Addresses, istio: &[IstioVariable])
 
 /// Describes where a registry reads, as far as the configuration names it.
 fn from(registry: &RegistryConfig) -> String {
-    match registry.kind {
-        RegistryKind::File => registry.path.as_ref().map(|path| path.display().to_string()),
-        RegistryKind::Kubernetes => registry.context.as_ref().map(|context| format!("context {context}")),
-        RegistryKind::Consul => Some(match &registry.addresses {
+    match &registry.source {
+        Source::File(fields) => fields.path.as_ref().map(|path| path.display().to_string()),
+        Source::Kubernetes(fields) => fields.context.as_ref().map(|context| format!("context {context}")),
+        Source::Consul(fields) => Some(match &fields.addresses {
             Some(all) => all.join(","),
             None => "CONSUL_HTTP_ADDR or http://127.0.0.1:8500".to_owned(),
         }),

@@ -7,18 +7,17 @@
 use std::sync::Arc;
 
 use tributary_kube_client::{
-    BuildRun, ClusterContextReceiver, ClusterContextSender, ConnectError, ConnectOptions, ConnectingFactory,
-    Connection, Connector, Leadership, LeaseTiming, ObjectName, Timing, cluster_context_channel, lead,
+    BuildRun, ClusterContextReceiver, ClusterContextSender, ConnectError, ConnectingFactory, Connection,
+    Connector, Leadership, LeaseTiming, ObjectName, Timing, cluster_context_channel, lead,
 };
-use tributary_kubernetes::{Kind, KubernetesFactory, Mcs, Options, RunMemory};
+use tributary_kubernetes::{KubernetesFactory, KubernetesFields, Options, RunMemory};
 use tributary_model::{
     ClusterId, InvalidName, Namespace, ProviderId, RegistryId, RegistryName, RegistrySpec,
 };
 use tributary_registry_api::{Registry, RegistryError, RegistryFactory, SplitMix};
 use tributary_service_entry::{Addresses, CrdFactory, CrdOptions, Kinds, Ranges};
 
-use crate::config::RegistryKind;
-use crate::config::model::{MeshSource, RegistryConfig, Write};
+use crate::config::model::{RegistryConfig, Write};
 use crate::config::{Config, facts};
 use crate::environment::Environment;
 
@@ -48,18 +47,16 @@ impl Cluster {
     pub fn new(
         name: RegistryName,
         cluster: ClusterId,
-        (registry, config): (&RegistryConfig, &Config),
+        (fields, config): (&KubernetesFields, &Config),
         env: &Environment,
     ) -> Result<Self, InvalidName> {
-        let connect =
-            ConnectOptions { kubeconfig: registry.kubeconfig.clone(), context: registry.context.clone() };
         let env = env.clone();
         let variable = move |variable: &str| env.get(variable).map(ToOwned::to_owned);
-        let connector = Connector::new(name.clone(), connect, variable);
+        let connector = Connector::new(name.clone(), fields.connect_options(), variable);
         Ok(Self {
             name,
-            options: options(cluster, registry, config)?,
-            timing: timing(registry),
+            options: options(cluster, fields, config)?,
+            timing: fields.timing(),
             connector,
             allocates: config.writes.contains(&Write::Addresses),
             memory: Arc::default(),
@@ -181,29 +178,19 @@ fn seed(registry: &RegistryName) -> u64 {
     tributary_kube_client::seed(&super::host_name(), std::process::id(), registry)
 }
 
-fn options(cluster: ClusterId, registry: &RegistryConfig, config: &Config) -> Result<Options, InvalidName> {
+fn options(cluster: ClusterId, fields: &KubernetesFields, config: &Config) -> Result<Options, InvalidName> {
     let settings = facts::settings(&config.settings);
-    let namespaces = registry.namespaces.iter().flatten().map(Namespace::new);
-    let mcs = registry.mcs.clone().unwrap_or_default();
-    let reads_mesh = registry.mesh_config != Some(MeshSource::None);
-    let kinds = Kind::ALL.into_iter().filter(|kind| reads_mesh || *kind != Kind::MeshConfig);
     Ok(Options {
-        kinds: kinds.collect(),
+        kinds: fields.kinds(),
         domain: settings.domain().into(),
         trust_domain: settings.trust_domain.clone(),
         system_namespace: Namespace::new(&config.system_namespace)?,
         revision: config.revision.as_deref().map(Arc::from),
-        namespaces: namespaces.collect::<Result<_, _>>()?,
+        namespaces: fields.namespaces()?,
         is_config: cluster.as_str() == config.cluster_id,
         networks: settings.networks.clone().unwrap_or_default(),
         cluster_local: settings.cluster_local.clone(),
-        mcs: Mcs {
-            discovery: mcs.discovery.unwrap_or_default(),
-            cluster_local: mcs.cluster_local.unwrap_or_default(),
-            host: mcs.host.unwrap_or_default(),
-            auto_export: config.writes.contains(&Write::ServiceExports),
-            group: mcs.group.as_deref().unwrap_or(Mcs::GROUP).into(),
-        },
+        mcs: fields.mcs_options(config.writes.contains(&Write::ServiceExports)),
         consul_domains: consul_domains(config),
         ..Options::new(cluster)?
     })
@@ -211,30 +198,21 @@ fn options(cluster: ClusterId, registry: &RegistryConfig, config: &Config) -> Re
 
 /// Returns the domains of the configured Consuls, whose copies in the cluster are excluded.
 fn consul_domains(config: &Config) -> Arc<[Arc<str>]> {
-    let consuls = config.registries.iter().filter(|registry| registry.kind == RegistryKind::Consul);
-    consuls.map(|registry| registry.domain.as_deref().unwrap_or("consul").into()).collect()
-}
-
-fn timing(registry: &RegistryConfig) -> Timing {
-    let usual = Timing::default();
-    Timing {
-        probe: registry.probe_interval.map_or(usual.probe, crate::config::Span::get),
-        live: registry.stale_after.map_or(usual.live, crate::config::Span::get),
-        audit: registry.audit_interval.map_or(usual.audit, crate::config::Span::get),
-        ..usual
-    }
+    let consuls = config.registries.iter().filter_map(RegistryConfig::consul);
+    consuls.map(|fields| fields.domain.as_deref().unwrap_or("consul").into()).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tributary_kubernetes::{Kind, Mcs};
     use tributary_model::{RestartMode, Scopes};
 
     fn mk(text: &str) -> Cluster {
         let config: Config = serde_saphyr::from_str(text).unwrap();
         let (name, id) = (RegistryName::new("k").unwrap(), ClusterId::new("Kubernetes").unwrap());
-        let registry = config.registries.first().cloned().unwrap();
-        Cluster::new(name, id, (&registry, &config), &Environment::default()).unwrap()
+        let fields = config.registries[0].kubernetes().unwrap();
+        Cluster::new(name, id, (fields, &config), &Environment::default()).unwrap()
     }
 
     #[test]

@@ -8,15 +8,15 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tributary_consul::ConsulFactory;
-use tributary_kubernetes::RunMemory;
-use tributary_model::{ClusterId, RegistryName, RegistrySpec, StalePolicy};
+use tributary_kubernetes::{KubernetesFields, RunMemory};
+use tributary_model::{ClusterId, InvalidName, RegistryName, RegistrySpec, StalePolicy};
 use tributary_registry_api::{Registry, RegistryError, RegistryFactory};
-use tributary_service_entry::FileFactory;
+use tributary_service_entry::{FileFactory, FileFields};
 
 use super::cluster::Cluster;
 use super::consul;
-use crate::config::model::RegistryConfig;
-use crate::config::{Config, RegistryKind};
+use crate::config::Config;
+use crate::config::model::{RegistryConfig, Source};
 use crate::environment::Environment;
 use crate::exit::CommandError;
 
@@ -34,7 +34,6 @@ type Memories = Arc<Mutex<BTreeMap<(RegistryName, ClusterId), Arc<RunMemory>>>>;
 struct FactoryContext<'a> {
     name: RegistryName,
     cluster: ClusterId,
-    registry: &'a RegistryConfig,
     config: &'a Config,
 }
 
@@ -51,11 +50,11 @@ impl Factories {
     }
     /// Returns the clusters of the configuration.
     pub fn clusters(&self, config: &Config) -> Result<Vec<Cluster>, CommandError> {
-        let all = config.registries.iter().filter(|registry| registry.kind == RegistryKind::Kubernetes);
-        let cluster = |registry| {
+        let all = config.registries.iter().filter_map(|registry| Some((registry, registry.kubernetes()?)));
+        let cluster = |(registry, fields)| {
             let context = FactoryContext::new(registry, config)?;
             let wrong = |e| CommandError::config(format!("registry `{}`: {e}", context.name));
-            context.cluster(&self.env).map_err(wrong)
+            context.cluster(fields, &self.env).map_err(wrong)
         };
         all.map(cluster).collect()
     }
@@ -75,20 +74,20 @@ impl Factories {
         config: &Config,
     ) -> Result<Vec<Arc<dyn RegistryFactory>>, CommandError> {
         let context = FactoryContext::new(registry, config)?;
-        match registry.kind {
-            RegistryKind::File => Ok(vec![files(context)]),
-            RegistryKind::Kubernetes => {
+        match &registry.source {
+            Source::File(fields) => Ok(vec![files(context, fields)]),
+            Source::Kubernetes(fields) => {
                 let wrong = |e| CommandError::config(format!("registry `{}`: {e}", context.name));
                 let entries = format!("{}{}", context.name, RegistryConfig::ENTRIES);
                 let entries = RegistryName::new(entries).map_err(wrong)?;
-                let cluster = context.cluster(&self.env).map_err(wrong)?;
+                let cluster = context.cluster(fields, &self.env).map_err(wrong)?;
                 let key = (context.name.clone(), context.cluster.clone());
                 let memory = Arc::clone(self.memories.lock().entry(key).or_default());
                 cluster.remembering(memory).factories(entries).map_err(wrong)
             }
-            RegistryKind::Consul => {
-                let consul = consul::config(registry, config, &self.env)?;
+            Source::Consul(fields) => {
                 let wrong = |e| CommandError::config(format!("registry `{}`: {e}", context.name));
+                let consul = consul::config(fields, config, &self.env).map_err(wrong)?;
                 let factory =
                     ConsulFactory::new(context.name.clone(), context.cluster, consul).map_err(wrong)?;
                 Ok(vec![Arc::new(factory)])
@@ -113,20 +112,20 @@ impl RegistryFactory for WithPolicy {
 }
 
 impl<'a> FactoryContext<'a> {
-    fn new(registry: &'a RegistryConfig, config: &'a Config) -> Result<Self, CommandError> {
-        let name = registry.name.as_deref().unwrap_or_else(|| registry.kind.as_str());
-        let wrong = |e: tributary_model::InvalidName| CommandError::config(format!("registry `{name}`: {e}"));
+    fn new(registry: &RegistryConfig, config: &'a Config) -> Result<Self, CommandError> {
+        let name = registry.name.as_deref().unwrap_or_else(|| registry.kind().as_str());
+        let wrong = |e: InvalidName| CommandError::config(format!("registry `{name}`: {e}"));
         let cluster = registry.cluster_id.as_ref().unwrap_or(&config.cluster_id);
         let cluster = ClusterId::new(cluster).map_err(wrong)?;
-        Ok(Self { name: RegistryName::new(name).map_err(wrong)?, cluster, registry, config })
+        Ok(Self { name: RegistryName::new(name).map_err(wrong)?, cluster, config })
     }
-    fn cluster(&self, env: &Environment) -> Result<Cluster, tributary_model::InvalidName> {
-        Cluster::new(self.name.clone(), self.cluster.clone(), (self.registry, self.config), env)
+    fn cluster(&self, fields: &KubernetesFields, env: &Environment) -> Result<Cluster, InvalidName> {
+        Cluster::new(self.name.clone(), self.cluster.clone(), (fields, self.config), env)
     }
 }
 
-fn files(context: FactoryContext<'_>) -> Arc<dyn RegistryFactory> {
-    let path = context.registry.path.clone().unwrap_or_default();
+fn files(context: FactoryContext<'_>, fields: &FileFields) -> Arc<dyn RegistryFactory> {
+    let path = fields.path.clone().unwrap_or_default();
     let files = FileFactory::new(context.name, context.cluster, vec![path]);
     match context.config.settings.trust_domain.as_deref() {
         Some(domain) => Arc::new(files.trust_domain(domain)),

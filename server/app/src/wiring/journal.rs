@@ -17,7 +17,7 @@ use tributary_registry_api::{Clock, RegistryFactory};
 use tributary_runtime::{Handle, JournalSink, NoJournal, SnapshotRequest, SupervisorError};
 
 use crate::config::Config;
-use crate::config::model::RegistryConfig;
+use crate::config::model::{RegistryConfig, Source};
 use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
 
@@ -81,7 +81,7 @@ impl Configured {
             let spec = factory.spec();
             let member = Member {
                 id: (*spec.id).clone(),
-                kind: registry.kind.as_str().to_owned(),
+                kind: registry.kind().as_str().to_owned(),
                 precedence: spec.precedence,
                 scopes: spec.scopes.clone(),
                 network: None,
@@ -98,7 +98,11 @@ impl Configured {
 
 /// Describes the source of a registry's credential; never the credential itself.
 fn credential_from(registry: &RegistryConfig) -> String {
-    let file = registry.kubeconfig.as_ref().or(registry.token_file.as_ref());
+    let file = match &registry.source {
+        Source::File(_) => None,
+        Source::Kubernetes(fields) => fields.kubeconfig.as_ref(),
+        Source::Consul(fields) => fields.token_file.as_ref(),
+    };
     file.map(|file| file.display().to_string()).unwrap_or_default()
 }
 

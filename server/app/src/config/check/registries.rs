@@ -1,9 +1,8 @@
-//! Rules for the list of registries: fields by kind, unique names, one registry for each cluster.
+//! Rules for the list of registries: fields of the kind, unique names, one registry for each cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tributary_consul::config::Address;
-use tributary_model::{Code, Hostname, Namespace, NetworkId, RegistryName};
+use tributary_model::{Code, RegistryName};
 
 use super::Rules;
 use crate::config::RegistryKind;
@@ -12,8 +11,6 @@ use crate::exit::CommandError;
 
 /// Bound on the list, against configuration mistakes.
 const MAX_REGISTRIES: usize = 1_000;
-/// Bound on the namespaces of one registry: each has watches of its own.
-const MAX_NAMESPACES: usize = 1_000;
 
 impl Rules<'_> {
     /// Checks every registry and assigns missing names. Returns a warning for each duplicate.
@@ -45,22 +42,26 @@ impl Rules<'_> {
     }
     fn registry(&self, i: usize, registry: &RegistryConfig) -> Result<(), CommandError> {
         let field = |name: &str| format!("registries[{i}].{name}");
-        if let Some((name, kind)) = registry.foreign_fields().first() {
-            let why =
-                format!("belongs to `kind: {}`, but the kind is {}", kind.as_str(), registry.kind.as_str());
-            return Err(self.invalid(&field(name), why));
+        if let Some(name) = registry.misplaced.first() {
+            return Err(self.misplaced(&field(name), name, registry.kind()));
         }
-        match registry.kind {
-            RegistryKind::File => self.file(&field("path"), registry)?,
-            RegistryKind::Kubernetes => self.kubernetes(&field, registry)?,
-            RegistryKind::Consul => self.consul(&field, registry)?,
-        }
+        registry.source.check().map_err(|e| self.invalid(&field(&e.field), e.why))?;
         if let Some(name) = &registry.name {
             self.name(&field("name"), name, registry)?;
         }
         match &registry.cluster_id {
             Some(id) => self.id(&field("clusterId"), id),
             None => Ok(()),
+        }
+    }
+    /// Returns the error about a field that the kind does not have.
+    fn misplaced(&self, field: &str, name: &str, kind: RegistryKind) -> CommandError {
+        match RegistryKind::with_field(name) {
+            Some(owner) => {
+                let (owner, kind) = (owner.as_str(), kind.as_str());
+                self.invalid(field, format!("belongs to `kind: {owner}`, but the kind is {kind}"))
+            }
+            None => self.unknown_field(field, kind.known_fields()),
         }
     }
     fn name(&self, field: &str, name: &str, registry: &RegistryConfig) -> Result<(), CommandError> {
@@ -73,95 +74,11 @@ impl Rules<'_> {
         }
         Ok(())
     }
-    fn file(&self, field: &str, registry: &RegistryConfig) -> Result<(), CommandError> {
-        match &registry.path {
-            None => Err(self.invalid(field, "a file registry needs a directory; set `path`")),
-            Some(path) if path.as_os_str().is_empty() => Err(self.invalid(field, "is empty")),
-            Some(_) => Ok(()),
-        }
-    }
-    fn kubernetes(
-        &self,
-        field: &dyn Fn(&str) -> String,
-        registry: &RegistryConfig,
-    ) -> Result<(), CommandError> {
-        if registry.kubeconfig.as_ref().is_some_and(|path| path.as_os_str().is_empty()) {
-            return Err(self.invalid(&field("kubeconfig"), "is empty"));
-        }
-        if let Some(namespaces) = &registry.namespaces {
-            self.namespaces(&field("namespaces"), namespaces)?;
-        }
-        for (name, span) in [
-            ("probeInterval", registry.probe_interval),
-            ("staleAfter", registry.stale_after),
-            ("auditInterval", registry.audit_interval),
-        ] {
-            if span.is_some_and(|span| span.get().is_zero()) {
-                return Err(self.invalid(&field(name), "must be more than 0"));
-            }
-        }
-        Ok(())
-    }
-    fn namespaces(&self, field: &str, namespaces: &[String]) -> Result<(), CommandError> {
-        if namespaces.is_empty() {
-            return Err(self.invalid(field, "is empty; omit it to read all"));
-        }
-        if namespaces.len() > MAX_NAMESPACES {
-            return Err(self.invalid(field, format!("more than {MAX_NAMESPACES}")));
-        }
-        for namespace in namespaces {
-            Namespace::new(namespace).map_err(|e| self.invalid(field, e))?;
-        }
-        Ok(())
-    }
-    fn consul(&self, field: &dyn Fn(&str) -> String, registry: &RegistryConfig) -> Result<(), CommandError> {
-        let own = registry.addresses.iter().map(|all| ("addresses", all));
-        let by_datacenter = registry.datacenter_addresses.iter().flat_map(BTreeMap::values);
-        for (name, addresses) in own.chain(by_datacenter.map(|all| ("datacenterAddresses", all))) {
-            if addresses.is_empty() {
-                return Err(self.invalid(&field(name), "is empty; name at least one address"));
-            }
-            for address in addresses {
-                Address::parse(address).map_err(|e| self.invalid(&field(name), e))?;
-            }
-        }
-        if registry.token_file.is_some() && registry.login.is_some() {
-            return Err(self.invalid(&field("login"), "conflicts with `tokenFile`; keep one of them"));
-        }
-        if registry.datacenters.as_ref().is_some_and(Vec::is_empty) {
-            return Err(self.invalid(&field("datacenters"), "is empty; omit it for the agent's own"));
-        }
-        let tls = registry.tls.as_ref();
-        if tls.is_some_and(|tls| tls.cert_file.is_some() != tls.key_file.is_some()) {
-            return Err(self.invalid(&field("tls"), "certFile and keyFile must be set together"));
-        }
-        if registry.rate == Some(0) || registry.connections == Some(0) || registry.service_port == Some(0) {
-            return Err(self.invalid(&field("rate"), "rate, connections and servicePort must be more than 0"));
-        }
-        if let Some(namespace) = &registry.mesh_namespace {
-            Namespace::new(namespace).map_err(|e| self.invalid(&field("meshNamespace"), e))?;
-        }
-        if let Some(domain) = &registry.domain {
-            let host = Hostname::new(format!("web.service.{domain}"));
-            host.map_err(|_| {
-                self.invalid(
-                    &field("domain"),
-                    format!("{domain:?} is not a domain name; use one such as `consul`"),
-                )
-            })?;
-        }
-        let networks =
-            registry.datacenter_topology.iter().flat_map(BTreeMap::values).filter_map(|p| p.network.as_ref());
-        for network in registry.network.iter().chain(networks) {
-            NetworkId::new(network).map_err(|e| self.invalid(&field("network"), e))?;
-        }
-        Ok(())
-    }
     /// Two registries of one cluster would report conflicting facts about it.
     fn one_per_cluster(&self, config: &Config) -> Result<(), CommandError> {
         let mut clusters: BTreeMap<&str, &str> = BTreeMap::new();
         let kubernetes =
-            config.registries.iter().enumerate().filter(|(_, r)| r.kind == RegistryKind::Kubernetes);
+            config.registries.iter().enumerate().filter(|(_, r)| r.kind() == RegistryKind::Kubernetes);
         for (i, registry) in kubernetes {
             let cluster = registry.cluster_id.as_deref().unwrap_or(&config.cluster_id);
             let name = registry.name.as_deref().unwrap_or_default();
@@ -181,7 +98,8 @@ fn merge_duplicates(registries: &mut Vec<RegistryConfig>) -> Vec<String> {
     registries.retain(|registry| {
         let duplicate = registry.name.is_none() && seen.contains(registry);
         if duplicate {
-            warnings.push(format!("registry `{}` is given twice; one copy is used", registry.kind.as_str()));
+            warnings
+                .push(format!("registry `{}` is given twice; one copy is used", registry.kind().as_str()));
         } else {
             seen.push(registry.clone());
         }
@@ -193,11 +111,12 @@ fn merge_duplicates(registries: &mut Vec<RegistryConfig>) -> Vec<String> {
 /// Assigns each registry without a name its kind, with a number if that name is used.
 fn name_the_rest(registries: &mut [RegistryConfig], used: &mut BTreeSet<String>) {
     for registry in registries.iter_mut().filter(|registry| registry.name.is_none()) {
-        let kind = registry.kind.as_str();
+        let kind = registry.kind().as_str();
         let numbered = (2..).map(|n| format!("{kind}-{n}"));
         let mut names = std::iter::once(kind.to_owned()).chain(numbered);
         registry.name = names.find(|name| {
-            let named = RegistryConfig { name: Some(name.clone()), ..RegistryConfig::of_kind(registry.kind) };
+            let named =
+                RegistryConfig { name: Some(name.clone()), ..RegistryConfig::of_kind(registry.kind()) };
             named.names().iter().all(|name| !used.contains(name))
         });
         used.extend(registry.names());

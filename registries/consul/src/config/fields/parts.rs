@@ -1,4 +1,4 @@
-//! Nested parts of a Consul registry's configuration.
+//! Parts of a Consul registry's fields in the configuration file.
 
 use std::path::PathBuf;
 

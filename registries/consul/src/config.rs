@@ -20,6 +20,13 @@ pub use address::{Address, InvalidAddress};
 pub use fields::ConsulFields;
 pub use select::{Pattern, Select};
 
+/// Shortest wait of a long poll; a shorter one would be a poll.
+pub const MIN_WAIT: Duration = Duration::from_secs(1);
+/// Longest wait of a long poll that Consul grants.
+pub const MAX_WAIT: Duration = Duration::from_secs(600);
+/// Maximum requests on one shared connection that Consul's servers accept.
+pub const MAX_STREAMS: usize = 250;
+
 /// Complete configuration of one registry.
 #[derive(Debug, Clone)]
 pub struct ConsulConfig {
@@ -85,6 +92,12 @@ impl ConsulConfig {
         if matches!(&self.datacenters, Datacenters::Listed(names) if names.is_empty()) {
             return Err(ConfigError::NoDatacenter);
         }
+        if !(MIN_WAIT..=MAX_WAIT).contains(&self.timing.wait) {
+            return Err(ConfigError::Wait);
+        }
+        if !(1..=MAX_STREAMS).contains(&self.limits.streams) {
+            return Err(ConfigError::Streams);
+        }
         Ok(())
     }
 }
@@ -101,6 +114,12 @@ pub enum ConfigError {
     /// The list of datacenters is empty.
     #[error("the list of datacenters is empty; omit it for the local one, or write `all`")]
     NoDatacenter,
+    /// A long poll's wait that Consul does not grant.
+    #[error("the wait of a long poll is from 1 s to 10 min, which is the longest that consul grants")]
+    Wait,
+    /// A number of requests on one connection that Consul does not accept.
+    #[error("a shared connection carries from 1 to 250 requests, which is the most that consul accepts")]
+    Streams,
     /// Invalid address.
     #[error(transparent)]
     Address(#[from] InvalidAddress),
@@ -322,5 +341,24 @@ impl Default for Timing {
             max_contact: seconds(10),
             max_age: Duration::ZERO,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(change: impl Fn(&mut ConsulConfig)) -> Result<(), ConfigError> {
+        let mut config = ConsulConfig::new(vec![Address::parse("c:8500")?])?;
+        change(&mut config);
+        config.check()
+    }
+
+    #[test]
+    fn waits_and_streams_stay_within_what_consul_accepts() {
+        let wait = |seconds| check(|config| config.timing.wait = Duration::from_secs(seconds));
+        assert_eq!([0, 1, 600, 601].map(|seconds| wait(seconds).is_ok()), [false, true, true, false]);
+        let streams = |most| check(|config| config.limits.streams = most);
+        assert_eq!([0, 1, 250, 251].map(|most| streams(most).is_ok()), [false, true, true, false]);
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::Result;
 use consul_support::{at, held, none_held, served, serves, states};
 use serde_json::json;
-use tributary_suites::consul::{Consul, mk_instance};
+use tributary_suites::consul::{Consul, ConsulOptions, mk_instance};
 use tributary_suites::kube::With;
 use tributary_suites::{ServerOptions, TestServer, eventually};
 
@@ -130,4 +130,18 @@ async fn fifth_port_number_keeps_the_first_four() -> Result<()> {
     serves_four("TRB0421").await?;
     consul.deregister("n1", "web-5").await?;
     serves_four("").await
+}
+
+#[tokio::test]
+async fn agent_is_followed_over_a_unix_socket() -> Result<()> {
+    let home = tempfile::tempdir()?;
+    let path = home.path().join("consul.sock");
+    let listen = format!("addresses {{ http = \"127.0.0.1 unix://{}\" }}", path.display());
+    let consul = Consul::start_with(ConsulOptions::default().hcl(&listen)).await?;
+    consul.instance("web", "web-1", "n1", at(1)).await?;
+    let registry = format!("consul=unix://{}", path.display());
+    let server = TestServer::start(ServerOptions::default().arg("--registry").arg(&registry)).await?;
+    served(&server, "web", &[1], SOON).await?;
+    consul.instance("web", "web-2", "n2", at(2)).await?;
+    served(&server, "web", &[1, 2], SOON).await
 }

@@ -5,6 +5,7 @@
 //! pool then replaces it with one that assumes h2 and opens a single connection.
 
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -78,6 +79,7 @@ impl Pool {
             verify: tls.verify,
             timing: config.timing,
             dial: server_name.as_ref().map(|_| Arc::new(Dial(address.dialled()))),
+            socket: address.socket().map(Path::to_owned),
         };
         let proven = proven && secure;
         let first = builder.build(0, proven)?;
@@ -173,6 +175,8 @@ struct Builder {
     verify: bool,
     timing: Timing,
     dial: Option<Arc<Dial>>,
+    /// Unix socket to connect to, in place of the URL's host.
+    socket: Option<PathBuf>,
 }
 
 impl Builder {
@@ -202,6 +206,9 @@ impl Builder {
         }
         if let Some(dial) = &self.dial {
             builder = builder.dns_resolver(Arc::clone(dial));
+        }
+        if let Some(socket) = &self.socket {
+            builder = builder.unix_socket(socket.as_path());
         }
         if knows {
             builder = builder.http2_prior_knowledge();

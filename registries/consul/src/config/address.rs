@@ -1,17 +1,27 @@
 //! Addresses of Consul agents and servers.
 
 use std::fmt;
+use std::path::Path;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use reqwest::Url;
 
-/// HTTP address of an agent or server, without user, query or secret.
+/// Longest path of a unix socket in bytes, which the kernel sets.
+const MAX_SOCKET_PATH: usize = 107;
+
+/// HTTP address of an agent or server, without user, query or secret; of an agent also a unix socket.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Address(Url);
+pub struct Address {
+    url: Url,
+    socket: Option<Arc<Path>>,
+}
 
 /// Invalid address. The text may hold a password and is not repeated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the address of a consul {0}; write http://127.0.0.1:8500 or https://consul.example.com:8501")]
+#[error(
+    "the address of a consul {0}; write http://127.0.0.1:8500, https://consul.example.com:8501 or unix:///run/consul.sock"
+)]
 pub struct InvalidAddress(&'static str);
 
 impl Address {
@@ -22,6 +32,9 @@ impl Address {
     /// Parses like [`Address::parse`]; without a scheme the address is `https` if `ssl`.
     pub fn with_default_scheme(text: &str, ssl: bool) -> Result<Self, InvalidAddress> {
         let text = text.trim();
+        if let Some(path) = text.strip_prefix("unix://") {
+            return Self::of_socket(path);
+        }
         let full = match (text.contains("://"), ssl) {
             (true, _) => text.to_owned(),
             (false, true) => format!("https://{text}"),
@@ -29,7 +42,7 @@ impl Address {
         };
         let url = Url::parse(&full).map_err(|_| InvalidAddress("cannot be read"))?;
         if !matches!(url.scheme(), "http" | "https") {
-            return Err(InvalidAddress("has a scheme other than http and https"));
+            return Err(InvalidAddress("has a scheme other than http, https and unix"));
         }
         if !url.has_host() {
             return Err(InvalidAddress("has no host"));
@@ -40,22 +53,38 @@ impl Address {
         if url.query().is_some() || url.fragment().is_some() {
             return Err(InvalidAddress("holds a query"));
         }
-        Ok(Self(url))
+        Ok(Self { url, socket: None })
+    }
+    /// Returns the address of a unix socket, over which requests are plain HTTP.
+    fn of_socket(path: &str) -> Result<Self, InvalidAddress> {
+        if !path.starts_with('/') {
+            return Err(InvalidAddress("is a unix socket without an absolute path"));
+        }
+        if path.len() > MAX_SOCKET_PATH || path.contains('\0') {
+            return Err(InvalidAddress("is not the path of a unix socket, which has at most 107 bytes"));
+        }
+        let url = Url::parse("http://localhost").map_err(|_| InvalidAddress("cannot be read"))?;
+        Ok(Self { url, socket: Some(Path::new(path).into()) })
     }
     /// Returns whether the address uses TLS.
     #[must_use]
     pub fn is_secure(&self) -> bool {
-        self.0.scheme() == "https"
+        self.url.scheme() == "https"
+    }
+    /// Returns the path of the unix socket to connect to.
+    #[must_use]
+    pub fn socket(&self) -> Option<&Path> {
+        self.socket.as_deref()
     }
     /// Returns the host to connect to, an IPv6 address without brackets.
     #[must_use]
     pub fn dialled(&self) -> String {
-        self.0.host_str().unwrap_or_default().trim_matches(['[', ']']).to_owned()
+        self.url.host_str().unwrap_or_default().trim_matches(['[', ']']).to_owned()
     }
     /// Returns the URL of an endpoint below the address. Each part becomes one path segment.
     #[must_use]
     pub fn endpoint<'a>(&self, parts: impl IntoIterator<Item = &'a str>) -> Url {
-        let mut url = self.0.clone();
+        let mut url = self.url.clone();
         if let Ok(mut path) = url.path_segments_mut() {
             path.pop_if_empty().extend(parts);
         }
@@ -65,7 +94,10 @@ impl Address {
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0.as_str().trim_end_matches('/'))
+        match &self.socket {
+            Some(path) => write!(f, "unix://{}", path.display()),
+            None => f.write_str(self.url.as_str().trim_end_matches('/')),
+        }
     }
 }
 
@@ -87,6 +119,7 @@ mod tests {
             ("http://consul:8500/", "http://consul:8500"),
             ("https://[2001:db8::1]:8501", "https://[2001:db8::1]:8501"),
             ("https://proxy.example.com/consul", "https://proxy.example.com/consul"),
+            ("unix:///run/consul/http.sock", "unix:///run/consul/http.sock"),
         ];
         for (text, want) in cases {
             assert_eq!(Address::parse(text).unwrap().to_string(), want);
@@ -99,7 +132,10 @@ mod tests {
     fn invalid_address_is_refused_without_its_password() {
         for bad in [
             "",
-            "unix:///run/consul.sock",
+            "unix://run/consul.sock",
+            "unix://",
+            &format!("unix:///{}", "s".repeat(120)),
+            "ftp://c:8500",
             "http://",
             "http://u:hunter2@c:8500",
             "http://c:8500?token=hunter2",
@@ -107,6 +143,14 @@ mod tests {
             let error = Address::parse(bad).unwrap_err().to_string();
             assert!(!error.contains("hunter2") && error.contains("write http://"), "{error}");
         }
+    }
+
+    #[test]
+    fn unix_socket_is_plain_http_whatever_the_default() {
+        let address = Address::with_default_scheme("unix:///run/consul.sock", true).unwrap();
+        assert_eq!(address.socket(), Some(Path::new("/run/consul.sock")));
+        assert!(!address.is_secure() && Address::parse("c:8500").unwrap().socket().is_none());
+        assert_eq!(address.endpoint(["v1", "status"]).as_str(), "http://localhost/v1/status");
     }
 
     #[test]

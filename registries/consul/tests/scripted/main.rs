@@ -16,4 +16,5 @@ mod manners;
 mod scopes;
 mod secure;
 mod serve;
+mod socket;
 mod stage;

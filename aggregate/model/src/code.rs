@@ -107,6 +107,7 @@ codes! {
     425 MIRRORED "instances are copies from a cluster that is watched directly" => "nothing; the originals are served";
     426 UNKNOWN_CHECK "a check has an unknown status and counts as critical" => "see the check at its source";
     427 NAMED_INSTANCES "instances have DNS names for addresses, so clients resolve the service" => "give all instances IP addresses if clients need every instance";
+    428 MESH_SERVICE "a service takes part in Consul's mesh, whose TLS is not used" => "let its instances accept plain connections of your clients, or reach it through a gateway of the mesh";
     431 ALIAS_MEMBER_MISSING "a member of an alias is not declared" => "declare it, or remove the member";
     432 ALIAS_MEMBER_REFUSED "a member of an alias, or some endpoints of it, cannot be joined" => "join services whose endpoints are addresses (no host names, no alias)";
     433 ALIAS_PORT "a port is not served by all members of an alias" => "add the port to the member's `ports` map";

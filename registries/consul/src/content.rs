@@ -3,10 +3,11 @@
 //! Built from decoded answers, outside the machine's task. The order within an answer and the output of checks do not
 //! matter. What is not selected is removed before comparison.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::config::Select;
+use crate::map::service_of;
 use crate::watch::{Content, Digest, key_of};
 use crate::wire::HealthEntry;
 use crate::wire::lists::StateCheck;
@@ -25,7 +26,7 @@ impl Instances {
     /// Selects the instances of an answer.
     #[must_use]
     pub fn new(mut entries: Vec<HealthEntry>, translated: bool, select: &Select) -> Self {
-        entries.retain(|entry| select.instance(entry));
+        entries.retain(|entry| entry.service.is_plain() && select.instance(entry));
         for entry in &mut entries {
             entry.checks.sort();
             entry.service.tags.sort();
@@ -59,6 +60,8 @@ impl Content for Instances {
 pub struct Names {
     /// Hash of the tags by name.
     pub names: Arc<BTreeMap<Arc<str>, u64>>,
+    /// Those that have a sidecar; `None` if that is unknown. Not a part of the comparison.
+    pub with_sidecar: Option<Arc<BTreeSet<Arc<str>>>>,
     /// Whether the object that holds the names was not found.
     pub absent: bool,
     digest: Digest,
@@ -76,13 +79,22 @@ impl Names {
             }
         }
         let digest = Digest::of(names.iter());
-        Self { names: Arc::new(names), absent: false, digest }
+        Self { names: Arc::new(names), with_sidecar: None, absent: false, digest }
+    }
+    /// Adds which of the names have a sidecar, from a list of proxies.
+    #[must_use]
+    pub fn with_sidecars(mut self, proxies: &BTreeMap<String, Vec<String>>) -> Self {
+        let service =
+            |proxy: &String| self.names.get_key_value(service_of(proxy)?).map(|(name, _)| Arc::clone(name));
+        self.with_sidecar = Some(Arc::new(proxies.keys().filter_map(service).collect()));
+        self
     }
     /// Returns the empty list of an object that was not found.
     #[must_use]
     pub fn of_nothing() -> Self {
         let names = BTreeMap::new();
-        Self { digest: Digest::of(names.iter()), names: Arc::new(names), absent: true }
+        let digest = Digest::of(names.iter());
+        Self { names: Arc::new(names), with_sidecar: None, absent: true, digest }
     }
 }
 
@@ -176,6 +188,14 @@ mod tests {
         let two = Instances::new(reversed, false, &select);
         assert_eq!(one, two);
         assert_eq!((one.entries.len(), one.digest().keys.len(), one.nodes().len()), (2, 2, 2));
+    }
+
+    #[test]
+    fn proxies_are_no_instances() {
+        let mut proxy = mk_entry("n1", "web-sidecar-proxy");
+        proxy.service.kind = "connect-proxy".into();
+        let instances = Instances::new(vec![proxy, mk_entry("n1", "web")], false, &Select::default());
+        assert_eq!(instances.entries.iter().map(|e| &*e.service.id).collect::<Vec<_>>(), ["web"]);
     }
 
     #[test]

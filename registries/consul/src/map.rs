@@ -2,7 +2,7 @@
 //! and a group. Pure and total; the order of instances does not matter.
 //!
 //! The run loop calls it for each answer. Each module owns one rule: names, addresses, health, ports, labels,
-//! topology, copies. `instance` combines them for one instance, `facts` for a service. Consul's mesh configuration
+//! topology, the mesh, copies. `instance` combines them for one instance, `facts` for a service. Consul's mesh configuration
 //! (intentions, L7 entries, prepared queries, sameness groups) is not read.
 
 pub mod address;
@@ -11,6 +11,7 @@ mod facts;
 pub mod health;
 mod instance;
 mod labels;
+mod mesh;
 mod mirror;
 pub mod name;
 mod numbers;
@@ -23,6 +24,7 @@ pub use config::{Area, Datacenter, Direct, MapConfig, Warning};
 pub use facts::{Mapped, facts, keys, object};
 pub use instance::{ExclusionReason, Instance, InstanceId, read};
 pub use labels::TAGS;
+pub use mesh::{service_of, with_sidecar};
 pub use numbers::MAX_NUMBERS;
 pub use pool::Pool;
 pub use ports::PRIMARY;

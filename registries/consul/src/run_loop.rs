@@ -7,6 +7,7 @@
 mod discover;
 mod fetch;
 mod lists;
+mod mesh;
 mod parts;
 mod scope_run;
 mod scopes;
@@ -166,12 +167,15 @@ impl RunLoop {
     fn replied(&mut self, run: usize, number: u64, reply: Result<Answer, Fault>) {
         let Some(known) = self.runs.get_mut(&run) else { return };
         let begun = known.under_way.remove(&number);
+        let mut updates = Vec::new();
         if let Some(name) = begun.and_then(|begun| begun.service) {
-            let mut updates = Vec::new();
             known.note_answer(&name, reply.as_ref().err(), &mut updates);
-            if !updates.is_empty() {
-                self.out.send_all(updates);
-            }
+        }
+        if let Ok(Answer::Names(_, Some(names))) = &reply {
+            known.note_sidecars(names, &self.config.mapping, &mut updates);
+        }
+        if !updates.is_empty() {
+            self.out.send_all(updates);
         }
         let reply = match reply {
             Ok(answer) => {

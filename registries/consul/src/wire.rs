@@ -111,6 +111,9 @@ pub struct Service {
     /// Meta.
     #[serde(default, deserialize_with = "or_default")]
     pub meta: BTreeMap<String, String>,
+    /// Part in Consul's mesh.
+    #[serde(default, deserialize_with = "or_default")]
+    pub connect: Connect,
     /// Weights.
     #[serde(default, deserialize_with = "or_default")]
     pub weights: Option<Weights>,
@@ -126,6 +129,23 @@ pub struct Service {
     /// Peer that it was imported from.
     #[serde(default, deserialize_with = "or_default")]
     pub peer_name: String,
+}
+
+impl Service {
+    /// Returns whether it is a plain service. Proxies and gateways have a kind, and so may what a later Consul adds.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        self.kind.is_empty()
+    }
+}
+
+/// Part of an instance in Consul's mesh.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Connect {
+    /// Whether the instance itself speaks the mesh's TLS, without a sidecar.
+    #[serde(default, deserialize_with = "or_default")]
+    pub native: bool,
 }
 
 /// Status of a check, without its output.
@@ -245,6 +265,7 @@ mod tests {
             "TaggedAddresses":{"wan":"1.2.3.4"},"Meta":{"rack":"7"},"Locality":{"Region":"eu","Zone":"a"}},
             "Service":{"ID":"web-1","Service":"web","Tags":["v1"],"Port":8080,"New":{"deep":[1]},
             "TaggedAddresses":{"wan":{"Address":"1.2.3.5","Port":81}},"Weights":{"Passing":3,"Warning":1},
+            "Connect":{"Native":true},
             "Ports":[{"Name":"admin","Port":9,"Default":true}]},
             "Checks":[{"CheckID":"serfHealth","Status":"passing","Output":"long"}]}]"#;
         let entries = health(JSON, body).unwrap();
@@ -253,6 +274,7 @@ mod tests {
         assert_eq!((service.id.as_str(), service.port, service.tags.len()), ("web-1", 8080, 1));
         assert_eq!(service.tagged_addresses["wan"], Tagged { address: "1.2.3.5".into(), port: 81 });
         assert_eq!(service.ports, [NamedPort { name: "admin".into(), port: 9, default: true }]);
+        assert!(service.connect.native);
         assert_eq!(service.weights, Some(Weights { passing: 3, warning: 1 }));
         assert_eq!(checks, &[Check { check_id: "serfHealth".into(), status: "passing".into() }]);
     }
@@ -261,7 +283,7 @@ mod tests {
     fn null_is_the_default() {
         let body = br#"[{"Node":{"Node":"n","TaggedAddresses":null,"Meta":null,"Locality":null},
             "Service":{"Service":"s","Tags":null,"Meta":null,"TaggedAddresses":null,"Ports":null,"Weights":null,
-            "Port":null},"Checks":null}]"#;
+            "Port":null,"Connect":null},"Checks":null}]"#;
         let entry = health(JSON, body).unwrap().remove(0);
         let (node, service) = (mk_node("n"), Service { service: "s".into(), ..Service::default() });
         assert_eq!(entry, HealthEntry { node, service, checks: vec![] });

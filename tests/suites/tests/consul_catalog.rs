@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::Result;
-use consul_support::{at, held, none_held, served, serves, states};
-use serde_json::json;
+use consul_support::{at, held, none_held, reports, served, serves, states};
+use serde_json::{Value, json};
 use tributary_suites::consul::{Consul, ConsulOptions, mk_instance};
 use tributary_suites::kube::With;
 use tributary_suites::{ServerOptions, TestServer, eventually};
@@ -144,4 +144,45 @@ async fn agent_is_followed_over_a_unix_socket() -> Result<()> {
     served(&server, "web", &[1], SOON).await?;
     consul.instance("web", "web-2", "n2", at(2)).await?;
     served(&server, "web", &[1, 2], SOON).await
+}
+
+#[tokio::test]
+async fn mesh_services_show_a_condition_and_sidecars_are_not_followed() -> Result<()> {
+    let consul = Consul::start().await?;
+    let server = following(&consul).await?;
+    let service =
+        |name: &str, more: Value| json!({"Name": name, "Address": "10.0.0.1", "Port": 8080}).with(more);
+    let registered = [
+        service("web", json!({"Connect": {"SidecarService": {}}})),
+        service("api", json!({"Connect": {"Native": true}})),
+        service("plain", json!({})),
+        service("gateway", json!({"Kind": "mesh-gateway"})),
+    ];
+    for body in &registered {
+        consul.rest().put("/v1/agent/service/register", body).await?;
+    }
+    let in_mesh = || async {
+        let services = server.items("services").await?;
+        let mesh = services.iter().filter(|one| one["conditions"].to_string().contains("TRB0428"));
+        let mut hosts: Vec<String> = mesh.map(|one| one["host"].to_string()).collect();
+        hosts.sort();
+        hosts.dedup();
+        anyhow::Ok(hosts.join(" "))
+    };
+    let both = "\"api.service.consul\" \"api.service.dc1.dc.consul\" \"web.service.consul\" \"web.service.dc1.dc.consul\"";
+    eventually("both services of the mesh", SOON, || async {
+        let hosts = in_mesh().await?;
+        anyhow::ensure!(hosts == both, "{hosts}");
+        Ok(())
+    })
+    .await?;
+    // web, api and plain; neither the sidecar nor the gateway
+    reports(&server, "\"name\":\"services\",\"value\":\"3\"", SOON).await?;
+    consul.rest().put("/v1/agent/service/deregister/web-sidecar-proxy", &Value::Null).await?;
+    eventually("one service of the mesh", SOON, || async {
+        let hosts = in_mesh().await?;
+        anyhow::ensure!(!hosts.contains("web"), "{hosts}");
+        Ok(())
+    })
+    .await
 }

@@ -96,6 +96,8 @@ pub(super) struct Flags {
     pub(super) external: bool,
     /// It accepts mesh TLS.
     pub(super) mtls: bool,
+    /// It speaks the TLS of Consul's mesh itself.
+    pub(super) native: bool,
     /// One of its checks has an unknown status.
     pub(super) odd_check: bool,
     /// Some of its labels were dropped.
@@ -126,10 +128,9 @@ pub fn read(
     read.collect()
 }
 
-/// Lists accepted kinds instead of excluded ones, so that a kind that a later Consul adds is not taken for an
-/// instance. The servers' own service is excluded too.
+/// Returns whether an entry is an instance. The servers' own service is excluded too.
 fn is_served(entry: &HealthEntry) -> bool {
-    entry.service.kind.is_empty() && entry.service.service != "consul"
+    entry.service.is_plain() && entry.service.service != "consul"
 }
 
 const fn view_of(remote: bool, translated: bool, config: &MapConfig) -> View {
@@ -155,6 +156,7 @@ fn instance(entry: &HealthEntry, area: &Area, config: &MapConfig, view: View, po
         flags: Flags {
             external: flag("external-node"),
             mtls: entry.service.meta.get("tributary-tls").is_some_and(|mode| mode == "mesh"),
+            native: entry.service.connect.native,
             odd_check: entry.checks.iter().any(health::is_unknown),
             labels_dropped,
         },

@@ -13,7 +13,7 @@ const NAMED: usize = 3;
 
 type Test = fn(&Instance) -> bool;
 
-const TABLE: [(Code, &str, Test); 6] = [
+const TABLE: [(Code, &str, Test); 7] = [
     (Code::MIRRORED, "copied from a cluster that is watched directly, and therefore excluded", |i| {
         i.reach == Err(ExclusionReason::Mirror)
     }),
@@ -26,6 +26,11 @@ const TABLE: [(Code, &str, Test); 6] = [
     (Code::LABELS_DROPPED, "with dropped labels: their keys are invalid or become equal", |i| {
         i.flags.labels_dropped
     }),
+    (
+        Code::MESH_SERVICE,
+        "that are Connect native: they may accept only the mesh's TLS, and are served without it",
+        |i| i.flags.native,
+    ),
     (Code::NAMED_INSTANCES, "with a DNS name as address, which clients resolve", |i| {
         matches!(i.reach, Ok((Where::Name(_), _)))
     }),

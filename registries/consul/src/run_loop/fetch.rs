@@ -1,5 +1,6 @@
 //! Turns a request of a machine into HTTP, and decodes its answer.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +17,13 @@ use crate::wire::{self, WireError, lists};
 
 /// Size in bytes from which an answer is decoded on a blocking thread.
 const LARGE: usize = 256 << 10;
+
+/// Filter of the list of names: without proxies and gateways. A Consul before 1.14 ignores it.
+const PLAIN: &str = "ServiceKind == \"\"";
+/// Filter of the list of names: only proxies.
+const PROXIES: &str = "ServiceKind == \"connect-proxy\"";
+/// Maximum time that the list of proxies delays the list of names.
+const PROXIES_WITHIN: Duration = Duration::from_secs(2);
 
 /// Request settings of one scope.
 #[derive(Clone)]
@@ -58,6 +66,7 @@ impl Fetch {
             Err(fault) if what == What::Token && self.is_anonymous(&fault) => return Ok(Answer::Token(None)),
             other => other?,
         };
+        let proxies = self.proxies(&what, server, &raw).await;
         let large = raw.body.as_ref().is_some_and(|body| body.len() > LARGE);
         let (fetch, named) = (self.clone(), what);
         let decoded = if large {
@@ -66,10 +75,34 @@ impl Fetch {
         } else {
             fetch.decode(&named, &raw)
         };
+        let decoded = decoded.map(|answer| with_proxies(answer, proxies));
         decoded.map_err(|error| Fault {
             failure: failure(&error),
             reason: Reason::new(format!("{}: {error}", self.client.address(server))),
         })
+    }
+
+    /// Reads the names of proxies after a new list of names; they only add a condition to services. The server waits
+    /// until it has what the list of names showed. `None` if they cannot be read.
+    async fn proxies(
+        &self,
+        what: &What,
+        server: usize,
+        names: &Raw,
+    ) -> Option<BTreeMap<String, Vec<String>>> {
+        let index = names.headers.index.filter(|_| *what == What::Names && self.part.peer.is_empty())?;
+        names.body.as_ref()?;
+        let mode = match index.checked_sub(1).filter(|before| *before > 0) {
+            Some(index) => Mode::Blocking { index, wait: PROXIES_WITHIN / 2 },
+            None => Mode::Any,
+        };
+        let mut query = self.query(what, mode);
+        query.retain(|(name, _)| *name != "filter");
+        query.push(("filter", PROXIES.to_owned()));
+        let path = ["catalog", "services"];
+        let get = Get { path: &path, query, timeout: PROXIES_WITHIN, skip: None };
+        let raw = self.client.get(server, &get).await.ok()?;
+        wire::services(raw.content_type.as_deref(), &raw.body?).ok()
     }
 
     /// Returns whether a token check failed because requests carry no token and the agent has no default one.
@@ -103,6 +136,9 @@ impl Fetch {
             if !value.is_empty() {
                 query.push((name, value.to_owned()));
             }
+        }
+        if *what == What::Names && part.peer.is_empty() {
+            query.push(("filter", PLAIN.to_owned()));
         }
         match mode {
             // without a mode any server may answer: the agent's `discovery_max_stale` allows it
@@ -150,6 +186,15 @@ impl Fetch {
                 Answer::Token((token.accessor != lists::ANONYMOUS).then(|| key_of(&token)))
             }
         })
+    }
+}
+
+fn with_proxies(answer: Answer, proxies: Option<BTreeMap<String, Vec<String>>>) -> Answer {
+    match (answer, proxies) {
+        (Answer::Names(headers, Some(names)), Some(proxies)) => {
+            Answer::Names(headers, Some(names.with_sidecars(&proxies)))
+        }
+        (answer, _) => answer,
     }
 }
 

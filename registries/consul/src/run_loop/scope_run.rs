@@ -11,6 +11,7 @@ use tributary_model::{
 use tributary_registry_api::Reason;
 
 use super::fetch::Fetch;
+use super::mesh::Mesh;
 use crate::answer::RequestFailure;
 use crate::client::Fault;
 use crate::content::Instances;
@@ -41,6 +42,7 @@ pub(super) struct ScopeRun {
     pub(super) unlisted: bool,
     /// Whether it was withheld before it could be read.
     pub(super) withheld: bool,
+    pub(super) mesh: Mesh,
     /// Services whose last answer could not be read.
     unread: BTreeSet<Arc<str>>,
     /// Objects with a reported problem, by service.
@@ -64,6 +66,7 @@ impl ScopeRun {
             missed: 0,
             unlisted: false,
             withheld: false,
+            mesh: Mesh::default(),
             unread: BTreeSet::new(),
             problems: BTreeMap::new(),
         }
@@ -116,7 +119,8 @@ impl ScopeRun {
         out: &mut Vec<RegistryUpdate>,
     ) {
         let known = read(&instances.entries, &self.area, config, instances.translated, pool);
-        let mapped = facts(&self.area, name, &known, config);
+        let mut mapped = facts(&self.area, name, &known, config);
+        self.mesh.mark(name, &mut mapped.facts);
         let basis = basis(confidence);
         let put = |fact| RegistryUpdate::Put(self.area.scope.clone(), fact, basis.clone());
         out.extend(mapped.facts.into_iter().map(put));
@@ -167,6 +171,7 @@ impl ScopeRun {
     ) {
         let keys = keys(&self.area, name, config);
         out.extend(keys.into_iter().map(|key| RegistryUpdate::Remove(key, evidence.clone())));
+        self.mesh.forget(name);
         self.note_answer(name, None, out);
         self.replace_problems(name, Vec::new(), out);
     }

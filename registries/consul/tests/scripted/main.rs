@@ -13,6 +13,7 @@ mod fake;
 mod keepalive;
 mod login;
 mod manners;
+mod mesh;
 mod scopes;
 mod secure;
 mod serve;

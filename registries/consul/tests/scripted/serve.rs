@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
-use crate::fake::{Datacenter, Seen, Spoil, State};
+use crate::fake::{Datacenter, Seen, Service, Spoil, State};
 
 type Shared = Arc<Mutex<State>>;
 
@@ -197,7 +197,9 @@ fn plain(state: &State, path: &str, query: &BTreeMap<String, String>, token: Opt
         }
         "/v1/catalog/services" if dc.nameless => return None,
         "/v1/catalog/services" => {
-            let names = dc.services.keys().map(|name| (name.clone(), json!([])));
+            let filter = query.get("filter").map(String::as_str);
+            let named = dc.services.iter().filter(|(_, service)| has_kind(service, filter));
+            let names = named.map(|(name, _)| (name.clone(), json!([])));
             let consul = [("consul".to_owned(), json!([]))];
             Plain { index: dc.catalog, body: Value::Object(names.chain(consul).collect()) }
         }
@@ -296,6 +298,13 @@ pub(crate) fn bomb(megabytes: usize) -> Bytes {
 
 fn status(code: u16, body: &'static str) -> Response {
     Response::builder().status(code).body(Body::from(body)).unwrap()
+}
+
+/// Returns whether a filter of the list of names selects a service by the kind of its instances.
+fn has_kind(service: &Service, filter: Option<&str>) -> bool {
+    let Some(filter) = filter else { return true };
+    let kind = filter.strip_prefix("ServiceKind == \"").unwrap().strip_suffix('"').unwrap();
+    service.entries.iter().any(|entry| entry["Service"]["Kind"].as_str().unwrap_or_default() == kind)
 }
 
 fn wait(text: Option<&String>) -> Duration {

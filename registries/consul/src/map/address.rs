@@ -75,8 +75,9 @@ fn in_network(entry: &HealthEntry, view: View, by_family: bool) -> Option<(Where
     tagged.or_else(|| own(entry, view).map(|at| (at, None)))
 }
 
-/// Returns the first usable address of one network: the instance's, then its node's. An operator sets `wan`; the
-/// addresses per family that an agent adds to it repeat the instance's own and lead nowhere from outside.
+/// Returns the first usable address of one network: the instance's, then its node's. An operator sets `wan` and `lan`;
+/// the addresses per family that an agent adds repeat the instance's own. They come last, and lead nowhere from
+/// outside.
 fn tagged(entry: &HealthEntry, network: &str, view: View, by_family: bool) -> Option<(Where, Option<i64>)> {
     let (first, second) = match view.family {
         Family::PreferV4 | Family::Both => ("ipv4", "ipv6"),
@@ -91,11 +92,12 @@ fn tagged(entry: &HealthEntry, network: &str, view: View, by_family: bool) -> Op
         keys.truncate(1);
     }
     let own = &entry.service.address;
-    let service = keys.iter().filter_map(|key| {
-        let found = entry.service.tagged_addresses.get(key)?;
-        let by_agent = view.remote && key != network && found.address == *own;
-        (!by_agent).then_some(found)
-    });
+    let found = keys.iter().filter_map(|key| Some((key, entry.service.tagged_addresses.get(key)?)));
+    let (by_agent, by_operator): (Vec<_>, Vec<_>) = found
+        .map(|(key, found)| (key != network && found.address == *own, found))
+        .partition(|(by_agent, _)| *by_agent);
+    let by_agent = by_agent.into_iter().filter(|_| !view.remote);
+    let service = by_operator.into_iter().chain(by_agent).map(|(_, found)| found);
     let port = |port: i64| (port != 0).then_some(port);
     let service = service.filter_map(|tagged| Some((usable(&tagged.address, view)?, port(tagged.port))));
     // A node's address applies only if the instance has no address.
@@ -215,6 +217,21 @@ mod tests {
         }
         entry.service.tagged_addresses.insert("wan".into(), tagged("2.2.2.2", 444));
         assert_eq!(found(&entry, remote), Some(("2.2.2.2".to_owned(), Some(444))));
+    }
+
+    /// The agent adds `lan_ipv4` and `lan_ipv6` with the instance's own address too.
+    #[test]
+    fn lan_address_of_the_operator_precedes_those_of_the_agent() {
+        let tagged = |address: &str, port| Tagged { address: address.into(), port };
+        let lan = View { lan: true, ..View::default() };
+        let mut entry = mk_entry("10.0.0.2", "10.0.0.1");
+        entry.node.tagged_addresses.insert("lan".into(), "10.0.0.1".into());
+        entry.service.tagged_addresses.insert("lan_ipv4".into(), tagged("10.0.0.2", 80));
+        assert_eq!(found(&entry, lan), Some(("10.0.0.2".to_owned(), Some(80))), "not its node's");
+        entry.service.tagged_addresses.insert("lan".into(), tagged("192.168.0.2", 8080));
+        assert_eq!(found(&entry, lan), Some(("192.168.0.2".to_owned(), Some(8080))));
+        entry.service.tagged_addresses.insert("lan_ipv4".into(), tagged("192.168.0.3", 0));
+        assert_eq!(found(&entry, lan), Some(("192.168.0.3".to_owned(), None)), "both are the operator's");
     }
 
     /// The agent adds `wan_ipv4` and `wan_ipv6` with the instance's own address to every registration.

@@ -22,8 +22,8 @@ pub(super) fn of(entry: &HealthEntry, area: &Area, config: &MapConfig) -> Topolo
 /// Returns the first of these that names a region. Region and zone are never combined from two sources, because they
 /// may name different locations.
 fn locality(entry: &HealthEntry, area: &Area, config: &MapConfig) -> Locality {
-    let declared = entry.service.locality.as_ref().or(entry.node.locality.as_ref());
-    if let Some(declared) = declared.filter(|declared| !declared.region.is_empty()) {
+    let all = [&entry.service.locality, &entry.node.locality];
+    if let Some(declared) = all.into_iter().flatten().find(|declared| !declared.region.is_empty()) {
         return Locality::new(&declared.region, &declared.zone, "");
     }
     let known = config.datacenters.get(&area.part.datacenter);
@@ -79,10 +79,11 @@ mod tests {
         let zone: &[_] = &[("external-k8s-topology-zone", "z3")];
         let both: &[_] = &[("external-k8s-topology-zone", "z3"), ("external-k8s-topology-region", "us")];
         type Case<'a> = (Option<&'a str>, Option<&'a str>, &'a [(&'a str, &'a str)], &'a str, &'a str);
-        let cases: [Case<'_>; 9] = [
+        let cases: [Case<'_>; 10] = [
             (Some("us/1"), Some("us/2"), both, "dc1", "us/1"),
             (None, Some("us/2"), both, "dc1", "us/2"),
             (Some("/1"), None, both, "dc1", "us/z3"),
+            (Some("/1"), Some("us/2"), both, "dc1", "us/2"),
             (None, None, both, "dc2", "us/z3"),
             (None, None, zone, "dc2", "eu/z3"),
             (None, None, zone, "dc1", "dc1/z3"),

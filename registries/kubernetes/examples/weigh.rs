@@ -99,7 +99,7 @@ fn flush(index: &mut Index) -> usize {
 fn weigh(services: usize, addresses: usize, pods: bool) -> Result<(), String> {
     let options =
         Options::new(ClusterId::new("c1").map_err(|e| e.to_string())?).map_err(|e| e.to_string())?;
-    let feeds: Vec<WatchScope> = options.feeds();
+    let scopes: Vec<WatchScope> = options.watch_scopes();
     let start = ALLOCATOR.allocated();
     let mut index = Index::new(options);
     let now = Instant::now();
@@ -111,8 +111,8 @@ fn weigh(services: usize, addresses: usize, pods: bool) -> Result<(), String> {
     let before = ALLOCATOR.allocated();
     list(&mut index, (0..services).map(|i| slice(i, addresses, pods)))?;
     let read = now.elapsed();
-    let inputs = ALLOCATOR.allocated();
-    feeds.iter().for_each(|feed| index.apply(feed, ObjectEvent::InitDone));
+    let objects = ALLOCATOR.allocated();
+    scopes.iter().for_each(|scope| index.apply(scope, ObjectEvent::InitDone));
     let count = flush(&mut index);
     let flushed = ALLOCATOR.allocated();
     let mb = |bytes: usize| bytes as f64 / 1e6;
@@ -121,8 +121,8 @@ fn weigh(services: usize, addresses: usize, pods: bool) -> Result<(), String> {
     println!(
         "  nodes, services, pods {:.1} MB; slices {:.1} MB; facts {:.1} MB",
         mb(before - start),
-        mb(inputs - before),
-        mb(flushed - inputs)
+        mb(objects - before),
+        mb(flushed - objects)
     );
     println!("  at rest {:.1} MB", mb(ALLOCATOR.allocated() - start));
     index.apply(&WatchScope::all(Kind::Slice), ObjectEvent::Init);

@@ -17,7 +17,7 @@ pub struct EntryTopology {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkloadAttributes {
     /// Topology.
-    pub place: Arc<Topology>,
+    pub topology: Arc<Topology>,
     /// Labels with topology labels added.
     pub augmented: Labels,
     /// Identity that it proves.

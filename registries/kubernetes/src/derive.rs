@@ -23,16 +23,16 @@ use crate::state::{ClusterObjects, DerivedKey};
 
 /// Derives an output.
 #[must_use]
-pub fn derive(inputs: &ClusterObjects, shared: &mut Interner, output: &DerivedKey) -> Derived {
+pub fn derive(objects: &ClusterObjects, shared: &mut Interner, output: &DerivedKey) -> Derived {
     match output {
-        DerivedKey::Service(name) => service::derive(inputs, shared, name),
-        DerivedKey::Group(name) => group::derive(inputs, shared, name),
-        DerivedKey::Import(name) => mcs::import(inputs, shared, name),
-        DerivedKey::ServiceGateways(name) => gateway::of_service(inputs, name),
-        DerivedKey::Gateways(name) => gateway::of_gateway(inputs, name),
-        DerivedKey::MeshGateways(_) => gateway::of_mesh(inputs),
-        DerivedKey::Settings(_) => settings::derive(inputs),
-        DerivedKey::Contested(_) => settings::contested(inputs),
-        DerivedKey::Workload(name) => workload::derive(inputs, shared, name),
+        DerivedKey::Service(name) => service::derive(objects, shared, name),
+        DerivedKey::Group(name) => group::derive(objects, shared, name),
+        DerivedKey::Import(name) => mcs::import(objects, shared, name),
+        DerivedKey::ServiceGateways(name) => gateway::of_service(objects, name),
+        DerivedKey::Gateways(name) => gateway::of_gateway(objects, name),
+        DerivedKey::MeshGateways(_) => gateway::of_mesh(objects),
+        DerivedKey::Settings(_) => settings::derive(objects),
+        DerivedKey::Contested(_) => settings::contested(objects),
+        DerivedKey::Workload(name) => workload::derive(objects, shared, name),
     }
 }

@@ -82,11 +82,11 @@ impl RegistryFactory for KubernetesFactory {
         RegistrySpec::new(self.id.clone(), rank).configured(self.options.reported_scopes()).shadowing()
     }
     fn build(&self) -> Result<Box<dyn Registry>, RegistryError> {
-        let feeds = WatchSet::new(&self.connection, &self.options, self.timing, self.seed);
+        let watches = WatchSet::new(&self.connection, &self.options, self.timing, self.seed);
         let index = Index::new(self.options.clone());
         let leads = self.exports.clone().filter(|_| self.options.mcs.auto_export);
         let exporter = leads.map(|leads| Exporter::new(&self.connection, &self.options, leads, self.seed));
-        let run_loop = RunLoop::new(index, feeds, self.context_sender.clone(), Arc::clone(&self.memory))
+        let run_loop = RunLoop::new(index, watches, self.context_sender.clone(), Arc::clone(&self.memory))
             .exporting(exporter);
         Ok(Box::new(KubernetesRegistry::new(run_loop)))
     }

@@ -1,4 +1,4 @@
-//! Builders for the tests of this crate: objects from JSON, inputs, a synced index.
+//! Builders for the tests of this crate: objects from JSON, the objects of a cluster, a synced index.
 
 use serde_json::{Value, json};
 use tributary_kube_client::Event;
@@ -108,14 +108,14 @@ pub(crate) fn mk_synced(objects: Vec<Object>) -> Index {
     index
 }
 pub(crate) fn list_all(index: &mut Index) {
-    let feeds = index.inputs().options.feeds();
-    feeds.into_iter().for_each(|feed| index.apply(&feed, Event::InitDone));
+    let scopes = index.objects().options.watch_scopes();
+    scopes.into_iter().for_each(|scope| index.apply(&scope, Event::InitDone));
 }
 
-pub(crate) fn mk_inputs(objects: Vec<Object>) -> ClusterObjects {
-    let mut inputs = ClusterObjects::new(mk_options());
-    objects.into_iter().for_each(|object| drop(inputs.put(object)));
-    inputs
+pub(crate) fn mk_objects(all: Vec<Object>) -> ClusterObjects {
+    let mut objects = ClusterObjects::new(mk_options());
+    all.into_iter().for_each(|object| drop(objects.put(object)));
+    objects
 }
 
 /// Derives the declaration of a single Service.
@@ -124,9 +124,9 @@ pub(crate) fn declared(object: Object) -> Declaration {
 }
 pub(crate) fn declared_among(object: Object, others: Vec<Object>) -> Declaration {
     let name = object.name().clone();
-    let mut inputs = mk_inputs(others);
-    inputs.put(object);
-    let derived = crate::derive::service::derive(&inputs, &mut Interner::default(), &name);
+    let mut objects = mk_objects(others);
+    objects.put(object);
+    let derived = crate::derive::service::derive(&objects, &mut Interner::default(), &name);
     match derived.facts.as_slice() {
         [Fact::Service(_, declaration)] => Declaration::clone(declaration),
         other => panic!("{other:?}, {:?}", derived.problem),
@@ -135,8 +135,8 @@ pub(crate) fn declared_among(object: Object, others: Vec<Object>) -> Declaration
 
 /// Derives the group of a slice among these objects.
 pub(crate) fn grouped(slice: &str, objects: Vec<Object>) -> EndpointGroup {
-    let inputs = mk_inputs(objects);
-    let derived = crate::derive::group::derive(&inputs, &mut Interner::default(), &shop(slice));
+    let objects = mk_objects(objects);
+    let derived = crate::derive::group::derive(&objects, &mut Interner::default(), &shop(slice));
     match derived.facts.as_slice() {
         [Fact::Group(_, group)] | [Fact::Group(_, group), Fact::Waiting(..)] => EndpointGroup::clone(group),
         other => panic!("{other:?}, {:?}", derived.problem),

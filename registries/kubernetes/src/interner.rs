@@ -36,12 +36,12 @@ pub struct Interner {
     texts: Interned<Arc<str>>,
     namespaces: Interned<Namespace>,
     labels: Interned<Labels>,
-    places: Interned<Arc<Topology>>,
+    topologies: Interned<Arc<Topology>>,
     identities: Interned<Identity>,
     port_sets: Interned<PortSet>,
     named_ports: Interned<NamedPorts>,
     services: Interned<Arc<[ServiceKey]>>,
-    spots: Interned<Arc<EntryTopology>>,
+    entry_topologies: Interned<Arc<EntryTopology>>,
     /// Published workload of each pod. There may be a pod for every address, so no other structure holds it.
     pods: BTreeMap<Name, PodWorkload>,
     /// Number of objects that were removed or replaced since the last full sweep.
@@ -74,8 +74,8 @@ impl Interner {
         self.labels.keep(pairs.into_iter().collect())
     }
     /// Returns the shared copy of a topology.
-    pub fn place(&mut self, place: Topology) -> Arc<Topology> {
-        self.places.share_owned(place)
+    pub fn topology(&mut self, topology: Topology) -> Arc<Topology> {
+        self.topologies.share_owned(topology)
     }
     /// Returns the shared copy of an identity; `None` if the text is not a valid one.
     pub fn identity(&mut self, text: &str) -> Option<Identity> {
@@ -108,13 +108,13 @@ impl Interner {
         self.services.share(services)
     }
     /// Returns the shared copy of an entry topology, with shared texts.
-    pub fn spot(&mut self, spot: &EntryTopology) -> Arc<EntryTopology> {
-        if let Some(known) = self.spots.find(spot) {
+    pub fn entry_topology(&mut self, own: &EntryTopology) -> Arc<EntryTopology> {
+        if let Some(known) = self.entry_topologies.find(own) {
             return known;
         }
         let mut text = |text: &Option<Arc<str>>| text.as_ref().map(|text| self.text(text));
-        let spot = EntryTopology { node: text(&spot.node), zone: text(&spot.zone) };
-        self.spots.keep(Arc::new(spot))
+        let own = EntryTopology { node: text(&own.node), zone: text(&own.zone) };
+        self.entry_topologies.keep(Arc::new(own))
     }
     /// Returns the number of shared values.
     #[must_use]
@@ -122,7 +122,7 @@ impl Interner {
         let texts = self.texts.len() + self.namespaces.len() + self.identities.len();
         let sets = self.labels.len() + self.port_sets.len() + self.named_ports.len();
         let sets = sets + self.services.len();
-        texts + sets + self.places.len() + self.spots.len()
+        texts + sets + self.topologies.len() + self.entry_topologies.len()
     }
     /// Whether no value is held.
     #[must_use]
@@ -142,8 +142,8 @@ impl Interner {
     }
     /// Drops the values that nothing else holds.
     pub fn sweep(&mut self) {
-        self.places.sweep();
-        self.spots.sweep();
+        self.topologies.sweep();
+        self.entry_topologies.sweep();
         // layered labels hold their base, which the second pass drops
         self.labels.sweep();
         self.labels.sweep();

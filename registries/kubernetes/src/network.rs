@@ -17,7 +17,7 @@ pub struct NetworkAssignment {
     /// Network.
     pub network: NetworkId,
     /// Description of the assigning object, such as `label topology.istio.io/network of namespace istio-system`.
-    pub place: Arc<str>,
+    pub origin: Arc<str>,
 }
 
 /// Networks of this cluster's addresses.
@@ -73,7 +73,7 @@ mod tests {
         NetworkId::new(text).unwrap()
     }
     fn assigned(text: &str) -> Option<NetworkAssignment> {
-        Some(NetworkAssignment { network: network(text), place: "x".into() })
+        Some(NetworkAssignment { network: network(text), origin: "x".into() })
     }
     fn mk(
         own: Option<NetworkAssignment>,

@@ -121,9 +121,9 @@ impl Options {
     }
     /// Returns the watch scopes of a run, in the order of their start.
     #[must_use]
-    pub fn feeds(&self) -> Vec<WatchScope> {
+    pub fn watch_scopes(&self) -> Vec<WatchScope> {
         let kinds = self.kinds.iter().filter(|kind| self.reads(**kind));
-        kinds.flat_map(|&kind| self.feeds_of(kind)).collect()
+        kinds.flat_map(|&kind| self.watch_scopes_of(kind)).collect()
     }
     /// Returns the namespaces whose labels name the network: the system namespace, then Istio's.
     pub(crate) fn system_namespaces(&self) -> impl Iterator<Item = Namespace> {
@@ -135,7 +135,7 @@ impl Options {
         let is_named = |namespace| self.namespaces.contains(namespace);
         scope.kind == Kind::Namespace && scope.namespace.as_ref().is_some_and(|n| !is_named(n))
     }
-    fn feeds_of(&self, kind: Kind) -> Vec<WatchScope> {
+    fn watch_scopes_of(&self, kind: Kind) -> Vec<WatchScope> {
         if kind == Kind::MeshConfig {
             return vec![WatchScope { kind, namespace: Some(self.system_namespace.clone()) }];
         }
@@ -157,14 +157,14 @@ mod tests {
     fn named_namespaces_are_watched_one_by_one() {
         let mut options = Options::new(ClusterId::new("c").unwrap()).unwrap();
         options.kinds = vec![Kind::Namespace, Kind::Node, Kind::Pod];
-        assert_eq!(options.feeds(), [Kind::Namespace, Kind::Node, Kind::Pod].map(WatchScope::all));
+        assert_eq!(options.watch_scopes(), [Kind::Namespace, Kind::Node, Kind::Pod].map(WatchScope::all));
         let (a, b) = (Namespace::new("a").unwrap(), Namespace::new("b").unwrap());
         options.namespaces = vec![a.clone(), b.clone()];
         let of = |kind, namespace: &Namespace| WatchScope { kind, namespace: Some(namespace.clone()) };
         let (system, istio) = (options.system_namespace.clone(), Namespace::new("istio-system").unwrap());
         let namespaces = [&a, &b, &system, &istio].map(|namespace| of(Kind::Namespace, namespace));
         let rest = [WatchScope::all(Kind::Node), of(Kind::Pod, &a), of(Kind::Pod, &b)];
-        assert_eq!(options.feeds(), namespaces.into_iter().chain(rest).collect::<Vec<_>>());
+        assert_eq!(options.watch_scopes(), namespaces.into_iter().chain(rest).collect::<Vec<_>>());
         assert!(of(Kind::Namespace, &a).covers(&crate::Name::new("", "a")));
         assert!(!of(Kind::Namespace, &a).covers(&crate::Name::new("", "b")));
     }
@@ -174,7 +174,7 @@ mod tests {
         let mut options = Options::new(ClusterId::new("c").unwrap()).unwrap();
         options.kinds = vec![Kind::MeshConfig];
         let system = Some(Namespace::new("tributary-system").unwrap());
-        assert_eq!(options.feeds(), [WatchScope { kind: Kind::MeshConfig, namespace: system }]);
+        assert_eq!(options.watch_scopes(), [WatchScope { kind: Kind::MeshConfig, namespace: system }]);
         for (revision, name) in [(None, "istio"), (Some("default"), "istio"), (Some("blue"), "istio-blue")] {
             options.revision = revision.map(Arc::from);
             assert_eq!(options.mesh_config(), name);
@@ -185,7 +185,8 @@ mod tests {
     fn mcs_kinds_are_watched_where_an_option_needs_them() {
         let mut options = Options::new(ClusterId::new("c").unwrap()).unwrap();
         options.kinds = vec![Kind::Export, Kind::Import];
-        let kinds = |options: &Options| options.feeds().iter().map(|feed| feed.kind).collect::<Vec<_>>();
+        let kinds =
+            |options: &Options| options.watch_scopes().iter().map(|scope| scope.kind).collect::<Vec<_>>();
         assert_eq!(kinds(&options), []);
         options.mcs.discovery = true;
         assert_eq!(kinds(&options), [Kind::Export]);

@@ -65,20 +65,20 @@ impl RunLoop {
     /// Creates a run loop over an empty index and its watches.
     pub(crate) fn new(
         mut index: Index,
-        feeds: WatchSet,
+        set: WatchSet,
         context_sender: Option<Arc<ClusterContextSender>>,
         memory: Arc<RunMemory>,
     ) -> Self {
-        let mesh = feeds.planned.iter().filter(|planned| planned.feed.kind == Kind::MeshConfig);
-        mesh.filter_map(|planned| memory.recall(&planned.feed)).for_each(|known| index.remember_mesh(known));
-        let health = SourceHealth::new(&feeds);
-        let waiting = feeds.planned.iter().map(|planned| planned.feed.clone()).collect();
+        let mesh = set.planned.iter().filter(|planned| planned.scope.kind == Kind::MeshConfig);
+        mesh.filter_map(|planned| memory.recall(&planned.scope)).for_each(|known| index.remember_mesh(known));
+        let health = SourceHealth::new(&set);
+        let waiting = set.planned.iter().map(|planned| planned.scope.clone()).collect();
         Self {
             index,
             health,
-            cluster: feeds.cluster,
+            cluster: set.cluster,
             watches: FuturesUnordered::new(),
-            idle: feeds.sources,
+            idle: set.sources,
             reported: BTreeMap::new(),
             details: Vec::new(),
             failing: BTreeMap::new(),
@@ -103,7 +103,7 @@ impl RunLoop {
     /// Runs until the receiver is dropped. `held` lists the scopes whose facts are held from earlier runs.
     pub(crate) async fn run(mut self, out: &UpdateSender, held: &[Scope]) {
         for mut source in std::mem::take(&mut self.idle) {
-            if self.is_held(source.feed().kind, held) {
+            if self.is_held(source.scope().kind, held) {
                 source.hold();
             }
             self.watches.push(next_events(source));
@@ -118,7 +118,7 @@ impl RunLoop {
             let may_export = self.waiting.is_empty() && self.index.knows_exports();
             let first = tokio::select! {
                 first = self.watches.next() => first,
-                () = exporter::work(&mut self.exporter, self.index.inputs(), may_export) => continue,
+                () = exporter::work(&mut self.exporter, self.index.objects(), may_export) => continue,
             };
             let Some(first) = first else { return };
             self.take(first);
@@ -132,49 +132,49 @@ impl RunLoop {
     }
 
     fn take(&mut self, (source, events): (Box<dyn Source>, Vec<ObjectEvent>)) {
-        let feed = source.feed().clone();
+        let scope = source.scope().clone();
         self.watches.push(next_events(source));
         for event in events {
             match event {
-                Event::Unavailable(why) => drop(self.failing.insert(feed.clone(), why)),
-                Event::Status(part) => self.health.report(&feed, part),
+                Event::Unavailable(why) => drop(self.failing.insert(scope.clone(), why)),
+                Event::Status(part) => self.health.report(&scope, part),
                 Event::Recovered(lost) => {
                     tracing::warn!(
-                        kind = feed.kind.as_str(),
+                        kind = scope.kind.as_str(),
                         lost,
                         "audit recovered events that the watch missed"
                     );
                     self.health.recovered(lost);
                 }
-                event => self.apply(&feed, event),
+                event => self.apply(&scope, event),
             }
         }
     }
 
     /// Whether facts that depend on a kind are held from earlier runs.
     fn is_held(&self, kind: Kind, held: &[Scope]) -> bool {
-        let options = &self.index.inputs().options;
+        let options = &self.index.objects().options;
         let is_held = |part: Part| held.contains(options.scope(part));
         // exports decide which clusters reach every Service
         is_held(Part::of(kind)) || kind == Kind::Export && is_held(Part::Cluster)
     }
 
-    fn apply(&mut self, feed: &WatchScope, event: ObjectEvent) {
+    fn apply(&mut self, scope: &WatchScope, event: ObjectEvent) {
         if matches!(event, Event::InitDone | Event::NotServed | Event::Resumed) {
-            self.failing.remove(feed);
+            self.failing.remove(scope);
             self.ripe = true;
         }
         if matches!(event, Event::InitDone | Event::NotServed | Event::Unavailable(_)) {
-            self.waiting.remove(feed);
+            self.waiting.remove(scope);
             self.ripe = true;
         }
         if let Some(exporter) = &mut self.exporter {
-            exporter.observe(feed.kind, &event);
+            exporter.observe(scope.kind, &event);
         }
-        let note = Note::of(feed.kind, &event);
-        self.index.apply(feed, event);
+        let note = Note::of(scope.kind, &event);
+        self.index.apply(scope, event);
         if let Some(note) = note {
-            self.remember(feed, note);
+            self.remember(scope, note);
         }
     }
 
@@ -182,33 +182,33 @@ impl RunLoop {
     /// proves nothing about its objects.
     fn withhold(&mut self) {
         let health = &self.health;
-        let counts = |feed: &WatchScope, why: &mut Withheld| {
-            why.cause == WithheldCause::Forbidden || health.is_any_live_but(feed)
+        let counts = |scope: &WatchScope, why: &mut Withheld| {
+            why.cause == WithheldCause::Forbidden || health.is_any_live_but(scope)
         };
         let counted: Vec<(WatchScope, Withheld)> = self.failing.extract_if(.., counts).collect();
-        for (feed, why) in counted {
-            if let Some(known) = self.memory.recall(&feed) {
-                self.index.recall(&feed, known);
+        for (scope, why) in counted {
+            if let Some(known) = self.memory.recall(&scope) {
+                self.index.recall(&scope, known);
             }
-            self.apply(&feed, Event::Unavailable(why));
+            self.apply(&scope, Event::Unavailable(why));
         }
     }
 
     /// Passes objects on to later runs.
-    fn remember(&self, feed: &WatchScope, note: Note) {
+    fn remember(&self, scope: &WatchScope, note: Note) {
         if matches!(note, Note::List)
             && let Some(identity) = self.cluster.known()
         {
             self.memory.identify(&identity);
         }
-        let inputs = self.index.inputs();
+        let objects = self.index.objects();
         match note {
-            Note::List => self.memory.keep(feed, inputs.objects(feed)),
+            Note::List => self.memory.keep(scope, objects.of_scope(scope)),
             Note::Object(name) => {
-                let kind = feed.kind;
-                for feed in self.health.feeds().filter(|feed| feed.kind == kind && feed.covers(&name)) {
-                    if self.index.has_listed(kind) {
-                        self.memory.note(feed, &name, inputs.get(kind, &name));
+                let covers = |other: &&WatchScope| other.kind == scope.kind && other.covers(&name);
+                for covering in self.health.watch_scopes().filter(covers) {
+                    if self.index.has_listed(scope.kind) {
+                        self.memory.note(covering, &name, objects.get(scope.kind, &name));
                     }
                 }
             }
@@ -251,7 +251,7 @@ impl RunLoop {
 
     /// Returns the collections that are complete and followed.
     fn followed(&self) -> BTreeSet<Collection> {
-        self.index.followed(|feed| self.health.is_live(feed)).cloned().collect()
+        self.index.followed(|scope| self.health.is_live(scope)).cloned().collect()
     }
 
     /// Returns the changed statuses of the scopes. A failure of one kind makes only dependent collections stale: followed ones
@@ -261,7 +261,7 @@ impl RunLoop {
         if !self.health.take_changed() && self.details == details {
             return Vec::new();
         }
-        let options = &self.index.inputs().options;
+        let options = &self.index.objects().options;
         let (reported, now) = (self.health.status(details.clone()), self.health.now(details.clone()));
         let mut updates = Vec::new();
         for part in options.parts() {

@@ -55,10 +55,10 @@ pub(crate) fn run(services: usize, addresses: usize, table: &mut Table) -> Resul
 
 fn filled(services: usize, addresses: usize) -> Result<Index> {
     let options = Options::new(ClusterId::new("bench")?)?;
-    let feeds = options.feeds();
+    let scopes = options.watch_scopes();
     let mut index = Index::new(options);
-    for feed in &feeds {
-        index.apply(feed, ObjectEvent::Init);
+    for scope in &scopes {
+        index.apply(scope, ObjectEvent::Init);
     }
     for n in 0..services {
         let object = json!({
@@ -71,8 +71,8 @@ fn filled(services: usize, addresses: usize) -> Result<Index> {
         index.apply(&WatchScope::all(Kind::Service), ObjectEvent::Apply(Object::Service(Arc::new(service))));
         index.apply(&WatchScope::all(Kind::Slice), put_slice(&text(&slice(n, addresses, 0))?)?);
     }
-    for feed in feeds {
-        index.apply(&feed, ObjectEvent::InitDone);
+    for scope in scopes {
+        index.apply(&scope, ObjectEvent::InitDone);
     }
     Ok(index)
 }

@@ -49,25 +49,25 @@ impl Suspects {
 /// Returns the Services among them that need a ServiceExport, sorted. Excludes aliases, Services of unselected
 /// namespaces, and cluster-local Services.
 #[must_use]
-pub fn due(inputs: &ClusterObjects, suspects: &Suspects) -> Vec<Name> {
-    let settings = local_hosts(inputs);
+pub fn due(objects: &ClusterObjects, suspects: &Suspects) -> Vec<Name> {
+    let settings = local_hosts(objects);
     let stays =
-        |name: &Name| inputs.host(name).map_or(true, |host| settings.is_cluster_local(&host) == Some(true));
+        |name: &Name| objects.host(name).map_or(true, |host| settings.is_cluster_local(&host) == Some(true));
     let is_due = |service: &Service| {
         let name = &service.meta.name;
         !matches!(service.address, ServiceKind::External(_))
-            && inputs.selected(&name.namespace)
-            && !inputs.exports.contains_key(name)
+            && objects.selected(&name.namespace)
+            && !objects.exports.contains_key(name)
             && !stays(name)
     };
     let named = |service: &Arc<Service>| is_due(service).then(|| service.meta.name.clone());
     match suspects {
-        Suspects::All => inputs.services.values().filter_map(named).collect(),
+        Suspects::All => objects.services.values().filter_map(named).collect(),
         Suspects::Some { services, namespaces } => {
             let of_namespaces = namespaces
                 .iter()
-                .flat_map(|namespace| within(&inputs.services, namespace).map(|(_, service)| service));
-            let services = services.iter().filter_map(|name| inputs.services.get(name)).chain(of_namespaces);
+                .flat_map(|namespace| within(&objects.services, namespace).map(|(_, service)| service));
+            let services = services.iter().filter_map(|name| objects.services.get(name)).chain(of_namespaces);
             services.filter_map(named).collect::<BTreeSet<_>>().into_iter().collect()
         }
     }
@@ -101,10 +101,10 @@ mod tests {
         index.apply_put(mk("kube-system", "dns", &plain));
         index.apply_put(mk("shop", "away", &json!({"type": "ExternalName", "externalName": "a.test"})));
         let named = |index: &Index| {
-            let all = due(index.inputs(), &Suspects::All);
-            let every = index.inputs().services.keys().cloned().collect();
+            let all = due(index.objects(), &Suspects::All);
+            let every = index.objects().services.keys().cloned().collect();
             assert_eq!(
-                due(index.inputs(), &Suspects::Some { services: every, namespaces: BTreeSet::new() }),
+                due(index.objects(), &Suspects::Some { services: every, namespaces: BTreeSet::new() }),
                 all,
                 "by name or all at once"
             );
@@ -117,10 +117,10 @@ mod tests {
         let mut one = Suspects::none();
         one.add(&Name::new("shop", "pay"));
         one.add(&Name::new("shop", "gone"));
-        assert!(due(index.inputs(), &one).is_empty(), "other Services are not considered");
+        assert!(due(index.objects(), &one).is_empty(), "other Services are not considered");
         one.add_namespace(&"kube-system".into());
-        assert!(due(index.inputs(), &one).is_empty());
+        assert!(due(index.objects(), &one).is_empty());
         one.add_namespace(&"shop".into());
-        assert_eq!(due(index.inputs(), &one), [Name::new("shop", "cart")]);
+        assert_eq!(due(index.objects(), &one), [Name::new("shop", "cart")]);
     }
 }

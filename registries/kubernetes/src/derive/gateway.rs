@@ -30,30 +30,30 @@ type Ports = (Option<PortNumber>, Option<PortNumber>);
 /// Derives the gateways of a Service: into the network that its label names, and into every network of this registry
 /// that names the Service.
 #[must_use]
-pub fn of_service(inputs: &ClusterObjects, name: &Name) -> Derived {
-    let Some(service) = inputs.services.get(name).filter(|_| inputs.selected(&name.namespace)) else {
+pub fn of_service(objects: &ClusterObjects, name: &Name) -> Derived {
+    let Some(service) = objects.services.get(name).filter(|_| objects.selected(&name.namespace)) else {
         return Derived::default();
     };
-    let mut out = Gateways::new(inputs, service.meta.source(Kind::Service));
+    let mut out = Gateways::new(objects, service.meta.source(Kind::Service));
     let labels = &service.meta.labels;
     if let Some(network) = network::label(labels) {
         let hbone = PortNumber::new(HBONE_PORT).ok();
         add_service(&mut out, service, &network, (passing_port(labels), hbone));
     }
-    for (network, port) in named(inputs, name) {
+    for (network, port) in named(objects, name) {
         add_service(&mut out, service, &network, (Some(port), None));
     }
     out.finish()
 }
 
 /// Returns the networks that name this Service as their gateway, with the port.
-fn named(inputs: &ClusterObjects, name: &Name) -> Vec<(NetworkId, PortNumber)> {
-    let networks = inputs.mesh().networks.iter().filter(|n| n.claims(inputs.options.cluster.as_str()));
+fn named(objects: &ClusterObjects, name: &Name) -> Vec<(NetworkId, PortNumber)> {
+    let networks = objects.mesh().networks.iter().filter(|n| n.claims(objects.options.cluster.as_str()));
     let mut gateways = networks.flat_map(|n| n.gateways.iter().map(move |gateway| (n, gateway))).peekable();
     if gateways.peek().is_none() {
         return Vec::new();
     }
-    let Ok(host) = inputs.host(name) else { return Vec::new() };
+    let Ok(host) = objects.host(name) else { return Vec::new() };
     let ours = gateways
         .filter(|(_, gateway)| matches!(&gateway.at, GatewayTarget::Service(named) if *named == host));
     ours.map(|(network, gateway)| (network.id.clone(), gateway.port)).collect()
@@ -64,7 +64,7 @@ fn add_service(out: &mut Gateways<'_>, service: &Service, network: &NetworkId, (
     let (addresses, ports) = match &service.node_selector {
         Some(selector) => {
             let on_nodes = |port: Option<PortNumber>| port.and_then(|port| exposed(service, port)?.node);
-            (node_addresses(out.inputs, selector), (on_nodes(passing), on_nodes(hbone)))
+            (node_addresses(out.objects, selector), (on_nodes(passing), on_nodes(hbone)))
         }
         None => {
             let own = |port: Option<PortNumber>| port.filter(|port| exposed(service, *port).is_some());
@@ -88,18 +88,18 @@ fn passing_port(labels: &Labels) -> Option<PortNumber> {
 }
 
 /// Returns the current external addresses of the nodes with these labels.
-fn node_addresses(inputs: &ClusterObjects, selector: &Labels) -> BTreeSet<GatewayAddress> {
-    let nodes = inputs.nodes.values().filter(|node| selector.is_subset_of(&node.meta.labels));
+fn node_addresses(objects: &ClusterObjects, selector: &Labels) -> BTreeSet<GatewayAddress> {
+    let nodes = objects.nodes.values().filter(|node| selector.is_subset_of(&node.meta.labels));
     nodes.flat_map(|node| node.external.iter().copied().map(GatewayAddress::Ip)).take(MOST).collect()
 }
 
 /// Derives the gateways of a Gateway object: each of its addresses with each of its listeners. Namespace selection
 /// does not apply to it, as in Istio; a listener without TLS cannot route by SNI.
 #[must_use]
-pub fn of_gateway(inputs: &ClusterObjects, name: &Name) -> Derived {
-    let Some(gateway) = inputs.gateways.get(name) else { return Derived::default() };
+pub fn of_gateway(objects: &ClusterObjects, name: &Name) -> Derived {
+    let Some(gateway) = objects.gateways.get(name) else { return Derived::default() };
     let Some(network) = network::label(&gateway.meta.labels) else { return Derived::default() };
-    let elsewhere = &*gateway.class == REMOTE_CLASS && !inputs.options.is_config;
+    let elsewhere = &*gateway.class == REMOTE_CLASS && !objects.options.is_config;
     if gateway.is_waypoint() || elsewhere {
         return Derived::default();
     }
@@ -109,7 +109,7 @@ pub fn of_gateway(inputs: &ClusterObjects, name: &Name) -> Derived {
     };
     let mut passing = ports(&|l| !l.hbone && l.tls && (l.passes || Some(l.port) == usual));
     let mut hbone = ports(&|l| l.hbone);
-    let mut out = Gateways::new(inputs, gateway.meta.source(Kind::Gateway));
+    let mut out = Gateways::new(objects, gateway.meta.source(Kind::Gateway));
     loop {
         let pair = (passing.next(), hbone.next());
         if pair == (None, None) {
@@ -124,11 +124,11 @@ pub fn of_gateway(inputs: &ClusterObjects, name: &Name) -> Derived {
 /// Derives the gateways that mesh networks name by address. They belong to no cluster; their facts carry the cluster that
 /// names them.
 #[must_use]
-pub fn of_mesh(inputs: &ClusterObjects) -> Derived {
-    let Some(config) = inputs.mesh_config().filter(|_| inputs.options.is_config) else {
+pub fn of_mesh(objects: &ClusterObjects) -> Derived {
+    let Some(config) = objects.mesh_config().filter(|_| objects.options.is_config) else {
         return Derived::default();
     };
-    let mut out = Gateways::new(inputs, config.meta.source(Kind::MeshConfig));
+    let mut out = Gateways::new(objects, config.meta.source(Kind::MeshConfig));
     for network in config.mesh.networks.iter() {
         for gateway in network.gateways.iter() {
             if let GatewayTarget::Address(address) = &gateway.at {
@@ -141,14 +141,14 @@ pub fn of_mesh(inputs: &ClusterObjects) -> Derived {
 
 /// Gateways of one object, sorted, so that equal inputs produce equal indexes.
 struct Gateways<'a> {
-    inputs: &'a ClusterObjects,
+    objects: &'a ClusterObjects,
     source: Source,
     all: BTreeSet<(NetworkId, GatewayAddress, Ports)>,
 }
 
 impl<'a> Gateways<'a> {
-    const fn new(inputs: &'a ClusterObjects, source: Source) -> Self {
-        Self { inputs, source, all: BTreeSet::new() }
+    const fn new(objects: &'a ClusterObjects, source: Source) -> Self {
+        Self { objects, source, all: BTreeSet::new() }
     }
     fn add(&mut self, network: &NetworkId, address: GatewayAddress, ports: Ports) {
         if ports != (None, None) && self.all.len() < MOST {
@@ -156,11 +156,11 @@ impl<'a> Gateways<'a> {
         }
     }
     fn finish(self) -> Derived {
-        let Self { inputs, source, all } = self;
+        let Self { objects, source, all } = self;
         let fact = |(index, (network, address, (mtls_port, hbone_port)))| {
             let key = GatewayKey {
                 network,
-                cluster: inputs.options.cluster.clone(),
+                cluster: objects.options.cluster.clone(),
                 object: source.object.clone(),
                 index,
             };

@@ -19,8 +19,8 @@ use crate::state::ClusterObjects;
 
 /// Derives the group of a slice. It does not wait for the Service: the core keeps groups without a declaration.
 #[must_use]
-pub fn derive(inputs: &ClusterObjects, shared: &mut Interner, name: &Name) -> Derived {
-    let Some(slice) = inputs.slices.get(name).filter(|_| inputs.selected(&name.namespace)) else {
+pub fn derive(objects: &ClusterObjects, shared: &mut Interner, name: &Name) -> Derived {
+    let Some(slice) = objects.slices.get(name).filter(|_| objects.selected(&name.namespace)) else {
         return Derived::default();
     };
     let Some(owner) = slice.service_name() else { return Derived::default() };
@@ -28,7 +28,7 @@ pub fn derive(inputs: &ClusterObjects, shared: &mut Interner, name: &Name) -> De
         let why = "addressType FQDN: an assignment carries IP addresses only; use an ExternalName Service or a ServiceEntry";
         return Derived::refused(Code::INVALID_ADDRESS, why);
     }
-    let key = match service::key(inputs, shared, &owner) {
+    let key = match service::key(objects, shared, &owner) {
         Ok(key) => key,
         Err(why) => return Derived::refused(Code::INVALID_HOST, why),
     };
@@ -38,11 +38,11 @@ pub fn derive(inputs: &ClusterObjects, shared: &mut Interner, name: &Name) -> De
         object: name.object(Kind::Slice),
         bucket: 0,
     };
-    let (addresses, unseen) = addresses(inputs, shared, slice, &owner);
+    let (addresses, unseen) = addresses(objects, shared, slice, &owner);
     let group =
         EndpointGroup::new(slice.meta.source(Kind::Slice), vec![slice.ports.clone()], Vec::new(), addresses);
     let group = Arc::new(group);
-    let offered = mcs::offered(inputs, shared, &owner, &key, &group);
+    let offered = mcs::offered(objects, shared, &owner, &key, &group);
     let waiting = unseen.fact(&key);
     let own = Fact::Group(key, group);
     let lacks = unseen.first.clone().map(|pod| (Kind::Pod, pod));
@@ -51,13 +51,13 @@ pub fn derive(inputs: &ClusterObjects, shared: &mut Interner, name: &Name) -> De
 }
 
 fn addresses(
-    inputs: &ClusterObjects,
+    objects: &ClusterObjects,
     shared: &mut Interner,
     slice: &Slice,
     owner: &Name,
 ) -> (Vec<Address>, Unseen) {
-    let sessions = inputs.services.get(owner).is_some_and(|service| service.keeps_sessions());
-    let mut join = Join { inputs, shared, slice, sessions, unseen: Unseen::default() };
+    let sessions = objects.services.get(owner).is_some_and(|service| service.keeps_sessions());
+    let mut join = Join { objects, shared, slice, sessions, unseen: Unseen::default() };
     let addresses = slice.entries.iter().filter_map(|entry| join.address(entry)).collect();
     (addresses, join.unseen)
 }
@@ -106,7 +106,7 @@ impl Unseen {
 
 /// Join of one slice.
 struct Join<'a> {
-    inputs: &'a ClusterObjects,
+    objects: &'a ClusterObjects,
     shared: &'a mut Interner,
     slice: &'a Slice,
     sessions: bool,
@@ -117,12 +117,12 @@ impl Join<'_> {
     /// Returns the address of an entry; `None` while its pod is not known, because its identity would be a guess.
     fn address(&mut self, entry: &Entry) -> Option<Address> {
         let namespace = &self.slice.meta.name.namespace;
-        let guessed = || self.inputs.pod_at(namespace, entry.ip).map(|pod| pod.meta.name.clone());
+        let guessed = || self.objects.pod_at(namespace, entry.ip).map(|pod| pod.meta.name.clone());
         let named = entry.pod_name(namespace);
-        let (of_pod, of_spot);
+        let (of_pod, of_entry);
         let attributes: &WorkloadAttributes = match named.or_else(guessed) {
             Some(pod) => {
-                let Some(attributes) = workload_attributes::of_pod(self.inputs, self.shared, &pod) else {
+                let Some(attributes) = workload_attributes::of_pod(self.objects, self.shared, &pod) else {
                     self.unseen.add(entry, pod);
                     return None;
                 };
@@ -130,32 +130,36 @@ impl Join<'_> {
                 &of_pod
             }
             None => {
-                of_spot =
-                    workload_attributes::of_spot(self.inputs, self.shared, entry.spot.as_ref(), entry.ip);
-                &of_spot
+                of_entry = workload_attributes::of_entry_topology(
+                    self.objects,
+                    self.shared,
+                    entry.topology.as_ref(),
+                    entry.ip,
+                );
+                &of_entry
             }
         };
-        let place = self.placed(&attributes.place, entry);
+        let topology = self.placed(&attributes.topology, entry);
         Some(Address {
             at: AddressRef::Ip(entry.ip),
             port_set: 0,
             health: health(entry.state, self.sessions),
             mtls: attributes.mtls,
             weight: 1,
-            topology: place,
+            topology,
             labels: attributes.augmented.clone(),
             identity: attributes.identity.clone(),
             origin: attributes.origin.clone(),
         })
     }
     /// Adds the slice's zone to a topology without a locality.
-    fn placed(&mut self, place: &Arc<Topology>, entry: &Entry) -> Arc<Topology> {
-        let zone = entry.spot.as_ref().and_then(|spot| spot.zone.as_deref());
-        if zone.is_none() || !place.locality.is_empty() {
-            return Arc::clone(place);
+    fn placed(&mut self, topology: &Arc<Topology>, entry: &Entry) -> Arc<Topology> {
+        let zone = entry.topology.as_ref().and_then(|entry| entry.zone.as_deref());
+        if zone.is_none() || !topology.locality.is_empty() {
+            return Arc::clone(topology);
         }
         let locality: Locality = workload_attributes::zone(zone);
-        self.shared.place(Topology { locality, ..Topology::clone(place) })
+        self.shared.topology(Topology { locality, ..Topology::clone(topology) })
     }
 }
 

@@ -23,19 +23,19 @@ const DOMAIN: &str = "clusterset.local";
 
 /// Whether a Service's own host is visible in its own cluster only.
 #[must_use]
-pub fn own_cluster_only(inputs: &ClusterObjects, service: &Name) -> bool {
-    inputs.options.mcs.limits_own_hosts() || lacks_export(inputs, service)
+pub fn own_cluster_only(objects: &ClusterObjects, service: &Name) -> bool {
+    objects.options.mcs.limits_own_hosts() || lacks_export(objects, service)
 }
 
 /// Whether a Service is visible in its own cluster only because it has no export.
 #[must_use]
-pub fn lacks_export(inputs: &ClusterObjects, service: &Name) -> bool {
-    inputs.options.mcs.discovery && !inputs.exports.contains_key(service)
+pub fn lacks_export(objects: &ClusterObjects, service: &Name) -> bool {
+    objects.options.mcs.discovery && !objects.exports.contains_key(service)
 }
 
 /// Whether this cluster offers a Service to the set.
-fn offers(inputs: &ClusterObjects, service: &Name) -> bool {
-    inputs.options.mcs.serves_hosts() && inputs.exports.contains_key(service)
+fn offers(objects: &ClusterObjects, service: &Name) -> bool {
+    objects.options.mcs.serves_hosts() && objects.exports.contains_key(service)
 }
 
 fn key(shared: &mut Interner, name: &Name) -> Option<ServiceKey> {
@@ -45,8 +45,13 @@ fn key(shared: &mut Interner, name: &Name) -> Option<ServiceKey> {
 
 /// Returns the offer of a Service: its ports, visible to every client, and no address.
 #[must_use]
-pub fn offer(inputs: &ClusterObjects, shared: &mut Interner, name: &Name, own: &Declaration) -> Option<Fact> {
-    if !offers(inputs, name) || matches!(own.resolution, Resolution::Alias(_)) {
+pub fn offer(
+    objects: &ClusterObjects,
+    shared: &mut Interner,
+    name: &Name,
+    own: &Declaration,
+) -> Option<Fact> {
+    if !offers(objects, name) || matches!(own.resolution, Resolution::Alias(_)) {
         return None;
     }
     let attributes = Attributes {
@@ -63,13 +68,13 @@ pub fn offer(inputs: &ClusterObjects, shared: &mut Interner, name: &Name, own: &
 /// Returns the offered group of a slice, with the endpoints of its Service's group.
 #[must_use]
 pub fn offered(
-    inputs: &ClusterObjects,
+    objects: &ClusterObjects,
     shared: &mut Interner,
     service: &Name,
     own: &EndpointGroupKey,
     group: &Arc<EndpointGroup>,
 ) -> Option<Fact> {
-    if !offers(inputs, service) {
+    if !offers(objects, service) {
         return None;
     }
     let key = EndpointGroupKey { service: key(shared, service)?, ..own.clone() };
@@ -78,10 +83,10 @@ pub fn offered(
 
 /// Derives the declaration of an import: the addresses of the host for clients of this cluster.
 #[must_use]
-pub fn import(inputs: &ClusterObjects, shared: &mut Interner, name: &Name) -> Derived {
-    let import = inputs.imports.get(name);
+pub fn import(objects: &ClusterObjects, shared: &mut Interner, name: &Name) -> Derived {
+    let import = objects.imports.get(name);
     let wanted = |import: &&Arc<Import>| {
-        inputs.options.mcs.serves_hosts() && inputs.selected(&name.namespace) && !import.ips.is_empty()
+        objects.options.mcs.serves_hosts() && objects.selected(&name.namespace) && !import.ips.is_empty()
     };
     let Some(import) = import.filter(wanted) else { return Derived::default() };
     let Some(service) = key(shared, name) else { return Derived::default() };
@@ -90,7 +95,7 @@ pub fn import(inputs: &ClusterObjects, shared: &mut Interner, name: &Name) -> De
         source: import.meta.source(Kind::Import),
         created: import.meta.created,
         ports: import.ports.iter().filter_map(|number| port(*number)).collect(),
-        addresses: import.ips.iter().map(|ip| address(inputs, *ip)).collect(),
+        addresses: import.ips.iter().map(|ip| address(objects, *ip)).collect(),
         resolution: Resolution::ClientSide,
         selector: None,
         export: ExportTo::Default,
@@ -106,9 +111,9 @@ fn port(number: tributary_model::PortNumber) -> Option<ServicePort> {
     Some(ServicePort { number, name, protocol: Protocol::Tcp, target: Target::Same })
 }
 
-fn address(inputs: &ClusterObjects, ip: IpAddr) -> ServiceAddress {
+fn address(objects: &ClusterObjects, ip: IpAddr) -> ServiceAddress {
     let prefix = if ip.is_ipv4() { 32 } else { 128 };
-    ServiceAddress { cluster: Some(inputs.options.cluster.clone()), ip, prefix, allocated: false }
+    ServiceAddress { cluster: Some(objects.options.cluster.clone()), ip, prefix, allocated: false }
 }
 
 #[cfg(test)]

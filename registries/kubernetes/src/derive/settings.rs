@@ -12,20 +12,20 @@ use crate::state::ClusterObjects;
 /// Derives the settings, which include the default cluster-local hosts even without a configuration. Only the config
 /// cluster publishes them.
 #[must_use]
-pub fn derive(inputs: &ClusterObjects) -> Derived {
-    if !inputs.options.is_config {
+pub fn derive(objects: &ClusterObjects) -> Derived {
+    if !objects.options.is_config {
         return Derived::default();
     }
-    let mesh = inputs.mesh();
+    let mesh = objects.mesh();
     let problem = mesh.complaint().map(|complaint| Problem {
         code: Code::MESH_CONFIG_INVALID,
         message: format!("{complaint}; the last valid value stays in force").into(),
     });
-    Derived { problem, ..Derived::one(Fact::Settings(Arc::new(settings(inputs, mesh)))) }
+    Derived { problem, ..Derived::one(Fact::Settings(Arc::new(settings(objects, mesh)))) }
 }
 
-fn settings(inputs: &ClusterObjects, mesh: &Mesh) -> Settings {
-    let namespaces = inputs.namespaces.values();
+fn settings(objects: &ClusterObjects, mesh: &Mesh) -> Settings {
+    let namespaces = objects.namespaces.values();
     let namespaces =
         namespaces.filter_map(|ns| Some((Namespace::new(&ns.meta.name.name).ok()?, &ns.meta.labels)));
     Settings {
@@ -33,7 +33,7 @@ fn settings(inputs: &ClusterObjects, mesh: &Mesh) -> Settings {
         trust_domain: mesh.trust_domain.clone(),
         connect_timeout: mesh.connect_timeout,
         block_unknown: mesh.block_unknown,
-        cluster_local: Some(cluster_local(mesh, &inputs.options.domain).into()),
+        cluster_local: Some(cluster_local(mesh, &objects.options.domain).into()),
         entry_visibility: mesh.entries.as_ref().map(|policy| Arc::new(policy.caps(namespaces))),
         networks: networks(&mesh.networks),
         ..Settings::default()
@@ -42,9 +42,9 @@ fn settings(inputs: &ClusterObjects, mesh: &Mesh) -> Settings {
 
 /// Returns the cluster-local hosts of this cluster and of the configuration file.
 #[must_use]
-pub fn local_hosts(inputs: &ClusterObjects) -> Settings {
-    let own = cluster_local(inputs.mesh(), &inputs.options.domain);
-    let file = Settings { cluster_local: inputs.options.cluster_local.clone(), ..Settings::default() };
+pub fn local_hosts(objects: &ClusterObjects) -> Settings {
+    let own = cluster_local(objects.mesh(), &objects.options.domain);
+    let file = Settings { cluster_local: objects.options.cluster_local.clone(), ..Settings::default() };
     file.over(&Settings { cluster_local: Some(own.into()), ..Settings::default() })
 }
 
@@ -65,8 +65,8 @@ fn networks(networks: &MeshNetworks) -> Option<Arc<[(NetworkId, Cidrs)]>> {
 /// Derives the problem of contested network claims, without facts. The other values of the object are valid, so the
 /// problem belongs to a part of the object and withholds nothing.
 #[must_use]
-pub fn contested(inputs: &ClusterObjects) -> Derived {
-    let claims = inputs.mesh().networks.contested();
+pub fn contested(objects: &ClusterObjects) -> Derived {
+    let claims = objects.mesh().networks.contested();
     let problem = (!claims.is_empty())
         .then(|| Problem { code: Code::NETWORK_CLAIMED_TWICE, message: claims.join("; ").into() });
     Derived { problem, ..Derived::default() }

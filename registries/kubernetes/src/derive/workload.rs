@@ -18,29 +18,29 @@ use crate::state::ClusterObjects;
 /// Derives the workload of a pod. A pod that is not ready, or is terminating, is a workload too: its proxy requests its
 /// own record before it is ready, and its health keeps clients away.
 #[must_use]
-pub fn derive(inputs: &ClusterObjects, shared: &mut Interner, name: &Name) -> Derived {
-    let Some(pod) = inputs.pods.get(name).filter(|pod| pod.is_alive() && inputs.selected(&name.namespace))
+pub fn derive(objects: &ClusterObjects, shared: &mut Interner, name: &Name) -> Derived {
+    let Some(pod) = objects.pods.get(name).filter(|pod| pod.is_alive() && objects.selected(&name.namespace))
     else {
         return Derived::default();
     };
     let Some(namespace) = shared.namespace(&name.namespace) else { return Derived::default() };
-    let attributes = workload_attributes::make(inputs, shared, pod);
+    let attributes = workload_attributes::make(objects, shared, pod);
     let workload = Workload {
         source: pod.meta.source(Kind::Pod),
         addresses: pod.ips.iter().copied().map(WorkloadAddress::Ip).collect(),
         ports: pod.ports.clone(),
         labels: pod.meta.labels.clone(),
         augmented: attributes.augmented,
-        topology: attributes.place,
+        topology: attributes.topology,
         identity: attributes.identity,
         account: pod.account.clone(),
         health: health(pod.phase),
         mtls: attributes.mtls,
         weight: 1,
         name: pod.workload.clone(),
-        listed: listed(inputs, shared, pod),
+        listed: listed(objects, shared, pod),
     };
-    Derived::one(Fact::Workload(keyed(&inputs.options, namespace, name), Arc::new(workload)))
+    Derived::one(Fact::Workload(keyed(&objects.options, namespace, name), Arc::new(workload)))
 }
 
 /// Returns the key of a pod's workload; `None` if its namespace is invalid.
@@ -55,9 +55,9 @@ fn keyed(options: &Options, namespace: Namespace, name: &Name) -> WorkloadKey {
 }
 
 /// Returns the services whose slices list the pod; its proxy serves them.
-fn listed(inputs: &ClusterObjects, shared: &mut Interner, pod: &Pod) -> Arc<[ServiceKey]> {
-    let listing = inputs.listing(pod);
-    let keys = listing.iter().filter_map(|name| service::key(inputs, shared, name).ok());
+fn listed(objects: &ClusterObjects, shared: &mut Interner, pod: &Pod) -> Arc<[ServiceKey]> {
+    let listing = objects.listing(pod);
+    let keys = listing.iter().filter_map(|name| service::key(objects, shared, name).ok());
     let mut keys: Vec<ServiceKey> = keys.collect();
     keys.sort();
     shared.services(keys.into())

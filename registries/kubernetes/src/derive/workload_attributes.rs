@@ -17,14 +17,14 @@ use crate::state::ClusterObjects;
 
 /// Returns the attributes of a pod from its published workload; derives them for a pod without one.
 #[must_use]
-pub fn of_pod(inputs: &ClusterObjects, shared: &mut Interner, name: &Name) -> Option<WorkloadAttributes> {
-    let pod = inputs.pods.get(name)?;
+pub fn of_pod(objects: &ClusterObjects, shared: &mut Interner, name: &Name) -> Option<WorkloadAttributes> {
+    let pod = objects.pods.get(name)?;
     let Some(PodWorkload { workload, origin }) = shared.pod(name) else {
         let origin = Origin { object: name.object(Kind::Pod), workload: pod.workload.clone() };
-        return Some(WorkloadAttributes { origin: Some(Arc::new(origin)), ..make(inputs, shared, pod) });
+        return Some(WorkloadAttributes { origin: Some(Arc::new(origin)), ..make(objects, shared, pod) });
     };
     Some(WorkloadAttributes {
-        place: workload.topology.clone(),
+        topology: workload.topology.clone(),
         augmented: workload.augmented.clone(),
         identity: workload.identity.clone(),
         mtls: workload.mtls,
@@ -34,27 +34,27 @@ pub fn of_pod(inputs: &ClusterObjects, shared: &mut Interner, name: &Name) -> Op
 
 /// Derives the attributes of a pod, without the origin, from its current object.
 #[must_use]
-pub fn make(inputs: &ClusterObjects, shared: &mut Interner, pod: &Pod) -> WorkloadAttributes {
+pub fn make(objects: &ClusterObjects, shared: &mut Interner, pod: &Pod) -> WorkloadAttributes {
     let labels = &pod.meta.labels;
-    let place = shared.place(Topology {
-        cluster: Some(inputs.options.cluster.clone()),
-        network: inputs.network(labels, pod.ips.first().copied()),
-        locality: locality(inputs, pod),
+    let topology = shared.topology(Topology {
+        cluster: Some(objects.options.cluster.clone()),
+        network: objects.network(labels, pod.ips.first().copied()),
+        locality: locality(objects, pod),
         node: node_name(pod.node.as_deref()),
     });
     WorkloadAttributes {
-        augmented: augmented(shared, labels, &place),
-        identity: identity(inputs, shared, &pod.meta.name.namespace, &pod.account),
+        augmented: augmented(shared, labels, &topology),
+        identity: identity(objects, shared, &pod.meta.name.namespace, &pod.account),
         mtls: labels.get(TLS_MODE) == Some("istio"),
         origin: None,
-        place,
+        topology,
     }
 }
 
 /// Returns the identity of a service account.
 #[must_use]
 pub fn identity(
-    inputs: &ClusterObjects,
+    objects: &ClusterObjects,
     shared: &mut Interner,
     namespace: &str,
     account: &str,
@@ -62,17 +62,17 @@ pub fn identity(
     if account.is_empty() {
         return None;
     }
-    shared.identity(&format!("spiffe://{}/ns/{namespace}/sa/{account}", inputs.trust_domain()))
+    shared.identity(&format!("spiffe://{}/ns/{namespace}/sa/{account}", objects.trust_domain()))
 }
 
 /// Returns the locality of the pod's own label, else of its node.
-fn locality(inputs: &ClusterObjects, pod: &Pod) -> Locality {
+fn locality(objects: &ClusterObjects, pod: &Pod) -> Locality {
     let labels = &pod.meta.labels;
     let label = labels.get(LOCALITY).or_else(|| labels.get(LOCALITY_LEGACY)).filter(|text| !text.is_empty());
     if let Some(label) = label {
         return Locality::parse_label(label);
     }
-    let node = pod.node.as_deref().and_then(|node| inputs.node(node));
+    let node = pod.node.as_deref().and_then(|node| objects.node(node));
     node.map(|node| node.locality.clone()).unwrap_or_default()
 }
 
@@ -82,38 +82,39 @@ fn node_name(name: Option<&str>) -> Option<NodeName> {
 
 /// Returns the attributes of an address without a pod, from its slice and the node that the slice names.
 #[must_use]
-pub fn of_spot(
-    inputs: &ClusterObjects,
+pub fn of_entry_topology(
+    objects: &ClusterObjects,
     shared: &mut Interner,
-    spot: Option<&Arc<EntryTopology>>,
+    entry_topology: Option<&Arc<EntryTopology>>,
     ip: IpAddr,
 ) -> Arc<WorkloadAttributes> {
-    let network = inputs.network(&Labels::default(), Some(ip));
-    let key = (spot.map_or(0, |spot| Arc::as_ptr(spot).addr()), network);
+    let network = objects.network(&Labels::default(), Some(ip));
+    let key = (entry_topology.map_or(0, |entry| Arc::as_ptr(entry).addr()), network);
     if let Some((_, known)) = shared.bare.get(&key) {
         return Arc::clone(known);
     }
-    let ground = Arc::new(bare(inputs, shared, spot.map(|spot| &**spot), key.1.clone()));
-    shared.bare.insert(key, (spot.cloned(), Arc::clone(&ground)));
-    ground
+    let attributes = Arc::new(bare(objects, shared, entry_topology.map(Arc::as_ref), key.1.clone()));
+    shared.bare.insert(key, (entry_topology.cloned(), Arc::clone(&attributes)));
+    attributes
 }
 
 fn bare(
-    inputs: &ClusterObjects,
+    objects: &ClusterObjects,
     shared: &mut Interner,
-    spot: Option<&EntryTopology>,
+    entry_topology: Option<&EntryTopology>,
     network: Option<NetworkId>,
 ) -> WorkloadAttributes {
-    let (node, own_zone) = spot.map_or((None, None), |spot| (spot.node.as_deref(), spot.zone.as_deref()));
-    let locality = node.and_then(|node| inputs.node(node)).map(|node| node.locality.clone());
-    let place = shared.place(Topology {
-        cluster: Some(inputs.options.cluster.clone()),
+    let (node, own_zone) =
+        entry_topology.map_or((None, None), |entry| (entry.node.as_deref(), entry.zone.as_deref()));
+    let locality = node.and_then(|node| objects.node(node)).map(|node| node.locality.clone());
+    let topology = shared.topology(Topology {
+        cluster: Some(objects.options.cluster.clone()),
         network,
         locality: locality.filter(|locality| !locality.is_empty()).unwrap_or_else(|| zone(own_zone)),
         node: node_name(node),
     });
-    let augmented = augmented(shared, &Labels::default(), &place);
-    WorkloadAttributes { place, augmented, identity: None, mtls: false, origin: None }
+    let augmented = augmented(shared, &Labels::default(), &topology);
+    WorkloadAttributes { topology, augmented, identity: None, mtls: false, origin: None }
 }
 
 /// Returns a locality with only a zone.
@@ -123,7 +124,7 @@ pub fn zone(zone: Option<&str>) -> Locality {
 }
 
 /// Adds topology labels (docs/explanation/model.md).
-fn augmented(shared: &mut Interner, labels: &Labels, place: &Topology) -> Labels {
-    let layered = shared.labels(&place.labels(labels)).over(labels);
+fn augmented(shared: &mut Interner, labels: &Labels, topology: &Topology) -> Labels {
+    let layered = shared.labels(&topology.labels(labels)).over(labels);
     shared.labels(&layered)
 }

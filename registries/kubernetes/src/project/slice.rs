@@ -40,7 +40,7 @@ pub struct Entry {
     /// State from its conditions.
     pub state: State,
     /// Node and zone, if set.
-    pub spot: Option<Arc<EntryTopology>>,
+    pub topology: Option<Arc<EntryTopology>>,
     /// Name of its pod; `namespace/name` if that is in another namespace than the slice.
     pub pod: Option<Atom>,
 }
@@ -163,7 +163,7 @@ impl Slice {
         self.service = self.service.take().map(|name| shared.text(&name));
         self.ports = shared.port_set(self.ports.clone());
         for entry in &mut self.entries {
-            entry.spot = entry.spot.take().map(|spot| shared.spot(&spot));
+            entry.topology = entry.topology.take().map(|own| shared.entry_topology(&own));
         }
     }
     /// Returns the name of its Service.
@@ -180,7 +180,7 @@ fn entries(endpoints: &[RawEndpoint<'_>], namespace: &str) -> Result<Vec<Entry>,
         let first = Entry {
             ip: [0, 0, 0, 0].into(),
             state: state(endpoint),
-            spot: spot(endpoint),
+            topology: entry_topology(endpoint),
             pod: pod(endpoint, namespace),
         };
         for text in endpoint.addresses.as_deref().unwrap_or_default() {
@@ -208,10 +208,10 @@ fn state(endpoint: &RawEndpoint<'_>) -> State {
     }
 }
 
-fn spot(endpoint: &RawEndpoint<'_>) -> Option<Arc<EntryTopology>> {
+fn entry_topology(endpoint: &RawEndpoint<'_>) -> Option<Arc<EntryTopology>> {
     let text = |text: &Option<Text<'_>>| text.as_deref().filter(|text| !text.is_empty()).map(Arc::from);
-    let spot = EntryTopology { node: text(&endpoint.node_name), zone: text(&endpoint.zone) };
-    (spot != EntryTopology::default()).then(|| Arc::new(spot))
+    let own = EntryTopology { node: text(&endpoint.node_name), zone: text(&endpoint.zone) };
+    (own != EntryTopology::default()).then(|| Arc::new(own))
 }
 
 /// Returns the pod; its namespace is the reference's, which can be another one in slices that are written by hand.

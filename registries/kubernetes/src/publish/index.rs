@@ -40,7 +40,7 @@ pub struct Counts {
 /// Objects, dirty outputs and published facts.
 #[derive(Debug)]
 pub struct Index {
-    pub(super) inputs: ClusterObjects,
+    pub(super) objects: ClusterObjects,
     shared: Interner,
     pub(super) marks: DirtyOutputs,
     pub(super) published: PublishedFacts,
@@ -74,9 +74,9 @@ impl Index {
     #[must_use]
     pub fn new(options: Options) -> Self {
         let (sync, published) = (Sync::new(&options), PublishedFacts::new(&options));
-        let inputs = ClusterObjects::new(options);
+        let objects = ClusterObjects::new(options);
         Self {
-            inputs,
+            objects,
             shared: Interner::default(),
             marks: DirtyOutputs::new(),
             published,
@@ -92,8 +92,8 @@ impl Index {
     }
     /// Returns the known objects.
     #[must_use]
-    pub const fn inputs(&self) -> &ClusterObjects {
-        &self.inputs
+    pub const fn objects(&self) -> &ClusterObjects {
+        &self.objects
     }
 
     /// Returns the counters.
@@ -141,23 +141,23 @@ impl Index {
         self.see(kind, &name);
         self.published.good(kind, &name);
         self.counts.put += 1;
-        if self.inputs.get(kind, &name).is_some_and(|known| known == object) {
+        if self.objects.get(kind, &name).is_some_and(|known| known == object) {
             self.counts.unchanged += 1;
             return;
         }
         object.share(&mut self.shared);
-        let changes = self.inputs.changes();
-        let old = self.inputs.put(object);
+        let changes = self.objects.changes();
+        let old = self.objects.put(object);
         // the mesh configuration may have inherited from its last valid version
-        let new = self.inputs.get(kind, &name);
+        let new = self.objects.get(kind, &name);
         let evidence = Evidence::Changed(ObjectRef::new(name.object(kind)));
         self.changed(Change { old, new, evidence }, kind, changes);
     }
     fn gone(&mut self, kind: Kind, name: &Name, evidence: Evidence) {
         self.see(kind, name);
         self.published.good(kind, name);
-        let changes = self.inputs.changes();
-        let old = self.inputs.remove(kind, name);
+        let changes = self.objects.changes();
+        let old = self.objects.remove(kind, name);
         if old.is_some() {
             self.changed(Change { old, new: None, evidence }, kind, changes);
         }
@@ -169,38 +169,38 @@ impl Index {
         if change.old.is_some() {
             self.shared.note_release();
         }
-        if self.inputs.changes() != changes {
+        if self.objects.changes() != changes {
             self.touch_all(&change.evidence);
         }
         if self.sync.has_begun() {
-            invalidate::change(&self.inputs, &change, &mut self.marks);
+            invalidate::change(&self.objects, &change, &mut self.marks);
             self.sync.forget(&mut self.marks);
         }
     }
     fn see(&mut self, kind: Kind, name: &Name) {
-        for (feed, stale) in &mut self.stale_sets {
-            if feed.kind == kind {
+        for (scope, stale) in &mut self.stale_sets {
+            if scope.kind == kind {
                 stale.mark_present(name);
             }
         }
     }
 
     /// Begins a list: all objects of the watch scope are unseen, the invalid ones included.
-    fn restart(&mut self, feed: &WatchScope) {
-        let mut live = self.inputs.names(feed);
-        live.extend(self.published.bad_names(feed));
-        self.stale_sets.entry(feed.clone()).or_default().open(live);
+    fn restart(&mut self, scope: &WatchScope) {
+        let mut live = self.objects.names(scope);
+        live.extend(self.published.bad_names(scope));
+        self.stale_sets.entry(scope.clone()).or_default().open(live);
     }
-    fn end_list(&mut self, feed: &WatchScope) {
-        let unseen = self.stale_sets.remove(feed).map(|mut stale| stale.close().collect::<Vec<_>>());
+    fn end_list(&mut self, scope: &WatchScope) {
+        let unseen = self.stale_sets.remove(scope).map(|mut stale| stale.close().collect::<Vec<_>>());
         for name in unseen.unwrap_or_default() {
-            self.gone(feed.kind, &name, Evidence::AbsentFromList);
+            self.gone(scope.kind, &name, Evidence::AbsentFromList);
         }
     }
 
     /// Marks every output dirty, after a change that all of them may read.
     pub fn touch_all(&mut self, evidence: &Evidence) {
-        invalidate::all(&self.inputs, evidence, &mut self.marks);
+        invalidate::all(&self.objects, evidence, &mut self.marks);
     }
 
     /// Returns the excluded namespaces, if they changed.
@@ -209,12 +209,12 @@ impl Index {
             return None;
         }
         self.excluded.stale = false;
-        let now = namespace_selector::excluded(&self.inputs);
+        let now = namespace_selector::excluded(&self.objects);
         if now == self.excluded.value {
             return None;
         }
         self.excluded.value = Arc::clone(&now);
-        Some(RegistryUpdate::Excluded(self.inputs.options.scope(Part::Cluster).clone(), now))
+        Some(RegistryUpdate::Excluded(self.objects.options.scope(Part::Cluster).clone(), now))
     }
     /// Returns the cluster context once it is known, and when it may have changed since the last call.
     pub fn cluster_context(&mut self) -> Option<ClusterContext> {
@@ -223,7 +223,7 @@ impl Index {
             return None;
         }
         self.context_stale = false;
-        Some(ClusterContext { identity: self.identity.clone(), withheld, ..self.inputs.cluster_context() })
+        Some(ClusterContext { identity: self.identity.clone(), withheld, ..self.objects.cluster_context() })
     }
     /// Status detail that lists the ignored fields of the mesh configuration.
     pub const NOT_HONOURED: &str = "mesh configuration that is not honoured";
@@ -232,9 +232,9 @@ impl Index {
     /// Returns details of the cluster for its status, as name and value.
     #[must_use]
     pub fn details(&self) -> Vec<(Arc<str>, Arc<str>)> {
-        let network = self.inputs.networks().own();
-        let network = network.map(|own| format!("{} ({})", own.network, own.place).into());
-        let mesh = self.inputs.mesh();
+        let network = self.objects.networks().own();
+        let network = network.map(|own| format!("{} ({})", own.network, own.origin).into());
+        let mesh = self.objects.mesh();
         let ignored = (!mesh.ignored.is_empty()).then(|| mesh.ignored.join(", ").into());
         let waiting = self.published.unlisted_waiting();
         let waiting = (waiting > 0).then(|| waiting.to_string().into());
@@ -276,9 +276,9 @@ impl Index {
     }
     fn derive(&mut self, output: DerivedKey, evidence: &Evidence) {
         self.counts.derived += 1;
-        let derived = derive(&self.inputs, &mut self.shared, &output);
+        let derived = derive(&self.objects, &mut self.shared, &output);
         let doubt = self.sync.doubt(&output, derived.lacks.as_ref());
-        self.published.publish(&self.inputs.options, &mut self.shared, output, derived, (evidence, doubt));
+        self.published.publish(&self.objects.options, &mut self.shared, output, derived, (evidence, doubt));
     }
     /// Returns the next output. Workloads precede groups, so that no group reads stale attributes of a pod.
     fn next(&mut self) -> Option<(DerivedKey, Evidence)> {
@@ -292,7 +292,7 @@ impl Index {
         let ready: Vec<Listing> = self.sync.begun();
         if !ready.is_empty() {
             let outputs =
-                invalidate::outputs(&self.inputs).filter(|output| ready.contains(&output.listing()));
+                invalidate::outputs(&self.objects).filter(|output| ready.contains(&output.listing()));
             self.backlog.extend(outputs);
             self.marks.retain(|output, _| !ready.contains(&output.listing()));
         }

@@ -76,8 +76,8 @@ impl PublishedFacts {
         }
     }
     /// Returns the names of a watch's invalid objects.
-    pub(super) fn bad_names(&self, feed: &WatchScope) -> impl Iterator<Item = Name> {
-        let names = self.unreadable.keys().filter(|(kind, name)| *kind == feed.kind && feed.covers(name));
+    pub(super) fn bad_names(&self, scope: &WatchScope) -> impl Iterator<Item = Name> {
+        let names = self.unreadable.keys().filter(|(kind, name)| *kind == scope.kind && scope.covers(name));
         names.map(|(_, name)| name.clone())
     }
 

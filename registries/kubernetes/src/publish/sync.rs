@@ -19,7 +19,7 @@ use crate::state::invalidate::DirtyOutputs;
 
 /// State of a watch.
 #[derive(Debug, Default)]
-struct FeedState {
+struct WatchState {
     /// Whether it has listed in this run.
     listed: bool,
     /// Whether its objects are known, from this run or from an earlier one.
@@ -28,7 +28,7 @@ struct FeedState {
     withheld: Option<Withheld>,
 }
 
-impl FeedState {
+impl WatchState {
     /// Whether nothing waits for it.
     const fn is_settled(&self) -> bool {
         self.listed || self.withheld.is_some()
@@ -65,7 +65,7 @@ impl State {
 /// State of the watches and of the collections.
 #[derive(Debug)]
 pub(super) struct Sync {
-    feeds: BTreeMap<WatchScope, FeedState>,
+    watches: BTreeMap<WatchScope, WatchState>,
     states: Vec<State>,
     started: bool,
     /// Whether a watch cannot be read now.
@@ -76,12 +76,16 @@ pub(super) struct Sync {
 
 impl Sync {
     pub(super) fn new(options: &Options) -> Self {
-        let feeds: BTreeMap<WatchScope, FeedState> =
-            options.feeds().into_iter().map(|feed| (feed, FeedState::default())).collect();
+        let watches: BTreeMap<WatchScope, WatchState> =
+            options.watch_scopes().into_iter().map(|scope| (scope, WatchState::default())).collect();
         // without discovery by exports, all Services are offered
         let counts = |kind: &Kind| *kind != Kind::Export || options.mcs.discovery;
         let of = |kinds: &[Kind]| -> BTreeSet<WatchScope> {
-            feeds.keys().filter(|feed| counts(&feed.kind) && kinds.contains(&feed.kind)).cloned().collect()
+            watches
+                .keys()
+                .filter(|scope| counts(&scope.kind) && kinds.contains(&scope.kind))
+                .cloned()
+                .collect()
         };
         let states = options.listings().map(|listing| State {
             collection: options.collection(listing),
@@ -92,57 +96,57 @@ impl Sync {
             reported: None,
             confirmed: BTreeSet::new(),
         });
-        Self { states: states.collect(), feeds, started: false, is_short: false, held_back: None }
+        Self { states: states.collect(), watches, started: false, is_short: false, held_back: None }
     }
 
     /// Records that a watch has listed.
-    pub(super) fn listed(&mut self, feed: &WatchScope) {
-        let state = self.feeds.entry(feed.clone()).or_default();
+    pub(super) fn listed(&mut self, scope: &WatchScope) {
+        let state = self.watches.entry(scope.clone()).or_default();
         (state.listed, state.known, state.withheld) = (true, true, None);
         self.resettle();
-        self.confirmed(feed);
+        self.confirmed(scope);
     }
     /// Records that a watch cannot be read.
-    pub(super) fn withheld(&mut self, feed: &WatchScope, why: Withheld) {
-        self.feeds.entry(feed.clone()).or_default().withheld = Some(why);
+    pub(super) fn withheld(&mut self, scope: &WatchScope, why: Withheld) {
+        self.watches.entry(scope.clone()).or_default().withheld = Some(why);
         self.is_short = true;
     }
     /// Records that a watch can be read again without missed events.
-    pub(super) fn resumed(&mut self, feed: &WatchScope) {
-        self.feeds.entry(feed.clone()).or_default().withheld = None;
+    pub(super) fn resumed(&mut self, scope: &WatchScope) {
+        self.watches.entry(scope.clone()).or_default().withheld = None;
         self.resettle();
-        self.confirmed(feed);
+        self.confirmed(scope);
     }
     fn resettle(&mut self) {
-        self.is_short = self.feeds.values().any(|state| state.withheld.is_some());
+        self.is_short = self.watches.values().any(|state| state.withheld.is_some());
     }
     /// Records that the objects of a watch are known from an earlier run.
-    pub(super) fn recalled(&mut self, feed: &WatchScope) {
-        self.feeds.entry(feed.clone()).or_default().known = true;
+    pub(super) fn recalled(&mut self, scope: &WatchScope) {
+        self.watches.entry(scope.clone()).or_default().known = true;
     }
     /// Records that a watch is current.
-    pub(super) fn confirmed(&mut self, feed: &WatchScope) {
-        for state in self.states.iter_mut().filter(|state| state.joined.contains(feed)) {
-            state.confirmed.insert(feed.clone());
+    pub(super) fn confirmed(&mut self, scope: &WatchScope) {
+        for state in self.states.iter_mut().filter(|state| state.joined.contains(scope)) {
+            state.confirmed.insert(scope.clone());
         }
     }
 
     /// Whether every watch of a kind has listed in this run.
     pub(super) fn has_listed(&self, kind: Kind) -> bool {
-        self.feeds.iter().filter(|(feed, _)| feed.kind == kind).all(|(_, state)| state.listed)
+        self.watches.iter().filter(|(scope, _)| scope.kind == kind).all(|(_, state)| state.listed)
     }
     /// Whether the objects of a watch are known.
-    pub(super) fn is_known(&self, feed: &WatchScope) -> bool {
-        self.feeds.get(feed).is_some_and(|state| state.known)
+    pub(super) fn is_known(&self, scope: &WatchScope) -> bool {
+        self.watches.get(scope).is_some_and(|state| state.known)
     }
     /// Returns why one of these watches is neither readable nor known from an earlier run.
     pub(super) fn unknown(&self, counts: impl Fn(&WatchScope) -> bool) -> Option<&Withheld> {
-        let feeds = self.feeds.iter().filter(|(feed, state)| !state.known && counts(feed));
-        feeds.filter_map(|(_, state)| state.withheld.as_ref()).next()
+        let states = self.watches.iter().filter(|(scope, state)| !state.known && counts(scope));
+        states.filter_map(|(_, state)| state.withheld.as_ref()).next()
     }
     /// Whether one of these watches cannot be read.
     pub(super) fn lacks(&self, counts: impl Fn(&WatchScope) -> bool) -> bool {
-        self.feeds.iter().any(|(feed, state)| state.withheld.is_some() && counts(feed))
+        self.watches.iter().any(|(scope, state)| state.withheld.is_some() && counts(scope))
     }
     /// Withholds every collection for this reason, or (with `None`) releases them.
     pub(super) fn hold_back(&mut self, why: Option<Withheld>) {
@@ -160,8 +164,8 @@ impl Sync {
             return None;
         }
         let why = |kind: Kind, name: &Name| {
-            let feeds = self.feeds.iter().filter(|(feed, _)| feed.kind == kind && feed.covers(name));
-            feeds.filter_map(|(_, state)| Some((state.known, state.withheld.as_ref()?))).next()
+            let states = self.watches.iter().filter(|(scope, _)| scope.kind == kind && scope.covers(name));
+            states.filter_map(|(_, state)| Some((state.known, state.withheld.as_ref()?))).next()
         };
         let missed = || lacks.and_then(|(kind, name)| why(*kind, name));
         let found = match output {
@@ -174,7 +178,7 @@ impl Sync {
     }
 
     fn is_settled(&self, state: &State) -> bool {
-        state.joined.iter().all(|feed| self.feeds.get(feed).is_some_and(FeedState::is_settled))
+        state.joined.iter().all(|scope| self.watches.get(scope).is_some_and(WatchState::is_settled))
     }
     /// Whether all that a listing joins is settled, so that it may be published.
     pub(super) fn is_ready(&self, listing: Listing) -> bool {
@@ -231,8 +235,8 @@ impl Sync {
         if let Some(why) = &self.held_back {
             return Some(Reported::Withheld(why.clone()));
         }
-        let own = state.made_of.iter().filter_map(|feed| self.feeds.get(feed));
-        if let Some(why) = own.filter_map(|feed| feed.withheld.as_ref()).next() {
+        let own = state.made_of.iter().filter_map(|scope| self.watches.get(scope));
+        if let Some(why) = own.filter_map(|state| state.withheld.as_ref()).next() {
             return Some(Reported::Withheld(why.clone()));
         }
         state.begun.then_some(Reported::Complete)
@@ -240,8 +244,12 @@ impl Sync {
     /// Returns the changed results, and the collections whose every watch has been confirmed.
     pub(super) fn end(&mut self) -> Vec<RegistryUpdate> {
         let results: Vec<Option<Reported>> = self.states.iter().map(|state| self.result(state)).collect();
-        let withheld: BTreeSet<&WatchScope> =
-            self.feeds.iter().filter(|(_, state)| state.withheld.is_some()).map(|(feed, _)| feed).collect();
+        let withheld: BTreeSet<&WatchScope> = self
+            .watches
+            .iter()
+            .filter(|(_, state)| state.withheld.is_some())
+            .map(|(scope, _)| scope)
+            .collect();
         let (mut ends, mut progress) = (Vec::new(), Vec::new());
         let mut moved = false;
         for (state, result) in self.states.iter_mut().zip(results) {
@@ -258,7 +266,7 @@ impl Sync {
             let was_optional = state.is_optional();
             state.reported = result.or_else(|| state.reported.take());
             moved |= state.is_optional() != was_optional;
-            let quiet = |feed: &WatchScope| state.confirmed.contains(feed) || withheld.contains(feed);
+            let quiet = |scope: &WatchScope| state.confirmed.contains(scope) || withheld.contains(scope);
             let is_complete = state.reported == Some(Reported::Complete);
             if is_complete && !state.confirmed.is_empty() && state.joined.iter().all(quiet) {
                 state.confirmed.clear();
@@ -272,8 +280,8 @@ impl Sync {
         &self,
         follows: impl Fn(&WatchScope) -> bool,
     ) -> impl Iterator<Item = &Collection> {
-        let is_fine = move |feed: &WatchScope| {
-            self.feeds.get(feed).is_some_and(|state| state.withheld.is_some()) || follows(feed)
+        let is_fine = move |scope: &WatchScope| {
+            self.watches.get(scope).is_some_and(|state| state.withheld.is_some()) || follows(scope)
         };
         let complete = self.states.iter().filter(|state| state.reported == Some(Reported::Complete));
         complete.filter(move |state| state.joined.iter().all(&is_fine)).map(|state| &state.collection)

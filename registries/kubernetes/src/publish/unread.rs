@@ -17,8 +17,8 @@ const DECIDE_EXPORTS: [Kind; 4] = [Kind::Namespace, Kind::Service, Kind::Export,
 impl Index {
     /// Whether the objects of a watch are known, from this run or an earlier one.
     #[must_use]
-    pub fn is_known(&self, feed: &WatchScope) -> bool {
-        self.sync.is_known(feed)
+    pub fn is_known(&self, scope: &WatchScope) -> bool {
+        self.sync.is_known(scope)
     }
     /// Whether every watch of a kind has listed in this run.
     #[must_use]
@@ -28,26 +28,26 @@ impl Index {
     /// Whether it is known which Services lack an export.
     #[must_use]
     pub fn knows_exports(&self) -> bool {
-        let options = &self.inputs.options;
-        !self.sync.lacks(|feed| DECIDE_EXPORTS.contains(&feed.kind) && !options.is_for_network_only(feed))
+        let options = &self.objects.options;
+        !self.sync.lacks(|scope| DECIDE_EXPORTS.contains(&scope.kind) && !options.is_for_network_only(scope))
     }
     /// Returns the complete collections whose every readable watch is followed, as `follows` reports of each.
     pub fn followed(&self, follows: impl Fn(&WatchScope) -> bool) -> impl Iterator<Item = &Collection> {
         self.sync.followed(follows)
     }
 
-    pub(super) fn withhold(&mut self, feed: &WatchScope, why: Withheld) {
-        self.sync.withheld(feed, why);
+    pub(super) fn withhold(&mut self, scope: &WatchScope, why: Withheld) {
+        self.sync.withheld(scope, why);
         self.context_stale = true;
     }
     /// Records a readable watch; derives again what was published in doubt because of it.
-    pub(super) fn readable(&mut self, feed: &WatchScope, how: fn(&mut Sync, &WatchScope)) {
-        how(&mut self.sync, feed);
-        if feed.kind == Kind::MeshConfig {
-            self.inputs.forget_mesh();
+    pub(super) fn readable(&mut self, scope: &WatchScope, how: fn(&mut Sync, &WatchScope)) {
+        how(&mut self.sync, scope);
+        if scope.kind == Kind::MeshConfig {
+            self.objects.forget_mesh();
         }
-        self.context_stale |= matches!(feed.kind, Kind::Namespace | Kind::MeshConfig);
-        if matches!(feed.kind, Kind::Slice | Kind::Pod | Kind::Export) {
+        self.context_stale |= matches!(scope.kind, Kind::Namespace | Kind::MeshConfig);
+        if matches!(scope.kind, Kind::Slice | Kind::Pod | Kind::Export) {
             let doubted = self.published.doubted().map(|output| (output.clone(), Evidence::AbsentFromList));
             self.marks.extend(doubted);
         }
@@ -57,28 +57,29 @@ impl Index {
     pub fn remember_mesh(&mut self, objects: Vec<Object>) {
         for object in objects {
             if let Object::MeshConfig(config) = object
-                && config.meta.name == *self.inputs.mesh_name()
+                && config.meta.name == *self.objects.mesh_name()
             {
-                self.inputs.remember_mesh(config);
+                self.objects.remember_mesh(config);
             }
         }
     }
     /// Applies the objects of an unreadable kind from an earlier run, if this run knows none.
-    pub fn recall(&mut self, feed: &WatchScope, objects: Vec<Object>) {
-        if self.sync.is_known(feed) {
+    pub fn recall(&mut self, scope: &WatchScope, objects: Vec<Object>) {
+        if self.sync.is_known(scope) {
             return;
         }
         objects.into_iter().for_each(|object| self.put(object));
-        self.sync.recalled(feed);
+        self.sync.recalled(scope);
     }
 
     /// Decides whether anything may be published: not while the mesh configuration is unknown, which sets visibilities, nor
     /// while it selects namespaces by unknown labels.
     pub(super) fn judge(&mut self) {
-        let selects = !self.inputs.mesh().discovery.is_empty();
-        let options = &self.inputs.options;
-        let selected = |feed: &WatchScope| feed.kind == Kind::Namespace && !options.is_for_network_only(feed);
-        let mesh = self.sync.unknown(|feed| feed.kind == Kind::MeshConfig).map(|why| explain(why, MESH));
+        let selects = !self.objects.mesh().discovery.is_empty();
+        let options = &self.objects.options;
+        let selected =
+            |scope: &WatchScope| scope.kind == Kind::Namespace && !options.is_for_network_only(scope);
+        let mesh = self.sync.unknown(|scope| scope.kind == Kind::MeshConfig).map(|why| explain(why, MESH));
         let namespaces = || self.sync.unknown(selected).filter(|_| selects);
         let why = mesh.or_else(|| namespaces().map(|why| explain(why, NAMESPACES)));
         self.context_stale |= self.sync.held_back() != why.as_ref();

@@ -84,26 +84,26 @@ impl Exporter {
 
     /// Performs the next step; cancel-safe. Writes nothing before every list is complete, because a Service without a known
     /// export may have one.
-    pub(crate) async fn work(&mut self, inputs: &ClusterObjects, complete: bool) {
+    pub(crate) async fn work(&mut self, objects: &ClusterObjects, complete: bool) {
         match self.queue.next(complete && self.served).await {
             QueueEvent::Plan => {
                 let suspects = std::mem::replace(&mut self.suspects, Suspects::none());
-                self.queue.add(due(inputs, &suspects));
-                self.resolve(inputs);
+                self.queue.add(due(objects, &suspects));
+                self.resolve(objects);
             }
             // the refused write is among the suspects
             QueueEvent::Again => {}
-            QueueEvent::Done(name, outcome) => self.done(inputs.options.scope(Part::Cluster), name, outcome),
+            QueueEvent::Done(name, outcome) => self.done(objects.options.scope(Part::Cluster), name, outcome),
             QueueEvent::Resigned => self.suspects = Suspects::All,
         }
     }
 
     /// Resolves problems of Services that are deleted, or exported by another writer.
-    fn resolve(&mut self, inputs: &ClusterObjects) {
-        let open = |name: &Name| inputs.services.contains_key(name) && !inputs.exports.contains_key(name);
+    fn resolve(&mut self, objects: &ClusterObjects) {
+        let open = |name: &Name| objects.services.contains_key(name) && !objects.exports.contains_key(name);
         for (name, _) in self.reported.extract_if(.., |name, _| !open(name)) {
             self.updates.push(RegistryUpdate::Problem(
-                inputs.options.scope(Part::Cluster).clone(),
+                objects.options.scope(Part::Cluster).clone(),
                 ObjectRef::new(name.object(Kind::Export)),
                 None,
             ));
@@ -165,9 +165,9 @@ async fn create(writer: &Writer, service: &Resource, export: &Resource, name: &N
 }
 
 /// Runs the exporter, if there is one.
-pub(crate) async fn work(exporter: &mut Option<Exporter>, inputs: &ClusterObjects, complete: bool) {
+pub(crate) async fn work(exporter: &mut Option<Exporter>, objects: &ClusterObjects, complete: bool) {
     match exporter {
-        Some(exporter) => exporter.work(inputs, complete).await,
+        Some(exporter) => exporter.work(objects, complete).await,
         None => std::future::pending().await,
     }
 }

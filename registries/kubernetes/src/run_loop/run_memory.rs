@@ -20,7 +20,7 @@ pub struct RunMemory(Mutex<Remembered>);
 #[derive(Debug, Default)]
 struct Remembered {
     identity: Option<Fingerprint>,
-    feeds: BTreeMap<WatchScope, BTreeMap<Name, Object>>,
+    scopes: BTreeMap<WatchScope, BTreeMap<Name, Object>>,
 }
 
 impl RunMemory {
@@ -31,19 +31,19 @@ impl RunMemory {
     }
     /// Returns the last known objects of a watch; `None` if it never listed.
     #[must_use]
-    pub fn recall(&self, feed: &WatchScope) -> Option<Vec<Object>> {
-        self.0.lock().feeds.get(feed).map(|objects| objects.values().cloned().collect())
+    pub fn recall(&self, scope: &WatchScope) -> Option<Vec<Object>> {
+        self.0.lock().scopes.get(scope).map(|objects| objects.values().cloned().collect())
     }
     /// Records the complete list of a watch.
-    pub fn keep(&self, feed: &WatchScope, objects: impl IntoIterator<Item = Object>) {
-        if Self::keeps(feed.kind) {
+    pub fn keep(&self, scope: &WatchScope, objects: impl IntoIterator<Item = Object>) {
+        if Self::keeps(scope.kind) {
             let objects = objects.into_iter().map(|object| (object.name().clone(), object)).collect();
-            self.0.lock().feeds.insert(feed.clone(), objects);
+            self.0.lock().scopes.insert(scope.clone(), objects);
         }
     }
     /// Records a changed or (with `None`) deleted object of a watch that has listed.
-    pub fn note(&self, feed: &WatchScope, name: &Name, object: Option<Object>) {
-        if let Some(objects) = self.0.lock().feeds.get_mut(feed) {
+    pub fn note(&self, scope: &WatchScope, name: &Name, object: Option<Object>) {
+        if let Some(objects) = self.0.lock().scopes.get_mut(scope) {
             match object {
                 Some(object) => drop(objects.insert(name.clone(), object)),
                 None => drop(objects.remove(name)),
@@ -54,7 +54,7 @@ impl RunMemory {
     pub fn identify(&self, identity: &Fingerprint) {
         let mut known = self.0.lock();
         if known.identity.as_ref().is_some_and(|was| was != identity) {
-            known.feeds.clear();
+            known.scopes.clear();
         }
         known.identity = Some(identity.clone());
     }
@@ -69,21 +69,21 @@ mod tests {
     #[test]
     fn objects_of_kept_kinds_last_until_the_cluster_changes() {
         let memory = RunMemory::default();
-        let feed = WatchScope::all(Kind::Namespace);
-        assert_eq!(memory.recall(&feed), None);
-        memory.note(&feed, &Name::new("", "early"), Some(mk_namespace("early", json!({}))));
-        assert_eq!(memory.recall(&feed), None, "a list comes first");
-        memory.keep(&feed, [mk_namespace("a", json!({}))]);
-        memory.note(&feed, &Name::new("", "b"), Some(mk_namespace("b", json!({}))));
-        memory.note(&feed, &Name::new("", "a"), None);
-        assert_eq!(memory.recall(&feed), Some(vec![mk_namespace("b", json!({}))]));
+        let scope = WatchScope::all(Kind::Namespace);
+        assert_eq!(memory.recall(&scope), None);
+        memory.note(&scope, &Name::new("", "early"), Some(mk_namespace("early", json!({}))));
+        assert_eq!(memory.recall(&scope), None, "a list comes first");
+        memory.keep(&scope, [mk_namespace("a", json!({}))]);
+        memory.note(&scope, &Name::new("", "b"), Some(mk_namespace("b", json!({}))));
+        memory.note(&scope, &Name::new("", "a"), None);
+        assert_eq!(memory.recall(&scope), Some(vec![mk_namespace("b", json!({}))]));
         memory.keep(&WatchScope::all(Kind::Service), [mk_service("pay", json!({}))]);
         assert_eq!(memory.recall(&WatchScope::all(Kind::Service)), None);
         let uid = |text: &str| Fingerprint::new(text).unwrap();
         memory.identify(&uid("one"));
         memory.identify(&uid("one"));
-        assert!(memory.recall(&feed).is_some());
+        assert!(memory.recall(&scope).is_some());
         memory.identify(&uid("two"));
-        assert_eq!(memory.recall(&feed), None);
+        assert_eq!(memory.recall(&scope), None);
     }
 }

@@ -43,24 +43,24 @@ pub(super) struct SourceHealth {
 }
 
 impl SourceHealth {
-    pub(super) fn new(feeds: &WatchSet) -> Self {
+    pub(super) fn new(set: &WatchSet) -> Self {
         let at = Instant::now();
         let part = |plural: &str| PartReport {
             part: SourcePart { name: plural.into(), ..SourcePart::default() },
             at,
         };
         Self {
-            parts: feeds.planned.iter().map(|p| (p.feed.clone(), part(p.resource.plural))).collect(),
-            optional: feeds.planned.iter().filter(|p| p.resource.optional).map(|p| p.feed.clone()).collect(),
-            server: feeds.server.as_str().into(),
-            credential: feeds.credential.as_str().into(),
+            parts: set.planned.iter().map(|p| (p.scope.clone(), part(p.resource.plural))).collect(),
+            optional: set.planned.iter().filter(|p| p.resource.optional).map(|p| p.scope.clone()).collect(),
+            server: set.server.as_str().into(),
+            credential: set.credential.as_str().into(),
             recovered: 0,
             changed: true,
         }
     }
     /// Records the status of a watch.
-    pub(super) fn report(&mut self, feed: &WatchScope, part: SourcePart) {
-        self.parts.insert(feed.clone(), PartReport { part, at: Instant::now() });
+    pub(super) fn report(&mut self, scope: &WatchScope, part: SourcePart) {
+        self.parts.insert(scope.clone(), PartReport { part, at: Instant::now() });
         self.changed = true;
     }
     /// Records recovered events of an audit.
@@ -73,16 +73,16 @@ impl SourceHealth {
         std::mem::replace(&mut self.changed, false)
     }
     /// Returns the watch scopes.
-    pub(super) fn feeds(&self) -> impl Iterator<Item = &WatchScope> {
+    pub(super) fn watch_scopes(&self) -> impl Iterator<Item = &WatchScope> {
         self.parts.keys()
     }
     /// Whether a watch is followed.
-    pub(super) fn is_live(&self, feed: &WatchScope) -> bool {
-        self.parts.get(feed).is_some_and(|reported| reported.part.state == SourceState::Live)
+    pub(super) fn is_live(&self, scope: &WatchScope) -> bool {
+        self.parts.get(scope).is_some_and(|reported| reported.part.state == SourceState::Live)
     }
     /// Whether any other watch is followed.
-    pub(super) fn is_any_live_but(&self, feed: &WatchScope) -> bool {
-        self.parts.keys().any(|other| other != feed && self.is_live(other))
+    pub(super) fn is_any_live_but(&self, scope: &WatchScope) -> bool {
+        self.parts.keys().any(|other| other != scope && self.is_live(other))
     }
     /// Returns the status of a part. The cluster shows every kind. An optional kind has the state of the required kinds: its
     /// own failure shows in its collections, and in the parts of the cluster.
@@ -95,7 +95,7 @@ impl SourceHealth {
         let required = self
             .parts
             .iter()
-            .filter(|(feed, _)| joined.contains(&feed.kind) && !self.optional.contains(feed));
+            .filter(|(scope, _)| joined.contains(&scope.kind) && !self.optional.contains(scope));
         // a kind that is refused alone is withheld, which its own collections show
         let counted = required.filter(|(_, reported)| reported.part.state != SourceState::Forbidden);
         let worst = counted.map(|(_, reported)| &reported.part).max_by_key(|part| part.state);
@@ -117,9 +117,9 @@ impl SourceHealth {
         of_cluster: Vec<(Arc<str>, Arc<str>)>,
         part: impl Fn(&PartReport) -> SourcePart,
     ) -> SourceStatus {
-        let required = self.kinds(&part, |feed| !self.optional.contains(feed));
+        let required = self.kinds(&part, |scope| !self.optional.contains(scope));
         let worst = required.values().max_by_key(|part| part.state);
-        let optional = self.kinds(&part, |feed| self.optional.contains(feed));
+        let optional = self.kinds(&part, |scope| self.optional.contains(scope));
         let mut status = worst.map_or_else(SourceStatus::default, |worst| SourceStatus {
             retry_in: worst.retry_in,
             ..SourceStatus::new(worst.state, Arc::clone(&worst.reason))
@@ -155,18 +155,18 @@ impl SourceHealth {
         counts: impl Fn(&WatchScope) -> bool,
     ) -> BTreeMap<Kind, SourcePart> {
         let mut kinds: BTreeMap<Kind, SourcePart> = BTreeMap::new();
-        for (feed, reported) in self.parts.iter().filter(|(feed, _)| counts(feed)) {
-            let named = || match (&feed.namespace, part(reported)) {
+        for (scope, reported) in self.parts.iter().filter(|(scope, _)| counts(scope)) {
+            let named = || match (&scope.namespace, part(reported)) {
                 (Some(namespace), part) if part.state.is_failure() => {
                     let reason = format!("{} (in {namespace})", part.reason).into();
                     SourcePart { reason, ..part }
                 }
                 (_, part) => part,
             };
-            match kinds.get_mut(&feed.kind) {
+            match kinds.get_mut(&scope.kind) {
                 Some(held) if held.state >= reported.part.state => {}
                 Some(held) => *held = named(),
-                None => drop(kinds.insert(feed.kind, named())),
+                None => drop(kinds.insert(scope.kind, named())),
             }
         }
         kinds
@@ -178,10 +178,14 @@ mod tests {
     use super::*;
     use tributary_model::Namespace;
 
-    fn mk_health(feeds: &[(WatchScope, bool)]) -> SourceHealth {
+    fn mk_health(scopes: &[(WatchScope, bool)]) -> SourceHealth {
         SourceHealth {
             parts: BTreeMap::new(),
-            optional: feeds.iter().filter(|(_, optional)| *optional).map(|(feed, _)| feed.clone()).collect(),
+            optional: scopes
+                .iter()
+                .filter(|(_, optional)| *optional)
+                .map(|(scope, _)| scope.clone())
+                .collect(),
             server: "https://api".into(),
             credential: "a token".into(),
             recovered: 0,

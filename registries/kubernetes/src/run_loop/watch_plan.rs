@@ -15,7 +15,7 @@ use crate::options::Options;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Planned {
     /// Watch scope of its events.
-    pub feed: WatchScope,
+    pub scope: WatchScope,
     /// Kind, as the API server names it.
     pub resource: Resource,
     /// Label selector.
@@ -27,13 +27,13 @@ pub struct Planned {
 /// Returns the watches of a run, in the order of their start.
 #[must_use]
 pub fn watch_plan(options: &Options) -> Vec<Planned> {
-    let planned = |feed: WatchScope| Planned {
-        resource: resource_of(&feed, options),
-        label_selector: label_selector(feed.kind),
-        field_selector: field_selector(&feed, options),
-        feed,
+    let planned = |scope: WatchScope| Planned {
+        resource: resource_of(&scope, options),
+        label_selector: label_selector(scope.kind),
+        field_selector: field_selector(&scope, options),
+        scope,
     };
-    options.feeds().into_iter().map(planned).collect()
+    options.watch_scopes().into_iter().map(planned).collect()
 }
 
 /// Excludes slices without a Service, and slices from another cluster's exports. A Gateway that loses its network label
@@ -47,15 +47,15 @@ fn label_selector(kind: Kind) -> Option<String> {
 }
 
 /// Returns the API resource of a watch. A system namespace that is not named is read where that is allowed.
-fn resource_of(feed: &WatchScope, options: &Options) -> Resource {
-    let resource = resource(feed.kind, options);
-    Resource { optional: resource.optional || options.is_for_network_only(feed), ..resource }
+fn resource_of(scope: &WatchScope, options: &Options) -> Resource {
+    let resource = resource(scope.kind, options);
+    Resource { optional: resource.optional || options.is_for_network_only(scope), ..resource }
 }
 
 /// Excludes pods that have ended, and selects a named namespace.
-fn field_selector(feed: &WatchScope, options: &Options) -> Option<String> {
-    match feed.kind {
-        Kind::Namespace => feed.namespace.as_ref().map(|namespace| format!("metadata.name={namespace}")),
+fn field_selector(scope: &WatchScope, options: &Options) -> Option<String> {
+    match scope.kind {
+        Kind::Namespace => scope.namespace.as_ref().map(|namespace| format!("metadata.name={namespace}")),
         Kind::Pod => Some("status.phase!=Failed,status.phase!=Succeeded".to_owned()),
         Kind::MeshConfig => Some(format!("metadata.name={}", options.mesh_config())),
         _ => None,
@@ -94,7 +94,7 @@ mod tests {
     use tributary_model::Namespace;
 
     fn of(kind: Kind, options: &Options) -> Vec<Planned> {
-        watch_plan(options).into_iter().filter(|planned| planned.feed.kind == kind).collect()
+        watch_plan(options).into_iter().filter(|planned| planned.scope.kind == kind).collect()
     }
 
     #[test]
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn named_namespaces_restrict_namespaced_kinds_only() {
         let options = Options { namespaces: vec![Namespace::new("shop").unwrap()], ..mk_options() };
-        let namespace = |kind| of(kind, &options)[0].feed.namespace.clone().map(|ns| ns.to_string());
+        let namespace = |kind| of(kind, &options)[0].scope.namespace.clone().map(|ns| ns.to_string());
         assert_eq!(namespace(Kind::Service).as_deref(), Some("shop"));
         assert_eq!(namespace(Kind::Node), None);
         assert_eq!(namespace(Kind::Namespace).as_deref(), Some("shop"));

@@ -15,7 +15,7 @@ use crate::project::{
 /// Watch of any kind.
 #[async_trait]
 pub(crate) trait Source: Send {
-    fn feed(&self) -> &WatchScope;
+    fn scope(&self) -> &WatchScope;
     /// Marks that facts that depend on the kind are held from earlier runs.
     fn hold(&mut self);
     async fn next(&mut self) -> Vec<ObjectEvent>;
@@ -58,7 +58,7 @@ struct WatchBuilder {
 
 impl WatchBuilder {
     fn source(&self, planned: &Planned) -> Box<dyn Source> {
-        match planned.feed.kind {
+        match planned.scope.kind {
             Kind::Namespace => self.watch::<Namespace>(planned),
             Kind::Service => self.watch::<Service>(planned),
             Kind::Slice => self.watch::<Slice>(planned),
@@ -72,9 +72,9 @@ impl WatchBuilder {
     }
 
     fn watch<P: Projection + Into<Object>>(&self, planned: &Planned) -> Box<dyn Source> {
-        let feed = planned.feed.clone();
+        let scope = planned.scope.clone();
         let spec = WatchSpec {
-            namespace: feed.namespace.as_ref().map(ToString::to_string),
+            namespace: scope.namespace.as_ref().map(ToString::to_string),
             label_selector: planned.label_selector.clone(),
             field_selector: planned.field_selector.clone(),
             ..WatchSpec::all(planned.resource.clone(), self.timing)
@@ -83,19 +83,19 @@ impl WatchBuilder {
         let own = format!("{}/{}", planned.resource.plural, spec.namespace.as_deref().unwrap_or_default());
         let random = SplitMix::seeded(self.seed ^ Version::of(own.as_bytes()).0);
         let watch = Watch::new(self.client.clone(), spec, random).of(self.cluster.clone());
-        Box::new(Typed::<P> { watch, feed })
+        Box::new(Typed::<P> { watch, scope })
     }
 }
 
 struct Typed<P> {
-    feed: WatchScope,
+    scope: WatchScope,
     watch: Watch<P>,
 }
 
 #[async_trait]
 impl<P: Projection + Into<Object>> Source for Typed<P> {
-    fn feed(&self) -> &WatchScope {
-        &self.feed
+    fn scope(&self) -> &WatchScope {
+        &self.scope
     }
     fn hold(&mut self) {
         self.watch.hold();

@@ -30,10 +30,10 @@ pub struct Change {
 /// Outputs to derive again, each with the evidence for the facts that it may lose.
 pub type DirtyOutputs = BTreeMap<DerivedKey, Evidence>;
 
-/// Marks the outputs that a change touches. `inputs` holds the objects after the change.
-pub fn change(inputs: &ClusterObjects, change: &Change, marks: &mut DirtyOutputs) {
+/// Marks the outputs that a change touches. `objects` is the state after the change.
+pub fn change(objects: &ClusterObjects, change: &Change, marks: &mut DirtyOutputs) {
     let Change { old, new, evidence } = change;
-    let mut mark = Marking { inputs, marks, evidence };
+    let mut mark = Marking { objects, marks, evidence };
     let Some(kind) = old.as_ref().or(new.as_ref()) else { return };
     match kind {
         Object::Namespace(_) => mark.namespace(namespace(old.as_ref()), namespace(new.as_ref())),
@@ -80,7 +80,7 @@ sides! {
 
 /// Marking of one change.
 struct Marking<'a> {
-    inputs: &'a ClusterObjects,
+    objects: &'a ClusterObjects,
     marks: &'a mut DirtyOutputs,
     evidence: &'a Evidence,
 }
@@ -100,16 +100,16 @@ impl Marking<'_> {
     /// namespace affects every object ([`ClusterObjects::changes`]).
     fn namespace(&mut self, old: Option<&Namespace>, new: Option<&Namespace>) {
         let Some(name) = old.or(new).map(|namespace| namespace.meta.name.name.clone()) else { return };
-        let inputs = self.inputs;
+        let objects = self.objects;
         if old.and_then(|old| old.traffic) != new.and_then(|new| new.traffic) {
-            for (service, _) in within(&inputs.services, &name) {
+            for (service, _) in within(&objects.services, &name) {
                 self.output(DerivedKey::Service(service.clone()));
             }
         }
-        if inputs.mesh().entries.is_some() {
-            self.output(DerivedKey::Settings(inputs.mesh_name().clone()));
+        if objects.mesh().entries.is_some() {
+            self.output(DerivedKey::Settings(objects.mesh_name().clone()));
         }
-        let selectors = &inputs.mesh().discovery;
+        let selectors = &objects.mesh().discovery;
         let admits = |side: Option<&Namespace>| side.is_some_and(|side| selectors.admit(&side.meta.labels));
         if !selectors.is_empty() && admits(old) != admits(new) {
             self.of_namespace(&name);
@@ -117,38 +117,38 @@ impl Marking<'_> {
     }
     /// Marks every object of a namespace, after its scope may have changed.
     fn of_namespace(&mut self, namespace: &str) {
-        let inputs = self.inputs;
-        for (name, service) in within(&inputs.services, namespace) {
+        let objects = self.objects;
+        for (name, service) in within(&objects.services, namespace) {
             self.output(DerivedKey::Service(name.clone()));
-            if inputs.may_be_gateway(service) {
+            if objects.may_be_gateway(service) {
                 self.output(DerivedKey::ServiceGateways(name.clone()));
             }
         }
-        self.groups(within(&inputs.slices, namespace).map(|(name, _)| name));
-        self.workloads(within(&inputs.pods, namespace).map(|(name, _)| name));
-        within(&inputs.imports, namespace)
+        self.groups(within(&objects.slices, namespace).map(|(name, _)| name));
+        self.workloads(within(&objects.pods, namespace).map(|(name, _)| name));
+        within(&objects.imports, namespace)
             .for_each(|(name, _)| self.output(DerivedKey::Import(name.clone())));
     }
     /// An export affects the declarations of a Service and the groups of its slices.
     fn export(&mut self, export: &Export) {
         let name = &export.meta.name;
         self.output(DerivedKey::Service(name.clone()));
-        self.groups(self.inputs.links.slices_of(name));
+        self.groups(self.objects.links.slices_of(name));
     }
     /// Marks what a mesh configuration affects beside the shared context ([`ClusterObjects::changes`]).
     fn mesh(&mut self, old: Option<&MeshConfig>, new: Option<&MeshConfig>) {
-        let inputs = self.inputs;
-        mesh_outputs(inputs).for_each(|output| self.output(output));
+        let objects = self.objects;
+        mesh_outputs(objects).for_each(|output| self.output(output));
         let nothing = Mesh::default();
         let old = old.map_or(&nothing, |config| &config.mesh);
         let new = new.map_or(&nothing, |config| &config.mesh);
         if old.networks != new.networks {
-            inputs.services.keys().for_each(|name| self.output(DerivedKey::ServiceGateways(name.clone())));
+            objects.services.keys().for_each(|name| self.output(DerivedKey::ServiceGateways(name.clone())));
         }
         if old.discovery.is_empty() != new.discovery.is_empty() {
-            return all(inputs, self.evidence, self.marks);
+            return all(objects, self.evidence, self.marks);
         }
-        for (name, namespace) in &inputs.namespaces {
+        for (name, namespace) in &objects.namespaces {
             let labels = &namespace.meta.labels;
             if old.discovery.admit(labels) != new.discovery.admit(labels) {
                 self.of_namespace(&name.name);
@@ -159,11 +159,11 @@ impl Marking<'_> {
     fn service(&mut self, old: Option<&Service>, new: Option<&Service>) {
         let Some(name) = old.or(new).map(|service| service.meta.name.clone()) else { return };
         self.output(DerivedKey::Service(name.clone()));
-        if old.into_iter().chain(new).any(|service| self.inputs.may_be_gateway(service)) {
+        if old.into_iter().chain(new).any(|service| self.objects.may_be_gateway(service)) {
             self.output(DerivedKey::ServiceGateways(name.clone()));
         }
         if old.is_some_and(Service::keeps_sessions) != new.is_some_and(Service::keeps_sessions) {
-            self.groups(self.inputs.links.slices_of(&name));
+            self.groups(self.objects.links.slices_of(&name));
         }
     }
     /// Pods read from slices which Services list them.
@@ -177,18 +177,18 @@ impl Marking<'_> {
             match listed {
                 Listed::Pod(namespace, pod) => {
                     let pod = Name::new(namespace, pod);
-                    if self.inputs.pods.contains_key(&pod) {
+                    if self.objects.pods.contains_key(&pod) {
                         self.output(DerivedKey::Workload(pod));
                     }
                 }
-                Listed::Address(ip) => self.workloads(self.inputs.links.pods_at(&name.namespace, *ip)),
+                Listed::Address(ip) => self.workloads(self.objects.links.pods_at(&name.namespace, *ip)),
             }
         }
     }
     /// A pod at an address affects whether another pod can be identified by that address.
     fn pod(&mut self, pod: &Pod) {
         let name = &pod.meta.name;
-        let links = &self.inputs.links;
+        let links = &self.objects.links;
         self.output(DerivedKey::Workload(name.clone()));
         self.groups(links.slices_naming(name));
         for ip in &pod.ips {
@@ -198,14 +198,14 @@ impl Marking<'_> {
     }
     fn node(&mut self, node: &Node) {
         let name = &node.meta.name.name;
-        let inputs = self.inputs;
-        for service in inputs.links.services_on_nodes() {
+        let objects = self.objects;
+        for service in objects.links.services_on_nodes() {
             self.output(DerivedKey::ServiceGateways(service.clone()));
         }
-        for pod in inputs.links.pods_on(name).filter_map(|pod| inputs.pods.get(pod)) {
+        for pod in objects.links.pods_on(name).filter_map(|pod| objects.pods.get(pod)) {
             self.pod(pod);
         }
-        self.groups(inputs.links.slices_on(name));
+        self.groups(objects.links.slices_on(name));
     }
 }
 
@@ -229,25 +229,25 @@ fn listed(slice: Option<&Slice>) -> BTreeSet<Listed<'_>> {
 }
 
 /// Marks every output, after a change that all of them may read.
-pub fn all(inputs: &ClusterObjects, evidence: &Evidence, marks: &mut DirtyOutputs) {
-    marks.extend(outputs(inputs).map(|output| (output, evidence.clone())));
+pub fn all(objects: &ClusterObjects, evidence: &Evidence, marks: &mut DirtyOutputs) {
+    marks.extend(outputs(objects).map(|output| (output, evidence.clone())));
 }
 
 /// Returns every output of every object, workloads before the groups that read them.
-pub fn outputs(inputs: &ClusterObjects) -> impl Iterator<Item = DerivedKey> {
-    let services = inputs.services.keys().cloned().map(DerivedKey::Service);
-    let groups = inputs.slices.keys().cloned().map(DerivedKey::Group);
-    let workloads = inputs.pods.keys().cloned().map(DerivedKey::Workload);
-    let imports = inputs.imports.keys().cloned().map(DerivedKey::Import);
-    let gateways = inputs.gateways.keys().cloned().map(DerivedKey::Gateways);
-    let of_services = inputs.services.keys().cloned().map(DerivedKey::ServiceGateways);
-    let objects = services.chain(workloads).chain(groups).chain(imports).chain(gateways).chain(of_services);
-    objects.chain(mesh_outputs(inputs))
+pub fn outputs(objects: &ClusterObjects) -> impl Iterator<Item = DerivedKey> {
+    let services = objects.services.keys().cloned().map(DerivedKey::Service);
+    let groups = objects.slices.keys().cloned().map(DerivedKey::Group);
+    let workloads = objects.pods.keys().cloned().map(DerivedKey::Workload);
+    let imports = objects.imports.keys().cloned().map(DerivedKey::Import);
+    let gateways = objects.gateways.keys().cloned().map(DerivedKey::Gateways);
+    let of_services = objects.services.keys().cloned().map(DerivedKey::ServiceGateways);
+    let outputs = services.chain(workloads).chain(groups).chain(imports).chain(gateways).chain(of_services);
+    outputs.chain(mesh_outputs(objects))
 }
 
 /// Returns the outputs of the mesh configuration; they exist whether or not the object does.
-pub fn mesh_outputs(inputs: &ClusterObjects) -> impl Iterator<Item = DerivedKey> {
-    let name = inputs.mesh_name();
+pub fn mesh_outputs(objects: &ClusterObjects) -> impl Iterator<Item = DerivedKey> {
+    let name = objects.mesh_name();
     let outputs: [fn(Name) -> DerivedKey; 3] =
         [DerivedKey::MeshGateways, DerivedKey::Settings, DerivedKey::Contested];
     outputs.into_iter().map(|output| output(name.clone()))

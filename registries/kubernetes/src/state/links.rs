@@ -63,7 +63,7 @@ impl Links {
                 continue;
             }
             turn(&mut self.of_address, (hash_address(namespace, entry.ip), id), on);
-            if let Some(node) = entry.spot.as_ref().and_then(|spot| spot.node.as_deref()) {
+            if let Some(node) = entry.topology.as_ref().and_then(|own| own.node.as_deref()) {
                 turn(&mut self.of_node, (hash_name("", node), id), on);
             }
         }

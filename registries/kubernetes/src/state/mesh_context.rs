@@ -133,13 +133,13 @@ impl ClusterObjects {
     fn find_networks(&self) -> Networks {
         let label = self.options.system_namespaces().find_map(|namespace| {
             let network = network::label(&self.namespace(namespace.as_str())?.meta.labels)?;
-            let place = format!("label {} of namespace {namespace}", tributary_model::labels::NETWORK);
-            Some(NetworkAssignment { network, place: place.into() })
+            let origin = format!("label {} of namespace {namespace}", tributary_model::labels::NETWORK);
+            Some(NetworkAssignment { network, origin: origin.into() })
         });
         let mesh = &self.mesh().networks;
         let claimed = mesh.of_registry(self.options.cluster.as_str()).map(|network| {
-            let place = format!("meshNetworks of ConfigMap {}", self.mesh_context.mesh_name);
-            NetworkAssignment { network: network.clone(), place: place.into() }
+            let origin = format!("meshNetworks of ConfigMap {}", self.mesh_context.mesh_name);
+            NetworkAssignment { network: network.clone(), origin: origin.into() }
         });
         let own = self.options.networks.iter();
         let own = own.flat_map(|(network, ranges)| ranges.iter().map(move |range| (network, range)));

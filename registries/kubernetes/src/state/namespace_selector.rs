@@ -13,13 +13,13 @@ use crate::kind::{Kind, Name};
 
 /// Returns the reason why a namespace is not selected; `None` if it is.
 #[must_use]
-pub fn unselected(inputs: &ClusterObjects, namespace: &str) -> Option<&'static str> {
-    let named = &inputs.options.namespaces;
+pub fn unselected(objects: &ClusterObjects, namespace: &str) -> Option<&'static str> {
+    let named = &objects.options.namespaces;
     if !named.is_empty() && !named.iter().any(|own| own.as_str() == namespace) {
         return Some("it is not among the `namespaces` that are read");
     }
-    let discovery = &inputs.mesh().discovery;
-    let admitted = || inputs.namespace(namespace).is_some_and(|ns| discovery.admit(&ns.meta.labels));
+    let discovery = &objects.mesh().discovery;
+    let admitted = || objects.namespace(namespace).is_some_and(|ns| discovery.admit(&ns.meta.labels));
     if discovery.is_empty() || admitted() {
         return None;
     }
@@ -28,14 +28,14 @@ pub fn unselected(inputs: &ClusterObjects, namespace: &str) -> Option<&'static s
 
 /// Returns the unselected namespaces with the hosts that are missing because of that.
 #[must_use]
-pub fn excluded(inputs: &ClusterObjects) -> Arc<[ExcludedObject]> {
-    let all = inputs.namespaces.keys();
-    let unselected = all.filter_map(|name| Some((name, unselected(inputs, &name.name)?)));
-    unselected.take(ExcludedObject::MAX).map(|(name, why)| one(inputs, name, why)).collect()
+pub fn excluded(objects: &ClusterObjects) -> Arc<[ExcludedObject]> {
+    let all = objects.namespaces.keys();
+    let unselected = all.filter_map(|name| Some((name, unselected(objects, &name.name)?)));
+    unselected.take(ExcludedObject::MAX).map(|(name, why)| one(objects, name, why)).collect()
 }
 
-fn one(inputs: &ClusterObjects, name: &Name, why: &str) -> ExcludedObject {
-    let hosts = HostPattern::new(format!("*.{}.svc.{}", name.name, inputs.options.domain));
+fn one(objects: &ClusterObjects, name: &Name, why: &str) -> ExcludedObject {
+    let hosts = HostPattern::new(format!("*.{}.svc.{}", name.name, objects.options.domain));
     ExcludedObject {
         object: ObjectRef::new(name.object(Kind::Namespace)),
         code: Code::NAMESPACE_NOT_SELECTED,

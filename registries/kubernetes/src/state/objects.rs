@@ -62,14 +62,14 @@ macro_rules! tables {
             }
             /// Returns the objects of a watch.
             #[must_use]
-            pub fn objects(&self, feed: &WatchScope) -> Vec<Object> {
-                self.names(feed).iter().filter_map(|name| self.get(feed.kind, name)).collect()
+            pub fn of_scope(&self, scope: &WatchScope) -> Vec<Object> {
+                self.names(scope).iter().filter_map(|name| self.get(scope.kind, name)).collect()
             }
             /// Returns the names that a watch covers.
             #[must_use]
-            pub fn names(&self, feed: &WatchScope) -> Vec<Name> {
-                match feed.kind {
-                    $(Kind::$variant => self.$field.keys().filter(|name| feed.covers(name)).cloned().collect(),)*
+            pub fn names(&self, scope: &WatchScope) -> Vec<Name> {
+                match scope.kind {
+                    $(Kind::$variant => self.$field.keys().filter(|name| scope.covers(name)).cloned().collect(),)*
                 }
             }
         }

@@ -24,7 +24,7 @@ pub fn needed(cluster: &Cluster, writes: &BTreeSet<Write>) -> BTreeSet<Right> {
     for planned in watch_plan(&cluster.options) {
         let fields = planned.field_selector.as_deref().unwrap_or_default();
         let name = fields.strip_prefix("metadata.name=").map(ToOwned::to_owned);
-        let namespace = planned.feed.namespace.as_ref().filter(|_| planned.resource.namespaced);
+        let namespace = planned.scope.namespace.as_ref().filter(|_| planned.resource.namespaced);
         let namespace = namespace.map(ToString::to_string);
         let resource = (&*planned.resource.group, planned.resource.plural);
         out.extend(READ.map(|verb| right(verb, resource, namespace.clone(), name.clone())));

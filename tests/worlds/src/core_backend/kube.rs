@@ -51,9 +51,9 @@ impl Cluster {
     }
     /// Returns the updates of an empty cluster: every kind has completed an empty list.
     pub(super) fn initial_updates(&mut self) -> Vec<RegistryUpdate> {
-        for feed in self.index.inputs().options.feeds() {
-            self.index.apply(&feed, ObjectEvent::Init);
-            self.index.apply(&feed, ObjectEvent::InitDone);
+        for scope in self.index.objects().options.watch_scopes() {
+            self.index.apply(&scope, ObjectEvent::Init);
+            self.index.apply(&scope, ObjectEvent::InitDone);
         }
         self.index.flush()
     }

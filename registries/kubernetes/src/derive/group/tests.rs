@@ -40,8 +40,8 @@ fn slice_without_pods_gives_endpoints_without_guesses() {
 
 #[test]
 fn group_belongs_to_its_slice_and_service() {
-    let inputs = mk_inputs(vec![mk_slice("pay-1", "pay", json!([]), json!({}))]);
-    let derived = derive(&inputs, &mut Interner::default(), &shop("pay-1"));
+    let objects = mk_objects(vec![mk_slice("pay-1", "pay", json!([]), json!({}))]);
+    let derived = derive(&objects, &mut Interner::default(), &shop("pay-1"));
     let [Fact::Group(key, group)] = &derived.facts[..] else { panic!("{derived:?}") };
     assert_eq!(key.service.to_string(), "shop/pay.shop.svc.cluster.local");
     assert_eq!(key.declaration.to_string(), "Service shop/pay");
@@ -113,7 +113,7 @@ fn ready_endpoint_of_an_unseen_pod_is_reported() {
     let problem = |endpoints: Value, pods: &[&str]| {
         let mut objects = vec![mk_slice("pay-1", "pay", endpoints, json!({}))];
         objects.extend(pods.iter().map(|pod| mk_pod(pod, "10.0.0.1", json!({}))));
-        let derived = derive(&mk_inputs(objects), &mut Interner::default(), &shop("pay-1"));
+        let derived = derive(&mk_objects(objects), &mut Interner::default(), &shop("pay-1"));
         derived.problem.map(|problem| format!("{} {}", problem.code, problem.message))
     };
     let two = || json!([of("10.0.0.1", "web"), of("10.0.0.2", "api")]);
@@ -208,7 +208,7 @@ fn pod_on_an_unknown_node_has_its_slices_zone() {
 fn slice_of_names_is_skipped_and_reported() {
     let slice =
         mk_slice("pay-1", "pay", json!([{"addresses": ["a.example"]}]), json!({"addressType": "FQDN"}));
-    let derived = derive(&mk_inputs(vec![slice]), &mut Interner::default(), &shop("pay-1"));
+    let derived = derive(&mk_objects(vec![slice]), &mut Interner::default(), &shop("pay-1"));
     assert!(derived.facts.is_empty());
     assert_eq!(derived.problem.unwrap().code, Code::INVALID_ADDRESS);
 }
@@ -220,7 +220,7 @@ fn slice_of_mcs_or_without_a_service_gives_nothing() {
     {
         let slice = mk_slice("pay-1", "pay", json!([at("10.0.0.1")]), json!({"metadata": {"labels": label}}));
         assert_eq!(
-            derive(&mk_inputs(vec![slice]), &mut Interner::default(), &shop("pay-1")),
+            derive(&mk_objects(vec![slice]), &mut Interner::default(), &shop("pay-1")),
             Derived::default()
         );
     }

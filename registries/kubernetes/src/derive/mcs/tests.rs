@@ -164,9 +164,9 @@ fn import_declares_the_addresses_of_its_own_cluster() {
 fn absent_mcs_kinds_delay_nothing_and_export_nothing() {
     let mut index = Index::new(Options { mcs: Mcs { host: true, ..discovery() }, ..mk_options() });
     index.apply_put(mk_service("pay", json!({})));
-    for feed in index.inputs().options.feeds() {
-        let absent = matches!(feed.kind, Kind::Export | Kind::Import);
-        index.apply(&feed, if absent { Event::NotServed } else { Event::InitDone });
+    for scope in index.objects().options.watch_scopes() {
+        let absent = matches!(scope.kind, Kind::Export | Kind::Import);
+        index.apply(&scope, if absent { Event::NotServed } else { Event::InitDone });
     }
     let mut stage = Stage { index, facts: BTreeMap::new() };
     stage.flush();

@@ -19,9 +19,9 @@ fn service_is_a_host_of_its_namespace_and_domain() {
     let object = mk_service("pay", json!({}));
     let mut options = mk_options();
     options.domain = "corp.local".into();
-    let mut inputs = ClusterObjects::new(options);
-    inputs.put(object);
-    let derived = derive(&inputs, &mut Interner::default(), &shop("pay"));
+    let mut objects = ClusterObjects::new(options);
+    objects.put(object);
+    let derived = derive(&objects, &mut Interner::default(), &shop("pay"));
     let [Fact::Service(key, declaration)] = &derived.facts[..] else { panic!("{derived:?}") };
     assert_eq!(key.service.to_string(), "shop/pay.shop.svc.corp.local");
     assert_eq!(key.object.to_string(), "Service shop/pay");
@@ -59,20 +59,20 @@ fn each_type_has_its_resolution_and_addresses() {
 #[test]
 fn copy_of_a_directly_read_consul_declares_nothing() {
     let copy = || mk_service("pay", json!({"metadata": {"labels": {"consul": "true"}}}));
-    assert_eq!(derive(&mk_inputs(vec![copy()]), &mut Interner::default(), &shop("pay")).facts.len(), 1);
-    let mut inputs =
+    assert_eq!(derive(&mk_objects(vec![copy()]), &mut Interner::default(), &shop("pay")).facts.len(), 1);
+    let mut objects =
         ClusterObjects::new(crate::Options { consul_domains: Arc::from(["consul".into()]), ..mk_options() });
-    inputs.put(copy());
-    assert_eq!(derive(&inputs, &mut Interner::default(), &shop("pay")), Derived::default());
+    objects.put(copy());
+    assert_eq!(derive(&objects, &mut Interner::default(), &shop("pay")), Derived::default());
 }
 
 #[test]
 fn invalid_external_name_is_a_problem_of_its_object() {
-    let inputs = mk_inputs(vec![mk_service(
+    let objects = mk_objects(vec![mk_service(
         "pay",
         json!({"spec": {"type": "ExternalName", "clusterIP": "", "externalName": "a b"}}),
     )]);
-    let derived = derive(&inputs, &mut Interner::default(), &shop("pay"));
+    let derived = derive(&objects, &mut Interner::default(), &shop("pay"));
     assert!(derived.facts.is_empty());
     let problem = derived.problem.unwrap();
     assert_eq!(problem.code, Code::INVALID_HOST);
@@ -220,9 +220,9 @@ fn annotated_accounts_become_identities() {
     );
     let mut options = mk_options();
     options.trust_domain = Some("east.example".into());
-    let mut inputs = ClusterObjects::new(options);
-    inputs.put(object());
-    let derived = derive(&inputs, &mut Interner::default(), &shop("pay"));
+    let mut objects = ClusterObjects::new(options);
+    objects.put(object());
+    let derived = derive(&objects, &mut Interner::default(), &shop("pay"));
     let [Fact::Service(_, declaration)] = &derived.facts[..] else { panic!("{derived:?}") };
     assert_eq!(texts(declaration)[1], "spiffe://east.example/ns/shop/sa/till");
 }

@@ -9,9 +9,9 @@ fn workload(over: Value) -> Option<Arc<Workload>> {
     among(over, Vec::new())
 }
 fn among(over: Value, others: Vec<crate::Object>) -> Option<Arc<Workload>> {
-    let mut inputs = mk_inputs(others);
-    inputs.put(mk_pod("web", "10.0.0.1", over));
-    match derive(&inputs, &mut Interner::default(), &shop("web")).facts.pop() {
+    let mut objects = mk_objects(others);
+    objects.put(mk_pod("web", "10.0.0.1", over));
+    match derive(&objects, &mut Interner::default(), &shop("web")).facts.pop() {
         Some(Fact::Workload(key, workload)) => {
             assert_eq!((key.kind, &*key.name, key.cluster.as_str()), (WorkloadKind::Pod, "web", "c1"));
             Some(workload)

@@ -106,7 +106,7 @@ fn escapes_are_decoded_and_unknown_fields_are_skipped() {
     let slice = Slice::parse(json).unwrap();
     assert_eq!((&*slice.meta.name.name, slice.service.as_deref()), ("pay-1", Some("pay")));
     assert_eq!(
-        slice.entries[0].spot.as_ref().and_then(|spot| spot.zone.as_deref()),
+        slice.entries[0].topology.as_ref().and_then(|own| own.zone.as_deref()),
         Some("b"),
         "hints are not read"
     );

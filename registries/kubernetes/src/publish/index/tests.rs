@@ -1,4 +1,4 @@
-//! The index as a whole: inputs in, updates out.
+//! The index as a whole: events in, updates out.
 
 use serde_json::json;
 use tributary_kube_client::Event;
@@ -61,9 +61,9 @@ fn service_is_published_once_all_joined_kinds_have_listed() {
     index.apply_put(mk_service("pay", json!({})));
     index.apply(&WatchScope::all(Kind::Service), Event::InitDone);
     assert!(updates(&mut index).is_empty(), "its namespace may still affect it");
-    let others = mk_options().feeds().into_iter();
-    for feed in others.filter(|feed| matches!(feed.kind, Kind::Namespace | Kind::MeshConfig)) {
-        index.apply(&feed, Event::InitDone);
+    let others = mk_options().watch_scopes().into_iter();
+    for scope in others.filter(|scope| matches!(scope.kind, Kind::Namespace | Kind::MeshConfig)) {
+        index.apply(&scope, Event::InitDone);
     }
     assert_eq!(
         updates(&mut index),
@@ -231,10 +231,10 @@ fn complete_list_removes_missing_objects_and_a_torn_one_none() {
 fn list_of_one_namespace_affects_no_other() {
     let mut options = mk_options();
     options.namespaces = vec![Namespace::new("shop").unwrap(), Namespace::new("web").unwrap()];
-    let feeds = options.feeds();
+    let scopes = options.watch_scopes();
     let mut index = Index::new(options);
     index.apply_put(mk_service("pay", json!({})));
-    feeds.iter().for_each(|feed| index.apply(feed, Event::InitDone));
+    scopes.iter().for_each(|scope| index.apply(scope, Event::InitDone));
     updates(&mut index);
     let web = WatchScope { kind: Kind::Service, namespace: Some(Namespace::new("web").unwrap()) };
     index.apply(&web, Event::Init);
@@ -377,9 +377,9 @@ fn losing_all_endpoints_leaves_an_empty_group() {
 #[test]
 fn confirmation_of_every_watch_confirms_collections_once() {
     let mut index = mk_synced(vec![]);
-    let mut feeds = index.inputs().options.feeds();
-    let last = feeds.pop().unwrap();
-    feeds.into_iter().for_each(|feed| index.apply(&feed, Event::Confirmed));
+    let mut scopes = index.objects().options.watch_scopes();
+    let last = scopes.pop().unwrap();
+    scopes.into_iter().for_each(|scope| index.apply(&scope, Event::Confirmed));
     assert_eq!(index.flush().len(), 5, "groups and workloads wait for the slices");
     index.apply(&last, Event::Confirmed);
     let last = ["progress Groups", "progress Workloads"];

@@ -33,11 +33,11 @@ fn confirmed(sync: &mut Sync) -> usize {
 }
 fn mk_listed(options: &Options, but: Kind) -> Sync {
     let mut sync = Sync::new(options);
-    options.feeds().iter().filter(|feed| feed.kind != but).for_each(|feed| sync.listed(feed));
+    options.watch_scopes().iter().filter(|scope| scope.kind != but).for_each(|scope| sync.listed(scope));
     sync
 }
-fn feed(options: &Options, kind: Kind) -> WatchScope {
-    options.feeds().into_iter().find(|feed| feed.kind == kind).unwrap()
+fn scope(options: &Options, kind: Kind) -> WatchScope {
+    options.watch_scopes().into_iter().find(|scope| scope.kind == kind).unwrap()
 }
 
 #[test]
@@ -57,14 +57,14 @@ fn withheld_kind_withholds_only_its_own_collections() {
     ];
     for (kind, collections) in table {
         let mut sync = mk_listed(&options, kind);
-        sync.withheld(&feed(&options, kind), Withheld::forbidden("403"));
+        sync.withheld(&scope(&options, kind), Withheld::forbidden("403"));
         let texts = results(&mut sync);
         let withheld: Vec<&str> =
             texts.iter().filter_map(|text| text.strip_suffix(" Forbidden: 403")).collect();
         assert_eq!(withheld, collections, "{kind:?}");
         assert_eq!(texts.len(), Listing::ALL.len(), "{kind:?}: every collection has a result: {texts:?}");
         assert_eq!(results(&mut sync), [""; 0], "{kind:?} is reported once");
-        sync.listed(&feed(&options, kind));
+        sync.listed(&scope(&options, kind));
         let back: Vec<String> = collections.iter().map(|one| format!("{one} Complete")).collect();
         assert_eq!(results(&mut sync), back, "{kind:?}");
     }
@@ -74,7 +74,7 @@ fn withheld_kind_withholds_only_its_own_collections() {
 fn withheld_kind_resumes_without_a_list() {
     let options = mk_options();
     let mut sync = mk_listed(&options, Kind::Gateway);
-    let gateways = feed(&options, Kind::Gateway);
+    let gateways = scope(&options, Kind::Gateway);
     sync.listed(&gateways);
     results(&mut sync);
     sync.withheld(&gateways, Withheld::failing("500"));
@@ -89,10 +89,11 @@ fn withheld_kind_resumes_without_a_list() {
 fn withheld_kind_delays_no_confirmation_of_others() {
     let options = mk_options();
     let mut sync = mk_listed(&options, Kind::Pod);
-    sync.withheld(&feed(&options, Kind::Pod), Withheld::forbidden("403"));
+    sync.withheld(&scope(&options, Kind::Pod), Withheld::forbidden("403"));
     ended(&mut sync);
-    let others: Vec<WatchScope> = options.feeds().into_iter().filter(|feed| feed.kind != Kind::Pod).collect();
-    others.iter().for_each(|feed| sync.confirmed(feed));
+    let others: Vec<WatchScope> =
+        options.watch_scopes().into_iter().filter(|scope| scope.kind != Kind::Pod).collect();
+    others.iter().for_each(|scope| sync.confirmed(scope));
     let texts = ended(&mut sync);
     assert_eq!(texts.len(), options.listings().count() - 1, "{texts:?}");
     assert!(!texts.contains(&"cluster/Workloads confirmed".to_owned()), "{texts:?}");
@@ -103,13 +104,13 @@ fn withheld_kind_delays_no_confirmation_of_others() {
 fn everything_is_held_back_and_released() {
     let options = mk_options();
     let mut sync = mk_listed(&options, Kind::MeshConfig);
-    sync.withheld(&feed(&options, Kind::MeshConfig), Withheld::forbidden("403"));
+    sync.withheld(&scope(&options, Kind::MeshConfig), Withheld::forbidden("403"));
     sync.hold_back(Some(Withheld::forbidden("configmaps")));
     let texts = results(&mut sync);
     assert_eq!(texts.len(), options.listings().count());
     assert!(texts.iter().all(|text| text.ends_with("Forbidden: configmaps")), "{texts:?}");
     assert!(!sync.is_ready(Listing::SERVICES) && !sync.has_begun());
-    sync.listed(&feed(&options, Kind::MeshConfig));
+    sync.listed(&scope(&options, Kind::MeshConfig));
     sync.hold_back(None);
     assert!(results(&mut sync).iter().all(|text| text.ends_with("Complete")));
 }
@@ -121,9 +122,9 @@ fn outputs_are_in_doubt_while_a_deciding_kind_is_withheld() {
     let of = |kind: Kind, is_known: bool, output: &DerivedKey, lacks: Option<Kind>| {
         let mut sync = mk_listed(&options, kind);
         if is_known {
-            sync.listed(&feed(&options, kind));
+            sync.listed(&scope(&options, kind));
         }
-        sync.withheld(&feed(&options, kind), Withheld::forbidden("403"));
+        sync.withheld(&scope(&options, kind), Withheld::forbidden("403"));
         sync.doubt(output, lacks.map(|kind| (kind, name())).as_ref()).is_some()
     };
     let (group, workload, service) =
@@ -148,11 +149,11 @@ fn collection_kinds_are_reported_by_some_part() {
 fn withheld_optional_collections_are_not_waited_for() {
     let options = mk_options();
     let mut sync = mk_listed(&options, Kind::Gateway);
-    let gateways = feed(&options, Kind::Gateway);
+    let gateways = scope(&options, Kind::Gateway);
     sync.withheld(&gateways, Withheld::forbidden("403"));
     let follows = |texts: Vec<String>| texts.into_iter().find(|text| text.starts_with("optional"));
     assert_eq!(follows(ended(&mut sync)).as_deref(), Some("optional gateways/Gateways"));
-    sync.withheld(&feed(&options, Kind::Slice), Withheld::forbidden("403"));
+    sync.withheld(&scope(&options, Kind::Slice), Withheld::forbidden("403"));
     assert_eq!(follows(ended(&mut sync)), None, "slices are required");
     sync.listed(&gateways);
     assert_eq!(follows(ended(&mut sync)).as_deref(), Some("optional "));

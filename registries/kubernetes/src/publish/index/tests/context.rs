@@ -105,8 +105,8 @@ fn unnamed_namespaces_are_excluded_with_the_reason() {
 }
 
 fn network(index: &Index) -> (String, String) {
-    let own = index.inputs().networks().own();
-    own.map(|own| (own.network.to_string(), own.place.to_string())).unwrap_or_default()
+    let own = index.objects().networks().own();
+    own.map(|own| (own.network.to_string(), own.origin.to_string())).unwrap_or_default()
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn ranges_of_the_configuration_file_take_precedence() {
         "networks: {mesh: {endpoints: [{fromCidr: 10.7.0.0/16}, {fromCidr: 10.7.1.0/24}]}}",
     ));
     let at = |index: &Index, ip: &str| {
-        index.inputs().network(&Labels::default(), ip.parse().ok()).map(|n| n.to_string())
+        index.objects().network(&Labels::default(), ip.parse().ok()).map(|n| n.to_string())
     };
     assert_eq!(at(&index, "10.7.0.1").as_deref(), Some("file"));
     assert_eq!(at(&index, "10.7.1.1").as_deref(), Some("mesh"), "the longer prefix wins");
@@ -252,7 +252,7 @@ fn identities_use_the_files_trust_domain_then_the_meshs() {
         list_all(&mut index);
         index.flush();
         index.apply_put(mk_mesh("trustDomain: mesh.test", ""));
-        let identity = index.inputs().trust_domain().to_owned();
+        let identity = index.objects().trust_domain().to_owned();
         let put = index.flush().into_iter().find_map(|update| match update {
             RegistryUpdate::Put(_, Fact::Group(_, group), _) => group.addresses[0].identity.clone(),
             _ => None,
@@ -426,9 +426,9 @@ proptest! {
 #[test]
 fn list_without_the_configuration_ends_its_values() {
     let mut index = mk_synced(vec![mk_mesh("connectTimeout: 2s", "")]);
-    let feed = WatchScope { kind: Kind::MeshConfig, namespace: Namespace::new("tributary-system").ok() };
-    index.apply(&feed, Event::Init);
-    index.apply(&feed, Event::InitDone);
+    let scope = WatchScope { kind: Kind::MeshConfig, namespace: Namespace::new("tributary-system").ok() };
+    index.apply(&scope, Event::Init);
+    index.apply(&scope, Event::InitDone);
     assert_eq!(settings(&mut index).unwrap().connect_timeout, None);
 }
 

@@ -171,9 +171,9 @@ pub(super) fn shown(fact: &Fact) -> (String, String) {
     let account = |identity: Option<&tributary_model::Identity>| {
         identity.map(|i| i.as_str().rsplit('/').next().unwrap_or_default().to_owned()).unwrap_or_default()
     };
-    let place = |place: &tributary_model::Topology| {
-        let node = place.node.as_ref().map_or("", |node| node.as_str());
-        format!("{node}/{}", place.locality.zone)
+    let topology = |topology: &tributary_model::Topology| {
+        let node = topology.node.as_ref().map_or("", |node| node.as_str());
+        format!("{node}/{}", topology.locality.zone)
     };
     match fact {
         Fact::Service(key, declaration) => {
@@ -191,7 +191,7 @@ pub(super) fn shown(fact: &Fact) -> (String, String) {
                     "{} {} {} {} {app} {origin}",
                     address.ip().unwrap(),
                     address.health.as_str(),
-                    place(&address.topology),
+                    topology(&address.topology),
                     account(address.identity.as_ref())
                 )
             };
@@ -210,7 +210,7 @@ pub(super) fn shown(fact: &Fact) -> (String, String) {
             let text = format!(
                 "{ip} {} {} {} {} [{}]",
                 w.health.as_str(),
-                place(&w.topology),
+                topology(&w.topology),
                 account(w.identity.as_ref()),
                 w.labels.get("app").unwrap_or_default(),
                 listed.join(" ")

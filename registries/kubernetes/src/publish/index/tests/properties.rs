@@ -85,9 +85,9 @@ fn any_slice() -> impl Strategy<Value = Value> {
 fn any_endpoint() -> impl Strategy<Value = Value> {
     let condition = || prop::option::of(any::<bool>());
     let target = any_text(&["", "p0", "p1", "p2"]);
-    let spot = (any_text(&["", "n0", "n1"]), any_text(&["", "z"]));
-    (prop::sample::select(IPS.to_vec()), target, spot, (condition(), condition(), condition())).prop_map(
-        |(ip, target, (node, zone), (ready, serving, terminating))| {
+    let entry_topology = (any_text(&["", "n0", "n1"]), any_text(&["", "z"]));
+    (prop::sample::select(IPS.to_vec()), target, entry_topology, (condition(), condition(), condition()))
+        .prop_map(|(ip, target, (node, zone), (ready, serving, terminating))| {
             let mut endpoint = json!({
                 "addresses": [ip], "nodeName": node, "zone": zone,
                 "conditions": {"ready": ready, "serving": serving, "terminating": terminating},
@@ -96,8 +96,7 @@ fn any_endpoint() -> impl Strategy<Value = Value> {
                 endpoint["targetRef"] = json!({"kind": "Pod", "name": target});
             }
             endpoint
-        },
-    )
+        })
 }
 fn any_pod() -> impl Strategy<Value = Value> {
     let ip = any_text(&["10.0.0.1", "10.0.0.2", "10.0.0.3", ""]);
@@ -232,9 +231,14 @@ impl Stage {
     }
     /// Marks the other kinds as not served by this cluster.
     fn finish(&mut self) {
-        let others =
-            self.index.inputs().options.feeds().into_iter().filter(|feed| !KINDS.contains(&feed.kind));
-        others.for_each(|feed| self.index.apply(&feed, Event::NotServed));
+        let others = self
+            .index
+            .objects()
+            .options
+            .watch_scopes()
+            .into_iter()
+            .filter(|scope| !KINDS.contains(&scope.kind));
+        others.for_each(|scope| self.index.apply(&scope, Event::NotServed));
     }
     fn flush(&mut self) {
         for update in self.index.flush() {

@@ -39,12 +39,12 @@ fn mk_gateway() -> Object {
 fn mk_identity(uid: &str) -> Fingerprint {
     Fingerprint::new(uid).unwrap()
 }
-fn feed(index: &Index, kind: Kind) -> WatchScope {
-    index.inputs().options.feeds().into_iter().find(|feed| feed.kind == kind).unwrap()
+fn scope(index: &Index, kind: Kind) -> WatchScope {
+    index.objects().options.watch_scopes().into_iter().find(|scope| scope.kind == kind).unwrap()
 }
 fn withhold(index: &mut Index, kind: Kind) {
-    let feed = feed(index, kind);
-    index.apply(&feed, Event::Unavailable(Withheld::forbidden("list: 403")));
+    let scope = scope(index, kind);
+    index.apply(&scope, Event::Unavailable(Withheld::forbidden("list: 403")));
 }
 fn mcs() -> Options {
     Options { mcs: Mcs { discovery: true, host: true, ..Mcs::default() }, ..mk_options() }
@@ -53,8 +53,8 @@ fn mcs() -> Options {
 fn mk_without(kind: Kind, objects: &[Object]) -> Index {
     let mut index = Index::new(mcs());
     objects.iter().filter(|object| object.kind() != kind).for_each(|o| index.apply_put(o.clone()));
-    let feeds = index.inputs().options.feeds().into_iter();
-    feeds.filter(|feed| feed.kind != kind).for_each(|feed| index.apply(&feed, Event::InitDone));
+    let scopes = index.objects().options.watch_scopes().into_iter();
+    scopes.filter(|scope| scope.kind != kind).for_each(|scope| index.apply(&scope, Event::InitDone));
     index
 }
 fn world() -> Vec<Object> {
@@ -84,20 +84,20 @@ fn refused_kind_drops_nothing_and_returns_without_a_change() {
         withhold(&mut index, kind);
         let refused = updates(&mut index);
         assert!(refused.iter().all(|text| text.starts_with("withheld")), "{kind:?}: {refused:?}");
-        let feed = feed(&index, kind);
-        index.apply(&feed, Event::Resumed);
+        let scope = scope(&index, kind);
+        index.apply(&scope, Event::Resumed);
         let back = updates(&mut index);
         assert!(back.iter().all(|text| text.starts_with("synced")), "{kind:?}: {back:?}");
         assert_eq!(back.len(), refused.len(), "{kind:?}");
         // recovery by a list
         withhold(&mut index, kind);
         updates(&mut index);
-        index.apply(&feed, Event::Init);
+        index.apply(&scope, Event::Init);
         world()
             .into_iter()
             .filter(|o| o.kind() == kind)
             .for_each(|o| index.apply(&WatchScope::all(kind), Event::Unchanged(o.name().clone())));
-        index.apply(&feed, Event::InitDone);
+        index.apply(&scope, Event::InitDone);
         assert_eq!(updates(&mut index), back, "{kind:?}");
     }
 }
@@ -142,7 +142,7 @@ fn endpoints_of_unread_pods_are_in_doubt_until_pods_are_read() {
     assert!(texts.contains(&"put EndpointSlice shop/cart-1".to_owned()), "it names no pod: {texts:?}");
     assert!(texts.contains(&"withheld Workloads".to_owned()) && texts.contains(&"synced Groups".to_owned()));
     index.apply_put(mk_pod("p1", "10.0.0.1", json!({})));
-    let pods = feed(&index, Kind::Pod);
+    let pods = scope(&index, Kind::Pod);
     index.apply(&pods, Event::InitDone);
     let texts = updates(&mut index);
     assert!(texts.contains(&"put EndpointSlice shop/pay-1".to_owned()), "{texts:?}");
@@ -154,7 +154,7 @@ fn endpoints_of_a_deleted_pod_are_confirmed_by_the_list_of_pods() {
     let mut index = mk_without(Kind::Pod, &world());
     withhold(&mut index, Kind::Pod);
     updates(&mut index);
-    let pods = feed(&index, Kind::Pod);
+    let pods = scope(&index, Kind::Pod);
     index.apply(&pods, Event::InitDone);
     let texts = updates(&mut index);
     assert!(
@@ -190,7 +190,7 @@ fn services_without_exports_are_in_doubt_and_offers_stay() {
 #[test]
 fn exports_of_an_earlier_run_keep_services_exported() {
     let mut index = mk_without(Kind::Export, &world());
-    let exports = feed(&index, Kind::Export);
+    let exports = scope(&index, Kind::Export);
     index.recall(&exports, vec![mk_export("pay")]);
     withhold(&mut index, Kind::Export);
     let declared: Vec<(String, bool)> = index
@@ -246,7 +246,7 @@ fn nothing_is_published_while_the_mesh_configuration_is_unknown() {
     assert_eq!(index.cluster_context().unwrap().withheld.map(|w| w.cause), Some(WithheldCause::Forbidden));
     put(&mut index, mk_service("late", json!({})));
     index.apply_put(mk_mesh("defaultServiceExportTo: [\".\"]"));
-    let mesh = feed(&index, Kind::MeshConfig);
+    let mesh = scope(&index, Kind::MeshConfig);
     index.apply(&mesh, Event::InitDone);
     let texts = updates(&mut index);
     assert!(texts.contains(&"put Service shop/late".to_owned()), "{texts:?}");
@@ -267,7 +267,7 @@ fn mesh_configuration_of_an_earlier_run_stays_in_force() {
         "defaultServiceExportTo: [\".\"]\noutboundTrafficPolicy: {mode: REGISTRY_ONLY}\ndiscoverySelectors: [{matchLabels: {team: shop}}]",
     );
     let mut index = mk_without(Kind::MeshConfig, &world());
-    let mesh = feed(&index, Kind::MeshConfig);
+    let mesh = scope(&index, Kind::MeshConfig);
     index.recall(&mesh, vec![closed]);
     withhold(&mut index, Kind::MeshConfig);
     let updates = index.flush();
@@ -290,13 +290,13 @@ fn invalid_field_keeps_the_value_of_an_earlier_run() {
     index.apply_delete(Kind::MeshConfig, Name::new("tributary-system", "istio"));
     index.flush();
     index.apply_put(mk_mesh("connectTimeout: soon"));
-    assert_eq!(index.inputs().mesh().connect_timeout, None);
+    assert_eq!(index.objects().mesh().connect_timeout, None);
 }
 
 #[test]
 fn absent_mesh_configuration_counts_as_empty() {
     let mut index = mk_without(Kind::MeshConfig, &world());
-    let mesh = feed(&index, Kind::MeshConfig);
+    let mesh = scope(&index, Kind::MeshConfig);
     index.apply(&mesh, Event::InitDone);
     assert!(reported(&updates(&mut index)));
 }
@@ -309,7 +309,7 @@ fn selection_by_unknown_labels_withholds_everything() {
     index.apply_put(mk_mesh("discoverySelectors: [{matchLabels: {team: web}}]"));
     let texts = updates(&mut index);
     assert!(texts.iter().all(|text| text.starts_with("withheld")) && !texts.is_empty(), "{texts:?}");
-    let namespaces = feed(&index, Kind::Namespace);
+    let namespaces = scope(&index, Kind::Namespace);
     index.apply_put(mk_namespace("shop", json!({"metadata": {"labels": {"team": "shop"}}})));
     index.apply(&namespaces, Event::InitDone);
     let texts = updates(&mut index);
@@ -324,10 +324,10 @@ fn unread_system_namespace_beside_named_ones_decides_nothing() {
     world().into_iter().for_each(|object| index.apply_put(object));
     index.apply_put(mk_namespace("shop", json!({"metadata": {"labels": {"team": "shop"}}})));
     index.apply_put(mk_mesh("discoverySelectors: [{matchLabels: {team: shop}}]"));
-    for feed in index.inputs().options.feeds() {
-        let is_extra = feed.kind == Kind::Namespace && !feed.covers(&Name::new("", "shop"));
+    for scope in index.objects().options.watch_scopes() {
+        let is_extra = scope.kind == Kind::Namespace && !scope.covers(&Name::new("", "shop"));
         let refused = Event::Unavailable(Withheld::forbidden("list: 403"));
-        index.apply(&feed, if is_extra { refused } else { Event::InitDone });
+        index.apply(&scope, if is_extra { refused } else { Event::InitDone });
     }
     let texts = updates(&mut index);
     assert!(reported(&texts), "no label of theirs is selected: {texts:?}");
@@ -342,7 +342,7 @@ fn identity_of_the_cluster_precedes_every_fact() {
     let mut index = mk_without(Kind::Namespace, &world());
     updates(&mut index);
     index.learn(mk_identity("uid-1"));
-    let namespaces = feed(&index, Kind::Namespace);
+    let namespaces = scope(&index, Kind::Namespace);
     index.apply(&namespaces, Event::InitDone);
     let texts = updates(&mut index);
     assert_eq!(texts[0], "identity uid-1", "{texts:?}");

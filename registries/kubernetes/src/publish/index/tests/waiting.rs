@@ -84,12 +84,12 @@ fn target_of_another_namespace_is_looked_up_there() {
     texts.retain(|text| !text.starts_with("good"));
     assert_eq!(texts.len(), 3, "{texts:?}");
     assert!(texts.iter().zip(&released).all(|(text, want)| text.starts_with(want.as_str())), "{texts:?}");
-    let listed = index.inputs().listing(index.inputs().pods.get(&Name::new("web", "api")).unwrap());
+    let listed = index.objects().listing(index.objects().pods.get(&Name::new("web", "api")).unwrap());
     assert_eq!(listed.iter().map(ToString::to_string).collect::<Vec<_>>(), ["shop/pay"]);
-    let own = index.inputs().listing(index.inputs().pods.get(&shop("api")).unwrap());
+    let own = index.objects().listing(index.objects().pods.get(&shop("api")).unwrap());
     assert!(own.is_empty(), "{own:?}");
     let derived = crate::derive::derive(
-        index.inputs(),
+        index.objects(),
         &mut crate::Interner::default(),
         &DerivedKey::Group(shop("pay-1")),
     );

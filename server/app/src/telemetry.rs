@@ -73,10 +73,13 @@ where
     N: for<'a> FormatFields<'a> + 'static,
 {
     fn format_event(&self, _: &FmtContext<'_, S, N>, mut to: Writer<'_>, event: &Event<'_>) -> fmt::Result {
-        let now = jiff::Timestamp::now();
-        let now = now.round(jiff::Unit::Millisecond).unwrap_or(now).to_string();
-        writeln!(to, "{}", line(event, now))
+        writeln!(to, "{}", line(event, time(jiff::Timestamp::now())))
     }
+}
+
+/// Formats a time with three decimals of a second always, so that lines sort as text.
+fn time(now: jiff::Timestamp) -> String {
+    format!("{now:.3}")
 }
 
 /// The common keys come first, for readability.
@@ -164,6 +167,13 @@ mod tests {
         assert!(text.starts_with("{\"ts\":\""), "{text}");
         assert_eq!((&line["registry"], &line["count"]), (&"file".into(), &3.into()));
         assert!(line["ts"].as_str().is_some_and(|ts| ts.ends_with('Z')), "{text}");
+    }
+
+    #[test]
+    fn times_of_lines_have_three_decimals() {
+        let at = |millis| time(jiff::Timestamp::from_millisecond(millis).unwrap());
+        assert_eq!(at(0), "1970-01-01T00:00:00.000Z");
+        assert_eq!(at(59_590), "1970-01-01T00:00:59.590Z");
     }
 
     #[test]

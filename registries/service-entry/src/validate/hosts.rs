@@ -12,7 +12,8 @@ pub(super) fn at_least_one_host(entry: &ServiceEntry, faults: &mut Faults) {
     }
 }
 
-/// A bare `*` is not a name: it would claim every host.
+/// A bare `*` is not a name: it would claim every host. A name that ends in a number is an address to clients, and
+/// Istio refuses it. Unlike Istio, `_` is accepted: hosts of Consul services contain it.
 pub(super) fn hosts_are_names(entry: &ServiceEntry, faults: &mut Faults) {
     for (i, host) in entry.hosts.iter().enumerate() {
         if let Err(error) = Hostname::new(&host.value) {
@@ -22,8 +23,20 @@ pub(super) fn hosts_are_names(entry: &ServiceEntry, faults: &mut Faults) {
                 error.why
             );
             faults.refuse(Code::INVALID_HOST, host.at, message);
+        } else if ends_in_a_number(&host.value) {
+            let message = format!(
+                "spec.hosts[{i}] {:?} ends in a number, which no domain does; write a DNS name, and an IP address under spec.addresses",
+                clip(&host.value)
+            );
+            faults.refuse(Code::INVALID_HOST, host.at, message);
         }
     }
+}
+
+/// Whether the last of several labels is a number.
+pub(super) fn ends_in_a_number(host: &str) -> bool {
+    let host = host.strip_suffix('.').unwrap_or(host);
+    host.rsplit_once('.').is_some_and(|(_, last)| last.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 pub(super) fn addresses_are_ips_or_cidrs(entry: &ServiceEntry, faults: &mut Faults) {

@@ -2,6 +2,7 @@
 
 use tributary_model::{Code, Hostname, Protocol};
 
+use super::hosts::ends_in_a_number;
 use crate::address;
 use crate::document::{Resolution, ServiceEntry, Text, WorkloadSpec};
 use crate::read::fault::{Faults, clip};
@@ -53,7 +54,8 @@ pub(super) fn dns_without_endpoints_needs_names(entry: &ServiceEntry, faults: &m
         return;
     }
     for (i, host) in entry.hosts.iter().enumerate() {
-        if Hostname::new(&host.value).is_ok() && address::name(&host.value).is_none() {
+        let is_name = Hostname::new(&host.value).is_ok() && !ends_in_a_number(&host.value);
+        if is_name && address::name(&host.value).is_none() {
             let message = format!(
                 "spec.hosts[{i}] {:?} cannot be looked up by resolution {}; write a name such as pay.example.com, or list endpoints",
                 clip(&host.value),

@@ -93,13 +93,15 @@ fn at_least_one_host() {
 
 #[test]
 fn hosts_are_names() {
-    let hosts = "  hosts:\n  - \"*\"\n  - pay_me.example.com\n  - \"a..b\"\n  - \"pay*.example.com\"\n  - \"*.example.com\"\n";
+    let hosts = "  hosts:\n  - \"*\"\n  - pay_me.example.com\n  - \"a..b\"\n  - \"pay*.example.com\"\n  - \"*.example.com\"\n  - 10.0.0.1\n  - example.7\n  - \"7\"\n";
     refused(
         &mk_entry(&format!("{hosts}{HTTP}")),
         &[
             (Code::INVALID_HOST, 8, 5, "write a DNS name"),
             (Code::INVALID_HOST, 10, 5, "write a DNS name"),
             (Code::INVALID_HOST, 11, 5, "write a DNS name"),
+            (Code::INVALID_HOST, 13, 5, "ends in a number"),
+            (Code::INVALID_HOST, 14, 5, "ends in a number"),
         ],
     );
 }
@@ -215,11 +217,11 @@ fn dns_without_endpoints_needs_names() {
         let entry = |host: &str, more: &str| {
             mk_entry(&format!("  hosts: [\"{host}\"]\n{HTTP}  resolution: {resolution}\n{more}"))
         };
-        for host in ["*.example.com", "10.0.0.1"] {
-            refused(&entry(host, ""), &[(Code::RESOLUTION_MISMATCH, 7, 11, "write a name such as")]);
-            taken(&entry(host, "  endpoints: [{address: real.example.com}]\n"));
-            taken(&entry(host, "  workloadSelector: {labels: {app: pay}}\n"));
-        }
+        let host = "*.example.com";
+        refused(&entry(host, ""), &[(Code::RESOLUTION_MISMATCH, 7, 11, "write a name such as")]);
+        taken(&entry(host, "  endpoints: [{address: real.example.com}]\n"));
+        taken(&entry(host, "  workloadSelector: {labels: {app: pay}}\n"));
+        refused(&entry("10.0.0.1", ""), &[(Code::INVALID_HOST, 7, 11, "ends in a number")]);
         for host in ["pay.example.com", "pay", "localhost"] {
             taken(&entry(host, ""));
         }

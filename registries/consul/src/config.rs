@@ -51,8 +51,6 @@ pub struct ConsulConfig {
     pub tls: Tls,
     /// Services to follow.
     pub select: Select,
-    /// How services are followed.
-    pub mode: ModeChoice,
     /// Limits on concurrency and rate.
     pub limits: Limits,
     /// Waits, pauses and intervals.
@@ -75,7 +73,6 @@ impl ConsulConfig {
             auth: Auth::default(),
             tls: Tls::default(),
             select: Select::default(),
-            mode: ModeChoice::Auto,
             limits: Limits::default(),
             timing: Timing::default(),
             mapping: MapConfig::new()?,
@@ -239,18 +236,6 @@ impl Default for Tls {
     fn default() -> Self {
         Self { ca: None, ca_path: None, cert: None, key: None, server_name: None, verify: true }
     }
-}
-
-/// How services are followed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum ModeChoice {
-    /// One long poll per service while the selected services fit the connection budget, otherwise notify and fetch.
-    #[default]
-    Auto,
-    /// One long poll per service.
-    PerService,
-    /// Two long polls per scope (names and checks), and one read for each service that they report as changed.
-    NotifyAndFetch,
 }
 
 /// Limits on concurrency and rate. Each value is for one registry; its scopes share it.

@@ -55,11 +55,20 @@ impl Content for Instances {
     }
 }
 
-/// Selected names, each with a hash of its tags.
+/// Name in a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Listed {
+    /// Hash of the tags.
+    pub tags: u64,
+    /// Whether the selection names exactly this service.
+    pub named: bool,
+}
+
+/// Selected names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Names {
-    /// Hash of the tags by name.
-    pub names: Arc<BTreeMap<Arc<str>, u64>>,
+    /// What is listed, by name.
+    pub names: Arc<BTreeMap<Arc<str>, Listed>>,
     /// Those that have a sidecar; `None` if that is unknown. Not a part of the comparison.
     pub with_sidecar: Option<Arc<BTreeSet<Arc<str>>>>,
     /// Whether the object that holds the names was not found.
@@ -75,10 +84,11 @@ impl Names {
         for (name, mut tags) in listed {
             if select.service(&name, &tags) {
                 tags.sort();
-                names.insert(name.into(), key_of(&tags));
+                let named = select.names_exactly(&name);
+                names.insert(name.into(), Listed { tags: key_of(&tags), named });
             }
         }
-        let digest = Digest::of(names.iter());
+        let digest = Digest::of(names.iter().map(|(name, listed)| (name, &listed.tags)));
         Self { names: Arc::new(names), with_sidecar: None, absent: false, digest }
     }
     /// Adds which of the names have a sidecar, from a list of proxies.
@@ -93,8 +103,7 @@ impl Names {
     #[must_use]
     pub fn of_nothing() -> Self {
         let names = BTreeMap::new();
-        let digest = Digest::of(names.iter());
-        Self { names: Arc::new(names), with_sidecar: None, absent: true, digest }
+        Self { absent: true, ..Self::new(names, &Select::default()) }
     }
 }
 

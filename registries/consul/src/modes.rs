@@ -5,12 +5,15 @@
 //! number. A scope fails as one: while its list of names cannot be read, nothing else is requested; afterwards reads
 //! resume at the pace of the request limiter. Reports about one service keep their order.
 //!
-//! Modes: *per service*, one long poll per service; *notify and fetch*, two long polls (names and checks) and one
-//! read for each service that they report as changed, plus a full pass that reads every service at intervals.
+//! A service has a long poll of its own while the poll budget lasts. The others are followed by *notify and fetch*:
+//! two long polls (names and checks), one read for each service that they report as changed, and a full pass that
+//! reads each of them at intervals.
 
 mod listing;
 mod names;
 mod notify_and_fetch;
+mod poll_budget;
+mod poll_limit;
 mod proof;
 mod report;
 mod request_limiter;
@@ -26,12 +29,13 @@ use std::time::Duration;
 use tributary_model::{Completeness, Mono};
 
 use crate::answer::{Headers, RequestFailure};
-use crate::config::{Limits, ModeChoice, Timing};
-use crate::content::{CheckStates, Instances, Names};
+use crate::config::{Limits, Timing};
+use crate::content::{CheckStates, Instances, Listed, Names};
 use crate::watch::{Action, Confidence, Event, Follow, Mode as ReadMode, Policy, Read, Ticket, Watch};
 use listing::{Listing, TokenViews};
 use notify_and_fetch::NotifyAndFetch;
-pub use report::Report;
+use poll_budget::PollBudget;
+pub use report::{Mode, Report};
 use request_limiter::RequestLimiter;
 use services::ServiceLoop;
 use token_identity::TokenIdentity;
@@ -43,10 +47,8 @@ pub struct Settings {
     pub timing: Timing,
     /// Limits on concurrency and rate.
     pub limits: Limits,
-    /// Maximum number of per-service long polls: this scope's share of the connections.
+    /// Poll budget: the maximum number of services with a long poll, this scope's share of the connections.
     pub polls: usize,
-    /// Mode, or `Auto`.
-    pub mode: ModeChoice,
     /// Whether requests carry a token.
     pub has_token: bool,
     /// Number of addresses.
@@ -60,7 +62,7 @@ pub struct Settings {
 pub enum LoopId {
     /// List of names.
     Names,
-    /// All checks, in notify-and-fetch mode.
+    /// All checks, while a service has no long poll.
     Checks,
     /// The token's own record.
     Token,
@@ -124,6 +126,8 @@ pub enum Input {
     NamesRequested,
     /// A new token applies.
     TokenChanged,
+    /// The poll budget changed.
+    Polls(usize),
     /// Time has passed.
     Tick,
 }
@@ -160,32 +164,17 @@ enum Reach {
     Down,
 }
 
-/// Current mode.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    /// One long poll per service.
-    PerService,
-    /// Reads follow change notifications.
-    NotifyAndFetch,
-}
-
-/// Time without per-service long polls after a server reported too many requests repeatedly.
-const SPARED: Duration = Duration::from_secs(600);
-/// Overloads, at least five first pauses apart, after which long polls are taken for their cause.
-const STRIKES: u32 = 3;
-
 /// State machine of one scope.
 #[derive(Debug, Clone)]
 pub struct Machine {
     settings: Settings,
     policy: Arc<Policy>,
     reach: Reach,
-    mode: Mode,
-    spared_until: Option<Mono>,
     names: Watch<Names>,
-    checks: Watch<CheckStates>,
+    /// `None` while every service has a long poll.
+    checks: Option<Watch<CheckStates>>,
     /// Names in the last list.
-    listed: Arc<BTreeMap<Arc<str>, u64>>,
+    listed: Arc<BTreeMap<Arc<str>, Listed>>,
     /// Boxed, because tree nodes are half empty and would need twice the memory.
     services: BTreeMap<u32, Box<ServiceLoop>>,
     by_name: BTreeMap<Arc<str>, u32>,
@@ -200,6 +189,7 @@ pub struct Machine {
     /// Whether the scope itself was not found.
     absent: bool,
     limiter: RequestLimiter,
+    budget: PollBudget,
     notify: NotifyAndFetch,
     server: usize,
     token: TokenIdentity,
@@ -207,8 +197,6 @@ pub struct Machine {
     listing: Option<Listing>,
     last_success: Option<Mono>,
     overloads: u64,
-    /// Number of separate overloads in the last minute, and the time of the last one.
-    strikes: (u32, Option<Mono>),
     /// Age of the last answering server's contact with its leader.
     lag: Duration,
 }
@@ -221,10 +209,8 @@ impl Machine {
         let follow = if settings.peer { Follow::Demand } else { Follow::Poll };
         Self {
             reach: Reach::Up,
-            mode: Mode::PerService,
-            spared_until: None,
             names: Watch::new(Arc::clone(&policy), follow),
-            checks: Watch::new(notify_and_fetch::policy(*policy), Follow::Poll),
+            checks: None,
             policy,
             listed: Arc::default(),
             services: BTreeMap::new(),
@@ -235,7 +221,8 @@ impl Machine {
             views: TokenViews::default(),
             rechecks: BTreeSet::new(),
             absent: false,
-            limiter: RequestLimiter::new(&settings.limits),
+            limiter: RequestLimiter::new(&settings),
+            budget: PollBudget::default(),
             notify: NotifyAndFetch::default(),
             server: 0,
             token: TokenIdentity::new(settings.has_token),
@@ -243,15 +230,9 @@ impl Machine {
             listing: None,
             last_success: None,
             overloads: 0,
-            strikes: (0, None),
             lag: Duration::ZERO,
             settings,
         }
-    }
-    /// Returns the current mode.
-    #[must_use]
-    pub const fn mode(&self) -> Mode {
-        self.mode
     }
     /// Returns the number of requests under way.
     #[must_use]
@@ -268,9 +249,11 @@ impl Machine {
             Input::ConfirmRequested(service) => self.confirm_requested(&service, &mut cx),
             Input::NamesRequested => self.drive_names(Event::ReadLeader, &mut cx),
             Input::TokenChanged => self.switched(true, &mut cx),
+            Input::Polls(most) => self.limiter.share_polls(most),
             Input::Tick => {}
         }
         self.poll_names(&mut cx);
+        self.share_out_polls(&mut cx);
         self.tick_notify(&mut cx);
         self.recheck(&mut cx);
         self.start_reads(&mut cx);
@@ -346,31 +329,12 @@ impl Machine {
                 Action::Read(read) => self.limiter.want(cx.now, id, read),
                 Action::CheckToken(ticket) => self.check_token(id, ticket, cx),
                 Action::RereadToken => cx.out.push(Output::RereadToken),
-                Action::Ease => self.ease(cx),
+                Action::Ease => self.limiter.ease(cx.now, self.budget.polled()),
                 Action::Report(content, confidence) => reports.push((content, confidence)),
                 Action::State(_) => {}
             }
         }
         reports
-    }
-
-    /// Halves concurrency and rate. If that does not end the overload, avoids per-service long polls for a while.
-    fn ease(&mut self, cx: &StepContext) {
-        self.limiter.ease();
-        if self.strike(cx.now) >= STRIKES && self.settings.mode == ModeChoice::Auto {
-            self.spared_until = Some(cx.now.plus(SPARED));
-        }
-    }
-
-    /// Counts an overload, unless it belongs to the last one.
-    fn strike(&mut self, now: Mono) -> u32 {
-        let (count, last) = self.strikes;
-        let since = last.map_or(Duration::MAX, |last| now.since(last));
-        if since >= self.settings.timing.pause_first * 5 {
-            let count = if since > Duration::from_secs(60) { 0 } else { count };
-            self.strikes = (count + 1, Some(now));
-        }
-        self.strikes.0
     }
 
     fn read_token(&mut self, cx: &mut StepContext) {

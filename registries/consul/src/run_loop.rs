@@ -265,6 +265,9 @@ impl RunLoop {
             self.check_files();
         }
         self.withhold();
+        if self.status_at <= now {
+            self.share_polls();
+        }
         self.report_status(now);
         Ok(())
     }

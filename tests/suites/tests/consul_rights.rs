@@ -39,7 +39,7 @@ impl World {
         let (_, secret) = consul.token("first", rules).await?;
         let home = tempfile::tempdir()?;
         std::fs::write(file_in(&home, "token"), secret)?;
-        let served = Served::start(&config(&consul, &home, "token", "auto")).await?;
+        let served = Served::start(&config(&consul, &home, "token", MANY)).await?;
         consul_support::served(&served.server, "web", &[1], SOON).await?;
         consul_support::served(&served.server, "pay", &[3], SOON).await?;
         let recorder = Recorder::start(&served.server, PAY).await?;
@@ -87,10 +87,14 @@ fn file_in(home: &TempDir, name: &str) -> PathBuf {
     home.path().join(name)
 }
 
-fn config(consul: &Consul, home: &TempDir, token: &str, mode: &str) -> Value {
+/// Connections that give each service a long poll, and connections that give none.
+const MANY: u32 = 150;
+const FEW: u32 = 20;
+
+fn config(consul: &Consul, home: &TempDir, token: &str, connections: u32) -> Value {
     let token = file_in(home, token);
-    json!({"registries": [{"kind": "consul", "name": "consul", "addresses": [consul.url()], "mode": mode,
-        "tokenFile": token}]})
+    json!({"registries": [{"kind": "consul", "name": "consul", "addresses": [consul.url()], "tokenFile": token,
+        "connections": connections}]})
 }
 
 #[tokio::test]
@@ -127,11 +131,11 @@ async fn reload_with_a_narrower_token_shrinks_no_assignment() -> Result<()> {
     let world = World::start(ALL).await?;
     let (_, narrow) = world.consul.token("narrow", WEB).await?;
     std::fs::write(file_in(&world.home, "narrow"), narrow)?;
-    world.served.reload(&config(&world.consul, &world.home, "narrow", "auto"))?;
+    world.served.reload(&config(&world.consul, &world.home, "narrow", MANY))?;
     world.follows(2).await?;
     // the run that would see less waits, and the previous one continues
     reports(&world.served.server, "the new run can read less of", LATER).await?;
-    world.served.reload(&config(&world.consul, &world.home, "token", "auto"))?;
+    world.served.reload(&config(&world.consul, &world.home, "token", MANY))?;
     world.follows(3).await?;
     world.ends_whole().await
 }
@@ -140,7 +144,7 @@ async fn reload_with_a_narrower_token_shrinks_no_assignment() -> Result<()> {
 async fn reload_with_the_same_permissions_shrinks_no_assignment() -> Result<()> {
     for rules in [ALL, BOTH] {
         let world = World::start(rules).await?;
-        world.served.reload(&config(&world.consul, &world.home, "token", "notifyAndFetch"))?;
+        world.served.reload(&config(&world.consul, &world.home, "token", FEW))?;
         reports(&world.served.server, "notifyAndFetch", LATER).await?;
         world.follows(2).await?;
         world.ends_whole().await?;

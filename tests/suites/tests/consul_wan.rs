@@ -34,14 +34,18 @@ impl World {
         let (far, more) = (Backend::start_on("far", ip).await?, Backend::start_on("more", ip).await?);
         here.set("pay", "n1", &[near.addr()]).await?;
         there.set("pay", "n9", &[far.addr()]).await?;
-        let served = Served::start(&config(&here, "auto")).await?;
+        let served = Served::start(&config(&here, MANY)).await?;
         Ok(Self { here, there, near, far, more, served })
     }
 }
 
-fn config(here: &Consul, mode: &str) -> Value {
+/// Connections that give each service a long poll, and connections that give none.
+const MANY: u32 = 150;
+const FEW: u32 = 20;
+
+fn config(here: &Consul, connections: u32) -> Value {
     json!({"registries": [{"kind": "consul", "name": "consul", "addresses": [here.url()],
-        "datacenters": ["all"], "mode": mode}]})
+        "datacenters": ["all"], "connections": connections}]})
 }
 
 #[tokio::test]
@@ -68,7 +72,7 @@ async fn reload_during_a_cut_keeps_its_facts_and_follows_the_rest() -> Result<()
     remote.reaches("far", 20, SOON).await?;
     let recorder = Recorder::start(&world.served.server, "pay.service.dc2.dc.consul").await?;
     world.there.daemon().kill();
-    world.served.reload(&config(&world.here, "notifyAndFetch"))?;
+    world.served.reload(&config(&world.here, FEW))?;
     reports(&world.served.server, "notifyAndFetch", SOON).await?;
     world.here.set("pay", "n1", &[world.near.addr(), world.more.addr()]).await?;
     own.reaches("more", 20, SOON).await?;

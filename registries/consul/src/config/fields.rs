@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use parts::{ClientTlsConfig, FamilyConfig, KeysConfig, LoginConfig, ModeConfig, TopologyConfig};
+pub use parts::{ClientTlsConfig, FamilyConfig, KeysConfig, LoginConfig, TopologyConfig};
 
 /// Fields of a Consul registry. An omitted field has the default that its description names.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -62,13 +62,11 @@ pub struct ConsulFields {
     /// Reads only instances with all of these Meta entries.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub meta: Option<BTreeMap<String, String>>,
-    /// How services are watched; default `auto`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub mode: Option<ModeConfig>,
     /// Maximum requests a second of one scope, with a burst of the same size; default `500`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<u32>,
-    /// Maximum connections over plain HTTP, where each long poll needs one; default `150`.
+    /// Maximum connections over plain HTTP, where each long poll needs one; default `150`. Services beyond them are read on
+    /// notification.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connections: Option<u32>,
     /// Service port number for services whose Meta names none.

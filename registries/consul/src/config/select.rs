@@ -14,6 +14,11 @@ impl Pattern {
     pub fn new(text: &str) -> Self {
         Self(text.to_lowercase().into())
     }
+    /// Returns whether the pattern matches one name only.
+    #[must_use]
+    pub fn is_exact(&self) -> bool {
+        !self.0.contains('*')
+    }
     /// Returns whether the pattern matches a name.
     #[must_use]
     pub fn matches(&self, name: &str) -> bool {
@@ -58,6 +63,12 @@ impl Select {
         let any = |patterns: &[Pattern]| patterns.iter().any(|pattern| pattern.matches(name));
         let named = (self.include.is_empty() || any(&self.include)) && !any(&self.exclude);
         (named || self.names.contains(&name.to_lowercase())) && self.has_tags(tags)
+    }
+    /// Returns whether a federated service refers to this service, or a pattern without `*` is its name.
+    #[must_use]
+    pub fn names_exactly(&self, name: &str) -> bool {
+        let exact = |pattern: &Pattern| pattern.is_exact() && pattern.matches(name);
+        self.names.contains(&name.to_lowercase()) || self.include.iter().any(exact)
     }
     /// Returns whether an instance of a selected service is used.
     #[must_use]
@@ -122,6 +133,11 @@ mod tests {
         ] {
             assert_eq!(select.service(name, &own), want, "{name} {own:?}");
         }
+        assert!(
+            ["pay", "Pay"].iter().all(|name| select.names_exactly(name)) && !select.names_exactly("shop-a")
+        );
+        let exact = Select { include: vec![Pattern::new("web")], ..Select::default() };
+        assert!(exact.names_exactly("Web") && !exact.names_exactly("web2"));
         assert!(!Select::default().service("consul", &[]) && Select::default().service("consul2", &[]));
         assert!(Select { consul: true, ..Select::default() }.service("consul", &[]));
     }

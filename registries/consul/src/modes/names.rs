@@ -1,12 +1,11 @@
-//! The list of names: which services are followed, whether the scope answers, and which mode applies.
+//! The list of names: which services are followed, and whether the scope answers.
 
 use std::sync::Arc;
 
-use super::{Answer, LoopId, Machine, Mode, Reach, StepContext};
+use super::{Answer, LoopId, Machine, Reach, StepContext};
 use crate::answer::RequestFailure;
-use crate::config::ModeChoice;
-use crate::content::{CheckStates, Names};
-use crate::watch::{Confidence, Event, Follow, ReadReason, State, Ticket, Watch, key_of};
+use crate::content::Names;
+use crate::watch::{Confidence, Event, Follow, ReadReason, State, Ticket, key_of};
 
 impl Machine {
     pub(super) fn drive_names(&mut self, event: Event<Names>, cx: &mut StepContext) {
@@ -82,16 +81,16 @@ impl Machine {
         self.absent = list.absent;
         let before = std::mem::replace(&mut self.listed, Arc::clone(names));
         self.remove_unlisted(confidence, cx);
-        for (name, tags) in names.iter() {
-            match self.by_name.get(name) {
+        for (name, listed) in names.iter() {
+            let id = match self.by_name.get(name) {
                 Some(id) => {
                     let id = *id;
                     self.services.entry(id).and_modify(|service| service.listed = true);
-                    self.drive_service(id, Event::Follow(self.follow()), cx);
-                    if before.get(name).is_some_and(|before| before != tags) {
-                        self.notify.mark_changed(cx.now, id, &self.settings.timing);
+                    if before.get(name).is_some_and(|before| before.tags != listed.tags) {
+                        self.mark_changed(id, cx.now);
                         self.notify.explain(cx.now);
                     }
+                    id
                 }
                 None => {
                     // the names of the first list are new to the run, not to the catalog
@@ -100,48 +99,24 @@ impl Machine {
                     }
                     let id = self.open(name, true);
                     self.drive_service(id, Event::Started, cx);
+                    id
                 }
-            }
-        }
-        self.choose_mode(cx);
-    }
-
-    /// Selects per-service long polls while they fit, otherwise notify and fetch, also while a server is spared.
-    /// Returns to long polls only with a margin of a fifth.
-    pub(super) fn choose_mode(&mut self, cx: &mut StepContext) {
-        // a doubtful list may lack services that are still followed
-        let (have, room) = (self.services.len().max(self.listed.len()), self.settings.polls);
-        let room = if self.mode == Mode::NotifyAndFetch { room - room / 5 } else { room };
-        let spared = self.spared_until.is_some_and(|until| until > cx.now);
-        let notify = self.settings.mode == ModeChoice::NotifyAndFetch || have > room || spared;
-        let mode = if notify { Mode::NotifyAndFetch } else { Mode::PerService };
-        if mode == self.mode {
-            return;
-        }
-        self.mode = mode;
-        let ids: Vec<u32> = self.services.keys().copied().collect();
-        for id in ids {
-            self.drive_service(id, Event::Follow(self.follow()), cx);
-        }
-        match mode {
-            Mode::NotifyAndFetch => {
-                self.notify.full_pass_soon();
-                self.drive_checks(Event::Started, cx);
-            }
-            Mode::PerService => {
-                self.drive_checks(Event::Stopped, cx);
-                self.checks =
-                    Watch::<CheckStates>::new(super::notify_and_fetch::policy(*self.policy), Follow::Poll);
-                self.notify.clear();
-            }
+            };
+            self.budget.add(id, listed.named);
         }
     }
 
-    pub(super) const fn follow(&self) -> Follow {
-        match self.mode {
-            Mode::PerService => Follow::Poll,
-            Mode::NotifyAndFetch => Follow::Demand,
+    /// Gives long polls to services, or takes them, as the budget allows. A service that loses its poll is read once,
+    /// because an earlier notification may have been left to the poll.
+    pub(super) fn share_out_polls(&mut self, cx: &mut StepContext) {
+        self.limiter.raise_polls(cx.now);
+        for (id, follow) in self.budget.balance(self.limiter.polls().current()) {
+            self.drive_service(id, Event::Follow(follow), cx);
+            if follow == Follow::Demand {
+                self.drive_service(id, Event::ReadNow(ReadReason::Recheck), cx);
+            }
         }
+        self.follow_checks(cx);
     }
 
     pub(super) fn key(name: &str) -> u64 {

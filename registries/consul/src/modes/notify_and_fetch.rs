@@ -1,21 +1,21 @@
-//! Notify and fetch: which services changed according to the lists of names and checks, and the full pass that finds
-//! other changes.
+//! Notify and fetch, for services without a long poll: which of them changed according to the lists of names and
+//! checks, and the full pass that finds other changes.
 //!
 //! The list of checks does not show instances without a check, nor changes of an address or of meta: those move only
-//! the catalog's index, without a name. If the index moved and no check was added or removed, every service is read
-//! once, at a quarter of the allowed rate; a check that only changes its status does not move the index. Each service is also read once per full pass. Without a usable list of checks the full
-//! pass runs at that rate all the time.
+//! the catalog's index, without a name. If the index moved and no check was added or removed, each such service is
+//! read once, at a quarter of the allowed rate; a check that only changes its status does not move the index. Each is
+//! also read once per full pass. Without a usable list of checks the full pass runs at that rate all the time.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use tributary_model::Mono;
 
-use super::{LoopId, Machine, Mode, StepContext};
+use super::{LoopId, Machine, StepContext};
 use crate::answer::RequestFailure;
 use crate::config::Timing;
 use crate::content::CheckStates;
-use crate::watch::{Event, Policy, ReadReason, State};
+use crate::watch::{Event, Follow, Policy, ReadReason, State, Watch};
 
 /// Time after a move of the catalog's index in which a changed check may explain it.
 const SETTLE: Duration = Duration::from_millis(1_500);
@@ -48,7 +48,7 @@ pub(super) const fn policy(base: Policy) -> Policy {
 }
 
 impl NotifyAndFetch {
-    pub(super) fn mark_changed(&mut self, now: Mono, id: u32, timing: &Timing) {
+    fn mark_changed(&mut self, now: Mono, id: u32, timing: &Timing) {
         self.dirty.insert(id);
         self.due.get_or_insert_with(|| now.plus(timing.coalesce));
     }
@@ -92,21 +92,41 @@ impl NotifyAndFetch {
 }
 
 impl Machine {
-    pub(super) fn drive_checks(&mut self, event: Event<CheckStates>, cx: &mut StepContext) {
-        let used = self.mode == Mode::NotifyAndFetch && !self.settings.peer;
-        if !used && !matches!(event, Event::Stopped) {
-            return;
+    /// Follows the list of checks while a service has no long poll. A peer has no such list.
+    pub(super) fn follow_checks(&mut self, cx: &mut StepContext) {
+        let needed = self.budget.notified() > 0 && !self.settings.peer;
+        if needed && self.checks.is_none() {
+            self.checks = Some(Watch::new(policy(*self.policy), Follow::Poll));
+            self.drive_checks(Event::Started, cx);
+        } else if !needed && self.checks.is_some() {
+            self.drive_checks(Event::Stopped, cx);
+            self.checks = None;
+            self.notify.clear();
         }
-        let actions = self.checks.step(cx.now, cx.random, event);
+    }
+
+    pub(super) fn drive_checks(&mut self, event: Event<CheckStates>, cx: &mut StepContext) {
+        let Some(checks) = &mut self.checks else { return };
+        let actions = checks.step(cx.now, cx.random, event);
         for (marks, _) in self.perform(LoopId::Checks, actions, cx) {
             self.compare_checks(marks, cx.now);
         }
     }
 
+    /// Records a change of a service, unless its own long poll reports it.
+    pub(super) fn mark_changed(&mut self, id: u32, now: Mono) {
+        if self.budget.is_notified(id) {
+            self.notify.mark_changed(now, id, &self.settings.timing);
+        }
+    }
+
     /// Compares the list of checks with the previous one and marks the services that differ, however far the answer
-    /// is trusted.
+    /// is trusted. Changes between a service's last read and the first list show in neither, so a full pass follows.
     fn compare_checks(&mut self, marks: CheckStates, now: Mono) {
-        let Some(before) = self.notify.marks.replace(marks.clone()) else { return };
+        let Some(before) = self.notify.marks.replace(marks.clone()) else {
+            self.notify.full_pass_soon();
+            return;
+        };
         let mut changed = BTreeSet::new();
         for mark in marks.differing(&before) {
             match mark.service {
@@ -118,12 +138,12 @@ impl Machine {
             self.notify.explain(now);
         }
         for id in changed {
-            self.notify.mark_changed(now, id, &self.settings.timing);
+            self.mark_changed(id, now);
         }
     }
 
     pub(super) fn tick_notify(&mut self, cx: &mut StepContext) {
-        if self.mode != Mode::NotifyAndFetch {
+        if self.budget.notified() == 0 {
             self.notify.moved_at = None;
             return;
         }
@@ -142,7 +162,7 @@ impl Machine {
     /// Reads the next services of the full pass that are due.
     fn full_pass(&mut self, cx: &mut StepContext) {
         if self.notify.fast_left.is_none() && std::mem::take(&mut self.notify.wanted) {
-            self.notify.fast_left = Some(self.services.len());
+            self.notify.fast_left = Some(self.budget.notified());
             self.notify.full_pass_at = Some(cx.now);
         }
         let pace = self.pace();
@@ -163,8 +183,7 @@ impl Machine {
     }
 
     fn full_pass_one(&mut self, cx: &mut StepContext) {
-        let after = self.services.range(self.notify.cursor..).next().or_else(|| self.services.iter().next());
-        let Some(id) = after.map(|(id, _)| *id) else {
+        let Some(id) = self.budget.next_notified(self.notify.cursor) else {
             self.notify.fast_left = self.notify.fast_left.map(|_| 0);
             return;
         };
@@ -175,7 +194,7 @@ impl Machine {
 
     /// Returns the time between two reads of the full pass.
     fn pace(&self) -> Duration {
-        let all = u32::try_from(self.services.len().max(1)).unwrap_or(u32::MAX);
+        let all = u32::try_from(self.budget.notified().max(1)).unwrap_or(u32::MAX);
         let slow = self.settings.timing.full_pass / all;
         let fast = Duration::from_secs(4) / self.settings.limits.rate.max(1);
         if self.reads_in_turn().is_some() {
@@ -184,23 +203,27 @@ impl Machine {
         if self.notify.fast_left.is_some() { fast.min(slow) } else { slow }.max(Duration::from_millis(1))
     }
 
-    /// Returns why every service is read in turn: no list of checks shows what changed.
-    pub(super) const fn reads_in_turn(&self) -> Option<&'static str> {
-        match (self.mode, self.settings.peer, self.checks.state()) {
-            (Mode::PerService, ..) => None,
-            (_, true, _) => Some("checks of a peer cannot be listed; every service is read in turn"),
-            (_, _, State::Failing(RequestFailure::TooLarge)) => {
-                Some("the list of checks exceeds a limit; every service is read in turn")
+    /// Returns why services without a long poll are read in turn: no list of checks shows what changed.
+    pub(super) fn reads_in_turn(&self) -> Option<&'static str> {
+        if self.budget.notified() == 0 {
+            return None;
+        }
+        if self.settings.peer {
+            return Some("checks of a peer cannot be listed; services without a long poll are read in turn");
+        }
+        match self.checks.as_ref().map(Watch::state) {
+            Some(State::Failing(RequestFailure::TooLarge)) => {
+                Some("the list of checks exceeds a limit; services without a long poll are read in turn")
             }
-            (_, _, State::Failing(failure)) if !failure.is_temporary() => {
-                Some("the list of checks cannot be read; every service is read in turn")
+            Some(State::Failing(failure)) if !failure.is_temporary() => {
+                Some("the list of checks cannot be read; services without a long poll are read in turn")
             }
             _ => None,
         }
     }
 
     pub(super) fn notify_due(&self) -> Option<Mono> {
-        if self.mode != Mode::NotifyAndFetch {
+        if self.budget.notified() == 0 {
             return None;
         }
         let moved = self.notify.moved_at.map(|moved| moved.plus(SETTLE));

@@ -4,9 +4,20 @@ use std::time::Duration;
 
 use tributary_model::{Mono, SourceState};
 
-use super::{Machine, Mode};
+use super::Machine;
 use crate::answer::{Doubt, RequestFailure};
 use crate::watch::State;
+
+/// How the services of a scope are followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Each by a long poll of its own.
+    PerService,
+    /// Some by a long poll, the others by notify and fetch.
+    Mixed,
+    /// All by notify and fetch.
+    NotifyAndFetch,
+}
 
 /// Status of a scope.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,10 +26,14 @@ pub struct Report {
     pub state: SourceState,
     /// Reason; empty if there is nothing to add.
     pub reason: &'static str,
-    /// Current mode.
+    /// How the services are followed.
     pub mode: Mode,
-    /// Reason for notify and fetch if it was not configured, or why every service is read in turn.
+    /// Why services lack a long poll, or why they are read in turn.
     pub mode_reason: &'static str,
+    /// Services with a long poll.
+    pub polled: usize,
+    /// Services that are read when the lists of names and checks report a change.
+    pub notified: usize,
     /// Index of the catalog.
     pub index: Option<u64>,
     /// Time of the last answer.
@@ -46,27 +61,18 @@ pub struct Report {
 impl Machine {
     /// Returns the current status.
     #[must_use]
-    pub fn report(&self, now: Mono) -> Report {
+    pub fn report(&self) -> Report {
         let (state, reason) = self.state_and_reason();
         let count = |want: fn(State) -> bool| {
             self.services.values().filter(|service| want(service.watch.state())).count()
         };
-        let spared = self.spared_until.is_some_and(|until| until > now);
-        let in_turn = self.reads_in_turn();
-        let mode_reason = match self.mode {
-            Mode::PerService => "",
-            Mode::NotifyAndFetch if in_turn.is_some() => in_turn.unwrap_or_default(),
-            Mode::NotifyAndFetch if spared => "the server reported too many requests",
-            Mode::NotifyAndFetch if self.services.len().max(self.listed.len()) > self.settings.polls => {
-                "more services than connections allow"
-            }
-            Mode::NotifyAndFetch => "",
-        };
         Report {
             state,
             reason,
-            mode: self.mode,
-            mode_reason,
+            mode: self.mode(),
+            mode_reason: self.mode_reason(),
+            polled: self.budget.polled(),
+            notified: self.budget.notified(),
             index: self.names.last_index(),
             last_success: self.last_success,
             services: self.services.len(),
@@ -80,6 +86,15 @@ impl Machine {
             server: self.server,
         }
     }
+    /// Returns how the services are followed.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        match (self.budget.polled(), self.budget.notified()) {
+            (_, 0) => Mode::PerService,
+            (0, _) => Mode::NotifyAndFetch,
+            _ => Mode::Mixed,
+        }
+    }
     /// Returns the state without counting services.
     #[must_use]
     pub fn state(&self) -> SourceState {
@@ -90,6 +105,15 @@ impl Machine {
     pub fn retry_in(&self, now: Mono) -> Option<Duration> {
         let failing = matches!(self.names.state(), State::Failing(_));
         failing.then(|| self.due(now)).flatten().map(|due| due.since(now))
+    }
+
+    fn mode_reason(&self) -> &'static str {
+        match self.reads_in_turn() {
+            Some(reason) => reason,
+            None if self.budget.notified() == 0 => "",
+            None if self.limiter.polls().is_lowered() => "the server reported too many requests",
+            None => "more services than connections allow",
+        }
     }
 
     fn state_and_reason(&self) -> (SourceState, &'static str) {

@@ -1,5 +1,5 @@
 //! Admission of a scope's reads: after their pauses, with limited concurrency and rate, and only the list of names
-//! while the scope cannot be reached.
+//! while the scope cannot be reached. It also limits the number of long polls.
 //!
 //! The machine owns it. Every read of a loop passes through it and gets a number when it starts; an answer to an
 //! aborted number is dropped.
@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use tributary_model::Mono;
 
-use super::LoopId;
-use crate::config::Limits;
+use super::poll_limit::PollLimit;
+use super::{LoopId, Settings};
 use crate::token_bucket::TokenBucket;
 use crate::watch::{Mode, Read, Ticket};
 
@@ -39,11 +39,13 @@ pub(super) struct RequestLimiter {
     rate: u32,
     rate_now: u32,
     bucket: TokenBucket,
+    polls: PollLimit,
     last: u64,
 }
 
 impl RequestLimiter {
-    pub(super) fn new(limits: &Limits) -> Self {
+    pub(super) fn new(settings: &Settings) -> Self {
+        let limits = &settings.limits;
         let rate = limits.rate.max(1);
         Self {
             timers: BTreeSet::new(),
@@ -59,6 +61,7 @@ impl RequestLimiter {
             rate,
             rate_now: rate,
             bucket: TokenBucket::new(rate, Duration::from_secs(1) / rate),
+            polls: PollLimit::new(settings.polls, settings.timing.pause_first * 5),
             last: 0,
         }
     }
@@ -104,10 +107,21 @@ impl RequestLimiter {
         Some(begun)
     }
 
-    /// Halves concurrency and rate.
-    pub(super) fn ease(&mut self) {
+    /// Halves concurrency and rate, and the number of long polls if overloads repeat.
+    pub(super) fn ease(&mut self, now: Mono, polls_held: usize) {
         (self.now_most, self.well) = ((self.now_most / 2).max(1), 0);
         self.set_rate(self.rate_now / 2);
+        self.polls.overloaded(now, polls_held);
+    }
+
+    /// Returns the limit of long polls.
+    pub(super) const fn polls(&self) -> &PollLimit {
+        &self.polls
+    }
+
+    /// Changes the maximum number of long polls.
+    pub(super) fn share_polls(&mut self, most: usize) {
+        self.polls.set_most(most);
     }
 
     fn set_rate(&mut self, rate: u32) {
@@ -133,6 +147,11 @@ impl RequestLimiter {
     /// Returns the number of reads under way.
     pub(super) fn under_way(&self) -> usize {
         self.begun.len()
+    }
+
+    /// Raises the limit of long polls if that is due.
+    pub(super) fn raise_polls(&mut self, now: Mono) {
+        self.polls.tick(now);
     }
 
     /// Queues the reads whose pause has ended.
@@ -210,7 +229,7 @@ impl RequestLimiter {
             Duration::ZERO => now,
             wait => now.plus(wait.max(Duration::from_millis(1))),
         });
-        timer.into_iter().chain(bucket).min()
+        [timer, bucket, self.polls.due()].into_iter().flatten().min()
     }
 }
 
@@ -223,6 +242,8 @@ fn takes_place(id: LoopId, read: &Read) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Limits;
+    use crate::modes::tests::world::mk_settings;
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -231,7 +252,8 @@ mod tests {
     }
 
     fn mk_limiter(concurrency: usize, rate: u32) -> RequestLimiter {
-        RequestLimiter::new(&Limits { concurrency, rate, ..Limits::default() })
+        let limits = Limits { concurrency, rate, ..Limits::default() };
+        RequestLimiter::new(&Settings { limits, ..mk_settings(0) })
     }
 
     fn begun(limiter: &mut RequestLimiter, now: Mono, open: bool) -> Vec<LoopId> {
@@ -305,8 +327,8 @@ mod tests {
     #[test]
     fn overload_halves_concurrency_and_success_restores_it() {
         let mut limiter = mk_limiter(8, 100);
-        limiter.ease();
-        limiter.ease();
+        limiter.ease(Mono(0), 0);
+        limiter.ease(Mono(0), 0);
         assert_eq!((limiter.now_most, limiter.current_rate()), (2, 25));
         for _ in 0..5 {
             limiter.went_well();

@@ -28,12 +28,11 @@ pub(super) struct ServiceLoop {
 }
 
 impl Machine {
-    /// Opens a loop without starting it.
+    /// Opens a loop without starting it. It has no long poll before the budget gives it one.
     pub(super) fn open(&mut self, name: &Arc<str>, listed: bool) -> u32 {
         let id = self.next_id;
         self.next_id = self.next_id.wrapping_add(1);
-        let follow = if listed { self.follow() } else { Follow::Demand };
-        let watch = Watch::new(Arc::clone(&self.policy), follow);
+        let watch = Watch::new(Arc::clone(&self.policy), Follow::Demand);
         let (name_kept, view) = (Arc::clone(name), watch.token_view());
         let (nodes, emptied) = (Box::default(), None);
         let opened = ServiceLoop { name: name_kept, watch, listed, nodes, emptied, view, read: false };
@@ -50,6 +49,7 @@ impl Machine {
         let Some(closed) = self.services.remove(&id) else { return };
         self.by_name.remove(&closed.name);
         self.by_key.remove(&Self::key(&closed.name));
+        self.budget.remove(id);
         self.notify.forget(id, &closed.nodes);
         self.views.replace(closed.view, TokenView::Whole);
         self.unread -= usize::from(!closed.read);
@@ -65,9 +65,6 @@ impl Machine {
         for (instances, confidence) in self.perform(LoopId::Service(id), actions, cx) {
             self.report_service(id, instances, confidence, cx);
         }
-        if self.spared_until.is_some_and(|until| until > cx.now) {
-            self.choose_mode(cx);
-        }
     }
 
     fn report_service(
@@ -78,7 +75,9 @@ impl Machine {
         cx: &mut StepContext,
     ) {
         let Some(service) = self.services.get_mut(&id) else { return };
-        if !std::mem::replace(&mut service.read, true) {
+        if std::mem::replace(&mut service.read, true) {
+            self.budget.changed(id);
+        } else {
             self.unread -= 1;
         }
         let nodes = instances.nodes();
@@ -95,7 +94,7 @@ impl Machine {
         if confidence == Confidence::Confirmed && empty && unlisted {
             self.close(id, cx);
         } else if fresh && !empty {
-            self.drive_service(id, Event::Follow(self.follow()), cx);
+            self.budget.add(id, false);
             // the leader has a service that the list of names lacked, so that list was wrong and may not change when
             // it becomes right
             self.drive_names(Event::ReadLeader, cx);

@@ -1,24 +1,29 @@
-//! A scope against a source that may give any answer, on a manual clock, in both modes.
+//! A scope against a source that may give any answer, on a manual clock, with any poll budget.
 
+mod budget;
 mod proof;
 mod scale;
-mod world;
+pub(super) mod world;
 
 use std::time::Duration;
 
 use proptest::prelude::*;
 use tributary_model::Mono;
 
-use super::{LoopId, Mode, Output, Settings, What};
+use super::{LoopId, Output, Settings, What};
 use crate::answer::{Headers, RequestFailure};
-use crate::config::ModeChoice;
 use crate::watch::Mode as ReadMode;
 use world::{Lie, World, mk_settings};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn modes() -> impl Strategy<Value = ModeChoice> {
-    prop::sample::select(vec![ModeChoice::PerService, ModeChoice::NotifyAndFetch, ModeChoice::Auto])
+/// Poll budget that suffices for every test, and one that gives no service a long poll.
+const ALL: usize = 100;
+const NONE: usize = 0;
+
+/// Poll budgets for the four services of a property: none, some, and more than all.
+fn budgets() -> impl Strategy<Value = usize> {
+    0_usize..6
 }
 
 fn lies() -> impl Strategy<Value = Lie> {
@@ -50,6 +55,7 @@ enum Move {
     Truth,
     Token,
     Ask(u8),
+    Polls(usize),
 }
 
 fn moves() -> impl Strategy<Value = Move> {
@@ -62,6 +68,7 @@ fn moves() -> impl Strategy<Value = Move> {
         2 => Just(Move::Truth),
         1 => Just(Move::Token),
         1 => (0_u8..5).prop_map(Move::Ask),
+        2 => budgets().prop_map(Move::Polls),
     ]
 }
 
@@ -75,6 +82,7 @@ fn play(world: &mut World, one: &Move) {
         Move::Truth => world.lie = None,
         Move::Token => world.change_token(),
         Move::Ask(service) => world.confirm(*service),
+        Move::Polls(polls) => world.share_polls(*polls),
     }
 }
 
@@ -84,12 +92,12 @@ proptest! {
     /// The world serves what was reported and removes only what the leader confirmed; the leader's answers are true.
     #[test]
     fn nothing_that_exists_is_lost_and_the_end_state_is_true(
-        mode in modes(),
+        polls in budgets(),
         peer: bool,
         seed: u64,
         moves in prop::collection::vec(moves(), 1..50),
     ) {
-        let mut world = World::new(Settings { peer, ..mk_settings(mode) }, seed);
+        let mut world = World::new(Settings { peer, ..mk_settings(polls) }, seed);
         for one in &moves {
             play(&mut world, one);
             prop_assert_eq!(world.lost_falsely(), None, "after {:?}", one);
@@ -102,8 +110,8 @@ proptest! {
     }
 }
 
-fn settled(mode: ModeChoice, services: u8) -> World {
-    let mut world = World::new(mk_settings(mode), 1);
+fn settled(polls: usize, services: u8) -> World {
+    let mut world = World::new(mk_settings(polls), 1);
     for service in 0..services {
         world.put(service, 0);
         world.put(service, 1);
@@ -115,7 +123,7 @@ fn settled(mode: ModeChoice, services: u8) -> World {
 
 #[test]
 fn scope_is_ready_after_every_service_was_read() {
-    let mut world = World::new(mk_settings(ModeChoice::Auto), 1);
+    let mut world = World::new(mk_settings(ALL), 1);
     for service in 0..4 {
         world.put(service, 0);
     }
@@ -132,7 +140,7 @@ fn unreadable_service_delays_readiness_only_if_temporary() {
     for (failure, ready) in
         [(RequestFailure::Broken, true), (RequestFailure::Config, true), (RequestFailure::Transient, false)]
     {
-        let mut world = World::new(mk_settings(ModeChoice::Auto), 1);
+        let mut world = World::new(mk_settings(ALL), 1);
         for service in 0..4 {
             world.put(service, 0);
         }
@@ -148,11 +156,11 @@ fn unreadable_service_delays_readiness_only_if_temporary() {
 #[test]
 fn empty_view_has_a_reason() {
     for (has_token, starts) in [(false, "no token is configured"), (true, "the token sees no service")] {
-        let mut settings = mk_settings(ModeChoice::Auto);
+        let mut settings = mk_settings(ALL);
         settings.has_token = has_token;
         let mut world = World::new(settings, 1);
         world.put(0, 0);
-        let reason = |world: &World| world.machine.report(world.now()).reason;
+        let reason = |world: &World| world.machine.report().reason;
         world.lie = Some(Lie::Filtered);
         world.run(10 * SECOND);
         assert!(world.synced && reason(&world).starts_with(starts), "{has_token}: {:?}", reason(&world));
@@ -165,26 +173,26 @@ fn empty_view_has_a_reason() {
 
 #[test]
 fn an_outage_costs_one_probe_at_a_time() {
-    for mode in [ModeChoice::PerService, ModeChoice::NotifyAndFetch] {
-        let mut world = settled(mode, 40);
+    for polls in [ALL, 20, NONE] {
+        let mut world = settled(polls, 40);
         world.lie = Some(Lie::Fail(RequestFailure::Transient));
         world.break_all();
         world.run(10 * SECOND);
         let before = world.sent.len();
         world.run(300 * SECOND);
         let during = &world.sent[before..];
-        assert!(during.iter().all(|(what, _)| *what == What::Names), "{mode:?}: {during:?}");
-        assert!((5..60).contains(&during.len()), "{mode:?}: {} probes in five minutes", during.len());
+        assert!(during.iter().all(|(what, _)| *what == What::Names), "{polls} polls: {during:?}");
+        assert!((5..60).contains(&during.len()), "{polls} polls: {} probes in five minutes", during.len());
         world.lie = None;
         world.put(3, 3);
         world.run(130 * SECOND);
-        assert_eq!(world.served(), world.truth(), "{mode:?}");
+        assert_eq!(world.served(), world.truth(), "{polls} polls");
     }
 }
 
 #[test]
 fn recovery_after_an_outage_keeps_the_rate_limit() {
-    let mut world = settled(ModeChoice::PerService, 90);
+    let mut world = settled(ALL, 90);
     world.lie = Some(Lie::Fail(RequestFailure::Transient));
     world.break_all();
     world.run(120 * SECOND);
@@ -193,7 +201,7 @@ fn recovery_after_an_outage_keeps_the_rate_limit() {
     world.run(200 * SECOND);
     let mut times: Vec<Mono> = world.sent[before..].iter().map(|(_, at)| *at).collect();
     times.sort_unstable();
-    let rate = mk_settings(ModeChoice::PerService).limits.rate as usize;
+    let rate = mk_settings(ALL).limits.rate as usize;
     let most =
         times.iter().map(|from| times.iter().filter(|at| **at >= *from && at.since(*from) < SECOND).count());
     let most = most.max().unwrap_or_default();
@@ -202,23 +210,23 @@ fn recovery_after_an_outage_keeps_the_rate_limit() {
 
 #[test]
 fn status_change_is_reported_in_time() {
-    for (mode, within) in [(ModeChoice::PerService, 500), (ModeChoice::NotifyAndFetch, 2_000)] {
-        let mut world = settled(mode, 60);
+    for (polls, within) in [(ALL, 500), (30, 2_000), (NONE, 2_000)] {
+        let mut world = settled(polls, 60);
         for round in 0..40_u8 {
             world.run(Duration::from_millis(700));
             world.flip(round % 60);
             let at = world.now();
             world.run_until(2 * SECOND, World::is_true);
             let took = world.now().since(at);
-            assert!(took <= Duration::from_millis(within), "{mode:?} round {round}: {took:?}");
+            assert!(took <= Duration::from_millis(within), "{polls} polls round {round}: {took:?}");
         }
     }
 }
 
 #[test]
 fn status_change_costs_at_most_three_requests() {
-    for mode in [ModeChoice::PerService, ModeChoice::NotifyAndFetch] {
-        let mut settings = mk_settings(mode);
+    for polls in [ALL, 20, NONE] {
+        let mut settings = mk_settings(polls);
         (settings.timing.wait, settings.timing.full_pass) = (3_600 * SECOND, 36_000 * SECOND);
         let mut world = World::new(settings, 1);
         (0..60).for_each(|service| world.put(service, 0));
@@ -228,52 +236,13 @@ fn status_change_costs_at_most_three_requests() {
         world.flip(7);
         world.run(Duration::from_millis(900));
         let cost = world.sent_to_services() - before;
-        assert!((1..=3).contains(&cost), "{mode:?}: {cost}");
+        assert!((1..=3).contains(&cost), "{polls} polls: {cost}");
     }
-}
-
-#[test]
-fn overload_switches_to_notify_and_fetch_and_back() {
-    let mut world = settled(ModeChoice::Auto, 20);
-    assert_eq!(world.machine.mode(), Mode::PerService);
-    world.lie = Some(Lie::Fail(RequestFailure::Overload));
-    world.break_all();
-    world.run(40 * SECOND);
-    world.lie = None;
-    world.run(60 * SECOND);
-    assert_eq!(world.machine.mode(), Mode::NotifyAndFetch);
-    assert!(world.long_polls() <= 2, "{} long polls", world.long_polls());
-    assert!(world.machine.report(world.now()).mode_reason.contains("too many requests"));
-    world.put(1, 3);
-    world.run(30 * SECOND);
-    assert_eq!(world.served(), world.truth());
-    world.run(700 * SECOND);
-    world.put(19, 3);
-    world.put(21, 1);
-    world.run(30 * SECOND);
-    assert_eq!((world.machine.mode(), world.served()), (Mode::PerService, world.truth()));
-}
-
-#[test]
-fn more_services_than_polls_use_notify_and_fetch() {
-    let mut settings = mk_settings(ModeChoice::Auto);
-    settings.polls = 10;
-    let mut world = World::new(settings, 1);
-    for service in 0..12 {
-        world.put(service, 0);
-    }
-    world.run(30 * SECOND);
-    assert_eq!((world.machine.mode(), world.served()), (Mode::NotifyAndFetch, world.truth()));
-    for service in 8..12 {
-        world.vanish(service);
-    }
-    world.run(60 * SECOND);
-    assert_eq!((world.machine.mode(), world.served()), (Mode::PerService, world.truth()));
 }
 
 #[test]
 fn answers_to_aborted_requests_are_dropped() {
-    let mut world = settled(ModeChoice::PerService, 2);
+    let mut world = settled(ALL, 2);
     let polls: Vec<u64> = world.open.keys().copied().collect();
     world.change_token();
     let cancelled: Vec<u64> = world.cancelled.clone();
@@ -284,7 +253,7 @@ fn answers_to_aborted_requests_are_dropped() {
 
 #[test]
 fn new_server_gets_no_index() {
-    let mut settings = mk_settings(ModeChoice::PerService);
+    let mut settings = mk_settings(ALL);
     settings.servers = 2;
     let mut world = World::new(settings, 1);
     world.put(0, 0);
@@ -308,7 +277,7 @@ fn names_sort_before_checks_and_services() {
 #[test]
 fn unusable_list_of_checks_leads_to_reads_by_service() {
     for (peer, failure) in [(false, Some(RequestFailure::TooLarge)), (true, None)] {
-        let mut settings = mk_settings(ModeChoice::NotifyAndFetch);
+        let mut settings = mk_settings(NONE);
         (settings.peer, settings.timing.full_pass) = (peer, 3_600 * SECOND);
         let mut world = World::new(settings, 1);
         (0..20).for_each(|service| world.put(service, 0));
@@ -318,37 +287,19 @@ fn unusable_list_of_checks_leads_to_reads_by_service() {
         let before = world.sent.len();
         world.flip(7);
         world.run_until(12 * SECOND, World::is_true);
-        assert!(world.is_true(), "{peer}: {}", world.machine.report(world.now()).mode_reason);
+        assert!(world.is_true(), "{peer}: {}", world.machine.report().mode_reason);
         world.run(60 * SECOND);
         let sent = &world.sent[before..];
         assert!(sent.iter().filter(|(what, _)| *what == What::Checks).count() <= 1, "{peer}");
         assert!(sent.len() <= 72 * 6, "{peer}: {} requests", sent.len());
-        let reason = world.machine.report(world.now()).mode_reason;
-        assert!(reason.contains("every service is read in turn"), "{peer}: {reason}");
+        let reason = world.machine.report().mode_reason;
+        assert!(reason.contains("services without a long poll are read in turn"), "{peer}: {reason}");
     }
 }
 
 #[test]
-fn single_overload_lowers_the_rate_and_keeps_the_mode() {
-    let mut world = settled(ModeChoice::Auto, 20);
-    let whole = world.machine.report(world.now()).rate;
-    world.lie = Some(Lie::Fail(RequestFailure::Overload));
-    world.break_all();
-    world.run(SECOND);
-    world.lie = None;
-    world.run(SECOND);
-    let rate = world.machine.report(world.now()).rate;
-    assert!(rate < whole, "{rate} of {whole}");
-    world.run(60 * SECOND);
-    assert_eq!((world.machine.mode(), world.served()), (Mode::PerService, world.truth()));
-    (0..20).for_each(|service| world.flip(service));
-    world.run(600 * SECOND);
-    assert_eq!(world.machine.report(world.now()).rate, whole, "it recovers");
-}
-
-#[test]
 fn address_edit_is_found_in_seconds_while_other_checks_change() {
-    let mut settings = mk_settings(ModeChoice::NotifyAndFetch);
+    let mut settings = mk_settings(NONE);
     settings.timing.full_pass = 3_600 * SECOND;
     let mut world = World::new(settings, 1);
     (0..20).for_each(|service| world.put(service, 0));
@@ -367,7 +318,7 @@ fn address_edit_is_found_in_seconds_while_other_checks_change() {
 
 #[test]
 fn edit_right_after_the_first_list_is_found_in_seconds() {
-    let mut settings = mk_settings(ModeChoice::NotifyAndFetch);
+    let mut settings = mk_settings(NONE);
     settings.timing.full_pass = 3_600 * SECOND;
     for wait in [200, 500, 1_000, 1_400] {
         let mut world = World::new(settings, 1);

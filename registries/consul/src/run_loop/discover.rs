@@ -147,8 +147,7 @@ impl RunLoop {
             if self.by_scope.contains_key(&scope) {
                 continue;
             }
-            let scopes = wanted.len().max(self.runs.len());
-            let run = self.new_run(part, &found.own, scope.clone(), scopes)?;
+            let run = self.new_run(part, &found.own, scope.clone())?;
             fresh.push(self.next_run);
             self.by_scope.insert(scope, self.next_run);
             self.runs.insert(self.next_run, run);
@@ -158,6 +157,7 @@ impl RunLoop {
         if moved || !fresh.is_empty() || !self.discovered {
             self.require();
         }
+        self.share_polls();
         for at in fresh {
             if let Some(run) = self.runs.get(&at) {
                 self.out.send_all(collections(&run.area.scope).map(RegistryUpdate::ListStarted));
@@ -201,13 +201,7 @@ impl RunLoop {
         self.out.send(RegistryUpdate::Follows { required, optional });
     }
 
-    fn new_run(
-        &self,
-        part: &Tenancy,
-        own: &str,
-        scope: Scope,
-        scopes: usize,
-    ) -> Result<ScopeRun, RegistryError> {
+    fn new_run(&self, part: &Tenancy, own: &str, scope: Scope) -> Result<ScopeRun, RegistryError> {
         let client = match self.config.datacenter_addresses.get(&part.datacenter) {
             Some(addresses) => {
                 let client = Client::new(&self.config, addresses).map_err(RegistryError::retryable)?;
@@ -217,26 +211,36 @@ impl RunLoop {
             None => self.client.clone(),
         };
         let fetch = Fetch::new(client, part.clone(), own, Arc::clone(&self.config));
-        let settings = self.settings(&fetch.client, scopes.max(1), !part.peer.is_empty());
+        let settings = self.settings(&fetch.client, !part.peer.is_empty());
         Ok(ScopeRun::new(part, own, scope, fetch, settings))
     }
 
-    /// Returns the settings of a scope with its share of the connections; some connections stay free for reads that
-    /// are not long polls.
-    fn settings(&self, client: &Client, scopes: usize, peer: bool) -> Settings {
-        let limits = self.config.limits;
-        let room =
-            if client.shares(0) { limits.shared_connections * limits.streams } else { limits.connections };
-        let share = room / scopes;
+    /// Returns the settings of a scope, which has no long polls before [`Self::share_polls`].
+    fn settings(&self, client: &Client, peer: bool) -> Settings {
         Settings {
             timing: self.config.timing,
-            limits,
-            polls: share.saturating_sub(limits.concurrency + 4),
-            mode: self.config.mode,
+            limits: self.config.limits,
+            polls: 0,
             has_token: self.config.auth.has_token() && client.gives_token(),
             servers: client.addresses(),
             peer,
         }
+    }
+
+    /// Gives each scope an equal share of the connections as its poll budget; some stay free for reads that are not
+    /// long polls. Scopes come and go, and only an answer shows whether connections are shared.
+    pub(super) fn share_polls(&mut self) {
+        let (limits, scopes) = (self.config.limits, self.runs.len().max(1));
+        let mut changed = Vec::new();
+        for (at, run) in &mut self.runs {
+            let shared = run.fetch.client.shares(0);
+            let room = if shared { limits.shared_connections * limits.streams } else { limits.connections };
+            let polls = (room / scopes).saturating_sub(limits.concurrency + 4);
+            if std::mem::replace(&mut run.polls, polls) != polls {
+                changed.push((*at, polls));
+            }
+        }
+        changed.into_iter().for_each(|(at, polls)| self.step(at, Input::Polls(polls)));
     }
 
     pub(super) fn undiscovered(&mut self, fault: &Fault) {

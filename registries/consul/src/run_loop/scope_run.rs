@@ -32,6 +32,8 @@ pub(super) struct ScopeRun {
     pub(super) area: Area,
     pub(super) fetch: Fetch,
     pub(super) machine: Machine,
+    /// Poll budget of the machine.
+    pub(super) polls: usize,
     pub(super) under_way: BTreeMap<u64, Begun>,
     /// Reason of the last failed request, until one succeeds.
     pub(super) fault: Option<Reason>,
@@ -60,6 +62,7 @@ impl ScopeRun {
             area: Area::new(part.clone(), own, scope),
             fetch,
             machine: Machine::new(settings),
+            polls: settings.polls,
             under_way: BTreeMap::new(),
             fault: None,
             last_status: None,

@@ -84,7 +84,6 @@ impl RunLoop {
         if !below.sure {
             return;
         }
-        let now = self.now();
         let (mut over, mut empty) = (Vec::new(), Vec::new());
         for (at, run) in &mut self.runs {
             if run.area.part.datacenter != datacenter {
@@ -93,7 +92,7 @@ impl RunLoop {
             let listed = below.parts.contains(&run.area.part);
             run.missed = if listed { 0 } else { run.missed.saturating_add(1) };
             run.fetch.unlisted = run.missed >= MISSED;
-            let report = run.machine.report(now);
+            let report = run.machine.report();
             if run.fetch.unlisted && report.services == 0 && report.state == SourceState::Live {
                 if run.machine.is_surely_empty() { &mut over } else { &mut empty }.push(*at);
             }
@@ -106,6 +105,7 @@ impl RunLoop {
         }
         if !over.is_empty() {
             self.require();
+            self.share_polls();
         }
     }
 

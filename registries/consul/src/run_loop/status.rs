@@ -25,7 +25,7 @@ impl RunLoop {
             if !periodic && run.last_status.as_ref().is_some_and(|last| last.state == run.machine.state()) {
                 continue;
             }
-            let report = run.machine.report(now);
+            let report = run.machine.report();
             let status = status(run, &report, now, &faults);
             if run.last_status.as_ref() != Some(&status) {
                 run.last_status = Some(status.clone());
@@ -64,10 +64,15 @@ fn status(run: &ScopeRun, report: &Report, now: Mono, faults: &Faults) -> Source
         let more = if reason.is_empty() { String::new() } else { format!(": {reason}") };
         reason = format!("{followed}{more}").into();
     }
-    let mode = match report.mode {
-        Mode::PerService => "perService".to_owned(),
-        Mode::NotifyAndFetch if report.mode_reason.is_empty() => "notifyAndFetch".to_owned(),
-        Mode::NotifyAndFetch => format!("notifyAndFetch: {}", report.mode_reason),
+    let name = match report.mode {
+        Mode::PerService => "perService",
+        Mode::Mixed => "mixed",
+        Mode::NotifyAndFetch => "notifyAndFetch",
+    };
+    let mode = if report.mode_reason.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{name}: {}", report.mode_reason)
     };
     let ago = report
         .last_success
@@ -80,6 +85,8 @@ fn status(run: &ScopeRun, report: &Report, now: Mono, faults: &Faults) -> Source
         ("last success", ago),
         ("lag", format!("{} ms", report.lag.as_millis())),
         ("services", report.services.to_string()),
+        ("polled", report.polled.to_string()),
+        ("notified", report.notified.to_string()),
         ("failing", report.failing.to_string()),
         ("doubtful", report.doubtful.to_string()),
         ("ACL view", view.to_owned()),

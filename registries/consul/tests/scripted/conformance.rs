@@ -9,12 +9,12 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tributary_conformance::{Ability, Act, Harness, Script, Service, conformance_tests};
-use tributary_consul::config::{Datacenters, ModeChoice};
+use tributary_consul::config::Datacenters;
 use tributary_model::{Hostname, WithheldCause};
 use tributary_registry_api::RegistryFactory;
 
 use crate::fake::{Fake, Spoil, mk_entry};
-use crate::stage::{mk_config, mk_factory};
+use crate::stage::{mk_config, mk_factory, set_poll_budget};
 
 /// Kind of parts, and how they are found.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -44,12 +44,16 @@ impl Parts {
 
 #[derive(Clone, Copy)]
 struct ConsulHarness {
-    mode: ModeChoice,
+    /// Poll budget of a scope.
+    polls: usize,
     parts: Parts,
 }
 
-const fn configured(mode: ModeChoice) -> ConsulHarness {
-    ConsulHarness { mode, parts: Parts::Configured }
+/// Poll budget for all services of a test.
+const ALL: usize = 100;
+
+const fn configured(polls: usize) -> ConsulHarness {
+    ConsulHarness { polls, parts: Parts::Configured }
 }
 
 #[async_trait]
@@ -108,7 +112,7 @@ impl Script for ConsulScript {
             Parts::Configured => listed(&["dc1", "dc2"]),
         };
         config.discover.namespaces = self.harness.parts == Parts::Namespaces;
-        config.mode = self.harness.mode;
+        set_poll_budget(&mut config, self.harness.polls, 2);
         mk_factory(config)
     }
     fn host(&self, service: &str) -> Hostname {
@@ -201,12 +205,12 @@ impl Script for ConsulScript {
 
 mod per_service {
     use super::*;
-    conformance_tests!(real, configured(ModeChoice::PerService));
+    conformance_tests!(real, configured(ALL));
 }
 
 mod notify_and_fetch {
     use super::*;
-    conformance_tests!(real, configured(ModeChoice::NotifyAndFetch));
+    conformance_tests!(real, configured(0));
 }
 
 mod discovering {
@@ -215,21 +219,21 @@ mod discovering {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn unlisted_datacenter_is_followed() {
-        let harness = ConsulHarness { mode: ModeChoice::PerService, parts: Parts::Listed };
+        let harness = ConsulHarness { polls: ALL, parts: Parts::Listed };
         conformance(Scenario::ShorterDiscovery, &harness).await;
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn namespace_that_ended_is_freed() {
-        for mode in [ModeChoice::PerService, ModeChoice::NotifyAndFetch] {
-            let harness = ConsulHarness { mode, parts: Parts::Namespaces };
+        for polls in [ALL, 0] {
+            let harness = ConsulHarness { polls, parts: Parts::Namespaces };
             conformance(Scenario::ScopeEnded, &harness).await;
         }
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn unlisted_namespace_is_followed() {
-        let harness = ConsulHarness { mode: ModeChoice::PerService, parts: Parts::Namespaces };
+        let harness = ConsulHarness { polls: ALL, parts: Parts::Namespaces };
         conformance(Scenario::ShorterDiscovery, &harness).await;
     }
 }

@@ -2,23 +2,21 @@
 
 use std::time::Duration;
 
-use tributary_consul::config::ModeChoice;
-
 use crate::fake::{Fake, mk_entries};
 use crate::secure::Secure;
 use crate::serve;
-use crate::stage::{eventually, mk_config, open, until_served};
+use crate::stage::{eventually, mk_config, open, set_poll_budget, until_served};
 
 const FOUR: [&str; 4] = ["10.1.0.1", "10.1.0.2", "10.1.0.3", "10.1.0.4"];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn silent_connection_is_replaced_without_loss() {
-    for mode in [ModeChoice::PerService, ModeChoice::NotifyAndFetch] {
+    for polls in [1, 0] {
         let fake = Fake::start(&["dc1"]).await;
         fake.set("dc1", "web", mk_entries("web", 1, 1..=4));
         let front = Secure::start(serve::router(fake.state.clone(), fake.moved.clone())).await;
         let mut config = mk_config(&[&front.url]);
-        config.mode = mode;
+        set_poll_budget(&mut config, polls, 1);
         config.tls.ca = Some(front.home.path().join("ca.pem"));
         let timing = &mut config.timing;
         (timing.wait, timing.full_pass) = (Duration::from_secs(300), Duration::from_secs(300));
@@ -26,13 +24,13 @@ async fn silent_connection_is_replaced_without_loss() {
             (Duration::from_millis(300), Duration::from_millis(1_500));
         let stage = open(config).await;
         until_served(&stage, "web", &FOUR).await;
-        let waiting = if mode == ModeChoice::PerService { 2 } else { 1 };
-        eventually("it waits", async || fake.state.lock().polls >= waiting).await;
+        // the names, and either the service or the checks
+        eventually("it waits", async || fake.state.lock().polls >= 2).await;
         let before = front.made();
         front.fall_silent();
         fake.set("dc1", "web", mk_entries("web", 1, 2..=5));
         until_served(&stage, "web", &["10.1.0.2", "10.1.0.3", "10.1.0.4", "10.1.0.5"]).await;
-        assert!(front.made() > before, "{mode:?}: over a connection that was silent");
+        assert!(front.made() > before, "{polls} polls: over a connection that was silent");
         drop(front);
         stage.drop_now().await;
     }

@@ -2,10 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use tributary_consul::config::{Datacenters, ModeChoice, TokenSource};
+use tributary_consul::config::{Datacenters, TokenSource};
 
 use crate::fake::{Fake, Seen, Spoil, mk_entries, mk_entry};
-use crate::stage::{addresses, detail, eventually, following, mk_config, open, until_served};
+use crate::stage::{
+    addresses, detail, eventually, following, mk_config, open, set_poll_budget, until_served,
+};
 
 const FOUR: [&str; 4] = ["10.1.0.1", "10.1.0.2", "10.1.0.3", "10.1.0.4"];
 
@@ -69,14 +71,14 @@ async fn any_name_can_be_followed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_change_costs_at_most_three_requests() {
-    for mode in [ModeChoice::PerService, ModeChoice::NotifyAndFetch] {
+    for polls in [30, 10, 0] {
         let fake = Fake::start(&["dc1"]).await;
         for service in 0..30_u8 {
             let name = format!("s{service}");
             fake.set("dc1", &name, mk_entries(&name, service, 1..=2));
         }
         let mut config = mk_config(&[&fake.url]);
-        config.mode = mode;
+        set_poll_budget(&mut config, polls, 1);
         (config.timing.wait, config.timing.full_pass) =
             (Duration::from_secs(600), Duration::from_secs(3_600));
         let stage = open(config).await;
@@ -87,7 +89,7 @@ async fn one_change_costs_at_most_three_requests() {
         eventually("the service is read", async || of_services(&fake.state.lock().seen) >= 1).await;
         settle().await;
         let seen = fake.take_seen();
-        assert!((1..=3).contains(&seen.len()), "{mode:?}: {seen:#?}");
+        assert!((1..=3).contains(&seen.len()), "{polls} polls: {seen:#?}");
         stage.drop_now().await;
     }
 }
@@ -143,7 +145,7 @@ async fn unreachable_scope_gets_one_probe_at_a_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn too_many_long_polls_switch_to_notify_and_fetch() {
+async fn refused_long_polls_lower_the_poll_budget() {
     let fake = Fake::start(&["dc1"]).await;
     for service in 0..20_u8 {
         let name = format!("s{service}");
@@ -151,21 +153,25 @@ async fn too_many_long_polls_switch_to_notify_and_fetch() {
     }
     fake.change(|state| state.most_polls = Some(5));
     let stage = following(&fake).await;
-    eventually("notify and fetch is used", async || {
-        detail(&stage, "dc1", "mode").await.starts_with("notifyAndFetch")
+    eventually("fewer services have a long poll", async || {
+        detail(&stage, "dc1", "mode").await.contains("the server reported too many requests")
     })
     .await;
-    assert!(detail(&stage, "dc1", "mode").await.contains("too many requests"));
     fake.set("dc1", "s4", mk_entries("s4", 4, 1..=3));
     until_served(&stage, "s4", &["10.4.0.1", "10.4.0.2", "10.4.0.3"]).await;
     fake.set("dc1", "s5", mk_entries("s5", 5, 2..=2));
     until_served(&stage, "s5", &["10.5.0.2"]).await;
-    eventually("only names and checks are polled", async || fake.state.lock().polls <= 2).await;
+    // 20, 10, 5 and then 2 services, with the names and the checks, are the first that fit
+    eventually("what fits is polled", async || {
+        let shown = [detail(&stage, "dc1", "polled").await, detail(&stage, "dc1", "notified").await];
+        shown == ["2", "18"] && fake.state.lock().polls == 4
+    })
+    .await;
     stage.drop_now().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn more_services_than_connections_use_notify_and_fetch() {
+async fn services_beyond_the_connections_are_followed_by_notifications() {
     let fake = Fake::start(&["dc1"]).await;
     for service in 0..40_u8 {
         let name = format!("s{service}");
@@ -176,14 +182,20 @@ async fn more_services_than_connections_use_notify_and_fetch() {
     let stage = open(config).await;
     stage.until_live().await;
     eventually("it is shown", async || {
-        detail(&stage, "dc1", "mode").await == "notifyAndFetch: more services than connections allow"
+        detail(&stage, "dc1", "mode").await == "mixed: more services than connections allow"
     })
     .await;
+    let shown = (detail(&stage, "dc1", "polled").await, detail(&stage, "dc1", "notified").await);
+    assert_eq!(shown, ("12".to_owned(), "28".to_owned()));
+    for (service, net) in [("s9", 9), ("s39", 39)] {
+        fake.flip("dc1", service, 0, "critical");
+        fake.set("dc1", service, mk_entries(service, net, 1..=4));
+        let want: Vec<String> = (1..=4).map(|host| format!("10.{net}.0.{host}")).collect();
+        let want: Vec<&str> = want.iter().map(String::as_str).collect();
+        until_served(&stage, service, &want).await;
+    }
     let most = fake.state.lock().most_at_once;
     assert!(most <= 20, "{most} requests at once");
-    fake.flip("dc1", "s9", 0, "critical");
-    fake.set("dc1", "s9", mk_entries("s9", 9, 1..=4));
-    until_served(&stage, "s9", &["10.9.0.1", "10.9.0.2", "10.9.0.3", "10.9.0.4"]).await;
     stage.drop_now().await;
 }
 
@@ -194,7 +206,8 @@ async fn change_without_a_check_is_found_soon() {
     fake.set("dc1", "web", mk_entries("web", 1, 1..=1));
     fake.set("dc1", "other", mk_entries("other", 2, 1..=9));
     let mut config = mk_config(&[&fake.url]);
-    (config.mode, config.timing.full_pass) = (ModeChoice::NotifyAndFetch, Duration::from_secs(3_600));
+    config.timing.full_pass = Duration::from_secs(3_600);
+    set_poll_budget(&mut config, 0, 1);
     let stage = open(config).await;
     stage.until_live().await;
     tokio::time::sleep(Duration::from_secs(2)).await;
@@ -377,7 +390,8 @@ async fn unreadable_list_of_checks_is_shown_and_replaced_by_reads() {
     fake.set("dc1", "web", mk_entries("web", 1, 1..=4));
     fake.spoil("/v1/health/state/any", usize::MAX, Spoil::Body("text/html", b"<html>".to_vec()));
     let mut config = mk_config(&[&fake.url]);
-    (config.mode, config.timing.full_pass) = (ModeChoice::NotifyAndFetch, Duration::from_secs(3_600));
+    config.timing.full_pass = Duration::from_secs(3_600);
+    set_poll_budget(&mut config, 0, 1);
     config.timing.pause_config = Duration::from_secs(300);
     let stage = open(config).await;
     until_served(&stage, "web", &FOUR).await;

@@ -42,6 +42,29 @@ async fn with_shop() -> (Fake, Stage) {
 const SHOP: &str = "web.service.shop.ns.consul";
 
 #[tokio::test(flavor = "multi_thread")]
+async fn later_scope_takes_its_share_of_the_long_polls() {
+    let fake = Fake::start(&["dc1"]).await;
+    for service in 0..30_u8 {
+        let name = format!("s{service}");
+        fake.set("dc1", &name, mk_entries(&name, service, 1..=1));
+    }
+    let mut config = mk_config(&[&fake.url]);
+    (config.limits.connections, config.limits.concurrency) = (40, 4);
+    config.datacenters = Datacenters::All;
+    let stage = open(config).await;
+    stage.until_live().await;
+    let polled = async |want: &str| {
+        eventually("the share is used", async || detail(&stage, "dc1", "polled").await == want).await;
+    };
+    polled("30").await;
+    fake.add("dc2");
+    polled("12").await;
+    fake.set("dc1", "s29", mk_entries("s29", 29, 2..=2));
+    until_served(&stage, "s29", &["10.29.0.2"]).await;
+    stage.drop_now().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn partitions_namespaces_and_peers_are_discovered_as_scopes() {
     let fake = Fake::start(&["dc1"]).await;
     fake.list("partitions", &["default", "eu"]);

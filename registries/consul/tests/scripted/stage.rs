@@ -35,6 +35,14 @@ pub(crate) fn mk_config(urls: &[&str]) -> ConsulConfig {
     config
 }
 
+/// Gives each of `scopes` scopes a budget of long polls; a budget of 0 leaves notify and fetch alone.
+pub(crate) fn set_poll_budget(config: &mut ConsulConfig, polls: usize, scopes: usize) {
+    // what a scope keeps free for reads that are not long polls
+    let others = config.limits.concurrency + 4;
+    config.limits.connections = (polls + others) * scopes;
+    (config.limits.shared_connections, config.limits.streams) = (1, config.limits.connections);
+}
+
 /// One registry over this Consul.
 pub(crate) struct One {
     pub(crate) config: ConsulConfig,

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use tributary_model::{ClusterId, Namespace, NetworkId, PortNumber};
 
-use super::{ConsulFields, FamilyConfig, ModeConfig, TopologyConfig};
-use crate::config::{Address, ConfigError, ConsulConfig, Datacenters, ModeChoice, Pattern, TokenSource};
+use super::{ConsulFields, FamilyConfig, TopologyConfig};
+use crate::config::{Address, ConfigError, ConsulConfig, Datacenters, Pattern, TokenSource};
 use crate::map::address::Family;
 use crate::map::{Datacenter, Warning};
 
@@ -37,12 +37,6 @@ impl ConsulFields {
         out.discover.namespaces = listed(&mut out.namespaces, self.namespaces.as_ref());
         out.discover.partitions = listed(&mut out.partitions, self.partitions.as_ref());
         out.discover.peers = listed(&mut out.peers, self.peers.as_ref());
-        out.mode = match self.mode {
-            None => out.mode,
-            Some(ModeConfig::Auto) => ModeChoice::Auto,
-            Some(ModeConfig::PerService) => ModeChoice::PerService,
-            Some(ModeConfig::NotifyAndFetch) => ModeChoice::NotifyAndFetch,
-        };
         set(&mut out.limits.rate, &self.rate);
         if let Some(connections) = self.connections {
             out.limits.connections = usize::try_from(connections).unwrap_or(usize::MAX);
@@ -189,7 +183,7 @@ mod tests {
             serde_json::json!({
                 "datacenters": ["all"], "datacenterAddresses": {"dc2": ["c:3"]}, "namespaces": ["n"],
                 "partitions": ["p"], "peers": ["q"], "login": {"method": "k8s"}, "include": ["shop-*"],
-                "exclude": ["*-x"], "tags": ["t"], "meta": {"a": "b"}, "mode": "notifyAndFetch", "rate": 7,
+                "exclude": ["*-x"], "tags": ["t"], "meta": {"a": "b"}, "rate": 7,
                 "connections": 8, "servicePort": 80, "addressFamily": "both", "lanAddresses": true,
                 "loopbackAddresses": true, "warningIsUnhealthy": true, "domain": "corp",
                 "meshNamespace": "mesh", "network": "net", "datacenterTopology": {"dc2": {"zone": "z"}},
@@ -216,10 +210,7 @@ mod tests {
             (1, 1, &["t".to_owned()][..])
         );
         assert_eq!(select.meta["a"], "b");
-        assert_eq!(
-            (config.mode, config.limits.rate, config.limits.connections),
-            (ModeChoice::NotifyAndFetch, 7, 8)
-        );
+        assert_eq!((config.limits.rate, config.limits.connections), (7, 8));
         let mapping = &config.mapping;
         assert_eq!((mapping.service_port.map(PortNumber::get), mapping.family), (Some(80), Family::Both));
         assert_eq!((mapping.lan, mapping.loopback, mapping.warning), (true, true, Warning::Withheld));

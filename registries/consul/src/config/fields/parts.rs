@@ -43,18 +43,6 @@ pub struct ClientTlsConfig {
     pub server_name: Option<String>,
 }
 
-/// How services are watched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub enum ModeConfig {
-    /// `perService` while the selected services fit the connections, else `notifyAndFetch`.
-    Auto,
-    /// One long poll for each service.
-    PerService,
-    /// Two long polls for each scope, and a read of each service that they report as changed.
-    NotifyAndFetch,
-}
-
 /// Address family of an instance that has both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -7,7 +7,7 @@ use tributary_model::{Completeness, Mono};
 
 use super::world::mk_settings;
 use crate::answer::{Doubt, Headers};
-use crate::config::{ModeChoice, Select};
+use crate::config::Select;
 use crate::content::{Instances, Names};
 use crate::modes::{Answer, Input, Machine, Output, Request, Settings, What};
 use crate::watch::{Confidence, Mode};
@@ -39,7 +39,7 @@ struct Hand {
 
 impl Hand {
     fn new(peer: bool) -> Self {
-        let mut this = Self::over(Settings { peer, ..mk_settings(ModeChoice::PerService) });
+        let mut this = Self::over(Settings { peer, ..mk_settings(100) });
         this.token(1);
         this
     }
@@ -135,7 +135,7 @@ fn peer_names_lead_to_leader_reads_and_never_to_removals() {
     hand.names(&WHOLE, &["web"]);
     assert!(!hand.reports_gone() && hand.is_asked_of_leader("pay"));
     hand.service("pay", &WHOLE, 1);
-    assert!(!hand.reports_gone() && hand.machine.report(hand.now).services == 2);
+    assert!(!hand.reports_gone() && hand.machine.report().services == 2);
     assert!(hand.open.iter().any(|request| request.what == What::Service("pay".into())), "it is followed on");
 }
 
@@ -155,7 +155,7 @@ fn peer_service_is_gone_after_two_leader_answers() {
     );
     hand.waits(5);
     assert_eq!(hand.service("pay", &WHOLE, 0), Mode::Leader);
-    assert_eq!((hand.confidence(), hand.machine.report(hand.now).services), (Some(Confidence::Confirmed), 1));
+    assert_eq!((hand.confidence(), hand.machine.report().services), (Some(Confidence::Confirmed), 1));
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn absence_from_a_filtered_list_needs_the_services_own_answer() {
         hand.answer(&What::Token, Answer::Token(Some(1)));
         assert!(!hand.reports_gone() && hand.is_asked_of_leader("pay"), "the token is the same");
         hand.service("pay", if hidden { &FILTERED } else { &WHOLE }, 0);
-        let services = hand.machine.report(hand.now).services;
+        let services = hand.machine.report().services;
         if hidden {
             assert_eq!((hand.listings(), services), (vec![Output::Hidden], 2));
             assert_eq!(hand.confidence(), Some(Confidence::Partial(Doubt::Filtered)));
@@ -243,7 +243,7 @@ fn wider_token_completes_the_list_when_all_was_read_with_it() {
 
 /// Follows `web` and `pay` without an own token, under a default policy of deny.
 fn without_token(agent: Option<u64>) -> Hand {
-    let mut hand = Hand::over(Settings { has_token: false, ..mk_settings(ModeChoice::PerService) });
+    let mut hand = Hand::over(Settings { has_token: false, ..mk_settings(100) });
     hand.names(&DENY, &["web", "pay"]);
     hand.answer(&What::Token, Answer::Token(agent));
     hand.service("web", &DENY, 2);
@@ -285,11 +285,12 @@ fn agent_token_that_begins_to_be_filtered_confirms_nothing() {
 
 #[test]
 fn doubted_short_list_does_not_multiply_long_polls() {
-    let mut hand = Hand::over(Settings { polls: 1, ..mk_settings(ModeChoice::Auto) });
+    let mut hand = Hand::over(mk_settings(1));
     hand.names(&WHOLE, &["web", "pay"]);
     hand.service("web", &WHOLE, 1);
     hand.service("pay", &WHOLE, 1);
-    assert_eq!(hand.machine.mode(), crate::modes::Mode::NotifyAndFetch);
+    let polled = |hand: &Hand| (hand.machine.report().polled, hand.machine.report().notified);
+    assert_eq!(polled(&hand), (1, 1));
     hand.names(&Headers { index: Some(3), ..WHOLE }, &["web"]);
-    assert_eq!(hand.machine.mode(), crate::modes::Mode::NotifyAndFetch);
+    assert_eq!(polled(&hand), (1, 1));
 }

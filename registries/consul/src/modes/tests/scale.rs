@@ -10,7 +10,7 @@ use tributary_model::Mono;
 use super::SECOND;
 use super::world::mk_settings;
 use crate::answer::Headers;
-use crate::config::{Limits, ModeChoice, Select};
+use crate::config::{Limits, Select};
 use crate::content::{CheckStates, Instances, Names};
 use crate::modes::{Answer, Input, Machine, Output, Request, Settings, What};
 use crate::watch::Mode as ReadMode;
@@ -55,10 +55,8 @@ fn number(name: &str) -> usize {
 }
 
 impl Scale {
-    fn new(mode: ModeChoice) -> Self {
-        let limits = Limits::default();
-        let settings =
-            Settings { limits, polls: limits.shared_connections * limits.streams, ..mk_settings(mode) };
+    fn new(polls: usize) -> Self {
+        let settings = Settings { limits: Limits::default(), ..mk_settings(polls) };
         let names = (0..SERVICES).map(|n| (name(n).to_string(), Vec::new())).collect();
         let mut this = Self {
             machine: Machine::new(settings),
@@ -203,11 +201,11 @@ const fn trip(what: &What) -> Duration {
 
 #[test]
 fn five_thousand_services_report_changes_in_time_and_cheaply() {
-    for (mode, within) in [(ModeChoice::PerService, 500), (ModeChoice::NotifyAndFetch, 2_000)] {
-        let mut scale = Scale::new(mode);
+    for (polls, within) in [(SERVICES, 500), (SERVICES / 2, 2_000), (0, 2_000)] {
+        let mut scale = Scale::new(polls);
         scale.run(40 * SECOND);
-        let polls = if mode == ModeChoice::PerService { SERVICES + 1 } else { 2 };
-        assert_eq!(scale.waiting.len(), polls, "{mode:?}: all that is to be waited at is");
+        let lists = if polls == SERVICES { 1 } else { 2 };
+        assert_eq!(scale.waiting.len(), polls + lists, "all that is to be waited for is");
         scale.took.clear();
         scale.sent.clear();
         let flips = 1_000;
@@ -216,29 +214,29 @@ fn five_thousand_services_report_changes_in_time_and_cheaply() {
             scale.due.insert((at, Due::Flip(n * 7 % SERVICES)));
         }
         scale.run(13 * SECOND);
-        assert_eq!((scale.took.len(), scale.flipped.len()), (flips, 0), "{mode:?}");
+        assert_eq!((scale.took.len(), scale.flipped.len()), (flips, 0), "{polls} polls");
         scale.took.sort_unstable();
         let p99 = scale.took[flips * 99 / 100];
-        assert!(p99 <= within, "{mode:?}: {p99} ms at p99, at most {:?}", scale.took.last());
+        assert!(p99 <= within, "{polls} polls: {p99} ms at p99, at most {:?}", scale.took.last());
         let sent = scale.sent.len();
-        assert!(sent <= 3 * flips, "{mode:?}: {sent} requests for {flips} flips");
+        assert!(sent <= 3 * flips, "{polls} polls: {sent} requests for {flips} flips");
     }
 }
 
 #[test]
 fn mass_change_keeps_the_request_rate_within_budget() {
     let rate = Limits::default().rate as usize;
-    for mode in [ModeChoice::PerService, ModeChoice::NotifyAndFetch] {
-        let mut scale = Scale::new(mode);
+    for polls in [SERVICES, SERVICES / 2, 0] {
+        let mut scale = Scale::new(polls);
         scale.run(120 * SECOND);
         scale.took.clear();
         scale.sent.clear();
         (0..SERVICES).for_each(|service| scale.flip(service));
         scale.run(40 * SECOND);
-        assert_eq!((scale.took.len(), scale.flipped.len()), (SERVICES, 0), "{mode:?}");
+        assert_eq!((scale.took.len(), scale.flipped.len()), (SERVICES, 0), "{polls} polls");
         let sent = &scale.sent;
         let within = |from: usize| sent.partition_point(|at| at.0 < sent[from].0 + 1_000) - from;
         let most = (0..sent.len()).map(within).max().unwrap_or_default();
-        assert!(most <= 2 * rate + 5, "{mode:?}: {most} requests in a second");
+        assert!(most <= 2 * rate + 5, "{polls} polls: {most} requests in a second");
     }
 }

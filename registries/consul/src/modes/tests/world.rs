@@ -9,7 +9,7 @@ use tributary_model::Mono;
 use tributary_registry_api::{RandomSource, SplitMix};
 
 use crate::answer::{Headers, RequestFailure};
-use crate::config::{Limits, ModeChoice, Select, Timing};
+use crate::config::{Limits, Select, Timing};
 use crate::content::{CheckStates, Instances, Names};
 use crate::modes::{Answer, Input, Machine, Output, Request, Settings, What};
 use crate::watch::{Confidence, Mode as ReadMode};
@@ -35,12 +35,12 @@ pub(super) enum Lie {
 type Instance = u32;
 type Catalog = BTreeMap<Arc<str>, BTreeMap<u8, Instance>>;
 
-pub(super) fn mk_settings(mode: ModeChoice) -> Settings {
+/// Settings with a poll budget.
+pub(in crate::modes) fn mk_settings(polls: usize) -> Settings {
     Settings {
         timing: Timing::default(),
         limits: Limits { rate: 50, ..Limits::default() },
-        polls: 100,
-        mode,
+        polls,
         has_token: true,
         servers: 1,
         peer: false,
@@ -114,10 +114,9 @@ impl World {
     pub(super) fn lost_falsely(&self) -> Option<String> {
         self.false_loss.clone()
     }
-    pub(super) fn long_polls(&self) -> usize {
-        let long =
-            |request: &Request| matches!(request.mode, ReadMode::Blocking { wait, .. } if wait.as_secs() > 2);
-        self.open.values().filter(|(_, request)| long(request)).count()
+    pub(super) fn long_polls(&self) -> impl Iterator<Item = &Request> {
+        let long = |request: &&Request| matches!(request.mode, ReadMode::Blocking { wait, .. } if wait.as_secs() > 2);
+        self.open.values().map(|(_, request)| request).filter(long)
     }
     pub(super) fn sent_to_services(&self) -> usize {
         self.sent.iter().filter(|(what, _)| matches!(what, What::Service(_))).count()
@@ -172,6 +171,9 @@ impl World {
     }
     pub(super) fn change_token(&mut self) {
         self.step(Input::TokenChanged);
+    }
+    pub(super) fn share_polls(&mut self, polls: usize) {
+        self.step(Input::Polls(polls));
     }
     pub(super) fn confirm(&mut self, service: u8) {
         self.step(Input::ConfirmRequested(name(service)));

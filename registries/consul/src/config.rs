@@ -284,14 +284,24 @@ pub struct Timing {
     pub burst: u32,
     /// Time until one more such read is allowed.
     pub refill: Duration,
+    /// Wait of a read for an announced change that may not have reached the server yet.
+    pub catch_up: Duration,
+    /// Time until one more read of all checks is allowed; each answer lists every check.
+    pub checks_refill: Duration,
     /// Time for which change notifications are collected before the services are read.
     pub coalesce: Duration,
-    /// Time in which every service is read once, in notify-and-fetch mode.
+    /// Time after a move of the catalog's index in which a changed check may explain it.
+    pub explain: Duration,
+    /// Time in which every service without a long poll is read once.
     pub full_pass: Duration,
+    /// Minimum time between two reads of one service while services are read in turn.
+    pub in_turn: Duration,
     /// Interval of the polled lists: datacenters, scopes, and peers' services.
     pub poll: Duration,
     /// Pause before the leader is read again about a peer's service that has no instance.
     pub recheck: Duration,
+    /// Interval of the periodic status of a scope.
+    pub status: Duration,
     /// Interval of the checks for changed token and certificate files.
     pub files: Duration,
     /// Minimum time between two reads of a refused token.
@@ -317,10 +327,15 @@ impl Default for Timing {
             pause_config: seconds(300),
             burst: 8,
             refill: seconds(2),
+            catch_up: seconds(1),
+            checks_refill: seconds(1),
             coalesce: Duration::from_millis(200),
+            explain: Duration::from_millis(1_500),
             full_pass: seconds(300),
+            in_turn: seconds(5),
             poll: seconds(60),
             recheck: seconds(10),
+            status: seconds(5),
             files: seconds(5),
             reread: seconds(5),
             max_contact: seconds(10),

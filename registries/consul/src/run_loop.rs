@@ -39,9 +39,6 @@ pub(crate) use parts::configured;
 use scope_run::{Begun, ScopeRun, collections};
 use withhold::Lists;
 
-/// Interval of the periodic status of a scope.
-const STATUS: Duration = Duration::from_secs(5);
-
 /// Result of a task.
 enum Done {
     Reply(usize, u64, Result<Answer, Fault>),

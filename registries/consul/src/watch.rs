@@ -41,8 +41,6 @@ pub struct Ticket(pub u64);
 pub struct Policy {
     /// Waits, pauses and limits of trust.
     pub timing: Timing,
-    /// Wait of a read for an announced change that may not have reached the server yet.
-    pub catch_up: Duration,
     /// Whether requests carry a token.
     pub has_token: bool,
     /// Whether a server may lack this endpoint; then the loop ends, otherwise it retries.
@@ -51,8 +49,7 @@ pub struct Policy {
 
 impl Default for Policy {
     fn default() -> Self {
-        let catch_up = Duration::from_secs(1);
-        Self { timing: Timing::default(), catch_up, has_token: true, optional: false }
+        Self { timing: Timing::default(), has_token: true, optional: false }
     }
 }
 
@@ -371,7 +368,7 @@ impl<C: Content> Watch<C> {
 
     fn mode_of(&self, reason: ReadReason) -> Mode {
         match (reason, self.index) {
-            (ReadReason::Changed, Some(index)) => Mode::Blocking { index, wait: self.policy.catch_up },
+            (ReadReason::Changed, Some(index)) => Mode::Blocking { index, wait: self.policy.timing.catch_up },
             _ => Mode::Any,
         }
     }

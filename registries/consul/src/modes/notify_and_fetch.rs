@@ -17,10 +17,6 @@ use crate::config::Timing;
 use crate::content::CheckStates;
 use crate::watch::{Event, Follow, Policy, ReadReason, State, Watch};
 
-/// Time after a move of the catalog's index in which a changed check may explain it.
-const SETTLE: Duration = Duration::from_millis(1_500);
-/// Minimum time between two reads of one service while every service is read in turn.
-const IN_TURN: Duration = Duration::from_secs(5);
 /// Maximum reads of a full pass that start in one step.
 const AT_ONCE: usize = 64;
 
@@ -43,7 +39,7 @@ pub(super) struct NotifyAndFetch {
 
 /// Returns the policy of the list of checks: about one read per second, because each answer lists every check.
 pub(super) const fn policy(base: Policy) -> Policy {
-    let timing = Timing { burst: 4, refill: Duration::from_secs(1), ..base.timing };
+    let timing = Timing { burst: 4, refill: base.timing.checks_refill, ..base.timing };
     Policy { timing, ..base }
 }
 
@@ -84,10 +80,10 @@ impl NotifyAndFetch {
         }
     }
     /// Returns whether the catalog's index moved and no notification explains it.
-    fn unexplained(&mut self, now: Mono) -> bool {
-        let Some(moved) = self.moved_at.filter(|moved| moved.plus(SETTLE) <= now) else { return false };
+    fn unexplained(&mut self, now: Mono, within: Duration) -> bool {
+        let Some(moved) = self.moved_at.filter(|moved| moved.plus(within) <= now) else { return false };
         self.moved_at = None;
-        self.explained_at.is_none_or(|at| at.plus(SETTLE) < moved)
+        self.explained_at.is_none_or(|at| at.plus(within) < moved)
     }
 }
 
@@ -153,7 +149,7 @@ impl Machine {
                 self.drive_service(id, Event::ReadNow(ReadReason::Changed), cx);
             }
         }
-        if self.notify.unexplained(cx.now) {
+        if self.notify.unexplained(cx.now, self.settings.timing.explain) {
             self.notify.wanted = true;
         }
         self.full_pass(cx);
@@ -198,7 +194,7 @@ impl Machine {
         let slow = self.settings.timing.full_pass / all;
         let fast = Duration::from_secs(4) / self.settings.limits.rate.max(1);
         if self.reads_in_turn().is_some() {
-            return fast.max(IN_TURN / all).max(Duration::from_millis(1));
+            return fast.max(self.settings.timing.in_turn / all).max(Duration::from_millis(1));
         }
         if self.notify.fast_left.is_some() { fast.min(slow) } else { slow }.max(Duration::from_millis(1))
     }
@@ -226,7 +222,7 @@ impl Machine {
         if self.budget.notified() == 0 {
             return None;
         }
-        let moved = self.notify.moved_at.map(|moved| moved.plus(SETTLE));
+        let moved = self.notify.moved_at.map(|moved| moved.plus(self.settings.timing.explain));
         [self.notify.due, moved, self.notify.full_pass_at].into_iter().flatten().min()
     }
 }

@@ -40,6 +40,8 @@ pub(super) struct RequestLimiter {
     rate_now: u32,
     bucket: TokenBucket,
     polls: PollLimit,
+    /// Longest wait of a read that is not a long poll.
+    short_wait: Duration,
     last: u64,
 }
 
@@ -62,6 +64,7 @@ impl RequestLimiter {
             rate_now: rate,
             bucket: TokenBucket::new(rate, Duration::from_secs(1) / rate),
             polls: PollLimit::new(settings.polls, settings.timing.pause_first * 5),
+            short_wait: settings.timing.catch_up,
             last: 0,
         }
     }
@@ -184,7 +187,7 @@ impl RequestLimiter {
         if id != LoopId::Names {
             self.bucket.take(now);
         }
-        let number = self.begin(id, read.ticket, takes_place(id, &read));
+        let number = self.begin(id, read.ticket, self.takes_place(id, &read));
         Some((number, id, read))
     }
 
@@ -199,7 +202,7 @@ impl RequestLimiter {
         }
         let id = self.urgent.front().or_else(|| self.queue.front())?.0;
         let read = *self.wanted.get(&id)?;
-        if takes_place(id, &read) && self.short >= self.now_most {
+        if self.takes_place(id, &read) && self.short >= self.now_most {
             return None;
         }
         let _ = self.urgent.pop_front().or_else(|| self.queue.pop_front());
@@ -231,12 +234,12 @@ impl RequestLimiter {
         });
         [timer, bucket, self.polls.due()].into_iter().flatten().min()
     }
-}
 
-/// Returns whether a read is answered at once, or within two seconds.
-fn takes_place(id: LoopId, read: &Read) -> bool {
-    let long = matches!(read.mode, Mode::Blocking { wait, .. } if wait > Duration::from_secs(2));
-    matches!(id, LoopId::Service(_)) && !long
+    /// Returns whether a read is answered at once, or after a short wait.
+    fn takes_place(&self, id: LoopId, read: &Read) -> bool {
+        let long = matches!(read.mode, Mode::Blocking { wait, .. } if wait > self.short_wait);
+        matches!(id, LoopId::Service(_)) && !long
+    }
 }
 
 #[cfg(test)]

@@ -6,8 +6,8 @@ use tokio::time::Instant;
 use tributary_model::{Mono, RegistryUpdate, SourceState, SourceStatus};
 use tributary_registry_api::Reason;
 
+use super::RunLoop;
 use super::scope_run::ScopeRun;
-use super::{RunLoop, STATUS};
 use crate::modes::{Mode, Report};
 
 impl RunLoop {
@@ -16,7 +16,7 @@ impl RunLoop {
         let now = self.now();
         let periodic = self.status_at <= at;
         if periodic {
-            self.status_at = at + STATUS;
+            self.status_at = at + self.config.timing.status;
         }
         let (token, files) = (self.token_fault.as_ref(), self.files_fault.as_ref());
         let faults = Faults { token: token.map(Reason::shared), files: files.map(Reason::shared) };

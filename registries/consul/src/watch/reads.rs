@@ -21,7 +21,7 @@ impl<C: Content> Watch<C> {
                 let whole = self.policy.timing.wait;
                 let wait = self.stagger.map_or(whole, |part| whole.mul_f64(0.5 + part / 2.0));
                 let wait = until.map_or(wait, |until| until.min(wait));
-                Mode::Blocking { index, wait: wait.max(Duration::from_secs(1)) }
+                Mode::Blocking { index, wait: wait.max(whole.min(Duration::from_secs(1))) }
             }
         }
     }

@@ -81,7 +81,7 @@ impl Harness for ConsulHarness {
         false
     }
     fn patience(&self) -> Duration {
-        Duration::from_millis(2_500)
+        Duration::from_millis(1_100)
     }
 }
 

@@ -17,19 +17,21 @@ use tributary_registry_api::{
 
 use crate::fake::Fake;
 
-/// Pauses are a hundredth of the real ones. The time limit of an answer is not, so that a busy machine fails no
+/// Pauses are about a hundredth of the real ones. The time limit of an answer is not, so that a busy machine fails no
 /// request.
 pub(crate) fn mk_config(urls: &[&str]) -> ConsulConfig {
     let mut config =
         ConsulConfig::new(urls.iter().map(|url| Address::parse(url).unwrap()).collect()).unwrap();
     let millis = Duration::from_millis;
     let timing = &mut config.timing;
-    (timing.wait, timing.grace) = (millis(2_000), millis(20_000));
+    (timing.wait, timing.catch_up, timing.grace) = (millis(1_000), millis(100), millis(20_000));
     (timing.pause_first, timing.pause_most) = (millis(50), millis(200));
     (timing.pause_auth, timing.pause_config) = (millis(100), millis(100));
-    (timing.burst, timing.refill) = (100, millis(10));
-    (timing.coalesce, timing.full_pass) = (millis(20), millis(2_000));
+    (timing.burst, timing.refill, timing.checks_refill) = (100, millis(10), millis(50));
+    (timing.coalesce, timing.explain) = (millis(20), millis(100));
+    (timing.full_pass, timing.in_turn) = (millis(600), millis(100));
     (timing.poll, timing.files, timing.recheck) = (millis(100), millis(50), millis(100));
+    (timing.status, timing.reread) = (millis(50), millis(200));
     config.datacenters = Datacenters::Local;
     config.mapping.direct.all = true;
     config
@@ -56,7 +58,7 @@ impl Harness for One {
         Box::new(Given { config: self.config.clone(), held: self.held.clone() })
     }
     fn patience(&self) -> Duration {
-        Duration::from_secs(3)
+        Duration::from_millis(1_100)
     }
 }
 

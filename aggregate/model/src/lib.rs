@@ -77,8 +77,8 @@ pub use settings::{FederatedMember, FederatedService, Settings};
 pub use shared::Shared;
 pub use stale_set::StaleSet;
 pub use status::{
-    Freshness, Problem, ShardPriority, SinceMono, SourcePart, SourceState, SourceStatus, Withheld,
-    WithheldCause,
+    DetailValue, Freshness, Problem, ShardPriority, SinceMono, SourceDetail, SourceMode, SourcePart,
+    SourceState, SourceStatus, Withheld, WithheldCause,
 };
 pub use time::{Mono, Timestamp};
 pub use trace::{Recorder, Stage, StepTime, Trace, TraceStep, Verdict};

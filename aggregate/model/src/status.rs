@@ -2,6 +2,7 @@
 //!
 //! Adapters report status and problems; the core derives freshness; the server reports all three.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -114,11 +115,76 @@ pub struct SourceStatus {
     pub reason: Arc<str>,
     /// Time until the next attempt, if one is planned.
     pub retry_in: Option<Duration>,
+    /// Whether the scope only lists other scopes and has no facts: a directory of datacenters.
+    pub is_directory: bool,
+    /// How the adapter follows the source, if it has several ways.
+    pub mode: Option<SourceMode>,
     /// Status of its parts, such as the watched kinds of a cluster. At most 64 are kept.
     pub parts: Arc<[SourcePart]>,
-    /// Further information for operators, as name and value, in display order: `network`, `mode`, `index`, …
-    /// At most 64 are kept; never a secret.
-    pub details: Arc<[(Arc<str>, Arc<str>)]>,
+    /// Further information for operators, in display order: `network`, `index`, … At most 64 are kept; never a secret.
+    pub details: Arc<[SourceDetail]>,
+}
+
+/// Way in which an adapter follows a source.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize)]
+pub struct SourceMode {
+    /// Name, one of a few: it is the label of a metric.
+    pub name: Arc<str>,
+    /// Why the adapter chose it; may be empty.
+    pub reason: Arc<str>,
+}
+
+impl fmt::Display for SourceMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)?;
+        if self.reason.is_empty() { Ok(()) } else { write!(f, ": {}", self.reason) }
+    }
+}
+
+/// One piece of information for operators.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize)]
+pub struct SourceDetail {
+    /// Name, for display.
+    pub name: Arc<str>,
+    /// Value.
+    pub value: DetailValue,
+    /// Whether operators should act on it; the status log writes its changes.
+    pub is_warning: bool,
+}
+
+/// Value of a detail.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize)]
+pub enum DetailValue {
+    /// Text.
+    Text(Arc<str>),
+    /// Number, which is also a metric.
+    Number(u64),
+}
+
+impl fmt::Display for DetailValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => f.write_str(text),
+            Self::Number(number) => write!(f, "{number}"),
+        }
+    }
+}
+
+impl SourceDetail {
+    /// Creates a detail with a text.
+    pub fn text(name: impl Into<Arc<str>>, value: impl Into<Arc<str>>) -> Self {
+        Self { name: name.into(), value: DetailValue::Text(value.into()), is_warning: false }
+    }
+    /// Creates a detail with a number.
+    pub fn number(name: impl Into<Arc<str>>, value: u64) -> Self {
+        Self { name: name.into(), value: DetailValue::Number(value), is_warning: false }
+    }
+    /// Marks it as a warning.
+    #[must_use]
+    pub fn warning(mut self) -> Self {
+        self.is_warning = true;
+        self
+    }
 }
 
 /// Status of one part of a source.
@@ -192,12 +258,20 @@ mod tests {
     }
 
     #[test]
+    fn mode_and_details_are_shown_as_text() {
+        let mode = |reason: &str| SourceMode { name: "bulk".into(), reason: reason.into() }.to_string();
+        assert_eq!([mode(""), mode("too many")], ["bulk", "bulk: too many"]);
+        let values = [SourceDetail::text("index", "none"), SourceDetail::number("index", 7)];
+        assert_eq!(values.map(|detail| detail.value.to_string()), ["none", "7"]);
+    }
+
+    #[test]
     fn status_is_limited_to_its_bound() {
-        let pair = |n: usize| (n.to_string().into(), "".into());
+        let detail = |n: u64| SourceDetail::number(n.to_string(), n);
         let part = |n: usize| SourcePart { name: n.to_string().into(), ..SourcePart::default() };
         let status = SourceStatus {
             parts: (0..100).map(part).collect(),
-            details: (0..100).map(pair).collect(),
+            details: (0..100).map(detail).collect(),
             ..SourceStatus::new(SourceState::Live, "")
         };
         let kept = status.bounded();

@@ -17,7 +17,9 @@ use std::sync::Arc;
 use futures::stream::{FuturesUnordered, StreamExt};
 use futures::{Future, FutureExt};
 use tributary_kube_client::{ClusterContextSender, ClusterIdentity, Event};
-use tributary_model::{Collection, RegistryUpdate, Scope, SourceStatus, Withheld, WithheldCause};
+use tributary_model::{
+    Collection, RegistryUpdate, Scope, SourceDetail, SourceStatus, Withheld, WithheldCause,
+};
 use tributary_registry_api::UpdateSender;
 
 use crate::collections::Part;
@@ -47,7 +49,7 @@ pub(crate) struct RunLoop {
     /// Watches that have not started.
     idle: Vec<Box<dyn Source>>,
     reported: BTreeMap<Scope, SourceStatus>,
-    details: Vec<(Arc<str>, Arc<str>)>,
+    details: Vec<SourceDetail>,
     /// Watches that fail repeatedly, until it is known whether the whole server fails.
     failing: BTreeMap<WatchScope, Withheld>,
     /// Whether a first list ended since the last flush, or all have.

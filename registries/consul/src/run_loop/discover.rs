@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use tokio::time::Instant;
-use tributary_model::{Completeness, RegistryUpdate, Scope, SourceState, SourceStatus};
+use tributary_model::{Completeness, RegistryUpdate, Scope, SourceDetail, SourceState, SourceStatus};
 use tributary_registry_api::{Reason, RegistryError};
 
 use super::fetch::Fetch;
@@ -101,7 +101,7 @@ async fn request_datacenters(client: &Client, server: usize, timeout: Duration) 
     Ok(Discovered { own: own.map_or(first, |own| own.config.datacenter), all, below: Vec::new() })
 }
 
-/// Returns the status of a scope whose list could not be read.
+/// Returns the status of a directory whose list could not be read.
 pub(super) fn failed(fault: &Fault, after: Duration) -> SourceStatus {
     let state = match fault.failure {
         RequestFailure::Auth => SourceState::AuthFailed,
@@ -109,7 +109,11 @@ pub(super) fn failed(fault: &Fault, after: Duration) -> SourceStatus {
         RequestFailure::Broken | RequestFailure::TooLarge => SourceState::Broken,
         RequestFailure::Transient | RequestFailure::Overload => SourceState::Unreachable,
     };
-    SourceStatus { retry_in: Some(after), ..SourceStatus::new(state, fault.reason.shared()) }
+    SourceStatus {
+        retry_in: Some(after),
+        is_directory: true,
+        ..SourceStatus::new(state, fault.reason.shared())
+    }
 }
 
 impl RunLoop {
@@ -260,9 +264,9 @@ impl RunLoop {
 
     fn report_directory(&self, found: &Discovered) {
         let Some(scope) = parts::directory() else { return };
-        let details = [("own", found.own.clone()), ("known", found.all.join(", "))];
-        let details = details.map(|(name, value)| (name.into(), value.into()));
-        let status = SourceStatus { details: details.into(), ..SourceStatus::new(SourceState::Live, "") };
+        let own = SourceDetail::text("own", &*found.own);
+        let details = [own, SourceDetail::text("known", found.all.join(", "))].into();
+        let status = SourceStatus { is_directory: true, details, ..SourceStatus::new(SourceState::Live, "") };
         let mut updates = Vec::new();
         for collection in collections(&scope) {
             updates.push(RegistryUpdate::ListStarted(collection.clone()));

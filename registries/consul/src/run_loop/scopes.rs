@@ -10,7 +10,7 @@ mod tests;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tributary_model::{Completeness, EndEvidence, RegistryUpdate, SourceState, SourceStatus};
+use tributary_model::{Completeness, EndEvidence, RegistryUpdate, SourceDetail, SourceState, SourceStatus};
 
 use super::discover::failed;
 use super::lists::Below;
@@ -134,6 +134,6 @@ fn lists_status(below: &Below) -> SourceStatus {
     if !below.without.is_empty() {
         details.push(("not in this Consul", below.without.join(", ")));
     }
-    let details = details.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
-    SourceStatus { details, ..SourceStatus::new(SourceState::Live, "") }
+    let details = details.into_iter().map(|(name, value)| SourceDetail::text(name, value)).collect();
+    SourceStatus { is_directory: true, details, ..SourceStatus::new(SourceState::Live, "") }
 }

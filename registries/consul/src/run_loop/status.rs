@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tokio::time::Instant;
-use tributary_model::{Mono, RegistryUpdate, SourceState, SourceStatus};
+use tributary_model::{Mono, RegistryUpdate, SourceDetail, SourceMode, SourceState, SourceStatus};
 use tributary_registry_api::Reason;
 
 use super::RunLoop;
@@ -64,39 +64,36 @@ fn status(run: &ScopeRun, report: &Report, now: Mono, faults: &Faults) -> Source
         let more = if reason.is_empty() { String::new() } else { format!(": {reason}") };
         reason = format!("{followed}{more}").into();
     }
-    let name = match report.mode {
+    let mode = match report.mode {
         Mode::PerService => "perService",
         Mode::Mixed => "mixed",
         Mode::NotifyAndFetch => "notifyAndFetch",
     };
-    let mode = if report.mode_reason.is_empty() {
-        name.to_owned()
-    } else {
-        format!("{name}: {}", report.mode_reason)
-    };
     let ago = report
         .last_success
         .map_or_else(|| "never".to_owned(), |at| format!("{} s ago", now.since(at).as_secs()));
-    let index = report.index.map_or_else(|| "none".to_owned(), |index| index.to_string());
+    let index = report
+        .index
+        .map_or_else(|| SourceDetail::text("index", "none"), |index| SourceDetail::number("index", index));
     let view = if report.filtered { "filtered by ACLs" } else { "all" };
     let details = [
-        ("mode", mode),
-        ("index", index),
-        ("last success", ago),
-        ("lag", format!("{} ms", report.lag.as_millis())),
-        ("services", report.services.to_string()),
-        ("polled", report.polled.to_string()),
-        ("notified", report.notified.to_string()),
-        ("failing", report.failing.to_string()),
-        ("doubtful", report.doubtful.to_string()),
-        ("ACL view", view.to_owned()),
-        ("address", run.fetch.client.address(report.server)),
-        ("requests", report.under_way.to_string()),
-        ("overloads", report.overloads.to_string()),
+        index,
+        SourceDetail::text("last success", ago),
+        SourceDetail::text("lag", format!("{} ms", report.lag.as_millis())),
+        SourceDetail::number("services", report.services as u64),
+        SourceDetail::number("polled", report.polled as u64),
+        SourceDetail::number("notified", report.notified as u64),
+        SourceDetail::number("failing", report.failing as u64),
+        SourceDetail::number("doubtful", report.doubtful as u64),
+        SourceDetail::text("ACL view", view),
+        SourceDetail::text("address", run.fetch.client.address(report.server)),
+        SourceDetail::number("requests", report.under_way as u64),
+        SourceDetail::number("overloads", report.overloads),
     ];
     SourceStatus {
         retry_in: run.machine.retry_in(now),
-        details: details.map(|(name, value)| (name.into(), value.into())).into(),
+        mode: Some(SourceMode { name: mode.into(), reason: report.mode_reason.into() }),
+        details: details.into(),
         ..SourceStatus::new(report.state, reason)
     }
 }

@@ -159,14 +159,17 @@ pub(crate) async fn reason(stage: &Stage, scope: &str) -> String {
     stage.handle.inspect(find).await.unwrap().unwrap_or_default()
 }
 
-/// Returns a detail of a scope's status.
+/// Returns a detail of a scope's status, or its `mode`.
 pub(crate) async fn detail(stage: &Stage, scope: &str, name: &str) -> String {
     let (scope, name) = (scope.to_owned(), name.to_owned());
     let find = move |core: &tributary_core::Core| {
         let registry = core.status().remove(0);
         let source = registry.sources.into_iter().find(|(own, _)| own.as_str() == scope);
-        let details = source.map(|(_, view)| view.status.details);
-        details.and_then(|all| all.iter().find(|(own, _)| **own == *name).map(|(_, value)| value.to_string()))
+        let status = source.map(|(_, view)| view.status)?;
+        match &*name {
+            "mode" => status.mode.map(|mode| mode.to_string()),
+            _ => status.details.iter().find(|one| *one.name == *name).map(|one| one.value.to_string()),
+        }
     };
     stage.handle.inspect(find).await.unwrap().unwrap_or_default()
 }

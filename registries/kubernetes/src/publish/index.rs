@@ -8,7 +8,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use tributary_kube_client::{ClusterContext, Event};
-use tributary_model::{Evidence, ExcludedObject, Fingerprint, ObjectRef, RegistryUpdate, StaleSet};
+use tributary_model::{
+    Evidence, ExcludedObject, Fingerprint, ObjectRef, RegistryUpdate, SourceDetail, StaleSet,
+};
 
 use super::published_facts::PublishedFacts;
 use super::sync::Sync;
@@ -226,20 +228,21 @@ impl Index {
         Some(ClusterContext { identity: self.identity.clone(), withheld, ..self.objects.cluster_context() })
     }
     /// Status detail that lists the ignored fields of the mesh configuration.
-    pub const NOT_HONOURED: &str = "mesh configuration that is not honoured";
+    pub(crate) const NOT_HONOURED: &str = "mesh configuration that is not honoured";
     /// Status detail that counts waiting addresses beyond the listed ones.
-    pub const WAITING: &str = "further addresses that wait for their pod";
-    /// Returns details of the cluster for its status, as name and value.
+    pub(crate) const WAITING: &str = "further addresses that wait for their pod";
+    /// Returns details of the cluster for its status.
     #[must_use]
-    pub fn details(&self) -> Vec<(Arc<str>, Arc<str>)> {
+    pub fn details(&self) -> Vec<SourceDetail> {
         let network = self.objects.networks().own();
-        let network = network.map(|own| format!("{} ({})", own.network, own.origin).into());
-        let mesh = self.objects.mesh();
-        let ignored = (!mesh.ignored.is_empty()).then(|| mesh.ignored.join(", ").into());
-        let waiting = self.published.unlisted_waiting();
-        let waiting = (waiting > 0).then(|| waiting.to_string().into());
-        let named = [("network", network), (Self::NOT_HONOURED, ignored), (Self::WAITING, waiting)];
-        named.into_iter().filter_map(|(name, value)| Some((Arc::from(name), value?))).collect()
+        let network =
+            network.map(|own| SourceDetail::text("network", format!("{} ({})", own.network, own.origin)));
+        let ignored = &self.objects.mesh().ignored;
+        let ignored = (!ignored.is_empty())
+            .then(|| SourceDetail::text(Self::NOT_HONOURED, ignored.join(", ")).warning());
+        let waiting = self.published.unlisted_waiting() as u64;
+        let waiting = (waiting > 0).then(|| SourceDetail::number(Self::WAITING, waiting));
+        [network, ignored, waiting].into_iter().flatten().collect()
     }
 
     /// Derives dirty outputs and returns the changes in an order that may be applied: start of the run, new values, removals,

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tokio::time::Instant;
-use tributary_model::{SourcePart, SourceState, SourceStatus};
+use tributary_model::{SourceDetail, SourcePart, SourceState, SourceStatus};
 
 use super::watches::WatchSet;
 use crate::collections::{Listing, Part};
@@ -104,19 +104,15 @@ impl SourceHealth {
         SourceStatus::new(state, reason)
     }
     /// Returns the status as reported, with details of the cluster; equal as long as no watch reports.
-    pub(super) fn status(&self, of_cluster: Vec<(Arc<str>, Arc<str>)>) -> SourceStatus {
+    pub(super) fn status(&self, of_cluster: Vec<SourceDetail>) -> SourceStatus {
         self.whole(of_cluster, |reported| reported.part.clone())
     }
     /// Returns the status as of now.
-    pub(super) fn now(&self, of_cluster: Vec<(Arc<str>, Arc<str>)>) -> SourceStatus {
+    pub(super) fn now(&self, of_cluster: Vec<SourceDetail>) -> SourceStatus {
         let now = Instant::now();
         self.whole(of_cluster, |reported| reported.by(now))
     }
-    fn whole(
-        &self,
-        of_cluster: Vec<(Arc<str>, Arc<str>)>,
-        part: impl Fn(&PartReport) -> SourcePart,
-    ) -> SourceStatus {
+    fn whole(&self, of_cluster: Vec<SourceDetail>, part: impl Fn(&PartReport) -> SourcePart) -> SourceStatus {
         let required = self.kinds(&part, |scope| !self.optional.contains(scope));
         let worst = required.values().max_by_key(|part| part.state);
         let optional = self.kinds(&part, |scope| self.optional.contains(scope));
@@ -137,13 +133,13 @@ impl SourceHealth {
         status
     }
 
-    fn details(&self) -> Vec<(Arc<str>, Arc<str>)> {
-        let mut details: Vec<(Arc<str>, Arc<str>)> = vec![
-            ("server".into(), Arc::clone(&self.server)),
-            ("credential".into(), Arc::clone(&self.credential)),
+    fn details(&self) -> Vec<SourceDetail> {
+        let mut details = vec![
+            SourceDetail::text("server", Arc::clone(&self.server)),
+            SourceDetail::text("credential", Arc::clone(&self.credential)),
         ];
         if self.recovered > 0 {
-            details.push(("healed".into(), self.recovered.to_string().into()));
+            details.push(SourceDetail::number("healed", self.recovered));
         }
         details
     }
@@ -255,6 +251,6 @@ mod tests {
         let mut health = mk_health(&[]);
         health.recovered(2);
         health.recovered(1);
-        assert!(health.status(Vec::new()).details.contains(&("healed".into(), "3".into())));
+        assert!(health.status(Vec::new()).details.contains(&SourceDetail::number("healed", 3)));
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tributary_kubernetes::Options;
-use tributary_model::{ClusterId, Completeness, Namespace, SourceState};
+use tributary_model::{ClusterId, Completeness, Namespace, SourceDetail, SourceState};
 use tributary_scripted_api::{Answer, ApiServer, Verb};
 
 use crate::fixture::{GATEWAYS, RunOf, factory_with, serve, service, slice};
@@ -33,7 +33,7 @@ async fn run_publishes_the_cluster_and_follows_it() {
     run.server.delete("services", "shop", "cart");
     run.until("cart is removed", |run| run.services() == ["pay"]).await;
     let details = run.status().details;
-    assert!(details.contains(&("credential".into(), "a script".into())), "{details:?}");
+    assert!(details.contains(&SourceDetail::text("credential", "a script")), "{details:?}");
     run.stop().await;
 }
 
@@ -186,7 +186,7 @@ async fn lost_event_is_recovered_and_counted() {
     run.server.delete_silently("endpointslices", "shop", "pay");
     run.until("recovered", |run| run.addresses() == 2).await;
     let details = run.status().details;
-    assert!(details.contains(&("healed".into(), "1".into())), "{details:?}");
+    assert!(details.contains(&SourceDetail::number("healed", 1)), "{details:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -417,7 +417,7 @@ fn status(part: SourcePart) -> SourceStatus {
         reason: part.reason.clone(),
         retry_in: part.retry_in,
         parts: [part].into(),
-        details: Arc::default(),
+        ..SourceStatus::default()
     }
 }
 

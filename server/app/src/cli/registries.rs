@@ -170,7 +170,9 @@ mod tests {
             scope: scope.into(),
             state: "Live".into(),
             held,
-            details: names.map(|name| DetailItem { name: name.into(), value: mode.into() }).into(),
+            details: names
+                .map(|name| DetailItem { name: name.into(), value: mode.into(), number: None })
+                .into(),
             ..SourceItem::default()
         };
         let item = RegistryItem {
@@ -205,6 +207,7 @@ mod tests {
             details: vec![DetailItem {
                 name: "network".into(),
                 value: "east (label of tributary-system)".into(),
+                number: None,
             }],
             ..SourceItem::default()
         };

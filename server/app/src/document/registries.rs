@@ -119,6 +119,9 @@ pub struct SourceItem {
     /// Number of held removals of this scope.
     #[serde(default)]
     pub held: u64,
+    /// Mode in which the adapter follows the source; its reason is in the details.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub mode: String,
     /// Parts with a state of their own: the watched kinds of a cluster.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<PartItem>,
@@ -152,6 +155,9 @@ pub struct DetailItem {
     pub name: String,
     /// Value.
     pub value: String,
+    /// Value, if it is a number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub number: Option<u64>,
 }
 
 /// Quarantined object.

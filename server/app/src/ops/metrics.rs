@@ -156,18 +156,17 @@ fn of_registry(registry: &RegistryItem, out: &mut Vec<Sample>) {
     registry.sources.iter().for_each(|source| of_source(name, source, out));
 }
 
-/// Adds the numeric details of a scope, and its mode; other texts have no metric.
+/// Adds the mode of a scope and its numeric details.
 fn of_source(registry: &str, source: &SourceItem, out: &mut Vec<Sample>) {
     let scope = source.scope.as_str();
     out.push(Sample::new(m::SCOPE_LIVE, &[registry, scope], flag(source.state == "Live")));
-    for detail in &source.details {
-        if detail.name == "mode" {
-            let mode = detail.value.split(':').next().unwrap_or_default();
-            out.push(Sample::new(m::SCOPE_MODE, &[registry, scope, mode], 1.0));
-        } else if let Ok(value) = detail.value.parse::<u64>() {
-            out.push(Sample::new(m::SCOPE_DETAIL, &[registry, scope, &detail.name], number(value)));
-        }
+    if !source.mode.is_empty() {
+        out.push(Sample::new(m::SCOPE_MODE, &[registry, scope, &source.mode], 1.0));
     }
+    let numbers = source.details.iter().filter_map(|detail| Some((&detail.name, detail.number?)));
+    out.extend(
+        numbers.map(|(name, value)| Sample::new(m::SCOPE_DETAIL, &[registry, scope, name], number(value))),
+    );
 }
 
 fn of_clients(clients: &[ClientItem], out: &mut Vec<Sample>) {
@@ -202,12 +201,17 @@ mod tests {
 
     #[test]
     fn scope_metrics_show_liveness_mode_and_numbers() {
-        let detail = |(name, value): (&str, &str)| DetailItem { name: name.into(), value: value.into() };
+        let detail = |(name, value, number): (&str, &str, Option<u64>)| DetailItem {
+            name: name.into(),
+            value: value.into(),
+            number,
+        };
         let details =
-            [("mode", "notifyAndFetch: too many"), ("overloads", "3"), ("address", "http://c:8500")];
+            [("mode", "notifyAndFetch: too many", None), ("overloads", "3", Some(3)), ("own", "7", None)];
         let source = SourceItem {
             scope: "dc1".into(),
             state: "Unreachable".into(),
+            mode: "notifyAndFetch".into(),
             details: details.map(detail).into(),
             ..SourceItem::default()
         };

@@ -1,11 +1,12 @@
 //! Registries as documents and metrics, combined from the core, the supervisor and the configuration.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tributary_core::{CollectionStatus, EndedScope, HeldView, ProblemView, RegistryStatus, SourceView};
-use tributary_model::{Catalog, Evidence, Freshness, Mono, RegistryName, Scope, SourcePart};
+use tributary_model::{
+    Catalog, DetailValue, Evidence, Freshness, Mono, RegistryName, Scope, SourceDetail, SourcePart,
+};
 use tributary_runtime::{RunReport, RunState};
 
 use super::{notices, removals};
@@ -142,10 +143,11 @@ impl Report<'_> {
             since_millis_ago: millis(part.lasted).saturating_add(age),
             retry_in_millis: left(part.retry_in),
         };
-        let detail = |(name, value): &(Arc<str>, Arc<str>)| DetailItem {
-            name: name.to_string(),
-            value: value.to_string(),
-        };
+        let mode = status.mode.iter().map(|mode| DetailItem {
+            name: "mode".to_owned(),
+            value: mode.to_string(),
+            number: None,
+        });
         SourceItem {
             scope: scope.to_string(),
             state: status.state.as_str().to_owned(),
@@ -153,8 +155,9 @@ impl Report<'_> {
             reported_millis_ago: age,
             retry_in_millis: left(status.retry_in),
             held: 0,
+            mode: status.mode.as_ref().map(|mode| mode.name.to_string()).unwrap_or_default(),
             parts: status.parts.iter().map(part).collect(),
-            details: status.details.iter().map(detail).collect(),
+            details: mode.chain(status.details.iter().map(detail)).collect(),
         }
     }
     fn held(&self, name: &RegistryName) -> Vec<HeldItem> {
@@ -173,6 +176,14 @@ impl Report<'_> {
     fn ago(&self, at: u64) -> u64 {
         self.now.0.saturating_sub(at)
     }
+}
+
+fn detail(detail: &SourceDetail) -> DetailItem {
+    let number = match detail.value {
+        DetailValue::Number(number) => Some(number),
+        DetailValue::Text(_) => None,
+    };
+    DetailItem { name: detail.name.to_string(), value: detail.value.to_string(), number }
 }
 
 fn millis(span: Duration) -> u64 {
@@ -236,6 +247,8 @@ fn collection(status: &CollectionStatus) -> CollectionItem {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use clap::Parser as _;
     use tributary_model::{
         ClusterId, Collection, CollectionKind, Fingerprint, Generation, ProviderId, RegistryId,

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use tributary_core::{RegistryStatus, SourceView};
-use tributary_model::{Scope, SourcePart, SourceState, SourceStatus};
+use tributary_model::{DetailValue, Scope, SourcePart, SourceState, SourceStatus};
 use tributary_runtime::RunReport;
 
 use super::backend::LiveBackend;
@@ -42,11 +42,19 @@ impl LoggedState {
     }
 }
 
-/// States that were logged last, by registry and part, and ignored settings by registry.
+/// Detail that its adapter marks as a warning.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct WarningKey {
+    registry: String,
+    scope: Scope,
+    name: Arc<str>,
+}
+
+/// States that were logged last, by registry and part, and the warnings.
 #[derive(Debug, Default)]
 struct StatusLog {
     states: BTreeMap<(String, Option<String>), &'static str>,
-    ignored: BTreeMap<String, Arc<str>>,
+    warnings: BTreeMap<WarningKey, DetailValue>,
 }
 
 /// Logs changed states until the server stops.
@@ -90,13 +98,8 @@ fn logged_states(status: &RegistryStatus, run: Option<&RunReport>) -> Vec<Logged
     let shown = if name == "Live" && !reason.is_empty() { PARTIAL } else { name };
     let registry = status.id.name.to_string();
     let own = LoggedState { registry: registry.clone(), part: None, state: shown, reason };
-    // a scope in parentheses is a list of scopes
-    let scopes: Vec<_> = status
-        .sources
-        .iter()
-        .filter(|(scope, _)| !scope.as_str().starts_with('('))
-        .take(MOST_SCOPES)
-        .collect();
+    let scopes: Vec<_> =
+        status.sources.iter().filter(|(_, source)| !source.status.is_directory).take(MOST_SCOPES).collect();
     let each = scopes.iter().filter(|_| scopes.len() > 1).map(|(scope, source)| {
         let SourceStatus { state, reason, .. } = &source.status;
         LoggedState::of(&registry, scope.to_string(), *state, reason)
@@ -116,29 +119,43 @@ fn parts<'a>(scope: &'a Scope, source: &'a SourceView) -> impl Iterator<Item = (
     source.status.parts.iter().filter(move |part| kind != Some(&*part.name)).map(move |part| (scope, part))
 }
 
-/// Returns the parts of a cluster's mesh configuration that have no effect here.
-fn ignored(status: &RegistryStatus) -> Option<(String, Arc<str>)> {
-    let mut details = status.sources.values().flat_map(|source| source.status.details.iter());
-    let (_, what) = details.find(|(name, _)| &**name == tributary_kubernetes::Index::NOT_HONOURED)?;
-    Some((status.id.name.to_string(), Arc::clone(what)))
+/// Returns the details of a registry that its adapter marks as warnings, by registry, scope and name.
+fn warnings(status: &RegistryStatus) -> impl Iterator<Item = (WarningKey, DetailValue)> {
+    let sources = status.sources.iter().take(MOST_SCOPES);
+    let details =
+        sources.flat_map(|(scope, source)| source.status.details.iter().map(move |detail| (scope, detail)));
+    details.filter(|(_, detail)| detail.is_warning).map(|(scope, detail)| {
+        let key = WarningKey {
+            registry: status.id.name.to_string(),
+            scope: scope.clone(),
+            name: Arc::clone(&detail.name),
+        };
+        (key, detail.value.clone())
+    })
 }
 
 impl StatusLog {
-    /// Logs the changed states and ignored settings of the configured registries.
+    /// Logs the changed states and warnings of the configured registries.
     fn compare(&mut self, live: &LiveBackend, all: &[RegistryStatus]) {
         let (kinds, runs) = (live.kinds(), live.handle.runs());
         let configured = all.iter().filter(|status| kinds.contains_key(status.id.name.as_str()));
-        for (registry, what) in self.ignored(configured.clone().filter_map(ignored)) {
-            tracing::warn!(registry, what = &*what, "parts of the mesh configuration are ignored");
+        self.warnings.retain(|key, _| kinds.contains_key(key.registry.as_str()));
+        for (key, value) in self.warnings(configured.clone().flat_map(warnings)) {
+            let WarningKey { registry, scope, name } = key;
+            tracing::warn!(registry, %scope, detail = &*name, %value, "source reports a warning");
         }
         let now = configured.flat_map(|status| logged_states(status, runs.get(&status.id.name))).collect();
         self.changes(now).iter().for_each(write);
     }
-    /// Returns the ignored settings that changed since they were logged.
-    fn ignored(&mut self, now: impl Iterator<Item = (String, Arc<str>)>) -> Vec<(String, Arc<str>)> {
-        let other = |(registry, what): &(String, Arc<str>)| self.ignored.get(registry) != Some(what);
-        let changed: Vec<_> = now.filter(other).collect();
-        self.ignored.extend(changed.iter().cloned());
+    /// Returns the warnings that are new or have changed since they were logged. One that a new run reports again is
+    /// neither.
+    fn warnings(
+        &mut self,
+        now: impl Iterator<Item = (WarningKey, DetailValue)>,
+    ) -> Vec<(WarningKey, DetailValue)> {
+        let is_changed = |(key, value): &(WarningKey, DetailValue)| self.warnings.get(key) != Some(value);
+        let changed: Vec<_> = now.filter(is_changed).collect();
+        self.warnings.extend(changed.iter().cloned());
         changed
     }
     /// Returns the states that changed since they were logged. `Syncing` is not a change, and a part is
@@ -181,7 +198,9 @@ fn write(state: &LoggedState) {
 
 #[cfg(test)]
 mod tests {
-    use tributary_model::{ClusterId, Generation, ProviderId, RegistryId, RegistryName, StalePolicy};
+    use tributary_model::{
+        ClusterId, Generation, ProviderId, RegistryId, RegistryName, SourceDetail, StalePolicy,
+    };
 
     use super::*;
 
@@ -221,7 +240,8 @@ mod tests {
 
     fn mk_status(sources: &[(&str, SourceState, &str)]) -> RegistryStatus {
         let source = |(scope, state, reason): &(&str, SourceState, &str)| {
-            let status = SourceStatus::new(*state, *reason);
+            let is_directory = *scope == "(datacenters)";
+            let status = SourceStatus { is_directory, ..SourceStatus::new(*state, *reason) };
             (Scope::new(*scope).unwrap(), SourceView { status, at: 0 })
         };
         RegistryStatus {
@@ -290,10 +310,18 @@ mod tests {
     }
 
     #[test]
-    fn ignored_settings_are_logged_once() {
+    fn warning_is_logged_when_it_changes() {
         let mut log = StatusLog::default();
-        let mut logged = |what: &str| log.ignored([("k".to_owned(), what.into())].into_iter()).len();
-        assert_eq!([logged("a"), logged("a"), logged("a, b"), logged("a, b")], [1, 0, 1, 0]);
+        let mut logged = |values: &[&str]| {
+            let mut status = mk_status(&[("c", SourceState::Live, "")]);
+            let plain = SourceDetail::text("address", values.len().to_string());
+            let details = values.iter().map(|value| SourceDetail::text("ignored", *value).warning());
+            let source = status.sources.values_mut().next().unwrap();
+            source.status.details = std::iter::once(plain).chain(details).collect();
+            log.warnings(warnings(&status)).len()
+        };
+        let all = [&["a"][..], &["a"], &["a, b"], &["a, b"], &[], &["a, b"]];
+        assert_eq!(all.map(&mut logged), [1, 0, 1, 0, 0, 0]);
     }
 
     #[test]

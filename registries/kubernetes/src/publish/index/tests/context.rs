@@ -125,7 +125,7 @@ fn network_of_the_cluster_comes_from_the_first_source() {
     let place = "label topology.istio.io/network of namespace tributary-system";
     assert_eq!(network(&index), ("of-own".into(), place.into()));
     let details = index.details();
-    assert_eq!(details, [("network".into(), format!("of-own ({place})").into())]);
+    assert_eq!(details, [SourceDetail::text("network", format!("of-own ({place})"))]);
     index.apply_put(labelled("tributary-system", net("")));
     assert_eq!(network(&index).0, "of-istio", "an empty label names no network");
 }

@@ -44,16 +44,12 @@ fn waiting_addresses_beyond_the_limit_are_counted() {
         mk_slice(&format!("pay-{number}"), "pay", json!(endpoints), json!({}))
     };
     let counted = |index: &Index| {
-        index
-            .details()
-            .into_iter()
-            .find(|(name, _)| **name == *Index::WAITING)
-            .map(|(_, count)| count.to_string())
+        index.details().into_iter().find(|detail| *detail.name == *Index::WAITING).map(|detail| detail.value)
     };
     (0..7).for_each(|number| index.apply_put(slice(number, 9_000)));
     assert_eq!((waiting(&mut index).len(), counted(&index)), (7, None));
     index.apply_put(slice(7, 9_000));
-    assert_eq!((waiting(&mut index).len(), counted(&index).as_deref()), (0, Some("9000")));
+    assert_eq!((waiting(&mut index).len(), counted(&index)), (0, Some(DetailValue::Number(9_000))));
     index.apply_delete(Kind::Slice, shop("pay-0"));
     index.apply_put(slice(7, 8_999));
     assert_eq!((waiting(&mut index).len(), counted(&index)), (2, None), "a removed one makes room");

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use tokio::sync::watch;
 use tributary_model::{Record, RegistryName};
 
 use crate::codec::{Decoder, Member, Now, decode_member, unseal};
@@ -99,6 +100,11 @@ impl Journal {
     pub fn stats(&self) -> JournalStats {
         self.shared.stats()
     }
+    /// Returns the last error, `None` after a commit, and its changes.
+    #[must_use]
+    pub fn errors(&self) -> watch::Receiver<Option<String>> {
+        self.shared.errors()
+    }
     /// Commits all recorded changes, and waits for it.
     pub fn flush(&self) {
         self.shared.flush();
@@ -184,6 +190,7 @@ mod tests {
             let for_thread = Arc::clone(&journal);
             assert!(ends(move || while restoring.next().is_some() {}), "restoring, {readings}");
             assert!(ends(move || for_thread.flush()), "writing, {readings}");
+            assert!(journal.errors().borrow().as_ref().is_some_and(|why| why.contains("panicked")));
             let stats = journal.stats();
             assert!(!stats.is_whole() && stats.last_error.is_some_and(|why| why.contains("panicked")));
         }

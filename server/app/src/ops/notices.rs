@@ -1,13 +1,12 @@
 //! Notices that an operator may have to act on, once per change: a run that waits for `state accept`, a
 //! staleness policy that applies, a journal that cannot be written.
 //!
-//! The status log calls it with every status, and it writes to the log; reports use its texts. It keeps the
+//! The status log calls it with every status and every error of the journal, and it writes to the log; reports use its texts. It keeps the
 //! notices that it logged last.
 
 use std::collections::BTreeMap;
 
 use tributary_core::RegistryStatus;
-use tributary_journal::JournalStats;
 use tributary_model::{Code, RegistryName, Scope, ShardPriority};
 
 use super::state::shortened;
@@ -47,11 +46,6 @@ fn policies(status: &RegistryStatus) -> impl Iterator<Item = (Subject, String)> 
     let text = Staleness::from(status.stale).to_string();
     let name = &status.id.name;
     status.by_policy.keys().map(move |scope| (Subject::Policy(name.clone(), scope.clone()), text.clone()))
-}
-
-/// Returns the error of a journal that cannot be written. Later errors do not repeat the notice.
-fn unwritable(stats: &JournalStats) -> Option<(Subject, String)> {
-    Some((Subject::Journal, stats.last_error.clone()?))
 }
 
 fn begins(subject: &Subject, text: &str) {
@@ -113,10 +107,12 @@ const fn served(priority: ShardPriority) -> &'static str {
 }
 
 impl Notices {
-    /// Logs the changes since the last call.
-    pub fn look(&mut self, all: &[RegistryStatus], journal: Option<&JournalStats>) {
+    /// Logs the changes since the last call, among them the error of a journal that cannot be written. Its later errors
+    /// do not repeat the notice.
+    pub fn look(&mut self, all: &[RegistryStatus], journal: Option<String>) {
         let registries = all.iter().flat_map(|status| run(status).into_iter().chain(policies(status)));
-        let (begun, ended) = self.changes(registries.chain(journal.and_then(unwritable)).collect());
+        let journal = journal.map(|error| (Subject::Journal, error));
+        let (begun, ended) = self.changes(registries.chain(journal).collect());
         begun.iter().for_each(|(subject, text)| begins(subject, text));
         ended.iter().for_each(ends);
     }
@@ -154,12 +150,9 @@ mod tests {
     #[test]
     fn unwritable_journal_is_logged_once_for_all_errors() {
         let mut notices = Notices::default();
-        let stats = |error: Option<&str>| JournalStats {
-            last_error: error.map(ToOwned::to_owned),
-            ..JournalStats::default()
-        };
-        let mut look = |error| {
-            let (begun, ended) = notices.changes(unwritable(&stats(error)).into_iter().collect());
+        let mut look = |error: Option<&str>| {
+            let now = error.map(|error| (Subject::Journal, error.to_owned())).into_iter().collect();
+            let (begun, ended) = notices.changes(now);
             (begun.len(), ended.len())
         };
         let looks = [Some("no space left"), Some("input/output error"), None, None].map(&mut look);

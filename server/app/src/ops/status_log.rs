@@ -1,13 +1,13 @@
 //! Logs when a registry or a part of it changes its state.
 //!
 //! Started with the server. The runtime wakes it when a status changed; it then waits for the status to settle,
-//! compares states and logs each change once. Metrics show faster changes.
+//! compares states and logs each change once. The journal wakes it with its errors. Metrics show faster changes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::MissedTickBehavior;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tributary_core::{RegistryStatus, SourceView};
 use tributary_model::{DetailValue, Scope, SourcePart, SourceState, SourceStatus};
@@ -19,8 +19,6 @@ use super::report::state;
 
 /// Time from a change to the comparison: a list under way or a restarted run usually ends within it.
 const SETTLE: Duration = Duration::from_secs(1);
-/// Interval at which the journal's last error is read; the journal has no notification.
-const JOURNAL_CHECK: Duration = Duration::from_secs(1);
 /// Maximum number of parts that are logged for one registry.
 const MOST_PARTS: usize = 64;
 /// Maximum number of scopes that are compared for one registry.
@@ -68,15 +66,16 @@ pub async fn run(live: Arc<LiveBackend>, stop: CancellationToken) {
 async fn follow(live: &LiveBackend) {
     let (mut log, mut notices, mut all) = (StatusLog::default(), Notices::default(), Vec::new());
     let mut changes = live.handle.status_changes();
-    let mut journal = tokio::time::interval(JOURNAL_CHECK);
-    journal.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut journal = live.state.errors();
+    // an error from before the subscription counts as a change
+    journal.iter_mut().for_each(watch::Receiver::mark_changed);
     loop {
         let is_changed = tokio::select! {
             changed = changes.next() => match changed {
                 Some(_) => true,
                 None => return,
             },
-            _ = journal.tick(), if live.state.stats().is_some() => false,
+            () = changed(journal.as_mut()) => false,
         };
         if is_changed {
             tokio::time::sleep(SETTLE).await;
@@ -84,8 +83,18 @@ async fn follow(live: &LiveBackend) {
             all = statuses;
             log.compare(live, &all);
         }
-        notices.look(&all, live.state.stats().as_ref());
+        notices.look(&all, journal.as_mut().and_then(|errors| errors.borrow_and_update().clone()));
     }
+}
+
+/// Waits for a change; forever without a journal, or after its end.
+async fn changed(errors: Option<&mut watch::Receiver<Option<String>>>) {
+    if let Some(errors) = errors
+        && errors.changed().await.is_ok()
+    {
+        return;
+    }
+    std::future::pending().await
 }
 
 /// State of a live registry with a reason: it sees only a part, or misses a file.

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use tokio::sync::watch;
 use tributary_journal::{
     Journal, JournalOptions, JournalStats, Member, MemberOrigin, Now, RestoredRegistry, Restoring,
     StateChoice, StateDirectory, StateEnvironment, StateRefusal, choose_directory, refusal,
@@ -172,6 +173,11 @@ impl State {
     #[must_use]
     pub fn stats(&self) -> Option<JournalStats> {
         self.journal.as_ref().map(|journal| journal.stats())
+    }
+    /// Returns the journal's last error and its changes; `None` without a journal.
+    #[must_use]
+    pub fn errors(&self) -> Option<watch::Receiver<Option<String>>> {
+        self.journal.as_ref().map(|journal| journal.errors())
     }
     /// Returns why state is not kept although it is configured.
     #[must_use]

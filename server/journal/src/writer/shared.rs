@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
+use tokio::sync::watch;
 use tributary_model::{FactKey, Mono, Record, RegistryName};
 
 use super::pending::Pending;
@@ -91,6 +92,8 @@ pub(crate) struct Shared {
     most_keys: usize,
     state: Mutex<State>,
     stats: Mutex<JournalStats>,
+    /// Last error, for waiting readers; set with the counters.
+    error: watch::Sender<Option<String>>,
     wake: Condvar,
     finished: Condvar,
 }
@@ -102,6 +105,7 @@ impl Shared {
             most_keys,
             state: Mutex::default(),
             stats: Mutex::new(JournalStats { open: true, ..JournalStats::default() }),
+            error: watch::Sender::default(),
             wake: Condvar::new(),
             finished: Condvar::new(),
         }
@@ -233,9 +237,19 @@ impl Shared {
         stats.incomplete = state.incomplete(&stats).into_iter().collect();
         stats
     }
-    /// Changes the counters.
+    /// Changes the counters, and wakes readers of the error if it changed.
     pub(crate) fn with_stats(&self, change: impl FnOnce(&mut JournalStats)) {
-        change(&mut self.stats.lock());
+        let mut stats = self.stats.lock();
+        change(&mut stats);
+        self.error.send_if_modified(|known| {
+            let is_changed = *known != stats.last_error;
+            known.clone_from(&stats.last_error);
+            is_changed
+        });
+    }
+    /// Returns the last error and its changes.
+    pub(crate) fn errors(&self) -> watch::Receiver<Option<String>> {
+        self.error.subscribe()
     }
     /// Requests a pass now and waits until it ends.
     pub(crate) fn flush(&self) {

@@ -25,6 +25,7 @@ fn commit_on_a_full_disk_is_retried_without_loss() {
         records.iter().for_each(|record| note(&mut served, record));
         bench.shared.record(records);
     };
+    let mut errors = bench.shared.errors();
     record(&bench, 0, 10);
     assert!(bench.pass());
     disk.set_capacity(Some(disk.bytes(JOURNAL).len() as u64));
@@ -32,6 +33,7 @@ fn commit_on_a_full_disk_is_retried_without_loss() {
     assert!(!bench.pass());
     let stats = bench.shared.stats();
     assert!(stats.last_error.is_some() && !stats.is_whole(), "{stats:?}");
+    assert!(errors.has_changed().unwrap() && *errors.borrow_and_update() == stats.last_error);
     assert_eq!(stats.pending_keys, 2_001);
     let east = [registry("east")];
     assert_eq!(
@@ -43,10 +45,12 @@ fn commit_on_a_full_disk_is_retried_without_loss() {
     let tries = disk.operations();
     assert!(!bench.pass());
     assert_eq!(disk.operations(), tries, "not before the wait is over");
+    assert!(!errors.has_changed().unwrap(), "the same error wakes no reader");
     disk.set_capacity(None);
     bench.now = bench.now.plus(Duration::from_secs(60));
     assert!(bench.pass());
     assert!(bench.shared.stats().is_whole() && bench.shared.stats().last_error.is_none());
+    assert!(errors.has_changed().unwrap() && errors.borrow_and_update().is_none());
     drop(bench);
     assert_eq!(reopened(&disk), served);
 }

@@ -24,6 +24,13 @@ pub(crate) fn mk_group(name: &str, names: &[&str], addresses: Vec<Address>) -> A
     let source = Source::new(ObjectId::new("Slice", "shop", name));
     Arc::new(EndpointGroup::new(source, vec![Arc::from([port])], names, addresses))
 }
+/// A group with one address of `net` per weight.
+pub(crate) fn mk_weighted(net: &str, weights: &[u32], unit: u32) -> Arc<EndpointGroup> {
+    let address =
+        |(at, weight): (usize, &u32)| Address { weight: *weight, ..mk_address(&format!("{net}{at}")) };
+    let group = mk_group("weighted", &[], (1..).zip(weights).map(address).collect());
+    Arc::new(EndpointGroup::clone(&group).in_unit(WeightUnit::new(unit)))
+}
 pub(crate) fn mk_source(registry: &str, group: Arc<EndpointGroup>) -> EndpointSource {
     EndpointSource {
         shard: mk_shard(registry),

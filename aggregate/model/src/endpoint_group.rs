@@ -10,6 +10,7 @@ use crate::declaration::ServiceKey;
 use crate::id::{Identity, NetworkId};
 use crate::object::{ObjectId, Source};
 use crate::port::{PortName, PortNumber};
+use crate::weight::WeightUnit;
 
 /// Identity of a group. The core splits a selected group of more than [`EndpointGroup::BUCKET`]
 /// addresses into buckets, so a change of one workload copies one bucket only.
@@ -74,6 +75,8 @@ pub struct EndpointGroup {
     pub names: Arc<[Arc<str>]>,
     /// Addresses, in the source's order.
     pub addresses: Arc<[Address]>,
+    /// Unit of their weights.
+    pub weight_unit: WeightUnit,
     /// Derived from the addresses by [`EndpointGroup::new`].
     pub summary: Summary,
 }
@@ -82,7 +85,7 @@ impl EndpointGroup {
     /// Maximum number of addresses in one bucket of a selected group.
     pub const BUCKET: usize = 512;
 
-    /// Creates a group and derives its summary. Removes addresses whose indexes are out of range.
+    /// Creates a group with weights in [`WeightUnit::ONE`] and derives its summary. Removes addresses whose indexes are out of range.
     #[must_use]
     pub fn new(
         source: Source,
@@ -99,7 +102,14 @@ impl EndpointGroup {
         };
         let addresses: Arc<[Address]> = addresses.into_iter().filter(inside).collect();
         let summary = Summary::of(&addresses);
-        Self { source, port_sets: port_sets.into(), names: names.into(), addresses, summary }
+        let (port_sets, names, weight_unit) = (port_sets.into(), names.into(), WeightUnit::ONE);
+        Self { source, port_sets, names, addresses, weight_unit, summary }
+    }
+    /// Sets the unit of the weights; keeps the weights.
+    #[must_use]
+    pub const fn in_unit(mut self, unit: WeightUnit) -> Self {
+        self.weight_unit = unit;
+        self
     }
     /// Returns the ports of an address of this group.
     #[must_use]

@@ -39,6 +39,7 @@ pub mod time;
 pub mod trace;
 pub mod update;
 pub mod view;
+pub mod weight;
 pub mod workload;
 
 pub use address::{Address, AddressRef, Origin, Topology};
@@ -90,4 +91,5 @@ pub use view::{
     AliasHost, ClusterInputs, Condition, DeclarationView, EndpointInputs, EndpointSource, FederationInfo,
     ListenerInputs, PortView, RouteInputs, ServiceView, ShardRef,
 };
+pub use weight::{WeightUnit, common_divisor};
 pub use workload::{Workload, WorkloadAddress, WorkloadKey, WorkloadKind, WorkloadName};

@@ -143,11 +143,14 @@ fn group() -> BoxedStrategy<Fact> {
     let key = (service(), object(), object(), 0u16..3).prop_map(|(service, declaration, object, bucket)| {
         EndpointGroupKey { service, declaration, object, bucket }
     });
-    (key, of(source()), vec(ports(), 2), vec(text(), 2), vec(address(), 0..6))
-        .prop_map(|(key, source, sets, names, addresses)| {
+    (key, of(source()), vec(ports(), 2), vec(text(), 2), vec(address(), 0..6), 0u32..30)
+        .prop_map(|(key, source, sets, names, addresses, unit)| {
             let source = source.unwrap_or_else(|| Source::new(key.object.clone()));
             let sets = sets.into_iter().map(Into::into).collect();
-            Fact::Group(key, Arc::new(EndpointGroup::new(source, sets, names, addresses)))
+            Fact::Group(
+                key,
+                Arc::new(EndpointGroup::new(source, sets, names, addresses).in_unit(WeightUnit::new(unit))),
+            )
         })
         .boxed()
 }

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tributary_model::{Code, EndpointInputs, Locality, Projection, Recorder, ShardPriority, Stage, Verdict};
+use tributary_model::{
+    Code, EndpointInputs, Locality, Projection, Recorder, ShardPriority, Stage, Verdict, WeightUnit,
+};
 
 use super::select::Candidate;
 use super::{Assignment, Endpoint, LocalityEndpoints, federation, priority};
@@ -21,6 +23,7 @@ pub(super) fn assemble<'a, R: Recorder>(
 ) -> Assignment<'a> {
     let raw: Vec<u32> = candidates.iter().map(|c| priority::raw(facts, client, c)).collect();
     let distinct: Vec<u32> = raw.iter().copied().collect::<BTreeSet<_>>().into_iter().collect();
+    let unit = convert_weights(&mut candidates);
     federation::split(&mut candidates, &raw);
     let mut bins = Bins::new();
     for (candidate, raw) in candidates.into_iter().zip(raw) {
@@ -31,9 +34,20 @@ pub(super) fn assemble<'a, R: Recorder>(
     let scales = scales(&bins);
     let locality = |((priority, locality), members): ((u32, &Locality), Vec<Candidate<'a>>)| {
         let scale = scales.get(&priority).copied().unwrap_or(1);
-        locality_endpoints(priority, locality, members, scale, r)
+        let unit = Some(unit).filter(|unit| scale == 1 && *unit != WeightUnit::ONE);
+        locality_endpoints(priority, locality, members, (scale, unit), r)
     };
     Assignment { localities: bins.into_iter().map(locality).collect() }
+}
+
+/// Converts all weights to one unit, which it returns: endpoints of all groups compare by it.
+fn convert_weights(candidates: &mut [Candidate<'_>]) -> WeightUnit {
+    let units = candidates.iter().map(|c| c.source.group.weight_unit);
+    let unit = units.reduce(WeightUnit::common).unwrap_or_default();
+    for candidate in candidates {
+        candidate.weight = candidate.source.group.weight_unit.convert(candidate.address.weight, unit);
+    }
+    unit
 }
 
 /// Returns the divisor per priority that makes the sum of its weights fit.
@@ -52,7 +66,7 @@ fn locality_endpoints<'a, R: Recorder>(
     priority: u32,
     locality: &Locality,
     members: Vec<Candidate<'a>>,
-    scale: u64,
+    (scale, unit): (u64, Option<WeightUnit>),
     r: &mut R,
 ) -> LocalityEndpoints<'a> {
     let endpoints: Vec<Endpoint<'a>> = members
@@ -60,7 +74,7 @@ fn locality_endpoints<'a, R: Recorder>(
         .map(|candidate| {
             let weight = candidate.weight / scale;
             let weight = u32::try_from(weight).unwrap_or(u32::MAX).max(1);
-            record(&candidate, priority, locality, weight, r);
+            record(&candidate, priority, locality, (weight, unit), r);
             let Candidate { target, source, address, health, .. } = candidate;
             Endpoint { target, health, weight, address, source }
         })
@@ -69,14 +83,24 @@ fn locality_endpoints<'a, R: Recorder>(
     LocalityEndpoints { priority, locality: locality.clone(), weight, endpoints }
 }
 
-fn record<R: Recorder>(c: &Candidate<'_>, priority: u32, locality: &Locality, weight: u32, r: &mut R) {
+fn record<R: Recorder>(
+    c: &Candidate<'_>,
+    priority: u32,
+    locality: &Locality,
+    (weight, unit): (u32, Option<WeightUnit>),
+    r: &mut R,
+) {
     if c.source.priority == ShardPriority::Demoted {
         let step = (Stage::Weight, Verdict::Warn, Code::DEMOTED);
         c.record(step, || "its registry is demoted by its staleness policy: one priority lower".into(), r);
     }
     let detail = || {
         let at = if locality.is_empty() { "no locality".to_owned() } else { format!("locality {locality}") };
-        format!("weight {weight}, priority {priority}, {at}")
+        // the weights of a share have no unit
+        let has_share = c.source.federation.as_ref().is_some_and(|federation| federation.share.is_some());
+        let unit = unit.filter(|_| !has_share);
+        let unit = unit.map(|unit| format!(" of {} for an ordinary endpoint", unit.get()));
+        format!("weight {weight}{}, priority {priority}, {at}", unit.unwrap_or_default())
     };
     c.record((Stage::Weight, Verdict::Pass, Code::WEIGHT), detail, r);
 }

@@ -23,7 +23,7 @@ pub(super) struct Candidate<'a> {
     pub(super) health: Health,
     /// Whether it is a standby of a federated service; after dedup, whether it is one in every listing.
     pub(super) standby: bool,
-    /// Weight within its priority, at least 1.
+    /// Weight within its priority, at least 1; in the unit of its group until all are known.
     pub(super) weight: u64,
 }
 

@@ -399,3 +399,31 @@ fn label_of_a_network_that_is_not_used_is_explained() {
         "reached directly (no network: its object sets none, and its label topology.istio.io/network n1 is for selectors only)"
     );
 }
+
+#[test]
+fn weights_of_groups_meet_in_a_common_unit() {
+    let groups = |sources: &[(&str, &[u32], u32)]| {
+        let source =
+            |(net, weights, unit): &(&str, &[u32], u32)| mk_source(net, mk_weighted(net, weights, *unit));
+        assign_all(&mk_facts(sources.iter().map(source).collect()))
+    };
+    let vms: (&str, &[u32], u32) = ("10.0.1.", &[10, 1], 10);
+    assert_eq!(groups(&[vms]), ["0 10.0.1.1:8080 10", "0 10.0.1.2:8080 1"], "alone, the weights stay");
+    let beside = groups(&[("10.0.0.", &[1], 1), vms]);
+    assert_eq!(beside, ["0 10.0.0.1:8080 10", "0 10.0.1.1:8080 10", "0 10.0.1.2:8080 1"]);
+    let three = groups(&[("10.0.0.", &[1], 1), vms, ("10.0.2.", &[2, 3], 4)]);
+    let want = ["0 10.0.0.1:8080 20", "0 10.0.1.1:8080 20", "0 10.0.1.2:8080 2"];
+    assert_eq!(three, [&want[..], &["0 10.0.2.1:8080 10", "0 10.0.2.2:8080 15"]].concat());
+}
+
+#[test]
+fn explain_shows_the_unit_of_a_weight() {
+    let of = |unit| {
+        let facts = mk_facts(vec![mk_source("vms", mk_weighted("10.0.1.", &[1], unit))]);
+        let mut trace = Trace::default();
+        endpoints(&facts, &Projection::default(), &mut trace);
+        trace.steps.into_iter().rfind(|step| step.stage == Stage::Weight).unwrap().detail
+    };
+    assert_eq!(of(1), "weight 1, priority 0, no locality");
+    assert_eq!(of(10), "weight 1 of 10 for an ordinary endpoint, priority 0, no locality");
+}

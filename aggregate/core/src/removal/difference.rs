@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use tributary_model::{Address, AddressRef, EndpointGroup, GroupPort, Health, PortSet};
+use tributary_model::{Address, AddressRef, EndpointGroup, GroupPort, Health, PortSet, WeightUnit};
 
 type Endpoint<'a> = (Option<IpAddr>, Option<&'a str>, &'a [GroupPort]);
 
@@ -47,15 +47,26 @@ pub(crate) fn with_kept(
 ) -> (EndpointGroup, Arc<[u32]>) {
     let mut port_sets: Vec<PortSet> = reported.port_sets.to_vec();
     let mut names: Vec<Arc<str>> = reported.names.to_vec();
-    let mut addresses: Vec<Address> = reported.addresses.to_vec();
+    let unit = reported.weight_unit.common(old.weight_unit);
+    let mut addresses: Vec<Address> =
+        reported.addresses.iter().map(|a| converted(a.clone(), reported.weight_unit, unit)).collect();
     let mut held: Vec<u32> = Vec::with_capacity(kept.len());
     for &at in kept {
         let Some(address) = old.addresses.get(at as usize) else { continue };
         let Some(moved) = carry(old, address, &mut port_sets, &mut names) else { continue };
         held.extend(u32::try_from(addresses.len()));
-        addresses.push(moved);
+        addresses.push(converted(moved, old.weight_unit, unit));
     }
-    (EndpointGroup::new(reported.source.clone(), port_sets, names, addresses), held.into())
+    let group = EndpointGroup::new(reported.source.clone(), port_sets, names, addresses);
+    (group.in_unit(unit), held.into())
+}
+
+fn converted(address: Address, from: WeightUnit, to: WeightUnit) -> Address {
+    if from == to {
+        return address;
+    }
+    let weight = u32::try_from(from.convert(address.weight, to)).unwrap_or(u32::MAX);
+    Address { weight, ..address }
 }
 
 fn carry(
@@ -147,5 +158,15 @@ mod tests {
         let sick = EndpointGroup { addresses: sick.into(), ..old.clone() };
         assert!(loses(&old, &sick));
         assert!(loses(&sick, &old), "becoming healthy counts too");
+    }
+
+    #[test]
+    fn kept_endpoint_keeps_its_share_in_another_unit() {
+        let unit = tributary_model::WeightUnit::new;
+        let old = mk_group(&[("10.0.0.1", 80), ("10.0.0.2", 80)]).in_unit(unit(1));
+        let reported = mk_group(&[("10.0.0.1", 80)]).in_unit(unit(10));
+        let (kept, held) = with_kept(&reported, &old, &[1]);
+        let weights: Vec<u32> = kept.addresses.iter().map(|a| a.weight).collect();
+        assert_eq!((weights, kept.weight_unit, &*held), (vec![1, 10], unit(10), &[1][..]));
     }
 }

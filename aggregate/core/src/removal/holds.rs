@@ -205,6 +205,7 @@ impl State {
         let group = &known.group;
         let left =
             EndpointGroup::new(group.source.clone(), group.port_sets.to_vec(), group.names.to_vec(), kept);
+        let left = left.in_unit(group.weight_unit);
         self.put(shard, Fact::Group(key.clone(), Arc::new(left)), now);
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tributary_model::{
     Address, AddressRef, Attributes, Code, DeclKey, Declaration, DeclarationWarning, EndpointGroup,
     EndpointGroupKey, ExportTo, Fact, FactId, FactKey, Hostname, MergeName, ObjectId, ObjectRef, PortSet,
-    Problem, Resolution, ServiceKey, ServicePort, Source,
+    Problem, Resolution, ServiceKey, ServicePort, Source, WeightUnit, common_divisor,
 };
 
 use super::address::Where;
@@ -186,7 +186,7 @@ impl<'a> Tables<'a> {
 }
 
 fn group(source: &Source, instances: &BTreeMap<InstanceId, Instance>) -> EndpointGroup {
-    let unit = served(instances).fold(0, |unit, (_, i)| divisor(unit, u32::from(i.weight))).max(1);
+    let (unit, divisor) = unit(instances);
     let mut tables = Tables::default();
     let mut addresses = Vec::new();
     for (id, instance) in served(instances) {
@@ -196,22 +196,23 @@ fn group(source: &Source, instances: &BTreeMap<InstanceId, Instance>) -> Endpoin
             port_set,
             health: instance.health,
             mtls: instance.flags.mtls,
-            weight: u32::from(instance.weight) / unit,
+            weight: u32::from(instance.weight) / divisor,
             labels: instance.labels.clone(),
             origin: Some(Arc::clone(id.origin())),
             ..Address::new(address, Arc::clone(&instance.topology))
         }));
     }
-    EndpointGroup::new(source.clone(), tables.sets, tables.names, addresses)
+    EndpointGroup::new(source.clone(), tables.sets, tables.names, addresses).in_unit(unit)
 }
 
-/// Returns the greatest common divisor. Weights are relative to one service: if all instances weigh ten, the service
-/// must not outweigh another registry's tenfold.
-const fn divisor(mut a: u32, mut b: u32) -> u32 {
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a
+/// Returns the unit of the weights, and the number by which unit and weights are divided. Weights are relative to one
+/// service: if all instances weigh ten, the service must not outweigh another registry's tenfold. The unit follows from
+/// the weights of passing instances, so a warning changes the weight of its own instance only.
+fn unit(instances: &BTreeMap<InstanceId, Instance>) -> (WeightUnit, u32) {
+    let weights = |of: fn(&Instance) -> u16| served(instances).map(move |(_, i)| u32::from(of(i)));
+    let passing = common_divisor(weights(|instance| instance.passing_weight));
+    let divisor = common_divisor(weights(|instance| instance.weight).chain([passing]));
+    (WeightUnit::new(passing / divisor), divisor)
 }
 
 fn problems(instances: &BTreeMap<InstanceId, Instance>) -> Vec<(ObjectRef, Problem)> {

@@ -58,6 +58,13 @@ pub fn health_and_weight(outcome: Outcome, weights: Option<&Weights>) -> (Health
     (health, weight.max(1))
 }
 
+/// Returns the weight of an instance whose checks pass, at least 1.
+#[must_use]
+pub fn passing_weight(weights: Option<&Weights>) -> u16 {
+    let (_, weight) = health_and_weight(Outcome::Passing, weights);
+    u16::try_from(weight).unwrap_or(u16::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

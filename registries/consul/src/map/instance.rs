@@ -84,7 +84,10 @@ pub struct Instance {
     pub(super) reach: Result<(Where, Arc<Ports>), ExclusionReason>,
     pub(super) topology: Arc<Topology>,
     pub(super) labels: Labels,
+    /// Weight in its current state.
     pub(super) weight: u16,
+    /// Weight while its checks pass.
+    pub(super) passing_weight: u16,
     pub(super) health: Health,
     pub(super) flags: Flags,
 }
@@ -152,6 +155,7 @@ fn instance(entry: &HealthEntry, area: &Area, config: &MapConfig, view: View, po
         topology: pool.topology(topology::of(entry, area, config)),
         labels: pool.labels(labels),
         weight: u16::try_from(weight).unwrap_or(u16::MAX),
+        passing_weight: health::passing_weight(entry.service.weights.as_ref()),
         health: if withheld { health.max(Health::Unhealthy) } else { health },
         flags: Flags {
             external: flag("external-node"),

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use tributary_model::{
     Address, AddressRef, EndpointGroup, EndpointGroupKey, GroupPort, Identity, Labels, Origin, PortSet,
+    WeightUnit,
 };
 
 use super::common::{
@@ -24,6 +25,7 @@ pub(crate) fn put(enc: &mut Encoder, key: &EndpointGroupKey, value: &EndpointGro
         enc.nest(2, |enc| put_port_set(enc, set));
     }
     enc.texts(3, value.names.iter().map(|name| &**name));
+    enc.int_but(5, value.weight_unit.get(), 1);
     let pod = pod_of(key);
     for address in &*value.addresses {
         enc.nest(4, |enc| put_address(enc, address, &pod));
@@ -37,13 +39,14 @@ pub(crate) fn read(
 ) -> Result<EndpointGroup, Fault> {
     let mut source = None;
     let (mut port_sets, mut names, mut addresses) = (Vec::new(), Vec::new(), Vec::new());
-    let pod = pod_of(key);
+    let (pod, mut unit) = (pod_of(key), WeightUnit::ONE);
     while let Some((field, value)) = fields.next()? {
         match field {
             1 => source = Some(read_source(d, value, &Like::of(&key.object))?),
             2 => port_sets.push(read_port_set(d, value)?),
             3 => names.push(d.fresh(value)?),
             4 => addresses.push(read_address(d, value, &pod)?),
+            5 => unit = WeightUnit::new(value.narrow()?),
             _ => {}
         }
     }
@@ -52,7 +55,7 @@ pub(crate) fn read(
     if group.addresses.len() != count {
         return Err(Fault::Index("port set or name of an address"));
     }
-    Ok(group)
+    Ok(group.in_unit(unit))
 }
 
 /// Most addresses of a list are pods of its namespace.

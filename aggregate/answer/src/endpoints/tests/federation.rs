@@ -49,6 +49,39 @@ fn without_shares_all_endpoints_have_equal_weight() {
 }
 
 #[test]
+fn without_shares_a_warning_lowers_its_own_weight() {
+    let vms = |weights: &[u32], unit| {
+        let mut source = mk_member(1, "vms", "", |_| ());
+        source.group = mk_weighted("10.0.1.", weights, unit);
+        source
+    };
+    let shown = |weights: &[u32], unit| {
+        let east = mk_member(0, "east", "10.0.0.1", |_| ());
+        assign_all(&mk_facts(vec![east, vms(weights, unit)]))
+    };
+    assert_eq!(shown(&[1, 1], 1), ["0 10.0.0.1:8080 1", "0 10.0.1.1:8080 1", "0 10.0.1.2:8080 1"]);
+    assert_eq!(shown(&[10, 1], 10), ["0 10.0.0.1:8080 10", "0 10.0.1.1:8080 10", "0 10.0.1.2:8080 1"]);
+}
+
+#[test]
+fn share_of_a_member_is_divided_in_common_units() {
+    let member = |at, registry, weights: &[u32], unit, net| {
+        let mut source = mk_member(at, registry, "", share(1));
+        source.group = mk_weighted(net, weights, unit);
+        source
+    };
+    let facts = mk_facts(vec![
+        member(0, "east", &[1], 1, "10.0.0."),
+        member(1, "vms", &[10, 1], 10, "10.0.1."),
+        member(1, "peer", &[3], 3, "10.0.2."),
+    ]);
+    let assignment = endpoints(&facts, &Projection::default(), &mut ());
+    let weights: Vec<u32> = assignment.endpoints().map(|e| e.weight).collect();
+    // the shares are equal; within the second member the weights are as 1 to 0.1 to 1
+    assert_eq!(weights, [10_000, 4761, 476, 4761]);
+}
+
+#[test]
 fn share_is_divided_among_healthy_endpoints_of_a_member() {
     let sums = |east: &str, vms: &str| {
         let facts = mk_facts(vec![mk_member(0, "east", east, share(9)), mk_member(1, "vms", vms, share(1))]);

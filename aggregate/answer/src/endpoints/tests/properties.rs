@@ -42,7 +42,8 @@ fn a_source() -> impl Strategy<Value = EndpointSource> {
         let names = ["a.example.com", "b.example.com", "/run/a", "/run/b"].map(Arc::from).to_vec();
         let object = ObjectId::new("Slice", "shop", format!("s{name}"));
         let sets = vec![Arc::from([port(8080)]), Arc::from([port(9), port(8081)])];
-        let group = EndpointGroup::new(Source::new(object), sets, names, addresses);
+        let group = EndpointGroup::new(Source::new(object), sets, names, addresses)
+            .in_unit(WeightUnit::new(u32::from(name) * 3));
         let [demoted, hidden, node_local, cluster_local, persistent_sessions] = flags;
         let attributes =
             Attributes { node_local, cluster_local, persistent_sessions, ..Attributes::default() };

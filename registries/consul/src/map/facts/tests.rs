@@ -144,6 +144,28 @@ fn named_ports_and_single_port_share_the_primary_port() {
 }
 
 #[test]
+fn warning_leaves_the_unit_of_the_weights() {
+    let (config, area) = (MapConfig::new().unwrap(), mk_area("dc1"));
+    let entry = |text: &str, passing, warning| {
+        let mut entry = mk_entry(text);
+        entry.service.weights = Some(crate::wire::Weights { passing, warning });
+        entry
+    };
+    let relative = |entries: &[HealthEntry]| {
+        let mapped =
+            facts(&area, "web", &read(entries, &area, &config, false, &mut Pool::default()), &config);
+        let (_, group) = groups(&mapped)[0];
+        let unit = f64::from(group.weight_unit.get());
+        group.addresses.iter().map(|a| f64::from(a.weight) / unit).collect::<Vec<_>>()
+    };
+    let (a, b) = ("a/1 10.0.0.1:80", "b/1 10.0.0.2:80");
+    assert_eq!(relative(&[entry(a, 10, 1), entry(b, 10, 1)]), [1.0, 1.0]);
+    assert_eq!(relative(&[entry(a, 10, 1), entry("b/1 10.0.0.2:80~", 10, 1)]), [1.0, 0.1]);
+    assert_eq!(relative(&[entry("a/1 10.0.0.1:80~", 10, 4), entry("b/1 10.0.0.2:80~", 10, 4)]), [0.4, 0.4]);
+    assert_eq!(relative(&[entry(a, 10, 1), entry(b, 20, 1)]), [1.0, 2.0]);
+}
+
+#[test]
 fn states_and_weights_are_relative() {
     let config = MapConfig::new().unwrap();
     let entry = |text: &str, passing, warning| {

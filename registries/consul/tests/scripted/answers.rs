@@ -8,7 +8,9 @@ use tributary_model::Protocol;
 
 use crate::fake::{Fake, Spoil, mk_entries, mk_entry};
 use crate::serve::bomb;
-use crate::stage::{addresses, detail, eventually, following, held, mk_config, open, reason, until_served};
+use crate::stage::{
+    addresses, detail, eventually, following, for_each, held, mk_config, open, reason, until_served,
+};
 
 const WEB: &str = "/v1/health/service/web";
 const FOUR: [&str; 4] = ["10.1.0.1", "10.1.0.2", "10.1.0.3", "10.1.0.4"];
@@ -39,7 +41,7 @@ const DOUBTS: [(&str, &str); 5] = [
 
 #[tokio::test(flavor = "multi_thread")]
 async fn doubtful_answer_removes_nothing_until_a_clear_one() {
-    for (name, value) in DOUBTS {
+    for_each(DOUBTS, |(name, value)| async move {
         let (fake, stage) = with_web().await;
         fake.spoil(WEB, usize::MAX, Spoil::Header(name, value));
         let mut entries = mk_entries("web", 1, 2..=4);
@@ -55,20 +57,22 @@ async fn doubtful_answer_removes_nothing_until_a_clear_one() {
         until_served(&stage, "web", &with_new[1..]).await;
         eventually(&format!("{name}: {value}: nothing is held"), async || held(&stage).await == 0).await;
         stage.drop_now().await;
-    }
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn leader_settles_doubtful_answers() {
-    for (name, value) in [("x-consul-knownleader", "false"), ("x-consul-lastcontact", "10001"), ("age", "3")]
-    {
+    let stale = [("x-consul-knownleader", "false"), ("x-consul-lastcontact", "10001"), ("age", "3")];
+    for_each(stale, |(name, value)| async move {
         let (fake, stage) = with_web().await;
         fake.spoil_stale(WEB, Spoil::Header(name, value));
         fake.set("dc1", "web", mk_entries("web", 1, 2..=4));
         until_served(&stage, "web", &FOUR[1..]).await;
         assert!(fake.take_seen().iter().any(crate::fake::Seen::reads_leader), "{name}: {value}");
         stage.drop_now().await;
-    }
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -84,7 +88,7 @@ async fn invalid_answer_removes_nothing() {
         ("a limit", Spoil::Status(503, "rate limit exceeded")),
         ("a bomb", Spoil::Bomb(bomb(80))),
     ];
-    for (what, spoil) in spoils {
+    for_each(spoils, |(what, spoil)| async move {
         let (fake, stage) = with_web().await;
         fake.spoil(WEB, usize::MAX, spoil);
         fake.set("dc1", "web", mk_entries("web", 1, 1..=1));
@@ -94,7 +98,8 @@ async fn invalid_answer_removes_nothing() {
         fake.heal();
         until_served(&stage, "web", &FOUR[..1]).await;
         stage.drop_now().await;
-    }
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -161,7 +166,7 @@ async fn false_empty_list_is_held_then_released() {
 /// Index 0 counts as 1. A revoked token once got an index that goes back with an empty list.
 #[tokio::test(flavor = "multi_thread")]
 async fn indexes_that_go_back_remove_nothing() {
-    for index in [0, 1] {
+    for_each([0, 1], |index| async move {
         let (fake, stage) = with_web().await;
         fake.spoil_stale(WEB, Spoil::Index(index));
         fake.spoil_stale(WEB, Spoil::Body("application/json", b"[]".to_vec()));
@@ -176,7 +181,8 @@ async fn indexes_that_go_back_remove_nothing() {
         fake.set("dc1", "web", mk_entries("web", 1, 2..=4));
         until_served(&stage, "web", &FOUR[1..]).await;
         stage.drop_now().await;
-    }
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -14,7 +14,7 @@ use tributary_model::{Hostname, WithheldCause};
 use tributary_registry_api::RegistryFactory;
 
 use crate::fake::{Fake, Spoil, mk_entry};
-use crate::stage::{mk_config, mk_factory, set_poll_budget};
+use crate::stage::{for_each, mk_config, mk_factory, set_poll_budget};
 
 /// Kind of parts, and how they are found.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -81,7 +81,7 @@ impl Harness for ConsulHarness {
         false
     }
     fn patience(&self) -> Duration {
-        Duration::from_millis(1_100)
+        Duration::from_millis(700)
     }
 }
 
@@ -225,10 +225,11 @@ mod discovering {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn namespace_that_ended_is_freed() {
-        for polls in [ALL, 0] {
+        for_each([ALL, 0], |polls| async move {
             let harness = ConsulHarness { polls, parts: Parts::Namespaces };
             conformance(Scenario::ScopeEnded, &harness).await;
-        }
+        })
+        .await;
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

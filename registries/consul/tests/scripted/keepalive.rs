@@ -5,13 +5,13 @@ use std::time::Duration;
 use crate::fake::{Fake, mk_entries};
 use crate::secure::Secure;
 use crate::serve;
-use crate::stage::{eventually, mk_config, open, set_poll_budget, until_served};
+use crate::stage::{eventually, for_each, mk_config, open, set_poll_budget, until_served};
 
 const FOUR: [&str; 4] = ["10.1.0.1", "10.1.0.2", "10.1.0.3", "10.1.0.4"];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn silent_connection_is_replaced_without_loss() {
-    for polls in [1, 0] {
+    for_each([1, 0], |polls| async move {
         let fake = Fake::start(&["dc1"]).await;
         fake.set("dc1", "web", mk_entries("web", 1, 1..=4));
         let front = Secure::start(serve::router(fake.state.clone(), fake.moved.clone())).await;
@@ -33,7 +33,8 @@ async fn silent_connection_is_replaced_without_loss() {
         assert!(front.made() > before, "{polls} polls: over a connection that was silent");
         drop(front);
         stage.drop_now().await;
-    }
+    })
+    .await;
 }
 
 /// The kernel reports the timer of each connection: 2 is the keepalive's, if no data is under way.

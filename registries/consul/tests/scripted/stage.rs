@@ -29,7 +29,7 @@ pub(crate) fn mk_config(urls: &[&str]) -> ConsulConfig {
     (timing.pause_auth, timing.pause_config) = (millis(100), millis(100));
     (timing.burst, timing.refill, timing.checks_refill) = (100, millis(10), millis(50));
     (timing.coalesce, timing.explain) = (millis(20), millis(100));
-    (timing.full_pass, timing.in_turn) = (millis(600), millis(100));
+    (timing.full_pass, timing.in_turn) = (millis(500), millis(100));
     (timing.poll, timing.files, timing.recheck) = (millis(100), millis(50), millis(100));
     (timing.status, timing.reread) = (millis(50), millis(200));
     config.datacenters = Datacenters::Local;
@@ -45,6 +45,14 @@ pub(crate) fn set_poll_budget(config: &mut ConsulConfig, polls: usize, scopes: u
     (config.limits.shared_connections, config.limits.streams) = (1, config.limits.connections);
 }
 
+/// Runs a test for each case at the same time, because tests mostly wait.
+pub(crate) async fn for_each<T, F: Future<Output = ()>>(
+    cases: impl IntoIterator<Item = T>,
+    test: impl Fn(T) -> F,
+) {
+    futures::future::join_all(cases.into_iter().map(test)).await;
+}
+
 /// One registry over this Consul.
 pub(crate) struct One {
     pub(crate) config: ConsulConfig,
@@ -58,7 +66,7 @@ impl Harness for One {
         Box::new(Given { config: self.config.clone(), held: self.held.clone() })
     }
     fn patience(&self) -> Duration {
-        Duration::from_millis(1_100)
+        Duration::from_millis(700)
     }
 }
 

@@ -15,7 +15,7 @@ use tributary_model::{
 
 use crate::published_catalog::Catalogs;
 
-/// The part of the catalog that a follower receives.
+/// The part of the catalog that a subscriber receives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClusterScope {
     /// Everything.
@@ -24,7 +24,7 @@ pub enum ClusterScope {
     Cluster(ClusterId),
 }
 
-/// Changes for a follower: the new value, or `None` for a removed object.
+/// Changes for a subscriber: the new value, or `None` for a removed object.
 #[derive(Debug, Clone, Default)]
 pub struct ScopeChange {
     /// Generation after the changes.
@@ -45,16 +45,16 @@ impl ScopeChange {
     }
 }
 
-/// Follows a scope from an empty base, so the first change contains everything.
+/// Subscription to a scope, from an empty base: the first change contains everything.
 #[derive(Debug)]
-pub struct Follower {
+pub struct ScopeSubscription {
     scope: ClusterScope,
     base: Arc<Catalog>,
     catalogs: Catalogs,
     generation: watch::Receiver<u64>,
 }
 
-impl Follower {
+impl ScopeSubscription {
     pub(crate) fn new(scope: ClusterScope, catalogs: Catalogs, generation: watch::Receiver<u64>) -> Self {
         Self { scope, base: Arc::default(), catalogs, generation }
     }

@@ -11,9 +11,9 @@ use tributary_model::{
 use tributary_registry_api::{Clock, Membership, RegistryFactory, Run, UpdateSender, Wake, update_channel};
 
 use crate::core_task::CoreCommand;
-use crate::core_task::receivers::{RunReceiver, Which};
+use crate::core_task::receivers::{RunReceiver, RunRole};
 use crate::counters::{RuntimeCounters, RuntimeStats};
-use crate::follow::{ClusterScope, Follower};
+use crate::follow::{ClusterScope, ScopeSubscription};
 use crate::published_catalog::{Catalogs, PublishedCatalog};
 use crate::readiness::Readiness;
 use crate::report::{Reports, RunReport};
@@ -57,8 +57,8 @@ impl Handle {
     }
     /// Subscribes to the facts of a cluster.
     #[must_use]
-    pub fn subscribe(&self, scope: ClusterScope) -> Follower {
-        Follower::new(scope, self.catalogs(), self.generation())
+    pub fn subscribe(&self, scope: ClusterScope) -> ScopeSubscription {
+        ScopeSubscription::new(scope, self.catalogs(), self.generation())
     }
     /// Returns whether the server may answer, by the start rule.
     #[must_use]
@@ -220,7 +220,7 @@ impl Handle {
         let receiver = RunReceiver::new(receiver, None);
         let (reply, answer) = oneshot::channel();
         self.commands
-            .send(CoreCommand::Begin { run: run_order, which: Which::Served, receiver, reply })
+            .send(CoreCommand::Begin { run: run_order, role: RunRole::Served, receiver, reply })
             .await?;
         // Only a run that a supervisor begins can compete with an adoption.
         let _ = answer.await?;

@@ -19,7 +19,7 @@ pub type Catalogs = Arc<ArcSwap<Catalog>>;
 #[derive(Debug)]
 pub(crate) struct PublishedCatalog {
     pub(crate) catalog: Catalogs,
-    /// Generation of the current catalog; followers wait on it.
+    /// Generation of the current catalog; subscribers wait on it.
     pub(crate) generation: watch::Sender<u64>,
     /// Wakes the fan-out task.
     pub(crate) posted: Notify,

@@ -38,7 +38,7 @@ pub use ack::{Acks, Nack, Sent, SyncStatus};
 pub use changed_hosts::{ChangedHosts, Interest};
 pub use env::{Env, Nonce};
 pub use message::Outgoing;
-pub use status::{Delivery, KindStatus};
+pub use status::{Delivery, TypeStatus};
 
 use changed_hosts::HostIndex;
 use client_snapshot::ClientSnapshot;
@@ -81,7 +81,7 @@ pub const MAX_NAMED: usize = 1024;
 
 /// State of one type.
 #[derive(Debug, Default)]
-pub(crate) struct KindState {
+pub(crate) struct TypeState {
     /// The subscription, if any.
     watch: Option<TypeSubscription>,
     /// Names that must be sent even if unchanged.
@@ -101,7 +101,7 @@ pub(crate) struct KindState {
     acks: Acks,
 }
 
-impl KindState {
+impl TypeState {
     fn names(&self) -> usize {
         self.watch.as_ref().map_or(0, |watch| watch.names.names().len())
     }
@@ -127,7 +127,7 @@ pub struct Session {
     variant: Variant,
     client: ClientNode,
     class: ClientClassKey,
-    kinds: [KindState; 4],
+    kinds: [TypeState; 4],
     /// What a bulk client last received in full.
     base: Option<Arc<ClientSnapshot>>,
     round: Option<Round>,
@@ -194,7 +194,7 @@ impl Session {
     pub fn has_work(&self) -> bool {
         self.round.is_some()
             || self.stale != ChangedHosts::Nothing
-            || self.kinds.iter().any(KindState::is_due)
+            || self.kinds.iter().any(TypeState::is_due)
     }
     /// Returns the changes that wake this session, once after each change of its subscriptions.
     pub fn take_interest(&mut self) -> Option<Interest> {
@@ -218,16 +218,16 @@ impl Session {
     /// Whether the session holds a base and looks at every generation: wildcard or many names.
     #[must_use]
     pub fn is_bulk(&self) -> bool {
-        let wildcard = |state: &KindState| state.watch.as_ref().is_some_and(TypeSubscription::is_wildcard);
+        let wildcard = |state: &TypeState| state.watch.as_ref().is_some_and(TypeSubscription::is_wildcard);
         self.kinds.iter().any(wildcard) || self.names() > MAX_NAMED
     }
     /// Returns the number of subscribed names.
     #[must_use]
     pub fn names(&self) -> usize {
-        self.kinds.iter().map(KindState::names).sum()
+        self.kinds.iter().map(TypeState::names).sum()
     }
 
-    fn state(&mut self, kind: ResourceType) -> &mut KindState {
+    fn state(&mut self, kind: ResourceType) -> &mut TypeState {
         &mut self.kinds[kind as usize]
     }
     fn watches(&self, kind: ResourceType) -> bool {

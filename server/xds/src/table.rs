@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use tributary_model::{Catalog, ClientKind, Code, Identity, Locality, Mono};
 
 use crate::answers::{ClientClass, ResourceType};
-use crate::session::{Delivery, KindStatus, Session, SyncStatus};
+use crate::session::{Delivery, Session, SyncStatus, TypeStatus};
 
 /// A client with an open stream.
 #[derive(Debug)]
@@ -74,7 +74,7 @@ pub struct ClientRow {
     /// Notes: `partial: mtls`, rejected resources, …
     pub notes: Vec<Note>,
     /// State of its types.
-    pub types: Vec<KindStatus>,
+    pub types: Vec<TypeStatus>,
 }
 
 impl Connected {
@@ -128,7 +128,7 @@ impl Connected {
     }
 }
 
-fn worst(types: &[KindStatus]) -> SyncStatus {
+fn worst(types: &[TypeStatus]) -> SyncStatus {
     let has = |status| types.iter().any(|t| t.status == status);
     [SyncStatus::Error, SyncStatus::Stale, SyncStatus::Synced]
         .into_iter()
@@ -136,7 +136,7 @@ fn worst(types: &[KindStatus]) -> SyncStatus {
         .unwrap_or(SyncStatus::NotSent)
 }
 
-fn notes(session: &Session, class: &ClientClass, catalog: &Catalog, types: &[KindStatus]) -> Vec<Note> {
+fn notes(session: &Session, class: &ClientClass, catalog: &Catalog, types: &[TypeStatus]) -> Vec<Note> {
     let mut out = Vec::new();
     let mut note = |code, text: String| out.push(Note { code, text });
     match session.client().remark(session.wants_listeners()) {

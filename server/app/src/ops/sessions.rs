@@ -9,7 +9,7 @@ use tributary_registry_api::Clock;
 use tributary_runtime::Handle;
 use tributary_xds::answers::{CatalogAnswers, ResourceType};
 use tributary_xds::counters::Counters;
-use tributary_xds::session::{Delivery, KindStatus, SyncStatus};
+use tributary_xds::session::{Delivery, SyncStatus, TypeStatus};
 use tributary_xds::table::{ClientRow, ClientTable, Connected};
 
 use crate::document::ClientItem;
@@ -94,7 +94,7 @@ fn item(row: ClientRow) -> ClientItem {
     }
 }
 
-fn of_type(status: KindStatus) -> ClientTypeItem {
+fn of_type(status: TypeStatus) -> ClientTypeItem {
     let text = |value: Option<Arc<str>>| value.map(|v| v.to_string()).unwrap_or_default();
     let (nack, names) = match status.nack {
         Some(nack) => (nack.text.to_string(), nack.names.iter().map(ToString::to_string).collect()),

@@ -10,7 +10,7 @@ use tributary_core::{AddRegistryError, ApplyOutcome, Begun, Core, OrderRefused, 
 use tributary_model::{Evidence, Generation, RegistryName, RegistrySpec};
 
 use super::CoreTask;
-use super::receivers::{RunReceiver, Slice, Which};
+use super::receivers::{RunReceiver, RunRole, Slice};
 
 /// A command for the core task.
 pub(crate) enum CoreCommand {
@@ -23,7 +23,7 @@ pub(crate) enum CoreCommand {
     /// Begins a run: on the served facts, or in a shadow.
     Begin {
         run: RunOrder,
-        which: Which,
+        role: RunRole,
         receiver: RunReceiver,
         reply: oneshot::Sender<Result<Begun, OrderRefused>>,
     },
@@ -44,8 +44,8 @@ impl CoreTask {
                 let joined = self.join(&spec, adopted);
                 let _ = reply.send(joined);
             }
-            CoreCommand::Begin { run, which, receiver, reply } => {
-                let _ = reply.send(self.begin_run(&run, which, receiver));
+            CoreCommand::Begin { run, role, receiver, reply } => {
+                let _ = reply.send(self.begin_run(&run, role, receiver));
             }
             CoreCommand::Ended { name, generation, why } => self.ended(&name, generation, &why),
             CoreCommand::Leave { name, evidence, reply } => {
@@ -80,15 +80,15 @@ impl CoreTask {
     fn begin_run(
         &mut self,
         run: &RunOrder,
-        which: Which,
+        role: RunRole,
         receiver: RunReceiver,
     ) -> Result<Begun, OrderRefused> {
         let now = self.clock.now();
         let name = &run.spec.id.name;
         self.finish_take(name);
-        let (outcome, begun) = match which {
-            Which::Served => self.core.serve(now, run)?,
-            Which::Shadow => {
+        let (outcome, begun) = match role {
+            RunRole::Served => self.core.serve(now, run)?,
+            RunRole::Shadow => {
                 let (outcome, begun) = self.core.begin_shadows(now, std::slice::from_ref(run))?;
                 (outcome, begun.into_iter().next().unwrap_or_default())
             }
@@ -117,11 +117,11 @@ impl CoreTask {
         self.apply_batch(Slice { updates: last, last: true });
         let now = self.clock.now();
         match self.receivers.end(name, generation) {
-            Some(Which::Served) => {
+            Some(RunRole::Served) => {
                 let outcome = self.core.fail(now, name, why);
                 self.take(outcome, now);
             }
-            Some(Which::Shadow) => {
+            Some(RunRole::Shadow) => {
                 let outcome = self.core.drop_shadow(name);
                 self.take(outcome, now);
             }

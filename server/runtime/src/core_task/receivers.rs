@@ -58,9 +58,9 @@ impl RunReceiver {
     }
 }
 
-/// Selects the served run or the shadow of a registry.
+/// Role of a run: its facts are served, or it fills a shadow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Which {
+pub(crate) enum RunRole {
     Served,
     Shadow,
 }
@@ -76,7 +76,7 @@ struct Pair {
 pub(crate) struct RunReceivers {
     pairs: BTreeMap<RegistryName, Pair>,
     /// The run that was drained last.
-    last: Option<(RegistryName, Which)>,
+    last: Option<(RegistryName, RunRole)>,
 }
 
 impl RunReceivers {
@@ -101,11 +101,11 @@ impl RunReceivers {
             .map_or_else(Vec::new, |receiver| receiver.receiver.close())
     }
     /// Removes one run and returns which it was.
-    pub(crate) fn end(&mut self, name: &RegistryName, generation: Generation) -> Option<Which> {
+    pub(crate) fn end(&mut self, name: &RegistryName, generation: Generation) -> Option<RunRole> {
         let pair = self.pairs.get_mut(name)?;
         let ends = |receiver: &mut RunReceiver| receiver.generation() == generation;
-        let served = pair.served.take_if(ends).map(|_| Which::Served);
-        served.or_else(|| pair.shadow.take_if(ends).map(|_| Which::Shadow))
+        let served = pair.served.take_if(ends).map(|_| RunRole::Served);
+        served.or_else(|| pair.shadow.take_if(ends).map(|_| RunRole::Shadow))
     }
     /// Closes all runs of a registry.
     pub(crate) fn forget(&mut self, name: &RegistryName) {
@@ -116,19 +116,21 @@ impl RunReceivers {
     pub(crate) fn next(&mut self) -> Option<Slice> {
         let after = self.last.take();
         let start = after.as_ref().map_or(Bound::Unbounded, |last| Bound::Excluded(&last.0));
-        let second = after.as_ref().filter(|(_, which)| *which == Which::Served);
-        let again = second.map(|(name, _)| (name.clone(), Which::Shadow));
+        let second = after.as_ref().filter(|(_, role)| *role == RunRole::Served);
+        let again = second.map(|(name, _)| (name.clone(), RunRole::Shadow));
         let names = |range: (Bound<&RegistryName>, Bound<&RegistryName>)| {
             let names = self.pairs.range::<RegistryName, _>(range).map(|(name, _)| name.clone());
-            names.flat_map(|name| [(name.clone(), Which::Served), (name, Which::Shadow)]).collect::<Vec<_>>()
+            names
+                .flat_map(|name| [(name.clone(), RunRole::Served), (name, RunRole::Shadow)])
+                .collect::<Vec<_>>()
         };
         let rest = names((start, Bound::Unbounded));
         let until = after.as_ref().map(|(name, _)| name);
         let round = until.map(|until| names((Bound::Unbounded, Bound::Included(until)))).unwrap_or_default();
         let order: Vec<_> = again.into_iter().chain(rest).chain(round).collect();
-        for (name, which) in order {
-            if let Some(slice) = self.receiver_mut(&name, which).and_then(RunReceiver::next) {
-                self.last = Some((name, which));
+        for (name, role) in order {
+            if let Some(slice) = self.receiver_mut(&name, role).and_then(RunReceiver::next) {
+                self.last = Some((name, role));
                 return Some(slice);
             }
         }
@@ -139,11 +141,11 @@ impl RunReceivers {
         let pair = self.pairs.get_mut(name)?;
         [&mut pair.served, &mut pair.shadow].into_iter().flatten().find_map(RunReceiver::rest)
     }
-    fn receiver_mut(&mut self, name: &RegistryName, which: Which) -> Option<&mut RunReceiver> {
+    fn receiver_mut(&mut self, name: &RegistryName, role: RunRole) -> Option<&mut RunReceiver> {
         let pair = self.pairs.get_mut(name)?;
-        match which {
-            Which::Served => pair.served.as_mut(),
-            Which::Shadow => pair.shadow.as_mut(),
+        match role {
+            RunRole::Served => pair.served.as_mut(),
+            RunRole::Shadow => pair.shadow.as_mut(),
         }
     }
     /// Returns the registries with a shadow, and its generation.

@@ -14,7 +14,7 @@ use tributary_registry_api::{RegistryFactory, RegistryIo, Run, SplitMix, confirm
 use super::run_sequence::{End, RunSequence, RunSequenceEvent};
 use super::{Reply, Shared};
 use crate::core_task::CoreCommand;
-use crate::core_task::receivers::{RunReceiver, Which};
+use crate::core_task::receivers::{RunReceiver, RunRole};
 use crate::counters::RuntimeCounters;
 use crate::report::RunState;
 
@@ -73,7 +73,7 @@ impl Member {
     async fn live(&mut self, stop: &CancellationToken) -> Option<Reply> {
         loop {
             self.report();
-            let (which, event) = tokio::select! {
+            let (role, event) = tokio::select! {
                 biased;
                 () = stop.cancelled() => return None,
                 order = self.commands.recv() => match order {
@@ -96,12 +96,12 @@ impl Member {
                     self.count_dropped(!stopped.unwrap_or(false));
                     continue;
                 }
-                event = self.served.event() => (Which::Served, event),
-                event = shadow_event(&mut self.shadow) => (Which::Shadow, event),
+                event = self.served.event() => (RunRole::Served, event),
+                event = shadow_event(&mut self.shadow) => (RunRole::Shadow, event),
             };
             match event {
-                RunSequenceEvent::Due => self.begin(which).await,
-                RunSequenceEvent::Ended(end) => self.ended(which, &end).await,
+                RunSequenceEvent::Due => self.begin(role).await,
+                RunSequenceEvent::Ended(end) => self.ended(role, &end).await,
             }
         }
     }
@@ -146,15 +146,15 @@ impl Member {
     }
 
     /// Begins the next run of a sequence, if the core permits it.
-    async fn begin(&mut self, which: Which) {
-        if which == Which::Served && self.is_superseded() {
+    async fn begin(&mut self, role: RunRole) {
+        if role == RunRole::Served && self.is_superseded() {
             return self.served.park();
         }
-        let (run, receiver, io) = self.prepare(which);
+        let (run, receiver, io) = self.prepare(role);
         let (generation, in_force) = (run.generation, run.replaces);
         let (reply, answer) = oneshot::channel();
         // The core task ends only when the server stops, which the loop sees next.
-        let _ = self.shared.commands.send(CoreCommand::Begin { run, which, receiver, reply }).await;
+        let _ = self.shared.commands.send(CoreCommand::Begin { run, role, receiver, reply }).await;
         let begun = match answer.await {
             Ok(Ok(begun)) => begun,
             Ok(Err(refused)) => {
@@ -167,7 +167,7 @@ impl Member {
         };
         RuntimeCounters::add(&self.shared.counters.runs, 1);
         let io = RegistryIo { held: begun.held, ..io };
-        if begun.in_shadow && which == Which::Served {
+        if begun.in_shadow && role == RunRole::Served {
             let parked = RunSequence::parked(self.served.factory(), self.shared.config.backoff);
             self.shadow = Some(std::mem::replace(&mut self.served, parked));
         }
@@ -187,24 +187,24 @@ impl Member {
         self.shadow.is_some() && self.served.factory().spec().restart == RestartMode::Shadow
     }
 
-    fn prepare(&mut self, which: Which) -> (RunOrder, RunReceiver, RegistryIo) {
+    fn prepare(&mut self, role: RunRole) -> (RunOrder, RunReceiver, RegistryIo) {
         self.last = self.last.next();
         let generation = self.last;
         let run = Run { registry: self.name.clone(), generation };
         let (out, receiver) =
             update_channel(run, Arc::clone(&self.shared.clock), Arc::clone(&self.shared.wake));
         let (confirm, confirms) = confirm_channel();
-        let sequence = self.shadow.as_ref().filter(|_| which == Which::Shadow).unwrap_or(&self.served);
+        let sequence = self.shadow.as_ref().filter(|_| role == RunRole::Shadow).unwrap_or(&self.served);
         let order = RunOrder { spec: sequence.factory().spec(), generation, replaces: self.in_force };
         (order, RunReceiver::new(receiver, Some(confirm)), RegistryIo { out, confirms, held: Arc::from([]) })
     }
 
-    async fn ended(&mut self, which: Which, end: &End) {
+    async fn ended(&mut self, role: RunRole, end: &End) {
         let now = self.shared.clock.now();
-        let sequence = match (which, &mut self.shadow) {
-            (Which::Shadow, Some(sequence)) => sequence,
-            (Which::Shadow, None) => return,
-            (Which::Served, _) => &mut self.served,
+        let sequence = match (role, &mut self.shadow) {
+            (RunRole::Shadow, Some(sequence)) => sequence,
+            (RunRole::Shadow, None) => return,
+            (RunRole::Served, _) => &mut self.served,
         };
         let wait = sequence.schedule_retry(end, now, &mut self.random);
         let failures = sequence.failures();
@@ -220,7 +220,7 @@ impl Member {
             report.failures = failures;
             report.last_error = Some((Code::REGISTRY_FAILED, end.reason.clone(), now));
         });
-        if which == Which::Shadow && end.final_ {
+        if role == RunRole::Shadow && end.final_ {
             self.abandon_shadow();
         }
     }

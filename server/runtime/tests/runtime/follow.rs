@@ -1,4 +1,4 @@
-//! Followers: compute differences by cluster, across rotations.
+//! Subscribers: compute differences by cluster, across rotations.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn named(change: &ScopeChange) -> Vec<(String, bool)> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn follower_receives_changes_of_its_cluster_only() {
+async fn subscriber_receives_changes_of_its_cluster_only() {
     let (server, east) = Server::with_pay(0..4).await;
     let west = MemorySource::default();
     west.set(0, "cart", [ip(50)]);
@@ -22,8 +22,8 @@ async fn follower_receives_changes_of_its_cluster_only() {
     server.until(|catalog| catalog.hosts.len() == 2).await;
 
     let scope = ClusterScope::Cluster(ClusterId::new("west").unwrap());
-    let mut follower = server.handle.subscribe(scope);
-    let first = follower.next().await.unwrap();
+    let mut subscriber = server.handle.subscribe(scope);
+    let first = subscriber.next().await.unwrap();
     assert_eq!(
         named(&first),
         [(memory_host("cart").to_string(), true)],
@@ -32,24 +32,24 @@ async fn follower_receives_changes_of_its_cluster_only() {
 
     east.set(0, "pay", [ip(9)]);
     sleep(Duration::from_secs(1)).await;
-    assert!(follower.catch_up().is_empty(), "a change of another cluster");
+    assert!(subscriber.catch_up().is_empty(), "a change of another cluster");
 
     west.delete("cart");
-    let gone = follower.next().await.unwrap();
+    let gone = subscriber.next().await.unwrap();
     assert_eq!(named(&gone), [(memory_host("cart").to_string(), false)]);
     server.runtime.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_follower_skips_generations() {
+async fn slow_subscriber_skips_generations() {
     let (server, source) = Server::with_pay(0..4).await;
-    let mut follower = server.handle.subscribe(ClusterScope::All);
-    follower.next().await.unwrap();
+    let mut subscriber = server.handle.subscribe(ClusterScope::All);
+    subscriber.next().await.unwrap();
     for i in 0..10 {
         source.set(0, "pay", (i..i + 4).map(ip));
         sleep(Duration::from_millis(100)).await;
     }
-    let change = follower.next().await.unwrap();
+    let change = subscriber.next().await.unwrap();
     assert_eq!(named(&change), [(pay().to_string(), true)], "one difference for ten generations");
     assert_eq!(change.generation, server.handle.catalog().generation);
     server.runtime.stop().await;
@@ -59,25 +59,25 @@ async fn a_slow_follower_skips_generations() {
 #[tokio::test(start_paused = true)]
 async fn rotation_preserves_subscribers() {
     let (server, _source) = Server::with_pay(0..4).await;
-    let mut follower = server.handle.subscribe(ClusterScope::Cluster(ClusterId::new("memory").unwrap()));
-    follower.next().await.unwrap();
+    let mut subscriber = server.handle.subscribe(ClusterScope::Cluster(ClusterId::new("memory").unwrap()));
+    subscriber.next().await.unwrap();
     let other = MemorySource::default();
     other.set(0, "pay", (0..4).map(ip));
     server.handle.rotate(mk_memory("memory", &other)).await.unwrap();
     sleep(Duration::from_secs(1)).await;
     assert_eq!(server.generation(&name("memory")), 2);
-    assert!(follower.catch_up().is_empty(), "equal content is not a change");
+    assert!(subscriber.catch_up().is_empty(), "equal content is not a change");
     other.set(0, "cart", [ip(5)]);
-    let change = follower.next().await.unwrap();
+    let change = subscriber.next().await.unwrap();
     assert_eq!(named(&change), [(memory_host("cart").to_string(), true)]);
     server.runtime.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_follower_ends_with_the_server() {
+async fn subscription_ends_with_the_server() {
     let (server, _source) = Server::with_pay(0..4).await;
-    let mut follower = server.handle.subscribe(ClusterScope::All);
-    follower.next().await.unwrap();
+    let mut subscriber = server.handle.subscribe(ClusterScope::All);
+    subscriber.next().await.unwrap();
     drop(server);
-    assert!(follower.next().await.is_none());
+    assert!(subscriber.next().await.is_none());
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use tributary_model::EncodedResource;
 
-use super::KindState;
+use super::TypeState;
 use super::client_snapshot::ClientSnapshot;
 use super::env::Env;
 use super::held_versions::{HeldVersions, Holding};
@@ -181,7 +181,7 @@ pub(crate) fn of<'n>(
 /// sent again.
 pub(crate) fn hold(
     env: &Env,
-    state: &mut KindState,
+    state: &mut TypeState,
     to: &ClientSnapshot,
     kind: ResourceType,
     changes: &mut Changes,
@@ -203,7 +203,7 @@ pub(crate) fn hold(
 }
 
 /// Releases held names that exist by now or that are known to be removed.
-fn settle(env: &Env, state: &mut KindState, to: &ClientSnapshot, kind: ResourceType, changes: &mut Changes) {
+fn settle(env: &Env, state: &mut TypeState, to: &ClientSnapshot, kind: ResourceType, changes: &mut Changes) {
     for (name, holding) in std::mem::take(&mut state.held) {
         match to.one(env, kind, &name) {
             Some(new) if holding == Holding::Version(new.version) => drop(changes.upserted.remove(&*name)),

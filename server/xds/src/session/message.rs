@@ -9,7 +9,7 @@ use tributary_proto::{Body, DeltaHead, Record, Rope, RopeBuilder, SotwHead};
 use super::ack::Sent;
 use super::client_snapshot::{ClientSnapshot, Whole};
 use super::held_versions::Holding;
-use super::{KindState, Nonce, Session, Variant};
+use super::{Nonce, Session, TypeState, Variant};
 use crate::answers::{Form, ResourceType};
 
 /// A response for the transport.
@@ -85,8 +85,8 @@ impl Session {
             (Variant::Delta, _) => to.catalog.generation.to_string(),
             (Variant::Sotw, Payload::Whole(whole)) => whole.version().to_string(),
             (Variant::Sotw, _) => match &self.kinds[kind as usize] {
-                KindState { known: Some(known), .. } => known.version().to_string(),
-                KindState { watch: Some(watch), .. } => {
+                TypeState { known: Some(known), .. } => known.version().to_string(),
+                TypeState { watch: Some(watch), .. } => {
                     to.many(&self.env, kind, &watch.names).version().to_string()
                 }
                 _ => String::new(),

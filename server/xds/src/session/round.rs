@@ -16,7 +16,7 @@ use super::env::Env;
 use super::held_versions::{HeldVersions, Holding};
 use super::message::{Outgoing, Payload};
 use super::subscription::{Forced, Requested, TypeSubscription};
-use super::{ChangedHosts, KindState, Session, Variant};
+use super::{ChangedHosts, Session, TypeState, Variant};
 use crate::answers::{ResourceType, empty_assignment};
 
 /// A push in progress.
@@ -336,7 +336,7 @@ impl Session {
 /// Adds one requested name: the resource, its removal, or nothing while the name is held.
 fn resolve_one(
     env: &Env,
-    state: &mut KindState,
+    state: &mut TypeState,
     kind: ResourceType,
     to: &ClientSnapshot,
     name: &str,

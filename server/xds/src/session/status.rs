@@ -13,7 +13,7 @@ use crate::answers::ResourceType;
 
 /// State of one type at a client.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct KindStatus {
+pub struct TypeStatus {
     /// `cds`, `eds`, `lds`, `rds`.
     #[serde(rename = "type")]
     pub kind: &'static str,
@@ -76,7 +76,7 @@ fn ms(age: Duration) -> u64 {
 impl Session {
     /// Returns the state of every subscribed type.
     #[must_use]
-    pub fn statuses(&self, now: Mono) -> Vec<KindStatus> {
+    pub fn statuses(&self, now: Mono) -> Vec<TypeStatus> {
         let known = ResourceType::ALL.into_iter().zip(&self.kinds);
         known
             .filter(|(_, state)| state.watch.is_some() || state.acks.last().is_some())
@@ -136,10 +136,10 @@ fn refused(acks: &Acks, name: &str) -> Option<Arc<str>> {
     named.is_none_or(|names| names.iter().any(|n| **n == *name)).then(|| Arc::clone(&nack.text))
 }
 
-fn status(kind: ResourceType, state: &super::KindState, now: Mono) -> KindStatus {
+fn status(kind: ResourceType, state: &super::TypeState, now: Mono) -> TypeStatus {
     let (acks, last) = (&state.acks, state.acks.last());
     let acked = acks.acked();
-    KindStatus {
+    TypeStatus {
         kind: kind.as_str(),
         status: acks.status(),
         wildcard: state.watch.as_ref().is_some_and(TypeSubscription::is_wildcard),

@@ -96,6 +96,8 @@ impl Bench<'_> {
         let what = format!("return of {count}");
         self.add(&format!("{what}: until all are served"), "s", served.as_secs_f64());
         self.promise(&format!("{what}: requests per service"), "", cost.requests, REQUESTS);
+        self.add(&format!("{what}: bytes per service"), "B", cost.bytes);
+        self.add(&format!("{what}: CPU per service"), "us", cost.cpu);
         Ok(())
     }
 

@@ -61,7 +61,7 @@ fn conclude(args: &GetArgs, list: &List<Value>, console: &mut Console<'_>) -> Re
     if list.items.is_empty() && matches!(args.output, Output::Table | Output::Wide) {
         console.note(&format!("no {what}"));
         if args.what == Resource::Merges {
-            console.note("set `merge: {byName: report}` or `on` in the configuration to look for them");
+            console.note("only a configuration with `merge: {byName: report}` or `on` finds them");
         }
     }
     if list.metadata.partial {

@@ -71,14 +71,14 @@ impl<T: Handle> Interned<T> {
     {
         self.known.get(value).cloned()
     }
-    /// Returns the held copy of a value; makes it first if there is none.
+    /// Returns the held copy of a value; makes one first if the set holds no copy.
     pub fn get<Q: ?Sized + Hash + Eq>(&mut self, value: &Q, make: impl FnOnce() -> T) -> T
     where
         T: Borrow<Q>,
     {
         self.find(value).unwrap_or_else(|| self.keep(make()))
     }
-    /// Returns the held copy of a handle's value, which is this handle if there is none.
+    /// Returns the held copy of a handle's value, which becomes this handle if the set holds no copy.
     pub fn share(&mut self, value: T) -> T {
         self.find(&value).unwrap_or_else(|| self.keep(value))
     }

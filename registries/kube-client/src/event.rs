@@ -49,7 +49,7 @@ pub enum Event<P, N = ObjectName> {
 }
 
 impl<P, N> Event<P, N> {
-    /// Replaces the object and the names; an object that cannot be replaced is another event.
+    /// Replaces the object and the names; `object` returns a different event for an object that it cannot replace.
     pub fn map<Q, M>(self, object: impl FnOnce(P) -> Event<Q, M>, name: impl FnOnce(N) -> M) -> Event<Q, M> {
         match self {
             Self::Apply(was) => object(was),

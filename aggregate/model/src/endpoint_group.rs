@@ -5,8 +5,9 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use crate::address::{Address, AddressRef};
+use crate::address::{Address, AddressRef, Topology};
 use crate::declaration::ServiceKey;
+use crate::health::Health;
 use crate::id::{Identity, NetworkId};
 use crate::object::{ObjectId, Source};
 use crate::port::{PortName, PortNumber};
@@ -111,6 +112,28 @@ impl EndpointGroup {
         self.weight_unit = unit;
         self
     }
+    /// Creates a group of IP addresses that serve one port, each with its own number of it and its health.
+    #[must_use]
+    pub fn of_ips(
+        source: Source,
+        port: &PortName,
+        endpoints: impl IntoIterator<Item = (IpAddr, PortNumber, Health)>,
+    ) -> Self {
+        let mut port_sets: Vec<PortSet> = Vec::new();
+        let mut addresses = Vec::new();
+        let topology = Arc::new(Topology::default());
+        for (ip, number, health) in endpoints {
+            let set = [GroupPort { name: port.clone(), number: Some(number) }];
+            let index = port_sets.iter().position(|known| **known == set).unwrap_or_else(|| {
+                port_sets.push(Arc::from(set));
+                port_sets.len() - 1
+            });
+            let address = Address::new(AddressRef::Ip(ip), Arc::clone(&topology));
+            // one port has fewer numbers than u16 has values
+            addresses.push(Address { port_set: u16::try_from(index).unwrap_or(u16::MAX), health, ..address });
+        }
+        Self::new(source, port_sets, Vec::new(), addresses)
+    }
     /// Returns the ports of an address of this group.
     #[must_use]
     pub fn ports(&self, address: &Address) -> &[GroupPort] {
@@ -155,7 +178,23 @@ fn note<T: Ord + Clone>(sorted: &mut Vec<T>, value: Option<&T>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::address::Topology;
+
+    #[test]
+    fn ips_with_the_same_port_number_share_a_port_set() {
+        let (port, number) = (PortName::new("main").unwrap(), |n| PortNumber::new(n).unwrap());
+        let endpoint = |last: u8, n, health| ([10, 0, 0, last].into(), number(n), health);
+        let source = Source::new(ObjectId::new("Test", "", "g"));
+        let endpoints = [
+            endpoint(1, 80, Health::Healthy),
+            endpoint(2, 81, Health::Unhealthy),
+            endpoint(3, 80, Health::Healthy),
+        ];
+        let group = EndpointGroup::of_ips(source, &port, endpoints);
+        assert_eq!(group.port_sets.len(), 2);
+        let shown = group.addresses.iter().map(|a| (group.ports(a)[0].number.unwrap().get(), a.health));
+        let expected = [(80, Health::Healthy), (81, Health::Unhealthy), (80, Health::Healthy)];
+        assert_eq!(shown.collect::<Vec<_>>(), expected);
+    }
 
     #[test]
     fn address_with_index_out_of_range_is_removed() {

@@ -29,7 +29,7 @@ pub use interner::Interned;
 pub use invalid_field::InvalidField;
 pub use membership::{Kind, Membership};
 pub use registry::{Registry, RegistryFactory, RegistryIo};
-pub use scope_reporter::{Reading, ScopeReporter};
+pub use scope_reporter::{ReadFailure, Reading, ScopeReporter};
 pub use span::Span;
 pub use tokio_util::sync::CancellationToken;
 pub use tributary_model::{RegistrySpec, SourceState, SourceStatus};

@@ -5,6 +5,7 @@
 //! later readings send differences only, and that an object with a problem keeps its last valid facts.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use tributary_model::{
     Basis, Collection, CollectionKind, Completeness, Evidence, Fact, FactKey, ObjectId, ObjectRef, Problem,
@@ -12,7 +13,11 @@ use tributary_model::{
 };
 
 use crate::differ::Differ;
+use crate::error::Reason;
 use crate::update_channel::UpdateSender;
+
+/// Readings in which a scope fails while another one is read, before its collections are withheld.
+const FAILURES: u32 = 3;
 
 /// Everything that one reading of a scope returned.
 #[derive(Debug, Clone, Default)]
@@ -23,6 +28,15 @@ pub struct Reading {
     pub problems: BTreeMap<ObjectId, Problem>,
 }
 
+/// Why a scope could not be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReadFailure {
+    /// The source refuses it.
+    Forbidden(Reason),
+    /// No usable answer.
+    Failing(Reason),
+}
+
 /// Reports one scope.
 #[derive(Debug)]
 pub struct ScopeReporter {
@@ -30,14 +44,17 @@ pub struct ScopeReporter {
     kinds: &'static [CollectionKind],
     differ: Differ,
     problems: BTreeMap<ObjectId, Problem>,
+    status: Option<SourceStatus>,
     is_listed: bool,
+    failures: u32,
 }
 
 impl ScopeReporter {
     /// A reporter for a scope whose facts are of these kinds. Nothing is sent yet.
     #[must_use]
-    pub const fn new(out: UpdateSender, scope: Scope, kinds: &'static [CollectionKind]) -> Self {
-        Self { out, kinds, differ: Differ::new(scope), problems: BTreeMap::new(), is_listed: false }
+    pub fn new(out: UpdateSender, scope: Scope, kinds: &'static [CollectionKind]) -> Self {
+        let (differ, problems) = (Differ::new(scope), BTreeMap::new());
+        Self { out, kinds, differ, problems, status: None, is_listed: false, failures: 0 }
     }
     /// The scope.
     #[must_use]
@@ -64,20 +81,46 @@ impl ScopeReporter {
             updates.extend(self.differ.facts().map(put));
             updates.extend(self.collections().map(|c| RegistryUpdate::ListEnded(c, Completeness::Complete)));
         }
-        (self.is_listed, self.problems) = (true, problems);
-        updates.push(RegistryUpdate::Status(self.scope().clone(), SourceStatus::new(SourceState::Live, "")));
+        (self.is_listed, self.problems, self.failures) = (true, problems, 0);
+        updates.extend(self.changed_status(SourceStatus::new(SourceState::Live, "")));
         self.out.send_all(updates);
+    }
+    /// Reports that a reading failed and is repeated after `retry_in`. Facts stay, stale. A scope that is refused, or that
+    /// fails several times while others can be read, is withheld: readiness does not wait for it.
+    pub fn failed(&mut self, failure: &ReadFailure, others_are_read: bool, retry_in: Duration) {
+        let (state, why) = match failure {
+            ReadFailure::Forbidden(why) => (SourceState::Forbidden, why),
+            ReadFailure::Failing(why) => (SourceState::Unreachable, why),
+        };
+        let status = SourceStatus { retry_in: Some(retry_in), ..SourceStatus::new(state, why.as_str()) };
+        self.failures = if others_are_read { self.failures.saturating_add(1) } else { 0 };
+        match failure {
+            ReadFailure::Forbidden(why) => self.withheld(&Withheld::forbidden(why.as_str()), status),
+            ReadFailure::Failing(why) if self.failures >= FAILURES => {
+                self.withheld(&Withheld::failing(why.as_str()), status);
+            }
+            ReadFailure::Failing(_) => self.unavailable(status),
+        }
     }
     /// Reports that the source refuses this scope while others can be read. Facts stay, stale.
     pub fn withheld(&mut self, why: &Withheld, status: SourceStatus) {
         self.is_listed = false;
+        let status = self.changed_status(status);
         let withheld = self.collections().map(|c| RegistryUpdate::Withheld(c, why.clone()));
-        let status = RegistryUpdate::Status(self.scope().clone(), status);
-        self.out.send_all(withheld.chain([status]));
+        self.out.send_all(withheld.chain(status).collect::<Vec<_>>());
     }
     /// Reports that the source cannot be read now. Facts stay, stale.
-    pub fn unavailable(&self, status: SourceStatus) {
-        self.out.send(RegistryUpdate::Status(self.scope().clone(), status));
+    pub fn unavailable(&mut self, status: SourceStatus) {
+        let status = self.changed_status(status);
+        self.out.send_all(status);
+    }
+    /// Returns the update of a status that differs from the last one.
+    fn changed_status(&mut self, status: SourceStatus) -> Option<RegistryUpdate> {
+        if self.status.as_ref() == Some(&status) {
+            return None;
+        }
+        self.status = Some(status.clone());
+        Some(RegistryUpdate::Status(self.scope().clone(), status))
     }
     /// Answers a confirm request from the last reading, which the caller made after the request.
     pub fn confirm(&self, key: &FactKey) {

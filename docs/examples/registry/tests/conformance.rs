@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tributary_conformance::{Ability, Act, Harness, Script, Service, conformance_tests};
-use tributary_example_registry::{CatalogConfig, CatalogFactory};
-use tributary_model::{ClusterId, Hostname, ProviderId, RegistryId, RegistryName, Scope};
+use tributary_example_registry::{ListingFactory, ListingFields};
+use tributary_model::{ClusterId, Hostname, RegistryName};
 use tributary_registry_api::RegistryFactory;
 
 use server::Catalog;
@@ -56,14 +56,13 @@ impl Script for CatalogScript {
     fn factory(&self) -> Arc<dyn RegistryFactory> {
         let name = RegistryName::new("catalog").unwrap();
         let cluster = ClusterId::new("catalog").unwrap();
-        let namespaces = self.namespaces.iter().map(|name| Scope::new(name).unwrap()).collect();
-        let config = CatalogConfig {
+        let fields = ListingFields {
             base: self.catalog.base(),
-            namespaces,
+            namespaces: self.namespaces.iter().map(|name| (*name).to_owned()).collect(),
             domain: "catalog.test".into(),
-            interval: Duration::from_millis(50),
+            interval: Duration::from_millis(50).into(),
         };
-        Arc::new(CatalogFactory::new(RegistryId { name, provider: ProviderId::MEMORY, cluster }, config))
+        Arc::new(ListingFactory::new(name, cluster, fields).unwrap())
     }
     fn host(&self, service: &str) -> Hostname {
         Hostname::new(format!("{service}.catalog.test")).unwrap()

@@ -70,6 +70,6 @@ pub fn layer(file: Option<&ConfigFile>, env: &Environment, flags: Flags<'_>) -> 
     let (mut config, strangers) = layers::environment(&base, env, &mut origins)?;
     flags(&mut config, &mut origins)?;
     let istio = istio::apply(&mut config, env, &mut origins);
-    let warnings = check::check(&mut config, &origins)?;
+    let warnings = check::check(&mut config, &origins, env.extensions())?;
     Ok(Loaded { config, origins, unknown_variables: strangers, warnings, istio })
 }

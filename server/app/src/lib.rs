@@ -1,7 +1,8 @@
 //! The binary `tributary` as a library, so that tests run the same code as `main`.
 //!
-//! `main` parses the command line; `serve` builds, binds, runs and drains; the other commands send requests
-//! to a running server's admin surface. Only `wiring` depends on every part.
+//! `run` parses the command line; `serve` builds, binds, runs and drains; the other commands send requests
+//! to a running server's admin surface. Only `wiring` depends on every part. A binary with registries of its
+//! own passes [`Extensions`] to [`run`](fn@run).
 
 pub mod admin;
 pub mod args;
@@ -10,10 +11,15 @@ pub mod config;
 pub mod document;
 pub mod environment;
 pub mod exit;
+pub mod extensions;
 pub mod ops;
 pub mod overlay;
 pub mod reference;
 pub mod reload;
+pub mod run;
 pub mod serve;
 pub mod telemetry;
 pub mod wiring;
+
+pub use extensions::Extensions;
+pub use run::run;

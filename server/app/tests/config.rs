@@ -8,7 +8,9 @@ use tributary_app::args::{Cli, Command, ServeArgs};
 use tributary_app::config::{Config, ConfigFile, Loaded, layer, schema};
 use tributary_app::environment::Environment;
 use tributary_app::exit::{CommandError, Exit};
-use tributary_app::overlay;
+use tributary_app::{Extensions, overlay};
+use tributary_model::{ClusterId, ProviderId, RegistryId, RegistryName};
+use tributary_registry_api::{InvalidField, Registry, RegistryError, RegistryFactory, RegistrySpec};
 
 const HEAD: &str = "apiVersion: tributary.dev/v1alpha1\nkind: Config\n";
 
@@ -65,11 +67,11 @@ fn errors_name_file_line_and_field() {
         ),
         (
             "registries:\n- kind: nacos\n",
-            "TRB0106 t.yaml:4:9: registries[0].kind: unknown registry kind `nacos`",
+            "TRB0106 t.yaml:4:3: registries[0].kind: unknown registry kind `nacos`; use one of file, kubernetes, consul",
         ),
         (
             "registries:\n- kind: flie\n",
-            "TRB0106 t.yaml:4:9: registries[0].kind: unknown registry kind `flie`",
+            "TRB0106 t.yaml:4:3: registries[0].kind: unknown registry kind `flie`",
         ),
         ("registries:\n- name: a\n", "TRB0102 t.yaml:4:3: `registries[0].kind` is missing"),
         ("xds:\n  tls:\n    certFile: c\n", "TRB0102 t.yaml:5:5: `xds.tls.keyFile` is missing"),
@@ -220,6 +222,78 @@ fn duplicate_source_is_merged_with_a_warning() {
         let loaded = mk_loaded("", Environment::default(), &mk_args(args)).unwrap();
         assert_eq!(loaded.config.registries.len(), 1, "{args:?}");
         assert_eq!(loaded.warnings, ["registry `kubernetes` is given twice; one copy is used"], "{args:?}");
+    }
+}
+
+#[test]
+fn unknown_kind_of_a_flag_names_the_flag() {
+    for (args, flag) in [(["--registry", "nacos"], "--registry"), (["--registries", "nacos"], "--registries")]
+    {
+        let error = mk_loaded("", Environment::default(), &mk_args(&args)).unwrap_err().message;
+        let expected =
+            "registries[0].kind: unknown registry kind `nacos`; use one of file, kubernetes, consul";
+        assert_eq!(error, format!("{flag}: {expected}"));
+    }
+}
+
+/// A factory that a kind of the tests builds.
+struct Listed(std::sync::Arc<RegistryId>);
+
+impl RegistryFactory for Listed {
+    fn spec(&self) -> RegistrySpec {
+        RegistrySpec::new(std::sync::Arc::clone(&self.0), 1)
+    }
+    fn build(&self) -> Result<Box<dyn Registry>, RegistryError> {
+        Err(RegistryError::final_("not run"))
+    }
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ListedFields {
+    base: String,
+    #[serde(default)]
+    tags: Vec<String>,
+}
+
+fn mk_extensions() -> Environment {
+    let build = |name: RegistryName, cluster: ClusterId, fields: ListedFields| {
+        if fields.base.is_empty() || fields.tags.len() > 1 {
+            return Err(InvalidField::new("base", "is empty, or has several tags"));
+        }
+        let id = RegistryId { name, provider: ProviderId::MEMORY, cluster };
+        Ok(Listed(std::sync::Arc::new(id)))
+    };
+    Environment::default().with(Extensions::default().registry("listing", build))
+}
+
+#[test]
+fn registered_kind_is_configured_like_any_other() {
+    let body = "registries:\n- {tags: [a], kind: listing, base: x, clusterId: east}\n";
+    let loaded = mk_loaded(body, mk_extensions(), &ServeArgs::default()).unwrap();
+    let registry = &loaded.config.registries[0];
+    assert_eq!((registry.name.as_deref(), registry.cluster_id.as_deref()), (Some("listing"), Some("east")));
+    let schema = schema::schema_with(mk_extensions().extensions());
+    assert_eq!(schema.pointer("/$defs/RegistryKind/oneOf/3/const"), Some(&"listing".into()));
+    assert_eq!(schema.pointer("/$defs/RegistryConfig/additionalProperties"), Some(&true.into()));
+    let written = serde_json::to_value(registry).unwrap();
+    let expected = serde_json::json!(
+        {"kind": "listing", "name": "listing", "clusterId": "east", "base": "x", "tags": ["a"]}
+    );
+    assert_eq!(written, expected);
+    for (body, expected) in [
+        ("{kind: listing, base: ''}", "t.yaml:4:19: registries[0].base: is empty, or has several tags"),
+        ("{kind: listing, base: 1}", "t.yaml:4:19: registries[0].base: invalid type: integer"),
+        ("{kind: listing, base: a, sort: b}", "t.yaml:4:28: registries[0].sort: unknown field `sort`"),
+        ("{kind: listing}", "t.yaml:4:3: registries[0]: missing field `base`"),
+        (
+            "{kind: list}",
+            "t.yaml:4:4: registries[0].kind: unknown registry kind `list`; use one of file, kubernetes, consul, listing",
+        ),
+    ] {
+        let body = format!("registries:\n- {body}\n");
+        let error = mk_loaded(&body, mk_extensions(), &ServeArgs::default()).unwrap_err().message;
+        assert!(error.starts_with(expected), "{body}: {error}");
     }
 }
 

@@ -30,8 +30,8 @@ const MAY_USE: [(&str, &[&str]); 13] = [
     ("tributary-kube-client", &["tributary-model", "tributary-registry-api"]),
     ("tributary-kubernetes", &["tributary-model", "tributary-registry-api", "tributary-kube-client"]),
     ("tributary-service-entry", &["tributary-model", "tributary-registry-api", "tributary-kube-client"]),
-    // an example of a registry outside Tributary: what an adapter may use
-    ("tributary-example-registry", &["tributary-model", "tributary-registry-api"]),
+    // an example of a registry outside Tributary, and of a binary with it
+    ("tributary-example-registry", &["tributary-model", "tributary-registry-api", "tributary"]),
     ("tributary-proto", &[]),
     ("tributary-xds", &["tributary-model", "tributary-answer", "tributary-proto"]),
     ("tributary-journal", &["tributary-model"]),

@@ -42,14 +42,14 @@ pub(super) fn parse_registry(text: &str) -> Result<RegistryConfig, CommandError>
         Some((kind, location)) => (kind, Some(location)),
         None => (text, None),
     };
-    let kind: RegistryKind = kind.parse()?;
+    let kind = RegistryKind::from(kind);
     let wrong = |message: &str| Err(CommandError::new(Exit::Usage, Code::FLAG_INVALID, message));
-    match (kind, location) {
+    match (&kind, location) {
         (RegistryKind::File, Some(location)) if !location.is_empty() => {
             Ok(Source::File(FileFields { path: Some(PathBuf::from(location)) }).into())
         }
         (RegistryKind::File, _) => wrong("`--registry file` needs a directory: file=DIR"),
-        (RegistryKind::Consul, None) => Ok(RegistryConfig::of_kind(kind)),
+        (RegistryKind::Consul, None) => Ok(RegistryConfig::of_kind(kind.clone())),
         (RegistryKind::Consul, Some(location)) => {
             let addresses: Vec<String> = location.split(',').map(|one| one.trim().to_owned()).collect();
             for address in &addresses {
@@ -60,15 +60,19 @@ pub(super) fn parse_registry(text: &str) -> Result<RegistryConfig, CommandError>
             let fields = ConsulFields { addresses: Some(addresses), ..ConsulFields::default() };
             Ok(Source::Consul(Box::new(fields)).into())
         }
-        (RegistryKind::Kubernetes, None) => Ok(RegistryConfig::of_kind(kind)),
+        (RegistryKind::Kubernetes, None) => Ok(RegistryConfig::of_kind(kind.clone())),
         (RegistryKind::Kubernetes, Some(_)) => {
             wrong("`--registry kubernetes` takes no location; see --kubeconfig and --context")
+        }
+        (RegistryKind::Registered(_), None) => Ok(RegistryConfig::of_kind(kind.clone())),
+        (RegistryKind::Registered(kind), Some(_)) => {
+            let shown: String = kind.chars().take(40).collect();
+            wrong(&format!("a registry of kind `{shown}` takes no location; write its fields in a file"))
         }
     }
 }
 
 /// Parses a kind without a location; a kind that needs a location needs `--registry`.
 pub(super) fn parse_kind(text: &str) -> Result<RegistryConfig, CommandError> {
-    text.trim().parse::<RegistryKind>()?;
     parse_registry(text.trim())
 }

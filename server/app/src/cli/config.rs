@@ -16,7 +16,9 @@ pub fn run(
     console: &mut Console<'_>,
 ) -> Result<Exit, CommandError> {
     match command {
-        ConfigCommand::Schema => console.data(&document(Output::Json, &schema::schema())?)?,
+        ConfigCommand::Schema => {
+            console.data(&document(Output::Json, &schema::schema_with(env.extensions()))?)?
+        }
         ConfigCommand::Default => console.data(&document(Output::Yaml, &Config::default())?)?,
         ConfigCommand::Validate { file } => validate(file, env, console)?,
     }

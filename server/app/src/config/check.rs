@@ -16,14 +16,19 @@ use super::Loaded;
 use super::layers::Origins;
 use super::model::{Config, FederatedMemberConfig};
 use crate::exit::{CommandError, Exit};
+use crate::extensions::Extensions;
 use tributary_registry_api::Span;
 
 /// Bound on the list, against configuration mistakes.
 const MAX_FEDERATED_SERVICES: usize = 10_000;
 
 /// Checks everything and assigns names to registries without one. Returns warnings for the operator.
-pub fn check(config: &mut Config, origins: &Origins) -> Result<Vec<String>, CommandError> {
-    let rules = Rules { origins };
+pub fn check(
+    config: &mut Config,
+    origins: &Origins,
+    extensions: &Extensions,
+) -> Result<Vec<String>, CommandError> {
+    let rules = Rules { origins, extensions };
     let mut warnings = rules.registries(config)?;
     rules.control_plane(config)?;
     warnings.extend(idle_writes(config));
@@ -32,6 +37,7 @@ pub fn check(config: &mut Config, origins: &Origins) -> Result<Vec<String>, Comm
     rules.settings(config)?;
     rules.aliases(config)?;
     rules.log(config)?;
+    rules.registered(config)?;
     Ok(warnings)
 }
 
@@ -57,6 +63,7 @@ pub fn serves(loaded: Loaded) -> Result<Loaded, CommandError> {
 
 struct Rules<'a> {
     origins: &'a Origins,
+    extensions: &'a Extensions,
 }
 
 impl Rules<'_> {

@@ -6,8 +6,7 @@ use serde_saphyr::{DuplicateKeyPolicy, MergeKeyPolicy, Options};
 
 use super::field_positions::{FieldPositions, Position};
 use super::model::{API_VERSION, Config, KIND};
-use crate::exit::{CommandError, Exit};
-use tributary_model::Code;
+use crate::exit::CommandError;
 
 /// Largest accepted file, in bytes.
 pub const MAX_BYTES: u64 = 1 << 20;
@@ -112,12 +111,7 @@ fn explain(path: &Path, positions: &FieldPositions, error: &serde_saphyr::Error)
         _ if field.is_empty() => format!("{at}{detail}"),
         _ => format!("{at}{field}: {detail}"),
     };
-    match message.split_once("TRB0106 ") {
-        Some((before, rest)) => {
-            CommandError::new(Exit::Usage, Code::UNKNOWN_REGISTRY_KIND, format!("{before}{rest}"))
-        }
-        None => CommandError::config(message),
-    }
+    CommandError::config(message)
 }
 
 /// Describes the error in one line, without its position.

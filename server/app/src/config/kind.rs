@@ -1,25 +1,22 @@
-//! Kinds of registry that this version supports.
+//! Kinds of registry: those that this version has, and others that a binary registers.
 
 use std::collections::BTreeMap;
-use std::str::FromStr;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tributary_consul::config::ConsulFields;
 use tributary_kubernetes::KubernetesFields;
-use tributary_model::Code;
 use tributary_service_entry::FileFields;
 
 use super::field_names::field_names;
-use crate::exit::{CommandError, Exit};
 
 /// Fields of a registry of any kind.
 pub const COMMON_FIELDS: &[&str] = &["kind", "name", "clusterId", "staleness"];
 
 /// Kind of registry.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, JsonSchema)]
+#[schemars(rename_all = "lowercase")]
 pub enum RegistryKind {
     /// Directory of ServiceEntry, WorkloadEntry and WorkloadGroup documents.
     #[default]
@@ -29,74 +26,71 @@ pub enum RegistryKind {
     Kubernetes,
     /// Consul: the services of its catalog with their instances.
     Consul,
+    /// Kind of that name, which the binary must have registered; `check` rejects others.
+    #[schemars(skip)]
+    Registered(Arc<str>),
 }
 
 impl RegistryKind {
-    /// Every kind that this version supports.
+    /// Every kind that this version has.
     pub const ALL: &'static [Self] = &[Self::File, Self::Kubernetes, Self::Consul];
 
     /// Name in flags and files.
     #[must_use]
-    pub const fn as_str(self) -> &'static str {
+    pub fn as_str(&self) -> &str {
         match self {
             Self::File => "file",
             Self::Kubernetes => "kubernetes",
             Self::Consul => "consul",
+            Self::Registered(name) => name,
         }
     }
-    /// Whether registries of this kind have a field of this name, beside the fields of every kind.
+    /// Whether registries of this kind have a field of this name, beside the fields of every kind. The fields of
+    /// a registered kind are not known here.
     #[must_use]
-    pub fn has(self, field: &str) -> bool {
+    pub fn has(&self, field: &str) -> bool {
         self.fields().contains(&field)
     }
     /// Returns the first kind that has a field of this name.
     #[must_use]
-    pub fn with_field(field: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|kind| kind.has(field))
+    pub fn with_field(field: &str) -> Option<&'static Self> {
+        Self::ALL.iter().find(|kind| kind.has(field))
     }
     /// Returns every field of a registry of this kind.
     #[must_use]
-    pub fn known_fields(self) -> &'static [&'static str] {
+    pub fn known_fields(&self) -> &'static [&'static str] {
         static KNOWN: LazyLock<BTreeMap<RegistryKind, Vec<&'static str>>> = LazyLock::new(|| {
             let all = |kind: &RegistryKind| [COMMON_FIELDS, kind.fields()].concat();
-            RegistryKind::ALL.iter().map(|kind| (*kind, all(kind))).collect()
+            RegistryKind::ALL.iter().map(|kind| (kind.clone(), all(kind))).collect()
         });
-        KNOWN.get(&self).map_or(COMMON_FIELDS, Vec::as_slice)
+        KNOWN.get(self).map_or(COMMON_FIELDS, Vec::as_slice)
     }
-    fn fields(self) -> &'static [&'static str] {
+    fn fields(&self) -> &'static [&'static str] {
         match self {
             Self::File => field_names::<FileFields>(),
             Self::Kubernetes => field_names::<KubernetesFields>(),
             Self::Consul => field_names::<ConsulFields>(),
+            Self::Registered(_) => &[],
         }
     }
 }
 
-fn built_in() -> String {
-    let names: Vec<&str> = RegistryKind::ALL.iter().map(|kind| kind.as_str()).collect();
-    names.join(", ")
+impl From<&str> for RegistryKind {
+    fn from(text: &str) -> Self {
+        let own = Self::ALL.iter().find(|kind| kind.as_str().eq_ignore_ascii_case(text));
+        own.cloned().unwrap_or_else(|| Self::Registered(text.into()))
+    }
 }
 
-impl FromStr for RegistryKind {
-    type Err = CommandError;
-    fn from_str(text: &str) -> Result<Self, CommandError> {
-        if let Some(kind) = Self::ALL.iter().find(|kind| kind.as_str().eq_ignore_ascii_case(text)) {
-            return Ok(*kind);
-        }
-        let shown: String = text.chars().take(40).collect();
-        let message = format!("unknown registry kind `{shown}`; use one of {}", built_in());
-        Err(CommandError::new(Exit::Usage, Code::UNKNOWN_REGISTRY_KIND, message))
+impl Serialize for RegistryKind {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.serialize_str(self.as_str())
     }
 }
 
 impl<'de> Deserialize<'de> for RegistryKind {
-    fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(d)?;
-        // The text carries the code because serde errors hold text only.
-        text.parse().map_err(|failure: CommandError| {
-            let code = failure.code.map(|code| code.to_string()).unwrap_or_default();
-            serde::de::Error::custom(format!("{code} {}", failure.message))
-        })
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        String::deserialize(d).map(|text| Self::from(text.as_str()))
     }
 }
 
@@ -105,11 +99,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unknown_kind_names_the_valid_kinds() {
-        let wrong = "files".parse::<RegistryKind>().unwrap_err();
-        assert_eq!(wrong.code, Some(Code::UNKNOWN_REGISTRY_KIND));
-        assert_eq!(wrong.message, "unknown registry kind `files`; use one of file, kubernetes, consul");
-        assert_eq!("file".parse::<RegistryKind>(), Ok(RegistryKind::File));
-        assert_eq!("Kubernetes".parse::<RegistryKind>(), Ok(RegistryKind::Kubernetes), "as Istio writes it");
+    fn kind_is_read_in_any_case() {
+        assert_eq!(RegistryKind::from("file"), RegistryKind::File);
+        assert_eq!(RegistryKind::from("Kubernetes"), RegistryKind::Kubernetes, "as Istio writes it");
+        assert_eq!(RegistryKind::from("files").as_str(), "files");
     }
 }

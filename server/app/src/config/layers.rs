@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::model::Config;
+use super::model::{Config, RegistryConfig};
 use super::schema;
 use crate::environment::Environment;
 use crate::exit::CommandError;
@@ -130,11 +130,14 @@ fn apply(config: &Config, settings: &[Setting]) -> Result<Config, String> {
     for setting in settings {
         set(&mut value, &setting.path, setting.value.clone());
     }
+    let is_set = settings.iter().any(|setting| setting.path.first().is_some_and(|part| part == "registries"));
+    let registries = value.get_mut("registries").map(|all| std::mem::replace(all, Value::Array(Vec::new())));
     let mut out: Config = serde_json::from_value(value).map_err(|e| e.to_string())?;
-    if settings.iter().all(|setting| setting.path.first().is_none_or(|part| part != "registries")) {
-        // text form has no misplaced fields, which `check` reports
-        out.registries.clone_from(&config.registries);
-    }
+    out.registries = match registries {
+        Some(registries) if is_set => RegistryConfig::list_of(registries).map_err(|e| e.to_string())?,
+        // the text form has no misplaced fields, which `check` reports
+        _ => config.registries.clone(),
+    };
     Ok(out)
 }
 
@@ -163,8 +166,7 @@ fn attribute(config: &Config, settings: &[Setting], why: &str) -> CommandError {
         Some(setting) => setting.variable.clone(),
         None => settings.iter().map(|s| s.variable.as_str()).collect::<Vec<_>>().join(", "),
     };
-    CommandError::config(format!("{names}: {}", why.trim_start_matches("TRB0106 ")))
-        .next("correct the variable or unset it")
+    CommandError::config(format!("{names}: {why}")).next("correct the variable or unset it")
 }
 
 impl Setting {

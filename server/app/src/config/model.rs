@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use super::merge::MergeConfig;
-pub use super::registry::{RegistryConfig, Source};
+pub use super::registry::{RegisteredSource, RegistryConfig, Source};
 pub use super::writes::Write;
 use tributary_registry_api::Span;
 

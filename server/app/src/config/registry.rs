@@ -6,7 +6,10 @@
 mod read;
 mod schema;
 
+use std::sync::Arc;
+
 use serde::{Serialize, Serializer};
+use serde_json::{Map, Value};
 use tributary_consul::config::ConsulFields;
 use tributary_kubernetes::KubernetesFields;
 use tributary_registry_api::InvalidField;
@@ -43,6 +46,19 @@ pub enum Source {
     Kubernetes(Box<KubernetesFields>),
     /// Consul.
     Consul(Box<ConsulFields>),
+    /// Source of a kind that the binary registers.
+    Registered(RegisteredSource),
+}
+
+/// Source of a kind that the binary registers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RegisteredSource {
+    /// Name of the kind.
+    #[serde(skip)]
+    pub kind: Arc<str>,
+    /// Fields of the kind, as they are written.
+    #[serde(flatten)]
+    pub fields: Map<String, Value>,
 }
 
 impl Default for Source {
@@ -54,11 +70,12 @@ impl Default for Source {
 impl Source {
     /// Kind of the source.
     #[must_use]
-    pub const fn kind(&self) -> RegistryKind {
+    pub fn kind(&self) -> RegistryKind {
         match self {
             Self::File(_) => RegistryKind::File,
             Self::Kubernetes(_) => RegistryKind::Kubernetes,
             Self::Consul(_) => RegistryKind::Consul,
+            Self::Registered(source) => RegistryKind::Registered(Arc::clone(&source.kind)),
         }
     }
     /// Returns a source of a kind with all fields unset.
@@ -68,14 +85,16 @@ impl Source {
             RegistryKind::File => Self::File(FileFields::default()),
             RegistryKind::Kubernetes => Self::Kubernetes(Box::default()),
             RegistryKind::Consul => Self::Consul(Box::default()),
+            RegistryKind::Registered(kind) => Self::Registered(RegisteredSource { kind, fields: Map::new() }),
         }
     }
-    /// Checks values that the types do not express.
+    /// Checks values that the types do not express. The binary checks those of the kinds that it registers.
     pub fn check(&self) -> Result<(), InvalidField> {
         match self {
             Self::File(fields) => fields.check(),
             Self::Kubernetes(fields) => fields.check(),
             Self::Consul(fields) => fields.check(),
+            Self::Registered(_) => Ok(()),
         }
     }
 }
@@ -98,7 +117,7 @@ impl RegistryConfig {
     }
     /// Kind of the source.
     #[must_use]
-    pub const fn kind(&self) -> RegistryKind {
+    pub fn kind(&self) -> RegistryKind {
         self.source.kind()
     }
     /// Returns the fields of a Kubernetes cluster.
@@ -106,14 +125,14 @@ impl RegistryConfig {
     pub fn kubernetes(&self) -> Option<&KubernetesFields> {
         match &self.source {
             Source::Kubernetes(fields) => Some(fields),
-            Source::File(_) | Source::Consul(_) => None,
+            _ => None,
         }
     }
     /// Returns the fields of a Kubernetes cluster for modification.
     pub fn kubernetes_mut(&mut self) -> Option<&mut KubernetesFields> {
         match &mut self.source {
             Source::Kubernetes(fields) => Some(fields),
-            Source::File(_) | Source::Consul(_) => None,
+            _ => None,
         }
     }
     /// Returns the fields of a Consul.
@@ -121,7 +140,7 @@ impl RegistryConfig {
     pub fn consul(&self) -> Option<&ConsulFields> {
         match &self.source {
             Source::Consul(fields) => Some(fields),
-            Source::File(_) | Source::Kubernetes(_) => None,
+            _ => None,
         }
     }
     /// Names of the runtime registries: a Kubernetes cluster has two, added and removed together.
@@ -130,7 +149,7 @@ impl RegistryConfig {
         let name = self.name.clone().unwrap_or_else(|| self.kind().as_str().to_owned());
         match self.source {
             Source::Kubernetes(_) => vec![name.clone(), name + Self::ENTRIES],
-            Source::File(_) | Source::Consul(_) => vec![name],
+            Source::File(_) | Source::Consul(_) | Source::Registered(_) => vec![name],
         }
     }
 }

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::model::{API_VERSION, Config, KIND};
+use crate::extensions::Extensions;
 
 /// Returns the schema as JSON. A file must have `apiVersion` and `kind`.
 #[must_use]
@@ -16,6 +17,23 @@ pub fn schema() -> Value {
         if let Some(Value::Object(part)) = schema.pointer_mut(&format!("/properties/{field}")) {
             part.insert("const".to_owned(), wanted.into());
         }
+    }
+    schema
+}
+
+/// Returns the schema of a binary with more kinds of registry. Their fields are not described.
+#[must_use]
+pub fn schema_with(extensions: &Extensions) -> Value {
+    let mut schema = schema();
+    let kinds: Vec<Value> = extensions.kinds().map(|kind| serde_json::json!({"const": kind})).collect();
+    if kinds.is_empty() {
+        return schema;
+    }
+    if let Some(Value::Array(all)) = schema.pointer_mut("/$defs/RegistryKind/oneOf") {
+        all.extend(kinds);
+    }
+    if let Some(Value::Object(registry)) = schema.pointer_mut("/$defs/RegistryConfig") {
+        registry.insert("additionalProperties".to_owned(), true.into());
     }
     schema
 }

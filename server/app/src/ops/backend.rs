@@ -19,6 +19,7 @@ use super::{metrics, notices, sessions::Sessions, state};
 use crate::admin::backend::{Explained, NotThere};
 use crate::admin::metrics::Sample;
 use crate::admin::{AdminBackend, Check, Readiness};
+use crate::config::RegistryKind;
 use crate::document::state::{EndItem, Part, StateDocument};
 use crate::document::{ClientItem, HeldItem, RegistryItem};
 use crate::reload::Running;
@@ -53,10 +54,10 @@ impl LiveBackend {
         };
         self.handle.inspect(look).await.unwrap_or_default()
     }
-    pub(super) fn kinds(&self) -> BTreeMap<String, &'static str> {
+    pub(super) fn kinds(&self) -> BTreeMap<String, RegistryKind> {
         let config = self.running.config();
         let registries = config.registries.iter();
-        registries.flat_map(|r| r.names().into_iter().map(|name| (name, r.kind().as_str()))).collect()
+        registries.flat_map(|r| r.names().into_iter().map(|name| (name, r.kind()))).collect()
     }
     /// Returns the core's trace of the services that an explanation is about.
     async fn history(&self, keys: Vec<ServiceKey>) -> BTreeMap<ServiceKey, Vec<TraceStep>> {

@@ -10,6 +10,7 @@ use tributary_model::{
 use tributary_runtime::{RunReport, RunState};
 
 use super::{notices, removals};
+use crate::config::RegistryKind;
 use crate::config::registry::CONFIG_REGISTRY;
 use crate::document::endpoints::freshness_text;
 use crate::document::registries::{CollectionItem, DetailItem, EndedItem, PartItem, ProblemItem, SourceItem};
@@ -43,7 +44,7 @@ pub struct Report<'a> {
     /// Catalog that is served.
     pub catalog: &'a Catalog,
     /// Kinds, as configured.
-    pub kinds: &'a BTreeMap<String, &'static str>,
+    pub kinds: &'a BTreeMap<String, RegistryKind>,
     /// Time of the report.
     pub now: Mono,
 }
@@ -89,7 +90,7 @@ impl Report<'_> {
         let view = self.catalog.registries.get(name);
         RegistryItem {
             name: name.to_string(),
-            kind: self.kinds.get(name.as_str()).copied().unwrap_or_default().to_owned(),
+            kind: self.kinds.get(name.as_str()).map(|kind| kind.as_str().to_owned()).unwrap_or_default(),
             provider: status.id.provider.to_string(),
             cluster: status.id.cluster.to_string(),
             generation: status.generation.0,
@@ -306,7 +307,7 @@ mod tests {
     #[test]
     fn waiting_run_withheld_and_ended_collections_are_shown() {
         let core = CoreReport { registries: vec![mk_status()], ..CoreReport::default() };
-        let kinds = BTreeMap::from([("k".to_owned(), "kubernetes")]);
+        let kinds = BTreeMap::from([("k".to_owned(), RegistryKind::Kubernetes)]);
         let (runs, catalog) = (BTreeMap::new(), Catalog::default());
         let report = Report { core: &core, runs: &runs, catalog: &catalog, kinds: &kinds, now: Mono(62_000) };
         let items: Vec<_> = report.items().iter().map(|item| serde_json::to_value(item).unwrap()).collect();
@@ -346,7 +347,7 @@ mod tests {
         let restored = &mut status.collections[0];
         (restored.required, restored.confirmed) = (false, Some(2_000));
         let core = CoreReport { registries: vec![status], ..CoreReport::default() };
-        let kinds = BTreeMap::from([("k".to_owned(), "consul")]);
+        let kinds = BTreeMap::from([("k".to_owned(), RegistryKind::Consul)]);
         let (runs, catalog) = (BTreeMap::new(), Catalog::default());
         let report = Report { core: &core, runs: &runs, catalog: &catalog, kinds: &kinds, now: Mono(62_000) };
         assert_eq!(report.items()[0].confirmed_millis_ago, Some(60_000));

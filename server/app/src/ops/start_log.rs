@@ -59,6 +59,7 @@ fn from(registry: &RegistryConfig) -> String {
             Some(all) => all.join(","),
             None => "CONSUL_HTTP_ADDR or http://127.0.0.1:8500".to_owned(),
         }),
+        Source::Registered(_) => None,
     }
     .unwrap_or_default()
 }

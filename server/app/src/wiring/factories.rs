@@ -92,6 +92,16 @@ impl Factories {
                     ConsulFactory::new(context.name.clone(), context.cluster, consul).map_err(wrong)?;
                 Ok(vec![Arc::new(factory)])
             }
+            Source::Registered(source) => {
+                let wrong = |e: &dyn std::fmt::Display| {
+                    CommandError::config(format!("registry `{}`: {e}", context.name))
+                };
+                let id = (context.name.clone(), context.cluster.clone());
+                match self.env.extensions().build(&source.kind, id, &source.fields) {
+                    Some(factory) => Ok(vec![factory.map_err(|e| wrong(&e))?]),
+                    None => Err(wrong(&format!("the binary has no kind `{}`", source.kind))),
+                }
+            }
         }
     }
 }
@@ -113,7 +123,8 @@ impl RegistryFactory for WithPolicy {
 
 impl<'a> FactoryContext<'a> {
     fn new(registry: &RegistryConfig, config: &'a Config) -> Result<Self, CommandError> {
-        let name = registry.name.as_deref().unwrap_or_else(|| registry.kind().as_str());
+        let kind = registry.kind();
+        let name = registry.name.as_deref().unwrap_or_else(|| kind.as_str());
         let wrong = |e: InvalidName| CommandError::config(format!("registry `{name}`: {e}"));
         let cluster = registry.cluster_id.as_ref().unwrap_or(&config.cluster_id);
         let cluster = ClusterId::new(cluster).map_err(wrong)?;

@@ -100,7 +100,7 @@ impl Configured {
 /// Describes the source of a registry's credential; never the credential itself.
 fn credential_from(registry: &RegistryConfig) -> String {
     let file = match &registry.source {
-        Source::File(_) => None,
+        Source::File(_) | Source::Registered(_) => None,
         Source::Kubernetes(fields) => fields.kubeconfig.as_ref(),
         Source::Consul(fields) => fields.token_file.as_ref(),
     };

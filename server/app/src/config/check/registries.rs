@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tributary_model::{Code, RegistryName};
+use tributary_model::{ClusterId, Code, RegistryName};
 
 use super::Rules;
 use crate::config::RegistryKind;
-use crate::config::model::{Config, RegistryConfig};
+use crate::config::model::{Config, RegistryConfig, Source};
 use crate::exit::CommandError;
 
 /// Bound on the list, against configuration mistakes.
@@ -42,8 +42,13 @@ impl Rules<'_> {
     }
     fn registry(&self, i: usize, registry: &RegistryConfig) -> Result<(), CommandError> {
         let field = |name: &str| format!("registries[{i}].{name}");
+        if let Source::Registered(source) = &registry.source
+            && !self.extensions.kinds().any(|kind| kind == &*source.kind)
+        {
+            return Err(self.unknown_kind(&field("kind"), &source.kind));
+        }
         if let Some(name) = registry.misplaced.first() {
-            return Err(self.misplaced(&field(name), name, registry.kind()));
+            return Err(self.misplaced(&field(name), name, &registry.kind()));
         }
         registry.source.check().map_err(|e| self.invalid(&field(&e.field), e.why))?;
         if let Some(name) = &registry.name {
@@ -54,8 +59,30 @@ impl Rules<'_> {
             None => Ok(()),
         }
     }
+    fn unknown_kind(&self, field: &str, kind: &str) -> CommandError {
+        let shown: String = kind.chars().take(40).collect();
+        let own = RegistryKind::ALL.iter().map(RegistryKind::as_str);
+        let valid = own.chain(self.extensions.kinds()).collect::<Vec<_>>().join(", ");
+        let why = format!("unknown registry kind `{shown}`; use one of {valid}");
+        self.wrong(Code::UNKNOWN_REGISTRY_KIND, field, why)
+    }
+    /// Builds every registry of a registered kind once, so that its crate checks its fields.
+    pub(super) fn registered(&self, config: &Config) -> Result<(), CommandError> {
+        for (i, registry) in config.registries.iter().enumerate() {
+            let Source::Registered(source) = &registry.source else { continue };
+            let field = |name: &str| format!("registries[{i}].{name}");
+            let name = RegistryName::new(registry.name.as_deref().unwrap_or_default());
+            let name = name.map_err(|e| self.invalid(&field("name"), e))?;
+            let cluster = ClusterId::new(registry.cluster_id.as_ref().unwrap_or(&config.cluster_id));
+            let cluster = cluster.map_err(|e| self.invalid(&field("clusterId"), e))?;
+            if let Some(Err(e)) = self.extensions.build(&source.kind, (name, cluster), &source.fields) {
+                return Err(self.invalid(field(&e.field).trim_end_matches('.'), e.why));
+            }
+        }
+        Ok(())
+    }
     /// Returns the error about a field that the kind does not have.
-    fn misplaced(&self, field: &str, name: &str, kind: RegistryKind) -> CommandError {
+    fn misplaced(&self, field: &str, name: &str, kind: &RegistryKind) -> CommandError {
         match RegistryKind::with_field(name) {
             Some(owner) => {
                 let (owner, kind) = (owner.as_str(), kind.as_str());
@@ -111,7 +138,8 @@ fn merge_duplicates(registries: &mut Vec<RegistryConfig>) -> Vec<String> {
 /// Assigns each registry without a name its kind, with a number if that name is used.
 fn name_the_rest(registries: &mut [RegistryConfig], used: &mut BTreeSet<String>) {
     for registry in registries.iter_mut().filter(|registry| registry.name.is_none()) {
-        let kind = registry.kind().as_str();
+        let kind = registry.kind();
+        let kind = kind.as_str();
         let numbered = (2..).map(|n| format!("{kind}-{n}"));
         let mut names = std::iter::once(kind.to_owned()).chain(numbered);
         registry.name = names.find(|name| {

@@ -1,11 +1,11 @@
 //! Reads a registry whose fields are flat beside its `kind`, in any order.
 //!
 //! Each field is read by the type that has it, so that an error has the position of the field. A field before
-//! `kind` is read by the first kind that has it.
+//! `kind` is read by the first kind that has it. Fields of a registered kind are kept as they are.
 
 use std::fmt;
 
-use serde::de::value::MapAccessDeserializer;
+use serde::de::value::{MapAccessDeserializer, MapDeserializer};
 use serde::de::{
     DeserializeOwned, DeserializeSeed, Deserializer, Error, IgnoredAny, IntoDeserializer, MapAccess, Visitor,
 };
@@ -15,12 +15,23 @@ use tributary_consul::config::ConsulFields;
 use tributary_kubernetes::KubernetesFields;
 use tributary_service_entry::FileFields;
 
-use super::{RegistryConfig, Source};
+use super::{RegisteredSource, RegistryConfig, Source};
 use crate::config::kind::{COMMON_FIELDS, RegistryKind};
 
 impl<'de> Deserialize<'de> for RegistryConfig {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         d.deserialize_map(RegistryVisitor)
+    }
+}
+
+impl RegistryConfig {
+    /// Reads registries from JSON, whose objects have no order: the kind comes first.
+    pub fn list_of(registries: Value) -> Result<Vec<Self>, serde_json::Error> {
+        let read = |mut fields: Map<String, Value>| {
+            let kind = fields.remove_entry("kind");
+            RegistryVisitor.visit_map(MapDeserializer::new(kind.into_iter().chain(fields)))
+        };
+        Vec::<Map<String, Value>>::deserialize(registries)?.into_iter().map(read).collect()
     }
 }
 
@@ -35,20 +46,21 @@ impl<'de> Visitor<'de> for RegistryVisitor {
         let mut out = RegistryConfig::default();
         let mut kind: Option<RegistryKind> = None;
         let mut fields = Vec::new();
-        while let Some(name) = map.next_key_seed(FieldName(kind))? {
+        while let Some(name) = map.next_key_seed(FieldName(kind.as_ref()))? {
             match name.as_str() {
                 "kind" => kind = Some(map.next_value()?),
                 "name" => out.name = map.next_value()?,
                 "clusterId" => out.cluster_id = map.next_value()?,
                 "staleness" => out.staleness = map.next_value()?,
                 _ => {
-                    let value = map.next_value_seed(FieldValue { kind, name: &name })?;
+                    let value = map.next_value_seed(FieldValue { kind: kind.as_ref(), name: &name })?;
                     fields.push((name, value));
                 }
             }
         }
         let kind = kind.ok_or_else(|| A::Error::missing_field("kind"))?;
-        let (own, other): (Vec<_>, Vec<_>) = fields.into_iter().partition(|(name, _)| kind.has(name));
+        let has = |name: &str| kind.has(name) || matches!(kind, RegistryKind::Registered(_));
+        let (own, other): (Vec<_>, Vec<_>) = fields.into_iter().partition(|(name, _)| has(name));
         out.misplaced = other.into_iter().map(|(name, _)| name).collect();
         out.source = source(kind, own.into_iter().collect()).map_err(A::Error::custom)?;
         Ok(out)
@@ -56,32 +68,37 @@ impl<'de> Visitor<'de> for RegistryVisitor {
 }
 
 fn source(kind: RegistryKind, fields: Map<String, Value>) -> Result<Source, serde_json::Error> {
-    let fields = Value::Object(fields);
     Ok(match kind {
-        RegistryKind::File => Source::File(FileFields::deserialize(fields)?),
-        RegistryKind::Kubernetes => Source::Kubernetes(Box::new(KubernetesFields::deserialize(fields)?)),
-        RegistryKind::Consul => Source::Consul(Box::new(ConsulFields::deserialize(fields)?)),
+        RegistryKind::File => Source::File(typed(fields)?),
+        RegistryKind::Kubernetes => Source::Kubernetes(Box::new(typed(fields)?)),
+        RegistryKind::Consul => Source::Consul(Box::new(typed(fields)?)),
+        RegistryKind::Registered(kind) => Source::Registered(RegisteredSource { kind, fields }),
     })
 }
 
-/// Reads the name of a field. A name that no kind has is an error once the kind is known.
-struct FieldName(Option<RegistryKind>);
+fn typed<T: DeserializeOwned>(fields: Map<String, Value>) -> Result<T, serde_json::Error> {
+    T::deserialize(Value::Object(fields))
+}
 
-impl<'de> DeserializeSeed<'de> for FieldName {
+/// Reads the name of a field. A name that no kind has is an error once the kind is known.
+struct FieldName<'a>(Option<&'a RegistryKind>);
+
+impl<'de> DeserializeSeed<'de> for FieldName<'_> {
     type Value = String;
     fn deserialize<D: Deserializer<'de>>(self, d: D) -> Result<String, D::Error> {
         let name = String::deserialize(d)?;
         let is_known = COMMON_FIELDS.contains(&name.as_str()) || RegistryKind::with_field(&name).is_some();
         match self.0 {
+            Some(RegistryKind::Registered(_)) => Ok(name),
             Some(kind) if !is_known => Err(D::Error::unknown_field(&name, kind.known_fields())),
             _ => Ok(name),
         }
     }
 }
 
-/// Reads the value of a field by the type that has it. A field that the kind does not have is skipped.
+/// Reads the value of a field by the type that has it. A field of another kind is skipped.
 struct FieldValue<'a> {
-    kind: Option<RegistryKind>,
+    kind: Option<&'a RegistryKind>,
     name: &'a str,
 }
 
@@ -89,13 +106,14 @@ impl<'de> DeserializeSeed<'de> for FieldValue<'_> {
     type Value = Value;
     fn deserialize<D: Deserializer<'de>>(self, d: D) -> Result<Value, D::Error> {
         let Self { kind, name } = self;
-        match kind.filter(|kind| kind.has(name)).or_else(|| RegistryKind::with_field(name)) {
-            Some(owner) if kind.is_none_or(|kind| kind == owner) => match owner {
-                RegistryKind::File => one_field::<FileFields, D>(name, d),
-                RegistryKind::Kubernetes => one_field::<KubernetesFields, D>(name, d),
-                RegistryKind::Consul => one_field::<ConsulFields, D>(name, d),
-            },
-            _ => IgnoredAny::deserialize(d).map(|_| Value::Null),
+        match kind.or_else(|| RegistryKind::with_field(name)) {
+            Some(owner) if !owner.has(name) && !matches!(owner, RegistryKind::Registered(_)) => {
+                IgnoredAny::deserialize(d).map(|_| Value::Null)
+            }
+            Some(RegistryKind::File) => one_field::<FileFields, D>(name, d),
+            Some(RegistryKind::Kubernetes) => one_field::<KubernetesFields, D>(name, d),
+            Some(RegistryKind::Consul) => one_field::<ConsulFields, D>(name, d),
+            Some(RegistryKind::Registered(_)) | None => Value::deserialize(d),
         }
     }
 }
@@ -153,6 +171,15 @@ mod tests {
     }
 
     #[test]
+    fn registered_kind_may_use_a_name_for_another_type() {
+        let registries = serde_json::json!([{"addresses": "a", "kind": "listing", "rate": "b"}]);
+        let read = RegistryConfig::list_of(registries).unwrap();
+        let first = mk("{kind: listing, addresses: a, rate: b}");
+        assert_eq!(first.misplaced, [""; 0]);
+        assert_eq!(read, [first]);
+    }
+
+    #[test]
     fn fields_of_other_kinds_are_kept_by_name() {
         for text in ["{kind: file, path: a, context: {b: c}}", "{context: x, path: a, kind: file}"] {
             let registry = mk(text);
@@ -170,7 +197,7 @@ mod tests {
         for kind in RegistryKind::ALL {
             for name in kind.known_fields().iter().filter(|name| kind.has(name)) {
                 assert!(!COMMON_FIELDS.contains(name), "{name} is a field of every kind");
-                let own = super::super::schema::of_field(*kind, name);
+                let own = super::super::schema::of_field(kind, name);
                 match seen.iter().find(|(other, _)| other == name) {
                     Some((_, other)) => assert_eq!(*other, own, "{name}"),
                     None => seen.push((name, own)),

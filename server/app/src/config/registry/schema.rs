@@ -36,8 +36,8 @@ impl JsonSchema for RegistryConfig {
         let mut schema = CommonFields::json_schema(generator);
         let mut all = properties(&mut schema);
         for kind in RegistryKind::ALL {
-            for (name, mut field) in properties(&mut of_kind(*kind, generator)) {
-                describe(&mut field, *kind, all.get(&name));
+            for (name, mut field) in properties(&mut of_kind(kind, generator)) {
+                describe(&mut field, kind, all.get(&name));
                 all.insert(name, field);
             }
         }
@@ -46,11 +46,12 @@ impl JsonSchema for RegistryConfig {
     }
 }
 
-fn of_kind(kind: RegistryKind, generator: &mut SchemaGenerator) -> Schema {
+fn of_kind(kind: &RegistryKind, generator: &mut SchemaGenerator) -> Schema {
     match kind {
         RegistryKind::File => FileFields::json_schema(generator),
         RegistryKind::Kubernetes => KubernetesFields::json_schema(generator),
         RegistryKind::Consul => ConsulFields::json_schema(generator),
+        RegistryKind::Registered(_) => Schema::default(),
     }
 }
 
@@ -62,7 +63,7 @@ fn properties(schema: &mut Schema) -> Map<String, Value> {
 }
 
 /// Puts the kind before a field's description, below the descriptions of earlier kinds with such a field.
-fn describe(field: &mut Value, kind: RegistryKind, earlier: Option<&Value>) {
+fn describe(field: &mut Value, kind: &RegistryKind, earlier: Option<&Value>) {
     let text = |field: &Value| field["description"].as_str().map(str::to_owned);
     let own = format!("`{}`: {}", kind.as_str(), lower(&text(field).unwrap_or_default()));
     let all = [earlier.and_then(text), Some(own)];
@@ -82,7 +83,7 @@ fn lower(text: &str) -> String {
 
 /// Returns the schema of one field of a kind without its description.
 #[cfg(test)]
-pub(super) fn of_field(kind: RegistryKind, name: &str) -> Value {
+pub(super) fn of_field(kind: &RegistryKind, name: &str) -> Value {
     let mut field = properties(&mut of_kind(kind, &mut SchemaGenerator::default())).remove(name).unwrap();
     field.as_object_mut().unwrap().remove("description");
     field

@@ -132,6 +132,14 @@ fn errors_name_file_line_and_field() {
             "TRB0102 t.yaml:4:18: registries[0].addresses: the address of a consul holds a user or password",
         ),
         (
+            "registries:\n- {kind: consul, connections: 0}\n",
+            "TRB0102 t.yaml:4:18: registries[0].connections: must be more than 0",
+        ),
+        (
+            "registries:\n- {kind: consul, rate: 5, servicePort: 0}\n",
+            "TRB0102 t.yaml:4:27: registries[0].servicePort: must be more than 0",
+        ),
+        (
             "registries:\n- {kind: consul, tokenFile: a, login: {method: b}}\n",
             "TRB0102 t.yaml:4:32: registries[0].login: conflicts with `tokenFile`",
         ),

@@ -42,9 +42,14 @@ impl ConsulFields {
         Ok(())
     }
     fn check_limits(&self) -> Result<(), InvalidField> {
-        if self.rate == Some(0) || self.connections == Some(0) || self.service_port == Some(0) {
-            let why = "rate, connections and servicePort must be more than 0";
-            return Err(InvalidField::new("rate", why));
+        for (field, is_zero) in [
+            ("rate", self.rate == Some(0)),
+            ("connections", self.connections == Some(0)),
+            ("servicePort", self.service_port == Some(0)),
+        ] {
+            if is_zero {
+                return Err(InvalidField::new(field, "must be more than 0"));
+            }
         }
         Ok(())
     }

@@ -68,7 +68,8 @@ fn print(args: &RbacPrintArgs, env: &Environment, console: &mut Console<'_>) -> 
 /// Writes a role and its binding as YAML.
 fn role(namespace: Option<&str>, rules: &Rules, account: &str, system: &str) -> String {
     let prefix = if namespace.is_some() { "" } else { "Cluster" };
-    let place = namespace.map(|ns| format!(", namespace: {ns}")).unwrap_or_default();
+    let (account, system) = (scalar(account), scalar(system));
+    let place = namespace.map(|ns| format!(", namespace: {}", scalar(ns))).unwrap_or_default();
     let mut out = format!(
         "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: {prefix}Role\nmetadata: {{name: tributary{place}}}\nrules:\n"
     );
@@ -86,6 +87,16 @@ fn role(namespace: Option<&str>, rules: &Rules, account: &str, system: &str) -> 
          subjects:\n- {{kind: ServiceAccount, name: {account}, namespace: {system}}}\n"
     ));
     out
+}
+
+/// Returns a text as a YAML scalar that is read as text; quoted only if it must be.
+fn scalar(text: &str) -> String {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
+    let read = serde_saphyr::from_str::<serde_json::Value>(text);
+    if text.chars().all(is_name) && read.is_ok_and(|value| value == text) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', "''"))
 }
 
 /// Compares the cluster's answers with the needed rights. Exit 3 if a right is missing, else 0: excess rights
@@ -161,4 +172,29 @@ fn row(right: &Right, need: bool, allowed: bool) -> Vec<Cell> {
         yes(need).into(),
         Cell(yes(allowed).to_owned(), tone),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_stay_text_in_the_printed_role() {
+        for (account, system) in
+            [("1234", "on"), ("true", "1e3"), ("it's {a: b}", "null"), ("tributary", "mesh")]
+        {
+            let text = role(None, &Rules::default(), account, system);
+            let binding: serde_json::Value =
+                serde_saphyr::from_str(text.rsplit("---\n").next().unwrap()).unwrap();
+            let subject = &binding["subjects"][0];
+            assert_eq!(
+                (&subject["name"], &subject["namespace"]),
+                (&account.into(), &system.into()),
+                "{text}"
+            );
+        }
+        assert!(
+            role(None, &Rules::default(), "tributary", "mesh").contains("name: tributary, namespace: mesh}")
+        );
+    }
 }

@@ -100,8 +100,8 @@ fn errors_name_file_line_and_field() {
             "TRB0102 t.yaml:4:4: unknown field `registries[0].pth`; use one of kind, name, clusterId, staleness, path",
         ),
         (
-            "registries:\n- {mode: fast, kind: consul}\n",
-            "TRB0102 t.yaml:4:10: registries[0].mode: `fast` is not valid; use one of",
+            "registries:\n- {addressFamily: fast, kind: consul}\n",
+            "TRB0102 t.yaml:4:19: registries[0].addressFamily: `fast` is not valid; use one of",
         ),
         (
             "registries:\n- {kind: consul, tls: {caFle: a}}\n",
@@ -152,8 +152,8 @@ fn errors_name_file_line_and_field() {
             "TRB0102 t.yaml:4:3: registries[0].network: ",
         ),
         (
-            "registries:\n- {kind: consul, mode: fast}\n",
-            "TRB0102 t.yaml:4:24: registries[0].mode: `fast` is not valid; use one of",
+            "registries:\n- {kind: consul, addressFamily: fast}\n",
+            "TRB0102 t.yaml:4:33: registries[0].addressFamily: `fast` is not valid; use one of",
         ),
         (
             "writes: [services]\n",

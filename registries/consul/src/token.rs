@@ -86,7 +86,7 @@ const UNSENDABLE: &str =
 
 /// Returns whether a token is valid in a header. An invalid one must be an error, because without it the agent's own
 /// token would apply silently.
-fn can_be_sent(token: &SecretString) -> bool {
+pub(crate) fn can_be_sent(token: &SecretString) -> bool {
     http::HeaderValue::from_str(token.expose_secret()).is_ok()
 }
 

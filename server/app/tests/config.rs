@@ -392,3 +392,23 @@ fn arbitrary_document_does_not_panic() {
         }
     });
 }
+
+#[test]
+fn secret_of_a_registry_is_in_no_error() {
+    let consul = "registries:\n- kind: consul\n  name: c\n";
+    for (fields, wanted) in [
+        ("  token: 720720\n", "write it in quotes"),
+        ("  token: [720720]\n", "write it in quotes"),
+        ("  token: '720720'\n  tokenFile: f\n", "registries[0].token: conflicts with `tokenFile`"),
+        ("  token: '720720'\n  tokne: x\n", "unknown field"),
+        ("  token: \"720720\\n\"\n", "registries[0].token: holds characters"),
+    ] {
+        let failure = mk_loaded(&format!("{consul}{fields}"), Environment::default(), &ServeArgs::default());
+        let failure = failure.unwrap_err();
+        let text = format!("{failure} {failure:?}");
+        assert!(text.contains(wanted) && !text.contains("720720"), "{text}");
+    }
+    let config =
+        mk_loaded(&format!("{consul}  token: '720720'\n"), Environment::default(), &ServeArgs::default());
+    assert!(!format!("{:?}", config.unwrap().config).contains("720720"));
+}

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 use consul_support::{addresses, at, none_held, reports, served};
+use serde_json::json;
 use tempfile::TempDir;
-use tributary_suites::consul::{Consul, ConsulOptions};
+use tributary_suites::consul::{Consul, ConsulOptions, Served};
 use tributary_suites::{ServerOptions, TestServer, eventually};
 
 const SOON: Duration = Duration::from_secs(20);
@@ -141,4 +142,22 @@ async fn default_deny_without_a_token_serves_and_removes_nothing() -> Result<()>
         Ok(())
     })
     .await
+}
+
+#[tokio::test]
+async fn token_in_the_configuration_is_used_and_reloaded() -> Result<()> {
+    let consul = with_acl().await?;
+    let (_, narrow) = consul.token("narrow", WEB).await?;
+    let (_, wide) = consul.token("wide", ALL).await?;
+    let config = |token: &str| {
+        let consul = json!({"kind": "consul", "name": "consul", "addresses": [consul.url()], "token": token,
+            "wait": "10s", "streams": 100});
+        json!({"registries": [consul]})
+    };
+    let registry = Served::start(&config(&narrow)).await?;
+    served(&registry.server, "web", &[1, 2], SOON).await?;
+    assert!(addresses(&registry.server, "pay").await?.is_empty(), "the narrow token does not see it");
+    registry.reload(&config(&wide))?;
+    served(&registry.server, "pay", &[3], LATER).await?;
+    served(&registry.server, "web", &[1, 2], SOON).await
 }

@@ -6,21 +6,24 @@
 mod check;
 mod convert;
 mod parts;
+mod secret;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tributary_registry_api::Span;
 
 pub use parts::{ClientTlsConfig, FamilyConfig, KeysConfig, LoginConfig, TopologyConfig};
+pub use secret::Secret;
 
 /// Fields of a Consul registry. An omitted field has the default that its description names.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct ConsulFields {
-    /// Addresses to request, in order of preference; the rest are for failover. Default:
-    /// `CONSUL_HTTP_ADDR` or `http://127.0.0.1:8500`.
+    /// Addresses to request, in order of preference; the rest are for failover: URLs, or unix sockets as
+    /// `unix:///run/consul.sock`. Default: `CONSUL_HTTP_ADDR` or `http://127.0.0.1:8500`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub addresses: Option<Vec<String>>,
     /// Datacenters to read, each a scope of its own; `[all]` for every datacenter that the agent
@@ -43,6 +46,9 @@ pub struct ConsulFields {
     /// File with the ACL token; read again when it changes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token_file: Option<PathBuf>,
+    /// ACL token, in place of `tokenFile`; for a configuration file that only its owner may read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token: Option<Secret>,
     /// Auth method that issues a token, in place of `tokenFile`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub login: Option<LoginConfig>,
@@ -69,6 +75,13 @@ pub struct ConsulFields {
     /// notification.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connections: Option<u32>,
+    /// Maximum requests that share one connection over TLS, up to `250`; default `250`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub streams: Option<u32>,
+    /// Wait of a long poll, from `1s` to `10m`; default `1m`. Behind a proxy that ends quiet requests, less than its
+    /// timeout.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait: Option<Span>,
     /// Service port number for services whose Meta names none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_port: Option<u16>,

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use secrecy::ExposeSecret;
 use tributary_model::{Hostname, Namespace, NetworkId};
 use tributary_registry_api::InvalidField;
 
 use super::ConsulFields;
-use crate::config::Address;
+use crate::config::{Address, ConfigError, MAX_STREAMS, MAX_WAIT, MIN_WAIT};
+use crate::token::can_be_sent;
 
 impl ConsulFields {
     /// Checks values that the types do not express. Returns the first error.
@@ -33,11 +35,28 @@ impl ConsulFields {
         if self.token_file.is_some() && self.login.is_some() {
             return Err(InvalidField::new("login", "conflicts with `tokenFile`; keep one of them"));
         }
+        self.check_token()?;
         if self.datacenters.as_ref().is_some_and(Vec::is_empty) {
             return Err(InvalidField::new("datacenters", "is empty; omit it for the agent's own"));
         }
         if self.tls.as_ref().is_some_and(|tls| tls.cert_file.is_some() != tls.key_file.is_some()) {
             return Err(InvalidField::new("tls", "certFile and keyFile must be set together"));
+        }
+        Ok(())
+    }
+    fn check_token(&self) -> Result<(), InvalidField> {
+        let Some(token) = &self.token else { return Ok(()) };
+        if self.token_file.is_some() || self.login.is_some() {
+            return Err(InvalidField::new(
+                "token",
+                "conflicts with `tokenFile` and `login`; keep one of them",
+            ));
+        }
+        if token.get().expose_secret().is_empty() {
+            return Err(InvalidField::new("token", "is empty; omit it to send none"));
+        }
+        if !can_be_sent(token.get()) {
+            return Err(InvalidField::new("token", "holds characters that no header may have"));
         }
         Ok(())
     }
@@ -50,6 +69,12 @@ impl ConsulFields {
             if is_zero {
                 return Err(InvalidField::new(field, "must be more than 0"));
             }
+        }
+        if self.wait.is_some_and(|wait| !(MIN_WAIT..=MAX_WAIT).contains(&wait.get())) {
+            return Err(InvalidField::new("wait", ConfigError::Wait));
+        }
+        if self.streams.is_some_and(|most| !(1..=MAX_STREAMS).contains(&(most as usize))) {
+            return Err(InvalidField::new("streams", ConfigError::Streams));
         }
         Ok(())
     }
@@ -67,5 +92,35 @@ impl ConsulFields {
             NetworkId::new(network).map_err(|e| InvalidField::new("network", e))?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn error_names_the_field_and_no_secret() {
+        let cases = [
+            (serde_json::json!({"wait": "500ms"}), "wait"),
+            (serde_json::json!({"wait": "11m"}), "wait"),
+            (serde_json::json!({"streams": 0}), "streams"),
+            (serde_json::json!({"streams": 251}), "streams"),
+            (serde_json::json!({"token": ""}), "token"),
+            (serde_json::json!({"token": "hunter2\n"}), "token"),
+            (serde_json::json!({"token": "hunter2", "tokenFile": "f"}), "token"),
+            (serde_json::json!({"token": "hunter2", "login": {"method": "k8s"}}), "token"),
+            (serde_json::json!({"addresses": ["unix://run/consul.sock"]}), "addresses"),
+        ];
+        for (fields, want) in cases {
+            let fields: ConsulFields = serde_json::from_value(fields).unwrap();
+            let error = fields.check().unwrap_err();
+            assert_eq!(error.field, want, "{fields:?}");
+            assert!(!format!("{error:?} {fields:?}").contains("hunter2"), "{error:?}");
+        }
+        let fields = serde_json::json!({
+            "wait": "10m", "streams": 1, "token": "t", "addresses": ["unix:///run/consul.sock"],
+        });
+        assert_eq!(serde_json::from_value::<ConsulFields>(fields).unwrap().check(), Ok(()));
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use tributary_model::{ClusterId, Namespace, NetworkId, PortNumber};
+use tributary_registry_api::Span;
 
 use super::{ConsulFields, FamilyConfig, TopologyConfig};
 use crate::config::{Address, ConfigError, ConsulConfig, Datacenters, Pattern, TokenSource};
@@ -41,8 +42,16 @@ impl ConsulFields {
         if let Some(connections) = self.connections {
             out.limits.connections = usize::try_from(connections).unwrap_or(usize::MAX);
         }
+        if let Some(streams) = self.streams {
+            out.limits.streams = usize::try_from(streams).unwrap_or(usize::MAX);
+        }
+        set(&mut out.timing.wait, &self.wait.map(Span::get));
     }
     fn secrets(&self, out: &mut ConsulConfig) {
+        if let Some(token) = &self.token {
+            out.auth.token = TokenSource::Value(token.get().clone());
+            out.auth.token_addresses = None;
+        }
         if let Some(path) = &self.token_file {
             out.auth.token = TokenSource::File(path.clone());
             out.auth.token_addresses = None;
@@ -139,6 +148,8 @@ fn set<T: Clone>(at: &mut T, own: &Option<T>) {
 
 #[cfg(test)]
 mod tests {
+    use secrecy::ExposeSecret;
+
     use super::*;
 
     fn mk<const N: usize>(fields: serde_json::Value, vars: [(&str, &str); N]) -> ConsulConfig {
@@ -178,13 +189,24 @@ mod tests {
     }
 
     #[test]
+    fn inline_token_overrides_variables_and_goes_to_every_address() {
+        let vars = [("CONSUL_HTTP_ADDR", "other:8500"), ("CONSUL_HTTP_TOKEN_FILE", "env-token")];
+        let config = mk(serde_json::json!({"token": "hunter2"}), vars);
+        assert!(
+            matches!(&config.auth.token, TokenSource::Value(token) if token.expose_secret() == "hunter2")
+        );
+        assert_eq!(config.auth.token_addresses, None);
+        assert!(!format!("{config:?}").contains("hunter2"));
+    }
+
+    #[test]
     fn consul_options_take_every_field() {
         let config = mk(
             serde_json::json!({
                 "datacenters": ["all"], "datacenterAddresses": {"dc2": ["c:3"]}, "namespaces": ["n"],
                 "partitions": ["p"], "peers": ["q"], "login": {"method": "k8s"}, "include": ["shop-*"],
                 "exclude": ["*-x"], "tags": ["t"], "meta": {"a": "b"}, "rate": 7,
-                "connections": 8, "servicePort": 80, "addressFamily": "both", "lanAddresses": true,
+                "connections": 8, "streams": 9, "wait": "2m", "servicePort": 80, "addressFamily": "both", "lanAddresses": true,
                 "loopbackAddresses": true, "warningIsUnhealthy": true, "domain": "corp",
                 "meshNamespace": "mesh", "network": "net", "datacenterTopology": {"dc2": {"zone": "z"}},
                 "catalogSyncNodes": {"k8s-sync": "east"},
@@ -211,6 +233,7 @@ mod tests {
         );
         assert_eq!(select.meta["a"], "b");
         assert_eq!((config.limits.rate, config.limits.connections), (7, 8));
+        assert_eq!((config.limits.streams, config.timing.wait.as_secs()), (9, 120));
         let mapping = &config.mapping;
         assert_eq!((mapping.service_port.map(PortNumber::get), mapping.family), (Some(80), Family::Both));
         assert_eq!((mapping.lan, mapping.loopback, mapping.warning), (true, true, Warning::Withheld));

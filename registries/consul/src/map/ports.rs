@@ -47,6 +47,8 @@ impl Ports {
         let primary = number(tagged.unwrap_or(primary)).or_else(|| number(primary));
         let mut meta = Meta { service, config, unclear };
         let first = primary.and_then(|n| Some((PortName::new(PRIMARY).ok()?, n, meta.primary(own))));
+        // a missing primary port is a fault even if other ports are served
+        meta.unclear |= first.is_none();
         let others = named.into_iter().map(|(name, n)| (name.clone(), n, meta.named(&name)));
         let all: Vec<(PortName, PortNumber, DeclaredPort)> = first.into_iter().chain(others).collect();
         let set: PortSet =
@@ -149,7 +151,7 @@ mod tests {
     fn one_port_or_named_ports() {
         let web: &[_] = &[("web", 80, true), ("admin", 9, false)];
         type Case<'a> = (i64, &'a [(&'a str, i64, bool)], Option<i64>, &'a str);
-        let cases: [Case<'_>; 11] = [
+        let cases: [Case<'_>; 12] = [
             (8080, &[], None, "default=8080"),
             (0, &[], None, "none"),
             (70_000, &[], None, "none"),
@@ -159,7 +161,8 @@ mod tests {
             (7, web, Some(81), "default=81 admin=9"),
             (0, &[("b", 2, false), ("a", 1, false)], None, "default=2 a=1"),
             (0, &[("web", 80, true), ("bad", 0, false)], None, "default=80 ?"),
-            (0, &[("web", 0, true), ("admin", 9, false)], None, "admin=9"),
+            (0, &[("web", 0, true), ("admin", 9, false)], None, "admin=9 ?"),
+            (0, &[("web", 0, true), ("admin", 9, false)], Some(81), "default=81 admin=9"),
             (0, &[("web", 80, true), ("default", 9, false)], None, "default=80 ?"),
         ];
         for (port, ports, tagged, want) in cases {

@@ -256,12 +256,17 @@ async fn exchange(
 /// Reads the whole body, decompressed. With `cut`, keeps only the first `longest` bytes but still reads to the end,
 /// so that the connection can be reused.
 async fn read(mut response: reqwest::Response, longest: usize, cut: bool) -> Result<Bytes, Fault> {
+    let too_large = || fault(RequestFailure::TooLarge, format!("the answer exceeds {longest} bytes"));
+    let most = if cut { MAX_BODY } else { longest };
+    if response.content_length().is_some_and(|length| length > most as u64) {
+        return Err(too_large());
+    }
     let mut body = BytesMut::new();
     let mut seen = 0;
     while let Some(chunk) = response.chunk().await.map_err(|error| broken(&error))? {
         seen += chunk.len();
-        if seen > MAX_BODY || (!cut && seen > longest) {
-            return Err(fault(RequestFailure::TooLarge, format!("the answer exceeds {longest} bytes")));
+        if seen > most.min(MAX_BODY) {
+            return Err(too_large());
         }
         let room = longest.saturating_sub(body.len()).min(chunk.len());
         body.extend_from_slice(chunk.get(..room).unwrap_or_default());

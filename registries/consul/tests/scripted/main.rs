@@ -11,6 +11,7 @@ mod answers;
 mod conformance;
 mod fake;
 mod keepalive;
+mod length;
 mod login;
 mod manners;
 mod mesh;

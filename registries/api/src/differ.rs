@@ -15,12 +15,12 @@ pub struct Differ {
 }
 
 impl Differ {
-    /// No facts are reported yet.
+    /// Creates a differ of a scope without reported facts.
     #[must_use]
     pub const fn new(scope: Scope) -> Self {
         Self { scope, reported: BTreeMap::new() }
     }
-    /// Reported facts that begin from an earlier reading.
+    /// Creates a differ of a scope whose facts an earlier reading has reported.
     #[must_use]
     pub fn starting_with(scope: Scope, facts: impl IntoIterator<Item = Fact>) -> Self {
         let reported = facts.into_iter().map(|fact| (fact.item(), fact)).collect();

@@ -12,19 +12,21 @@ use tributary_model::{Basis, Evidence, Fact, FactId, FactKey, RegistryUpdate, Sc
 pub struct Differ {
     scope: Scope,
     reported: BTreeMap<FactId, Fact>,
+    /// Reported facts that the reading which is under way has not named yet.
+    missing: BTreeMap<FactId, Fact>,
 }
 
 impl Differ {
     /// Creates a differ of a scope without reported facts.
     #[must_use]
     pub const fn new(scope: Scope) -> Self {
-        Self { scope, reported: BTreeMap::new() }
+        Self { scope, reported: BTreeMap::new(), missing: BTreeMap::new() }
     }
     /// Creates a differ of a scope whose facts an earlier reading has reported.
     #[must_use]
     pub fn starting_with(scope: Scope, facts: impl IntoIterator<Item = Fact>) -> Self {
         let reported = facts.into_iter().map(|fact| (fact.item(), fact)).collect();
-        Self { scope, reported }
+        Self { scope, reported, missing: BTreeMap::new() }
     }
     /// The scope of all facts.
     #[must_use]
@@ -34,11 +36,46 @@ impl Differ {
     /// The reported fact with this id.
     #[must_use]
     pub fn get(&self, id: &FactId) -> Option<&Fact> {
-        self.reported.get(id)
+        self.reported.get(id).or_else(|| self.missing.get(id))
     }
-    /// All reported facts, in the order of their ids.
+    /// All reported facts, in the order of their ids. While a reading is under way, those that it has named.
     pub fn facts(&self) -> impl Iterator<Item = &Fact> {
         self.reported.values()
+    }
+    /// Begins a reading whose facts come one by one. A reading that is under way starts again.
+    pub fn begin(&mut self) {
+        let mut missing = std::mem::take(&mut self.reported);
+        missing.append(&mut self.missing);
+        self.missing = missing;
+    }
+    /// Takes a fact of the reading, and returns the update if the fact is new or changed.
+    pub fn put(&mut self, fact: Fact) -> Option<RegistryUpdate> {
+        let id = fact.item();
+        let old = self.missing.remove(&id).or_else(|| self.reported.remove(&id));
+        let (fact, update) = match old {
+            // the equal value that the core already holds is kept, not its copy
+            Some(old) if old == fact => (old, None),
+            _ => {
+                let put = RegistryUpdate::Put(self.scope.clone(), fact.clone(), Basis::Authoritative);
+                (fact, Some(put))
+            }
+        };
+        self.reported.insert(id, fact);
+        update
+    }
+    /// Ends the reading, and returns the removals. A fact that the reading did not name is removed with `evidence`, unless
+    /// `keeps` returns true for it.
+    pub fn end(&mut self, evidence: &Evidence, keeps: impl Fn(&Fact) -> bool) -> Vec<RegistryUpdate> {
+        let mut updates = Vec::new();
+        for (item, fact) in std::mem::take(&mut self.missing) {
+            if keeps(&fact) {
+                self.reported.insert(item, fact);
+            } else {
+                let key = FactKey { scope: self.scope.clone(), item };
+                updates.push(RegistryUpdate::Remove(key, evidence.clone()));
+            }
+        }
+        updates
     }
     /// Replaces the reported facts and returns the updates between both. A fact that is missing from `facts` is removed with
     /// `evidence`, unless `keeps` returns true for it.
@@ -48,28 +85,9 @@ impl Differ {
         evidence: &Evidence,
         keeps: impl Fn(&Fact) -> bool,
     ) -> Vec<RegistryUpdate> {
-        let mut missing = std::mem::take(&mut self.reported);
-        let mut updates = Vec::new();
-        for fact in facts {
-            let id = fact.item();
-            // the equal value that the core already holds is kept, not its copy
-            let fact = match missing.remove(&id) {
-                Some(old) if old == fact => old,
-                _ => {
-                    updates.push(RegistryUpdate::Put(self.scope.clone(), fact.clone(), Basis::Authoritative));
-                    fact
-                }
-            };
-            self.reported.insert(id, fact);
-        }
-        for (item, fact) in missing {
-            if keeps(&fact) {
-                self.reported.insert(item, fact);
-            } else {
-                let key = FactKey { scope: self.scope.clone(), item };
-                updates.push(RegistryUpdate::Remove(key, evidence.clone()));
-            }
-        }
+        self.begin();
+        let mut updates: Vec<RegistryUpdate> = facts.into_iter().filter_map(|fact| self.put(fact)).collect();
+        updates.extend(self.end(evidence, keeps));
         updates
     }
 }

@@ -60,14 +60,19 @@ pub fn install_crypto() {
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
-/// Waits for SIGTERM or Ctrl-C. A process that cannot install signal handlers runs until it is killed.
+/// Waits for SIGTERM or Ctrl-C. SIGHUP changes nothing, because the configuration file is watched. A process that cannot
+/// install signal handlers runs until it is killed.
 pub async fn signal() {
-    let (Ok(mut term), Ok(mut int)) = (listen(SignalKind::terminate()), listen(SignalKind::interrupt()))
-    else {
+    let listeners =
+        (listen(SignalKind::terminate()), listen(SignalKind::interrupt()), listen(SignalKind::hangup()));
+    let (Ok(mut term), Ok(mut int), Ok(mut hangup)) = listeners else {
         return std::future::pending().await;
     };
-    tokio::select! {
-        _ = term.recv() => {}
-        _ = int.recv() => {}
+    loop {
+        tokio::select! {
+            _ = term.recv() => return,
+            _ = int.recv() => return,
+            _ = hangup.recv() => tracing::info!("ignored SIGHUP; the configuration file is watched"),
+        }
     }
 }

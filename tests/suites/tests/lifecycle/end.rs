@@ -33,6 +33,19 @@ async fn sigterm_drains_and_ends_well() -> Result<()> {
     Ok(())
 }
 
+#[tokio::test]
+async fn sighup_ends_no_stream() -> Result<()> {
+    let files = Files::new()?;
+    files.put("svc.yaml", &svc(&[nowhere(1)]).yaml())?;
+    let mut server = TestServer::start(ServerOptions::files(files.path())).await?;
+    let mut client = AdsClient::connect(server.xds(), Variant::Delta, node("stays")).await?;
+    client.subscribe(CDS, &[])?;
+    client.next(SOON).await?;
+    server.process().signal(Signal::HUP)?;
+    files.put("more.yaml", &Entry::http("more.test", 80).at(nowhere(2)).yaml())?;
+    client.next(SOON).await.map(drop)
+}
+
 /// Writes more endpoints than fit into any window on the way to a client.
 fn crowd(files: &Files) -> Result<()> {
     let hosts: Vec<SocketAddr> = (1..=100).map(nowhere).collect();

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tributary_kube_client::{ConnectOptions, Timing};
-use tributary_model::{InvalidName, Namespace};
+use tributary_model::{Hostname, InvalidName, Namespace};
 use tributary_registry_api::{InvalidField, Span};
 
 use crate::kind::Kind;
@@ -90,6 +90,7 @@ impl KubernetesFields {
             return Err(InvalidField::new("kubeconfig", "is empty"));
         }
         self.check_namespaces()?;
+        self.check_mcs()?;
         for (field, span) in [
             ("probeInterval", self.probe_interval),
             ("staleAfter", self.stale_after),
@@ -110,6 +111,13 @@ impl KubernetesFields {
             return Err(InvalidField::new("namespaces", format!("more than {MAX_NAMESPACES}")));
         }
         self.namespaces().map(drop).map_err(|e| InvalidField::new("namespaces", e))
+    }
+    /// An API group is a DNS name; any other text would change the path of the requests.
+    fn check_mcs(&self) -> Result<(), InvalidField> {
+        let Some(group) = self.mcs.as_ref().and_then(|mcs| mcs.group.as_ref()) else { return Ok(()) };
+        let why = || format!("{group:?} is not an API group; use a DNS name such as `{}`", Mcs::GROUP);
+        let is_name = Hostname::new(group).is_ok_and(|name| !name.is_wildcard());
+        if is_name { Ok(()) } else { Err(InvalidField::new("mcs.group", why())) }
     }
     /// Returns the options of the connection.
     #[must_use]
@@ -148,5 +156,21 @@ impl KubernetesFields {
             auto_export,
             group: mcs.group.as_deref().unwrap_or(Mcs::GROUP).into(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn error_names_the_field() {
+        for group in ["", "a/b", "*.x", "a b"] {
+            let fields = serde_json::json!({"mcs": {"group": group}});
+            let fields: KubernetesFields = serde_json::from_value(fields).unwrap();
+            assert_eq!(fields.check().unwrap_err().field, "mcs.group", "{group:?}");
+        }
+        let fields = serde_json::json!({"mcs": {"group": "net.gke.io"}});
+        assert_eq!(serde_json::from_value::<KubernetesFields>(fields).unwrap().check(), Ok(()));
     }
 }

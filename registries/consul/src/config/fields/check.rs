@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use secrecy::ExposeSecret;
-use tributary_model::{Hostname, Namespace, NetworkId};
+use tributary_model::{ClusterId, Hostname, Namespace, NetworkId};
 use tributary_registry_api::InvalidField;
 
 use super::ConsulFields;
@@ -86,10 +86,17 @@ impl ConsulFields {
             let why = || format!("{domain:?} is not a domain name; use one such as `consul`");
             Hostname::new(format!("web.service.{domain}")).map_err(|_| InvalidField::new("domain", why()))?;
         }
-        let topologies = self.datacenter_topology.iter().flat_map(BTreeMap::values);
-        let networks = topologies.filter_map(|topology| topology.network.as_ref());
-        for network in self.network.iter().chain(networks) {
-            NetworkId::new(network).map_err(|e| InvalidField::new("network", e))?;
+        let networks = self.network.iter().map(|network| ("network".to_owned(), network));
+        let topologies = self.datacenter_topology.iter().flatten();
+        let by_datacenter = topologies.filter_map(|(datacenter, topology)| {
+            Some((format!("datacenterTopology.{datacenter}.network"), topology.network.as_ref()?))
+        });
+        for (field, network) in networks.chain(by_datacenter) {
+            NetworkId::new(network).map_err(|e| InvalidField::new(field, e))?;
+        }
+        for (node, cluster) in self.catalog_sync_nodes.iter().flatten() {
+            let field = || format!("catalogSyncNodes.{node}");
+            ClusterId::new(cluster).map_err(|e| InvalidField::new(field(), e))?;
         }
         Ok(())
     }
@@ -111,6 +118,12 @@ mod tests {
             (serde_json::json!({"token": "hunter2", "tokenFile": "f"}), "token"),
             (serde_json::json!({"token": "hunter2", "login": {"method": "k8s"}}), "token"),
             (serde_json::json!({"addresses": ["unix://run/consul.sock"]}), "addresses"),
+            (serde_json::json!({"network": "a b"}), "network"),
+            (
+                serde_json::json!({"datacenterTopology": {"dc2": {"network": "a b"}}}),
+                "datacenterTopology.dc2.network",
+            ),
+            (serde_json::json!({"catalogSyncNodes": {"k8s-sync": "a b"}}), "catalogSyncNodes.k8s-sync"),
         ];
         for (fields, want) in cases {
             let fields: ConsulFields = serde_json::from_value(fields).unwrap();

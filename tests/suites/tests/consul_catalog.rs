@@ -3,15 +3,20 @@
 
 mod consul_support;
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::Result;
 use consul_support::{at, held, none_held, reports, served, serves, states};
+use envoy_types::pb::envoy::config::endpoint::v3::ClusterLoadAssignment;
 use serde_json::{Value, json};
-use tributary_suites::consul::{Consul, ConsulOptions, mk_instance};
+use tributary_suites::ads::{EDS, node};
+use tributary_suites::consul::{Consul, ConsulOptions, Served, mk_instance};
+use tributary_suites::files::{Files, service_entry};
+use tributary_suites::follower::address;
 use tributary_suites::kube::With;
-use tributary_suites::{ServerOptions, TestServer, eventually};
+use tributary_suites::{Follower, ServerOptions, TestServer, Variant, eventually, outbound};
 
 const SOON: Duration = Duration::from_secs(15);
 
@@ -65,6 +70,46 @@ async fn checks_and_maintenance_decide_the_health() -> Result<()> {
     consul.maintenance("web-2", "n2", false).await?;
     consul.check("web-1", "n1", "http", "passing").await?;
     states(&server, "web", &[(1, "Healthy"), (2, "Healthy")], SOON).await
+}
+
+/// Returns the weights that a client holds for a host, in the order of addresses.
+fn weights(client: &Follower, host: &str) -> Option<Vec<u32>> {
+    let assignment: ClusterLoadAssignment = client.decode(EDS, &outbound(80, host)).ok()?;
+    let endpoints = assignment.endpoints.iter().flat_map(|locality| &locality.lb_endpoints);
+    let all = endpoints.map(|one| Some((address(one)?, one.load_balancing_weight?.value)));
+    let sorted: BTreeMap<String, u32> = all.collect::<Option<_>>()?;
+    Some(sorted.into_values().collect())
+}
+
+#[tokio::test]
+async fn warning_lowers_the_weight_of_its_own_instance() -> Result<()> {
+    let consul = Consul::start().await?;
+    for last in 1..=2 {
+        let instance = mk_instance("web", &format!("web-{last}"), &format!("n{last}"), at(last));
+        let weights = json!({"Service": {"Weights": {"Passing": 10, "Warning": 1}}});
+        consul.register(&instance.with(weights)).await?;
+    }
+    let files = Files::new()?;
+    files.put("web.yaml", &service_entry("web.files", "HTTP", 80, &[at(9)]))?;
+    let members = json!([{"host": "web.files"}, {"host": "web.service.consul", "ports": {"80": 8080}}]);
+    let served = Served::start(&json!({
+        "registries": [
+            {"kind": "file", "name": "files", "path": files.path()},
+            {"kind": "consul", "name": "consul", "addresses": [consul.url()]},
+        ],
+        "federatedServices": [{"host": "all.mesh", "members": members}],
+    }))
+    .await?;
+    let mut client = Follower::like_envoy(served.server.xds(), Variant::Delta, node("weights")).await?;
+    let has = |want: [u32; 3]| {
+        move |now: &Follower| weights(now, "all.mesh").filter(|have| have[..] == want[..]).map(drop)
+    };
+    client.until("equal weights", SOON, has([1, 1, 1])).await?;
+    // the file's endpoint keeps the weight of an instance that passes
+    consul.check("web-1", "n1", "http", "warning").await?;
+    client.until("one lower weight", SOON, has([1, 10, 10])).await?;
+    consul.check("web-1", "n1", "http", "passing").await?;
+    client.until("equal weights again", SOON, has([1, 1, 1])).await
 }
 
 #[tokio::test]

@@ -175,6 +175,12 @@ impl Ledger {
             Some(all) => !all.required.iter().all(|collection| self.is_known(collection)),
         }
     }
+    /// Returns whether a required collection was ever known. A run that may read none of them knows nothing of its source,
+    /// which is not the same as an empty source.
+    pub(crate) fn knows_any(&self) -> bool {
+        let required = self.follows.as_ref().map(|all| &all.required);
+        required.is_none_or(|all| all.is_empty() || all.iter().any(|collection| self.is_known(collection)))
+    }
     /// Returns whether a collection was ever known. One that could never be read is unknown but does not block sync.
     fn is_known(&self, collection: &Collection) -> bool {
         let Some(scoped) = self.scopes.get(&collection.scope) else {

@@ -74,7 +74,8 @@ pub struct RegistryStatus {
     pub ended: Vec<EndedScope>,
     /// True if a required collection was never known.
     pub unknown: bool,
-    /// True if every required collection has a result in the served run, including "cannot be read".
+    /// True if every required collection has a result in the served run, including "cannot be read", and any was ever
+    /// known. A server that starts waits for this.
     pub synced: bool,
     /// Configured priority of its facts.
     pub standing: ShardPriority,
@@ -151,7 +152,7 @@ impl Core {
             identity: ledger.identity.clone(),
             ended: ledger.ended.iter().map(ended).collect(),
             unknown: ledger.is_unknown(),
-            synced: ledger.is_synced(),
+            synced: ledger.is_synced() && ledger.knows_any(),
             standing: registry.info.priority,
             stale: registry.stale,
             by_policy: self.by_policy(registry),

@@ -321,3 +321,22 @@ async fn kubeconfig_replaced_after_a_revocation_is_read_again() -> Result<()> {
     is_whole(&server).await?;
     recorder.lost_nothing("by another credential").await
 }
+
+/// A credential without rights proves nothing about the cluster, so no client receives an empty answer.
+#[tokio::test]
+async fn server_that_may_read_nothing_is_not_ready() -> Result<()> {
+    let etcd = Arc::new(Etcd::start().await?);
+    let cluster = cluster(&etcd, "nothing").await?;
+    let (mut server, _config) = watched(&cluster, &Login::user("reader"))?.launch()?;
+    eventually("all kinds to be refused", SHOWN, || async {
+        let refused = shown(&server).await?.matches("Forbidden").count();
+        ensure!(refused >= REGISTRIES.len(), "{refused}");
+        Ok(())
+    })
+    .await?;
+    let (status, body) = tributary_suites::http_client::get(server.admin(), "/readyz?verbose").await?;
+    ensure!(!status.is_success() && body.contains("kubernetes"), "{status}: {body}");
+    cluster.api().allow("reader", &READ, &READABLE).await?;
+    server.ready(SHOWN).await?;
+    is_whole(&server).await
+}

@@ -174,6 +174,26 @@ fn unreadable_collection_without_facts_does_not_block_sync() {
 }
 
 #[test]
+fn run_that_may_read_nothing_knows_nothing() {
+    let other = Collection { scope: mk_scope("other"), kind: WORKLOADS };
+    let both = RegistryUpdate::Follows { required: vec![collection(), other.clone()], optional: Vec::new() };
+    let refused = |collection| RegistryUpdate::Withheld(collection, Withheld::forbidden("403"));
+    let (mut ledger, mut out) = (Ledger::new(Generation(1)), Applied::default());
+    take(&mut ledger, [both, withheld(), refused(other.clone())], &mut out);
+    assert!(ledger.is_synced() && !ledger.knows_any());
+    take(&mut ledger, [RegistryUpdate::ListEnded(other, Completeness::Complete)], &mut out);
+    assert!(ledger.knows_any(), "one collection is enough");
+    let (mut ledger, mut out) = listed();
+    ledger.restart(Generation(2), Mono(20), &"over".into());
+    take(&mut ledger, [follows(), withheld()], &mut out);
+    assert!(ledger.knows_any(), "facts of an earlier run are known");
+    let optional = RegistryUpdate::Follows { required: Vec::new(), optional: vec![collection()] };
+    let mut ledger = Ledger::new(Generation(1));
+    take(&mut ledger, [optional, withheld()], &mut out);
+    assert!(ledger.knows_any(), "nothing is required");
+}
+
+#[test]
 fn filtered_list_becomes_live_once_missing_facts_are_settled() {
     for resolution in [mk_put(fact("b")), mk_drop(&fact("b"), Evidence::AbsentFromList)] {
         let (mut ledger, mut out) = listed();

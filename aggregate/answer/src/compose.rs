@@ -362,12 +362,12 @@ mod tests {
     #[test]
     fn federated_service_leaves_addresses_to_its_member() {
         let member = mk_hosted("pay.shop", &["10.0.0.1"]);
-        let alias = Arc::into_inner(mk_hosted("all.mesh", &["10.0.0.1", "10.0.0.2"])).unwrap();
-        let joined = alias.declarations.iter().cloned().map(|d| DeclarationView { federated: true, ..d });
-        let alias = Arc::new(ServiceView { declarations: joined.collect(), ..alias });
+        let federated = Arc::into_inner(mk_hosted("all.mesh", &["10.0.0.1", "10.0.0.2"])).unwrap();
+        let joined = federated.declarations.iter().cloned().map(|d| DeclarationView { federated: true, ..d });
+        let federated = Arc::new(ServiceView { declarations: joined.collect(), ..federated });
         let plan = |host: &str, bind: &str| mk_part(host, bind, to(host)).1;
         let listeners = |bind: &str| {
-            compose_listeners([(&alias, plan("all.mesh", bind)), (&member, plan("pay.shop", bind))])
+            compose_listeners([(&federated, plan("all.mesh", bind)), (&member, plan("pay.shop", bind))])
         };
         let (own, conflicts) = listeners("10.96.0.1");
         assert_eq!(
@@ -382,7 +382,7 @@ mod tests {
             "without an address the federated service is unreachable"
         );
         let vhosts = [
-            (&alias, mk_vhost("all.mesh", &["10.96.0.1"]).1),
+            (&federated, mk_vhost("all.mesh", &["10.96.0.1"]).1),
             (&member, mk_vhost("pay.shop", &["10.96.0.1"]).1),
         ];
         let (hosts, conflicts) = composed(vhosts);

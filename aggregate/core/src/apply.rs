@@ -32,7 +32,7 @@ impl State {
             Fact::Workload(key, value) => self.put_workload(shard, &key, value, at),
             Fact::Gateway(key, value) => self.put_gateway(shard, &key, value),
             Fact::Settings(value) => self.put_settings(shard, value),
-            Fact::Alias(host, value) => self.put_alias(shard, host, value),
+            Fact::FederatedService(host, value) => self.put_federated(shard, host, value),
             Fact::Waiting(key, addresses) => {
                 let changed = self.waiting_addresses.put(shard, &key, addresses);
                 self.counters.unchanged += u64::from(!changed);
@@ -233,7 +233,7 @@ impl State {
         self.note_put(shard, Fact::Settings(value));
     }
 
-    fn put_alias(&mut self, shard: ShardId, host: Hostname, value: Arc<FederatedService>) {
+    fn put_federated(&mut self, shard: ShardId, host: Hostname, value: Arc<FederatedService>) {
         if self.context.names.join_of(shard, &host) == Some(&value) {
             self.counters.unchanged += 1;
             return;
@@ -244,10 +244,10 @@ impl State {
         let change = self.context.declare_join(shard, &host, Some(Arc::clone(&value)));
         self.apply_join_change(&host, change);
         self.touch_registry(shard);
-        self.note_put(shard, Fact::Alias(host, value));
+        self.note_put(shard, Fact::FederatedService(host, value));
     }
 
-    fn remove_alias(&mut self, shard: ShardId, host: &Hostname) -> bool {
+    fn remove_federated(&mut self, shard: ShardId, host: &Hostname) -> bool {
         if self.context.names.join_of(shard, host).is_none() {
             return false;
         }
@@ -261,12 +261,12 @@ impl State {
     pub(crate) fn apply_join_change(&mut self, host: &Hostname, change: JoinChange) {
         self.dirty.urgent = true;
         if let Some(service) = change.from.as_ref().and_then(|key| self.hosts.get_mut(key)) {
-            service.alias = None;
+            service.federated = None;
             self.context.outages.allow(&service.key, None);
         }
-        if let Some((key, alias)) = change.to {
-            self.context.outages.allow(&key, alias.standby_after_stale);
-            self.hosts.get_or_new(&key).alias = Some(alias);
+        if let Some((key, federated)) = change.to {
+            self.context.outages.allow(&key, federated.standby_after_stale);
+            self.hosts.get_or_new(&key).federated = Some(federated);
         }
         self.dirty.services.extend(self.hosts.of(host).iter().map(|service| service.key.clone()));
     }
@@ -293,7 +293,7 @@ impl State {
             FactId::Workload(key) => self.remove_workload(shard, key),
             FactId::Gateway(key) => self.remove_gateway(shard, key),
             FactId::Settings => self.context.settings.remove(shard).is_some(),
-            FactId::Alias(host) => self.remove_alias(shard, host),
+            FactId::FederatedService(host) => self.remove_federated(shard, host),
             FactId::Waiting(_) => false,
         };
         if !was {
@@ -375,8 +375,8 @@ impl State {
                 Fact::Gateway(key.clone(), Arc::clone(&self.context.gateways.get(shard, key)?.gateway))
             }
             FactId::Settings => Fact::Settings(Arc::clone(self.context.settings.get(shard)?)),
-            FactId::Alias(host) => {
-                Fact::Alias(host.clone(), Arc::clone(self.context.names.join_of(shard, host)?))
+            FactId::FederatedService(host) => {
+                Fact::FederatedService(host.clone(), Arc::clone(self.context.names.join_of(shard, host)?))
             }
             FactId::Waiting(_) => return None,
         })

@@ -85,7 +85,8 @@ impl State {
         self.wait(key);
         let Some(service) = self.hosts.get_mut(key) else { return };
         (service.view, service.networks) = (view, networks);
-        if std::mem::replace(&mut service.is_join, is_join) != is_join || service.alias.is_some() && !is_join
+        if std::mem::replace(&mut service.is_join, is_join) != is_join
+            || service.federated.is_some() && !is_join
         {
             let owner = self.context.names.join_owner(&key.host).and_then(|shard| self.source_of(shard));
             self.dirty.registries.extend(owner.map(|(registry, _)| registry));

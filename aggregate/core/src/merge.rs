@@ -89,8 +89,9 @@ pub(crate) fn merge<R: Recorder>(
     service: &Service,
     rec: &mut R,
 ) -> Option<Merged> {
-    let alias = service.alias.as_ref();
-    if let Some(joined) = alias.and_then(|alias| join::join(context, hosts, service, alias, rec)) {
+    let federated = service.federated.as_ref();
+    if let Some(joined) = federated.and_then(|federated| join::join(context, hosts, service, federated, rec))
+    {
         return Some(joined);
     }
     let shards = ranked(&context.shards, service);

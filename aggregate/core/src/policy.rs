@@ -91,7 +91,7 @@ impl State {
             }
             FactId::Gateway(key) => drop(self.dirty.gateways.insert(key.clone())),
             // never withdrawn: without mesh-wide values, more clients would see services
-            FactId::Settings | FactId::Alias(_) | FactId::Waiting(_) => {}
+            FactId::Settings | FactId::FederatedService(_) | FactId::Waiting(_) => {}
         }
     }
 }

@@ -61,9 +61,9 @@ impl MergeContext {
         &mut self,
         shard: ShardId,
         host: &Hostname,
-        alias: Option<Arc<FederatedService>>,
+        federated: Option<Arc<FederatedService>>,
     ) -> JoinChange {
-        self.names.declare_join(shard, host, alias, &self.shards)
+        self.names.declare_join(shard, host, federated, &self.shards)
     }
 }
 

@@ -108,13 +108,13 @@ codes! {
     426 UNKNOWN_CHECK "a check has an unknown status and counts as critical" => "see the check at its source";
     427 NAMED_INSTANCES "instances have DNS names for addresses, so clients resolve the service" => "give all instances IP addresses if clients need every instance";
     428 MESH_SERVICE "a service takes part in Consul's mesh, whose TLS is not used" => "let its instances accept plain connections of your clients, or reach it through a gateway of the mesh";
-    431 ALIAS_MEMBER_MISSING "a member of an alias is not declared" => "declare it, or remove the member";
-    432 ALIAS_MEMBER_REFUSED "a member of an alias, or some endpoints of it, cannot be joined" => "join services whose endpoints are addresses (no host names, no alias)";
-    433 ALIAS_PORT "a port is not served by all members of an alias" => "add the port to the member's `ports` map";
-    434 ALIAS_PROTOCOL "members of an alias disagree on a port's protocol" => "make them agree; the first owner's is served";
-    435 ALIAS_STANDBY "a standby member of an alias is in use" => "check the active members";
-    436 ALIAS_SHADOWED "a source declares the host of an alias" => "rename one of them; the alias is served";
-    437 SAME_NAME "a service of a cluster and one of Consul have one name" => "see `tributary get merges`; join them with an alias or `merge.byName: on`, or rename one";
+    431 FEDERATED_MEMBER_MISSING "a member of a federated service is not declared" => "declare it, or remove the member";
+    432 FEDERATED_MEMBER_REFUSED "a member of a federated service, or some endpoints of it, cannot be joined" => "join services whose endpoints are addresses (no host names, no alias)";
+    433 FEDERATED_PORT "a port is not served by all members of a federated service" => "add the port to the member's `ports` map";
+    434 FEDERATED_PROTOCOL "members of a federated service disagree on a port's protocol" => "make them agree; the first owner's is served";
+    435 FEDERATED_STANDBY "a standby member of a federated service is in use" => "check the active members";
+    436 FEDERATED_SHADOWED "a source declares the host of a federated service" => "rename one of them; the federated service is served";
+    437 SAME_NAME "a service of a cluster and one of Consul have one name" => "see `tributary get merges`; join them in a federated service or `merge.byName: on`, or rename one";
 
     // 05xx: why an endpoint is or is not served
     501 SOURCE_ENDPOINT "the source lists this endpoint" => "nothing";
@@ -144,8 +144,8 @@ codes! {
     525 NO_SUCH_PORT "the service has no such port" => "check the port";
     526 DNS_RESOLVED "the client resolves this service by DNS" => "nothing";
     527 HELD_ENDPOINT "the endpoint is served because its removal is not confirmed" => "see `tributary get registries -o wide`";
-    528 ALIASED "the endpoint is served through an alias" => "nothing";
-    529 STANDBY "the endpoint waits as a standby of its alias" => "nothing";
+    528 FEDERATED "the endpoint is served through a federated service" => "nothing";
+    529 STANDBY "the endpoint waits as a standby of its federated service" => "nothing";
 
     // 06xx: clients
     601 CLIENT_NO_NODE "a client did not identify itself" => "set `node.id` in its bootstrap";

@@ -65,7 +65,7 @@ pub enum SeparateReason {
     /// Several services of the cluster, or of Consul, have the name; an operator must choose.
     Ambiguous,
     /// A configured federated service already contains one of them.
-    Aliased,
+    Federated,
     /// Another registry also declares one of the hosts, and a merge would hide it.
     Contested,
     /// One is resolved through DNS, or cannot be a member for another reason.
@@ -86,7 +86,7 @@ impl SeparateReason {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Ambiguous => "ambiguous",
-            Self::Aliased => "aliased",
+            Self::Federated => "federated",
             Self::Contested => "contested",
             Self::Resolution => "resolution",
             Self::Ports => "ports",

@@ -54,7 +54,7 @@ impl FactId {
             Self::Group(_) | Self::Waiting(_) => CollectionKind::Groups,
             Self::Workload(_) => CollectionKind::Workloads,
             Self::Gateway(_) => CollectionKind::Gateways,
-            Self::Settings | Self::Alias(_) => CollectionKind::Settings,
+            Self::Settings | Self::FederatedService(_) => CollectionKind::Settings,
         }
     }
 }
@@ -83,7 +83,7 @@ pub enum FactId {
     /// Mesh-wide values.
     Settings,
     /// Federated service.
-    Alias(Hostname),
+    FederatedService(Hostname),
     /// Addresses that are not served yet.
     Waiting(EndpointGroupKey),
 }
@@ -119,7 +119,7 @@ pub enum Fact {
     /// Mesh-wide values.
     Settings(Arc<Settings>),
     /// Federated service.
-    Alias(Hostname, Arc<FederatedService>),
+    FederatedService(Hostname, Arc<FederatedService>),
     /// Addresses of a group that wait for another object.
     Waiting(EndpointGroupKey, Arc<[WaitingAddress]>),
 }
@@ -134,7 +134,7 @@ impl Fact {
             Self::Workload(key, _) => FactId::Workload(key.clone()),
             Self::Gateway(key, _) => FactId::Gateway(key.clone()),
             Self::Settings(_) => FactId::Settings,
-            Self::Alias(host, _) => FactId::Alias(host.clone()),
+            Self::FederatedService(host, _) => FactId::FederatedService(host.clone()),
             Self::Waiting(key, _) => FactId::Waiting(key.clone()),
         }
     }
@@ -147,7 +147,7 @@ impl Fact {
             Self::Group(key, _) | Self::Waiting(key, _) => Some(&key.object),
             Self::Workload(_, workload) => Some(&workload.source.object),
             Self::Gateway(key, _) => Some(&key.object),
-            Self::Settings(_) | Self::Alias(..) => None,
+            Self::Settings(_) | Self::FederatedService(..) => None,
         }
     }
 }

@@ -90,7 +90,7 @@ mod tests {
 
     fn mk_key(i: usize) -> FactKey {
         let host = Hostname::new(format!("h{i}.test")).unwrap();
-        FactKey { scope: Scope::new("s").unwrap(), item: FactId::Alias(host) }
+        FactKey { scope: Scope::new("s").unwrap(), item: FactId::FederatedService(host) }
     }
 
     #[tokio::test]

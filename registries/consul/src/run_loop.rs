@@ -194,7 +194,7 @@ impl RunLoop {
             FactId::Workload(_)
             | FactId::Gateway(_)
             | FactId::Settings
-            | FactId::Alias(_)
+            | FactId::FederatedService(_)
             | FactId::Waiting(_) => {
                 return;
             }

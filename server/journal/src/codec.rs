@@ -6,12 +6,12 @@
 //! there pins; it costs a tenth of decoding. It detects accidental damage; it does not protect
 //! against an attacker who may write the file.
 
-mod alias;
 mod codes;
 mod common;
 mod decode;
 mod encode;
 pub(crate) mod entry;
+mod federated_service;
 mod gateway;
 mod group;
 mod intern;
@@ -108,7 +108,7 @@ fn put_fact(enc: &mut Encoder, fact: &Fact) {
         Fact::Workload(key, value) => workload::put(enc, key, value),
         Fact::Gateway(key, value) => gateway::put(enc, key, value),
         Fact::Settings(value) => settings::put(enc, value),
-        Fact::Alias(_, value) => alias::put(enc, value),
+        Fact::FederatedService(_, value) => federated_service::put(enc, value),
         Fact::Waiting(..) => {}
     }
 }
@@ -131,7 +131,9 @@ pub(crate) fn decode(d: &mut Decoder, key: &EntryKey, record: &[u8]) -> Result<E
             FactId::Workload(key) => Fact::Workload(key.clone(), Arc::new(workload::read(d, key, fields)?)),
             FactId::Gateway(key) => Fact::Gateway(key.clone(), Arc::new(gateway::read(d, key, fields)?)),
             FactId::Settings => Fact::Settings(Arc::new(settings::read(d, fields)?)),
-            FactId::Alias(host) => Fact::Alias(host.clone(), Arc::new(alias::read(d, fields)?)),
+            FactId::FederatedService(host) => {
+                Fact::FederatedService(host.clone(), Arc::new(federated_service::read(d, fields)?))
+            }
             FactId::Waiting(_) => return Err(Fault::Unknown("kind of record")),
         }),
     })

@@ -337,7 +337,7 @@ fn settings() -> BoxedStrategy<Fact> {
         )
         .boxed()
 }
-fn alias() -> BoxedStrategy<Fact> {
+fn federated() -> BoxedStrategy<Fact> {
     let member =
         (host(), of(name()), of(namespace()), vec((port(), port()), 0..2), of(0u32..9), any::<bool>())
             .prop_map(|(host, registry, namespace, ports, weight, standby)| FederatedMember {
@@ -350,7 +350,7 @@ fn alias() -> BoxedStrategy<Fact> {
             });
     (host(), namespace(), export(), vec(member, 0..3), of(0u32..9), of(duration()), any::<bool>())
         .prop_map(|(host, namespace, export, members, healthy, silence, by_name)| {
-            let alias = FederatedService {
+            let federated = FederatedService {
                 namespace,
                 export,
                 members: members.into(),
@@ -358,14 +358,14 @@ fn alias() -> BoxedStrategy<Fact> {
                 standby_after_stale: silence,
                 by_name,
             };
-            Fact::Alias(host, Arc::new(alias))
+            Fact::FederatedService(host, Arc::new(federated))
         })
         .boxed()
 }
 
 /// Any fact that the journal keeps.
 pub(crate) fn fact() -> BoxedStrategy<Fact> {
-    prop_oneof![declaration(), group(), workload(), gateway(), settings(), alias()].boxed()
+    prop_oneof![declaration(), group(), workload(), gateway(), settings(), federated()].boxed()
 }
 
 fn evidence() -> BoxedStrategy<Evidence> {

@@ -22,8 +22,8 @@ struct World {
     machine: Backend,
 }
 
-/// Starts an alias of one Service and one service of Consul, with further fields of the alias.
-async fn world(alias: &Value, machine: &Value) -> Result<World> {
+/// Starts a federated service of one Service and one service of Consul; `federated` holds further fields.
+async fn world(federated: &Value, machine: &Value) -> Result<World> {
     let cluster = ApiServer::start().await?;
     let consul = Consul::start_with(ConsulOptions::default().server_of(1)).await?;
     let ip = ports::own_ip()?;
@@ -35,7 +35,7 @@ async fn world(alias: &Value, machine: &Value) -> Result<World> {
     let mut member = json!({"host": "pay.service.consul", "registry": "consul", "ports": {"80": PORT}});
     let mut whole = json!({"host": HOST, "members": []});
     merge(&mut member, machine);
-    merge(&mut whole, alias);
+    merge(&mut whole, federated);
     whole["members"] = json!([{"host": "pay.shop.svc.cluster.local", "registry": "east"}, member]);
     let served = Served::start(&json!({
         "registries": [
@@ -122,8 +122,8 @@ async fn services_of_one_name_are_joined_until_it_is_ambiguous() -> Result<()> {
 /// The machine is unused while the pod is healthy, and serves when the pod is removed.
 #[tokio::test]
 async fn standby_in_consul_takes_over_from_the_cluster() -> Result<()> {
-    let (alias, standby) = (json!({"minHealthyActive": 1}), json!({"standby": true}));
-    let World { cluster, served, pod, machine, consul: _consul } = world(&alias, &standby).await?;
+    let (federated, standby) = (json!({"minHealthyActive": 1}), json!({"standby": true}));
+    let World { cluster, served, pod, machine, consul: _consul } = world(&federated, &standby).await?;
     let (envoy, load) = served.traffic(HOST, 80).await?;
     load.reaches("pod", 50, SOON).await?;
     ensure!(machine.requests() == 0, "the standby was used");

@@ -103,7 +103,7 @@ impl Refusal<'_> {
             Self::UnixForGrpc => Code::UNIX_NOT_FOR_GRPC,
             Self::Duplicate(_) => Code::DUPLICATE_ADDRESS,
             Self::OnlyOne => Code::DNS_RESOLVED,
-            Self::NoShare => Code::ALIASED,
+            Self::NoShare => Code::FEDERATED,
             Self::Waiting(..) => Code::STANDBY,
         }
     }
@@ -132,7 +132,7 @@ impl Refusal<'_> {
             Self::Duplicate(owner) => {
                 format!("already served by {} of {}", owner.group.source.object, owner.shard.registry)
             }
-            Self::NoShare => "its member of the alias has a share of 0".into(),
+            Self::NoShare => "its member of the federated service has a share of 0".into(),
             Self::Waiting(healthy, enough) => {
                 format!("standby: {healthy} active endpoints are healthy, and {enough} are enough")
             }

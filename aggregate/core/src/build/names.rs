@@ -50,15 +50,16 @@ impl State {
     fn settle_name(&mut self, name: &Arc<str>) {
         let before = self.context.names.same.found.get(name).cloned();
         let decided = self.decide_name(name, before.as_deref().is_some_and(SameName::is_merged));
-        let (after, alias) = decided.map_or((None, None), |(same, alias)| (Some(Arc::new(same)), alias));
+        let (after, federated) =
+            decided.map_or((None, None), |(same, federated)| (Some(Arc::new(same)), federated));
         let host = |same: &Arc<SameName>| same.services.first().map(|service| service.key.host.clone());
         let was = before.as_ref().filter(|same| same.is_merged()).and_then(host);
-        let is = alias.as_ref().map(|(host, _)| host.clone());
+        let is = federated.as_ref().map(|(host, _)| host.clone());
         if let Some(was) = was.filter(|was| is.as_ref() != Some(was)) {
             self.imply(&was, None);
         }
-        if let Some((host, alias)) = alias {
-            self.imply(&host, Some(Arc::new(alias)));
+        if let Some((host, federated)) = federated {
+            self.imply(&host, Some(Arc::new(federated)));
         }
         if before == after {
             return;
@@ -78,8 +79,8 @@ impl State {
         }
     }
 
-    fn imply(&mut self, host: &Hostname, alias: Option<Arc<FederatedService>>) {
-        if let Some(change) = self.context.names.imply(host, alias, &self.context.shards) {
+    fn imply(&mut self, host: &Hostname, federated: Option<Arc<FederatedService>>) {
+        if let Some(change) = self.context.names.imply(host, federated, &self.context.shards) {
             self.dirty.implied.insert(host.clone());
             self.apply_join_change(host, change);
         }

@@ -117,7 +117,7 @@ impl State {
     pub(crate) fn registry_conditions(&self, name: &RegistryName) -> Vec<Condition> {
         const NAMED: usize = 16;
         let shards = self.context.shards.of(name);
-        let mut out = self.empty_aliases(&shards);
+        let mut out = self.empty_federated(&shards);
         let count: usize = shards.iter().map(|(_, id)| self.waiting_in(*id)).sum();
         if count == 0 {
             return out;
@@ -135,7 +135,7 @@ impl State {
     }
 
     /// Returns the condition for federated services without a usable member, which have no view of their own.
-    fn empty_aliases(&self, shards: &[(Scope, ShardId)]) -> Vec<Condition> {
+    fn empty_federated(&self, shards: &[(Scope, ShardId)]) -> Vec<Condition> {
         const NAMED: usize = 16;
         const SHOWN: usize = 4;
         let held = shards.iter().flat_map(|(_, id)| self.context.names.joins_of(*id));
@@ -144,15 +144,16 @@ impl State {
         if empty.is_empty() {
             return Vec::new();
         }
-        let object = |key: &&ServiceKey| ObjectId::new("Alias", key.namespace.as_str(), key.host.as_str());
+        let object =
+            |key: &&ServiceKey| ObjectId::new("FederatedService", key.namespace.as_str(), key.host.as_str());
         let objects = empty.iter().take(NAMED).map(|key| ObjectRef::new(object(key))).collect();
         let named: Vec<&str> = empty.iter().take(SHOWN).map(|key| key.host.as_str()).collect();
         let more =
             if empty.len() > SHOWN { format!(" and {} more", empty.len() - SHOWN) } else { String::new() };
         let message = format!(
-            "not served, as no member can be joined: the aliases {}{more}; check their members' hosts",
+            "not served, as no member can be joined: the federated services {}{more}; check their members' hosts",
             named.join(", ")
         );
-        vec![Condition { code: Code::ALIAS_MEMBER_MISSING, objects, message: message.into() }]
+        vec![Condition { code: Code::FEDERATED_MEMBER_MISSING, objects, message: message.into() }]
     }
 }

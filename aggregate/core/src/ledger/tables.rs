@@ -209,7 +209,7 @@ tables! {
     waiting: Waiting(EndpointGroupKey, [WaitingAddress]), Groups;
     workloads: Workload(WorkloadKey, Workload), Workloads;
     gateways: Gateway(GatewayKey, Gateway), Gateways;
-    aliases: Alias(Hostname, FederatedService), Settings;
+    federated: FederatedService(Hostname, FederatedService), Settings;
 }
 
 /// Returns the fact ids of one table after a fact id.
@@ -234,7 +234,7 @@ impl Tables {
             .chain(after!(self.workloads, Workload, after))
             .chain(after!(self.gateways, Gateway, after))
             .chain(settings)
-            .chain(after!(self.aliases, Alias, after))
+            .chain(after!(self.federated, FederatedService, after))
     }
     /// Returns whether there is no fact.
     pub(crate) fn is_empty(&self) -> bool {

@@ -51,31 +51,32 @@ pub(crate) fn join<R: Recorder>(
     context: &MergeContext,
     hosts: &Hosts,
     service: &Service,
-    alias: &FederatedService,
+    federated: &FederatedService,
     rec: &mut R,
 ) -> Option<Merged> {
     let mut out = Merged { is_join: true, ..Merged::default() };
     let object = object(&service.key);
-    let found = find(context, hosts, alias, &object, &mut out);
+    let found = find(context, hosts, federated, &object, &mut out);
     let parts = parts(context, &found, &object, &mut out, rec);
     let ports = common_ports(&parts, &object, &mut out);
     out.declarations.reserve_exact(parts.len());
-    let visibility = visibility(context, &service.key, &alias.export);
-    let weighted = alias.members.iter().any(|member| member.weight.is_some());
-    let in_use = !parts.iter().any(|part| !part.found.member.standby && !is_out(context, alias, part));
+    let visibility = visibility(context, &service.key, &federated.export);
+    let weighted = federated.members.iter().any(|member| member.weight.is_some());
+    let in_use = !parts.iter().any(|part| !part.found.member.standby && !is_out(context, federated, part));
     for part in &parts {
-        let mut joined = joined(alias, part, weighted);
-        joined.stale = !joined.standby && is_out(context, alias, part);
+        let mut joined = joined(federated, part, weighted);
+        joined.stale = !joined.standby && is_out(context, federated, part);
         // without a minimum clients choose by priority, which does not show them an outage: standby members are in use
-        joined.standby &= !(in_use && joined.min_healthy.is_none() && alias.standby_after_stale.is_some());
+        joined.standby &=
+            !(in_use && joined.min_healthy.is_none() && federated.standby_after_stale.is_some());
         let joined = Arc::new(joined);
         rec.step(|| declared(part.shard, part.decl));
-        rec.step(|| aliased(part, &joined, alias.by_name));
+        rec.step(|| join_step(part, &joined, federated.by_name));
         add(context, part, &ports, &visibility, &joined, &mut out, rec);
     }
     addresses(&parts, &mut out);
-    standby(alias, &object, &mut out);
-    outages(context, alias, &parts, &object, &mut out);
+    standby(federated, &object, &mut out);
+    outages(context, federated, &parts, &object, &mut out);
     shadowed(context, hosts, service, &found, &mut out);
     out.aliases = context.names.leading_to(&service.key.host);
     sort(&mut out.identities);
@@ -85,24 +86,24 @@ pub(crate) fn join<R: Recorder>(
 }
 
 fn object(key: &ServiceKey) -> ObjectRef {
-    ObjectRef::new(ObjectId::new("Alias", key.namespace.as_str(), key.host.as_str()))
+    ObjectRef::new(ObjectId::new("FederatedService", key.namespace.as_str(), key.host.as_str()))
 }
 
 fn find<'a>(
     context: &'a MergeContext,
     hosts: &'a Hosts,
-    alias: &'a FederatedService,
+    federated: &'a FederatedService,
     object: &ObjectRef,
     out: &mut Merged,
 ) -> Vec<Found<'a>> {
     let mut found = Vec::new();
-    for (at, member) in (0_u16..).zip(alias.members.iter().take(FederatedService::MAX_MEMBERS)) {
+    for (at, member) in (0_u16..).zip(federated.members.iter().take(FederatedService::MAX_MEMBERS)) {
         match find_one(context, hosts, member) {
             Some((service, shards)) => found.push(Found { at, member, service, shards }),
             None => {
                 let by = member.registry.as_ref().map(|r| format!(" by registry {r}")).unwrap_or_default();
                 let message = format!("{} is not declared{by}", member.host);
-                out.conditions.push(Code::ALIAS_MEMBER_MISSING, vec![object.clone()], message);
+                out.conditions.push(Code::FEDERATED_MEMBER_MISSING, vec![object.clone()], message);
             }
         }
     }
@@ -150,8 +151,11 @@ fn parts<'a, R: Recorder>(
                 if let Some(why) = refusal(context, shard, decl) {
                     let by = own.source.reference();
                     let message = format!("{} ({by}) {why}", found.member.host);
-                    let condition =
-                        out.conditions.push(Code::ALIAS_MEMBER_REFUSED, vec![object.clone(), by], message);
+                    let condition = out.conditions.push(
+                        Code::FEDERATED_MEMBER_REFUSED,
+                        vec![object.clone(), by],
+                        message,
+                    );
                     rec.step(|| refused(shard, condition));
                     continue;
                 }
@@ -167,8 +171,8 @@ fn parts<'a, R: Recorder>(
 }
 
 /// Returns whether a member of a federated service can be joined, which makes it served.
-pub(crate) fn can_join(context: &MergeContext, hosts: &Hosts, alias: &FederatedService) -> bool {
-    let members = alias.members.iter().take(FederatedService::MAX_MEMBERS);
+pub(crate) fn can_join(context: &MergeContext, hosts: &Hosts, federated: &FederatedService) -> bool {
+    let members = federated.members.iter().take(FederatedService::MAX_MEMBERS);
     let mut shards =
         members.filter_map(|member| find_one(context, hosts, member)).flat_map(|(_, shards)| shards);
     shards.any(|shard| shard.declarations.iter().any(|decl| refusal(context, &shard, decl).is_none()))
@@ -206,7 +210,7 @@ fn host_names(part: &Part<'_>, groups: &[Backing<'_>], out: &mut Merged) {
         let by = part.own.source.reference();
         let host = &part.found.member.host;
         let message = format!("{count} endpoints of {host} ({by}) are host names, which are not joined");
-        out.conditions.push(Code::ALIAS_MEMBER_REFUSED, vec![by], message);
+        out.conditions.push(Code::FEDERATED_MEMBER_REFUSED, vec![by], message);
     }
 }
 
@@ -242,7 +246,7 @@ fn common_ports(parts: &[Part<'_>], object: &ObjectRef, out: &mut Merged) -> BTr
             common.insert(number);
         } else {
             let message = format!("port {number} is not served: {} has none for it", without.join(", "));
-            out.conditions.push(Code::ALIAS_PORT, vec![object.clone()], message);
+            out.conditions.push(Code::FEDERATED_PORT, vec![object.clone()], message);
         }
     }
     common
@@ -255,7 +259,7 @@ fn visibility(context: &MergeContext, key: &ServiceKey, export: &ExportTo) -> Vi
     }
 }
 
-fn joined(alias: &FederatedService, part: &Part<'_>, weighted: bool) -> FederationInfo {
+fn joined(federated: &FederatedService, part: &Part<'_>, weighted: bool) -> FederationInfo {
     let member = part.found.member;
     let registry = part.shard.info.shard.registry.name.as_str();
     FederationInfo {
@@ -263,7 +267,7 @@ fn joined(alias: &FederatedService, part: &Part<'_>, weighted: bool) -> Federati
         host: member.host.clone(),
         share: weighted.then(|| member.weight.unwrap_or(1)),
         standby: member.standby,
-        min_healthy: alias.min_healthy_active,
+        min_healthy: federated.min_healthy_active,
         stale: false,
         labels: Labels::from_iter([(labels::REGISTRY, registry)]),
     }
@@ -320,7 +324,7 @@ fn add_port<R: Recorder>(
             port.protocol.as_str(),
             by()
         );
-        out.conditions.push(Code::ALIAS_PROTOCOL, vec![merged.by.clone(), by()], message);
+        out.conditions.push(Code::FEDERATED_PROTOCOL, vec![merged.by.clone(), by()], message);
     }
     add_sources(with, port, groups, Some(joined), merged, rec);
 }
@@ -334,8 +338,8 @@ fn addresses(parts: &[Part<'_>], out: &mut Merged) {
 }
 
 /// Adds a condition while standby members are in use.
-fn standby(alias: &FederatedService, object: &ObjectRef, out: &mut Merged) {
-    let Some(enough) = alias.min_healthy_active else { return };
+fn standby(federated: &FederatedService, object: &ObjectRef, out: &mut Merged) {
+    let Some(enough) = federated.min_healthy_active else { return };
     for (number, port) in &out.ports {
         let waiting = |s: &EndpointSource| s.federation.as_ref().is_some_and(|joined| joined.standby);
         if !port.sources.iter().any(waiting) {
@@ -347,33 +351,33 @@ fn standby(alias: &FederatedService, object: &ObjectRef, out: &mut Merged) {
         let healthy: BTreeSet<_> = active.flat_map(healthy).collect();
         if healthy.len() < usize::try_from(enough).unwrap_or(usize::MAX) {
             let message = format!("fewer than {enough} active endpoints of port {number} are healthy");
-            out.conditions.push(Code::ALIAS_STANDBY, vec![object.clone()], message);
+            out.conditions.push(Code::FEDERATED_STANDBY, vec![object.clone()], message);
         }
     }
 }
 
 /// Returns whether the source of a part has been unreachable for longer than the federated service allows.
-fn is_out(context: &MergeContext, alias: &FederatedService, part: &Part<'_>) -> bool {
+fn is_out(context: &MergeContext, federated: &FederatedService, part: &Part<'_>) -> bool {
     let shard = part.shard.facts.id;
-    alias.standby_after_stale.is_some_and(|allowed| context.outages.is_over(allowed, shard))
+    federated.standby_after_stale.is_some_and(|allowed| context.outages.is_over(allowed, shard))
 }
 
 /// Adds a condition for each registry whose outage puts standby members in use.
 fn outages(
     context: &MergeContext,
-    alias: &FederatedService,
+    federated: &FederatedService,
     parts: &[Part<'_>],
     object: &ObjectRef,
     out: &mut Merged,
 ) {
-    let Some(allowed) = alias.standby_after_stale else { return };
+    let Some(allowed) = federated.standby_after_stale else { return };
     let waits = parts.iter().any(|part| part.found.member.standby);
     let active = parts.iter().filter(|part| waits && !part.found.member.standby);
-    let stale = active.filter(|part| is_out(context, alias, part));
+    let stale = active.filter(|part| is_out(context, federated, part));
     let stale: BTreeSet<&str> = stale.map(|part| part.shard.info.shard.registry.name.as_str()).collect();
     for registry in stale {
         let message = format!("registry {registry} has been unreachable for more than {allowed:?}");
-        out.conditions.push(Code::ALIAS_STANDBY, vec![object.clone()], message);
+        out.conditions.push(Code::FEDERATED_STANDBY, vec![object.clone()], message);
     }
 }
 
@@ -402,19 +406,20 @@ fn shadowed(context: &MergeContext, hosts: &Hosts, service: &Service, found: &[F
         }
     }
     if !objects.is_empty() {
-        let message = format!("{host} is an alias; what {} declares is not served", objects[0]);
-        out.conditions.push(Code::ALIAS_SHADOWED, objects, message);
+        let message =
+            format!("{host} is the host of a federated service; what {} declares is not served", objects[0]);
+        out.conditions.push(Code::FEDERATED_SHADOWED, objects, message);
     }
 }
 
-fn aliased(part: &Part<'_>, joined: &FederationInfo, by_name: bool) -> TraceStep {
+fn join_step(part: &Part<'_>, joined: &FederationInfo, by_name: bool) -> TraceStep {
     let share = joined.share.map(|share| format!(", share {share}")).unwrap_or_default();
     let standby = if joined.standby { ", standby" } else { "" };
-    let by = if by_name { "its name (merge.byName)" } else { "the alias" };
+    let by = if by_name { "its name (merge.byName)" } else { "the federated service" };
     TraceStep {
         stage: Stage::Merge,
         verdict: Verdict::Pass,
-        code: Code::ALIASED,
+        code: Code::FEDERATED,
         registry: Some(part.shard.info.shard.registry.name.clone()),
         object: Some(part.own.source.reference()),
         endpoint: String::new(),

@@ -15,7 +15,7 @@ pub(super) fn note<R: Recorder>(context: &MergeContext, key: &ServiceKey, out: &
     let others = others.join(", ");
     let message = match &same.outcome {
         NameOutcome::Merged
-        | NameOutcome::Separate { why: SeparateReason::Aliased | SeparateReason::Unsynced, .. } => return,
+        | NameOutcome::Separate { why: SeparateReason::Federated | SeparateReason::Unsynced, .. } => return,
         NameOutcome::Possible => format!("could be merged with {others}, which has the same name"),
         NameOutcome::Separate { message, .. } => {
             format!("is not merged with {others}, which has the same name: {message}")

@@ -48,7 +48,7 @@ impl<'a> Outline<'a> {
 pub(crate) fn outlines<'a>(context: &'a MergeContext, hosts: &'a Hosts, host: &Hostname) -> Vec<Outline<'a>> {
     let services = hosts.of(host);
     let joins = |service: &&Service| {
-        service.alias.as_ref().is_some_and(|alias| join::can_join(context, hosts, alias))
+        service.federated.as_ref().is_some_and(|federated| join::can_join(context, hosts, federated))
     };
     if let Some(service) = services.iter().find(joins) {
         return vec![Outline { service, shards: Vec::new(), first: None }];

@@ -57,8 +57,8 @@ pub(crate) fn ranked<'a>(shards: &'a Shards, service: &'a Service) -> Vec<Ranked
 
 /// Returns the declared services of a host, the first in precedence first. A federated service is the only one.
 pub(crate) fn claimants<'a>(shards: &'a Shards, services: &'a [Service]) -> Vec<&'a Service> {
-    if let Some(alias) = services.iter().find(|s| s.is_join && s.view.is_some()) {
-        return vec![alias];
+    if let Some(federated) = services.iter().find(|s| s.is_join && s.view.is_some()) {
+        return vec![federated];
     }
     let mut out: Vec<&Service> = services.iter().filter(|s| s.view.is_some()).collect();
     if out.len() > 1 {

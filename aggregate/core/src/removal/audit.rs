@@ -46,7 +46,7 @@ impl State {
                 FactId::Service(key) => drop(out.insert(key.service.host)),
                 FactId::Group(key) => drop(out.insert(key.service.host)),
                 FactId::Workload(key) => out.extend(self.selecting(&key)),
-                FactId::Alias(host) => drop(out.insert(host)),
+                FactId::FederatedService(host) => drop(out.insert(host)),
                 FactId::Gateway(_) | FactId::Settings | FactId::Waiting(_) => {}
             }
         }

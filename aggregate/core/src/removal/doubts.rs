@@ -30,7 +30,7 @@ impl State {
             FactId::Service(decl) => (Some(&decl.service), vec![&decl.service.host]),
             FactId::Group(group) => (Some(&group.service), vec![&group.service.host]),
             FactId::Workload(_) => (None, self.hosts_selecting(&key.1)),
-            FactId::Gateway(_) | FactId::Settings | FactId::Alias(_) | FactId::Waiting(_) => {
+            FactId::Gateway(_) | FactId::Settings | FactId::FederatedService(_) | FactId::Waiting(_) => {
                 (None, Vec::new())
             }
         };
@@ -67,7 +67,7 @@ impl State {
                     hosts.insert(&group.service.host);
                 }
                 FactId::Workload(_) => hosts.extend(self.hosts_selecting(&key.1)),
-                FactId::Gateway(_) | FactId::Settings | FactId::Alias(_) | FactId::Waiting(_) => {}
+                FactId::Gateway(_) | FactId::Settings | FactId::FederatedService(_) | FactId::Waiting(_) => {}
             }
         }
         let heavy = lost.into_iter().filter(|(shard, lost)| self.is_heavy(*shard, *lost));
@@ -98,7 +98,7 @@ impl State {
             FactId::Gateway(key) => {
                 usize::from(self.context.gateways.get(*shard, key).is_some_and(|f| !f.held))
             }
-            FactId::Service(_) | FactId::Settings | FactId::Alias(_) | FactId::Waiting(_) => 0,
+            FactId::Service(_) | FactId::Settings | FactId::FederatedService(_) | FactId::Waiting(_) => 0,
         };
         count as u64
     }

@@ -45,7 +45,7 @@ impl State {
                 let Some(known) = self.context.gateways.get_mut(*shard, gateway) else { return };
                 known.held = true;
             }
-            FactId::Settings | FactId::Alias(_) | FactId::Waiting(_) => {
+            FactId::Settings | FactId::FederatedService(_) | FactId::Waiting(_) => {
                 self.remove(*shard, &item.clone(), Evidence::AbsentFromList);
                 return;
             }

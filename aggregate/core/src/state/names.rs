@@ -79,10 +79,10 @@ impl NameGraph {
         &mut self,
         shard: ShardId,
         host: &Hostname,
-        alias: Option<Arc<FederatedService>>,
+        federated: Option<Arc<FederatedService>>,
         shards: &Shards,
     ) -> JoinChange {
-        let change = self.joins.declare(shard, host, alias, shards);
+        let change = self.joins.declare(shard, host, federated, shards);
         self.connect(&change);
         change
     }
@@ -90,10 +90,10 @@ impl NameGraph {
     pub(crate) fn imply(
         &mut self,
         host: &Hostname,
-        alias: Option<Arc<FederatedService>>,
+        federated: Option<Arc<FederatedService>>,
         shards: &Shards,
     ) -> Option<JoinChange> {
-        let change = self.joins.imply(host, alias, shards)?;
+        let change = self.joins.imply(host, federated, shards)?;
         self.connect(&change);
         Some(change)
     }
@@ -101,8 +101,8 @@ impl NameGraph {
         if let Some(key) = &change.from {
             self.edges.set(&Reader::Join(key.clone()), Vec::new());
         }
-        if let Some((key, alias)) = &change.to {
-            self.edges.set(&Reader::Join(key.clone()), joins::reads(&key.host, alias));
+        if let Some((key, federated)) = &change.to {
+            self.edges.set(&Reader::Join(key.clone()), joins::reads(&key.host, federated));
         }
     }
 }

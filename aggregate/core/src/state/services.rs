@@ -105,7 +105,7 @@ pub(crate) struct Service {
     /// Shards in which groups of it wait for a declaration.
     pub(crate) waiting: Vec<ShardId>,
     /// Federated service under its host and namespace.
-    pub(crate) alias: Option<Arc<FederatedService>>,
+    pub(crate) federated: Option<Arc<FederatedService>>,
     /// Whether its view is built from that federated service.
     pub(crate) is_join: bool,
 }
@@ -113,7 +113,7 @@ pub(crate) struct Service {
 impl Service {
     fn new(key: ServiceKey) -> Self {
         let (shards, networks, waiting) = (Vec::new(), Vec::new(), Vec::new());
-        Self { key, shards, view: None, networks, waiting, alias: None, is_join: false }
+        Self { key, shards, view: None, networks, waiting, federated: None, is_join: false }
     }
     /// Returns the facts of a shard.
     pub(crate) fn shard(&self, id: ShardId) -> Option<&ServiceShard> {
@@ -224,7 +224,7 @@ impl Hosts {
     /// Removes the services of a host without facts, view and federated service.
     pub(crate) fn prune(&mut self, host: &Hostname) {
         let Some(services) = self.map.get_mut(host) else { return };
-        services.retain(|s| !s.shards.is_empty() || s.view.is_some() || s.alias.is_some());
+        services.retain(|s| !s.shards.is_empty() || s.view.is_some() || s.federated.is_some());
         if services.is_empty() {
             self.map.remove(host);
         }

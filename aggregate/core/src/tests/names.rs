@@ -11,7 +11,7 @@ use tributary_model::{
 };
 
 use super::fixtures::*;
-use super::joins::mk_alias;
+use super::joins::mk_federated;
 
 const REGISTRIES: [&str; 3] = ["east", "file", "vms"];
 const PAY: &str = "shop/pay.shop.svc.cluster.local";
@@ -177,11 +177,11 @@ fn claimed_or_federated_names_stay_separate() {
     world.put("file", [other.clone()]);
     assert_eq!(separate(&mut world).0, SeparateReason::Visibility);
     world.report("file", [mk_deleted(&other)]);
-    let alias = mk_alias("pay.mesh", "pay.service.consul", |_| ());
-    world.put("config", [alias.clone()]);
-    assert_eq!(separate(&mut world).0, SeparateReason::Aliased);
+    let federated = mk_federated("pay.mesh", "pay.service.consul", |_| ());
+    world.put("config", [federated.clone()]);
+    assert_eq!(separate(&mut world).0, SeparateReason::Federated);
     assert_eq!((world.served(PAY, 80), world.codes(PAY)), (vec!["10.0.0.1:8080".to_owned()], vec![]));
-    world.report("config", [mk_deleted(&alias)]);
+    world.report("config", [mk_deleted(&federated)]);
     assert_eq!(outcome(&mut world), Some(NameOutcome::Merged));
 }
 
@@ -199,7 +199,8 @@ fn merge_by_name_has_the_visibility_of_the_clusters_service() {
     assert!(view.declarations.iter().all(|d| d.visibility == seen));
     let mut trace = Trace::default();
     world.core.trace(&mk_key(PAY), &mut trace);
-    let by: Vec<&str> = trace.steps.iter().filter(|s| s.code == Code::ALIASED).map(|s| &*s.detail).collect();
+    let by: Vec<&str> =
+        trace.steps.iter().filter(|s| s.code == Code::FEDERATED).map(|s| &*s.detail).collect();
     assert_eq!(by[1], format!("joined as {CONSUL} by its name (merge.byName)"));
     put(&mut world, "east", "test/pay.test.svc.cluster.local", "80 http", "10.9.0.1:http=1");
     let mut trace = Trace::default();
@@ -282,11 +283,11 @@ fn any_update() -> impl Strategy<Value = Update> {
         (1..4_u8)
             .prop_map(move |n| (registry, mk_group(&service, "pay", "g", &format!("10.0.0.{n}:http=80"))))
     });
-    let alias = select(&["pay.mesh", "pay.shop.svc.cluster.local"][..])
-        .prop_map(|host| (3, mk_alias(host, "pay.shop.svc.cluster.local cart.service.consul", |_| ())));
+    let federated = select(&["pay.mesh", "pay.shop.svc.cluster.local"][..])
+        .prop_map(|host| (3, mk_federated(host, "pay.shop.svc.cluster.local cart.service.consul", |_| ())));
     let mode = select(&[MergeByName::Off, MergeByName::Report, MergeByName::On, MergeByName::On][..])
         .prop_map(|mode| (3, mk_mode(mode)));
-    let update = prop_oneof![8 => any_declared(), 4 => group, 1 => alias, 1 => mode];
+    let update = prop_oneof![8 => any_declared(), 4 => group, 1 => federated, 1 => mode];
     (update, 0..4_u8).prop_map(|((registry, fact), n)| {
         let put = n > 0 || matches!(fact, Fact::Settings(_));
         (registry, fact, put)

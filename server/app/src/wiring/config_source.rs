@@ -52,8 +52,9 @@ impl ConfigSource {
     fn list(&self, config: &Config) -> Vec<RegistryUpdate> {
         let put = |fact| RegistryUpdate::Put(self.collection.scope.clone(), fact, Basis::Authoritative);
         let settings = put(Fact::Settings(Arc::new(facts::settings_with(&config.settings, &config.merge))));
-        let services = config.federated_services.iter().filter_map(facts::alias);
-        let services = services.map(|(host, alias)| put(Fact::Alias(host, Arc::new(alias))));
+        let services = config.federated_services.iter().filter_map(facts::federated);
+        let services =
+            services.map(|(host, federated)| put(Fact::FederatedService(host, Arc::new(federated))));
         std::iter::once(RegistryUpdate::ListStarted(self.collection.clone()))
             .chain([settings])
             .chain(services)

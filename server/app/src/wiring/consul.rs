@@ -26,13 +26,13 @@ pub fn config(
 }
 
 /// Returns the services that federated services name; they are read whatever the patterns match.
-fn named_by(aliases: &[FederatedServiceConfig], domain: &str) -> BTreeSet<String> {
+fn named_by(services: &[FederatedServiceConfig], domain: &str) -> BTreeSet<String> {
     let name = |host: &str| {
         let (label, rest) = host.split_once('.')?;
         let ours = rest.starts_with("service.") && rest.ends_with(&format!(".{domain}"));
         ours.then(|| unlabel(label)).flatten()
     };
-    aliases.iter().flat_map(|alias| &alias.members).filter_map(|member| name(&member.host)).collect()
+    services.iter().flat_map(|service| &service.members).filter_map(|member| name(&member.host)).collect()
 }
 
 #[cfg(test)]
@@ -40,9 +40,9 @@ mod tests {
     use super::*;
     use crate::config::RegistryKind;
 
-    fn mk(fields: &str, aliases: &str) -> ConsulConfig {
+    fn mk(fields: &str, services: &str) -> ConsulConfig {
         let whole = Config {
-            federated_services: serde_saphyr::from_str(aliases).unwrap(),
+            federated_services: serde_saphyr::from_str(services).unwrap(),
             registries: vec![RegistryConfig::of_kind(RegistryKind::Kubernetes)],
             ..Config::default()
         };
@@ -58,9 +58,9 @@ mod tests {
 
     #[test]
     fn services_of_a_federated_service_are_read() {
-        let aliases = "[{host: pay.shop.global, members: [{host: pay.shop.svc.cluster.local}, \
+        let services = "[{host: pay.shop.global, members: [{host: pay.shop.svc.cluster.local}, \
                        {host: pay__v2.service.consul}, {host: web.service.dc2.dc.consul}, {host: service.consul}]}]";
-        let config = mk("{include: ['x-*']}", aliases);
+        let config = mk("{include: ['x-*']}", services);
         assert_eq!(config.select.names.iter().collect::<Vec<_>>(), ["pay_v2", "web"]);
         assert!(config.select.service("web", &[]) && !config.select.service("other", &[]));
     }

@@ -78,7 +78,7 @@ pub(crate) mod kind {
     /// Mesh-wide values.
     pub(crate) const SETTINGS: u8 = 14;
     /// Federated services.
-    pub(crate) const ALIAS: u8 = 15;
+    pub(crate) const FEDERATED_SERVICE: u8 = 15;
     /// See [`super::EntryKey::Problem`].
     pub(crate) const PROBLEM: u8 = 30;
     /// See [`super::EntryKey::Hold`].
@@ -151,8 +151,8 @@ fn put_item(out: &mut Vec<u8>, item: &FactId) -> Option<()> {
             put_int(out, 6, key.index.into());
         }
         FactId::Settings => out.push(kind::SETTINGS),
-        FactId::Alias(host) => {
-            out.push(kind::ALIAS);
+        FactId::FederatedService(host) => {
+            out.push(kind::FEDERATED_SERVICE);
             put_text(out, 1, host.as_str());
         }
         FactId::Waiting(_) => return None,
@@ -205,7 +205,7 @@ pub(crate) const fn collection_of(kind: u8) -> Option<CollectionKind> {
         kind::GROUP => Some(CollectionKind::Groups),
         kind::WORKLOAD => Some(CollectionKind::Workloads),
         kind::GATEWAY => Some(CollectionKind::Gateways),
-        kind::SETTINGS | kind::ALIAS => Some(CollectionKind::Settings),
+        kind::SETTINGS | kind::FEDERATED_SERVICE => Some(CollectionKind::Settings),
         _ => None,
     }
 }
@@ -264,9 +264,9 @@ fn read_item(d: &mut Decoder, bytes: &[u8]) -> Result<FactId, Fault> {
             })
         }
         kind::SETTINGS => FactId::Settings,
-        kind::ALIAS => {
+        kind::FEDERATED_SERVICE => {
             let host = d.interner.id(t.text(1)?);
-            FactId::Alias(d.interner.host(host)?)
+            FactId::FederatedService(d.interner.host(host)?)
         }
         _ => return Err(Fault::Unknown("kind of record")),
     })

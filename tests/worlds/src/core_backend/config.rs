@@ -1,4 +1,4 @@
-//! Facts of a server's configuration file: mesh-wide values and aliases, in the file's own syntax.
+//! Facts of a server's configuration file: mesh-wide values and federated services, in the file's own syntax.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::schema::Stage;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct AliasSpec {
+struct FederatedSpec {
     host: String,
     namespace: Option<String>,
     min_healthy_active: Option<u32>,
@@ -50,9 +50,9 @@ impl MemberSpec {
     }
 }
 
-fn alias(value: &Value) -> Result<Fact> {
-    let spec: AliasSpec = serde_json::from_value(value.clone()).context("an alias")?;
-    let alias = FederatedService {
+fn federated(value: &Value) -> Result<Fact> {
+    let spec: FederatedSpec = serde_json::from_value(value.clone()).context("a federated service")?;
+    let federated = FederatedService {
         namespace: Namespace::new(spec.namespace.as_deref().unwrap_or("default"))?,
         export: ExportTo::Default,
         members: spec.members.iter().map(MemberSpec::member).collect::<Result<_>>()?,
@@ -60,7 +60,7 @@ fn alias(value: &Value) -> Result<Fact> {
         standby_after_stale: None,
         by_name: false,
     };
-    Ok(Fact::Alias(Hostname::new(&spec.host)?, Arc::new(alias)))
+    Ok(Fact::FederatedService(Hostname::new(&spec.host)?, Arc::new(federated)))
 }
 
 fn settings(stage: &Stage) -> Result<Settings> {
@@ -85,7 +85,7 @@ pub(super) fn updates(stage: &Stage) -> Result<Vec<RegistryUpdate>> {
     let facts = stage
         .federated_services
         .iter()
-        .map(alias)
+        .map(federated)
         .chain([settings(stage).map(|s| Fact::Settings(Arc::new(s)))]);
     let puts = facts.map(|fact| Ok(RegistryUpdate::Put(scope.clone(), fact?, Basis::Authoritative)));
     let mut out = vec![

@@ -106,7 +106,7 @@ fn member_with_share_zero_gets_no_traffic() {
     let facts =
         mk_facts(vec![mk_member(0, "east", "10.0.0.1", share(1)), mk_member(1, "vms", "10.0.1.1", share(0))]);
     assert_eq!(assign_all(&facts), ["0 10.0.0.1:8080 10000"]);
-    assert_eq!(codes(&facts, &Projection::default())[0].2, Code::ALIASED.number());
+    assert_eq!(codes(&facts, &Projection::default())[0].2, Code::FEDERATED.number());
 }
 
 #[test]

@@ -33,7 +33,7 @@ impl State {
         &self,
         name: &Arc<str>,
         is_merged: bool,
-    ) -> Option<(SameName, Option<HostAlias>)> {
+    ) -> Option<(SameName, Option<FederatedHost>)> {
         let names = &self.context.names.same;
         let sides = names.sides(name, &self.hosts).filter(|_| names.mode != MergeByName::Off)?;
         let services: Vec<DeclaredService<'_>> =
@@ -48,17 +48,20 @@ impl State {
             (None, MergeByName::On) => NameOutcome::Merged,
             (None, _) => NameOutcome::Possible,
         };
-        let alias = (outcome == NameOutcome::Merged).then(|| alias(&services)).flatten();
+        let federated = (outcome == NameOutcome::Merged).then(|| federated(&services)).flatten();
         let services = services.iter().map(DeclaredService::shown).collect();
-        Some((SameName { name: Arc::clone(name), services, outcome }, alias))
+        Some((SameName { name: Arc::clone(name), services, outcome }, federated))
     }
 
     /// Returns whether a declared federated service or a different namespace claims one of the hosts.
     fn claimed(&self, sides: &Sides<'_>) -> Option<Reason> {
         sides.all().find_map(|service| {
             let host = &service.key.host;
-            if let Some(alias) = self.context.names.declared_join(host) {
-                return Some((SeparateReason::Aliased, format!("the alias {} names {host}", alias.host)));
+            if let Some(federated) = self.context.names.declared_join(host) {
+                return Some((
+                    SeparateReason::Federated,
+                    format!("the federated service {} names {host}", federated.host),
+                ));
             }
             let declares = |other: &&Service| other.shards.iter().any(|shard| !shard.declarations.is_empty());
             let mut others = self.hosts.of(host).iter().filter(|other| other.key != service.key);
@@ -70,7 +73,7 @@ impl State {
 }
 
 /// Implied join with its host.
-type HostAlias = (Hostname, FederatedService);
+type FederatedHost = (Hostname, FederatedService);
 
 /// Returns the reason of a side with several services.
 fn ambiguous(context: &MergeContext, sides: &Sides<'_>) -> Option<Reason> {
@@ -177,13 +180,13 @@ fn visibility(base: &DeclaredService<'_>) -> Option<Reason> {
 }
 
 /// Returns the join under the host of the base, with its visibility.
-fn alias(services: &[DeclaredService<'_>]) -> Option<HostAlias> {
+fn federated(services: &[DeclaredService<'_>]) -> Option<FederatedHost> {
     let base = services.first()?;
     let member = |service: &DeclaredService<'_>| FederatedMember {
         namespace: Some(service.key.namespace.clone()),
         ..FederatedMember::new(service.key.host.clone())
     };
-    let alias = FederatedService {
+    let federated = FederatedService {
         namespace: base.key.namespace.clone(),
         export: base.declarations.first()?.export.clone(),
         members: services.iter().map(member).collect(),
@@ -191,5 +194,5 @@ fn alias(services: &[DeclaredService<'_>]) -> Option<HostAlias> {
         standby_after_stale: None,
         by_name: true,
     };
-    Some((base.key.host.clone(), alias))
+    Some((base.key.host.clone(), federated))
 }

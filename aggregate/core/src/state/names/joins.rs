@@ -29,7 +29,7 @@ struct EffectiveJoin {
     /// Shard that declares it; `None` if a name implies it.
     owner: Option<ShardId>,
     key: ServiceKey,
-    alias: Arc<FederatedService>,
+    federated: Arc<FederatedService>,
 }
 
 /// Change of a host's effective join.
@@ -42,10 +42,10 @@ pub(crate) struct JoinChange {
 }
 
 /// Returns what a join reads: its members, and its own host, whose other claimants it hides.
-pub(super) fn reads(host: &Hostname, alias: &FederatedService) -> Vec<Read> {
+pub(super) fn reads(host: &Hostname, federated: &FederatedService) -> Vec<Read> {
     let member =
         |member: &FederatedMember| Read { host: member.host.clone(), namespace: member.namespace.clone() };
-    alias.members.iter().map(member).chain([Read { host: host.clone(), namespace: None }]).collect()
+    federated.members.iter().map(member).chain([Read { host: host.clone(), namespace: None }]).collect()
 }
 
 impl Joins {
@@ -58,12 +58,12 @@ impl Joins {
         &mut self,
         shard: ShardId,
         host: &Hostname,
-        alias: Option<Arc<FederatedService>>,
+        federated: Option<Arc<FederatedService>>,
         shards: &Shards,
     ) -> JoinChange {
         let of_host = self.declared.entry(host.clone()).or_default();
-        match alias {
-            Some(alias) => of_host.insert(shard, alias),
+        match federated {
+            Some(federated) => of_host.insert(shard, federated),
             None => of_host.remove(&shard),
         };
         if of_host.is_empty() {
@@ -75,14 +75,14 @@ impl Joins {
     pub(super) fn imply(
         &mut self,
         host: &Hostname,
-        alias: Option<Arc<FederatedService>>,
+        federated: Option<Arc<FederatedService>>,
         shards: &Shards,
     ) -> Option<JoinChange> {
-        if self.implied.get(host) == alias.as_ref() {
+        if self.implied.get(host) == federated.as_ref() {
             return None;
         }
-        match alias {
-            Some(alias) => self.implied.insert(host.clone(), alias),
+        match federated {
+            Some(federated) => self.implied.insert(host.clone(), federated),
             None => self.implied.remove(host),
         };
         Some(self.settle(host, shards))
@@ -94,7 +94,7 @@ impl Joins {
         to.iter().for_each(|join| self.note_renamed(join));
         let change = JoinChange {
             from: from.map(|join| join.key),
-            to: to.as_ref().map(|join| (join.key.clone(), Arc::clone(&join.alias))),
+            to: to.as_ref().map(|join| (join.key.clone(), Arc::clone(&join.federated))),
         };
         if let Some(join) = to {
             self.effective.insert(host.clone(), join);
@@ -105,17 +105,18 @@ impl Joins {
     fn first(&self, host: &Hostname, shards: &Shards) -> Option<EffectiveJoin> {
         let none = ObjectId::new("", "", "");
         let of_host = self.declared.get(host).into_iter().flatten();
-        let known = of_host.filter_map(|(id, alias)| Some((*id, shards.get(*id)?, alias)));
+        let known = of_host.filter_map(|(id, federated)| Some((*id, shards.get(*id)?, federated)));
         let first =
             known.min_by(|(_, a, _), (_, b, _)| a.precedence(None, &none).order(&b.precedence(None, &none)));
-        let declared = first.map(|(id, _, alias)| (Some(id), alias));
-        let (owner, alias) = declared.or_else(|| self.implied.get(host).map(|alias| (None, alias)))?;
-        let key = ServiceKey { host: host.clone(), namespace: alias.namespace.clone() };
-        Some(EffectiveJoin { owner, key, alias: Arc::clone(alias) })
+        let declared = first.map(|(id, _, federated)| (Some(id), federated));
+        let (owner, federated) =
+            declared.or_else(|| self.implied.get(host).map(|federated| (None, federated)))?;
+        let key = ServiceKey { host: host.clone(), namespace: federated.namespace.clone() };
+        Some(EffectiveJoin { owner, key, federated: Arc::clone(federated) })
     }
     fn note_renamed(&mut self, join: &EffectiveJoin) {
         if join.owner.is_some() {
-            self.renamed.extend(reads(&join.key.host, &join.alias).into_iter().map(|read| read.host));
+            self.renamed.extend(reads(&join.key.host, &join.federated).into_iter().map(|read| read.host));
         }
     }
     /// Takes the hosts whose declared joins changed since the last call.

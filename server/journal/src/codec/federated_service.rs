@@ -41,7 +41,7 @@ pub(crate) fn read(d: &mut Decoder, mut fields: Fields<'_>) -> Result<FederatedS
         }
     }
     if members.len() > FederatedService::MAX_MEMBERS {
-        return Err(Fault::Malformed("an alias has too many members"));
+        return Err(Fault::Malformed("a federated service has too many members"));
     }
     Ok(FederatedService {
         namespace: namespace.ok_or(Fault::Missing("namespace"))?,

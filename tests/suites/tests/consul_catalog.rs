@@ -222,7 +222,7 @@ async fn mesh_services_show_a_condition_and_sidecars_are_not_followed() -> Resul
     })
     .await?;
     // web, api and plain; neither the sidecar nor the gateway
-    reports(&server, "\"name\":\"services\",\"value\":\"3\"", SOON).await?;
+    reports(&server, "\"name\":\"services\",\"number\":3", SOON).await?;
     consul.rest().put("/v1/agent/service/deregister/web-sidecar-proxy", &Value::Null).await?;
     eventually("one service of the mesh", SOON, || async {
         let hosts = in_mesh().await?;

@@ -166,7 +166,7 @@ fn unreadable_collection_without_facts_does_not_block_sync() {
     take(&mut ledger, [follows()], &mut out);
     assert!(ledger.is_unknown() && !ledger.is_synced());
     take(&mut ledger, [withheld()], &mut out);
-    assert!(ledger.is_synced(), "readiness does not wait");
+    assert!(ledger.is_synced(), "the sync does not wait");
     assert!(ledger.is_unknown(), "the catalog stays incomplete");
     let (mut ledger, mut out) = listed();
     take(&mut ledger, [withheld()], &mut out);

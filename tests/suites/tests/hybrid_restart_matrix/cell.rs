@@ -56,8 +56,8 @@ impl<'l, O: Origin> Cell<'l, O> {
                 self.serves_what_was_served().await?;
                 self.is_as_old_as_it_is().await?;
             }
-            Serves::Unknown | Serves::BeforeOrUnknown => self.is_unknown(false).await?,
-            Serves::Withheld | Serves::BeforeOrWithheld => self.is_unknown(true).await?,
+            Serves::Unknown | Serves::BeforeOrUnknown => self.is_unknown().await?,
+            Serves::Withheld | Serves::BeforeOrWithheld => self.answers_that_it_is_unknown().await?,
             Serves::Listed => self.serves_what_was_served().await?,
             Serves::Emptied | Serves::BeforeOrEmptied => self.is_known_to_be_empty().await?,
         }
@@ -139,13 +139,15 @@ impl<'l, O: Origin> Cell<'l, O> {
         ensure!(with_facts().count() > 0 && with_facts().all(is_stale), "{item}");
         Ok(())
     }
+    /// Asserts that no client gets an answer.
+    async fn is_unknown(&self) -> Result<()> {
+        self.answers_that_it_is_unknown().await?;
+        ensure!(!self.server.is_ready().await?, "it is ready without its source");
+        Ok(())
+    }
     /// Asserts that unknown is not reported as empty.
-    async fn is_unknown(&mut self, ready: bool) -> Result<()> {
-        if ready {
-            self.server.ready(SOON).await?;
-        }
+    async fn answers_that_it_is_unknown(&self) -> Result<()> {
         ensure!(self.endpoints().await? == 0, "a part is served");
-        ensure!(self.server.is_ready().await? == ready, "it is ready without its source");
         let (exit, out, _) = self.server.command(&["get", "services"]).await?;
         ensure!(exit.code() == Some(PARTIAL), "get services ends with {exit}: {out}");
         Ok(())

@@ -51,7 +51,7 @@ pub(crate) enum Serves {
     Unknown,
     /// As `Before` or as `Withheld`, completely.
     BeforeOrWithheld,
-    /// Nothing: the server does not wait for unreadable collections, and answers that the state is unknown.
+    /// Nothing, and the server answers that the state is unknown. Whether it is ready depends on another registry.
     Withheld,
     /// The source's content, from the time when the server is ready.
     Listed,
@@ -100,23 +100,27 @@ const fn row(source: Source, journals: &'static [Journal], serves: Serves, state
     Row { source, journals, serves, state }
 }
 
-/// Services and slices of a cluster. A missing permission is a reason not to wait for unknown collections.
-pub(crate) const KUBERNETES: [Row; 12] = [
-    row(Up, KEPT, Before, "Live"),
-    row(Up, NOT_KEPT, Listed, "Live"),
-    row(Paused, KEPT, Before, "Unreachable"),
-    row(Paused, TORN, BeforeOrUnknown, "Unreachable"),
-    row(Paused, LOST, Unknown, "Unreachable"),
-    row(Killed, KEPT, Before, "Unreachable"),
-    row(Killed, TORN, BeforeOrUnknown, "Unreachable"),
-    row(Killed, LOST, Unknown, "Unreachable"),
-    row(Refusing, KEPT, Before, "Forbidden"),
-    row(Refusing, TORN, BeforeOrWithheld, "Forbidden"),
-    row(Refusing, LOST, Withheld, "Forbidden"),
-    row(Empty, ANY, Emptied, "Live"),
-];
-/// ServiceEntries and WorkloadEntries of a cluster.
-pub(crate) const CUSTOM: [Row; 12] = KUBERNETES;
+const fn cluster(torn: Serves, lost: Serves) -> [Row; 12] {
+    [
+        row(Up, KEPT, Before, "Live"),
+        row(Up, NOT_KEPT, Listed, "Live"),
+        row(Paused, KEPT, Before, "Unreachable"),
+        row(Paused, TORN, BeforeOrUnknown, "Unreachable"),
+        row(Paused, LOST, Unknown, "Unreachable"),
+        row(Killed, KEPT, Before, "Unreachable"),
+        row(Killed, TORN, BeforeOrUnknown, "Unreachable"),
+        row(Killed, LOST, Unknown, "Unreachable"),
+        row(Refusing, KEPT, Before, "Forbidden"),
+        row(Refusing, TORN, torn, "Forbidden"),
+        row(Refusing, LOST, lost, "Forbidden"),
+        row(Empty, ANY, Emptied, "Live"),
+    ]
+}
+
+/// Services and slices of a cluster. A server that may read nothing of it waits.
+pub(crate) const KUBERNETES: [Row; 12] = cluster(BeforeOrUnknown, Unknown);
+/// ServiceEntries and WorkloadEntries of a cluster. No server waits for a right to read them.
+pub(crate) const CUSTOM: [Row; 12] = cluster(BeforeOrWithheld, Withheld);
 /// A catalog. The token's view counts as complete; a token that may read less removes nothing.
 pub(crate) const CONSUL: [Row; 15] = [
     row(Up, KEPT, Before, "Live"),

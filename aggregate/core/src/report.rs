@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tributary_model::{
-    Collection, Evidence, FactKey, Fingerprint, Freshness, Generation, ListResult, ObjectRef, Problem,
-    RegistryId, RegistryName, Scope, ShardPriority, SourceStatus, StalePolicy,
+    Collection, Evidence, FactKey, Fingerprint, Freshness, Generation, ListResult, ObjectRef, OverallStatus,
+    Problem, RegistryId, RegistryName, Scope, ShardPriority, SourceStatus, StalePolicy,
 };
 
 use crate::core::Core;
@@ -83,7 +83,7 @@ pub struct RegistryStatus {
     pub stale: StalePolicy,
     /// Scopes that this policy currently serves at a different priority.
     pub by_policy: BTreeMap<Scope, ShardPriority>,
-    /// Its collections.
+    /// Its collections, ordered by scope.
     pub collections: Vec<CollectionStatus>,
     /// Statuses that the sources report, by scope.
     pub sources: BTreeMap<Scope, SourceView>,
@@ -95,6 +95,28 @@ pub struct RegistryStatus {
     pub waiting: usize,
     /// Number of its addresses, workloads and gateways.
     pub weight: u64,
+}
+
+impl RegistryStatus {
+    /// Returns the state of the registry: that of its sources, of the collections that it requires, and of stale facts
+    /// that it serves.
+    #[must_use]
+    pub fn overall(&self) -> OverallStatus {
+        let is_stale = |c: &CollectionStatus| matches!(c.freshness, Freshness::Stale { .. });
+        let counts = |c: &&CollectionStatus| c.required || c.facts > 0 && is_stale(c);
+        let facts = self.collections.iter().filter(counts).map(|c| &c.freshness);
+        let unknown = self.unknown.then_some(&Freshness::Unknown);
+        OverallStatus::of(self.sources.values().map(|source| &source.status), facts.chain(unknown))
+    }
+
+    /// Returns the state of one scope: that of its source and of all its collections.
+    #[must_use]
+    pub fn overall_of(&self, scope: &Scope) -> OverallStatus {
+        let source = self.sources.get(scope).map(|source| &source.status);
+        let first = self.collections.partition_point(|one| one.collection.scope < *scope);
+        let own = self.collections[first..].iter().take_while(|one| one.collection.scope == *scope);
+        OverallStatus::of(source.into_iter(), own.map(|one| &one.freshness))
+    }
 }
 
 /// Held removal.

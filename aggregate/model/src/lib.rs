@@ -78,8 +78,8 @@ pub use settings::{FederatedMember, FederatedService, Settings};
 pub use shared::Shared;
 pub use stale_set::StaleSet;
 pub use status::{
-    DetailValue, Freshness, Problem, ShardPriority, SinceMono, SourceDetail, SourceMode, SourcePart,
-    SourceState, SourceStatus, Withheld, WithheldCause,
+    DetailValue, Freshness, OverallState, OverallStatus, Problem, ShardPriority, SinceMono, SourceDetail,
+    SourceMode, SourcePart, SourceState, SourceStatus, Withheld, WithheldCause,
 };
 pub use time::{Mono, Timestamp};
 pub use trace::{Recorder, Stage, StepTime, Trace, TraceStep, Verdict};

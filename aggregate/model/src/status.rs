@@ -2,6 +2,7 @@
 //!
 //! Adapters report status and problems; the core derives freshness; the server reports all three.
 
+use std::cmp::Reverse;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -103,6 +104,114 @@ impl SourceState {
     #[must_use]
     pub const fn is_failure(self) -> bool {
         !matches!(self, Self::Live | Self::Syncing)
+    }
+}
+
+/// State of a registry, or of one of its scopes, as operators see it: that of its source and of its facts
+/// together. Ordered by severity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+pub enum OverallState {
+    /// The facts are followed.
+    Live,
+    /// The last known facts are served.
+    Stale,
+    /// Not everything has been listed yet.
+    Syncing,
+    /// See [`SourceState::Unreachable`].
+    Unreachable,
+    /// See [`SourceState::Broken`].
+    Broken,
+    /// See [`SourceState::Forbidden`].
+    Forbidden,
+    /// See [`SourceState::AuthFailed`].
+    AuthFailed,
+    /// The run itself has failed.
+    Failed,
+}
+
+impl OverallState {
+    /// Every state, from best to worst.
+    pub const ALL: [Self; 8] = [
+        Self::Live,
+        Self::Stale,
+        Self::Syncing,
+        Self::Unreachable,
+        Self::Broken,
+        Self::Forbidden,
+        Self::AuthFailed,
+        Self::Failed,
+    ];
+
+    /// Display name, also used in JSON and metrics.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Live => SourceState::Live.as_str(),
+            Self::Stale => "Stale",
+            Self::Syncing => SourceState::Syncing.as_str(),
+            Self::Unreachable => SourceState::Unreachable.as_str(),
+            Self::Broken => SourceState::Broken.as_str(),
+            Self::Forbidden => SourceState::Forbidden.as_str(),
+            Self::AuthFailed => SourceState::AuthFailed.as_str(),
+            Self::Failed => "Failed",
+        }
+    }
+}
+
+impl From<SourceState> for OverallState {
+    fn from(state: SourceState) -> Self {
+        match state {
+            SourceState::Live => Self::Live,
+            SourceState::Syncing => Self::Syncing,
+            SourceState::Unreachable => Self::Unreachable,
+            SourceState::Broken => Self::Broken,
+            SourceState::Forbidden => Self::Forbidden,
+            SourceState::AuthFailed => Self::AuthFailed,
+        }
+    }
+}
+
+impl From<&Freshness> for OverallState {
+    fn from(freshness: &Freshness) -> Self {
+        match freshness {
+            Freshness::Unknown | Freshness::Syncing => Self::Syncing,
+            Freshness::Live => Self::Live,
+            Freshness::Stale { .. } => Self::Stale,
+        }
+    }
+}
+
+/// Overall state with its reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OverallStatus {
+    /// State.
+    pub state: OverallState,
+    /// Reason, for operators; may be empty.
+    pub reason: Arc<str>,
+}
+
+impl OverallStatus {
+    /// Returns the worst state of some sources and of the facts that they report. A failed source decides. One that
+    /// connects or lists decides only if it has no facts to judge: a list that is repeated leaves its facts current.
+    pub fn of<'a>(
+        sources: impl Iterator<Item = &'a SourceStatus> + Clone,
+        facts: impl Iterator<Item = &'a Freshness>,
+    ) -> Self {
+        let worst = sources.clone().max_by_key(|source| source.state);
+        let (source, reason) = worst.map_or((SourceState::Live, ""), |one| (one.state, &*one.reason));
+        // the first of the worst
+        let facts = facts.min_by_key(|freshness| Reverse(OverallState::from(*freshness)));
+        let (state, reason) = match facts {
+            _ if source.is_failure() => (source.into(), reason),
+            None => (source.into(), reason),
+            Some(Freshness::Unknown | Freshness::Syncing) => (OverallState::Syncing, reason),
+            Some(Freshness::Stale { why, .. }) => (OverallState::Stale, &**why),
+            Some(Freshness::Live) => (OverallState::Live, ""),
+        };
+        // a live source may report a partial or empty view
+        let note = || sources.map(|source| &*source.reason).find(|reason| !reason.is_empty());
+        let reason = if state == OverallState::Live { note().unwrap_or_default() } else { reason };
+        Self { state, reason: reason.into() }
     }
 }
 
@@ -255,6 +364,29 @@ mod tests {
         assert!(rising.is_sorted_by(|a, b| a < b));
         assert_eq!(rising.map(SourceState::is_failure), [false, false, true, true, true, true]);
         assert!(rising.iter().all(|state| format!("{state:?}") == state.as_str()));
+    }
+
+    #[test]
+    fn overall_state_is_the_worst_of_source_and_facts() {
+        use SourceState::{Forbidden, Live, Syncing};
+        assert!(OverallState::ALL.is_sorted_by(|a, b| a < b));
+        let stale = Freshness::Stale { since: SinceMono::default(), why: "lost".into() };
+        let of = |sources: &[(SourceState, &str)], facts: &[&Freshness]| {
+            let sources: Vec<_> =
+                sources.iter().map(|(state, why)| SourceStatus::new(*state, *why)).collect();
+            let status = OverallStatus::of(sources.iter(), facts.iter().copied());
+            (status.state.as_str(), status.reason.to_string())
+        };
+        let is = |state, reason: &str| (state, reason.to_owned());
+        let live = &Freshness::Live;
+        assert_eq!(of(&[], &[]), is("Live", ""));
+        assert_eq!(of(&[(Live, ""), (Live, "sees less")], &[live]), is("Live", "sees less"));
+        assert_eq!(of(&[(Live, "sees less")], &[live, &stale]), is("Stale", "lost"));
+        assert_eq!(of(&[(Live, "")], &[&stale, &Freshness::Unknown]), is("Syncing", ""));
+        assert_eq!(of(&[(Forbidden, "403"), (Live, "")], &[&stale]), is("Forbidden", "403"));
+        assert_eq!(of(&[(Syncing, "connects")], &[]), is("Syncing", "connects"));
+        assert_eq!(of(&[(Syncing, "lists")], &[&stale]), is("Stale", "lost"));
+        assert_eq!(of(&[(Syncing, "lists")], &[live]), is("Live", "lists"));
     }
 
     #[test]

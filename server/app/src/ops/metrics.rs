@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 
 use tributary_core::Counters;
 use tributary_journal::JournalStats;
-use tributary_model::{Catalog, Mono};
+use tributary_model::{Catalog, Mono, OverallState};
 use tributary_runtime::RuntimeStats;
 use tributary_xds::pushes::Pushes;
 
-use super::report::STATES;
 use crate::admin::metrics::{self as m, Sample};
 use crate::document::registries::SourceItem;
 use crate::document::{ClientItem, RegistryItem, endpoints};
@@ -135,9 +134,9 @@ fn of_pushes(pushes: &Pushes, out: &mut Vec<Sample>) {
 
 fn of_registry(registry: &RegistryItem, out: &mut Vec<Sample>) {
     let name = registry.name.as_str();
-    for state in STATES {
+    for state in OverallState::ALL.map(OverallState::as_str) {
         let labels = [name, registry.kind.as_str(), state];
-        out.push(Sample::new(m::REGISTRY_STATE, &labels, flag(registry.state == *state)));
+        out.push(Sample::new(m::REGISTRY_STATE, &labels, flag(registry.state == state)));
     }
     if let Some(ago) = registry.confirmed_millis_ago {
         let now = jiff::Timestamp::now().as_millisecond();

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use tributary_core::{CollectionStatus, EndedScope, HeldView, ProblemView, RegistryStatus, SourceView};
 use tributary_model::{
-    Catalog, DetailValue, Evidence, Freshness, Mono, RegistryName, Scope, SourceDetail, SourcePart,
+    Catalog, DetailValue, Evidence, Mono, OverallState, OverallStatus, RegistryName, Scope, SourceDetail,
+    SourcePart,
 };
 use tributary_runtime::{RunReport, RunState};
 
@@ -15,10 +16,6 @@ use crate::config::registry::CONFIG_REGISTRY;
 use crate::document::endpoints::freshness_text;
 use crate::document::registries::{CollectionItem, DetailItem, EndedItem, PartItem, ProblemItem, SourceItem};
 use crate::document::{ConditionItem, HeldItem, ObjectItem, RegistryItem, endpoints, services};
-
-/// States of a registry, for metrics.
-pub const STATES: &[&str] =
-    &["Live", "Stale", "Syncing", "Unreachable", "AuthFailed", "Forbidden", "Broken", "Failed"];
 
 /// Maximum number of quarantined objects and of held removals that are listed for one registry; the rest is
 /// counted.
@@ -81,7 +78,8 @@ impl Report<'_> {
     fn item(&self, status: &RegistryStatus) -> RegistryItem {
         let name = &status.id.name;
         let run = self.runs.get(name);
-        let (state, mut reason) = state(status, run);
+        let OverallStatus { state, reason } = state(status, run);
+        let mut reason = reason.to_string();
         if name.as_str() == CONFIG_REGISTRY {
             reason = self.conditions_of(name.as_str()).unwrap_or(reason);
         }
@@ -94,7 +92,7 @@ impl Report<'_> {
             provider: status.id.provider.to_string(),
             cluster: status.id.cluster.to_string(),
             generation: status.generation.0,
-            state: state.to_owned(),
+            state: state.as_str().to_owned(),
             reason,
             next_generation: status.shadow.map(|generation| generation.0),
             waits_for: status.waits_for.as_deref().unwrap_or_default().to_owned(),
@@ -130,10 +128,14 @@ impl Report<'_> {
             *held.entry(&one.key.scope).or_default() += 1;
         }
         let count = |scope| held.get(scope).copied().unwrap_or_default();
-        let item = |(scope, view)| SourceItem { held: count(scope), ..self.source(scope, view) };
+        let item = |(scope, view)| SourceItem {
+            held: count(scope),
+            ..self.source(scope, view, status.overall_of(scope))
+        };
         status.sources.iter().map(item).collect()
     }
-    fn source(&self, scope: &Scope, SourceView { status, at }: &SourceView) -> SourceItem {
+    fn source(&self, scope: &Scope, view: &SourceView, overall: OverallStatus) -> SourceItem {
+        let SourceView { status, at } = view;
         let age = self.ago(*at);
         // A time span that the status reported has shrunk by the age of the status.
         let left = |span: Option<Duration>| span.map(|span| millis(span).saturating_sub(age));
@@ -151,8 +153,8 @@ impl Report<'_> {
         });
         SourceItem {
             scope: scope.to_string(),
-            state: status.state.as_str().to_owned(),
-            reason: status.reason.to_string(),
+            state: overall.state.as_str().to_owned(),
+            reason: overall.reason.to_string(),
             reported_millis_ago: age,
             retry_in_millis: left(status.retry_in),
             held: 0,
@@ -191,8 +193,8 @@ fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Returns the worst state with its reason.
-pub(super) fn state(status: &RegistryStatus, run: Option<&RunReport>) -> (&'static str, String) {
+/// Returns the state of a registry with its reason: of its run if that has failed, else of its sources and facts.
+pub(super) fn state(status: &RegistryStatus, run: Option<&RunReport>) -> OverallStatus {
     // a run that waits for its first start has not failed
     let failed = run.filter(|run| match run.state {
         RunState::Waiting { .. } => run.failures > 0,
@@ -201,26 +203,9 @@ pub(super) fn state(status: &RegistryStatus, run: Option<&RunReport>) -> (&'stat
     });
     if let Some(run) = failed {
         let why = run.last_error.as_ref().map(|(code, reason, _)| format!("{code} {reason}"));
-        return ("Failed", why.unwrap_or_default());
+        return OverallStatus { state: OverallState::Failed, reason: why.unwrap_or_default().into() };
     }
-    let statuses = status.sources.values().map(|source| &source.status);
-    let worst = statuses.max_by_key(|source| source.state);
-    if let Some(source) = worst.filter(|source| source.state.is_failure()) {
-        return (source.state.as_str(), source.reason.to_string());
-    }
-    let required = || status.collections.iter().filter(|c| c.required);
-    let stale = counted(status).find_map(|c| match &c.freshness {
-        Freshness::Stale { why, .. } => Some(why.to_string()),
-        _ => None,
-    });
-    if status.unknown || required().any(|c| matches!(c.freshness, Freshness::Unknown | Freshness::Syncing)) {
-        let why = worst.map(|source| source.reason.to_string()).unwrap_or_default();
-        return ("Syncing", why);
-    }
-    // a live source may report a partial or empty view
-    let note = status.sources.values().map(|source| &source.status.reason).find(|reason| !reason.is_empty());
-    let note = note.map(ToString::to_string).unwrap_or_default();
-    stale.map_or_else(|| ("Live", note), |why| ("Stale", why))
+    status.overall()
 }
 
 /// Returns the collections that decide a registry's state: those that it requires, and those with served
@@ -252,8 +237,8 @@ mod tests {
 
     use clap::Parser as _;
     use tributary_model::{
-        ClusterId, Collection, CollectionKind, Fingerprint, Generation, ProviderId, RegistryId,
-        ShardPriority, SinceMono, StalePolicy,
+        ClusterId, Collection, CollectionKind, Fingerprint, Freshness, Generation, ProviderId, RegistryId,
+        ShardPriority, SinceMono, SourceState, SourceStatus, StalePolicy,
     };
 
     use super::*;
@@ -332,13 +317,44 @@ mod tests {
         assert!(!columns.contains("dc1 Services"), "a readable collection is not listed as withheld: {text}");
     }
 
+    fn shown(status: &RegistryStatus, run: Option<&RunReport>) -> (&'static str, Arc<str>) {
+        let OverallStatus { state, reason } = state(status, run);
+        (state.as_str(), reason)
+    }
+
     #[test]
     fn registry_is_as_stale_as_what_it_serves() {
         let mut status = mk_status();
         status.collections.iter_mut().for_each(|collection| collection.required = false);
-        assert_eq!(state(&status, None), ("Stale", "403 forbidden".to_owned()), "required or not");
+        assert_eq!(shown(&status, None), ("Stale", "403 forbidden".into()), "required or not");
         status.collections.iter_mut().for_each(|collection| collection.facts = 0);
-        assert_eq!(state(&status, None).0, "Live", "no stale fact is served");
+        assert_eq!(shown(&status, None).0, "Live", "no stale fact is served");
+    }
+
+    #[test]
+    fn scope_is_as_stale_as_its_facts() {
+        let states = |status: RegistryStatus| {
+            let core = CoreReport { registries: vec![status], ..CoreReport::default() };
+            let kinds = BTreeMap::from([("k".to_owned(), RegistryKind::Kubernetes)]);
+            let (runs, catalog) = (BTreeMap::new(), Catalog::default());
+            let report = Report { core: &core, runs: &runs, catalog: &catalog, kinds: &kinds, now: Mono(1) };
+            let item = report.items().remove(0);
+            let scope = &item.sources[0];
+            [item.state.clone(), scope.state.clone(), scope.reason.clone()]
+        };
+        let mut status = mk_status();
+        let live = SourceView { status: SourceStatus::new(SourceState::Live, ""), at: 0 };
+        status.sources = BTreeMap::from([(Scope::new("dc1").unwrap(), live)]);
+        assert_eq!(states(status.clone()), ["Stale", "Stale", "403 forbidden"]);
+        let withheld = &mut status.collections[1];
+        (withheld.required, withheld.facts) = (false, 0);
+        assert_eq!(
+            states(status.clone()),
+            ["Live", "Stale", "403 forbidden"],
+            "an optional kind fails alone"
+        );
+        status.collections.truncate(1);
+        assert_eq!(states(status), ["Live", "Live", ""]);
     }
 
     #[test]
@@ -360,7 +376,7 @@ mod tests {
             failures,
             ..RunReport::default()
         };
-        assert_eq!(state(&mk_status(), Some(&run(0))), ("Stale", "403 forbidden".to_owned()));
-        assert_eq!(state(&mk_status(), Some(&run(1))).0, "Failed");
+        assert_eq!(shown(&mk_status(), Some(&run(0))), ("Stale", "403 forbidden".into()));
+        assert_eq!(shown(&mk_status(), Some(&run(1))).0, "Failed");
     }
 }

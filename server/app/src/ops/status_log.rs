@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tributary_core::{RegistryStatus, SourceView};
-use tributary_model::{DetailValue, Scope, SourcePart, SourceState, SourceStatus};
+use tributary_model::{DetailValue, OverallState, OverallStatus, Scope, SourcePart};
 use tributary_runtime::RunReport;
 
 use super::backend::LiveBackend;
@@ -34,7 +34,7 @@ struct LoggedState {
 }
 
 impl LoggedState {
-    fn of(registry: &str, part: String, state: SourceState, reason: &str) -> Self {
+    fn of(registry: &str, part: String, state: OverallState, reason: &str) -> Self {
         let (registry, reason) = (registry.to_owned(), reason.to_owned());
         Self { registry, part: Some(part), state: state.as_str(), reason }
     }
@@ -103,21 +103,22 @@ const PARTIAL: &str = "Live with a partial view";
 /// Returns the state of a registry; of its scopes if it has several, since each fails on its own; and of the
 /// failed parts of a live registry.
 fn logged_states(status: &RegistryStatus, run: Option<&RunReport>) -> Vec<LoggedState> {
-    let (name, reason) = state(status, run);
+    let OverallStatus { state: name, reason } = state(status, run);
+    let (name, reason) = (name.as_str(), reason.to_string());
     let shown = if name == "Live" && !reason.is_empty() { PARTIAL } else { name };
     let registry = status.id.name.to_string();
     let own = LoggedState { registry: registry.clone(), part: None, state: shown, reason };
     let scopes: Vec<_> =
         status.sources.iter().filter(|(_, source)| !source.status.is_directory).take(MOST_SCOPES).collect();
-    let each = scopes.iter().filter(|_| scopes.len() > 1).map(|(scope, source)| {
-        let SourceStatus { state, reason, .. } = &source.status;
-        LoggedState::of(&registry, scope.to_string(), *state, reason)
+    let each = scopes.iter().filter(|_| scopes.len() > 1).map(|(scope, _)| {
+        let OverallStatus { state, reason } = status.overall_of(scope);
+        LoggedState::of(&registry, scope.to_string(), state, &reason)
     });
     let parts = scopes.iter().flat_map(|(scope, source)| parts(scope, source));
     let parts = parts.filter(|_| name == "Live").take(MOST_PARTS).map(|(scope, part)| {
         let part_name =
             if scopes.len() > 1 { format!("{scope} {}", part.name) } else { part.name.to_string() };
-        LoggedState::of(&registry, part_name, part.state, &part.reason)
+        LoggedState::of(&registry, part_name, part.state.into(), &part.reason)
     });
     std::iter::once(own).chain(each).chain(parts).collect()
 }
@@ -208,7 +209,8 @@ fn write(state: &LoggedState) {
 #[cfg(test)]
 mod tests {
     use tributary_model::{
-        ClusterId, Generation, ProviderId, RegistryId, RegistryName, SourceDetail, StalePolicy,
+        ClusterId, Generation, ProviderId, RegistryId, RegistryName, SourceDetail, SourceState, SourceStatus,
+        StalePolicy,
     };
 
     use super::*;

@@ -126,11 +126,25 @@ pub struct CheckState {
     pub service: Option<u64>,
 }
 
+/// Maximum creation indexes of a list of checks.
+pub const NEWEST: usize = 1_024;
+
+/// Returns the highest indexes, ascending.
+pub(crate) fn newest(mut indexes: Vec<u64>) -> Arc<[u64]> {
+    indexes.sort_unstable();
+    indexes.dedup();
+    let first = indexes.len().saturating_sub(NEWEST);
+    indexes.drain(..first);
+    indexes.into()
+}
+
 /// States of all checks, sorted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckStates {
     /// One entry for each check.
     pub marks: Arc<[CheckState]>,
+    /// Creation indexes of the newest checks, ascending.
+    pub created: Arc<[u64]>,
     digest: Digest,
 }
 
@@ -149,13 +163,16 @@ impl CheckStates {
         marks.dedup_by_key(|mark| mark.check);
         let hash = Digest::of(marks.iter().map(|mark| (mark.check, &mark.state))).hash;
         // Absences in the list of checks are not reported, so the keys need not be kept.
-        Self { marks: marks.into(), digest: Digest { hash, keys: Arc::from([]) } }
+        let created = newest(checks.iter().map(|check| check.create_index).collect());
+        Self { marks: marks.into(), created, digest: Digest { hash, keys: Arc::from([]) } }
     }
-    /// Returns whether a check is in only one of the two lists.
+    /// Returns how many pairs of node and service have a check in the other list that this one lacks.
     #[must_use]
-    pub fn has_other_checks(&self, other: &Self) -> bool {
-        let (own, others) = (self.marks.iter(), other.marks.iter());
-        own.map(|state| state.check).ne(others.map(|state| state.check))
+    pub fn removed_since(&self, before: &Self) -> usize {
+        let is_gone =
+            |mark: &&CheckState| self.marks.binary_search_by_key(&mark.check, |own| own.check).is_err();
+        let gone = before.marks.iter().filter(is_gone);
+        gone.map(|mark| (mark.node, mark.service)).collect::<BTreeSet<_>>().len()
     }
     /// Returns the entries that are in only one of the two lists or differ.
     pub fn differing<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = &'a CheckState> {

@@ -9,6 +9,7 @@
 //! two long polls (names and checks), one read for each service that they report as changed, and a full pass that
 //! reads each of them at intervals.
 
+mod catalog_moves;
 mod listing;
 mod names;
 mod notify_and_fetch;

@@ -1,10 +1,13 @@
 //! The list of names: which services are followed, and whether the scope answers.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+
+use tributary_model::Mono;
 
 use super::{Answer, LoopId, Machine, Reach, StepContext};
 use crate::answer::RequestFailure;
-use crate::content::Names;
+use crate::content::{Listed, Names};
 use crate::watch::{Confidence, Event, Follow, ReadReason, State, Ticket, key_of};
 
 impl Machine {
@@ -24,7 +27,7 @@ impl Machine {
     ) {
         match reply {
             Ok(Answer::Names(headers, names)) => {
-                let before = self.names.last_index();
+                let before = (self.names.last_index(), Arc::clone(&self.listed));
                 self.lag = headers.last_contact;
                 if self.token.needs_agents(&headers, cx.now, self.settings.timing.poll) {
                     self.read_token(cx);
@@ -34,9 +37,7 @@ impl Machine {
                     self.reach = Reach::Up;
                     cx.answered = true;
                 }
-                if before.is_some() && self.names.last_index() != before {
-                    self.notify.catalog_moved(cx.now);
-                }
+                self.note_move(&before, cx.now);
             }
             Ok(Answer::Token(token)) => self.token_checked(LoopId::Names, ticket, token, cx),
             Ok(_) => self.names_failed(ticket, RequestFailure::Broken, cx),
@@ -44,6 +45,14 @@ impl Machine {
         }
         if self.settings.peer {
             self.next_names = Some(cx.now.plus(self.settings.timing.poll));
+        }
+    }
+
+    /// Records a move of the catalog's index, unless other names or tags are its reason.
+    fn note_move(&mut self, (index, listed): &(Option<u64>, Arc<BTreeMap<Arc<str>, Listed>>), now: Mono) {
+        let moved = self.names.last_index().filter(|now| index.is_some_and(|before| before != *now));
+        if let Some(index) = moved.filter(|_| *listed == self.listed) {
+            self.notify.catalog_moved(now, index);
         }
     }
 
@@ -88,15 +97,10 @@ impl Machine {
                     self.services.entry(id).and_modify(|service| service.listed = true);
                     if before.get(name).is_some_and(|before| before.tags != listed.tags) {
                         self.mark_changed(id, cx.now);
-                        self.notify.explain(cx.now);
                     }
                     id
                 }
                 None => {
-                    // the names of the first list are new to the run, not to the catalog
-                    if !before.is_empty() {
-                        self.notify.explain(cx.now);
-                    }
                     let id = self.open(name, true);
                     self.drive_service(id, Event::Started, cx);
                     id

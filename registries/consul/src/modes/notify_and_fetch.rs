@@ -2,15 +2,17 @@
 //! checks, and the full pass that finds other changes.
 //!
 //! The list of checks does not show instances without a check, nor changes of an address or of meta: those move only
-//! the catalog's index, without a name. If the index moved and no check was added or removed, each such service is
-//! read once, at a quarter of the allowed rate; a check that only changes its status does not move the index. Each is
-//! also read once per full pass. Without a usable list of checks the full pass runs at that rate all the time.
+//! the catalog's index, without a name. If the index moved and no added or removed check explains the move, each such
+//! service is read once, at a quarter of the allowed rate; a check that only changes its status does not move the
+//! index. Each is also read once per full pass. Without a usable list of checks the full pass runs at that rate all
+//! the time.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use tributary_model::Mono;
 
+use super::catalog_moves::CatalogMoves;
 use super::{LoopId, Machine, StepContext};
 use crate::answer::RequestFailure;
 use crate::config::Timing;
@@ -28,8 +30,7 @@ pub(super) struct NotifyAndFetch {
     on_node: HashMap<u64, BTreeSet<u32>>,
     dirty: BTreeSet<u32>,
     due: Option<Mono>,
-    explained_at: Option<Mono>,
-    moved_at: Option<Mono>,
+    moves: CatalogMoves,
     full_pass_at: Option<Mono>,
     cursor: u32,
     /// Services left in a fast full pass; `None` if none is running.
@@ -48,12 +49,9 @@ impl NotifyAndFetch {
         self.dirty.insert(id);
         self.due.get_or_insert_with(|| now.plus(timing.coalesce));
     }
-    /// Records a change that moves the catalog's index.
-    pub(super) const fn explain(&mut self, now: Mono) {
-        self.explained_at = Some(now);
-    }
-    pub(super) fn catalog_moved(&mut self, now: Mono) {
-        self.moved_at.get_or_insert(now);
+    /// Records that the catalog's index moved, and the list of names shows no reason.
+    pub(super) fn catalog_moved(&mut self, now: Mono, index: u64) {
+        self.moves.moved(now, index);
     }
     /// Requests a fast full pass.
     pub(super) fn full_pass_soon(&mut self) {
@@ -78,12 +76,6 @@ impl NotifyAndFetch {
                 }
             }
         }
-    }
-    /// Returns whether the catalog's index moved and no notification explains it.
-    fn unexplained(&mut self, now: Mono, within: Duration) -> bool {
-        let Some(moved) = self.moved_at.filter(|moved| moved.plus(within) <= now) else { return false };
-        self.moved_at = None;
-        self.explained_at.is_none_or(|at| at.plus(within) < moved)
     }
 }
 
@@ -130,9 +122,7 @@ impl Machine {
                 None => changed.extend(self.notify.on_node.get(&mark.node).into_iter().flatten()),
             }
         }
-        if marks.has_other_checks(&before) {
-            self.notify.explain(now);
-        }
+        self.notify.moves.checks(now, &marks.created, marks.removed_since(&before));
         for id in changed {
             self.mark_changed(id, now);
         }
@@ -140,7 +130,7 @@ impl Machine {
 
     pub(super) fn tick_notify(&mut self, cx: &mut StepContext) {
         if self.budget.notified() == 0 {
-            self.notify.moved_at = None;
+            self.notify.moves.forget();
             return;
         }
         if self.notify.due.is_some_and(|due| due <= cx.now) {
@@ -149,7 +139,7 @@ impl Machine {
                 self.drive_service(id, Event::ReadNow(ReadReason::Changed), cx);
             }
         }
-        if self.notify.unexplained(cx.now, self.settings.timing.explain) {
+        if self.notify.moves.take_unexplained(cx.now, self.settings.timing.explain) {
             self.notify.wanted = true;
         }
         self.full_pass(cx);
@@ -222,7 +212,7 @@ impl Machine {
         if self.budget.notified() == 0 {
             return None;
         }
-        let moved = self.notify.moved_at.map(|moved| moved.plus(self.settings.timing.explain));
+        let moved = self.notify.moves.due(self.settings.timing.explain);
         [self.notify.due, moved, self.notify.full_pass_at].into_iter().flatten().min()
     }
 }

@@ -317,6 +317,50 @@ fn address_edit_is_found_in_seconds_while_other_checks_change() {
 }
 
 #[test]
+fn address_edit_is_found_in_seconds_beside_registrations() {
+    let mut settings = mk_settings(NONE);
+    settings.timing.full_pass = 3_600 * SECOND;
+    for (edit_after, removals) in [(100, false), (600, false), (900, true)] {
+        let mut world = World::new(settings, 1);
+        (0..20).for_each(|service| world.put(service, 0));
+        world.run(120 * SECOND);
+        for round in 1..20_u8 {
+            world.put(round % 10, round);
+            if removals {
+                world.take(round % 10, round - 1);
+            }
+            world.run(Duration::from_millis(if round == 7 { edit_after } else { 1_000 }));
+            if round == 7 {
+                world.edit(15);
+                world.run(Duration::from_millis(1_000 - edit_after));
+            }
+        }
+        world.run(3 * SECOND);
+        assert_eq!(world.served(), world.truth(), "edited {edit_after} ms after a registration");
+    }
+}
+
+#[test]
+fn registration_with_a_check_starts_no_full_pass() {
+    let mut settings = mk_settings(NONE);
+    settings.timing.full_pass = 3_600 * SECOND;
+    let mut world = World::new(settings, 1);
+    (0..20).for_each(|service| world.put(service, 0));
+    world.run(120 * SECOND);
+    let before = world.sent_to_services();
+    for round in 1..10_u8 {
+        world.put(round, 1);
+        world.run(SECOND);
+        world.take(round, 1);
+        world.run(SECOND);
+    }
+    world.run(10 * SECOND);
+    let reads = world.sent_to_services() - before;
+    assert!(reads <= 2 * 18, "{reads} reads for 18 changes");
+    assert_eq!(world.served(), world.truth());
+}
+
+#[test]
 fn edit_right_after_the_first_list_is_found_in_seconds() {
     let mut settings = mk_settings(NONE);
     settings.timing.full_pass = 3_600 * SECOND;

@@ -65,6 +65,8 @@ pub(super) struct World {
     /// Current index of the source.
     index: u64,
     moved: BTreeMap<What, u64>,
+    /// Index at which the check of an instance was created.
+    created: BTreeMap<(Arc<str>, u8), u64>,
     served: Catalog,
     /// Services that lacked a served instance in the last report, with the time of the next confirm request.
     doubted: BTreeMap<Arc<str>, Mono>,
@@ -92,6 +94,7 @@ impl World {
             truth: Catalog::new(),
             index: 20,
             moved: BTreeMap::new(),
+            created: BTreeMap::new(),
             served: Catalog::new(),
             doubted: BTreeMap::new(),
             false_loss: None,
@@ -134,9 +137,11 @@ impl World {
         let service = name(service);
         self.truth.entry(Arc::clone(&service)).or_default().entry(instance).or_default();
         self.moves(&service, true);
+        self.created.entry((service, instance)).or_insert(self.index);
     }
     pub(super) fn take(&mut self, service: u8, instance: u8) {
         let service = name(service);
+        self.created.remove(&(Arc::clone(&service), instance));
         if let Some(instances) = self.truth.get_mut(&service) {
             instances.remove(&instance);
             if instances.is_empty() {
@@ -304,7 +309,7 @@ impl World {
                 check_id: format!("c-{name}").into(),
                 status: (times % 1_000).to_string().into(),
                 service_name: (&**name).into(),
-                create_index: 1,
+                create_index: self.created.get(&(Arc::clone(name), id)).copied().unwrap_or(1),
             })
             .collect();
         CheckStates::new(&checks)

@@ -140,8 +140,8 @@ impl CatalogChanges {
     }
 }
 
-/// Observation times of the changes in a generation: the time when the oldest update of each lane
-/// was received from its source.
+/// Observation times of the changes in a generation: the time when the oldest update of each kind
+/// of change was received from its source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ObservedSince {
     /// Oldest update of batches that remove an endpoint or change its health.
@@ -160,7 +160,7 @@ impl ObservedSince {
             Self { removal: None, addition: Some(at) }
         }
     }
-    /// Merges another value: the oldest time of each lane stays.
+    /// Merges another value: the oldest time of each kind of change stays.
     pub fn merge(&mut self, more: Self) {
         let older = |a: Option<Mono>, b: Option<Mono>| a.into_iter().chain(b).min();
         self.removal = older(self.removal, more.removal);

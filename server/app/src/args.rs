@@ -267,6 +267,9 @@ pub struct GuardListArgs {
     /// Output format
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     pub output: Output,
+    /// Omit the table's header
+    #[arg(long)]
+    pub no_headers: bool,
     /// Server to request.
     #[command(flatten)]
     pub server: ServerArgs,

@@ -46,8 +46,8 @@ struct State {
     loaded: Loaded,
     file: Option<PathBuf>,
     last: Option<Last>,
-    taken: u64,
-    refused: u64,
+    applied: u64,
+    rejected: u64,
 }
 
 #[derive(Debug, Clone)]
@@ -61,9 +61,9 @@ struct Last {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reloads {
     /// Applied changes.
-    pub taken: u64,
+    pub applied: u64,
     /// Rejected changes.
-    pub refused: u64,
+    pub rejected: u64,
     /// Whether the running configuration equals the file.
     pub valid: bool,
 }
@@ -72,7 +72,7 @@ impl Running {
     /// Configuration loaded at start.
     #[must_use]
     pub fn new(loaded: Loaded, file: Option<PathBuf>) -> Self {
-        Self(Mutex::new(State { loaded, file, last: None, taken: 0, refused: 0 }))
+        Self(Mutex::new(State { loaded, file, last: None, applied: 0, rejected: 0 }))
     }
     /// Running values.
     #[must_use]
@@ -84,7 +84,11 @@ impl Running {
     pub fn reloads(&self) -> Reloads {
         let state = self.0.lock();
         let clean = |last: &Last| last.error.is_none() && last.restart.is_empty();
-        Reloads { taken: state.taken, refused: state.refused, valid: state.last.as_ref().is_none_or(clean) }
+        Reloads {
+            applied: state.applied,
+            rejected: state.rejected,
+            valid: state.last.as_ref().is_none_or(clean),
+        }
     }
     /// Returns why the last change was not fully applied, in one line.
     #[must_use]
@@ -101,7 +105,7 @@ impl Running {
         let last = state.last.as_ref().map(|last| {
             json!({
                 "at": last.at.to_string(),
-                "result": if last.error.is_some() { "refused" } else { "taken" },
+                "result": if last.error.is_some() { "rejected" } else { "applied" },
                 "error": last.error,
                 "needsRestart": last.restart,
             })
@@ -117,13 +121,13 @@ impl Running {
     }
     fn refuse(&self, failure: &CommandError) {
         let mut state = self.0.lock();
-        state.refused += 1;
+        state.rejected += 1;
         state.last =
             Some(Last { at: Timestamp::now(), error: Some(failure.to_string()), restart: Vec::new() });
     }
     fn take(&self, loaded: Loaded, restart: Vec<String>) {
         let mut state = self.0.lock();
-        state.taken += 1;
+        state.applied += 1;
         let config = merged(&state.loaded.config, &loaded.config);
         state.loaded = Loaded { config, ..loaded };
         state.last = Some(Last { at: Timestamp::now(), error: None, restart });
@@ -266,8 +270,8 @@ mod tests {
         );
         assert_eq!(reloader.running.config(), before);
         assert!(applied.0.lock().is_empty());
-        assert_eq!(reloader.running.reloads(), Reloads { taken: 0, refused: 3, valid: false });
-        assert_eq!(reloader.running.document()["lastReload"]["result"], "refused");
+        assert_eq!(reloader.running.reloads(), Reloads { applied: 0, rejected: 3, valid: false });
+        assert_eq!(reloader.running.document()["lastReload"]["result"], "rejected");
     }
 
     #[tokio::test]

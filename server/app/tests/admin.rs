@@ -43,8 +43,10 @@ impl AdminBackend for Fake {
             checks: vec![Check::new(format!("registry {SECRET}"), self.ready, SECRET)],
         }
     }
-    async fn notes(&self) -> Vec<Check> {
-        vec![Check::new(format!("run {SECRET}"), false, SECRET)]
+    async fn explained_readiness(&self) -> Readiness {
+        let mut readiness = self.readiness();
+        readiness.checks.push(Check::new(format!("run {SECRET}"), false, SECRET));
+        readiness
     }
     async fn is_alive(&self) -> bool {
         true

@@ -66,6 +66,8 @@ async fn held_removals_are_listed_served_and_released_singly() {
     let table = world.run("guard list -o wide").await.out;
     assert!(table.starts_with("ID ") && table.contains("service default/cart"), "{table}");
     assert!(world.run("get endpoints").await.out.contains("10.0.0.2"), "a held removal stays served");
+    let plain = world.run("guard list -o wide --no-headers").await.out;
+    assert!(!plain.contains("REGISTRY") && plain.contains("service default/cart"), "{plain}");
     let names = world.run("guard list -o name").await.out;
     let ids: Vec<&str> = names.lines().collect();
     let of_cart = table.lines().find(|line| line.contains("service default/cart")).unwrap();

@@ -120,7 +120,7 @@ async fn valid_configuration_applies_and_invalid_one_does_not() {
     put(config.path(), "c.yaml", &text(&(registry("east", &east) + &registry("west", &west))));
     world.until("get endpoints", "10.0.0.2:80").await;
     put(config.path(), "c.yaml", &text("- {kind: fiel}\n"));
-    until_reload(&world, "refused").await;
+    until_reload(&world, "rejected").await;
     assert!(world.run("get endpoints").await.out.contains("10.0.0.1:80"));
     put(config.path(), "c.yaml", &text(&registry("west", &west)));
     let asked = async {

@@ -134,13 +134,13 @@ async fn plan_to_end_live_facts_warns_that_they_return() {
     assert_eq!((&list["items"][0]["facts"], &list["items"][0]["live"]), (&2.into(), &true.into()), "{list}");
     let pods = format!("state end file/{}/pods", scope(&dir));
     for (command, exit, text) in [
-        ("state end absent", Exit::NotFound, "registry `absent` not found; known: config, file"),
+        ("state end absent", Exit::NotFound, "registry `absent` not found; known: file"),
         ("state end file/nowhere", Exit::NotFound, "has no scope `nowhere`; known: "),
         (pods.as_str(), Exit::NotFound, "no kind `pods`; use one of "),
         ("state end ", Exit::Usage, "`tributary state show`"),
         ("state end /x", Exit::Usage, "`tributary state show`"),
         ("state accept file", Exit::NotFound, "nothing to accept"),
-        ("state accept absent", Exit::NotFound, "registry `absent` not found; known: config, file"),
+        ("state accept absent", Exit::NotFound, "registry `absent` not found; known: file"),
     ] {
         let failure = world.run(command).await.exit.unwrap_err();
         assert!(failure.exit == exit && failure.to_string().contains(text), "{command}: {failure}");

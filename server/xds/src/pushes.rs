@@ -25,7 +25,7 @@ const MILLIS: &[u64] = &[1, 5, 10, 25, 50, 100, 250, 500, 1_000, 3_000, 10_000, 
 struct TypePushes {
     bytes: Histogram,
     micros: Histogram,
-    /// By lane, in milliseconds.
+    /// By kind of change, in milliseconds.
     removals: Histogram,
     additions: Histogram,
     nacks: Count,
@@ -70,7 +70,7 @@ pub struct KindPushes {
     /// Time from the start of building a response until the transport has taken all of it, in
     /// seconds.
     pub seconds: Distribution,
-    /// By lane: time from when a source reported a change until a response of the round with that change
+    /// By kind of change: time from when a source reported a change until a response of the round with that change
     /// was built, in seconds.
     pub convergence: [(&'static str, Distribution); 2],
     /// Responses that clients rejected.
@@ -85,9 +85,9 @@ impl Pushes {
     /// Records the age of the changes that a response carries.
     pub(crate) fn converged(&self, kind: ResourceType, observed: ObservedSince, now: Mono) {
         let of = self.of(kind);
-        for (lane, at) in [(&of.removals, observed.removal), (&of.additions, observed.addition)] {
+        for (times, at) in [(&of.removals, observed.removal), (&of.additions, observed.addition)] {
             if let Some(at) = at {
-                lane.observe(now.0.saturating_sub(at.0));
+                times.observe(now.0.saturating_sub(at.0));
             }
         }
     }
@@ -165,10 +165,10 @@ mod tests {
             assert_eq!((of.kind, of.nacks), (ResourceType::ALL[n], n as u64 + 1));
             assert_eq!((of.bytes.count(), of.bytes.sum), (1, 20_000.0 + n as f64));
             assert_eq!((of.seconds.count(), of.seconds.sum), (1, 0.002));
-            let lanes = of.convergence.map(|(lane, times)| (lane, times.count(), times.sum));
+            let changes = of.convergence.map(|(change, times)| (change, times.count(), times.sum));
             let (removal, addition) = if n % 2 == 0 { (1, 0) } else { (0, 1) };
-            assert_eq!(lanes[0], ("removal", removal, 1.25 * removal as f64));
-            assert_eq!(lanes[1], ("addition", addition, 1.25 * addition as f64));
+            assert_eq!(changes[0], ("removal", removal, 1.25 * removal as f64));
+            assert_eq!(changes[1], ("addition", addition, 1.25 * addition as f64));
         }
     }
 

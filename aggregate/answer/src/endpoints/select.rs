@@ -134,7 +134,9 @@ impl Refusal<'_> {
             }
             Self::NoShare => "its member of the federated service has a share of 0".into(),
             Self::Waiting(healthy, enough) => {
-                format!("standby: {healthy} active endpoints are healthy, and {enough} are enough")
+                format!(
+                    "standby: the number of healthy active endpoints is {healthy}, and {enough} is enough"
+                )
             }
             Self::OnlyOne => "this DNS type has one endpoint, and another precedes this one".into(),
         }

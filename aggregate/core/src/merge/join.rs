@@ -350,7 +350,8 @@ fn standby(federated: &FederatedService, object: &ObjectRef, out: &mut Merged) {
         let active = active.filter(|s| s.priority == ShardPriority::Normal);
         let healthy: BTreeSet<_> = active.flat_map(healthy).collect();
         if healthy.len() < usize::try_from(enough).unwrap_or(usize::MAX) {
-            let message = format!("fewer than {enough} active endpoints of port {number} are healthy");
+            let message =
+                format!("the number of healthy active endpoints of port {number} is below {enough}");
             out.conditions.push(Code::FEDERATED_STANDBY, vec![object.clone()], message);
         }
     }

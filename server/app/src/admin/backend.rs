@@ -23,8 +23,9 @@ pub trait AdminBackend: Send + Sync + 'static {
     fn generations(&self) -> watch::Receiver<u64>;
     /// Whether clients are answered, with the reasons.
     fn readiness(&self) -> Readiness;
-    /// Notes for the operator that do not affect readiness.
-    async fn notes(&self) -> Vec<Check>;
+    /// Conditions of readiness with the reason of each registry that has not synced, and notes for the operator, which do
+    /// not affect readiness.
+    async fn explained_readiness(&self) -> Readiness;
     /// Whether the core still processes batches, whatever the state of the registries.
     async fn is_alive(&self) -> bool;
     /// Connected clients.

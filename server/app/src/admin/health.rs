@@ -17,15 +17,17 @@ pub async fn livez(State(shared): State<Shared>) -> Response {
 
 /// Whether clients are answered.
 pub async fn readyz(State(shared): State<Shared>, RawQuery(query): RawQuery) -> Response {
-    let readiness = shared.inside.readiness();
-    let status = if readiness.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let verbose = query.is_some_and(|q| q.split('&').any(|part| part.split('=').next() == Some("verbose")));
+    // Off this machine only the marks show; names and reasons stay local.
+    let open = shared.surface == Surface::Admin;
+    let readiness = match verbose && open {
+        true => shared.inside.explained_readiness().await,
+        false => shared.inside.readiness(),
+    };
+    let status = if readiness.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let mut body = String::new();
     if verbose {
-        // Off this machine only the marks show; names and reasons stay local.
-        let open = shared.surface == Surface::Admin;
-        let notes = if open { shared.inside.notes().await } else { Vec::new() };
-        for check in readiness.checks.iter().chain(&notes) {
+        for check in &readiness.checks {
             let mark = if check.ok { "+" } else { "-" };
             let detail =
                 if open && !check.detail.is_empty() { format!(": {}", check.detail) } else { String::new() };

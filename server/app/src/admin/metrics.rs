@@ -68,7 +68,7 @@ metrics! {
     XDS_NACKED Gauge "xds_nacked" ["type"] "Connected streams that rejected their last response of a type";
     XDS_NACKS Counter "xds_nacks" ["type"] "Responses that clients rejected";
     XDS_PUSH_SECONDS Histogram "xds_push_duration_seconds" ["type"] "Time from the start of building a response until the transport accepted all of it, in seconds";
-    CONVERGENCE Histogram "convergence_seconds" ["type", "lane"] "Time from a source's report of a change until the response with that change, in seconds; lane `removal` counts batches that removed an endpoint or changed its health";
+    CONVERGENCE Histogram "convergence_seconds" ["type", "change"] "Time from a source's report of a change until the response with that change, in seconds; change `removal` counts batches that removed an endpoint or changed its health";
     UNEXPLAINED_EMPTY Counter "unexplained_empty" [] "Hosts that lost their last endpoint without evidence or a report of the source; any value other than 0 is a bug";
     CORE_EVENTS Counter "core_events" ["event"] "Events of the core: views and resource inputs built, updates without a change, updates refused at a bound";
     XDS_BYTES Histogram "xds_response_bytes" ["type"] "Size of responses, in bytes";

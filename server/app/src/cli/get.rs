@@ -133,7 +133,7 @@ fn items<T: DeserializeOwned>(list: &List<Value>) -> Result<Vec<T>, CommandError
 
 fn services(items: &[ServiceItem], wide: bool) -> Table {
     let heads = ["HOST", "NAMESPACE", "PORTS", "ENDPOINTS", "CONDITIONS"];
-    let more = ["CLAIM", "RESOLUTION", "ADDRESSES", "DECLARED BY", "EXPORTED TO"];
+    let more = ["PRECEDENCE", "RESOLUTION", "ADDRESSES", "DECLARED BY", "EXPORTED TO"];
     let mut table = Table::new(&heads, &more, wide);
     for item in items {
         let ports: Vec<String> = item.ports.iter().map(|p| format!("{}/{}", p.number, p.protocol)).collect();
@@ -146,7 +146,7 @@ fn services(items: &[ServiceItem], wide: bool) -> Table {
             ports.join(",").into(),
             format!("{}/{}", item.endpoints.healthy, item.endpoints.total).into(),
             Cell(codes.join(","), if codes.is_empty() { Tone::Plain } else { Tone::Warn }),
-            item.claim.into(),
+            item.precedence.into(),
             item.resolution.clone().into(),
             item.addresses.join(",").into(),
             by.join("; ").into(),

@@ -34,7 +34,8 @@ async fn list(
             console.data(&held.items.iter().map(|i| format!("{}\n", i.id)).collect::<String>())?
         }
         Output::Table | Output::Wide => {
-            console.data(&table(&held.items, args.output == Output::Wide).render(true, console.color))?;
+            let table = table(&held.items, args.output == Output::Wide);
+            console.data(&table.render(!args.no_headers, console.color))?;
         }
     }
     if held.items.is_empty() {

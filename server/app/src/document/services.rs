@@ -19,8 +19,8 @@ pub struct ServiceItem {
     pub host: String,
     /// Namespace of its declarations.
     pub namespace: String,
-    /// Position among the claimants of the host; 0 is the first, which serves every client that can see it.
-    pub claim: usize,
+    /// Position in the precedence of the services with this host; 0 is served to every client that can see it.
+    pub precedence: usize,
     /// How endpoints are found.
     pub resolution: String,
     /// Virtual addresses.
@@ -93,7 +93,7 @@ pub fn list(catalog: &Catalog, filter: &Filter) -> Vec<ServiceItem> {
     let claims = hosts.flat_map(|(_, entry)| entry.claimants.iter().enumerate());
     claims
         .filter(|(_, view)| filter.takes_namespace(view.key.namespace.as_str()) && of_registry(view, filter))
-        .map(|(claim, view)| item(claim, view, of(view)))
+        .map(|(precedence, view)| item(precedence, view, of(view)))
         .collect()
 }
 
@@ -102,7 +102,7 @@ fn of_registry(view: &ServiceView, filter: &Filter) -> bool {
         || view.declarations.iter().any(|d| filter.takes_registry(d.shard.registry.name.as_str()))
 }
 
-fn item(claim: usize, view: &ServiceView, contested: &[Condition]) -> ServiceItem {
+fn item(precedence: usize, view: &ServiceView, contested: &[Condition]) -> ServiceItem {
     let ports: Vec<PortItem> = view.ports.iter().map(port).collect();
     let endpoints = ports.iter().fold(CountItem::default(), |sum, port| CountItem {
         healthy: sum.healthy + port.endpoints.healthy,
@@ -111,7 +111,7 @@ fn item(claim: usize, view: &ServiceView, contested: &[Condition]) -> ServiceIte
     ServiceItem {
         host: view.key.host.to_string(),
         namespace: view.key.namespace.to_string(),
-        claim,
+        precedence,
         resolution: served_by(view).map(resolution).unwrap_or_default(),
         addresses: addresses(view),
         ports,

@@ -14,7 +14,7 @@ use tributary_runtime::{Handle, ReadyBecause};
 
 use super::explain::{self, ExplainRequest};
 use super::removals;
-use super::report::{CoreReport, Report};
+use super::report::{self, CoreReport, Report};
 use super::{metrics, notices, sessions::Sessions, state};
 use crate::admin::backend::{Explained, NotThere};
 use crate::admin::metrics::Sample;
@@ -27,6 +27,9 @@ use crate::wiring::journal::State;
 
 /// Time that the core may take for a batch before the server counts as dead.
 const TURN: Duration = Duration::from_secs(10);
+
+/// Maximum number of characters of a reason in a condition of readiness.
+const LONGEST_REASON: usize = 200;
 
 /// Running server.
 pub struct LiveBackend {
@@ -54,10 +57,34 @@ impl LiveBackend {
         };
         self.handle.inspect(look).await.unwrap_or_default()
     }
-    pub(super) fn kinds(&self) -> BTreeMap<String, RegistryKind> {
+    /// Returns the kinds of the configured registries, by name.
+    pub(crate) fn kinds(&self) -> BTreeMap<String, RegistryKind> {
         let config = self.running.config();
         let registries = config.registries.iter();
         registries.flat_map(|r| r.names().into_iter().map(|name| (name, r.kind()))).collect()
+    }
+    /// Returns the readiness, with the given reasons of registries that have not synced.
+    fn judge(&self, reasons: &BTreeMap<RegistryName, String>) -> Readiness {
+        let start = self.handle.readiness().borrow().clone();
+        let because = match start.ready {
+            None => "registries have not synced",
+            Some(ReadyBecause::Synced) => "every registry has synced",
+            Some(ReadyBecause::Restored) => "the last known catalog was restored",
+            Some(ReadyBecause::TimedOut) => "the timeout of the first sync has passed",
+        };
+        let ready = start.is_ready() && !self.sessions.is_draining();
+        let mut checks = vec![Check::new("start", start.is_ready(), because)];
+        checks.push(Check::new("not-draining", !self.sessions.is_draining(), ""));
+        for name in &start.unknown {
+            let why = not_synced(reasons.get(name).map_or("", String::as_str));
+            checks.push(Check::new(format!("registry {name}"), false, why));
+        }
+        if let Some(trouble) = self.state.trouble() {
+            checks.push(Check::new("state", false, trouble));
+        }
+        let complaint = self.running.complaint();
+        checks.push(Check::new("config", complaint.is_none(), complaint.unwrap_or_default()));
+        Readiness { ready, checks }
     }
     /// Returns the core's trace of the services that an explanation is about.
     async fn history(&self, keys: Vec<ServiceKey>) -> BTreeMap<ServiceKey, Vec<TraceStep>> {
@@ -85,34 +112,22 @@ impl AdminBackend for LiveBackend {
         self.handle.generation()
     }
     fn readiness(&self) -> Readiness {
-        let start = self.handle.readiness().borrow().clone();
-        let because = match start.ready {
-            None => "registries have not synced",
-            Some(ReadyBecause::Synced) => "every registry has synced",
-            Some(ReadyBecause::Restored) => "the last known catalog was restored",
-            Some(ReadyBecause::TimedOut) => "the timeout of the first sync has passed",
-        };
-        let ready = start.is_ready() && !self.sessions.is_draining();
-        let mut checks = vec![Check::new("start", start.is_ready(), because)];
-        checks.push(Check::new("serving", !self.sessions.is_draining(), ""));
-        for name in &start.unknown {
-            checks.push(Check::new(format!("registry {name}"), false, "has not synced"));
-        }
-        if let Some(trouble) = self.state.trouble() {
-            checks.push(Check::new("state", false, trouble));
-        }
-        let complaint = self.running.complaint();
-        checks.push(Check::new("config", complaint.is_none(), complaint.unwrap_or_default()));
-        Readiness { ready, checks }
+        self.judge(&BTreeMap::new())
     }
-    async fn notes(&self) -> Vec<Check> {
+    async fn explained_readiness(&self) -> Readiness {
         let all = tokio::time::timeout(TURN, self.handle.inspect(tributary_core::Core::status)).await;
-        let all = all.ok().and_then(Result::ok).unwrap_or_default();
+        let (all, runs) = (all.ok().and_then(Result::ok).unwrap_or_default(), self.handle.runs());
+        let reason = |status: &RegistryStatus| {
+            let overall = report::state(status, runs.get(&status.id.name));
+            (status.id.name.clone(), overall.reason.to_string())
+        };
         let note = |status: &RegistryStatus| {
             let why = notices::waiting(status)?;
             Some(Check::new(format!("run {}", status.id.name), false, why))
         };
-        all.iter().filter_map(note).collect()
+        let mut readiness = self.judge(&all.iter().map(reason).collect());
+        readiness.checks.extend(all.iter().filter_map(note));
+        readiness
     }
     async fn is_alive(&self) -> bool {
         tokio::time::timeout(TURN, self.handle.inspect(|_| ())).await.is_ok_and(|answer| answer.is_ok())
@@ -198,6 +213,16 @@ impl AdminBackend for LiveBackend {
         };
         run_blocking(make).await
     }
+}
+
+/// Describes a registry that has not synced, with at most [`LONGEST_REASON`] characters of the reason.
+fn not_synced(reason: &str) -> String {
+    if reason.is_empty() {
+        return "has not synced".to_owned();
+    }
+    let shown: String = reason.chars().take(LONGEST_REASON).collect();
+    let more = if shown.len() < reason.len() { "…" } else { "" };
+    format!("has not synced: {shown}{more}")
 }
 
 /// Walks over the whole catalog run on a blocking thread, so that no stream stalls.

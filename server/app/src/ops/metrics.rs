@@ -49,8 +49,8 @@ pub fn all(state: &State<'_>) -> Vec<Sample> {
         Sample::new(m::READY, &[], flag(state.ready)),
         Sample::new(m::CATALOG_GENERATION, &[], number(state.catalog.generation)),
         Sample::new(m::CATALOG_COMPLETE, &[], flag(state.catalog.complete)),
-        Sample::new(m::CONFIG_RELOADS, &["taken"], number(state.reloads.taken)),
-        Sample::new(m::CONFIG_RELOADS, &["refused"], number(state.reloads.refused)),
+        Sample::new(m::CONFIG_RELOADS, &["applied"], number(state.reloads.applied)),
+        Sample::new(m::CONFIG_RELOADS, &["rejected"], number(state.reloads.rejected)),
         Sample::new(m::CONFIG_VALID, &[], flag(state.reloads.valid)),
     ];
     for registry in state.registries {
@@ -125,8 +125,10 @@ fn of_pushes(pushes: &Pushes, out: &mut Vec<Sample>) {
         out.push(Sample::new(m::XDS_NACKS, &labels, number(of.nacks)));
         out.push(Sample::new(m::XDS_BYTES, &labels, of.bytes));
         out.push(Sample::new(m::XDS_PUSH_SECONDS, &labels, of.seconds));
-        let lanes = of.convergence.into_iter();
-        out.extend(lanes.map(|(lane, histogram)| Sample::new(m::CONVERGENCE, &[&label, lane], histogram)));
+        let changes = of.convergence.into_iter();
+        out.extend(
+            changes.map(|(change, histogram)| Sample::new(m::CONVERGENCE, &[&label, change], histogram)),
+        );
     }
     let triggers = pushes.triggers();
     out.extend(triggers.map(|(reason, count)| Sample::new(m::XDS_TRIGGERS, &[reason], number(count))));

@@ -14,6 +14,7 @@ use tributary_model::{CollectionKind, Mono, RegistryName, Scope};
 use tributary_runtime::Handle;
 
 use crate::admin::backend::NotThere;
+use crate::config::registry::CONFIG_REGISTRY;
 use crate::document::endpoints::freshness_text;
 use crate::document::state::{
     EndItem, JournalItem, Part, StateDocument, StateItem, StateListItem, kind_name,
@@ -148,7 +149,8 @@ pub async fn accept(handle: &Handle, registry: RegistryName) -> Result<(), NotTh
 async fn scopes(handle: &Handle, name: &RegistryName) -> Result<BTreeSet<Scope>, NotThere> {
     let all = handle.inspect(tributary_core::Core::status).await.unwrap_or_default();
     let Some(status) = all.iter().find(|status| status.id.name == *name) else {
-        let known = shortened(all.iter().map(|status| status.id.name.as_str()));
+        let names = all.iter().map(|status| status.id.name.as_str());
+        let known = shortened(names.filter(|name| *name != CONFIG_REGISTRY));
         return Err(NotThere(format!("registry `{name}` not found; known: {known}")));
     };
     Ok(status.collections.iter().map(|one| one.collection.scope.clone()).collect())

@@ -56,8 +56,8 @@ async fn pushes_are_counted_by_type_and_cause() {
     let (sent, bytes) = (of(ResourceType::Endpoints), served.count("bytes_sent"));
     assert_eq!((sent.bytes.count(), sent.bytes.sum), (2, bytes as f64));
     assert_eq!(of(ResourceType::Cluster).bytes.count(), 0, "no client requested it");
-    let lanes = sent.convergence.map(|(lane, times)| (lane, times.count()));
-    assert_eq!(lanes, [("removal", 0), ("addition", 1)], "the first response is not a push");
+    let changes = sent.convergence.map(|(change, times)| (change, times.count()));
+    assert_eq!(changes, [("removal", 0), ("addition", 1)], "the first response is not a push");
     assert_eq!(served.server.counters().pushes.triggers()[0], ("hosts", 3));
 }
 

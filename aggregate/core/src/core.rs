@@ -39,8 +39,8 @@ pub struct ApplyOutcome {
     pub changed: CatalogChanges,
     /// True if clients lose endpoints or are redirected, so publication must not be delayed.
     pub urgent: bool,
-    /// Registries whose status may have changed: freshness, sources, conditions, priorities or the
-    /// obstacle of a shadow. Counts of facts, holds and problems are not included.
+    /// Registries whose status may have changed: freshness, sources, conditions, priorities,
+    /// problems of objects or the obstacle of a shadow. Counts of facts and holds are not included.
     pub statuses: BTreeSet<RegistryName>,
 }
 

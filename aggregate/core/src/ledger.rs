@@ -59,8 +59,15 @@ pub(crate) trait Output {
     fn note_status(&mut self);
 }
 
-/// Status that a source reported, and when.
-pub(crate) type DatedStatus = (SourceStatus, Mono);
+/// Status that a source reported.
+#[derive(Debug, Clone)]
+pub(crate) struct DatedStatus {
+    pub(crate) status: SourceStatus,
+    /// Time of the report.
+    pub(crate) at: Mono,
+    /// Time of the first report in this state.
+    pub(crate) since: Mono,
+}
 
 /// Everything that a run has reported for one scope.
 #[derive(Debug, Default)]
@@ -314,10 +321,12 @@ impl Ledger {
             };
         }
         let status = status.bounded();
-        if scoped.status.as_ref().is_none_or(|(known, _)| *known != status) {
+        let known = scoped.status.as_ref();
+        if known.is_none_or(|known| known.status != status) {
             out.note_status();
         }
-        scoped.status = Some((status, at));
+        let since = known.filter(|known| known.status.state == status.state).map_or(at, |known| known.since);
+        scoped.status = Some(DatedStatus { status, at, since });
         if changed {
             out.note();
         }

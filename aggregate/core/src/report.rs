@@ -53,6 +53,8 @@ pub struct SourceView {
     pub status: SourceStatus,
     /// Time of the report, in milliseconds since the process started.
     pub at: u64,
+    /// Time of the run's first report in this state, in milliseconds since the process started.
+    pub since: u64,
 }
 
 /// Status of one registry.
@@ -78,7 +80,7 @@ pub struct RegistryStatus {
     /// known. A server that starts waits for this.
     pub synced: bool,
     /// Configured priority of its facts.
-    pub standing: ShardPriority,
+    pub priority: ShardPriority,
     /// Policy for stale scopes.
     pub stale: StalePolicy,
     /// Scopes that this policy currently serves at a different priority.
@@ -175,7 +177,7 @@ impl Core {
             ended: ledger.ended.iter().map(ended).collect(),
             unknown: ledger.is_unknown(),
             synced: ledger.is_synced() && ledger.knows_any(),
-            standing: registry.info.priority,
+            priority: registry.info.priority,
             stale: registry.stale,
             by_policy: self.by_policy(registry),
             collections: ledger.collections().map(|(c, list)| self.collection(registry, c, list)).collect(),
@@ -274,6 +276,6 @@ fn ended(ended: &crate::ledger::Ended) -> EndedScope {
     EndedScope { scope: ended.scope.clone(), evidence: ended.evidence.clone(), at: ended.at.0 }
 }
 
-fn source((scope, (status, at)): (&Scope, &DatedStatus)) -> (Scope, SourceView) {
-    (scope.clone(), SourceView { status: status.clone(), at: at.0 })
+fn source((scope, dated): (&Scope, &DatedStatus)) -> (Scope, SourceView) {
+    (scope.clone(), SourceView { status: dated.status.clone(), at: dated.at.0, since: dated.since.0 })
 }

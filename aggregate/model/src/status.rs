@@ -208,8 +208,9 @@ impl OverallStatus {
             Some(Freshness::Stale { why, .. }) => (OverallState::Stale, &**why),
             Some(Freshness::Live) => (OverallState::Live, ""),
         };
-        // a live source may report a partial or empty view
-        let note = || sources.map(|source| &*source.reason).find(|reason| !reason.is_empty());
+        // a live source may report a partial or empty view, which precedes remarks
+        let partial = sources.clone().find(|source| source.is_partial()).map(|source| &*source.reason);
+        let note = || partial.or_else(|| sources.map(|s| &*s.reason).find(|reason| !reason.is_empty()));
         let reason = if state == OverallState::Live { note().unwrap_or_default() } else { reason };
         Self { state, reason: reason.into() }
     }
@@ -319,6 +320,13 @@ impl SourceStatus {
     pub fn new(state: SourceState, reason: impl Into<Arc<str>>) -> Self {
         Self { state, reason: reason.into(), ..Self::default() }
     }
+    /// Whether a live source has a reason: it sees only a part, or misses a file. The remark of a live part, such as a kind
+    /// that its cluster does not serve, is none.
+    #[must_use]
+    pub fn is_partial(&self) -> bool {
+        let is_remark = |part: &SourcePart| part.state == SourceState::Live && part.reason == self.reason;
+        self.state == SourceState::Live && !self.reason.is_empty() && !self.parts.iter().any(is_remark)
+    }
     /// Removes parts and details beyond the bound.
     #[must_use]
     pub fn bounded(mut self) -> Self {
@@ -387,6 +395,23 @@ mod tests {
         assert_eq!(of(&[(Syncing, "connects")], &[]), is("Syncing", "connects"));
         assert_eq!(of(&[(Syncing, "lists")], &[&stale]), is("Stale", "lost"));
         assert_eq!(of(&[(Syncing, "lists")], &[live]), is("Live", "lists"));
+    }
+
+    #[test]
+    fn remark_of_a_live_part_is_no_partial_view() {
+        let source = |reason: &str, part: &str| {
+            let part = SourcePart { state: SourceState::Live, reason: part.into(), ..SourcePart::default() };
+            SourceStatus { parts: [part].into(), ..SourceStatus::new(SourceState::Live, reason) }
+        };
+        let (remark, partial) = (source("not served", "not served"), source("list of pods: 403", ""));
+        assert_eq!((remark.is_partial(), partial.is_partial()), (false, true));
+        assert!(
+            !SourceStatus::new(SourceState::Syncing, "lists").is_partial(),
+            "a repeated list is no partial view"
+        );
+        let reason = |sources: &[SourceStatus]| OverallStatus::of(sources.iter(), [].into_iter()).reason;
+        assert_eq!(&*reason(std::slice::from_ref(&remark)), "not served");
+        assert_eq!(&*reason(&[remark, partial]), "list of pods: 403", "it comes first");
     }
 
     #[test]

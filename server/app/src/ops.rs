@@ -8,6 +8,7 @@ pub mod backend;
 pub mod explain;
 pub mod metrics;
 pub mod notices;
+pub mod problem_log;
 pub mod removals;
 pub mod report;
 pub mod rights;

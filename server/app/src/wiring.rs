@@ -197,13 +197,16 @@ impl Server {
     /// observed.
     pub async fn stop(self) {
         self.xds.drain(self.drain).await;
+        let registries = self.live.kinds().len();
         self.runtime.stop().await;
+        tracing::info!(registries, "registries stopped");
         self.live.state.flush().await;
         self.stop.cancel();
         self.tasks.close();
         if tokio::time::timeout(self.drain, self.tasks.wait()).await.is_err() {
             tracing::warn!("open admin requests aborted");
         }
+        tracing::info!("server stopped");
     }
 }
 

@@ -1,55 +1,13 @@
 //! Log of a server over a state directory: one line per change.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail the test")]
 
-use std::io;
-use std::sync::Arc;
-use std::time::Duration;
+use log::Log;
+use world::{World, file_registry, mk_entry, mk_folder, put};
 
-use parking_lot::Mutex;
-use tracing::subscriber::DefaultGuard;
-use world::{LONG, World, file_registry, mk_entry, mk_folder, put};
-
+#[path = "support/log.rs"]
+mod log;
 #[path = "support/world.rs"]
 mod world;
-
-/// Log of this thread, on which all tasks of a test run.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Log {
-    fn start() -> (Self, DefaultGuard) {
-        let log = Self::default();
-        let writer = log.clone();
-        let lines = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
-        (log, tracing::subscriber::set_default(lines))
-    }
-    fn lines(&self, text: &str) -> Vec<String> {
-        let all = String::from_utf8(self.0.lock().clone()).unwrap();
-        all.lines().filter(|line| line.contains(text)).map(ToOwned::to_owned).collect()
-    }
-    async fn until(&self, text: &str) -> String {
-        let waiting = async {
-            loop {
-                if let Some(line) = self.lines(text).pop() {
-                    return line;
-                }
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-        };
-        let found = tokio::time::timeout(LONG, waiting).await;
-        found.unwrap_or_else(|_| panic!("{text:?} was not logged: {:?}", self.lines("")))
-    }
-}
 
 #[tokio::test]
 async fn first_start_logs_an_empty_state_directory() {

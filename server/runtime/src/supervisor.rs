@@ -246,7 +246,7 @@ impl Supervisor {
         let id = ended.as_ref().map_or_else(task::JoinError::id, |(id, ())| *id);
         let Some(name) = self.names.remove(&id) else { return };
         if let Err(error) = &ended {
-            tracing::error!(registry = %name, %error, "registry supervision failed; serving its last known facts");
+            tracing::error!(registry = %name, %error, "registry supervision failed; restart the server to read the registry again");
         }
         if !self.members.get(&name).is_some_and(|entry| entry.leaving) {
             return;

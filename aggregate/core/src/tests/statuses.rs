@@ -3,7 +3,8 @@
 use super::fixtures::*;
 use std::sync::Arc;
 use tributary_model::{
-    Evidence, Mono, ProviderId, RegistryName, RegistryUpdate, SourceState, SourceStatus, Withheld,
+    Code, Evidence, Mono, ObjectId, ObjectRef, Problem, ProviderId, RegistryName, RegistryUpdate,
+    SourceState, SourceStatus, Withheld,
 };
 
 fn names(statuses: impl IntoIterator<Item = RegistryName>) -> Vec<String> {
@@ -78,4 +79,35 @@ fn slices_of_a_batch_report_statuses_at_its_end() {
     assert!(outcome.statuses.is_empty());
     let last = stamped(&world, status(SourceState::Live, ""));
     assert_eq!(names(world.core.apply(Mono(700), last).statuses), ["file"]);
+}
+
+#[test]
+fn changed_problem_of_an_object_changes_a_status() {
+    let mut world = mk_world();
+    let problem = |message: &str| Problem { code: Code::INVALID_HOST, message: message.into() };
+    let mut report = |problem| {
+        let object = ObjectRef::new(ObjectId::new("ServiceEntry", "shop", "pay"));
+        names(world.report("file", [RegistryUpdate::Problem(mk_scope(SCOPE), object, problem)]).statuses)
+    };
+    assert_eq!(report(Some(problem("bad"))), ["file"]);
+    assert_eq!(report(Some(problem("worse"))), ["file"]);
+    assert_eq!(report(None), ["file"]);
+}
+
+#[test]
+fn state_of_a_source_lasts_until_it_changes() {
+    let mut world = mk_world();
+    let mut since = |state, reason| {
+        world.report("file", [status(state, reason)]);
+        let all = world.core.status();
+        let view =
+            all.iter().find(|one| one.id.name == mk_name("file")).unwrap().sources.values().next().unwrap();
+        (view.since, view.at)
+    };
+    let (first, at) = since(SourceState::Unreachable, "no path");
+    assert_eq!(first, at);
+    let (second, at) = since(SourceState::Unreachable, "timeout");
+    assert!(second == first && at > first, "another reason is no other state");
+    let (third, at) = since(SourceState::Live, "");
+    assert_eq!(third, at);
 }

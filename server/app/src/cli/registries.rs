@@ -80,18 +80,40 @@ pub(super) fn more(items: &[RegistryItem], heads: bool, color: bool) -> String {
     tables.filter(|text| !text.is_empty()).map(|text| format!("\n{text}")).collect()
 }
 
-/// Returns the withheld collections with their number of unchanged facts.
+/// Maximum number of scopes that a line of withheld collections names.
+const MOST_SCOPES: usize = 20;
+
+/// Withheld collections of one registry with one freshness.
+#[derive(Default)]
+struct WithheldGroup<'a> {
+    kinds: BTreeMap<&'a str, Vec<&'a str>>,
+    facts: u64,
+}
+
+impl WithheldGroup<'_> {
+    /// Names the collections by scope: `Services, Groups of east; Services of west`.
+    fn covers(&self) -> String {
+        let named = self.kinds.iter().take(MOST_SCOPES);
+        let named = named.map(|(scope, kinds)| format!("{} of {scope}", kinds.join(", ")));
+        let more = self.kinds.len().saturating_sub(MOST_SCOPES);
+        let more = (more > 0).then(|| format!("and {more} more scopes"));
+        named.chain(more).collect::<Vec<_>>().join("; ")
+    }
+}
+
+/// Returns the withheld collections with their number of unchanged facts, one line for each registry and freshness.
 fn withheld(items: &[RegistryItem]) -> Table {
-    let mut table = Table::new(&["REGISTRY", "SCOPE", "WITHHELD", "FACTS", "FRESHNESS"], &[], true);
+    let mut groups: BTreeMap<(&str, &str), WithheldGroup<'_>> = BTreeMap::new();
     let all = items.iter().flat_map(|item| item.collections.iter().map(move |one| (item, one)));
     for (item, one) in all.filter(|(_, one)| one.withheld) {
-        table.row(vec![
-            item.name.clone().into(),
-            one.scope.clone().into(),
-            one.kind.clone().into(),
-            one.facts.into(),
-            Cell(one.freshness.clone(), Tone::Warn),
-        ]);
+        let group = groups.entry((&item.name, &one.freshness)).or_default();
+        group.kinds.entry(&one.scope).or_default().push(&one.kind);
+        group.facts = group.facts.saturating_add(one.facts);
+    }
+    let mut table = Table::new(&["REGISTRY", "WITHHELD", "FACTS", "FRESHNESS"], &[], true);
+    for ((registry, freshness), group) in &groups {
+        let freshness = Cell((*freshness).to_owned(), Tone::Warn);
+        table.row(vec![(*registry).into(), group.covers().into(), group.facts.into(), freshness]);
     }
     table
 }
@@ -144,24 +166,29 @@ fn parts(item: &RegistryItem, source: &SourceItem, table: &mut Table) {
             part.into(),
             Cell(state.to_owned(), tone(state)),
             since.map(age).unwrap_or_default().into(),
-            next.map(age).unwrap_or_default().into(),
+            next.map(next_try).unwrap_or_default().into(),
             source.held.into(),
             reason.into(),
         ]);
     };
     if source.parts.is_empty() {
-        row("", &source.state, None, source.retry_in_millis, &source.reason);
+        row("", &source.state, source.since_millis_ago, source.retry_in_millis, &source.reason);
     }
     for part in &source.parts {
         row(&part.name, &part.state, Some(part.since_millis_ago), part.retry_in_millis, &part.reason);
     }
 }
 
+/// Describes the time until the next try; `due` once the planned time has come.
+fn next_try(millis: u64) -> String {
+    if millis == 0 { "due".to_owned() } else { age(millis) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::document::ObjectItem;
-    use crate::document::registries::{DetailItem, PartItem, ProblemItem};
+    use crate::document::registries::{CollectionItem, DetailItem, PartItem, ProblemItem};
 
     #[test]
     fn scopes_with_equal_details_share_a_table() {
@@ -215,14 +242,18 @@ mod tests {
             name: "k".into(),
             sources: vec![
                 source("cluster", vec![part("pods", "Live", None), part("nodes", "Forbidden", Some(9_000))]),
-                source("dc1", Vec::new()),
+                SourceItem {
+                    since_millis_ago: Some(5_000),
+                    retry_in_millis: Some(0),
+                    ..source("dc1", Vec::new())
+                },
             ],
             ..RegistryItem::default()
         };
         let expected = "\nREGISTRY   SCOPE     PART    STATE       SINCE   NEXT TRY   HELD   REASON\n\
                         k          cluster   pods    Live        61s     -          0      -\n\
                         k          cluster   nodes   Forbidden   61s     9s         0      403\n\
-                        k          dc1       -       Live        -       -          0      -\n\
+                        k          dc1       -       Live        5s      due        0      -\n\
                         \nREGISTRY   SCOPE     DETAIL    VALUE\n\
                         k          cluster   network   east (label of tributary-system)\n\
                         k          dc1       network   east (label of tributary-system)\n";
@@ -232,6 +263,32 @@ mod tests {
             "",
             "a registry without details adds no table"
         );
+    }
+
+    #[test]
+    fn withheld_collections_share_a_line_per_reason() {
+        let collection = |scope: &str, kind: &str, why: &str| CollectionItem {
+            scope: scope.into(),
+            kind: kind.into(),
+            freshness: format!("Stale: {why}"),
+            withheld: true,
+            facts: 2,
+        };
+        let all = [
+            collection("cluster", "Services", "403"),
+            collection("cluster", "Groups", "403"),
+            collection("configmaps", "Gateways", "403"),
+            collection("cluster", "Gateways", "no answer"),
+        ];
+        let item = RegistryItem { name: "k".into(), collections: all.into(), ..RegistryItem::default() };
+        let expected = "\nREGISTRY   WITHHELD                                              FACTS   FRESHNESS\n\
+                        k          Services, Groups of cluster; Gateways of configmaps   6       Stale: 403\n\
+                        k          Gateways of cluster                                   2       Stale: no answer\n";
+        assert_eq!(more(&[item], true, false), expected);
+        let many = (0..30).map(|at| collection(&format!("ns{at:02}"), "Services", "403")).collect();
+        let item = RegistryItem { name: "k".into(), collections: many, ..RegistryItem::default() };
+        let text = more(&[item], true, false);
+        assert!(text.contains("Services of ns19; and 10 more scopes   60 "), "{text}");
     }
 
     #[test]

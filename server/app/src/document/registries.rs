@@ -111,6 +111,9 @@ pub struct SourceItem {
     /// Reason.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
+    /// Time in this state, in milliseconds; absent if not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since_millis_ago: Option<u64>,
     /// Time since the status was reported, in milliseconds.
     pub reported_millis_ago: u64,
     /// Time until the next try, in milliseconds.

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tributary_core::{CollectionStatus, EndedScope, HeldView, ProblemView, RegistryStatus, SourceView};
 use tributary_model::{
-    Catalog, DetailValue, Evidence, Mono, OverallState, OverallStatus, RegistryName, Scope, SourceDetail,
-    SourcePart,
+    Catalog, DetailValue, Evidence, Freshness, Mono, OverallState, OverallStatus, RegistryName, Scope,
+    SourceDetail, SourcePart,
 };
 use tributary_runtime::{RunReport, RunState};
 
@@ -130,12 +130,13 @@ impl Report<'_> {
         let count = |scope| held.get(scope).copied().unwrap_or_default();
         let item = |(scope, view)| SourceItem {
             held: count(scope),
+            since_millis_ago: since(status, scope, view).map(|at| self.ago(at)),
             ..self.source(scope, view, status.overall_of(scope))
         };
         status.sources.iter().map(item).collect()
     }
     fn source(&self, scope: &Scope, view: &SourceView, overall: OverallStatus) -> SourceItem {
-        let SourceView { status, at } = view;
+        let SourceView { status, at, .. } = view;
         let age = self.ago(*at);
         // A time span that the status reported has shrunk by the age of the status.
         let left = |span: Option<Duration>| span.map(|span| millis(span).saturating_sub(age));
@@ -155,6 +156,7 @@ impl Report<'_> {
             scope: scope.to_string(),
             state: overall.state.as_str().to_owned(),
             reason: overall.reason.to_string(),
+            since_millis_ago: None,
             reported_millis_ago: age,
             retry_in_millis: left(status.retry_in),
             held: 0,
@@ -208,6 +210,21 @@ pub(super) fn state(status: &RegistryStatus, run: Option<&RunReport>) -> Overall
     status.overall()
 }
 
+/// Returns since when a scope has its overall state, in milliseconds since the process started; `None` if that is not
+/// known.
+fn since(status: &RegistryStatus, scope: &Scope, view: &SourceView) -> Option<u64> {
+    let state = status.overall_of(scope).state;
+    if state == view.status.state.into() {
+        return Some(view.since);
+    }
+    let own = status.collections.iter().filter(|one| one.collection.scope == *scope);
+    let stale = own.filter_map(|one| match &one.freshness {
+        Freshness::Stale { since, .. } => Some(since.0.0),
+        _ => None,
+    });
+    stale.min().filter(|_| state == OverallState::Stale)
+}
+
 /// Returns the collections that decide a registry's state: those that it requires, and those with served
 /// facts.
 fn counted(status: &RegistryStatus) -> impl Iterator<Item = &CollectionStatus> {
@@ -237,7 +254,7 @@ mod tests {
 
     use clap::Parser as _;
     use tributary_model::{
-        ClusterId, Collection, CollectionKind, Fingerprint, Freshness, Generation, ProviderId, RegistryId,
+        ClusterId, Collection, CollectionKind, Fingerprint, Generation, ProviderId, RegistryId,
         ShardPriority, SinceMono, SourceState, SourceStatus, StalePolicy,
     };
 
@@ -274,7 +291,7 @@ mod tests {
             ],
             unknown: false,
             synced: true,
-            standing: ShardPriority::default(),
+            priority: ShardPriority::default(),
             stale: StalePolicy::Hold,
             by_policy: BTreeMap::new(),
             collections: vec![
@@ -309,7 +326,7 @@ mod tests {
         for part in [
             "IDENTITY NEXT RUN WAITS FOR",
             "uid-1 5 the new run can read less of Groups of dc1",
-            "REGISTRY SCOPE WITHHELD FACTS FRESHNESS k dc1 Groups 3 Stale: 403 forbidden",
+            "REGISTRY WITHHELD FACTS FRESHNESS k Groups of dc1 3 Stale: 403 forbidden",
             "REGISTRY ENDED SCOPE AGO EVIDENCE k dc2 61s 404 no such datacenter k dc3 61s an operator",
         ] {
             assert!(columns.contains(part), "no {part:?} in {text}");
@@ -343,9 +360,12 @@ mod tests {
             [item.state.clone(), scope.state.clone(), scope.reason.clone()]
         };
         let mut status = mk_status();
-        let live = SourceView { status: SourceStatus::new(SourceState::Live, ""), at: 0 };
+        let live = SourceView { status: SourceStatus::new(SourceState::Live, ""), at: 9, since: 7 };
         status.sources = BTreeMap::from([(Scope::new("dc1").unwrap(), live)]);
+        let dc1 = Scope::new("dc1").unwrap();
+        let lasts = |status: &RegistryStatus| since(status, &dc1, &status.sources[&dc1]);
         assert_eq!(states(status.clone()), ["Stale", "Stale", "403 forbidden"]);
+        assert_eq!(lasts(&status), Some(1), "since its facts are stale");
         let withheld = &mut status.collections[1];
         (withheld.required, withheld.facts) = (false, 0);
         assert_eq!(
@@ -354,6 +374,7 @@ mod tests {
             "an optional kind fails alone"
         );
         status.collections.truncate(1);
+        assert_eq!(lasts(&status), Some(7), "since its source is live");
         assert_eq!(states(status), ["Live", "Live", ""]);
     }
 

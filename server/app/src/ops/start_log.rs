@@ -24,16 +24,16 @@ pub fn at_start(config: &Config, addresses: &Addresses, istio: &[IstioVariable])
         xds = %addresses.xds,
         tls,
         admin = %addresses.admin,
-        health = addresses.health.map(|address| address.to_string()).unwrap_or_default(),
+        health = addresses.health.map(tracing::field::display),
         cluster = config.cluster_id,
         "tributary is serving"
     );
     for registry in &config.registries {
         tracing::info!(
-            registry = registry.name.as_deref().unwrap_or_default(),
+            registry = registry.name.as_deref(),
             kind = registry.kind().as_str(),
             from = from(registry),
-            "registry"
+            "registry is configured"
         );
     }
     if config.registries.iter().any(|registry| registry.kind() == RegistryKind::Kubernetes) {
@@ -51,7 +51,7 @@ pub fn at_start(config: &Config, addresses: &Addresses, istio: &[IstioVariable])
 }
 
 /// Describes where a registry reads, as far as the configuration names it.
-fn from(registry: &RegistryConfig) -> String {
+fn from(registry: &RegistryConfig) -> Option<String> {
     match &registry.source {
         Source::File(fields) => fields.path.as_ref().map(|path| path.display().to_string()),
         Source::Kubernetes(fields) => fields.context.as_ref().map(|context| format!("context {context}")),
@@ -61,7 +61,6 @@ fn from(registry: &RegistryConfig) -> String {
         }),
         Source::Registered(_) => None,
     }
-    .unwrap_or_default()
 }
 
 /// Returns the disabled writes, each with its effect.
@@ -83,7 +82,7 @@ pub async fn when_ready(handle: Handle, stop: CancellationToken) {
     let start = readiness.borrow().clone();
     let catalog = handle.catalog();
     let services = catalog.services().count();
-    tracing::info!(services, unknown = names(&start.unknown), "ready; answering xDS");
+    tracing::info!(services, not_synced = names(&start.unknown), "ready; answering xDS");
     let counts = tokio::task::spawn_blocking(move || behind_gateways(&handle.catalog()));
     for (network, count) in counts.await.unwrap_or_default() {
         tracing::info!(
@@ -95,8 +94,10 @@ pub async fn when_ready(handle: Handle, stop: CancellationToken) {
     }
 }
 
-fn names(registries: &BTreeSet<RegistryName>) -> String {
-    registries.iter().map(RegistryName::as_str).collect::<Vec<_>>().join(",")
+/// Returns the names, with commas; `None` if there are none.
+fn names(registries: &BTreeSet<RegistryName>) -> Option<String> {
+    let names: Vec<&str> = registries.iter().map(RegistryName::as_str).collect();
+    (!names.is_empty()).then(|| names.join(","))
 }
 
 /// Counts the endpoints that clients of other networks do not receive, by network.
@@ -137,8 +138,9 @@ mod tests {
     #[test]
     fn registry_source_is_described() {
         let read = |text: &str| from(&serde_saphyr::from_str(text).unwrap());
-        assert_eq!(read("{kind: file, path: a}"), "a");
-        assert_eq!(read("{kind: kubernetes, context: b}"), "context b");
-        assert_eq!(read("{kind: consul, addresses: ['c:1', 'd:2']}"), "c:1,d:2");
+        assert_eq!(read("{kind: file, path: a}").as_deref(), Some("a"));
+        assert_eq!(read("{kind: kubernetes, context: b}").as_deref(), Some("context b"));
+        assert_eq!(read("{kind: kubernetes}"), None, "the run logs the server that it reads");
+        assert_eq!(read("{kind: consul, addresses: ['c:1', 'd:2']}").as_deref(), Some("c:1,d:2"));
     }
 }

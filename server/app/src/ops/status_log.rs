@@ -1,7 +1,8 @@
 //! Logs when a registry or a part of it changes its state.
 //!
 //! Started with the server. The runtime wakes it when a status changed; it then waits for the status to settle,
-//! compares states and logs each change once. The journal wakes it with its errors. Metrics show faster changes.
+//! compares states and problems and logs each change once. The journal wakes it with its errors. Metrics show faster
+//! changes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,12 +10,13 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use tributary_core::{RegistryStatus, SourceView};
-use tributary_model::{DetailValue, OverallState, OverallStatus, Scope, SourcePart};
+use tributary_core::{Core, RegistryStatus, SourceView};
+use tributary_model::{DetailValue, Freshness, OverallState, OverallStatus, Scope, SourcePart};
 use tributary_runtime::RunReport;
 
 use super::backend::LiveBackend;
 use super::notices::Notices;
+use super::problem_log::{MOST_PROBLEMS, ProblemLog};
 use super::report::state;
 
 /// Time from a change to the comparison: a list under way or a restarted run usually ends within it.
@@ -24,6 +26,38 @@ const MOST_PARTS: usize = 64;
 /// Maximum number of scopes that are compared for one registry.
 const MOST_SCOPES: usize = 1_000;
 
+/// What is served of a registry that is not live.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Served {
+    /// Facts that its source reported earlier, or that were restored.
+    LastFacts,
+    /// No facts: its source had none when it was last read.
+    NoFacts,
+    /// Nothing is known: its source was never read.
+    Unknown,
+}
+
+impl Served {
+    fn of(status: &RegistryStatus) -> Self {
+        let is_known = |freshness: &Freshness| matches!(freshness, Freshness::Live | Freshness::Stale { .. });
+        if status.collections.iter().any(|collection| collection.facts > 0) {
+            Self::LastFacts
+        } else if status.collections.iter().any(|c| c.confirmed.is_some() || is_known(&c.freshness)) {
+            Self::NoFacts
+        } else {
+            Self::Unknown
+        }
+    }
+    /// Event text of a registry that is not live.
+    const fn text(self) -> &'static str {
+        match self {
+            Self::LastFacts => "registry is not live; serving its last known facts",
+            Self::NoFacts => "registry is not live; it had no facts when it was last read",
+            Self::Unknown => "registry is not live; nothing of it is known yet",
+        }
+    }
+}
+
 /// State of a registry, or of a part of a live one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct LoggedState {
@@ -31,12 +65,13 @@ struct LoggedState {
     part: Option<String>,
     state: &'static str,
     reason: String,
+    served: Served,
 }
 
 impl LoggedState {
-    fn of(registry: &str, part: String, state: OverallState, reason: &str) -> Self {
-        let (registry, reason) = (registry.to_owned(), reason.to_owned());
-        Self { registry, part: Some(part), state: state.as_str(), reason }
+    /// Returns the same registry's part with a state of its own.
+    fn with_part(&self, part: String, state: OverallState, reason: &str) -> Self {
+        Self { part: Some(part), state: state.as_str(), reason: reason.to_owned(), ..self.clone() }
     }
 }
 
@@ -65,6 +100,7 @@ pub async fn run(live: Arc<LiveBackend>, stop: CancellationToken) {
 
 async fn follow(live: &LiveBackend) {
     let (mut log, mut notices, mut all) = (StatusLog::default(), Notices::default(), Vec::new());
+    let mut problem_log = ProblemLog::default();
     let mut changes = live.handle.status_changes();
     let mut journal = live.state.errors();
     // an error from before the subscription counts as a change
@@ -79,9 +115,14 @@ async fn follow(live: &LiveBackend) {
         };
         if is_changed {
             tokio::time::sleep(SETTLE).await;
-            let Ok(statuses) = live.handle.inspect(tributary_core::Core::status).await else { return };
+            let look = |core: &Core| (core.status(), core.problems().take(MOST_PROBLEMS + 1).collect());
+            let Ok((statuses, problems)): Result<(_, Vec<_>), _> = live.handle.inspect(look).await else {
+                return;
+            };
             all = statuses;
             log.compare(live, &all);
+            let kinds = live.kinds();
+            problem_log.compare(live.clock.now(), &problems, |name| kinds.contains_key(name));
         }
         notices.look(&all, journal.as_mut().and_then(|errors| errors.borrow_and_update().clone()));
     }
@@ -105,22 +146,24 @@ const PARTIAL: &str = "Live with a partial view";
 fn logged_states(status: &RegistryStatus, run: Option<&RunReport>) -> Vec<LoggedState> {
     let OverallStatus { state: name, reason } = state(status, run);
     let (name, reason) = (name.as_str(), reason.to_string());
-    let shown = if name == "Live" && !reason.is_empty() { PARTIAL } else { name };
-    let registry = status.id.name.to_string();
-    let own = LoggedState { registry: registry.clone(), part: None, state: shown, reason };
+    let is_partial = status.sources.values().any(|source| source.status.is_partial());
+    let shown = if name == "Live" && is_partial { PARTIAL } else { name };
+    let (registry, served) = (status.id.name.to_string(), Served::of(status));
+    let own = LoggedState { registry, part: None, state: shown, reason, served };
     let scopes: Vec<_> =
         status.sources.iter().filter(|(_, source)| !source.status.is_directory).take(MOST_SCOPES).collect();
     let each = scopes.iter().filter(|_| scopes.len() > 1).map(|(scope, _)| {
         let OverallStatus { state, reason } = status.overall_of(scope);
-        LoggedState::of(&registry, scope.to_string(), state, &reason)
+        own.with_part(scope.to_string(), state, &reason)
     });
     let parts = scopes.iter().flat_map(|(scope, source)| parts(scope, source));
     let parts = parts.filter(|_| name == "Live").take(MOST_PARTS).map(|(scope, part)| {
         let part_name =
             if scopes.len() > 1 { format!("{scope} {}", part.name) } else { part.name.to_string() };
-        LoggedState::of(&registry, part_name, part.state.into(), &part.reason)
+        own.with_part(part_name, part.state.into(), &part.reason)
     });
-    std::iter::once(own).chain(each).chain(parts).collect()
+    let of_parts: Vec<_> = each.chain(parts).collect();
+    std::iter::once(own).chain(of_parts).collect()
 }
 
 /// Returns the parts of a scope, without a part that has the scope's own name.
@@ -192,13 +235,12 @@ impl StatusLog {
 }
 
 fn write(state: &LoggedState) {
-    let LoggedState { registry, part, state, reason } = state;
+    let LoggedState { registry, part, state, reason, served } = state;
+    let note = Some(reason).filter(|reason| !reason.is_empty());
     match (part, *state) {
-        (None, "Live") => tracing::info!(registry, "registry is live"),
+        (None, "Live") => tracing::info!(registry, note, "registry is live"),
         (None, PARTIAL) => tracing::warn!(registry, reason, "registry is live with a partial view"),
-        (None, _) => {
-            tracing::warn!(registry, state, reason, "registry is not live; serving its last known facts");
-        }
+        (None, _) => tracing::warn!(registry, state, reason, "{}", served.text()),
         (Some(part), "Live") => tracing::info!(registry, part, "part of a registry is live again"),
         (Some(part), _) => {
             tracing::warn!(registry, part, state, reason, "part of a registry is not live");
@@ -221,6 +263,7 @@ mod tests {
             part: part.map(str::to_owned),
             state,
             reason: "why".to_owned(),
+            served: Served::LastFacts,
         };
         let parts = parts.iter().map(|(part, state)| one(Some(part), state));
         std::iter::once(one(None, state)).chain(parts).collect()
@@ -253,7 +296,7 @@ mod tests {
         let source = |(scope, state, reason): &(&str, SourceState, &str)| {
             let is_directory = *scope == "(datacenters)";
             let status = SourceStatus { is_directory, ..SourceStatus::new(*state, *reason) };
-            (Scope::new(*scope).unwrap(), SourceView { status, at: 0 })
+            (Scope::new(*scope).unwrap(), SourceView { status, at: 0, since: 0 })
         };
         RegistryStatus {
             id: Arc::new(RegistryId {
@@ -269,7 +312,7 @@ mod tests {
             ended: Vec::new(),
             unknown: false,
             synced: true,
-            standing: tributary_model::ShardPriority::default(),
+            priority: tributary_model::ShardPriority::default(),
             stale: StalePolicy::Hold,
             by_policy: BTreeMap::new(),
             collections: Vec::new(),
@@ -279,6 +322,32 @@ mod tests {
             waiting: 0,
             weight: 0,
         }
+    }
+
+    #[test]
+    fn registry_that_is_not_live_is_logged_with_what_is_served() {
+        let collection = |facts, freshness| tributary_core::CollectionStatus {
+            collection: tributary_model::Collection {
+                scope: Scope::new("dc1").unwrap(),
+                kind: tributary_model::CollectionKind::Services,
+            },
+            required: true,
+            freshness,
+            synced: false,
+            complete: false,
+            withheld: false,
+            facts,
+            confirmed: None,
+        };
+        let served = |facts, freshness| {
+            let mut status = mk_status(&[("dc1", SourceState::Unreachable, "no path")]);
+            status.collections = vec![collection(facts, freshness)];
+            logged_states(&status, None).first().map(|one| one.served)
+        };
+        assert_eq!(served(0, Freshness::Unknown), Some(Served::Unknown));
+        assert_eq!(served(0, Freshness::Syncing), Some(Served::Unknown));
+        assert_eq!(served(0, Freshness::Live), Some(Served::NoFacts));
+        assert_eq!(served(3, Freshness::Syncing), Some(Served::LastFacts), "restored facts are served");
     }
 
     #[test]

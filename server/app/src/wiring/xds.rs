@@ -110,13 +110,14 @@ impl BoundXds {
 impl Serving {
     /// Announces the drain, then ends the streams within the timeout.
     pub async fn drain(&self, deadline: Duration) {
+        let streams = self.sessions.table.len();
         self.sessions.draining.store(true, Ordering::Release);
         self.stop.cancel();
-        if !self.server.drain(deadline).await {
-            tracing::warn!(
-                clients = self.sessions.table.len(),
-                "drain timeout reached; open streams aborted"
-            );
+        if self.server.drain(deadline).await {
+            tracing::info!(streams, "drained; every stream has ended");
+        } else {
+            let open = self.sessions.table.len();
+            tracing::warn!(streams, open, "drain timeout reached; open streams aborted");
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Generations only grow, over both sequences, so late updates of any ended run are rejected.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
@@ -208,10 +209,7 @@ impl Member {
         };
         let wait = sequence.schedule_retry(end, now, &mut self.random);
         let failures = sequence.failures();
-        tracing::warn!(
-            registry = %self.name, generation = %end.generation, code = %Code::REGISTRY_FAILED,
-            reason = %end.reason, retry_in = wait.map(tracing::field::debug), "registry run failed; serving its last known facts"
-        );
+        self.log_failure(end, wait);
         RuntimeCounters::add(&self.shared.counters.failures, 1);
         RuntimeCounters::add(&self.shared.counters.panics, usize::from(end.panicked));
         let (name, why) = (self.name.clone(), end.reason.shared());
@@ -222,6 +220,19 @@ impl Member {
         });
         if role == RunRole::Shadow && end.final_ {
             self.abandon_shadow();
+        }
+    }
+
+    fn log_failure(&self, end: &End, retry_in: Option<Duration>) {
+        let (generation, reason, code) = (end.generation, &end.reason, Code::REGISTRY_FAILED);
+        match retry_in {
+            Some(retry_in) => tracing::warn!(
+                registry = %self.name, %generation, %code, %reason, ?retry_in, "registry run failed; a new run follows"
+            ),
+            None => tracing::warn!(
+                registry = %self.name, %generation, %code, %reason,
+                "registry run failed; no run follows until its configuration or credential changes"
+            ),
         }
     }
 

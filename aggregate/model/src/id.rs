@@ -33,7 +33,11 @@ fn check(what: &'static str, text: &str, max: usize, ok: fn(u8) -> bool) -> Resu
         return Err(InvalidName::new(what, text, "is too long"));
     }
     if !text.bytes().all(ok) {
-        return Err(InvalidName::new(what, text, "has a character that is not allowed"));
+        let why = match ok(b'/') {
+            true => "has a character other than visible ASCII",
+            false => "has a character other than letters, digits, `-`, `.` and `_`",
+        };
+        return Err(InvalidName::new(what, text, why));
     }
     Ok(())
 }
@@ -259,7 +263,7 @@ mod tests {
     #[test]
     fn name_error_shows_the_kind_and_the_text() {
         let e = NetworkId::new("net a").unwrap_err().to_string();
-        assert_eq!(e, r#"network "net a" has a character that is not allowed"#);
+        assert_eq!(e, r#"network "net a" has a character other than letters, digits, `-`, `.` and `_`"#);
     }
 
     #[test]

@@ -34,10 +34,10 @@ macro_rules! codes {
 codes! {
     // 01xx: command line and configuration
     101 NO_REGISTRY "no registry is configured" => "configure one, for example `--registry file=DIR`";
-    102 CONFIG_INVALID "the configuration file is not valid" => "correct the named line; `tributary config schema` prints what is allowed";
+    102 CONFIG_INVALID "the configuration is not valid" => "correct the named field; `tributary config schema` prints what is allowed";
     103 ADDRESS_IN_USE "a listening address is in use" => "choose another port or stop the other process";
     104 PLAINTEXT_NOT_LOOPBACK "plaintext xDS is offered on a non-loopback address" => "configure TLS or listen on 127.0.0.1";
-    105 CONFIG_RELOAD_FAILED "the changed configuration file is not valid; the previous configuration stays active" => "correct the named line";
+    105 CONFIG_RELOAD_FAILED "the changed configuration file is not valid; the previous configuration stays active" => "correct the named field";
     106 UNKNOWN_REGISTRY_KIND "unknown kind of registry" => "use one of the kinds that `tributary serve --help` lists";
     107 TLS_FILES "certificate, key or CA cannot be read" => "check the named file";
     108 SERVER_UNREACHABLE "no server answers at this address" => "start one with `tributary serve` or pass `--server`";

@@ -106,16 +106,19 @@ pub enum ConfigError {
     #[error("a consul registry has no address; give one, for example http://127.0.0.1:8500")]
     NoAddress,
     /// A certificate without its key, or a key without its certificate.
-    #[error("a client certificate needs both a certificate and a key file; give both or neither")]
+    #[error(
+        "a client certificate needs its key: set `tls.certFile` and `tls.keyFile`, or CONSUL_CLIENT_CERT and \
+         CONSUL_CLIENT_KEY"
+    )]
     HalfCertificate,
     /// The list of datacenters is empty.
     #[error("the list of datacenters is empty; omit it for the local one, or write `all`")]
     NoDatacenter,
     /// A long poll's wait that Consul does not grant.
-    #[error("the wait of a long poll is from 1 s to 10 min, which is the longest that consul grants")]
+    #[error("a long poll of Consul waits from 1s to 10m; write a time in this range")]
     Wait,
     /// A number of requests on one connection that Consul does not accept.
-    #[error("a shared connection carries from 1 to 250 requests, which is the most that consul accepts")]
+    #[error("Consul accepts 1 to 250 requests on a connection; write a number in this range")]
     Streams,
     /// Invalid address.
     #[error(transparent)]
@@ -124,15 +127,24 @@ pub enum ConfigError {
     #[error(transparent)]
     Name(#[from] tributary_model::InvalidName),
     /// Environment variable that cannot be parsed.
-    #[error("{name} is {value:?}; {why}")]
+    #[error("{name}: {why}")]
     Variable {
         /// The variable.
         name: &'static str,
-        /// Its value; never a secret.
-        value: String,
-        /// The accepted values.
-        why: &'static str,
+        /// What is wrong and what to write; never a secret.
+        why: String,
     },
+}
+
+impl ConfigError {
+    /// Returns the environment variable that has the invalid value; `None` for a field.
+    #[must_use]
+    pub const fn variable(&self) -> Option<&'static str> {
+        match self {
+            Self::Variable { name, .. } => Some(name),
+            _ => None,
+        }
+    }
 }
 
 /// Datacenters to follow, each as its own scope.

@@ -84,40 +84,48 @@ impl KubernetesFields {
     pub fn mcs_mut(&mut self) -> &mut McsConfig {
         self.mcs.get_or_insert_with(McsConfig::default)
     }
-    /// Checks values that the types do not express. Returns the first error.
-    pub fn check(&self) -> Result<(), InvalidField> {
+    /// Checks values that the types do not express. Returns every error.
+    #[must_use]
+    pub fn check(&self) -> Vec<InvalidField> {
+        let mut errors = Vec::new();
         if self.kubeconfig.as_ref().is_some_and(|path| path.as_os_str().is_empty()) {
-            return Err(InvalidField::new("kubeconfig", "is empty"));
+            errors.push(InvalidField::new("kubeconfig", "is empty; name a file, or omit it"));
         }
-        self.check_namespaces()?;
-        self.check_mcs()?;
+        self.check_namespaces(&mut errors);
+        errors.extend(self.check_mcs());
         for (field, span) in [
             ("probeInterval", self.probe_interval),
             ("staleAfter", self.stale_after),
             ("auditInterval", self.audit_interval),
         ] {
             if span.is_some_and(|span| span.get().is_zero()) {
-                return Err(InvalidField::new(field, "must be more than 0"));
+                errors.push(InvalidField::new(field, "must be more than 0; write a time such as `30s`"));
             }
         }
-        Ok(())
+        errors
     }
-    fn check_namespaces(&self) -> Result<(), InvalidField> {
-        let Some(namespaces) = &self.namespaces else { return Ok(()) };
+    fn check_namespaces(&self, errors: &mut Vec<InvalidField>) {
+        let Some(namespaces) = &self.namespaces else { return };
         if namespaces.is_empty() {
-            return Err(InvalidField::new("namespaces", "is empty; omit it to read all"));
+            errors.push(InvalidField::new("namespaces", "is empty; omit it to read all"));
         }
         if namespaces.len() > MAX_NAMESPACES {
-            return Err(InvalidField::new("namespaces", format!("more than {MAX_NAMESPACES}")));
+            errors.push(InvalidField::new(
+                "namespaces",
+                format!("lists more than {MAX_NAMESPACES} namespaces"),
+            ));
         }
-        self.namespaces().map(drop).map_err(|e| InvalidField::new("namespaces", e))
+        for (i, namespace) in namespaces.iter().enumerate().filter(|(_, namespace)| !is_label(namespace)) {
+            let why = format!("{namespace:?} is not a namespace; use lowercase letters, digits and `-`");
+            errors.push(InvalidField::new(format!("namespaces[{i}]"), why));
+        }
     }
     /// An API group is a DNS name; any other text would change the path of the requests.
-    fn check_mcs(&self) -> Result<(), InvalidField> {
-        let Some(group) = self.mcs.as_ref().and_then(|mcs| mcs.group.as_ref()) else { return Ok(()) };
-        let why = || format!("{group:?} is not an API group; use a DNS name such as `{}`", Mcs::GROUP);
+    fn check_mcs(&self) -> Option<InvalidField> {
+        let group = self.mcs.as_ref()?.group.as_ref()?;
         let is_name = Hostname::new(group).is_ok_and(|name| !name.is_wildcard());
-        if is_name { Ok(()) } else { Err(InvalidField::new("mcs.group", why())) }
+        let why = || format!("{group:?} is not an API group; use a DNS name such as `{}`", Mcs::GROUP);
+        (!is_name).then(|| InvalidField::new("mcs.group", why()))
     }
     /// Returns the options of the connection.
     #[must_use]
@@ -159,6 +167,15 @@ impl KubernetesFields {
     }
 }
 
+/// Whether a text is a DNS label, as every namespace of a cluster is.
+fn is_label(text: &str) -> bool {
+    let is_inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    (1..=63).contains(&text.len())
+        && text.bytes().all(is_inner)
+        && !text.starts_with('-')
+        && !text.ends_with('-')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -168,9 +185,13 @@ mod tests {
         for group in ["", "a/b", "*.x", "a b"] {
             let fields = serde_json::json!({"mcs": {"group": group}});
             let fields: KubernetesFields = serde_json::from_value(fields).unwrap();
-            assert_eq!(fields.check().unwrap_err().field, "mcs.group", "{group:?}");
+            assert_eq!(fields.check()[0].field, "mcs.group", "{group:?}");
         }
+        let fields = serde_json::json!({"namespaces": ["a", "Shop", ""], "probeInterval": "0s"});
+        let errors = serde_json::from_value::<KubernetesFields>(fields).unwrap().check();
+        let fields: Vec<&str> = errors.iter().map(|e| e.field.as_str()).collect();
+        assert_eq!(fields, ["namespaces[1]", "namespaces[2]", "probeInterval"]);
         let fields = serde_json::json!({"mcs": {"group": "net.gke.io"}});
-        assert_eq!(serde_json::from_value::<KubernetesFields>(fields).unwrap().check(), Ok(()));
+        assert_eq!(serde_json::from_value::<KubernetesFields>(fields).unwrap().check(), []);
     }
 }

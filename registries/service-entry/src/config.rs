@@ -16,12 +16,14 @@ pub struct FileFields {
 }
 
 impl FileFields {
-    /// Checks that a directory is named; it need not exist.
-    pub fn check(&self) -> Result<(), InvalidField> {
-        match &self.path {
-            None => Err(InvalidField::new("path", "a file registry needs a directory; set `path`")),
-            Some(path) if path.as_os_str().is_empty() => Err(InvalidField::new("path", "is empty")),
-            Some(_) => Ok(()),
-        }
+    /// Checks that a directory is named; it need not exist. Returns every error.
+    #[must_use]
+    pub fn check(&self) -> Vec<InvalidField> {
+        let why = match &self.path {
+            None => "a file registry needs a directory; set `path`",
+            Some(path) if path.as_os_str().is_empty() => "is empty; name a directory",
+            Some(_) => return Vec::new(),
+        };
+        vec![InvalidField::new("path", why)]
     }
 }

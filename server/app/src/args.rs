@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::config::Span;
 use crate::config::model::{LogFormat, RegistryConfig};
+use crate::config::shape::ip_port;
 use registry::{RegistryParser, parse_kind};
 pub use state::{StateAcceptArgs, StateCommand, StateDirectoryArgs, StateEndArgs, StateShowArgs};
 
@@ -87,7 +88,7 @@ pub struct ServeArgs {
     #[arg(long)]
     pub domain: Option<String>,
     /// Address of the xDS listener; loopback only without TLS [default: 127.0.0.1:15010]
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = ip_port)]
     pub xds_listen: Option<SocketAddr>,
     /// The certificate chain of the xDS listener, PEM
     #[arg(long, value_name = "FILE", requires = "xds_key")]
@@ -99,10 +100,10 @@ pub struct ServeArgs {
     #[arg(long, value_name = "FILE", requires = "xds_cert")]
     pub xds_client_ca: Option<PathBuf>,
     /// Address of the admin listener: health, metrics and /debug; always loopback [default: 127.0.0.1:15014]
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = ip_port)]
     pub admin_listen: Option<SocketAddr>,
     /// Address of the health listener: health and metrics only, on any address
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = ip_port)]
     pub health_listen: Option<SocketAddr>,
     /// How long the server waits for the first sync of its registries before it answers; 0 waits without a
     /// limit [default: 30s]
@@ -370,8 +371,8 @@ mod tests {
     #[test]
     fn invalid_flag_is_a_usage_error_with_its_reason() {
         for (args, expected) in [
-            (&["serve", "--registry", "nacos=x"][..], "TRB0111 a registry of kind `nacos` takes no location"),
-            (&["serve", "--registry", "consul=ftp://x"], "has a scheme other than http"),
+            (&["serve", "--registry", "consul=ftp://x"][..], "has a scheme other than http"),
+            (&["serve", "--registry", "consul=htp:/x"], "TRB0111 the address has a path and no scheme"),
             (&["serve", "--registry", "file"], "TRB0111 `--registry file` needs a directory"),
             (
                 &["serve", "--registry", "kubernetes=here"],
@@ -380,6 +381,7 @@ mod tests {
             (&["serve", "--registries", "Kubernetes,File"], "TRB0111 `--registry file` needs a directory"),
             (&["serve", "--xds-cert", "x"], "--xds-key"),
             (&["serve", "--first-sync-timeout", "soon"], "is not a duration"),
+            (&["serve", "--xds-listen", ":1"], "`:1` is not an IP address with a port; write for example"),
             (&["get", "pods"], "services, endpoints, clients, registries"),
             (&["why-not", "a.b"], "--from-client"),
         ] {

@@ -5,6 +5,7 @@
 
 pub mod change;
 pub mod check;
+pub mod errors;
 pub mod facts;
 pub mod field_names;
 pub mod field_positions;
@@ -16,7 +17,9 @@ pub mod merge;
 pub mod model;
 pub mod registry;
 pub mod schema;
+pub mod shape;
 pub mod staleness;
+pub mod tree;
 pub mod writes;
 
 use std::path::Path;
@@ -70,6 +73,6 @@ pub fn layer(file: Option<&ConfigFile>, env: &Environment, flags: Flags<'_>) -> 
     let (mut config, strangers) = layers::environment(&base, env, &mut origins)?;
     flags(&mut config, &mut origins)?;
     let istio = istio::apply(&mut config, env, &mut origins);
-    let warnings = check::check(&mut config, &origins, env.extensions())?;
+    let warnings = check::check(&mut config, &origins, env)?;
     Ok(Loaded { config, origins, unknown_variables: strangers, warnings, istio })
 }

@@ -40,6 +40,13 @@ impl Environment {
     pub fn get(&self, name: &str) -> Option<&str> {
         self.variables.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
+    /// Returns the `CONSUL_*` variables, which every tool of Consul reads.
+    #[must_use]
+    pub fn consul(&self) -> BTreeMap<String, String> {
+        self.with_prefix("CONSUL_")
+            .map(|(rest, value)| (format!("CONSUL_{rest}"), value.to_owned()))
+            .collect()
+    }
     /// Returns the variables whose names start with `prefix`, ordered by name, without the prefix.
     pub fn with_prefix<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
         self.variables

@@ -13,6 +13,7 @@ use tributary_model::{ClusterId, RegistryName};
 use tributary_registry_api::{InvalidField, RegistryFactory};
 
 use crate::config::RegistryKind;
+use crate::config::errors::plain;
 use crate::exit::CommandError;
 
 /// Kinds of registry that a binary adds, each with the function that builds its factory.
@@ -90,7 +91,7 @@ impl fmt::Debug for Extensions {
 fn read<T: DeserializeOwned>(fields: &Map<String, Value>) -> Result<T, InvalidField> {
     serde_path_to_error::deserialize(Value::Object(fields.clone())).map_err(|error| {
         let field = error.path().to_string();
-        InvalidField::new(if field == "." { "" } else { &field }, error.inner())
+        InvalidField::new(if field == "." { "" } else { &field }, plain(&error.inner().to_string()))
     })
 }
 

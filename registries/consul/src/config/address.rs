@@ -20,7 +20,7 @@ pub struct Address {
 /// Invalid address. The text may hold a password and is not repeated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the address of a consul {0}; write http://127.0.0.1:8500, https://consul.example.com:8501 or unix:///run/consul.sock"
+    "the address {0}; write http://127.0.0.1:8500, https://consul.example.com:8501 or unix:///run/consul.sock"
 )]
 pub struct InvalidAddress(&'static str);
 
@@ -40,18 +40,24 @@ impl Address {
             (false, true) => format!("https://{text}"),
             (false, false) => format!("http://{text}"),
         };
-        let url = Url::parse(&full).map_err(|_| InvalidAddress("cannot be read"))?;
+        let url = Url::parse(&full).map_err(|_| InvalidAddress("is neither a URL nor host and port"))?;
         if !matches!(url.scheme(), "http" | "https") {
             return Err(InvalidAddress("has a scheme other than http, https and unix"));
         }
-        if !url.has_host() {
-            return Err(InvalidAddress("has no host"));
+        if !url.host_str().is_some_and(is_host) {
+            return Err(InvalidAddress("has no valid host"));
         }
         if !url.username().is_empty() || url.password().is_some() {
             return Err(InvalidAddress("holds a user or password, which belongs into CONSUL_HTTP_AUTH"));
         }
         if url.query().is_some() || url.fragment().is_some() {
             return Err(InvalidAddress("holds a query"));
+        }
+        if !text.contains("://") && text.contains('/') {
+            return Err(InvalidAddress("has a path and no scheme such as http://"));
+        }
+        if authority(&full).ends_with(':') || url.port() == Some(0) {
+            return Err(InvalidAddress("has no valid port"));
         }
         Ok(Self { url, socket: None })
     }
@@ -90,6 +96,18 @@ impl Address {
         }
         url
     }
+}
+
+/// Returns the part of a URL between its scheme and its path.
+fn authority(url: &str) -> &str {
+    let (_, rest) = url.split_once("://").unwrap_or_default();
+    rest.split('/').next().unwrap_or_default()
+}
+
+/// Whether a text is a DNS name or an IP address; URLs allow more characters.
+fn is_host(text: &str) -> bool {
+    text.starts_with('[')
+        || text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_'))
 }
 
 impl fmt::Display for Address {
@@ -138,9 +156,23 @@ mod tests {
             "ftp://c:8500",
             "http://",
             "http://u:hunter2@c:8500",
+            "u:hunter2@c:8500",
             "http://c:8500?token=hunter2",
+            "c:8500?token=hunter2",
+            "htp:/x",
+            "http:/c",
+            "http:c:8500",
+            "nonsense://",
+            "c:8500/prefix",
+            "c:",
+            "c:0",
+            "http://c:",
+            "https://:8501",
+            "a,b",
+            "a b:8500",
+            "/run/consul.sock",
         ] {
-            let error = Address::parse(bad).unwrap_err().to_string();
+            let error = Address::parse(bad).map(|address| address.to_string()).unwrap_err().to_string();
             assert!(!error.contains("hunter2") && error.contains("write http://"), "{error}");
         }
     }

@@ -7,6 +7,9 @@ use secrecy::SecretString;
 
 use super::{Address, Basic, ConfigError, ConsulConfig, InvalidAddress, TokenSource};
 
+/// Variable with the addresses.
+const ADDRESS: &str = "CONSUL_HTTP_ADDR";
+
 type Vars = BTreeMap<String, String>;
 
 impl ConsulConfig {
@@ -27,7 +30,8 @@ impl ConsulConfig {
         let parse = |text: &str| -> Result<Vec<Address>, InvalidAddress> {
             text.split(',').map(|one| Address::with_default_scheme(one, ssl)).collect()
         };
-        let own = get(vars, "CONSUL_HTTP_ADDR").map(|text| parse(&secure(text))).transpose()?;
+        let own = get(vars, ADDRESS).map(|text| parse(&secure(text))).transpose();
+        let own = own.map_err(|e| ConfigError::Variable { name: ADDRESS, why: e.to_string() })?;
         let given = address.map(parse).transpose()?;
         let addresses = match (given, &own) {
             (Some(given), _) => given,
@@ -91,7 +95,13 @@ fn flag(vars: &Vars, name: &'static str) -> Result<Option<bool>, ConfigError> {
     match value.to_ascii_lowercase().as_str() {
         "1" | "t" | "true" => Ok(Some(true)),
         "0" | "f" | "false" => Ok(Some(false)),
-        _ => Err(ConfigError::Variable { name, value: value.to_owned(), why: "write true or false" }),
+        _ => {
+            let shown: String = value.chars().take(40).collect();
+            Err(ConfigError::Variable {
+                name,
+                why: format!("`{shown}` is not a boolean; write true or false"),
+            })
+        }
     }
 }
 
@@ -179,7 +189,13 @@ mod tests {
     #[test]
     fn invalid_variable_is_an_error_and_secrets_are_hidden() {
         let error = ConsulConfig::from_env(None, &mk_vars(&[("CONSUL_HTTP_SSL", "maybe")])).unwrap_err();
-        assert_eq!(error.to_string(), "CONSUL_HTTP_SSL is \"maybe\"; write true or false");
+        assert_eq!(error.to_string(), "CONSUL_HTTP_SSL: `maybe` is not a boolean; write true or false");
+        for address in ["nonsense://", "a:1,htp:/x", "http://me:hunter2@c:8500"] {
+            let error = ConsulConfig::from_env(None, &mk_vars(&[("CONSUL_HTTP_ADDR", address)])).unwrap_err();
+            let text = error.to_string();
+            assert!(text.starts_with("CONSUL_HTTP_ADDR: the address") && !text.contains("hunter2"), "{text}");
+            assert_eq!(error.variable(), Some("CONSUL_HTTP_ADDR"));
+        }
         let vars = mk_vars(&[("CONSUL_HTTP_TOKEN", "hunter2"), ("CONSUL_HTTP_AUTH", "me:hunter2")]);
         let shown = format!("{:?}", ConsulConfig::from_env(None, &vars).unwrap());
         assert!(!shown.contains("hunter2"), "{shown}");

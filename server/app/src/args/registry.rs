@@ -65,9 +65,10 @@ pub(super) fn parse_registry(text: &str) -> Result<RegistryConfig, CommandError>
             wrong("`--registry kubernetes` takes no location; see --kubeconfig and --context")
         }
         (RegistryKind::Registered(_), None) => Ok(RegistryConfig::of_kind(kind.clone())),
-        (RegistryKind::Registered(kind), Some(_)) => {
-            let shown: String = kind.chars().take(40).collect();
-            wrong(&format!("a registry of kind `{shown}` takes no location; write its fields in a file"))
+        // `check` knows the kinds that the binary adds
+        (RegistryKind::Registered(_), Some(_)) => {
+            let misplaced = vec![RegistryConfig::LOCATION.to_owned()];
+            Ok(RegistryConfig { misplaced, ..RegistryConfig::of_kind(kind) })
         }
     }
 }

@@ -1,44 +1,50 @@
 //! Rules on the values of a configuration that its types do not express.
 //!
-//! `load` calls them last, on the values of all layers. An error names the field and where it was set: a
-//! flag, a variable, or file and line.
+//! `load` calls them last, on the values of all layers, and reports every error at once. An error names the field
+//! and where it was set: a flag, a variable, or file and line.
 
 mod registries;
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use tributary_model::{
-    Code, FederatedService, HostPattern, Hostname, Namespace, NetworkId, PortNumber, RegistryName,
+    ClusterId, Code, FederatedService, HostPattern, Hostname, Namespace, NetworkId, PortNumber, RegistryName,
 };
 
 use super::Loaded;
+use super::errors::{about, join};
 use super::layers::Origins;
 use super::model::{Config, FederatedMemberConfig};
+use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
-use crate::extensions::Extensions;
 use tributary_registry_api::Span;
 
 /// Bound on the list, against configuration mistakes.
 const MAX_FEDERATED_SERVICES: usize = 10_000;
 
-/// Checks everything and assigns names to registries without one. Returns warnings for the operator.
-pub fn check(
-    config: &mut Config,
-    origins: &Origins,
-    extensions: &Extensions,
-) -> Result<Vec<String>, CommandError> {
-    let rules = Rules { origins, extensions };
-    let mut warnings = rules.registries(config)?;
-    rules.control_plane(config)?;
+/// Checks everything and assigns names to registries without one. Returns warnings for the operator, or every
+/// error.
+pub fn check(config: &mut Config, origins: &Origins, env: &Environment) -> Result<Vec<String>, CommandError> {
+    let mut rules = Rules { origins, env, errors: Vec::new() };
+    let mut warnings = rules.registries(config);
+    rules.control_plane(config);
     warnings.extend(idle_writes(config));
-    rules.addresses(config)?;
-    rules.times(config)?;
-    rules.settings(config)?;
-    rules.federated(config)?;
-    rules.log(config)?;
-    rules.registered(config)?;
-    Ok(warnings)
+    rules.addresses(config);
+    rules.times(config);
+    rules.settings(config);
+    rules.federated(config);
+    rules.log(config);
+    rules.consul_variables(config);
+    rules.registered(config);
+    join(rules.errors).map_or(Ok(warnings), Err)
+}
+
+/// Whether a filter is one bare name that is neither a level nor a target of the server; it would silence the log.
+fn is_no_level(filter: &str) -> bool {
+    let is_bare = !filter.is_empty() && filter.bytes().all(|b| b.is_ascii_alphabetic());
+    is_bare && filter.parse::<tracing_subscriber::filter::LevelFilter>().is_err() && filter != "tributary"
 }
 
 fn idle_writes(config: &Config) -> Option<String> {
@@ -63,86 +69,83 @@ pub fn serves(loaded: Loaded) -> Result<Loaded, CommandError> {
 
 struct Rules<'a> {
     origins: &'a Origins,
-    extensions: &'a Extensions,
+    env: &'a Environment,
+    errors: Vec<CommandError>,
 }
 
 impl Rules<'_> {
-    /// Returns an error about a field, prefixed with where the field was set.
-    fn wrong(&self, code: Code, field: &str, why: impl std::fmt::Display) -> CommandError {
-        CommandError::new(Exit::Usage, code, format!("{}{field}: {why}", self.origin(field)))
+    /// Adds an error about a field.
+    fn invalid(&mut self, field: &str, why: impl std::fmt::Display) {
+        let error = about(self.origin(field), format_args!("{field}: {why}"));
+        self.errors.push(error);
     }
-    /// Returns where a field or its nearest parent was set, as the start of a message.
-    fn origin(&self, field: &str) -> String {
+    /// Adds an error about a field with a code that has its own next step.
+    fn wrong(&mut self, code: Code, field: &str, why: impl std::fmt::Display) {
+        let message = about(self.origin(field), format_args!("{field}: {why}")).message;
+        self.errors.push(CommandError::new(Exit::Usage, code, message));
+    }
+    /// Adds the error of a conversion.
+    fn valid<T, E: std::fmt::Display>(&mut self, field: &str, result: Result<T, E>) {
+        if let Err(why) = result {
+            self.invalid(field, why);
+        }
+    }
+    /// Returns where a field or its nearest parent was set.
+    fn origin(&self, field: &str) -> Option<&str> {
         let mut path = field;
         loop {
             if let Some(origin) = self.origins.get(path) {
-                return format!("{origin}: ");
+                return Some(origin);
             }
-            match path.rfind(['.', '[']) {
-                Some(cut) => path = &path[..cut],
-                None => return String::new(),
-            }
+            path = &path[..path.rfind(['.', '['])?];
         }
     }
-    fn unknown_field(&self, field: &str, known: &[&str]) -> CommandError {
-        let known = known.join(", ");
-        CommandError::config(format!("{}unknown field `{field}`; use one of {known}", self.origin(field)))
-    }
-    fn invalid(&self, field: &str, why: impl std::fmt::Display) -> CommandError {
-        self.wrong(Code::CONFIG_INVALID, field, why)
+    fn id(&mut self, field: &str, text: &str) {
+        self.valid(field, ClusterId::new(text));
     }
 
-    fn id(&self, field: &str, text: &str) -> Result<(), CommandError> {
-        tributary_model::ClusterId::new(text).map(drop).map_err(|e| self.invalid(field, e))
-    }
-
-    fn control_plane(&self, config: &Config) -> Result<(), CommandError> {
-        self.id("clusterId", &config.cluster_id)?;
-        Namespace::new(&config.system_namespace).map_err(|e| self.invalid("systemNamespace", e))?;
-        let Some(revision) = &config.revision else { return Ok(()) };
+    fn control_plane(&mut self, config: &Config) {
+        self.id("clusterId", &config.cluster_id);
+        self.valid("systemNamespace", Namespace::new(&config.system_namespace));
         let is_label = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
-        if revision.is_empty() || revision.len() > 63 || !revision.chars().all(is_label) {
-            return Err(self.invalid("revision", format!("`{revision}` is not the value of a label")));
+        if let Some(revision) = &config.revision
+            && (revision.is_empty() || revision.len() > 63 || !revision.chars().all(is_label))
+        {
+            let why = format!(
+                "`{revision}` is not the value of a label; use 1 to 63 letters, digits, `-`, `.` and `_`"
+            );
+            self.invalid("revision", why);
         }
-        Ok(())
     }
 
-    fn addresses(&self, config: &Config) -> Result<(), CommandError> {
+    fn addresses(&mut self, config: &Config) {
         let xds = config.xds.listen;
         if config.xds.tls.is_none() && !xds.ip().is_loopback() {
             let why = format!("{xds} is not a loopback address and xds.tls is not set");
-            return Err(self.wrong(Code::PLAINTEXT_NOT_LOOPBACK, "xds.listen", why));
+            self.wrong(Code::PLAINTEXT_NOT_LOOPBACK, "xds.listen", why);
         }
         let admin = config.admin.listen;
         if !admin.ip().is_loopback() {
             let why =
                 format!("{admin} is not a loopback address; health.listen serves health and metrics on any");
-            return Err(self.invalid("admin.listen", why));
+            self.invalid("admin.listen", why);
         }
-        self.distinct("admin.listen", admin, "xds.listen", xds)?;
+        self.distinct("admin.listen", admin, "xds.listen", xds);
         if let Some(health) = config.health.listen {
-            self.distinct("health.listen", health, "xds.listen", xds)?;
-            self.distinct("health.listen", health, "admin.listen", admin)?;
+            self.distinct("health.listen", health, "xds.listen", xds);
+            self.distinct("health.listen", health, "admin.listen", admin);
         }
         if config.xds.max_connections == 0 {
-            return Err(self.invalid("xds.maxConnections", "must be more than 0"));
+            self.invalid("xds.maxConnections", "must be more than 0");
         }
-        Ok(())
     }
-    fn distinct(
-        &self,
-        field: &str,
-        a: std::net::SocketAddr,
-        other: &str,
-        b: std::net::SocketAddr,
-    ) -> Result<(), CommandError> {
+    fn distinct(&mut self, field: &str, a: SocketAddr, other: &str, b: SocketAddr) {
         if a == b && a.port() != 0 {
-            return Err(self.invalid(field, format!("{a} is already the address of {other}")));
+            self.invalid(field, format!("{a} is already the address of {other}; choose another port"));
         }
-        Ok(())
     }
 
-    fn times(&self, config: &Config) -> Result<(), CommandError> {
+    fn times(&mut self, config: &Config) {
         let most = Span::seconds(30 * 24 * 3600);
         for (field, span) in [
             ("xds.maxConnectionAge", config.xds.max_connection_age),
@@ -151,104 +154,110 @@ impl Rules<'_> {
             ("settings.connectTimeout", config.settings.connect_timeout.unwrap_or_default()),
         ] {
             if span.get() > most.get() {
-                return Err(self.invalid(field, format!("{span} is more than 30 days")));
+                self.invalid(field, format!("{span} is more than 30 days; write a shorter time"));
             }
         }
         if config.settings.connect_timeout.is_some_and(|span| span.get().is_zero()) {
-            return Err(self.invalid("settings.connectTimeout", "must be more than 0"));
+            self.invalid("settings.connectTimeout", "must be more than 0; write a time such as `10s`");
         }
-        Ok(())
     }
 
-    fn domains(&self, config: &Config) -> Result<(), CommandError> {
+    fn domains(&mut self, config: &Config) {
         if let Some(domain) = &config.settings.domain {
-            let found = Hostname::new(domain).map_err(|e| self.invalid("settings.domain", e))?;
-            if found.as_str() != domain.to_ascii_lowercase() {
-                return Err(self.invalid("settings.domain", format!("write `{found}`")));
+            match Hostname::new(domain) {
+                Ok(found) if found.as_str() != domain.to_ascii_lowercase() => {
+                    self.invalid(
+                        "settings.domain",
+                        format!("`{domain}` is not in its usual form; write `{found}`"),
+                    );
+                }
+                found => self.valid("settings.domain", found),
             }
         }
         let fine = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_');
         match &config.settings.trust_domain {
             Some(domain) if domain.is_empty() || domain.len() > 255 || !domain.bytes().all(fine) => {
                 let why = format!("`{domain}` is not 1 to 255 letters, digits, `-`, `.` and `_`");
-                Err(self.invalid("settings.trustDomain", why))
+                self.invalid("settings.trustDomain", why);
             }
-            _ => Ok(()),
+            _ => {}
         }
     }
 
-    fn settings(&self, config: &Config) -> Result<(), CommandError> {
-        self.domains(config)?;
-        for entry in config.settings.default_export.iter().flatten() {
+    fn settings(&mut self, config: &Config) {
+        self.domains(config);
+        for (i, entry) in config.settings.default_export.iter().flatten().enumerate() {
             if !matches!(entry.as_str(), "*" | "." | "~") {
-                Namespace::new(entry).map_err(|e| self.invalid("settings.defaultExport", e))?;
+                self.valid(&format!("settings.defaultExport[{i}]"), Namespace::new(entry));
             }
         }
         for host in config.settings.cluster_local.keys() {
-            HostPattern::new(host).map_err(|e| self.invalid("settings.clusterLocal", e))?;
+            self.valid("settings.clusterLocal", HostPattern::new(host));
         }
         for (network, ranges) in &config.settings.networks {
             let field = format!("settings.networks.{network}");
-            NetworkId::new(network).map_err(|e| self.invalid(&field, e))?;
-            for range in ranges {
-                let parsed: Result<ipnet::IpNet, _> = range.parse();
-                parsed.map_err(|_| self.invalid(&field, format!("`{range}` is not a CIDR range")))?;
+            self.valid(&field, NetworkId::new(network));
+            for (i, range) in ranges.iter().enumerate() {
+                if range.parse::<ipnet::IpNet>().is_err() {
+                    let why = format!("`{range}` is not an address range; write for example `10.0.0.0/8`");
+                    self.invalid(&format!("{field}[{i}]"), why);
+                }
             }
         }
-        Ok(())
     }
 
-    fn federated(&self, config: &Config) -> Result<(), CommandError> {
+    fn federated(&mut self, config: &Config) {
         if config.federated_services.len() > MAX_FEDERATED_SERVICES {
-            return Err(self.invalid("federatedServices", format!("more than {MAX_FEDERATED_SERVICES}")));
+            return self.invalid("federatedServices", format!("more than {MAX_FEDERATED_SERVICES} services"));
         }
         let mut seen = BTreeSet::new();
         for (i, federated) in config.federated_services.iter().enumerate() {
             let field = format!("federatedServices[{i}].host");
-            Hostname::new(&federated.host).map_err(|e| self.invalid(&field, e))?;
+            self.valid(&field, Hostname::new(&federated.host));
             if !seen.insert(federated.host.as_str()) {
-                return Err(self.invalid(&field, format!("`{}` is listed twice; keep one", federated.host)));
+                self.invalid(&field, format!("`{}` is listed twice; keep one", federated.host));
             }
             if let Some(namespace) = &federated.namespace {
-                let field = format!("federatedServices[{i}].namespace");
-                Namespace::new(namespace).map_err(|e| self.invalid(&field, e))?;
+                self.valid(&format!("federatedServices[{i}].namespace"), Namespace::new(namespace));
             }
             if federated.standby_after_stale.is_some_and(|time| time.get() < Duration::from_secs(1)) {
                 let field = format!("federatedServices[{i}].standbyAfterStale");
-                return Err(self.invalid(&field, "is less than 1s, the time of a reconnection"));
+                self.invalid(&field, "is less than 1s, the time of a reconnection; write a longer time");
             }
-            self.federated_members(&format!("federatedServices[{i}].members"), &federated.members)?;
+            self.federated_members(&format!("federatedServices[{i}].members"), &federated.members);
         }
-        Ok(())
     }
 
-    fn federated_members(&self, field: &str, members: &[FederatedMemberConfig]) -> Result<(), CommandError> {
+    fn federated_members(&mut self, field: &str, members: &[FederatedMemberConfig]) {
         if members.is_empty() || members.len() > FederatedService::MAX_MEMBERS {
-            return Err(
-                self.invalid(field, format!("names no host, or more than {}", FederatedService::MAX_MEMBERS))
-            );
+            let (found, most) = (members.len(), FederatedService::MAX_MEMBERS);
+            return self.invalid(field, format!("has {found} members; list 1 to {most}"));
         }
         if members.iter().all(|member| member.standby) {
-            return Err(self.invalid(field, "has standby members only; one must be active"));
+            self.invalid(field, "has standby members only; one must be active");
         }
         for (i, member) in members.iter().enumerate() {
             let field = |name: &str| format!("{field}[{i}].{name}");
-            Hostname::new(&member.host).map_err(|e| self.invalid(&field("host"), e))?;
+            self.valid(&field("host"), Hostname::new(&member.host));
             if let Some(name) = &member.registry {
-                RegistryName::new(name).map_err(|e| self.invalid(&field("registry"), e))?;
+                self.valid(&field("registry"), RegistryName::new(name));
             }
             if let Some(name) = &member.namespace {
-                Namespace::new(name).map_err(|e| self.invalid(&field("namespace"), e))?;
+                self.valid(&field("namespace"), Namespace::new(name));
             }
             for port in member.ports.iter().flat_map(|(own, theirs)| [*own, *theirs]) {
-                PortNumber::new(u32::from(port)).map_err(|e| self.invalid(&field("ports"), e))?;
+                self.valid(&field("ports"), PortNumber::new(u32::from(port)));
             }
         }
-        Ok(())
     }
 
-    fn log(&self, config: &Config) -> Result<(), CommandError> {
-        let parsed = tracing_subscriber::EnvFilter::builder().parse(&config.log.level);
-        parsed.map(drop).map_err(|e| self.invalid("log.level", format!("`{}`: {e}", config.log.level)))
+    fn log(&mut self, config: &Config) {
+        let level = &config.log.level;
+        if tracing_subscriber::EnvFilter::builder().parse(level).is_err() || is_no_level(level) {
+            let why = format!(
+                "`{level}` is not a log filter; write a level such as `info`, or `warn,tributary_xds=debug`"
+            );
+            self.invalid("log.level", why);
+        }
     }
 }

@@ -1,24 +1,18 @@
 //! Positions of the fields of a YAML document, so that an error found after parsing can name file, line and
 //! field.
 
-use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde_saphyr::Spanned;
-
-/// Line and column, counted from 1.
-pub type Position = (u64, u64);
+use super::tree::{Located, Node, Position, position};
 
 /// Positions of all fields of one document, by path (`registries[1].path`), in document order.
 #[derive(Debug, Clone, Default)]
 pub struct FieldPositions(Vec<(String, Position)>);
 
 impl FieldPositions {
-    /// Reads the positions of a document that parsed without error.
+    /// Returns the positions of a document.
     #[must_use]
-    pub fn of(text: &str, options: serde_saphyr::Options) -> Self {
+    pub fn of(root: &Located) -> Self {
         let mut out = Self::default();
-        if let Ok(root) = serde_saphyr::from_str_with_options::<Spanned<Node>>(text, options) {
-            out.add(String::new(), &root);
-        }
+        out.add(String::new(), root);
         out
     }
     /// Returns the position of the field, or of its nearest parent in the document.
@@ -58,77 +52,25 @@ impl FieldPositions {
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|(path, _)| path.as_str())
     }
-    fn add(&mut self, path: String, node: &Spanned<Node>) {
+    fn add(&mut self, path: String, node: &Located) {
         let below = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
         match &node.value {
             Node::Map(entries) => {
                 for (key, value) in entries {
                     let path = below(&key.value);
-                    self.0.push((path.clone(), (key.referenced.line(), key.referenced.column())));
+                    self.0.push((path.clone(), position(key)));
                     self.add(path, value);
                 }
             }
             Node::List(items) => {
                 for (i, value) in items.iter().enumerate() {
                     let path = format!("{path}[{i}]");
-                    self.0.push((path.clone(), (value.referenced.line(), value.referenced.column())));
+                    self.0.push((path.clone(), position(value)));
                     self.add(path, value);
                 }
             }
-            Node::Scalar => {}
+            Node::Null | Node::Bool(_) | Node::Number(_) | Node::Text(_) => {}
         }
-    }
-}
-
-/// Structure of a document without its scalars.
-enum Node {
-    Map(Vec<(Spanned<String>, Spanned<Node>)>),
-    List(Vec<Spanned<Node>>),
-    Scalar,
-}
-
-impl<'de> Deserialize<'de> for Node {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        d.deserialize_any(NodeVisitor)
-    }
-}
-
-struct NodeVisitor;
-
-macro_rules! scalars {
-    ($($visit:ident $type:ty),*) => {
-        $(fn $visit<E: serde::de::Error>(self, _: $type) -> Result<Node, E> { Ok(Node::Scalar) })*
-    };
-}
-
-impl<'de> Visitor<'de> for NodeVisitor {
-    type Value = Node;
-    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("any value")
-    }
-    scalars!(visit_bool bool, visit_i64 i64, visit_u64 u64, visit_i128 i128, visit_u128 u128, visit_f64 f64, visit_str &str);
-    fn visit_unit<E: serde::de::Error>(self) -> Result<Node, E> {
-        Ok(Node::Scalar)
-    }
-    fn visit_none<E: serde::de::Error>(self) -> Result<Node, E> {
-        Ok(Node::Scalar)
-    }
-    fn visit_some<D: Deserializer<'de>>(self, d: D) -> Result<Node, D::Error> {
-        d.deserialize_any(self)
-    }
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Node, A::Error> {
-        let mut entries = Vec::new();
-        while let Some(entry) = map.next_entry()? {
-            entries.push(entry);
-        }
-        Ok(Node::Map(entries))
-    }
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Node, A::Error> {
-        let mut items = Vec::new();
-        while let Some(item) = seq.next_element()? {
-            items.push(item);
-        }
-        Ok(Node::List(items))
     }
 }
 
@@ -141,7 +83,7 @@ mod tests {
 
     #[test]
     fn every_field_has_its_position() {
-        let positions = FieldPositions::of(TEXT, serde_saphyr::Options::default());
+        let positions = FieldPositions::of(&crate::config::tree::read(TEXT).unwrap());
         assert_eq!(positions.at("registries[0].path"), Some((4, 3)));
         assert_eq!(positions.at("xds.tls.certFile"), Some((7, 9)));
         assert_eq!(positions.at("registries[1].path"), Some((5, 3)), "its parent");
@@ -150,7 +92,7 @@ mod tests {
 
     #[test]
     fn position_returns_its_field() {
-        let positions = FieldPositions::of(TEXT, serde_saphyr::Options::default());
+        let positions = FieldPositions::of(&crate::config::tree::read(TEXT).unwrap());
         assert_eq!(positions.path_at((4, 9)), "registries[0].path");
         assert_eq!(positions.path_at((1, 1)), "kind");
         assert!(positions.sets("xds.tls") && !positions.sets("xds.listen"));

@@ -8,8 +8,10 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::errors::{about, join, plain};
 use super::model::{Config, RegistryConfig};
-use super::schema;
+use super::shape::{self, SCHEMA};
+use super::{schema, tree};
 use crate::environment::Environment;
 use crate::exit::CommandError;
 
@@ -56,8 +58,8 @@ pub fn environment(
 }
 
 fn settings(env: &Environment) -> Result<(Vec<Setting>, Vec<String>), CommandError> {
-    let schema = schema::schema();
-    let (mut settings, mut unknown) = (Vec::new(), Vec::new());
+    let schema = &*SCHEMA;
+    let (mut settings, mut unknown, mut errors) = (Vec::new(), Vec::new(), Vec::new());
     for (variable, rest, value) in variables(env) {
         let path: Vec<String> = rest.split("__").map(camel).collect();
         let is_field = schema.pointer(&format!("/properties/{}", path[0])).is_some();
@@ -65,16 +67,17 @@ fn settings(env: &Environment) -> Result<(Vec<Setting>, Vec<String>), CommandErr
             unknown.push(variable);
             continue;
         }
-        let Some(texts) = schema::takes_text(&schema, &path) else {
-            return Err(CommandError::config(format!(
-                "{variable}: no field `{}`; see `tributary config schema`",
-                path.join(".")
-            )));
+        let Some(field) = schema::field(schema, &path) else {
+            let message = format!("{variable}: no field `{}`; see `tributary config schema`", path.join("."));
+            errors.push(CommandError::config(message).next("correct the variable's name or unset it"));
+            continue;
         };
-        let value = read(value, texts).map_err(|why| CommandError::config(format!("{variable}: {why}")))?;
+        let before = errors.len();
+        let value = read(value, field, &path.join("."), |why| errors.push(about(Some(&variable), why)));
+        let Some(value) = value.filter(|_| errors.len() == before) else { continue };
         settings.push(Setting { variable, path, value });
     }
-    Ok((settings, unknown))
+    join(errors).map_or(Ok((settings, unknown)), Err)
 }
 
 fn variables(env: &Environment) -> Vec<(String, String, String)> {
@@ -114,12 +117,21 @@ fn camel(part: &str) -> String {
     out
 }
 
-fn read(value: String, text: bool) -> Result<Value, String> {
-    if text {
-        return Ok(Value::String(value));
-    }
-    // the value may hold a token, so the error does not repeat it
-    serde_saphyr::from_str(&value).map_err(|_| "the value is not valid YAML".to_owned())
+/// Reads the value of a variable; reports each of its errors. The value may hold a token, so no error repeats its
+/// text.
+fn read(value: String, field: &Value, path: &str, mut report: impl FnMut(String)) -> Option<Value> {
+    let is_text = schema::is_text(&SCHEMA, field);
+    let root = if is_text { tree::text(&value) } else { tree::read(&value) };
+    let root = match root {
+        Ok(root) => root,
+        Err(e) => {
+            let (line, column) = tree::position_of(&e).unwrap_or((1, 1));
+            report(format!("{path}: the value is not valid YAML at line {line}, column {column}"));
+            return None;
+        }
+    };
+    shape::errors(path, &root, field).into_iter().for_each(|error| report(error.message));
+    if is_text { Some(Value::String(value)) } else { serde_saphyr::from_str(&value).ok() }
 }
 
 fn apply(config: &Config, settings: &[Setting]) -> Result<Config, String> {
@@ -163,7 +175,7 @@ fn attribute(config: &Config, settings: &[Setting], why: &str) -> CommandError {
         Some(setting) => setting.variable.clone(),
         None => settings.iter().map(|s| s.variable.as_str()).collect::<Vec<_>>().join(", "),
     };
-    CommandError::config(format!("{names}: {why}")).next("correct the variable or unset it")
+    CommandError::config(format!("{names}: {}", plain(why))).next("correct the variable or unset it")
 }
 
 impl Setting {
@@ -221,14 +233,33 @@ mod tests {
     fn error_names_the_invalid_variable() {
         let wrong = with(Environment::from([
             ("TRIBUTARY_XDS__LISTEN", "nowhere"),
+            ("TRIBUTARY_XDS__MAX_CONNECTIONS", "-1"),
+            ("TRIBUTARY_WRITES", "[statsu]"),
             ("TRIBUTARY_ADMIN__LISTEN", "127.0.0.1:2"),
         ]));
-        let message = wrong.unwrap_err().message;
-        assert!(message.starts_with("TRIBUTARY_XDS__LISTEN: "), "{message}");
+        let error = wrong.unwrap_err();
+        let lines: Vec<&str> = error.message.lines().collect();
+        let wanted = [
+            "TRIBUTARY_WRITES: writes[0]: `statsu` is not valid; use one of addresses",
+            "TRB0102 TRIBUTARY_XDS__LISTEN: xds.listen: `nowhere` is not an IP address with a port",
+            "TRB0102 TRIBUTARY_XDS__MAX_CONNECTIONS: xds.maxConnections: `-1` is out of range",
+        ];
+        assert!(
+            lines.len() == 3 && lines.iter().zip(wanted).all(|(line, start)| line.starts_with(start)),
+            "{error}"
+        );
+        assert_eq!(error.next, "correct the variable or unset it");
+        let part = with(Environment::from([("TRIBUTARY_XDS__TLS__CERT_FILE", "c")])).unwrap_err().message;
+        assert_eq!(part, "TRIBUTARY_XDS__TLS__CERT_FILE: `keyFile` is missing; set it");
         let unknown = with(Environment::from([("TRIBUTARY_XDS__LISEN", "x")])).unwrap_err().message;
         assert_eq!(unknown, "TRIBUTARY_XDS__LISEN: no field `xds.lisen`; see `tributary config schema`");
         let secret = with(Environment::from([("TRIBUTARY_REGISTRIES", "[{kind: consul, token: hunter2")]));
-        assert_eq!(secret.unwrap_err().message, "TRIBUTARY_REGISTRIES: the value is not valid YAML");
+        let message = secret.unwrap_err().message;
+        assert!(
+            message.starts_with("TRIBUTARY_REGISTRIES: registries: the value is not valid YAML at line 1"),
+            "{message}"
+        );
+        assert!(!message.contains("hunter2"), "{message}");
     }
 
     #[test]

@@ -94,6 +94,7 @@ impl Default for Config {
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct XdsConfig {
     /// Address. Without `tls` it must be a loopback address.
+    #[schemars(extend("format" = "ip-port"))]
     pub listen: SocketAddr,
     /// Certificates; files are read again when they change.
     pub tls: Option<TlsConfig>,
@@ -133,6 +134,7 @@ pub struct TlsConfig {
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct AdminConfig {
     /// Address; always a loopback address.
+    #[schemars(extend("format" = "ip-port"))]
     pub listen: SocketAddr,
 }
 
@@ -147,6 +149,7 @@ impl Default for AdminConfig {
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct HealthConfig {
     /// Address; without one the listener is off.
+    #[schemars(extend("format" = "ip-port"))]
     pub listen: Option<SocketAddr>,
 }
 

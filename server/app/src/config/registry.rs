@@ -32,7 +32,7 @@ pub struct RegistryConfig {
     pub staleness: Option<Staleness>,
     /// Source, with the fields of its kind.
     pub source: Source,
-    /// Names of fields that the kind does not have; `check` rejects them.
+    /// Names of fields that the kind does not have, or [`LOCATION`](Self::LOCATION); `check` rejects them.
     pub misplaced: Vec<String>,
 }
 
@@ -89,12 +89,13 @@ impl Source {
         }
     }
     /// Checks values that the types do not express. The binary checks those of the kinds that it registers.
-    pub fn check(&self) -> Result<(), InvalidField> {
+    #[must_use]
+    pub fn check(&self) -> Vec<InvalidField> {
         match self {
             Self::File(fields) => fields.check(),
             Self::Kubernetes(fields) => fields.check(),
             Self::Consul(fields) => fields.check(),
-            Self::Registered(_) => Ok(()),
+            Self::Registered(_) => Vec::new(),
         }
     }
 }
@@ -109,6 +110,9 @@ impl RegistryConfig {
     /// Suffix of the registry that serves the ServiceEntries, WorkloadEntries and WorkloadGroups of a
     /// Kubernetes cluster.
     pub const ENTRIES: &'static str = "-entries";
+
+    /// Stands for the location of a flag whose kind takes none.
+    pub const LOCATION: &'static str = "=WHERE";
 
     /// Returns a registry of a kind with all other fields unset.
     #[must_use]

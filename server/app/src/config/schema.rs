@@ -38,9 +38,9 @@ pub fn schema_with(extensions: &Extensions) -> Value {
     schema
 }
 
-/// Whether the field of this path takes text unchanged; `None` if the schema has no such field.
+/// Returns the schema of the field of this path.
 #[must_use]
-pub fn takes_text(schema: &Value, path: &[String]) -> Option<bool> {
+pub fn field<'a>(schema: &'a Value, path: &[String]) -> Option<&'a Value> {
     let mut at = schema;
     for part in path {
         at = resolve(schema, at);
@@ -48,7 +48,7 @@ pub fn takes_text(schema: &Value, path: &[String]) -> Option<bool> {
             .pointer(&format!("/properties/{part}"))
             .or_else(|| at.get("additionalProperties").filter(|more| more.is_object()))?;
     }
-    Some(is_text(schema, at))
+    Some(at)
 }
 
 /// Follows references and, for an optional field, returns the variant that is not null.
@@ -62,7 +62,9 @@ pub(crate) fn resolve<'a>(schema: &'a Value, at: &'a Value) -> &'a Value {
     some.map_or(at, |one| resolve(schema, one))
 }
 
-fn is_text(schema: &Value, at: &Value) -> bool {
+/// Whether a field takes text unchanged.
+#[must_use]
+pub fn is_text(schema: &Value, at: &Value) -> bool {
     let at = resolve(schema, at);
     let text = |value: &Value| value == "string";
     match at.get("type") {

@@ -15,8 +15,7 @@ pub fn config(
     config: &Config,
     env: &Environment,
 ) -> Result<ConsulConfig, ConfigError> {
-    let vars = env.with_prefix("CONSUL_").map(|(rest, value)| (format!("CONSUL_{rest}"), value.to_owned()));
-    let mut out = fields.config(&vars.collect())?;
+    let mut out = fields.config(&env.consul())?;
     out.select.names = named_by(&config.federated_services, &out.mapping.domain);
     // services that were copied into Consul from a cluster that is read directly are excluded
     let clusters = config.registries.iter().filter(|registry| registry.kubernetes().is_some());

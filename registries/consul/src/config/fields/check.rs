@@ -1,7 +1,5 @@
 //! Checks on the values of a Consul registry's fields. Pure: an error names the field.
 
-use std::collections::BTreeMap;
-
 use secrecy::ExposeSecret;
 use tributary_model::{ClusterId, Hostname, Namespace, NetworkId};
 use tributary_registry_api::InvalidField;
@@ -11,80 +9,85 @@ use crate::config::{Address, ConfigError, MAX_STREAMS, MAX_WAIT, MIN_WAIT};
 use crate::token::can_be_sent;
 
 impl ConsulFields {
-    /// Checks values that the types do not express. Returns the first error.
-    pub fn check(&self) -> Result<(), InvalidField> {
-        self.check_addresses()?;
-        self.check_credentials()?;
-        self.check_limits()?;
-        self.check_names()
+    /// Checks values that the types do not express. Returns every error.
+    #[must_use]
+    pub fn check(&self) -> Vec<InvalidField> {
+        let mut errors = Vec::new();
+        self.check_addresses(&mut errors);
+        self.check_credentials(&mut errors);
+        errors.extend(self.check_token());
+        self.check_limits(&mut errors);
+        self.check_names(&mut errors);
+        errors
     }
-    fn check_addresses(&self) -> Result<(), InvalidField> {
-        let own = self.addresses.iter().map(|all| ("addresses", all));
-        let by_datacenter = self.datacenter_addresses.iter().flat_map(BTreeMap::values);
-        for (field, addresses) in own.chain(by_datacenter.map(|all| ("datacenterAddresses", all))) {
+    fn check_addresses(&self, errors: &mut Vec<InvalidField>) {
+        let own = self.addresses.iter().map(|all| ("addresses".to_owned(), all));
+        let by_datacenter = self.datacenter_addresses.iter().flatten();
+        let by_datacenter = by_datacenter.map(|(name, all)| (format!("datacenterAddresses.{name}"), all));
+        for (field, addresses) in own.chain(by_datacenter) {
+            for (i, address) in addresses.iter().enumerate() {
+                let wrong = Address::parse(address).err();
+                errors.extend(wrong.map(|e| InvalidField::new(format!("{field}[{i}]"), e)));
+            }
             if addresses.is_empty() {
-                return Err(InvalidField::new(field, "is empty; name at least one address"));
-            }
-            for address in addresses {
-                Address::parse(address).map_err(|e| InvalidField::new(field, e))?;
+                errors.push(InvalidField::new(field, "is empty; name at least one address"));
             }
         }
-        Ok(())
     }
-    fn check_credentials(&self) -> Result<(), InvalidField> {
+    fn check_credentials(&self, errors: &mut Vec<InvalidField>) {
         if self.token_file.is_some() && self.login.is_some() {
-            return Err(InvalidField::new("login", "conflicts with `tokenFile`; keep one of them"));
+            errors.push(InvalidField::new("login", "conflicts with `tokenFile`; keep one of them"));
         }
-        self.check_token()?;
         if self.datacenters.as_ref().is_some_and(Vec::is_empty) {
-            return Err(InvalidField::new("datacenters", "is empty; omit it for the agent's own"));
+            errors.push(InvalidField::new("datacenters", "is empty; omit it for the agent's own"));
         }
         if self.tls.as_ref().is_some_and(|tls| tls.cert_file.is_some() != tls.key_file.is_some()) {
-            return Err(InvalidField::new("tls", "certFile and keyFile must be set together"));
+            errors
+                .push(InvalidField::new("tls", "sets one of `certFile` and `keyFile`; set both or neither"));
         }
-        Ok(())
     }
-    fn check_token(&self) -> Result<(), InvalidField> {
-        let Some(token) = &self.token else { return Ok(()) };
-        if self.token_file.is_some() || self.login.is_some() {
-            return Err(InvalidField::new(
-                "token",
-                "conflicts with `tokenFile` and `login`; keep one of them",
-            ));
-        }
-        if token.get().expose_secret().is_empty() {
-            return Err(InvalidField::new("token", "is empty; omit it to send none"));
-        }
-        if !can_be_sent(token.get()) {
-            return Err(InvalidField::new("token", "holds characters that no header may have"));
-        }
-        Ok(())
+    fn check_token(&self) -> Option<InvalidField> {
+        let token = self.token.as_ref()?;
+        let why = if self.token_file.is_some() || self.login.is_some() {
+            "conflicts with `tokenFile` and `login`; keep one of them"
+        } else if token.get().expose_secret().is_empty() {
+            "is empty; omit it to send none"
+        } else if !can_be_sent(token.get()) {
+            "holds characters that no header may have; remove spaces and line breaks"
+        } else {
+            return None;
+        };
+        Some(InvalidField::new("token", why))
     }
-    fn check_limits(&self) -> Result<(), InvalidField> {
+    fn check_limits(&self, errors: &mut Vec<InvalidField>) {
         for (field, is_zero) in [
             ("rate", self.rate == Some(0)),
             ("connections", self.connections == Some(0)),
             ("servicePort", self.service_port == Some(0)),
         ] {
             if is_zero {
-                return Err(InvalidField::new(field, "must be more than 0"));
+                errors.push(InvalidField::new(field, "must be more than 0"));
             }
         }
-        if self.wait.is_some_and(|wait| !(MIN_WAIT..=MAX_WAIT).contains(&wait.get())) {
-            return Err(InvalidField::new("wait", ConfigError::Wait));
+        if let Some(wait) = self.wait.filter(|wait| !(MIN_WAIT..=MAX_WAIT).contains(&wait.get())) {
+            errors.push(InvalidField::new("wait", format!("{wait} is out of range; {}", ConfigError::Wait)));
         }
-        if self.streams.is_some_and(|most| !(1..=MAX_STREAMS).contains(&(most as usize))) {
-            return Err(InvalidField::new("streams", ConfigError::Streams));
+        if let Some(most) = self.streams.filter(|most| !(1..=MAX_STREAMS).contains(&(*most as usize))) {
+            errors.push(InvalidField::new(
+                "streams",
+                format!("{most} is out of range; {}", ConfigError::Streams),
+            ));
         }
-        Ok(())
     }
-    fn check_names(&self) -> Result<(), InvalidField> {
-        if let Some(namespace) = &self.mesh_namespace {
-            Namespace::new(namespace).map_err(|e| InvalidField::new("meshNamespace", e))?;
+    fn check_names(&self, errors: &mut Vec<InvalidField>) {
+        if let Some(Err(e)) = self.mesh_namespace.as_ref().map(Namespace::new) {
+            errors.push(InvalidField::new("meshNamespace", e));
         }
-        if let Some(domain) = &self.domain {
-            let why = || format!("{domain:?} is not a domain name; use one such as `consul`");
-            Hostname::new(format!("web.service.{domain}")).map_err(|_| InvalidField::new("domain", why()))?;
+        if let Some(domain) = &self.domain
+            && Hostname::new(format!("web.service.{domain}")).is_err()
+        {
+            let why = format!("{domain:?} is not a domain name; use one such as `consul`");
+            errors.push(InvalidField::new("domain", why));
         }
         let networks = self.network.iter().map(|network| ("network".to_owned(), network));
         let topologies = self.datacenter_topology.iter().flatten();
@@ -92,13 +95,12 @@ impl ConsulFields {
             Some((format!("datacenterTopology.{datacenter}.network"), topology.network.as_ref()?))
         });
         for (field, network) in networks.chain(by_datacenter) {
-            NetworkId::new(network).map_err(|e| InvalidField::new(field, e))?;
+            errors.extend(NetworkId::new(network).err().map(|e| InvalidField::new(field, e)));
         }
         for (node, cluster) in self.catalog_sync_nodes.iter().flatten() {
-            let field = || format!("catalogSyncNodes.{node}");
-            ClusterId::new(cluster).map_err(|e| InvalidField::new(field(), e))?;
+            let field = format!("catalogSyncNodes.{node}");
+            errors.extend(ClusterId::new(cluster).err().map(|e| InvalidField::new(field, e)));
         }
-        Ok(())
     }
 }
 
@@ -117,7 +119,8 @@ mod tests {
             (serde_json::json!({"token": "hunter2\n"}), "token"),
             (serde_json::json!({"token": "hunter2", "tokenFile": "f"}), "token"),
             (serde_json::json!({"token": "hunter2", "login": {"method": "k8s"}}), "token"),
-            (serde_json::json!({"addresses": ["unix://run/consul.sock"]}), "addresses"),
+            (serde_json::json!({"addresses": ["c:8500", "unix://run/consul.sock"]}), "addresses[1]"),
+            (serde_json::json!({"datacenterAddresses": {"dc2": ["htp:/x"]}}), "datacenterAddresses.dc2[0]"),
             (serde_json::json!({"network": "a b"}), "network"),
             (
                 serde_json::json!({"datacenterTopology": {"dc2": {"network": "a b"}}}),
@@ -127,13 +130,17 @@ mod tests {
         ];
         for (fields, want) in cases {
             let fields: ConsulFields = serde_json::from_value(fields).unwrap();
-            let error = fields.check().unwrap_err();
-            assert_eq!(error.field, want, "{fields:?}");
-            assert!(!format!("{error:?} {fields:?}").contains("hunter2"), "{error:?}");
+            let errors = fields.check();
+            assert_eq!(errors.iter().map(|e| e.field.as_str()).collect::<Vec<_>>(), [want], "{fields:?}");
+            assert!(!format!("{errors:?} {fields:?}").contains("hunter2"), "{errors:?}");
         }
+        let several = serde_json::json!({"rate": 0, "addresses": ["a:1", "htp:/x", "b:"], "domain": "a b"});
+        let errors = serde_json::from_value::<ConsulFields>(several).unwrap().check();
+        let fields: Vec<&str> = errors.iter().map(|e| e.field.as_str()).collect();
+        assert_eq!(fields, ["addresses[1]", "addresses[2]", "rate", "domain"]);
         let fields = serde_json::json!({
             "wait": "10m", "streams": 1, "token": "t", "addresses": ["unix:///run/consul.sock"],
         });
-        assert_eq!(serde_json::from_value::<ConsulFields>(fields).unwrap().check(), Ok(()));
+        assert_eq!(serde_json::from_value::<ConsulFields>(fields).unwrap().check(), []);
     }
 }

@@ -154,7 +154,7 @@ mod tests {
 
     fn mk<const N: usize>(fields: serde_json::Value, vars: [(&str, &str); N]) -> ConsulConfig {
         let fields: ConsulFields = serde_json::from_value(fields).unwrap();
-        fields.check().unwrap();
+        assert_eq!(fields.check(), []);
         let vars = vars.map(|(name, value)| (name.to_owned(), value.to_owned()));
         fields.config(&vars.into()).unwrap()
     }

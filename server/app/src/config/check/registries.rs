@@ -2,107 +2,131 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use tributary_consul::config::ConfigError;
 use tributary_model::{ClusterId, Code, RegistryName};
 
 use super::Rules;
 use crate::config::RegistryKind;
+use crate::config::errors::{about, unknown_field};
 use crate::config::model::{Config, RegistryConfig, Source};
-use crate::exit::CommandError;
+use crate::exit::{CommandError, Exit};
 
 /// Bound on the list, against configuration mistakes.
 const MAX_REGISTRIES: usize = 1_000;
 
 impl Rules<'_> {
     /// Checks every registry and assigns missing names. Returns a warning for each duplicate.
-    pub(super) fn registries(&self, config: &mut Config) -> Result<Vec<String>, CommandError> {
+    pub(super) fn registries(&mut self, config: &mut Config) -> Vec<String> {
         if config.registries.len() > MAX_REGISTRIES {
-            return Err(self.invalid("registries", format!("more than {MAX_REGISTRIES}")));
+            self.invalid("registries", format!("lists more than {MAX_REGISTRIES} registries"));
+            return Vec::new();
         }
         let mut used = BTreeSet::new();
         for (i, registry) in config.registries.iter().enumerate() {
-            self.registry(i, registry)?;
+            self.registry(i, registry);
             if registry.name.is_none() {
                 continue;
             }
             for name in registry.names() {
                 if !used.insert(name.clone()) {
-                    let field = format!("registries[{i}].name");
-                    return Err(self.wrong(
-                        Code::REGISTRY_NAME_TAKEN,
-                        &field,
-                        format!("name `{name}` is already used"),
-                    ));
+                    let why = format!("name `{name}` is already used");
+                    self.wrong(Code::REGISTRY_NAME_TAKEN, &format!("registries[{i}].name"), why);
                 }
             }
         }
         let warnings = merge_duplicates(&mut config.registries);
         name_the_rest(&mut config.registries, &mut used);
-        self.one_per_cluster(config)?;
-        Ok(warnings)
+        self.one_per_cluster(config);
+        warnings
     }
-    fn registry(&self, i: usize, registry: &RegistryConfig) -> Result<(), CommandError> {
+    fn registry(&mut self, i: usize, registry: &RegistryConfig) {
         let field = |name: &str| format!("registries[{i}].{name}");
         if let Source::Registered(source) = &registry.source
-            && !self.extensions.kinds().any(|kind| kind == &*source.kind)
+            && !self.is_registered(&source.kind)
         {
-            return Err(self.unknown_kind(&field("kind"), &source.kind));
+            return self.unknown_kind(&field("kind"), &source.kind);
         }
-        if let Some(name) = registry.misplaced.first() {
-            return Err(self.misplaced(&field(name), name, &registry.kind()));
+        for name in &registry.misplaced {
+            self.misplaced(&field(name), name, &registry.kind());
         }
-        registry.source.check().map_err(|e| self.invalid(&field(&e.field), e.why))?;
+        for error in registry.source.check() {
+            self.invalid(&field(&error.field), error.why);
+        }
         if let Some(name) = &registry.name {
-            self.name(&field("name"), name, registry)?;
+            self.name(&field("name"), name, registry);
         }
-        match &registry.cluster_id {
-            Some(id) => self.id(&field("clusterId"), id),
-            None => Ok(()),
+        if let Some(id) = &registry.cluster_id {
+            self.id(&field("clusterId"), id);
         }
     }
-    fn unknown_kind(&self, field: &str, kind: &str) -> CommandError {
+    fn is_registered(&self, kind: &str) -> bool {
+        self.env.extensions().kinds().any(|known| known == kind)
+    }
+    fn unknown_kind(&mut self, field: &str, kind: &str) {
         let shown: String = kind.chars().take(40).collect();
         let own = RegistryKind::ALL.iter().map(RegistryKind::as_str);
-        let valid = own.chain(self.extensions.kinds()).collect::<Vec<_>>().join(", ");
+        let valid = own.chain(self.env.extensions().kinds()).collect::<Vec<_>>().join(", ");
         let why = format!("unknown registry kind `{shown}`; use one of {valid}");
-        self.wrong(Code::UNKNOWN_REGISTRY_KIND, field, why)
+        self.wrong(Code::UNKNOWN_REGISTRY_KIND, field, why);
     }
     /// Builds every registry of a registered kind once, so that its crate checks its fields.
-    pub(super) fn registered(&self, config: &Config) -> Result<(), CommandError> {
+    pub(super) fn registered(&mut self, config: &Config) {
         for (i, registry) in config.registries.iter().enumerate() {
             let Source::Registered(source) = &registry.source else { continue };
-            let field = |name: &str| format!("registries[{i}].{name}");
             let name = RegistryName::new(registry.name.as_deref().unwrap_or_default());
-            let name = name.map_err(|e| self.invalid(&field("name"), e))?;
             let cluster = ClusterId::new(registry.cluster_id.as_ref().unwrap_or(&config.cluster_id));
-            let cluster = cluster.map_err(|e| self.invalid(&field("clusterId"), e))?;
-            if let Some(Err(e)) = self.extensions.build(&source.kind, (name, cluster), &source.fields) {
-                return Err(self.invalid(field(&e.field).trim_end_matches('.'), e.why));
+            // other rules report invalid names
+            let (Ok(name), Ok(cluster)) = (name, cluster) else { continue };
+            let built = self.env.extensions().build(&source.kind, (name, cluster), &source.fields);
+            if let Some(Err(e)) = built {
+                self.invalid(format!("registries[{i}].{}", e.field).trim_end_matches('.'), e.why);
             }
         }
-        Ok(())
     }
-    /// Returns the error about a field that the kind does not have.
-    fn misplaced(&self, field: &str, name: &str, kind: &RegistryKind) -> CommandError {
+    /// Checks the `CONSUL_*` variables, which complete the fields of Consul registries.
+    pub(super) fn consul_variables(&mut self, config: &Config) {
+        let vars = self.env.consul();
+        for (i, registry) in config.registries.iter().enumerate() {
+            let Some(fields) = registry.consul().filter(|fields| fields.check().is_empty()) else { continue };
+            let Err(error) = fields.config(&vars) else { continue };
+            match error.variable() {
+                Some(_) if self.errors.iter().any(|known| known.message == error.to_string()) => {}
+                Some(_) => self.errors.push(variable(&error)),
+                None => self.invalid(&format!("registries[{i}]"), error),
+            }
+        }
+    }
+    /// Adds the error about a field that the kind does not have.
+    fn misplaced(&mut self, field: &str, name: &str, kind: &RegistryKind) {
+        let own = kind.as_str();
+        if name == RegistryConfig::LOCATION {
+            let flag = self.origin(field).unwrap_or_default();
+            let message =
+                format!("{flag}: a registry of kind `{own}` takes no location; write its fields in a file");
+            return self.errors.push(CommandError::new(Exit::Usage, Code::FLAG_INVALID, message));
+        }
         match RegistryKind::with_field(name) {
             Some(owner) => {
-                let (owner, kind) = (owner.as_str(), kind.as_str());
-                self.invalid(field, format!("belongs to `kind: {owner}`, but the kind is {kind}"))
+                let owner = owner.as_str();
+                self.invalid(field, format!("belongs to `kind: {owner}`, but the kind is {own}"));
             }
-            None => self.unknown_field(field, kind.known_fields()),
+            None => {
+                let error = about(self.origin(field), unknown_field(field, kind.known_fields()));
+                self.errors.push(error);
+            }
         }
     }
-    fn name(&self, field: &str, name: &str, registry: &RegistryConfig) -> Result<(), CommandError> {
-        for name in registry.names() {
-            RegistryName::new(name).map_err(|e| self.invalid(field, e))?;
+    fn name(&mut self, field: &str, name: &str, registry: &RegistryConfig) {
+        if let Some(Err(e)) = registry.names().into_iter().map(RegistryName::new).find(Result::is_err) {
+            self.invalid(field, e);
         }
         if name == crate::config::registry::CONFIG_REGISTRY {
             let why = format!("`{name}` is reserved for the configuration itself");
-            return Err(self.wrong(Code::REGISTRY_NAME_TAKEN, field, why));
+            self.wrong(Code::REGISTRY_NAME_TAKEN, field, why);
         }
-        Ok(())
     }
     /// Two registries of one cluster would report conflicting facts about it.
-    fn one_per_cluster(&self, config: &Config) -> Result<(), CommandError> {
+    fn one_per_cluster(&mut self, config: &Config) {
         let mut clusters: BTreeMap<&str, &str> = BTreeMap::new();
         let kubernetes =
             config.registries.iter().enumerate().filter(|(_, r)| r.kind() == RegistryKind::Kubernetes);
@@ -110,12 +134,18 @@ impl Rules<'_> {
             let cluster = registry.cluster_id.as_deref().unwrap_or(&config.cluster_id);
             let name = registry.name.as_deref().unwrap_or_default();
             if let Some(other) = clusters.insert(cluster, name) {
-                let why = format!("cluster `{cluster}` already belongs to registry `{other}`");
-                return Err(self.invalid(&format!("registries[{i}].clusterId"), why));
+                let why = format!(
+                    "cluster `{cluster}` already belongs to registry `{other}`; give each registry its own `clusterId`"
+                );
+                self.invalid(&format!("registries[{i}].clusterId"), why);
             }
         }
-        Ok(())
     }
+}
+
+/// Returns the error about a `CONSUL_*` variable.
+fn variable(error: &ConfigError) -> CommandError {
+    CommandError::config(error.to_string()).next("correct the variable or unset it")
 }
 
 /// Removes repeated registries without a name. Returns a warning for each.

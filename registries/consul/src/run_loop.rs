@@ -29,7 +29,7 @@ use tributary_registry_api::{
 
 use crate::client::{Client, Fault};
 use crate::config::ConsulConfig;
-use crate::map::Pool;
+use crate::map::Interner;
 use crate::map::name::Tenancy;
 use crate::modes::{Answer, Input, Output, Request, What};
 use crate::token::Token;
@@ -57,7 +57,7 @@ pub(crate) struct RunLoop {
     held: BTreeSet<Tenancy>,
     random: SplitMix,
     token: Arc<Mutex<Token>>,
-    pool: Pool,
+    interner: Interner,
     runs: BTreeMap<usize, ScopeRun>,
     /// Number of the next scope. Each is used once, so that an answer to an ended scope reaches no other.
     next_run: usize,
@@ -96,7 +96,7 @@ impl RunLoop {
             held: parts::held(&config, &io.held),
             random: SplitMix::seeded(seed),
             token: Arc::new(Mutex::new(Token::new(config.auth.token.clone()))),
-            pool: Pool::default(),
+            interner: Interner::default(),
             runs: BTreeMap::new(),
             next_run: 0,
             by_scope: BTreeMap::new(),
@@ -220,7 +220,7 @@ impl RunLoop {
                     }
                 }
                 Output::RereadToken => reread = true,
-                other => known.convert(other, &self.config.mapping, &mut self.pool, &mut updates),
+                other => known.convert(other, &self.config.mapping, &mut self.interner, &mut updates),
             }
         }
         if !updates.is_empty() {

@@ -8,7 +8,7 @@ use crate::wire::HealthEntry;
 
 /// Usable address of an instance.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Where {
+pub enum InstanceAddress {
     /// One IP.
     Ip(IpAddr),
     /// One IP of each family.
@@ -29,9 +29,9 @@ pub enum Family {
     Both,
 }
 
-/// Viewpoint that decides which address is used.
+/// Decides which address of an instance is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct View {
+pub struct AddressSelection {
     /// Whether the instances run in another datacenter, so that their WAN addresses apply.
     pub remote: bool,
     /// Whether `lan` addresses take precedence over the instance's own.
@@ -46,48 +46,61 @@ pub struct View {
 
 /// Returns the address, and the port that comes with it if any. `None` if no address is usable.
 #[must_use]
-pub fn of(entry: &HealthEntry, view: View) -> Option<(Where, Option<i64>)> {
-    if view.family != Family::Both {
-        return one(entry, view);
+pub fn of(entry: &HealthEntry, selection: AddressSelection) -> Option<(InstanceAddress, Option<i64>)> {
+    if selection.family != Family::Both {
+        return one(entry, selection);
     }
-    let (first, port) = one(entry, View { family: Family::PreferV4, ..view })?;
-    let second = in_network(entry, View { family: Family::PreferV6, ..view }, true);
+    let (first, port) = one(entry, AddressSelection { family: Family::PreferV4, ..selection })?;
+    let second = in_network(entry, AddressSelection { family: Family::PreferV6, ..selection }, true);
     let both = match (&first, second) {
-        (Where::Ip(IpAddr::V4(v4)), Some((Where::Ip(IpAddr::V6(v6)), _))) => Where::Both(*v4, v6),
+        (InstanceAddress::Ip(IpAddr::V4(v4)), Some((InstanceAddress::Ip(IpAddr::V6(v6)), _))) => {
+            InstanceAddress::Both(*v4, v6)
+        }
         _ => first,
     };
     Some((both, port))
 }
 
-fn one(entry: &HealthEntry, view: View) -> Option<(Where, Option<i64>)> {
-    in_network(entry, view, false)
+fn one(entry: &HealthEntry, selection: AddressSelection) -> Option<(InstanceAddress, Option<i64>)> {
+    in_network(entry, selection, false)
 }
 
-/// Returns the address in the network of the view. With `by_family`, the tagged address of the family precedes the
+/// Returns the address in the selected network. With `by_family`, the tagged address of the family precedes the
 /// network's.
-fn in_network(entry: &HealthEntry, view: View, by_family: bool) -> Option<(Where, Option<i64>)> {
-    let network = match (view.translated, view.remote, view.lan || view.family == Family::PreferV6) {
-        (true, ..) | (false, false, false) => None,
-        (_, true, _) => Some("wan"),
-        (_, false, true) => Some("lan"),
-    };
-    let tagged = network.and_then(|network| tagged(entry, network, view, by_family));
-    tagged.or_else(|| own(entry, view).map(|at| (at, None)))
+fn in_network(
+    entry: &HealthEntry,
+    selection: AddressSelection,
+    by_family: bool,
+) -> Option<(InstanceAddress, Option<i64>)> {
+    let network =
+        match (selection.translated, selection.remote, selection.lan || selection.family == Family::PreferV6)
+        {
+            (true, ..) | (false, false, false) => None,
+            (_, true, _) => Some("wan"),
+            (_, false, true) => Some("lan"),
+        };
+    let tagged = network.and_then(|network| tagged(entry, network, selection, by_family));
+    tagged.or_else(|| own(entry, selection).map(|at| (at, None)))
 }
 
 /// Returns the first usable address of one network: the instance's, then its node's. An operator sets `wan` and `lan`;
 /// the addresses per family that an agent adds repeat the instance's own. They come last, and lead nowhere from
 /// outside.
-fn tagged(entry: &HealthEntry, network: &str, view: View, by_family: bool) -> Option<(Where, Option<i64>)> {
-    let (first, second) = match view.family {
+fn tagged(
+    entry: &HealthEntry,
+    network: &str,
+    selection: AddressSelection,
+    by_family: bool,
+) -> Option<(InstanceAddress, Option<i64>)> {
+    let (first, second) = match selection.family {
         Family::PreferV4 | Family::Both => ("ipv4", "ipv6"),
         Family::PreferV6 => ("ipv6", "ipv4"),
     };
     let mut keys = vec![format!("{network}_{first}"), network.to_owned(), format!("{network}_{second}")];
-    if view.remote && !by_family {
+    if selection.remote && !by_family {
         keys.swap(0, 1);
     }
-    if !view.remote && !view.lan {
+    if !selection.remote && !selection.lan {
         // If only the family was requested, an absent tagged address leaves the instance's own.
         keys.truncate(1);
     }
@@ -96,30 +109,30 @@ fn tagged(entry: &HealthEntry, network: &str, view: View, by_family: bool) -> Op
     let (by_agent, by_operator): (Vec<_>, Vec<_>) = found
         .map(|(key, found)| (key != network && found.address == *own, found))
         .partition(|(by_agent, _)| *by_agent);
-    let by_agent = by_agent.into_iter().filter(|_| !view.remote);
+    let by_agent = by_agent.into_iter().filter(|_| !selection.remote);
     let service = by_operator.into_iter().chain(by_agent).map(|(_, found)| found);
     let port = |port: i64| (port != 0).then_some(port);
-    let service = service.filter_map(|tagged| Some((usable(&tagged.address, view)?, port(tagged.port))));
+    let service = service.filter_map(|tagged| Some((usable(&tagged.address, selection)?, port(tagged.port))));
     // A node's address applies only if the instance has no address.
-    let has_own = !view.remote && !view.lan && !entry.service.address.is_empty();
+    let has_own = !selection.remote && !selection.lan && !entry.service.address.is_empty();
     let node = keys.iter().filter(|_| !has_own).filter_map(|key| entry.node.tagged_addresses.get(key));
-    let node = node.filter_map(|text| Some((usable(text, view)?, None)));
+    let node = node.filter_map(|text| Some((usable(text, selection)?, None)));
     service.chain(node).next()
 }
 
-fn own(entry: &HealthEntry, view: View) -> Option<Where> {
+fn own(entry: &HealthEntry, selection: AddressSelection) -> Option<InstanceAddress> {
     let text = if entry.service.address.is_empty() { &entry.node.address } else { &entry.service.address };
-    usable(text, view)
+    usable(text, selection)
 }
 
 /// Parses an IP that does not point back to the client, or a DNS name.
-fn usable(text: &str, view: View) -> Option<Where> {
+fn usable(text: &str, selection: AddressSelection) -> Option<InstanceAddress> {
     if let Ok(ip) = text.parse::<IpAddr>() {
-        let elsewhere = view.loopback || !ip.is_loopback();
-        return (elsewhere && !ip.is_unspecified() && !ip.is_multicast()).then_some(Where::Ip(ip));
+        let elsewhere = selection.loopback || !ip.is_loopback();
+        return (elsewhere && !ip.is_unspecified() && !ip.is_multicast()).then_some(InstanceAddress::Ip(ip));
     }
     let numeric = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    Hostname::new(text).ok().filter(|host| !numeric && !host.is_wildcard()).map(Where::Name)
+    Hostname::new(text).ok().filter(|host| !numeric && !host.is_wildcard()).map(InstanceAddress::Name)
 }
 
 #[cfg(test)]
@@ -133,11 +146,11 @@ mod tests {
         HealthEntry { node, service, checks: vec![] }
     }
 
-    fn found(entry: &HealthEntry, view: View) -> Option<(String, Option<i64>)> {
-        of(entry, view).map(|(at, port)| match at {
-            Where::Ip(ip) => (ip.to_string(), port),
-            Where::Both(v4, v6) => (format!("{v4} {v6}"), port),
-            Where::Name(host) => (host.to_string(), port),
+    fn found(entry: &HealthEntry, selection: AddressSelection) -> Option<(String, Option<i64>)> {
+        of(entry, selection).map(|(at, port)| match at {
+            InstanceAddress::Ip(ip) => (ip.to_string(), port),
+            InstanceAddress::Both(v4, v6) => (format!("{v4} {v6}"), port),
+            InstanceAddress::Name(host) => (host.to_string(), port),
         })
     }
 
@@ -151,7 +164,7 @@ mod tests {
             ("", "", None),
         ];
         for (service, node, want) in cases {
-            let have = found(&mk_entry(service, node), View::default());
+            let have = found(&mk_entry(service, node), AddressSelection::default());
             assert_eq!(have, want.map(|want| (want.to_owned(), None)), "{service} {node}");
         }
     }
@@ -161,13 +174,13 @@ mod tests {
         for bad in
             ["0.0.0.0", "::", "127.0.0.1", "::1", "224.0.0.1", "[2001:db8::1]", "10.0.0.300", "a b", "*.a.b"]
         {
-            assert_eq!(found(&mk_entry(bad, "10.0.0.1"), View::default()), None, "{bad}");
+            assert_eq!(found(&mk_entry(bad, "10.0.0.1"), AddressSelection::default()), None, "{bad}");
         }
     }
 
     #[test]
     fn loopback_is_accepted_only_for_local_clients() {
-        let here = View { loopback: true, ..View::default() };
+        let here = AddressSelection { loopback: true, ..AddressSelection::default() };
         assert_eq!(found(&mk_entry("", "127.0.0.1"), here), Some(("127.0.0.1".to_owned(), None)));
         assert_eq!(found(&mk_entry("", "0.0.0.0"), here), None);
     }
@@ -175,8 +188,8 @@ mod tests {
     #[test]
     fn both_families_are_used_if_present() {
         let mut entry = mk_entry("10.0.0.2", "10.0.0.1");
-        let both = View { family: Family::Both, ..View::default() };
-        let six = View { family: Family::PreferV6, ..View::default() };
+        let both = AddressSelection { family: Family::Both, ..AddressSelection::default() };
+        let six = AddressSelection { family: Family::PreferV6, ..AddressSelection::default() };
         assert_eq!(found(&entry, both), Some(("10.0.0.2".to_owned(), None)));
         entry.node.tagged_addresses.insert("lan_ipv6".into(), "2001:db8::9".into());
         assert_eq!(found(&entry, six), Some(("10.0.0.2".to_owned(), None)), "that is its node's");
@@ -184,7 +197,7 @@ mod tests {
         entry.service.tagged_addresses.insert("lan_ipv6".into(), tagged);
         assert_eq!(found(&entry, both), Some(("10.0.0.2 2001:db8::3".to_owned(), None)));
         assert_eq!(found(&entry, six), Some(("2001:db8::3".to_owned(), None)));
-        assert_eq!(found(&entry, View::default()), Some(("10.0.0.2".to_owned(), None)));
+        assert_eq!(found(&entry, AddressSelection::default()), Some(("10.0.0.2".to_owned(), None)));
         entry.service.address.clear();
         entry.service.tagged_addresses.clear();
         assert_eq!(found(&entry, both), Some(("10.0.0.1 2001:db8::9".to_owned(), None)));
@@ -203,17 +216,17 @@ mod tests {
             ("lan_ipv6".into(), tagged("2001:db8::3", 0)),
         ]
         .into();
-        let remote = View { remote: true, ..View::default() };
-        let lan = View { lan: true, ..View::default() };
+        let remote = AddressSelection { remote: true, ..AddressSelection::default() };
+        let lan = AddressSelection { lan: true, ..AddressSelection::default() };
         let cases = [
-            (View::default(), ("10.0.0.2", None)),
+            (AddressSelection::default(), ("10.0.0.2", None)),
             (remote, ("1.1.1.1", None)),
-            (View { translated: true, ..remote }, ("10.0.0.2", None)),
+            (AddressSelection { translated: true, ..remote }, ("10.0.0.2", None)),
             (lan, ("10.0.0.3", None)),
-            (View { family: Family::PreferV6, ..lan }, ("2001:db8::3", None)),
+            (AddressSelection { family: Family::PreferV6, ..lan }, ("2001:db8::3", None)),
         ];
-        for (view, (address, port)) in cases {
-            assert_eq!(found(&entry, view), Some((address.to_owned(), port)), "{view:?}");
+        for (selection, (address, port)) in cases {
+            assert_eq!(found(&entry, selection), Some((address.to_owned(), port)), "{selection:?}");
         }
         entry.service.tagged_addresses.insert("wan".into(), tagged("2.2.2.2", 444));
         assert_eq!(found(&entry, remote), Some(("2.2.2.2".to_owned(), Some(444))));
@@ -223,7 +236,7 @@ mod tests {
     #[test]
     fn lan_address_of_the_operator_precedes_those_of_the_agent() {
         let tagged = |address: &str, port| Tagged { address: address.into(), port };
-        let lan = View { lan: true, ..View::default() };
+        let lan = AddressSelection { lan: true, ..AddressSelection::default() };
         let mut entry = mk_entry("10.0.0.2", "10.0.0.1");
         entry.node.tagged_addresses.insert("lan".into(), "10.0.0.1".into());
         entry.service.tagged_addresses.insert("lan_ipv4".into(), tagged("10.0.0.2", 80));
@@ -238,7 +251,7 @@ mod tests {
     #[test]
     fn wan_address_of_the_operator_precedes_those_of_the_agent() {
         let tagged = |address: &str, port| Tagged { address: address.into(), port };
-        let remote = View { remote: true, ..View::default() };
+        let remote = AddressSelection { remote: true, ..AddressSelection::default() };
         let mut entry = mk_entry("10.0.0.2", "10.0.0.1");
         entry.node.tagged_addresses =
             [("wan".into(), "1.1.1.1".into()), ("wan_ipv4".into(), "10.0.0.1".into())].into();
@@ -247,7 +260,7 @@ mod tests {
         entry.service.tagged_addresses.insert("wan".into(), tagged("2.2.2.2", 444));
         assert_eq!(found(&entry, remote), Some(("2.2.2.2".to_owned(), Some(444))));
         entry.service.tagged_addresses.insert("wan_ipv6".into(), tagged("2001:db8::2", 444));
-        let both = View { family: Family::Both, ..remote };
+        let both = AddressSelection { family: Family::Both, ..remote };
         assert_eq!(found(&entry, both), Some(("2.2.2.2 2001:db8::2".to_owned(), Some(444))));
         entry.service.tagged_addresses.insert("wan".into(), tagged("web.example.com.", 444));
         assert_eq!(found(&entry, remote), Some(("web.example.com".to_owned(), Some(444))));

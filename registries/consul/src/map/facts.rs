@@ -12,11 +12,11 @@ use tributary_model::{
     Problem, Resolution, ServiceKey, ServicePort, Source, WeightUnit, common_divisor,
 };
 
-use super::address::Where;
+use super::address::InstanceAddress;
 use super::config::{Area, MapConfig};
 use super::instance::{ExclusionReason, Instance, InstanceId};
 use super::name::{hosts, label};
-use super::numbers::Tally;
+use super::numbers::CombinedPorts;
 use super::warnings;
 
 /// Result of mapping the instances of a service.
@@ -117,13 +117,13 @@ fn declaration(
     instances: &BTreeMap<InstanceId, Instance>,
     config: &MapConfig,
 ) -> Declaration {
-    let mut remarks: Vec<DeclarationWarning> = Vec::new();
-    let ports = ports(instances, config, &mut remarks);
-    warnings::gather(instances, &mut remarks);
-    remarks.sort();
+    let mut warnings: Vec<DeclarationWarning> = Vec::new();
+    let ports = ports(instances, config, &mut warnings);
+    warnings::gather(instances, &mut warnings);
+    warnings.sort();
     let mut all = served(instances).map(|(_, instance)| instance.flags.external).peekable();
     let mesh_external = all.peek().is_some() && all.all(|external| external);
-    let named = served(instances).any(|(_, i)| matches!(i.reach, Ok((Where::Name(_), _))));
+    let named = served(instances).any(|(_, i)| matches!(i.reach, Ok((InstanceAddress::Name(_), _))));
     Declaration {
         source: source.clone(),
         created: None,
@@ -133,7 +133,7 @@ fn declaration(
         resolution: if named { Resolution::DnsStrict } else { Resolution::ClientSide },
         selector: None,
         export: ExportTo::Default,
-        attributes: Attributes { mesh_external, warnings: remarks.into(), ..Attributes::default() },
+        attributes: Attributes { mesh_external, warnings: warnings.into(), ..Attributes::default() },
         merge_name: None,
     }
 }
@@ -141,15 +141,15 @@ fn declaration(
 fn ports(
     instances: &BTreeMap<InstanceId, Instance>,
     config: &MapConfig,
-    remarks: &mut Vec<DeclarationWarning>,
+    warnings: &mut Vec<DeclarationWarning>,
 ) -> Arc<[ServicePort]> {
-    let mut tally = Tally::default();
+    let mut combined = CombinedPorts::default();
     for (_, instance) in served(instances) {
         if let Ok((_, ports)) = &instance.reach {
-            tally.add(ports, config);
+            combined.add(ports, config);
         }
     }
-    tally.finish(remarks)
+    combined.finish(warnings)
 }
 
 /// Tables of a group under construction.
@@ -176,11 +176,11 @@ impl<'a> Tables<'a> {
         self.names.push(host.as_str().into());
         Some(AddressRef::Name(at))
     }
-    fn addresses(&mut self, at: &Where) -> Vec<AddressRef> {
+    fn addresses(&mut self, at: &InstanceAddress) -> Vec<AddressRef> {
         match at {
-            Where::Ip(ip) => vec![AddressRef::Ip(*ip)],
-            Where::Both(v4, v6) => vec![AddressRef::Ip((*v4).into()), AddressRef::Ip((*v6).into())],
-            Where::Name(host) => self.name(host).into_iter().collect(),
+            InstanceAddress::Ip(ip) => vec![AddressRef::Ip(*ip)],
+            InstanceAddress::Both(v4, v6) => vec![AddressRef::Ip((*v4).into()), AddressRef::Ip((*v6).into())],
+            InstanceAddress::Name(host) => self.name(host).into_iter().collect(),
         }
     }
 }

@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use tributary_model::{Health, Labels, ObjectId, Origin, Topology, Version};
 
-use super::address::{self, View, Where};
+use super::address::{self, AddressSelection, InstanceAddress};
 use super::config::{Area, MapConfig, Warning};
 use super::health::{self, Outcome};
-use super::pool::Pool;
+use super::interner::Interner;
 use super::ports::Ports;
 use super::{labels, mirror, topology};
 use crate::wire::HealthEntry;
@@ -81,7 +81,7 @@ pub enum ExclusionReason {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Instance {
     /// Address and ports, or the reason why it is not served.
-    pub(super) reach: Result<(Where, Arc<Ports>), ExclusionReason>,
+    pub(super) reach: Result<(InstanceAddress, Arc<Ports>), ExclusionReason>,
     pub(super) topology: Arc<Topology>,
     pub(super) labels: Labels,
     /// Weight in its current state.
@@ -115,7 +115,7 @@ pub fn read(
     area: &Area,
     config: &MapConfig,
     translated: bool,
-    pool: &mut Pool,
+    interner: &mut Interner,
 ) -> BTreeMap<InstanceId, Instance> {
     let mut taken: BTreeMap<(&str, &str), &HealthEntry> = BTreeMap::new();
     for entry in entries.iter().filter(|entry| is_served(entry)) {
@@ -123,10 +123,10 @@ pub fn read(
         let known = taken.entry((&entry.node.node, id)).or_insert(entry);
         *known = entry.max(*known);
     }
-    let (view, label) = (view(area, config, translated), area.label());
+    let (selection, label) = (selection(area, config, translated), area.label());
     let read = taken.into_iter().map(|((node, id), entry)| {
-        let service = pool.text(&entry.service.service);
-        (InstanceId::new(node, id, &service, label), instance(entry, area, config, view, pool))
+        let service = interner.text(&entry.service.service);
+        (InstanceId::new(node, id, &service, label), instance(entry, area, config, selection, interner))
     });
     read.collect()
 }
@@ -136,24 +136,30 @@ fn is_served(entry: &HealthEntry) -> bool {
     entry.service.is_plain() && entry.service.service != "consul"
 }
 
-const fn view_of(remote: bool, translated: bool, config: &MapConfig) -> View {
-    View { remote, lan: config.lan, translated, family: config.family, loopback: config.loopback }
+const fn selection_of(remote: bool, translated: bool, config: &MapConfig) -> AddressSelection {
+    AddressSelection { remote, lan: config.lan, translated, family: config.family, loopback: config.loopback }
 }
 
-fn view(area: &Area, config: &MapConfig, translated: bool) -> View {
-    view_of(area.is_remote() && area.part.peer.is_empty(), translated, config)
+fn selection(area: &Area, config: &MapConfig, translated: bool) -> AddressSelection {
+    selection_of(area.is_remote() && area.part.peer.is_empty(), translated, config)
 }
 
-fn instance(entry: &HealthEntry, area: &Area, config: &MapConfig, view: View, pool: &mut Pool) -> Instance {
+fn instance(
+    entry: &HealthEntry,
+    area: &Area,
+    config: &MapConfig,
+    selection: AddressSelection,
+    interner: &mut Interner,
+) -> Instance {
     let outcome = health::outcome(&entry.checks);
     let (health, weight) = health::health_and_weight(outcome, entry.service.weights.as_ref());
     let withheld = outcome == Outcome::Warning && config.warning == Warning::Withheld;
     let (labels, labels_dropped) = labels::of(entry, &area.part.datacenter, config);
     let flag = |key: &str| entry.node.meta.get(key).is_some_and(|value| value == "true");
     Instance {
-        reach: reach(entry, config, view, pool),
-        topology: pool.topology(topology::of(entry, area, config)),
-        labels: pool.labels(labels),
+        reach: reach(entry, config, selection, interner),
+        topology: interner.topology(topology::of(entry, area, config)),
+        labels: interner.labels(labels),
         weight: u16::try_from(weight).unwrap_or(u16::MAX),
         passing_weight: health::passing_weight(entry.service.weights.as_ref()),
         health: if withheld { health.max(Health::Unhealthy) } else { health },
@@ -170,18 +176,18 @@ fn instance(entry: &HealthEntry, area: &Area, config: &MapConfig, view: View, po
 fn reach(
     entry: &HealthEntry,
     config: &MapConfig,
-    view: View,
-    pool: &mut Pool,
-) -> Result<(Where, Arc<Ports>), ExclusionReason> {
+    selection: AddressSelection,
+    interner: &mut Interner,
+) -> Result<(InstanceAddress, Arc<Ports>), ExclusionReason> {
     if mirror::is_mirror(entry, &config.direct) {
         return Err(ExclusionReason::Mirror);
     }
     if !entry.service.socket_path.is_empty() {
         return Err(ExclusionReason::Socket);
     }
-    let (at, port) = address::of(entry, view).ok_or(ExclusionReason::NoAddress)?;
+    let (at, port) = address::of(entry, selection).ok_or(ExclusionReason::NoAddress)?;
     let ports = Ports::of(&entry.service, port, config).ok_or(ExclusionReason::NoPort)?;
-    Ok((at, pool.ports(ports)))
+    Ok((at, interner.ports(ports)))
 }
 
 #[cfg(test)]
@@ -200,11 +206,12 @@ mod tests {
     }
     fn names(entries: &[HealthEntry]) -> Vec<String> {
         let config = MapConfig::new().unwrap();
-        let read = read(entries, &mk_area("dc1"), &config, false, &mut Pool::default());
+        let read = read(entries, &mk_area("dc1"), &config, false, &mut Interner::default());
         read.keys().map(|id| id.object().to_string()).collect()
     }
     fn one(entry: &HealthEntry, config: &MapConfig) -> Instance {
-        let read = read(std::slice::from_ref(entry), &mk_area("dc1"), config, false, &mut Pool::default());
+        let read =
+            read(std::slice::from_ref(entry), &mk_area("dc1"), config, false, &mut Interner::default());
         read.into_values().next().unwrap()
     }
 
@@ -223,8 +230,9 @@ mod tests {
         let (mut first, second) = (mk_entry("a", "1"), mk_entry("a", "1"));
         first.service.port = 81;
         let config = MapConfig::new().unwrap();
-        let read =
-            |entries: &[HealthEntry]| read(entries, &mk_area("dc1"), &config, false, &mut Pool::default());
+        let read = |entries: &[HealthEntry]| {
+            read(entries, &mk_area("dc1"), &config, false, &mut Interner::default())
+        };
         let both = read(&[first.clone(), second.clone()]);
         assert_eq!(both.len(), 1);
         assert_eq!(both, read(&[second, first]));
@@ -284,10 +292,11 @@ mod tests {
         entry.service.tagged_addresses.insert("wan".into(), Tagged { address: "1.1.1.1".into(), port: 444 });
         let config = MapConfig::new().unwrap();
         let at = |area: &Area, translated| {
-            let read = read(std::slice::from_ref(&entry), area, &config, translated, &mut Pool::default());
+            let read =
+                read(std::slice::from_ref(&entry), area, &config, translated, &mut Interner::default());
             read.into_values().next().unwrap().reach.unwrap().0
         };
-        let ip = |text: &str| Where::Ip(text.parse().unwrap());
+        let ip = |text: &str| InstanceAddress::Ip(text.parse().unwrap());
         assert_eq!(at(&mk_area("dc1"), false), ip("10.0.0.1"));
         assert_eq!(at(&mk_area("dc2"), false), ip("1.1.1.1"));
         assert_eq!(at(&mk_area("dc2"), true), ip("10.0.0.1"));

@@ -17,7 +17,7 @@ pub const MAX_NUMBERS: usize = 4;
 
 /// Numbers and protocols that instances declare for one port.
 #[derive(Debug, Default)]
-struct Votes {
+struct PortDeclarations {
     /// Numbers from Meta or the registry's configuration.
     declared: BTreeSet<PortNumber>,
     /// Numbers of instances without a declared one.
@@ -25,35 +25,35 @@ struct Votes {
     protocols: BTreeMap<Protocol, usize>,
 }
 
-/// Votes of all instances for all ports.
+/// Declarations of all instances for all ports.
 #[derive(Debug, Default)]
-pub(super) struct Tally<'a> {
-    ports: BTreeMap<(bool, &'a PortName), Votes>,
+pub(super) struct CombinedPorts<'a> {
+    ports: BTreeMap<(bool, &'a PortName), PortDeclarations>,
 }
 
-impl<'a> Tally<'a> {
+impl<'a> CombinedPorts<'a> {
     /// Adds an instance.
     pub(super) fn add(&mut self, ports: &'a Ports, config: &MapConfig) {
         for (port, declared) in ports.set.iter().zip(&ports.declared) {
             let primary = port.name.as_str() == PRIMARY;
-            let votes = self.ports.entry((!primary, &port.name)).or_default();
+            let declarations = self.ports.entry((!primary, &port.name)).or_default();
             let given = config.service_port.filter(|_| primary);
             match declared.number.or(given) {
-                Some(number) => votes.declared.insert(number),
-                None => port.number.is_some_and(|number| votes.own.insert(number)),
+                Some(number) => declarations.declared.insert(number),
+                None => port.number.is_some_and(|number| declarations.own.insert(number)),
             };
-            *votes.protocols.entry(declared.protocol.unwrap_or(config.protocol)).or_default() += 1;
+            *declarations.protocols.entry(declared.protocol.unwrap_or(config.protocol)).or_default() += 1;
         }
     }
     /// Returns the service's ports: the primary port's numbers first, then the others by name.
-    pub(super) fn finish(self, remarks: &mut Vec<DeclarationWarning>) -> Arc<[ServicePort]> {
+    pub(super) fn finish(self, warnings: &mut Vec<DeclarationWarning>) -> Arc<[ServicePort]> {
         let mut taken: BTreeMap<PortNumber, &PortName> = BTreeMap::new();
         let mut out = Vec::new();
-        for ((other, name), votes) in &self.ports {
-            let protocol = protocol(name, votes, remarks);
-            for number in numbers(name, !other, votes, remarks) {
+        for ((other, name), declarations) in &self.ports {
+            let protocol = protocol(name, declarations, warnings);
+            for number in numbers(name, !other, declarations, warnings) {
                 if let Some(first) = taken.get(&number) {
-                    remarks.push(conflict(number, first, name));
+                    warnings.push(conflict(number, first, name));
                     continue;
                 }
                 taken.insert(number, name);
@@ -69,13 +69,14 @@ impl<'a> Tally<'a> {
 fn numbers(
     name: &PortName,
     primary: bool,
-    votes: &Votes,
-    remarks: &mut Vec<DeclarationWarning>,
+    declarations: &PortDeclarations,
+    warnings: &mut Vec<DeclarationWarning>,
 ) -> BTreeSet<PortNumber> {
-    let mut all = votes.declared.iter().chain(votes.own.difference(&votes.declared)).copied();
+    let mut all =
+        declarations.declared.iter().chain(declarations.own.difference(&declarations.declared)).copied();
     let served = all.by_ref().take(MAX_NUMBERS).collect();
     if all.next().is_some() {
-        remarks.push(too_many(name.as_str(), primary, &served));
+        warnings.push(too_many(name.as_str(), primary, &served));
     }
     served
 }
@@ -93,17 +94,21 @@ fn too_many(name: &str, primary: bool, served: &BTreeSet<PortNumber>) -> Declara
 }
 
 /// Returns the protocol of the majority; TCP if there is no majority.
-fn protocol(name: &PortName, votes: &Votes, remarks: &mut Vec<DeclarationWarning>) -> Protocol {
-    let most = votes.protocols.values().max().copied().unwrap_or_default();
+fn protocol(
+    name: &PortName,
+    declarations: &PortDeclarations,
+    warnings: &mut Vec<DeclarationWarning>,
+) -> Protocol {
+    let most = declarations.protocols.values().max().copied().unwrap_or_default();
     let mut first =
-        votes.protocols.iter().filter(|(_, count)| **count == most).map(|(protocol, _)| *protocol);
+        declarations.protocols.iter().filter(|(_, count)| **count == most).map(|(protocol, _)| *protocol);
     let winner = first.next().filter(|_| first.next().is_none()).unwrap_or(Protocol::Tcp);
-    if votes.protocols.len() > 1 {
-        let declared: Vec<&str> = votes.protocols.keys().map(|p| p.as_str()).collect();
+    if declarations.protocols.len() > 1 {
+        let declared: Vec<&str> = declarations.protocols.keys().map(|p| p.as_str()).collect();
         let (declared, served) = (declared.join(", "), winner.as_str());
         let message =
             format!("instances declare {declared} for port {:?}; {served} is served", name.as_str());
-        remarks.push(DeclarationWarning { code: Code::PROTOCOL_DISAGREES, message: message.into() });
+        warnings.push(DeclarationWarning { code: Code::PROTOCOL_DISAGREES, message: message.into() });
     }
     winner
 }
@@ -148,14 +153,14 @@ mod tests {
     fn served(instances: &[&str], config: &MapConfig) -> (String, Vec<Code>) {
         let ports: Vec<Ports> = instances.iter().map(|text| mk_ports(text, config)).collect();
         let finish = |ports: &mut dyn Iterator<Item = &Ports>| {
-            let mut tally = Tally::default();
+            let mut combined = CombinedPorts::default();
             let ports: Vec<&Ports> = ports.collect();
-            ports.iter().for_each(|ports| tally.add(ports, config));
-            let mut remarks = Vec::new();
-            let served = tally.finish(&mut remarks);
+            ports.iter().for_each(|ports| combined.add(ports, config));
+            let mut warnings = Vec::new();
+            let served = combined.finish(&mut warnings);
             let text =
                 served.iter().map(|p| format!("{} {} {}", p.number, p.name.as_str(), p.protocol.as_str()));
-            (text.collect::<Vec<_>>().join(", "), remarks.iter().map(|r| r.code).collect())
+            (text.collect::<Vec<_>>().join(", "), warnings.iter().map(|r| r.code).collect())
         };
         let out = finish(&mut ports.iter());
         assert_eq!(out, finish(&mut ports.iter().rev()), "the order of instances matters");

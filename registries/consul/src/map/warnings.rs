@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use tributary_model::{Code, DeclarationWarning};
 
-use super::address::Where;
+use super::address::InstanceAddress;
 use super::instance::{ExclusionReason, Instance, InstanceId};
 
 /// Number of instances that one warning names.
@@ -32,7 +32,7 @@ const TABLE: [(Code, &str, Test); 7] = [
         |i| i.flags.native,
     ),
     (Code::NAMED_INSTANCES, "with a DNS name as address, which clients resolve", |i| {
-        matches!(i.reach, Ok((Where::Name(_), _)))
+        matches!(i.reach, Ok((InstanceAddress::Name(_), _)))
     }),
     (Code::INVALID_ADDRESS, "without an address or port, and therefore excluded", |i| {
         matches!(i.reach, Err(ExclusionReason::NoAddress | ExclusionReason::NoPort | ExclusionReason::Socket))

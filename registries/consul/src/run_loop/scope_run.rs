@@ -16,7 +16,7 @@ use crate::answer::RequestFailure;
 use crate::client::Fault;
 use crate::content::Instances;
 use crate::map::name::Tenancy;
-use crate::map::{Area, MapConfig, Pool, facts, keys, object, read};
+use crate::map::{Area, Interner, MapConfig, facts, keys, object, read};
 use crate::modes::{Machine, Output, Settings};
 use crate::watch::Confidence;
 
@@ -80,7 +80,7 @@ impl ScopeRun {
         &mut self,
         output: Output,
         config: &MapConfig,
-        pool: &mut Pool,
+        interner: &mut Interner,
         out: &mut Vec<RegistryUpdate>,
     ) {
         match output {
@@ -88,7 +88,7 @@ impl ScopeRun {
                 self.withdraw(&name, config, &Evidence::Confirmed, out);
             }
             Output::Report(name, instances, confidence) => {
-                self.put(&name, &instances, confidence, config, pool, out)
+                self.put(&name, &instances, confidence, config, interner, out)
             }
             Output::Gone(name, Confidence::Confirmed) => {
                 self.withdraw(&name, config, &Evidence::Confirmed, out)
@@ -118,10 +118,10 @@ impl ScopeRun {
         instances: &Instances,
         confidence: Confidence,
         config: &MapConfig,
-        pool: &mut Pool,
+        interner: &mut Interner,
         out: &mut Vec<RegistryUpdate>,
     ) {
-        let known = read(&instances.entries, &self.area, config, instances.translated, pool);
+        let known = read(&instances.entries, &self.area, config, instances.translated, interner);
         let mut mapped = facts(&self.area, name, &known, config);
         self.mesh.mark(name, &mut mapped.facts);
         let basis = basis(confidence);

@@ -8,7 +8,7 @@ use serde_json::Value;
 use tributary_consul::config::Select;
 use tributary_consul::content::Instances;
 use tributary_consul::map::name::Tenancy;
-use tributary_consul::map::{Area, MapConfig, Pool, facts, keys, read};
+use tributary_consul::map::{Area, Interner, MapConfig, facts, keys, read};
 use tributary_consul::wire;
 use tributary_model::{
     Basis, ClusterId, Collection, CollectionKind, Completeness, Evidence, RegistryName, RegistryUpdate, Scope,
@@ -22,7 +22,7 @@ pub(super) struct Consul {
     pub(super) scope: Scope,
     area: Area,
     config: MapConfig,
-    pool: Pool,
+    pool: Interner,
 }
 
 impl Consul {
@@ -38,7 +38,7 @@ impl Consul {
         config.direct.nodes = nodes.collect::<Result<BTreeMap<_, _>>>()?;
         let part = Tenancy { datacenter: spec.datacenter.clone(), ..Tenancy::default() };
         let area = Area::new(part, &spec.datacenter, scope.clone());
-        Ok(Self { name: RegistryName::new("consul")?, scope, area, config, pool: Pool::default() })
+        Ok(Self { name: RegistryName::new("consul")?, scope, area, config, pool: Interner::default() })
     }
     /// Returns the updates of a Consul without services.
     pub(super) fn initial_updates(&self) -> Vec<RegistryUpdate> {

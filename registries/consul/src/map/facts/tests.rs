@@ -5,7 +5,7 @@ use tributary_model::{Health, Protocol, Scope};
 use super::*;
 use crate::map::instance::read;
 use crate::map::name::Tenancy;
-use crate::map::{Direct, Pool};
+use crate::map::{Direct, Interner};
 use crate::wire::{Check, HealthEntry, NamedPort, Node, Service};
 
 fn mk_area(datacenter: &str) -> Area {
@@ -48,7 +48,7 @@ fn mk_entry(text: &str) -> HealthEntry {
 
 fn mapped(instances: &[&str], area: &Area, config: &MapConfig) -> Mapped {
     let entries: Vec<HealthEntry> = instances.iter().map(|text| mk_entry(text)).collect();
-    facts(area, "web", &read(&entries, area, config, false, &mut Pool::default()), config)
+    facts(area, "web", &read(&entries, area, config, false, &mut Interner::default()), config)
 }
 
 fn declarations(mapped: &Mapped) -> Vec<(&DeclKey, &Declaration)> {
@@ -85,7 +85,7 @@ fn endpoints(mapped: &Mapped) -> Vec<String> {
     out
 }
 fn codes(mapped: &Mapped) -> Vec<Code> {
-    declarations(mapped)[0].1.attributes.warnings.iter().map(|remark| remark.code).collect()
+    declarations(mapped)[0].1.attributes.warnings.iter().map(|warning| warning.code).collect()
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn warning_leaves_the_unit_of_the_weights() {
     };
     let relative = |entries: &[HealthEntry]| {
         let mapped =
-            facts(&area, "web", &read(entries, &area, &config, false, &mut Pool::default()), &config);
+            facts(&area, "web", &read(entries, &area, &config, false, &mut Interner::default()), &config);
         let (_, group) = groups(&mapped)[0];
         let unit = f64::from(group.weight_unit.get());
         group.addresses.iter().map(|a| f64::from(a.weight) / unit).collect::<Vec<_>>()
@@ -175,7 +175,12 @@ fn states_and_weights_are_relative() {
     };
     let area = mk_area("dc1");
     let endpoints = |entries: &[HealthEntry]| {
-        endpoints(&facts(&area, "web", &read(entries, &area, &config, false, &mut Pool::default()), &config))
+        endpoints(&facts(
+            &area,
+            "web",
+            &read(entries, &area, &config, false, &mut Interner::default()),
+            &config,
+        ))
     };
     let same = [entry("a/1 10.0.0.1:80", 10, 1), entry("b/1 10.0.0.2:80", 10, 1)];
     assert_eq!(endpoints(&same), ["10.0.0.1 default=80 1", "10.0.0.2 default=80 1"]);
@@ -224,7 +229,7 @@ fn copies_of_a_watched_cluster_are_excluded_with_a_warning() {
 #[test]
 fn name_too_long_for_dns_is_a_problem() {
     let (config, area) = (MapConfig::new().unwrap(), mk_area("dc1"));
-    let read = read(&[mk_entry("a/1 10.0.0.1:80")], &area, &config, false, &mut Pool::default());
+    let read = read(&[mk_entry("a/1 10.0.0.1:80")], &area, &config, false, &mut Interner::default());
     let mapped = facts(&area, &"w".repeat(64), &read, &config);
     assert!(mapped.facts.is_empty());
     assert_eq!(mapped.problems[0].1.code, Code::INVALID_HOST);
@@ -263,13 +268,13 @@ mod properties {
             let config = MapConfig { direct: Direct { all, ..Direct::default() }, ..MapConfig::new().unwrap() };
             let area = mk_area("dc1");
             let entries: Vec<HealthEntry> = texts.iter().map(|text| mk_entry(text)).collect();
-            let mut pool = Pool::default();
-            let mapped = |entries: &[HealthEntry], pool: &mut Pool| {
-                facts(&area, "web", &read(entries, &area, &config, false, pool), &config)
+            let mut interner = Interner::default();
+            let mapped = |entries: &[HealthEntry], interner: &mut Interner| {
+                facts(&area, "web", &read(entries, &area, &config, false, interner), &config)
             };
-            let first = mapped(&entries, &mut pool);
-            prop_assert_eq!(&first, &mapped(&turned(&entries, &order), &mut pool), "with the same pool");
-            prop_assert_eq!(&first, &mapped(&turned(&entries, &order), &mut Pool::default()), "with a new pool");
+            let first = mapped(&entries, &mut interner);
+            prop_assert_eq!(&first, &mapped(&turned(&entries, &order), &mut interner), "with the same interner");
+            prop_assert_eq!(&first, &mapped(&turned(&entries, &order), &mut Interner::default()), "with a new interner");
             for (_, declaration) in declarations(&first) {
                 let numbers: Vec<_> = declaration.ports.iter().map(|p| p.number).collect();
                 let distinct: std::collections::BTreeSet<_> = numbers.iter().collect();

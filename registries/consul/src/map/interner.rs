@@ -11,14 +11,14 @@ use super::ports::Ports;
 
 /// Values shared by instances.
 #[derive(Debug, Default)]
-pub struct Pool {
+pub struct Interner {
     texts: Interned<Arc<str>>,
     topologies: Interned<Arc<Topology>>,
     labels: Interned<Labels>,
     ports: Interned<Arc<Ports>>,
 }
 
-impl Pool {
+impl Interner {
     /// Shares a string.
     pub(super) fn text(&mut self, text: &str) -> Arc<str> {
         self.texts.get(text, || text.into())
@@ -58,17 +58,17 @@ mod tests {
 
     #[test]
     fn equal_values_are_shared_and_unused_ones_dropped() {
-        let mut pool = Pool::default();
-        let first = pool.text("web");
-        assert!(Arc::ptr_eq(&first, &pool.text("web")));
+        let mut interner = Interner::default();
+        let first = interner.text("web");
+        assert!(Arc::ptr_eq(&first, &interner.text("web")));
         let labels: Labels = [("a", "1")].into_iter().collect();
-        let kept = pool.labels(labels);
+        let kept = interner.labels(labels);
         for i in 0..3 * LEAST {
-            pool.text(&i.to_string());
-            pool.labels([("a", &*i.to_string())].into_iter().collect());
+            interner.text(&i.to_string());
+            interner.labels([("a", &*i.to_string())].into_iter().collect());
         }
-        assert!(pool.len() <= 2 * LEAST + 2, "{}", pool.len());
-        assert!(Arc::ptr_eq(&first, &pool.text("web")), "what is held stays");
+        assert!(interner.len() <= 2 * LEAST + 2, "{}", interner.len());
+        assert!(Arc::ptr_eq(&first, &interner.text("web")), "what is held stays");
         drop(kept);
     }
 }

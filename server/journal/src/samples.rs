@@ -169,7 +169,7 @@ fn attributes() -> BoxedStrategy<Attributes> {
         select(vec![TrafficDistribution::Any, TrafficDistribution::SameZone, TrafficDistribution::SameNode]);
     let part = select(vec![DeclarationRole::Whole, DeclarationRole::Offer, DeclarationRole::Import]);
     (labels(), any::<[bool; 8]>(), traffic, vec(identity(), 0..2), vec(remark, 0..2), part)
-        .prop_map(|(labels, f, traffic, identities, remarks, part)| Attributes {
+        .prop_map(|(labels, f, traffic, identities, warnings, part)| Attributes {
             labels,
             mesh_external: f[0],
             node_local: f[1],
@@ -181,7 +181,7 @@ fn attributes() -> BoxedStrategy<Attributes> {
             identities: identities.into(),
             race_connect: f[6],
             headless: f[7],
-            warnings: remarks.into(),
+            warnings: warnings.into(),
             role: part,
         })
         .boxed()

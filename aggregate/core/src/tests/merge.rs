@@ -130,9 +130,9 @@ fn only_ports_without_any_endpoint_are_unmatched() {
 
 #[test]
 fn adapter_warning_is_a_condition_while_it_is_reported() {
-    let remark =
+    let warning =
         tributary_model::DeclarationWarning { code: Code::DYNAMIC_PORTS, message: "9 numbers".into() };
-    let attributes = Attributes { warnings: Arc::from([remark]), ..Attributes::default() };
+    let attributes = Attributes { warnings: Arc::from([warning]), ..Attributes::default() };
     let mut world = World::of_files();
     world.put("file", [mk_service("shop/pay.shop", Declaration { attributes, ..mk_decl("pay", "80 http") })]);
     let view = world.view("shop/pay.shop").unwrap();

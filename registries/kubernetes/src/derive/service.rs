@@ -124,13 +124,13 @@ fn attributes(objects: &ClusterObjects, shared: &mut Interner, service: &Service
         persistent_sessions: service.keeps_sessions(),
         identities: identities(objects, shared, service),
         race_connect: false,
-        warnings: service.doubts.iter().map(remark).collect(),
+        warnings: service.doubts.iter().map(warning).collect(),
         role: DeclarationRole::Whole,
         headless: matches!(service.address, ServiceKind::Headless),
     }
 }
 
-fn remark(doubt: &Arc<str>) -> DeclarationWarning {
+fn warning(doubt: &Arc<str>) -> DeclarationWarning {
     DeclarationWarning { code: Code::ANNOTATION_NOT_UNDERSTOOD, message: Arc::clone(doubt) }
 }
 

@@ -73,7 +73,7 @@ struct Row {
     /// The problem of the latest version.
     problem: Option<Problem>,
     /// A problem beside those of the document, such as a failed write.
-    remark: Option<Problem>,
+    extra_problem: Option<Problem>,
     /// The served object.
     served: Option<Object>,
     /// The problem that was last reported.
@@ -128,9 +128,13 @@ impl ResourceTable {
         AddressClaim::of(document, row.version.clone(), row.api, served)
     }
     /// Sets the problem of an object beside those of its document.
-    pub(crate) fn remark(&mut self, name: &ObjectName, remark: Option<&Problem>) -> Vec<SourceEvent> {
+    pub(crate) fn set_extra_problem(
+        &mut self,
+        name: &ObjectName,
+        problem: Option<&Problem>,
+    ) -> Vec<SourceEvent> {
         let Some(row) = self.rows.get_mut(name) else { return Vec::new() };
-        row.remark = remark.cloned();
+        row.extra_problem = problem.cloned();
         self.settled(name)
     }
     /// The reference of an object in facts and problems.
@@ -358,7 +362,7 @@ impl ResourceTable {
 impl Row {
     /// All problems of the object, as one.
     fn problem_now(&self) -> Option<Problem> {
-        match (&self.problem, &self.remark) {
+        match (&self.problem, &self.extra_problem) {
             (Some(first), Some(second)) => {
                 let message = format!("{}; {}", first.message, second.message).into();
                 Some(Problem { code: first.code, message })

@@ -162,7 +162,9 @@ impl CrdSource {
         let news = self.writer.as_mut().map(Writer::problem_changes).unwrap_or_default();
         let mut events = Vec::new();
         for kind in self.kinds.iter_mut().filter(|kind| kind.writable) {
-            events.extend(news.iter().flat_map(|(name, problem)| kind.table.remark(name, problem.as_ref())));
+            events.extend(
+                news.iter().flat_map(|(name, problem)| kind.table.set_extra_problem(name, problem.as_ref())),
+            );
         }
         events
     }

@@ -210,7 +210,7 @@ fn put_attributes(enc: &mut Encoder, value: &Attributes) {
 
 fn read_attributes(d: &mut Decoder, value: Value<'_>) -> Result<Attributes, Fault> {
     let mut out = Attributes::default();
-    let (mut identities, mut remarks) = (Vec::new(), Vec::new());
+    let (mut identities, mut warnings) = (Vec::new(), Vec::new());
     let mut fields = value.fields()?;
     while let Some((field, value)) = fields.next()? {
         match field {
@@ -227,13 +227,13 @@ fn read_attributes(d: &mut Decoder, value: Value<'_>) -> Result<Attributes, Faul
             11 => out.headless = value.flag()?,
             12 => {
                 let (code, message) = read_note(d, value)?;
-                remarks.push(DeclarationWarning { code, message });
+                warnings.push(DeclarationWarning { code, message });
             }
             13 => out.role = codes::read_declared_part(value.int()?)?,
             _ => {}
         }
     }
-    (out.identities, out.warnings) = (identities.into(), remarks.into());
+    (out.identities, out.warnings) = (identities.into(), warnings.into());
     Ok(out)
 }
 

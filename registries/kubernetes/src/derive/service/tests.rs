@@ -180,7 +180,7 @@ fn export_to_is_read_from_the_annotation() {
 fn invalid_annotation_is_ignored_and_reported() {
     let reported = |key: &str, value: &str| -> Vec<String> {
         let declaration = pay(json!({"metadata": {"annotations": {key: value}}}));
-        declaration.attributes.warnings.iter().map(|remark| remark.message.to_string()).collect()
+        declaration.attributes.warnings.iter().map(|warning| warning.message.to_string()).collect()
     };
     assert_eq!(
         reported("networking.istio.io/exportTo", ".,Not A Namespace,web"),

@@ -21,7 +21,7 @@ use tributary_registry_api::Reason;
 use crate::answer::{Headers, RequestFailure, failure};
 use crate::config::{Address, Auth, ConsulConfig, Tls};
 use crate::wire::MAX_BODY;
-use pool::Pool;
+use pool::ConnectionPool;
 pub use tls::TlsError;
 
 /// Failed request.
@@ -72,19 +72,19 @@ struct Inner {
 
 struct Server {
     address: Address,
-    /// Whether it gets the token, and the header of basic authentication.
-    gets: Gets,
-    pool: Mutex<Arc<Pool>>,
+    /// Credentials that it gets.
+    credentials: AllowedCredentials,
+    pool: Mutex<Arc<ConnectionPool>>,
 }
 
-/// Credentials that an address gets.
+/// Whether an address gets the token, and the header of basic authentication.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Gets {
+struct AllowedCredentials {
     token: bool,
     basic: bool,
 }
 
-impl Gets {
+impl AllowedCredentials {
     fn of(address: &Address, auth: &Auth) -> Self {
         let is_for = |addresses: &Option<Vec<Address>>| {
             addresses.as_ref().is_none_or(|addresses| addresses.contains(address))
@@ -98,9 +98,9 @@ impl Client {
     pub fn new(config: &ConsulConfig, addresses: &[Address]) -> Result<Self, TlsError> {
         let files = tls::Files::read(&config.tls)?;
         let server = |address: &Address| {
-            let pool = Arc::new(Pool::new(address, &config.tls, &files, config, false)?);
-            let gets = Gets::of(address, &config.auth);
-            Ok(Server { address: address.clone(), gets, pool: Mutex::new(pool) })
+            let pool = Arc::new(ConnectionPool::new(address, &config.tls, &files, config, false)?);
+            let credentials = AllowedCredentials::of(address, &config.auth);
+            Ok(Server { address: address.clone(), credentials, pool: Mutex::new(pool) })
         };
         let servers = addresses.iter().map(server).collect::<Result<_, TlsError>>()?;
         let basic = config.auth.basic.as_ref();
@@ -121,7 +121,7 @@ impl Client {
         }
         for server in &self.0.servers {
             let proven = server.pool.lock().is_proven();
-            let pool = Pool::new(&server.address, &self.0.tls, &files, config, proven)?;
+            let pool = ConnectionPool::new(&server.address, &self.0.tls, &files, config, proven)?;
             *server.pool.lock() = Arc::new(pool);
         }
         *self.0.files.lock() = files;
@@ -145,7 +145,7 @@ impl Client {
     /// Returns whether every address gets the token.
     #[must_use]
     pub fn gives_token(&self) -> bool {
-        self.0.servers.iter().all(|server| server.gets.token)
+        self.0.servers.iter().all(|server| server.credentials.token)
     }
     /// Returns whether requests to this address share connections.
     #[must_use]
@@ -178,7 +178,7 @@ impl Client {
         };
         let pool = Arc::clone(&server.pool.lock());
         let url = pool.url(&server.address, std::iter::once("v1").chain(get.path.iter().copied()));
-        let headers = self.headers(server.gets);
+        let headers = self.headers(server.credentials);
         let exchange = exchange(&pool, method, url, headers, get, body, self.0.longest);
         match timeout(get.timeout, exchange).await {
             Ok(done) => done.map_err(|fault| at(&server.address, fault)),
@@ -189,12 +189,12 @@ impl Client {
         }
     }
 
-    fn headers(&self, gets: Gets) -> HeaderMap {
+    fn headers(&self, credentials: AllowedCredentials) -> HeaderMap {
         let mut headers = HeaderMap::new();
-        if let Some(token) = self.0.token.lock().as_ref().filter(|_| gets.token) {
+        if let Some(token) = self.0.token.lock().as_ref().filter(|_| credentials.token) {
             headers.insert("x-consul-token", token.clone());
         }
-        if let Some(basic) = self.0.basic.as_ref().filter(|_| gets.basic) {
+        if let Some(basic) = self.0.basic.as_ref().filter(|_| credentials.basic) {
             headers.insert(AUTHORIZATION, basic.clone());
         }
         headers
@@ -217,7 +217,7 @@ fn at(address: &Address, fault: Fault) -> Fault {
 }
 
 async fn exchange(
-    pool: &Pool,
+    pool: &ConnectionPool,
     method: Method,
     url: Url,
     headers: HeaderMap,

@@ -21,13 +21,13 @@ use super::tls::{Files, TlsError};
 use crate::config::{Address, ConsulConfig, Timing, Tls};
 
 /// Connections to one address.
-pub(super) struct Pool {
+pub(super) struct ConnectionPool {
     builder: Builder,
-    lanes: Mutex<Vec<Lane>>,
+    clients: Mutex<Vec<PooledClient>>,
     streams: usize,
-    most: usize,
+    max_clients: usize,
     /// Limits the connections that cannot be shared.
-    alone: Arc<Semaphore>,
+    unshared: Arc<Semaphore>,
     /// Whether connections are shared: assumed over TLS until an answer shows otherwise.
     shared: AtomicBool,
     /// Whether an answer has confirmed `shared`.
@@ -37,33 +37,33 @@ pub(super) struct Pool {
 }
 
 #[derive(Clone)]
-struct Lane {
+struct PooledClient {
     number: usize,
     client: reqwest::Client,
     /// Whether this client assumes h2.
-    knows: bool,
+    assumes_h2: bool,
     busy: Arc<AtomicUsize>,
 }
 
 /// Slot on a connection; returned when dropped.
 pub(super) struct Lease {
-    lane: Lane,
+    pooled: PooledClient,
     _permit: Option<OwnedSemaphorePermit>,
 }
 
 impl Lease {
     pub(super) const fn client(&self) -> &reqwest::Client {
-        &self.lane.client
+        &self.pooled.client
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.lane.busy.fetch_sub(1, Ordering::Relaxed);
+        self.pooled.busy.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl Pool {
+impl ConnectionPool {
     pub(super) fn new(
         address: &Address,
         tls: &Tls,
@@ -78,17 +78,17 @@ impl Pool {
             identity: if secure { files.identity()? } else { None },
             verify: tls.verify,
             timing: config.timing,
-            dial: server_name.as_ref().map(|_| Arc::new(Dial(address.dialled()))),
+            resolver: server_name.as_ref().map(|_| Arc::new(FixedResolver(address.dialled()))),
             socket: address.socket().map(Path::to_owned),
         };
         let proven = proven && secure;
         let first = builder.build(0, proven)?;
         Ok(Self {
             builder,
-            lanes: Mutex::new(vec![first]),
+            clients: Mutex::new(vec![first]),
             streams: config.limits.streams.max(1),
-            most: config.limits.shared_connections.max(1),
-            alone: Arc::new(Semaphore::new(config.limits.connections.max(1))),
+            max_clients: config.limits.shared_connections.max(1),
+            unshared: Arc::new(Semaphore::new(config.limits.connections.max(1))),
             shared: AtomicBool::new(secure),
             proven: AtomicBool::new(proven),
             made: AtomicUsize::new(1),
@@ -116,52 +116,52 @@ impl Pool {
         let shared = version == Version::HTTP_2;
         self.shared.store(shared, Ordering::Relaxed);
         self.proven.store(shared, Ordering::Relaxed);
-        if shared && !lease.lane.knows {
-            self.replace(&lease.lane, true);
+        if shared && !lease.pooled.assumes_h2 {
+            self.replace(&lease.pooled, true);
         }
     }
     /// Records that no connection could be opened: the server may have changed its protocol.
     pub(super) fn note_unconnected(&self, lease: &Lease) {
-        if lease.lane.knows {
-            self.replace(&lease.lane, false);
+        if lease.pooled.assumes_h2 {
+            self.replace(&lease.pooled, false);
         }
     }
 
-    /// Replaces a lane. Requests under way finish on the old one.
-    fn replace(&self, old: &Lane, knows: bool) {
-        let mut lanes = self.lanes.lock();
-        let slot = lanes.iter_mut().find(|lane| lane.number == old.number);
-        // building can fail only if it failed before; then the old lane stays
-        if let (Some(slot), Ok(lane)) = (slot, self.build(knows)) {
-            *slot = lane;
+    /// Replaces a client. Requests under way finish on the old one.
+    fn replace(&self, old: &PooledClient, assumes_h2: bool) {
+        let mut clients = self.clients.lock();
+        let slot = clients.iter_mut().find(|pooled| pooled.number == old.number);
+        // building can fail only if it failed before; then the old client stays
+        if let (Some(slot), Ok(pooled)) = (slot, self.build(assumes_h2)) {
+            *slot = pooled;
         }
     }
 
-    fn build(&self, knows: bool) -> Result<Lane, TlsError> {
-        self.builder.build(self.made.fetch_add(1, Ordering::Relaxed), knows)
+    fn build(&self, assumes_h2: bool) -> Result<PooledClient, TlsError> {
+        self.builder.build(self.made.fetch_add(1, Ordering::Relaxed), assumes_h2)
     }
     /// Waits for a slot and returns it, on the first connection that has one.
     pub(super) async fn lease(&self) -> Result<Lease, TlsError> {
-        let permit = if self.shares() { None } else { Arc::clone(&self.alone).acquire_owned().await.ok() };
-        let lane = self.lane()?;
-        Ok(Lease { lane, _permit: permit })
+        let permit = if self.shares() { None } else { Arc::clone(&self.unshared).acquire_owned().await.ok() };
+        let pooled = self.least_busy()?;
+        Ok(Lease { pooled, _permit: permit })
     }
 
-    fn lane(&self) -> Result<Lane, TlsError> {
-        let mut lanes = self.lanes.lock();
-        let busy = |lane: &&Lane| lane.busy.load(Ordering::Relaxed);
-        let free = lanes.iter().find(|lane| !self.shares() || busy(lane) < self.streams).cloned();
-        let lane = match free {
-            Some(lane) => lane,
-            None if lanes.len() < self.most => {
-                let lane = self.build(self.is_proven())?;
-                lanes.push(lane.clone());
-                lane
+    fn least_busy(&self) -> Result<PooledClient, TlsError> {
+        let mut clients = self.clients.lock();
+        let busy = |pooled: &&PooledClient| pooled.busy.load(Ordering::Relaxed);
+        let free = clients.iter().find(|pooled| !self.shares() || busy(pooled) < self.streams).cloned();
+        let pooled = match free {
+            Some(pooled) => pooled,
+            None if clients.len() < self.max_clients => {
+                let pooled = self.build(self.is_proven())?;
+                clients.push(pooled.clone());
+                pooled
             }
-            None => lanes.iter().min_by_key(busy).cloned().ok_or_else(no_connection)?,
+            None => clients.iter().min_by_key(busy).cloned().ok_or_else(no_connection)?,
         };
-        lane.busy.fetch_add(1, Ordering::Relaxed);
-        Ok(lane)
+        pooled.busy.fetch_add(1, Ordering::Relaxed);
+        Ok(pooled)
     }
 }
 
@@ -174,13 +174,13 @@ struct Builder {
     identity: Option<reqwest::Identity>,
     verify: bool,
     timing: Timing,
-    dial: Option<Arc<Dial>>,
+    resolver: Option<Arc<FixedResolver>>,
     /// Unix socket to connect to, in place of the URL's host.
     socket: Option<PathBuf>,
 }
 
 impl Builder {
-    fn build(&self, number: usize, knows: bool) -> Result<Lane, TlsError> {
+    fn build(&self, number: usize, assumes_h2: bool) -> Result<PooledClient, TlsError> {
         // fails if a provider is already installed, which is fine
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut builder = reqwest::Client::builder()
@@ -204,17 +204,17 @@ impl Builder {
         if let Some(identity) = &self.identity {
             builder = builder.identity(identity.clone());
         }
-        if let Some(dial) = &self.dial {
-            builder = builder.dns_resolver(Arc::clone(dial));
+        if let Some(resolver) = &self.resolver {
+            builder = builder.dns_resolver(Arc::clone(resolver));
         }
         if let Some(socket) = &self.socket {
             builder = builder.unix_socket(socket.as_path());
         }
-        if knows {
+        if assumes_h2 {
             builder = builder.http2_prior_knowledge();
         }
         let client = builder.build().map_err(|error| TlsError::Setup(cause(&error)))?;
-        Ok(Lane { number, client, knows, busy: Arc::default() })
+        Ok(PooledClient { number, client, assumes_h2, busy: Arc::default() })
     }
 }
 
@@ -223,9 +223,9 @@ fn cause(error: &reqwest::Error) -> String {
 }
 
 /// Resolver that returns the configured address whatever name is requested.
-struct Dial(String);
+struct FixedResolver(String);
 
-impl Resolve for Dial {
+impl Resolve for FixedResolver {
     fn resolve(&self, _: Name) -> Resolving {
         let host = self.0.clone();
         Box::pin(async move {

@@ -17,7 +17,7 @@ const STEPS: usize = 16;
 /// Limit of long polls.
 #[derive(Debug, Clone)]
 pub(super) struct PollLimit {
-    most: usize,
+    max: usize,
     now: usize,
     /// Overloads that are closer than this count as one.
     apart: Duration,
@@ -28,8 +28,8 @@ pub(super) struct PollLimit {
 
 impl PollLimit {
     /// Creates a limit at its maximum.
-    pub(super) const fn new(most: usize, apart: Duration) -> Self {
-        Self { most, now: most, apart, row: (0, None), raise_at: None }
+    pub(super) const fn new(max: usize, apart: Duration) -> Self {
+        Self { max, now: max, apart, row: (0, None), raise_at: None }
     }
     /// Returns the current limit.
     pub(super) const fn current(&self) -> usize {
@@ -37,17 +37,17 @@ impl PollLimit {
     }
     /// Returns whether overloads have lowered the limit.
     pub(super) const fn is_lowered(&self) -> bool {
-        self.now < self.most
+        self.now < self.max
     }
     /// Returns when the limit rises next.
     pub(super) const fn due(&self) -> Option<Mono> {
         self.raise_at
     }
     /// Changes the maximum. A limit that overloads have lowered stays, if the new maximum allows it.
-    pub(super) fn set_most(&mut self, most: usize) {
-        self.now = if self.is_lowered() { self.now.min(most) } else { most };
-        self.most = most;
-        self.raise_at = self.raise_at.filter(|_| self.now < most);
+    pub(super) fn set_max(&mut self, max: usize) {
+        self.now = if self.is_lowered() { self.now.min(max) } else { max };
+        self.max = max;
+        self.raise_at = self.raise_at.filter(|_| self.now < max);
     }
     /// Records an overload while this many polls are held.
     pub(super) fn overloaded(&mut self, now: Mono, held: usize) {
@@ -66,7 +66,7 @@ impl PollLimit {
     /// Raises the limit if that is due.
     pub(super) fn tick(&mut self, now: Mono) {
         if self.raise_at.is_some_and(|at| at <= now) {
-            self.now = (self.now + self.most.div_ceil(STEPS)).min(self.most);
+            self.now = (self.now + self.max.div_ceil(STEPS)).min(self.max);
             self.raise_at = self.is_lowered().then(|| now.plus(CALM));
         }
     }
@@ -121,12 +121,12 @@ mod tests {
     #[test]
     fn changed_share_applies_at_once_unless_overloads_lowered_the_limit() {
         let mut limit = mk_limit();
-        limit.set_most(30);
+        limit.set_max(30);
         assert_eq!(limit.current(), 30);
         overload(&mut limit, &[0, 5, 10], 30);
-        limit.set_most(200);
+        limit.set_max(200);
         assert_eq!((limit.current(), limit.is_lowered()), (15, true));
-        limit.set_most(10);
+        limit.set_max(10);
         assert_eq!((limit.current(), limit.due()), (10, None));
     }
 }

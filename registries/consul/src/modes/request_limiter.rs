@@ -33,8 +33,8 @@ pub(super) struct RequestLimiter {
     begun: BTreeMap<u64, Begun>,
     by_loop: BTreeMap<LoopId, u64>,
     short: usize,
-    most: usize,
-    now_most: usize,
+    concurrency: usize,
+    concurrency_now: usize,
     well: usize,
     rate: u32,
     rate_now: u32,
@@ -57,8 +57,8 @@ impl RequestLimiter {
             begun: BTreeMap::new(),
             by_loop: BTreeMap::new(),
             short: 0,
-            most: limits.concurrency.max(1),
-            now_most: limits.concurrency.max(1),
+            concurrency: limits.concurrency.max(1),
+            concurrency_now: limits.concurrency.max(1),
             well: 0,
             rate,
             rate_now: rate,
@@ -112,7 +112,7 @@ impl RequestLimiter {
 
     /// Halves concurrency and rate, and the number of long polls if overloads repeat.
     pub(super) fn ease(&mut self, now: Mono, polls_held: usize) {
-        (self.now_most, self.well) = ((self.now_most / 2).max(1), 0);
+        (self.concurrency_now, self.well) = ((self.concurrency_now / 2).max(1), 0);
         self.set_rate(self.rate_now / 2);
         self.polls.overloaded(now, polls_held);
     }
@@ -123,8 +123,8 @@ impl RequestLimiter {
     }
 
     /// Changes the maximum number of long polls.
-    pub(super) fn share_polls(&mut self, most: usize) {
-        self.polls.set_most(most);
+    pub(super) fn share_polls(&mut self, max: usize) {
+        self.polls.set_max(max);
     }
 
     fn set_rate(&mut self, rate: u32) {
@@ -135,9 +135,9 @@ impl RequestLimiter {
     /// Records a good answer: after as many as may run at once, one more may, at a slightly higher rate.
     pub(super) fn went_well(&mut self) {
         self.well += 1;
-        let eased = self.now_most < self.most || self.rate_now < self.rate;
-        if eased && self.well >= self.now_most {
-            (self.now_most, self.well) = ((self.now_most + 1).min(self.most), 0);
+        let eased = self.concurrency_now < self.concurrency || self.rate_now < self.rate;
+        if eased && self.well >= self.concurrency_now {
+            (self.concurrency_now, self.well) = ((self.concurrency_now + 1).min(self.concurrency), 0);
             self.set_rate(self.rate_now + (self.rate / 16).max(1));
         }
     }
@@ -202,7 +202,7 @@ impl RequestLimiter {
         }
         let id = self.urgent.front().or_else(|| self.queue.front())?.0;
         let read = *self.wanted.get(&id)?;
-        if self.takes_place(id, &read) && self.short >= self.now_most {
+        if self.takes_place(id, &read) && self.short >= self.concurrency_now {
             return None;
         }
         let _ = self.urgent.pop_front().or_else(|| self.queue.pop_front());
@@ -227,7 +227,8 @@ impl RequestLimiter {
     /// Returns when the limiter must be polled again without an answer; now, if something may start.
     pub(super) fn due(&self, now: Mono, open: bool) -> Option<Mono> {
         let timer = self.timers.first().map(|(at, ..)| *at);
-        let waits = open && !(self.urgent.is_empty() && self.queue.is_empty()) && self.short < self.now_most;
+        let waits =
+            open && !(self.urgent.is_empty() && self.queue.is_empty()) && self.short < self.concurrency_now;
         let bucket = waits.then(|| match self.bucket.wait(now) {
             Duration::ZERO => now,
             wait => now.plus(wait.max(Duration::from_millis(1))),
@@ -332,12 +333,12 @@ mod tests {
         let mut limiter = mk_limiter(8, 100);
         limiter.ease(Mono(0), 0);
         limiter.ease(Mono(0), 0);
-        assert_eq!((limiter.now_most, limiter.current_rate()), (2, 25));
+        assert_eq!((limiter.concurrency_now, limiter.current_rate()), (2, 25));
         for _ in 0..5 {
             limiter.went_well();
         }
-        assert_eq!(limiter.now_most, 4, "after two, then after three");
+        assert_eq!(limiter.concurrency_now, 4, "after two, then after three");
         (0..100).for_each(|_| limiter.went_well());
-        assert_eq!((limiter.now_most, limiter.current_rate()), (8, 100));
+        assert_eq!((limiter.concurrency_now, limiter.current_rate()), (8, 100));
     }
 }

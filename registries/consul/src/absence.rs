@@ -1,6 +1,6 @@
 //! Decides how far an absence is trusted: only [`Absence::verdict`] grants a confirmation.
 //!
-//! A [`watch`](crate::watch) asks about what each answer lacks. A [`modes`](crate::modes) machine asks about what
+//! A [`watch`](crate::watch) asks about what each answer lacks. A [`machine`](crate::machine) asks about what
 //! follows for its scope: services that a list of names lacks, services of a peer without instances, and a scope
 //! without services. Pure: no I/O, no clock.
 //!

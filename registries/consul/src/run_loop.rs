@@ -29,9 +29,9 @@ use tributary_registry_api::{
 
 use crate::client::{Client, Fault};
 use crate::config::ConsulConfig;
+use crate::machine::{Answer, Input, Output, Request, What};
 use crate::map::Interner;
 use crate::map::name::Tenancy;
-use crate::modes::{Answer, Input, Output, Request, What};
 use crate::token::Token;
 use discover::Discovered;
 use fetch::Fetch;

@@ -1,6 +1,6 @@
 //! Follows one query as a pure step from state and event to state and actions.
 //!
-//! A [`modes`](crate::modes) machine owns it, carries out the [`Action`]s in order, and reports their results. At
+//! A [`machine`](crate::machine) owns it, carries out the [`Action`]s in order, and reports their results. At
 //! most one read is under way. Each read has a ticket; an answer with an older ticket is dropped. A loop stores no
 //! content, only its [`Digest`]: what it reported, and what of that is missing now.
 //!

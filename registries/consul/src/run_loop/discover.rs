@@ -15,8 +15,8 @@ use super::{Done, RunLoop, parts};
 use crate::answer::RequestFailure;
 use crate::client::{Client, Fault, Get};
 use crate::config::{ConsulConfig, Datacenters};
+use crate::machine::{Input, Settings};
 use crate::map::name::Tenancy;
-use crate::modes::{Input, Settings};
 use crate::wire::lists::datacenters;
 
 /// Datacenters that the agent reports.

@@ -10,8 +10,8 @@ use crate::answer::{Headers, RequestFailure};
 use crate::client::{Client, Fault, Get, Raw};
 use crate::config::ConsulConfig;
 use crate::content::{CheckStates, Instances, Names};
+use crate::machine::{Answer, Request, What};
 use crate::map::name::Tenancy;
-use crate::modes::{Answer, Request, What};
 use crate::watch::{Mode, key_of};
 use crate::wire::{self, WireError, lists};
 

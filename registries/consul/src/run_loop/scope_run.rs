@@ -15,9 +15,9 @@ use super::mesh::Mesh;
 use crate::answer::RequestFailure;
 use crate::client::Fault;
 use crate::content::Instances;
+use crate::machine::{Machine, Output, Settings};
 use crate::map::name::Tenancy;
 use crate::map::{Area, Interner, MapConfig, facts, keys, object, read};
-use crate::modes::{Machine, Output, Settings};
 use crate::watch::Confidence;
 
 /// Request under way.

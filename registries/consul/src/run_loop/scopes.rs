@@ -18,8 +18,8 @@ use super::scope_run::collections;
 use super::withhold::Lists;
 use super::{RunLoop, parts};
 use crate::client::Fault;
+use crate::machine::Input;
 use crate::map::name::Tenancy;
-use crate::modes::Input;
 
 /// Consecutive lists that must lack a scope.
 const MISSED: u32 = 2;

@@ -8,7 +8,7 @@ use tributary_registry_api::Reason;
 
 use super::RunLoop;
 use super::scope_run::ScopeRun;
-use crate::modes::{Mode, Report};
+use crate::machine::{Mode, Report};
 
 impl RunLoop {
     /// Reports the status of each scope if it changed, at once for a new state, otherwise when the interval is over.

@@ -1,6 +1,6 @@
 //! How much of a query's content the token shows.
 //!
-//! `accept` records every filtered answer here before it judges it, and a [`modes`](crate::modes) machine sums up the
+//! `accept` records every filtered answer here before it judges it, and a [`machine`](crate::machine) sums up the
 //! loops of a scope. A filtered answer hides what it lacks, unless the token has been filtered from its first answer
 //! on: what such a token no longer shows may be gone, and a leader read can confirm it.
 

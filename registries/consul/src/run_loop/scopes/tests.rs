@@ -16,8 +16,8 @@ use crate::answer::{Headers, RequestFailure};
 use crate::client::Client;
 use crate::config::{Address, ConsulConfig, Datacenters, Discover, Select};
 use crate::content::{Instances, Names};
+use crate::machine::Answer;
 use crate::map::keys;
-use crate::modes::Answer;
 use crate::wire;
 
 /// Run loop whose requests are never sent: the test answers them.

@@ -247,7 +247,7 @@ impl RequestLimiter {
 mod tests {
     use super::*;
     use crate::config::Limits;
-    use crate::modes::tests::world::mk_settings;
+    use crate::machine::tests::world::mk_settings;
 
     const SECOND: Duration = Duration::from_secs(1);
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::world::{Lie, World, mk_settings};
 use super::{ALL, SECOND, settled};
 use crate::answer::RequestFailure;
-use crate::modes::{Mode, What};
+use crate::machine::{Mode, What};
 
 /// Returns the services whose long polls wait, by number.
 fn polled(world: &World) -> BTreeSet<u8> {

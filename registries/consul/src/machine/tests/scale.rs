@@ -12,7 +12,7 @@ use super::world::mk_settings;
 use crate::answer::Headers;
 use crate::config::{Limits, Select};
 use crate::content::{CheckStates, Instances, Names};
-use crate::modes::{Answer, Input, Machine, Output, Request, Settings, What};
+use crate::machine::{Answer, Input, Machine, Output, Request, Settings, What};
 use crate::watch::Mode as ReadMode;
 use crate::wire::lists::StateCheck;
 use crate::wire::{Check, HealthEntry};

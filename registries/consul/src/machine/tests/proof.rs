@@ -9,7 +9,7 @@ use super::world::mk_settings;
 use crate::answer::{Doubt, Headers};
 use crate::config::Select;
 use crate::content::{Instances, Names};
-use crate::modes::{Answer, Input, Machine, Output, Request, Settings, What};
+use crate::machine::{Answer, Input, Machine, Output, Request, Settings, What};
 use crate::watch::{Confidence, Mode};
 use crate::wire::HealthEntry;
 

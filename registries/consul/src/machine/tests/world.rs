@@ -11,7 +11,7 @@ use tributary_registry_api::{RandomSource, SplitMix};
 use crate::answer::{Headers, RequestFailure};
 use crate::config::{Limits, Select, Timing};
 use crate::content::{CheckStates, Instances, Names};
-use crate::modes::{Answer, Input, Machine, Output, Request, Settings, What};
+use crate::machine::{Answer, Input, Machine, Output, Request, Settings, What};
 use crate::watch::{Confidence, Mode as ReadMode};
 use crate::wire::lists::StateCheck;
 use crate::wire::{Check, HealthEntry};
@@ -36,7 +36,7 @@ type Instance = u32;
 type Catalog = BTreeMap<Arc<str>, BTreeMap<u8, Instance>>;
 
 /// Settings with a poll budget.
-pub(in crate::modes) fn mk_settings(polls: usize) -> Settings {
+pub(in crate::machine) fn mk_settings(polls: usize) -> Settings {
     Settings {
         timing: Timing::default(),
         limits: Limits { rate: 50, ..Limits::default() },

@@ -73,7 +73,7 @@ pub enum LoopId {
 
 /// Object of a request.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum What {
+pub enum RequestTarget {
     /// Names of services.
     Names,
     /// States of all checks.
@@ -90,7 +90,7 @@ pub struct Request {
     /// Number of the request; each is used once.
     pub number: u64,
     /// Object.
-    pub what: What,
+    pub target: RequestTarget,
     /// Index of the address.
     pub server: usize,
     /// Read mode.
@@ -340,14 +340,14 @@ impl Machine {
 
     fn read_token(&mut self, cx: &mut StepContext) {
         let number = self.limiter.begin(LoopId::Token, Ticket(0), false);
-        cx.out.push(Output::Send(self.request(number, What::Token, self.settings.timing.grace)));
+        cx.out.push(Output::Send(self.request(number, RequestTarget::Token, self.settings.timing.grace)));
     }
 
     /// Checks the token. Without one nothing can confirm what is hidden.
     fn check_token(&mut self, id: LoopId, ticket: Ticket, cx: &mut StepContext) {
         if self.token.is_comparable() {
             let number = self.limiter.begin(id, ticket, false);
-            cx.out.push(Output::Send(self.request(number, What::Token, self.settings.timing.grace)));
+            cx.out.push(Output::Send(self.request(number, RequestTarget::Token, self.settings.timing.grace)));
         } else {
             self.token_checked(id, ticket, None, cx);
         }
@@ -379,8 +379,8 @@ impl Machine {
         self.notify.full_pass_soon();
     }
 
-    fn request(&self, number: u64, what: What, timeout: Duration) -> Request {
-        Request { number, what, server: self.server, mode: ReadMode::Any, timeout, skip: None }
+    fn request(&self, number: u64, target: RequestTarget, timeout: Duration) -> Request {
+        Request { number, target, server: self.server, mode: ReadMode::Any, timeout, skip: None }
     }
 
     /// Starts all reads that may start.
@@ -388,16 +388,16 @@ impl Machine {
         self.limiter.tick(cx.now);
         while let Some((number, id, read)) = self.limiter.next(cx.now, self.reach == Reach::Up) {
             let Read { mode, timeout, skip, .. } = read;
-            let what = match id {
-                LoopId::Names => What::Names,
-                LoopId::Checks => What::Checks,
-                LoopId::Token => What::Token,
+            let target = match id {
+                LoopId::Names => RequestTarget::Names,
+                LoopId::Checks => RequestTarget::Checks,
+                LoopId::Token => RequestTarget::Token,
                 LoopId::Service(id) => match self.services.get(&id) {
-                    Some(service) => What::Service(Arc::clone(&service.name)),
+                    Some(service) => RequestTarget::Service(Arc::clone(&service.name)),
                     None => continue,
                 },
             };
-            cx.out.push(Output::Send(Request { mode, skip, ..self.request(number, what, timeout) }));
+            cx.out.push(Output::Send(Request { mode, skip, ..self.request(number, target, timeout) }));
         }
     }
 }

@@ -29,7 +29,7 @@ use tributary_registry_api::{
 
 use crate::client::{Client, Fault};
 use crate::config::ConsulConfig;
-use crate::machine::{Answer, Input, Output, Request, What};
+use crate::machine::{Answer, Input, Output, Request, RequestTarget};
 use crate::map::Interner;
 use crate::map::name::Tenancy;
 use crate::token::Token;
@@ -328,9 +328,9 @@ impl RunLoop {
 
 fn send(tasks: &mut JoinSet<Done>, run: &mut ScopeRun, at: usize, request: Request) {
     let (fetch, number): (Fetch, u64) = (run.fetch.clone(), request.number);
-    let service = match &request.what {
-        What::Service(name) => Some(Arc::clone(name)),
-        What::Names | What::Checks | What::Token => None,
+    let service = match &request.target {
+        RequestTarget::Service(name) => Some(Arc::clone(name)),
+        RequestTarget::Names | RequestTarget::Checks | RequestTarget::Token => None,
     };
     let task = tasks.spawn(async move { Done::Reply(at, number, fetch.run(request).await) });
     run.under_way.insert(number, Begun { task, service });

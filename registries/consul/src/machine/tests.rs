@@ -10,7 +10,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tributary_model::Mono;
 
-use super::{LoopId, Output, Settings, What};
+use super::{LoopId, Output, RequestTarget, Settings};
 use crate::answer::{Headers, RequestFailure};
 use crate::watch::Mode as ReadMode;
 use world::{Lie, World, mk_settings};
@@ -127,7 +127,7 @@ fn scope_is_ready_after_every_service_was_read() {
     for service in 0..4 {
         world.put(service, 0);
     }
-    world.unanswered = Some(What::Service("s3".into()));
+    world.unanswered = Some(RequestTarget::Service("s3".into()));
     world.run(SECOND);
     assert!(!world.synced, "one has not been read");
     world.unanswered = None;
@@ -144,7 +144,7 @@ fn unreadable_service_delays_readiness_only_if_temporary() {
         for service in 0..4 {
             world.put(service, 0);
         }
-        world.bad = Some((What::Service("s3".into()), failure));
+        world.bad = Some((RequestTarget::Service("s3".into()), failure));
         world.run(60 * SECOND);
         assert_eq!(world.synced, ready, "{failure:?}");
         world.bad = None;
@@ -181,7 +181,10 @@ fn an_outage_costs_one_probe_at_a_time() {
         let before = world.sent.len();
         world.run(300 * SECOND);
         let during = &world.sent[before..];
-        assert!(during.iter().all(|(what, _)| *what == What::Names), "{polls} polls: {during:?}");
+        assert!(
+            during.iter().all(|(target, _)| *target == RequestTarget::Names),
+            "{polls} polls: {during:?}"
+        );
         assert!((5..60).contains(&during.len()), "{polls} polls: {} probes in five minutes", during.len());
         world.lie = None;
         world.put(3, 3);
@@ -264,7 +267,8 @@ fn new_server_gets_no_index() {
     world.lie = None;
     world.requests.clear();
     world.run(20 * SECOND);
-    let first = world.requests.iter().find(|request| request.what == What::Service("s0".into())).unwrap();
+    let first =
+        world.requests.iter().find(|request| request.target == RequestTarget::Service("s0".into())).unwrap();
     assert_eq!((first.server, first.mode), (1, ReadMode::Any));
     assert_eq!(world.served(), world.truth());
 }
@@ -281,7 +285,7 @@ fn unusable_list_of_checks_leads_to_reads_by_service() {
         (settings.peer, settings.timing.full_pass) = (peer, 3_600 * SECOND);
         let mut world = World::new(settings, 1);
         (0..20).for_each(|service| world.put(service, 0));
-        world.bad = failure.map(|failure| (What::Checks, failure));
+        world.bad = failure.map(|failure| (RequestTarget::Checks, failure));
         world.run(120 * SECOND);
         assert_eq!(world.served(), world.truth(), "{peer}");
         let before = world.sent.len();
@@ -290,7 +294,7 @@ fn unusable_list_of_checks_leads_to_reads_by_service() {
         assert!(world.is_true(), "{peer}: {}", world.machine.report().mode_reason);
         world.run(60 * SECOND);
         let sent = &world.sent[before..];
-        assert!(sent.iter().filter(|(what, _)| *what == What::Checks).count() <= 1, "{peer}");
+        assert!(sent.iter().filter(|(target, _)| *target == RequestTarget::Checks).count() <= 1, "{peer}");
         assert!(sent.len() <= 72 * 6, "{peer}: {} requests", sent.len());
         let reason = world.machine.report().mode_reason;
         assert!(reason.contains("services without a long poll are read in turn"), "{peer}: {reason}");

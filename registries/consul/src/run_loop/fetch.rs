@@ -10,7 +10,7 @@ use crate::answer::{Headers, RequestFailure};
 use crate::client::{Client, Fault, Get, Raw};
 use crate::config::ConsulConfig;
 use crate::content::{CheckStates, Instances, Names};
-use crate::machine::{Answer, Request, What};
+use crate::machine::{Answer, Request, RequestTarget};
 use crate::map::name::Tenancy;
 use crate::watch::{Mode, key_of};
 use crate::wire::{self, WireError, lists};
@@ -44,8 +44,8 @@ impl Fetch {
     }
 
     pub(super) async fn run(self, request: Request) -> Result<Answer, Fault> {
-        let Request { what, server, mode, timeout, skip, .. } = request;
-        if let What::Service(name) = &what
+        let Request { target, server, mode, timeout, skip, .. } = request;
+        if let RequestTarget::Service(name) = &target
             && matches!(&**name, "" | "." | "..")
         {
             let reason = Reason::new(format!(
@@ -53,22 +53,26 @@ impl Fetch {
             ));
             return Err(Fault { failure: RequestFailure::Config, reason });
         }
-        let path = self.path(&what);
+        let path = self.path(&target);
         let path: Vec<&str> = path.iter().map(String::as_str).collect();
-        let get = Get { path: &path, query: self.query(&what, mode), timeout, skip };
+        let get = Get { path: &path, query: self.query(&target, mode), timeout, skip };
         let raw = match self.client.get(server, &get).await {
             Err(fault)
-                if self.unlisted && what == What::Names && fault.failure == RequestFailure::Unsupported =>
+                if self.unlisted
+                    && target == RequestTarget::Names
+                    && fault.failure == RequestFailure::Unsupported =>
             {
                 let headers = Headers { index: Some(1), known_leader: Some(true), ..Headers::default() };
                 return Ok(Answer::Names(headers, Some(Names::of_nothing())));
             }
-            Err(fault) if what == What::Token && self.is_anonymous(&fault) => return Ok(Answer::Token(None)),
+            Err(fault) if target == RequestTarget::Token && self.is_anonymous(&fault) => {
+                return Ok(Answer::Token(None));
+            }
             other => other?,
         };
-        let proxies = self.proxies(&what, server, &raw).await;
+        let proxies = self.proxies(&target, server, &raw).await;
         let large = raw.body.as_ref().is_some_and(|body| body.len() > LARGE);
-        let (fetch, named) = (self.clone(), what);
+        let (fetch, named) = (self.clone(), target);
         let decoded = if large {
             let decoding = tokio::task::spawn_blocking(move || fetch.decode(&named, &raw));
             decoding.await.unwrap_or_else(|_| Err(lost()))
@@ -86,17 +90,18 @@ impl Fetch {
     /// until it has what the list of names showed. `None` if they cannot be read.
     async fn proxies(
         &self,
-        what: &What,
+        target: &RequestTarget,
         server: usize,
         names: &Raw,
     ) -> Option<BTreeMap<String, Vec<String>>> {
-        let index = names.headers.index.filter(|_| *what == What::Names && self.part.peer.is_empty())?;
+        let index =
+            names.headers.index.filter(|_| *target == RequestTarget::Names && self.part.peer.is_empty())?;
         names.body.as_ref()?;
         let mode = match index.checked_sub(1).filter(|before| *before > 0) {
             Some(index) => Mode::Blocking { index, wait: PROXIES_WITHIN / 2 },
             None => Mode::Any,
         };
-        let mut query = self.query(what, mode);
+        let mut query = self.query(target, mode);
         query.retain(|(name, _)| *name != "filter");
         query.push(("filter", PROXIES.to_owned()));
         let path = ["catalog", "services"];
@@ -111,24 +116,24 @@ impl Fetch {
         fault.failure == RequestFailure::Auth && !has_token
     }
 
-    fn path(&self, what: &What) -> Vec<String> {
+    fn path(&self, target: &RequestTarget) -> Vec<String> {
         let plain = |parts: &[&str]| parts.iter().map(|part| (*part).to_owned()).collect();
-        match what {
-            What::Names if !self.part.peer.is_empty() => plain(&["peering", &self.part.peer]),
-            What::Names => plain(&["catalog", "services"]),
-            What::Checks => plain(&["health", "state", "any"]),
-            What::Token => plain(&["acl", "token", "self"]),
-            What::Service(name) => plain(&["health", "service", name]),
+        match target {
+            RequestTarget::Names if !self.part.peer.is_empty() => plain(&["peering", &self.part.peer]),
+            RequestTarget::Names => plain(&["catalog", "services"]),
+            RequestTarget::Checks => plain(&["health", "state", "any"]),
+            RequestTarget::Token => plain(&["acl", "token", "self"]),
+            RequestTarget::Service(name) => plain(&["health", "service", name]),
         }
     }
 
-    fn query(&self, what: &What, mode: Mode) -> Vec<(&'static str, String)> {
+    fn query(&self, target: &RequestTarget, mode: Mode) -> Vec<(&'static str, String)> {
         let mut query = Vec::new();
-        if *what == What::Token {
+        if *target == RequestTarget::Token {
             return query;
         }
         let part = &self.part;
-        let peer = if matches!(what, What::Service(_)) { part.peer.as_str() } else { "" };
+        let peer = if matches!(target, RequestTarget::Service(_)) { part.peer.as_str() } else { "" };
         let dc = if self.elsewhere { part.datacenter.as_str() } else { "" };
         for (name, value) in
             [("dc", dc), ("partition", &part.partition), ("ns", &part.namespace), ("peer", peer)]
@@ -137,7 +142,7 @@ impl Fetch {
                 query.push((name, value.to_owned()));
             }
         }
-        if *what == What::Names && part.peer.is_empty() {
+        if *target == RequestTarget::Names && part.peer.is_empty() {
             query.push(("filter", PLAIN.to_owned()));
         }
         match mode {
@@ -153,35 +158,35 @@ impl Fetch {
         query
     }
 
-    fn decode(&self, what: &What, raw: &Raw) -> Result<Answer, WireError> {
+    fn decode(&self, target: &RequestTarget, raw: &Raw) -> Result<Answer, WireError> {
         let Raw { headers, content_type, body } = raw;
         let (kind, select) = (content_type.as_deref(), &self.config.select);
         let mut headers = headers.clone();
         let content = body.as_deref();
-        Ok(match what {
-            What::Names if !self.part.peer.is_empty() => {
+        Ok(match target {
+            RequestTarget::Names if !self.part.peer.is_empty() => {
                 // a peering has no index for the names that it imports
                 headers.index = headers.index.or(Some(1));
                 let names = content.map(|body| lists::imported(kind, body)).transpose()?;
                 let listed = |names: Vec<String>| names.into_iter().map(|name| (name, Vec::new())).collect();
                 Answer::Names(headers, names.map(|names| Names::new(listed(names), select)))
             }
-            What::Names => {
+            RequestTarget::Names => {
                 let listed = content.map(|body| wire::services(kind, body)).transpose()?;
                 Answer::Names(headers, listed.map(|listed| Names::new(listed, select)))
             }
-            What::Checks => {
+            RequestTarget::Checks => {
                 let checks = content.map(|body| lists::checks(kind, body)).transpose()?;
                 Answer::Checks(headers, checks.map(|checks| CheckStates::new(&checks)))
             }
-            What::Service(_) => {
+            RequestTarget::Service(_) => {
                 let entries = content.map(|body| wire::health(kind, body)).transpose()?;
                 // an agent translates only addresses of other datacenters than its own
                 let direct = self.config.datacenter_addresses.contains_key(&self.part.datacenter);
                 let translated = headers.translated && !direct;
                 Answer::Service(headers, entries.map(|entries| Instances::new(entries, translated, select)))
             }
-            What::Token => {
+            RequestTarget::Token => {
                 let token = lists::token_self(kind, content.unwrap_or_default())?;
                 Answer::Token((token.accessor != lists::ANONYMOUS).then(|| key_of(&token)))
             }

@@ -5,19 +5,19 @@ use std::collections::BTreeSet;
 use super::world::{Lie, World, mk_settings};
 use super::{ALL, SECOND, settled};
 use crate::answer::RequestFailure;
-use crate::machine::{Mode, What};
+use crate::machine::{Mode, RequestTarget};
 
 /// Returns the services whose long polls wait, by number.
 fn polled(world: &World) -> BTreeSet<u8> {
-    let number = |what: &What| match what {
-        What::Service(name) => name[1..].parse().ok(),
-        What::Names | What::Checks | What::Token => None,
+    let number = |target: &RequestTarget| match target {
+        RequestTarget::Service(name) => name[1..].parse().ok(),
+        RequestTarget::Names | RequestTarget::Checks | RequestTarget::Token => None,
     };
-    world.long_polls().filter_map(|request| number(&request.what)).collect()
+    world.long_polls().filter_map(|request| number(&request.target)).collect()
 }
 
 fn polls_checks(world: &World) -> bool {
-    world.long_polls().any(|request| request.what == What::Checks)
+    world.long_polls().any(|request| request.target == RequestTarget::Checks)
 }
 
 fn mk_world(polls: usize, services: u8) -> World {
@@ -97,7 +97,7 @@ fn smaller_share_keeps_every_service_followed() {
 fn change_before_the_first_list_of_checks_is_found_in_seconds() {
     let mut world = settled(ALL, 6);
     world.run(600 * SECOND);
-    world.unanswered = Some(What::Checks);
+    world.unanswered = Some(RequestTarget::Checks);
     world.share_polls(0);
     world.run(SECOND);
     (0..6).for_each(|service| world.flip(service));

@@ -9,7 +9,7 @@ use super::world::mk_settings;
 use crate::answer::{Doubt, Headers};
 use crate::config::Select;
 use crate::content::{Instances, Names};
-use crate::machine::{Answer, Input, Machine, Output, Request, Settings, What};
+use crate::machine::{Answer, Input, Machine, Output, Request, RequestTarget, Settings};
 use crate::watch::{Confidence, Mode};
 use crate::wire::HealthEntry;
 
@@ -70,14 +70,14 @@ impl Hand {
         self.now = self.now.plus(Duration::from_secs(seconds));
         self.step(Input::Tick);
     }
-    fn request(&mut self, what: &What) -> Request {
-        let at = self.open.iter().position(|request| request.what == *what);
-        self.open.remove(at.unwrap_or_else(|| panic!("{what:?} is not requested: {:?}", self.open)))
+    fn request(&mut self, target: &RequestTarget) -> Request {
+        let at = self.open.iter().position(|request| request.target == *target);
+        self.open.remove(at.unwrap_or_else(|| panic!("{target:?} is not requested: {:?}", self.open)))
     }
     /// Answers a request, and clears the outputs before it.
-    fn answer(&mut self, what: &What, answer: Answer) -> Mode {
+    fn answer(&mut self, target: &RequestTarget, answer: Answer) -> Mode {
         self.out.clear();
-        let request = self.request(what);
+        let request = self.request(target);
         self.step(Input::Replied(request.number, Ok(answer)));
         request.mode
     }
@@ -87,12 +87,12 @@ impl Hand {
         self.waits(1);
     }
     fn token(&mut self, token: u64) {
-        self.answer(&What::Token, Answer::Token(Some(token)));
+        self.answer(&RequestTarget::Token, Answer::Token(Some(token)));
     }
     fn names(&mut self, headers: &Headers, names: &[&str]) -> Mode {
         let listed = names.iter().map(|name| ((*name).to_owned(), Vec::new())).collect();
         let names = Names::new(listed, &Select::default());
-        self.answer(&What::Names, Answer::Names(headers.clone(), Some(names)))
+        self.answer(&RequestTarget::Names, Answer::Names(headers.clone(), Some(names)))
     }
     fn service(&mut self, name: &str, headers: &Headers, count: usize) -> Mode {
         let entry = |id: usize| {
@@ -101,7 +101,7 @@ impl Hand {
             entry
         };
         let instances = Instances::new((0..count).map(entry).collect(), false, &Select::default());
-        self.answer(&What::Service(name.into()), Answer::Service(headers.clone(), Some(instances)))
+        self.answer(&RequestTarget::Service(name.into()), Answer::Service(headers.clone(), Some(instances)))
     }
     fn confirm(&mut self, name: &str) {
         self.step(Input::ConfirmRequested(name.into()));
@@ -114,8 +114,8 @@ impl Hand {
         })
     }
     fn is_asked_of_leader(&self, name: &str) -> bool {
-        let what = What::Service(Arc::from(name));
-        self.open.iter().any(|request| request.what == what && request.mode == Mode::Leader)
+        let target = RequestTarget::Service(Arc::from(name));
+        self.open.iter().any(|request| request.target == target && request.mode == Mode::Leader)
     }
     fn reports_gone(&self) -> bool {
         self.out.iter().any(|output| matches!(output, Output::Gone(..)))
@@ -136,7 +136,10 @@ fn peer_names_lead_to_leader_reads_and_never_to_removals() {
     assert!(!hand.reports_gone() && hand.is_asked_of_leader("pay"));
     hand.service("pay", &WHOLE, 1);
     assert!(!hand.reports_gone() && hand.machine.report().services == 2);
-    assert!(hand.open.iter().any(|request| request.what == What::Service("pay".into())), "it is followed on");
+    assert!(
+        hand.open.iter().any(|request| request.target == RequestTarget::Service("pay".into())),
+        "it is followed on"
+    );
 }
 
 #[test]
@@ -188,7 +191,7 @@ fn peer_names_are_never_a_complete_list() {
     assert_eq!(hand.names(&WHOLE, &[]), Mode::Leader);
     assert!(!hand.machine.is_surely_empty(), "a leader that was just elected answers this");
     hand.step(Input::NamesRequested);
-    hand.answer(&What::Names, Answer::Names(WHOLE, Some(Names::of_nothing())));
+    hand.answer(&RequestTarget::Names, Answer::Names(WHOLE, Some(Names::of_nothing())));
     assert!(hand.machine.is_surely_empty());
 }
 
@@ -199,7 +202,7 @@ fn absence_from_a_filtered_list_needs_the_services_own_answer() {
         assert_eq!(hand.listings(), [Output::Synced(Completeness::Filtered)]);
         hand.names(&FILTERED, &["web"]);
         assert_eq!(hand.names(&FILTERED, &["web"]), Mode::Leader);
-        hand.answer(&What::Token, Answer::Token(Some(1)));
+        hand.answer(&RequestTarget::Token, Answer::Token(Some(1)));
         assert!(!hand.reports_gone() && hand.is_asked_of_leader("pay"), "the token is the same");
         hand.service("pay", if hidden { &FILTERED } else { &WHOLE }, 0);
         let services = hand.machine.report().services;
@@ -245,7 +248,7 @@ fn wider_token_completes_the_list_when_all_was_read_with_it() {
 fn without_token(agent: Option<u64>) -> Hand {
     let mut hand = Hand::over(Settings { has_token: false, ..mk_settings(100) });
     hand.names(&DENY, &["web", "pay"]);
-    hand.answer(&What::Token, Answer::Token(agent));
+    hand.answer(&RequestTarget::Token, Answer::Token(agent));
     hand.service("web", &DENY, 2);
     hand.service("pay", &DENY, 1);
     hand
@@ -256,7 +259,7 @@ fn agent_token_confirms_removals_under_default_deny() {
     let mut hand = without_token(Some(1));
     hand.service("web", &DENY, 1);
     hand.service("web", &DENY, 1);
-    hand.answer(&What::Token, Answer::Token(Some(1)));
+    hand.answer(&RequestTarget::Token, Answer::Token(Some(1)));
     assert_eq!(hand.confidence(), Some(Confidence::Confirmed));
 }
 
@@ -267,7 +270,7 @@ fn anonymous_or_changed_agent_token_confirms_nothing_under_default_deny() {
         hand.service("web", &DENY, 1);
         hand.service("web", &DENY, 1);
         if first.is_some() {
-            hand.answer(&What::Token, Answer::Token(then));
+            hand.answer(&RequestTarget::Token, Answer::Token(then));
         }
         assert_ne!(hand.confidence(), Some(Confidence::Confirmed), "{first:?} {then:?}");
     }
@@ -279,7 +282,7 @@ fn agent_token_that_begins_to_be_filtered_confirms_nothing() {
     let filtered = Headers { default_deny: true, ..FILTERED };
     hand.service("web", &filtered, 1);
     hand.service("web", &filtered, 1);
-    assert!(hand.open.iter().all(|request| request.what != What::Token), "{:?}", hand.open);
+    assert!(hand.open.iter().all(|request| request.target != RequestTarget::Token), "{:?}", hand.open);
     assert_ne!(hand.confidence(), Some(Confidence::Confirmed));
 }
 

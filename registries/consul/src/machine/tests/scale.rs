@@ -12,7 +12,7 @@ use super::world::mk_settings;
 use crate::answer::Headers;
 use crate::config::{Limits, Select};
 use crate::content::{CheckStates, Instances, Names};
-use crate::machine::{Answer, Input, Machine, Output, Request, Settings, What};
+use crate::machine::{Answer, Input, Machine, Output, Request, RequestTarget, Settings};
 use crate::watch::Mode as ReadMode;
 use crate::wire::lists::StateCheck;
 use crate::wire::{Check, HealthEntry};
@@ -36,7 +36,7 @@ struct Scale {
     due: BTreeSet<(Mono, Due)>,
     open: BTreeMap<u64, Request>,
     /// Blocked long polls by their object.
-    waiting: BTreeMap<What, u64>,
+    waiting: BTreeMap<RequestTarget, u64>,
     /// Index and number of status changes per service.
     services: Vec<(u64, u32)>,
     index: u64,
@@ -89,11 +89,11 @@ impl Scale {
         }
     }
 
-    fn moved(&self, what: &What) -> u64 {
-        match what {
-            What::Service(name) => self.services[number(name)].0,
-            What::Checks => self.index,
-            What::Names | What::Token => 10,
+    fn moved(&self, target: &RequestTarget) -> u64 {
+        match target {
+            RequestTarget::Service(name) => self.services[number(name)].0,
+            RequestTarget::Checks => self.index,
+            RequestTarget::Names | RequestTarget::Token => 10,
         }
     }
 
@@ -101,11 +101,11 @@ impl Scale {
         self.sent.push(self.now);
         let number = request.number;
         let after = match request.mode {
-            ReadMode::Blocking { index, wait } if self.moved(&request.what) <= index => {
-                self.waiting.insert(request.what.clone(), number);
+            ReadMode::Blocking { index, wait } if self.moved(&request.target) <= index => {
+                self.waiting.insert(request.target.clone(), number);
                 wait
             }
-            _ => trip(&request.what),
+            _ => trip(&request.target),
         };
         self.due.insert((self.now.plus(after), Due::Reply(number)));
         self.open.insert(number, request);
@@ -117,9 +117,9 @@ impl Scale {
         *known = (self.index, known.1 + 1);
         let name = name(service);
         self.flipped.insert(Arc::clone(&name), self.now);
-        for what in [What::Service(name), What::Checks] {
-            if let Some(number) = self.waiting.remove(&what) {
-                self.due.insert((self.now.plus(trip(&what)), Due::Reply(number)));
+        for target in [RequestTarget::Service(name), RequestTarget::Checks] {
+            if let Some(number) = self.waiting.remove(&target) {
+                self.due.insert((self.now.plus(trip(&target)), Due::Reply(number)));
             }
         }
     }
@@ -152,17 +152,17 @@ impl Scale {
 
     fn reply(&mut self, number: u64) {
         let Some(request) = self.open.remove(&number) else { return };
-        if self.waiting.get(&request.what) == Some(&number) {
-            self.waiting.remove(&request.what);
+        if self.waiting.get(&request.target) == Some(&number) {
+            self.waiting.remove(&request.target);
         }
-        let index = Some(self.moved(&request.what));
+        let index = Some(self.moved(&request.target));
         let headers = Headers { index, known_leader: Some(true), ..Headers::default() };
         let known = request.skip.is_some() && request.skip == index;
-        let answer = match &request.what {
-            What::Token => Answer::Token(Some(1)),
-            What::Names => Answer::Names(headers, (!known).then(|| self.names.clone())),
-            What::Checks => Answer::Checks(headers, (!known).then(|| self.marks())),
-            What::Service(name) => Answer::Service(headers, (!known).then(|| self.instances(name))),
+        let answer = match &request.target {
+            RequestTarget::Token => Answer::Token(Some(1)),
+            RequestTarget::Names => Answer::Names(headers, (!known).then(|| self.names.clone())),
+            RequestTarget::Checks => Answer::Checks(headers, (!known).then(|| self.marks())),
+            RequestTarget::Service(name) => Answer::Service(headers, (!known).then(|| self.instances(name))),
         };
         self.step(Input::Replied(number, Ok(answer)));
     }
@@ -195,8 +195,8 @@ impl Scale {
     }
 }
 
-const fn trip(what: &What) -> Duration {
-    Duration::from_millis(if matches!(what, What::Checks) { LONG_TRIP } else { TRIP })
+const fn trip(target: &RequestTarget) -> Duration {
+    Duration::from_millis(if matches!(target, RequestTarget::Checks) { LONG_TRIP } else { TRIP })
 }
 
 #[test]

@@ -11,7 +11,7 @@ use tributary_registry_api::{RandomSource, SplitMix};
 use crate::answer::{Headers, RequestFailure};
 use crate::config::{Limits, Select, Timing};
 use crate::content::{CheckStates, Instances, Names};
-use crate::machine::{Answer, Input, Machine, Output, Request, Settings, What};
+use crate::machine::{Answer, Input, Machine, Output, Request, RequestTarget, Settings};
 use crate::watch::{Confidence, Mode as ReadMode};
 use crate::wire::lists::StateCheck;
 use crate::wire::{Check, HealthEntry};
@@ -51,12 +51,12 @@ pub(super) struct World {
     pub(super) machine: Machine,
     pub(super) lie: Option<Lie>,
     /// Requests for this get no answer.
-    pub(super) unanswered: Option<What>,
+    pub(super) unanswered: Option<RequestTarget>,
     /// Requests for this fail.
-    pub(super) bad: Option<(What, RequestFailure)>,
+    pub(super) bad: Option<(RequestTarget, RequestFailure)>,
     pub(super) open: BTreeMap<u64, (Mono, Request)>,
     pub(super) requests: Vec<Request>,
-    pub(super) sent: Vec<(What, Mono)>,
+    pub(super) sent: Vec<(RequestTarget, Mono)>,
     pub(super) cancelled: Vec<u64>,
     pub(super) synced: bool,
     now: Mono,
@@ -64,7 +64,7 @@ pub(super) struct World {
     truth: Catalog,
     /// Current index of the source.
     index: u64,
-    moved: BTreeMap<What, u64>,
+    moved: BTreeMap<RequestTarget, u64>,
     /// Index at which the check of an instance was created.
     created: BTreeMap<(Arc<str>, u8), u64>,
     served: Catalog,
@@ -122,15 +122,15 @@ impl World {
         self.open.values().map(|(_, request)| request).filter(long)
     }
     pub(super) fn sent_to_services(&self) -> usize {
-        self.sent.iter().filter(|(what, _)| matches!(what, What::Service(_))).count()
+        self.sent.iter().filter(|(target, _)| matches!(target, RequestTarget::Service(_))).count()
     }
 
     fn moves(&mut self, service: &Arc<str>, catalog: bool) {
         self.index += 1;
-        self.moved.insert(What::Service(Arc::clone(service)), self.index);
-        self.moved.insert(What::Checks, self.index);
+        self.moved.insert(RequestTarget::Service(Arc::clone(service)), self.index);
+        self.moved.insert(RequestTarget::Checks, self.index);
         if catalog {
-            self.moved.insert(What::Names, self.index);
+            self.moved.insert(RequestTarget::Names, self.index);
         }
     }
     pub(super) fn put(&mut self, service: u8, instance: u8) {
@@ -171,8 +171,8 @@ impl World {
             *times += 1_000;
         }
         self.index += 1;
-        self.moved.insert(What::Service(service), self.index);
-        self.moved.insert(What::Names, self.index);
+        self.moved.insert(RequestTarget::Service(service), self.index);
+        self.moved.insert(RequestTarget::Names, self.index);
     }
     pub(super) fn change_token(&mut self) {
         self.step(Input::TokenChanged);
@@ -219,17 +219,19 @@ impl World {
         answers.chain(due).chain(self.doubted.values().copied()).min()
     }
 
-    fn moved(&self, what: &What) -> u64 {
-        self.moved.get(what).copied().unwrap_or(10)
+    fn moved(&self, target: &RequestTarget) -> u64 {
+        self.moved.get(target).copied().unwrap_or(10)
     }
 
     fn ready_at(&self, sent: Mono, request: &Request) -> Option<Mono> {
-        if self.unanswered.as_ref() == Some(&request.what) {
+        if self.unanswered.as_ref() == Some(&request.target) {
             return None;
         }
         let trip = sent.plus(Duration::from_millis(TRIP));
         match request.mode {
-            ReadMode::Blocking { index, wait } if self.moved(&request.what) <= index => Some(trip.plus(wait)),
+            ReadMode::Blocking { index, wait } if self.moved(&request.target) <= index => {
+                Some(trip.plus(wait))
+            }
             _ => Some(trip.max(self.now)),
         }
     }
@@ -261,7 +263,7 @@ impl World {
 
     fn answer(&self, request: &Request) -> Result<Answer, RequestFailure> {
         let leader = request.mode == ReadMode::Leader;
-        if let Some((_, failure)) = self.bad.as_ref().filter(|(what, _)| *what == request.what) {
+        if let Some((_, failure)) = self.bad.as_ref().filter(|(target, _)| *target == request.target) {
             return Err(*failure);
         }
         if let Some(Lie::Fail(failure)) = &self.lie {
@@ -269,7 +271,7 @@ impl World {
         }
         let lie = self.lie.as_ref().filter(|_| !leader);
         let mut headers = Headers {
-            index: Some(self.moved(&request.what)),
+            index: Some(self.moved(&request.target)),
             known_leader: Some(true),
             ..Headers::default()
         };
@@ -283,14 +285,14 @@ impl World {
             Some(Lie::Fail(_)) | None => {}
         }
         let known = request.skip.is_some() && request.skip == headers.index;
-        Ok(match &request.what {
-            What::Token => Answer::Token(Some(1)),
-            What::Names => {
+        Ok(match &request.target {
+            RequestTarget::Token => Answer::Token(Some(1)),
+            RequestTarget::Names => {
                 let names = self.truth.keys().take(most).map(|name| (name.to_string(), vec![])).collect();
                 Answer::Names(headers, (!known).then(|| Names::new(names, &Select::default())))
             }
-            What::Checks => Answer::Checks(headers, (!known).then(|| self.marks(most))),
-            What::Service(name) => {
+            RequestTarget::Checks => Answer::Checks(headers, (!known).then(|| self.marks(most))),
+            RequestTarget::Service(name) => {
                 let entries = self.truth.get(name).into_iter().flatten().take(most);
                 let entries = entries.map(|(id, times)| entry(name, *id, *times)).collect();
                 let instances = Instances::new(entries, false, &Select::default());
@@ -320,7 +322,7 @@ impl World {
         for output in self.machine.step(self.now, random, input) {
             match output {
                 Output::Send(request) => {
-                    self.sent.push((request.what.clone(), self.now));
+                    self.sent.push((request.target.clone(), self.now));
                     self.requests.push(request.clone());
                     let before = self.open.insert(request.number, (self.now, request));
                     assert!(before.is_none(), "a number is used once");

@@ -6,7 +6,7 @@ use serde_json::json;
 use tributary_conformance::Stage;
 use tributary_model::Protocol;
 
-use crate::fake::{Fake, Spoil, mk_entries, mk_entry};
+use crate::fake::{Alteration, Fake, mk_entries, mk_entry};
 use crate::serve::bomb;
 use crate::stage::{
     addresses, detail, eventually, following, for_each, held, mk_config, open, reason, until_served,
@@ -43,7 +43,7 @@ const DOUBTS: [(&str, &str); 5] = [
 async fn doubtful_answer_removes_nothing_until_a_clear_one() {
     for_each(DOUBTS, |(name, value)| async move {
         let (fake, stage) = with_web().await;
-        fake.spoil(WEB, usize::MAX, Spoil::Header(name, value));
+        fake.alter(WEB, usize::MAX, Alteration::Header(name, value));
         let mut entries = mk_entries("web", 1, 2..=4);
         entries.push(mk_entry("web", "10.1.0.9"));
         fake.set("dc1", "web", entries);
@@ -66,7 +66,7 @@ async fn leader_settles_doubtful_answers() {
     let stale = [("x-consul-knownleader", "false"), ("x-consul-lastcontact", "10001"), ("age", "3")];
     for_each(stale, |(name, value)| async move {
         let (fake, stage) = with_web().await;
-        fake.spoil_stale(WEB, Spoil::Header(name, value));
+        fake.alter_stale(WEB, Alteration::Header(name, value));
         fake.set("dc1", "web", mk_entries("web", 1, 2..=4));
         until_served(&stage, "web", &FOUR[1..]).await;
         assert!(fake.take_seen().iter().any(crate::fake::Seen::reads_leader), "{name}: {value}");
@@ -77,20 +77,20 @@ async fn leader_settles_doubtful_answers() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn invalid_answer_removes_nothing() {
-    let spoils: [(&str, Spoil); 9] = [
-        ("no index", Spoil::NoIndex),
-        ("a web page", Spoil::Body("text/html", b"<html>log in</html>".to_vec())),
-        ("an empty list of another kind", Spoil::Body("text/html", b"[]".to_vec())),
-        ("half an answer", Spoil::Truncated),
-        ("null", Spoil::Body("application/json", b"null".to_vec())),
-        ("a redirect", Spoil::Redirect("http://192.0.2.1/".to_owned())),
-        ("no leader", Spoil::Status(500, "No cluster leader")),
-        ("a limit", Spoil::Status(503, "rate limit exceeded")),
-        ("a bomb", Spoil::Bomb(bomb(80))),
+    let alterations: [(&str, Alteration); 9] = [
+        ("no index", Alteration::NoIndex),
+        ("a web page", Alteration::Body("text/html", b"<html>log in</html>".to_vec())),
+        ("an empty list of another kind", Alteration::Body("text/html", b"[]".to_vec())),
+        ("half an answer", Alteration::Truncated),
+        ("null", Alteration::Body("application/json", b"null".to_vec())),
+        ("a redirect", Alteration::Redirect("http://192.0.2.1/".to_owned())),
+        ("no leader", Alteration::Status(500, "No cluster leader")),
+        ("a limit", Alteration::Status(503, "rate limit exceeded")),
+        ("a bomb", Alteration::Bomb(bomb(80))),
     ];
-    for_each(spoils, |(what, spoil)| async move {
+    for_each(alterations, |(what, alteration)| async move {
         let (fake, stage) = with_web().await;
-        fake.spoil(WEB, usize::MAX, spoil);
+        fake.alter(WEB, usize::MAX, alteration);
         fake.set("dc1", "web", mk_entries("web", 1, 1..=1));
         fake.until_requested(WEB, 3).await;
         settle().await;
@@ -108,7 +108,7 @@ async fn unreadable_service_is_a_problem_and_delays_no_other() {
     for name in ["web", "other", ".."] {
         fake.set("dc1", name, mk_entries(name, 1, 1..=4));
     }
-    fake.spoil("/v1/health/service/other", usize::MAX, Spoil::Body("text/html", b"<html>".to_vec()));
+    fake.alter("/v1/health/service/other", usize::MAX, Alteration::Body("text/html", b"<html>".to_vec()));
     let stage = following(&fake).await;
     until_served(&stage, "web", &FOUR).await;
     let bad = stage
@@ -144,7 +144,7 @@ async fn slow_body_times_out_and_removes_nothing() {
     (config.timing.wait, config.timing.grace) = (Duration::from_secs(1), Duration::from_secs(2));
     let stage = open(config).await;
     until_served(&stage, "web", &FOUR).await;
-    fake.spoil(WEB, usize::MAX, Spoil::Slow(Duration::from_secs(600)));
+    fake.alter(WEB, usize::MAX, Alteration::Slow(Duration::from_secs(600)));
     fake.set("dc1", "web", mk_entries("web", 1, 1..=1));
     eventually("it fails", async || detail(&stage, "dc1", "failing").await == "1").await;
     assert_eq!(addresses(&stage, "web"), FOUR);
@@ -156,7 +156,7 @@ async fn slow_body_times_out_and_removes_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn false_empty_list_is_held_then_released() {
     let (fake, stage) = with_web().await;
-    fake.spoil(WEB, 1, Spoil::Body("application/json", b"[]".to_vec()));
+    fake.alter(WEB, 1, Alteration::Body("application/json", b"[]".to_vec()));
     fake.set("dc1", "web", mk_entries("web", 1, 1..=5));
     until_served(&stage, "web", &[FOUR.as_slice(), &["10.1.0.5"]].concat()).await;
     eventually("nothing is held", async || held(&stage).await == 0).await;
@@ -168,8 +168,8 @@ async fn false_empty_list_is_held_then_released() {
 async fn indexes_that_go_back_remove_nothing() {
     for_each([0, 1], |index| async move {
         let (fake, stage) = with_web().await;
-        fake.spoil_stale(WEB, Spoil::Index(index));
-        fake.spoil_stale(WEB, Spoil::Body("application/json", b"[]".to_vec()));
+        fake.alter_stale(WEB, Alteration::Index(index));
+        fake.alter_stale(WEB, Alteration::Body("application/json", b"[]".to_vec()));
         let began = Instant::now();
         fake.set("dc1", "web", mk_entries("web", 1, 1..=4));
         fake.until_requested(WEB, 3).await;
@@ -208,7 +208,7 @@ async fn false_mass_loss_is_held_and_true_mass_loss_applies() {
     let one = |service: u8| json!([mk_entry(&format!("s{service}"), &format!("10.{service}.0.1"))]);
     for service in 0..10_u8 {
         let path: &'static str = Box::leak(format!("/v1/health/service/s{service}").into_boxed_str());
-        fake.spoil_stale(path, Spoil::Body("application/json", one(service).to_string().into_bytes()));
+        fake.alter_stale(path, Alteration::Body("application/json", one(service).to_string().into_bytes()));
     }
     let again = |hosts: std::ops::RangeInclusive<u8>| {
         for service in 0..10_u8 {
@@ -291,7 +291,7 @@ async fn named_ports_are_served_at_their_own_number() {
 async fn lost_quorum_is_shown() {
     let (fake, stage) = with_web().await;
     for doubt in [("x-consul-knownleader", "false"), ("x-consul-lastcontact", "60000")] {
-        fake.spoil("/v1/", usize::MAX, Spoil::Header(doubt.0, doubt.1));
+        fake.alter("/v1/", usize::MAX, Alteration::Header(doubt.0, doubt.1));
         eventually(&format!("{doubt:?} is shown"), async || {
             reason(&stage, "dc1").await.starts_with("the servers have no leader")
         })

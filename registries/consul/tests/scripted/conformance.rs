@@ -13,7 +13,7 @@ use tributary_consul::config::Datacenters;
 use tributary_model::{Hostname, WithheldCause};
 use tributary_registry_api::RegistryFactory;
 
-use crate::fake::{Fake, Spoil, mk_entry};
+use crate::fake::{Alteration, Fake, mk_entry};
 use crate::stage::{for_each, mk_config, mk_factory, set_poll_budget};
 
 /// Kind of parts, and how they are found.
@@ -163,8 +163,8 @@ impl Script for ConsulScript {
                 state.datacenters.get_mut(parts[1]).unwrap().fails = Some(answer);
             }),
             Act::Shorten if self.harness.parts == Parts::Namespaces => {
-                let listed = Spoil::Body("application/json", br#"[{"Name": "default"}]"#.to_vec());
-                self.fake.spoil("/v1/namespaces", usize::MAX, listed);
+                let listed = Alteration::Body("application/json", br#"[{"Name": "default"}]"#.to_vec());
+                self.fake.alter("/v1/namespaces", usize::MAX, listed);
             }
             Act::End => {
                 self.fake.list("namespaces", &["default"]);
@@ -172,13 +172,13 @@ impl Script for ConsulScript {
             }
             Act::Narrow => self.narrowed = true,
             Act::Shorten => {
-                let listed = Spoil::Body("application/json", br#"["dc0","dc1"]"#.to_vec());
-                self.fake.spoil("/v1/catalog/datacenters", usize::MAX, listed);
+                let listed = Alteration::Body("application/json", br#"["dc0","dc1"]"#.to_vec());
+                self.fake.alter("/v1/catalog/datacenters", usize::MAX, listed);
             }
             Act::Recover => self.fake.heal(),
             Act::Corrupt(name) => {
                 let path: &'static str = Box::leak(format!("/v1/health/service/{name}").into_boxed_str());
-                self.fake.spoil(path, usize::MAX, Spoil::Body("application/json", b"[{}]".to_vec()));
+                self.fake.alter(path, usize::MAX, Alteration::Body("application/json", b"[{}]".to_vec()));
                 let entries = self.last.lock()[&name].clone();
                 self.fake.set(parts[part_of(&name)], &name, entries);
             }
@@ -189,12 +189,12 @@ impl Script for ConsulScript {
                 }
             }
             Act::Tear(times) => {
-                let rule = |_| self.fake.spoil("/v1/catalog/services", times as usize, Spoil::Truncated);
+                let rule = |_| self.fake.alter("/v1/catalog/services", times as usize, Alteration::Truncated);
                 parts.iter().for_each(rule);
             }
             Act::LieEmpty => {
-                let empty = || Spoil::Body("application/json", b"{}".to_vec());
-                parts.iter().for_each(|_| self.fake.spoil("/v1/catalog/services", 1, empty()));
+                let empty = || Alteration::Body("application/json", b"{}".to_vec());
+                parts.iter().for_each(|_| self.fake.alter("/v1/catalog/services", 1, empty()));
             }
             Act::Duplicate => self.fake.change(|state| state.twice = true),
             Act::Reorder => self.fake.change(|state| state.shuffled = true),

@@ -35,7 +35,7 @@ pub(crate) struct Service {
 
 /// Change of an answer.
 #[derive(Debug, Clone)]
-pub(crate) enum Spoil {
+pub(crate) enum Alteration {
     /// Replaces status and body.
     Status(u16, &'static str),
     /// Adds or replaces a header.
@@ -62,7 +62,7 @@ pub(crate) struct Rule {
     /// Whether answers to leader reads stay unchanged.
     pub(crate) spares_leader: bool,
     pub(crate) left: usize,
-    pub(crate) spoil: Spoil,
+    pub(crate) alteration: Alteration,
 }
 
 /// Received request.
@@ -185,12 +185,12 @@ impl Fake {
         });
     }
     /// Changes the next `left` answers of paths with this prefix.
-    pub(crate) fn spoil(&self, path: &'static str, left: usize, spoil: Spoil) {
-        self.change(|state| state.rules.push(Rule { path, spares_leader: false, left, spoil }));
+    pub(crate) fn alter(&self, path: &'static str, left: usize, alteration: Alteration) {
+        self.change(|state| state.rules.push(Rule { path, spares_leader: false, left, alteration }));
     }
     /// Changes all answers of such paths that any server may give.
-    pub(crate) fn spoil_stale(&self, path: &'static str, spoil: Spoil) {
-        let rule = Rule { path, spares_leader: true, left: usize::MAX, spoil };
+    pub(crate) fn alter_stale(&self, path: &'static str, alteration: Alteration) {
+        let rule = Rule { path, spares_leader: true, left: usize::MAX, alteration };
         self.change(|state| state.rules.push(rule));
     }
     /// Accepts only known tokens, and adds one.

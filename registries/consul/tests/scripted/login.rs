@@ -6,7 +6,7 @@ use std::time::Duration;
 use tributary_consul::ConsulConfig;
 use tributary_consul::config::TokenSource;
 
-use crate::fake::{Fake, Seen, Spoil, mk_entries};
+use crate::fake::{Alteration, Fake, Seen, mk_entries};
 use crate::stage::{addresses, eventually, mk_config, open, until_served};
 
 const FOUR: [&str; 4] = ["10.1.0.1", "10.1.0.2", "10.1.0.3", "10.1.0.4"];
@@ -92,7 +92,7 @@ async fn login_uses_the_next_address_if_the_first_is_down() {
 async fn peer_that_may_not_be_read_causes_no_login() {
     let fake = with_method("first").await;
     fake.add("dc1@east");
-    fake.spoil("/v1/peering/east", usize::MAX, Spoil::Status(403, "Permission denied"));
+    fake.alter("/v1/peering/east", usize::MAX, Alteration::Status(403, "Permission denied"));
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join("jwt");
     std::fs::write(&file, "first").unwrap();

@@ -7,7 +7,7 @@ use tributary_conformance::{Stage, served};
 use tributary_consul::config::{Datacenters, Discover};
 use tributary_model::Hostname;
 
-use crate::fake::{Fake, Spoil, mk_entries, mk_entry};
+use crate::fake::{Alteration, Fake, mk_entries, mk_entry};
 use crate::stage::{detail, eventually, mk_config, open, open_holding, until_served};
 
 /// Waits until a host is served at 10.`net`.0.1, or not at all.
@@ -103,27 +103,27 @@ async fn partitions_namespaces_and_peers_are_discovered_as_scopes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn errors_and_short_lists_remove_no_scope() {
     let (fake, stage) = with_shop().await;
-    let spoils = [
-        ("an error", Spoil::Status(500, "No cluster leader")),
-        ("a refusal", Spoil::Status(403, "Permission denied")),
-        ("no such list", Spoil::Status(404, "not a recognized endpoint")),
-        ("a page", Spoil::Body("text/html", b"[]".to_vec())),
-        ("nothing at all", Spoil::Body("application/json", b"[]".to_vec())),
-        ("a server without a leader", Spoil::Header("x-consul-knownleader", "false")),
-        ("a filter", Spoil::Header("x-consul-results-filtered-by-acls", "true")),
+    let alterations = [
+        ("an error", Alteration::Status(500, "No cluster leader")),
+        ("a refusal", Alteration::Status(403, "Permission denied")),
+        ("no such list", Alteration::Status(404, "not a recognized endpoint")),
+        ("a page", Alteration::Body("text/html", b"[]".to_vec())),
+        ("nothing at all", Alteration::Body("application/json", b"[]".to_vec())),
+        ("a server without a leader", Alteration::Header("x-consul-knownleader", "false")),
+        ("a filter", Alteration::Header("x-consul-results-filtered-by-acls", "true")),
     ];
     // only the list keeps "not found" from meaning "no names"; no poll may come before it is changed
-    fake.spoil("/v1/namespaces", usize::MAX, Spoil::Status(500, "No cluster leader"));
+    fake.alter("/v1/namespaces", usize::MAX, Alteration::Status(500, "No cluster leader"));
     fake.list("namespaces", &["default"]);
     fake.change(|state| state.datacenters.get_mut("dc1//shop").unwrap().nameless = true);
-    for (what, spoil) in spoils {
+    for (what, alteration) in alterations {
         fake.change(|state| {
             state.rules.clear();
             state.rules.push(crate::fake::Rule {
                 path: "/v1/namespaces",
                 spares_leader: false,
                 left: usize::MAX,
-                spoil,
+                alteration,
             });
         });
         fake.until_requested("/v1/namespaces", 4).await;
@@ -147,17 +147,17 @@ async fn begin_again(fake: &Fake, stage: &Stage) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn restarted_run_follows_unlisted_scopes() {
-    let spoils = [
-        ("a filter", Spoil::Header("x-consul-results-filtered-by-acls", "true")),
-        ("nothing", Spoil::Header("x-consul-knownleader", "true")),
-        ("a refusal", Spoil::Status(403, "Permission denied")),
-        ("no such list", Spoil::Status(404, "not a recognized endpoint")),
+    let alterations = [
+        ("a filter", Alteration::Header("x-consul-results-filtered-by-acls", "true")),
+        ("nothing", Alteration::Header("x-consul-knownleader", "true")),
+        ("a refusal", Alteration::Status(403, "Permission denied")),
+        ("no such list", Alteration::Status(404, "not a recognized endpoint")),
     ];
-    for (what, spoil) in spoils {
+    for (what, alteration) in alterations {
         let (fake, stage) = with_shop().await;
         stage.until_live().await;
         fake.list("namespaces", &["default"]);
-        fake.spoil("/v1/namespaces", usize::MAX, spoil);
+        fake.alter("/v1/namespaces", usize::MAX, alteration);
         begin_again(&fake, &stage).await;
         fake.until_requested("/v1/namespaces", 4).await;
         let found = served(&stage.handle.catalog());
@@ -177,8 +177,8 @@ async fn restarted_run_follows_an_unlisted_datacenter() {
     let far = "web.service.dc2.dc.consul";
     until_host(&stage, far, Some(2)).await;
     stage.until_live().await;
-    let listed = Spoil::Body("application/json", br#"["dc1"]"#.to_vec());
-    fake.spoil("/v1/catalog/datacenters", usize::MAX, listed);
+    let listed = Alteration::Body("application/json", br#"["dc1"]"#.to_vec());
+    fake.alter("/v1/catalog/datacenters", usize::MAX, listed);
     let before = stage.run_generation();
     stage.crash(Crash::Error);
     eventually("another run", async || stage.run_generation() > before).await;
@@ -206,8 +206,8 @@ async fn new_peer_leader_without_names_removes_nothing() {
     let stage = open_holding(config, &["dc1@east"]).await;
     let host = "web.service.east.peer.consul";
     until_host(&stage, host, Some(3)).await;
-    let none = || Spoil::Body("application/json", br#"{"StreamStatus": {}}"#.to_vec());
-    fake.spoil("/v1/peering/east", usize::MAX, none());
+    let none = || Alteration::Body("application/json", br#"{"StreamStatus": {}}"#.to_vec());
+    fake.alter("/v1/peering/east", usize::MAX, none());
     fake.until_requested("/v1/peering/east", 4).await;
     until_host(&stage, host, Some(3)).await;
     fake.set("dc1@east", "web", mk_entries("web", 4, 1..=1));
@@ -261,7 +261,7 @@ async fn missing_peer_ends_only_if_unlisted() {
     // the index of a peering does not move when it imports another service
     fake.set("dc1@east", "more", mk_entries("more", 4, 1..=1));
     until_host(&stage, "more.service.east.peer.consul", Some(4)).await;
-    fake.spoil("/v1/peering/east", usize::MAX, Spoil::Status(404, "Peering not found"));
+    fake.alter("/v1/peering/east", usize::MAX, Alteration::Status(404, "Peering not found"));
     fake.until_requested("/v1/peering/east", 3).await;
     until_host(&stage, host, Some(3)).await;
     fake.list("peerings", &[]);
@@ -300,7 +300,7 @@ async fn directly_read_datacenter_is_not_taken_for_translated() {
     let mut entry = mk_entry("web", "10.2.0.1");
     entry["Service"]["TaggedAddresses"] = serde_json::json!({"wan": {"Address": "10.9.0.1", "Port": 80}});
     there.set("dc2", "web", vec![entry]);
-    there.spoil("/v1/", usize::MAX, Spoil::Header("x-consul-translate-addresses", "true"));
+    there.alter("/v1/", usize::MAX, Alteration::Header("x-consul-translate-addresses", "true"));
     let mut config = mk_config(&[&here.url]);
     config.datacenters = Datacenters::Listed(vec!["dc1".to_owned(), "dc2".to_owned()]);
     config.datacenter_addresses = [("dc2".to_owned(), vec![there.url.parse().unwrap()])].into();

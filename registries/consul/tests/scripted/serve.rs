@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
-use crate::fake::{Datacenter, Seen, Service, Spoil, State};
+use crate::fake::{Alteration, Datacenter, Seen, Service, State};
 
 type Shared = Arc<Mutex<State>>;
 
@@ -82,7 +82,7 @@ async fn answer(state: &Shared, moved: &watch::Sender<u64>, request: &Parts) -> 
         };
         let late = Instant::now() >= until;
         if index.is_none_or(|index| plain.index != index) || late {
-            return spoilt(state, &path, &query, plain).await;
+            return altered(state, &path, &query, plain).await;
         }
         if poll.is_none() {
             let mut locked = state.lock();
@@ -225,8 +225,8 @@ fn plain(state: &State, path: &str, query: &BTreeMap<String, String>, token: Opt
     Some(plain)
 }
 
-async fn spoilt(state: &Shared, path: &str, query: &BTreeMap<String, String>, plain: Plain) -> Response {
-    let spoils = take_rules(state, path, query);
+async fn altered(state: &Shared, path: &str, query: &BTreeMap<String, String>, plain: Plain) -> Response {
+    let alterations = take_rules(state, path, query);
     let mut headers: BTreeMap<&str, String> = BTreeMap::new();
     headers.insert("content-type", "application/json".to_owned());
     headers.insert("x-consul-index", plain.index.to_string());
@@ -235,23 +235,23 @@ async fn spoilt(state: &Shared, path: &str, query: &BTreeMap<String, String>, pl
     let mut body = serde_json::to_vec(&plain.body).unwrap();
     let mut truncated = false;
     let mut slow = Duration::ZERO;
-    for spoil in spoils {
-        match spoil {
-            Spoil::Status(code, text) => return status(code, text),
-            Spoil::Header(name, "") => drop(headers.remove(name)),
-            Spoil::Header(name, value) => drop(headers.insert(name, value.to_owned())),
-            Spoil::NoIndex => drop(headers.remove("x-consul-index")),
-            Spoil::Index(index) => drop(headers.insert("x-consul-index", index.to_string())),
-            Spoil::Body(kind, other) => {
+    for alteration in alterations {
+        match alteration {
+            Alteration::Status(code, text) => return status(code, text),
+            Alteration::Header(name, "") => drop(headers.remove(name)),
+            Alteration::Header(name, value) => drop(headers.insert(name, value.to_owned())),
+            Alteration::NoIndex => drop(headers.remove("x-consul-index")),
+            Alteration::Index(index) => drop(headers.insert("x-consul-index", index.to_string())),
+            Alteration::Body(kind, other) => {
                 headers.insert("content-type", kind.to_owned());
                 body = other;
             }
-            Spoil::Truncated => truncated = true,
-            Spoil::Slow(by) => slow = by,
-            Spoil::Redirect(to) => {
+            Alteration::Truncated => truncated = true,
+            Alteration::Slow(by) => slow = by,
+            Alteration::Redirect(to) => {
                 return Response::builder().status(302).header("location", to).body(Body::empty()).unwrap();
             }
-            Spoil::Bomb(bomb) => {
+            Alteration::Bomb(bomb) => {
                 headers.insert("content-encoding", "gzip".to_owned());
                 body = bomb.to_vec();
             }
@@ -271,14 +271,14 @@ async fn spoilt(state: &Shared, path: &str, query: &BTreeMap<String, String>, pl
     response.body(Body::from(body)).unwrap()
 }
 
-fn take_rules(state: &Shared, path: &str, query: &BTreeMap<String, String>) -> Vec<Spoil> {
+fn take_rules(state: &Shared, path: &str, query: &BTreeMap<String, String>) -> Vec<Alteration> {
     let mut state = state.lock();
     let leader = query.contains_key("leader");
     let mut out = Vec::new();
     for rule in &mut state.rules {
         if rule.left > 0 && !(leader && rule.spares_leader) && path.starts_with(rule.path) {
             rule.left -= 1;
-            out.push(rule.spoil.clone());
+            out.push(rule.alteration.clone());
         }
     }
     out

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tributary_consul::config::{Datacenters, TokenSource};
 
-use crate::fake::{Fake, Seen, Spoil, mk_entries, mk_entry};
+use crate::fake::{Alteration, Fake, Seen, mk_entries, mk_entry};
 use crate::stage::{
     addresses, detail, eventually, following, for_each, mk_config, open, set_poll_budget, until_served,
 };
@@ -300,7 +300,7 @@ async fn redirect_is_not_followed() {
     config.auth.token = TokenSource::Value("hunter2".into());
     let stage = open(config).await;
     until_served(&stage, "web", &FOUR).await;
-    fake.spoil("/v1/", usize::MAX, Spoil::Redirect(format!("{}/v1/catalog/services", other.url)));
+    fake.alter("/v1/", usize::MAX, Alteration::Redirect(format!("{}/v1/catalog/services", other.url)));
     fake.set("dc1", "web", mk_entries("web", 1, 1..=2));
     stage.until_stale().await;
     assert_eq!(addresses(&stage, "web"), FOUR);
@@ -313,7 +313,7 @@ async fn always_filtered_token_is_shown_and_trusted_while_unchanged() {
     let fake = Fake::start(&["dc1"]).await;
     fake.know("least", "me");
     fake.set("dc1", "web", mk_entries("web", 1, 1..=4));
-    fake.spoil("/v1/", usize::MAX, Spoil::Header("x-consul-results-filtered-by-acls", "true"));
+    fake.alter("/v1/", usize::MAX, Alteration::Header("x-consul-results-filtered-by-acls", "true"));
     let mut config = mk_config(&[&fake.url]);
     config.auth.token = TokenSource::Value("least".into());
     let stage = open(config).await;
@@ -334,7 +334,7 @@ async fn always_filtered_token_is_shown_and_trusted_while_unchanged() {
 async fn removals_apply_under_default_deny_with_the_agents_token() {
     let fake = Fake::start(&["dc1"]).await;
     fake.set("dc1", "web", mk_entries("web", 1, 1..=4));
-    fake.spoil("/v1/", usize::MAX, Spoil::Header("x-consul-default-acl-policy", "deny"));
+    fake.alter("/v1/", usize::MAX, Alteration::Header("x-consul-default-acl-policy", "deny"));
     fake.change(|state| state.agent_token = Some("agent"));
     let stage = following(&fake).await;
     until_served(&stage, "web", &FOUR).await;
@@ -389,7 +389,7 @@ async fn addresses_of_a_datacenter_get_the_token() {
 async fn unreadable_list_of_checks_is_shown_and_replaced_by_reads() {
     let fake = Fake::start(&["dc1"]).await;
     fake.set("dc1", "web", mk_entries("web", 1, 1..=4));
-    fake.spoil("/v1/health/state/any", usize::MAX, Spoil::Body("text/html", b"<html>".to_vec()));
+    fake.alter("/v1/health/state/any", usize::MAX, Alteration::Body("text/html", b"<html>".to_vec()));
     let mut config = mk_config(&[&fake.url]);
     config.timing.full_pass = Duration::from_secs(3_600);
     set_poll_budget(&mut config, 0, 1);

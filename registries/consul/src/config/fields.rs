@@ -15,7 +15,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tributary_registry_api::Span;
 
-pub use parts::{ClientTlsConfig, FamilyConfig, KeysConfig, LoginConfig, TopologyConfig};
+pub use parts::{
+    AddressFamilyConfig, ClientTlsConfig, DatacenterTopologyConfig, LoginConfig, MetaKeysConfig,
+};
 pub use secret::Secret;
 
 /// Fields of a Consul registry. An omitted field has the default that its description names.
@@ -87,7 +89,7 @@ pub struct ConsulFields {
     pub service_port: Option<u16>,
     /// Address family of an instance that has both; default `preferV4`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub address_family: Option<FamilyConfig>,
+    pub address_family: Option<AddressFamilyConfig>,
     /// Whether tagged `lan` addresses take precedence over an instance's own address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lan_addresses: Option<bool>,
@@ -108,10 +110,10 @@ pub struct ConsulFields {
     pub warning_is_unhealthy: Option<bool>,
     /// Keys in Meta for protocol and locality of instances and nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub keys: Option<KeysConfig>,
+    pub keys: Option<MetaKeysConfig>,
     /// Topology of datacenters, by name.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub datacenter_topology: Option<BTreeMap<String, TopologyConfig>>,
+    pub datacenter_topology: Option<BTreeMap<String, DatacenterTopologyConfig>>,
     /// Cluster of each catalog sync process, by the node name under which it registers. Copies of
     /// services from a cluster that is read directly are excluded.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tributary_model::{ClusterId, Namespace, NetworkId, PortNumber};
 use tributary_registry_api::Span;
 
-use super::{ConsulFields, FamilyConfig, TopologyConfig};
+use super::{AddressFamilyConfig, ConsulFields, DatacenterTopologyConfig};
 use crate::config::{Address, ConfigError, ConsulConfig, Datacenters, Pattern, TokenSource};
 use crate::map::address::Family;
 use crate::map::{Datacenter, Warning};
@@ -92,9 +92,9 @@ impl ConsulFields {
         to.service_port = self.service_port.and_then(|n| PortNumber::new(u32::from(n)).ok());
         to.family = match self.address_family {
             None => to.family,
-            Some(FamilyConfig::PreferV4) => Family::PreferV4,
-            Some(FamilyConfig::PreferV6) => Family::PreferV6,
-            Some(FamilyConfig::Both) => Family::Both,
+            Some(AddressFamilyConfig::PreferV4) => Family::PreferV4,
+            Some(AddressFamilyConfig::PreferV6) => Family::PreferV6,
+            Some(AddressFamilyConfig::Both) => Family::Both,
         };
         set(&mut to.lan, &self.lan_addresses);
         set(&mut to.loopback, &self.loopback_addresses);
@@ -127,7 +127,7 @@ fn listed(to: &mut Vec<String>, names: Option<&Vec<String>>) -> bool {
     all
 }
 
-fn datacenter(config: &TopologyConfig) -> Datacenter {
+fn datacenter(config: &DatacenterTopologyConfig) -> Datacenter {
     Datacenter {
         region: config.region.clone(),
         zone: config.zone.clone(),

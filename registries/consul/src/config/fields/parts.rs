@@ -46,7 +46,7 @@ pub struct ClientTlsConfig {
 /// Address family of an instance that has both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub enum FamilyConfig {
+pub enum AddressFamilyConfig {
     /// IPv4.
     PreferV4,
     /// IPv6.
@@ -58,7 +58,7 @@ pub enum FamilyConfig {
 /// Meta keys of instances and nodes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct KeysConfig {
+pub struct MetaKeysConfig {
     /// Key of the protocol in an instance's Meta; default `protocol`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub protocol: Option<String>,
@@ -76,7 +76,7 @@ pub struct KeysConfig {
 /// Topology of a datacenter.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct TopologyConfig {
+pub struct DatacenterTopologyConfig {
     /// Region; default: the datacenter's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub region: Option<String>,

@@ -102,8 +102,8 @@ impl<P: Projection> Watch<P> {
     }
     /// Requires that this cluster is confirmed before a list, watch or audit is used.
     #[must_use]
-    pub fn of(mut self, cluster: ClusterIdentity) -> Self {
-        self.watch_loop.of(cluster);
+    pub fn of_cluster(mut self, cluster: ClusterIdentity) -> Self {
+        self.watch_loop.set_cluster(cluster);
         self
     }
     /// Returns the selection.

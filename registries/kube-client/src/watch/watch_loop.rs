@@ -78,7 +78,7 @@ impl WatchLoop {
     }
 
     /// Requires a confirmed identity before a result is used.
-    pub(crate) fn of(&mut self, cluster: ClusterIdentity) {
+    pub(crate) fn set_cluster(&mut self, cluster: ClusterIdentity) {
         self.cluster = Some(cluster);
     }
     /// Marks that objects of the kind are held from earlier runs.

@@ -108,7 +108,7 @@ impl Fixture {
     /// Requires a confirmed cluster before a result is used.
     pub(crate) fn confirming(mut self) -> Self {
         let cluster = ClusterIdentity::new(self.server.client());
-        self.watch = self.watch.of(cluster);
+        self.watch = self.watch.of_cluster(cluster);
         self
     }
     /// Watches pods of these names.

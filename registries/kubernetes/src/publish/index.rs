@@ -44,7 +44,7 @@ pub struct Counts {
 pub struct Index {
     pub(super) objects: ClusterObjects,
     shared: Interner,
-    pub(super) marks: DirtyOutputs,
+    pub(super) dirty: DirtyOutputs,
     pub(super) published: PublishedFacts,
     pub(super) sync: Sync,
     /// Outputs of collections that have just become ready.
@@ -80,7 +80,7 @@ impl Index {
         Self {
             objects,
             shared: Interner::default(),
-            marks: DirtyOutputs::new(),
+            dirty: DirtyOutputs::new(),
             published,
             sync,
             backlog: VecDeque::new(),
@@ -175,8 +175,8 @@ impl Index {
             self.touch_all(&change.evidence);
         }
         if self.sync.has_begun() {
-            invalidate::change(&self.objects, &change, &mut self.marks);
-            self.sync.forget(&mut self.marks);
+            invalidate::change(&self.objects, &change, &mut self.dirty);
+            self.sync.forget(&mut self.dirty);
         }
     }
     fn see(&mut self, kind: Kind, name: &Name) {
@@ -202,7 +202,7 @@ impl Index {
 
     /// Marks every output dirty, after a change that all of them may read.
     pub fn touch_all(&mut self, evidence: &Evidence) {
-        invalidate::all(&self.objects, evidence, &mut self.marks);
+        invalidate::all(&self.objects, evidence, &mut self.dirty);
     }
 
     /// Returns the excluded namespaces, if they changed.
@@ -275,7 +275,7 @@ impl Index {
         self.sync.held_back().is_none() && self.has_more()
     }
     fn has_more(&self) -> bool {
-        !self.marks.is_empty() || !self.backlog.is_empty()
+        !self.dirty.is_empty() || !self.backlog.is_empty()
     }
     fn derive(&mut self, output: DerivedKey, evidence: &Evidence) {
         self.counts.derived += 1;
@@ -288,7 +288,7 @@ impl Index {
         if self.sync.held_back().is_some() {
             return None;
         }
-        self.marks.pop_first().or_else(|| Some((self.backlog.pop_front()?, Evidence::AbsentFromList)))
+        self.dirty.pop_first().or_else(|| Some((self.backlog.pop_front()?, Evidence::AbsentFromList)))
     }
     /// Queues all outputs of collections that became ready, and drops their earlier marks.
     fn queue(&mut self) {
@@ -297,7 +297,7 @@ impl Index {
             let outputs =
                 invalidate::outputs(&self.objects).filter(|output| ready.contains(&output.listing()));
             self.backlog.extend(outputs);
-            self.marks.retain(|output, _| !ready.contains(&output.listing()));
+            self.dirty.retain(|output, _| !ready.contains(&output.listing()));
         }
     }
 }

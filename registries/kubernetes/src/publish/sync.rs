@@ -207,9 +207,9 @@ impl Sync {
         self.states.iter().any(|state| state.begun)
     }
     /// Drops marks of collections that have not started: they are derived completely when they start.
-    pub(super) fn forget(&self, marks: &mut DirtyOutputs) {
+    pub(super) fn forget(&self, dirty: &mut DirtyOutputs) {
         if !self.states.iter().all(|state| state.begun) {
-            marks.retain(|output, _| self.is_begun(output.listing()));
+            dirty.retain(|output, _| self.is_begun(output.listing()));
         }
     }
 

@@ -49,7 +49,7 @@ impl Index {
         self.context_stale |= matches!(scope.kind, Kind::Namespace | Kind::MeshConfig);
         if matches!(scope.kind, Kind::Slice | Kind::Pod | Kind::Export) {
             let doubted = self.published.doubted().map(|output| (output.clone(), Evidence::AbsentFromList));
-            self.marks.extend(doubted);
+            self.dirty.extend(doubted);
         }
     }
     /// Sets the mesh configuration of an earlier run: its valid fields replace those that are invalid when this run reads

@@ -82,7 +82,7 @@ impl WatchBuilder {
         // different seeds, so that watches do not pause in step
         let own = format!("{}/{}", planned.resource.plural, spec.namespace.as_deref().unwrap_or_default());
         let random = SplitMix::seeded(self.seed ^ Version::of(own.as_bytes()).0);
-        let watch = Watch::new(self.client.clone(), spec, random).of(self.cluster.clone());
+        let watch = Watch::new(self.client.clone(), spec, random).of_cluster(self.cluster.clone());
         Box::new(Typed::<P> { watch, scope })
     }
 }

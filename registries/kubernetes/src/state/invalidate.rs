@@ -31,9 +31,9 @@ pub struct Change {
 pub type DirtyOutputs = BTreeMap<DerivedKey, Evidence>;
 
 /// Marks the outputs that a change touches. `objects` is the state after the change.
-pub fn change(objects: &ClusterObjects, change: &Change, marks: &mut DirtyOutputs) {
+pub fn change(objects: &ClusterObjects, change: &Change, dirty: &mut DirtyOutputs) {
     let Change { old, new, evidence } = change;
-    let mut mark = Marking { objects, marks, evidence };
+    let mut mark = Marking { objects, dirty, evidence };
     let Some(kind) = old.as_ref().or(new.as_ref()) else { return };
     match kind {
         Object::Namespace(_) => mark.namespace(namespace(old.as_ref()), namespace(new.as_ref())),
@@ -81,13 +81,13 @@ sides! {
 /// Marking of one change.
 struct Marking<'a> {
     objects: &'a ClusterObjects,
-    marks: &'a mut DirtyOutputs,
+    dirty: &'a mut DirtyOutputs,
     evidence: &'a Evidence,
 }
 
 impl Marking<'_> {
     fn output(&mut self, output: DerivedKey) {
-        self.marks.insert(output, self.evidence.clone());
+        self.dirty.insert(output, self.evidence.clone());
     }
     fn groups<'n>(&mut self, slices: impl Iterator<Item = &'n Name>) {
         slices.for_each(|slice| self.output(DerivedKey::Group(slice.clone())));
@@ -146,7 +146,7 @@ impl Marking<'_> {
             objects.services.keys().for_each(|name| self.output(DerivedKey::ServiceGateways(name.clone())));
         }
         if old.discovery.is_empty() != new.discovery.is_empty() {
-            return all(objects, self.evidence, self.marks);
+            return all(objects, self.evidence, self.dirty);
         }
         for (name, namespace) in &objects.namespaces {
             let labels = &namespace.meta.labels;
@@ -229,8 +229,8 @@ fn listed(slice: Option<&Slice>) -> BTreeSet<Listed<'_>> {
 }
 
 /// Marks every output, after a change that all of them may read.
-pub fn all(objects: &ClusterObjects, evidence: &Evidence, marks: &mut DirtyOutputs) {
-    marks.extend(outputs(objects).map(|output| (output, evidence.clone())));
+pub fn all(objects: &ClusterObjects, evidence: &Evidence, dirty: &mut DirtyOutputs) {
+    dirty.extend(outputs(objects).map(|output| (output, evidence.clone())));
 }
 
 /// Returns every output of every object, workloads before the groups that read them.

@@ -195,7 +195,7 @@ impl CrdOptions {
         let table = ResourceTable::new(scope.clone(), resource.kind, self.revision.clone(), None);
         let watch =
             Watch::new(client.clone(), self.watch(resource, namespace), self.random_source(scope.as_str()));
-        let watch = watch.of(cluster.clone());
+        let watch = watch.of_cluster(cluster.clone());
         Ok(Followed { scope, watch, table, writable: *resource == kinds::SERVICE_ENTRIES })
     }
 }

@@ -74,7 +74,7 @@ pub(crate) fn mk_view(host: &str, namespace: &str, visibilities: &[Visibility]) 
     let declarations = visibilities.iter().enumerate().map(|(i, visibility)| DeclarationView {
         shard: mk_shard("east"),
         declaration: Arc::new(mk_declaration(&format!("d{i}"))),
-        registry: Precedence::default(),
+        precedence: Precedence::default(),
         visibility: visibility.clone(),
         federated: false,
     });
@@ -111,7 +111,7 @@ pub(crate) fn mk_alias(host: &str, target: &str) -> Arc<ServiceView> {
     let declaration = DeclarationView {
         shard: mk_shard("east"),
         declaration: declaration.into(),
-        registry: Precedence::default(),
+        precedence: Precedence::default(),
         visibility: Visibility::Public,
         federated: false,
     };

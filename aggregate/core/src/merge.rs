@@ -195,7 +195,7 @@ fn merge_declaration<R: Recorder>(
     out.declarations.push(DeclarationView {
         shard: Arc::clone(&shard.info.shard),
         declaration: Arc::clone(own),
-        registry: shard.info.precedence,
+        precedence: shard.info.precedence,
         visibility,
         federated: false,
     });

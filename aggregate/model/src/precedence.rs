@@ -41,7 +41,7 @@ pub struct PrecedenceKey<'a> {
     /// Shard that reports the object.
     pub shard: &'a ShardRef,
     /// Position of the registry.
-    pub registry: Precedence,
+    pub precedence: Precedence,
     /// Creation time of the object; `None` sorts last.
     pub created: Option<Timestamp>,
     /// Object.
@@ -55,8 +55,8 @@ impl PrecedenceKey<'_> {
     #[must_use]
     pub fn order(&self, other: &Self) -> Ordering {
         let (a, b) = (&*self.shard.registry, &*other.shard.registry);
-        let rank_and_age = |c: &Self| (c.registry.rank, c.created.is_none(), c.created);
-        (self.registry.provider.cmp(&other.registry.provider))
+        let rank_and_age = |c: &Self| (c.precedence.rank, c.created.is_none(), c.created);
+        (self.precedence.provider.cmp(&other.precedence.provider))
             .then_with(|| a.provider.cmp(&b.provider))
             .then_with(|| rank_and_age(self).cmp(&rank_and_age(other)))
             .then_with(|| a.cluster.cmp(&b.cluster))
@@ -81,7 +81,7 @@ mod tests {
     #[derive(Debug, Clone)]
     struct Owned {
         shard: ShardRef,
-        registry: Precedence,
+        precedence: Precedence,
         created: Option<Timestamp>,
         object: ObjectId,
         joined: bool,
@@ -89,8 +89,8 @@ mod tests {
 
     impl Owned {
         fn key(&self) -> PrecedenceKey<'_> {
-            let Self { shard, registry, created, object, joined } = self;
-            PrecedenceKey { shard, registry: *registry, created: *created, object, federated: *joined }
+            let Self { shard, precedence, created, object, joined } = self;
+            PrecedenceKey { shard, precedence: *precedence, created: *created, object, federated: *joined }
         }
     }
 
@@ -103,7 +103,7 @@ mod tests {
         };
         Owned {
             shard: ShardRef { registry: Arc::new(registry), scope: Scope::new("all").unwrap() },
-            registry: position,
+            precedence: position,
             created: created.map(|s| Timestamp::from_second(s).unwrap()),
             object: ObjectId::new("X", "ns", object),
             joined: false,
@@ -150,7 +150,7 @@ mod tests {
             if x.order(&y).is_le() && y.order(&z).is_le() {
                 prop_assert!(x.order(&z).is_le());
             }
-            let object = |o: &Owned| (o.shard.clone(), o.registry, o.created, o.object.clone(), o.joined);
+            let object = |o: &Owned| (o.shard.clone(), o.precedence, o.created, o.object.clone(), o.joined);
             let same = object(&a) == object(&b);
             prop_assert_eq!(x.order(&y) == Ordering::Equal, same);
         }

@@ -52,7 +52,7 @@ pub struct DeclarationView {
     /// Declaration.
     pub declaration: Arc<Declaration>,
     /// Position of the registry.
-    pub registry: Precedence,
+    pub precedence: Precedence,
     /// Resolved visibility.
     pub visibility: Visibility,
     /// Whether it belongs to a member of this federated service.
@@ -66,7 +66,7 @@ impl DeclarationView {
         let (created, object) = (self.declaration.created, &self.declaration.source.object);
         PrecedenceKey {
             shard: &self.shard,
-            registry: self.registry,
+            precedence: self.precedence,
             created,
             object,
             federated: self.federated,

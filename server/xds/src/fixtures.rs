@@ -167,7 +167,7 @@ fn mk_view(svc: &Svc, aliases: Arc<[AliasHost]>, old: Option<&ServiceView>) -> S
     let declaration = Arc::new(mk_declaration(svc));
     let view = DeclarationView {
         shard: Arc::clone(&shard),
-        registry: Precedence::default(),
+        precedence: Precedence::default(),
         declaration: Arc::clone(&declaration),
         visibility: svc.visibility.clone(),
         federated: false,

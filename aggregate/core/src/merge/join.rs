@@ -299,7 +299,7 @@ fn add<R: Recorder>(
     out.declarations.push(DeclarationView {
         shard: Arc::clone(&part.shard.info.shard),
         declaration: Arc::clone(&part.own),
-        registry: part.shard.info.precedence,
+        precedence: part.shard.info.precedence,
         visibility: visibility.clone(),
         federated: true,
     });

@@ -54,7 +54,7 @@ pub(crate) fn import(shard: &Ranked<'_>, decl: &Decl) -> DeclarationView {
     DeclarationView {
         shard: Arc::clone(&shard.info.shard),
         declaration: Arc::clone(&decl.declaration),
-        registry: shard.info.precedence,
+        precedence: shard.info.precedence,
         visibility: tributary_model::Visibility::default(),
         federated: false,
     }

@@ -61,7 +61,7 @@ impl ShardInfo {
         created: Option<Timestamp>,
         object: &'a ObjectId,
     ) -> PrecedenceKey<'a> {
-        PrecedenceKey { shard: &self.shard, registry: self.precedence, created, object, federated: false }
+        PrecedenceKey { shard: &self.shard, precedence: self.precedence, created, object, federated: false }
     }
     /// Adds to the number of facts of a kind.
     pub(crate) fn count(&mut self, kind: CollectionKind, more: i64) {

@@ -3,7 +3,7 @@
 //! `notify_and_fetch` records what the lists show. A registration with a check moves the index to the one at which its
 //! check was created, and a removal moves it once, so each explains one move. A move that nothing explains within the
 //! given time is an edit without a name, and asks for a full pass. Edits that Consul answers together with a later
-//! registration cannot be told apart; the slow full pass finds them.
+//! registration cannot be distinguished; the slow full pass finds them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use tributary_model::Mono;
 
 use crate::content::{NEWEST, newest};
 
-/// Maximum moves that wait. More are not told apart: they ask for a full pass.
-const MOST: usize = 1_024;
+/// Maximum moves that wait. More are not distinguished: they ask for a full pass.
+const MAX_WAITING: usize = 1_024;
 
 /// Moves that wait for an explanation. Bounded.
 #[derive(Debug, Clone, Default)]
@@ -31,7 +31,7 @@ pub(super) struct CatalogMoves {
 impl CatalogMoves {
     /// Records that the index moved, and no list of names shows why.
     pub(super) fn moved(&mut self, now: Mono, index: u64) {
-        if self.waiting.len() < MOST {
+        if self.waiting.len() < MAX_WAITING {
             self.waiting.push((now, index));
         } else {
             self.too_many = true;
@@ -42,7 +42,7 @@ impl CatalogMoves {
         if *created != *self.created {
             self.created = newest(self.created.iter().chain(created).copied().collect());
         }
-        if removed > 0 && self.removed.len() < MOST {
+        if removed > 0 && self.removed.len() < MAX_WAITING {
             self.removed.push((now, removed));
         }
     }
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn moves_that_do_not_fit_ask_for_a_full_pass() {
         let mut all = CatalogMoves::default();
-        let indexes: Vec<u64> = (1..=MOST as u64).collect();
+        let indexes: Vec<u64> = (1..=MAX_WAITING as u64).collect();
         indexes.iter().for_each(|index| all.moved(at(0), *index));
         all.checks(at(0), &newest(indexes), 0);
         all.moved(at(1), 1);

@@ -117,7 +117,7 @@ pub(crate) fn merge<R: Recorder>(
             &first.declaration.source.reference(),
         );
     } else {
-        out.aliases = context.names.leading_to(&service.key.host);
+        out.aliases = context.names.aliases_of(&service.key.host);
     }
     sort(&mut out.identities);
     sort(&mut out.networks);
@@ -188,8 +188,8 @@ fn merge_declaration<R: Recorder>(
         merge_port(&with, port, &groups, out, rec);
     }
     out.conditions.unmatched(own, groups.iter().map(|b| &**b.group));
-    let leads_elsewhere = matches!(own.resolution, Resolution::Alias(_));
-    if let Some(id) = decl.selector.filter(|_| !leads_elsewhere) {
+    let is_alias = matches!(own.resolution, Resolution::Alias(_));
+    if let Some(id) = decl.selector.filter(|_| !is_alias) {
         out.conditions.no_target(own, context.selection.misses(id));
     }
     out.declarations.push(DeclarationView {

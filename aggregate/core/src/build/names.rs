@@ -2,8 +2,8 @@
 //!
 //! Called by the build once per batch. It reads declarations, never views.
 
+mod aliases;
 mod decide;
-mod leads;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -78,7 +78,7 @@ pub(crate) fn join<R: Recorder>(
     standby(federated, &object, &mut out);
     outages(context, federated, &parts, &object, &mut out);
     shadowed(context, hosts, service, &found, &mut out);
-    out.aliases = context.names.leading_to(&service.key.host);
+    out.aliases = context.names.aliases_of(&service.key.host);
     sort(&mut out.identities);
     sort(&mut out.networks);
     sort(&mut out.addresses);

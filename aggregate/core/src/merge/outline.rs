@@ -26,7 +26,7 @@ impl<'a> Outline<'a> {
         Some(Self { service, shards, first })
     }
     /// Returns the target host if it is an alias.
-    pub(crate) fn leads_to(&self) -> Option<&'a Hostname> {
+    pub(crate) fn alias_target(&self) -> Option<&'a Hostname> {
         match &self.first?.declaration.resolution {
             Resolution::Alias(host) => Some(host),
             _ => None,

@@ -5,9 +5,9 @@
 //! is a function of the declarations, except for merges by name ([`same`]), which begin only when every registry is
 //! known.
 
+mod aliases;
 mod edges;
 mod joins;
-mod leads;
 mod same;
 
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use std::sync::Arc;
 use tributary_model::{AliasHost, FederatedService, Hostname, Namespace, SameName, ServiceKey};
 
 use crate::state::shards::{ShardId, Shards};
+use aliases::Aliases;
+pub(crate) use aliases::{Declared, DeclaredAlias, End, Settling};
 use edges::Edges;
 pub(crate) use edges::Reader;
 pub(crate) use joins::JoinChange;
 use joins::Joins;
-use leads::Leads;
-pub(crate) use leads::{Declared, End, Lead, Settling};
 use same::SameNames;
 pub(crate) use same::Sides;
 
@@ -30,7 +30,7 @@ pub(crate) struct NameGraph {
     /// Readers of each host.
     pub(crate) edges: Edges,
     /// Aliases of hosts.
-    pub(crate) leads: Leads,
+    pub(crate) aliases: Aliases,
     /// Federated services.
     pub(crate) joins: Joins,
     /// Services with the same name.
@@ -48,11 +48,11 @@ impl NameGraph {
     }
     /// Returns where an alias ends.
     pub(crate) fn end_of(&self, alias: &ServiceKey) -> Option<&End> {
-        self.leads.end_of(alias)
+        self.aliases.end_of(alias)
     }
     /// Returns the aliases of a host from other hosts, sorted.
-    pub(crate) fn leading_to(&self, host: &Hostname) -> Vec<AliasHost> {
-        self.leads.leading_to(host)
+    pub(crate) fn aliases_of(&self, host: &Hostname) -> Vec<AliasHost> {
+        self.aliases.aliases_of(host)
     }
     /// Returns the outcome for a service's name if a different service has the same name.
     pub(crate) fn same_name(&self, key: &ServiceKey) -> Option<&SameName> {
@@ -121,6 +121,6 @@ impl Reader {
 impl NameGraph {
     /// Returns whether every index is empty.
     pub(crate) fn is_empty(&self) -> bool {
-        self.edges.is_empty() && self.leads.is_empty() && self.joins.is_empty() && self.same.is_empty()
+        self.edges.is_empty() && self.aliases.is_empty() && self.joins.is_empty() && self.same.is_empty()
     }
 }

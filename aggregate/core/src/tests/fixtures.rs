@@ -317,13 +317,13 @@ pub(crate) fn check_outlines(core: &Core) {
     let known = state.hosts.iter().map(|service| &service.key.host);
     for host in known.chain(state.draft.hosts.keys()).collect::<BTreeSet<_>>() {
         let outlines = outlines(&state.context, &state.hosts, host);
-        let outlined: Vec<_> = outlines.iter().map(|o| (&o.service.key, o.leads_to())).collect();
+        let outlined: Vec<_> = outlines.iter().map(|o| (&o.service.key, o.alias_target())).collect();
         let views = state.draft.hosts.get(host).map(|entry| &*entry.claimants).unwrap_or_default();
-        let leads_to = |view: &ServiceView| match &view.first().unwrap().declaration.resolution {
+        let alias_target = |view: &ServiceView| match &view.first().unwrap().declaration.resolution {
             Resolution::Alias(host) => Some(host.clone()),
             _ => None,
         };
-        let built: Vec<_> = views.iter().map(|view| (&view.key, leads_to(view))).collect();
+        let built: Vec<_> = views.iter().map(|view| (&view.key, alias_target(view))).collect();
         let outlined: Vec<_> = outlined.into_iter().map(|(key, to)| (key, to.cloned())).collect();
         assert_eq!(outlined, built, "{host}");
     }

@@ -344,7 +344,7 @@ impl<'a> All<'a> {
     }
 
     /// Returns the target of a service if it is an alias.
-    fn leads(&self, key: &ServiceKey) -> Option<&'a Hostname> {
+    fn alias_target(&self, key: &ServiceKey) -> Option<&'a Hostname> {
         match &self.ordered(key)[0].value.resolution {
             Resolution::Alias(host) => Some(host),
             _ => None,
@@ -354,12 +354,12 @@ impl<'a> All<'a> {
     fn aliases(&self, out: &mut Answers) {
         let keys: Vec<ServiceKey> = out.services.keys().cloned().collect();
         for key in keys {
-            let Some(mut host) = self.leads(&key) else { continue };
+            let Some(mut host) = self.alias_target(&key) else { continue };
             // more steps than services: a loop
             let mut steps = 0;
             let end = loop {
                 let Some(claimants) = out.hosts.get(host) else { break Err(Code::ALIAS_DANGLING) };
-                match self.leads(&claimants[0]) {
+                match self.alias_target(&claimants[0]) {
                     _ if *host == key.host => break Err(Code::ALIAS_LOOP),
                     None => break Ok(host.clone()),
                     Some(_) if steps > out.services.len() => break Err(Code::ALIAS_LOOP),
@@ -373,7 +373,7 @@ impl<'a> All<'a> {
                 }
                 Ok(host) => {
                     for claimant in out.hosts[&host].clone() {
-                        if self.leads(&claimant).is_none() {
+                        if self.alias_target(&claimant).is_none() {
                             out.services.get_mut(&claimant).unwrap().aliases.insert(key.host.to_string());
                         }
                     }

@@ -22,7 +22,7 @@ pub(crate) enum End {
 
 /// Declared alias.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Lead {
+pub(crate) struct DeclaredAlias {
     /// Host that it points to.
     pub(crate) to: Hostname,
     /// Clients that see the alias; the target's own visibility does not matter.
@@ -30,31 +30,31 @@ pub(crate) struct Lead {
 }
 
 /// Aliases among a host's claimants.
-pub(crate) type Declared = BTreeMap<ServiceKey, Lead>;
+pub(crate) type Declared = BTreeMap<ServiceKey, DeclaredAlias>;
 
 /// All aliases and their ends.
 #[derive(Debug, Default)]
-pub(crate) struct Leads {
+pub(crate) struct Aliases {
     declared: BTreeMap<Hostname, Declared>,
     ends: BTreeMap<ServiceKey, End>,
     /// Aliases that end at a host.
     ending_at: BTreeMap<Hostname, BTreeSet<ServiceKey>>,
 }
 
-impl Leads {
+impl Aliases {
     /// Returns where an alias ends.
     pub(crate) fn end_of(&self, alias: &ServiceKey) -> Option<&End> {
         self.ends.get(alias)
     }
     /// Returns a declared alias.
-    pub(crate) fn lead(&self, alias: &ServiceKey) -> Option<&Lead> {
+    pub(crate) fn declared(&self, alias: &ServiceKey) -> Option<&DeclaredAlias> {
         self.declared.get(&alias.host)?.get(alias)
     }
     /// Returns the aliases of a host from other hosts, sorted.
-    pub(crate) fn leading_to(&self, host: &Hostname) -> Vec<AliasHost> {
+    pub(crate) fn aliases_of(&self, host: &Hostname) -> Vec<AliasHost> {
         let keys = self.ending_at.get(host).into_iter().flatten().filter(|key| key.host != *host);
         let alias = |service: &ServiceKey| {
-            let visibility = self.lead(service)?.visibility.clone();
+            let visibility = self.declared(service)?.visibility.clone();
             Some(AliasHost { service: service.clone(), visibility })
         };
         keys.filter_map(alias).collect()
@@ -68,15 +68,15 @@ impl Leads {
         settling: &mut Settling,
     ) {
         let known = self.declared.remove(host).unwrap_or_default();
-        for (key, _) in known.iter().filter(|&(key, lead)| now.get(key) != Some(lead)) {
+        for (key, _) in known.iter().filter(|&(key, declared)| now.get(key) != Some(declared)) {
             edges.set(&Reader::Alias(key.clone()), Vec::new());
             settling.aliases.insert(key.clone());
             if let Some(End::Host(end)) = self.ends.get(key) {
                 settling.again.insert(end.clone());
             }
         }
-        for (key, lead) in now.iter().filter(|&(key, lead)| known.get(key) != Some(lead)) {
-            edges.set(&Reader::Alias(key.clone()), vec![Read { host: lead.to.clone(), namespace: None }]);
+        for (key, declared) in now.iter().filter(|&(key, declared)| known.get(key) != Some(declared)) {
+            edges.set(&Reader::Alias(key.clone()), vec![Read { host: declared.to.clone(), namespace: None }]);
             settling.aliases.insert(key.clone());
         }
         if !now.is_empty() {

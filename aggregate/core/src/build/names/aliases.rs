@@ -8,7 +8,7 @@ use tributary_model::{Hostname, Resolution, ServiceKey};
 
 use crate::merge::outline::{Outline, outlines};
 use crate::state::State;
-use crate::state::names::{Declared, End, Lead, Reader, Settling};
+use crate::state::names::{Declared, DeclaredAlias, End, Reader, Settling};
 
 impl State {
     /// Updates aliases after these hosts changed. Returns the hosts that must be built again because of it.
@@ -20,12 +20,13 @@ impl State {
             }
             let now = self.declared_leads(host);
             let names = &mut self.context.names;
-            names.leads.declare(host, now, &mut names.edges, &mut settling);
+            names.aliases.declare(host, now, &mut names.edges, &mut settling);
         }
         hosts.iter().for_each(|host| self.upstream(host, &mut settling.aliases));
         for alias in settling.aliases {
-            let end = self.context.names.leads.lead(&alias).map(|lead| self.follow(&alias, &lead.to));
-            self.context.names.leads.end(alias, end, &mut settling.again);
+            let end =
+                self.context.names.aliases.declared(&alias).map(|declared| self.follow(&alias, &declared.to));
+            self.context.names.aliases.end(alias, end, &mut settling.again);
         }
         settling.again
     }
@@ -34,16 +35,19 @@ impl State {
     fn may_lead(&self, host: &Hostname) -> bool {
         let shards = self.hosts.of(host).iter().flat_map(|service| &service.shards);
         let mut declarations = shards.flat_map(|shard| &shard.declarations);
-        self.context.names.leads.declares(host)
+        self.context.names.aliases.declares(host)
             || declarations.any(|decl| matches!(decl.declaration.resolution, Resolution::Alias(_)))
     }
 
     fn declared_leads(&self, host: &Hostname) -> Declared {
-        let lead = |outline: &Outline<'_>| {
+        let declared = |outline: &Outline<'_>| {
             let visibility = outline.visibility(&self.context.settings.effective);
-            Some((outline.service.key.clone(), Lead { to: outline.leads_to()?.clone(), visibility }))
+            Some((
+                outline.service.key.clone(),
+                DeclaredAlias { to: outline.alias_target()?.clone(), visibility },
+            ))
         };
-        outlines(&self.context, &self.hosts, host).iter().filter_map(lead).collect()
+        outlines(&self.context, &self.hosts, host).iter().filter_map(declared).collect()
     }
 
     /// Adds the aliases whose chains pass a host.
@@ -69,7 +73,7 @@ impl State {
                 return End::Loop;
             }
             let outlines = outlines(&self.context, &self.hosts, &at);
-            match outlines.first().map(Outline::leads_to) {
+            match outlines.first().map(Outline::alias_target) {
                 None => return End::Missing(at),
                 Some(None) => return End::Host(at),
                 Some(Some(next)) => at = next.clone(),

@@ -320,12 +320,12 @@ impl SourceStatus {
     pub fn new(state: SourceState, reason: impl Into<Arc<str>>) -> Self {
         Self { state, reason: reason.into(), ..Self::default() }
     }
-    /// Whether a live source has a reason: it sees only a part, or misses a file. The remark of a live part, such as a kind
-    /// that its cluster does not serve, is none.
+    /// Whether a live source has a reason: it sees only a part, or misses a file. The note of a live part, such as a kind that
+    /// its cluster does not serve, does not count.
     #[must_use]
     pub fn is_partial(&self) -> bool {
-        let is_remark = |part: &SourcePart| part.state == SourceState::Live && part.reason == self.reason;
-        self.state == SourceState::Live && !self.reason.is_empty() && !self.parts.iter().any(is_remark)
+        let is_note = |part: &SourcePart| part.state == SourceState::Live && part.reason == self.reason;
+        self.state == SourceState::Live && !self.reason.is_empty() && !self.parts.iter().any(is_note)
     }
     /// Removes parts and details beyond the bound.
     #[must_use]

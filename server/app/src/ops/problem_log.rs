@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(
             look(&[mk_problem("a", Code::INVALID_PORT), b]),
             ["+a"],
-            "another code is another problem"
+            "a different code is a new problem"
         );
         assert_eq!(look(&[mk_problem("a", Code::INVALID_PORT)]), ["-b"]);
     }

@@ -271,6 +271,17 @@ impl Default for Limits {
     }
 }
 
+impl Limits {
+    /// Returns the maximum concurrent requests where each needs its own connection. An eighth of the connections is a
+    /// reserve: a server counts a connection until it notices that it was closed, and a request may open another one
+    /// while the last one returns to the pool.
+    #[must_use]
+    pub const fn unshared_requests(&self) -> usize {
+        let requests = self.connections - self.connections / 8;
+        if requests == 0 { 1 } else { requests }
+    }
+}
+
 /// Waits, pauses and intervals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {

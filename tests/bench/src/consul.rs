@@ -127,7 +127,7 @@ async fn follow(plan: Plan, authority: &Authority, table: &mut Table) -> Result<
     let rest = (plan.polls(), (plan.idle_rate(plan.polls(), timing) * 2.0 + 5.0) as u64);
     let alone = memory::alone(brisk, &mut source, rest, timing.wait + timing.wait / 16).await?;
     memory::given_back(before).await?;
-    let polls = if plan.shared { memory::of_a_long_poll(&config, &mut source).await? } else { 0.0 };
+    let polls = memory::of_a_long_poll(&config, &mut source).await?;
     memory::given_back(before).await?;
     source.reset().await?;
     // a read of each service at the allowed rate, and a second for the rest

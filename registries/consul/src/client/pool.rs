@@ -88,7 +88,7 @@ impl ConnectionPool {
             clients: Mutex::new(vec![first]),
             streams: config.limits.streams.max(1),
             max_clients: config.limits.shared_connections.max(1),
-            unshared: Arc::new(Semaphore::new(config.limits.connections.max(1))),
+            unshared: Arc::new(Semaphore::new(config.limits.unshared_requests())),
             shared: AtomicBool::new(secure),
             proven: AtomicBool::new(proven),
             made: AtomicUsize::new(1),

@@ -73,8 +73,8 @@ pub struct ConsulFields {
     /// Maximum requests a second of one scope, with a burst of the same size; default `500`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<u32>,
-    /// Maximum connections over plain HTTP, where each long poll needs one; default `150`. Services beyond them are read on
-    /// notification.
+    /// Maximum connections over plain HTTP, where each long poll needs one and an eighth is a reserve; default `150`.
+    /// Services beyond them are read on notification.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connections: Option<u32>,
     /// Maximum requests that share one connection over TLS, up to `250`; default `250`.

@@ -238,7 +238,8 @@ impl RunLoop {
         let mut changed = Vec::new();
         for (at, run) in &mut self.runs {
             let shared = run.fetch.client.shares(0);
-            let room = if shared { limits.shared_connections * limits.streams } else { limits.connections };
+            let room =
+                if shared { limits.shared_connections * limits.streams } else { limits.unshared_requests() };
             let polls = (room / scopes).saturating_sub(limits.concurrency + 4);
             if std::mem::replace(&mut run.polls, polls) != polls {
                 changed.push((*at, polls));

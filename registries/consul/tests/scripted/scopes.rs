@@ -49,7 +49,7 @@ async fn later_scope_takes_its_share_of_the_long_polls() {
         fake.set("dc1", &name, mk_entries(&name, service, 1..=1));
     }
     let mut config = mk_config(&[&fake.url]);
-    (config.limits.connections, config.limits.concurrency) = (40, 4);
+    (config.limits.connections, config.limits.concurrency) = (46, 4);
     config.datacenters = Datacenters::All;
     let stage = open(config).await;
     stage.until_live().await;

@@ -41,8 +41,10 @@ pub(crate) fn mk_config(urls: &[&str]) -> ConsulConfig {
 pub(crate) fn set_poll_budget(config: &mut ConsulConfig, polls: usize, scopes: usize) {
     // what a scope keeps free for reads that are not long polls
     let others = config.limits.concurrency + 4;
-    config.limits.connections = (polls + others) * scopes;
-    (config.limits.shared_connections, config.limits.streams) = (1, config.limits.connections);
+    let requests = (polls + others) * scopes;
+    config.limits.connections = requests + requests / 7;
+    assert_eq!(config.limits.unshared_requests(), requests);
+    (config.limits.shared_connections, config.limits.streams) = (1, requests);
 }
 
 /// Runs a test for each case at the same time, because tests mostly wait.

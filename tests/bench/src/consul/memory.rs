@@ -21,8 +21,8 @@ use super::process::{Counted, Source};
 use crate::intake::allocated;
 use crate::usage;
 
-/// Number of long polls measured: fewer than a connection carries.
-const POLLS: usize = 200;
+/// Number of long polls measured: fewer than a connection carries, or than connections are allowed.
+const POLLS: usize = 100;
 /// Memory that a runtime keeps for its next tasks, in bytes.
 const SMALL_CHANGE: i64 = 2 << 20;
 
@@ -87,7 +87,7 @@ async fn listed(mut synced: watch::Receiver<usize>) -> Result<()> {
     Ok(())
 }
 
-/// Bytes that a request allocates which waits at a server over a shared connection.
+/// Bytes that a request allocates which waits at a server, with its connection if it has one of its own.
 pub(super) async fn of_a_long_poll(config: &ConsulConfig, source: &mut Source) -> Result<f64> {
     let client = Client::new(config, &config.addresses)?;
     // open the connections before the measurement

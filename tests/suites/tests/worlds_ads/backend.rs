@@ -185,7 +185,7 @@ impl Backend for AdsBackend {
     }
     async fn service(&mut self, host: &str) -> Result<Option<ServiceFound>> {
         let services = self.server()?.items(&format!("services?host={host}")).await?;
-        services.iter().find(|service| service["claim"] == 0).map(read::service).transpose()
+        services.iter().find(|service| service["precedence"] == 0).map(read::service).transpose()
     }
     async fn write(&mut self, registry: &str, file: &str, text: &str) -> Result<()> {
         put(self.folder(registry)?, file, text)?;

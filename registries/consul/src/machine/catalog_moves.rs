@@ -1,9 +1,9 @@
 //! Moves of the catalog's index, and which of them the lists of names and checks explain.
 //!
 //! `notify_and_fetch` records what the lists show. A registration with a check moves the index to the one at which its
-//! check was created, and a removal moves it once, so each explains one move. A move that nothing explains within the
-//! given time is an edit without a name, and asks for a full pass. Edits that Consul answers together with a later
-//! registration cannot be distinguished; the slow full pass finds them.
+//! check was created, a removal moves it once, and a name that comes or goes shows in the list. A move that nothing
+//! explains within the given time is an edit without a name. A move by more than its explanations may hide one: Consul
+//! answers several changes at once, and other data shares the index.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,11 +15,33 @@ use crate::content::{NEWEST, newest};
 /// Maximum moves that wait. More are not distinguished: they ask for a full pass.
 const MAX_WAITING: usize = 1_024;
 
+/// What a move may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Edit {
+    /// The move has an explanation, and may hide an edit.
+    Possible,
+    /// Nothing explains the move.
+    Certain,
+}
+
+/// Move of the index.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Move {
+    /// Time of the answer.
+    pub(super) at: Mono,
+    /// New index.
+    pub(super) index: u64,
+    /// Index before.
+    pub(super) from: u64,
+    /// Names that came, went or have other tags.
+    pub(super) names: usize,
+}
+
 /// Moves that wait for an explanation. Bounded.
 #[derive(Debug, Clone, Default)]
 pub(super) struct CatalogMoves {
     /// In the order of their times.
-    waiting: Vec<(Mono, u64)>,
+    waiting: Vec<Move>,
     /// Creation indexes of the newest checks, ascending, also of those that are gone again.
     created: Arc<[u64]>,
     /// Removals that explain no move yet.
@@ -29,10 +51,10 @@ pub(super) struct CatalogMoves {
 }
 
 impl CatalogMoves {
-    /// Records that the index moved, and no list of names shows why.
-    pub(super) fn moved(&mut self, now: Mono, index: u64) {
+    /// Records a move.
+    pub(super) fn moved(&mut self, moved: Move) {
         if self.waiting.len() < MAX_WAITING {
-            self.waiting.push((now, index));
+            self.waiting.push(moved);
         } else {
             self.too_many = true;
         }
@@ -52,24 +74,35 @@ impl CatalogMoves {
     }
     /// Returns when the first move has waited for this time.
     pub(super) fn due(&self, within: Duration) -> Option<Mono> {
-        self.waiting.first().map(|(at, _)| at.plus(within))
+        self.waiting.first().map(|moved| moved.at.plus(within))
     }
-    /// Judges the moves that have waited for this time. Returns whether nothing explains one of them.
-    pub(super) fn take_unexplained(&mut self, now: Mono, within: Duration) -> bool {
-        let old = self.waiting.partition_point(|(at, _)| at.plus(within) <= now);
+    /// Judges the moves that have waited for this time.
+    pub(super) fn take_edit(&mut self, now: Mono, within: Duration) -> Option<Edit> {
+        let old = self.waiting.partition_point(|moved| moved.at.plus(within) <= now);
         if old == 0 {
-            return false;
+            return None;
         }
-        let judged: Vec<(Mono, u64)> = self.waiting.drain(..old).collect();
-        let unexplained =
-            judged.into_iter().filter(|(at, index)| !self.explains(*at, *index, within)).count();
+        let judged: Vec<Move> = self.waiting.drain(..old).collect();
+        let found = judged.into_iter().filter_map(|moved| self.judge(moved, within)).max();
         self.removed.retain(|(at, left)| *left > 0 && at.plus(within * 2) > now);
-        std::mem::take(&mut self.too_many) || unexplained > 0
+        if std::mem::take(&mut self.too_many) { Some(Edit::Certain) } else { found }
     }
-    fn explains(&mut self, at: Mono, index: u64, within: Duration) -> bool {
-        self.created.binary_search(&index).is_ok()
-            || self.is_crowded_out(index)
-            || self.is_removal(at, within)
+    fn judge(&mut self, moved: Move, within: Duration) -> Option<Edit> {
+        let Move { at, index, from, names } = moved;
+        let created = self.created_between(from, index);
+        let is_named = names > 0 || self.created.binary_search(&index).is_ok();
+        let is_explained = is_named || self.is_crowded_out(index) || self.is_removal(at, within);
+        // a name that comes with a check is counted once
+        let explained = names.max(created).max(1) as u64;
+        match is_explained {
+            false => Some(Edit::Certain),
+            true => (index.saturating_sub(from) > explained).then_some(Edit::Possible),
+        }
+    }
+    /// Returns how many of the newest checks were created after `from`, up to `index`.
+    fn created_between(&self, from: u64, index: u64) -> usize {
+        let up_to = |index: u64| self.created.partition_point(|created| *created <= index);
+        up_to(index).saturating_sub(up_to(from))
     }
     /// Whether so many checks are newer that those of this index need not be among them.
     fn is_crowded_out(&self, index: u64) -> bool {
@@ -95,34 +128,41 @@ mod tests {
         Mono::START.plus(Duration::from_millis(millis))
     }
 
-    /// Moves, creation indexes, removals, and whether a move is unexplained.
-    type Row = (&'static [(u64, u64)], &'static [u64], &'static [(u64, usize)], bool);
+    const fn mk_move(at: Mono, from: u64, index: u64, names: usize) -> Move {
+        Move { at, index, from, names }
+    }
+
+    /// Moves (time, from, to, names), creation indexes, removals, and what is found.
+    type Row = (&'static [(u64, u64, u64, usize)], &'static [u64], &'static [(u64, usize)], Option<Edit>);
 
     #[test]
     fn each_move_needs_its_own_explanation() {
-        let table: [Row; 9] = [
-            (&[(0, 20)], &[20], &[], false),
-            (&[(0, 20)], &[19, 21], &[], true),
-            (&[(0, 20), (10, 21)], &[21], &[], true),
-            (&[(0, 20), (10, 21)], &[20, 21], &[], false),
-            (&[(0, 20)], &[], &[(900, 1)], false),
-            (&[(900, 20)], &[], &[(0, 1)], false),
-            (&[(0, 20)], &[], &[(1_600, 1)], true),
-            (&[(0, 20), (10, 21)], &[], &[(20, 1)], true),
-            (&[(0, 20), (10, 21)], &[], &[(20, 2)], false),
+        let table: [Row; 14] = [
+            (&[(0, 19, 20, 0)], &[20], &[], None),
+            (&[(0, 19, 20, 0)], &[19, 21], &[], Some(Edit::Certain)),
+            (&[(0, 19, 20, 0), (10, 20, 21, 0)], &[21], &[], Some(Edit::Certain)),
+            (&[(0, 19, 20, 0), (10, 20, 21, 0)], &[20, 21], &[], None),
+            (&[(0, 19, 20, 0)], &[], &[(900, 1)], None),
+            (&[(900, 19, 20, 0)], &[], &[(0, 1)], None),
+            (&[(0, 19, 20, 0)], &[], &[(1_600, 1)], Some(Edit::Certain)),
+            (&[(0, 19, 20, 0), (10, 20, 21, 0)], &[], &[(20, 1)], Some(Edit::Certain)),
+            (&[(0, 19, 20, 0), (10, 20, 21, 0)], &[], &[(20, 2)], None),
+            (&[(0, 18, 20, 0)], &[20], &[], Some(Edit::Possible)),
+            (&[(0, 18, 20, 0)], &[19, 20], &[], None),
+            (&[(0, 19, 20, 1)], &[], &[], None),
+            (&[(0, 18, 20, 1)], &[20], &[], Some(Edit::Possible)),
+            (&[(0, 18, 20, 2)], &[], &[], None),
         ];
         for (moves, created, removed, expected) in table {
             let mut all = CatalogMoves::default();
-            moves.iter().for_each(|(millis, index)| all.moved(at(*millis), *index));
+            let moved =
+                |(millis, from, to, names): &(u64, u64, u64, usize)| mk_move(at(*millis), *from, *to, *names);
+            moves.iter().map(moved).for_each(|moved| all.moved(moved));
             let created = newest(created.to_vec());
             all.checks(at(0), &created, 0);
             removed.iter().for_each(|(millis, count)| all.checks(at(*millis), &created, *count));
-            assert!(!all.take_unexplained(at(1_499), WITHIN));
-            assert_eq!(
-                all.take_unexplained(at(3_000), WITHIN),
-                expected,
-                "{moves:?} {created:?} {removed:?}"
-            );
+            assert_eq!(all.take_edit(at(1_499), WITHIN), None);
+            assert_eq!(all.take_edit(at(3_000), WITHIN), expected, "{moves:?} {created:?} {removed:?}");
             assert_eq!(all.due(WITHIN), None);
         }
     }
@@ -130,9 +170,9 @@ mod tests {
     #[test]
     fn moves_before_many_new_checks_count_as_explained() {
         let mut all = CatalogMoves::default();
-        all.moved(at(0), 5);
+        all.moved(mk_move(at(0), 4, 5, 0));
         all.checks(at(0), &newest((10..10 + 2 * NEWEST as u64).collect()), 0);
-        assert!(!all.take_unexplained(at(1_500), WITHIN));
+        assert_eq!(all.take_edit(at(1_500), WITHIN), None);
         assert_eq!(all.created.len(), NEWEST);
     }
 
@@ -140,9 +180,9 @@ mod tests {
     fn moves_that_do_not_fit_ask_for_a_full_pass() {
         let mut all = CatalogMoves::default();
         let indexes: Vec<u64> = (1..=MAX_WAITING as u64).collect();
-        indexes.iter().for_each(|index| all.moved(at(0), *index));
+        indexes.iter().for_each(|index| all.moved(mk_move(at(0), index - 1, *index, 0)));
         all.checks(at(0), &newest(indexes), 0);
-        all.moved(at(1), 1);
-        assert!(all.take_unexplained(at(1_500), WITHIN));
+        all.moved(mk_move(at(1), 0, 1, 0));
+        assert_eq!(all.take_edit(at(1_500), WITHIN), Some(Edit::Certain));
     }
 }

@@ -5,10 +5,23 @@ use std::sync::Arc;
 
 use tributary_model::Mono;
 
+use super::catalog_moves::Move;
 use super::{Answer, LoopId, Machine, Reach, StepContext};
 use crate::answer::RequestFailure;
 use crate::content::{Listed, Names};
 use crate::watch::{Confidence, Event, Follow, ReadReason, State, Ticket, key_of};
+
+/// Listed names.
+type Listing = BTreeMap<Arc<str>, Listed>;
+
+/// Returns how many names are in one of the lists only, or differ.
+fn differences(before: &Arc<Listing>, now: &Arc<Listing>) -> usize {
+    if Arc::ptr_eq(before, now) {
+        return 0;
+    }
+    let gone = before.keys().filter(|name| !now.contains_key(*name)).count();
+    gone + now.iter().filter(|(name, listed)| before.get(*name) != Some(*listed)).count()
+}
 
 impl Machine {
     pub(super) fn drive_names(&mut self, event: Event<Names>, cx: &mut StepContext) {
@@ -48,11 +61,12 @@ impl Machine {
         }
     }
 
-    /// Records a move of the catalog's index, unless other names or tags are its reason.
-    fn note_move(&mut self, (index, listed): &(Option<u64>, Arc<BTreeMap<Arc<str>, Listed>>), now: Mono) {
-        let moved = self.names.last_index().filter(|now| index.is_some_and(|before| before != *now));
-        if let Some(index) = moved.filter(|_| *listed == self.listed) {
-            self.notify.catalog_moved(now, index);
+    /// Records a move of the catalog's index, with how many names show why.
+    fn note_move(&mut self, (from, listed): &(Option<u64>, Arc<Listing>), at: Mono) {
+        let (Some(from), Some(index)) = (*from, self.names.last_index()) else { return };
+        if from != index {
+            let names = differences(listed, &self.listed);
+            self.notify.moves.moved(Move { at, index, from, names });
         }
     }
 

@@ -2,17 +2,17 @@
 //! checks, and the full pass that finds other changes.
 //!
 //! The list of checks does not show instances without a check, nor changes of an address or of meta: those move only
-//! the catalog's index, without a name. If the index moved and no added or removed check explains the move, each such
-//! service is read once, at a quarter of the allowed rate; a check that only changes its status does not move the
-//! index. Each is also read once per full pass. Without a usable list of checks the full pass runs at that rate all
-//! the time.
+//! the catalog's index, without a name. If the index moved and no name or check explains the move, each such service
+//! is read once, at a quarter of the allowed rate; if the move only may hide an edit, within seconds at most at that
+//! rate. A check that only changes its status does not move the index. Each is also read once per full pass. Without a
+//! usable list of checks the full pass runs at that rate all the time.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use tributary_model::Mono;
 
-use super::catalog_moves::CatalogMoves;
+use super::catalog_moves::{CatalogMoves, Edit};
 use super::{LoopId, Machine, StepContext};
 use crate::answer::RequestFailure;
 use crate::config::Timing;
@@ -30,12 +30,12 @@ pub(super) struct NotifyAndFetch {
     on_node: HashMap<u64, BTreeSet<u32>>,
     dirty: BTreeSet<u32>,
     due: Option<Mono>,
-    moves: CatalogMoves,
+    pub(super) moves: CatalogMoves,
     full_pass_at: Option<Mono>,
     cursor: u32,
-    /// Services left in a fast full pass; `None` if none is running.
-    fast_left: Option<usize>,
-    wanted: bool,
+    /// Full pass that runs ahead of time, and the services left in it.
+    running: Option<(Edit, usize)>,
+    wanted: Option<Edit>,
 }
 
 /// Returns the policy of the list of checks: about one read per second, because each answer lists every check.
@@ -49,13 +49,9 @@ impl NotifyAndFetch {
         self.dirty.insert(id);
         self.due.get_or_insert_with(|| now.plus(timing.coalesce));
     }
-    /// Records that the catalog's index moved, and the list of names shows no reason.
-    pub(super) fn catalog_moved(&mut self, now: Mono, index: u64) {
-        self.moves.moved(now, index);
-    }
     /// Requests a fast full pass.
     pub(super) fn full_pass_soon(&mut self) {
-        self.wanted = true;
+        self.wanted = Some(Edit::Certain);
     }
     pub(super) fn clear(&mut self) {
         let on_node = std::mem::take(&mut self.on_node);
@@ -139,16 +135,16 @@ impl Machine {
                 self.drive_service(id, Event::ReadNow(ReadReason::Changed), cx);
             }
         }
-        if self.notify.moves.take_unexplained(cx.now, self.settings.timing.explain) {
-            self.notify.wanted = true;
-        }
+        let edit = self.notify.moves.take_edit(cx.now, self.settings.timing.explain);
+        self.notify.wanted = self.notify.wanted.max(edit);
         self.full_pass(cx);
     }
 
     /// Reads the next services of the full pass that are due.
     fn full_pass(&mut self, cx: &mut StepContext) {
-        if self.notify.fast_left.is_none() && std::mem::take(&mut self.notify.wanted) {
-            self.notify.fast_left = Some(self.budget.notified());
+        if self.notify.wanted > self.notify.running.map(|(edit, _)| edit) {
+            let wanted = self.notify.wanted.take();
+            self.notify.running = wanted.map(|edit| (edit, self.budget.notified()));
             self.notify.full_pass_at = Some(cx.now);
         }
         let pace = self.pace();
@@ -160,8 +156,8 @@ impl Machine {
             }
             self.full_pass_one(cx);
             at = at.plus(pace);
-            if self.notify.fast_left == Some(0) {
-                self.notify.fast_left = None;
+            if self.notify.running.is_some_and(|(_, left)| left == 0) {
+                self.notify.running = None;
                 at = cx.now.plus(self.pace());
             }
         }
@@ -170,11 +166,11 @@ impl Machine {
 
     fn full_pass_one(&mut self, cx: &mut StepContext) {
         let Some(id) = self.budget.next_notified(self.notify.cursor) else {
-            self.notify.fast_left = self.notify.fast_left.map(|_| 0);
+            self.notify.running = self.notify.running.map(|(edit, _)| (edit, 0));
             return;
         };
         self.notify.cursor = id.wrapping_add(1);
-        self.notify.fast_left = self.notify.fast_left.map(|left| left.saturating_sub(1));
+        self.notify.running = self.notify.running.map(|(edit, left)| (edit, left.saturating_sub(1)));
         self.drive_service(id, Event::ReadNow(ReadReason::Recheck), cx);
     }
 
@@ -183,10 +179,14 @@ impl Machine {
         let all = u32::try_from(self.budget.notified().max(1)).unwrap_or(u32::MAX);
         let slow = self.settings.timing.full_pass / all;
         let fast = Duration::from_secs(4) / self.settings.limits.rate.max(1);
-        if self.reads_in_turn().is_some() {
-            return fast.max(self.settings.timing.in_turn / all).max(Duration::from_millis(1));
-        }
-        if self.notify.fast_left.is_some() { fast.min(slow) } else { slow }.max(Duration::from_millis(1))
+        let in_turn = fast.max(self.settings.timing.in_turn / all);
+        let pace = match self.notify.running {
+            _ if self.reads_in_turn().is_some() => in_turn,
+            Some((Edit::Certain, _)) => fast.min(slow),
+            Some((Edit::Possible, _)) => in_turn.min(slow),
+            None => slow,
+        };
+        pace.max(Duration::from_millis(1))
     }
 
     /// Returns why services without a long poll are read in turn: no list of checks shows what changed.

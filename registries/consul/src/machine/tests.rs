@@ -345,6 +345,23 @@ fn address_edit_is_found_in_seconds_beside_registrations() {
 }
 
 #[test]
+fn address_edit_is_found_in_seconds_when_answers_combine_changes() {
+    let mut settings = mk_settings(NONE);
+    settings.timing.full_pass = 3_600 * SECOND;
+    let mut world = World::new(settings, 1);
+    (0..20).for_each(|service| world.put(service, 0));
+    world.run(120 * SECOND);
+    for round in 0..30_u8 {
+        world.put(40 + round, 0);
+        world.edit(round % 20);
+        world.put(80 + round, 0);
+        world.run(SECOND);
+    }
+    world.run(15 * SECOND);
+    assert_eq!(world.served(), world.truth());
+}
+
+#[test]
 fn registration_with_a_check_starts_no_full_pass() {
     let mut settings = mk_settings(NONE);
     settings.timing.full_pass = 3_600 * SECOND;

@@ -18,7 +18,8 @@ use tributary_model::Fingerprint;
 
 use crate::watch::{ApiFailure, send};
 
-const SYSTEM: &str = "kube-system";
+/// Namespace whose UID is the identity; a run lists it by name.
+pub const SYSTEM: &str = "kube-system";
 const TARGET: &str = "/api/v1/namespaces?fieldSelector=metadata.name%3Dkube-system";
 /// Time limit of one identity request.
 const PATIENCE: Duration = Duration::from_secs(10);

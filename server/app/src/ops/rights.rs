@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tributary_kube_client::Right;
+use tributary_kube_client::identity::SYSTEM;
 use tributary_kubernetes::watch_plan;
 
 use crate::config::model::Write;
@@ -35,6 +36,10 @@ pub fn needed(cluster: &Cluster, writes: &BTreeSet<Write>) -> BTreeSet<Right> {
         for plural in plurals {
             out.extend(READ.map(|verb| right(verb, (group, plural), namespace.clone(), None)));
         }
+    }
+    if !cluster.options.namespaces.is_empty() {
+        // a run that reads every namespace may read this one
+        out.insert(right("list", ("", "namespaces"), None, Some(SYSTEM.to_owned())));
     }
     for write in writes {
         out.extend(written(cluster, *write));
@@ -194,6 +199,8 @@ mod tests {
     #[test]
     fn named_namespaces_need_roles_in_them_only() {
         let rights = mk("{registries: [{kind: kubernetes, namespaces: [shop]}]}");
+        let identity = right("list", ("", "namespaces"), None, Some("kube-system".to_owned()));
+        assert!(rights.contains(&identity), "its UID identifies the cluster");
         let roles = roles(&rights);
         let everywhere: BTreeSet<&str> =
             roles[&None].keys().map(|(_, resource, _)| resource.as_str()).collect();

@@ -39,6 +39,9 @@ pub struct Conflict {
 }
 
 impl Conflict {
+    /// Maximum claimants that a condition names beside the first.
+    const MAX_NAMED: usize = 3;
+
     fn new(code: Code, name: String, claimants: &[&ServiceView]) -> Self {
         let objects = claimants.iter().filter_map(|v| v.first());
         Self {
@@ -48,14 +51,20 @@ impl Conflict {
             objects: objects.map(|d| d.declaration.source.reference()).collect(),
         }
     }
-    /// Returns the condition to show for each claimant.
+    /// Returns the condition to show for each claimant. It names the first few: thousands of services may claim one
+    /// port, and each of them shows the condition.
     #[must_use]
     pub fn condition(&self) -> Condition {
         let mut names = self.claimants.iter().map(ServiceKey::to_string);
         let first = names.next().unwrap_or_default();
-        let rest: Vec<String> = names.collect();
+        let mut rest: Vec<String> = names.by_ref().take(Self::MAX_NAMED).collect();
+        match names.count() {
+            0 => {}
+            more => rest.push(format!("{more} more")),
+        }
         let message = format!("{} is served by {first}; {} also claim it", self.name, rest.join(", "));
-        Condition { code: self.code, objects: self.objects.clone().into(), message: message.into() }
+        let objects = self.objects.iter().take(1 + Self::MAX_NAMED).cloned().collect();
+        Condition { code: self.code, objects, message: message.into() }
     }
 }
 
@@ -266,6 +275,16 @@ mod tests {
         assert_eq!(names, ["a.shop", "b.shop", "c.shop"]);
         let message = conflicts[0].condition().message;
         assert_eq!(&*message, "10.0.0.1 is served by shop/a.shop; shop/b.shop, shop/c.shop also claim it");
+    }
+
+    #[test]
+    fn condition_of_many_claimants_names_the_first_few() {
+        let parts: Vec<_> = (0..500).map(|n| mk_vhost(&format!("s{n:03}.shop"), &["10.0.0.1"])).collect();
+        let (_, conflicts) = composed(refs(&parts));
+        assert_eq!(conflicts[0].claimants.len(), 500, "each of them shows it");
+        let condition = conflicts[0].condition();
+        let shown = "10.0.0.1 is served by shop/s000.shop; shop/s001.shop, shop/s002.shop, shop/s003.shop, 496 more also claim it";
+        assert_eq!((&*condition.message, condition.objects.len()), (shown, 4));
     }
 
     #[test]

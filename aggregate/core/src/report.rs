@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use tributary_model::{
     Collection, Evidence, FactKey, Fingerprint, Freshness, Generation, ListResult, ObjectRef, OverallStatus,
-    Problem, RegistryId, RegistryName, Scope, ShardPriority, SourceStatus, StalePolicy,
+    Problem, RegistryId, RegistryName, Scope, ShardPriority, SourceState, SourceStatus, StalePolicy,
 };
 
 use crate::core::Core;
-use crate::ledger::{DatedStatus, List, Obstacle, Registry};
+use crate::ledger::{DatedStatus, Ledger, List, Obstacle, Registry};
 use crate::state::shards::ShardId;
 
 /// One collection of a registry.
@@ -252,8 +252,19 @@ fn waits_for(registry: &Registry) -> Option<Arc<str>> {
         Obstacle::NotSynced if shadow.ledger.is_of_another_source(&registry.ledger) => {
             Some("the source's identity changed, and the new run has not listed everything yet".into())
         }
+        Obstacle::NotSynced => {
+            let failure = failure(&shadow.ledger).map(|why| format!(": {why}")).unwrap_or_default();
+            Some(format!("{}{failure}", describe(&Obstacle::NotSynced)).into())
+        }
         obstacle => Some(describe(&obstacle)),
     }
+}
+
+/// Returns the reason of the worst status that a run has reported, if it fails.
+fn failure(ledger: &Ledger) -> Option<&str> {
+    let statuses = ledger.scopes.values().filter_map(|scoped| Some(&scoped.status.as_ref()?.status));
+    let worst = statuses.max_by_key(|status| status.state)?;
+    (worst.state > SourceState::Syncing && !worst.reason.is_empty()).then_some(&*worst.reason)
 }
 
 /// Returns the text of an obstacle, for operators.

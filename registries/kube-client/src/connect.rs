@@ -29,6 +29,7 @@ pub struct Connector {
     name: RegistryName,
     options: ConnectOptions,
     variable: Variables,
+    /// Credential or failure that was logged last.
     logged: Arc<Mutex<Option<String>>>,
 }
 
@@ -62,17 +63,24 @@ impl Connector {
     }
     /// Logs the used credential, once per change.
     fn log_credential(&self, connection: &Connection) {
-        let now = format!("{} {}", connection.server(), connection.described());
-        let mut logged = self.logged.lock();
-        if logged.as_ref() != Some(&now) {
+        if self.is_new(format!("{} {}", connection.server(), connection.described())) {
             tracing::info!(
                 registry = %self.name,
                 server = connection.server(),
                 credential = connection.described(),
                 "connected to a cluster"
             );
-            *logged = Some(now);
         }
+    }
+    /// Logs why no connection opens, once per reason.
+    fn log_failure(&self, why: &Reason) {
+        if self.is_new(why.to_string()) {
+            tracing::warn!(registry = %self.name, reason = %why, "cannot connect to a cluster; retrying");
+        }
+    }
+    /// Whether this differs from what was logged last.
+    fn is_new(&self, now: String) -> bool {
+        self.logged.lock().replace(now.clone()) != Some(now)
     }
 }
 
@@ -139,6 +147,7 @@ impl Plan {
                 }
                 Err(why) => why,
             };
+            self.connector.log_failure(&why);
             let pause = backoff.next(&mut random);
             let status = SourceStatus::new(SourceState::Unreachable, why.shared());
             self.report(io, &SourceStatus { retry_in: Some(pause), ..status });

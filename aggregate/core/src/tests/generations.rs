@@ -107,6 +107,19 @@ fn partial_list_ends_but_stays_open() {
 }
 
 #[test]
+fn waiting_run_shows_why_it_fails() {
+    let mut world = World::of_files();
+    world.list("file", pay("10.0.0.1:http=80"));
+    let shadow = world.shadow("file");
+    let waits_for =
+        |world: &World| world.core.status()[0].waits_for.as_deref().unwrap_or_default().to_owned();
+    assert_eq!(waits_for(&world), "the new run has not listed everything yet");
+    let status = SourceStatus::new(SourceState::Unreachable, "no kubeconfig");
+    world.report_in("file", shadow, [RegistryUpdate::Status(mk_scope(SCOPE), status)]);
+    assert_eq!(waits_for(&world), "the new run has not listed everything yet: no kubeconfig");
+}
+
+#[test]
 fn shadow_is_adopted_in_one_batch_once_it_is_synced() {
     let mut world = World::of_files();
     world.list("file", pay("10.0.0.1:http=80"));

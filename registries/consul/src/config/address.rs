@@ -48,7 +48,7 @@ impl Address {
             return Err(InvalidAddress("has no valid host"));
         }
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(InvalidAddress("holds a user or password, which belongs into CONSUL_HTTP_AUTH"));
+            return Err(InvalidAddress("holds a user or password, which belongs in CONSUL_HTTP_AUTH"));
         }
         if url.query().is_some() || url.fragment().is_some() {
             return Err(InvalidAddress("holds a query"));

@@ -103,10 +103,10 @@ impl Index {
     }
 }
 
-const MESH: &str = "the mesh configuration is unknown, so nothing of the cluster is reported; grant the right to read it, \
-                    or set meshConfig: none";
-const NAMESPACES: &str = "the mesh configuration selects namespaces by labels that are unknown, so nothing of the cluster \
-                          is reported; grant the right to read namespaces";
+const MESH: &str = "the mesh configuration is unknown, so this run reports nothing of the cluster, and known facts stay; \
+                    grant the right to read it, or set meshConfig: none";
+const NAMESPACES: &str = "the mesh configuration selects namespaces by labels that are unknown, so this run reports nothing \
+                          of the cluster, and known facts stay; grant the right to read namespaces";
 
 fn explain(why: &Withheld, what: &str) -> Withheld {
     Withheld { why: format!("{what}: {}", why.why).into(), ..why.clone() }

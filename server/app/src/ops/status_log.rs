@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use tributary_core::{Core, RegistryStatus, SourceView};
+use tributary_core::{CollectionStatus, Core, RegistryStatus, SourceView};
 use tributary_model::{DetailValue, Freshness, OverallState, OverallStatus, Scope, SourcePart};
 use tributary_runtime::RunReport;
 
@@ -39,10 +39,14 @@ enum Served {
 
 impl Served {
     fn of(status: &RegistryStatus) -> Self {
-        let is_known = |freshness: &Freshness| matches!(freshness, Freshness::Live | Freshness::Stale { .. });
+        // one that could never be read is stale as well, but has no confirmation
+        let is_known = |c: &CollectionStatus| c.confirmed.is_some() || c.freshness == Freshness::Live;
+        // a readable optional collection says nothing about the others
+        let has_required = status.collections.iter().any(|collection| collection.required);
+        let mut counted = status.collections.iter().filter(|one| one.required || !has_required);
         if status.collections.iter().any(|collection| collection.facts > 0) {
             Self::LastFacts
-        } else if status.collections.iter().any(|c| c.confirmed.is_some() || is_known(&c.freshness)) {
+        } else if counted.any(is_known) {
             Self::NoFacts
         } else {
             Self::Unknown
@@ -251,8 +255,8 @@ fn write(state: &LoggedState) {
 #[cfg(test)]
 mod tests {
     use tributary_model::{
-        ClusterId, Generation, ProviderId, RegistryId, RegistryName, SourceDetail, SourceState, SourceStatus,
-        StalePolicy,
+        ClusterId, Generation, ProviderId, RegistryId, RegistryName, SinceMono, SourceDetail, SourceState,
+        SourceStatus, StalePolicy,
     };
 
     use super::*;
@@ -326,7 +330,7 @@ mod tests {
 
     #[test]
     fn registry_that_is_not_live_is_logged_with_what_is_served() {
-        let collection = |facts, freshness| tributary_core::CollectionStatus {
+        let collection = |facts, freshness| CollectionStatus {
             collection: tributary_model::Collection {
                 scope: Scope::new("dc1").unwrap(),
                 kind: tributary_model::CollectionKind::Services,
@@ -348,6 +352,14 @@ mod tests {
         assert_eq!(served(0, Freshness::Syncing), Some(Served::Unknown));
         assert_eq!(served(0, Freshness::Live), Some(Served::NoFacts));
         assert_eq!(served(3, Freshness::Syncing), Some(Served::LastFacts), "restored facts are served");
+        let refused = || Freshness::Stale { since: SinceMono::default(), why: "403".into() };
+        assert_eq!(served(0, refused()), Some(Served::Unknown), "it could never be read");
+        let mut status = mk_status(&[("dc1", SourceState::Forbidden, "403")]);
+        let optional = CollectionStatus { required: false, ..collection(0, Freshness::Live) };
+        status.collections = vec![collection(0, refused()), optional];
+        assert_eq!(Served::of(&status), Served::Unknown, "only an optional one was read");
+        status.collections[0].confirmed = Some(1);
+        assert_eq!(Served::of(&status), Served::NoFacts);
     }
 
     #[test]

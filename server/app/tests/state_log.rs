@@ -26,6 +26,19 @@ async fn first_start_logs_an_empty_state_directory() {
 }
 
 #[tokio::test]
+async fn start_on_restored_facts_logs_no_rotation() {
+    let dirs = ["10.0.0.1", "10.0.0.2"].map(|ip| mk_folder(&[("pay.yaml", mk_entry("pay", "pay.shop", ip))]));
+    let state = tempfile::tempdir().unwrap();
+    let (log, _guard) = Log::start();
+    for dir in &dirs {
+        let args = ["--registry", &file_registry(dir), "--state-dir", state.path().to_str().unwrap()];
+        World::start(&args).await.server.stop().await;
+    }
+    assert_eq!(log.lines("restored the facts served").len(), 1, "{:?}", log.lines(""));
+    assert!(log.lines("rotation").is_empty(), "{:?}", log.lines("rotation"));
+}
+
+#[tokio::test]
 async fn staleness_policy_is_logged_and_shown_while_it_applies() {
     let folder = tempfile::tempdir().unwrap();
     let (files, away) = (folder.path().join("files"), folder.path().join("away"));

@@ -34,6 +34,9 @@ pub(super) struct Member {
     adoptions: watch::Receiver<Generation>,
     served: RunSequence,
     shadow: Option<RunSequence>,
+    /// Whether the shadow is to replace a served run because of a rotation, not because that run ended or the server
+    /// started.
+    is_rotating: bool,
     closing: JoinSet<bool>,
     last: Generation,
     /// Generation of the run that the core serves, as far as this member knows.
@@ -53,6 +56,7 @@ impl Member {
         Self {
             served: RunSequence::new(factory, shared.config.backoff),
             shadow: None,
+            is_rotating: false,
             closing: JoinSet::new(),
             last: Generation(0),
             in_force: Generation(0),
@@ -109,6 +113,7 @@ impl Member {
 
     fn rotate(&mut self, factory: Arc<dyn RegistryFactory>) {
         tracing::info!(registry = %self.name, "rotation started; the previous run serves until the new run syncs");
+        self.is_rotating = true;
         let sequence = RunSequence::new(factory, self.shared.config.backoff);
         if let Some(replaced) = self.shadow.replace(sequence) {
             self.close(replaced);
@@ -135,7 +140,9 @@ impl Member {
         // A served run may have begun after the shadow that now replaces it, so this may not be the highest.
         self.in_force = generation;
         if let Some(sequence) = self.shadow.take_if(|sequence| sequence.generation == generation) {
-            tracing::info!(registry = %self.name, %generation, "rotation finished; the new run serves");
+            if std::mem::take(&mut self.is_rotating) {
+                tracing::info!(registry = %self.name, %generation, "rotation finished; the new run serves");
+            }
             let replaced = std::mem::replace(&mut self.served, sequence);
             self.close(replaced);
         }
@@ -171,6 +178,7 @@ impl Member {
         if begun.in_shadow && role == RunRole::Served {
             let parked = RunSequence::parked(self.served.factory(), self.shared.config.backoff);
             self.shadow = Some(std::mem::replace(&mut self.served, parked));
+            self.is_rotating = false;
         }
         let now = self.shared.clock.now();
         match (begun.in_shadow, &mut self.shadow) {
@@ -240,7 +248,7 @@ impl Member {
     fn abandon_shadow(&mut self) {
         let differs = |sequence: &RunSequence| !Arc::ptr_eq(&sequence.factory(), &self.served.factory());
         if self.served.is_parked() && self.shadow.as_ref().is_some_and(differs) {
-            self.shadow = None;
+            (self.shadow, self.is_rotating) = (None, false);
             self.served.resume();
         }
     }

@@ -121,12 +121,20 @@ impl AdminBackend for LiveBackend {
             let overall = report::state(status, runs.get(&status.id.name));
             (status.id.name.clone(), overall.reason.to_string())
         };
-        let note = |status: &RegistryStatus| {
+        let waiting = |status: &RegistryStatus| {
             let why = notices::waiting(status)?;
             Some(Check::new(format!("run {}", status.id.name), false, why))
         };
+        // a registry counts as synced without a collection that cannot be read
+        let unread = |status: &RegistryStatus| {
+            let why = notices::unread(status)?;
+            Some(Check::new(format!("registry {}", status.id.name), false, bounded(&why)))
+        };
         let mut readiness = self.judge(&all.iter().map(reason).collect());
-        readiness.checks.extend(all.iter().filter_map(note));
+        let is_named = |check: &Check| readiness.checks.iter().any(|other| other.name == check.name);
+        let unread: Vec<_> = all.iter().filter_map(unread).filter(|check| !is_named(check)).collect();
+        readiness.checks.extend(unread);
+        readiness.checks.extend(all.iter().filter_map(waiting));
         readiness
     }
     async fn is_alive(&self) -> bool {
@@ -215,14 +223,19 @@ impl AdminBackend for LiveBackend {
     }
 }
 
-/// Describes a registry that has not synced, with at most [`LONGEST_REASON`] characters of the reason.
+/// Describes a registry that has not synced.
 fn not_synced(reason: &str) -> String {
     if reason.is_empty() {
         return "has not synced".to_owned();
     }
-    let shown: String = reason.chars().take(LONGEST_REASON).collect();
-    let more = if shown.len() < reason.len() { "…" } else { "" };
-    format!("has not synced: {shown}{more}")
+    format!("has not synced: {}", bounded(reason))
+}
+
+/// Returns at most [`LONGEST_REASON`] characters of a text.
+fn bounded(text: &str) -> String {
+    let shown: String = text.chars().take(LONGEST_REASON).collect();
+    let more = if shown.len() < text.len() { "…" } else { "" };
+    format!("{shown}{more}")
 }
 
 /// Walks over the whole catalog run on a blocking thread, so that no stream stalls.

@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use tributary_core::RegistryStatus;
-use tributary_model::{Code, RegistryName, Scope, ShardPriority};
+use tributary_core::{CollectionStatus, RegistryStatus};
+use tributary_model::{Code, Freshness, RegistryName, Scope, ShardPriority};
 
 use super::state::shortened;
 use crate::config::staleness::Staleness;
@@ -36,6 +36,21 @@ fn obstacle(status: &RegistryStatus) -> Option<&str> {
 #[must_use]
 pub fn waiting(status: &RegistryStatus) -> Option<String> {
     obstacle(status).map(|why| format!("a new run waits: {why}; see `tributary state show`"))
+}
+
+/// Returns which required collections of a registry could never be read, with the reason of the first; `None` if there
+/// are none.
+#[must_use]
+pub fn unread(status: &RegistryStatus) -> Option<String> {
+    let is_unread = |one: &&CollectionStatus| one.required && one.facts == 0 && one.confirmed.is_none();
+    let unread = status.collections.iter().filter(is_unread).filter_map(|one| match &one.freshness {
+        Freshness::Stale { why, .. } => Some((&one.collection, why)),
+        Freshness::Unknown | Freshness::Syncing | Freshness::Live => None,
+    });
+    let all: Vec<_> = unread.collect();
+    let (_, why) = all.first()?;
+    let names: Vec<_> = all.iter().map(|(one, _)| format!("{:?} of {}", one.kind, one.scope)).collect();
+    Some(format!("could never read {}: {why}", shortened(names.iter().map(String::as_str))))
 }
 
 fn run(status: &RegistryStatus) -> Option<(Subject, String)> {

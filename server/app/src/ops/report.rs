@@ -334,6 +334,19 @@ mod tests {
         assert!(!columns.contains("dc1 Services"), "a readable collection is not listed as withheld: {text}");
     }
 
+    #[test]
+    fn collection_that_was_never_read_is_noted() {
+        let mut status = mk_status();
+        assert_eq!(notices::unread(&status), None, "it has facts");
+        status.collections.iter_mut().for_each(|collection| collection.facts = 0);
+        let why = "could never read Groups of dc1: 403 forbidden";
+        assert_eq!(notices::unread(&status).as_deref(), Some(why));
+        status.collections[1].confirmed = Some(1);
+        assert_eq!(notices::unread(&status), None, "it was empty when it was last read");
+        (status.collections[1].confirmed, status.collections[1].required) = (None, false);
+        assert_eq!(notices::unread(&status), None, "an optional kind does not count");
+    }
+
     fn shown(status: &RegistryStatus, run: Option<&RunReport>) -> (&'static str, Arc<str>) {
         let OverallStatus { state, reason } = state(status, run);
         (state.as_str(), reason)

@@ -230,6 +230,11 @@ impl Core {
         let changed = state.build(&self.registries, self.membership_known);
         state.record_holds();
         state.free_shards();
+        for name in &state.dirty.statuses {
+            if let Some(registry) = self.registries.get_mut(name) {
+                registry.date_states(state.now);
+            }
+        }
         self.unpublished |= !changed.is_empty();
         state.dirty.explained = None;
         state.dirty.implied.clear();

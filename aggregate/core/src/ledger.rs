@@ -14,6 +14,7 @@ mod list;
 mod problems;
 mod registry;
 mod restore;
+mod shown;
 mod slices;
 mod tables;
 #[cfg(test)]
@@ -33,6 +34,7 @@ pub(crate) use follows::Follows;
 pub(crate) use list::List;
 pub(crate) use problems::Problems;
 pub(crate) use registry::{Registries, Registry, RegistryInfo, Shadow};
+pub(crate) use shown::ShownStates;
 pub(crate) use slices::{Deferred, SlicedBatch};
 pub(crate) use tables::{BasisKind, Change, Mark, Tables};
 
@@ -66,8 +68,6 @@ pub(crate) struct DatedStatus {
     pub(crate) status: SourceStatus,
     /// Time of the report.
     pub(crate) at: Mono,
-    /// Time of the first report in this state.
-    pub(crate) since: Mono,
 }
 
 /// Everything that a run has reported for one scope.
@@ -148,13 +148,18 @@ impl Ledger {
     }
     /// Returns the collections that are followed or known, in order.
     pub(crate) fn collections(&self) -> impl Iterator<Item = (Collection, &List)> {
-        self.scopes.iter().flat_map(move |(scope, scoped)| {
-            CollectionKind::ALL.into_iter().filter_map(move |kind| {
-                let list = scoped.list(kind);
-                let collection = Collection { scope: scope.clone(), kind };
-                let shown = list.freshness != Freshness::Unknown || self.follows(&collection);
-                shown.then_some((collection, list))
-            })
+        self.scopes.iter().flat_map(|(scope, scoped)| self.collections_in(scope, scoped))
+    }
+    fn collections_in<'a>(
+        &'a self,
+        scope: &'a Scope,
+        scoped: &'a Scoped,
+    ) -> impl Iterator<Item = (Collection, &'a List)> {
+        CollectionKind::ALL.into_iter().filter_map(move |kind| {
+            let list = scoped.list(kind);
+            let collection = Collection { scope: scope.clone(), kind };
+            let shown = list.freshness != Freshness::Unknown || self.follows(&collection);
+            shown.then_some((collection, list))
         })
     }
     fn follows(&self, collection: &Collection) -> bool {
@@ -289,8 +294,7 @@ impl Ledger {
         if known.is_none_or(|known| known.status != status) {
             out.note_status();
         }
-        let since = known.filter(|known| known.status.state == status.state).map_or(at, |known| known.since);
-        scoped.status = Some(DatedStatus { status, at, since });
+        scoped.status = Some(DatedStatus { status, at });
         if changed {
             out.note();
         }

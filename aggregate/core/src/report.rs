@@ -53,8 +53,9 @@ pub struct SourceView {
     pub status: SourceStatus,
     /// Time of the report, in milliseconds since the process started.
     pub at: u64,
-    /// Time of the run's first report in this state, in milliseconds since the process started.
-    pub since: u64,
+    /// Time since which the scope has its overall state, in milliseconds since the process started; `None` if that is not
+    /// known.
+    pub since: Option<u64>,
 }
 
 /// Status of one registry.
@@ -160,13 +161,6 @@ impl Core {
         let (ledger, state) = (&registry.ledger, &self.state);
         let shards = state.context.shards.of(&registry.info.id.name);
         let own = |id| shards.iter().any(|(_, own)| *own == id);
-        // restored facts have no run of their own and an ended run reports nothing: only the run in the shadow has a
-        // status then
-        let reports = ledger.scopes.values().any(|scoped| scoped.status.is_some());
-        let shadow = registry.shadow.as_ref().filter(|_| !reports);
-        let reporting = shadow.map(|shadow| &shadow.ledger).into_iter().chain([ledger]);
-        let sources = reporting.flat_map(|ledger| &ledger.scopes);
-        let sources = sources.filter_map(|(scope, scoped)| Some((scope, scoped.status.as_ref()?)));
         RegistryStatus {
             id: Arc::clone(&registry.info.id),
             generation: ledger.generation,
@@ -181,7 +175,7 @@ impl Core {
             stale: registry.stale,
             by_policy: self.by_policy(registry),
             collections: ledger.collections().map(|(c, list)| self.collection(registry, c, list)).collect(),
-            sources: sources.map(source).collect(),
+            sources: registry.sources().map(|(scope, dated)| source(registry, scope, dated)).collect(),
             problems: ledger.problem_count(),
             held: state.guard.holds().filter(|((shard, _), _)| own(*shard)).count(),
             waiting: shards.iter().map(|(_, id)| state.waiting_in(*id)).sum(),
@@ -287,6 +281,7 @@ fn ended(ended: &crate::ledger::Ended) -> EndedScope {
     EndedScope { scope: ended.scope.clone(), evidence: ended.evidence.clone(), at: ended.at.0 }
 }
 
-fn source((scope, dated): (&Scope, &DatedStatus)) -> (Scope, SourceView) {
-    (scope.clone(), SourceView { status: dated.status.clone(), at: dated.at.0, since: dated.since.0 })
+fn source(registry: &Registry, scope: &Scope, dated: &DatedStatus) -> (Scope, SourceView) {
+    let since = registry.since(scope, dated).map(|at| at.0);
+    (scope.clone(), SourceView { status: dated.status.clone(), at: dated.at.0, since })
 }

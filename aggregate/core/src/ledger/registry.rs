@@ -77,6 +77,8 @@ pub(crate) struct Registry {
     pub(crate) source_changed: bool,
     /// Time of the restore from a journal; staleness policies count from here to give the first run time to list.
     pub(crate) restored: Mono,
+    /// Since when each scope has its state.
+    pub(crate) shown: super::ShownStates,
     /// Batch that has not ended, if it arrives in slices.
     pub(crate) sliced: Option<super::SlicedBatch>,
 }
@@ -93,6 +95,7 @@ impl Registry {
             rejected_identity: None,
             source_changed: false,
             restored: Mono::default(),
+            shown: super::ShownStates::new(),
             sliced: None,
         }
     }

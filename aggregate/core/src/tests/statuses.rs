@@ -3,8 +3,8 @@
 use super::fixtures::*;
 use std::sync::Arc;
 use tributary_model::{
-    Code, Evidence, Mono, ObjectId, ObjectRef, Problem, ProviderId, RegistryName, RegistryUpdate,
-    SourceState, SourceStatus, Withheld,
+    Code, Completeness, Evidence, Mono, ObjectId, ObjectRef, Problem, ProviderId, RegistryName,
+    RegistryUpdate, SourceState, SourceStatus, Withheld,
 };
 
 fn names(statuses: impl IntoIterator<Item = RegistryName>) -> Vec<String> {
@@ -95,19 +95,22 @@ fn changed_problem_of_an_object_changes_a_status() {
 }
 
 #[test]
-fn state_of_a_source_lasts_until_it_changes() {
+fn state_of_a_scope_lasts_until_it_changes() {
     let mut world = mk_world();
-    let mut since = |state, reason| {
-        world.report("file", [status(state, reason)]);
-        let all = world.core.status();
-        let view =
-            all.iter().find(|one| one.id.name == mk_name("file")).unwrap().sources.values().next().unwrap();
-        (view.since, view.at)
+    let mut since = |update| {
+        world.report("file", [update]);
+        let status = world.core.status().into_iter().find(|one| one.id.name == mk_name("file")).unwrap();
+        let (scope, view) = status.sources.first_key_value().unwrap();
+        (status.overall_of(scope).state.as_str(), world.now - view.since.unwrap())
     };
-    let (first, at) = since(SourceState::Unreachable, "no path");
-    assert_eq!(first, at);
-    let (second, at) = since(SourceState::Unreachable, "timeout");
-    assert!(second == first && at > first, "another reason is no other state");
-    let (third, at) = since(SourceState::Live, "");
-    assert_eq!(third, at);
+    assert_eq!(since(status(SourceState::Live, "")), ("Live", 0));
+    assert_eq!(since(status(SourceState::Syncing, "a list")), ("Live", 10), "its facts are followed");
+    assert_eq!(since(status(SourceState::Unreachable, "no path")), ("Unreachable", 0));
+    assert_eq!(since(status(SourceState::Unreachable, "timeout")), ("Unreachable", 10), "another reason");
+    assert_eq!(since(status(SourceState::Live, "")), ("Live", 0));
+    let withheld = RegistryUpdate::Withheld(mk_collection(KINDS[0]), Withheld::forbidden("403"));
+    assert_eq!(since(withheld), ("Stale", 0), "its source stays live");
+    assert_eq!(since(status(SourceState::Live, "")), ("Stale", 10));
+    let listed = RegistryUpdate::ListEnded(mk_collection(KINDS[0]), Completeness::Complete);
+    assert_eq!(since(listed), ("Live", 0));
 }

@@ -128,9 +128,9 @@ impl Report<'_> {
             *held.entry(&one.key.scope).or_default() += 1;
         }
         let count = |scope| held.get(scope).copied().unwrap_or_default();
-        let item = |(scope, view)| SourceItem {
+        let item = |(scope, view): (_, &SourceView)| SourceItem {
             held: count(scope),
-            since_millis_ago: since(status, scope, view).map(|at| self.ago(at)),
+            since_millis_ago: view.since.map(|at| self.ago(at)),
             ..self.source(scope, view, status.overall_of(scope))
         };
         status.sources.iter().map(item).collect()
@@ -208,21 +208,6 @@ pub(super) fn state(status: &RegistryStatus, run: Option<&RunReport>) -> Overall
         return OverallStatus { state: OverallState::Failed, reason: why.unwrap_or_default().into() };
     }
     status.overall()
-}
-
-/// Returns since when a scope has its overall state, in milliseconds since the process started; `None` if that is not
-/// known.
-fn since(status: &RegistryStatus, scope: &Scope, view: &SourceView) -> Option<u64> {
-    let state = status.overall_of(scope).state;
-    if state == view.status.state.into() {
-        return Some(view.since);
-    }
-    let own = status.collections.iter().filter(|one| one.collection.scope == *scope);
-    let stale = own.filter_map(|one| match &one.freshness {
-        Freshness::Stale { since, .. } => Some(since.0.0),
-        _ => None,
-    });
-    stale.min().filter(|_| state == OverallState::Stale)
 }
 
 /// Returns the collections that decide a registry's state: those that it requires, and those with served
@@ -373,12 +358,9 @@ mod tests {
             [item.state.clone(), scope.state.clone(), scope.reason.clone()]
         };
         let mut status = mk_status();
-        let live = SourceView { status: SourceStatus::new(SourceState::Live, ""), at: 9, since: 7 };
+        let live = SourceView { status: SourceStatus::new(SourceState::Live, ""), at: 9, since: None };
         status.sources = BTreeMap::from([(Scope::new("dc1").unwrap(), live)]);
-        let dc1 = Scope::new("dc1").unwrap();
-        let lasts = |status: &RegistryStatus| since(status, &dc1, &status.sources[&dc1]);
         assert_eq!(states(status.clone()), ["Stale", "Stale", "403 forbidden"]);
-        assert_eq!(lasts(&status), Some(1), "since its facts are stale");
         let withheld = &mut status.collections[1];
         (withheld.required, withheld.facts) = (false, 0);
         assert_eq!(
@@ -387,7 +369,6 @@ mod tests {
             "an optional kind fails alone"
         );
         status.collections.truncate(1);
-        assert_eq!(lasts(&status), Some(7), "since its source is live");
         assert_eq!(states(status), ["Live", "Live", ""]);
     }
 

@@ -300,7 +300,7 @@ mod tests {
         let source = |(scope, state, reason): &(&str, SourceState, &str)| {
             let is_directory = *scope == "(datacenters)";
             let status = SourceStatus { is_directory, ..SourceStatus::new(*state, *reason) };
-            (Scope::new(*scope).unwrap(), SourceView { status, at: 0, since: 0 })
+            (Scope::new(*scope).unwrap(), SourceView { status, at: 0, since: None })
         };
         RegistryStatus {
             id: Arc::new(RegistryId {

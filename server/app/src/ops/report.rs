@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tributary_core::{CollectionStatus, EndedScope, HeldView, ProblemView, RegistryStatus, SourceView};
 use tributary_model::{
-    Catalog, DetailValue, Evidence, Freshness, Mono, OverallState, OverallStatus, RegistryName, Scope,
-    SourceDetail, SourcePart,
+    Catalog, DetailValue, Evidence, Mono, OverallState, OverallStatus, RegistryName, Scope, SourceDetail,
+    SourcePart,
 };
 use tributary_runtime::{RunReport, RunState};
 
@@ -239,7 +239,7 @@ mod tests {
 
     use clap::Parser as _;
     use tributary_model::{
-        ClusterId, Collection, CollectionKind, Fingerprint, Generation, ProviderId, RegistryId,
+        ClusterId, Collection, CollectionKind, Fingerprint, Freshness, Generation, ProviderId, RegistryId,
         ShardPriority, SinceMono, SourceState, SourceStatus, StalePolicy,
     };
 

@@ -41,7 +41,7 @@ impl Served {
     fn of(status: &RegistryStatus) -> Self {
         // one that could never be read is stale as well, but has no confirmation
         let is_known = |c: &CollectionStatus| c.confirmed.is_some() || c.freshness == Freshness::Live;
-        // a readable optional collection says nothing about the others
+        // a readable optional collection shows nothing about the others
         let has_required = status.collections.iter().any(|collection| collection.required);
         let mut counted = status.collections.iter().filter(|one| one.required || !has_required);
         if status.collections.iter().any(|collection| collection.facts > 0) {

@@ -127,10 +127,21 @@ impl Handle {
     pub async fn restored(&self, was_ready: bool) -> Result<(), Stopped> {
         self.commands.send(CoreCommand::Restored { was_ready }).await.map_err(|_| Stopped)
     }
-    /// Accepts, as the operator, a run that may read less or whose source's identity changed.
+    /// Accepts, as the operator, a run that may read less or whose source's identity changed. If the core refused the
+    /// updates of the served run, a new run lists the source again.
     pub async fn accept(&self, registry: RegistryName) -> Result<bool, Stopped> {
-        let now = self.clock.now();
-        self.command(move |core| core.accept(now, &registry)).await
+        let (now, name) = (self.clock.now(), registry.clone());
+        let accepted = self.command(move |core| {
+            let refused = core.refuses_updates(&registry);
+            let (accepted, outcome) = core.accept(now, &registry);
+            ((accepted, accepted && refused), outcome)
+        });
+        let (accepted, lists_again) = accepted.await?;
+        if lists_again {
+            // A source without a supervisor lists again when its holder restarts it.
+            let _ = self.restart(name).await;
+        }
+        Ok(accepted)
     }
     /// Ends the facts of a registry, of a scope, or of a kind in it; returns what ended. If the run confirms some of
     /// these facts now, a new run lists the source again, which restores what still exists.

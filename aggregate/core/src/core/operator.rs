@@ -79,7 +79,7 @@ impl Registry {
     /// accept: a shadow that has not listed everything waits for its source, since its facts are not known yet.
     pub(crate) fn accept(&mut self) -> bool {
         if let Some(rejected_identity) = self.rejected_identity.take() {
-            // the core refused its updates so far; its next run reports everything again
+            // its updates were refused so far, so the caller of `Core::accept` begins a run that lists everything
             self.ledger.identity = Some(rejected_identity);
             return true;
         }

@@ -132,6 +132,11 @@ impl Core {
         self.finish()
     }
 
+    /// Returns whether the updates of a registry's served run are refused, because its source has another identity.
+    #[must_use]
+    pub fn refuses_updates(&self, name: &RegistryName) -> bool {
+        self.registries.get(name).is_some_and(|registry| registry.rejected_identity.is_some())
+    }
     /// Accepts a shadow that holds less, or a source whose identity changed, at an operator's request.
     /// Returns whether there was anything to accept.
     pub fn accept(&mut self, now: Mono, name: &RegistryName) -> (bool, ApplyOutcome) {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::sleep;
+use tributary_conformance::Act;
 use tributary_conformance::memory::{MemoryFactory, MemorySource};
 use tributary_model::Code;
 use tributary_runtime::{RunState, RuntimeConfig, SupervisorError};
@@ -191,4 +192,24 @@ async fn ended_facts_that_are_live_return_with_a_new_run() {
         );
         server.runtime.stop().await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn accepted_source_is_listed_by_a_new_run() {
+    let (server, source) = (mk_server(RuntimeConfig::default()), MemorySource::default());
+    source.set(0, "pay", (0..4).map(ip));
+    server.handle.add_registry(Arc::new(MemoryFactory::new("memory", source.clone()))).await.unwrap();
+    server.until(|catalog| catalog.complete && !catalog.hosts.is_empty()).await;
+    source.act(Act::Fail(None));
+    source.act(Act::Swap);
+    source.set(0, "pay", (1..5).map(ip));
+    server.handle.restart(name("memory")).await.unwrap();
+    sleep(Duration::from_secs(1)).await;
+    source.act(Act::Recover);
+    sleep(Duration::from_secs(30)).await;
+    assert_eq!(server.serves("pay"), (0..4).map(ip).collect(), "updates of another source are refused");
+    assert!(server.handle.accept(name("memory")).await.unwrap());
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(server.serves("pay"), (1..5).map(ip).collect());
+    server.runtime.stop().await;
 }

@@ -251,15 +251,20 @@ proptest! {
         }
     }
 
-    /// A range with as many addresses as hosts never runs out: deleted hosts free their addresses.
+    /// An entry lacks an address only while the entries hold every address of the range: deleted hosts free theirs.
+    /// Five hosts may hold all six, since each entry keeps its own address of a host.
     #[test]
     fn addresses_are_freed_and_given_again(steps in proptest::collection::vec(any_step(false), 0..60)) {
         let small = Ranges::parse("10.0.0.0/29", "").unwrap();
         let mut server = Server::default();
         let mut allocator = play(&mut server, small, steps);
         server.settle(&mut allocator);
-        check(&server, 1)?;
-        prop_assert!(allocator.problems().is_empty());
+        let held: BTreeSet<IpAddr> = server.given().into_values().collect();
+        if allocator.problems().is_empty() {
+            check(&server, 1)?;
+        } else {
+            prop_assert_eq!(held.len(), 6);
+        }
     }
 }
 

@@ -74,6 +74,12 @@ impl<T> List<T> {
     }
 }
 
+/// Formats a time with three decimals of a second always, so that times sort as text.
+#[must_use]
+pub fn timestamp(at: Timestamp) -> String {
+    format!("{at:.3}")
+}
+
 impl Metadata {
     /// Returns the metadata of one server's catalog at `now`.
     #[must_use]
@@ -81,7 +87,7 @@ impl Metadata {
         Self {
             observed_from: vec![server.to_owned()],
             partial,
-            as_of: now.round(jiff::Unit::Millisecond).unwrap_or(now).to_string(),
+            as_of: timestamp(now),
             resource_version: generation.to_string(),
             remaining: 0,
         }

@@ -20,6 +20,7 @@ use tributary_model::Code;
 
 use crate::config::change::{Change, merged};
 use crate::config::{Config, ConfigFile, Loaded, check};
+use crate::document::timestamp;
 use crate::exit::{CommandError, Exit};
 
 /// Quiet time after a change before the file is read: editors write in several steps.
@@ -104,7 +105,7 @@ impl Running {
         let state = self.0.lock();
         let last = state.last.as_ref().map(|last| {
             json!({
-                "at": last.at.to_string(),
+                "at": timestamp(last.at),
                 "result": if last.error.is_some() { "rejected" } else { "applied" },
                 "error": last.error,
                 "needsRestart": last.restart,

@@ -16,6 +16,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _, Registry, fmt as lines, reload};
 
 use crate::config::model::{LogConfig, LogFormat};
+use crate::document::timestamp;
 use crate::exit::CommandError;
 
 /// Changes the level of a running log.
@@ -73,13 +74,8 @@ where
     N: for<'a> FormatFields<'a> + 'static,
 {
     fn format_event(&self, _: &FmtContext<'_, S, N>, mut to: Writer<'_>, event: &Event<'_>) -> fmt::Result {
-        writeln!(to, "{}", line(event, time(jiff::Timestamp::now())))
+        writeln!(to, "{}", line(event, timestamp(jiff::Timestamp::now())))
     }
-}
-
-/// Formats a time with three decimals of a second always, so that lines sort as text.
-fn time(now: jiff::Timestamp) -> String {
-    format!("{now:.3}")
 }
 
 /// The common keys come first, for readability.
@@ -171,7 +167,7 @@ mod tests {
 
     #[test]
     fn times_of_lines_have_three_decimals() {
-        let at = |millis| time(jiff::Timestamp::from_millisecond(millis).unwrap());
+        let at = |millis| timestamp(jiff::Timestamp::from_millisecond(millis).unwrap());
         assert_eq!(at(0), "1970-01-01T00:00:00.000Z");
         assert_eq!(at(59_590), "1970-01-01T00:00:59.590Z");
     }

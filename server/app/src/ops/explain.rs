@@ -16,7 +16,7 @@ use tributary_xds::session::{Delivery, SyncStatus};
 use super::sessions::{Found, Sessions};
 use crate::admin::backend::Explained;
 use crate::cli::table::age;
-use crate::document::{Filter, endpoints, filter::same_host};
+use crate::document::{Filter, endpoints, filter::same_host, timestamp};
 
 /// Maximum number of services whose history is requested; one address in more services is a mistake.
 const MAX_SERVICES: usize = 64;
@@ -98,7 +98,7 @@ fn name_withdrawn(one: &mut Explanation, withdrawn: &[String]) {
 
 /// Converts the core's times: an age in the text, a timestamp in the JSON.
 fn set_times(one: &mut Explanation, mono: Mono, now: Timestamp) {
-    one.as_of = Some(millis(now));
+    one.as_of = Some(timestamp(now));
     for step in &mut one.steps {
         let Some(time) = step.time else { continue };
         let (suffix, when) = dated(time, mono, now);
@@ -131,11 +131,7 @@ fn dated(time: StepTime, mono: Mono, now: Timestamp) -> (String, Option<String>)
         StepTime::Confirmed(_) => format!(", confirmed {long} ago"),
         StepTime::Since(_) => format!(", for {long}"),
     };
-    (suffix, when.map(millis))
-}
-
-fn millis(at: Timestamp) -> String {
-    at.round(jiff::Unit::Millisecond).unwrap_or(at).to_string()
+    (suffix, when.map(timestamp))
 }
 
 fn is_of_host(one: &Explanation, host: &str) -> bool {

@@ -124,9 +124,11 @@ pub struct CheckState {
     pub node: u64,
     /// Hash of the service; `None` for a node check.
     pub service: Option<u64>,
+    /// Index of the last change. Not a part of the comparison: a change of the output moves it too.
+    pub modified: u64,
 }
 
-/// Maximum creation indexes of a list of checks.
+/// Maximum indexes of checks that are kept of one kind.
 pub const NEWEST: usize = 1_024;
 
 /// Returns the highest indexes, ascending.
@@ -157,6 +159,7 @@ impl CheckStates {
             state: key_of(&(&*check.status, check.create_index)),
             node: key_of(&*check.node),
             service: (!check.service_name.is_empty()).then(|| key_of(&*check.service_name)),
+            modified: check.modify_index,
         };
         let mut marks: Vec<CheckState> = checks.iter().map(mark).collect();
         marks.sort_unstable();
@@ -169,17 +172,26 @@ impl CheckStates {
     /// Returns how many pairs of node and service have a check in the other list that this one lacks.
     #[must_use]
     pub fn removed_since(&self, before: &Self) -> usize {
-        let is_gone =
-            |mark: &&CheckState| self.marks.binary_search_by_key(&mark.check, |own| own.check).is_err();
-        let gone = before.marks.iter().filter(is_gone);
+        let gone = before.marks.iter().filter(|mark| self.state_of(mark.check).is_none());
         gone.map(|mark| (mark.node, mark.service)).collect::<BTreeSet<_>>().len()
+    }
+    /// Returns the indexes at which the checks changed whose state differs from the one in the other list.
+    #[must_use]
+    pub fn changed_since(&self, before: &Self) -> Vec<u64> {
+        let is_changed =
+            |mark: &&CheckState| before.state_of(mark.check).is_some_and(|state| state != mark.state);
+        self.marks.iter().filter(is_changed).map(|mark| mark.modified).collect()
+    }
+    fn state_of(&self, check: u64) -> Option<u64> {
+        let at = self.marks.binary_search_by_key(&check, |own| own.check).ok()?;
+        self.marks.get(at).map(|mark| mark.state)
     }
     /// Returns the entries that are in only one of the two lists or differ.
     pub fn differing<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = &'a CheckState> {
-        let only = |a: &'a [CheckState], b: &'a [CheckState]| {
-            a.iter().filter(move |mark| b.binary_search(mark).is_err())
+        let only = |a: &'a Self, b: &'a Self| {
+            a.marks.iter().filter(|mark| b.state_of(mark.check) != Some(mark.state))
         };
-        only(&self.marks, &other.marks).chain(only(&other.marks, &self.marks))
+        only(self, other).chain(only(other, self))
     }
 }
 
@@ -244,6 +256,7 @@ mod tests {
                 status: Cow::Borrowed(status),
                 service_name: Cow::Borrowed(service),
                 create_index: 1,
+                modify_index: 2,
             };
         let before =
             CheckStates::new(&[check("n", "serf", "passing", ""), check("n", "c", "passing", "web")]);
@@ -251,6 +264,7 @@ mod tests {
             CheckStates::new(&[check("n", "serf", "passing", ""), check("n", "c", "critical", "web")]);
         let services: Vec<_> = after.differing(&before).map(|mark| mark.service).collect();
         assert_eq!(services, [Some(key_of("web")); 2]);
+        assert_eq!((after.changed_since(&before), before.changed_since(&before)), (vec![2], vec![]));
         let gone = CheckStates::new(&[check("n", "c", "critical", "web")]);
         let nodes: Vec<_> = gone.differing(&after).map(|mark| (mark.node, mark.service)).collect();
         assert_eq!(nodes, [(key_of("n"), None)]);

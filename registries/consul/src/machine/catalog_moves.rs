@@ -3,7 +3,8 @@
 //! `notify_and_fetch` records what the lists show. A registration with a check moves the index to the one at which its
 //! check was created, a removal moves it once, and a name that comes or goes shows in the list. A move that nothing
 //! explains within the given time is an edit without a name. A move by more than its explanations may hide one: Consul
-//! answers several changes at once, and other data shares the index.
+//! answers several changes at once, and other data shares the index. A check whose status changed explains an index
+//! in between, and never the last one, because it does not move the catalog's index.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,6 +45,8 @@ pub(super) struct CatalogMoves {
     waiting: Vec<Move>,
     /// Creation indexes of the newest checks, ascending, also of those that are gone again.
     created: Arc<[u64]>,
+    /// Indexes of the newest changes of a check's status, ascending.
+    changed: Arc<[u64]>,
     /// Removals that explain no move yet.
     removed: Vec<(Mono, usize)>,
     /// Whether a move did not fit.
@@ -59,11 +62,10 @@ impl CatalogMoves {
             self.too_many = true;
         }
     }
-    /// Records the newest checks, and how many instances' checks are gone.
-    pub(super) fn checks(&mut self, now: Mono, created: &[u64], removed: usize) {
-        if *created != *self.created {
-            self.created = newest(self.created.iter().chain(created).copied().collect());
-        }
+    /// Records the newest checks, the indexes at which a status changed, and how many instances' checks are gone.
+    pub(super) fn checks(&mut self, now: Mono, created: &[u64], changed: &[u64], removed: usize) {
+        self.created = merged(&self.created, created);
+        self.changed = merged(&self.changed, changed);
         if removed > 0 && self.removed.len() < MAX_WAITING {
             self.removed.push((now, removed));
         }
@@ -89,20 +91,16 @@ impl CatalogMoves {
     }
     fn judge(&mut self, moved: Move, within: Duration) -> Option<Edit> {
         let Move { at, index, from, names } = moved;
-        let created = self.created_between(from, index);
+        let created = between(&self.created, from, index);
+        let changed = between(&self.changed, from, index.saturating_sub(1));
         let is_named = names > 0 || self.created.binary_search(&index).is_ok();
         let is_explained = is_named || self.is_crowded_out(index) || self.is_removal(at, within);
         // a name that comes with a check is counted once
-        let explained = names.max(created).max(1) as u64;
+        let explained = (names.max(created).max(1) + changed) as u64;
         match is_explained {
             false => Some(Edit::Certain),
             true => (index.saturating_sub(from) > explained).then_some(Edit::Possible),
         }
-    }
-    /// Returns how many of the newest checks were created after `from`, up to `index`.
-    fn created_between(&self, from: u64, index: u64) -> usize {
-        let up_to = |index: u64| self.created.partition_point(|created| *created <= index);
-        up_to(index).saturating_sub(up_to(from))
     }
     /// Whether so many checks are newer that those of this index need not be among them.
     fn is_crowded_out(&self, index: u64) -> bool {
@@ -116,6 +114,20 @@ impl CatalogMoves {
         *left -= 1;
         true
     }
+}
+
+/// Returns how many of the indexes lie after `from`, up to `to`.
+fn between(indexes: &[u64], from: u64, to: u64) -> usize {
+    let up_to = |limit: u64| indexes.partition_point(|index| *index <= limit);
+    up_to(to).saturating_sub(up_to(from))
+}
+
+/// Returns the newest of both.
+fn merged(known: &Arc<[u64]>, more: &[u64]) -> Arc<[u64]> {
+    if more.is_empty() || **known == *more {
+        return Arc::clone(known);
+    }
+    newest(known.iter().chain(more).copied().collect())
 }
 
 #[cfg(test)]
@@ -159,8 +171,8 @@ mod tests {
                 |(millis, from, to, names): &(u64, u64, u64, usize)| mk_move(at(*millis), *from, *to, *names);
             moves.iter().map(moved).for_each(|moved| all.moved(moved));
             let created = newest(created.to_vec());
-            all.checks(at(0), &created, 0);
-            removed.iter().for_each(|(millis, count)| all.checks(at(*millis), &created, *count));
+            all.checks(at(0), &created, &[], 0);
+            removed.iter().for_each(|(millis, count)| all.checks(at(*millis), &created, &[], *count));
             assert_eq!(all.take_edit(at(1_499), WITHIN), None);
             assert_eq!(all.take_edit(at(3_000), WITHIN), expected, "{moves:?} {created:?} {removed:?}");
             assert_eq!(all.due(WITHIN), None);
@@ -168,10 +180,35 @@ mod tests {
     }
 
     #[test]
+    fn changed_status_explains_an_index_in_between_only() {
+        let table: [(_, &[u64], _); 5] = [
+            ((17, 20), &[18, 19], None),
+            ((17, 20), &[18, 19, 19], None),
+            ((17, 20), &[19], Some(Edit::Possible)),
+            ((17, 20), &[16, 17, 21], Some(Edit::Possible)),
+            ((16, 20), &[17, 18, 20], Some(Edit::Possible)),
+        ];
+        for ((from, to), changed, expected) in table {
+            let mut all = CatalogMoves::default();
+            all.moved(mk_move(at(0), from, to, 0));
+            all.checks(at(0), &[to], changed, 0);
+            assert_eq!(all.take_edit(at(3_000), WITHIN), expected, "{from} {to} {changed:?}");
+        }
+        let mut all = CatalogMoves::default();
+        all.moved(mk_move(at(0), 19, 20, 0));
+        all.checks(at(0), &[], &[20], 0);
+        assert_eq!(
+            all.take_edit(at(3_000), WITHIN),
+            Some(Edit::Certain),
+            "a status does not move the catalog"
+        );
+    }
+
+    #[test]
     fn moves_before_many_new_checks_count_as_explained() {
         let mut all = CatalogMoves::default();
         all.moved(mk_move(at(0), 4, 5, 0));
-        all.checks(at(0), &newest((10..10 + 2 * NEWEST as u64).collect()), 0);
+        all.checks(at(0), &newest((10..10 + 2 * NEWEST as u64).collect()), &[], 0);
         assert_eq!(all.take_edit(at(1_500), WITHIN), None);
         assert_eq!(all.created.len(), NEWEST);
     }
@@ -181,7 +218,7 @@ mod tests {
         let mut all = CatalogMoves::default();
         let indexes: Vec<u64> = (1..=MAX_WAITING as u64).collect();
         indexes.iter().for_each(|index| all.moved(mk_move(at(0), index - 1, *index, 0)));
-        all.checks(at(0), &newest(indexes), 0);
+        all.checks(at(0), &newest(indexes), &[], 0);
         all.moved(mk_move(at(1), 0, 1, 0));
         assert_eq!(all.take_edit(at(1_500), WITHIN), Some(Edit::Certain));
     }

@@ -16,7 +16,7 @@ use super::catalog_moves::{CatalogMoves, Edit};
 use super::{LoopId, Machine, StepContext};
 use crate::answer::RequestFailure;
 use crate::config::Timing;
-use crate::content::CheckStates;
+use crate::content::{CheckStates, newest};
 use crate::watch::{Event, Follow, Policy, ReadReason, State, Watch};
 
 /// Maximum reads of a full pass that start in one step.
@@ -118,7 +118,8 @@ impl Machine {
                 None => changed.extend(self.notify.on_node.get(&mark.node).into_iter().flatten()),
             }
         }
-        self.notify.moves.checks(now, &marks.created, marks.removed_since(&before));
+        let statuses = newest(marks.changed_since(&before));
+        self.notify.moves.checks(now, &marks.created, &statuses, marks.removed_since(&before));
         for id in changed {
             self.mark_changed(id, now);
         }

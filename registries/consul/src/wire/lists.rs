@@ -29,6 +29,9 @@ pub struct StateCheck<'a> {
     /// Index of its registration.
     #[serde(default)]
     pub create_index: u64,
+    /// Index of its last change.
+    #[serde(default)]
+    pub modify_index: u64,
 }
 
 /// Parses the answer of `/v1/health/state/any`.

@@ -67,12 +67,26 @@ impl What {
     }
 }
 
-struct Service {
-    index: u64,
+/// Registration of a service.
+#[derive(Clone)]
+struct Registered {
+    /// Index of the registration.
+    at: u64,
     /// Instances whose check is critical, one bit each.
     critical: u64,
-    /// Whether it is registered.
-    present: bool,
+    /// Index at which each instance's check changed last.
+    checks: Box<[u64]>,
+}
+
+impl Registered {
+    fn new(at: u64, instances: usize) -> Self {
+        Self { at, critical: 0, checks: vec![at; instances].into() }
+    }
+}
+
+struct Service {
+    index: u64,
+    registered: Option<Registered>,
 }
 
 struct State {
@@ -85,10 +99,10 @@ struct State {
 }
 
 impl State {
-    /// Returns the index of a service and its critical instances, one bit each; `None` if it is absent.
-    fn service(&self, service: usize) -> (u64, Option<u64>) {
+    /// Returns the index of a service and its registration.
+    fn service(&self, service: usize) -> (u64, Option<&Registered>) {
         match self.services.get(service) {
-            Some(service) if service.present => (service.index, Some(service.critical)),
+            Some(Service { index, registered: Some(registered) }) => (*index, Some(registered)),
             Some(_) => (self.vanished, None),
             None => (FIRST, None),
         }
@@ -112,7 +126,8 @@ pub(super) struct Catalog {
 impl Catalog {
     /// Creates a catalog in which every check passes.
     pub(super) fn new(shape: Shape) -> Self {
-        let services = (0..shape.services).map(|_| Service { index: FIRST, critical: 0, present: true });
+        let registered = || Some(Registered::new(FIRST, shape.instances));
+        let services = (0..shape.services).map(|_| Service { index: FIRST, registered: registered() });
         let services = services.collect();
         Self {
             shape,
@@ -132,7 +147,11 @@ impl Catalog {
         let index = state.index;
         if let Some(known) = state.services.get_mut(service) {
             known.index = index;
-            known.critical ^= 1 << (service % self.shape.instances);
+            let instance = service % self.shape.instances;
+            if let Some(registered) = &mut known.registered {
+                registered.critical ^= 1 << instance;
+                registered.checks[instance] = index;
+            }
         }
         drop(state);
         if let Some(moved) = self.moved.get(service) {
@@ -150,7 +169,8 @@ impl Catalog {
             state.vanished = index;
         }
         if let Some(known) = state.services.get_mut(service) {
-            *known = Service { index, critical: 0, present };
+            let registered = present.then(|| Registered::new(index, self.shape.instances));
+            *known = Service { index, registered };
         }
         drop(state);
         if let Some(moved) = self.moved.get(service) {
@@ -162,7 +182,9 @@ impl Catalog {
     }
     /// Returns the number of critical instances.
     pub(super) fn critical(&self) -> u32 {
-        self.state.lock().services.iter().map(|service| service.critical.count_ones()).sum()
+        let state = self.state.lock();
+        let registered = state.services.iter().filter_map(|service| service.registered.as_ref());
+        registered.map(|registered| registered.critical.count_ones()).sum()
     }
     pub(super) fn index(&self, what: What) -> u64 {
         let state = self.state.lock();
@@ -199,18 +221,22 @@ impl Catalog {
 
     fn names(&self) -> (u64, Bytes) {
         let state = self.state.lock();
-        let present = (0..self.shape.services).filter(|n| state.services[*n].present);
+        let present = (0..self.shape.services).filter(|n| state.services[*n].registered.is_some());
         let all: Vec<String> = present.map(|n| format!(",\"{}\":[\"v1\"]", name(n))).collect();
         (state.names, format!("{{\"consul\":[]{}}}", all.concat()).into())
     }
 
     fn service(&self, n: usize) -> (u64, Bytes) {
-        let (index, critical) = self.state.lock().service(n);
-        let Some(critical) = critical else { return (index, Bytes::from_static(b"[]")) };
+        let (index, registered) = {
+            let state = self.state.lock();
+            let (index, registered) = state.service(n);
+            (index, registered.cloned())
+        };
+        let Some(registered) = registered else { return (index, Bytes::from_static(b"[]")) };
         let mut out = String::with_capacity(1_600 * self.shape.instances);
         for instance in 0..self.shape.instances {
             out.push(if instance == 0 { '[' } else { ',' });
-            self.entry(&mut out, n, instance, critical >> instance & 1 == 1);
+            self.entry(&mut out, n, instance, &registered);
         }
         out.push(']');
         (index, out.into())
@@ -218,28 +244,27 @@ impl Catalog {
 
     fn all_checks(&self) -> (u64, Bytes) {
         let mut cached = self.checks.lock();
-        let (index, critical): (u64, Vec<Option<u64>>) = {
+        let (index, registered): (u64, Vec<Option<Registered>>) = {
             let state = self.state.lock();
-            let of = |service: &Service| service.present.then_some(service.critical);
-            (state.index, state.services.iter().map(of).collect())
+            (state.index, state.services.iter().map(|service| service.registered.clone()).collect())
         };
         if cached.0 != index {
-            *cached = (index, self.write_checks(&critical));
+            *cached = (index, self.write_checks(&registered));
         }
         cached.clone()
     }
 
-    fn write_checks(&self, critical: &[Option<u64>]) -> Bytes {
+    fn write_checks(&self, all: &[Option<Registered>]) -> Bytes {
         let mut out = String::with_capacity(420 * (self.shape.all() + self.shape.nodes()));
         for node in 0..self.shape.nodes() {
             out.push(if node == 0 { '[' } else { ',' });
             node_check(&mut out, node);
         }
-        for (service, critical) in critical.iter().enumerate() {
-            let Some(critical) = critical else { continue };
+        for (service, registered) in all.iter().enumerate() {
+            let Some(registered) = registered else { continue };
             for instance in 0..self.shape.instances {
                 out.push(',');
-                self.check(&mut out, service, instance, critical >> instance & 1 == 1);
+                self.check(&mut out, service, instance, registered);
             }
         }
         out.push(']');
@@ -251,7 +276,7 @@ impl Catalog {
     }
 
     /// Appends an entry; writing to a string does not fail.
-    fn entry(&self, out: &mut String, service: usize, instance: usize, critical: bool) {
+    fn entry(&self, out: &mut String, service: usize, instance: usize, registered: &Registered) {
         let node = self.node(service, instance);
         let number = service * self.shape.instances + instance + 1;
         let ip = format!("10.{}.{}.{}", number >> 16 & 255, number >> 8 & 255, number & 255);
@@ -265,24 +290,26 @@ impl Catalog {
              \"TaggedAddresses\":{{\"lan_ipv4\":{{\"Address\":\"{ip}\",\"Port\":8080}},\"wan_ipv4\":{{\"Address\":\"{ip}\",\"Port\":8080}}}},\
              \"Meta\":{{\"version\":\"v1\",\"protocol\":\"http\"}},\"Port\":8080,\"Weights\":{{\"Passing\":1,\"Warning\":1}},\
              \"EnableTagOverride\":false,\"Proxy\":{{\"Mode\":\"\",\"MeshGateway\":{{}},\"Expose\":{{}}}},\"Connect\":{{}},\
-             \"PeerName\":\"\",\"CreateIndex\":13,\"ModifyIndex\":13}},\"Checks\":[",
+             \"PeerName\":\"\",\"CreateIndex\":{at},\"ModifyIndex\":{at}}},\"Checks\":[",
             node % 3,
+            at = registered.at,
         );
         node_check(out, node);
         out.push(',');
-        self.check(out, service, instance, critical);
+        self.check(out, service, instance, registered);
         out.push_str("]}");
     }
 
-    fn check(&self, out: &mut String, service: usize, instance: usize, critical: bool) {
+    fn check(&self, out: &mut String, service: usize, instance: usize, registered: &Registered) {
         let (name, node) = (name(service), self.node(service, instance));
-        let status = if critical { "critical" } else { "passing" };
+        let status = if registered.critical >> instance & 1 == 1 { "critical" } else { "passing" };
         let _ = write!(
             out,
             "{{\"Node\":\"node-{node:05}\",\"CheckID\":\"service:{name}-{instance}\",\"Name\":\"Service '{name}' check\",\
              \"Status\":\"{status}\",\"Notes\":\"\",\"Output\":\"{OUTPUT}\",\"ServiceID\":\"{name}-{instance}\",\
              \"ServiceName\":\"{name}\",\"ServiceTags\":[\"v1\"],\"Type\":\"http\",\"Interval\":\"10s\",\"Timeout\":\"1s\",\
-             \"ExposedPort\":0,\"Definition\":{{}},\"CreateIndex\":13,\"ModifyIndex\":13}}",
+             \"ExposedPort\":0,\"Definition\":{{}},\"CreateIndex\":{},\"ModifyIndex\":{}}}",
+            registered.at, registered.checks[instance],
         );
     }
 }

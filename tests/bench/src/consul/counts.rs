@@ -18,6 +18,8 @@ struct Figures {
     checks: u64,
     services: u64,
     others: u64,
+    /// Index of the last list of names that was sent.
+    names_index: u64,
     bytes: u64,
     /// Bytes of answers about one service.
     service_bytes: u64,
@@ -95,18 +97,33 @@ impl Counts {
         self.0.lock().waiting += 1;
         Waiting(self.clone())
     }
-    pub(super) fn answered(&self, what: What, bytes: usize) {
+    pub(super) fn answered(&self, what: What, index: u64, bytes: usize) {
         let mut all = self.0.lock();
         all.bytes += bytes as u64;
-        if matches!(what, What::Service(_)) {
-            all.service_bytes += bytes as u64;
+        match what {
+            What::Service(_) => all.service_bytes += bytes as u64,
+            What::Names => all.names_index = index,
+            _ => {}
         }
+    }
+    /// Returns the index of the last list of names that was sent.
+    pub(super) fn names_index(&self) -> u64 {
+        self.0.lock().names_index
     }
     /// Resets the counters.
     pub(super) fn reset(&self) {
         let mut all = self.0.lock();
-        let Figures { waiting, connections, most_connections, connections_made, most_streams, .. } = *all;
+        let Figures {
+            names_index,
+            waiting,
+            connections,
+            most_connections,
+            connections_made,
+            most_streams,
+            ..
+        } = *all;
         *all = Figures {
+            names_index,
             waiting,
             connections,
             most_connections,

@@ -23,6 +23,8 @@ pub(super) struct Counted {
     pub(super) connections_made: u64,
     pub(super) most_streams: u64,
     pub(super) critical: u64,
+    /// Whether the last list of names that was sent is current.
+    pub(super) names_read: bool,
 }
 
 /// Times at which the check of each service flipped, in nanoseconds of the machine's clock.
@@ -98,7 +100,7 @@ impl Source {
             tokio::time::sleep(Duration::from_millis(500)).await;
             let now = self.counts().await?;
             let asked = (now.requests - std::mem::replace(&mut before, now.requests)).saturating_mul(2);
-            if now.waiting >= polls && asked <= a_second {
+            if now.names_read && now.waiting >= polls && asked <= a_second {
                 return Ok(());
             }
             ensure!(

@@ -14,6 +14,9 @@ use crate::{ALLOCATOR, usage};
 const RATE: f64 = 1_000.0;
 /// Requests with which the long poll of a removed service moves to another one: a read and a poll.
 const MOVED: f64 = 2.0;
+/// Reads of the lists of names and checks while a removal is followed, however many services it removes: each list is
+/// read about once a second.
+const LISTS: f64 = 20.0;
 /// Growth of a count per service from the small removal to the large one that is accepted: a quadratic cost grows by
 /// their ratio, which is four.
 const GROWTH: f64 = 2.0;
@@ -78,7 +81,8 @@ impl Bench<'_> {
         let aim = count as f64 / f64::from(self.plan.rate) + 5.0;
         self.add(&format!("{what}: until none is served (aim {aim:.1})"), "s", gone.as_secs_f64());
         self.budgets.at_most(format!("{what}: until none is served"), gone.as_secs_f64(), aim * 10.0);
-        self.budgets.at_most(format!("{what}: requests per service"), cost.requests, REQUESTS + MOVED);
+        let most = REQUESTS + MOVED + LISTS / count as f64;
+        self.budgets.at_most(format!("{what}: requests per service"), cost.requests, most);
         for (figure, unit, value, _) in self.counts(cost) {
             self.add(&format!("{what}: {figure} per service"), unit, value);
         }

@@ -95,6 +95,7 @@ async fn execute(server: &Server, line: &str) -> Result<()> {
             let mut counts = server.counts.report();
             counts["event"] = json!("counts");
             counts["critical"] = json!(server.catalog.critical());
+            counts["names_read"] = json!(server.counts.names_index() == server.catalog.index(What::Names));
             report(&counts);
         }
         ["reset"] => {
@@ -188,7 +189,7 @@ async fn answer(
         wait_for(&server, what, index, Duration::from_millis(wait.unwrap_or(300_000))).await;
     }
     let (index, body) = server.catalog.body(what);
-    server.counts.answered(what, body.len());
+    server.counts.answered(what, index, body.len());
     let response = Response::builder()
         .header("content-type", "application/json")
         .header("x-consul-index", index)

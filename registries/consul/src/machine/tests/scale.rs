@@ -176,6 +176,7 @@ impl Scale {
                 status: if n == 0 { self.services[service].1.to_string().into() } else { "passing".into() },
                 service_name: name(service).to_string().into(),
                 create_index: 1,
+                modify_index: 1,
             })
             .collect();
         CheckStates::new(&checks)

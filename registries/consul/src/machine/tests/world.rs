@@ -312,6 +312,7 @@ impl World {
                 status: (times % 1_000).to_string().into(),
                 service_name: (&**name).into(),
                 create_index: self.created.get(&(Arc::clone(name), id)).copied().unwrap_or(1),
+                modify_index: 0,
             })
             .collect();
         CheckStates::new(&checks)

@@ -97,7 +97,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "FILE", requires = "xds_cert")]
     pub xds_key: Option<PathBuf>,
     /// The authorities of client certificates, PEM; enables mutual TLS
-    #[arg(long, value_name = "FILE", requires = "xds_cert")]
+    #[arg(long, value_name = "FILE")]
     pub xds_client_ca: Option<PathBuf>,
     /// Address of the admin listener: health, metrics and /debug; always loopback [default: 127.0.0.1:15014]
     #[arg(long, value_name = "ADDRESS", value_parser = ip_port)]

@@ -9,6 +9,7 @@ use tributary_model::Code;
 /// Applies every given flag and records it as the origin of its value.
 pub fn apply(args: &ServeArgs, config: &mut Config, origins: &mut Origins) -> Result<(), CommandError> {
     registries(args, config, origins)?;
+    tls(args, config, origins)?;
     let mut note = |field: &str, flag: &str| {
         origins.insert(field.to_owned(), flag.to_owned());
     };
@@ -44,14 +45,6 @@ pub fn apply(args: &ServeArgs, config: &mut Config, origins: &mut Origins) -> Re
         config.health.listen = Some(address);
         note("health.listen", "--health-listen");
     }
-    if let (Some(cert), Some(key)) = (&args.xds_cert, &args.xds_key) {
-        config.xds.tls = Some(TlsConfig {
-            cert_file: cert.clone(),
-            key_file: key.clone(),
-            client_ca_file: args.xds_client_ca.clone(),
-        });
-        note("xds.tls", "--xds-cert");
-    }
     let mut time = |given: Option<Span>, at: &mut Span, field: &str, flag: &str| {
         if let Some(span) = given {
             *at = span;
@@ -82,6 +75,31 @@ fn registries(args: &ServeArgs, config: &mut Config, origins: &mut Origins) -> R
         origins.insert("registries".to_owned(), flag.to_owned());
     }
     cluster(args, config, origins)
+}
+
+/// Applies the files of the xDS listener's TLS. A file without a flag stays that of the lower layers, so no flag turns
+/// client authentication off.
+fn tls(args: &ServeArgs, config: &mut Config, origins: &mut Origins) -> Result<(), CommandError> {
+    let mut tls = config.xds.tls.take();
+    if let (Some(cert), Some(key)) = (&args.xds_cert, &args.xds_key) {
+        let client_ca_file = tls.and_then(|lower| lower.client_ca_file);
+        tls = Some(TlsConfig { cert_file: cert.clone(), key_file: key.clone(), client_ca_file });
+        origins.insert("xds.tls.certFile".to_owned(), "--xds-cert".to_owned());
+        origins.insert("xds.tls.keyFile".to_owned(), "--xds-key".to_owned());
+    }
+    if let Some(ca) = &args.xds_client_ca {
+        let Some(tls) = &mut tls else { return Err(without_certificate()) };
+        tls.client_ca_file = Some(ca.clone());
+        origins.insert("xds.tls.clientCaFile".to_owned(), "--xds-client-ca".to_owned());
+    }
+    config.xds.tls = tls;
+    Ok(())
+}
+
+fn without_certificate() -> CommandError {
+    let message = "`--xds-client-ca` needs a certificate of the server, and `xds.tls` is not set";
+    CommandError::new(Exit::Usage, Code::FLAG_INVALID, message)
+        .next("add `--xds-cert` and `--xds-key`, or set `xds.tls` in the file")
 }
 
 /// Applies the flags about the one Kubernetes registry: kubeconfig and context.

@@ -114,11 +114,11 @@ fn admin() -> String {
 fn config() -> Result<String, CommandError> {
     let schema = schema::schema();
     let mut out = format!(
-        "# Configuration\n\n{MADE}One YAML file, given by `--config` or `TRIBUTARY_CONFIG`. A flag overrides a variable, a variable overrides the file, the file overrides the default. An unknown field is an error. The file is read again when it changes: `registries`, `settings`, `federatedServices`, `merge` and `log.level` are applied at once, other changes are reported as needing a restart, and an invalid file changes nothing.\n\n[config.schema.json](config.schema.json) is the JSON Schema.\n\n## Fields\n\n| field | default | meaning |\n|---|---|---|\n"
+        "# Configuration\n\n{MADE}One YAML file, given by `--config` or `TRIBUTARY_CONFIG`. A flag overrides a variable, a variable overrides the file, the file overrides the default, each field by itself: a flag for a certificate keeps the file's `clientCaFile`. An unknown field is an error. The file is read again when it changes: `registries`, `settings`, `federatedServices`, `merge` and `log.level` are applied at once, other changes are reported as needing a restart, and an invalid file changes nothing.\n\n[config.schema.json](config.schema.json) is the JSON Schema.\n\n## Fields\n\n| field | default | meaning |\n|---|---|---|\n"
     );
     let defaults = serde_json::to_value(Config::default()).unwrap_or_default();
     fields(&mut out, &schema, &schema, "", Some(&defaults));
-    out.push_str("\n## Variables\n\n`TRIBUTARY_` and the field's path in upper case, `__` between its parts: `TRIBUTARY_XDS__LISTEN`, `TRIBUTARY_START__FIRST_SYNC_TIMEOUT`. Lists are written as YAML: `TRIBUTARY_REGISTRIES='[{kind: file, path: /etc/services}]'`.\n\n| variable | meaning |\n|---|---|\n");
+    out.push_str("\n## Variables\n\n`TRIBUTARY_` and the field's path in upper case, `__` between its parts: `TRIBUTARY_XDS__LISTEN`, `TRIBUTARY_START__FIRST_SYNC_TIMEOUT`. Lists are written as YAML: `TRIBUTARY_REGISTRIES='[{kind: file, path: /etc/services}]'`. A list or a map replaces that of the file; a part such as `TRIBUTARY_XDS__TLS='{certFile: a, keyFile: b}'` sets the fields that it names.\n\n| variable | meaning |\n|---|---|\n");
     for (name, is) in OTHER_VARIABLES {
         let _ = writeln!(out, "| `{name}` | {is} |");
     }

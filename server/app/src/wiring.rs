@@ -4,6 +4,7 @@
 //! [`App`] is built, [`Bound`] has its ports, [`Server`] runs. Each step consumes the previous one, so
 //! nothing is served before every check has passed.
 
+pub mod certificates;
 pub mod cluster;
 pub mod config_source;
 pub mod consul;
@@ -91,7 +92,7 @@ impl App {
         for registry in &loaded.config.registries {
             factories.of(registry, &loaded.config)?;
         }
-        let xds = Xds::build(&loaded.config)?;
+        let xds = Xds::build(&loaded)?;
         Ok(Self { loaded, file, layers, factories, log, xds })
     }
     /// Binds every port or none.

@@ -191,6 +191,25 @@ fn address_off_loopback_needs_tls() {
 }
 
 #[test]
+fn certificate_flags_keep_the_client_authorities_of_the_file() {
+    let file = "xds:\n  tls: {certFile: c, keyFile: k, clientCaFile: ca}\n";
+    let pair = mk_args(&["--xds-cert", "c2", "--xds-key", "k2"]);
+    let loaded = mk_loaded(file, Environment::default(), &pair).unwrap();
+    let tls = loaded.config.xds.tls.unwrap();
+    assert_eq!((tls.cert_file.to_str(), tls.key_file.to_str()), (Some("c2"), Some("k2")));
+    assert_eq!(tls.client_ca_file.as_deref(), Some(Path::new("ca")), "clients stay authenticated");
+    let of = |field: &str| loaded.origins[&format!("xds.tls.{field}")].as_str();
+    assert_eq!((of("certFile"), of("keyFile")), ("--xds-cert", "--xds-key"));
+    assert!(of("clientCaFile").starts_with("t.yaml:4:"), "{}", of("clientCaFile"));
+
+    let authorities = mk_args(&["--xds-client-ca", "ca2"]);
+    let tls = mk_loaded(file, Environment::default(), &authorities).unwrap().config.xds.tls.unwrap();
+    assert_eq!((tls.cert_file.to_str(), tls.client_ca_file.unwrap().to_str()), (Some("c"), Some("ca2")));
+    let error = mk_loaded("", Environment::default(), &authorities).unwrap_err().to_string();
+    assert!(error.starts_with("TRB0111 `--xds-client-ca` needs a certificate"), "{error}");
+}
+
+#[test]
 fn default_configuration_round_trips() {
     let text = serde_saphyr::to_string(&Config::default()).unwrap();
     let read = ConfigFile::parse(Path::new("default.yaml"), &text).unwrap();

@@ -15,7 +15,7 @@ use tributary_model::{
 
 use super::Loaded;
 use super::errors::{about, join};
-use super::layers::Origins;
+use super::layers::{self, Origins};
 use super::model::{Config, FederatedMemberConfig};
 use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
@@ -92,13 +92,7 @@ impl Rules<'_> {
     }
     /// Returns where a field or its nearest parent was set.
     fn origin(&self, field: &str) -> Option<&str> {
-        let mut path = field;
-        loop {
-            if let Some(origin) = self.origins.get(path) {
-                return Some(origin);
-            }
-            path = &path[..path.rfind(['.', '['])?];
-        }
+        layers::origin(self.origins, field)
     }
     fn id(&mut self, field: &str, text: &str) {
         self.valid(field, ClusterId::new(text));

@@ -2,7 +2,7 @@
 //!
 //! A variable names a field by its path, with `__` between the parts: `TRIBUTARY_XDS__LISTEN`,
 //! `TRIBUTARY_START__FIRST_SYNC_TIMEOUT`. A text field takes the value unchanged; other fields parse it as
-//! YAML.
+//! YAML. A part such as `TRIBUTARY_XDS__TLS` sets the fields that its value names; the others stay those of the file.
 
 use std::collections::BTreeMap;
 
@@ -17,6 +17,18 @@ use crate::exit::CommandError;
 
 /// Where each field that differs from its default was set: a flag, a variable, or file and line.
 pub type Origins = BTreeMap<String, String>;
+
+/// Returns where a field or its nearest parent was set.
+#[must_use]
+pub fn origin<'a>(origins: &'a Origins, field: &str) -> Option<&'a str> {
+    let mut path = field;
+    loop {
+        if let Some(origin) = origins.get(path) {
+            return Some(origin);
+        }
+        path = &path[..path.rfind(['.', '['])?];
+    }
+}
 
 /// Variables outside the schema that the server reads.
 pub const OTHER_VARIABLES: &[(&str, &str)] = &[
@@ -52,7 +64,12 @@ pub fn environment(
     let (settings, unknown) = settings(env)?;
     let config = apply(config, &settings).map_err(|first| attribute(config, &settings, &first))?;
     for setting in &settings {
-        origins.insert(setting.path.join("."), setting.variable.clone());
+        let path = setting.path.join(".");
+        // the value replaces a list or a map with all its entries
+        let is_entry =
+            |other: &str| other.strip_prefix(&path).is_some_and(|rest| rest.starts_with(['.', '[']));
+        origins.retain(|other, _| !is_entry(other));
+        origins.insert(path, setting.variable.clone());
     }
     Ok((config, unknown))
 }
@@ -75,7 +92,7 @@ fn settings(env: &Environment) -> Result<(Vec<Setting>, Vec<String>), CommandErr
         let before = errors.len();
         let value = read(value, field, &path.join("."), |why| errors.push(about(Some(&variable), why)));
         let Some(value) = value.filter(|_| errors.len() == before) else { continue };
-        settings.push(Setting { variable, path, value });
+        Setting { variable, path, value }.spread(field, &mut settings);
     }
     join(errors).map_or(Ok((settings, unknown)), Err)
 }
@@ -165,20 +182,31 @@ fn set(at: &mut Value, path: &[String], value: Value) {
 
 /// Names the variable whose removal makes the configuration valid, or all of them.
 fn attribute(config: &Config, settings: &[Setting], why: &str) -> CommandError {
-    let without = |skip: usize| {
-        let rest = settings.iter().enumerate().filter(|(i, _)| *i != skip);
-        let rest: Vec<Setting> = rest.map(|(_, s)| s.copy()).collect();
+    let without = |variable: &str| {
+        let rest: Vec<Setting> =
+            settings.iter().filter(|s| s.variable != variable).map(Setting::copy).collect();
         apply(config, &rest).is_ok()
     };
-    let culprit = (0..settings.len()).find(|i| without(*i)).and_then(|i| settings.get(i));
-    let names = match culprit {
-        Some(setting) => setting.variable.clone(),
-        None => settings.iter().map(|s| s.variable.as_str()).collect::<Vec<_>>().join(", "),
-    };
+    let mut variables: Vec<&str> = settings.iter().map(|s| s.variable.as_str()).collect();
+    variables.dedup();
+    let culprit = variables.iter().find(|variable| without(variable));
+    let names = culprit.map_or_else(|| variables.join(", "), |variable| (*variable).to_owned());
     CommandError::config(format!("{names}: {}", plain(why))).next("correct the variable or unset it")
 }
 
 impl Setting {
+    /// Adds a setting for each field of a part, so that the fields that its value does not name keep their values.
+    fn spread(self, field: &Value, out: &mut Vec<Self>) {
+        let properties = schema::resolve(&SCHEMA, field).get("properties");
+        let (Some(properties), Value::Object(fields)) = (properties, &self.value) else {
+            return out.push(self);
+        };
+        for (name, value) in fields {
+            let path = self.path.iter().chain([name]).cloned().collect();
+            let part = Self { variable: self.variable.clone(), path, value: value.clone() };
+            part.spread(properties.get(name).unwrap_or(&Value::Null), out);
+        }
+    }
     fn copy(&self) -> Self {
         Self { variable: self.variable.clone(), path: self.path.clone(), value: self.value.clone() }
     }
@@ -260,6 +288,30 @@ mod tests {
             "{message}"
         );
         assert!(!message.contains("hunter2"), "{message}");
+    }
+
+    #[test]
+    fn variable_of_a_part_keeps_the_other_fields_of_the_file() {
+        let mut file = Config::default();
+        file.xds.max_connections = 7;
+        file.xds.tls = Some(serde_saphyr::from_str("{certFile: c, keyFile: k, clientCaFile: ca}").unwrap());
+        let mut origins = Origins::from([("xds.tls.clientCaFile".to_owned(), "t.yaml:3:1".to_owned())]);
+        for variable in [
+            ("TRIBUTARY_XDS__TLS", "{certFile: c2, keyFile: k2}"),
+            ("TRIBUTARY_XDS", "{tls: {certFile: c2, keyFile: k2}}"),
+        ] {
+            let env = Environment::from([variable]);
+            let xds = environment(&file, &env, &mut origins).unwrap().0.xds;
+            let tls = xds.tls.unwrap();
+            assert_eq!((tls.cert_file.to_str(), tls.key_file.to_str()), (Some("c2"), Some("k2")));
+            assert_eq!(tls.client_ca_file.unwrap().to_str(), Some("ca"), "{variable:?}");
+            assert_eq!(xds.max_connections, 7, "{variable:?}");
+            let of = |field: &str| origins[&format!("xds.tls.{field}")].clone();
+            assert_eq!([of("keyFile"), of("clientCaFile")], [variable.0, "t.yaml:3:1"]);
+        }
+        let off = Environment::from([("TRIBUTARY_XDS__TLS", "null")]);
+        assert_eq!(environment(&file, &off, &mut origins).unwrap().0.xds.tls, None);
+        assert!(!origins.contains_key("xds.tls.clientCaFile"), "{origins:?}");
     }
 
     #[test]

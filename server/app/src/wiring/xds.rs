@@ -1,4 +1,4 @@
-//! xDS server over the runtime: receives catalog and readiness, wakes sessions, and reloads certificates.
+//! xDS server over the runtime: receives catalog and readiness, wakes sessions.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,22 +8,18 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tributary_model::{Catalog, CatalogChanges, Code, ObservedSince};
+use tributary_model::{Catalog, CatalogChanges, ObservedSince};
 use tributary_registry_api::Clock;
 use tributary_runtime::{Fanout, Handle};
 use tributary_xds::answers::CatalogAnswers;
 use tributary_xds::source::CatalogSource;
-use tributary_xds::transport::tls::{Tls, TlsMaterial};
 use tributary_xds::transport::{DeferredServer, Limits, XdsServer};
 
+use super::certificates::Certificates;
 use crate::admin::listener::cannot_bind;
-use crate::config::Config;
-use crate::config::model::TlsConfig;
-use crate::exit::{CommandError, Exit};
+use crate::config::{Config, Loaded};
+use crate::exit::CommandError;
 use crate::ops::sessions::Sessions;
-
-/// Interval at which certificate files are checked.
-const LOOK: Duration = Duration::from_secs(5);
 
 /// xDS server before its port is bound.
 pub struct Xds {
@@ -45,17 +41,10 @@ pub struct Serving {
     stop: CancellationToken,
 }
 
-/// Certificates with the files that they come from.
-struct Certificates {
-    files: TlsConfig,
-    seen: TlsMaterial,
-    tls: Arc<Tls>,
-}
-
 impl Xds {
     /// Reads certificates.
-    pub fn build(config: &Config) -> Result<Self, CommandError> {
-        let tls = config.xds.tls.clone().map(Certificates::read).transpose()?;
+    pub fn build(loaded: &Loaded) -> Result<Self, CommandError> {
+        let tls = Certificates::of(loaded)?;
         Ok(Self { tls, later: DeferredServer::default() })
     }
     /// Wakes the sessions of the server that starts later; before that there are none.
@@ -79,7 +68,7 @@ impl Xds {
             .build();
         // Set before the listener serves, so that no session misses a generation.
         self.later.set(&server);
-        let tls = self.tls.as_ref().map(|certificates| Arc::clone(&certificates.tls));
+        let tls = self.tls.as_ref().map(Certificates::tls);
         server.listen(bound.listener, tls);
         let sessions = Arc::new(Sessions {
             table: Arc::clone(server.clients()),
@@ -153,110 +142,5 @@ impl Fanout for Woken {
     }
     fn is_writing(&self) -> bool {
         self.0.is_writing()
-    }
-}
-
-impl Certificates {
-    fn read(files: TlsConfig) -> Result<Self, CommandError> {
-        let seen = material(&files)?;
-        let tls = Tls::new(&seen).map_err(|e| unusable(&e, &files))?;
-        Ok(Self { files, seen, tls: Arc::new(tls) })
-    }
-    /// Reloads certificates when their files change; invalid files change nothing.
-    async fn follow(mut self, stop: CancellationToken) {
-        loop {
-            tokio::select! {
-                () = stop.cancelled() => return,
-                () = tokio::time::sleep(LOOK) => {}
-            }
-            match self.look() {
-                Ok(false) => {}
-                Ok(true) => tracing::info!("changed certificates loaded; new connections use them"),
-                Err(failure) => {
-                    tracing::error!(error = %failure, "changed certificates are invalid; the old ones stay in use")
-                }
-            }
-        }
-    }
-    /// Reloads changed files and returns whether the certificates changed.
-    fn look(&mut self) -> Result<bool, CommandError> {
-        let now = material(&self.files)?;
-        if same(&now, &self.seen) {
-            return Ok(false);
-        }
-        self.tls.reload(&now).map_err(|e| unusable(&e, &self.files))?;
-        self.seen = now;
-        Ok(true)
-    }
-}
-
-fn same(a: &TlsMaterial, b: &TlsMaterial) -> bool {
-    a.certificates == b.certificates && a.key == b.key && a.client_ca == b.client_ca
-}
-
-/// Bounds the size of a file, against a pipe or a device named by mistake.
-fn material(files: &TlsConfig) -> Result<TlsMaterial, CommandError> {
-    let read = |field: &str, path: &std::path::Path| {
-        let shown = path.display();
-        let wrong = |why: &dyn std::fmt::Display| {
-            CommandError::new(Exit::Usage, Code::TLS_FILES, format!("xds.tls.{field}: {shown}: {why}"))
-        };
-        let kind = std::fs::metadata(path).map_err(|e| wrong(&e))?;
-        if !kind.is_file() || kind.len() > (1 << 20) {
-            return Err(wrong(&"is not a file of at most 1 MiB"));
-        }
-        std::fs::read(path).map_err(|e| wrong(&e))
-    };
-    Ok(TlsMaterial {
-        certificates: read("certFile", &files.cert_file)?,
-        key: read("keyFile", &files.key_file)?,
-        client_ca: files.client_ca_file.as_ref().map(|path| read("clientCaFile", path)).transpose()?,
-    })
-}
-
-fn unusable(error: &tributary_xds::transport::tls::TlsError, files: &TlsConfig) -> CommandError {
-    let (field, path) = match (error.what, &files.client_ca_file) {
-        ("the key", _) => ("keyFile", &files.key_file),
-        ("the client CA", Some(path)) => ("clientCaFile", path),
-        _ => ("certFile", &files.cert_file),
-    };
-    CommandError::new(Exit::Usage, Code::TLS_FILES, format!("xds.tls.{field}: {}: {error}", path.display()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::path::Path;
-
-    fn mk_certificate(dir: &Path) -> TlsConfig {
-        let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
-        let files =
-            TlsConfig { cert_file: dir.join("c.pem"), key_file: dir.join("k.pem"), client_ca_file: None };
-        std::fs::write(&files.cert_file, made.cert.pem()).unwrap();
-        std::fs::write(&files.key_file, made.signing_key.serialize_pem()).unwrap();
-        files
-    }
-
-    #[test]
-    fn changed_certificates_load_and_invalid_ones_do_not() {
-        let dir = tempfile::tempdir().unwrap();
-        let files = mk_certificate(dir.path());
-        let mut certificates = Certificates::read(files.clone()).unwrap();
-        assert_eq!(certificates.look(), Ok(false), "nothing has changed");
-        std::fs::write(&files.cert_file, "no certificate").unwrap();
-        let failure = certificates.look().unwrap_err();
-        assert_eq!(failure.code, Some(Code::TLS_FILES));
-        assert!(certificates.look().is_err(), "the error repeats until the files are valid");
-        mk_certificate(dir.path());
-        assert_eq!(certificates.look(), Ok(true));
-    }
-
-    #[test]
-    fn private_key_is_never_printed() {
-        let dir = tempfile::tempdir().unwrap();
-        let files = mk_certificate(dir.path());
-        std::fs::write(&files.key_file, "canary").unwrap();
-        let failure = Certificates::read(files).err().unwrap();
-        assert!(!failure.to_string().contains("canary"), "{failure}");
     }
 }

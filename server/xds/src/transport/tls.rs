@@ -33,7 +33,7 @@ impl std::fmt::Debug for TlsMaterial {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what} cannot be used: {why}")]
 pub struct TlsError {
-    /// `the certificate`, `the key`, `the client CA`.
+    /// `the certificate`, `the key`, `the client CA` or [`PAIR`](Self::PAIR).
     pub what: &'static str,
     /// What is wrong and what to do.
     pub why: String,
@@ -42,6 +42,8 @@ pub struct TlsError {
 impl TlsError {
     /// Code of this error.
     pub const CODE: Code = Code::TLS_FILES;
+    /// A key and a certificate that do not belong together.
+    pub const PAIR: &'static str = "the pair of certificate and key";
 
     fn new(what: &'static str, why: impl ToString) -> Self {
         Self { what, why: why.to_string() }
@@ -80,7 +82,10 @@ fn server_config(material: &TlsMaterial) -> Result<Arc<ServerConfig>, TlsError> 
         None => builder.with_no_client_auth(),
         Some(pem) => builder.with_client_cert_verifier(verifier(pem)?),
     };
-    let mut config = builder.with_single_cert(chain, key).map_err(|e| TlsError::new(CERTIFICATE, e))?;
+    let mut config = builder.with_single_cert(chain, key).map_err(|e| {
+        let is_mismatch = matches!(e, rustls::Error::InconsistentKeys(_));
+        TlsError::new(if is_mismatch { TlsError::PAIR } else { CERTIFICATE }, e)
+    })?;
     config.alpn_protocols = vec![b"h2".to_vec()];
     Ok(Arc::new(config))
 }

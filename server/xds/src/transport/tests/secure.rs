@@ -162,7 +162,7 @@ async fn invalid_certificates_change_nothing_and_give_the_reason() {
         (TlsMaterial { certificates: b"none".to_vec(), ..good.clone() }, "the certificate"),
         (TlsMaterial { key: b"none".to_vec(), ..good.clone() }, "the key"),
         (TlsMaterial { client_ca: Some(Vec::new()), ..good.clone() }, "the client CA"),
-        (TlsMaterial { key: ca.server(None).key, ..good.clone() }, "the certificate"),
+        (TlsMaterial { key: ca.server(None).key, ..good.clone() }, "the pair of certificate and key"),
     ] {
         assert_eq!(tls.reload(&bad).unwrap_err().what, what);
     }

@@ -1,0 +1,195 @@
+//! Certificates of the xDS listener, read from their files at start and again when the files change.
+//!
+//! `Xds` reads them before it binds a port. An error names the file, its field, and where the field was set.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+use tributary_model::Code;
+use tributary_xds::transport::tls::{Tls, TlsError, TlsMaterial};
+
+use crate::config::errors::about;
+use crate::config::model::TlsConfig;
+use crate::config::{Loaded, Origins, layers};
+use crate::exit::{CommandError, Exit};
+
+/// Interval at which the files are checked.
+const LOOK: Duration = Duration::from_secs(5);
+/// Maximum size of a file, against a pipe or a device named by mistake.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// Certificates with the files that they come from.
+pub struct Certificates {
+    files: Files,
+    seen: TlsMaterial,
+    tls: Arc<Tls>,
+}
+
+/// Files, and where each was set.
+struct Files {
+    config: TlsConfig,
+    origins: Origins,
+}
+
+impl Certificates {
+    /// Reads the files of a configuration; `None` without TLS.
+    pub fn of(loaded: &Loaded) -> Result<Option<Self>, CommandError> {
+        let Some(config) = loaded.config.xds.tls.clone() else { return Ok(None) };
+        let own = loaded.origins.iter().filter(|(field, _)| field.starts_with("xds"));
+        let origins = own.map(|(field, origin)| (field.clone(), origin.clone())).collect();
+        Self::read(Files { config, origins }).map(Some)
+    }
+    fn read(files: Files) -> Result<Self, CommandError> {
+        let seen = files.material()?;
+        let tls = Tls::new(&seen).map_err(|e| files.unusable(&e))?;
+        Ok(Self { files, seen, tls: Arc::new(tls) })
+    }
+    /// Returns the listener's view of the certificates.
+    #[must_use]
+    pub fn tls(&self) -> Arc<Tls> {
+        Arc::clone(&self.tls)
+    }
+    /// Reloads certificates when their files change; invalid files change nothing.
+    pub async fn follow(mut self, stop: CancellationToken) {
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(LOOK) => {}
+            }
+            match self.look() {
+                Ok(false) => {}
+                Ok(true) => tracing::info!("changed certificates loaded; new connections use them"),
+                Err(failure) => {
+                    tracing::error!(error = %failure, "changed certificates are invalid; the old ones stay in use")
+                }
+            }
+        }
+    }
+    /// Reloads changed files and returns whether the certificates changed.
+    fn look(&mut self) -> Result<bool, CommandError> {
+        let now = self.files.material()?;
+        if same(&now, &self.seen) {
+            return Ok(false);
+        }
+        self.tls.reload(&now).map_err(|e| self.files.unusable(&e))?;
+        self.seen = now;
+        Ok(true)
+    }
+}
+
+fn same(a: &TlsMaterial, b: &TlsMaterial) -> bool {
+    a.certificates == b.certificates && a.key == b.key && a.client_ca == b.client_ca
+}
+
+impl Files {
+    fn material(&self) -> Result<TlsMaterial, CommandError> {
+        let TlsConfig { cert_file, key_file, client_ca_file } = &self.config;
+        let client_ca = client_ca_file.as_ref().map(|path| self.bytes("clientCaFile", path));
+        Ok(TlsMaterial {
+            certificates: self.bytes("certFile", cert_file)?,
+            key: self.bytes("keyFile", key_file)?,
+            client_ca: client_ca.transpose()?,
+        })
+    }
+    fn bytes(&self, field: &str, path: &Path) -> Result<Vec<u8>, CommandError> {
+        let wrong =
+            |why: &dyn std::fmt::Display| self.error(field, format_args!("{}: {why}", path.display()));
+        let kind = std::fs::metadata(path).map_err(|e| wrong(&e))?;
+        if !kind.is_file() || kind.len() > MAX_BYTES {
+            return Err(wrong(&"is not a file of at most 1 MiB"));
+        }
+        std::fs::read(path).map_err(|e| wrong(&e))
+    }
+    /// Returns the error of the file that cannot be used.
+    fn unusable(&self, error: &TlsError) -> CommandError {
+        let TlsConfig { cert_file, key_file, client_ca_file } = &self.config;
+        let (field, path) = match (error.what, client_ca_file) {
+            (TlsError::PAIR, _) => return self.mismatch(),
+            ("the key", _) => ("keyFile", key_file),
+            ("the client CA", Some(path)) => ("clientCaFile", path),
+            _ => ("certFile", cert_file),
+        };
+        self.error(field, format_args!("{}: {error}", path.display()))
+    }
+    /// Returns the error of a key and a certificate that do not belong together. They may come from two layers, so it
+    /// names both places.
+    fn mismatch(&self) -> CommandError {
+        let TlsConfig { cert_file, key_file, .. } = &self.config;
+        let place = layers::origin(&self.origins, "xds.tls.certFile");
+        let place = place.map(|place| format!(", set by {place}")).unwrap_or_default();
+        let why = format!(
+            "{}: is not the key of the certificate {} (certFile{place})",
+            key_file.display(),
+            cert_file.display()
+        );
+        self.error("keyFile", why)
+            .next("set certificate and key in the same place, and check that they belong together")
+    }
+    fn error(&self, field: &str, why: impl std::fmt::Display) -> CommandError {
+        let field = format!("xds.tls.{field}");
+        let message = about(layers::origin(&self.origins, &field), format_args!("{field}: {why}")).message;
+        CommandError::new(Exit::Usage, Code::TLS_FILES, message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mk_certificate(dir: &Path) -> TlsConfig {
+        let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+        let files =
+            TlsConfig { cert_file: dir.join("c.pem"), key_file: dir.join("k.pem"), client_ca_file: None };
+        std::fs::write(&files.cert_file, made.cert.pem()).unwrap();
+        std::fs::write(&files.key_file, made.signing_key.serialize_pem()).unwrap();
+        files
+    }
+
+    fn read(config: TlsConfig) -> Result<Certificates, CommandError> {
+        Certificates::read(Files { config, origins: Origins::new() })
+    }
+
+    #[test]
+    fn changed_certificates_load_and_invalid_ones_do_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let files = mk_certificate(dir.path());
+        let mut certificates = read(files.clone()).unwrap();
+        assert_eq!(certificates.look(), Ok(false), "nothing has changed");
+        std::fs::write(&files.cert_file, "no certificate").unwrap();
+        let failure = certificates.look().unwrap_err();
+        assert_eq!(failure.code, Some(Code::TLS_FILES));
+        assert!(certificates.look().is_err(), "the error repeats until the files are valid");
+        mk_certificate(dir.path());
+        assert_eq!(certificates.look(), Ok(true));
+    }
+
+    #[test]
+    fn private_key_is_never_printed() {
+        let dir = tempfile::tempdir().unwrap();
+        let files = mk_certificate(dir.path());
+        std::fs::write(&files.key_file, "canary").unwrap();
+        let failure = read(files).err().unwrap();
+        assert!(!failure.to_string().contains("canary"), "{failure}");
+    }
+
+    #[test]
+    fn key_of_another_layer_is_an_error_that_names_both_places() {
+        let (file, flag) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let key_file = mk_certificate(file.path()).key_file;
+        let config = TlsConfig { key_file, ..mk_certificate(flag.path()) };
+        let mut loaded = Loaded::default();
+        loaded.config.xds.tls = Some(config);
+        let origins = [
+            ("xds", "t.yaml:3:1"),
+            ("xds.tls.certFile", "TRIBUTARY_XDS__TLS__CERT_FILE"),
+            ("xds.tls.keyFile", "t.yaml:5:3"),
+        ];
+        loaded.origins = origins.map(|(field, origin)| (field.to_owned(), origin.to_owned())).into();
+        let failure = Certificates::of(&loaded).err().unwrap();
+        assert_eq!(failure.code, Some(Code::TLS_FILES));
+        assert!(failure.message.starts_with("t.yaml:5:3: xds.tls.keyFile: "), "{failure}");
+        assert!(failure.message.ends_with("(certFile, set by TRIBUTARY_XDS__TLS__CERT_FILE)"), "{failure}");
+    }
+}

@@ -114,7 +114,7 @@ fn admin() -> String {
 fn config() -> Result<String, CommandError> {
     let schema = schema::schema();
     let mut out = format!(
-        "# Configuration\n\n{MADE}One YAML file, given by `--config` or `TRIBUTARY_CONFIG`. A flag overrides a variable, a variable overrides the file, the file overrides the default, each field by itself: a flag for a certificate keeps the file's `clientCaFile`. An unknown field is an error. The file is read again when it changes: `registries`, `settings`, `federatedServices`, `merge` and `log.level` are applied at once, other changes are reported as needing a restart, and an invalid file changes nothing.\n\n[config.schema.json](config.schema.json) is the JSON Schema.\n\n## Fields\n\n| field | default | meaning |\n|---|---|---|\n"
+        "# Configuration\n\n{MADE}One YAML file, given by `--config` or `TRIBUTARY_CONFIG`. A flag overrides a variable, a variable overrides the file, the file overrides the default, each field by itself: a flag for a certificate keeps the file's `clientCaFile`. An unknown field is an error. The file is read again when it changes: `registries`, `settings`, `federatedServices`, `merge` and `log.level` are applied at once, other changes are reported as needing a restart, and an invalid file changes nothing. A part that cannot be applied keeps its old state. `/debug/config` shows both, and both are tried again after a backoff of at most a minute.\n\n[config.schema.json](config.schema.json) is the JSON Schema.\n\n## Fields\n\n| field | default | meaning |\n|---|---|---|\n"
     );
     let defaults = serde_json::to_value(Config::default()).unwrap_or_default();
     fields(&mut out, &schema, &schema, "", Some(&defaults));

@@ -2,138 +2,45 @@
 //! change.
 //!
 //! An invalid file changes nothing: the running configuration stays, and the error shows in the log, in
-//! `/debug/config` and as a metric. The file is watched through its directory, which covers editors and
-//! mounts that replace it, and is also read every few seconds.
+//! `/debug/config` and as a metric. A part that cannot be applied keeps its old state and shows in the same places. Both
+//! are tried again after a backoff, because the reason may be a file that the configuration names. The file is watched
+//! through its directory, which covers editors and mounts that replace it, and is also read every few seconds.
+
+mod running;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use jiff::Timestamp;
 use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
-use parking_lot::Mutex;
-use serde_json::{Value, json};
 use tokio::sync::Notify;
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tributary_model::Code;
+use tributary_registry_api::{Backoff, BackoffPolicy, SplitMix};
 
-use crate::config::change::{Change, merged};
+use crate::config::change::{Change, Part, merged};
 use crate::config::{Config, ConfigFile, Loaded, check};
-use crate::document::timestamp;
 use crate::exit::{CommandError, Exit};
+pub use running::{Reloads, Running};
 
 /// Quiet time after a change before the file is read: editors write in several steps.
 const SETTLE: Duration = Duration::from_millis(50);
 /// Interval at which the file is read without a notification.
 const LOOK: Duration = Duration::from_secs(5);
+/// Stands for no next try.
+const NEVER: Duration = Duration::from_secs(86_400);
 
 /// Applies a change.
 #[async_trait]
 pub trait Apply: Send + Sync {
-    /// Applies the configuration to the server; returns the errors of the parts that failed.
-    async fn apply(&self, change: &Change, config: &Config) -> Vec<CommandError>;
+    /// Applies the configuration to the server; returns the parts that failed, each with its error.
+    async fn apply(&self, change: &Change, config: &Config) -> Vec<(Part, CommandError)>;
 }
 
 /// Combines a file with the other layers.
 pub type Layers = Box<dyn Fn(&ConfigFile) -> Result<Loaded, CommandError> + Send + Sync>;
-
-/// Running configuration and the result of the last change.
-#[derive(Debug)]
-pub struct Running(Mutex<State>);
-
-#[derive(Debug)]
-struct State {
-    loaded: Loaded,
-    file: Option<PathBuf>,
-    last: Option<Last>,
-    applied: u64,
-    rejected: u64,
-}
-
-#[derive(Debug, Clone)]
-struct Last {
-    at: Timestamp,
-    error: Option<String>,
-    restart: Vec<String>,
-}
-
-/// Metrics of reloads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reloads {
-    /// Applied changes.
-    pub applied: u64,
-    /// Rejected changes.
-    pub rejected: u64,
-    /// Whether the running configuration equals the file.
-    pub valid: bool,
-}
-
-impl Running {
-    /// Configuration loaded at start.
-    #[must_use]
-    pub fn new(loaded: Loaded, file: Option<PathBuf>) -> Self {
-        Self(Mutex::new(State { loaded, file, last: None, applied: 0, rejected: 0 }))
-    }
-    /// Running values.
-    #[must_use]
-    pub fn config(&self) -> Config {
-        self.0.lock().loaded.config.clone()
-    }
-    /// Counts of changes.
-    #[must_use]
-    pub fn reloads(&self) -> Reloads {
-        let state = self.0.lock();
-        let clean = |last: &Last| last.error.is_none() && last.restart.is_empty();
-        Reloads {
-            applied: state.applied,
-            rejected: state.rejected,
-            valid: state.last.as_ref().is_none_or(clean),
-        }
-    }
-    /// Returns why the last change was not fully applied, in one line.
-    #[must_use]
-    pub fn complaint(&self) -> Option<String> {
-        let last = self.0.lock().last.clone()?;
-        let restart =
-            (!last.restart.is_empty()).then(|| format!("needs a restart: {}", last.restart.join(", ")));
-        last.error.or(restart)
-    }
-    /// Returns the document of `/debug/config`.
-    #[must_use]
-    pub fn document(&self) -> Value {
-        let state = self.0.lock();
-        let last = state.last.as_ref().map(|last| {
-            json!({
-                "at": timestamp(last.at),
-                "result": if last.error.is_some() { "rejected" } else { "applied" },
-                "error": last.error,
-                "needsRestart": last.restart,
-            })
-        });
-        json!({
-            "apiVersion": crate::document::API_VERSION,
-            "kind": "RunningConfig",
-            "file": state.file.as_ref().map(|path| path.display().to_string()),
-            "lastReload": last,
-            "origins": state.loaded.origins,
-            "config": state.loaded.config,
-        })
-    }
-    fn refuse(&self, failure: &CommandError) {
-        let mut state = self.0.lock();
-        state.rejected += 1;
-        state.last =
-            Some(Last { at: Timestamp::now(), error: Some(failure.to_string()), restart: Vec::new() });
-    }
-    fn take(&self, loaded: Loaded, restart: Vec<String>) {
-        let mut state = self.0.lock();
-        state.applied += 1;
-        let config = merged(&state.loaded.config, &loaded.config);
-        state.loaded = Loaded { config, ..loaded };
-        state.last = Some(Last { at: Timestamp::now(), error: None, restart });
-    }
-}
 
 /// Watches one file.
 pub struct Reloader {
@@ -145,6 +52,8 @@ pub struct Reloader {
     pub running: Arc<Running>,
     /// Applies changes.
     pub apply: Arc<dyn Apply>,
+    /// Seed of the backoff's jitter.
+    pub seed: u64,
 }
 
 impl Reloader {
@@ -153,56 +62,79 @@ impl Reloader {
         let changed = Arc::new(Notify::new());
         let _watcher = watcher(&self.path, Arc::clone(&changed));
         let mut seen = std::fs::read(&self.path).ok();
+        let (mut backoff, mut random) = (Backoff::new(BackoffPolicy::default()), SplitMix::seeded(self.seed));
+        let mut retry_at: Option<Instant> = None;
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
-                () = changed.notified() => tokio::time::sleep(SETTLE).await,
-                () = tokio::time::sleep(LOOK) => {}
+                () = changed.notified() => sleep(SETTLE).await,
+                () = sleep(LOOK) => {}
+                () = sleep_until(retry_at.unwrap_or_else(|| Instant::now() + NEVER)) => {}
             }
             // A missing file is being replaced; the running configuration stays.
             let Ok(bytes) = tokio::fs::read(&self.path).await else { continue };
             if seen.as_ref() != Some(&bytes) {
                 seen = Some(bytes);
-                self.reload().await;
+                backoff.reset();
+            } else if retry_at.is_none_or(|at| Instant::now() < at) {
+                continue;
             }
+            let is_complete = self.reload().await;
+            retry_at = (!is_complete).then(|| Instant::now() + backoff.next(&mut random));
         }
     }
-    /// Reads the file once and applies it, or logs why not.
-    pub async fn reload(&self) {
+    /// Reads the file once and applies it. Returns whether all of it was valid and no part failed.
+    pub async fn reload(&self) -> bool {
         let loaded =
             ConfigFile::read(&self.path).and_then(|file| (self.layers)(&file)).and_then(check::serves);
         let loaded = match loaded {
             Ok(loaded) => loaded,
-            Err(failure) => return self.refuse(failure),
+            Err(failure) => {
+                self.reject(failure);
+                return false;
+            }
         };
         let running = self.running.config();
-        let change = Change::between(&running, &loaded.config);
+        let change =
+            Change::between(&running, &loaded.config).again(&self.running.failed_parts(), &loaded.config);
         let failures = self.apply.apply(&change, &merged(&running, &loaded.config)).await;
-        for warning in &loaded.warnings {
-            tracing::warn!("{warning}");
+        let errors: Vec<CommandError> = failures.iter().map(|(_, failure)| failure.clone()).collect();
+        let warnings = loaded.warnings.clone();
+        if self.running.take(loaded, change.restart.clone(), failures) {
+            log(&change, &warnings, &errors);
         }
-        for failure in &failures {
-            tracing::error!(error = %failure, "part of the changed configuration was not applied");
+        errors.is_empty()
+    }
+    fn reject(&self, failure: CommandError) {
+        let failure = CommandError { exit: Exit::Failed, ..failure };
+        if self.running.reject(&failure) {
+            let why = failure.message;
+            tracing::error!(code = %Code::CONFIG_RELOAD_FAILED, error = why, "{}", Code::CONFIG_RELOAD_FAILED.info().title);
         }
-        if !change.restart.is_empty() {
-            tracing::warn!(
-                fields = change.restart.join(", "),
-                "changed fields need a restart; their old values stay"
-            );
-        }
+    }
+}
+
+/// Logs a result that differs from the last one.
+fn log(change: &Change, warnings: &[String], errors: &[CommandError]) {
+    for warning in warnings {
+        tracing::warn!("{warning}");
+    }
+    for failure in errors {
+        tracing::error!(error = %failure, "part of the changed configuration was not applied; it is tried again");
+    }
+    if !change.restart.is_empty() {
+        tracing::warn!(
+            fields = change.restart.join(", "),
+            "changed fields need a restart; their old values stay"
+        );
+    }
+    if errors.is_empty() {
         tracing::info!(
             joined = change.added.len(),
             rotated = change.rotated.len(),
             left = change.removed.len(),
             "changed configuration applied"
         );
-        self.running.take(loaded, change.restart);
-    }
-    fn refuse(&self, failure: CommandError) {
-        let failure = CommandError { exit: Exit::Failed, ..failure };
-        let why = failure.message.clone();
-        self.running.refuse(&failure);
-        tracing::error!(code = %Code::CONFIG_RELOAD_FAILED, error = why, "{}", Code::CONFIG_RELOAD_FAILED.info().title);
     }
 }
 
@@ -222,6 +154,8 @@ fn watcher(path: &Path, changed: Arc<Notify>) -> Option<RecommendedWatcher> {
 
 #[cfg(test)]
 mod tests {
+    use parking_lot::Mutex;
+
     use super::*;
     use crate::config::layer;
     use crate::environment::Environment;
@@ -229,14 +163,18 @@ mod tests {
     const HEAD: &str =
         "apiVersion: tributary.dev/v1alpha1\nkind: Config\nregistries: [{kind: file, path: a}]\n";
 
+    /// Records changes; the rotation of a registry fails while it has failures left.
     #[derive(Default)]
-    struct Applied(Mutex<Vec<Change>>);
+    struct Applied(Mutex<Vec<Change>>, Mutex<usize>);
 
     #[async_trait]
     impl Apply for Applied {
-        async fn apply(&self, change: &Change, _: &Config) -> Vec<CommandError> {
+        async fn apply(&self, change: &Change, _: &Config) -> Vec<(Part, CommandError)> {
             self.0.lock().push(change.clone());
-            Vec::new()
+            let mut left = self.1.lock();
+            let fails = change.rotated.first().filter(|_| *left > 0).and_then(|r| r.name.clone());
+            *left = left.saturating_sub(1);
+            fails.map(|name| (Part::Rotated(name), CommandError::plain("no such file"))).into_iter().collect()
         }
     }
 
@@ -251,7 +189,7 @@ mod tests {
         let (running, applied) =
             (Arc::new(Running::new(loaded, Some(path.clone()))), Arc::<Applied>::default());
         let apply = Arc::<Applied>::clone(&applied);
-        (Reloader { path, layers: mk_layers(), running, apply }, applied)
+        (Reloader { path, layers: mk_layers(), running, apply, seed: 1 }, applied)
     }
 
     #[tokio::test]
@@ -271,7 +209,7 @@ mod tests {
         );
         assert_eq!(reloader.running.config(), before);
         assert!(applied.0.lock().is_empty());
-        assert_eq!(reloader.running.reloads(), Reloads { applied: 0, rejected: 3, valid: false });
+        assert_eq!(reloader.running.reloads(), Reloads { applied: 0, failed: 0, rejected: 3, valid: false });
         assert_eq!(reloader.running.document()["lastReload"]["result"], "rejected");
     }
 
@@ -286,6 +224,47 @@ mod tests {
         assert_eq!(reloader.running.config().settings.domain.as_deref(), Some("x.local"));
         assert_eq!(reloader.running.config().cluster_id, "Kubernetes");
         assert_eq!(reloader.running.complaint().as_deref(), Some("needs a restart: clusterId"));
+    }
+
+    #[tokio::test]
+    async fn failed_part_is_shown_and_applied_by_the_next_try() {
+        let dir = tempfile::tempdir().unwrap();
+        let (reloader, applied) = mk_reloader(dir.path());
+        *applied.1.lock() = 2;
+        std::fs::write(&reloader.path, HEAD.replace("path: a", "path: b")).unwrap();
+        for _ in 0..2 {
+            assert!(!reloader.reload().await);
+            let shown = &reloader.running.document()["lastReload"];
+            assert_eq!((&shown["result"], &shown["error"]), (&"failed".into(), &"no such file".into()));
+        }
+        let reloads = reloader.running.reloads();
+        assert_eq!(reloads, Reloads { applied: 0, failed: 1, rejected: 0, valid: false }, "counted once");
+        assert_eq!(reloader.running.complaint().as_deref(), Some("no such file"));
+        assert!(reloader.reload().await, "the registry is rotated again");
+        assert_eq!(applied.0.lock()[2].rotated.len(), 1);
+        assert_eq!(reloader.running.reloads(), Reloads { applied: 1, valid: true, ..reloads });
+        assert!(reloader.reload().await);
+        assert!(applied.0.lock()[3].is_empty(), "nothing is left");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn failed_reload_is_tried_again_after_a_backoff() {
+        let dir = tempfile::tempdir().unwrap();
+        let (reloader, applied) = mk_reloader(dir.path());
+        let (path, running, stop) =
+            (reloader.path.clone(), Arc::clone(&reloader.running), CancellationToken::new());
+        *applied.1.lock() = 3;
+        let following = tokio::spawn(reloader.run(stop.clone()));
+        tokio::task::yield_now().await;
+        std::fs::write(&path, HEAD.replace("path: a", "path: b")).unwrap();
+        let began = Instant::now();
+        while running.reloads().applied == 0 {
+            sleep(Duration::from_millis(100)).await;
+            assert!(began.elapsed() < Duration::from_secs(600), "{:?}", running.document());
+        }
+        assert_eq!(applied.0.lock().len(), 4, "three failures and a success, without another change");
+        stop.cancel();
+        following.await.unwrap();
     }
 
     #[tokio::test]

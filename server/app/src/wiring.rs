@@ -128,9 +128,9 @@ impl Bound {
         let (state, kept) = open_state(&config, self.app.factories.environment(), &clock).await?;
         let runtime = Runtime::start(runtime_config(&config), Arc::clone(&clock), fanout, state.sink());
         let handle = runtime.handle();
-        let (xds, sessions) = self.app.xds.start(self.xds, (&handle, &clock, epoch), &config);
         let istio = self.app.loaded.istio.clone();
         let running = Arc::new(Running::new(self.app.loaded, self.app.file.clone()));
+        let (xds, sessions) = self.app.xds.start(self.xds, (&handle, &clock, epoch), &running);
         let live = Arc::new(LiveBackend {
             name: host_name(),
             handle: handle.clone(),
@@ -159,7 +159,8 @@ impl Bound {
         handle.set_membership_known(true).await.map_err(stopped)?;
         state.membership_synced();
         if let Some(path) = self.app.file {
-            let reloader = Reloader { path, layers: self.app.layers, running, apply: Arc::new(registries) };
+            let (layers, apply) = (self.app.layers, Arc::new(registries));
+            let reloader = Reloader { path, layers, running, apply, seed: u64::from(std::process::id()) };
             tasks.spawn(reloader.run(stop.clone()));
         }
         start_log::at_start(&config, &addresses, &istio);

@@ -85,8 +85,8 @@ metrics! {
     STATE_PENDING Gauge "state_pending_keys" [] "Changes that the journal has not written yet";
     STATE_COMMIT_AGE Gauge "state_last_commit_age_seconds" [] "Time since the last commit of the journal, in seconds";
     STATE_INCOMPLETE Gauge "state_incomplete_registries" [] "Registries that are incomplete on disk: excluded, not yet written in full, or changed while the journal cannot be written";
-    CONFIG_RELOADS Counter "config_reloads" ["result"] "Changes of the configuration file that were applied or rejected";
-    CONFIG_VALID Gauge "config_last_reload_successful" [] "1 if the running configuration equals the file on disk, else 0";
+    CONFIG_RELOADS Counter "config_reloads" ["result"] "Changes of the configuration file that were applied, failed in part, or were rejected; a repeated result counts once";
+    CONFIG_VALID Gauge "config_last_reload_successful" [] "1 if the running configuration and certificates equal their files on disk, else 0";
 }
 
 /// Sample of a metric.

@@ -28,6 +28,19 @@ pub struct Change {
     pub restart: Vec<String>,
 }
 
+/// Part of a change, which is applied or fails by itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Part {
+    /// Log level.
+    Level,
+    /// New registry of this name.
+    Added(String),
+    /// Replacement run of the registry of this name.
+    Rotated(String),
+    /// Removal of the registry of this name.
+    Removed(String),
+}
+
 impl Change {
     /// Compares two checked configurations; every registry has a name.
     #[must_use]
@@ -73,6 +86,19 @@ impl Change {
         }
         out
     }
+    /// Rotates also the registries whose last rotation failed: their own fields may be equal while the settings that
+    /// they derive facts from are not.
+    #[must_use]
+    pub fn again(mut self, failed: &[Part], new: &Config) -> Self {
+        for part in failed {
+            let Part::Rotated(name) = part else { continue };
+            let is_named = |r: &&RegistryConfig| r.name.as_ref() == Some(name);
+            if !self.added.iter().chain(&self.rotated).any(|r| is_named(&r)) {
+                self.rotated.extend(new.registries.iter().find(is_named).cloned());
+            }
+        }
+        self
+    }
     /// Whether a reload applies nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -89,6 +115,24 @@ pub fn merged(running: &Config, new: &Config) -> Config {
     out.federated_services.clone_from(&new.federated_services);
     out.merge = new.merge.clone();
     out.log.level.clone_from(&new.log.level);
+    out
+}
+
+/// Returns the configuration that runs after a change whose failed parts keep their old state.
+#[must_use]
+pub fn after(running: &Config, new: &Config, failed: &[Part]) -> Config {
+    let mut out = merged(running, new);
+    for part in failed {
+        match part {
+            Part::Level => out.log.level.clone_from(&running.log.level),
+            Part::Added(name) => out.registries.retain(|r| r.name.as_ref() != Some(name)),
+            Part::Rotated(name) | Part::Removed(name) => {
+                let old = running.registries.iter().filter(|r| r.name.as_ref() == Some(name));
+                out.registries.retain(|r| r.name.as_ref() != Some(name));
+                out.registries.extend(old.cloned());
+            }
+        }
+    }
     out
 }
 
@@ -189,6 +233,42 @@ mod tests {
         let running = merged(&old, &new);
         assert_eq!((running.log.level.as_str(), running.cluster_id.as_str()), ("debug", "Kubernetes"));
         assert_eq!(running.xds.tls, None);
+    }
+
+    #[test]
+    fn failed_part_keeps_its_state_and_is_a_change_again() {
+        let all = |path: &str| ["a", "b", "c"].map(|name| mk_registry(name, path, "x")).to_vec();
+        let (mut old, mut new) = (mk_config(all("1")), mk_config(all("2")));
+        old.registries.push(mk_registry("gone", "1", "x"));
+        new.registries[1].cluster_id = Some("y".into());
+        new.registries.push(mk_registry("new", "2", "x"));
+        (new.settings.trust_domain, new.log.level) = (Some("prod".into()), "debug".into());
+        let [a, b, gone, added] = ["a", "b", "gone", "new"].map(str::to_owned);
+        let failed = [Part::Level, Part::Rotated(a), Part::Removed(gone), Part::Added(b), Part::Added(added)];
+        let running = after(&old, &new, &failed);
+        let shown = |r: &RegistryConfig| (r.name.clone().unwrap(), r.source == old.registries[0].source);
+        let mut kept: Vec<_> = running.registries.iter().map(shown).collect();
+        kept.sort();
+        let want = [("a", true), ("c", false), ("gone", true)].map(|(name, old)| (name.to_owned(), old));
+        assert_eq!((kept, running.log.level.as_str()), (want.to_vec(), "info"));
+        let again = Change::between(&running, &new).again(&failed, &new);
+        let names = |list: &[RegistryConfig]| list.iter().filter_map(|r| r.name.clone()).collect::<Vec<_>>();
+        assert_eq!(
+            (names(&again.added), names(&again.removed)),
+            (vec!["b".into(), "new".into()], vec!["gone".into()])
+        );
+        assert_eq!((names(&again.rotated), again.settings, again.level), (vec!["a".into()], false, true));
+    }
+
+    #[test]
+    fn failed_rotation_is_repeated_though_its_fields_are_equal() {
+        let old = mk_config(vec![mk_registry("a", "1", "x")]);
+        let mut new = old.clone();
+        new.settings.trust_domain = Some("prod".into());
+        let failed = [Part::Rotated("a".into())];
+        let running = after(&old, &new, &failed);
+        assert!(Change::between(&running, &new).is_empty(), "the settings are applied");
+        assert_eq!(Change::between(&running, &new).again(&failed, &new).rotated.len(), 1);
     }
 
     #[test]

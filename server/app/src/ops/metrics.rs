@@ -50,6 +50,7 @@ pub fn all(state: &State<'_>) -> Vec<Sample> {
         Sample::new(m::CATALOG_GENERATION, &[], number(state.catalog.generation)),
         Sample::new(m::CATALOG_COMPLETE, &[], flag(state.catalog.complete)),
         Sample::new(m::CONFIG_RELOADS, &["applied"], number(state.reloads.applied)),
+        Sample::new(m::CONFIG_RELOADS, &["failed"], number(state.reloads.failed)),
         Sample::new(m::CONFIG_RELOADS, &["rejected"], number(state.reloads.rejected)),
         Sample::new(m::CONFIG_VALID, &[], flag(state.reloads.valid)),
     ];

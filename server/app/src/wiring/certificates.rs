@@ -14,6 +14,7 @@ use crate::config::errors::about;
 use crate::config::model::TlsConfig;
 use crate::config::{Loaded, Origins, layers};
 use crate::exit::{CommandError, Exit};
+use crate::reload::Running;
 
 /// Interval at which the files are checked.
 const LOOK: Duration = Duration::from_secs(5);
@@ -51,20 +52,26 @@ impl Certificates {
     pub fn tls(&self) -> Arc<Tls> {
         Arc::clone(&self.tls)
     }
-    /// Reloads certificates when their files change; invalid files change nothing.
-    pub async fn follow(mut self, stop: CancellationToken) {
+    /// Reloads certificates when their files change. Invalid files change nothing; their error shows in `running` and is
+    /// logged once.
+    pub async fn follow(mut self, running: Arc<Running>, stop: CancellationToken) {
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = tokio::time::sleep(LOOK) => {}
             }
-            match self.look() {
-                Ok(false) => {}
-                Ok(true) => tracing::info!("changed certificates loaded; new connections use them"),
-                Err(failure) => {
-                    tracing::error!(error = %failure, "changed certificates are invalid; the old ones stay in use")
-                }
+            self.look_and_report(&running);
+        }
+    }
+    fn look_and_report(&mut self, running: &Running) {
+        let looked = self.look();
+        let is_new = running.set_certificates(looked.as_ref().err());
+        match looked {
+            Ok(true) => tracing::info!("changed certificates loaded; new connections use them"),
+            Err(failure) if is_new => {
+                tracing::error!(error = %failure, "changed certificates are invalid; the old ones stay in use");
             }
+            Ok(false) | Err(_) => {}
         }
     }
     /// Reloads changed files and returns whether the certificates changed.
@@ -163,6 +170,26 @@ mod tests {
         assert!(certificates.look().is_err(), "the error repeats until the files are valid");
         mk_certificate(dir.path());
         assert_eq!(certificates.look(), Ok(true));
+    }
+
+    #[test]
+    fn invalid_certificates_are_shown_until_they_are_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let files = mk_certificate(dir.path());
+        let (mut certificates, running) =
+            (read(files.clone()).unwrap(), Running::new(Loaded::default(), None));
+        std::fs::write(&files.cert_file, "no certificate").unwrap();
+        for _ in 0..2 {
+            certificates.look_and_report(&running);
+            let shown = running.document()["certificateError"].to_string();
+            assert!(shown.contains("TRB0107") && shown.contains("c.pem"), "{shown}");
+            assert!(!running.reloads().valid && running.complaint().is_some());
+        }
+        let failure = certificates.look().unwrap_err();
+        assert!(!running.set_certificates(Some(&failure)), "the same error is not new");
+        mk_certificate(dir.path());
+        certificates.look_and_report(&running);
+        assert!(running.reloads().valid && running.document()["certificateError"].is_null());
     }
 
     #[test]

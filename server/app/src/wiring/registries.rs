@@ -1,16 +1,17 @@
 //! Keeps the running registries equal to the configuration, at start and on reload.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use async_trait::async_trait;
 use tributary_model::{Code, RegistryName};
-use tributary_runtime::Handle;
+use tributary_runtime::{Handle, SupervisorError};
 
 use super::config_source::ConfigSource;
 use super::factories::Factories;
 use super::journal::{Configured, State};
 use crate::config::Config;
-use crate::config::change::Change;
+use crate::config::change::{Change, Part};
 use crate::config::model::RegistryConfig;
 use crate::exit::{CommandError, Exit};
 use crate::reload::Apply;
@@ -77,7 +78,11 @@ impl Registries {
     async fn remove(&self, registry: &RegistryConfig) -> Result<(), CommandError> {
         for name in registry.names() {
             let own = RegistryName::new(&name).map_err(|e| failed(&name, &e))?;
-            self.handle.remove_registry(own).await.map_err(|e| failed(&name, &e))?;
+            match self.handle.remove_registry(own).await {
+                // removed by an earlier try, of which another part failed
+                Ok(()) | Err(SupervisorError::Unknown(_)) => {}
+                Err(e) => return Err(failed(&name, &e)),
+            }
         }
         Ok(())
     }
@@ -90,24 +95,30 @@ fn failed(name: &str, why: &dyn std::fmt::Display) -> CommandError {
 
 #[async_trait]
 impl Apply for Registries {
-    async fn apply(&self, change: &Change, config: &Config) -> Vec<CommandError> {
+    async fn apply(&self, change: &Change, config: &Config) -> Vec<(Part, CommandError)> {
         let mut failures = Vec::new();
-        let mut note = |done: Result<(), CommandError>| failures.extend(done.err());
+        let mut note = |part, done: Result<(), CommandError>| failures.extend(done.err().map(|e| (part, e)));
         if change.settings {
             self.source.report(config);
         }
         if change.level {
-            note(self.log.set(&config.log.level));
+            note(Part::Level, self.log.set(&config.log.level));
         }
+        let name = |registry: &RegistryConfig| registry.name.clone().unwrap_or_default();
+        let mut stays = BTreeSet::new();
         // Removals precede additions only for a name that a new registry reuses.
         for registry in &change.removed {
-            note(self.remove(registry).await);
+            let done = self.remove(registry).await;
+            if done.is_err() {
+                stays.insert(name(registry));
+            }
+            note(Part::Removed(name(registry)), done);
         }
-        for registry in &change.added {
-            note(self.add(registry, config).await);
+        for registry in change.added.iter().filter(|registry| !stays.contains(&name(registry))) {
+            note(Part::Added(name(registry)), self.add(registry, config).await);
         }
         for registry in &change.rotated {
-            note(self.rotate(registry, config).await);
+            note(Part::Rotated(name(registry)), self.rotate(registry, config).await);
         }
         failures
     }

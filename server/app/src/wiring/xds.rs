@@ -20,6 +20,7 @@ use crate::admin::listener::cannot_bind;
 use crate::config::{Config, Loaded};
 use crate::exit::CommandError;
 use crate::ops::sessions::Sessions;
+use crate::reload::Running;
 
 /// xDS server before its port is bound.
 pub struct Xds {
@@ -57,12 +58,12 @@ impl Xds {
         self,
         bound: BoundXds,
         (handle, clock, epoch): (&Handle, &Arc<dyn Clock>, Instant),
-        config: &Config,
+        running: &Arc<Running>,
     ) -> (Serving, Arc<Sessions>) {
         let source = Arc::new(Source(handle.clone()));
         let answers = Arc::<CatalogAnswers>::default();
         let server = XdsServer::builder(Arc::<CatalogAnswers>::clone(&answers), source)
-            .limits(limits(config))
+            .limits(limits(&running.config()))
             .epoch(epoch)
             .seed(u64::from(std::process::id()))
             .build();
@@ -80,7 +81,7 @@ impl Xds {
         });
         let stop = CancellationToken::new();
         if let Some(certificates) = self.tls {
-            tokio::spawn(certificates.follow(stop.clone()));
+            tokio::spawn(certificates.follow(Arc::clone(running), stop.clone()));
         }
         (Serving { server, sessions: Arc::clone(&sessions), stop }, sessions)
     }

@@ -313,7 +313,7 @@ pub enum ConfigCommand {
     Schema,
     /// Print every field with its default
     Default,
-    /// Check a file, with the environment applied, as `serve` does
+    /// Check a file, with the environment applied and with the certificates that it names, as `serve` does
     Validate {
         /// The file
         file: PathBuf,

@@ -1,7 +1,8 @@
 //! Configuration of the server, read at start and again when its file changes.
 //!
-//! `load` is called by `serve`, by `config validate` and by the reload task. A value that it returns can be
-//! run: shape, values and their combinations are checked. Loading opens no connection and binds no port.
+//! `load` is called by `serve`, by `config validate` and by the reload task. A value that it returns has been checked:
+//! shape, values and their combinations. `wiring::runnable` then checks what it names, for all three. Loading opens no
+//! connection and binds no port.
 
 pub mod change;
 pub mod check;
@@ -34,7 +35,7 @@ pub use tributary_registry_api::Span;
 use crate::environment::Environment;
 use crate::exit::CommandError;
 
-/// Configuration that can be run.
+/// Configuration that has been checked.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Loaded {
     /// All values, with every registry named.

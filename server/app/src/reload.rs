@@ -21,7 +21,7 @@ use tributary_model::Code;
 use tributary_registry_api::{Backoff, BackoffPolicy, SplitMix};
 
 use crate::config::change::{Change, Part, merged};
-use crate::config::{Config, ConfigFile, Loaded, check};
+use crate::config::{Config, ConfigFile, Loaded};
 use crate::exit::{CommandError, Exit};
 pub use running::{Reloads, Running};
 
@@ -39,7 +39,7 @@ pub trait Apply: Send + Sync {
     async fn apply(&self, change: &Change, config: &Config) -> Vec<(Part, CommandError)>;
 }
 
-/// Combines a file with the other layers.
+/// Combines a file with the other layers, and checks that the result can be run.
 pub type Layers = Box<dyn Fn(&ConfigFile) -> Result<Loaded, CommandError> + Send + Sync>;
 
 /// Watches one file.
@@ -85,9 +85,7 @@ impl Reloader {
     }
     /// Reads the file once and applies it. Returns whether all of it was valid and no part failed.
     pub async fn reload(&self) -> bool {
-        let loaded =
-            ConfigFile::read(&self.path).and_then(|file| (self.layers)(&file)).and_then(check::serves);
-        let loaded = match loaded {
+        let loaded = match ConfigFile::read(&self.path).and_then(|file| (self.layers)(&file)) {
             Ok(loaded) => loaded,
             Err(failure) => {
                 self.reject(failure);
@@ -157,7 +155,7 @@ mod tests {
     use parking_lot::Mutex;
 
     use super::*;
-    use crate::config::layer;
+    use crate::config::{check, layer};
     use crate::environment::Environment;
 
     const HEAD: &str =
@@ -179,7 +177,10 @@ mod tests {
     }
 
     fn mk_layers() -> Layers {
-        Box::new(|file| layer(Some(file), &Environment::default(), &|_, _| Ok(())))
+        Box::new(|file| {
+            let loaded = layer(Some(file), &Environment::default(), &|_, _| Ok(()))?;
+            check::serves(&loaded).map(|()| loaded)
+        })
     }
 
     fn mk_reloader(dir: &Path) -> (Reloader, Arc<Applied>) {

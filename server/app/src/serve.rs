@@ -6,19 +6,18 @@
 use tokio::signal::unix::{SignalKind, signal as listen};
 
 use crate::args::ServeArgs;
-use crate::config::{Loaded, check, layer, load as load_config};
+use crate::config::{Loaded, layer, load as load_config};
 use crate::environment::Environment;
 use crate::exit::CommandError;
 use crate::overlay;
 use crate::telemetry::{self, LogLevel};
-use crate::wiring::App;
 use crate::wiring::factories::Factories;
+use crate::wiring::{App, runnable};
 
-/// Returns the configuration of all layers; one without a registry is an error.
+/// Returns the configuration of all layers. `build` checks what it names.
 pub fn load(args: &ServeArgs, env: &Environment) -> Result<Loaded, CommandError> {
     let file = file(args, env);
-    let loaded = load_config(file.as_deref(), env, &|config, origins| overlay::apply(args, config, origins))?;
-    check::serves(loaded)
+    load_config(file.as_deref(), env, &|config, origins| overlay::apply(args, config, origins))
 }
 
 /// Starts the log.
@@ -45,8 +44,11 @@ pub fn build(
     let (args, env) = (args.clone(), env.clone());
     let path = file(&args, &env);
     let factories = Factories::new(env.clone());
-    let layers =
-        move |file: &_| layer(Some(file), &env, &|config, origins| overlay::apply(&args, config, origins));
+    let own = factories.clone();
+    let layers = move |file: &_| {
+        let loaded = layer(Some(file), &env, &|config, origins| overlay::apply(&args, config, origins))?;
+        runnable::check(&loaded, &own).map(|()| loaded)
+    };
     App::build(loaded, path, Box::new(layers), factories, log)
 }
 

@@ -11,6 +11,7 @@ pub mod consul;
 pub mod factories;
 pub mod journal;
 pub mod registries;
+pub mod runnable;
 pub mod xds;
 
 use std::collections::BTreeSet;
@@ -89,9 +90,7 @@ impl App {
         factories: Factories,
         log: LogLevel,
     ) -> Result<Self, CommandError> {
-        for registry in &loaded.config.registries {
-            factories.of(registry, &loaded.config)?;
-        }
+        runnable::check(&loaded, &factories)?;
         let xds = Xds::build(&loaded)?;
         Ok(Self { loaded, file, layers, factories, log, xds })
     }

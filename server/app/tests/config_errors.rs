@@ -147,6 +147,35 @@ fn errors_name_file_line_and_field() {
         ),
         ("federatedServices:\n- {host: a.c, members: [{host: a.b, ports: {80: 0}}]}\n", "TRB0102 "),
         (
+            "registries: [{kind: file, path: a}, {kind: kubernetes, name: k}]\nfederatedServices:\n- {host: a.c, members: [{host: a.b, registry: east}]}\n",
+            "TRB0102 t.yaml:5:37: federatedServices[0].members[0].registry: registry `east` not found; use one of file, k, k-entries",
+        ),
+        (
+            "federatedServices:\n- {host: a.c, members: [{host: a.b}, {host: a.d}, {host: A.B.}]}\n",
+            "TRB0102 t.yaml:4:52: federatedServices[0].members[2].host: `A.B.` is listed twice",
+        ),
+        (
+            "federatedServices:\n- {host: a.c, members: [{host: a.c}]}\n",
+            "TRB0102 t.yaml:4:15: federatedServices[0].members: names the service itself and no other",
+        ),
+        (
+            "federatedServices:\n- {host: a.c, members: [{host: a.b}]}\n- {host: A.C, members: [{host: a.b}]}\n",
+            "TRB0102 t.yaml:5:4: federatedServices[1].host: `A.C` is listed twice",
+        ),
+        (
+            "registries:\n- {kind: file, path: a, staleness: withdraw(0s)}\n",
+            "TRB0102 t.yaml:4:25: registries[0].staleness: withdraw(0s) removes every endpoint",
+        ),
+        (
+            "registries:\n- {kind: consul, datacenters: [dc1, dc1]}\n",
+            "TRB0102 t.yaml:4:37: registries[0].datacenters[1]: \"dc1\" is listed twice",
+        ),
+        (
+            "registries:\n- {kind: consul, addresses: ['unix:///a'], tls: {caFile: c}}\n",
+            "TRB0102 t.yaml:4:44: registries[0].tls: has no effect on a unix socket",
+        ),
+        ("registries:\n- {kind: file, path: a, name: ''}\n", "TRB0102 t.yaml:4:25: registries[0].name: "),
+        (
             "settings:\n  networks: {n: [10.0.0.0/99]}\n",
             "TRB0102 t.yaml:4:18: settings.networks.n[0]: `10.0.0.0/99`",
         ),

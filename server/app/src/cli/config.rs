@@ -8,6 +8,9 @@ use crate::args::{ConfigCommand, Output};
 use crate::config::{Config, load, schema};
 use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
+use crate::serve::install_crypto;
+use crate::wiring::factories::Factories;
+use crate::wiring::runnable;
 
 /// Runs the command.
 pub fn run(
@@ -27,6 +30,8 @@ pub fn run(
 
 fn validate(file: &Path, env: &Environment, console: &mut Console<'_>) -> Result<(), CommandError> {
     let loaded = load(Some(file), env, &|_, _| Ok(()))?;
+    install_crypto();
+    runnable::check(&loaded, &Factories::new(env.clone()))?;
     let registries = loaded.config.registries.len();
     console.note(&format!("{}: valid, {registries} registries", file.display()));
     Ok(())

@@ -3,26 +3,20 @@
 //! `load` calls them last, on the values of all layers, and reports every error at once. An error names the field
 //! and where it was set: a flag, a variable, or file and line.
 
+mod federated;
 mod registries;
 
-use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::time::Duration;
 
-use tributary_model::{
-    ClusterId, Code, FederatedService, HostPattern, Hostname, Namespace, NetworkId, PortNumber, RegistryName,
-};
+use tributary_model::{ClusterId, Code, HostPattern, Hostname, Namespace, NetworkId};
 
 use super::Loaded;
 use super::errors::{about, join};
 use super::layers::{self, Origins};
-use super::model::{Config, FederatedMemberConfig};
+use super::model::Config;
 use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
 use tributary_registry_api::Span;
-
-/// Bound on the list, against configuration mistakes.
-const MAX_FEDERATED_SERVICES: usize = 10_000;
 
 /// Checks everything and assigns names to registries without one. Returns warnings for the operator, or every
 /// error.
@@ -55,9 +49,9 @@ fn idle_writes(config: &Config) -> Option<String> {
 
 /// Rejects a configuration without a registry. At start such a server would serve nothing; after a change the
 /// file was probably saved half-written.
-pub fn serves(loaded: Loaded) -> Result<Loaded, CommandError> {
+pub fn serves(loaded: &Loaded) -> Result<(), CommandError> {
     if !loaded.config.registries.is_empty() {
-        return Ok(loaded);
+        return Ok(());
     }
     let examples = "name a source of services, for example:\n    \
         tributary serve --registry file=./services\n    \
@@ -196,51 +190,6 @@ impl Rules<'_> {
                     let why = format!("`{range}` is not an address range; write for example `10.0.0.0/8`");
                     self.invalid(&format!("{field}[{i}]"), why);
                 }
-            }
-        }
-    }
-
-    fn federated(&mut self, config: &Config) {
-        if config.federated_services.len() > MAX_FEDERATED_SERVICES {
-            return self.invalid("federatedServices", format!("more than {MAX_FEDERATED_SERVICES} services"));
-        }
-        let mut seen = BTreeSet::new();
-        for (i, federated) in config.federated_services.iter().enumerate() {
-            let field = format!("federatedServices[{i}].host");
-            self.valid(&field, Hostname::new(&federated.host));
-            if !seen.insert(federated.host.as_str()) {
-                self.invalid(&field, format!("`{}` is listed twice; keep one", federated.host));
-            }
-            if let Some(namespace) = &federated.namespace {
-                self.valid(&format!("federatedServices[{i}].namespace"), Namespace::new(namespace));
-            }
-            if federated.standby_after_stale.is_some_and(|time| time.get() < Duration::from_secs(1)) {
-                let field = format!("federatedServices[{i}].standbyAfterStale");
-                self.invalid(&field, "is less than 1s, the time of a reconnection; write a longer time");
-            }
-            self.federated_members(&format!("federatedServices[{i}].members"), &federated.members);
-        }
-    }
-
-    fn federated_members(&mut self, field: &str, members: &[FederatedMemberConfig]) {
-        if members.is_empty() || members.len() > FederatedService::MAX_MEMBERS {
-            let (found, most) = (members.len(), FederatedService::MAX_MEMBERS);
-            return self.invalid(field, format!("has {found} members; list 1 to {most}"));
-        }
-        if members.iter().all(|member| member.standby) {
-            self.invalid(field, "has standby members only; one must be active");
-        }
-        for (i, member) in members.iter().enumerate() {
-            let field = |name: &str| format!("{field}[{i}].{name}");
-            self.valid(&field("host"), Hostname::new(&member.host));
-            if let Some(name) = &member.registry {
-                self.valid(&field("registry"), RegistryName::new(name));
-            }
-            if let Some(name) = &member.namespace {
-                self.valid(&field("namespace"), Namespace::new(name));
-            }
-            for port in member.ports.iter().flat_map(|(own, theirs)| [*own, *theirs]) {
-                self.valid(&field("ports"), PortNumber::new(u32::from(port)));
             }
         }
     }

@@ -1,5 +1,7 @@
 //! Checks on the values of a Consul registry's fields. Pure: an error names the field.
 
+use std::collections::BTreeSet;
+
 use secrecy::ExposeSecret;
 use tributary_model::{ClusterId, Hostname, Namespace, NetworkId};
 use tributary_registry_api::InvalidField;
@@ -7,6 +9,9 @@ use tributary_registry_api::InvalidField;
 use super::ConsulFields;
 use crate::config::{Address, ConfigError, MAX_STREAMS, MAX_WAIT, MIN_WAIT};
 use crate::token::can_be_sent;
+
+/// Error of a name without text.
+const EMPTY: &str = "has an empty name; write the name or remove the entry";
 
 impl ConsulFields {
     /// Checks values that the types do not express. Returns every error.
@@ -18,6 +23,7 @@ impl ConsulFields {
         errors.extend(self.check_token());
         self.check_limits(&mut errors);
         self.check_names(&mut errors);
+        self.check_lists(&mut errors);
         errors
     }
     fn check_addresses(&self, errors: &mut Vec<InvalidField>) {
@@ -41,10 +47,26 @@ impl ConsulFields {
         if self.datacenters.as_ref().is_some_and(Vec::is_empty) {
             errors.push(InvalidField::new("datacenters", "is empty; omit it for the agent's own"));
         }
+        if self.tls.is_some() && self.is_on_sockets() {
+            let why = "has no effect on a unix socket, which carries plain HTTP; remove it, or name an https address";
+            errors.push(InvalidField::new("tls", why));
+        }
         if self.tls.as_ref().is_some_and(|tls| tls.cert_file.is_some() != tls.key_file.is_some()) {
             errors
                 .push(InvalidField::new("tls", "sets one of `certFile` and `keyFile`; set both or neither"));
         }
+    }
+    /// Whether addresses are named and all of them are unix sockets.
+    fn is_on_sockets(&self) -> bool {
+        let all = self
+            .addresses
+            .iter()
+            .flatten()
+            .chain(self.datacenter_addresses.iter().flatten().flat_map(|(_, all)| all));
+        let mut parsed = all.map(|text| Address::parse(text)).peekable();
+        self.addresses.is_some()
+            && parsed.peek().is_some()
+            && parsed.all(|address| address.is_ok_and(|address| address.socket().is_some()))
     }
     fn check_token(&self) -> Option<InvalidField> {
         let token = self.token.as_ref()?;
@@ -78,6 +100,43 @@ impl ConsulFields {
                 format!("{most} is out of range; {}", ConfigError::Streams),
             ));
         }
+    }
+    /// Names must not be empty. A scope that is listed twice would be read twice.
+    fn check_lists(&self, errors: &mut Vec<InvalidField>) {
+        let scopes = [
+            ("datacenters", &self.datacenters),
+            ("namespaces", &self.namespaces),
+            ("partitions", &self.partitions),
+            ("peers", &self.peers),
+        ];
+        let lists = scopes.into_iter().chain([
+            ("include", &self.include),
+            ("exclude", &self.exclude),
+            ("tags", &self.tags),
+        ]);
+        for (field, names) in lists {
+            let names = names.iter().flatten().enumerate();
+            let empty = names.filter(|(_, name)| name.trim().is_empty());
+            errors.extend(empty.map(|(i, _)| InvalidField::new(format!("{field}[{i}]"), EMPTY)));
+        }
+        for (field, names) in scopes {
+            let mut seen = BTreeSet::new();
+            for (i, name) in names.iter().flatten().enumerate().filter(|(_, name)| !name.trim().is_empty()) {
+                if !seen.insert(name) {
+                    let why = format!("{name:?} is listed twice; keep one");
+                    errors.push(InvalidField::new(format!("{field}[{i}]"), why));
+                }
+            }
+        }
+        let topologies =
+            self.datacenter_topology.iter().flatten().map(|(name, _)| ("datacenterTopology", name));
+        let addresses =
+            self.datacenter_addresses.iter().flatten().map(|(name, _)| ("datacenterAddresses", name));
+        let nodes = self.catalog_sync_nodes.iter().flatten().map(|(name, _)| ("catalogSyncNodes", name));
+        let method = self.login.iter().map(|login| ("login.method", &login.method));
+        let empty =
+            topologies.chain(addresses).chain(nodes).chain(method).filter(|(_, name)| name.trim().is_empty());
+        errors.extend(empty.map(|(field, _)| InvalidField::new(field, EMPTY)));
     }
     fn check_names(&self, errors: &mut Vec<InvalidField>) {
         if let Some(Err(e)) = self.mesh_namespace.as_ref().map(Namespace::new) {
@@ -127,6 +186,13 @@ mod tests {
                 "datacenterTopology.dc2.network",
             ),
             (serde_json::json!({"catalogSyncNodes": {"k8s-sync": "a b"}}), "catalogSyncNodes.k8s-sync"),
+            (serde_json::json!({"datacenters": ["dc1", "dc2", "dc1"]}), "datacenters[2]"),
+            (serde_json::json!({"peers": ["p", "p"]}), "peers[1]"),
+            (serde_json::json!({"namespaces": ["a", ""]}), "namespaces[1]"),
+            (serde_json::json!({"tags": [" "]}), "tags[0]"),
+            (serde_json::json!({"login": {"method": ""}}), "login.method"),
+            (serde_json::json!({"datacenterTopology": {"": {}}}), "datacenterTopology"),
+            (serde_json::json!({"addresses": ["unix:///a", "unix:///b"], "tls": {"caFile": "c"}}), "tls"),
         ];
         for (fields, want) in cases {
             let fields: ConsulFields = serde_json::from_value(fields).unwrap();
@@ -139,7 +205,8 @@ mod tests {
         let fields: Vec<&str> = errors.iter().map(|e| e.field.as_str()).collect();
         assert_eq!(fields, ["addresses[1]", "addresses[2]", "rate", "domain"]);
         let fields = serde_json::json!({
-            "wait": "10m", "streams": 1, "token": "t", "addresses": ["unix:///run/consul.sock"],
+            "wait": "10m", "streams": 1, "token": "t", "addresses": ["unix:///run/consul.sock", "https://c:8501"],
+            "tls": {"caFile": "c"}, "datacenters": ["dc1", "dc2"],
         });
         assert_eq!(serde_json::from_value::<ConsulFields>(fields).unwrap().check(), []);
     }

@@ -6,9 +6,9 @@ use tributary_consul::config::ConfigError;
 use tributary_model::{ClusterId, Code, RegistryName};
 
 use super::Rules;
-use crate::config::RegistryKind;
 use crate::config::errors::{about, unknown_field};
 use crate::config::model::{Config, RegistryConfig, Source};
+use crate::config::{RegistryKind, Staleness};
 use crate::exit::{CommandError, Exit};
 
 /// Bound on the list, against configuration mistakes.
@@ -57,6 +57,13 @@ impl Rules<'_> {
         }
         if let Some(id) = &registry.cluster_id {
             self.id(&field("clusterId"), id);
+        }
+        if let Some(Staleness::Withdraw(after)) = registry.staleness
+            && after.get().is_zero()
+        {
+            let why =
+                "withdraw(0s) removes every endpoint while the source reconnects; write a time such as `1h`";
+            self.invalid(&field("staleness"), why);
         }
     }
     fn is_registered(&self, kind: &str) -> bool {

@@ -176,6 +176,29 @@ async fn mistakes_end_the_start_before_serving() {
 }
 
 #[tokio::test]
+async fn validate_refuses_what_serve_refuses() {
+    let (dir, config) = (mk_folder(&[]), mk_folder(&[("bad.pem", "no certificate".into())]));
+    let file = format!("{{kind: file, path: {}}}", dir.path().display());
+    let bad = config.path().join("bad.pem").display().to_string();
+    for (body, code) in [
+        ("registries: []".to_owned(), Code::NO_REGISTRY),
+        (format!("registries: [{file}]\nxds: {{tls: {{certFile: /nope, keyFile: /nope}}}}"), Code::TLS_FILES),
+        (format!("registries: [{file}]\nxds: {{tls: {{certFile: {bad}, keyFile: {bad}}}}}"), Code::TLS_FILES),
+        (format!("registries: [{file}]\nclusterId: a b"), Code::CONFIG_INVALID),
+    ] {
+        let head = "apiVersion: tributary.dev/v1alpha1\nkind: Config\n";
+        put(config.path(), "c.yaml", &format!("{head}{body}\n"));
+        let path = config.path().join("c.yaml").display().to_string();
+        let command = Cli::try_parse_from(["tributary", "config", "validate", &path]).unwrap().command;
+        let (mut out, mut talk) = (Vec::new(), Vec::new());
+        let mut console = Console { out: &mut out, talk: &mut talk, terminal: false, color: false };
+        let validated = cli::run(command, &Environment::default(), &mut console).await.unwrap_err();
+        let served = mk_bound(&["--config", &path]).await.err().unwrap();
+        assert_eq!((validated.code, &validated), (Some(code), &served), "{body}");
+    }
+}
+
+#[tokio::test]
 async fn health_listener_has_health_and_metrics_only() {
     let dir = mk_folder(&[]);
     let world = World::start(&["--registry", &file_registry(&dir), "--health-listen", "127.0.0.1:0"]).await;

@@ -27,6 +27,8 @@ pub struct ClientNode {
     pub id: Arc<str>,
     /// Attributes from metadata, before the client's workload is looked up.
     pub class: ClientClass,
+    /// Cluster of a client whose node and workload name none.
+    pub default_cluster: Option<ClusterId>,
     /// Addresses of the client.
     pub ips: Arc<[IpAddr]>,
     /// Name of its workload: part 3 of a four-part id without the namespace.
@@ -82,6 +84,7 @@ impl ClientNode {
         Ok(Self {
             id: node.id.as_str().into(),
             class,
+            default_cluster: None,
             ips,
             workload: parts.and_then(|parts| Some(parts.name.split_once('.')?.0.into())),
             labels,
@@ -89,7 +92,13 @@ impl ClientNode {
             agent: format!("{} {}", node.user_agent, node.user_agent_version).trim().into(),
         })
     }
-    /// Returns its class in a generation, completed from its workloads, and the keys of those workloads.
+    /// Sets the cluster of a client whose node and workload name none.
+    #[must_use]
+    pub fn defaulting_to(self, default_cluster: Option<ClusterId>) -> Self {
+        Self { default_cluster, ..self }
+    }
+    /// Returns its class in a generation, completed from its workloads and the default cluster, and the keys of those
+    /// workloads.
     #[must_use]
     pub fn at(&self, catalog: &Catalog) -> (ClientClass, Vec<WorkloadKey>) {
         let mut class = self.class.clone();
@@ -97,6 +106,7 @@ impl ClientNode {
         if let Some(first) = own.first() {
             overlay(&mut class, first.1);
         }
+        class.cluster = class.cluster.take().or_else(|| self.default_cluster.clone());
         (class, own.into_iter().map(|(key, _)| key.clone()).collect())
     }
     /// Only a sidecar is looked up: any other client with the same address is not the workload.
@@ -286,6 +296,18 @@ mod tests {
         assert_eq!(client.class.namespace, Namespace::new("web").ok());
         assert_eq!(client.class.locality, Locality::parse("eu/west/1"));
         assert_eq!(client.class.families, (true, true));
+    }
+
+    #[test]
+    fn client_without_a_cluster_is_in_the_servers() {
+        let catalog = Catalog::default();
+        let cluster = |metadata: &[(&str, &str)]| {
+            let client = parse(SIDECAR, metadata).defaulting_to(ClusterId::new("own").ok());
+            client.at(&catalog).0.cluster
+        };
+        assert_eq!(cluster(&[]), ClusterId::new("own").ok());
+        assert_eq!(cluster(&[("CLUSTER_ID", "east")]), ClusterId::new("east").ok());
+        assert_eq!(parse(SIDECAR, &[]).at(&catalog).0.cluster, None, "the server has no cluster");
     }
 
     #[test]

@@ -121,7 +121,7 @@ impl Connected {
             generation: session.base_generation(),
             names: session.names(),
             status: worst(&types),
-            notes: notes(&session, &class, catalog, &types),
+            notes: notes(&session, catalog, &types),
             locality: class.locality,
             types,
         }
@@ -136,7 +136,7 @@ fn worst(types: &[TypeStatus]) -> SyncStatus {
         .unwrap_or(SyncStatus::NotSent)
 }
 
-fn notes(session: &Session, class: &ClientClass, catalog: &Catalog, types: &[TypeStatus]) -> Vec<Note> {
+fn notes(session: &Session, catalog: &Catalog, types: &[TypeStatus]) -> Vec<Note> {
     let mut out = Vec::new();
     let mut note = |code, text: String| out.push(Note { code, text });
     match session.client().remark(session.wants_listeners()) {
@@ -145,7 +145,8 @@ fn notes(session: &Session, class: &ClientClass, catalog: &Catalog, types: &[Typ
         None => {}
     }
     let speaks = |cluster: &_| catalog.registries.values().any(|registry| registry.id.cluster == *cluster);
-    if let Some(cluster) = class.cluster.as_ref().filter(|cluster| !speaks(cluster)) {
+    // only a cluster that the client names can be its mistake
+    if let Some(cluster) = session.client().class.cluster.as_ref().filter(|cluster| !speaks(cluster)) {
         note(Code::CLIENT_UNKNOWN_CLUSTER, format!("no registry has cluster {cluster}"));
     }
     if let Some(type_url) = session.unknown_type() {

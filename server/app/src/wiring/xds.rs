@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tributary_model::{Catalog, CatalogChanges, ObservedSince};
+use tributary_model::{Catalog, CatalogChanges, ClusterId, ObservedSince};
 use tributary_registry_api::Clock;
 use tributary_runtime::{Fanout, Handle};
 use tributary_xds::answers::CatalogAnswers;
@@ -60,10 +60,11 @@ impl Xds {
         (handle, clock, epoch): (&Handle, &Arc<dyn Clock>, Instant),
         running: &Arc<Running>,
     ) -> (Serving, Arc<Sessions>) {
-        let source = Arc::new(Source(handle.clone()));
+        let (config, source) = (running.config(), Arc::new(Source(handle.clone())));
         let answers = Arc::<CatalogAnswers>::default();
         let server = XdsServer::builder(Arc::<CatalogAnswers>::clone(&answers), source)
-            .limits(limits(&running.config()))
+            .limits(limits(&config))
+            .cluster(ClusterId::new(&config.cluster_id).ok())
             .epoch(epoch)
             .seed(u64::from(std::process::id()))
             .build();

@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tributary_model::{Catalog, CatalogChanges, Mono, ObservedSince};
+use tributary_model::{Catalog, CatalogChanges, ClusterId, Mono, ObservedSince};
 
 use super::connection;
 use super::tls::Tls;
@@ -71,6 +71,8 @@ pub(crate) struct Shared {
     pub(crate) interest: Arc<InterestIndex>,
     pub(crate) clients: Arc<ClientTable>,
     pub(crate) limits: Limits,
+    /// Cluster of clients that name none.
+    pub(crate) cluster: Option<ClusterId>,
     pub(crate) stop: CancellationToken,
     pub(crate) tasks: TaskTracker,
     pub(crate) next_client: AtomicU64,
@@ -107,6 +109,7 @@ pub struct XdsServerBuilder {
     source: Arc<dyn CatalogSource>,
     facts: Arc<dyn ClientFacts>,
     limits: Limits,
+    cluster: Option<ClusterId>,
     epoch: Instant,
     seed: u64,
 }
@@ -121,6 +124,11 @@ impl XdsServerBuilder {
     #[must_use]
     pub fn limits(self, limits: Limits) -> Self {
         Self { limits, ..self }
+    }
+    /// Sets the cluster of clients that name none.
+    #[must_use]
+    pub fn cluster(self, cluster: Option<ClusterId>) -> Self {
+        Self { cluster, ..self }
     }
     /// Sets the start of running time, which the whole process shares.
     #[must_use]
@@ -147,6 +155,7 @@ impl XdsServerBuilder {
             next_client: AtomicU64::new(1),
             connections: Arc::new(Semaphore::new(self.limits.connections)),
             limits: self.limits,
+            cluster: self.cluster,
             epoch: self.epoch,
             random: AtomicU64::new(self.seed),
         }))
@@ -172,6 +181,7 @@ impl XdsServer {
             source,
             facts: Arc::new(()),
             limits: Limits::default(),
+            cluster: None,
             epoch: Instant::now(),
             seed: 0,
         }

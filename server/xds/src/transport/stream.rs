@@ -56,7 +56,7 @@ async fn open(
             "no request arrived in time; send one after opening a stream",
         )
     })??;
-    let client = ClientNode::parse(first.node()).map_err(refusal)?;
+    let client = ClientNode::parse(first.node()).map_err(refusal)?.defaulting_to(shared.cluster.clone());
     if let Some(identities) = &peer.identities {
         client.authorize(identities).map_err(refusal)?;
     }

@@ -22,6 +22,8 @@ pub struct Settings {
     pub default_export: Option<Visibility>,
     /// Domain of identities.
     pub trust_domain: Option<Arc<str>>,
+    /// Further domains of identities, whose clients may connect.
+    pub trust_domain_aliases: Option<Arc<[Arc<str>]>>,
     /// Domain of Kubernetes service names.
     pub domain: Option<Arc<str>>,
     /// Maximum duration of a connection attempt.
@@ -51,6 +53,10 @@ impl Settings {
         Self {
             default_export: self.default_export.clone().or_else(|| under.default_export.clone()),
             trust_domain: self.trust_domain.clone().or_else(|| under.trust_domain.clone()),
+            trust_domain_aliases: self
+                .trust_domain_aliases
+                .clone()
+                .or_else(|| under.trust_domain_aliases.clone()),
             domain: self.domain.clone().or_else(|| under.domain.clone()),
             connect_timeout: self.connect_timeout.or(under.connect_timeout),
             block_unknown: self.block_unknown.or(under.block_unknown),
@@ -77,6 +83,12 @@ impl Settings {
     #[must_use]
     pub fn trust_domain(&self) -> &str {
         self.trust_domain.as_deref().unwrap_or("cluster.local")
+    }
+    /// Whether a domain is the domain of identities or one of its aliases.
+    #[must_use]
+    pub fn trusts(&self, domain: &str) -> bool {
+        let mut aliases = self.trust_domain_aliases.iter().flat_map(|all| all.iter());
+        domain == self.trust_domain() || aliases.any(|alias| **alias == *domain)
     }
     /// Domain of Kubernetes service names.
     #[must_use]

@@ -130,6 +130,10 @@ fn errors_name_file_line_and_field() {
         ("settings: {domain: 'bad domain'}\n", "TRB0102 t.yaml:3:12: settings.domain: "),
         ("settings: {domain: corp.test.}\n", "TRB0102 t.yaml:3:12: settings.domain: "),
         ("settings: {trustDomain: 'a/b'}\n", "TRB0102 t.yaml:3:12: settings.trustDomain: `a/b` is not"),
+        (
+            "settings: {trustDomainAliases: [old.test, 'a/b']}\n",
+            "TRB0102 t.yaml:3:43: settings.trustDomainAliases[1]: `a/b` is not",
+        ),
         ("revision: a b\n", "TRB0102 t.yaml:3:1: revision: `a b` is not the value of a label"),
         (
             "xds:\n  listen: 0.0.0.0:15010\n",

@@ -310,12 +310,13 @@ fn settings() -> BoxedStrategy<Fact> {
     let cidr = (any::<IpAddr>(), 0u8..33).prop_map(|(ip, prefix)| ipnet::IpNet::new(ip, prefix).unwrap());
     let networks = vec((network(), vec(cidr, 0..3).prop_map(|list| list.into())), 0..3);
     let merge = select(vec![MergeByName::Off, MergeByName::Report, MergeByName::On]);
-    let parts = (of(text()), of(text()), of(duration()), of(any::<bool>()), of(any::<bool>()));
+    let aliases = of(vec(text(), 0..3));
+    let parts = (of(text()), aliases, of(text()), of(duration()), of(any::<bool>()), of(any::<bool>()));
     (of(visibility()), parts, of(vec(pattern, 0..3)), of(caps), of(networks), of(merge))
         .prop_map(
             |(
                 default_export,
-                (trust_domain, domain, connect_timeout, block, direct),
+                (trust_domain, aliases, domain, connect_timeout, block, direct),
                 local,
                 caps,
                 networks,
@@ -324,6 +325,7 @@ fn settings() -> BoxedStrategy<Fact> {
                 Fact::Settings(Arc::new(Settings {
                     default_export,
                     trust_domain,
+                    trust_domain_aliases: aliases.map(Into::into),
                     domain,
                     connect_timeout,
                     block_unknown: block,

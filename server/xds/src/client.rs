@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use tributary_model::{
     Catalog, ClientKind, ClusterId, Code, Identity, Labels, Locality, Namespace, NetworkId, NodeName,
-    WorkloadKey, WorkloadView,
+    Settings, WorkloadKey, WorkloadView,
 };
 use tributary_proto::{GrpcCode, Metadata, Node, Value};
 
@@ -128,24 +128,31 @@ impl ClientNode {
         let cluster = self.class.cluster.as_ref().is_none_or(|cluster| *cluster == key.cluster);
         cluster && self.class.namespace.as_ref() == Some(&key.namespace)
     }
-    /// Checks that one of a peer's identities matches this client: the namespace must be equal, and
-    /// the service account too if the node has one.
-    pub fn authorize(&self, identities: &[Identity]) -> Result<(), Refusal> {
-        if identities.iter().any(|identity| self.is_proven_by(identity.as_str())) {
-            return Ok(());
+    /// Checks that one of a peer's identities matches this client: its trust domain must be that of the mesh or an
+    /// alias, and its namespace and service account those of the node, if the node has them. A client without a
+    /// namespace is in that of its identity.
+    pub fn authorize(mut self, identities: &[Identity], settings: &Settings) -> Result<Self, Refusal> {
+        let mut trusted = identities
+            .iter()
+            .filter_map(|identity| SpiffeId::parse(identity.as_str()))
+            .filter(|id| settings.trusts(id.trust_domain));
+        if let Some(id) = trusted.find(|id| self.is_proven_by(id)) {
+            self.class.namespace = Some(id.namespace);
+            return Ok(self);
         }
         let claimed = self.class.namespace.as_ref().map_or("none", |namespace| namespace.as_str());
         let message = format!(
-            "the certificate does not prove namespace {claimed} and the service account of node {:?}; \
-             correct metadata.NAMESPACE and SERVICE_ACCOUNT or the certificate",
-            self.id
+            "the certificate does not prove namespace {claimed} and the service account of node {:?} in trust domain \
+             {} or its aliases; correct metadata.NAMESPACE and SERVICE_ACCOUNT, the certificate, or \
+             settings.trustDomainAliases",
+            self.id,
+            settings.trust_domain()
         );
         Err(Refusal::new(GrpcCode::PermissionDenied, Code::CLIENT_IDENTITY, message))
     }
-    fn is_proven_by(&self, identity: &str) -> bool {
-        let Some((namespace, account)) = spiffe(identity) else { return false };
-        self.class.namespace.as_ref().is_some_and(|own| own.as_str() == namespace)
-            && self.account.as_deref().is_none_or(|own| own == account)
+    fn is_proven_by(&self, id: &SpiffeId<'_>) -> bool {
+        self.class.namespace.as_ref().is_none_or(|own| *own == id.namespace)
+            && self.account.as_deref().is_none_or(|own| own == id.account)
     }
     /// Returns the code of the note that `get clients` shows.
     #[must_use]
@@ -158,12 +165,22 @@ impl ClientNode {
     }
 }
 
-/// Parses namespace and account of `spiffe://<trust domain>/ns/<namespace>/sa/<account>`.
-fn spiffe(identity: &str) -> Option<(&str, &str)> {
-    let (_, path) = identity.strip_prefix("spiffe://")?.split_once("/ns/")?;
-    let (namespace, account) = path.split_once("/sa/")?;
-    (!namespace.contains('/') && !account.is_empty() && !account.contains('/'))
-        .then_some((namespace, account))
+/// The parts of `spiffe://<trust domain>/ns/<namespace>/sa/<account>`.
+struct SpiffeId<'a> {
+    trust_domain: &'a str,
+    namespace: Namespace,
+    account: &'a str,
+}
+
+impl<'a> SpiffeId<'a> {
+    /// Parses an identity. The path must have exactly these parts: a prefix could be a different workload.
+    fn parse(identity: &'a str) -> Option<Self> {
+        let (trust_domain, path) = identity.strip_prefix("spiffe://")?.split_once('/')?;
+        let parts: Vec<&str> = path.split('/').collect();
+        let ["ns", namespace, "sa", account] = parts[..] else { return None };
+        let namespace = Namespace::new(namespace).ok()?;
+        (!trust_domain.is_empty() && !account.is_empty()).then_some(Self { trust_domain, namespace, account })
+    }
 }
 
 fn kind(node: &Node, parts: Option<&Parts<'_>>) -> ClientKind {
@@ -313,20 +330,45 @@ mod tests {
     #[test]
     fn an_identity_must_match_namespace_and_account() {
         let identity = |text: &str| Identity::new(text).unwrap();
+        let settings = Settings { trust_domain: Some("td".into()), ..Settings::default() };
         let client = parse(SIDECAR, &[("SERVICE_ACCOUNT", "pay")]);
-        assert!(client.authorize(&[identity("spiffe://td/ns/shop/sa/pay")]).is_ok());
+        let own = [identity("spiffe://td/ns/web/sa/pay"), identity("spiffe://td/ns/shop/sa/pay")];
+        assert_eq!(client.clone().authorize(&own, &settings).unwrap(), client);
         for wrong in [
             "spiffe://td/ns/web/sa/pay",
             "spiffe://td/ns/shop/sa/other",
             "spiffe://td/ns/shop",
             "shop",
             "spiffe://td/ns/shop/sa/pay/x",
+            "spiffe://td/a/ns/shop/sa/pay",
+            "spiffe://td//ns/shop/sa/pay",
+            "spiffe:///ns/shop/sa/pay",
+            "spiffe://other/ns/shop/sa/pay",
         ] {
-            let refusal = client.authorize(&[identity(wrong)]).unwrap_err();
+            let refusal = client.clone().authorize(&[identity(wrong)], &settings).unwrap_err();
             assert_eq!((refusal.status, refusal.code), (GrpcCode::PermissionDenied, Code::CLIENT_IDENTITY));
         }
-        assert!(client.authorize(&[]).is_err());
-        assert!(parse("test-id", &[]).authorize(&[identity("spiffe://td/ns/shop/sa/pay")]).is_err());
+        assert!(client.authorize(&[], &settings).is_err());
+    }
+
+    #[test]
+    fn identity_of_an_alias_is_trusted() {
+        let settings = Settings { trust_domain_aliases: Some(["old".into()].into()), ..Settings::default() };
+        for (domain, is_trusted) in [("cluster.local", true), ("old", true), ("older", false)] {
+            let identity = Identity::new(format!("spiffe://{domain}/ns/shop/sa/pay")).unwrap();
+            assert_eq!(parse(SIDECAR, &[]).authorize(&[identity], &settings).is_ok(), is_trusted, "{domain}");
+        }
+    }
+
+    #[test]
+    fn client_without_a_namespace_is_in_that_of_its_identity() {
+        let identity = [Identity::new("spiffe://cluster.local/ns/shop/sa/pay").unwrap()];
+        let proven = |metadata: &[(&str, &str)]| {
+            parse("test-id", metadata).authorize(&identity, &Settings::default()).map(|c| c.class.namespace)
+        };
+        assert_eq!(proven(&[]), Ok(Namespace::new("shop").ok()));
+        assert!(proven(&[("SERVICE_ACCOUNT", "other")]).is_err());
+        assert!(proven(&[("NAMESPACE", "web")]).is_err());
     }
 
     #[test]

@@ -18,6 +18,9 @@ use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
 use tributary_registry_api::Span;
 
+/// Bound on the aliases of the trust domain, against configuration mistakes.
+const MAX_ALIASES: usize = 1_000;
+
 /// Checks everything and assigns names to registries without one. Returns warnings for the operator, or every
 /// error.
 pub fn check(config: &mut Config, origins: &Origins, env: &Environment) -> Result<Vec<String>, CommandError> {
@@ -162,13 +165,21 @@ impl Rules<'_> {
                 found => self.valid("settings.domain", found),
             }
         }
-        let fine = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_');
-        match &config.settings.trust_domain {
-            Some(domain) if domain.is_empty() || domain.len() > 255 || !domain.bytes().all(fine) => {
-                let why = format!("`{domain}` is not 1 to 255 letters, digits, `-`, `.` and `_`");
-                self.invalid("settings.trustDomain", why);
-            }
-            _ => {}
+        if let Some(domain) = &config.settings.trust_domain {
+            self.trust_domain("settings.trustDomain", domain);
+        }
+        let aliases = &config.settings.trust_domain_aliases;
+        if aliases.len() > MAX_ALIASES {
+            self.invalid("settings.trustDomainAliases", format!("lists more than {MAX_ALIASES} domains"));
+        }
+        for (i, alias) in aliases.iter().enumerate().take(MAX_ALIASES) {
+            self.trust_domain(&format!("settings.trustDomainAliases[{i}]"), alias);
+        }
+    }
+    fn trust_domain(&mut self, field: &str, domain: &str) {
+        let is_fine = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_');
+        if domain.is_empty() || domain.len() > 255 || !domain.bytes().all(is_fine) {
+            self.invalid(field, format!("`{domain}` is not 1 to 255 letters, digits, `-`, `.` and `_`"));
         }
     }
 

@@ -21,6 +21,8 @@ pub fn settings(config: &SettingsConfig) -> Settings {
     Settings {
         default_export: config.default_export.as_deref().and_then(default_export),
         trust_domain: text(&config.trust_domain),
+        trust_domain_aliases: (!config.trust_domain_aliases.is_empty())
+            .then(|| config.trust_domain_aliases.iter().map(|alias| Arc::from(alias.as_str())).collect()),
         domain: text(&config.domain),
         connect_timeout: config.connect_timeout.map(super::Span::get),
         block_unknown: config.block_unknown,

@@ -219,6 +219,8 @@ pub struct SettingsConfig {
     pub domain: Option<String>,
     /// Domain of identities; default `cluster.local`.
     pub trust_domain: Option<String>,
+    /// Further domains of identities: a client whose certificate is of one of them, or of `trustDomain`, may connect.
+    pub trust_domain_aliases: Vec<String>,
     /// Timeout of a connection attempt; default `10s`.
     pub connect_timeout: Option<Span>,
     /// Visibility of declarations without `exportTo`: `*` for all namespaces, `.` for their own, `~` for

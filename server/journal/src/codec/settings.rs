@@ -45,6 +45,9 @@ pub(crate) fn put(enc: &mut Encoder, value: &Settings) {
         enc.nest(9, |enc| put_networks(enc, networks));
     }
     enc.opt_int(10, value.merge_by_name.map(codes::merge));
+    if let Some(aliases) = &value.trust_domain_aliases {
+        enc.nest(11, |enc| enc.texts(1, aliases.iter().map(|alias| &**alias)));
+    }
 }
 
 pub(crate) fn read(d: &mut Decoder, mut fields: Fields<'_>) -> Result<Settings, Fault> {
@@ -61,6 +64,7 @@ pub(crate) fn read(d: &mut Decoder, mut fields: Fields<'_>) -> Result<Settings, 
             8 => out.cross_network_direct = Some(value.flag()?),
             9 => out.networks = Some(list(value, |value| read_network(d, value))?),
             10 => out.merge_by_name = Some(codes::read_merge(value.int()?)?),
+            11 => out.trust_domain_aliases = Some(list(value, |value| d.fresh(value))?),
             _ => {}
         }
     }

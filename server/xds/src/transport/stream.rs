@@ -56,9 +56,9 @@ async fn open(
             "no request arrived in time; send one after opening a stream",
         )
     })??;
-    let client = ClientNode::parse(first.node()).map_err(refusal)?.defaulting_to(shared.cluster.clone());
+    let mut client = ClientNode::parse(first.node()).map_err(refusal)?.defaulting_to(shared.cluster.clone());
     if let Some(identities) = &peer.identities {
-        client.authorize(identities).map_err(refusal)?;
+        client = client.authorize(identities, &shared.source.current().settings).map_err(refusal)?;
     }
     let mut stream = Stream::new(shared, peer, variant, client, outbox);
     stream.take(&first).map_err(refusal)?;

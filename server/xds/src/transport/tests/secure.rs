@@ -107,7 +107,23 @@ async fn a_certificate_must_prove_the_namespace() {
 
     let mut anonymous = connection.sotw().await;
     anonymous.subscribe(ResourceType::Cluster, &[]).await;
-    assert_eq!(anonymous.end().await.0, 7, "a client without a namespace matches no certificate");
+    anonymous.next().await;
+    let rows = served.server.clients().rows(&served.source.current(), served.server.now());
+    let namespaces: Vec<_> = rows.iter().map(|row| row.namespace.as_deref()).collect();
+    assert_eq!(namespaces, [Some("shop"), Some("shop")], "a client without a namespace is in its identity's");
+}
+
+#[tokio::test]
+async fn certificate_of_another_trust_domain_is_rejected() {
+    let ca = Authority::new();
+    let (served, _) = secured(&ca.server(Some(&ca))).await;
+    for uri in ["spiffe://other.test/ns/shop/sa/pay", "spiffe://cluster.local/x/ns/shop/sa/pay"] {
+        let own = ca.client(uri);
+        let mut stream = dial(&served, &ca, Some(&own)).await.unwrap().sotw().await;
+        stream.send_sotw(mk_request("shop")).await;
+        let (code, message) = stream.end().await;
+        assert!(code == 7 && message.contains("trust domain cluster.local"), "{uri}: {message}");
+    }
 }
 
 #[tokio::test]

@@ -160,7 +160,6 @@ impl Core {
     fn registry_status(&self, registry: &Registry) -> RegistryStatus {
         let (ledger, state) = (&registry.ledger, &self.state);
         let shards = state.context.shards.of(&registry.info.id.name);
-        let own = |id| shards.iter().any(|(_, own)| *own == id);
         RegistryStatus {
             id: Arc::clone(&registry.info.id),
             generation: ledger.generation,
@@ -177,7 +176,7 @@ impl Core {
             collections: ledger.collections().map(|(c, list)| self.collection(registry, c, list)).collect(),
             sources: registry.sources().map(|(scope, dated)| source(registry, scope, dated)).collect(),
             problems: ledger.problem_count(),
-            held: state.guard.holds().filter(|((shard, _), _)| own(*shard)).count(),
+            held: shards.iter().map(|(_, id)| state.guard.held_in(*id)).sum(),
             waiting: shards.iter().map(|(_, id)| state.waiting_in(*id)).sum(),
             weight: shards.iter().filter_map(|(_, id)| state.context.shards.get(*id)).map(|i| i.weight).sum(),
         }

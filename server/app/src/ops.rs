@@ -5,6 +5,7 @@
 //! every decision.
 
 pub mod backend;
+pub mod counts;
 pub mod explain;
 pub mod metrics;
 pub mod notices;

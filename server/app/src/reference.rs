@@ -77,7 +77,7 @@ fn codes() -> String {
 
 fn metrics_page() -> String {
     let mut out = format!(
-        "# Metrics\n\n{MADE}OpenMetrics on `/metrics` of the admin and the health listener. Values are computed on request.\n\n| metric | type | labels | meaning |\n|---|---|---|---|\n"
+        "# Metrics\n\n{MADE}OpenMetrics on `/metrics` of the admin and the health listener. Values are counted where they change, so the cost of a scrape does not grow with endpoints or clients.\n\n| metric | type | labels | meaning |\n|---|---|---|---|\n"
     );
     for info in metrics::TABLE {
         let (kind, end) = match info.kind {

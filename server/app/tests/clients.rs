@@ -3,8 +3,10 @@
 
 use envoy_types::pb::envoy::config::core::v3::Node;
 use envoy_types::pb::google::protobuf::{Struct, Value, value::Kind};
+use tributary_app::admin::AdminBackend as _;
 use tributary_app::cli::http::Server;
 use tributary_app::exit::Exit;
+use tributary_app::ops::counts::RegistryCounts;
 use tributary_suites::ads::node;
 use tributary_suites::{AdsClient, Answer, Variant};
 use world::{LONG, World, file_registry, mk_entry, mk_folder, put};
@@ -57,6 +59,35 @@ async fn acknowledged_version_of_a_client_is_shown() {
         tokio::time::timeout(LONG, talk).await.expect("a client that went is still listed");
         world.server.stop().await;
     }
+}
+
+#[tokio::test]
+async fn scrapes_count_nothing_again() {
+    let (dir, world) = mk_world().await;
+    let live = std::sync::Arc::clone(world.server.live());
+    let served = std::sync::Arc::clone(&live.sessions.served);
+    let _client = mk_client(&world, Variant::Delta).await;
+    for n in 2..5 {
+        let (name, address) = (format!("s{n}"), format!("10.0.0.{n}"));
+        put(dir.path(), &format!("{name}.yaml"), &mk_entry(&name, &format!("{name}.shop"), &address));
+        world.until("get endpoints", &address).await;
+    }
+    std::fs::remove_file(dir.path().join("pay.yaml")).unwrap();
+    let count = |sums: &RegistryCounts| sums.endpoints.values().sum::<u64>();
+    let counted = async {
+        while count(&served.sums()) != 3 || served.sums() != RegistryCounts::of(&live.handle.catalog()) {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(LONG, counted).await.expect("the counts differ from the catalog");
+    let passes = served.passes();
+    for _ in 0..3 {
+        let samples = live.samples().await;
+        let value = |name: &str| samples.iter().find(|s| s.info.name == name).unwrap().value.clone();
+        assert_eq!((value("endpoints"), value("xds_clients")), (3.0.into(), 1.0.into()));
+    }
+    assert_eq!(served.passes(), passes, "a scrape counts no host");
+    world.server.stop().await;
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use crate::client_gauges::ClientGauges;
 use crate::pushes::Pushes;
 
 macro_rules! counters {
@@ -12,6 +13,8 @@ macro_rules! counters {
             $($(#[$doc])* pub $name: Count,)*
             /// Push statistics by type.
             pub pushes: Pushes,
+            /// Connected streams and their subscriptions.
+            pub clients: ClientGauges,
         }
 
         impl Counters {

@@ -18,6 +18,7 @@ use tributary_proto::{ErrorDetail, GrpcCode};
 
 use crate::answers::{ClientClassKey, ResourceType};
 use crate::client::ClientNode;
+use crate::client_gauges::SessionCount;
 
 pub mod ack;
 mod changed_hosts;
@@ -102,6 +103,10 @@ pub(crate) struct TypeState {
 }
 
 impl TypeState {
+    /// Whether the client subscribes to the type, or did and was sent a response.
+    fn is_shown(&self) -> bool {
+        self.watch.is_some() || self.acks.last().is_some()
+    }
     fn names(&self) -> usize {
         self.watch.as_ref().map_or(0, |watch| watch.names.names().len())
     }
@@ -146,13 +151,16 @@ pub struct Session {
     in_flight: Option<Mono>,
     pace: Pace,
     unknown_type: Option<Arc<str>>,
+    gauges: SessionCount,
 }
 
 impl Session {
     /// Creates the session of an admitted client.
     pub fn new(env: Arc<Env>, variant: Variant, client: ClientNode, now: Mono) -> Self {
         let class = env.class(client.class.clone());
+        let gauges = SessionCount::new(Arc::clone(&env.counters), client.class.kind);
         Self {
+            gauges,
             env,
             variant,
             client,
@@ -236,6 +244,7 @@ impl Session {
     /// Records a changed subscription for the round and the interest index.
     fn subscribed(&mut self, kind: ResourceType, restarted: bool) -> Result<(), Refusal> {
         self.interest_moved = true;
+        self.update_gauges(kind);
         if restarted && let Some(round) = &mut self.round {
             round.forget(kind);
         }
@@ -271,6 +280,13 @@ impl Session {
             }
             None => {}
         }
+        self.update_gauges(kind);
+    }
+    /// Updates the gauges of a type after a change.
+    fn update_gauges(&mut self, kind: ResourceType) {
+        let state = &self.kinds[kind as usize];
+        let is_nacked = state.is_shown().then(|| state.acks.status() == SyncStatus::Error);
+        self.gauges.set(kind, is_nacked);
     }
     /// Counts a request. Returns how long the next one must wait.
     fn paced(&mut self, now: Mono) -> Duration {

@@ -2,6 +2,7 @@
 //!
 //! Part of the state: ingest proposes removals, the end of a batch judges them, the build shows the held ones.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,6 +56,8 @@ pub(crate) struct Hold {
 pub(crate) struct RemovalGuard {
     pub(crate) proposals: BTreeMap<HoldKey, Proposal>,
     pub(crate) holds: BTreeMap<HoldKey, Hold>,
+    /// Number of holds of each shard that has any.
+    held_in: BTreeMap<ShardId, usize>,
     due: BTreeSet<(Mono, HoldKey)>,
     /// Holds that began or ended in this batch.
     changed: BTreeSet<HoldKey>,
@@ -86,6 +89,12 @@ impl RemovalGuard {
         if let Some(hold) = self.holds.remove(key) {
             self.due.remove(&(hold.next, key.clone()));
             self.changed.insert(key.clone());
+            if let Entry::Occupied(mut held) = self.held_in.entry(key.0) {
+                *held.get_mut() -= 1;
+                if *held.get() == 0 {
+                    held.remove();
+                }
+            }
         }
     }
     /// Takes the keys of holds that began or ended since the last call.
@@ -100,6 +109,10 @@ impl RemovalGuard {
     /// Returns every hold.
     pub(crate) fn holds(&self) -> impl Iterator<Item = (&HoldKey, &Hold)> {
         self.holds.iter()
+    }
+    /// Returns the number of holds of a shard.
+    pub(crate) fn held_in(&self, shard: ShardId) -> usize {
+        self.held_in.get(&shard).copied().unwrap_or_default()
     }
     /// Returns whether any removal is held.
     pub(crate) fn has_holds(&self) -> bool {
@@ -126,6 +139,7 @@ impl RemovalGuard {
             self.due.insert((now, key.clone()));
         }
         self.changed.insert(key.clone());
+        *self.held_in.entry(key.0).or_default() += 1;
         self.holds.insert(key, Hold { since: now, reason, requests: 0, next: now });
         true
     }

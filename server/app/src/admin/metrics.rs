@@ -1,6 +1,6 @@
 //! Metrics: one table of all metrics, and samples that name its rows.
 //!
-//! Every value is computed on request from state that exists anyway, so a metric cannot drift from the state.
+//! The backend reads every value from counters that are kept where they change.
 //! `docs/reference/metrics.md` is generated from the table.
 
 use std::collections::BTreeMap;

@@ -187,23 +187,6 @@ pub fn freshness_text(freshness: &Freshness) -> String {
     }
 }
 
-/// Counts the endpoints of each registry by health, for metrics.
-#[must_use]
-pub fn count_by_registry(catalog: &Catalog) -> BTreeMap<(String, &'static str), u64> {
-    let mut out = BTreeMap::new();
-    for view in catalog.services() {
-        for source in view.ports.iter().flat_map(|port| port.endpoints.inputs.sources.iter()) {
-            for address in source.group.addresses.iter() {
-                if source.ports.get(usize::from(address.port_set)).is_some_and(Option::is_some) {
-                    let key = (source.shard.registry.name.to_string(), address.health.as_str());
-                    *out.entry(key).or_default() += 1;
-                }
-            }
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,7 +1,5 @@
 //! Services as documents: merged, with every declaration and condition.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 use tributary_answer::{ClientClass, conditions, contested_by_service};
 use tributary_model::{
@@ -183,18 +181,4 @@ fn resolution(resolution: &Resolution) -> String {
         Resolution::Alias(host) => format!("Alias({host})"),
         other => format!("{other:?}"),
     }
-}
-
-/// Counts the services of each registry, for metrics.
-#[must_use]
-pub fn count_by_registry(catalog: &Catalog) -> BTreeMap<String, u64> {
-    let mut out = BTreeMap::new();
-    for view in catalog.services() {
-        let names: std::collections::BTreeSet<&str> =
-            view.declarations.iter().map(|d| d.shard.registry.name.as_str()).collect();
-        for name in names {
-            *out.entry(name.to_owned()).or_default() += 1;
-        }
-    }
-    out
 }

@@ -12,6 +12,7 @@ use tributary_model::{Catalog, RegistryName, ServiceKey, Trace, TraceStep};
 use tributary_registry_api::Clock;
 use tributary_runtime::{Handle, ReadyBecause};
 
+use super::counts::RegistryCounts;
 use super::explain::{self, ExplainRequest};
 use super::removals;
 use super::report::{self, CoreReport, Report};
@@ -56,6 +57,13 @@ impl LiveBackend {
             problems: core.problems().collect(),
         };
         self.handle.inspect(look).await.unwrap_or_default()
+    }
+    /// Returns the registries without their held removals and problems, which metrics only count.
+    fn summaries(&self, registries: Vec<RegistryStatus>, counts: &RegistryCounts) -> Vec<RegistryItem> {
+        let core = CoreReport { registries, ..CoreReport::default() };
+        let (runs, kinds, catalog) = (self.handle.runs(), self.kinds(), self.handle.catalog());
+        let now = self.clock.now();
+        Report { core: &core, runs: &runs, catalog: &catalog, counts, kinds: &kinds, now }.items()
     }
     /// Returns the kinds of the configured registries, by name.
     pub(crate) fn kinds(&self) -> BTreeMap<String, RegistryKind> {
@@ -147,7 +155,11 @@ impl AdminBackend for LiveBackend {
     async fn registries(&self) -> Vec<RegistryItem> {
         let (core, runs, kinds) = (self.core_report().await, self.handle.runs(), self.kinds());
         let (catalog, now) = (self.handle.catalog(), self.clock.now());
-        let make = move || Report { core: &core, runs: &runs, catalog: &catalog, kinds: &kinds, now }.items();
+        let make = move || {
+            let counts = RegistryCounts::of(&catalog);
+            Report { core: &core, runs: &runs, catalog: &catalog, counts: &counts, kinds: &kinds, now }
+                .items()
+        };
         run_blocking(make).await
     }
     async fn held(&self) -> Vec<HeldItem> {
@@ -198,28 +210,25 @@ impl AdminBackend for LiveBackend {
         self.running.document()
     }
     async fn samples(&self) -> Vec<Sample> {
-        let (registries, clients) = (self.registries().await, self.clients().await);
-        let core = self.handle.inspect(|core| core.counters()).await.ok();
-        let (ready, catalog, runtime) = (self.readiness().ready, self.handle.catalog(), self.handle.stats());
-        let (reloads, sessions) = (self.running.reloads(), Arc::clone(&self.sessions));
-        let (journal, now) = (self.state.stats(), self.clock.now());
-        let make = move || {
-            metrics::all(&metrics::State {
-                ready,
-                catalog: &catalog,
-                registries: &registries,
-                clients: &clients,
-                reloads,
-                core,
-                runtime,
-                xds: sessions.counters(),
-                pushes: &sessions.counters.pushes,
-                cached: sessions.answers.held_bytes(),
-                journal,
-                now,
-            })
-        };
-        run_blocking(make).await
+        let look = |core: &tributary_core::Core| (core.status(), core.counters());
+        let looked = self.handle.inspect(look).await.ok();
+        let (statuses, core) = looked.map_or((Vec::new(), None), |(all, counters)| (all, Some(counters)));
+        let (counts, sessions) = (self.sessions.served.sums(), &self.sessions);
+        metrics::all(&metrics::State {
+            ready: self.readiness().ready,
+            catalog: &self.handle.catalog(),
+            registries: &self.summaries(statuses, &counts),
+            counts: &counts,
+            clients: &sessions.counters.clients,
+            reloads: self.running.reloads(),
+            core,
+            runtime: self.handle.stats(),
+            xds: sessions.counters(),
+            pushes: &sessions.counters.pushes,
+            cached: sessions.answers.held_bytes(),
+            journal: self.state.stats(),
+            now: self.clock.now(),
+        })
     }
 }
 

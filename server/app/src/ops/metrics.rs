@@ -1,16 +1,17 @@
-//! Metrics, computed from the current state on request.
-
-use std::collections::BTreeMap;
+//! Metrics, read on request from counters that are kept where they change. A scrape walks neither the catalog nor the
+//! sessions, and its cost does not grow with either.
 
 use tributary_core::Counters;
 use tributary_journal::JournalStats;
-use tributary_model::{Catalog, Mono, OverallState};
+use tributary_model::{Catalog, ClientKind, Mono, OverallState};
 use tributary_runtime::RuntimeStats;
+use tributary_xds::client_gauges::ClientGauges;
 use tributary_xds::pushes::Pushes;
 
+use super::counts::RegistryCounts;
 use crate::admin::metrics::{self as m, Sample};
+use crate::document::RegistryItem;
 use crate::document::registries::SourceItem;
-use crate::document::{ClientItem, RegistryItem, endpoints};
 use crate::reload::Reloads;
 
 /// Current state.
@@ -21,8 +22,10 @@ pub struct State<'a> {
     pub catalog: &'a Catalog,
     /// Registries.
     pub registries: &'a [RegistryItem],
+    /// Services and endpoints of the registries.
+    pub counts: &'a RegistryCounts,
     /// Clients.
-    pub clients: &'a [ClientItem],
+    pub clients: &'a ClientGauges,
     /// Configuration reloads.
     pub reloads: Reloads,
     /// Counters of the core; `None` once the server stops.
@@ -57,8 +60,8 @@ pub fn all(state: &State<'_>) -> Vec<Sample> {
     for registry in state.registries {
         of_registry(registry, &mut out);
     }
-    for ((registry, health), count) in endpoints::count_by_registry(state.catalog) {
-        out.push(Sample::new(m::ENDPOINTS, &[&registry, health], number(count)));
+    for ((registry, health), count) in &state.counts.endpoints {
+        out.push(Sample::new(m::ENDPOINTS, &[registry.as_str(), health], number(*count)));
     }
     out.extend(state.core.into_iter().flat_map(of_core));
     of_clients(state.clients, &mut out);
@@ -171,21 +174,18 @@ fn of_source(registry: &str, source: &SourceItem, out: &mut Vec<Sample>) {
     );
 }
 
-fn of_clients(clients: &[ClientItem], out: &mut Vec<Sample>) {
-    let mut streams: BTreeMap<&str, u64> = BTreeMap::new();
-    let mut subscriptions: BTreeMap<(&str, &str), u64> = BTreeMap::new();
-    let mut refused: BTreeMap<&str, u64> = BTreeMap::new();
-    for client in clients {
-        *streams.entry(&client.kind).or_default() += 1;
-        for each in &client.types {
-            *subscriptions.entry((&each.kind, &client.kind)).or_default() += 1;
-            *refused.entry(&each.kind).or_default() += u64::from(each.state == "ERROR");
-        }
+fn of_clients(clients: &ClientGauges, out: &mut Vec<Sample>) {
+    let label = |kind: ClientKind| format!("{kind:?}").to_lowercase();
+    for (kind, count) in clients.streams() {
+        out.push(Sample::new(m::XDS_CLIENTS, &[&label(kind)], number(count)));
     }
-    out.extend(streams.into_iter().map(|(kind, n)| Sample::new(m::XDS_CLIENTS, &[kind], number(n))));
-    let all = subscriptions.into_iter();
-    out.extend(all.map(|((of, kind), n)| Sample::new(m::XDS_SUBSCRIPTIONS, &[of, kind], number(n))));
-    out.extend(refused.into_iter().map(|(of, n)| Sample::new(m::XDS_NACKED, &[of], number(n))));
+    for (of, kind, count) in clients.subscriptions() {
+        let labels = [&*of.as_str().to_uppercase(), &*label(kind)];
+        out.push(Sample::new(m::XDS_SUBSCRIPTIONS, &labels, number(count)));
+    }
+    for (of, count) in clients.nacked() {
+        out.push(Sample::new(m::XDS_NACKED, &[&of.as_str().to_uppercase()], number(count)));
+    }
 }
 
 fn flag(value: bool) -> f64 {

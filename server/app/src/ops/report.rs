@@ -10,12 +10,13 @@ use tributary_model::{
 };
 use tributary_runtime::{RunReport, RunState};
 
+use super::counts::RegistryCounts;
 use super::{notices, removals};
 use crate::config::RegistryKind;
 use crate::config::registry::CONFIG_REGISTRY;
 use crate::document::endpoints::freshness_text;
 use crate::document::registries::{CollectionItem, DetailItem, EndedItem, PartItem, ProblemItem, SourceItem};
-use crate::document::{ConditionItem, HeldItem, ObjectItem, RegistryItem, endpoints, services};
+use crate::document::{ConditionItem, HeldItem, ObjectItem, RegistryItem};
 
 /// Maximum number of quarantined objects and of held removals that are listed for one registry; the rest is
 /// counted.
@@ -40,6 +41,8 @@ pub struct Report<'a> {
     pub runs: &'a BTreeMap<RegistryName, RunReport>,
     /// Catalog that is served.
     pub catalog: &'a Catalog,
+    /// Services and endpoints of that catalog.
+    pub counts: &'a RegistryCounts,
     /// Kinds, as configured.
     pub kinds: &'a BTreeMap<String, RegistryKind>,
     /// Time of the report.
@@ -51,20 +54,8 @@ impl Report<'_> {
     /// condition.
     #[must_use]
     pub fn items(&self) -> Vec<RegistryItem> {
-        let services = services::count_by_registry(self.catalog);
-        let mut endpoints: BTreeMap<String, u64> = BTreeMap::new();
-        for ((registry, _), count) in endpoints::count_by_registry(self.catalog) {
-            *endpoints.entry(registry).or_default() += count;
-        }
-        let count = |of: &BTreeMap<String, u64>, name: &str| of.get(name).copied().unwrap_or_default();
         let shown = self.core.registries.iter().filter(|r| self.is_shown(r.id.name.as_str()));
-        shown
-            .map(|status| {
-                let name = status.id.name.as_str();
-                let item = self.item(status);
-                RegistryItem { services: count(&services, name), endpoints: count(&endpoints, name), ..item }
-            })
-            .collect()
+        shown.map(|status| self.item(status)).collect()
     }
     fn is_shown(&self, name: &str) -> bool {
         self.kinds.contains_key(name) || (name == CONFIG_REGISTRY && self.conditions_of(name).is_some())
@@ -101,8 +92,8 @@ impl Report<'_> {
             ended: status.ended.iter().map(|one| self.ended(one)).collect(),
             confirmed_millis_ago: confirmed.map(|at| self.ago(at)),
             failures: run.map_or(0, |run| u64::from(run.failures)),
-            services: 0,
-            endpoints: 0,
+            services: self.counts.services.get(name).copied().unwrap_or_default(),
+            endpoints: self.counts.endpoints_of(name),
             collections: status.collections.iter().map(collection).collect(),
             sources: self.sources(status),
             held_total: status.held as u64,
@@ -295,8 +286,15 @@ mod tests {
     fn waiting_run_withheld_and_ended_collections_are_shown() {
         let core = CoreReport { registries: vec![mk_status()], ..CoreReport::default() };
         let kinds = BTreeMap::from([("k".to_owned(), RegistryKind::Kubernetes)]);
-        let (runs, catalog) = (BTreeMap::new(), Catalog::default());
-        let report = Report { core: &core, runs: &runs, catalog: &catalog, kinds: &kinds, now: Mono(62_000) };
+        let (runs, catalog, counts) = (BTreeMap::new(), Catalog::default(), RegistryCounts::default());
+        let report = Report {
+            core: &core,
+            runs: &runs,
+            catalog: &catalog,
+            counts: &counts,
+            kinds: &kinds,
+            now: Mono(62_000),
+        };
         let items: Vec<_> = report.items().iter().map(|item| serde_json::to_value(item).unwrap()).collect();
         assert_eq!((&items[0]["nextGeneration"], &items[0]["identity"]), (&5.into(), &"uid-1".into()));
         let waits = "the new run can read less of Groups of dc1; see `tributary state show`";
@@ -351,8 +349,15 @@ mod tests {
         let states = |status: RegistryStatus| {
             let core = CoreReport { registries: vec![status], ..CoreReport::default() };
             let kinds = BTreeMap::from([("k".to_owned(), RegistryKind::Kubernetes)]);
-            let (runs, catalog) = (BTreeMap::new(), Catalog::default());
-            let report = Report { core: &core, runs: &runs, catalog: &catalog, kinds: &kinds, now: Mono(1) };
+            let (runs, catalog, counts) = (BTreeMap::new(), Catalog::default(), RegistryCounts::default());
+            let report = Report {
+                core: &core,
+                runs: &runs,
+                catalog: &catalog,
+                counts: &counts,
+                kinds: &kinds,
+                now: Mono(1),
+            };
             let item = report.items().remove(0);
             let scope = &item.sources[0];
             [item.state.clone(), scope.state.clone(), scope.reason.clone()]
@@ -379,8 +384,15 @@ mod tests {
         (restored.required, restored.confirmed) = (false, Some(2_000));
         let core = CoreReport { registries: vec![status], ..CoreReport::default() };
         let kinds = BTreeMap::from([("k".to_owned(), RegistryKind::Consul)]);
-        let (runs, catalog) = (BTreeMap::new(), Catalog::default());
-        let report = Report { core: &core, runs: &runs, catalog: &catalog, kinds: &kinds, now: Mono(62_000) };
+        let (runs, catalog, counts) = (BTreeMap::new(), Catalog::default(), RegistryCounts::default());
+        let report = Report {
+            core: &core,
+            runs: &runs,
+            catalog: &catalog,
+            counts: &counts,
+            kinds: &kinds,
+            now: Mono(62_000),
+        };
         assert_eq!(report.items()[0].confirmed_millis_ago, Some(60_000));
     }
 

@@ -12,6 +12,7 @@ use tributary_xds::counters::Counters;
 use tributary_xds::session::{Delivery, SyncStatus, TypeStatus};
 use tributary_xds::table::{ClientRow, ClientTable, Connected};
 
+use super::counts::ServedCounts;
 use crate::document::ClientItem;
 use crate::document::clients::ClientTypeItem;
 
@@ -21,6 +22,8 @@ pub struct Sessions {
     pub table: Arc<ClientTable>,
     /// Counters.
     pub counters: Arc<Counters>,
+    /// Services and endpoints that they are served.
+    pub served: Arc<ServedCounts>,
     /// Source of their answers.
     pub answers: Arc<CatalogAnswers>,
     /// Handle of the runtime.

@@ -19,6 +19,7 @@ use super::certificates::Certificates;
 use crate::admin::listener::cannot_bind;
 use crate::config::{Config, Loaded};
 use crate::exit::CommandError;
+use crate::ops::counts::ServedCounts;
 use crate::ops::sessions::Sessions;
 use crate::reload::Running;
 
@@ -26,6 +27,7 @@ use crate::reload::Running;
 pub struct Xds {
     tls: Option<Certificates>,
     later: DeferredServer,
+    served: Arc<ServedCounts>,
 }
 
 /// Bound xDS address.
@@ -46,12 +48,12 @@ impl Xds {
     /// Reads certificates.
     pub fn build(loaded: &Loaded) -> Result<Self, CommandError> {
         let tls = Certificates::of(loaded)?;
-        Ok(Self { tls, later: DeferredServer::default() })
+        Ok(Self { tls, later: DeferredServer::default(), served: Arc::default() })
     }
     /// Wakes the sessions of the server that starts later; before that there are none.
     #[must_use]
     pub fn fanout(&self) -> Arc<dyn Fanout> {
-        Arc::new(Woken(self.later.clone()))
+        Arc::new(Woken(self.later.clone(), Arc::clone(&self.served)))
     }
     /// Serves the bound address. `epoch` is the start of the process's clock.
     pub fn start(
@@ -75,6 +77,7 @@ impl Xds {
         let sessions = Arc::new(Sessions {
             table: Arc::clone(server.clients()),
             counters: Arc::clone(server.counters()),
+            served: self.served,
             answers,
             handle: handle.clone(),
             clock: Arc::clone(clock),
@@ -135,11 +138,12 @@ impl CatalogSource for Source {
     }
 }
 
-/// View of the sessions for the runtime.
-struct Woken(DeferredServer);
+/// View of the sessions, and of the counts for metrics, for the runtime.
+struct Woken(DeferredServer, Arc<ServedCounts>);
 
 impl Fanout for Woken {
     fn published(&self, catalog: &Arc<Catalog>, changed: &CatalogChanges, observed: ObservedSince) {
+        self.1.published(catalog, changed);
         self.0.published(catalog, changed, observed);
     }
     fn is_writing(&self) -> bool {

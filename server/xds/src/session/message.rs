@@ -76,6 +76,7 @@ impl Session {
             names: payload.names(),
         };
         self.state(kind).acks.sent(sent);
+        self.update_gauges(kind);
         Outgoing { kind, nonce, rope }
     }
     /// State of the world: a hash over all subscribed resources, equal on every replica. Delta versions

@@ -78,10 +78,7 @@ impl Session {
     #[must_use]
     pub fn statuses(&self, now: Mono) -> Vec<TypeStatus> {
         let known = ResourceType::ALL.into_iter().zip(&self.kinds);
-        known
-            .filter(|(_, state)| state.watch.is_some() || state.acks.last().is_some())
-            .map(|(kind, state)| status(kind, state, now))
-            .collect()
+        known.filter(|(_, state)| state.is_shown()).map(|(kind, state)| status(kind, state, now)).collect()
     }
     /// Returns what the client was sent of one resource.
     #[must_use]

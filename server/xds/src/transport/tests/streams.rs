@@ -1,6 +1,7 @@
 //! Regular streams, and the health service.
 
 use super::*;
+use tributary_model::ClientKind;
 use tributary_proto::Names;
 
 #[tokio::test]
@@ -59,6 +60,38 @@ async fn pushes_are_counted_by_type_and_cause() {
     let changes = sent.convergence.map(|(change, times)| (change, times.count()));
     assert_eq!(changes, [("removal", 0), ("addition", 1)], "the first response is not a push");
     assert_eq!(served.server.counters().pushes.triggers()[0], ("hosts", 3));
+}
+
+#[tokio::test]
+async fn gauges_follow_the_streams_without_a_session_lock() {
+    let served = Served::with(&[(ResourceType::Cluster, "a.x", "1")]).await;
+    let mut connection = served.connect().await;
+    let mut stream = connection.delta().await;
+    stream.subscribe(ResourceType::Cluster, &[]).await;
+    let response = stream.next().await;
+    let gauges = &served.server.counters().clients;
+    {
+        let all = served.server.clients().all();
+        let _locked = all[0].session.lock();
+        assert_eq!(gauges.streams(), [(ClientKind::Envoy, 1)]);
+        assert_eq!(gauges.subscriptions(), [(ResourceType::Cluster, ClientKind::Envoy, 1)]);
+        assert_eq!(gauges.nacked(), [(ResourceType::Cluster, 0)]);
+    }
+    let error = Some(tributary_proto::ErrorDetail { message: "no".into(), ..Default::default() });
+    let type_url = ResourceType::Cluster.type_url().into();
+    let nonce = response.nonce;
+    stream.send_delta(DeltaRequest { type_url, nonce, error, ..DeltaRequest::default() }).await;
+    let becomes = async |nacked: &[(ResourceType, u64)], streams: usize| {
+        let changed = async {
+            while gauges.nacked() != nacked || gauges.streams().len() != streams {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        timeout(SOON, changed).await.unwrap();
+    };
+    becomes(&[(ResourceType::Cluster, 1)], 1).await;
+    drop((stream, connection));
+    becomes(&[], 0).await;
 }
 
 #[tokio::test]

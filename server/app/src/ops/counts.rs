@@ -1,0 +1,118 @@
+//! Services and endpoints of each registry, for metrics and `get registries`.
+//!
+//! [`ServedCounts`] counts a host again when a generation that changed it is published. A scrape reads the sums and walks no
+//! catalog.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use parking_lot::Mutex;
+use tributary_model::{Catalog, CatalogChanges, HostEntry, Hostname, RegistryName, Shared};
+
+/// Sums by registry; a registry without services or endpoints is absent.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RegistryCounts {
+    /// Services by registry.
+    pub services: BTreeMap<RegistryName, u64>,
+    /// Endpoints by registry and health.
+    pub endpoints: BTreeMap<(RegistryName, &'static str), u64>,
+}
+
+impl RegistryCounts {
+    /// Counts a whole catalog.
+    #[must_use]
+    pub fn of(catalog: &Catalog) -> Self {
+        let mut out = Self::default();
+        catalog.hosts.values().for_each(|entry| out.count(entry));
+        out
+    }
+    /// Returns the endpoints of a registry in any health.
+    #[must_use]
+    pub fn endpoints_of(&self, registry: &RegistryName) -> u64 {
+        self.endpoints.iter().filter(|((name, _), _)| name == registry).map(|(_, count)| count).sum()
+    }
+    fn count(&mut self, entry: &HostEntry) {
+        for view in entry.claimants.iter() {
+            let names: BTreeSet<&RegistryName> =
+                view.declarations.iter().map(|declaration| &declaration.shard.registry.name).collect();
+            for name in names {
+                *self.services.entry(name.clone()).or_default() += 1;
+            }
+            for source in view.ports.iter().flat_map(|port| port.endpoints.inputs.sources.iter()) {
+                let serves =
+                    |port_set: u16| source.ports.get(usize::from(port_set)).is_some_and(Option::is_some);
+                for address in source.group.addresses.iter().filter(|address| serves(address.port_set)) {
+                    let key = (source.shard.registry.name.clone(), address.health.as_str());
+                    *self.endpoints.entry(key).or_default() += 1;
+                }
+            }
+        }
+    }
+    fn add(&mut self, more: Self) {
+        more.services.into_iter().for_each(|(key, count)| *self.services.entry(key).or_default() += count);
+        more.endpoints.into_iter().for_each(|(key, count)| *self.endpoints.entry(key).or_default() += count);
+    }
+    fn subtract(&mut self, less: &Self) {
+        take(&mut self.services, &less.services);
+        take(&mut self.endpoints, &less.endpoints);
+    }
+}
+
+fn take<K: Ord>(from: &mut BTreeMap<K, u64>, less: &BTreeMap<K, u64>) {
+    for (key, count) in less {
+        let Some(left) = from.get_mut(key) else { continue };
+        *left = left.saturating_sub(*count);
+        if *left == 0 {
+            from.remove(key);
+        }
+    }
+}
+
+/// Sums of the served catalog, kept as generations are published.
+#[derive(Debug, Default)]
+pub struct ServedCounts(Mutex<Counted>);
+
+#[derive(Debug, Default)]
+struct Counted {
+    sums: RegistryCounts,
+    /// Entry of each host as it was counted.
+    hosts: HashMap<Hostname, Shared<HostEntry>>,
+    /// Hosts counted so far, for tests.
+    passes: u64,
+}
+
+impl ServedCounts {
+    /// Counts the changed hosts. The catalog may be newer than the changes; a later call counts its hosts then.
+    pub fn published(&self, catalog: &Catalog, changed: &CatalogChanges) {
+        let mut counted = self.0.lock();
+        for host in &changed.hosts {
+            counted.passes += 1;
+            let new = catalog.hosts.get(host).cloned();
+            let old = match new.clone() {
+                Some(entry) => counted.hosts.insert(host.clone(), entry),
+                None => counted.hosts.remove(host),
+            };
+            if let Some(old) = old {
+                counted.sums.subtract(&of_host(&old));
+            }
+            if let Some(new) = new {
+                counted.sums.add(of_host(&new));
+            }
+        }
+    }
+    /// Returns the sums.
+    #[must_use]
+    pub fn sums(&self) -> RegistryCounts {
+        self.0.lock().sums.clone()
+    }
+    /// Returns how many hosts were counted so far.
+    #[must_use]
+    pub fn passes(&self) -> u64 {
+        self.0.lock().passes
+    }
+}
+
+fn of_host(entry: &HostEntry) -> RegistryCounts {
+    let mut out = RegistryCounts::default();
+    out.count(entry);
+    out
+}

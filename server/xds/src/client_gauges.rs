@@ -1,0 +1,123 @@
+//! Numbers of connected streams, of their subscriptions and of rejected responses, kept where they change.
+//!
+//! A session counts itself through a [`SessionCount`], which takes back its part when the session ends. Metrics read the
+//! sums; a read locks no session and costs the same for any number of clients.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use tributary_model::ClientKind;
+
+use crate::answers::ResourceType;
+use crate::counters::Counters;
+
+/// Client kinds in the order of their names.
+const KINDS: [ClientKind; 3] = [ClientKind::Envoy, ClientKind::Grpc, ClientKind::Sidecar];
+
+/// Sums over all sessions of a server.
+#[derive(Debug, Default)]
+pub struct ClientGauges {
+    kinds: [OfKind; 3],
+    nacked: [AtomicU64; 4],
+}
+
+#[derive(Debug, Default)]
+struct OfKind {
+    streams: AtomicU64,
+    types: [AtomicU64; 4],
+}
+
+impl ClientGauges {
+    /// Returns the connected streams of each client kind that has any.
+    #[must_use]
+    pub fn streams(&self) -> Vec<(ClientKind, u64)> {
+        let all = KINDS.into_iter().map(|kind| (kind, self.of(kind).streams.load(Relaxed)));
+        all.filter(|(_, count)| *count > 0).collect()
+    }
+    /// Returns the number of streams that use a type, by type and client kind, without zeros.
+    #[must_use]
+    pub fn subscriptions(&self) -> Vec<(ResourceType, ClientKind, u64)> {
+        let pairs = ResourceType::ALL.into_iter().flat_map(|of| KINDS.map(|kind| (of, kind)));
+        let all = pairs.map(|(of, kind)| (of, kind, self.of(kind).types[of as usize].load(Relaxed)));
+        all.filter(|(.., count)| *count > 0).collect()
+    }
+    /// Returns the number of streams that rejected their last response of a type, for each type in use.
+    #[must_use]
+    pub fn nacked(&self) -> Vec<(ResourceType, u64)> {
+        let is_used =
+            |of: ResourceType| self.kinds.iter().any(|kind| kind.types[of as usize].load(Relaxed) > 0);
+        let used = ResourceType::ALL.into_iter().filter(|of| is_used(*of));
+        used.map(|of| (of, self.nacked[of as usize].load(Relaxed))).collect()
+    }
+    fn of(&self, kind: ClientKind) -> &OfKind {
+        let [envoy, grpc, sidecar] = &self.kinds;
+        match kind {
+            ClientKind::Envoy => envoy,
+            ClientKind::Grpc => grpc,
+            ClientKind::Sidecar => sidecar,
+        }
+    }
+}
+
+/// Part of one session in the sums.
+#[derive(Debug)]
+pub(crate) struct SessionCount {
+    counters: Arc<Counters>,
+    kind: ClientKind,
+    /// For each type in use, whether its last response was rejected.
+    types: [Option<bool>; 4],
+}
+
+impl SessionCount {
+    /// Counts a new stream.
+    pub(crate) fn new(counters: Arc<Counters>, kind: ClientKind) -> Self {
+        counters.clients.of(kind).streams.fetch_add(1, Relaxed);
+        Self { counters, kind, types: [None; 4] }
+    }
+    /// Sets whether a type is in use, and if so whether its last response was rejected.
+    pub(crate) fn set(&mut self, of: ResourceType, state: Option<bool>) {
+        let old = std::mem::replace(&mut self.types[of as usize], state);
+        let gauges = &self.counters.clients;
+        shift(&gauges.of(self.kind).types[of as usize], old.is_some(), state.is_some());
+        shift(&gauges.nacked[of as usize], old == Some(true), state == Some(true));
+    }
+}
+
+impl Drop for SessionCount {
+    fn drop(&mut self) {
+        ResourceType::ALL.into_iter().for_each(|of| self.set(of, None));
+        self.counters.clients.of(self.kind).streams.fetch_sub(1, Relaxed);
+    }
+}
+
+fn shift(gauge: &AtomicU64, was: bool, is: bool) {
+    match (was, is) {
+        (false, true) => gauge.fetch_add(1, Relaxed),
+        (true, false) => gauge.fetch_sub(1, Relaxed),
+        _ => return,
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn session_takes_back_its_part_when_it_ends() {
+        let counters = Arc::<Counters>::default();
+        let mut first = SessionCount::new(Arc::clone(&counters), ClientKind::Sidecar);
+        let second = SessionCount::new(Arc::clone(&counters), ClientKind::Envoy);
+        first.set(ResourceType::Route, Some(false));
+        first.set(ResourceType::Route, Some(true));
+        let gauges = &counters.clients;
+        assert_eq!(gauges.streams(), [(ClientKind::Envoy, 1), (ClientKind::Sidecar, 1)]);
+        assert_eq!(gauges.subscriptions(), [(ResourceType::Route, ClientKind::Sidecar, 1)]);
+        assert_eq!(gauges.nacked(), [(ResourceType::Route, 1)]);
+        first.set(ResourceType::Route, Some(false));
+        assert_eq!(gauges.nacked(), [(ResourceType::Route, 0)]);
+        drop(first);
+        assert_eq!((gauges.streams(), gauges.subscriptions()), (vec![(ClientKind::Envoy, 1)], Vec::new()));
+        drop(second);
+        assert_eq!((gauges.streams(), gauges.nacked()), (Vec::new(), Vec::new()));
+    }
+}

@@ -26,6 +26,8 @@ pub struct Mesh {
     pub discovery: Selectors,
     /// Domain of identities.
     pub trust_domain: Option<Arc<str>>,
+    /// Further domains of identities.
+    pub trust_domain_aliases: Option<Arc<[Arc<str>]>>,
     /// Visibility of a Service without an annotation.
     pub default_export: Option<Visibility>,
     /// Connect timeout.
@@ -51,6 +53,8 @@ pub enum Field {
     Discovery,
     /// `trustDomain`.
     TrustDomain,
+    /// `trustDomainAliases`.
+    TrustDomainAliases,
     /// `defaultServiceExportTo`.
     DefaultExport,
     /// `connectTimeout`.
@@ -67,9 +71,10 @@ pub enum Field {
 
 impl Field {
     /// Fields under the key `mesh`.
-    const OF_MESH: [Self; 7] = [
+    const OF_MESH: [Self; 8] = [
         Self::Discovery,
         Self::TrustDomain,
+        Self::TrustDomainAliases,
         Self::DefaultExport,
         Self::ConnectTimeout,
         Self::Outbound,
@@ -83,6 +88,7 @@ impl Field {
         match self {
             Self::Discovery => "discoverySelectors",
             Self::TrustDomain => "trustDomain",
+            Self::TrustDomainAliases => "trustDomainAliases",
             Self::DefaultExport => "defaultServiceExportTo",
             Self::ConnectTimeout => "connectTimeout",
             Self::Outbound => "outboundTrafficPolicy",
@@ -114,6 +120,9 @@ impl Mesh {
             match fault.field {
                 Field::Discovery => self.discovery = last.discovery.clone(),
                 Field::TrustDomain => self.trust_domain = last.trust_domain.clone(),
+                Field::TrustDomainAliases => {
+                    self.trust_domain_aliases = last.trust_domain_aliases.clone();
+                }
                 Field::DefaultExport => self.default_export = last.default_export.clone(),
                 Field::ConnectTimeout => self.connect_timeout = last.connect_timeout,
                 Field::Outbound => self.block_unknown = last.block_unknown,

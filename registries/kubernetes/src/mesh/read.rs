@@ -20,6 +20,7 @@ const MOST_BYTES: usize = 1 << 20;
 const MOST_IGNORED: usize = 64;
 const MOST_HOSTS: usize = 10_000;
 const MOST_NAMESPACES: usize = 1024;
+const MOST_ALIASES: usize = 1_000;
 const CONNECT_TIMEOUT: std::ops::RangeInclusive<f64> = 0.001..=3600.0;
 
 type Tree = Map<String, Value>;
@@ -141,6 +142,7 @@ impl Reader {
         match field {
             Field::Discovery => self.mesh.discovery = Selectors::parse(value)?,
             Field::TrustDomain => self.mesh.trust_domain = trust_domain(value)?,
+            Field::TrustDomainAliases => self.mesh.trust_domain_aliases = aliases(value)?,
             Field::DefaultExport => self.mesh.default_export = default_export(value)?,
             Field::ConnectTimeout => self.mesh.connect_timeout = Some(duration(value)?),
             Field::Outbound => self.mesh.block_unknown = self.outbound(map(value)?)?,
@@ -214,6 +216,16 @@ fn trust_domain(value: &Value) -> Result<Option<Arc<str>>, String> {
         return Err("is not up to 255 letters, digits, `-`, `.` and `_`".into());
     }
     Ok(Some(text).filter(|text| !text.is_empty()).map(Arc::from))
+}
+
+fn aliases(value: &Value) -> Result<Option<Arc<[Arc<str>]>>, String> {
+    let items = value.as_array().ok_or("is not a list")?;
+    if items.len() > MOST_ALIASES {
+        return Err(format!("more than {MOST_ALIASES} domains are not read"));
+    }
+    let domains: Result<Vec<_>, _> = items.iter().map(trust_domain).collect();
+    let domains: Arc<[Arc<str>]> = domains?.into_iter().flatten().collect();
+    Ok(Some(domains).filter(|domains| !domains.is_empty()))
 }
 
 fn default_export(value: &Value) -> Result<Option<Visibility>, String> {

@@ -121,6 +121,8 @@ fn invalid_value_is_a_fault_of_its_field() {
     let table = [
         ("trustDomain: 'a b'", Field::TrustDomain),
         ("trustDomain: {}", Field::TrustDomain),
+        ("trustDomainAliases: a.test", Field::TrustDomainAliases),
+        ("trustDomainAliases: [a.test, 'a b']", Field::TrustDomainAliases),
         ("connectTimeout: 0s", Field::ConnectTimeout),
         ("connectTimeout: -1s", Field::ConnectTimeout),
         ("connectTimeout: NaNs", Field::ConnectTimeout),

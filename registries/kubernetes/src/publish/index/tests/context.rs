@@ -215,6 +215,7 @@ fn mesh_values_become_settings_with_default_local_hosts() {
     assert_eq!(local(&usual, "pay.shop.svc.cluster.local"), None);
     let mesh = "
 trustDomain: a.test
+trustDomainAliases: [old.test, '']
 connectTimeout: 3s
 serviceSettings:
 - {settings: {clusterLocal: true}, hosts: ['*.shop.svc.cluster.local']}
@@ -227,6 +228,10 @@ serviceEntryVisibility:
     index.apply_put(mk_mesh(mesh, ""));
     let set = settings(&mut index).unwrap();
     assert_eq!((set.trust_domain(), set.connect_timeout().as_secs()), ("a.test", 3));
+    assert_eq!(
+        ["a.test", "old.test", "cluster.local", ""].map(|domain| set.trusts(domain)),
+        [true, true, false, false]
+    );
     assert_eq!(local(&set, "dns.kube-system.svc.cluster.local"), Some(false), "the mesh's own pattern wins");
     assert_eq!(local(&set, "pay.shop.svc.cluster.local"), Some(true));
     assert_eq!(set.entry_visibility.as_ref().unwrap().default, Visibility::Own);

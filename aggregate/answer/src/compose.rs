@@ -122,8 +122,9 @@ pub fn compose_listeners<'a>(
     let mut conflicts = Vec::new();
     let listener = |((bind, port, binds), matches): (_, BTreeMap<Match, Claimants<'a>>)| {
         let name = listener_name(bind, port);
-        let decide = |(m, claims)| {
-            let serves = settle(&name, !bind.is_unspecified(), claims, &mut conflicts)?;
+        let decide = |(m, claims): (Match, _)| {
+            let has_address = !bind.is_unspecified() || m.range.is_some();
+            let serves = settle(&name, has_address, claims, &mut conflicts)?;
             Some((m, serves))
         };
         let parts = matches.into_iter().filter_map(decide).collect();

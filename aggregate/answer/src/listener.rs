@@ -3,6 +3,7 @@
 //! A part is a match within a listener. Several services may need the same match;
 //! [`compose`](crate::compose) decides between them.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use tributary_model::{ClientKind, ListenerInputs, PortNumber, Projection, Protocol, Recorder, Resolution};
@@ -76,49 +77,75 @@ pub fn listener<R: Recorder>(facts: &ListenerInputs, client: &Projection, r: &mu
     let cluster = || Serves::Cluster(cluster_name(facts.port, &facts.service.host));
     let targets = targets(facts, client, binds, r);
     if targets.is_empty() {
-        // Envoy rejects a whole listener for a partial wildcard as a server name.
-        let has_no_name = facts.protocol.is_tls() && facts.service.host.is_partial_wildcard();
-        return if has_no_name { Vec::new() } else { vec![plan(wide, port, by_name(facts), cluster())] };
+        let matches = unaddressed(facts, binds);
+        return matches.into_iter().map(|matches| plan(wide, port, matches, cluster())).collect();
     }
     let one = |target| match target {
         Target::Socket(ip, port) => plan(ip, port, Match::default(), cluster()),
-        Target::Range(ip, prefix) => {
+        Target::Range(ip, port, prefix) => {
             plan(wide, port, Match { range: Some((ip, prefix)), sni: None }, cluster())
         }
     };
     targets.into_iter().map(one).collect()
 }
 
+/// Maximum endpoints of a service port that get a listener each. More share one filter chain: a listener each would
+/// cost every client memory, and a shared chain closes its connections when an endpoint changes.
+pub const MAX_ENDPOINT_LISTENERS: usize = 256;
+
 enum Target {
     Socket(IpAddr, u16),
-    Range(IpAddr, u8),
+    Range(IpAddr, u16, u8),
 }
 
-/// Returns the original destinations of connections for this port: virtual addresses, or each endpoint of a
-/// headless service. A listener that binds can only use loopback addresses.
+/// Returns the original destinations of connections for this port: virtual addresses, else the endpoints. A
+/// listener that binds can only use loopback addresses.
 fn targets<R: Recorder>(facts: &ListenerInputs, client: &Projection, binds: bool, r: &mut R) -> Vec<Target> {
     let port = facts.port.get();
     let mut out: Vec<Target> = vips(&facts.addresses, client)
         .into_iter()
-        .map(|a| if a.is_host() { Target::Socket(a.ip, port) } else { Target::Range(a.ip, a.prefix) })
+        .map(|a| if a.is_host() { Target::Socket(a.ip, port) } else { Target::Range(a.ip, port, a.prefix) })
         .collect();
-    if let (true, Some(headless)) = (out.is_empty(), &facts.inline) {
-        let assignment = inline(&headless.inputs, client, r);
-        out.extend(assignment.endpoints().filter_map(|e| match e.target {
-            Destination::Ip(ip, port) => Some(Target::Socket(ip, port)),
-            Destination::Name(..) | Destination::Pipe(_) => None,
-        }));
-    }
     if binds {
         out.retain(|target| matches!(target, Target::Socket(ip, _) if ip.is_loopback()));
+    } else if out.is_empty() {
+        out = endpoint_targets(facts, client, r);
     }
     out
 }
 
-/// Returns the match of a service without an address: the SNI for TLS, else an empty match.
-fn by_name(facts: &ListenerInputs) -> Match {
-    let sni = facts.protocol.is_tls().then(|| facts.service.host.as_str().to_owned());
-    Match { range: None, sni }
+/// Returns the endpoints as destinations, at their own ports.
+fn endpoint_targets<R: Recorder>(facts: &ListenerInputs, client: &Projection, r: &mut R) -> Vec<Target> {
+    let Some(endpoints) = &facts.inline else { return Vec::new() };
+    let assignment = inline(&endpoints.inputs, client, r);
+    let sockets: BTreeSet<(IpAddr, u16)> = assignment
+        .endpoints()
+        .filter_map(|endpoint| match endpoint.target {
+            Destination::Ip(ip, port) => Some((ip, port)).filter(|_| client.takes(ip)),
+            Destination::Name(..) | Destination::Pipe(_) => None,
+        })
+        .collect();
+    let has_listeners = sockets.len() <= MAX_ENDPOINT_LISTENERS;
+    let target = |(ip, port): (IpAddr, u16)| match has_listeners {
+        true => Target::Socket(ip, port),
+        false => Target::Range(ip, port, if ip.is_ipv4() { 32 } else { 128 }),
+    };
+    sockets.into_iter().map(target).collect()
+}
+
+/// Returns the match of a port without destinations: the SNI for TLS. Nothing marks connections
+/// to a service without TLS, so it gets all of its port only if the listener binds, or if they keep their destination.
+fn unaddressed(facts: &ListenerInputs, binds: bool) -> Option<Match> {
+    if facts.protocol.is_tls() {
+        // Envoy rejects a whole listener for a partial wildcard as a server name.
+        let host = &facts.service.host;
+        return (!host.is_partial_wildcard())
+            .then(|| Match { range: None, sni: Some(host.as_str().to_owned()) });
+    }
+    let is_open = facts.resolution == Resolution::Passthrough
+        && facts.inline.is_none()
+        && facts.addresses.iter().all(|address| address.allocated);
+    (binds || is_open).then(Match::default)
 }
 
 /// Returns the name of the route table that HTTP listeners of a port share.
@@ -173,7 +200,6 @@ mod tests {
         assert_eq!(shown_for(&http, &sidecar()), ["0.0.0.0_80 routes"]);
         let tcp = mk_facts_of(Protocol::Tcp, &[("10.0.0.1", 32), ("10.1.0.0", 16)]);
         assert_eq!(shown_for(&tcp, &sidecar()), ["10.0.0.1_80 cluster", "0.0.0.0_80 10.1.0.0/16 cluster"]);
-        assert_eq!(shown_for(&mk_facts_of(Protocol::Tcp, &[]), &sidecar()), ["0.0.0.0_80 cluster"]);
         let tls = mk_facts_of(Protocol::Tls, &[]);
         assert_eq!(shown_for(&tls, &sidecar()), ["0.0.0.0_80 sni pay.shop cluster"]);
         let six = Projection { families: Some((false, true)), ..sidecar() };
@@ -189,13 +215,62 @@ mod tests {
         assert_eq!(shown_for(&tls, &sidecar()), ["0.0.0.0_80 sni *.pkg.dev cluster"]);
     }
 
+    fn mk_facts_at(resolution: Resolution, endpoints: &[&str]) -> ListenerInputs {
+        let endpoints = mk_one(endpoints.iter().map(|ip| mk_address(ip)).collect());
+        ListenerInputs {
+            resolution,
+            inline: Some(Shared::new(ResourceInputs::new(endpoints, ClientDimensions::NONE))),
+            ..mk_facts_of(Protocol::Tcp, &[])
+        }
+    }
+
     #[test]
     fn headless_service_has_a_listener_per_endpoint() {
-        let mut facts = mk_facts_of(Protocol::Tcp, &[]);
-        facts.resolution = Resolution::Passthrough;
-        let endpoints = mk_one(vec![mk_address("10.0.0.7"), mk_address("10.0.0.8")]);
-        facts.inline = Some(Shared::new(ResourceInputs::new(endpoints, ClientDimensions::NONE)));
+        let facts = mk_facts_at(Resolution::Passthrough, &["10.0.0.7", "10.0.0.8"]);
         assert_eq!(shown_for(&facts, &sidecar()), ["10.0.0.7_8080 cluster", "10.0.0.8_8080 cluster"]);
+    }
+
+    #[test]
+    fn tcp_port_without_address_matches_its_endpoints() {
+        let six = Projection { families: Some((false, true)), ..sidecar() };
+        for resolution in
+            [Resolution::ClientSide, Resolution::Passthrough, Resolution::DnsStrict, Resolution::DnsLogical]
+        {
+            let shown = |endpoints: &[&str], client: &Projection| {
+                shown_for(&mk_facts_at(resolution.clone(), endpoints), client)
+            };
+            assert_eq!(shown(&["10.0.0.7"], &sidecar()), ["10.0.0.7_8080 cluster"], "{resolution:?}");
+            assert_eq!(shown(&["10.0.0.7", "fd00::7"], &six), ["fd00::7_8080 cluster"], "{resolution:?}");
+            assert_eq!(shown(&[], &sidecar()), [""; 0], "{resolution:?}");
+            assert_eq!(shown(&["10.0.0.7"], &binding()), ["127.0.0.1_80 cluster"], "{resolution:?}");
+        }
+    }
+
+    #[test]
+    fn tcp_port_without_endpoints_or_address_is_open_if_none() {
+        let shown = |resolution| {
+            let facts = ListenerInputs { resolution, ..mk_facts_of(Protocol::Tcp, &[]) };
+            shown_for(&facts, &sidecar())
+        };
+        assert_eq!(shown(Resolution::Passthrough), ["0.0.0.0_80 cluster"], "it keeps each destination");
+        assert_eq!(shown(Resolution::ClientSide), [""; 0]);
+        assert_eq!(shown(Resolution::DnsStrict), [""; 0]);
+        assert_eq!(shown(Resolution::Dynamic), [""; 0]);
+        let six = Projection { families: Some((false, true)), ..sidecar() };
+        assert_eq!(shown_for(&mk_facts_of(Protocol::Tcp, &[("10.0.0.1", 32)]), &six), [""; 0]);
+    }
+
+    #[test]
+    fn many_endpoints_share_one_filter_chain() {
+        let ips = |count: usize| (0..count).map(|i| format!("10.0.{}.{}", i / 256, i % 256)).collect();
+        let shown = |count| {
+            let ips: Vec<String> = ips(count);
+            let ips: Vec<&str> = ips.iter().map(String::as_str).collect();
+            shown_for(&mk_facts_at(Resolution::ClientSide, &ips), &sidecar())
+        };
+        assert_eq!(shown(MAX_ENDPOINT_LISTENERS)[255], "10.0.0.255_8080 cluster");
+        let more = shown(MAX_ENDPOINT_LISTENERS + 1);
+        assert_eq!((more.len(), &*more[256]), (257, "0.0.0.0_8080 10.0.1.0/32 cluster"));
     }
 
     #[test]

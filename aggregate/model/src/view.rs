@@ -227,7 +227,7 @@ pub struct ListenerInputs {
     pub resolution: Resolution,
     /// Virtual addresses of all declarations, sorted.
     pub addresses: Arc<[ServiceAddress]>,
-    /// Endpoints that get a listener each (headless and not HTTP).
+    /// Endpoints whose addresses listeners match, if neither host, SNI nor virtual address identifies the port.
     pub inline: Option<Shared<ResourceInputs<EndpointInputs>>>,
 }
 

@@ -233,7 +233,7 @@ fn mk_port(
         protocol,
         resolution: svc.resolution.clone(),
         addresses: addresses.clone(),
-        inline: (headless && !protocol.is_http()).then(|| endpoints.clone()),
+        inline: has_inline(svc, protocol).then(|| endpoints.clone()),
     };
     let route = RouteInputs {
         service: service.clone(),
@@ -261,6 +261,14 @@ fn mk_port(
         route: mk_inputs(route, route_dims, old.map(|o| &o.route)),
         endpoints,
     }
+}
+
+/// Whether listeners match the endpoints of the port: it is TCP without a virtual address.
+fn has_inline(svc: &Svc, protocol: Protocol) -> bool {
+    let headless = svc.resolution == Resolution::Passthrough;
+    let is_tcp = protocol == Protocol::Tcp || (headless && protocol == Protocol::Tls);
+    let has_endpoints = headless || svc.resolution.is_dns() || svc.resolution == Resolution::ClientSide;
+    is_tcp && has_endpoints && svc.addresses.is_empty()
 }
 
 fn mk_endpoints(svc: &Svc, service: &ServiceKey, port: PortNumber, view: &DeclarationView) -> EndpointInputs {

@@ -26,6 +26,7 @@ struct Common {
     aliases: Arc<[AliasHost]>,
     traffic: TrafficDistribution,
     one_audience: bool,
+    has_selector: bool,
 }
 
 /// Builds a view; `None` if nothing declares the service.
@@ -47,6 +48,7 @@ pub(crate) fn assemble(
         addresses: keep(before.map(|p| &p.listener.inputs.addresses), addresses),
         aliases: keep(old.map(|v| &v.aliases), aliases),
         traffic: first.attributes.traffic,
+        has_selector: declarations.iter().any(|d| d.declaration.selector.is_some()),
         one_audience: declarations.windows(2).all(|w| w[0].visibility == w[1].visibility),
     };
     let build = |(number, port): (PortNumber, MergedPort)| {
@@ -139,7 +141,7 @@ fn assemble_port(
         protocol,
         resolution: common.resolution.clone(),
         addresses: Arc::clone(&common.addresses),
-        inline: inline(has_listener_per_endpoint(common, protocol)),
+        inline: inline(matches_endpoints(common, protocol, endpoints.inputs.sources.is_empty())),
     };
     let dims = dims::listener(&facts);
     let listener = keep_inputs(old.map(|p| &p.listener), facts, dims, counters);
@@ -174,8 +176,18 @@ fn endpoint_facts(
     }
 }
 
-fn has_listener_per_endpoint(common: &Common, protocol: Protocol) -> bool {
-    common.attributes.headless && !protocol.is_http() && protocol != Protocol::Udp
+/// Whether listeners match connections for the port by the addresses of its endpoints: neither host, SNI nor virtual
+/// address identifies it. An allocated address does so only for clients that capture DNS.
+fn matches_endpoints(common: &Common, protocol: Protocol, has_no_sources: bool) -> bool {
+    let (headless, addresses) = (common.attributes.headless, &common.addresses);
+    let has_name = protocol.is_http() || protocol == Protocol::Udp || (protocol.is_tls() && !headless);
+    let has_endpoints = match &common.resolution {
+        Resolution::ClientSide | Resolution::DnsStrict | Resolution::DnsLogical => true,
+        // without a selector and without endpoints, any destination belongs to it
+        Resolution::Passthrough => headless || common.has_selector || !has_no_sources,
+        Resolution::Dynamic | Resolution::Alias(_) => false,
+    };
+    !has_name && has_endpoints && (headless || addresses.iter().all(|address| address.allocated))
 }
 
 /// Returns the old resource inputs, with their cached encodings, if they are equal; else new ones.

@@ -44,7 +44,7 @@ struct Plan {
 }
 
 /// What one service port claims in a listener.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Claim {
     host: Hostname,
     port: PortNumber,
@@ -105,11 +105,19 @@ fn touched(from: &Catalog, fold: Fold<'_>) -> BTreeMap<ListenerAddress, ClaimCha
             if !moved && before.zip(after).is_some_and(|(a, b)| a.listener == b.listener) {
                 continue;
             }
-            for (plan, claim) in claims(fold, before) {
+            let (before, mut after): (BTreeSet<_>, BTreeSet<_>) =
+                (claims(fold, before).collect(), claims(fold, after).collect());
+            for (plan, claim) in before {
+                // A port has a claim for each endpoint; only those of changed endpoints touch listeners.
+                let claim = (plan, claim);
+                if !moved && after.remove(&claim) {
+                    continue;
+                }
+                let (plan, claim) = claim;
                 let changes = out.entry((plan.bind, plan.port)).or_default();
                 changes.removed.entry(plan.matches).or_default().push(claim);
             }
-            for (plan, claim) in claims(fold, after) {
+            for (plan, claim) in after {
                 let changes = out.entry((plan.bind, plan.port)).or_default();
                 changes.binds = plan.binds;
                 changes.added.entry(plan.matches).or_default().push(claim);

@@ -1,6 +1,6 @@
 //! `Listener`: the resources of LDS, including the API listeners of gRPC clients.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use envoy_types::pb::envoy::config::core::v3::{self as core, CidrRange, TrafficDirection};
@@ -36,11 +36,22 @@ pub const VIRTUAL_INBOUND: &str = "virtualInbound";
 /// itself resolves the hosts of requests.
 #[must_use]
 pub fn listener(plan: &Listener, forwards: &BTreeSet<Match>, unclaimed: Unclaimed) -> Vec<u8> {
-    let mut chains = Vec::new();
+    let mut chains: Vec<pb::FilterChain> = Vec::new();
     let mut rest = None;
+    let mut by_target: BTreeMap<(&Serves, bool), usize> = BTreeMap::new();
     for (matches, serves) in &plan.parts {
-        let chain = chain(plan, matches, serves, forwards.contains(matches));
-        if *matches == Match::default() { rest = Some(chain) } else { chains.push(chain) }
+        let forward = forwards.contains(matches);
+        if *matches == Match::default() {
+            rest = Some(chain(plan, matches, serves, forward));
+            continue;
+        }
+        // The ranges of one target share a chain: a service may have thousands of addresses.
+        let known =
+            matches.sni.is_none().then(|| *by_target.entry((serves, forward)).or_insert(chains.len()));
+        match known.and_then(|at| chains.get_mut(at)).and_then(|chain| chain.filter_chain_match.as_mut()) {
+            Some(shared) => shared.prefix_ranges.extend(ranges(matches)),
+            None => chains.push(chain(plan, matches, serves, forward)),
+        }
     }
     // A listener that does not bind its port passes unmatched connections on.
     if rest.is_none() && !plan.binds {
@@ -121,13 +132,17 @@ fn chain(plan: &Listener, matches: &Match, serves: &Serves, forward: bool) -> pb
     pb::FilterChain { filter_chain_match, filters, ..chain }
 }
 
-fn chain_match(matches: &Match) -> pb::FilterChainMatch {
-    let range = matches.range.map(|(ip, prefix)| CidrRange {
+fn ranges(matches: &Match) -> impl Iterator<Item = CidrRange> {
+    let range = |(ip, prefix): (IpAddr, u8)| CidrRange {
         address_prefix: ip.to_string(),
         prefix_len: Some(UInt32Value { value: prefix.into() }),
-    });
+    };
+    matches.range.map(range).into_iter()
+}
+
+fn chain_match(matches: &Match) -> pb::FilterChainMatch {
     pb::FilterChainMatch {
-        prefix_ranges: range.into_iter().collect(),
+        prefix_ranges: ranges(matches).collect(),
         server_names: matches.sni.iter().cloned().collect(),
         ..pb::FilterChainMatch::default()
     }

@@ -63,6 +63,55 @@ fn http_services_share_a_listener_and_tcp_ones_have_their_own() {
 }
 
 #[test]
+fn tcp_services_without_address_match_their_endpoints() {
+    let (mut world, answers) = (World::default(), CatalogAnswers::default());
+    let tcp = |host, at: &[&str]| mk_svc(host).on(&[(8080, Protocol::Tcp)]).at(at);
+    let services = [tcp("a.shop", &["10.0.0.1"]), tcp("b.shop", &["10.0.0.2"]), tcp("none.shop", &[])];
+    let catalog = world.next(&services);
+    let set = answers.all(&catalog, &mk_sidecar(), ResourceType::Listener);
+    assert_eq!(names_of(&set), ["10.0.0.1_8080", "10.0.0.2_8080", "virtualOutbound"]);
+    for (listener, host) in [("10.0.0.1_8080", "a.shop"), ("10.0.0.2_8080", "b.shop")] {
+        let listener = mk_listener(&answers, &catalog, listener);
+        assert_eq!(leads_to(&listener.filter_chains[0]), format!("cluster outbound|8080||{host}"));
+    }
+}
+
+#[test]
+fn endpoint_change_encodes_only_its_own_listener() {
+    let (mut world, answers) = (World::default(), CatalogAnswers::default());
+    let all: Vec<String> = (1..=100).map(|n| format!("10.0.0.{n}")).collect();
+    let tcp = |at: &[String]| {
+        let at: Vec<&str> = at.iter().map(String::as_str).collect();
+        [mk_svc("a.shop").on(&[(8080, Protocol::Tcp)]).at(&at)]
+    };
+    let (first, second) = (world.next(&tcp(&all[1..])), world.next(&tcp(&all[..99])));
+    answers.all(&first, &mk_sidecar(), ResourceType::Listener);
+    let changed = answers.changed(&first, &second, &mk_sidecar(), ResourceType::Listener);
+    let upserted: Vec<&str> = changed.upserted.iter().map(|listener| &*listener.name).collect();
+    let removed: Vec<&str> = changed.removed.iter().map(|name| &**name).collect();
+    assert_eq!((upserted, removed), (vec!["10.0.0.1_8080"], vec!["10.0.0.100_8080"]));
+    assert_eq!(answers.counters().encodes(ResourceType::Listener), 100);
+}
+
+#[test]
+fn many_endpoints_share_a_filter_chain_of_their_port() {
+    let (mut world, answers) = (World::default(), CatalogAnswers::default());
+    let many: Vec<String> = (0..300).map(|n| format!("10.0.{}.{}", n / 256, n % 256)).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    let tcp = |host| mk_svc(host).on(&[(8080, Protocol::Tcp)]);
+    let other = tcp("b.shop").at(&["10.9.9.9", "10.0.0.7"]);
+    let catalog = world.next(&[tcp("a.shop").at(&many), other]);
+    let set = answers.all(&catalog, &mk_sidecar(), ResourceType::Listener);
+    assert_eq!(names_of(&set), ["0.0.0.0_8080", "10.0.0.7_8080", "10.9.9.9_8080", "virtualOutbound"]);
+    let listener = mk_listener(&answers, &catalog, "0.0.0.0_8080");
+    let [chain] = &listener.filter_chains[..] else { panic!("{} chains", listener.filter_chains.len()) };
+    let ranges = &chain.filter_chain_match.as_ref().unwrap().prefix_ranges;
+    assert_eq!((ranges.len(), &*ranges[299].address_prefix), (300, "10.0.1.43"));
+    assert_eq!(leads_to(chain), "cluster outbound|8080||a.shop");
+    assert_eq!(leads_to(&listener.default_filter_chain.unwrap()), "cluster PassthroughCluster");
+}
+
+#[test]
 fn contested_domain_belongs_to_the_first_claimant() {
     let (mut world, answers) = (World::default(), CatalogAnswers::default());
     let old = Svc { created: Some(1), ..mk_svc("z.shop").virtual_at(&["10.9.0.1"]) };

@@ -6,13 +6,13 @@
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use tributary_model::{Code, Condition, Hostname, ObjectRef, PortView, ServiceKey, ServiceView};
 
 use crate::listener::{ListenerPlan, Match, Serves, listener_name};
 use crate::route::VirtualHostPlan;
+use crate::vip::ListenAddress;
 
 /// Compares services of different hosts by their first declarations, then by their keys.
 #[must_use]
@@ -98,8 +98,8 @@ fn is_member_of(member: &ServiceView, federated: &ServiceView) -> bool {
 pub struct Listener {
     /// Name: `0.0.0.0_80`.
     pub name: String,
-    /// Address.
-    pub bind: IpAddr,
+    /// Addresses.
+    pub bind: ListenAddress,
     /// Port.
     pub port: u16,
     /// Whether it opens a socket.
@@ -114,16 +114,16 @@ pub fn compose_listeners<'a>(
     parts: impl IntoIterator<Item = (&'a Arc<ServiceView>, ListenerPlan)>,
 ) -> (Vec<Listener>, Vec<Conflict>) {
     type Claimants<'a> = Vec<(&'a ServiceView, Serves)>;
-    let mut contests: BTreeMap<(IpAddr, u16, bool), BTreeMap<Match, Claimants<'a>>> = BTreeMap::new();
+    let mut contests: BTreeMap<(ListenAddress, u16, bool), BTreeMap<Match, Claimants<'a>>> = BTreeMap::new();
     for (view, plan) in parts {
         let listener = contests.entry((plan.bind, plan.port, plan.binds)).or_default();
         listener.entry(plan.matches).or_default().push((view, plan.serves));
     }
     let mut conflicts = Vec::new();
-    let listener = |((bind, port, binds), matches): (_, BTreeMap<Match, Claimants<'a>>)| {
-        let name = listener_name(bind, port);
+    let listener = |((bind, port, binds), matches): ((ListenAddress, _, _), BTreeMap<_, Claimants<'a>>)| {
+        let name = listener_name(bind.ip, port);
         let decide = |(m, claims): (Match, _)| {
-            let has_address = !bind.is_unspecified() || m.range.is_some();
+            let has_address = !bind.ip.is_unspecified() || m.range.is_some();
             let serves = settle(&name, has_address, claims, &mut conflicts)?;
             Some((m, serves))
         };
@@ -241,7 +241,7 @@ mod tests {
         (mk_view(host, "shop", &[Visibility::Public]), plan)
     }
     fn mk_part(host: &str, bind: &str, serves: Serves) -> (Arc<ServiceView>, ListenerPlan) {
-        let bind = bind.parse().unwrap();
+        let bind = ListenAddress::only(bind.parse().unwrap());
         let plan = ListenerPlan { bind, port: 80, binds: false, matches: Match::default(), serves };
         (mk_view(host, "shop", &[Visibility::Public]), plan)
     }

@@ -10,7 +10,7 @@ use tributary_model::{ClientKind, ListenerInputs, PortNumber, Projection, Protoc
 
 use crate::endpoints::{Destination, inline};
 use crate::names::cluster_name;
-use crate::vip::{any_address, loopback, vips};
+use crate::vip::{ListenAddress, any_address, loopback, vips};
 
 /// Connections of a listener that a part handles; an empty match handles all connections without another match.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -33,8 +33,8 @@ pub enum Serves {
 /// Part of a listener that a service port needs.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ListenerPlan {
-    /// Address of the listener. Its name is `<address>_<port>`.
-    pub bind: IpAddr,
+    /// Addresses of the listener. Its name is `<address>_<port>`.
+    pub bind: ListenAddress,
     /// Port of the listener.
     pub port: u16,
     /// Whether it opens a socket; otherwise the interceptor's listener hands its connections over.
@@ -49,7 +49,7 @@ impl ListenerPlan {
     /// Returns the name of the listener.
     #[must_use]
     pub fn name(&self) -> String {
-        listener_name(self.bind, self.port)
+        listener_name(self.bind.ip, self.port)
     }
 }
 
@@ -81,7 +81,7 @@ pub fn listener<R: Recorder>(facts: &ListenerInputs, client: &Projection, r: &mu
         return matches.into_iter().map(|matches| plan(wide, port, matches, cluster())).collect();
     }
     let one = |target| match target {
-        Target::Socket(ip, port) => plan(ip, port, Match::default(), cluster()),
+        Target::Socket(ip, port) => plan(ListenAddress::only(ip), port, Match::default(), cluster()),
         Target::Range(ip, port, prefix) => {
             plan(wide, port, Match { range: Some((ip, prefix)), sni: None }, cluster())
         }
@@ -204,6 +204,9 @@ mod tests {
         assert_eq!(shown_for(&tls, &sidecar()), ["0.0.0.0_80 sni pay.shop cluster"]);
         let six = Projection { families: Some((false, true)), ..sidecar() };
         assert_eq!(shown_for(&http, &six), ["::_80 routes"]);
+        let both = Projection { families: Some((true, true)), ..sidecar() };
+        let plans = listener(&http, &both, &mut ());
+        assert_eq!((plans[0].name(), plans[0].bind), ("0.0.0.0_80".into(), any_address(&both)));
     }
 
     #[test]

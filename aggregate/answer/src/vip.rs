@@ -3,7 +3,7 @@
 //! Listeners, routes and name tables use the same selection, so a name never resolves to an address
 //! without a listener.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use tributary_model::{Projection, ServiceAddress};
 
@@ -26,22 +26,40 @@ pub fn vips<'a>(addresses: &'a [ServiceAddress], client: &Projection) -> Vec<&'a
         .unwrap_or_default()
 }
 
-/// Returns the unspecified address of the IP family that the client uses.
-#[must_use]
-pub fn any_address(client: &Projection) -> IpAddr {
-    match client.families {
-        Some((false, true)) => IpAddr::from([0_u16; 8]),
-        _ => IpAddr::from([0_u8; 4]),
+/// Addresses of one listener.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ListenAddress {
+    /// Address in the listener's name.
+    pub ip: IpAddr,
+    /// IPv6 address beside an IPv4 address, for a client that uses both families.
+    pub also: Option<Ipv6Addr>,
+}
+
+impl ListenAddress {
+    /// Returns a single address.
+    #[must_use]
+    pub const fn only(ip: IpAddr) -> Self {
+        Self { ip, also: None }
+    }
+    fn of(client: &Projection, four: Ipv4Addr, six: Ipv6Addr) -> Self {
+        match client.families {
+            Some((false, true)) => Self::only(six.into()),
+            Some((true, true)) => Self { ip: four.into(), also: Some(six) },
+            _ => Self::only(four.into()),
+        }
     }
 }
 
-/// Returns the loopback address of the IP family that the client uses.
+/// Returns the unspecified addresses of the IP families that the client uses.
 #[must_use]
-pub fn loopback(client: &Projection) -> IpAddr {
-    match client.families {
-        Some((false, true)) => std::net::Ipv6Addr::LOCALHOST.into(),
-        _ => std::net::Ipv4Addr::LOCALHOST.into(),
-    }
+pub fn any_address(client: &Projection) -> ListenAddress {
+    ListenAddress::of(client, Ipv4Addr::UNSPECIFIED, Ipv6Addr::UNSPECIFIED)
+}
+
+/// Returns the loopback addresses of the IP families that the client uses.
+#[must_use]
+pub fn loopback(client: &Projection) -> ListenAddress {
+    ListenAddress::of(client, Ipv4Addr::LOCALHOST, Ipv6Addr::LOCALHOST)
 }
 
 /// Returns the short forms of a host for a client of this DNS domain: `pay`, `pay.shop` and
@@ -112,6 +130,18 @@ mod tests {
         assert_eq!(chosen(&allocated, &client("c1", (true, true), false)), [""; 0]);
         let both = [mk_vip("", "192.0.2.1", false), mk_vip("", "240.240.0.1", true)];
         assert_eq!(chosen(&both, &client("c1", (true, true), true)), ["192.0.2.1"]);
+    }
+
+    #[test]
+    fn listen_addresses_follow_the_clients_families() {
+        let of = |families| {
+            let client = client("c1", families, false);
+            [any_address(&client), loopback(&client)].map(|a| (a.ip.to_string(), a.also))
+        };
+        let [any, local] = [Ipv6Addr::UNSPECIFIED, Ipv6Addr::LOCALHOST];
+        assert_eq!(of((true, false)), [("0.0.0.0".into(), None), ("127.0.0.1".into(), None)]);
+        assert_eq!(of((false, true)), [("::".into(), None), ("::1".into(), None)]);
+        assert_eq!(of((true, true)), [("0.0.0.0".into(), Some(any)), ("127.0.0.1".into(), Some(local))]);
     }
 
     #[test]

@@ -200,12 +200,19 @@ fn addresses(meta: &Metadata, part: Option<&str>) -> Arc<[IpAddr]> {
     text.split(',').filter_map(|ip| ip.trim().parse().ok()).take(MAX_IPS).collect()
 }
 
-/// Both families, unless the client lists its addresses.
+/// Both families, unless the client lists its addresses. Loopback and link-local addresses reach no other host: they
+/// decide only if it has no others.
 fn families(ips: &[IpAddr]) -> (bool, bool) {
-    if ips.is_empty() {
+    let is_local = |ip: &IpAddr| match ip {
+        IpAddr::V4(ip) => ip.is_loopback() || ip.is_link_local(),
+        IpAddr::V6(ip) => ip.is_loopback() || ip.is_unicast_link_local(),
+    };
+    let routed: Vec<&IpAddr> = ips.iter().filter(|ip| !is_local(ip)).collect();
+    let all = if routed.is_empty() { ips.iter().collect() } else { routed };
+    if all.is_empty() {
         return (true, true);
     }
-    (ips.iter().any(IpAddr::is_ipv4), ips.iter().any(IpAddr::is_ipv6))
+    (all.iter().any(|ip| ip.is_ipv4()), all.iter().any(|ip| ip.is_ipv6()))
 }
 
 fn namespace(meta: &Metadata, parts: Option<&Parts<'_>>) -> Option<Namespace> {
@@ -280,6 +287,15 @@ mod tests {
         assert_eq!(client.class.domain.as_deref(), Some("shop.svc.cluster.local"));
         assert_eq!((client.class.families, client.class.binds), ((true, false), true));
         assert_eq!(client.workload.as_deref(), Some("pay-1"));
+    }
+
+    #[test]
+    fn link_local_address_adds_no_family() {
+        let of = |ips| parse(SIDECAR, &[("INSTANCE_IPS", ips)]).class.families;
+        assert_eq!(of("10.0.0.1,fe80::1"), (true, false));
+        assert_eq!(of("fd00::1,169.254.0.1,::1"), (false, true));
+        assert_eq!(of("fe80::1"), (false, true));
+        assert_eq!(of("10.0.0.1,fd00::1,fe80::1"), (true, true));
     }
 
     #[test]

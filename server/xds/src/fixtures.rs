@@ -255,7 +255,7 @@ fn mk_port(
         cluster: mk_inputs(cluster, ClientDimensions::KIND, old.map(|o| &o.cluster)),
         listener: mk_inputs(
             listener,
-            ClientDimensions::KIND | ClientDimensions::BINDS,
+            ClientDimensions::KIND | ClientDimensions::BINDS | ClientDimensions::FAMILIES,
             old.map(|o| &o.listener),
         ),
         route: mk_inputs(route, route_dims, old.map(|o| &o.route)),

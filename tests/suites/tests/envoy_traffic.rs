@@ -2,10 +2,11 @@
 //! retries, 100 moves, and no failed request. As a sidecar whose listeners, routes, clusters and endpoints all
 //! come from the server, and as an Envoy with its own listener.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use serde_json::json;
 use tributary_suites::{
     Backend, Entry, Envoy, EnvoyConfig, Files, Load, LoadPlan, ServerOptions, Tally, TestServer, Variant,
     eventually, moves, outbound, ports,
@@ -128,6 +129,25 @@ async fn traffic_outlives_the_server() -> Result<()> {
     let _server = server.restart_after(set).await?;
     load.reaches("second", 50, SOON).await?;
     load.finish().await.check_clean()
+}
+
+/// A sidecar with addresses of both families accepts connections over both.
+#[tokio::test]
+async fn a_sidecar_of_both_families_listens_on_both() -> Result<()> {
+    let world = world().await?;
+    let binding = json!({"INTERCEPTION_MODE": "NONE", "INSTANCE_IPS": "10.0.0.1,fd00::1"});
+    for variant in Variant::BOTH {
+        let config = EnvoyConfig::new(world.server.xds(), variant).sidecar("both").metadata(binding.clone());
+        let envoy = Envoy::start(&config).await?;
+        envoy.live(SOON).await?;
+        for local in [IpAddr::from(Ipv4Addr::LOCALHOST), Ipv6Addr::LOCALHOST.into()] {
+            let load = Load::start(&LoadPlan::to(SocketAddr::new(local, world.port)).host(HOST));
+            load.reaches("first", 10, SOON).await?;
+            load.finish().await.check_clean()?;
+        }
+        assert_eq!(envoy.refused().await?, 0);
+    }
+    Ok(())
 }
 
 /// The route separates services of one port by host, and listeners follow their services.

@@ -46,7 +46,10 @@ const TABLE: &[Known] = &[
         name: "PILOT_ENABLE_CROSS_CLUSTER_WORKLOAD_ENTRY",
         does: Does::Always("true", "WorkloadEntries of every cluster are read"),
     },
-    Known { name: "ISTIO_DUAL_STACK", does: Does::Always("true", "both address families are read") },
+    Known {
+        name: "ISTIO_DUAL_STACK",
+        does: Does::Always("true", "a client uses the IP families of its own addresses"),
+    },
     Known {
         name: "PILOT_MULTI_NETWORK_DISCOVER_GATEWAY_API",
         does: Does::Always("true", "gateway-api Gateways are gateways of networks"),

@@ -1,5 +1,6 @@
 //! Resources that are not about any service: they handle traffic that matches no service.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,10 +14,10 @@ use crate::encode;
 
 type Members = Arc<[Arc<EncodedResource>]>;
 
-/// The fixed xDS clusters, cached for the last settings.
+/// The fixed xDS clusters, cached for the last settings and each combination of IP families.
 #[derive(Debug, Default)]
 pub(crate) struct Fixed {
-    last: Mutex<Option<(Duration, Members)>>,
+    last: Mutex<BTreeMap<(bool, bool), (Duration, Members)>>,
 }
 
 impl Fixed {
@@ -28,11 +29,11 @@ impl Fixed {
         }
         let timeout = catalog.settings.connect_timeout();
         let mut last = self.last.lock();
-        if let Some((_, built)) = last.as_ref().filter(|(key, _)| *key == timeout) {
+        if let Some((_, built)) = last.get(&class.families).filter(|(key, _)| *key == timeout) {
             return Arc::clone(built);
         }
-        let built = clusters(timeout);
-        *last = Some((timeout, Arc::clone(&built)));
+        let built = clusters(timeout, class.families);
+        last.insert(class.families, (timeout, Arc::clone(&built)));
         built
     }
     /// Returns the fixed resources of a type, beside those of service ports.
@@ -58,16 +59,16 @@ impl Fixed {
     }
 }
 
-fn clusters(timeout: Duration) -> Members {
+fn clusters(timeout: Duration, families: (bool, bool)) -> Members {
     let keep = |name: &str, body: Vec<u8>| Arc::new(EncodedResource::new(name.into(), body.into()));
     Arc::from([
         keep(names::BLACK_HOLE, encode::cluster::black_hole(timeout)),
-        keep(names::INBOUND_PASSTHROUGH, encode::cluster::inbound_passthrough(timeout)),
+        keep(names::INBOUND_PASSTHROUGH, encode::cluster::inbound_passthrough(timeout, families)),
         keep(names::PASSTHROUGH, encode::cluster::passthrough(timeout)),
     ])
 }
 
-/// Returns the wildcard address of the client's address families.
-pub(crate) fn any_address(class: &ClientClassKey) -> std::net::IpAddr {
+/// Returns the unspecified addresses of the client's IP families.
+pub(crate) fn any_address(class: &ClientClassKey) -> vip::ListenAddress {
     vip::any_address(&class.project(ClientDimensions::FAMILIES))
 }

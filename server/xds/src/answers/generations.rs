@@ -228,11 +228,11 @@ pub(crate) fn set_key(
     namespace: Option<&Namespace>,
     dims: ClientDimensions,
 ) -> SetKey {
-    // Fixed listeners read these dimensions for any services.
-    let fixed = if kind == ResourceType::Listener {
-        ClientDimensions::BINDS | ClientDimensions::FAMILIES
-    } else {
-        ClientDimensions::NONE
+    // Fixed listeners and clusters of sidecars read these dimensions for any services.
+    let fixed = match kind {
+        ResourceType::Listener => ClientDimensions::BINDS | ClientDimensions::FAMILIES,
+        ResourceType::Cluster if class.kind == ClientKind::Sidecar => ClientDimensions::FAMILIES,
+        ResourceType::Cluster | ResourceType::Endpoints | ResourceType::Route => ClientDimensions::NONE,
     };
     SetKey {
         kind,

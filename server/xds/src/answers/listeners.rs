@@ -5,10 +5,11 @@
 //! listener and its version unchanged.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
 use imbl::OrdMap;
+use tributary_answer::vip::ListenAddress;
 use tributary_answer::{Listener, ListenerPlan, Match, Serves, differing, listener, listener_name};
 use tributary_model::{
     Catalog, EncodedResource, Hostname, ListenerInputs, PortNumber, PortView, Resolution, ResourceInputs,
@@ -30,6 +31,7 @@ pub(crate) struct Listeners {
 
 #[derive(Debug, Clone, Default)]
 struct Table {
+    also: Option<Ipv6Addr>,
     binds: bool,
     claims: OrdMap<Match, Arc<Vec<Claim>>>,
     resource: Option<(Plan, Arc<EncodedResource>)>,
@@ -56,6 +58,7 @@ struct Claim {
 /// Claims removed from and added to the matches of one listener.
 #[derive(Debug, Default)]
 struct ClaimChanges {
+    also: Option<Ipv6Addr>,
     binds: bool,
     removed: BTreeMap<Match, Vec<Claim>>,
     added: BTreeMap<Match, Vec<Claim>>,
@@ -114,12 +117,12 @@ fn touched(from: &Catalog, fold: Fold<'_>) -> BTreeMap<ListenerAddress, ClaimCha
                     continue;
                 }
                 let (plan, claim) = claim;
-                let changes = out.entry((plan.bind, plan.port)).or_default();
+                let changes = out.entry((plan.bind.ip, plan.port)).or_default();
                 changes.removed.entry(plan.matches).or_default().push(claim);
             }
             for (plan, claim) in after {
-                let changes = out.entry((plan.bind, plan.port)).or_default();
-                changes.binds = plan.binds;
+                let changes = out.entry((plan.bind.ip, plan.port)).or_default();
+                (changes.also, changes.binds) = (plan.bind.also, plan.binds);
                 changes.added.entry(plan.matches).or_default().push(claim);
             }
         }
@@ -151,6 +154,7 @@ fn plans(fold: Fold<'_>, node: &ResourceInputs<ListenerInputs>) -> Vec<ListenerP
 
 impl Table {
     fn apply(&mut self, fold: Fold<'_>, address: ListenerAddress, changes: ClaimChanges) {
+        self.also = self.also.or(changes.also);
         self.binds |= changes.binds;
         for (matches, removed) in changes.removed {
             let kept = self.claims.get(&matches).map_or_else(Vec::new, |claims| without(claims, &removed));
@@ -180,10 +184,10 @@ impl Table {
         let resource = fold.store.keep(ResourceType::Listener, (plan.listener.name.clone(), plan.body(fold)));
         self.resource = Some((plan, resource));
     }
-    fn plan(&self, (bind, port): ListenerAddress) -> Plan {
+    fn plan(&self, (ip, port): ListenerAddress) -> Plan {
         let serving =
             |(m, claims): (&Match, &Arc<Vec<Claim>>)| Some((m.clone(), claims.first()?.serves.clone()));
-        let name = listener_name(bind, port);
+        let (name, bind) = (listener_name(ip, port), ListenAddress { ip, also: self.also });
         let parts = self.claims.iter().filter_map(serving).collect();
         Plan { listener: Listener { name, bind, port, binds: self.binds, parts }, forwards: self.forwards() }
     }

@@ -21,7 +21,7 @@ pub(crate) fn resources(
         return Vec::new();
     }
     match kind {
-        ResourceType::Cluster => clusters(catalog, &inbound(catalog, own)),
+        ResourceType::Cluster => clusters(catalog, class.families, &inbound(catalog, own)),
         ResourceType::Listener => {
             let body = encode::listener::virtual_inbound(any_address(class), &inbound(catalog, own));
             vec![keep(encode::listener::VIRTUAL_INBOUND.into(), body)]
@@ -30,10 +30,10 @@ pub(crate) fn resources(
     }
 }
 
-fn clusters(catalog: &Catalog, ports: &[InboundPort]) -> Vec<Arc<EncodedResource>> {
+fn clusters(catalog: &Catalog, families: (bool, bool), ports: &[InboundPort]) -> Vec<Arc<EncodedResource>> {
     let timeout = catalog.settings.connect_timeout();
     let cluster = |port: &InboundPort| {
-        let body = encode::cluster::inbound(port.target, port.protocol.is_http2(), timeout);
+        let body = encode::cluster::inbound(port.target, port.protocol.is_http2(), timeout, families);
         keep(names::inbound_name(port.target), body)
     };
     let mut out: Vec<_> = ports.iter().map(cluster).collect();

@@ -29,8 +29,8 @@ const METADATA: u32 = 25;
 const LOAD_ASSIGNMENT: u32 = 33;
 /// Name of the DNS cache that forward-proxy xDS clusters share with their HTTP filter.
 const DNS_CACHE: &str = "tributary";
-/// Source address of inbound connections, which an intercepting proxy lets pass.
-const INBOUND_SOURCE: &str = "127.0.0.6";
+/// Source addresses of inbound connections, which an intercepting proxy lets pass.
+const INBOUND_SOURCES: (&str, &str) = ("127.0.0.6", "::6");
 
 /// Encodes an xDS cluster.
 #[must_use]
@@ -64,19 +64,19 @@ pub fn passthrough(connect_timeout: Duration) -> Vec<u8> {
 
 /// Encodes the xDS cluster of inbound traffic that matches no service port.
 #[must_use]
-pub fn inbound_passthrough(connect_timeout: Duration) -> Vec<u8> {
+pub fn inbound_passthrough(connect_timeout: Duration, families: (bool, bool)) -> Vec<u8> {
     let body = original_destination(base(names::INBOUND_PASSTHROUGH, connect_timeout));
-    from_inbound(body).encode_to_vec()
+    from_inbound(body, families).encode_to_vec()
 }
 
 /// Encodes the xDS cluster of the client's own workload port, at the original destination address.
 #[must_use]
-pub fn inbound(port: PortNumber, http2: bool, connect_timeout: Duration) -> Vec<u8> {
+pub fn inbound(port: PortNumber, http2: bool, connect_timeout: Duration, families: (bool, bool)) -> Vec<u8> {
     let mut body = base(&names::inbound_name(port), connect_timeout);
     if http2 {
         body.typed_extension_protocol_options = [self::http2()].into();
     }
-    from_inbound(original_destination(body)).encode_to_vec()
+    from_inbound(original_destination(body), families).encode_to_vec()
 }
 
 fn appended(body: &Cluster, tail: Wire) -> Vec<u8> {
@@ -207,14 +207,32 @@ fn original_destination(body: Cluster) -> Cluster {
     Cluster { lb_policy: LbPolicy::ClusterProvided.into(), ..body }
 }
 
-fn from_inbound(body: Cluster) -> Cluster {
-    let source = core::SocketAddress {
-        address: INBOUND_SOURCE.into(),
+/// Sets the source address of each IP family that the client uses; Envoy takes the one of the destination's family.
+fn from_inbound(body: Cluster, families: (bool, bool)) -> Cluster {
+    let (four, six) = INBOUND_SOURCES;
+    let (first, second) = match families {
+        (false, true) => (six, None),
+        (true, true) => (four, Some(six)),
+        _ => (four, None),
+    };
+    let extra = second.map(|address| core::ExtraSourceAddress {
+        address: Some(source(address)),
+        ..core::ExtraSourceAddress::default()
+    });
+    let bind = core::BindConfig {
+        source_address: Some(source(first)),
+        extra_source_addresses: extra.into_iter().collect(),
+        ..core::BindConfig::default()
+    };
+    Cluster { upstream_bind_config: Some(bind), ..body }
+}
+
+fn source(address: &str) -> core::SocketAddress {
+    core::SocketAddress {
+        address: address.into(),
         port_specifier: Some(core::socket_address::PortSpecifier::PortValue(0)),
         ..core::SocketAddress::default()
-    };
-    let bind = core::BindConfig { source_address: Some(source), ..core::BindConfig::default() };
-    Cluster { upstream_bind_config: Some(bind), ..body }
+    }
 }
 
 /// Encodes `{istio: {services: [{host, name, namespace}]}}`, which statistics and access logs read.

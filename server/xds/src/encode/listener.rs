@@ -16,6 +16,7 @@ use envoy_types::pb::envoy::extensions::filters::network::tcp_proxy::v3::{TcpPro
 use envoy_types::pb::google::protobuf::{Any, BoolValue, UInt32Value};
 use hcm::http_connection_manager::{RouteSpecifier, UpgradeConfig};
 use prost::{Message, Name};
+use tributary_answer::vip::ListenAddress;
 use tributary_answer::{InboundPort, Listener, Match, Serves, VirtualHostPlan, names};
 
 use super::any;
@@ -75,7 +76,7 @@ pub fn listener(plan: &Listener, forwards: &BTreeSet<Match>, unclaimed: Unclaime
 /// Encodes the listener that receives all outbound traffic of a workload and passes it to the listener of its
 /// destination; without one, traffic passes through or is blocked.
 #[must_use]
-pub fn virtual_outbound(bind: IpAddr, unclaimed: Unclaimed) -> Vec<u8> {
+pub fn virtual_outbound(bind: ListenAddress, unclaimed: Unclaimed) -> Vec<u8> {
     let mut body = base(VIRTUAL_OUTBOUND, bind, OUTBOUND_PORT, TrafficDirection::Outbound);
     body.use_original_dst = Some(BoolValue { value: true });
     body.filter_chains =
@@ -85,7 +86,7 @@ pub fn virtual_outbound(bind: IpAddr, unclaimed: Unclaimed) -> Vec<u8> {
 
 /// Encodes the listener that receives all inbound traffic of a workload.
 #[must_use]
-pub fn virtual_inbound(bind: IpAddr, ports: &[InboundPort]) -> Vec<u8> {
+pub fn virtual_inbound(bind: ListenAddress, ports: &[InboundPort]) -> Vec<u8> {
     let mut body = base(VIRTUAL_INBOUND, bind, INBOUND_PORT, TrafficDirection::Inbound);
     body.listener_filters = vec![listener_filter("envoy.filters.listener.original_dst", &OriginalDst {})];
     let own = ports.iter().map(inbound_chain);
@@ -106,18 +107,27 @@ pub fn api_listener(name: &str, route_name: &str) -> Vec<u8> {
     body.encode_to_vec()
 }
 
-fn base(name: &str, bind: IpAddr, port: u16, direction: TrafficDirection) -> pb::Listener {
-    let socket = core::SocketAddress {
-        address: bind.to_string(),
-        port_specifier: Some(core::socket_address::PortSpecifier::PortValue(port.into())),
-        ..core::SocketAddress::default()
-    };
+fn base(name: &str, bind: ListenAddress, port: u16, direction: TrafficDirection) -> pb::Listener {
+    let also = bind.also.map(|ip| pb::AdditionalAddress {
+        address: Some(socket(ip.into(), port)),
+        ..pb::AdditionalAddress::default()
+    });
     pb::Listener {
         name: name.into(),
-        address: Some(core::Address { address: Some(core::address::Address::SocketAddress(socket)) }),
+        address: Some(socket(bind.ip, port)),
+        additional_addresses: also.into_iter().collect(),
         traffic_direction: direction.into(),
         ..pb::Listener::default()
     }
+}
+
+fn socket(ip: IpAddr, port: u16) -> core::Address {
+    let socket = core::SocketAddress {
+        address: ip.to_string(),
+        port_specifier: Some(core::socket_address::PortSpecifier::PortValue(port.into())),
+        ..core::SocketAddress::default()
+    };
+    core::Address { address: Some(core::address::Address::SocketAddress(socket)) }
 }
 
 fn chain(plan: &Listener, matches: &Match, serves: &Serves, forward: bool) -> pb::FilterChain {

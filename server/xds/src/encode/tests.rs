@@ -1,6 +1,6 @@
 //! Properties of the encoders: any inputs give bytes that decode to the plan.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use envoy_types::pb::envoy::config::listener::v3 as pb;
 use envoy_types::pb::envoy::config::route::v3::RouteConfiguration;
 use proptest::prelude::*;
 use prost::Message;
+use tributary_answer::vip::ListenAddress;
 use tributary_answer::{
     Assignment, InboundPort, Listener, Match, Serves, VirtualHostPlan, cluster as cluster_plan, endpoints,
     inline,
@@ -199,10 +200,13 @@ proptest! {
         (forward, unclaimed) in (any::<bool>(), some_unclaimed()),
     ) {
         let forwards = parts.keys().filter(|_| forward).cloned().collect();
+        let bind = ListenAddress { ip: bind, also: binds.then_some(Ipv6Addr::UNSPECIFIED) };
         let plan = Listener { name: "l".into(), bind, port, binds, parts: parts.into_iter().collect() };
         let message = pb::Listener::decode(&listener::listener(&plan, &forwards, unclaimed)[..]).unwrap();
         let chains = message.filter_chains.len() + usize::from(message.default_filter_chain.is_some());
-        prop_assert!(chains >= plan.parts.len() && !message.filter_chains.is_empty());
+        let ranges = |chain: &pb::FilterChain| chain.filter_chain_match.as_ref().map_or(0, |m| m.prefix_ranges.len());
+        let shared: usize = message.filter_chains.iter().map(|chain| ranges(chain).saturating_sub(1)).sum();
+        prop_assert!(chains + shared >= plan.parts.len() && !message.filter_chains.is_empty());
         let unmatched = message.filter_chains.iter().filter(|c| c.filter_chain_match.is_none()).count();
         prop_assert!(unmatched == 0 || chains == 1, "Envoy rejects a chain that hides the others");
     }
@@ -215,7 +219,7 @@ proptest! {
             services: Vec::new(),
         };
         let ports: Vec<InboundPort> = ports.iter().map(port).collect();
-        let body = listener::virtual_inbound(IpAddr::from([0; 4]), &ports);
+        let body = listener::virtual_inbound(ListenAddress::only(IpAddr::from([0; 4])), &ports);
         let message = pb::Listener::decode(&body[..]).unwrap();
         prop_assert_eq!(message.filter_chains.len(), ports.len() + 1);
     }

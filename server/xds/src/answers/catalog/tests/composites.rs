@@ -1,5 +1,6 @@
 //! Listeners and route tables: of sidecars, joined from many services; of gRPC clients, one each.
 
+use envoy_types::pb::envoy::config::core::v3::{Address, address};
 use envoy_types::pb::envoy::config::listener::v3::{FilterChain, Listener, filter};
 use envoy_types::pb::envoy::config::route::v3::RouteConfiguration;
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::HttpConnectionManager;
@@ -325,4 +326,58 @@ fn only_an_unambiguous_target_has_a_host() {
         answers.host_of(&plain, ResourceType::Listener, "pay:80").map(|h| h.to_string()).as_deref(),
         Some("pay")
     );
+}
+
+fn mk_sidecar_of(families: (bool, bool)) -> ClientClassKey {
+    ClientClassKey::alone(ClientClass { families, ..ClientClass::new(ClientKind::Sidecar) })
+}
+
+#[test]
+fn sidecar_listens_on_each_of_its_families() {
+    let (catalog, answers) = (World::default().next(&[mk_svc("pay.shop")]), CatalogAnswers::default());
+    let ip = |address: Option<&Address>| match &address.unwrap().address {
+        Some(address::Address::SocketAddress(socket)) => socket.address.clone(),
+        other => panic!("{other:?}"),
+    };
+    for (families, wanted) in
+        [((true, false), &["0.0.0.0"][..]), ((false, true), &["::"]), ((true, true), &["0.0.0.0", "::"])]
+    {
+        let class = mk_sidecar_of(families);
+        let set = answers.all(&catalog, &class, ResourceType::Listener);
+        let inbound = answers.private(&catalog, &class, ResourceType::Listener, &[]);
+        let all: Vec<_> = set.members().iter().chain(&inbound).collect();
+        assert_eq!(all.len(), 3, "one of the port, virtualOutbound, virtualInbound");
+        for listener in all {
+            let body = Listener::decode(listener.body().unwrap()).unwrap();
+            let also = body.additional_addresses.iter().map(|more| ip(more.address.as_ref()));
+            let listens: Vec<String> = [ip(body.address.as_ref())].into_iter().chain(also).collect();
+            assert_eq!(listens, wanted, "{}", listener.name);
+        }
+    }
+}
+
+#[test]
+fn inbound_connections_come_from_an_address_of_each_family() {
+    let catalog = World::default().next(&[mk_svc("pay.shop")]);
+    let (catalog, own) = mk_with_workload(&catalog, "10.0.0.1", &["pay.shop"]);
+    let answers = CatalogAnswers::default();
+    for (families, wanted) in [
+        ((true, false), &["127.0.0.6"][..]),
+        ((false, true), &["::6"]),
+        ((true, true), &["127.0.0.6", "::6"]),
+    ] {
+        let (class, kind) = (mk_sidecar_of(families), ResourceType::Cluster);
+        let all = answers.all(&catalog, &class, kind);
+        let mut inbound = answers.private(&catalog, &class, kind, std::slice::from_ref(&own));
+        inbound.extend(all.get("InboundPassthroughCluster").cloned());
+        assert_eq!(inbound.len(), 2);
+        for cluster in inbound {
+            let body = Cluster::decode(cluster.body().unwrap()).unwrap();
+            let bind = body.upstream_bind_config.unwrap();
+            let extra = bind.extra_source_addresses.iter().filter_map(|extra| extra.address.as_ref());
+            let from: Vec<&str> =
+                bind.source_address.iter().chain(extra).map(|source| source.address.as_str()).collect();
+            assert_eq!(from, wanted, "{}", cluster.name);
+        }
+    }
 }

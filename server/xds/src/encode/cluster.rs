@@ -29,6 +29,8 @@ const METADATA: u32 = 25;
 const LOAD_ASSIGNMENT: u32 = 33;
 /// Name of the DNS cache that forward-proxy xDS clusters share with their HTTP filter.
 const DNS_CACHE: &str = "tributary";
+/// Interval of DNS queries where an answer has no TTL, as in Istio; Envoy's own default is 5 s.
+const DNS_REFRESH: Duration = Duration::from_secs(60);
 /// Source addresses of inbound connections, which an intercepting proxy lets pass.
 const INBOUND_SOURCES: (&str, &str) = ("127.0.0.6", "::6");
 
@@ -113,8 +115,8 @@ fn discover(body: &mut Cluster, plan: &ClusterPlan<'_>) {
             body.eds_cluster_config = Some(eds(&plan.name));
             DiscoveryType::Eds
         }
-        Discovery::StrictDns(_) => by_dns(body, plan.race_connect, DiscoveryType::StrictDns),
-        Discovery::LogicalDns(_) => by_dns(body, plan.race_connect, DiscoveryType::LogicalDns),
+        Discovery::StrictDns(_) => by_dns(body, plan, DiscoveryType::StrictDns),
+        Discovery::LogicalDns(_) => by_dns(body, plan, DiscoveryType::LogicalDns),
         Discovery::OriginalDestination => DiscoveryType::OriginalDst,
         Discovery::ForwardProxy => {
             body.cluster_discovery_type = Some(ClusterDiscoveryType::ClusterType(forward_proxy()));
@@ -124,10 +126,16 @@ fn discover(body: &mut Cluster, plan: &ClusterPlan<'_>) {
     body.cluster_discovery_type = Some(ClusterDiscoveryType::Type(kind.into()));
 }
 
-/// Resolves a name that may have addresses of either family; the client chooses a working one.
-fn by_dns(body: &mut Cluster, race: bool, kind: DiscoveryType) -> DiscoveryType {
-    let family = if race { DnsLookupFamily::All } else { DnsLookupFamily::V4Preferred };
+/// Resolves a name that may have addresses of either family; the client chooses a working one. gRPC has its own
+/// schedule of queries.
+#[allow(deprecated, reason = "their replacement, an extension, is unknown to Envoy before 1.34")]
+fn by_dns(body: &mut Cluster, plan: &ClusterPlan<'_>, kind: DiscoveryType) -> DiscoveryType {
+    let family = if plan.race_connect { DnsLookupFamily::All } else { DnsLookupFamily::V4Preferred };
     body.dns_lookup_family = family.into();
+    if plan.balancing != LoadBalancing::RoundRobin {
+        body.respect_dns_ttl = true;
+        body.dns_refresh_rate = Some(duration(DNS_REFRESH));
+    }
     kind
 }
 

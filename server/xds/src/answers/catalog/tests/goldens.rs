@@ -146,6 +146,20 @@ fn cluster_discovery_follows_the_services_resolution() {
 }
 
 #[test]
+#[allow(deprecated, reason = "these fields are sent")]
+fn dns_clusters_of_envoy_follow_the_ttl() {
+    for (kind, wanted) in
+        [(ClientKind::Envoy, Some(60)), (ClientKind::Sidecar, Some(60)), (ClientKind::Grpc, None)]
+    {
+        for name in ["outbound|80||strict.shop", "outbound|80||logical.shop"] {
+            let cluster = mk_cluster(kind, name);
+            let rate = cluster.dns_refresh_rate.map(|rate| rate.seconds);
+            assert_eq!((rate, cluster.respect_dns_ttl), (wanted, wanted.is_some()), "{kind:?} {name}");
+        }
+    }
+}
+
+#[test]
 fn eds_cluster_uses_this_stream_without_a_timeout() {
     let cluster = mk_cluster(ClientKind::Envoy, "outbound|80||grpc.shop");
     let eds = cluster.eds_cluster_config.as_ref().unwrap();

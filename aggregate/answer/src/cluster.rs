@@ -21,8 +21,8 @@ pub enum Discovery<'a> {
     StrictDns(Assignment<'a>),
     /// DNS resolution of the single endpoint in the assignment.
     LogicalDns(Assignment<'a>),
-    /// The original destination of the connection.
-    OriginalDestination,
+    /// The original destination of the connection, at this port if there is one.
+    OriginalDestination(Option<PortNumber>),
     /// DNS resolution of each request's host.
     ForwardProxy,
 }
@@ -99,7 +99,7 @@ fn discovery<'a, R: Recorder>(
         Resolution::ClientSide => Some(Discovery::Eds),
         // gRPC cannot pass a connection through; it gets the known endpoints.
         Resolution::Passthrough if grpc => Some(Discovery::Eds),
-        Resolution::Passthrough => Some(Discovery::OriginalDestination),
+        Resolution::Passthrough => Some(Discovery::OriginalDestination(facts.target)),
         Resolution::Dynamic if grpc => none(r, Code::DNS_RESOLVED, "gRPC has no forward proxy"),
         Resolution::Dynamic => Some(Discovery::ForwardProxy),
         Resolution::Alias(_) => none(r, Code::SHADOWED_SERVICE, "an alias has no xDS cluster of its own"),
@@ -130,7 +130,7 @@ fn resolved<'a, R: Recorder>(
 
 fn balancing(discovery: &Discovery<'_>, client: &Projection) -> LoadBalancing {
     match (discovery, client.kind) {
-        (Discovery::OriginalDestination | Discovery::ForwardProxy, _) => LoadBalancing::ByType,
+        (Discovery::OriginalDestination(_) | Discovery::ForwardProxy, _) => LoadBalancing::ByType,
         (_, Some(ClientKind::Grpc)) => LoadBalancing::RoundRobin,
         _ => LoadBalancing::LeastRequest,
     }
@@ -163,7 +163,7 @@ mod tests {
                 assert_eq!(a.endpoints().count(), 1, "LOGICAL_DNS has one endpoint");
                 "LOGICAL_DNS"
             }
-            Discovery::OriginalDestination => "ORIGINAL_DST",
+            Discovery::OriginalDestination(_) => "ORIGINAL_DST",
             Discovery::ForwardProxy => "DFP",
         })
     }

@@ -62,6 +62,7 @@ pub(crate) fn mk_cluster(resolution: Resolution, inline: Option<EndpointInputs>)
         port: mk_port(80),
         protocol: Protocol::Http,
         resolution,
+        target: None,
         attributes: Arc::default(),
         identities: Arc::from([]),
         connect_timeout: Duration::from_secs(10),

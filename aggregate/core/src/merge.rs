@@ -20,7 +20,7 @@ use tributary_model::{
     AliasHost, Code, CollectionKind, Condition, Declaration, DeclarationView, EndpointGroup, EndpointSource,
     FederationInfo, GroupPort, Identity, Mono, NetworkId, ObjectId, ObjectRef, Origin, PortName, PortNumber,
     Protocol, Recorder, Resolution, ServiceAddress, ServiceKey, ServicePort, Settings, ShardPriority, Stage,
-    StepTime, TraceStep, Verdict, Visibility,
+    StepTime, Target, TraceStep, Verdict, Visibility,
 };
 
 pub(crate) use join::refusal;
@@ -61,6 +61,8 @@ pub(crate) struct MergedPort {
     pub(crate) name: PortName,
     /// Protocol, by the same declaration.
     pub(crate) protocol: Protocol,
+    /// Target port, by the same declaration.
+    pub(crate) target: Target,
     /// Object of that declaration.
     by: ObjectRef,
     /// Groups that serve it, in order of precedence.
@@ -69,7 +71,8 @@ pub(crate) struct MergedPort {
 
 impl MergedPort {
     fn new(port: &ServicePort, by: ObjectRef) -> Self {
-        Self { name: port.name.clone(), protocol: port.protocol, by, sources: Vec::new() }
+        let (name, target) = (port.name.clone(), port.target.clone());
+        Self { name, protocol: port.protocol, target, by, sources: Vec::new() }
     }
 }
 

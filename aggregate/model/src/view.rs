@@ -131,6 +131,8 @@ pub struct ClusterInputs {
     pub protocol: Protocol,
     /// Resolution, from the first declaration.
     pub resolution: Resolution,
+    /// Port that replaces that of the original destination (resolution Passthrough only).
+    pub target: Option<PortNumber>,
     /// Attributes of the first declaration.
     pub attributes: Arc<Attributes>,
     /// Identities of all its endpoints and declarations, sorted.

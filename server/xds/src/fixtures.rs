@@ -23,6 +23,8 @@ pub(crate) struct Svc {
     pub(crate) addresses: Vec<String>,
     pub(crate) visibility: Visibility,
     pub(crate) resolution: Resolution,
+    /// Port in place of that of the original destination.
+    pub(crate) target: Option<u32>,
     pub(crate) traffic: TrafficDistribution,
     pub(crate) created: Option<i64>,
     /// Whether its endpoints are mesh workloads: mTLS, an origin, labels.
@@ -40,6 +42,7 @@ pub(crate) fn mk_svc(host: &str) -> Svc {
         addresses: Vec::new(),
         visibility: Visibility::Public,
         resolution: Resolution::ClientSide,
+        target: None,
         traffic: TrafficDistribution::Any,
         created: None,
         mtls: false,
@@ -221,6 +224,7 @@ fn mk_port(
         port,
         protocol,
         resolution: svc.resolution.clone(),
+        target: svc.target.and_then(|port| PortNumber::new(port).ok()),
         attributes: Arc::default(),
         identities: Arc::from([]),
         connect_timeout: Duration::from_secs(10),

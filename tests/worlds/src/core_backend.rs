@@ -188,7 +188,7 @@ const fn type_of(discovery: &Discovery<'_>) -> &'static str {
         Discovery::Eds => "EDS",
         Discovery::StrictDns(_) => "STRICT_DNS",
         Discovery::LogicalDns(_) => "LOGICAL_DNS",
-        Discovery::OriginalDestination => "ORIGINAL_DST",
+        Discovery::OriginalDestination(_) => "ORIGINAL_DST",
         Discovery::ForwardProxy => "DYNAMIC",
     }
 }
@@ -243,7 +243,7 @@ impl Backend for CoreBackend {
         let Some(port) = found.and_then(|view| view.port(number)) else { return Ok(Vec::new()) };
         let of_cluster = client.class.project(port.cluster.dimensions);
         match cluster(&port.cluster.inputs, &of_cluster, &mut ()).map(|plan| plan.discovery) {
-            None | Some(Discovery::OriginalDestination | Discovery::ForwardProxy) => Ok(Vec::new()),
+            None | Some(Discovery::OriginalDestination(_) | Discovery::ForwardProxy) => Ok(Vec::new()),
             Some(Discovery::StrictDns(within) | Discovery::LogicalDns(within)) => Ok(Row::all(&within)),
             Some(Discovery::Eds) => {
                 let projection = client.class.project(port.endpoints.dimensions);

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use tributary_model::{
     AliasHost, Attributes, ClientDimensions, ClusterInputs, Code, Condition, EndpointInputs, EndpointSource,
     Identity, ListenerInputs, Namespace, NetworkId, PortNumber, PortView, Protocol, Resolution,
-    ResourceInputs, RouteInputs, ServiceAddress, ServiceKey, ServiceView, Shared, TrafficDistribution,
-    Visibility,
+    ResourceInputs, RouteInputs, ServiceAddress, ServiceKey, ServiceView, Shared, Target,
+    TrafficDistribution, Visibility,
 };
 
 use crate::build::dims;
@@ -128,6 +128,7 @@ fn assemble_port(
         port: number,
         protocol,
         resolution: common.resolution.clone(),
+        target: target(common, number, &port.target),
         attributes: Arc::clone(&common.attributes),
         identities: Arc::clone(&common.identities),
         connect_timeout: context.settings.effective.connect_timeout(),
@@ -173,6 +174,15 @@ fn endpoint_facts(
         traffic: common.traffic,
         sources: shared(sources),
         gated: shared(gated),
+    }
+}
+
+/// Returns the target port of a ServiceEntry whose connections keep their destination. Clients of a headless Service
+/// connect to the target port themselves.
+fn target(common: &Common, number: PortNumber, target: &Target) -> Option<PortNumber> {
+    match (&common.resolution, target) {
+        (Resolution::Passthrough, Target::NamedOr(other)) => other.filter(|other| *other != number),
+        _ => None,
     }
 }
 

@@ -4,7 +4,8 @@ use super::fixtures::*;
 use std::sync::Arc;
 
 use tributary_model::{
-    Attributes, Code, Declaration, EndpointGroup, Fact, Identity, ProviderId, ServiceAddress,
+    Attributes, Code, Declaration, EndpointGroup, Fact, Identity, PortView, ProviderId, Resolution,
+    ServiceAddress,
 };
 
 #[test]
@@ -140,4 +141,48 @@ fn adapter_warning_is_a_condition_while_it_is_reported() {
     assert_eq!(world.codes("shop/pay.shop"), [Code::DYNAMIC_PORTS]);
     world.put("file", [mk_service("shop/pay.shop", mk_decl("pay", "80 http"))]);
     assert!(world.codes("shop/pay.shop").is_empty());
+}
+
+#[test]
+fn listeners_match_endpoints_of_tcp_without_address() {
+    let matched = |edit: &dyn Fn(&mut Declaration)| {
+        let mut world = World::of_files();
+        let mut declaration = mk_decl("pay", "80 web http, 90 db tcp, 443 secure tls");
+        edit(&mut declaration);
+        world.put("file", [mk_service("shop/pay.shop", declaration)]);
+        let view = world.view("shop/pay.shop").unwrap();
+        let is_matched = |port: &&PortView| port.listener.inputs.inline.is_some();
+        view.ports.iter().filter(is_matched).map(|port| port.number.get()).collect::<Vec<_>>()
+    };
+    let addressed = |allocated| {
+        let ip = "10.9.0.1".parse().unwrap();
+        [ServiceAddress { cluster: None, ip, prefix: 32, allocated }].into()
+    };
+    assert_eq!(matched(&|_| {}), [90]);
+    assert_eq!(matched(&|d| d.resolution = Resolution::DnsStrict), [90]);
+    assert_eq!(matched(&|d| d.addresses = addressed(false)), []);
+    assert_eq!(matched(&|d| d.addresses = addressed(true)), [90], "only DNS capture uses it");
+    assert_eq!(matched(&|d| d.resolution = Resolution::Passthrough), [], "any destination is its own");
+    let selecting = |d: &mut Declaration| {
+        (d.resolution, d.selector) = (Resolution::Passthrough, Some(mk_selector("app=pay")));
+    };
+    assert_eq!(matched(&selecting), [90]);
+    let headless = |d: &mut Declaration| {
+        (d.resolution, d.attributes.headless) = (Resolution::Passthrough, true);
+    };
+    assert_eq!(matched(&headless), [90, 443]);
+    assert_eq!(matched(&|d| d.resolution = Resolution::Dynamic), []);
+}
+
+#[test]
+fn target_port_of_none_replaces_the_destinations_port() {
+    let target = |resolution, ports| {
+        let mut world = World::of_files();
+        world.put("file", [mk_service("shop/pay.shop", Declaration { resolution, ..mk_decl("pay", ports) })]);
+        world.view("shop/pay.shop").unwrap().ports[0].cluster.inputs.target.map(|port| port.get())
+    };
+    assert_eq!(target(Resolution::Passthrough, "443 https tls > 8443"), Some(8443));
+    assert_eq!(target(Resolution::Passthrough, "443 https tls > 443"), None);
+    assert_eq!(target(Resolution::Passthrough, "443 https tls"), None);
+    assert_eq!(target(Resolution::ClientSide, "443 https tls > 8443"), None, "endpoints have their own");
 }

@@ -117,13 +117,24 @@ fn discover(body: &mut Cluster, plan: &ClusterPlan<'_>) {
         }
         Discovery::StrictDns(_) => by_dns(body, plan, DiscoveryType::StrictDns),
         Discovery::LogicalDns(_) => by_dns(body, plan, DiscoveryType::LogicalDns),
-        Discovery::OriginalDestination => DiscoveryType::OriginalDst,
+        Discovery::OriginalDestination(port) => {
+            body.lb_config = port.map(at_port);
+            DiscoveryType::OriginalDst
+        }
         Discovery::ForwardProxy => {
             body.cluster_discovery_type = Some(ClusterDiscoveryType::ClusterType(forward_proxy()));
             return;
         }
     };
     body.cluster_discovery_type = Some(ClusterDiscoveryType::Type(kind.into()));
+}
+
+/// Replaces the port of the original destination.
+fn at_port(port: PortNumber) -> cluster::LbConfig {
+    cluster::LbConfig::OriginalDstLbConfig(cluster::OriginalDstLbConfig {
+        upstream_port_override: Some(UInt32Value { value: port.get().into() }),
+        ..cluster::OriginalDstLbConfig::default()
+    })
 }
 
 /// Resolves a name that may have addresses of either family; the client chooses a working one. gRPC has its own

@@ -123,6 +123,7 @@ fn mk_facts(host: &str, port: u32, resolution: Resolution, group: EndpointGroup)
 }
 fn mk_cluster_facts(facts: EndpointInputs, protocol: Protocol) -> ClusterInputs {
     ClusterInputs {
+        target: None,
         service: facts.service.clone(),
         port: facts.port,
         protocol,

@@ -13,7 +13,7 @@ mod composites;
 mod goldens;
 mod properties;
 
-use envoy_types::pb::envoy::config::cluster::v3::Cluster;
+use envoy_types::pb::envoy::config::cluster::v3::{Cluster, cluster};
 use envoy_types::pb::envoy::config::endpoint::v3::ClusterLoadAssignment;
 
 fn mk_many(names: &[&str]) -> Arc<Subscription> {
@@ -269,4 +269,21 @@ fn host_is_derived_from_the_resource_name() {
     assert_eq!(host(ResourceType::Endpoints, "outbound|80||pay.shop").as_deref(), Some("pay.shop"));
     assert_eq!(host(ResourceType::Cluster, "outbound|80||not.there").as_deref(), Some("not.there"));
     assert_eq!(host(ResourceType::Cluster, "BlackHoleCluster"), None);
+}
+
+#[test]
+fn target_port_replaces_that_of_the_destination() {
+    let (mut world, answers) = (World::default(), CatalogAnswers::default());
+    let none = |target| Svc { target, ..mk_svc("out.example").at(&[]).resolved(Resolution::Passthrough) };
+    for (target, wanted) in [(None, None), (Some(8443), Some(8443))] {
+        let catalog = world.next(&[none(target)]);
+        let found =
+            answers.one(&catalog, &mk_envoy(), ResourceType::Cluster, "outbound|80||out.example").unwrap();
+        let body = Cluster::decode(found.body().unwrap()).unwrap();
+        let port = body.lb_config.map(|config| match config {
+            cluster::LbConfig::OriginalDstLbConfig(config) => config.upstream_port_override.unwrap().value,
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(port, wanted);
+    }
 }

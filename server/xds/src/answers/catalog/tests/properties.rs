@@ -63,6 +63,7 @@ prop_compose! {
             addresses: address.iter().map(|n| format!("10.9.0.{n}")).collect(),
             visibility,
             resolution,
+            target: None,
             traffic,
             created,
             mtls,

@@ -8,14 +8,20 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
 use tokio::process::Command;
+use tokio::time::timeout;
 
 use crate::{Process, eventually, http_client, tools};
 
 mod bootstrap;
 pub use bootstrap::{EnvoyConfig, sidecar_id, sidecar_metadata};
 
+/// Socket for redirected connections of a captured sidecar.
+const CAPTURE: &str = "capture.sock";
 const STARTS_WITHIN: Duration = Duration::from_secs(20);
+const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 
 /// A running Envoy.
 #[derive(Debug)]
@@ -23,8 +29,8 @@ pub struct Envoy {
     process: Process,
     admin: SocketAddr,
     listeners: Vec<SocketAddr>,
-    // Holds the bootstrap file.
-    _folder: TempDir,
+    // Holds the bootstrap file and the socket for redirected connections.
+    folder: TempDir,
 }
 
 impl Envoy {
@@ -37,7 +43,7 @@ impl Envoy {
         }
         let folder = tempfile::tempdir().context("make a folder for the bootstrap")?;
         let path = folder.path().join("bootstrap.json");
-        std::fs::write(&path, config.bootstrap(admin, &listeners).to_string())?;
+        std::fs::write(&path, config.bootstrap(admin, &listeners, &folder.path().join(CAPTURE)).to_string())?;
         let mut command = Command::new(tools::envoy()?);
         command.arg("-c").arg(&path).args([
             "--concurrency",
@@ -48,7 +54,7 @@ impl Envoy {
         ]);
         command.args(["--drain-time-s", "1", "--parent-shutdown-time-s", "2"]);
         let process = Process::spawn("envoy", command)?;
-        let mut envoy = Self { process, admin, listeners, _folder: folder };
+        let mut envoy = Self { process, admin, listeners, folder };
         envoy.answers().await?;
         Ok(envoy)
     }
@@ -67,6 +73,19 @@ impl Envoy {
     /// Returns the address of the static listener of the nth [`EnvoyConfig::listen_for`].
     pub fn listener(&self, nth: usize) -> Result<SocketAddr> {
         self.listeners.get(nth).copied().with_context(|| format!("the bootstrap has no listener {nth}"))
+    }
+
+    /// Sends an HTTP request over a connection that was redirected on its way to `to`, and returns the body.
+    pub async fn redirected(&self, to: SocketAddr, host: &str) -> Result<String> {
+        let mut stream = UnixStream::connect(self.folder.path().join(CAPTURE)).await?;
+        let family = if to.is_ipv4() { "TCP4 127.0.0.1" } else { "TCP6 ::1" };
+        let head = format!("PROXY {family} {} 40000 {}\r\n", to.ip(), to.port());
+        let request = format!("GET / HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
+        stream.write_all((head + &request).as_bytes()).await?;
+        let mut answer = String::new();
+        timeout(ANSWERS_WITHIN, stream.read_to_string(&mut answer)).await.context("no answer")??;
+        let (_, body) = answer.split_once("\r\n\r\n").with_context(|| format!("answered {answer:?}"))?;
+        Ok(body.to_owned())
     }
 
     /// Returns its process, for its log and for signals.

@@ -146,6 +146,54 @@ async fn a_sidecar_of_both_families_listens_on_both() -> Result<()> {
             load.finish().await.check_clean()?;
         }
         assert_eq!(envoy.refused().await?, 0);
+        let config = EnvoyConfig::new(world.server.xds(), variant).captured_sidecar("both");
+        let envoy = Envoy::start(&config.metadata(json!({"INSTANCE_IPS": "10.0.0.1,fd00::1"}))).await?;
+        envoy.live(SOON).await?;
+        for to in ["192.0.2.9", "fd00::9"] {
+            let to = SocketAddr::new(to.parse()?, world.port);
+            assert_eq!(envoy.redirected(to, HOST).await?, "first", "redirected from {to}");
+        }
+    }
+    Ok(())
+}
+
+/// A redirected connection reaches a TCP service at its endpoint, and any other destination itself.
+#[tokio::test]
+async fn redirected_tcp_reaches_the_service_of_its_destination() -> Result<()> {
+    let (files, port) = (Files::new()?, ports::free_port()?);
+    let at = |last: u8| SocketAddr::from((Ipv4Addr::new(127, 0, 0, last), port));
+    let mut backends = Vec::new();
+    for (name, last) in [("a", 11), ("b", 12), ("stranger", 13)] {
+        backends.push(Backend::start_at(name, at(last)).await?);
+    }
+    let entry = |host: &str, last| Entry::http(host, port).protocol("TCP").at(at(last));
+    let server = TestServer::start(ServerOptions::files(files.path())).await?;
+    for variant in Variant::BOTH {
+        files.put("a.yaml", &entry("a.test", 11).yaml())?;
+        files.put("b.yaml", &entry("b.test", 12).yaml())?;
+        let envoy =
+            Envoy::start(&EnvoyConfig::new(server.xds(), variant).captured_sidecar("captured")).await?;
+        let has = async |name: &str, wanted: bool| {
+            eventually("the listener of an endpoint", SOON, || async {
+                ensure!(envoy.listeners().await?.contains(name) == wanted, "{name} is not as wanted");
+                Ok(())
+            })
+            .await
+        };
+        let [of_a, of_b] = [11, 12].map(|last| format!("127.0.0.{last}_{port}"));
+        has(&of_a, true).await?;
+        has(&of_b, true).await?;
+        for backend in &backends {
+            assert_eq!(envoy.redirected(backend.addr(), HOST).await?, backend.name());
+        }
+        for (listener, connections) in [(&*of_a, 1), (&*of_b, 1), ("elsewhere", 1)] {
+            let name = format!("tcp.{listener}.downstream_cx_total");
+            assert_eq!(envoy.stat(&name).await?, connections, "{name}");
+        }
+        files.put("b.yaml", &Entry::http("b.test", port).protocol("TCP").yaml())?;
+        has(&of_b, false).await?;
+        assert_eq!(envoy.redirected(at(12), HOST).await?, "b", "without endpoints it takes no connection");
+        assert_eq!(envoy.stat("tcp.elsewhere.downstream_cx_total").await?, 2);
     }
     Ok(())
 }

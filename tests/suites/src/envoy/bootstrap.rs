@@ -1,6 +1,7 @@
 //! The bootstrap of an Envoy under test, built from a test's description.
 
 use std::net::SocketAddr;
+use std::path::Path;
 
 use serde_json::{Value, json};
 
@@ -18,6 +19,7 @@ pub struct EnvoyConfig {
     discovers: (bool, bool),
     statics: Vec<(String, String)>,
     listens: Vec<String>,
+    captures: bool,
     tls: Option<Value>,
 }
 
@@ -33,6 +35,7 @@ impl EnvoyConfig {
             discovers: (true, false),
             statics: Vec::new(),
             listens: Vec::new(),
+            captures: false,
             tls: None,
         }
     }
@@ -81,6 +84,16 @@ impl EnvoyConfig {
         self.node_id(&sidecar_id(name)).metadata(sidecar_metadata()).with_listeners()
     }
 
+    /// Makes it a sidecar of namespace `default` to which connections are redirected ([`Envoy::redirected`]); it requests
+    /// listeners and routes as well.
+    ///
+    /// [`Envoy::redirected`]: super::Envoy::redirected
+    pub fn captured_sidecar(mut self, name: &str) -> Self {
+        self.captures = true;
+        let metadata = json!({"NAMESPACE": "default", "CLUSTER_ID": "Kubernetes"});
+        self.node_id(&sidecar_id(name)).metadata(metadata).with_listeners()
+    }
+
     /// Adds a static listener on a free port that sends every request to `cluster`, without retries.
     pub fn listen_for(mut self, cluster: &str) -> Self {
         self.listens.push(cluster.to_owned());
@@ -97,9 +110,10 @@ impl EnvoyConfig {
         &self.listens
     }
 
-    pub(super) fn bootstrap(&self, admin: SocketAddr, listeners: &[SocketAddr]) -> Value {
+    pub(super) fn bootstrap(&self, admin: SocketAddr, listeners: &[SocketAddr], capture: &Path) -> Value {
         let (region, zone, sub_zone) = &self.locality;
         let listeners = self.listens.iter().zip(listeners).map(|(cluster, addr)| listener(cluster, *addr));
+        let listeners = listeners.chain(self.captures.then(|| capture_listener(capture)));
         let mut clusters: Vec<Value> =
             self.statics.iter().map(|(name, service)| eds_cluster(name, service)).collect();
         let mut control_plane = control_plane(self.ads);
@@ -107,6 +121,7 @@ impl EnvoyConfig {
             control_plane["transport_socket"] = json!({"name": "tls", "typed_config": tls});
         }
         clusters.push(control_plane);
+        clusters.extend(self.captures.then(elsewhere));
         json!({
             "node": {
                 "id": self.node_id,
@@ -193,6 +208,35 @@ fn upstream_tls(authority: &Authority, identity: Option<&Identity>) -> Value {
         "@type": "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext",
         "sni": "localhost",
         "common_tls_context": common,
+    })
+}
+
+/// Accepts redirected connections on a unix socket. The PROXY protocol states their original destination, as NAT would,
+/// and the listener of that destination takes them over. Connections that no listener takes keep their destination.
+fn capture_listener(path: &Path) -> Value {
+    let proxy = json!({
+        "@type": "type.googleapis.com/envoy.extensions.filters.listener.proxy_protocol.v3.ProxyProtocol",
+    });
+    let tcp = json!({
+        "@type": "type.googleapis.com/envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy",
+        "stat_prefix": "elsewhere",
+        "cluster": "elsewhere",
+    });
+    json!({
+        "name": "capture",
+        "address": {"pipe": {"path": path}},
+        "use_original_dst": true,
+        "listener_filters": [{"name": "proxy", "typed_config": proxy}],
+        "filter_chains": [{"filters": [{"name": "tcp", "typed_config": tcp}]}],
+    })
+}
+
+fn elsewhere() -> Value {
+    json!({
+        "name": "elsewhere",
+        "type": "ORIGINAL_DST",
+        "lb_policy": "CLUSTER_PROVIDED",
+        "connect_timeout": "1s",
     })
 }
 

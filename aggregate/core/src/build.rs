@@ -63,7 +63,10 @@ impl State {
     ) -> BTreeSet<Hostname> {
         let hosts: BTreeSet<Hostname> = keys.iter().map(|key| key.host.clone()).collect();
         for key in keys {
+            let before = self.hosts.get(&key).and_then(|service| service.view.clone());
             self.build_service(&key);
+            let after = self.hosts.get(&key).and_then(|service| service.view.as_deref());
+            changed.hosts.extend(affected_aliases(before.as_deref(), after));
         }
         for host in &hosts {
             if self.build_host(host) {
@@ -246,6 +249,17 @@ fn waiting_by_shard(
     service: &crate::state::services::Service,
 ) -> Vec<(crate::state::shards::ShardId, usize)> {
     service.shards.iter().map(|s| (s.id, s.waiting().count())).filter(|(_, count)| *count > 0).collect()
+}
+
+/// Returns the aliases of a service whose ports changed: a client that names an alias and a port gets that port.
+fn affected_aliases(before: Option<&ServiceView>, after: Option<&ServiceView>) -> BTreeSet<Hostname> {
+    let numbers = |view: Option<&ServiceView>| {
+        view.iter().flat_map(|view| view.ports.iter()).map(|port| port.number).collect::<Vec<_>>()
+    };
+    if numbers(before) == numbers(after) {
+        return BTreeSet::new();
+    }
+    before.into_iter().chain(after).flat_map(ServiceView::alias_hosts).cloned().collect()
 }
 
 fn same_workload(a: &WorkloadView, b: &WorkloadView) -> bool {

@@ -30,6 +30,18 @@ fn alias_chain_is_flattened_onto_its_end() {
 }
 
 #[test]
+fn changed_port_changes_the_aliases_of_its_service() {
+    let mut world = World::of_files();
+    let with = |ports| mk_service("shop/c.shop", mk_decl("c.shop", ports));
+    world.put("file", [alias("a.shop", "c.shop"), with("80 http")]);
+    let changed = |world: &mut World, fact| {
+        world.put("file", [fact]).changed.hosts.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(changed(&mut world, with("80 http, 81 admin")), ["a.shop", "c.shop"]);
+    assert_eq!(changed(&mut world, with("80 http, 81 admin tcp")), ["c.shop"], "no port came or went");
+}
+
+#[test]
 fn alias_has_its_own_visibility() {
     let mut world = World::of_files();
     world.put("file", [alias("a.shop", "c.shop"), concrete("c.shop")]);

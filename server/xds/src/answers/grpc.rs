@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use tributary_answer::vip::long_forms;
-use tributary_answer::{ClientClass, grpc_route, names, resolve};
+use tributary_answer::{ClientClass, concrete, grpc_route, names, resolve};
 use tributary_model::{
     Catalog, EncodedResource, Hostname, ListenerInputs, PortNumber, PortView, Projection, Protocol,
     Resolution, ResourceInputs, RouteInputs,
@@ -88,17 +88,19 @@ pub(crate) fn target(
     Some(Arc::new(EncodedResource::new(name.into(), body.into())))
 }
 
-/// Returns the port that a target means: of the host itself, else of its first existing long form.
+/// Returns the port that a target means: of the host itself, else of its first existing long form. An alias means the
+/// service that it leads to.
 pub(crate) fn port_of<'c>(
     catalog: &'c Catalog,
     class: &ClientClassKey,
     target: &str,
 ) -> Option<&'c PortView> {
     let (host, port) = split(target)?;
+    let namespace = class.namespace.as_ref();
     let found = long_forms(host, class.domain.as_deref())
         .into_iter()
-        .find_map(|host| resolve(catalog, &host.to_ascii_lowercase(), class.namespace.as_ref(), &mut ()))?;
-    found.port(port)
+        .find_map(|host| resolve(catalog, &host.to_ascii_lowercase(), namespace, &mut ()))?;
+    concrete(catalog, found, namespace, &mut ())?.port(port)
 }
 
 /// Returns the host that a target is about, if only one is possible: a short form may mean a different

@@ -289,6 +289,27 @@ fn sidecar_has_inbound_resources_for_its_workloads_ports() {
 }
 
 #[test]
+fn grpc_target_may_name_an_alias() {
+    let (mut world, answers) = (World::default(), CatalogAnswers::default());
+    let (name, end) = ("old.shop.svc.cluster.local", "pay.shop.svc.cluster.local");
+    let grpc = mk_svc(end).on(&[(80, Protocol::Grpc)]);
+    let catalog = world.next(&[grpc, mk_leading(name, end).on(&[])]);
+    let class = mk_grpc("shop.svc.cluster.local");
+    for target in ["old:80", "old.shop.svc.cluster.local:80"] {
+        let found = answers.one(&catalog, &class, ResourceType::Listener, target).unwrap();
+        assert_eq!(&*found.name, target);
+        let body = Listener::decode(found.body().unwrap()).unwrap();
+        let api = body.api_listener.unwrap().api_listener.unwrap();
+        let manager = HttpConnectionManager::decode(&api.value[..]).unwrap();
+        let Some(RouteSpecifier::Rds(rds)) = manager.route_specifier else { panic!() };
+        assert_eq!(rds.route_config_name, format!("outbound|80||{end}"));
+    }
+    assert!(answers.one(&catalog, &class, ResourceType::Listener, "old:81").is_none());
+    let dangling = world.next(&[mk_leading(name, end).on(&[])]);
+    assert!(answers.one(&dangling, &class, ResourceType::Listener, "old:80").is_none());
+}
+
+#[test]
 fn grpc_target_is_served_under_the_requested_name() {
     let (mut world, answers) = (World::default(), CatalogAnswers::default());
     let host = "pay.shop.svc.cluster.local";

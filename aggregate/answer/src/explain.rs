@@ -21,7 +21,7 @@ use tributary_model::{
 
 use crate::client::Client;
 use crate::endpoints::{Assignment, endpoints, inline};
-use crate::resolve::resolve;
+use crate::resolve::claimant;
 
 pub use document::{Explanation, Outcome, Reason, Refused, StepDocument, StepObject, WhyNot};
 pub use freshness::endpoint_freshness;
@@ -141,7 +141,7 @@ fn open_to_all<'a>(facts: &'a EndpointInputs, client: Option<&Client>) -> Cow<'a
 fn serves<R: Recorder>(catalog: &Catalog, view: &Arc<ServiceView>, client: &Client, r: &mut R) -> bool {
     let mut trace = Trace::default();
     let namespace = client.class.namespace.as_ref();
-    let chosen = resolve(catalog, view.key.host.as_str(), namespace, &mut trace);
+    let chosen = claimant(catalog, view.key.host.as_str(), namespace, &mut trace);
     let own = |step: &TraceStep| {
         let object = step.object.as_ref().map(|o| &o.id);
         view.declarations.iter().any(|d| object == Some(&d.declaration.source.object))

@@ -86,6 +86,7 @@ pub(crate) fn mk_view(host: &str, namespace: &str, visibilities: &[Visibility]) 
         conditions: Arc::from([]),
         aliases: Arc::from([]),
         addresses: 0,
+        partial: Arc::from([]),
     })
 }
 pub(crate) fn mk_catalog(views: Vec<Arc<ServiceView>>) -> Catalog {
@@ -120,7 +121,9 @@ pub(crate) fn mk_alias(host: &str, target: &str) -> Arc<ServiceView> {
     let aliases = view.aliases.clone();
     let declarations = Arc::from([declaration]);
     let (ports, conditions) = (view.ports.clone(), view.conditions.clone());
-    Arc::new(ServiceView { key: view.key.clone(), declarations, ports, conditions, aliases, addresses: 0 })
+    let partial = Arc::from([]);
+    let key = view.key.clone();
+    Arc::new(ServiceView { key, declarations, ports, conditions, aliases, addresses: 0, partial })
 }
 pub(crate) fn mk_alias_host(host: &str, visibility: Visibility) -> AliasHost {
     AliasHost { service: mk_key(host, "shop"), visibility }

@@ -25,8 +25,19 @@ fn admits(view: &ServiceView, declaration: &DeclarationView, namespace: Option<&
     declaration.visibility.admits(&view.key.namespace, namespace)
 }
 
-/// Returns the service that serves `host` to a client of this namespace.
+/// Returns the service that serves `host` to a client of this namespace, merged from the declarations that the client
+/// sees.
 pub fn resolve<'c, R: Recorder>(
+    catalog: &'c Catalog,
+    host: &str,
+    namespace: Option<&Namespace>,
+    r: &mut R,
+) -> Option<&'c Arc<ServiceView>> {
+    claimant(catalog, host, namespace, r).map(|view| view.seen_by(namespace))
+}
+
+/// Returns the service that serves `host` to a client of this namespace, with all its declarations.
+pub(crate) fn claimant<'c, R: Recorder>(
     catalog: &'c Catalog,
     host: &str,
     namespace: Option<&Namespace>,

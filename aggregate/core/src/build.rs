@@ -6,6 +6,7 @@
 pub(crate) mod assemble;
 pub(crate) mod dims;
 mod names;
+mod partial;
 mod pending;
 pub(crate) mod registries;
 
@@ -18,6 +19,7 @@ use tributary_model::{
 };
 
 use crate::build::assemble::{assemble, audiences, with_conditions};
+use crate::build::partial::partial_views;
 use crate::ledger::Registries;
 use crate::merge::conditions::host_conflict;
 use crate::merge::merge;
@@ -79,7 +81,10 @@ impl State {
 
     fn build_service(&mut self, key: &ServiceKey) {
         let Some(service) = self.hosts.get(key) else { return };
-        let merged = merge(&self.context, &self.hosts, service, &mut ());
+        let mut merged = merge(&self.context, &self.hosts, service, &mut ());
+        if let Some(merged) = &mut merged {
+            merged.partial = partial_views(&self.context, service, merged, &mut self.counters);
+        }
         let is_join = merged.as_ref().is_some_and(|m| m.is_join);
         let networks = merged.as_ref().map(|m| m.networks.clone()).unwrap_or_default();
         let old = service.view.as_ref();

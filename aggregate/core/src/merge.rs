@@ -18,15 +18,15 @@ use std::sync::Arc;
 
 use tributary_model::{
     AliasHost, Code, CollectionKind, Condition, Declaration, DeclarationView, EndpointGroup, EndpointSource,
-    FederationInfo, GroupPort, Identity, Mono, NetworkId, ObjectId, ObjectRef, Origin, PortName, PortNumber,
-    Protocol, Recorder, Resolution, ServiceAddress, ServiceKey, ServicePort, Settings, ShardPriority, Stage,
-    StepTime, Target, TraceStep, Verdict, Visibility,
+    FederationInfo, GroupPort, Identity, Mono, Namespace, NetworkId, ObjectId, ObjectRef, Origin,
+    PartialView, PortName, PortNumber, Protocol, Recorder, Resolution, ServiceAddress, ServiceKey,
+    ServicePort, Settings, ShardPriority, Stage, StepTime, Target, TraceStep, Verdict, Visibility,
 };
 
 pub(crate) use join::refusal;
 
 use crate::merge::conditions::Conditions;
-use crate::merge::precedence::{Ranked, ranked};
+use crate::merge::precedence::{Ranked, compare, ranked};
 use crate::state::MergeContext;
 use crate::state::services::{Decl, Hosts, Service};
 use crate::state::workloads::WorkloadSlot;
@@ -52,6 +52,10 @@ pub(crate) struct Merged {
     pub(crate) size: u32,
     /// Whether it is a federated service.
     pub(crate) is_join: bool,
+    /// Whether every client that receives it sees all of its declarations.
+    pub(crate) one_audience: bool,
+    /// The service as clients see it that see some of its declarations.
+    pub(crate) partial: Vec<PartialView>,
 }
 
 /// Merged port.
@@ -97,10 +101,39 @@ pub(crate) fn merge<R: Recorder>(
     {
         return Some(joined);
     }
-    let shards = ranked(&context.shards, service);
-    let first = parts::deciding(&shards)?;
+    merge_declared(context, service, &ranked(&context.shards, service), rec)
+}
+
+/// Merges the declarations of a service that clients of this namespace see; `None` if they see nothing.
+pub(crate) fn merge_visible(
+    context: &MergeContext,
+    service: &Service,
+    namespace: Option<&Namespace>,
+) -> Option<Merged> {
+    let mut shards = ranked(&context.shards, service);
+    for shard in &mut shards {
+        // An import has the visibility of the exports.
+        let sees = |decl: &&Decl| {
+            let declared = || visibility(&context.settings.effective, shard, &decl.declaration, &service.key);
+            parts::is_import(decl) || declared().admits(&service.key.namespace, namespace)
+        };
+        shard.declarations = shard.declarations.iter().copied().filter(sees).collect();
+    }
+    shards.retain(|shard| !shard.declarations.is_empty());
+    shards.sort_by(|a, b| compare(a.first(), b.first()));
+    let merged = merge_declared(context, service, &shards, &mut ())?;
+    Some(Merged { one_audience: true, ..merged })
+}
+
+fn merge_declared<R: Recorder>(
+    context: &MergeContext,
+    service: &Service,
+    shards: &[Ranked<'_>],
+    rec: &mut R,
+) -> Option<Merged> {
+    let first = parts::deciding(shards)?;
     let (mut out, mut imports) = (Merged::default(), Vec::new());
-    for shard in &shards {
+    for shard in shards {
         for decl in &shard.declarations {
             if parts::is_import(decl) {
                 rec.step(|| declared(shard, decl));

@@ -89,7 +89,7 @@ pub use update::{
 };
 pub use view::{
     AliasHost, ClusterInputs, Condition, DeclarationView, EndpointInputs, EndpointSource, FederationInfo,
-    ListenerInputs, PortView, RouteInputs, ServiceView, ShardRef,
+    ListenerInputs, PartialView, PortView, RouteInputs, ServiceView, ShardRef,
 };
 pub use weight::{WeightUnit, common_divisor};
 pub use workload::{Workload, WorkloadAddress, WorkloadKey, WorkloadKind, WorkloadName};

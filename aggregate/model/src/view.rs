@@ -14,7 +14,7 @@ use crate::declaration::{
 use crate::endpoint_group::EndpointGroup;
 use crate::export::Visibility;
 use crate::hostname::Hostname;
-use crate::id::{Identity, NetworkId, RegistryId, Scope};
+use crate::id::{Identity, Namespace, NetworkId, RegistryId, Scope};
 use crate::labels::Labels;
 use crate::object::ObjectRef;
 use crate::port::{PortName, PortNumber};
@@ -99,6 +99,23 @@ pub struct ServiceView {
     pub aliases: Arc<[AliasHost]>,
     /// Number of addresses in all its groups.
     pub addresses: u32,
+    /// The service as clients see it that see some of its declarations; empty if all have one visibility.
+    pub partial: Arc<[PartialView]>,
+}
+
+/// A service, merged from the declarations that some clients see.
+#[derive(Debug, Clone)]
+pub struct PartialView {
+    /// For each declaration of the service, whether these clients see it.
+    pub visible: Arc<[bool]>,
+    /// The service for these clients.
+    pub view: Arc<ServiceView>,
+}
+
+impl PartialEq for PartialView {
+    fn eq(&self, other: &Self) -> bool {
+        self.visible == other.visible && Arc::ptr_eq(&self.view, &other.view)
+    }
 }
 
 /// One port of a service.
@@ -262,6 +279,15 @@ impl ServiceView {
     #[must_use]
     pub fn alias_hosts(&self) -> BTreeSet<&Hostname> {
         self.aliases.iter().map(|alias| &alias.service.host).collect()
+    }
+    /// Returns the service as clients of this namespace see it: merged from the declarations that they see.
+    #[must_use]
+    pub fn seen_by<'v>(self: &'v Arc<Self>, namespace: Option<&Namespace>) -> &'v Arc<Self> {
+        let sees =
+            |declaration: &DeclarationView| declaration.visibility.admits(&self.key.namespace, namespace);
+        let fits =
+            |partial: &&PartialView| self.declarations.iter().map(sees).eq(partial.visible.iter().copied());
+        self.partial.iter().find(fits).map_or(self, |partial| &partial.view)
     }
     /// Returns the declaration with the highest precedence; `None` only for a view that the core did not build.
     #[must_use]

@@ -190,6 +190,7 @@ fn mk_view(svc: &Svc, aliases: Arc<[AliasHost]>, old: Option<&ServiceView>) -> S
         conditions: Arc::from([]),
         aliases: Arc::clone(&aliases),
         addresses: u32::try_from(svc.endpoints.len()).unwrap(),
+        partial: Arc::from([]),
     }
 }
 

@@ -31,7 +31,8 @@ pub fn why_not(catalog: &Catalog, host: &str, client: &Client) -> WhyNot {
     }
     let namespace = client.class.namespace.as_ref();
     let found = resolve(catalog, host, namespace, &mut trace)
-        .and_then(|view| concrete(catalog, view, namespace, &mut trace));
+        .and_then(|view| concrete(catalog, view, namespace, &mut trace))
+        .and_then(|view| catalog.service(&view.key));
     if let Some(view) = found {
         out.service = Some(view.key.to_string());
         trace.steps.extend(separate(view));

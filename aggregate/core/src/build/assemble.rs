@@ -37,8 +37,8 @@ pub(crate) fn assemble(
     old: Option<&Arc<ServiceView>>,
     counters: &mut Counters,
 ) -> Option<Arc<ServiceView>> {
-    let Merged { declarations, ports, conditions, identities, addresses, aliases, size, is_join, .. } =
-        merged;
+    let Merged { declarations, ports, conditions, identities, addresses, aliases, size, .. } = merged;
+    let Merged { is_join, one_audience, partial, .. } = merged;
     let first = &declarations.first()?.declaration;
     let before = old.and_then(|v| v.ports.first());
     let common = Common {
@@ -49,7 +49,7 @@ pub(crate) fn assemble(
         aliases: keep(old.map(|v| &v.aliases), aliases),
         traffic: first.attributes.traffic,
         has_selector: declarations.iter().any(|d| d.declaration.selector.is_some()),
-        one_audience: declarations.windows(2).all(|w| w[0].visibility == w[1].visibility),
+        one_audience: one_audience || declarations.windows(2).all(|w| w[0].visibility == w[1].visibility),
     };
     let build = |(number, port): (PortNumber, MergedPort)| {
         let old = old.and_then(|v| v.port(number));
@@ -64,6 +64,7 @@ pub(crate) fn assemble(
         conditions: keep(old.map(|v| &v.conditions), with_claims(old, conditions.finish())),
         aliases: common.aliases,
         addresses: size,
+        partial: keep(old.map(|v| &v.partial), partial),
     };
     Some(unless_same(old, view))
 }
@@ -83,6 +84,7 @@ fn unless_same(old: Option<&Arc<ServiceView>>, new: ServiceView) -> Arc<ServiceV
         Arc::ptr_eq(&old.declarations, &new.declarations)
             && Arc::ptr_eq(&old.conditions, &new.conditions)
             && Arc::ptr_eq(&old.aliases, &new.aliases)
+            && Arc::ptr_eq(&old.partial, &new.partial)
             && old.addresses == new.addresses
             && old.ports.len() == new.ports.len()
             && old.ports.iter().zip(new.ports.iter()).all(|(a, b)| same_port(a, b))

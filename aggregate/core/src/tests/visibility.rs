@@ -285,3 +285,35 @@ fn excluded_objects_last_until_the_next_report() {
     world.report("file", [RegistryUpdate::Excluded(mk_scope(SCOPE), Arc::from([]))]);
     assert_eq!(names(&mut world), [""; 0]);
 }
+
+#[test]
+fn client_gets_ports_of_visible_declarations_only() {
+    let mut world = World::of_files();
+    let admin = Declaration { export: ExportTo::Set(to("web")), ..mk_decl("a", "80 web tcp, 81 admin http") };
+    let group = |object, at| mk_group("shop/pay.shop", object, object, at);
+    world.put(
+        "file",
+        [
+            mk_service("shop/pay.shop", admin),
+            mk_service("shop/pay.shop", exported("b", Visibility::Public)),
+            group("a", "10.0.0.1:web=1+admin=2"),
+            group("b", "10.0.0.2:http=3"),
+        ],
+    );
+    let ports = |world: &mut World, namespace: Option<&str>| {
+        let view = world.view("shop/pay.shop").unwrap();
+        let seen = view.seen_by(namespace.map(mk_ns).as_ref()).clone();
+        seen.ports.iter().map(|p| format!("{} {}", p.number, p.protocol.as_str())).collect::<Vec<_>>()
+    };
+    assert_eq!(ports(&mut world, Some("web")), ["80 TCP", "81 HTTP"], "it sees both");
+    for namespace in [None, Some("shop"), Some("other")] {
+        assert_eq!(ports(&mut world, namespace), ["80 HTTP"], "{namespace:?} does not see the first");
+    }
+    let before = world.view("shop/pay.shop").unwrap().seen_by(None).clone();
+    assert!(!before.ports[0].endpoints.dimensions.contains(ClientDimensions::NAMESPACE));
+    world.put("file", [group("a", "10.0.0.9:web=1+admin=2")]);
+    let view = world.view("shop/pay.shop").unwrap();
+    assert!(Arc::ptr_eq(&before, view.seen_by(None)), "an endpoint that it does not see changed");
+    world.report("file", [mk_deleted(&mk_service("shop/pay.shop", exported("b", Visibility::Public)))]);
+    assert!(world.view("shop/pay.shop").unwrap().partial.is_empty(), "one visibility remains");
+}

@@ -264,7 +264,8 @@ fn all_dims(catalog: &Catalog) -> KindDims {
 }
 
 fn view_dims(view: &ServiceView) -> KindDims {
-    view.ports.iter().fold(KindDims::default(), |dims, port| union(dims, port_dims(port)))
+    let partial = view.partial.iter().flat_map(|partial| partial.view.ports.iter());
+    view.ports.iter().chain(partial).fold(KindDims::default(), |dims, port| union(dims, port_dims(port)))
 }
 
 fn port_dims(port: &PortView) -> KindDims {

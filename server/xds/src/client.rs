@@ -29,6 +29,8 @@ pub struct ClientNode {
     pub class: ClientClass,
     /// Cluster of a client whose node and workload name none.
     pub default_cluster: Option<ClusterId>,
+    /// Identity that its certificate proves, if one is required.
+    pub identity: Option<Identity>,
     /// Addresses of the client.
     pub ips: Arc<[IpAddr]>,
     /// Name of its workload: part 3 of a four-part id without the namespace.
@@ -85,6 +87,7 @@ impl ClientNode {
             id: node.id.as_str().into(),
             class,
             default_cluster: None,
+            identity: None,
             ips,
             workload: parts.and_then(|parts| Some(parts.name.split_once('.')?.0.into())),
             labels,
@@ -134,10 +137,10 @@ impl ClientNode {
     pub fn authorize(mut self, identities: &[Identity], settings: &Settings) -> Result<Self, Refusal> {
         let mut trusted = identities
             .iter()
-            .filter_map(|identity| SpiffeId::parse(identity.as_str()))
-            .filter(|id| settings.trusts(id.trust_domain));
-        if let Some(id) = trusted.find(|id| self.is_proven_by(id)) {
-            self.class.namespace = Some(id.namespace);
+            .filter_map(|identity| Some((identity, SpiffeId::parse(identity.as_str())?)))
+            .filter(|(_, id)| settings.trusts(id.trust_domain));
+        if let Some((identity, id)) = trusted.find(|(_, id)| self.is_proven_by(id)) {
+            (self.identity, self.class.namespace) = (Some(identity.clone()), Some(id.namespace));
             return Ok(self);
         }
         let claimed = self.class.namespace.as_ref().map_or("none", |namespace| namespace.as_str());
@@ -349,7 +352,8 @@ mod tests {
         let settings = Settings { trust_domain: Some("td".into()), ..Settings::default() };
         let client = parse(SIDECAR, &[("SERVICE_ACCOUNT", "pay")]);
         let own = [identity("spiffe://td/ns/web/sa/pay"), identity("spiffe://td/ns/shop/sa/pay")];
-        assert_eq!(client.clone().authorize(&own, &settings).unwrap(), client);
+        let proven = client.clone().authorize(&own, &settings).unwrap();
+        assert_eq!((&proven.class, proven.identity.as_ref()), (&client.class, Some(&own[1])));
         for wrong in [
             "spiffe://td/ns/web/sa/pay",
             "spiffe://td/ns/shop/sa/other",

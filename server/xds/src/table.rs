@@ -20,7 +20,7 @@ pub struct Connected {
     pub id: u64,
     /// Remote address.
     pub peer: SocketAddr,
-    /// Identity in its certificate.
+    /// Identity that its certificate proved.
     pub identity: Option<Identity>,
     /// Time of connection.
     pub since: Mono,
@@ -51,7 +51,7 @@ pub struct ClientRow {
     pub agent: Arc<str>,
     /// Remote address.
     pub peer: SocketAddr,
-    /// Identity in its certificate.
+    /// Identity that its certificate proved.
     pub identity: Option<Identity>,
     /// Namespace.
     pub namespace: Option<Arc<str>>,

@@ -110,7 +110,7 @@ impl Stream {
         let now = shared.now();
         shared.facts.connected(id, &node, peer.address);
         let workload = node.workload.as_ref().and_then(|_| node.class.namespace.clone());
-        let identity = peer.identities.as_ref().and_then(|all| all.first().cloned());
+        let identity = node.identity.clone();
         let session = Mutex::new(Session::new(Arc::clone(&shared.env), variant, node, now));
         let client = Arc::new(Connected { id, peer: peer.address, identity, since: now, session });
         let wake = shared.interest.wake();

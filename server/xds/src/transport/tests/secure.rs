@@ -33,7 +33,10 @@ impl Authority {
         }
     }
     fn client(&self, uri: &str) -> (String, String) {
-        self.issue(vec![SanType::URI(uri.try_into().unwrap())])
+        self.client_of(&[uri])
+    }
+    fn client_of(&self, uris: &[&str]) -> (String, String) {
+        self.issue(uris.iter().map(|uri| SanType::URI((*uri).try_into().unwrap())).collect())
     }
 }
 
@@ -90,7 +93,7 @@ async fn streams_are_served_over_tls() {
 async fn a_certificate_must_prove_the_namespace() {
     let ca = Authority::new();
     let (served, _) = secured(&ca.server(Some(&ca))).await;
-    let own = ca.client("spiffe://cluster.local/ns/shop/sa/pay");
+    let own = ca.client_of(&["spiffe://other.test/ns/shop/sa/pay", "spiffe://cluster.local/ns/shop/sa/pay"]);
     let mut connection = dial(&served, &ca, Some(&own)).await.unwrap();
 
     let mut right = connection.sotw().await;

@@ -96,6 +96,15 @@ pub(crate) struct Dirty {
     pub(crate) freed: BTreeSet<ShardId>,
 }
 
+/// Groups of one shard that wait for a declaration.
+#[derive(Debug, Default)]
+pub(crate) struct WaitingGroups {
+    /// Number of each service's groups.
+    pub(crate) services: BTreeMap<ServiceKey, usize>,
+    /// Sum of these numbers.
+    pub(crate) total: usize,
+}
+
 /// State of all served facts.
 #[derive(Debug, Default)]
 pub(crate) struct State {
@@ -107,8 +116,8 @@ pub(crate) struct State {
     pub(crate) hosts: Hosts,
     /// Proposed and held removals.
     pub(crate) guard: RemovalGuard,
-    /// Number of each service's groups that wait for a declaration, by shard.
-    pub(crate) waiting: BTreeMap<ShardId, BTreeMap<ServiceKey, usize>>,
+    /// Groups that wait for a declaration, by shard.
+    pub(crate) waiting: BTreeMap<ShardId, WaitingGroups>,
     /// Time at which a staleness policy next changes a priority.
     pub(crate) policy_due: Option<Mono>,
     /// Addresses that wait for a different object.

@@ -2,7 +2,7 @@
 //!
 //! Called by build after the batch's services, and by reports.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tributary_model::{
@@ -97,14 +97,16 @@ impl State {
 
     /// Returns the number of a shard's groups that wait for their declaration.
     pub(crate) fn waiting_in(&self, shard: ShardId) -> usize {
-        self.waiting.get(&shard).map_or(0, |keys| keys.values().sum())
+        self.waiting.get(&shard).map_or(0, |waiting| waiting.total)
     }
 
     /// Sets the number of a service's groups that wait.
     pub(crate) fn note_waiting(&mut self, shard: ShardId, key: &ServiceKey, count: usize) {
-        let keys = self.waiting.entry(shard).or_default();
+        let waiting = self.waiting.entry(shard).or_default();
+        let keys = &mut waiting.services;
         let before = if count == 0 { keys.remove(key) } else { keys.insert(key.clone(), count) };
         let some = before.is_some() || count > 0;
+        waiting.total = waiting.total + count - before.unwrap_or_default();
         if keys.is_empty() {
             self.waiting.remove(&shard);
         }
@@ -123,7 +125,7 @@ impl State {
             return out;
         }
         let waiting = shards.iter().flat_map(|(_, id)| {
-            let keys = self.waiting.get(id).into_iter().flat_map(BTreeMap::keys);
+            let keys = self.waiting.get(id).into_iter().flat_map(|waiting| waiting.services.keys());
             keys.flat_map(|key| self.waiting_of(*id, key))
         });
         let objects: Vec<ObjectRef> =

@@ -21,5 +21,5 @@ pub use grpc::{FrameDecoder, GrpcCode, GrpcStatus};
 pub use names::{Names, Pairs, Text};
 pub use node::{Metadata, Node, Value};
 pub use request::{DeltaRequest, ErrorDetail, SotwRequest};
-pub use response::{DeltaHead, Record, SotwHead};
+pub use response::{Record, ResponseHead, Variant};
 pub use rope::{Body, Rope, RopeBuilder};

@@ -7,7 +7,7 @@ use crate::grpc;
 use crate::names::Text;
 use crate::node::{Metadata, Node, Value};
 use crate::request::{DeltaRequest, ErrorDetail, SotwRequest};
-use crate::wire::{Reader, put_bytes, put_head, put_text, put_varint};
+use crate::wire::{Field, Reader, Writer};
 
 /// Prepends the gRPC prefix to a message.
 #[must_use]
@@ -22,18 +22,18 @@ impl SotwRequest {
     /// Encodes the message.
     #[must_use]
     pub fn encode(&self) -> Bytes {
-        let mut out = BytesMut::new();
-        put_text(&mut out, 1, self.version.as_str());
+        let mut out = Writer::new();
+        out.string(1, self.version.as_str());
         if let Some(node) = &self.node {
-            put_bytes(&mut out, 2, &node.encode());
+            out.message(2, |w| node.write(w));
         }
-        self.names.iter().for_each(|name| put_bytes(&mut out, 3, name.as_bytes()));
-        put_text(&mut out, 4, self.type_url.as_str());
-        put_text(&mut out, 5, self.nonce.as_str());
+        self.names.iter().for_each(|name| out.present(3, name));
+        out.string(4, self.type_url.as_str());
+        out.string(5, self.nonce.as_str());
         if let Some(error) = &self.error {
-            put_bytes(&mut out, 6, &error.encode());
+            out.message(6, |w| error.write(w));
         }
-        out.freeze()
+        out.finish().into()
     }
 }
 
@@ -41,34 +41,31 @@ impl DeltaRequest {
     /// Encodes the message.
     #[must_use]
     pub fn encode(&self) -> Bytes {
-        let mut out = BytesMut::new();
+        let mut out = Writer::new();
         if let Some(node) = &self.node {
-            put_bytes(&mut out, 1, &node.encode());
+            out.message(1, |w| node.write(w));
         }
-        put_text(&mut out, 2, self.type_url.as_str());
-        self.subscribe.iter().for_each(|name| put_bytes(&mut out, 3, name.as_bytes()));
-        self.unsubscribe.iter().for_each(|name| put_bytes(&mut out, 4, name.as_bytes()));
+        out.string(2, self.type_url.as_str());
+        self.subscribe.iter().for_each(|name| out.present(3, name));
+        self.unsubscribe.iter().for_each(|name| out.present(4, name));
         for (name, version) in self.initial.iter() {
-            let mut pair = BytesMut::new();
-            put_text(&mut pair, 1, name);
-            put_text(&mut pair, 2, version);
-            put_bytes(&mut out, 5, &pair);
+            out.message(5, |w| {
+                w.string(1, name);
+                w.string(2, version);
+            });
         }
-        put_text(&mut out, 6, self.nonce.as_str());
+        out.string(6, self.nonce.as_str());
         if let Some(error) = &self.error {
-            put_bytes(&mut out, 7, &error.encode());
+            out.message(7, |w| error.write(w));
         }
-        out.freeze()
+        out.finish().into()
     }
 }
 
 impl ErrorDetail {
-    fn encode(&self) -> BytesMut {
-        let mut out = BytesMut::new();
-        out.extend_from_slice(&[0x08]);
-        put_varint(&mut out, i64::from(self.code) as u64);
-        put_text(&mut out, 2, &self.message);
-        out
+    fn write(&self, out: &mut Writer) {
+        out.varint(1, i64::from(self.code) as u64);
+        out.string(2, &self.message);
     }
 }
 
@@ -76,56 +73,45 @@ impl Node {
     /// Encodes the message.
     #[must_use]
     pub fn encode(&self) -> Bytes {
-        let mut out = BytesMut::new();
-        put_text(&mut out, 1, self.id.as_str());
-        put_text(&mut out, 2, self.cluster.as_str());
-        put_bytes(&mut out, 3, &self.metadata.encode());
+        let mut out = Writer::new();
+        self.write(&mut out);
+        out.finish().into()
+    }
+    fn write(&self, out: &mut Writer) {
+        out.string(1, self.id.as_str());
+        out.string(2, self.cluster.as_str());
+        out.message(3, |w| self.metadata.write(w));
         if let Some(parts) = &self.locality {
-            let mut locality = BytesMut::new();
-            for (field, part) in (1..).zip(parts) {
-                put_text(&mut locality, field, part.as_str());
-            }
-            put_bytes(&mut out, 4, &locality);
+            out.message(4, |w| (1..).zip(parts).for_each(|(field, part)| w.string(field, part.as_str())));
         }
-        put_text(&mut out, 6, self.user_agent.as_str());
-        put_text(&mut out, 7, self.user_agent_version.as_str());
-        out.freeze()
+        out.string(6, self.user_agent.as_str());
+        out.string(7, self.user_agent_version.as_str());
     }
 }
 
 impl Metadata {
-    fn encode(&self) -> BytesMut {
-        let mut out = BytesMut::new();
+    fn write(&self, out: &mut Writer) {
         for (name, value) in self.iter() {
-            let mut entry = BytesMut::new();
-            put_bytes(&mut entry, 1, name.as_bytes());
-            put_bytes(&mut entry, 2, &value.encode());
-            put_bytes(&mut out, 1, &entry);
+            out.message(1, |w| {
+                w.present(1, name);
+                w.message(2, |w| value.write(w));
+            });
         }
-        out
     }
 }
 
 impl Value {
-    fn encode(&self) -> BytesMut {
-        let mut out = BytesMut::new();
+    fn write(&self, out: &mut Writer) {
         match self {
-            Self::Null => out.extend_from_slice(&[0x08, 0]),
-            Self::Number(number) => {
-                out.extend_from_slice(&[0x11]);
-                out.extend_from_slice(&number.to_le_bytes());
-            }
-            Self::Text(text) => put_bytes(&mut out, 3, text.as_str().as_bytes()),
-            Self::Bool(truth) => out.extend_from_slice(&[0x20, u8::from(*truth)]),
-            Self::Struct(fields) => put_bytes(&mut out, 5, &fields.encode()),
+            Self::Null => out.varint(1, 0),
+            Self::Number(number) => out.field(2, &Field::Fixed64(number.to_bits())),
+            Self::Text(text) => out.present(3, text.as_str()),
+            Self::Bool(truth) => out.varint(4, u64::from(*truth)),
+            Self::Struct(fields) => out.message(5, |w| fields.write(w)),
             Self::List(values) => {
-                let mut list = BytesMut::new();
-                values.iter().for_each(|v| put_bytes(&mut list, 1, &v.encode()));
-                put_head(&mut out, 6, list.len());
-                out.extend_from_slice(&list);
+                out.message(6, |w| values.iter().for_each(|value| w.message(1, |w| value.write(w))));
             }
         }
-        out
     }
 }
 

@@ -6,12 +6,21 @@
 use bytes::{Bytes, BytesMut};
 
 use crate::rope::RopeBuilder;
-use crate::wire::{field_len, put_bytes, put_head, put_text};
+use crate::wire::{Writer, field_len};
 
-/// Fields of a state-of-the-world response other than resources.
+/// Protocol variant of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Variant {
+    /// State of the world: `DiscoveryResponse`, whose resources are each an `Any`.
+    Sotw,
+    /// Incremental: `DeltaDiscoveryResponse`, whose resources are each a `Resource` with version, name and `Any`.
+    Delta,
+}
+
+/// Fields of a response other than resources. Both variants number them alike.
 #[derive(Debug, Clone, Copy)]
-pub struct SotwHead<'a> {
-    /// Version of the response.
+pub struct ResponseHead<'a> {
+    /// Version of the response; for information only in the delta variant.
     pub version: &'a str,
     /// Type URL of the resources.
     pub type_url: &'a str,
@@ -19,41 +28,16 @@ pub struct SotwHead<'a> {
     pub nonce: &'a str,
 }
 
-impl SotwHead<'_> {
-    /// Encodes the fields.
+impl ResponseHead<'_> {
+    /// Encodes the fields, with the removed names, which only the delta variant has.
     #[must_use]
-    pub fn encode(&self) -> BytesMut {
-        let mut out = BytesMut::with_capacity(128);
-        put_text(&mut out, 1, self.version);
-        put_text(&mut out, 4, self.type_url);
-        put_text(&mut out, 5, self.nonce);
-        out
-    }
-}
-
-/// Fields of a delta response other than resources.
-#[derive(Debug, Clone, Copy)]
-pub struct DeltaHead<'a> {
-    /// Version of the response, for information only.
-    pub version: &'a str,
-    /// Type URL of the resources.
-    pub type_url: &'a str,
-    /// Nonce that the client's answer repeats.
-    pub nonce: &'a str,
-}
-
-impl DeltaHead<'_> {
-    /// Encodes the fields, with the removed names.
-    #[must_use]
-    pub fn encode<'n>(&self, removed: impl Iterator<Item = &'n str>) -> BytesMut {
-        let mut out = BytesMut::with_capacity(128);
-        put_text(&mut out, 1, self.version);
-        put_text(&mut out, 4, self.type_url);
-        put_text(&mut out, 5, self.nonce);
-        for name in removed {
-            put_bytes(&mut out, 6, name.as_bytes());
-        }
-        out
+    pub fn encode<'n>(&self, removed: impl Iterator<Item = &'n str>) -> Vec<u8> {
+        let mut out = Writer::with_capacity(128);
+        out.string(1, self.version);
+        out.string(4, self.type_url);
+        out.string(5, self.nonce);
+        removed.for_each(|name| out.present(6, name));
+        out.finish()
     }
 }
 
@@ -66,39 +50,44 @@ pub struct Record<'a> {
     pub name: &'a str,
     /// Version.
     pub version: &'a str,
-    /// Encoded resource.
-    pub body: &'a Bytes,
+    /// Encoded resource, in bytes.
+    pub len: usize,
 }
 
 impl Record<'_> {
-    const FIELD: u8 = 2;
+    const FIELD: u32 = 2;
 
-    /// Appends a `resources` field of a state-of-the-world response: an `Any`.
-    pub fn push_sotw(&self, out: &mut RopeBuilder) {
-        out.write(|open| {
-            put_head(open, Self::FIELD, self.any_len());
-            self.put_any_head(open);
-        });
-        out.push(self.body);
+    /// Returns the number of bytes of the `resources` field, with the encoded resource.
+    #[must_use]
+    pub const fn size(&self, variant: Variant) -> usize {
+        field_len(self.inner(variant))
     }
-    /// Appends a `resources` field of a delta response: a `Resource` with an `Any`.
-    pub fn push_delta(&self, out: &mut RopeBuilder) {
-        let any = self.any_len();
-        let len = field_len(self.version.len()) + field_len(self.name.len()) + field_len(any);
-        out.write(|open| {
-            put_head(open, Self::FIELD, len);
-            put_bytes(open, 1, self.version.as_bytes());
-            put_bytes(open, 3, self.name.as_bytes());
-            put_head(open, 2, any);
-            self.put_any_head(open);
-        });
-        out.push(self.body);
+    /// Writes the `resources` field up to the encoded resource, which comes last.
+    pub fn write_head(&self, variant: Variant, open: &mut BytesMut) {
+        let mut out = Writer::to(open);
+        out.head(Self::FIELD, self.inner(variant));
+        if variant == Variant::Delta {
+            out.present(1, self.version);
+            out.present(3, self.name);
+            out.head(2, self.any());
+        }
+        out.present(1, self.type_url);
+        out.head(2, self.len);
     }
-    fn any_len(&self) -> usize {
-        field_len(self.type_url.len()) + field_len(self.body.len())
+    /// Appends the `resources` field.
+    pub fn push(&self, variant: Variant, body: &Bytes, out: &mut RopeBuilder) {
+        out.write(|open| self.write_head(variant, open));
+        out.push(body);
     }
-    fn put_any_head(&self, open: &mut BytesMut) {
-        put_bytes(open, 1, self.type_url.as_bytes());
-        put_head(open, 2, self.body.len());
+    const fn inner(&self, variant: Variant) -> usize {
+        match variant {
+            Variant::Sotw => self.any(),
+            Variant::Delta => {
+                field_len(self.version.len()) + field_len(self.name.len()) + field_len(self.any())
+            }
+        }
+    }
+    const fn any(&self) -> usize {
+        field_len(self.type_url.len()) + field_len(self.len)
     }
 }

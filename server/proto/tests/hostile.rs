@@ -2,10 +2,10 @@
 //! enlarged, and random bytes. Decoders never panic, and accepted messages are within their
 //! bounds.
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
 use tributary_proto::peer::{self, Response};
-use tributary_proto::wire::{Field, Reader, put_bytes, put_varint};
+use tributary_proto::wire::{Field, Reader, Writer};
 use tributary_proto::{DeltaRequest, ErrorDetail, FrameDecoder, Metadata, Node, SotwRequest, Value, limits};
 
 fn mk_node() -> Node {
@@ -84,31 +84,10 @@ fn fields(message: &Bytes) -> Vec<(u32, Field)> {
     std::iter::from_fn(|| reader.field().ok().flatten()).collect()
 }
 
-fn write(fields: &[(u32, Field)]) -> BytesMut {
-    let mut out = BytesMut::new();
-    for (number, field) in fields {
-        let key = u64::from(*number) << 3;
-        match field {
-            Field::Varint(v) => {
-                put_varint(&mut out, key);
-                put_varint(&mut out, *v);
-            }
-            Field::Fixed64(v) => {
-                put_varint(&mut out, key | 1);
-                out.put_u64_le(*v);
-            }
-            Field::Fixed32(v) => {
-                put_varint(&mut out, key | 5);
-                out.put_u32_le(*v);
-            }
-            Field::Bytes(bytes) => {
-                put_varint(&mut out, key | 2);
-                put_varint(&mut out, bytes.len() as u64);
-                out.put_slice(bytes);
-            }
-        }
-    }
-    out
+fn write(fields: &[(u32, Field)]) -> Bytes {
+    let mut out = Writer::new();
+    fields.iter().for_each(|(number, field)| out.field(*number, field));
+    out.finish().into()
 }
 
 fn twist(message: Bytes, twist: &Twist) -> Bytes {
@@ -150,7 +129,7 @@ fn twist(message: Bytes, twist: &Twist) -> Bytes {
         }
         _ => {}
     }
-    write(&all).freeze()
+    write(&all)
 }
 
 fn within_bounds(request: &SotwRequest) -> bool {
@@ -218,11 +197,11 @@ fn names_stay_in_the_received_buffer() {
 
 #[test]
 fn error_names_the_exceeded_bound() {
-    let mut names = BytesMut::new();
+    let mut names = Writer::new();
     for _ in 0..=limits::MAX_NAMES {
-        put_bytes(&mut names, 3, b"x");
+        names.present(3, "x");
     }
-    let error = SotwRequest::decode(names.freeze()).unwrap_err().to_string();
+    let error = SotwRequest::decode(names.finish().into()).unwrap_err().to_string();
     assert_eq!(error, "the list of resource names exceeds its bound of 262144; send less");
 
     let mut node = mk_node();

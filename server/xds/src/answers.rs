@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tributary_model::{Catalog, EncodedResource, Hostname};
+use tributary_proto::Variant;
+use tributary_proto::wire::Writer;
 
 pub mod budget;
 pub mod catalog;
@@ -32,8 +34,8 @@ mod store;
 
 pub use catalog::CatalogAnswers;
 pub use client_class::{ClientClass, ClientClassKey, ClientClasses};
-pub use resource_type::ResourceType;
-pub use rope::{Form, Rope};
+pub use resource_type::{ResourceType, TypeMap};
+pub use rope::Rope;
 pub use set::{ChangedSet, ResourceSet, Subscription, Subscriptions};
 
 /// Provides resources to sessions. Every method is a pure function of its arguments; caches change
@@ -96,7 +98,7 @@ pub trait ResourceProvider: Send + Sync {
         class: &ClientClassKey,
         kind: ResourceType,
         set: &Arc<ResourceSet>,
-        form: Form,
+        variant: Variant,
     ) -> Arc<Rope>;
 
     /// Returns the resources that only a client running these workloads receives: its inbound xDS clusters and
@@ -113,11 +115,9 @@ pub trait ResourceProvider: Send + Sync {
 /// Builds the assignment of a name that has no endpoints or does not exist.
 #[must_use]
 pub fn empty_assignment(name: &str) -> Arc<EncodedResource> {
-    let mut body = Vec::with_capacity(name.len() + 6);
-    body.push(0x0a);
-    rope::put_len(&mut body, name.len());
-    body.extend_from_slice(name.as_bytes());
-    Arc::new(EncodedResource::new(name.into(), body.into()))
+    let mut body = Writer::with_capacity(name.len() + 6);
+    body.present(1, name);
+    Arc::new(EncodedResource::new(name.into(), body.finish().into()))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tributary_model::ClientKind;
 
-use crate::answers::ResourceType;
+use crate::answers::{ResourceType, TypeMap};
 use crate::counters::Counters;
 
 /// Client kinds in the order of their names.
@@ -18,13 +18,13 @@ const KINDS: [ClientKind; 3] = [ClientKind::Envoy, ClientKind::Grpc, ClientKind:
 #[derive(Debug, Default)]
 pub struct ClientGauges {
     kinds: [OfKind; 3],
-    nacked: [AtomicU64; 4],
+    nacked: TypeMap<AtomicU64>,
 }
 
 #[derive(Debug, Default)]
 struct OfKind {
     streams: AtomicU64,
-    types: [AtomicU64; 4],
+    types: TypeMap<AtomicU64>,
 }
 
 impl ClientGauges {
@@ -38,16 +38,15 @@ impl ClientGauges {
     #[must_use]
     pub fn subscriptions(&self) -> Vec<(ResourceType, ClientKind, u64)> {
         let pairs = ResourceType::ALL.into_iter().flat_map(|of| KINDS.map(|kind| (of, kind)));
-        let all = pairs.map(|(of, kind)| (of, kind, self.of(kind).types[of as usize].load(Relaxed)));
+        let all = pairs.map(|(of, kind)| (of, kind, self.of(kind).types[of].load(Relaxed)));
         all.filter(|(.., count)| *count > 0).collect()
     }
     /// Returns the number of streams that rejected their last response of a type, for each type in use.
     #[must_use]
     pub fn nacked(&self) -> Vec<(ResourceType, u64)> {
-        let is_used =
-            |of: ResourceType| self.kinds.iter().any(|kind| kind.types[of as usize].load(Relaxed) > 0);
+        let is_used = |of: ResourceType| self.kinds.iter().any(|kind| kind.types[of].load(Relaxed) > 0);
         let used = ResourceType::ALL.into_iter().filter(|of| is_used(*of));
-        used.map(|of| (of, self.nacked[of as usize].load(Relaxed))).collect()
+        used.map(|of| (of, self.nacked[of].load(Relaxed))).collect()
     }
     fn of(&self, kind: ClientKind) -> &OfKind {
         let [envoy, grpc, sidecar] = &self.kinds;
@@ -65,21 +64,21 @@ pub(crate) struct SessionCount {
     counters: Arc<Counters>,
     kind: ClientKind,
     /// For each type in use, whether its last response was rejected.
-    types: [Option<bool>; 4],
+    types: TypeMap<Option<bool>>,
 }
 
 impl SessionCount {
     /// Counts a new stream.
     pub(crate) fn new(counters: Arc<Counters>, kind: ClientKind) -> Self {
         counters.clients.of(kind).streams.fetch_add(1, Relaxed);
-        Self { counters, kind, types: [None; 4] }
+        Self { counters, kind, types: TypeMap::default() }
     }
     /// Sets whether a type is in use, and if so whether its last response was rejected.
     pub(crate) fn set(&mut self, of: ResourceType, state: Option<bool>) {
-        let old = std::mem::replace(&mut self.types[of as usize], state);
+        let old = std::mem::replace(&mut self.types[of], state);
         let gauges = &self.counters.clients;
-        shift(&gauges.of(self.kind).types[of as usize], old.is_some(), state.is_some());
-        shift(&gauges.nacked[of as usize], old == Some(true), state == Some(true));
+        shift(&gauges.of(self.kind).types[of], old.is_some(), state.is_some());
+        shift(&gauges.nacked[of], old == Some(true), state == Some(true));
     }
 }
 

@@ -8,7 +8,6 @@ pub mod assignment;
 pub mod cluster;
 pub mod listener;
 pub mod route;
-pub mod wire;
 
 use std::time::Duration;
 

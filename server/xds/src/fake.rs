@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use tributary_model::{Catalog, EncodedResource, Hostname, WorkloadKey};
+use tributary_proto::Variant;
 
 use crate::answers::{
-    ChangedSet, ClientClassKey, Form, ResourceProvider, ResourceSet, ResourceType, Rope, Subscription,
+    ChangedSet, ClientClassKey, ResourceProvider, ResourceSet, ResourceType, Rope, Subscription,
     empty_assignment,
 };
 
@@ -125,10 +126,10 @@ impl ResourceProvider for Fake {
         _: &ClientClassKey,
         kind: ResourceType,
         set: &Arc<ResourceSet>,
-        form: Form,
+        variant: Variant,
     ) -> Arc<Rope> {
         let members = set.members().iter().filter_map(|e| Some((&**e, e.body()?)));
-        set.rope_or_make(form, || Rope::of(form, kind, members))
+        set.rope_or_make(variant, || Rope::of(variant, kind, members))
     }
     fn private(
         &self,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tributary_model::{CatalogChanges, Mono, ObservedSince};
 
-use crate::answers::ResourceType;
+use crate::answers::{ResourceType, TypeMap};
 use crate::counters::Count;
 use crate::histogram::{Distribution, Histogram};
 
@@ -56,7 +56,7 @@ struct Triggers {
 /// Push statistics.
 #[derive(Debug, Default)]
 pub struct Pushes {
-    kinds: [TypePushes; 4],
+    kinds: TypeMap<TypePushes>,
     triggers: Triggers,
 }
 
@@ -113,7 +113,7 @@ impl Pushes {
     }
     /// Returns a snapshot of each type.
     pub fn kinds(&self) -> impl Iterator<Item = KindPushes> {
-        ResourceType::ALL.into_iter().zip(&self.kinds).map(|(kind, of)| KindPushes {
+        self.kinds.iter().map(|(kind, of)| KindPushes {
             kind,
             bytes: of.bytes.read(1.0),
             seconds: of.micros.read(1e6),
@@ -134,13 +134,7 @@ impl Pushes {
         ]
     }
     fn of(&self, kind: ResourceType) -> &TypePushes {
-        let [clusters, endpoints, listeners, routes] = &self.kinds;
-        match kind {
-            ResourceType::Cluster => clusters,
-            ResourceType::Endpoints => endpoints,
-            ResourceType::Listener => listeners,
-            ResourceType::Route => routes,
-        }
+        &self.kinds[kind]
     }
 }
 

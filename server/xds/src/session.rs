@@ -14,9 +14,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tributary_model::{Catalog, Code, Mono, ObservedSince, Version};
-use tributary_proto::{ErrorDetail, GrpcCode};
+use tributary_proto::{ErrorDetail, GrpcCode, Variant};
 
-use crate::answers::{ClientClassKey, ResourceType};
+use crate::answers::{ClientClassKey, ResourceType, TypeMap};
 use crate::client::ClientNode;
 use crate::client_gauges::SessionCount;
 
@@ -47,16 +47,6 @@ use held_versions::{HeldVersions, Holding};
 use pace::Pace;
 use round::Round;
 use subscription::{Forced, Requested, TypeSubscription};
-
-/// Protocol variant of a stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Variant {
-    /// State of the world.
-    Sotw,
-    /// Incremental.
-    Delta,
-}
 
 /// Reason why the server ends a stream.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -132,7 +122,7 @@ pub struct Session {
     variant: Variant,
     client: ClientNode,
     class: ClientClassKey,
-    kinds: [TypeState; 4],
+    kinds: TypeMap<TypeState>,
     /// What a bulk client last received in full.
     base: Option<Arc<ClientSnapshot>>,
     round: Option<Round>,
@@ -165,7 +155,7 @@ impl Session {
             variant,
             client,
             class,
-            kinds: Default::default(),
+            kinds: TypeMap::default(),
             base: None,
             round: None,
             forced: Forced::Nothing,
@@ -202,7 +192,7 @@ impl Session {
     pub fn has_work(&self) -> bool {
         self.round.is_some()
             || self.stale != ChangedHosts::Nothing
-            || self.kinds.iter().any(TypeState::is_due)
+            || self.kinds.values().any(TypeState::is_due)
     }
     /// Returns the changes that wake this session, once after each change of its subscriptions.
     pub fn take_interest(&mut self) -> Option<Interest> {
@@ -227,19 +217,19 @@ impl Session {
     #[must_use]
     pub fn is_bulk(&self) -> bool {
         let wildcard = |state: &TypeState| state.watch.as_ref().is_some_and(TypeSubscription::is_wildcard);
-        self.kinds.iter().any(wildcard) || self.names() > MAX_NAMED
+        self.kinds.values().any(wildcard) || self.names() > MAX_NAMED
     }
     /// Returns the number of subscribed names.
     #[must_use]
     pub fn names(&self) -> usize {
-        self.kinds.iter().map(TypeState::names).sum()
+        self.kinds.values().map(TypeState::names).sum()
     }
 
     fn state(&mut self, kind: ResourceType) -> &mut TypeState {
-        &mut self.kinds[kind as usize]
+        &mut self.kinds[kind]
     }
     fn watches(&self, kind: ResourceType) -> bool {
-        self.kinds[kind as usize].watch.is_some()
+        self.kinds[kind].watch.is_some()
     }
     /// Records a changed subscription for the round and the interest index.
     fn subscribed(&mut self, kind: ResourceType, restarted: bool) -> Result<(), Refusal> {
@@ -284,7 +274,7 @@ impl Session {
     }
     /// Updates the gauges of a type after a change.
     fn update_gauges(&mut self, kind: ResourceType) {
-        let state = &self.kinds[kind as usize];
+        let state = &self.kinds[kind];
         let is_nacked = state.is_shown().then(|| state.acks.status() == SyncStatus::Error);
         self.gauges.set(kind, is_nacked);
     }
@@ -308,7 +298,7 @@ impl Session {
             return Interest::Every;
         }
         let mut hosts = BTreeSet::new();
-        for (kind, state) in ResourceType::ALL.into_iter().zip(&self.kinds) {
+        for (kind, state) in self.kinds.iter() {
             let names = state.watch.iter().flat_map(|watch| watch.names.names());
             for (at, name) in names.enumerate() {
                 let Some(host) = self.env.answers.host_of(&self.class, kind, name) else {

@@ -16,8 +16,9 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use prost::Message as _;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
+use tributary_proto::wire::{Field, Reader};
 
-use crate::wire::{self, CDS, EDS, Field};
+use crate::wire::{self, CDS, EDS};
 
 /// Content that it serves.
 pub(crate) struct Content {
@@ -83,8 +84,8 @@ async fn stream(mut body: Incoming, content: Arc<Content>, send: mpsc::Sender<Fr
 }
 
 /// Returns the type of a request that is not an acknowledgement.
-fn first_request(mut message: Bytes) -> Option<String> {
-    let mut type_url = None;
+fn first_request(message: Bytes) -> Option<String> {
+    let (mut message, mut type_url) = (Reader::new(message), None);
     while let Some((number, value)) = wire::field(&mut message) {
         match (number, value) {
             (4, Field::Bytes(text)) => type_url = Some(String::from_utf8_lossy(&text).into_owned()),

@@ -1,73 +1,21 @@
 //! Minimal protobuf and gRPC framing for a client that counts what it receives.
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
+use tributary_proto::wire::{Field, Reader, Writer};
 
 /// Type URL of xDS clusters.
 pub(crate) const CDS: &str = "type.googleapis.com/envoy.config.cluster.v3.Cluster";
 /// Type URL of assignments.
 pub(crate) const EDS: &str = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment";
 
-/// One field of a message.
-#[derive(Debug, Clone)]
-pub(crate) enum Field {
-    Bytes(Bytes),
-    Other,
-}
-
 /// Reads the next field and its number; `None` at the end or if the bytes are not a message.
-pub(crate) fn field(buf: &mut Bytes) -> Option<(u64, Field)> {
-    if buf.is_empty() {
-        return None;
-    }
-    let tag = varint(buf)?;
-    let value = match tag & 7 {
-        0 => varint(buf).map(|_| Field::Other)?,
-        1 => skip(buf, 8)?,
-        5 => skip(buf, 4)?,
-        2 => {
-            let len = usize::try_from(varint(buf)?).ok()?;
-            if buf.len() < len {
-                return None;
-            }
-            Field::Bytes(buf.split_to(len))
-        }
-        _ => return None,
-    };
-    Some((tag >> 3, value))
-}
-
-fn skip(buf: &mut Bytes, n: usize) -> Option<Field> {
-    (buf.len() >= n).then(|| buf.advance(n)).map(|()| Field::Other)
-}
-
-fn varint(buf: &mut Bytes) -> Option<u64> {
-    let mut value = 0u64;
-    for shift in (0..64).step_by(7) {
-        if buf.is_empty() {
-            return None;
-        }
-        let byte = buf.get_u8();
-        value |= u64::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return Some(value);
-        }
-    }
-    None
+pub(crate) fn field(message: &mut Reader) -> Option<(u32, Field)> {
+    message.field().ok().flatten()
 }
 
 /// Writes a length-delimited field.
-pub(crate) fn put(out: &mut BytesMut, number: u64, value: &[u8]) {
-    put_varint(out, number << 3 | 2);
-    put_varint(out, value.len() as u64);
-    out.put_slice(value);
-}
-
-fn put_varint(out: &mut BytesMut, mut value: u64) {
-    while value >= 0x80 {
-        out.put_u8((value as u8 & 0x7f) | 0x80);
-        value >>= 7;
-    }
-    out.put_u8(value as u8);
+pub(crate) fn put(out: &mut BytesMut, number: u32, value: &[u8]) {
+    Writer::to(out).present(number, value);
 }
 
 /// Puts the gRPC prefix before a message.
@@ -91,8 +39,8 @@ pub(crate) struct Response {
 }
 
 /// Parses a DiscoveryResponse or, with `delta`, a DeltaDiscoveryResponse.
-pub(crate) fn response(mut message: Bytes, delta: bool) -> Response {
-    let mut out = Response::default();
+pub(crate) fn response(message: Bytes, delta: bool) -> Response {
+    let (mut message, mut out) = (Reader::new(message), Response::default());
     let text = |b: Bytes| String::from_utf8_lossy(&b).into_owned();
     while let Some((number, value)) = field(&mut message) {
         let Field::Bytes(bytes) = value else { continue };
@@ -109,7 +57,8 @@ pub(crate) fn response(mut message: Bytes, delta: bool) -> Response {
     out
 }
 
-fn any_body(mut any: Bytes) -> Bytes {
+fn any_body(any: Bytes) -> Bytes {
+    let mut any = Reader::new(any);
     while let Some((number, value)) = field(&mut any) {
         if let (2, Field::Bytes(body)) = (number, value) {
             return body;
@@ -118,8 +67,8 @@ fn any_body(mut any: Bytes) -> Bytes {
     Bytes::new()
 }
 
-fn resource(mut message: Bytes) -> (String, String, Bytes) {
-    let mut out = (String::new(), String::new(), Bytes::new());
+fn resource(message: Bytes) -> (String, String, Bytes) {
+    let (mut message, mut out) = (Reader::new(message), (String::new(), String::new(), Bytes::new()));
     while let Some((number, value)) = field(&mut message) {
         let Field::Bytes(bytes) = value else { continue };
         match number {
@@ -134,8 +83,7 @@ fn resource(mut message: Bytes) -> (String, String, Bytes) {
 
 /// Returns the text in field 1: the name of a Cluster or ClusterLoadAssignment.
 pub(crate) fn name_of(body: &Bytes) -> String {
-    let mut body = body.clone();
-    match field(&mut body) {
+    match field(&mut Reader::new(body.clone())) {
         Some((1, Field::Bytes(name))) => String::from_utf8_lossy(&name).into_owned(),
         _ => String::new(),
     }
@@ -162,7 +110,6 @@ mod tests {
 
     #[test]
     fn cut_bytes_end_the_walk() {
-        let mut cut = Bytes::from_static(b"\x0a\x7fabc");
-        assert!(field(&mut cut).is_none());
+        assert!(field(&mut Reader::new(Bytes::from_static(b"\x0a\x7fabc"))).is_none());
     }
 }

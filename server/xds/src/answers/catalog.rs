@@ -9,6 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tributary_answer::names;
 use tributary_model::{Catalog, EncodedResource, Hostname, Version, WorkloadKey};
+use tributary_proto::Variant;
 
 use super::budget::Budget;
 use super::chunks::Chunks;
@@ -26,7 +27,7 @@ use super::routes::port_of_table;
 use super::singles::{self, applied, port_of};
 use super::store::{Assignments, Clusters, ResourceFamily, Store};
 use super::{
-    ChangedSet, ClientClassKey, Form, ResourceProvider, ResourceSet, ResourceType, Rope, Subscription,
+    ChangedSet, ClientClassKey, ResourceProvider, ResourceSet, ResourceType, Rope, Subscription,
     empty_assignment,
 };
 
@@ -341,14 +342,14 @@ impl ResourceProvider for CatalogAnswers {
         class: &ClientClassKey,
         kind: ResourceType,
         set: &Arc<ResourceSet>,
-        form: Form,
+        variant: Variant,
     ) -> Arc<Rope> {
         let counters = &self.store.counters;
         let mut shared = true;
-        let rope = set.rope_or_make(form, || {
+        let rope = set.rope_or_make(variant, || {
             shared = false;
             let body = |member: &Arc<EncodedResource>| self.bytes(catalog, class, kind, member);
-            let (rope, copied) = self.chunks.rope(form, kind, set.members(), body);
+            let (rope, copied) = self.chunks.rope(variant, kind, set.members(), body);
             counters.rope_made(copied, rope.len);
             rope
         });

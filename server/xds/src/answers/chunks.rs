@@ -11,13 +11,14 @@ use std::sync::{Arc, Weak};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use tributary_model::{EncodedResource, Version};
+use tributary_proto::Variant;
 
 use super::budget::Copies;
 use super::rope::{RopeWriter, field_size};
-use super::{Form, ResourceType, Rope};
+use super::{ResourceType, Rope};
 
 /// Identity of a chunk: the versions of its members determine all bytes except the frame.
-type Key = (Form, ResourceType, usize, Version);
+type Key = (Variant, ResourceType, usize, Version);
 
 /// Chunks in use.
 #[derive(Debug, Default)]
@@ -68,17 +69,17 @@ impl Chunks {
     /// Builds the rope of these members. Calls `body` for members of chunks that are not in use.
     pub(crate) fn rope(
         &self,
-        form: Form,
+        variant: Variant,
         kind: ResourceType,
         members: &[Arc<EncodedResource>],
         mut body: impl FnMut(&Arc<EncodedResource>) -> Option<Bytes>,
     ) -> (Rope, usize) {
         let mut rope = Rope::default();
         let mut copied = 0;
-        for run in runs(form, kind, members) {
-            let key = (form, kind, run.len(), Version::of_all(run.iter().map(|m| m.version)));
+        for run in runs(variant, kind, members) {
+            let key = (variant, kind, run.len(), Version::of_all(run.iter().map(|m| m.version)));
             let chunk = self.get(&key).unwrap_or_else(|| {
-                let chunk = self.keep(key, written(form, kind, run, &mut body));
+                let chunk = self.keep(key, written(variant, kind, run, &mut body));
                 copied += chunk.0.bytes.len();
                 chunk
             });
@@ -111,12 +112,12 @@ impl Table {
 }
 
 fn written(
-    form: Form,
+    variant: Variant,
     kind: ResourceType,
     run: &[Arc<EncodedResource>],
     body: &mut impl FnMut(&Arc<EncodedResource>) -> Option<Bytes>,
 ) -> Vec<u8> {
-    let mut writer = RopeWriter::new(form, kind);
+    let mut writer = RopeWriter::new(variant, kind);
     for member in run {
         if let Some(body) = body(member) {
             writer.push(member, &body);
@@ -126,21 +127,25 @@ fn written(
 }
 
 /// Splits the members into runs of at least a chunk's size, except for the last.
-fn runs(form: Form, kind: ResourceType, members: &[Arc<EncodedResource>]) -> Vec<&[Arc<EncodedResource>]> {
+fn runs(
+    variant: Variant,
+    kind: ResourceType,
+    members: &[Arc<EncodedResource>],
+) -> Vec<&[Arc<EncodedResource>]> {
     let mut out = Vec::new();
     let mut rest = members;
     while !rest.is_empty() {
-        let (run, more) = rest.split_at(run_len(form, kind, rest));
+        let (run, more) = rest.split_at(run_len(variant, kind, rest));
         out.push(run);
         rest = more;
     }
     out
 }
 
-fn run_len(form: Form, kind: ResourceType, members: &[Arc<EncodedResource>]) -> usize {
+fn run_len(variant: Variant, kind: ResourceType, members: &[Arc<EncodedResource>]) -> usize {
     let mut size = 0;
     for (at, member) in members.iter().enumerate() {
-        size += field_size(form, kind, member);
+        size += field_size(variant, kind, member);
         let may_end = size >= Rope::CHUNK && member.version.0.is_multiple_of(Chunks::ENDS);
         if may_end || size >= Chunks::LONGEST {
             return at + 1;
@@ -162,16 +167,17 @@ mod tests {
         (0..count).map(|n| mk_member(n, 0)).collect()
     }
     fn mk_rope(chunks: &Chunks, members: &[Arc<EncodedResource>]) -> (Rope, usize) {
-        chunks.rope(Form::Delta, ResourceType::Cluster, members, |m| m.body())
+        chunks.rope(Variant::Delta, ResourceType::Cluster, members, |m| m.body())
     }
 
     #[test]
     fn chunks_equal_the_output_of_one_writer() {
         let members = mk_members(3_000);
-        for form in [Form::Sotw, Form::Delta] {
-            let (rope, copied) = Chunks::default().rope(form, ResourceType::Cluster, &members, |m| m.body());
+        for variant in [Variant::Sotw, Variant::Delta] {
+            let (rope, copied) =
+                Chunks::default().rope(variant, ResourceType::Cluster, &members, |m| m.body());
             let plain =
-                Rope::of(form, ResourceType::Cluster, members.iter().map(|m| (&**m, m.body().unwrap())));
+                Rope::of(variant, ResourceType::Cluster, members.iter().map(|m| (&**m, m.body().unwrap())));
             assert_eq!((rope.chunks.concat(), rope.len), (plain.chunks.concat(), copied));
             let (_, full) = rope.chunks.split_last().unwrap();
             assert!(full.len() > 5 && full.iter().all(|c| c.len() >= Rope::CHUNK), "a chunk is small");

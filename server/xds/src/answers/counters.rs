@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::ResourceType;
+use super::{ResourceType, TypeMap};
 
 /// A number that only grows.
 #[derive(Debug, Default)]
@@ -50,8 +50,8 @@ impl Cause {
 /// Work done since the process started.
 #[derive(Debug, Default)]
 pub struct Counters {
-    encodes: [Counter; ResourceType::ALL.len()],
-    encoded_bytes: [Counter; ResourceType::ALL.len()],
+    encodes: TypeMap<Counter>,
+    encoded_bytes: TypeMap<Counter>,
     /// Bytes sent from shared encodings.
     pub bytes_shared: Counter,
     /// Resources that were already encoded.
@@ -72,8 +72,8 @@ pub struct Counters {
 impl Counters {
     /// Counts a first encoding.
     pub fn encoded(&self, kind: ResourceType, bytes: usize) {
-        self.encodes[kind as usize].one();
-        self.encoded_bytes[kind as usize].add(bytes as u64);
+        self.encodes[kind].one();
+        self.encoded_bytes[kind].add(bytes as u64);
     }
     /// Counts a resource that was already encoded.
     pub fn hit(&self, bytes: u32) {
@@ -113,12 +113,12 @@ impl Counters {
     /// Returns the number of encoded resources (or parts of composites) of this type.
     #[must_use]
     pub fn encodes(&self, kind: ResourceType) -> u64 {
-        self.encodes[kind as usize].get()
+        self.encodes[kind].get()
     }
     /// Returns the number of encoded bytes of this type.
     #[must_use]
     pub fn encoded_bytes(&self, kind: ResourceType) -> u64 {
-        self.encoded_bytes[kind as usize].get()
+        self.encoded_bytes[kind].get()
     }
     /// Returns the number of passes over everything for this cause.
     #[must_use]

@@ -59,7 +59,7 @@ impl GenerationDiff {
             let holds = |host| [before, after].into_iter().flatten().any(|hosts| hosts.contains(host));
             has_own_composites || changes.hosts.iter().any(holds)
         });
-        set_key(to, class, kind, namespace, changes.dims[kind as usize])
+        set_key(to, class, kind, namespace, changes.dims[kind])
     }
 }
 

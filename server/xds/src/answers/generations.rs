@@ -15,11 +15,11 @@ use tributary_model::{
 };
 
 use super::fold::unclaimed;
-use super::{ClientClassKey, ResourceSet, ResourceType, Subscription};
+use super::{ClientClassKey, ResourceSet, ResourceType, Subscription, TypeMap};
 use crate::encode::route::Unclaimed;
 
 /// Dimensions per kind.
-pub(crate) type KindDims = [ClientDimensions; ResourceType::ALL.len()];
+pub(crate) type KindDims = TypeMap<ClientDimensions>;
 
 /// Everything that a set depends on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -208,7 +208,7 @@ impl<T: Clone> Generations<T> {
         kind: ResourceType,
     ) -> SetKey {
         let namespace = class.namespace.as_ref().filter(|ns| self.is_overlaid(cached, ns));
-        let dims = self.dims(cached)[kind as usize];
+        let dims = self.dims(cached)[kind];
         set_key(&cached.catalog, class, kind, namespace, dims)
     }
     /// Returns the nearest generation in which this set was built, and the set.
@@ -269,9 +269,14 @@ fn view_dims(view: &ServiceView) -> KindDims {
 }
 
 fn port_dims(port: &PortView) -> KindDims {
-    [port.cluster.dimensions, port.endpoints.dimensions, port.listener.dimensions, port.route.dimensions]
+    TypeMap::from_fn(|kind| match kind {
+        ResourceType::Cluster => port.cluster.dimensions,
+        ResourceType::Endpoints => port.endpoints.dimensions,
+        ResourceType::Listener => port.listener.dimensions,
+        ResourceType::Route => port.route.dimensions,
+    })
 }
 
 fn union(a: KindDims, b: KindDims) -> KindDims {
-    std::array::from_fn(|i| a[i] | b[i])
+    TypeMap::from_fn(|kind| a[kind] | b[kind])
 }

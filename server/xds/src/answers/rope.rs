@@ -4,22 +4,14 @@
 //! session's own head and then these chunks, which all clients of a set share. Field 2 is `resources`
 //! in both variants; only its contents differ.
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
 use tributary_model::EncodedResource;
+use tributary_proto::{Record, Variant};
 
 use super::ResourceType;
 
-/// Number of hex digits of a version.
-const VERSION_LEN: usize = 16;
-
-/// Protocol variant of a response.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Form {
-    /// `DiscoveryResponse.resources`: each an `Any`.
-    Sotw,
-    /// `DeltaDiscoveryResponse.resources`: each a `Resource` with version, `Any` and name.
-    Delta,
-}
+/// As long as every version.
+const VERSION: &str = "0000000000000000";
 
 /// Encoded fields in chunks of at least [`Rope::CHUNK`] bytes, but for the last.
 #[derive(Debug, Default)]
@@ -36,11 +28,11 @@ impl Rope {
 
     /// Writes the members, in order, each with its body.
     pub fn of<'a>(
-        form: Form,
+        variant: Variant,
         kind: ResourceType,
         members: impl IntoIterator<Item = (&'a EncodedResource, Bytes)>,
     ) -> Self {
-        let mut writer = RopeWriter::new(form, kind);
+        let mut writer = RopeWriter::new(variant, kind);
         for (resource, body) in members {
             writer.push(resource, &body);
         }
@@ -51,7 +43,7 @@ impl Rope {
 /// Writes resources into a rope one by one; for sessions with a set of their own.
 #[derive(Debug)]
 pub struct RopeWriter {
-    form: Form,
+    variant: Variant,
     kind: ResourceType,
     buffer: BytesMut,
     rope: Rope,
@@ -60,22 +52,19 @@ pub struct RopeWriter {
 impl RopeWriter {
     /// Creates an empty writer.
     #[must_use]
-    pub fn new(form: Form, kind: ResourceType) -> Self {
-        Self { form, kind, buffer: BytesMut::new(), rope: Rope::default() }
+    pub fn new(variant: Variant, kind: ResourceType) -> Self {
+        Self { variant, kind, buffer: BytesMut::new(), rope: Rope::default() }
     }
-    /// Adds one resource. In delta form it carries its version and name.
+    /// Adds one resource.
     pub fn push(&mut self, resource: &EncodedResource, body: &[u8]) {
-        let any = any_len(self.kind, body.len());
-        self.start(inner_len(self.form, any, &resource.name));
-        match self.form {
-            Form::Sotw => put_any(&mut self.buffer, self.kind, body),
-            Form::Delta => {
-                put_bytes(&mut self.buffer, 0x0a, resource.version.to_string().as_bytes());
-                put_head(&mut self.buffer, 0x12, any);
-                put_any(&mut self.buffer, self.kind, body);
-                put_bytes(&mut self.buffer, 0x1a, resource.name.as_bytes());
-            }
+        let version = resource.version.to_string();
+        let record = Record { len: body.len(), ..record(self.kind, resource, &version) };
+        let need = record.size(self.variant);
+        if self.buffer.capacity() - self.buffer.len() < need {
+            self.buffer.reserve(need.max(Rope::CHUNK));
         }
+        record.write_head(self.variant, &mut self.buffer);
+        self.buffer.extend_from_slice(body);
         if self.buffer.len() >= Rope::CHUNK {
             self.cut();
         }
@@ -88,13 +77,6 @@ impl RopeWriter {
         }
         self.rope
     }
-    fn start(&mut self, len: usize) {
-        let need = field_len(len);
-        if self.buffer.capacity() - self.buffer.len() < need {
-            self.buffer.reserve(need.max(Rope::CHUNK));
-        }
-        put_head(&mut self.buffer, 0x12, len);
-    }
     fn cut(&mut self) {
         let chunk = self.buffer.split().freeze();
         self.rope.len += chunk.len();
@@ -102,47 +84,14 @@ impl RopeWriter {
     }
 }
 
+/// Returns the record of a resource, whose version is formatted.
+pub(crate) fn record<'a>(kind: ResourceType, resource: &'a EncodedResource, version: &'a str) -> Record<'a> {
+    Record { type_url: kind.type_url(), name: &resource.name, version, len: resource.len as usize }
+}
+
 /// Returns the number of bytes that [`RopeWriter::push`] writes for a resource.
-pub(crate) fn field_size(form: Form, kind: ResourceType, resource: &EncodedResource) -> usize {
-    field_len(inner_len(form, any_len(kind, resource.len as usize), &resource.name))
-}
-
-fn inner_len(form: Form, any: usize, name: &str) -> usize {
-    match form {
-        Form::Sotw => any,
-        Form::Delta => field_len(VERSION_LEN) + field_len(any) + field_len(name.len()),
-    }
-}
-
-fn any_len(kind: ResourceType, body: usize) -> usize {
-    field_len(kind.type_url().len()) + if body == 0 { 0 } else { field_len(body) }
-}
-
-fn put_any(out: &mut impl BufMut, kind: ResourceType, body: &[u8]) {
-    put_bytes(out, 0x0a, kind.type_url().as_bytes());
-    if !body.is_empty() {
-        put_bytes(out, 0x12, body);
-    }
-}
-
-fn put_bytes(out: &mut impl BufMut, tag: u8, bytes: &[u8]) {
-    put_head(out, tag, bytes.len());
-    out.put_slice(bytes);
-}
-
-fn put_head(out: &mut impl BufMut, tag: u8, len: usize) {
-    out.put_u8(tag);
-    put_len(out, len);
-}
-
-/// Returns the size of a field: one tag byte, its length and its contents.
-fn field_len(len: usize) -> usize {
-    1 + prost::length_delimiter_len(len) + len
-}
-
-/// Writes a length as a varint.
-pub(crate) fn put_len(out: &mut impl BufMut, len: usize) {
-    prost::encoding::encode_varint(len as u64, out);
+pub(crate) fn field_size(variant: Variant, kind: ResourceType, resource: &EncodedResource) -> usize {
+    record(kind, resource, VERSION).size(variant)
 }
 
 #[cfg(test)]
@@ -159,8 +108,8 @@ mod tests {
         (0..count).map(mk).collect()
     }
 
-    fn mk_rope(form: Form, resources: &[(EncodedResource, Bytes)]) -> (Rope, Vec<u8>) {
-        let rope = Rope::of(form, ResourceType::Cluster, resources.iter().map(|(e, b)| (e, b.clone())));
+    fn mk_rope(variant: Variant, resources: &[(EncodedResource, Bytes)]) -> (Rope, Vec<u8>) {
+        let rope = Rope::of(variant, ResourceType::Cluster, resources.iter().map(|(e, b)| (e, b.clone())));
         let flat = rope.chunks.concat();
         (rope, flat)
     }
@@ -168,7 +117,7 @@ mod tests {
     #[test]
     fn a_sotw_rope_decodes_to_its_resources() {
         let resources = mk_resources(300, 700);
-        let (rope, flat) = mk_rope(Form::Sotw, &resources);
+        let (rope, flat) = mk_rope(Variant::Sotw, &resources);
         let message = DiscoveryResponse::decode(&flat[..]).unwrap();
         assert_eq!((rope.len, message.resources.len()), (flat.len(), 300));
         for (any, (_, body)) in message.resources.iter().zip(&resources) {
@@ -182,7 +131,7 @@ mod tests {
     #[test]
     fn a_delta_rope_carries_names_and_versions() {
         let resources = mk_resources(3, 0);
-        let (_, flat) = mk_rope(Form::Delta, &resources);
+        let (_, flat) = mk_rope(Variant::Delta, &resources);
         let message = DeltaDiscoveryResponse::decode(&flat[..]).unwrap();
         for (got, (encoded, body)) in message.resources.iter().zip(&resources) {
             assert_eq!((&*got.name, &got.version), (&*encoded.name, &encoded.version.to_string()));
@@ -192,7 +141,7 @@ mod tests {
 
     #[test]
     fn chunks_are_not_small() {
-        let (rope, _) = mk_rope(Form::Delta, &mk_resources(2_000, 500));
+        let (rope, _) = mk_rope(Variant::Delta, &mk_resources(2_000, 500));
         let (last, full) = rope.chunks.split_last().unwrap();
         assert!(full.len() > 10 && full.iter().all(|c| c.len() >= Rope::CHUNK));
         assert!(!last.is_empty());

@@ -5,8 +5,9 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
 use tributary_model::{EncodedResource, Version};
+use tributary_proto::Variant;
 
-use super::{Form, Rope};
+use super::Rope;
 
 /// Resources in order of name, with the encodings that all their clients share.
 #[derive(Debug, Default)]
@@ -41,10 +42,10 @@ impl ResourceSet {
         self.members.binary_search_by(|m| (*m.name).cmp(name)).ok().map(|i| &self.members[i])
     }
     /// Returns the rope of this form; the first caller builds it.
-    pub fn rope_or_make(&self, form: Form, make: impl FnOnce() -> Rope) -> Arc<Rope> {
-        let cell = match form {
-            Form::Sotw => &self.sotw,
-            Form::Delta => &self.delta,
+    pub fn rope_or_make(&self, variant: Variant, make: impl FnOnce() -> Rope) -> Arc<Rope> {
+        let cell = match variant {
+            Variant::Sotw => &self.sotw,
+            Variant::Delta => &self.delta,
         };
         Arc::clone(cell.get_or_init(|| Arc::new(make())))
     }

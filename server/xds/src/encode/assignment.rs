@@ -6,7 +6,7 @@ use tributary_answer::endpoints::Destination;
 use tributary_answer::{Assignment, Endpoint, LocalityEndpoints};
 use tributary_model::{Health, Locality};
 
-use super::wire::Wire;
+use tributary_proto::wire::Writer;
 
 /// Typical size of an endpoint in bytes, for the buffer.
 const ENDPOINT: usize = 56;
@@ -15,20 +15,20 @@ const ENDPOINT: usize = 56;
 #[must_use]
 pub fn assignment(name: &str, plan: &Assignment<'_>) -> Vec<u8> {
     let count: usize = plan.localities.iter().map(|l| l.endpoints.len() * ENDPOINT + 64).sum();
-    let mut wire = Wire::with_capacity(count + name.len() + 8);
+    let mut wire = Writer::with_capacity(count + name.len() + 8);
     write(&mut wire, name, plan);
     wire.finish()
 }
 
 /// Encodes an assignment inside another message.
-pub(crate) fn write(wire: &mut Wire, name: &str, plan: &Assignment<'_>) {
+pub(crate) fn write(wire: &mut Writer, name: &str, plan: &Assignment<'_>) {
     wire.string(1, name);
     for group in &plan.localities {
         wire.message(2, |w| locality_endpoints(w, group));
     }
 }
 
-fn locality_endpoints(wire: &mut Wire, group: &LocalityEndpoints<'_>) {
+fn locality_endpoints(wire: &mut Writer, group: &LocalityEndpoints<'_>) {
     wire.message(1, |w| locality(w, &group.locality));
     for endpoint in &group.endpoints {
         wire.message(2, |w| lb_endpoint(w, endpoint));
@@ -37,13 +37,13 @@ fn locality_endpoints(wire: &mut Wire, group: &LocalityEndpoints<'_>) {
     wire.number(5, group.priority.into());
 }
 
-fn locality(wire: &mut Wire, locality: &Locality) {
+fn locality(wire: &mut Writer, locality: &Locality) {
     wire.string(1, &locality.region);
     wire.string(2, &locality.zone);
     wire.string(3, &locality.subzone);
 }
 
-fn lb_endpoint(wire: &mut Wire, endpoint: &Endpoint<'_>) {
+fn lb_endpoint(wire: &mut Writer, endpoint: &Endpoint<'_>) {
     wire.message(1, |w| w.message(1, |w| address(w, endpoint.target)));
     wire.number(2, health(endpoint.health));
     let workload = endpoint.workload();
@@ -54,7 +54,7 @@ fn lb_endpoint(wire: &mut Wire, endpoint: &Endpoint<'_>) {
 }
 
 /// `envoy.config.core.v3.Address`.
-pub(crate) fn address(wire: &mut Wire, target: Destination<'_>) {
+pub(crate) fn address(wire: &mut Writer, target: Destination<'_>) {
     match target {
         Destination::Ip(ip, port) => wire.message(1, |w| {
             w.string(2, &ip.to_string());
@@ -79,7 +79,7 @@ const fn health(health: Health) -> u64 {
 }
 
 /// Encodes the metadata that selects the transport socket and names the workload, in order of key.
-fn metadata(wire: &mut Wire, mtls: bool, workload: Option<&str>) {
+fn metadata(wire: &mut Writer, mtls: bool, workload: Option<&str>) {
     if mtls {
         wire.entry(1, "envoy.transport_socket_match", |w| w.struct_string("tlsMode", "istio"));
     }

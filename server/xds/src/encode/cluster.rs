@@ -1,6 +1,6 @@
 //! `Cluster`: the resources of CDS (docs/reference/xds.md#clusters).
 //!
-//! Bodies come from envoy-types. Fields that need a map of several keys (`metadata`) or that the [`Wire`]
+//! Bodies come from envoy-types. Fields that need a map of several keys (`metadata`) or that the [`Writer`]
 //! writer encodes (`load_assignment`) are appended as the last fields, in order of number.
 
 use std::time::Duration;
@@ -22,8 +22,8 @@ use prost::Message;
 use tributary_answer::{ClusterPlan, Discovery, LoadBalancing, names};
 use tributary_model::{PortNumber, ServiceKey};
 
-use super::wire::Wire;
 use super::{any, assignment, duration};
+use tributary_proto::wire::Writer;
 
 const METADATA: u32 = 25;
 const LOAD_ASSIGNMENT: u32 = 33;
@@ -44,7 +44,7 @@ pub fn cluster(plan: &ClusterPlan<'_>) -> Vec<u8> {
         body.typed_extension_protocol_options = [http2()].into();
     }
     discover(&mut body, plan);
-    let mut wire = Wire::default();
+    let mut wire = Writer::new();
     wire.message(METADATA, |w| metadata(w, plan.service));
     if let Discovery::StrictDns(within) | Discovery::LogicalDns(within) = &plan.discovery {
         wire.message(LOAD_ASSIGNMENT, |w| assignment::write(w, &plan.name, within));
@@ -81,7 +81,7 @@ pub fn inbound(port: PortNumber, http2: bool, connect_timeout: Duration, familie
     from_inbound(original_destination(body), families).encode_to_vec()
 }
 
-fn appended(body: &Cluster, tail: Wire) -> Vec<u8> {
+fn appended(body: &Cluster, tail: Writer) -> Vec<u8> {
     let mut out = body.encode_to_vec();
     out.extend_from_slice(&tail.finish());
     out
@@ -255,7 +255,7 @@ fn source(address: &str) -> core::SocketAddress {
 }
 
 /// Encodes `{istio: {services: [{host, name, namespace}]}}`, which statistics and access logs read.
-fn metadata(wire: &mut Wire, service: &ServiceKey) {
+fn metadata(wire: &mut Writer, service: &ServiceKey) {
     wire.entry(1, "istio", |w| {
         w.entry(1, "services", |w| {
             w.message(6, |w| w.message(1, |w| w.message(5, |w| described(w, service))))
@@ -263,7 +263,7 @@ fn metadata(wire: &mut Wire, service: &ServiceKey) {
     });
 }
 
-fn described(wire: &mut Wire, service: &ServiceKey) {
+fn described(wire: &mut Writer, service: &ServiceKey) {
     wire.struct_string("host", service.host.as_str());
     wire.struct_string("name", short_name(service));
     wire.struct_string("namespace", service.namespace.as_str());

@@ -6,7 +6,7 @@
 use tributary_answer::VirtualHostPlan;
 use tributary_answer::names::PASSTHROUGH;
 
-use super::wire::Wire;
+use tributary_proto::wire::{Writer, field_len};
 
 const NAME: u32 = 1;
 const VIRTUAL_HOSTS: u32 = 2;
@@ -23,7 +23,7 @@ pub enum Unclaimed {
 /// Encodes one virtual host.
 #[must_use]
 pub fn virtual_host(plan: &VirtualHostPlan) -> Vec<u8> {
-    let mut wire = Wire::with_capacity(256);
+    let mut wire = Writer::with_capacity(256);
     write_host(&mut wire, plan, "/");
     wire.finish()
 }
@@ -31,28 +31,26 @@ pub fn virtual_host(plan: &VirtualHostPlan) -> Vec<u8> {
 /// Encodes the fields of a port's table before its virtual hosts.
 #[must_use]
 pub fn table_head(name: &str) -> Vec<u8> {
-    let mut wire = Wire::default();
+    let mut wire = Writer::new();
     wire.string(NAME, name);
     wire.finish()
 }
 
 /// Appends a virtual host as a field of a table.
 pub fn append_host(out: &mut Vec<u8>, body: &[u8]) {
-    out.push(0x12);
-    prost::encoding::encode_varint(body.len() as u64, out);
-    out.extend_from_slice(body);
+    Writer::to(out).present(VIRTUAL_HOSTS, body);
 }
 
 /// Returns the number of bytes that [`append_host`] appends.
 #[must_use]
 pub fn host_len(body: usize) -> usize {
-    1 + prost::length_delimiter_len(body) + body
+    field_len(body)
 }
 
 /// Encodes the fields of a port's table after its virtual hosts, with the catch-all host.
 #[must_use]
 pub fn table_tail(unclaimed: Unclaimed) -> Vec<u8> {
-    let mut wire = Wire::default();
+    let mut wire = Writer::new();
     wire.message(VIRTUAL_HOSTS, |w| catch_all(w, unclaimed));
     // xDS clusters arrive in a separate response of the same round; routes need not wait for them.
     wire.message(7, |_| ());
@@ -72,14 +70,14 @@ pub fn empty_table(name: &str, unclaimed: Unclaimed) -> Vec<u8> {
 /// Encodes the whole table of a gRPC client's target.
 #[must_use]
 pub fn grpc_table(name: &str, plan: &VirtualHostPlan) -> Vec<u8> {
-    let mut wire = Wire::with_capacity(256);
+    let mut wire = Writer::with_capacity(256);
     wire.string(NAME, name);
     // gRPC matches any path by the empty prefix; Envoy needs a slash.
     wire.message(VIRTUAL_HOSTS, |w| write_host(w, plan, ""));
     wire.finish()
 }
 
-fn write_host(wire: &mut Wire, plan: &VirtualHostPlan, prefix: &str) {
+fn write_host(wire: &mut Writer, plan: &VirtualHostPlan, prefix: &str) {
     wire.string(1, &plan.name);
     for domain in &plan.domains {
         wire.string(2, domain);
@@ -91,7 +89,7 @@ fn write_host(wire: &mut Wire, plan: &VirtualHostPlan, prefix: &str) {
     });
 }
 
-fn catch_all(wire: &mut Wire, unclaimed: Unclaimed) {
+fn catch_all(wire: &mut Writer, unclaimed: Unclaimed) {
     let name = match unclaimed {
         Unclaimed::Pass => "allow_any",
         Unclaimed::Block => "block_all",
@@ -109,7 +107,7 @@ fn catch_all(wire: &mut Wire, unclaimed: Unclaimed) {
 }
 
 /// Encodes a route without a timeout: request timeouts are not part of discovery.
-fn to_cluster(wire: &mut Wire, cluster: &str) {
+fn to_cluster(wire: &mut Writer, cluster: &str) {
     wire.string(1, cluster);
     wire.message(8, |_| ());
 }

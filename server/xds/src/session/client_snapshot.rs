@@ -6,7 +6,7 @@ use bytes::Bytes;
 use tributary_model::{Catalog, ClientKind, EncodedResource, Version, WorkloadKey};
 
 use super::env::Env;
-use crate::answers::{ClientClassKey, ResourceSet, ResourceType, Subscription};
+use crate::answers::{ClientClassKey, ResourceSet, ResourceType, Subscription, TypeMap};
 
 /// A generation with the client's class. The client's private resources replace members of the
 /// shared sets.
@@ -18,7 +18,7 @@ pub(crate) struct ClientSnapshot {
     private: Private,
 }
 
-type Private = [Arc<[Arc<EncodedResource>]>; 4];
+type Private = TypeMap<Arc<[Arc<EncodedResource>]>>;
 
 impl ClientSnapshot {
     /// Builds the snapshot. Reuses the private resources of an earlier snapshot if their inputs are
@@ -37,12 +37,12 @@ impl ClientSnapshot {
         } else if let Some(old) = earlier.filter(same) {
             old.private.clone()
         } else {
-            ResourceType::ALL.map(|kind| env.answers.private(&catalog, &class, kind, &own).into())
+            TypeMap::from_fn(|kind| env.answers.private(&catalog, &class, kind, &own).into())
         };
         Self { catalog, class, own, private }
     }
     pub(crate) fn private(&self, kind: ResourceType) -> &[Arc<EncodedResource>] {
-        &self.private[kind as usize]
+        &self.private[kind]
     }
     /// Returns one resource by name.
     pub(crate) fn one(&self, env: &Env, kind: ResourceType, name: &str) -> Option<Arc<EncodedResource>> {

@@ -23,7 +23,7 @@ impl Session {
             return Ok(wait);
         };
         let nonce = request.nonce.as_str();
-        if !nonce.is_empty() && !self.kinds[kind as usize].acks.is_last(nonce) {
+        if !nonce.is_empty() && !self.kinds[kind].acks.is_last(nonce) {
             self.env.counters.stale_nonces.inc();
         }
         self.take_ack(kind, nonce, request.error.as_ref(), now);

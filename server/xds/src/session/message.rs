@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tributary_model::{EncodedResource, Mono};
-use tributary_proto::{Body, DeltaHead, Record, Rope, RopeBuilder, SotwHead};
+use tributary_proto::{Body, Record, ResponseHead, Rope, RopeBuilder, Variant};
 
 use super::ack::Sent;
 use super::client_snapshot::{ClientSnapshot, Whole};
 use super::held_versions::Holding;
-use super::{Nonce, Session, TypeState, Variant};
-use crate::answers::{Form, ResourceType};
+use super::{Nonce, Session, TypeState};
+use crate::answers::ResourceType;
+use crate::answers::rope::record;
 
 /// A response for the transport.
 #[derive(Debug)]
@@ -85,7 +86,7 @@ impl Session {
         match (self.variant, payload) {
             (Variant::Delta, _) => to.catalog.generation.to_string(),
             (Variant::Sotw, Payload::Whole(whole)) => whole.version().to_string(),
-            (Variant::Sotw, _) => match &self.kinds[kind as usize] {
+            (Variant::Sotw, _) => match &self.kinds[kind] {
                 TypeState { known: Some(known), .. } => known.version().to_string(),
                 TypeState { watch: Some(watch), .. } => {
                     to.many(&self.env, kind, &watch.names).version().to_string()
@@ -104,12 +105,8 @@ impl Session {
     ) -> Rope {
         let (type_url, nonce) = (kind.type_url(), nonce.to_string());
         let nonce = nonce.as_str();
-        let head = match self.variant {
-            Variant::Sotw => SotwHead { version, type_url, nonce }.encode(),
-            Variant::Delta => {
-                DeltaHead { version, type_url, nonce }.encode(payload.removed().iter().map(|n| &**n))
-            }
-        };
+        let removed = payload.removed().iter().map(|name| &**name);
+        let head = ResponseHead { version, type_url, nonce }.encode(removed);
         let (shared, own) = self.bodies(kind, to, payload);
         Rope::framed(&head, &[&shared, own.chunks()])
     }
@@ -120,7 +117,7 @@ impl Session {
             Payload::Some(resources) => (Vec::new(), self.records(kind, to, resources.iter())),
             Payload::Whole(whole) if whole.is_disjoint() => {
                 let answers = &self.env.answers;
-                let rope = answers.rope(&to.catalog, &to.class, kind, &whole.set, self.form());
+                let rope = answers.rope(&to.catalog, &to.class, kind, &whole.set, self.variant);
                 (rope.chunks.clone(), self.records(kind, to, whole.over.iter()))
             }
             Payload::Whole(whole) => (Vec::new(), self.records(kind, to, whole.iter())),
@@ -139,20 +136,10 @@ impl Session {
                 continue;
             };
             let version = resource.version.to_string();
-            let record =
-                Record { type_url: kind.type_url(), name: &resource.name, version: &version, body: &body };
-            match self.variant {
-                Variant::Sotw => record.push_sotw(&mut out),
-                Variant::Delta => record.push_delta(&mut out),
-            }
+            let record = Record { len: body.len(), ..record(kind, resource, &version) };
+            record.push(self.variant, &body, &mut out);
         }
         out.finish()
-    }
-    const fn form(&self) -> Form {
-        match self.variant {
-            Variant::Sotw => Form::Sotw,
-            Variant::Delta => Form::Delta,
-        }
     }
     /// Records what a response carries, by name, if the session tracks held versions.
     fn record_sent(&mut self, kind: ResourceType, payload: &Payload) {

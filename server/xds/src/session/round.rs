@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tributary_model::{Catalog, Mono};
+use tributary_proto::Variant;
 
 use super::changes::{self, Changes, known_at};
 use super::client_snapshot::ClientSnapshot;
@@ -16,15 +17,15 @@ use super::env::Env;
 use super::held_versions::{HeldVersions, Holding};
 use super::message::{Outgoing, Payload};
 use super::subscription::{Forced, Requested, TypeSubscription};
-use super::{ChangedHosts, Session, TypeState, Variant};
-use crate::answers::{ResourceType, empty_assignment};
+use super::{ChangedHosts, Session, TypeState};
+use crate::answers::{ResourceType, TypeMap, empty_assignment};
 
 /// A push in progress.
 #[derive(Debug)]
 pub(crate) struct Round {
     pub(crate) to: Arc<ClientSnapshot>,
-    moved: [bool; 4],
-    removed: [BTreeSet<Arc<str>>; 4],
+    moved: TypeMap<bool>,
+    removed: TypeMap<BTreeSet<Arc<str>>>,
     emptied: BTreeSet<Arc<str>>,
     /// Hosts whose change started the round; other names of a session with few names are unchanged.
     touched: ChangedHosts,
@@ -34,24 +35,21 @@ pub(crate) struct Round {
 impl Round {
     /// Forgets the type, because its subscription started again or ended.
     pub(crate) fn forget(&mut self, kind: ResourceType) {
-        self.moved[kind as usize] = false;
-        self.removed[kind as usize].clear();
+        self.moved[kind] = false;
+        self.removed[kind].clear();
         if kind == ResourceType::Endpoints {
             self.emptied.clear();
         }
     }
-    pub(crate) const fn has_moved(&self, kind: ResourceType) -> bool {
-        self.moved[kind as usize]
+    pub(crate) fn has_moved(&self, kind: ResourceType) -> bool {
+        self.moved[kind]
     }
     /// Returns names that the client still holds although the round's generation lacks them.
     pub(crate) fn unsent(&self, kind: ResourceType) -> impl Iterator<Item = &Arc<str>> {
         let emptied = (kind == ResourceType::Endpoints).then_some(&self.emptied);
-        self.removed[kind as usize].iter().chain(emptied.into_iter().flatten())
+        self.removed[kind].iter().chain(emptied.into_iter().flatten())
     }
 }
-
-/// Order of removals: a resource goes before the resources that it refers to.
-const REMOVALS: [ResourceType; 3] = [ResourceType::Listener, ResourceType::Route, ResourceType::Cluster];
 
 impl Session {
     pub(super) fn next_message(
@@ -91,8 +89,8 @@ impl Session {
         let to = Arc::new(to);
         Round {
             to,
-            moved: [false; 4],
-            removed: Default::default(),
+            moved: TypeMap::default(),
+            removed: TypeMap::default(),
             emptied: BTreeSet::new(),
             touched,
             sent: false,
@@ -103,7 +101,7 @@ impl Session {
             if kind == ResourceType::Endpoints {
                 self.force(round);
             }
-            let due = self.kinds[kind as usize].is_due() || !round.has_moved(kind);
+            let due = self.kinds[kind].is_due() || !round.has_moved(kind);
             if due
                 && self.watches(kind)
                 && let Some(out) = self.respond(round, kind, now)
@@ -111,7 +109,9 @@ impl Session {
                 return Some(out);
             }
         }
-        REMOVALS.into_iter().find_map(|kind| self.remove(round, kind, now)).or_else(|| self.empty(round, now))
+        ResourceType::removals()
+            .find_map(|kind| self.remove(round, kind, now))
+            .or_else(|| self.empty(round, now))
     }
     /// Requests assignments for the xDS clusters that were sent, also after the EDS step.
     fn force(&mut self, round: &Round) {
@@ -140,7 +140,7 @@ impl Session {
     /// Builds the response of one type: what changed, what was requested, and any reply that is due.
     fn respond(&mut self, round: &mut Round, kind: ResourceType, now: Mono) -> Option<Outgoing> {
         let to = Arc::clone(&round.to);
-        let first = !std::mem::replace(&mut round.moved[kind as usize], true);
+        let first = !std::mem::replace(&mut round.moved[kind], true);
         self.align(kind);
         let mut changes = if first { self.changes(round, kind) } else { Changes::default() };
         let env = Arc::clone(&self.env);
@@ -171,7 +171,7 @@ impl Session {
     }
     fn changes(&self, round: &Round, kind: ResourceType) -> Changes {
         let to = &*round.to;
-        let state = &self.kinds[kind as usize];
+        let state = &self.kinds[kind];
         let Some(watch) = &state.watch else { return Changes::default() };
         let unclaimed = !state.known.as_ref().is_some_and(|known| known.claimed);
         if state.just_subscribed && unclaimed {
@@ -246,7 +246,7 @@ impl Session {
     fn defer_removals(&mut self, round: &mut Round, kind: ResourceType, changes: &mut Changes) {
         if kind != ResourceType::Endpoints {
             if self.variant == Variant::Delta {
-                round.removed[kind as usize].extend(changes.removed.drain(..));
+                round.removed[kind].extend(changes.removed.drain(..));
             }
             return;
         }
@@ -279,7 +279,7 @@ impl Session {
         must_reply: bool,
         changes: Changes,
     ) -> Option<Payload> {
-        let watch = self.kinds[kind as usize].watch.as_ref()?;
+        let watch = self.kinds[kind].watch.as_ref()?;
         let full_state = self.variant == Variant::Sotw && kind.has_wildcard();
         if full_state && !due && changes.is_empty() {
             return None;
@@ -296,8 +296,8 @@ impl Session {
         (must_reply || !resources.is_empty()).then_some(Payload::Some(resources))
     }
     fn remove(&mut self, round: &mut Round, kind: ResourceType, now: Mono) -> Option<Outgoing> {
-        let removed = std::mem::take(&mut round.removed[kind as usize]);
-        let watch = self.kinds[kind as usize].watch.clone()?;
+        let removed = std::mem::take(&mut round.removed[kind]);
+        let watch = self.kinds[kind].watch.clone()?;
         let names: Vec<Arc<str>> = removed.into_iter().filter(|name| watch.wants(name)).collect();
         let to = Arc::clone(&round.to);
         (!names.is_empty()).then(|| self.emit(kind, &to, Payload::Removed(names), now))
@@ -305,7 +305,7 @@ impl Session {
     fn empty(&mut self, round: &mut Round, now: Mono) -> Option<Outgoing> {
         let kind = ResourceType::Endpoints;
         let emptied = std::mem::take(&mut round.emptied);
-        let watch = self.kinds[kind as usize].watch.clone()?;
+        let watch = self.kinds[kind].watch.clone()?;
         let names = emptied.iter().filter(|name| watch.wants(name));
         let resources: Vec<_> = names.map(|name| empty_assignment(name)).collect();
         let to = Arc::clone(&round.to);
@@ -318,12 +318,12 @@ impl Session {
         }
         if self.is_bulk() {
             self.base = Some(Arc::clone(&round.to));
-            self.kinds.iter_mut().for_each(|state| state.known = None);
+            self.kinds.values_mut().for_each(|state| state.known = None);
             return;
         }
         self.base = None;
         for kind in ResourceType::ALL {
-            let state = &mut self.kinds[kind as usize];
+            let state = &mut self.kinds[kind];
             let Some(watch) = &state.watch else { continue };
             match &mut state.known {
                 Some(known) => known.claimed = false,

@@ -19,7 +19,7 @@ impl Session {
             return Ok(wait);
         };
         let nonce = request.nonce.as_str();
-        let is_last = self.kinds[kind as usize].acks.is_last(nonce);
+        let is_last = self.kinds[kind].acks.is_last(nonce);
         self.take_ack(kind, nonce, request.error.as_ref(), now);
         if request.names.is_empty() && !kind.has_wildcard() {
             return self.unsubscribe_all(kind).map(|()| wait);
@@ -54,7 +54,7 @@ impl Session {
         if std::mem::replace(&mut self.state(kind).listed, listed) == listed {
             return Ok(());
         }
-        let Some(old) = self.kinds[kind as usize].watch.clone() else { return Ok(()) };
+        let Some(old) = self.kinds[kind].watch.clone() else { return Ok(()) };
         let new = self.sotw_watch(wildcard_of(kind, request, Some(&old)), request);
         if Arc::ptr_eq(&old.names, &new.names) && old.is_wildcard() == new.is_wildcard() {
             return Ok(());

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tributary_model::{Mono, Version};
+use tributary_proto::Variant;
 
+use super::Session;
 use super::ack::{Acks, SyncStatus};
 use super::held_versions::Holding;
 use super::subscription::TypeSubscription;
-use super::{Session, Variant};
 use crate::answers::ResourceType;
 
 /// State of one type at a client.
@@ -77,13 +78,13 @@ impl Session {
     /// Returns the state of every subscribed type.
     #[must_use]
     pub fn statuses(&self, now: Mono) -> Vec<TypeStatus> {
-        let known = ResourceType::ALL.into_iter().zip(&self.kinds);
-        known.filter(|(_, state)| state.is_shown()).map(|(kind, state)| status(kind, state, now)).collect()
+        let shown = self.kinds.iter().filter(|(_, state)| state.is_shown());
+        shown.map(|(kind, state)| status(kind, state, now)).collect()
     }
     /// Returns what the client was sent of one resource.
     #[must_use]
     pub fn delivery(&self, kind: ResourceType, name: &str) -> Delivery {
-        let state = &self.kinds[kind as usize];
+        let state = &self.kinds[kind];
         let subscribed = state.watch.as_ref().is_some_and(|watch| watch.wants(name));
         let moved = self.round.as_ref().filter(|round| round.has_moved(kind)).map(|round| &round.to);
         let version = match (&state.known, moved.or(self.base.as_ref())) {
@@ -115,7 +116,7 @@ impl Session {
     /// Returns the number of names with a recorded version, for tests of memory use.
     #[must_use]
     pub fn recorded_names(&self) -> usize {
-        self.kinds.iter().filter_map(|state| Some(state.known.as_ref()?.iter().count())).sum()
+        self.kinds.values().filter_map(|state| Some(state.known.as_ref()?.iter().count())).sum()
     }
     /// `sotw` or `delta`.
     #[must_use]

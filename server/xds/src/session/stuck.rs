@@ -57,7 +57,7 @@ impl Session {
         }
     }
     fn holdings(&self, kind: ResourceType) -> Option<HeldVersions> {
-        let state = &self.kinds[kind as usize];
+        let state = &self.kinds[kind];
         let watch = state.watch.as_ref()?;
         let moved = self.round.as_ref().filter(|round| round.has_moved(kind));
         if let Some(round) = moved {
@@ -73,7 +73,7 @@ impl Session {
         }
     }
     fn known_of(&self, base: &Arc<ClientSnapshot>, kind: ResourceType) -> Option<HeldVersions> {
-        let watch = self.kinds[kind as usize].watch.as_ref()?;
+        let watch = self.kinds[kind].watch.as_ref()?;
         Some(known_at(&self.env, base, kind, watch))
     }
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use tributary_model::{Catalog, Hostname, Mono};
 use tributary_proto::peer::Response;
-use tributary_proto::{DeltaRequest, ErrorDetail, Names, Node, SotwRequest};
+use tributary_proto::{DeltaRequest, ErrorDetail, Names, Node, SotwRequest, Variant};
 
-use super::{ChangedHosts, Env, Outgoing, Session, Variant};
+use super::{ChangedHosts, Env, Outgoing, Session};
 use crate::answers::ResourceType;
 use crate::client::ClientNode;
 use crate::counters::Counters;

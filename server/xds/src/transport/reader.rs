@@ -3,10 +3,8 @@
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tributary_proto::{
-    DeltaRequest, FrameDecoder, GrpcCode, GrpcStatus, Node, ProtoError, SotwRequest, limits,
+    DeltaRequest, FrameDecoder, GrpcCode, GrpcStatus, Node, ProtoError, SotwRequest, Variant, limits,
 };
-
-use crate::session::Variant;
 
 /// One request of either variant.
 #[derive(Debug)]

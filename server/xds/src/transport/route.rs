@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
-use tributary_proto::{GrpcCode, GrpcStatus};
+use tributary_proto::{GrpcCode, GrpcStatus, Variant};
 
 use super::body::{ResponseBody, trailers};
 use super::connection::Peer;
@@ -15,7 +15,6 @@ use super::outbox::Outbox;
 use super::reader::Reader;
 use super::server::Shared;
 use super::stream;
-use crate::session::Variant;
 
 /// Name of the discovery service.
 pub(crate) const ADS_SERVICE: &str = "envoy.service.discovery.v3.AggregatedDiscoveryService";

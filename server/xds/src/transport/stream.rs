@@ -7,7 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until, timeout};
 use tributary_model::ObservedSince;
-use tributary_proto::{GrpcCode, GrpcStatus};
+use tributary_proto::{GrpcCode, GrpcStatus, Variant};
 
 use super::connection::Peer;
 use super::outbox::Outbox;
@@ -16,7 +16,7 @@ use super::server::Shared;
 use crate::answers::ResourceType;
 use crate::client::ClientNode;
 use crate::interest::{Registration, Wake};
-use crate::session::{ChangedHosts, Refusal, Session, Variant};
+use crate::session::{ChangedHosts, Refusal, Session};
 use crate::table::{ClientEntryGuard, Connected};
 
 /// Type of a message that an agent may send before its node.

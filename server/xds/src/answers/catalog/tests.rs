@@ -42,7 +42,7 @@ fn clients_with_equal_projections_get_the_same_allocation() {
     }
     let all = |class| answers.all(&catalog, class, ResourceType::Cluster);
     assert!(Arc::ptr_eq(&all(&a), &all(&b)), "the set was built twice");
-    let rope = |class| answers.rope(&catalog, class, ResourceType::Cluster, &all(class), Form::Sotw);
+    let rope = |class| answers.rope(&catalog, class, ResourceType::Cluster, &all(class), Variant::Sotw);
     assert!(Arc::ptr_eq(&rope(&a), &rope(&b)), "the rope was built twice");
     assert_eq!(answers.counters().ropes.get(), 1);
     assert_eq!(names_of(&all(&a)), ["outbound|80||cart.shop", name]);
@@ -103,7 +103,7 @@ fn concurrent_clients_encode_once() {
     let (catalog, answers) = (World::default().next(&services), CatalogAnswers::default());
     let read = || {
         let set = answers.all(&catalog, &mk_envoy(), ResourceType::Cluster);
-        answers.rope(&catalog, &mk_envoy(), ResourceType::Cluster, &set, Form::Sotw)
+        answers.rope(&catalog, &mk_envoy(), ResourceType::Cluster, &set, Variant::Sotw)
     };
     let ropes: Vec<Arc<Rope>> = std::thread::scope(|scope| {
         let readers: Vec<_> = (0..8).map(|_| scope.spawn(read)).collect();
@@ -213,8 +213,11 @@ fn eviction_keeps_versions_and_the_same_bytes_come_back() {
         assert_eq!(&body, expected);
     }
     assert!(narrow.counters().refills.get() > 30);
-    let rope = narrow.rope(&catalog, &mk_envoy(), ResourceType::Cluster, &set, Form::Delta);
-    assert_eq!(rope.len, wide.rope(&catalog, &mk_envoy(), ResourceType::Cluster, &expected, Form::Delta).len);
+    let rope = narrow.rope(&catalog, &mk_envoy(), ResourceType::Cluster, &set, Variant::Delta);
+    assert_eq!(
+        rope.len,
+        wide.rope(&catalog, &mk_envoy(), ResourceType::Cluster, &expected, Variant::Delta).len
+    );
     assert_eq!(narrow.counters().encodes(ResourceType::Cluster), 50, "an encoding was counted twice");
 }
 

@@ -211,9 +211,9 @@ async fn unknown_methods_are_unimplemented() {
 
 async fn check(connection: &mut Connection, service: &str) -> (Option<Bytes>, u16) {
     let (tx, rx) = mpsc::channel(1);
-    let mut message = bytes::BytesMut::new();
-    tributary_proto::wire::put_text(&mut message, 1, service);
-    tx.send(frame(&message)).await.unwrap();
+    let mut message = tributary_proto::wire::Writer::new();
+    message.string(1, service);
+    tx.send(frame(&message.finish())).await.unwrap();
     drop(tx);
     let request = Request::post("http://xds/grpc.health.v1.Health/Check")
         .header("content-type", "application/grpc")

@@ -17,7 +17,6 @@ pub mod rope;
 pub mod wire;
 
 pub use error::ProtoError;
-pub use grpc::{FrameDecoder, GrpcCode, GrpcStatus};
 pub use names::{Names, Pairs, Text};
 pub use node::{Metadata, Node, Value};
 pub use request::{DeltaRequest, ErrorDetail, SotwRequest};

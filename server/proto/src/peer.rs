@@ -1,6 +1,6 @@
 //! Client side of the messages, for tests, benches and tools.
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf as _, Bytes, BytesMut};
 
 use crate::error::ProtoError;
 use crate::grpc;
@@ -16,6 +16,35 @@ pub fn frame(message: &[u8]) -> Bytes {
     out.extend_from_slice(&grpc::prefix(message.len()));
     out.extend_from_slice(message);
     out.freeze()
+}
+
+/// Cuts a byte stream into messages. Holds at most one message and the bytes received with its end.
+#[derive(Debug)]
+pub struct FrameDecoder {
+    buffer: BytesMut,
+    limit: usize,
+}
+
+impl FrameDecoder {
+    /// Creates a decoder for messages up to this length.
+    #[must_use]
+    pub fn new(limit: usize) -> Self {
+        Self { buffer: BytesMut::new(), limit }
+    }
+    /// Appends received bytes.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.buffer.extend_from_slice(bytes);
+    }
+    /// Returns the next whole message. Rejects a length beyond the limit before its bytes arrive.
+    pub fn message(&mut self) -> Result<Option<Bytes>, ProtoError> {
+        let Some(prefix) = self.buffer.first_chunk() else { return Ok(None) };
+        let len = grpc::parse_prefix(*prefix, self.limit)?;
+        if self.buffer.len() < grpc::PREFIX + len {
+            return Ok(None);
+        }
+        self.buffer.advance(grpc::PREFIX);
+        Ok(Some(self.buffer.split_to(len).freeze()))
+    }
 }
 
 impl SotwRequest {

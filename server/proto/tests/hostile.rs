@@ -4,9 +4,10 @@
 
 use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
+use tributary_proto::peer::FrameDecoder;
 use tributary_proto::peer::{self, Response};
 use tributary_proto::wire::{Field, Reader, Writer};
-use tributary_proto::{DeltaRequest, ErrorDetail, FrameDecoder, Metadata, Node, SotwRequest, Value, limits};
+use tributary_proto::{DeltaRequest, ErrorDetail, Metadata, Node, SotwRequest, Value, limits};
 
 fn mk_node() -> Node {
     let labels: Metadata = [("app", Value::Text("pay".into()))].into_iter().collect();

@@ -8,11 +8,12 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use tonic::Code as GrpcCode;
 use tributary_model::{
     Catalog, ClientKind, ClusterId, Code, Identity, Labels, Locality, Namespace, NetworkId, NodeName,
     Settings, WorkloadKey, WorkloadView,
 };
-use tributary_proto::{GrpcCode, Metadata, Node, Value};
+use tributary_proto::{Metadata, Node, Value};
 
 use crate::answers::ClientClass;
 use crate::session::Refusal;

@@ -13,8 +13,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use tonic::Code as GrpcCode;
 use tributary_model::{Catalog, Code, Mono, ObservedSince, Version};
-use tributary_proto::{ErrorDetail, GrpcCode, Variant};
+use tributary_proto::{ErrorDetail, Variant};
 
 use crate::answers::{ClientClassKey, ResourceType, TypeMap};
 use crate::client::ClientNode;

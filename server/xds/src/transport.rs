@@ -1,16 +1,18 @@
-//! HTTP/2 transport for sessions: connections, TLS, streams, health, drain.
+//! HTTP/2 transport for sessions: connections, TLS, streams, drain, and the services in tonic's router.
 //!
 //! `app` builds one [`XdsServer`], gives it bound listeners and calls [`XdsServer::published`] for
 //! each generation. One task per connection, one per stream. Every deadline and bound is in
 //! [`Limits`]. The caller decides whether plaintext may listen on an address.
 
+mod ads;
 mod body;
 mod connection;
 mod deferred_server;
 mod health;
+mod inbound;
 mod outbox;
 mod reader;
-mod route;
+mod reflection;
 mod server;
 mod stream;
 pub mod tls;

@@ -21,7 +21,7 @@ pub struct Crate {
 }
 
 /// Product crates, and the crates of the workspace that each may use.
-const MAY_USE: [(&str, &[&str]); 13] = [
+const MAY_USE: [(&str, &[&str]); 14] = [
     ("tributary-model", &[]),
     ("tributary-core", &["tributary-model"]),
     ("tributary-answer", &["tributary-model"]),
@@ -32,8 +32,9 @@ const MAY_USE: [(&str, &[&str]); 13] = [
     ("tributary-service-entry", &["tributary-model", "tributary-registry-api", "tributary-kube-client"]),
     // an example of a registry outside Tributary, and of a binary with it
     ("tributary-example-registry", &["tributary-model", "tributary-registry-api", "tributary"]),
+    ("tributary-descriptors", &[]),
     ("tributary-proto", &[]),
-    ("tributary-xds", &["tributary-model", "tributary-answer", "tributary-proto"]),
+    ("tributary-xds", &["tributary-model", "tributary-answer", "tributary-descriptors", "tributary-proto"]),
     ("tributary-journal", &["tributary-model"]),
     ("tributary-runtime", &["tributary-model", "tributary-core", "tributary-registry-api"]),
 ];

@@ -15,7 +15,7 @@ pub enum ResourceType {
     Route,
 }
 
-/// What the protocol says of a type.
+/// Protocol rules of a type.
 struct TypeSpec {
     url: &'static str,
     name: &'static str,

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tonic::Code as GrpcCode;
 use tributary_model::{Code, Mono};
-use tributary_proto::GrpcCode;
 
 use super::changes::known_at;
 use super::client_snapshot::ClientSnapshot;

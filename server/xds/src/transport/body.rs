@@ -1,4 +1,4 @@
-//! Response bodies: shared chunks without copying, then the gRPC trailers.
+//! Response bodies of streams: shared chunks without copying, then the gRPC trailers.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -6,30 +6,22 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue};
+use http::HeaderMap;
 use http_body::{Body, Frame};
-use tributary_proto::GrpcStatus;
 
 use super::outbox::{BodyEnd, Chunk, Outbox};
 
-/// A response body.
+/// Body of a stream; the stream's task supplies its messages.
 #[derive(Debug)]
-pub(crate) enum ResponseBody {
-    /// Body of a stream; the stream's task supplies its messages.
-    Stream(BodyEnd),
-    /// One message, then its status.
-    Once(Option<Bytes>, GrpcStatus),
-    /// Finished.
-    Done,
-}
+pub(crate) struct StreamBody(Option<BodyEnd>);
 
-impl ResponseBody {
-    pub(crate) fn stream(outbox: Arc<Outbox>) -> Self {
-        Self::Stream(BodyEnd(outbox))
+impl StreamBody {
+    pub(crate) const fn new(outbox: Arc<Outbox>) -> Self {
+        Self(Some(BodyEnd(outbox)))
     }
 }
 
-impl Body for ResponseBody {
+impl Body for StreamBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -37,36 +29,20 @@ impl Body for ResponseBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let (data, end) = match &mut *self {
-            Self::Stream(outbox) => match ready!(outbox.0.poll(cx)) {
-                Chunk::Data(bytes) => (Some(bytes), None),
-                Chunk::End(status) => (None, Some(trailers(&status))),
-            },
-            Self::Once(data, status) => match data.take() {
-                Some(bytes) => (Some(bytes), None),
-                None => (None, Some(trailers(status))),
-            },
-            Self::Done => (None, None),
+        let Some(outbox) = &self.0 else { return Poll::Ready(None) };
+        let frame = match ready!(outbox.0.poll(cx)) {
+            Chunk::Data(bytes) => Frame::data(bytes),
+            Chunk::End(status) => {
+                self.0 = None;
+                let mut trailers = HeaderMap::with_capacity(2);
+                // fails only for metadata, which these statuses do not have
+                let _ = status.add_header(&mut trailers);
+                Frame::trailers(trailers)
+            }
         };
-        if let Some(bytes) = data {
-            return Poll::Ready(Some(Ok(Frame::data(bytes))));
-        }
-        *self = Self::Done;
-        Poll::Ready(end.map(|trailers| Ok(Frame::trailers(trailers))))
+        Poll::Ready(Some(Ok(frame)))
     }
     fn is_end_stream(&self) -> bool {
-        matches!(self, Self::Done)
+        self.0.is_none()
     }
-}
-
-/// Builds the trailers: `grpc-status` and, if not empty, `grpc-message`.
-pub(crate) fn trailers(status: &GrpcStatus) -> HeaderMap {
-    let mut out = HeaderMap::with_capacity(2);
-    out.insert("grpc-status", HeaderValue::from(status.code as u16));
-    if let Ok(message) = HeaderValue::from_str(&status.encoded_message())
-        && !message.is_empty()
-    {
-        out.insert("grpc-message", message);
-    }
-    out
 }

@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use http::Request;
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
@@ -16,9 +16,11 @@ use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
+use tonic::body::Body;
+use tonic::codegen::Service as _;
+use tonic::service::Routes;
 use tributary_model::Identity;
 
-use super::route;
 use super::server::{Limits, Shared};
 use super::tls::{self, Tls};
 
@@ -34,11 +36,16 @@ pub(crate) struct Peer {
 }
 
 /// Serves a connection until it ends.
-pub(crate) async fn run(shared: Arc<Shared>, tcp: TcpStream, address: SocketAddr, tls: Option<Arc<Tls>>) {
+pub(crate) async fn run(
+    shared: Arc<Shared>,
+    routes: Routes,
+    (tcp, address): (TcpStream, SocketAddr),
+    tls: Option<Arc<Tls>>,
+) {
     let _ = tcp.set_nodelay(true);
     let ending = shared.stop.child_token();
     let peer = |identities| Arc::new(Peer { address, identities, ending, streams: AtomicU64::new(0) });
-    let Some(tls) = tls else { return serve(shared, tcp, peer(None)).await };
+    let Some(tls) = tls else { return serve(shared, routes, tcp, peer(None)).await };
     let config = tls.current();
     let accept = TlsAcceptor::from(config).accept(tcp);
     let Ok(Ok(stream)) = timeout(shared.limits.handshake, accept).await else {
@@ -47,20 +54,20 @@ pub(crate) async fn run(shared: Arc<Shared>, tcp: TcpStream, address: SocketAddr
     };
     let proven = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
     let identities = proven.map(tls::identities);
-    serve(shared, stream, peer(identities)).await;
+    serve(shared, routes, stream, peer(identities)).await;
 }
 
 /// Ends gracefully on drain and age, and immediately if no request arrives in time.
-async fn serve<I>(shared: Arc<Shared>, io: I, peer: Arc<Peer>)
+async fn serve<I>(shared: Arc<Shared>, routes: Routes, io: I, peer: Arc<Peer>)
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let limits = &shared.limits;
-    let (for_service, peer_of_service) = (Arc::clone(&shared), Arc::clone(&peer));
-    let service = service_fn(move |request: Request<Incoming>| {
-        peer_of_service.streams.fetch_add(1, Ordering::Relaxed);
-        let handling = route::handle(Arc::clone(&for_service), Arc::clone(&peer_of_service), request);
-        async move { Ok::<_, Infallible>(handling.await) }
+    let peer_of_requests = Arc::clone(&peer);
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        peer_of_requests.streams.fetch_add(1, Ordering::Relaxed);
+        request.extensions_mut().insert(Arc::clone(&peer_of_requests));
+        respond(routes.clone(), request)
     });
     let mut connection = pin!(builder(limits).serve_connection(TokioIo::new(io), service));
     tokio::select! {
@@ -72,6 +79,26 @@ where
     peer.ending.cancel();
     connection.as_mut().graceful_shutdown();
     let _ = timeout(limits.spread + limits.grace, connection).await;
+}
+
+async fn respond(mut routes: Routes, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
+    match not_grpc(&request) {
+        None => routes.call(request).await,
+        Some(status) => {
+            let mut response = Response::new(Body::empty());
+            *response.status_mut() = status;
+            Ok(response)
+        }
+    }
+}
+
+fn not_grpc(request: &Request<Incoming>) -> Option<StatusCode> {
+    if request.method() != Method::POST {
+        return Some(StatusCode::METHOD_NOT_ALLOWED);
+    }
+    let kind = request.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
+    let grpc = kind.is_some_and(|kind| kind.starts_with(b"application/grpc"));
+    (!grpc).then_some(StatusCode::UNSUPPORTED_MEDIA_TYPE)
 }
 
 /// Completes if no request arrives in time.

@@ -1,106 +1,97 @@
 //! `grpc.health.v1.Health`: whether clients are served. It needs no authorization.
 
+use std::pin::Pin;
 use std::sync::Arc;
 
-use bytes::Bytes;
-use http_body_util::BodyExt;
-use hyper::body::Incoming;
-use tributary_proto::wire::Reader;
-use tributary_proto::{FrameDecoder, GrpcCode, GrpcStatus, Rope, RopeBuilder, peer};
+use futures::Stream;
+use futures::stream::unfold;
+use tokio::time::{Interval, interval};
+use tonic::server::NamedService;
+use tonic::{Request, Response, Status};
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_server::{self, HealthServer};
+use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
-use super::outbox::Outbox;
-use super::route::ADS_SERVICE;
+use super::ads::Ads;
 use super::server::Shared;
 
-/// Name of the service.
-pub(crate) const SERVICE: &str = "grpc.health.v1.Health";
+/// Most bytes of a request.
 const MAX_REQUEST: usize = 4096;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Serving {
-    Yes = 1,
-    No = 2,
-    Unknown = 3,
-}
+/// The service.
+pub(crate) struct Health(pub(crate) Arc<Shared>);
 
-impl Serving {
-    fn message(self) -> Bytes {
-        Bytes::copy_from_slice(&[0x08, self as u8])
+impl Health {
+    pub(crate) fn service(self) -> HealthServer<Self> {
+        HealthServer::new(self).max_decoding_message_size(MAX_REQUEST)
     }
 }
 
-/// Answers one health request.
-pub(crate) async fn check(shared: &Shared, body: Incoming) -> (Option<Bytes>, GrpcStatus) {
-    match requested_service(body).await {
-        Err(status) => (None, status),
-        Ok(service) => match serving(shared, &service) {
-            Serving::Unknown => (None, GrpcStatus::new(GrpcCode::NotFound, "unknown service")),
-            serving => (Some(peer::frame(&serving.message())), ok()),
-        },
+fn status(shared: &Shared, service: &str) -> ServingStatus {
+    if !["", Ads::NAME, HealthServer::<Health>::NAME].contains(&service) {
+        return ServingStatus::ServiceUnknown;
     }
+    let is_served = shared.source.ready() && !shared.stop.is_cancelled();
+    if is_served { ServingStatus::Serving } else { ServingStatus::NotServing }
 }
 
-/// Answers one health request, and again whenever the answer changes.
-pub(crate) async fn watch(shared: &Arc<Shared>, body: Incoming, outbox: &Outbox) -> GrpcStatus {
-    let service = match requested_service(body).await {
-        Err(status) => return status,
-        Ok(service) => service,
-    };
-    let mut reported = None;
-    let mut tick = tokio::time::interval(shared.limits.health_interval);
-    while !outbox.is_closed() {
-        let now = serving(shared, &service);
-        if reported != Some(now) && outbox.is_idle() {
-            reported = Some(now);
-            let mut body = RopeBuilder::default();
-            body.push(&now.message());
-            outbox.put(Rope::framed(&[], &[body.finish().chunks()]));
-        }
-        tokio::select! {
-            () = outbox.moved() => {}
-            _ = tick.tick() => {}
-            () = shared.stop.cancelled() => return ok(),
+fn response(status: ServingStatus) -> HealthCheckResponse {
+    HealthCheckResponse { status: status.into() }
+}
+
+#[tonic::async_trait]
+impl health_server::Health for Health {
+    async fn check(
+        &self,
+        request: Request<HealthCheckRequest>,
+    ) -> Result<Response<HealthCheckResponse>, Status> {
+        match status(&self.0, &request.get_ref().service) {
+            ServingStatus::ServiceUnknown => Err(Status::not_found("unknown service")),
+            status => Ok(Response::new(response(status))),
         }
     }
-    ok()
-}
 
-fn ok() -> GrpcStatus {
-    GrpcStatus::new(GrpcCode::Ok, "")
-}
+    type WatchStream = Pin<Box<dyn Stream<Item = Result<HealthCheckResponse, Status>> + Send>>;
 
-fn serving(shared: &Shared, service: &str) -> Serving {
-    if !matches!(service, "" | ADS_SERVICE | SERVICE) {
-        return Serving::Unknown;
+    /// Answers, and again whenever the answer changes.
+    async fn watch(
+        &self,
+        request: Request<HealthCheckRequest>,
+    ) -> Result<Response<Self::WatchStream>, Status> {
+        let watch = Watch {
+            shared: Arc::clone(&self.0),
+            service: request.into_inner().service,
+            reported: None,
+            tick: interval(self.0.limits.health_interval),
+        };
+        let stream = unfold(watch, |mut watch| async move {
+            let status = watch.changed().await?;
+            Some((Ok(response(status)), watch))
+        });
+        Ok(Response::new(Box::pin(stream)))
     }
-    if shared.source.ready() && !shared.stop.is_cancelled() { Serving::Yes } else { Serving::No }
 }
 
-async fn requested_service(mut body: Incoming) -> Result<String, GrpcStatus> {
-    let bad = |what: &str| GrpcStatus::new(GrpcCode::InvalidArgument, what);
-    let mut decoder = FrameDecoder::new(MAX_REQUEST);
-    loop {
-        if let Some(message) = decoder.message().map_err(|e| bad(&e.to_string()))? {
-            return service_of(message).ok_or_else(|| bad("the health request cannot be read"));
-        }
-        match body.frame().await {
-            Some(Ok(frame)) => {
-                if let Some(data) = frame.data_ref() {
-                    decoder.push(data);
-                }
+struct Watch {
+    shared: Arc<Shared>,
+    service: String,
+    reported: Option<ServingStatus>,
+    tick: Interval,
+}
+
+impl Watch {
+    /// Returns the next status that differs from the reported one; `None` when the server stops.
+    async fn changed(&mut self) -> Option<ServingStatus> {
+        loop {
+            tokio::select! {
+                biased;
+                () = self.shared.stop.cancelled() => return None,
+                _ = self.tick.tick() => {}
             }
-            _ => return Err(bad("the health request is missing")),
+            let now = status(&self.shared, &self.service);
+            if self.reported.replace(now) != Some(now) {
+                return Some(now);
+            }
         }
     }
-}
-
-fn service_of(message: Bytes) -> Option<String> {
-    let mut reader = Reader::new(message);
-    let mut service = String::new();
-    while let Some((field, value)) = reader.field().ok()? {
-        if field == 1 {
-            service = String::from_utf8(value.bytes(1).ok()?.to_vec()).ok()?;
-        }
-    }
-    Some(service)
 }

@@ -9,12 +9,13 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
-use tributary_proto::{GrpcStatus, Rope};
+use tonic::Status;
+use tributary_proto::Rope;
 
 #[derive(Debug, Default)]
 struct State {
     rope: Option<Rope>,
-    end: Option<GrpcStatus>,
+    end: Option<Status>,
     /// Whether the transport has polled for more data than there is.
     idle: bool,
     /// Whether the transport has ended.
@@ -32,7 +33,7 @@ pub(crate) struct Outbox {
 /// The next step of the body.
 pub(crate) enum Chunk {
     Data(Bytes),
-    End(GrpcStatus),
+    End(Status),
 }
 
 impl Outbox {
@@ -55,7 +56,7 @@ impl Outbox {
         });
     }
     /// Ends the stream after the message in flight.
-    pub(crate) fn finish(&self, status: GrpcStatus) {
+    pub(crate) fn finish(&self, status: Status) {
         self.change(|state| state.end = Some(status));
     }
     pub(crate) fn close(&self) {

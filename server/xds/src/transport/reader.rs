@@ -1,10 +1,16 @@
 //! Decodes the requests of a stream from its HTTP/2 data, within their limits.
 
-use http_body_util::BodyExt;
-use hyper::body::Incoming;
-use tributary_proto::{
-    DeltaRequest, FrameDecoder, GrpcCode, GrpcStatus, Node, ProtoError, SotwRequest, Variant, limits,
-};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Buf as _;
+use parking_lot::Mutex;
+use tonic::body::Body;
+use tonic::codec::{BufferSettings, DecodeBuf, Decoder};
+use tonic::{Code, Status, Streaming};
+use tributary_proto::{DeltaRequest, Node, ProtoError, SotwRequest, Variant, limits};
+
+use super::inbound::{InboundBudget, Metered, Permit, SharedBody};
 
 /// One request of either variant.
 #[derive(Debug)]
@@ -28,55 +34,95 @@ impl Request {
     }
 }
 
-/// Reads requests.
+/// A request with its part of the budget.
 #[derive(Debug)]
-pub(crate) struct Reader {
-    body: Incoming,
-    decoder: FrameDecoder,
+pub(crate) struct Received {
+    pub(crate) request: Request,
+    _permit: Option<Permit>,
+}
+
+type Shared = Arc<Mutex<Metered<Body>>>;
+
+/// Decodes one message.
+struct RequestDecoder {
     variant: Variant,
+    body: Shared,
+}
+
+impl Decoder for RequestDecoder {
+    type Item = (Received, usize);
+    type Error = Status;
+
+    fn decode(&mut self, src: &mut DecodeBuf<'_>) -> Result<Option<Self::Item>, Status> {
+        let len = src.remaining();
+        let message = src.copy_to_bytes(len);
+        let request = match self.variant {
+            Variant::Sotw => SotwRequest::decode(message).map(Request::Sotw),
+            Variant::Delta => DeltaRequest::decode(message).map(Request::Delta),
+        };
+        let permit = self.body.lock().take_permit();
+        request.map(|request| Some((Received { request, _permit: permit }, len))).map_err(status)
+    }
+    fn buffer_settings(&self) -> BufferSettings {
+        // Most requests are acknowledgements: memory is reserved when a length arrives.
+        BufferSettings::new(0, 0)
+    }
+}
+
+/// Reads requests.
+pub(crate) struct Reader {
+    variant: Variant,
+    body: Shared,
+    stream: Streaming<(Received, usize)>,
 }
 
 impl Reader {
-    pub(crate) fn new(body: Incoming, variant: Variant) -> Self {
+    /// A decoder that has held more than this is replaced, because it keeps its buffer.
+    const KEPT: usize = 4 << 10;
+
+    /// Creates the reader of a request's body.
+    pub(crate) fn new(body: Body, variant: Variant, budget: Arc<InboundBudget>, patience: Duration) -> Self {
         let limit = match variant {
             Variant::Sotw => limits::MAX_SOTW_MESSAGE,
             Variant::Delta => limits::MAX_DELTA_MESSAGE,
         };
-        Self { body, decoder: FrameDecoder::new(limit), variant }
+        let body = Arc::new(Mutex::new(Metered::new(body, budget, limit, patience)));
+        Self { variant, stream: streaming(&body, variant), body }
     }
     /// Returns the next request; `None` when the client has ended its half. Cancel-safe.
-    pub(crate) async fn next(&mut self) -> Result<Option<Request>, GrpcStatus> {
-        loop {
-            if let Some(message) = self.decoder.message().map_err(refuse)? {
-                let request = match self.variant {
-                    Variant::Sotw => SotwRequest::decode(message).map(Request::Sotw),
-                    Variant::Delta => DeltaRequest::decode(message).map(Request::Delta),
-                };
-                return request.map(Some).map_err(refuse);
-            }
-            match self.body.frame().await {
-                None if self.decoder.is_mid_message() => {
-                    return Err(GrpcStatus::new(GrpcCode::InvalidArgument, "the last message is truncated"));
-                }
-                None => return Ok(None),
-                Some(Ok(frame)) => {
-                    if let Some(data) = frame.data_ref() {
-                        self.decoder.push(data);
-                    }
-                }
-                Some(Err(_)) => {
-                    return Err(GrpcStatus::new(GrpcCode::Unavailable, "the client disconnected"));
-                }
-            }
+    pub(crate) async fn next(&mut self) -> Result<Option<Received>, Status> {
+        let Some((received, len)) = self.stream.message().await.map_err(disconnected)? else {
+            return Ok(None);
+        };
+        if len > Self::KEPT {
+            self.stream = streaming(&self.body, self.variant);
         }
+        Ok(Some(received))
     }
 }
 
-fn refuse(error: ProtoError) -> GrpcStatus {
+fn streaming(body: &Shared, variant: Variant) -> Streaming<(Received, usize)> {
+    let decoder = RequestDecoder { variant, body: Arc::clone(body) };
+    // the metered body has checked the length
+    Streaming::new_request(decoder, SharedBody(Arc::clone(body)), None, Some(usize::MAX))
+}
+
+/// Returns the status of a failed read: of a rejected message, or of a client that is gone.
+fn disconnected(status: Status) -> Status {
+    match status.code() {
+        Code::ResourceExhausted | Code::Unimplemented | Code::InvalidArgument | Code::DeadlineExceeded => {
+            status
+        }
+        _ => Status::unavailable("the client disconnected"),
+    }
+}
+
+/// Returns the status of a request that cannot be decoded.
+pub(crate) fn status(error: ProtoError) -> Status {
     let code = match error {
-        ProtoError::TooLarge { .. } => GrpcCode::ResourceExhausted,
-        ProtoError::Compressed => GrpcCode::Unimplemented,
-        _ => GrpcCode::InvalidArgument,
+        ProtoError::TooLarge { .. } => Code::ResourceExhausted,
+        ProtoError::Compressed => Code::Unimplemented,
+        _ => Code::InvalidArgument,
     };
-    GrpcStatus::new(code, error.to_string())
+    Status::new(code, error.to_string())
 }

@@ -9,10 +9,12 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tonic::service::Routes;
 use tributary_model::{Catalog, CatalogChanges, ClusterId, Mono, ObservedSince};
 
-use super::connection;
+use super::inbound::InboundBudget;
 use super::tls::Tls;
+use super::{ads, connection};
 use crate::answers::ResourceProvider;
 use crate::counters::Counters;
 use crate::interest::InterestIndex;
@@ -31,6 +33,10 @@ pub struct Limits {
     pub handshake: Duration,
     /// Time limit of a stream's first request.
     pub first_message: Duration,
+    /// Time limit of a message after its beginning.
+    pub message: Duration,
+    /// Most bytes of unfinished and decoded requests, over all streams.
+    pub inbound: usize,
     /// Interval of HTTP/2 pings on an idle connection.
     pub keepalive: Duration,
     /// Time limit of a ping's answer.
@@ -53,6 +59,8 @@ impl Default for Limits {
             streams_per_connection: 1_024,
             handshake: seconds(10),
             first_message: seconds(10),
+            message: seconds(30),
+            inbound: 512 << 20,
             keepalive: seconds(30),
             keepalive_timeout: seconds(10),
             max_age: Some(seconds(1800)),
@@ -73,6 +81,7 @@ pub(crate) struct Shared {
     pub(crate) limits: Limits,
     /// Cluster of clients that name none.
     pub(crate) cluster: Option<ClusterId>,
+    pub(crate) inbound: Arc<InboundBudget>,
     pub(crate) stop: CancellationToken,
     pub(crate) tasks: TaskTracker,
     pub(crate) next_client: AtomicU64,
@@ -144,7 +153,7 @@ impl XdsServerBuilder {
     #[must_use]
     pub fn build(self) -> XdsServer {
         let env = Arc::new(Env::new(self.answers, Arc::new(Counters::default())));
-        XdsServer(Arc::new(Shared {
+        let shared = Arc::new(Shared {
             env,
             source: self.source,
             facts: self.facts,
@@ -154,21 +163,26 @@ impl XdsServerBuilder {
             tasks: TaskTracker::new(),
             next_client: AtomicU64::new(1),
             connections: Arc::new(Semaphore::new(self.limits.connections)),
+            inbound: Arc::new(InboundBudget::new(self.limits.inbound)),
             limits: self.limits,
             cluster: self.cluster,
             epoch: self.epoch,
             random: AtomicU64::new(self.seed),
-        }))
+        });
+        XdsServer { routes: ads::routes(&shared), shared }
     }
 }
 
 /// Serves xDS. Cheap to clone: clones share the server.
 #[derive(Clone)]
-pub struct XdsServer(Arc<Shared>);
+pub struct XdsServer {
+    shared: Arc<Shared>,
+    routes: Routes,
+}
 
 impl std::fmt::Debug for XdsServer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("XdsServer").field("clients", &self.0.clients.len()).finish_non_exhaustive()
+        f.debug_struct("XdsServer").field("clients", &self.shared.clients.len()).finish_non_exhaustive()
     }
 }
 
@@ -188,8 +202,8 @@ impl XdsServer {
     }
     /// Serves a bound listener in tasks of its own, until the server is drained.
     pub fn listen(&self, listener: TcpListener, tls: Option<Arc<Tls>>) -> Listening {
-        let shared = Arc::clone(&self.0);
-        let task = self.0.tasks.spawn(accept(shared, listener, tls));
+        let (shared, routes) = (Arc::clone(&self.shared), self.routes.clone());
+        let task = self.shared.tasks.spawn(accept(shared, routes, listener, tls));
         Listening { task }
     }
     /// Wakes the streams that a published generation may concern, and returns their number. `observed` is
@@ -200,41 +214,46 @@ impl XdsServer {
         changed: &CatalogChanges,
         observed: ObservedSince,
     ) -> usize {
-        self.0.env.counters.pushes.triggered(changed);
-        self.0.interest.published(catalog, changed, observed)
+        self.shared.env.counters.pushes.triggered(changed);
+        self.shared.interest.published(catalog, changed, observed)
     }
     /// Whether streams were woken that have not handled the wake-up yet. A client that does not read
     /// counts only until its stream has looked at the generation, so it delays nothing else.
     #[must_use]
     pub fn is_writing(&self) -> bool {
-        self.0.interest.waiting() > 0
+        self.shared.interest.waiting() > 0
+    }
+    /// Returns the bytes of requests that are unfinished or not handled yet.
+    #[must_use]
+    pub fn inbound_bytes(&self) -> usize {
+        self.shared.inbound.held()
     }
     /// Returns the connected clients.
     #[must_use]
     pub fn clients(&self) -> &Arc<ClientTable> {
-        &self.0.clients
+        &self.shared.clients
     }
     /// Returns the counters.
     #[must_use]
     pub fn counters(&self) -> &Arc<Counters> {
-        &self.0.env.counters
+        &self.shared.env.counters
     }
     /// Returns the index of streams by the changes that wake them.
     #[must_use]
     pub fn interest(&self) -> &Arc<InterestIndex> {
-        &self.0.interest
+        &self.shared.interest
     }
     /// Returns running time, as sessions use it.
     #[must_use]
     pub fn now(&self) -> Mono {
-        self.0.now()
+        self.shared.now()
     }
     /// Stops accepting, ends all streams over [`Limits::spread`] and waits for them for at most this long.
     /// Returns whether all have ended; the remaining ones end with the runtime.
     pub async fn drain(&self, deadline: Duration) -> bool {
-        self.0.stop.cancel();
-        self.0.tasks.close();
-        timeout(deadline, self.0.tasks.wait()).await.is_ok()
+        self.shared.stop.cancel();
+        self.shared.tasks.close();
+        timeout(deadline, self.shared.tasks.wait()).await.is_ok()
     }
 }
 
@@ -251,7 +270,7 @@ impl Listening {
     }
 }
 
-async fn accept(shared: Arc<Shared>, listener: TcpListener, tls: Option<Arc<Tls>>) {
+async fn accept(shared: Arc<Shared>, routes: Routes, listener: TcpListener, tls: Option<Arc<Tls>>) {
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -267,7 +286,7 @@ async fn accept(shared: Arc<Shared>, listener: TcpListener, tls: Option<Arc<Tls>
             continue;
         };
         shared.env.counters.connections.inc();
-        let run = connection::run(Arc::clone(&shared), tcp, address, tls.clone());
+        let run = connection::run(Arc::clone(&shared), routes.clone(), (tcp, address), tls.clone());
         shared.tasks.spawn(async move {
             run.await;
             drop(permit);

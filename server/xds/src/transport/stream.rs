@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until, timeout};
+use tonic::Status;
 use tributary_model::ObservedSince;
-use tributary_proto::{GrpcCode, GrpcStatus, Variant};
+use tributary_proto::Variant;
 
 use super::connection::Peer;
 use super::outbox::Outbox;
-use super::reader::{Reader, Request};
+use super::reader::{Reader, Received, Request};
 use super::server::Shared;
 use crate::answers::ResourceType;
 use crate::client::ClientNode;
@@ -49,37 +50,36 @@ async fn open(
     reader: &mut Reader,
     variant: Variant,
     outbox: &Arc<Outbox>,
-) -> Result<Stream, GrpcStatus> {
+) -> Result<Stream, Status> {
     let first = timeout(shared.limits.first_message, first(reader)).await.map_err(|_| {
-        GrpcStatus::new(
-            GrpcCode::DeadlineExceeded,
-            "no request arrived in time; send one after opening a stream",
-        )
+        Status::deadline_exceeded("no request arrived in time; send one after opening a stream")
     })??;
-    let mut client = ClientNode::parse(first.node()).map_err(refusal)?.defaulting_to(shared.cluster.clone());
+    let mut client =
+        ClientNode::parse(first.request.node()).map_err(refusal)?.defaulting_to(shared.cluster.clone());
     if let Some(identities) = &peer.identities {
         client = client.authorize(identities, &shared.source.current().settings).map_err(refusal)?;
     }
     let mut stream = Stream::new(shared, peer, variant, client, outbox);
-    stream.take(&first).map_err(refusal)?;
+    stream.take(&first.request).map_err(refusal)?;
     Ok(stream)
 }
 
-async fn first(reader: &mut Reader) -> Result<Request, GrpcStatus> {
+async fn first(reader: &mut Reader) -> Result<Received, Status> {
     loop {
         match reader.next().await? {
-            Some(request) if request.node().is_none() && request.type_url() == HEALTH_INFORMATION => {}
-            Some(request) => return Ok(request),
+            Some(Received { request, .. })
+                if request.node().is_none() && request.type_url() == HEALTH_INFORMATION => {}
+            Some(received) => return Ok(received),
             None => {
-                return Err(GrpcStatus::new(GrpcCode::InvalidArgument, "the stream ended without a request"));
+                return Err(Status::invalid_argument("the stream ended without a request"));
             }
         }
     }
 }
 
-fn refusal(refusal: Refusal) -> GrpcStatus {
+fn refusal(refusal: Refusal) -> Status {
     tracing::warn!(code = %refusal.code, error = %refusal.message, "stream rejected or ended");
-    GrpcStatus::new(refusal.status, refusal.to_string())
+    Status::new(refusal.status, refusal.to_string())
 }
 
 struct Stream {
@@ -170,17 +170,17 @@ impl Stream {
             }
         }
     }
-    async fn drive(&mut self, reader: &mut Reader) -> GrpcStatus {
+    async fn drive(&mut self, reader: &mut Reader) -> Status {
         loop {
             self.send();
             self.wake.handled();
             if self.outbox.is_closed() {
-                return GrpcStatus::new(GrpcCode::Unavailable, "the client disconnected");
+                return Status::unavailable("the client disconnected");
             }
             match self.wait(reader).await {
                 Ok(Event::Again) => {}
-                Ok(Event::Request(request)) => {
-                    if let Err(end) = self.take(&request) {
+                Ok(Event::Request(received)) => {
+                    if let Err(end) = self.take(&received.request) {
                         return refusal(end);
                     }
                 }
@@ -200,12 +200,12 @@ impl Stream {
             }
         }
     }
-    async fn wait(&self, reader: &mut Reader) -> Result<Event, GrpcStatus> {
+    async fn wait(&self, reader: &mut Reader) -> Result<Event, Status> {
         let tick = self.client.session.lock().deadline().map(|at| self.shared.instant(at));
         tokio::select! {
             biased;
             () = until(self.end_at), if self.end_at.is_some() => {
-                Err(GrpcStatus::new(GrpcCode::Ok, "the server closes this connection; reconnect"))
+                Err(Status::ok("the server closes this connection; reconnect"))
             }
             () = self.peer.ending.cancelled(), if self.end_at.is_none() => Ok(Event::Ending),
             () = self.outbox.moved() => Ok(Event::Again),
@@ -215,13 +215,13 @@ impl Stream {
         }
     }
     /// Reads the next request, once it may be read. Cancel-safe.
-    async fn read(&self, reader: &mut Reader) -> Result<Event, GrpcStatus> {
+    async fn read(&self, reader: &mut Reader) -> Result<Event, Status> {
         if self.read_at.is_some() {
             until(self.read_at).await;
         }
         match reader.next().await? {
-            Some(request) => Ok(Event::Request(Box::new(request))),
-            None => Err(GrpcStatus::new(GrpcCode::Ok, "")),
+            Some(received) => Ok(Event::Request(Box::new(received))),
+            None => Err(Status::ok("")),
         }
     }
 }
@@ -234,7 +234,7 @@ impl Drop for Stream {
 
 enum Event {
     Again,
-    Request(Box<Request>),
+    Request(Box<Received>),
     Woken(ChangedHosts, ObservedSince),
     Tick,
     Ending,

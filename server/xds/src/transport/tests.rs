@@ -16,8 +16,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tributary_model::{Catalog, CatalogChanges, Hostname, ObservedSince};
-use tributary_proto::peer::{Response as Received, frame};
-use tributary_proto::{DeltaRequest, FrameDecoder, Node, SotwRequest};
+use tributary_proto::peer::{FrameDecoder, Response as Received, frame};
+use tributary_proto::{DeltaRequest, Node, SotwRequest};
 
 use super::{Limits, XdsServer};
 use crate::answers::ResourceType;
@@ -29,6 +29,7 @@ mod drain;
 mod hostile;
 mod secure;
 mod streams;
+mod tools;
 
 /// Longer than any event on loopback takes; no test waits for it to pass.
 const SOON: Duration = Duration::from_secs(20);
@@ -165,12 +166,21 @@ impl Connection {
     /// Calls a method; the sender is the request's stream.
     async fn open(&mut self, path: &str) -> (mpsc::Sender<Bytes>, Response<Incoming>) {
         let (tx, rx) = mpsc::channel(64);
+        (tx, self.request(path, rx).await)
+    }
+    /// Calls a method with one message and ends the request.
+    async fn call(&mut self, path: &str, message: &[u8]) -> Stream {
+        let (tx, rx) = mpsc::channel(1);
+        tx.send(frame(message)).await.unwrap();
+        drop(tx);
+        Stream::new(mpsc::channel(1).0, self.request(path, rx).await, false)
+    }
+    async fn request(&mut self, path: &str, sent: mpsc::Receiver<Bytes>) -> Response<Incoming> {
         let request = Request::post(format!("http://xds{path}"))
             .header("content-type", "application/grpc")
-            .body(StreamBody::new(ReceiverStream(rx)))
+            .body(StreamBody::new(ReceiverStream(sent)))
             .unwrap();
-        let response = timeout(SOON, self.send.send_request(request)).await.unwrap().unwrap();
-        (tx, response)
+        timeout(SOON, self.send.send_request(request)).await.unwrap().unwrap()
     }
     async fn sotw(&mut self) -> Stream {
         let (tx, response) = self.open(&format!("{ADS}StreamAggregatedResources")).await;
@@ -250,10 +260,10 @@ impl Stream {
         self.next().await.resources.iter().map(|r| String::from_utf8_lossy(&r.body).into_owned()).collect()
     }
     /// Reads to the end; returns code and message of the status.
-    async fn end(&mut self) -> (u16, String) {
+    async fn end(&mut self) -> (tonic::Code, String) {
         while self.message().await.is_some() {}
         let all = self.trailers.as_ref().unwrap_or(&self.headers);
-        let text = |name: &str| all.get(name).map(|v| v.to_str().unwrap().to_owned());
-        (text("grpc-status").unwrap().parse().unwrap(), text("grpc-message").unwrap_or_default())
+        let status = tonic::Status::from_header_map(all).unwrap();
+        (status.code(), status.message().to_owned())
     }
 }

@@ -3,8 +3,8 @@
 use super::*;
 use crate::session::{Interest, MAX_NAMED};
 use std::time::Duration;
+use tonic::Code as GrpcCode;
 use tributary_model::Code;
-use tributary_proto::GrpcCode;
 
 fn names(range: std::ops::Range<usize>) -> Vec<String> {
     range.map(|n| format!("s{n}.x")).collect()

@@ -2,6 +2,7 @@
 
 use super::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tonic::Code;
 
 #[tokio::test]
 async fn slow_reader_does_not_delay_others() {
@@ -31,7 +32,7 @@ async fn a_stream_without_a_request_ends_in_time() {
     let served =
         Served::start(Limits { first_message: Duration::from_millis(20), ..Limits::default() }).await;
     let mut stream = served.connect().await.sotw().await;
-    assert_eq!(stream.end().await.0, 4);
+    assert_eq!(stream.end().await.0, Code::DeadlineExceeded);
 }
 
 #[tokio::test]
@@ -79,10 +80,10 @@ async fn garbage_is_rejected_and_others_are_served() {
     let _ = timeout(SOON, raw.read_to_end(&mut rest)).await.expect("garbage keeps a connection open");
     let mut connection = served.connect().await;
     for (bytes, code) in [
-        (frame(&[0xff; 64]), 3),
-        (Bytes::from_static(&[1, 0, 0, 0, 0]), 12),
-        (Bytes::from_static(&[0, 0xff, 0xff, 0xff, 0xff]), 8),
-        (Bytes::from_static(&[9, 0, 0, 0, 0]), 3),
+        (frame(&[0xff; 64]), Code::InvalidArgument),
+        (Bytes::from_static(&[1, 0, 0, 0, 0]), Code::Unimplemented),
+        (Bytes::from_static(&[0, 0xff, 0xff, 0xff, 0xff]), Code::ResourceExhausted),
+        (Bytes::from_static(&[9, 0, 0, 0, 0]), Code::InvalidArgument),
     ] {
         let mut stream = connection.delta().await;
         stream.tx.send(bytes.clone()).await.unwrap();
@@ -91,6 +92,27 @@ async fn garbage_is_rejected_and_others_are_served() {
     let mut stream = connection.delta().await;
     stream.subscribe(ResourceType::Cluster, &[]).await;
     assert_eq!(stream.bodies().await, ["a.x=1"]);
+}
+
+#[tokio::test]
+async fn unfinished_message_ends_its_stream_and_returns_its_memory() {
+    let limits = Limits { message: Duration::from_millis(50), inbound: 8 << 20, ..Limits::default() };
+    let served = Served::start(limits).await;
+    let mut connection = served.connect().await;
+    let mut hostile = Vec::new();
+    for _ in 0..20 {
+        let stream = connection.delta().await;
+        let head = tributary_proto::grpc::prefix(6 << 20);
+        stream.tx.send([&head[..], &[7; 100]].concat().into()).await.unwrap();
+        hostile.push(stream);
+    }
+    let mut honest = connection.delta().await;
+    honest.subscribe(ResourceType::Endpoints, &["a.x"]).await;
+    honest.next().await;
+    for stream in &mut hostile {
+        assert_eq!(stream.end().await.0, Code::DeadlineExceeded);
+    }
+    assert_eq!(served.server.inbound_bytes(), 0);
 }
 
 #[tokio::test]
@@ -104,7 +126,7 @@ async fn million_names_are_rejected() {
         .send_delta(DeltaRequest { node: mk_node("x"), type_url, subscribe, ..DeltaRequest::default() })
         .await;
     let (code, message) = stream.end().await;
-    assert_eq!(code, 8);
+    assert_eq!(code, Code::ResourceExhausted);
     assert!(message.contains("262144"), "{message}");
 }
 

@@ -7,6 +7,7 @@ use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio_rustls::TlsConnector;
+use tonic::Code;
 use tributary_proto::{Metadata, Value};
 
 struct Authority(CertifiedIssuer<'static, KeyPair>);
@@ -105,7 +106,7 @@ async fn a_certificate_must_prove_the_namespace() {
     let mut wrong = connection.sotw().await;
     wrong.send_sotw(mk_request("web")).await;
     let (code, message) = wrong.end().await;
-    assert_eq!(code, 7);
+    assert_eq!(code, Code::PermissionDenied);
     assert!(message.contains("TRB0603") && message.contains("web"), "{message}");
 
     let mut anonymous = connection.sotw().await;
@@ -125,7 +126,10 @@ async fn certificate_of_another_trust_domain_is_rejected() {
         let mut stream = dial(&served, &ca, Some(&own)).await.unwrap().sotw().await;
         stream.send_sotw(mk_request("shop")).await;
         let (code, message) = stream.end().await;
-        assert!(code == 7 && message.contains("trust domain cluster.local"), "{uri}: {message}");
+        assert!(
+            code == Code::PermissionDenied && message.contains("trust domain cluster.local"),
+            "{uri}: {message}"
+        );
     }
 }
 
@@ -136,7 +140,7 @@ async fn a_certificate_without_an_identity_proves_nothing() {
     let own = ca.client("https://example.com/shop");
     let mut stream = dial(&served, &ca, Some(&own)).await.unwrap().sotw().await;
     stream.send_sotw(mk_request("shop")).await;
-    assert_eq!(stream.end().await.0, 7);
+    assert_eq!(stream.end().await.0, Code::PermissionDenied);
 }
 
 #[tokio::test]

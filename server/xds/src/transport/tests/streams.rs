@@ -1,6 +1,7 @@
 //! Regular streams, and the health service.
 
 use super::*;
+use tonic::Code;
 use tributary_model::ClientKind;
 use tributary_proto::Names;
 
@@ -161,7 +162,7 @@ async fn first_request_requires_a_node() {
         let type_url = ResourceType::Cluster.type_url().into();
         stream.send_sotw(SotwRequest { node, type_url, ..SotwRequest::default() }).await;
         let (code, message) = stream.end().await;
-        assert_eq!(code, 3);
+        assert_eq!(code, Code::InvalidArgument);
         assert!(message.contains("missing node information"), "{message}");
     }
 }
@@ -190,7 +191,7 @@ async fn clients_wait_while_the_server_is_not_ready() {
     let mut connection = served.connect().await;
     for mut stream in [connection.sotw().await, connection.delta().await] {
         let (code, message) = stream.end().await;
-        assert_eq!(code, 14);
+        assert_eq!(code, Code::Unavailable);
         assert!(message.starts_with("server is not ready to serve discovery information"), "{message}");
     }
 }
@@ -205,22 +206,16 @@ async fn unknown_methods_are_unimplemented() {
         "/grpc.health.v1.Health/List",
     ] {
         let (tx, response) = connection.open(path).await;
-        assert_eq!(Stream::new(tx, response, false).end().await.0, 12, "{path}");
+        assert_eq!(Stream::new(tx, response, false).end().await.0, Code::Unimplemented, "{path}");
     }
 }
 
-async fn check(connection: &mut Connection, service: &str) -> (Option<Bytes>, u16) {
-    let (tx, rx) = mpsc::channel(1);
+const HEALTH: &str = "/grpc.health.v1.Health/";
+
+async fn check(connection: &mut Connection, service: &str) -> (Option<Bytes>, Code) {
     let mut message = tributary_proto::wire::Writer::new();
     message.string(1, service);
-    tx.send(frame(&message.finish())).await.unwrap();
-    drop(tx);
-    let request = Request::post("http://xds/grpc.health.v1.Health/Check")
-        .header("content-type", "application/grpc")
-        .body(StreamBody::new(ReceiverStream(rx)))
-        .unwrap();
-    let response = timeout(SOON, connection.send.send_request(request)).await.unwrap().unwrap();
-    let mut stream = Stream::new(mpsc::channel(1).0, response, false);
+    let mut stream = connection.call(&format!("{HEALTH}Check"), &message.finish()).await;
     let message = stream.message().await;
     (message, stream.end().await.0)
 }
@@ -229,11 +224,11 @@ async fn check(connection: &mut Connection, service: &str) -> (Option<Bytes>, u1
 async fn health_follows_readiness() {
     let served = Served::with(&[]).await;
     let mut connection = served.connect().await;
-    assert_eq!(check(&mut connection, "").await, (Some(Bytes::from_static(&[8, 1])), 0));
-    assert_eq!(check(&mut connection, "no.such.Service").await, (None, 5));
+    assert_eq!(check(&mut connection, "").await, (Some(Bytes::from_static(&[8, 1])), Code::Ok));
+    assert_eq!(check(&mut connection, "no.such.Service").await, (None, Code::NotFound));
     served.source.ready.store(false, Ordering::Release);
     let service = "envoy.service.discovery.v3.AggregatedDiscoveryService";
-    assert_eq!(check(&mut connection, service).await, (Some(Bytes::from_static(&[8, 2])), 0));
+    assert_eq!(check(&mut connection, service).await, (Some(Bytes::from_static(&[8, 2])), Code::Ok));
 }
 
 #[tokio::test]
@@ -241,9 +236,7 @@ async fn a_health_watch_follows_readiness() {
     let served =
         Served::start(Limits { health_interval: Duration::from_millis(5), ..Limits::default() }).await;
     let mut connection = served.connect().await;
-    let (tx, response) = connection.open("/grpc.health.v1.Health/Watch").await;
-    let mut stream = Stream::new(tx, response, false);
-    stream.send(Bytes::new()).await;
+    let mut stream = connection.call(&format!("{HEALTH}Watch"), b"").await;
     assert_eq!(stream.message().await, Some(Bytes::from_static(&[8, 1])));
     served.source.ready.store(false, Ordering::Release);
     assert_eq!(stream.message().await, Some(Bytes::from_static(&[8, 2])));

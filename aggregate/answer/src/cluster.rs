@@ -59,6 +59,8 @@ pub struct ClusterPlan<'a> {
     pub identities: &'a Arc<[Identity]>,
     /// Whether clients try all addresses of a DNS answer at once.
     pub race_connect: bool,
+    /// Whether the client resolves names and reaches IPv6 addresses only.
+    pub ipv6_only: bool,
 }
 
 /// Plans the xDS cluster of a port. Returns `None` for UDP, for an alias, and for a resolution that
@@ -69,6 +71,7 @@ pub fn cluster<'a, R: Recorder>(
     r: &mut R,
 ) -> Option<ClusterPlan<'a>> {
     let discovery = discovery(facts, client, r)?;
+    let is_resolved = matches!(discovery, Discovery::StrictDns(_) | Discovery::LogicalDns(_));
     Some(ClusterPlan {
         name: cluster_name(facts.port, &facts.service.host),
         service: &facts.service,
@@ -79,6 +82,7 @@ pub fn cluster<'a, R: Recorder>(
         connect_timeout: facts.connect_timeout,
         identities: &facts.identities,
         race_connect: facts.attributes.race_connect,
+        ipv6_only: is_resolved && client.families == Some((false, true)),
     })
 }
 

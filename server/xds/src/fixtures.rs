@@ -257,7 +257,11 @@ fn mk_port(
         number: port,
         name: PortName::new("p").unwrap(),
         protocol,
-        cluster: mk_inputs(cluster, ClientDimensions::KIND, old.map(|o| &o.cluster)),
+        cluster: mk_inputs(
+            cluster,
+            ClientDimensions::KIND | ClientDimensions::FAMILIES,
+            old.map(|o| &o.cluster),
+        ),
         listener: mk_inputs(
             listener,
             ClientDimensions::KIND | ClientDimensions::BINDS | ClientDimensions::FAMILIES,

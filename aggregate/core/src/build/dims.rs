@@ -4,15 +4,15 @@
 //! if the inputs can make the resources of two clients differ.
 
 use tributary_model::{
-    AliasHost, ClientDimensions, ClusterInputs, EndpointInputs, ListenerInputs, RouteInputs, ServiceAddress,
-    TrafficDistribution, Visibility,
+    AliasHost, ClientDimensions, ClusterInputs, EndpointInputs, ListenerInputs, ResourceInputs, RouteInputs,
+    ServiceAddress, Shared, TrafficDistribution, Visibility,
 };
 
-/// Returns the dimensions of an xDS cluster: the kind of client, and the dimensions of inline
-/// endpoints.
+/// Returns the dimensions of an xDS cluster: the kind of client, and where it resolves names its IP families and the
+/// dimensions of inline endpoints.
 pub(crate) fn cluster(facts: &ClusterInputs) -> ClientDimensions {
-    let inline = facts.inline.as_ref().map_or(ClientDimensions::NONE, |e| e.dimensions);
-    ClientDimensions::KIND | inline
+    let resolves = |e: &Shared<ResourceInputs<EndpointInputs>>| e.dimensions | ClientDimensions::FAMILIES;
+    ClientDimensions::KIND | facts.inline.as_ref().map_or(ClientDimensions::NONE, resolves)
 }
 
 /// Returns the dimensions of an assignment. `one_audience`: all declarations of the service have one

@@ -141,7 +141,12 @@ fn at_port(port: PortNumber) -> cluster::LbConfig {
 /// schedule of queries.
 #[allow(deprecated, reason = "their replacement, an extension, is unknown to Envoy before 1.34")]
 fn by_dns(body: &mut Cluster, plan: &ClusterPlan<'_>, kind: DiscoveryType) -> DiscoveryType {
-    let family = if plan.race_connect { DnsLookupFamily::All } else { DnsLookupFamily::V4Preferred };
+    let family = match plan {
+        ClusterPlan { race_connect: true, .. } => DnsLookupFamily::All,
+        // IPv6, else IPv4
+        ClusterPlan { ipv6_only: true, .. } => DnsLookupFamily::Auto,
+        _ => DnsLookupFamily::V4Preferred,
+    };
     body.dns_lookup_family = family.into();
     if plan.balancing != LoadBalancing::RoundRobin {
         body.respect_dns_ttl = true;

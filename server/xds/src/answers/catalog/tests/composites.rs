@@ -1,5 +1,6 @@
 //! Listeners and route tables: of sidecars, joined from many services; of gRPC clients, one each.
 
+use envoy_types::pb::envoy::config::cluster::v3::cluster::DnsLookupFamily;
 use envoy_types::pb::envoy::config::core::v3::{Address, address};
 use envoy_types::pb::envoy::config::listener::v3::{FilterChain, Listener, filter};
 use envoy_types::pb::envoy::config::route::v3::RouteConfiguration;
@@ -400,5 +401,23 @@ fn inbound_connections_come_from_an_address_of_each_family() {
                 bind.source_address.iter().chain(extra).map(|source| source.address.as_str()).collect();
             assert_eq!(from, wanted, "{}", cluster.name);
         }
+    }
+}
+
+#[test]
+fn dns_answers_follow_the_clients_families() {
+    let dns = Svc { names: vec!["db.example".into()], ..mk_svc("db.shop").resolved(Resolution::DnsStrict) };
+    let (catalog, answers) = (World::default().next(&[dns]), CatalogAnswers::default());
+    for (families, wanted) in [
+        ((true, false), DnsLookupFamily::V4Preferred),
+        ((true, true), DnsLookupFamily::V4Preferred),
+        ((false, true), DnsLookupFamily::Auto),
+    ] {
+        let class = mk_sidecar_of(families);
+        let found = answers.one(&catalog, &class, ResourceType::Cluster, "outbound|80||db.shop").unwrap();
+        let body = Cluster::decode(found.body().unwrap()).unwrap();
+        assert_eq!(body.dns_lookup_family(), wanted, "{families:?}");
+        let in_set = answers.all(&catalog, &class, ResourceType::Cluster);
+        assert_eq!(in_set.get(&found.name).map(|in_set| in_set.version), Some(found.version));
     }
 }

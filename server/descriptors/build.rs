@@ -26,13 +26,21 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// Returns the folder of the package's source.
 fn package() -> Result<PathBuf, Box<dyn Error>> {
-    let cargo = std::env::var_os("CARGO").ok_or("CARGO is not set")?;
-    let output = Command::new(cargo).args(["metadata", "--format-version", "1", "--offline"]).output()?;
-    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout)
-        .map_err(|error| format!("{error}: {}", String::from_utf8_lossy(&output.stderr)))?;
+    // A build of some crates alone downloads only what they need, and the list of packages needs them all.
+    let metadata = metadata(&["--offline"]).or_else(|_| metadata(&[]))?;
     let packages = metadata["packages"].as_array().ok_or("cargo lists no packages")?;
     let found = packages.iter().find(|package| package["name"] == PACKAGE);
     let manifest = found.and_then(|package| package["manifest_path"].as_str());
     let folder = manifest.and_then(|path| Path::new(path).parent());
     Ok(folder.ok_or_else(|| format!("{PACKAGE} is not a dependency"))?.to_owned())
+}
+
+/// Returns the packages of this platform as cargo lists them.
+fn metadata(arguments: &[&str]) -> Result<serde_json::Value, Box<dyn Error>> {
+    let variable = |name: &str| std::env::var_os(name).ok_or_else(|| format!("{name} is not set"));
+    let mut cargo = Command::new(variable("CARGO")?);
+    cargo.args(["metadata", "--format-version", "1", "--locked", "--filter-platform"]);
+    let output = cargo.arg(variable("TARGET")?).args(arguments).output()?;
+    let listed = serde_json::from_slice(&output.stdout);
+    Ok(listed.map_err(|error| format!("{error}: {}", String::from_utf8_lossy(&output.stderr)))?)
 }

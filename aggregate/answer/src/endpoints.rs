@@ -15,6 +15,7 @@ mod federation;
 mod priority;
 mod select;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::net::IpAddr;
 
@@ -156,6 +157,19 @@ pub fn inline<'a, R: Recorder>(facts: &'a EndpointInputs, client: &Projection, r
     assign(facts, client, Names::Taken, r)
 }
 
+/// Returns the sockets of all endpoints that the client may reach, whichever it prefers.
+pub(crate) fn sockets<R: Recorder>(
+    facts: &EndpointInputs,
+    client: &Projection,
+    r: &mut R,
+) -> BTreeSet<(IpAddr, u16)> {
+    let socket = |candidate: &Candidate<'_>| match candidate.target {
+        Destination::Ip(ip, port) => Some((ip, port)),
+        Destination::Name(..) | Destination::Pipe(_) => None,
+    };
+    admitted(facts, client, Names::Taken, r).iter().filter_map(socket).collect()
+}
+
 /// Whether endpoints may be DNS names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Names {
@@ -171,14 +185,25 @@ fn assign<'a, R: Recorder>(
     names: Names,
     r: &mut R,
 ) -> Assignment<'a> {
-    let mut candidates = select::select(facts, client, names, r);
-    dedup::dedup(facts, &mut candidates, client, r);
-    candidates.retain(|c| admit_health(c, r));
-    federation::admit(&mut candidates, r);
+    let mut candidates = admitted(facts, client, names, r);
     if names == Names::Taken && takes_one(facts, client) {
         keep_first(&mut candidates, r);
     }
     assemble::assemble(facts, client, candidates, r)
+}
+
+/// Returns the endpoints that the client may have, without duplicates.
+fn admitted<'a, R: Recorder>(
+    facts: &'a EndpointInputs,
+    client: &Projection,
+    names: Names,
+    r: &mut R,
+) -> Vec<Candidate<'a>> {
+    let mut candidates = select::select(facts, client, names, r);
+    dedup::dedup(facts, &mut candidates, client, r);
+    candidates.retain(|c| admit_health(c, r));
+    federation::admit(&mut candidates, r);
+    candidates
 }
 
 /// Whether the client accepts exactly one endpoint: for LOGICAL_DNS, which is the only DNS type of gRPC.

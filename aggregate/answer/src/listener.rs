@@ -3,12 +3,11 @@
 //! A part is a match within a listener. Several services may need the same match;
 //! [`compose`](crate::compose) decides between them.
 
-use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use tributary_model::{ClientKind, ListenerInputs, PortNumber, Projection, Protocol, Recorder, Resolution};
 
-use crate::endpoints::{Destination, inline};
+use crate::endpoints::sockets;
 use crate::names::cluster_name;
 use crate::vip::{ListenAddress, any_address, loopback, vips};
 
@@ -117,14 +116,8 @@ fn targets<R: Recorder>(facts: &ListenerInputs, client: &Projection, binds: bool
 /// Returns the endpoints as destinations, at their own ports.
 fn endpoint_targets<R: Recorder>(facts: &ListenerInputs, client: &Projection, r: &mut R) -> Vec<Target> {
     let Some(endpoints) = &facts.inline else { return Vec::new() };
-    let assignment = inline(&endpoints.inputs, client, r);
-    let sockets: BTreeSet<(IpAddr, u16)> = assignment
-        .endpoints()
-        .filter_map(|endpoint| match endpoint.target {
-            Destination::Ip(ip, port) => Some((ip, port)).filter(|_| client.takes(ip)),
-            Destination::Name(..) | Destination::Pipe(_) => None,
-        })
-        .collect();
+    let mut sockets = sockets(&endpoints.inputs, client, r);
+    sockets.retain(|(ip, _)| client.takes(*ip));
     let has_listeners = sockets.len() <= MAX_ENDPOINT_LISTENERS;
     let target = |(ip, port): (IpAddr, u16)| match has_listeners {
         true => Target::Socket(ip, port),

@@ -146,7 +146,7 @@ fn assemble_port(
         addresses: Arc::clone(&common.addresses),
         inline: inline(matches_endpoints(common, protocol, endpoints.inputs.sources.is_empty())),
     };
-    let dims = dims::listener(&facts);
+    let dims = dims::listener(&facts, common.one_audience);
     let listener = keep_inputs(old.map(|p| &p.listener), facts, dims, counters);
     let facts = RouteInputs {
         service: key.clone(),

@@ -15,9 +15,21 @@ pub(crate) fn cluster(facts: &ClusterInputs) -> ClientDimensions {
     ClientDimensions::KIND | facts.inline.as_ref().map_or(ClientDimensions::NONE, resolves)
 }
 
-/// Returns the dimensions of an assignment. `one_audience`: all declarations of the service have one
-/// visibility, so a client that sees the service sees all of its sources.
+/// Returns the dimensions of an assignment: of its endpoints, and of their order.
 pub(crate) fn endpoints(facts: &EndpointInputs, one_audience: bool) -> ClientDimensions {
+    let order = match facts.traffic {
+        TrafficDistribution::Any => ClientDimensions::NONE,
+        TrafficDistribution::SameZone => ClientDimensions::LOCALITY | ClientDimensions::NETWORK,
+        TrafficDistribution::SameNode => {
+            ClientDimensions::LOCALITY | ClientDimensions::NETWORK | ClientDimensions::NODE
+        }
+    };
+    admitted(facts, one_audience) | order
+}
+
+/// Returns the dimensions that decide which endpoints a client may have. `one_audience`: all declarations of the
+/// service have one visibility, so a client that sees the service sees all of its sources.
+fn admitted(facts: &EndpointInputs, one_audience: bool) -> ClientDimensions {
     let any = |test: fn(&tributary_model::EndpointSource) -> bool| facts.sources.iter().any(test);
     let mut out = ClientDimensions::NONE;
     let mut need = |when: bool, dims: ClientDimensions| {
@@ -32,21 +44,16 @@ pub(crate) fn endpoints(facts: &EndpointInputs, one_audience: bool) -> ClientDim
         any(|s| s.declaration.attributes.cluster_local || s.declaration.attributes.own_cluster_only),
         ClientDimensions::CLUSTER,
     );
-    match facts.traffic {
-        TrafficDistribution::Any => {}
-        TrafficDistribution::SameZone => need(true, ClientDimensions::LOCALITY | ClientDimensions::NETWORK),
-        TrafficDistribution::SameNode => {
-            need(true, ClientDimensions::LOCALITY | ClientDimensions::NETWORK | ClientDimensions::NODE)
-        }
-    }
     need(!one_audience && !facts.sources.is_empty(), ClientDimensions::NAMESPACE);
     need(!facts.gated.is_empty(), ClientDimensions::NETWORK);
     out
 }
 
-/// Returns the dimensions of a port's part in listeners.
-pub(crate) fn listener(facts: &ListenerInputs) -> ClientDimensions {
-    let inline = facts.inline.as_ref().map_or(ClientDimensions::NONE, |e| e.dimensions);
+/// Returns the dimensions of a port's part in listeners. It matches endpoints whichever the client prefers.
+pub(crate) fn listener(facts: &ListenerInputs, one_audience: bool) -> ClientDimensions {
+    let matched =
+        |endpoints: &Shared<ResourceInputs<EndpointInputs>>| admitted(&endpoints.inputs, one_audience);
+    let inline = facts.inline.as_ref().map_or(ClientDimensions::NONE, matched);
     // the wildcard address has the client's own family
     ClientDimensions::KIND
         | ClientDimensions::BINDS

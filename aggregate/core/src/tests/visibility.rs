@@ -4,8 +4,9 @@ use super::fixtures::*;
 use std::sync::Arc;
 use std::time::Duration;
 use tributary_model::{
-    ClientDimensions, Code, Declaration, EntryVisibility, ExcludedObject, ExportTo, Fact, ObjectId,
-    ObjectRef, Precedence, ProviderId, RegistrySpec, RegistryUpdate, Settings, Timestamp, Visibility,
+    Attributes, ClientDimensions, Code, Declaration, EntryVisibility, ExcludedObject, ExportTo, Fact,
+    ObjectId, ObjectRef, Precedence, ProviderId, RegistrySpec, RegistryUpdate, Settings, Timestamp,
+    TrafficDistribution, Visibility,
 };
 
 fn exported(name: &str, visibility: Visibility) -> Declaration {
@@ -128,6 +129,25 @@ fn endpoints_depend_on_namespace_if_visibilities_differ() {
         ClientDimensions::NAMESPACE,
         "a client that sees only b does not see endpoints of a"
     );
+}
+
+#[test]
+fn preferred_endpoints_fork_assignments_and_not_listeners() {
+    let mut world = World::of_files();
+    let attributes =
+        Attributes { headless: true, traffic: TrafficDistribution::SameNode, ..Attributes::default() };
+    let declaration = Declaration { attributes, ..mk_decl("a", "80 tcp tcp") };
+    world.put(
+        "file",
+        [mk_service("shop/pay.shop", declaration), mk_group("shop/pay.shop", "a", "g", "10.0.0.1:tcp=80")],
+    );
+    let view = world.view("shop/pay.shop").unwrap();
+    let port = &view.ports[0];
+    assert!(port.listener.inputs.inline.is_some(), "its listeners match endpoints");
+    assert!(port.endpoints.dimensions.contains(ClientDimensions::NODE | ClientDimensions::LOCALITY));
+    for dimension in [ClientDimensions::NODE, ClientDimensions::LOCALITY, ClientDimensions::NETWORK] {
+        assert!(!port.listener.dimensions.contains(dimension), "{dimension:?}");
+    }
 }
 
 #[test]

@@ -41,6 +41,7 @@ pub use changed_hosts::{ChangedHosts, Interest};
 pub use env::{Env, Nonce};
 pub use message::Outgoing;
 pub use status::{Delivery, TypeStatus};
+pub(crate) use stuck::STUCK;
 
 use changed_hosts::HostIndex;
 use client_snapshot::ClientSnapshot;

@@ -4,6 +4,7 @@
 //! each generation. One task per connection, one per stream. Every deadline and bound is in
 //! [`Limits`]. The caller decides whether plaintext may listen on an address.
 
+mod abort;
 mod ads;
 mod body;
 mod connection;

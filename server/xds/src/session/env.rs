@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 use crate::answers::{ClientClassKey, ClientClasses, ResourceProvider, Subscription, Subscriptions};
 use crate::counters::Counters;
@@ -16,17 +17,20 @@ pub struct Env {
     pub subscriptions: Subscriptions,
     /// Counters of the server.
     pub counters: Arc<Counters>,
+    /// A write that takes longer ends its stream.
+    pub stuck: Duration,
     nonces: AtomicU64,
 }
 
 impl Env {
     /// Creates the state for one server.
-    pub fn new(answers: Arc<dyn ResourceProvider>, counters: Arc<Counters>) -> Self {
+    pub fn new(answers: Arc<dyn ResourceProvider>, counters: Arc<Counters>, stuck: Duration) -> Self {
         Self {
             answers,
             classes: ClientClasses::default(),
             subscriptions: Subscriptions::default(),
             counters,
+            stuck,
             nonces: AtomicU64::new(0),
         }
     }

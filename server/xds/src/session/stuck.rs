@@ -1,5 +1,5 @@
 //! Handles clients that stop reading: after 30 s the session releases its base, so as not to pin a
-//! generation; after 5 min the stream ends.
+//! generation; after [`Env::stuck`](super::Env::stuck) the stream ends.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::answers::ResourceType;
 
 /// A write that takes longer makes the session release its base.
 pub(crate) const SLOW: Duration = Duration::from_secs(30);
-/// A write that takes longer ends the stream.
+/// Default of [`Env::stuck`](super::Env::stuck).
 pub(crate) const STUCK: Duration = Duration::from_secs(300);
 
 impl Session {
@@ -24,14 +24,14 @@ impl Session {
     pub fn deadline(&self) -> Option<Mono> {
         let since = self.in_flight?;
         let slow = self.base.is_some() || self.round.is_some();
-        Some(since.plus(if slow { SLOW } else { STUCK }))
+        Some(since.plus(if slow { SLOW.min(self.env.stuck) } else { self.env.stuck }))
     }
     /// Applies the time limits of a write. Returns the status that ends the stream, if any.
     pub fn on_tick(&mut self, now: Mono) -> Result<(), Refusal> {
         let Some(since) = self.in_flight else { return Ok(()) };
-        if now.since(since) >= STUCK {
+        if now.since(since) >= self.env.stuck {
             self.env.counters.streams_stuck.inc();
-            let message = "the client has not read for 5 minutes; reconnect";
+            let message = format!("the client has not read for {:?}; reconnect", self.env.stuck);
             return Err(Refusal::new(GrpcCode::Unavailable, Code::CLIENT_SLOW, message));
         }
         if now.since(since) >= SLOW {

@@ -7,7 +7,7 @@ use tributary_model::{Catalog, Hostname, Mono};
 use tributary_proto::peer::Response;
 use tributary_proto::{DeltaRequest, ErrorDetail, Names, Node, SotwRequest, Variant};
 
-use super::{ChangedHosts, Env, Outgoing, Session};
+use super::{ChangedHosts, Env, Outgoing, STUCK, Session};
 use crate::answers::ResourceType;
 use crate::client::ClientNode;
 use crate::counters::Counters;
@@ -56,7 +56,7 @@ pub(super) fn mk_node() -> ClientNode {
 impl TestStream {
     pub(super) fn new(variant: Variant, world: &[(ResourceType, &str, &str)]) -> Self {
         let fake = Arc::new(Fake::default());
-        let env = Arc::new(Env::new(Arc::clone(&fake) as _, Arc::new(Counters::default())));
+        let env = Arc::new(Env::new(Arc::clone(&fake) as _, Arc::new(Counters::default()), STUCK));
         Self::over(fake, env, variant, mk_world(world), 1)
     }
     fn over(fake: Arc<Fake>, env: Arc<Env>, variant: Variant, world: World, generation: u64) -> Self {

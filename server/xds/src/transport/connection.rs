@@ -10,7 +10,7 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
@@ -21,6 +21,7 @@ use tonic::codegen::Service as _;
 use tonic::service::Routes;
 use tributary_model::Identity;
 
+use super::abort::{self, StreamExecutor};
 use super::server::{Limits, Shared};
 use super::tls::{self, Tls};
 
@@ -81,7 +82,10 @@ where
     let _ = timeout(limits.spread + limits.grace, connection).await;
 }
 
-async fn respond(mut routes: Routes, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
+async fn respond(mut routes: Routes, mut request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
+    if let Some(abort) = abort::current() {
+        request.extensions_mut().insert(abort);
+    }
     match not_grpc(&request) {
         None => routes.call(request).await,
         Some(status) => {
@@ -118,8 +122,8 @@ async fn age(shared: &Shared) {
     }
 }
 
-fn builder(limits: &Limits) -> http2::Builder<TokioExecutor> {
-    let mut builder = http2::Builder::new(TokioExecutor::new());
+fn builder(limits: &Limits) -> http2::Builder<StreamExecutor> {
+    let mut builder = http2::Builder::new(StreamExecutor);
     builder
         .timer(TokioTimer::new())
         .initial_stream_window_size(1 << 20)

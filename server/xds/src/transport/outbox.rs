@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
+use futures::future::AbortHandle;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tonic::Status;
@@ -24,10 +25,11 @@ struct State {
 }
 
 /// Shared by a stream's task and its body.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Outbox {
     state: Mutex<State>,
     moved: Notify,
+    abort: Option<AbortHandle>,
 }
 
 /// The next step of the body.
@@ -37,6 +39,18 @@ pub(crate) enum Chunk {
 }
 
 impl Outbox {
+    /// Creates an empty outbox; the handle ends the HTTP/2 stream at once.
+    pub(crate) fn new(abort: Option<AbortHandle>) -> Self {
+        Self { state: Mutex::default(), moved: Notify::new(), abort }
+    }
+    /// Resets the HTTP/2 stream and drops what is left of the message in flight: a client that does not read would
+    /// never receive a status.
+    pub(crate) fn reset(&self) {
+        self.state.lock().rope = None;
+        if let Some(abort) = &self.abort {
+            abort.abort();
+        }
+    }
     /// Whether the transport can take a message now.
     pub(crate) fn is_idle(&self) -> bool {
         let state = self.state.lock();

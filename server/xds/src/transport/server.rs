@@ -18,7 +18,7 @@ use super::{ads, connection};
 use crate::answers::ResourceProvider;
 use crate::counters::Counters;
 use crate::interest::InterestIndex;
-use crate::session::Env;
+use crate::session::{Env, STUCK};
 use crate::source::{CatalogSource, ClientFacts};
 use crate::table::ClientTable;
 
@@ -35,6 +35,8 @@ pub struct Limits {
     pub first_message: Duration,
     /// Time limit of a message after its beginning.
     pub message: Duration,
+    /// Time limit of a response that the client does not read.
+    pub stuck: Duration,
     /// Most bytes of unfinished and decoded requests, over all streams.
     pub inbound: usize,
     /// Interval of HTTP/2 pings on an idle connection.
@@ -60,6 +62,7 @@ impl Default for Limits {
             handshake: seconds(10),
             first_message: seconds(10),
             message: seconds(30),
+            stuck: STUCK,
             inbound: 512 << 20,
             keepalive: seconds(30),
             keepalive_timeout: seconds(10),
@@ -152,7 +155,7 @@ impl XdsServerBuilder {
     /// Builds the server; it does not listen yet.
     #[must_use]
     pub fn build(self) -> XdsServer {
-        let env = Arc::new(Env::new(self.answers, Arc::new(Counters::default())));
+        let env = Arc::new(Env::new(self.answers, Arc::new(Counters::default()), self.limits.stuck));
         let shared = Arc::new(Shared {
             env,
             source: self.source,

@@ -190,6 +190,7 @@ impl Stream {
                 Ok(Event::Tick) => {
                     let ticked = self.client.session.lock().on_tick(self.shared.now());
                     if let Err(end) = ticked {
+                        self.outbox.reset();
                         return refusal(end);
                     }
                 }

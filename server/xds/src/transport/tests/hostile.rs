@@ -28,6 +28,32 @@ async fn slow_reader_does_not_delay_others() {
 }
 
 #[tokio::test]
+async fn stuck_stream_is_reset_and_others_go_on() {
+    let big = "x".repeat(3 << 20);
+    let served = Served::start(Limits { stuck: Duration::from_millis(100), ..Limits::default() }).await;
+    served.set(ResourceType::Cluster, "big.x", &big);
+    let tcp = TcpStream::connect(served.address).await.unwrap();
+    let mut connection = Connection::with_window(tcp, 1 << 16).await;
+    let mut slow = connection.delta().await;
+    slow.subscribe(ResourceType::Cluster, &[]).await;
+    served.reaches("streams_stuck", 1).await;
+    served.reaches("streams_ended", 1).await;
+    let mut received = 0;
+    let error = loop {
+        match timeout(SOON, slow.body.frame()).await.expect("neither data nor a reset arrives") {
+            Some(Ok(frame)) => received += frame.into_data().map_or(0, |data| data.len()),
+            Some(Err(error)) => break error,
+            None => panic!("the stream ends without a reset"),
+        }
+    };
+    assert!(received < big.len() / 2, "{received} bytes were sent to a client that did not read");
+    assert!(format!("{error:?}").contains("CANCEL"), "{error:?}");
+    let mut other = connection.delta().await;
+    other.subscribe(ResourceType::Endpoints, &["a.x"]).await;
+    assert_eq!(other.next().await.resources.len(), 1);
+}
+
+#[tokio::test]
 async fn a_stream_without_a_request_ends_in_time() {
     let served =
         Served::start(Limits { first_message: Duration::from_millis(20), ..Limits::default() }).await;

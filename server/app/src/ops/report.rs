@@ -282,20 +282,19 @@ mod tests {
         }
     }
 
+    fn items(status: RegistryStatus, kind: RegistryKind, now: Mono) -> Vec<RegistryItem> {
+        let core = CoreReport { registries: vec![status], ..CoreReport::default() };
+        let kinds = BTreeMap::from([("k".to_owned(), kind)]);
+        let (runs, catalog, counts) = (BTreeMap::new(), Catalog::default(), RegistryCounts::default());
+        let report =
+            Report { core: &core, runs: &runs, catalog: &catalog, counts: &counts, kinds: &kinds, now };
+        report.items()
+    }
+
     #[test]
     fn waiting_run_withheld_and_ended_collections_are_shown() {
-        let core = CoreReport { registries: vec![mk_status()], ..CoreReport::default() };
-        let kinds = BTreeMap::from([("k".to_owned(), RegistryKind::Kubernetes)]);
-        let (runs, catalog, counts) = (BTreeMap::new(), Catalog::default(), RegistryCounts::default());
-        let report = Report {
-            core: &core,
-            runs: &runs,
-            catalog: &catalog,
-            counts: &counts,
-            kinds: &kinds,
-            now: Mono(62_000),
-        };
-        let items: Vec<_> = report.items().iter().map(|item| serde_json::to_value(item).unwrap()).collect();
+        let all = items(mk_status(), RegistryKind::Kubernetes, Mono(62_000));
+        let items: Vec<_> = all.iter().map(|item| serde_json::to_value(item).unwrap()).collect();
         assert_eq!((&items[0]["nextGeneration"], &items[0]["identity"]), (&5.into(), &"uid-1".into()));
         let waits = "the new run can read less of Groups of dc1; see `tributary state show`";
         assert_eq!(items[0]["reason"], format!("403 forbidden; a new run waits: {waits}"));
@@ -347,18 +346,8 @@ mod tests {
     #[test]
     fn scope_is_as_stale_as_its_facts() {
         let states = |status: RegistryStatus| {
-            let core = CoreReport { registries: vec![status], ..CoreReport::default() };
-            let kinds = BTreeMap::from([("k".to_owned(), RegistryKind::Kubernetes)]);
-            let (runs, catalog, counts) = (BTreeMap::new(), Catalog::default(), RegistryCounts::default());
-            let report = Report {
-                core: &core,
-                runs: &runs,
-                catalog: &catalog,
-                counts: &counts,
-                kinds: &kinds,
-                now: Mono(1),
-            };
-            let item = report.items().remove(0);
+            let all = items(status, RegistryKind::Kubernetes, Mono(1));
+            let item = &all[0];
             let scope = &item.sources[0];
             [item.state.clone(), scope.state.clone(), scope.reason.clone()]
         };
@@ -382,18 +371,8 @@ mod tests {
         let mut status = mk_status();
         let restored = &mut status.collections[0];
         (restored.required, restored.confirmed) = (false, Some(2_000));
-        let core = CoreReport { registries: vec![status], ..CoreReport::default() };
-        let kinds = BTreeMap::from([("k".to_owned(), RegistryKind::Consul)]);
-        let (runs, catalog, counts) = (BTreeMap::new(), Catalog::default(), RegistryCounts::default());
-        let report = Report {
-            core: &core,
-            runs: &runs,
-            catalog: &catalog,
-            counts: &counts,
-            kinds: &kinds,
-            now: Mono(62_000),
-        };
-        assert_eq!(report.items()[0].confirmed_millis_ago, Some(60_000));
+        let all = items(status, RegistryKind::Consul, Mono(62_000));
+        assert_eq!(all[0].confirmed_millis_ago, Some(60_000));
     }
 
     #[test]

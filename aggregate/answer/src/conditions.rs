@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tributary_model::{
-    Catalog, Code, Condition, EndpointInputs, EndpointSource, Hostname, ObjectRef, ServiceKey, ServiceView,
+    Catalog, Code, Condition, EndpointInputs, EndpointSource, Hostname, ObjectRef, PortView, ServiceKey,
+    ServiceView,
 };
 
 use crate::client::ClientClass;
@@ -21,12 +22,32 @@ const MAX_NAMED: usize = 8;
 /// Maximum number of objects of a condition.
 const MAX_OBJECTS: usize = 16;
 
-/// Returns the conditions of a service: those of the core, and the endpoints that several of its
-/// shards list. Walks all addresses of a service with several shards.
+/// Returns the conditions of a service: those of the core, the endpoints that several of its shards list, and ports that
+/// no listener can match. Walks all addresses of a service with several shards.
 #[must_use]
 pub fn conditions(view: &ServiceView) -> Vec<Condition> {
     let duplicates = view.ports.iter().filter_map(|port| duplicates(&port.endpoints.inputs));
-    view.conditions.iter().cloned().chain(duplicates).collect()
+    let unmatched = view.ports.iter().filter_map(|port| unmatched(view, port));
+    view.conditions.iter().cloned().chain(duplicates).chain(unmatched).collect()
+}
+
+/// Returns the condition of a port whose listeners match endpoints, of which none is an IP address.
+fn unmatched(view: &ServiceView, port: &PortView) -> Option<Condition> {
+    let endpoints = port.listener.inputs.inline.as_ref()?;
+    let mut targets = endpoints.inputs.sources.iter().flat_map(targets).map(|(target, _)| target).peekable();
+    targets.peek()?;
+    if targets.any(|target| matches!(target, Destination::Ip(..))) {
+        return None;
+    }
+    let capture =
+        if port.listener.inputs.addresses.is_empty() { "" } else { " unless the client captures DNS" };
+    let message = format!(
+        "port {} has no virtual address and its endpoints are DNS names, so no listener of a sidecar matches its \
+         connections{capture}; they pass through, or are blocked where unknown hosts are",
+        port.number
+    );
+    let objects = view.declarations.iter().take(MAX_OBJECTS).map(|seen| seen.declaration.source.reference());
+    Some(Condition { code: Code::NO_LISTENER, objects: objects.collect(), message: message.into() })
 }
 
 fn duplicates(facts: &EndpointInputs) -> Option<Condition> {
@@ -113,8 +134,8 @@ pub fn contested_by_service(catalog: &Catalog, class: &ClientClass) -> BTreeMap<
 #[cfg(test)]
 mod tests {
     use tributary_model::{
-        ClientDimensions, ClientKind, ListenerInputs, PortView, ResourceInputs, RouteInputs, ServiceAddress,
-        Shared, Visibility,
+        Address, AddressRef, ClientDimensions, ClientKind, ListenerInputs, ResourceInputs, RouteInputs,
+        ServiceAddress, Shared, Visibility,
     };
 
     use super::*;
@@ -137,6 +158,28 @@ mod tests {
         };
         let view = Arc::into_inner(mk_view(host, "shop", &[Visibility::Public])).unwrap();
         Arc::new(ServiceView { ports: [port].into(), ..view })
+    }
+
+    #[test]
+    fn port_that_no_listener_matches_gives_a_condition() {
+        let found = |endpoints: &[&str], is_matched: bool| {
+            let name = || Address::new(AddressRef::Name(0), Arc::default());
+            let address = |at: &&str| if *at == "name" { name() } else { mk_address(at) };
+            let group = mk_group("a", &["db.example.com"], endpoints.iter().map(address).collect());
+            let facts = mk_facts(vec![mk_source("east", group)]);
+            let view = mk_on("pay.shop", facts, &[]);
+            let port = &view.ports[0];
+            let inline = is_matched.then(|| port.endpoints.clone());
+            let listener = ListenerInputs { inline, ..port.listener.inputs.clone() };
+            let listener = Shared::new(ResourceInputs::new(listener, ClientDimensions::KIND));
+            let port = PortView { listener, ..port.clone() };
+            let view = ServiceView { ports: [port].into(), ..ServiceView::clone(&view) };
+            conditions(&view).iter().map(|condition| condition.code).collect::<Vec<_>>()
+        };
+        assert_eq!(found(&["name"], true), [Code::NO_LISTENER]);
+        assert_eq!(found(&["name"], false), [], "a host, SNI or address identifies it");
+        assert_eq!(found(&["name", "10.0.0.1"], true), []);
+        assert_eq!(found(&[], true), [], "it has no endpoints to lose");
     }
 
     #[test]

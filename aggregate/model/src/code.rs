@@ -100,6 +100,7 @@ codes! {
     413 IMPORT_CONFLICT "the clusters that export a service disagree on it" => "make the Services agree; the first in precedence is imported";
     414 ANNOTATION_NOT_UNDERSTOOD "an annotation is not valid" => "correct the value that the message names; the object is served without it";
     415 WORKLOAD_NOT_SELECTED "a workload has the address and no service selects it" => "declare a service whose selector matches its labels, in its namespace";
+    416 NO_LISTENER "sidecars do not recognize connections to a port without a virtual address" => "give the service an address, or name a protocol with a host (HTTP, TLS); until then its connections count as unknown";
     421 DYNAMIC_PORTS "instances use more port numbers than are served" => "give the service one number: Meta `service-port` (`service-port-NAME` for a named port) or the registry's `servicePort`";
     422 PROTOCOL_DISAGREES "instances disagree on the protocol of a port" => "set the same Meta `protocol` on all; the protocol of the majority is served";
     423 LABELS_DROPPED "labels of instances are not kept" => "make their keys differ in characters that labels allow";

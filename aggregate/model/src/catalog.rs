@@ -15,6 +15,7 @@ use crate::gateway::{Gateway, GatewayKey};
 use crate::hostname::Hostname;
 use crate::id::{Generation, Namespace, RegistryId, RegistryName};
 use crate::pending::Pending;
+use crate::policy::{PolicyKey, PolicyView};
 use crate::separate::SameName;
 use crate::settings::Settings;
 use crate::shared::Shared;
@@ -42,6 +43,8 @@ pub struct Catalog {
     pub workload_ips: OrdMap<IpAddr, Shared<Box<[WorkloadKey]>>>,
     /// Gateways into networks.
     pub gateways: OrdMap<GatewayKey, Shared<Gateway>>,
+    /// Policies, each from the first shard in precedence.
+    pub policies: OrdMap<PolicyKey, Shared<PolicyView>>,
     /// Registries with their freshness.
     pub registries: OrdMap<RegistryName, Shared<RegistryView>>,
     /// Services of the same name in a cluster and in Consul, if the settings enable the search.
@@ -107,6 +110,8 @@ pub struct CatalogChanges {
     pub hosts: BTreeSet<Hostname>,
     /// Workloads whose view changed.
     pub workloads: BTreeSet<WorkloadKey>,
+    /// Policies whose view changed.
+    pub policies: BTreeSet<PolicyKey>,
     /// Whether any gateway changed.
     pub gateways: bool,
     /// Whether any setting changed.
@@ -126,13 +131,15 @@ impl CatalogChanges {
     /// Whether the answers of any client may have changed.
     #[must_use]
     pub fn concerns_clients(&self) -> bool {
-        let Self { hosts, workloads, gateways, settings, registries, pending: _ } = self;
-        !hosts.is_empty() || !workloads.is_empty() || *gateways || *settings || *registries
+        let Self { hosts, workloads, policies, gateways, settings, registries, pending: _ } = self;
+        let named = !hosts.is_empty() || !workloads.is_empty() || !policies.is_empty();
+        named || *gateways || *settings || *registries
     }
     /// Adds the changes of another batch.
     pub fn merge(&mut self, more: Self) {
         self.hosts.extend(more.hosts);
         self.workloads.extend(more.workloads);
+        self.policies.extend(more.policies);
         self.gateways |= more.gateways;
         self.settings |= more.settings;
         self.registries |= more.registries;

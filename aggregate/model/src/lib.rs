@@ -24,6 +24,7 @@ pub mod merge_name;
 pub mod network_ranges;
 pub mod object;
 pub mod pending;
+pub mod policy;
 pub mod port;
 pub mod precedence;
 pub mod protocol;
@@ -33,6 +34,7 @@ pub mod resource_inputs;
 pub mod separate;
 pub mod settings;
 pub mod shared;
+pub mod sidecar;
 pub mod stale_set;
 pub mod status;
 pub mod time;
@@ -67,6 +69,7 @@ pub use locality::Locality;
 pub use merge_name::{MergeName, MergeSide};
 pub use object::{ObjectId, ObjectRef, ObjectVersion, Source};
 pub use pending::{Pending, PendingCause};
+pub use policy::{DeclaredPolicy, Policy, PolicyKey, PolicyKind, PolicyView};
 pub use port::{PortName, PortNumber, ServicePort, Target};
 pub use precedence::{Precedence, PrecedenceKey};
 pub use protocol::Protocol;
@@ -76,6 +79,10 @@ pub use resource_inputs::{ClientDimensions, ResourceInputs};
 pub use separate::{MergeByName, NameOutcome, NamedService, SameName, SeparateReason};
 pub use settings::{FederatedMember, FederatedService, Settings};
 pub use shared::Shared;
+pub use sidecar::{
+    CaptureMode, EgressListener, HostImport, ImportNamespace, IngressEndpoint, IngressListener, ListenerPort,
+    OutboundMode, Sidecar,
+};
 pub use stale_set::StaleSet;
 pub use status::{
     DetailValue, Freshness, OverallState, OverallStatus, Problem, ShardPriority, SinceMono, SourceDetail,

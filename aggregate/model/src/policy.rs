@@ -1,0 +1,135 @@
+//! Policies: objects that change what clients receive, without being services.
+//!
+//! Adapters report them as facts. The core publishes each key once, from the first shard in precedence, with
+//! the conditions that concern it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::id::Namespace;
+use crate::object::Source;
+use crate::precedence::{Precedence, PrecedenceKey};
+use crate::sidecar::Sidecar;
+use crate::time::Timestamp;
+use crate::view::{Condition, ShardRef};
+
+/// Kind of policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+pub enum PolicyKind {
+    /// What workloads reach and receive.
+    Sidecar,
+}
+
+impl PolicyKind {
+    /// Every kind.
+    pub const ALL: [Self; 1] = [Self::Sidecar];
+
+    /// Name in documents.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Sidecar => "Sidecar",
+        }
+    }
+    /// Returns the kind of this name.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == text)
+    }
+}
+impl fmt::Display for PolicyKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Identity of a policy. An edit of the policy keeps its key.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+pub struct PolicyKey {
+    /// Kind.
+    pub kind: PolicyKind,
+    /// Namespace.
+    pub namespace: Namespace,
+    /// Name.
+    pub name: Arc<str>,
+}
+
+impl fmt::Display for PolicyKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}/{}", self.kind, self.namespace, self.name)
+    }
+}
+
+/// Content of a policy.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub enum Policy {
+    /// What workloads reach and receive.
+    Sidecar(Sidecar),
+}
+
+impl Policy {
+    /// Kind.
+    #[must_use]
+    pub const fn kind(&self) -> PolicyKind {
+        match self {
+            Self::Sidecar(_) => PolicyKind::Sidecar,
+        }
+    }
+    /// Paths of valid fields that have no effect, sorted.
+    #[must_use]
+    pub fn ignored(&self) -> &[Arc<str>] {
+        match self {
+            Self::Sidecar(sidecar) => &sidecar.ignored,
+        }
+    }
+}
+
+/// Policy as a source declares it.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct DeclaredPolicy {
+    /// Source object.
+    pub source: Source,
+    /// Creation time, if the source has one.
+    pub created: Option<Timestamp>,
+    /// Content.
+    pub policy: Policy,
+}
+
+/// Published policy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PolicyView {
+    /// Shard that reports it; its registry's freshness is that of the policy.
+    pub shard: Arc<ShardRef>,
+    /// Position of the registry.
+    pub precedence: Precedence,
+    /// Policy with its source object.
+    pub declared: Arc<DeclaredPolicy>,
+    /// Conditions of the policy, sorted.
+    pub conditions: Arc<[Condition]>,
+}
+
+impl PolicyView {
+    /// Content.
+    #[must_use]
+    pub fn policy(&self) -> &Policy {
+        &self.declared.policy
+    }
+    /// Content, if it is a Sidecar.
+    #[must_use]
+    pub fn sidecar(&self) -> Option<&Sidecar> {
+        match self.policy() {
+            Policy::Sidecar(sidecar) => Some(sidecar),
+        }
+    }
+    /// Key that decides its precedence: among the policies for one workload, the first applies.
+    #[must_use]
+    pub fn precedence_key(&self) -> PrecedenceKey<'_> {
+        PrecedenceKey {
+            shard: &self.shard,
+            precedence: self.precedence,
+            created: self.declared.created,
+            object: &self.declared.source.object,
+            federated: false,
+        }
+    }
+}

@@ -12,6 +12,7 @@ use tributary_model::{
 use crate::client::ClientClass;
 use crate::compose::{Conflict, compose_listeners, compose_routes};
 use crate::endpoints::Destination;
+use crate::key::key;
 use crate::listener::listener;
 use crate::members::members;
 use crate::resolve::find_alias;
@@ -104,9 +105,9 @@ pub fn contested(catalog: &Catalog, class: &ClientClass) -> Vec<Conflict> {
     for (_, view) in members(catalog, class.namespace.as_ref()) {
         for port in view.ports.iter() {
             let inputs = &port.listener;
-            let plans = listener(&inputs.inputs, &class.project(inputs.dimensions), &mut ());
+            let plans = listener(&inputs.inputs, &key(inputs, class), &mut ());
             listeners.extend(plans.into_iter().map(|plan| (view, plan)));
-            let plan = route(&port.route.inputs, &class.project(port.route.dimensions));
+            let plan = route(&port.route.inputs, &key(&port.route, class));
             tables.entry(port.number.get()).or_default().extend(plan.map(|plan| (view, plan)));
         }
     }

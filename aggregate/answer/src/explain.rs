@@ -21,6 +21,7 @@ use tributary_model::{
 
 use crate::client::Client;
 use crate::endpoints::{Assignment, endpoints, inline};
+use crate::key::key;
 use crate::resolve::claimant;
 
 pub use document::{Explanation, Outcome, Reason, Refused, StepDocument, StepObject, WhyNot};
@@ -158,7 +159,7 @@ pub(crate) fn assigned<'a, R: Recorder>(
     r: &mut R,
 ) -> Assignment<'a> {
     // Without a client no dimension is declared, and decisions that need one are left open.
-    let projection = client.map_or_else(Projection::default, |c| c.class.project(port.endpoints.dimensions));
+    let projection = client.map_or_else(Projection::default, |c| key(&port.endpoints, &c.class));
     let projection = with_kind(projection, client.map(|c| c.class.kind));
     if facts.resolution.is_dns() { inline(facts, &projection, r) } else { endpoints(facts, &projection, r) }
 }

@@ -3,6 +3,7 @@
 //! The core creates empty caches; xds fills them. The first session that needs an answer of a projection
 //! encodes it, outside the core task; concurrent sessions wait for that result.
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -27,8 +28,8 @@ pub enum ClientKind {
     Grpc,
 }
 
-/// Client reduced to the dimensions that an answer declares. Clients with equal projections get
-/// equal bytes.
+/// Client reduced to the dimensions that an answer declares, and in them to the values that its inputs name. Clients
+/// with equal projections get equal bytes.
 ///
 /// An outer `None` means "not declared, cannot be read"; an inner `None` means "the client has no value".
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -149,7 +150,7 @@ impl EncodedResource {
 pub type Answers = Arc<[Arc<EncodedResource>]>;
 
 type Cell = Arc<OnceLock<Answers>>;
-type Cells = Mutex<Vec<(Projection, Cell)>>;
+type Cells = Mutex<HashMap<Projection, Cell>>;
 
 /// Answers built from one set of inputs. The answer of the empty projection is stored inline; the
 /// others are behind a lock that is released before encoding starts.
@@ -173,25 +174,21 @@ impl EncodedCache {
         if projection.dims() == ClientDimensions::NONE {
             return self.common.get().cloned();
         }
-        let others = self.others.get()?.lock();
-        others.iter().find(|(p, _)| p == projection).and_then(|(_, cell)| cell.get().cloned())
+        self.others.get()?.lock().get(projection)?.get().cloned()
     }
     /// Returns all answers built so far.
     #[must_use]
     pub fn made(&self) -> Vec<Answers> {
-        let others =
-            self.others.get().map(|o| o.lock().iter().filter_map(|(_, c)| c.get().cloned()).collect());
+        let others = self.others.get().map(|o| o.lock().values().filter_map(|c| c.get().cloned()).collect());
         let others: Vec<Answers> = others.unwrap_or_default();
         self.common.get().cloned().into_iter().chain(others).collect()
     }
     fn cell(&self, projection: &Projection) -> Cell {
         let mut others = self.others.get_or_init(Box::default).lock();
-        if let Some((_, cell)) = others.iter().find(|(p, _)| p == projection) {
+        if let Some(cell) = others.get(projection) {
             return Arc::clone(cell);
         }
-        let cell = Cell::default();
-        others.push((projection.clone(), Arc::clone(&cell)));
-        cell
+        Arc::clone(others.entry(projection.clone()).or_default())
     }
 }
 

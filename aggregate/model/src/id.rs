@@ -64,6 +64,11 @@ macro_rules! name {
                 check($what, text, $max, $ok)?;
                 Ok(Self(text.into()))
             }
+            /// Returns a value that equals no name. It stands for every name that an answer does not tell apart.
+            #[must_use]
+            pub fn unnamed() -> Self {
+                Self("".into())
+            }
             /// The name as text.
             #[must_use]
             pub fn as_str(&self) -> &str {

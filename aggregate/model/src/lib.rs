@@ -21,6 +21,7 @@ pub mod id;
 pub mod labels;
 pub mod locality;
 pub mod merge_name;
+pub mod named_values;
 pub mod network_ranges;
 pub mod object;
 pub mod pending;
@@ -67,6 +68,7 @@ pub use id::{
 pub use labels::Labels;
 pub use locality::Locality;
 pub use merge_name::{MergeName, MergeSide};
+pub use named_values::{NamedValues, Places};
 pub use object::{ObjectId, ObjectRef, ObjectVersion, Source};
 pub use pending::{Pending, PendingCause};
 pub use policy::{DeclaredPolicy, Policy, PolicyKey, PolicyKind, PolicyView};

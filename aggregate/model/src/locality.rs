@@ -34,6 +34,12 @@ impl Locality {
     pub fn parse_label(text: &str) -> Self {
         if text.contains('/') { Self::parse(text) } else { Self::parse(&text.replace('.', "/")) }
     }
+    /// Returns a part that no locality has, because it is too long. It stands for every part that an answer does not
+    /// tell apart.
+    #[must_use]
+    pub fn unnamed_part() -> Arc<str> {
+        "-".repeat(Self::MAX_PART + 1).into()
+    }
     /// Whether all parts are unknown.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -1,8 +1,10 @@
 //! One encodable part of a view: its inputs, client dimensions and encoded answers.
 
 use std::ops::BitOr;
+use std::sync::OnceLock;
 
 use crate::encoded_cache::EncodedCache;
+use crate::named_values::NamedValues;
 
 /// Set of client attributes that an answer reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -37,6 +39,11 @@ impl ClientDimensions {
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
+    /// Whether `self` and `other` have a dimension in common.
+    #[must_use]
+    pub const fn meets(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
 }
 impl BitOr for ClientDimensions {
     type Output = Self;
@@ -55,11 +62,16 @@ pub struct ResourceInputs<T> {
     pub dimensions: ClientDimensions,
     /// Encoded answers.
     pub encoded: EncodedCache,
+    named: OnceLock<Box<NamedValues>>,
 }
 
 impl<T> ResourceInputs<T> {
     /// Creates a value without encoded answers.
     pub fn new(inputs: T, dimensions: ClientDimensions) -> Self {
-        Self { inputs, dimensions, encoded: EncodedCache::default() }
+        Self { inputs, dimensions, encoded: EncodedCache::default(), named: OnceLock::new() }
+    }
+    /// Returns the client values that the inputs name; calls `make` on the first request.
+    pub fn named_or_make(&self, make: impl FnOnce(&T) -> NamedValues) -> &NamedValues {
+        self.named.get_or_init(|| Box::new(make(&self.inputs)))
     }
 }

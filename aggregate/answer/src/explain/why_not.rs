@@ -10,6 +10,7 @@ use tributary_model::{
 use super::{WhyNot, assigned, pending};
 use crate::client::Client;
 use crate::cluster::cluster;
+use crate::key::key;
 use crate::resolve::{concrete, resolve};
 use crate::vip::long_forms;
 
@@ -94,7 +95,7 @@ fn ports(view: &Arc<ServiceView>, client: &Client, out: &mut WhyNot, trace: &mut
         out.served += assignment.endpoints().count();
         let inputs = &port.cluster;
         let mut of_cluster = Trace::default();
-        if cluster(&inputs.inputs, &client.class.project(inputs.dimensions), &mut of_cluster).is_none() {
+        if cluster(&inputs.inputs, &key(inputs, &client.class), &mut of_cluster).is_none() {
             // The trace already contains the endpoint steps; add only the reasons for the missing xDS cluster.
             let reasons = of_cluster.steps.into_iter();
             trace.steps.extend(reasons.filter(|s| s.endpoint.is_empty() && s.verdict == Verdict::Drop));

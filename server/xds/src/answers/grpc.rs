@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use tributary_answer::vip::long_forms;
-use tributary_answer::{ClientClass, concrete, grpc_route, names, resolve};
+use tributary_answer::{ClientClass, concrete, grpc_route, key, names, resolve};
 use tributary_model::{
     Catalog, EncodedResource, Hostname, ListenerInputs, PortNumber, PortView, Projection, Protocol,
     Resolution, ResourceInputs, RouteInputs,
@@ -58,7 +58,7 @@ impl ResourceFamily for TargetRoutes {
         Some((plan.cluster, body))
     }
     fn plans(port: &PortView, class: &ClientClass) -> bool {
-        grpc_route(&port.route.inputs, &class.project(port.route.dimensions)).is_some()
+        grpc_route(&port.route.inputs, &key(&port.route, class)).is_some()
     }
 }
 

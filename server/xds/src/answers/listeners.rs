@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use imbl::OrdMap;
 use tributary_answer::vip::ListenAddress;
-use tributary_answer::{Listener, ListenerPlan, Match, Serves, differing, listener, listener_name};
+use tributary_answer::{Listener, ListenerPlan, Match, Serves, differing, key, listener, listener_name};
 use tributary_model::{
     Catalog, EncodedResource, Hostname, ListenerInputs, PortNumber, PortView, Resolution, ResourceInputs,
 };
@@ -149,7 +149,7 @@ fn claims<'a>(
 }
 
 fn plans(fold: Fold<'_>, node: &ResourceInputs<ListenerInputs>) -> Vec<ListenerPlan> {
-    listener(&node.inputs, &fold.class.project(node.dimensions), &mut ())
+    listener(&node.inputs, &key(node, fold.class), &mut ())
 }
 
 impl Table {

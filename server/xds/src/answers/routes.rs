@@ -12,7 +12,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use imbl::OrdMap;
 use smallvec::SmallVec;
-use tributary_answer::{Difference, VirtualHostPlan, concrete, differing, resolve, route, route_table_name};
+use tributary_answer::{
+    Difference, VirtualHostPlan, concrete, differing, key, resolve, route, route_table_name,
+};
 use tributary_model::{
     Catalog, EncodedResource, Hostname, PortNumber, PortView, ResourceInputs, RouteInputs, ServiceView,
     Version,
@@ -133,7 +135,7 @@ fn alias_targets<'c>(
 }
 
 fn plan(fold: Fold<'_>, node: &ResourceInputs<RouteInputs>) -> Option<VirtualHostPlan> {
-    route(&node.inputs, &fold.class.project(node.dimensions))
+    route(&node.inputs, &key(node, fold.class))
 }
 
 impl Table {

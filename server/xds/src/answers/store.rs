@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use tributary_answer::key::{Outcomes, key};
 use tributary_answer::{ClientClass, cluster, endpoints, names};
 use tributary_model::encoded_cache::Answers as Slot;
 use tributary_model::{
@@ -33,14 +34,14 @@ impl Store {
         Self { counters: Counters::default(), budget: Budget::new(limit) }
     }
     /// Returns the resources that these inputs give to clients of this class.
-    pub(crate) fn fill<T>(
+    pub(crate) fn fill<T: Outcomes>(
         &self,
         kind: ResourceType,
         node: &ResourceInputs<T>,
         class: &ClientClass,
         encode: impl Fn(&T, &Projection) -> Vec<NamedBody>,
     ) -> Slot {
-        let projection = class.project(node.dimensions);
+        let projection = key(node, class);
         let mut built = false;
         let slot = node.encoded.get_or_make(&projection, || {
             built = true;
@@ -84,7 +85,7 @@ impl Store {
 
 /// A resource type with one resource per service port.
 pub(crate) trait ResourceFamily {
-    type Inputs;
+    type Inputs: Outcomes;
     const KIND: ResourceType;
     fn inputs_of(port: &PortView) -> &Arc<ResourceInputs<Self::Inputs>>;
     fn name(port: PortNumber, host: &Hostname) -> String;
@@ -99,7 +100,7 @@ pub(crate) trait ResourceFamily {
     /// Returns the resource if it was requested before; the outer `None` means that it was not.
     fn cached(port: &PortView, class: &ClientClass) -> Option<Option<Arc<EncodedResource>>> {
         let node = Self::inputs_of(port);
-        node.encoded.get(&class.project(node.dimensions)).map(|slot| slot.first().cloned())
+        node.encoded.get(&key(node, class)).map(|slot| slot.first().cloned())
     }
     /// Whether the class has this resource, without encoding it.
     fn exists(port: &PortView, class: &ClientClass) -> bool {
@@ -110,7 +111,7 @@ pub(crate) trait ResourceFamily {
     /// Encodes the body again.
     fn body(port: &PortView, class: &ClientClass) -> Option<Vec<u8>> {
         let node = Self::inputs_of(port);
-        Self::encode(&node.inputs, &class.project(node.dimensions)).map(|(_, body)| body)
+        Self::encode(&node.inputs, &key(node, class)).map(|(_, body)| body)
     }
     fn same(a: &PortView, b: &PortView) -> bool {
         Arc::ptr_eq(Self::inputs_of(a), Self::inputs_of(b))
@@ -137,7 +138,7 @@ impl ResourceFamily for Clusters {
     }
     fn plans(port: &PortView, class: &ClientClass) -> bool {
         let node = &port.cluster;
-        cluster(&node.inputs, &class.project(node.dimensions), &mut ()).is_some()
+        cluster(&node.inputs, &key(node, class), &mut ()).is_some()
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::*;
+use crate::key;
 
 /// Few values each, so that duplicates, shared localities and clashes are common.
 fn an_address() -> impl Strategy<Value = Address> {
@@ -79,16 +80,21 @@ fn some_facts() -> impl Strategy<Value = EndpointInputs> {
 
 fn a_class() -> impl Strategy<Value = crate::ClientClass> {
     let kind = prop_oneof![Just(ClientKind::Envoy), Just(ClientKind::Sidecar), Just(ClientKind::Grpc)];
-    let locality = prop_oneof![Just(""), Just("r1/z1/s1"), Just("r2")];
-    (kind, locality, any::<[bool; 3]>()).prop_map(|(kind, locality, [network, node, namespace])| {
-        crate::ClientClass {
+    let locality = prop::sample::select(vec!["", "r1/z1/s1", "r1/z1/s9", "r1/z9", "r2", "r9", "/z9"]);
+    let network = prop::sample::select(vec!["", "net1", "net2", "net9"]);
+    let node = prop::sample::select(vec!["", "n1", "n2", "n9"]);
+    let cluster = prop::sample::select(vec!["", "c1", "c9"]);
+    let namespace = prop::sample::select(vec!["", "shop", "web"]);
+    (kind, locality, network, node, cluster, namespace).prop_map(
+        |(kind, locality, network, node, cluster, namespace)| crate::ClientClass {
             locality: Locality::parse(locality),
-            network: network.then(|| NetworkId::new("net1").unwrap()),
-            node: node.then(|| NodeName::new("n1").unwrap()),
-            namespace: namespace.then(|| mk_ns("shop")),
+            network: NetworkId::new(network).ok(),
+            node: NodeName::new(node).ok(),
+            cluster: ClusterId::new(cluster).ok(),
+            namespace: Namespace::new(namespace).ok(),
             ..crate::ClientClass::new(kind)
-        }
-    })
+        },
+    )
 }
 
 fn everything() -> ClientDimensions {
@@ -150,6 +156,19 @@ proptest! {
                 assert_eq!(endpoints(&facts, &a, &mut ()), endpoints(&facts, &b, &mut ()));
             }
         }
+    }
+
+    #[test]
+    fn key_gives_the_answer_of_the_whole_client(facts in some_facts(), class in a_class()) {
+        let dims = everything() | ClientDimensions::CLUSTER;
+        let whole = class.project(dims);
+        let node = ResourceInputs::new(facts, dims);
+        let (mut of_key, mut of_client) = (Trace::default(), Trace::default());
+        let got = endpoints(&node.inputs, &key(&node, &class), &mut of_key);
+        prop_assert_eq!(got, endpoints(&node.inputs, &whole, &mut of_client));
+        prop_assert_eq!(of_key.steps, of_client.steps, "explain shows a different decision");
+        let named = |client: &Projection| inline(&node.inputs, client, &mut ());
+        prop_assert_eq!(named(&key(&node, &class)), named(&whole));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use crate::fixtures::*;
 
 mod composites;
 mod goldens;
+mod keys;
 mod properties;
 
 use envoy_types::pb::envoy::config::cluster::v3::{Cluster, cluster};

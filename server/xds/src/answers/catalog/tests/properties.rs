@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use proptest::prelude::*;
 use tributary_answer::{
-    Listener, compose_listeners, compose_routes, find_alias, listener, members, route, route_table_name,
+    Listener, compose_listeners, compose_routes, find_alias, key, listener, members, route, route_table_name,
 };
 use tributary_model::{Hostname, PortNumber, ServiceView, TrafficDistribution, Visibility};
 
@@ -211,7 +211,7 @@ fn composed_tables(catalog: &Catalog, class: &ClientClassKey) -> BTreeMap<String
     let mut ports: BTreeMap<PortNumber, Vec<_>> = BTreeMap::new();
     for (_, view) in members(catalog, class.namespace.as_ref()) {
         for port in view.ports.iter() {
-            let plan = route(&port.route.inputs, &class.project(port.route.dimensions));
+            let plan = route(&port.route.inputs, &key(&port.route, class));
             ports.entry(port.number).or_default().extend(plan.map(|plan| (view, plan)));
         }
     }
@@ -235,7 +235,7 @@ fn composed_listeners(catalog: &Catalog, class: &ClientClassKey) -> BTreeMap<Str
     let mut parts = Vec::new();
     for (_, view) in members(catalog, class.namespace.as_ref()) {
         for port in view.ports.iter() {
-            let plans = listener(&port.listener.inputs, &class.project(port.listener.dimensions), &mut ());
+            let plans = listener(&port.listener.inputs, &key(&port.listener, class), &mut ());
             parts.extend(plans.into_iter().map(|plan| (view, plan)));
         }
     }

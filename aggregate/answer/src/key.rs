@@ -1,0 +1,237 @@
+//! Reduces a client to what one answer tells apart: the key of its bytes.
+//!
+//! A dimension alone is too much: three endpoints on three of a thousand nodes have four outcomes, not a
+//! thousand. So a value that the inputs do not name becomes one that nothing equals, and all such
+//! values share a key. The plans read the key as they read any projection.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use tributary_model::{
+    AliasHost, ClientDimensions, ClusterId, ClusterInputs, EndpointInputs, EndpointSource, Hostname,
+    ListenerInputs, Locality, NamedValues, Namespace, NetworkId, NodeName, Places, Projection,
+    ResourceInputs, RouteInputs, ServiceAddress, TrafficDistribution, Visibility,
+};
+
+use crate::client::ClientClass;
+
+/// Dimensions whose values the inputs may name; the others have few values.
+const OPEN: [ClientDimensions; 6] = [
+    ClientDimensions::NETWORK,
+    ClientDimensions::CLUSTER,
+    ClientDimensions::LOCALITY,
+    ClientDimensions::NODE,
+    ClientDimensions::NAMESPACE,
+    ClientDimensions::DOMAIN,
+];
+
+/// Inputs that name client values.
+pub trait Outcomes: Sized {
+    /// Replaces the values that the inputs do not name.
+    #[must_use]
+    fn reduce(node: &ResourceInputs<Self>, client: Projection) -> Projection;
+}
+
+/// Returns the key of the bytes that these inputs give to a client.
+#[must_use]
+pub fn key<T: Outcomes>(node: &ResourceInputs<T>, client: &ClientClass) -> Projection {
+    let projection = client.project(node.dimensions);
+    let is_open = OPEN.into_iter().any(|dimension| node.dimensions.meets(dimension));
+    if is_open { T::reduce(node, projection) } else { projection }
+}
+
+impl Outcomes for EndpointInputs {
+    fn reduce(node: &ResourceInputs<Self>, client: Projection) -> Projection {
+        let named = node.named_or_make(named);
+        let ordered = node.inputs.traffic;
+        let near = near(named, ordered, &client);
+        let node_name = |own: NodeName| {
+            let is_named = named.nodes.contains(&own) || near.node.as_ref() == Some(&own);
+            if is_named { own } else { NodeName::unnamed() }
+        };
+        Projection {
+            node: client.node.clone().map(|own| own.map(node_name)),
+            locality: client.locality.is_some().then_some(near.locality),
+            ..admitted(named, ordered != TrafficDistribution::Any, client)
+        }
+    }
+}
+
+impl Outcomes for ClusterInputs {
+    fn reduce(node: &ResourceInputs<Self>, client: Projection) -> Projection {
+        match &node.inputs.inline {
+            Some(inline) => EndpointInputs::reduce(inline, client),
+            None => client,
+        }
+    }
+}
+
+impl Outcomes for ListenerInputs {
+    /// Listeners match the endpoints that a client may have, in any order.
+    fn reduce(node: &ResourceInputs<Self>, client: Projection) -> Projection {
+        let addressed = cluster_of(&node.inputs.addresses, &client);
+        let Some(inline) = &node.inputs.inline else { return Projection { cluster: addressed, ..client } };
+        let named = inline.named_or_make(named);
+        let node_name = |own: NodeName| if named.nodes.contains(&own) { own } else { NodeName::unnamed() };
+        let by_endpoints = admitted(named, false, client.clone());
+        let cluster =
+            if addressed.as_ref().is_some_and(Option::is_some) { addressed } else { by_endpoints.cluster };
+        Projection { node: client.node.map(|own| own.map(node_name)), cluster, ..by_endpoints }
+    }
+}
+
+impl Outcomes for RouteInputs {
+    fn reduce(node: &ResourceInputs<Self>, client: Projection) -> Projection {
+        let RouteInputs { service, aliases, addresses, .. } = &node.inputs;
+        let hosts = || std::iter::once(&service.host).chain(aliases.iter().map(|alias| &alias.service.host));
+        let sees = |namespace: Option<&Namespace>| -> Vec<bool> {
+            let admits = |alias: &AliasHost| alias.visibility.admits(&alias.service.namespace, namespace);
+            aliases.iter().map(admits).collect()
+        };
+        let special = |own: &Namespace| !aliases.is_empty() && sees(Some(own)) != sees(None);
+        Projection {
+            domain: client.domain.clone().map(|domain| domain_of(domain?, hosts())),
+            namespace: client.namespace.clone().map(|own| own.filter(special)),
+            cluster: cluster_of(addresses, &client),
+            ..client
+        }
+    }
+}
+
+/// Returns the DNS domain if a host is of its namespace, a domain with only its suffix if a host is of its suffix.
+fn domain_of<'h>(domain: Arc<str>, hosts: impl Iterator<Item = &'h Hostname>) -> Option<Arc<str>> {
+    let (own, suffix) = domain.split_once(".svc.")?;
+    let mut same_suffix = false;
+    for host in hosts {
+        let Some((name, rest)) = host.as_str().split_once(".svc.") else { continue };
+        same_suffix |= rest == suffix;
+        if rest == suffix && name.split_once('.').is_some_and(|(_, namespace)| namespace == own) {
+            return Some(domain);
+        }
+    }
+    if own.is_empty() && same_suffix {
+        return Some(domain);
+    }
+    same_suffix.then(|| foreign_domain(suffix))
+}
+
+/// Returns the DNS domain of a client whose namespace has no service.
+fn foreign_domain(suffix: &str) -> Arc<str> {
+    format!(".svc.{suffix}").into()
+}
+
+/// Returns the client's cluster if an address is of it. Any other cluster is like none.
+fn cluster_of(addresses: &[ServiceAddress], client: &Projection) -> Option<Option<ClusterId>> {
+    let is_named = |own: &ClusterId| addresses.iter().any(|a| a.cluster.as_ref() == Some(own));
+    client.cluster.clone().map(|own| own.filter(is_named))
+}
+
+/// Reduces the values that decide which endpoints a client may have. `compares`: whether the order of
+/// endpoints compares networks, where no network is one of its own.
+fn admitted(named: &NamedValues, compares: bool, client: Projection) -> Projection {
+    let network = |own: NetworkId| {
+        let other = || compares.then(NetworkId::unnamed);
+        if named.networks.contains(&own) { Some(own) } else { other() }
+    };
+    let cluster = |own: ClusterId| {
+        if named.clusters.contains(&own) { own } else { ClusterId::unnamed() }
+    };
+    let namespace = |own: Namespace| named.namespaces.get(&own).cloned();
+    Projection {
+        network: client.network.map(|own| own.and_then(network)),
+        cluster: client.cluster.map(|own| own.map(cluster)),
+        namespace: client.namespace.map(|own| own.and_then(namespace)),
+        ..client
+    }
+}
+
+/// The part of a client's location that decides the order of endpoints.
+#[derive(Default)]
+struct Near {
+    locality: Locality,
+    node: Option<NodeName>,
+}
+
+/// Compares part by part and stops at the first that no endpoint has: further parts cannot differ.
+fn near(named: &NamedValues, order: TrafficDistribution, client: &Projection) -> Near {
+    let Some(own) = client.locality.as_ref().filter(|_| order != TrafficDistribution::Any) else {
+        return Near::default();
+    };
+    let by_node = order == TrafficDistribution::SameNode;
+    let node = client.node.clone().flatten().filter(|_| by_node);
+    let has_network = client.network.as_ref().is_some_and(Option::is_some);
+    if own.region.is_empty() && !has_network && node.is_none() {
+        return Near::default();
+    }
+    let mut out =
+        Near { locality: Locality { region: Locality::unnamed_part(), ..Locality::default() }, node: None };
+    let Some(zones) = named.places.get(&own.region) else { return out };
+    out.locality.region = Arc::clone(&own.region);
+    out.locality.zone = Locality::unnamed_part();
+    let Some(subzones) = zones.get(&own.zone) else { return out };
+    out.locality.zone = Arc::clone(&own.zone);
+    if !by_node {
+        return out;
+    }
+    out.locality.subzone = Locality::unnamed_part();
+    let Some(nodes) = subzones.get(&own.subzone) else { return out };
+    out.locality.subzone = Arc::clone(&own.subzone);
+    out.node = node.filter(|own| nodes.contains(own));
+    out
+}
+
+fn named(facts: &EndpointInputs) -> NamedValues {
+    let mut out = NamedValues { namespaces: namespaces(facts), ..NamedValues::default() };
+    for source in facts.sources.iter() {
+        let attributes = &source.declaration.attributes;
+        let by_cluster = attributes.cluster_local || attributes.own_cluster_only;
+        for address in &*source.group.addresses {
+            let topology = &address.topology;
+            out.networks.extend(topology.network.clone());
+            out.clusters.extend(topology.cluster.clone().filter(|_| by_cluster));
+            out.nodes.extend(topology.node.clone().filter(|_| attributes.node_local));
+            if facts.traffic != TrafficDistribution::Any {
+                add_place(&mut out.places, &topology.locality, topology.node.as_ref());
+            }
+        }
+    }
+    out
+}
+
+fn add_place(places: &mut Places, at: &Locality, node: Option<&NodeName>) {
+    let zones = places.entry(Arc::clone(&at.region)).or_default();
+    let subzones = zones.entry(Arc::clone(&at.zone)).or_default();
+    subzones.entry(Arc::clone(&at.subzone)).or_default().extend(node.cloned());
+}
+
+/// Groups the namespaces that the sources name by what they see.
+fn namespaces(facts: &EndpointInputs) -> BTreeMap<Namespace, Namespace> {
+    let own = &facts.service.namespace;
+    let sees = |client: Option<&Namespace>| -> Vec<bool> {
+        let admits = |source: &EndpointSource| source.visibility.admits(own, client);
+        facts.sources.iter().map(admits).collect()
+    };
+    let mut first: BTreeMap<Vec<bool>, Namespace> = BTreeMap::new();
+    let mut out = BTreeMap::new();
+    let without = sees(None);
+    for namespace in listed(facts) {
+        let seen = sees(Some(namespace));
+        if seen != without {
+            let first = first.entry(seen).or_insert_with(|| namespace.clone());
+            out.insert(namespace.clone(), first.clone());
+        }
+    }
+    out
+}
+
+/// Returns the namespaces that any visibility names, sorted.
+fn listed(facts: &EndpointInputs) -> BTreeSet<&Namespace> {
+    let lists = facts.sources.iter().filter_map(|source| match &source.visibility {
+        Visibility::Namespaces(list) => Some(&**list),
+        _ => None,
+    });
+    lists.flatten().chain([&facts.service.namespace]).collect()
+}
+
+#[cfg(test)]
+mod tests;

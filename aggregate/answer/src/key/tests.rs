@@ -1,0 +1,140 @@
+//! Tables and properties: a key has one value per outcome, and gives the answer of the whole client.
+
+use std::collections::HashSet;
+
+use proptest::prelude::*;
+use tributary_model::{
+    Address, AddressRef, Attributes, ClientKind, Declaration, Protocol, Resolution, Shared,
+};
+
+use super::*;
+use crate::fixtures::*;
+use crate::listener::listener;
+use crate::route::route;
+
+fn on_nodes(nodes: &[&str]) -> EndpointInputs {
+    let address = |(i, node): (usize, &&str)| {
+        let ip = [10, 0, 0, u8::try_from(i).unwrap()];
+        Address::new(AddressRef::Ip(ip.into()), mk_topology("", "r1/z1", node))
+    };
+    mk_one(nodes.iter().enumerate().map(address).collect())
+}
+fn on_node(n: usize) -> ClientClass {
+    ClientClass {
+        node: NodeName::new(format!("n{n}")).ok(),
+        locality: Locality::parse("r1/z1"),
+        ..ClientClass::new(ClientKind::Sidecar)
+    }
+}
+fn keys<T: Outcomes>(node: &ResourceInputs<T>, of: impl Iterator<Item = ClientClass>) -> usize {
+    of.map(|class| key(node, &class)).collect::<HashSet<_>>().len()
+}
+
+#[test]
+fn three_endpoints_on_a_thousand_nodes_have_four_keys() {
+    let near = EndpointInputs { traffic: TrafficDistribution::SameNode, ..on_nodes(&["n1", "n2", "n3"]) };
+    let dims = ClientDimensions::NODE | ClientDimensions::LOCALITY | ClientDimensions::NETWORK;
+    assert_eq!(keys(&ResourceInputs::new(near.clone(), dims), (0..1000).map(on_node)), 4);
+    let elsewhere = |n| ClientClass { locality: Locality::parse(&format!("r{n}/z1")), ..on_node(n) };
+    assert_eq!(keys(&ResourceInputs::new(near, dims), (2..1000).map(elsewhere)), 1);
+    let mut local = on_nodes(&["n1", "n2", "n3"]);
+    let attributes = Attributes { node_local: true, ..Attributes::default() };
+    let mut sources = local.sources.to_vec();
+    sources[0].declaration = Declaration { attributes, ..mk_declaration("pay") }.into();
+    local.sources = sources.into();
+    let endpoints = Shared::new(ResourceInputs::new(local, ClientDimensions::NODE));
+    assert_eq!(keys(&endpoints, (0..1000).map(on_node)), 4);
+    let facts = ListenerInputs { inline: Some(endpoints.clone()), ..mk_listener(&[]) };
+    assert_eq!(keys(&ResourceInputs::new(facts, ClientDimensions::NODE), (0..1000).map(on_node)), 4);
+}
+
+fn mk_listener(addresses: &[(&str, &str)]) -> ListenerInputs {
+    ListenerInputs {
+        service: mk_key("pay.shop", "shop"),
+        port: mk_port(80),
+        protocol: Protocol::Tcp,
+        resolution: Resolution::ClientSide,
+        addresses: addresses.iter().map(|(ip, cluster)| mk_cluster_ip(ip, cluster)).collect(),
+        inline: None,
+    }
+}
+fn mk_cluster_ip(ip: &str, cluster: &str) -> ServiceAddress {
+    ServiceAddress {
+        cluster: ClusterId::new(cluster).ok(),
+        ip: ip.parse().unwrap(),
+        prefix: 32,
+        allocated: false,
+    }
+}
+fn mk_route(host: &str, aliases: Vec<AliasHost>) -> RouteInputs {
+    RouteInputs {
+        service: mk_key(host, "shop"),
+        port: mk_port(80),
+        protocol: Protocol::Http,
+        resolution: Resolution::ClientSide,
+        addresses: [mk_cluster_ip("10.9.0.1", "c1"), mk_cluster_ip("10.9.0.2", "c2")].into(),
+        aliases: aliases.into(),
+        headless: false,
+    }
+}
+fn in_namespace(namespace: &str, suffix: &str) -> ClientClass {
+    ClientClass {
+        namespace: Namespace::new(namespace).ok(),
+        domain: (!suffix.is_empty()).then(|| format!("{namespace}.svc.{suffix}").into()),
+        ..ClientClass::new(ClientKind::Sidecar)
+    }
+}
+fn route_dims() -> ClientDimensions {
+    ClientDimensions::KIND
+        | ClientDimensions::DOMAIN
+        | ClientDimensions::NAMESPACE
+        | ClientDimensions::CLUSTER
+}
+
+#[test]
+fn a_thousand_namespaces_have_two_keys_of_a_route() {
+    let node = ResourceInputs::new(mk_route("pay.n7.svc.cluster.local", vec![]), route_dims());
+    let all = || (0..1000).map(|n| in_namespace(&format!("n{n}"), "cluster.local"));
+    assert_eq!(keys(&node, all()), 2);
+    let elsewhere = (0..1000).map(|n| in_namespace("n7", &format!("cluster{n}.local")));
+    assert_eq!(keys(&node, elsewhere), 1, "short forms are of one suffix");
+    let clusters = (0..100)
+        .map(|n| ClientClass { cluster: ClusterId::new(format!("c{n}")).ok(), ..in_namespace("a", "") });
+    assert_eq!(keys(&node, clusters), 3, "two clusters have an address");
+}
+
+fn some_class() -> impl Strategy<Value = ClientClass> {
+    let namespace = prop::sample::select(vec!["", "shop", "web", "n9"]);
+    let suffix = prop::sample::select(vec!["", "cluster.local", "other.local"]);
+    let cluster = prop::sample::select(vec!["", "c1", "c2", "c9"]);
+    (namespace, suffix, cluster).prop_map(|(namespace, suffix, cluster)| ClientClass {
+        cluster: ClusterId::new(cluster).ok(),
+        ..in_namespace(namespace, suffix)
+    })
+}
+
+proptest! {
+    #[test]
+    fn key_of_a_route_gives_the_route_of_the_whole_client(
+        class in some_class(),
+        host in prop::sample::select(vec!["pay.shop.svc.cluster.local", "pay.web.svc.cluster.local", "pay.example.com"]),
+        alias in prop::option::of(prop::sample::select(vec!["a.web.svc.cluster.local", "b.shop.svc.other.local"])),
+        public in any::<bool>(),
+    ) {
+        let visibility = if public { Visibility::Public } else { Visibility::Namespaces([mk_ns("web")].into()) };
+        let aliases = alias.iter().map(|host| mk_alias_host(host, visibility.clone())).collect();
+        let node = ResourceInputs::new(mk_route(host, aliases), route_dims());
+        prop_assert_eq!(route(&node.inputs, &key(&node, &class)), route(&node.inputs, &class.project(route_dims())));
+    }
+
+    #[test]
+    fn key_of_a_listener_gives_the_parts_of_the_whole_client(class in some_class(), inline in any::<bool>()) {
+        let addresses: &[_] = if inline { &[] } else { &[("10.9.0.1", "c1"), ("10.9.0.2", "c2")] };
+        let mut facts = mk_listener(addresses);
+        let dims = ClientDimensions::KIND | ClientDimensions::CLUSTER;
+        facts.inline = inline.then(|| Shared::new(ResourceInputs::new(on_nodes(&["n1"]), dims)));
+        let node = ResourceInputs::new(facts, dims);
+        let whole = listener(&node.inputs, &class.project(dims), &mut ());
+        prop_assert_eq!(listener(&node.inputs, &key(&node, &class), &mut ()), whole);
+    }
+}

@@ -1,4 +1,4 @@
-//! Reduces a client to what one answer tells apart: the key of its bytes.
+//! Reduces a client to what makes a difference to one answer: the key of its bytes.
 //!
 //! A dimension alone is too much: three endpoints on three of a thousand nodes have four outcomes, not a
 //! thousand. So a value that the inputs do not name becomes one that nothing equals, and all such

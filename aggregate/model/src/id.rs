@@ -64,7 +64,7 @@ macro_rules! name {
                 check($what, text, $max, $ok)?;
                 Ok(Self(text.into()))
             }
-            /// Returns a value that equals no name. It stands for every name that an answer does not tell apart.
+            /// Returns a value that equals no name. It stands for every name that makes no difference to an answer.
             #[must_use]
             pub fn unnamed() -> Self {
                 Self("".into())

@@ -34,8 +34,8 @@ impl Locality {
     pub fn parse_label(text: &str) -> Self {
         if text.contains('/') { Self::parse(text) } else { Self::parse(&text.replace('.', "/")) }
     }
-    /// Returns a part that no locality has, because it is too long. It stands for every part that an answer does not
-    /// tell apart.
+    /// Returns a part that no locality has, because it is too long. It stands for every part that makes no
+    /// difference to an answer.
     #[must_use]
     pub fn unnamed_part() -> Arc<str> {
         "-".repeat(Self::MAX_PART + 1).into()

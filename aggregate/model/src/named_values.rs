@@ -10,7 +10,7 @@ use crate::id::{ClusterId, Namespace, NetworkId, NodeName};
 /// Nodes of endpoints, by region, zone and subzone.
 pub type Places = BTreeMap<Arc<str>, BTreeMap<Arc<str>, BTreeMap<Arc<str>, BTreeSet<NodeName>>>>;
 
-/// Client values that some inputs tell apart.
+/// Client values that make a difference to the answers of some inputs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NamedValues {
     /// Networks of the endpoints.

@@ -1,4 +1,4 @@
-//! Counts of encoded resources: they follow what a resource tells apart, not the number of clients.
+//! Counts of encoded resources: they follow the outcomes of a resource, not the number of clients.
 
 use tributary_model::{
     Address, ClientDimensions, EndpointInputs, EndpointSource, NodeName, PortView, ResourceInputs, Shared,

@@ -35,6 +35,7 @@ check_machine() {
   command -v openssl >/dev/null || missing+=("openssl: install the openssl package")
   case " $* " in *" servers "*) check_clients ;; esac
   case " $* " in *" kubernetes "* | *" consul "*) check_go ;; esac
+  case " $* " in *" capture "*) check_capture ;; esac
   [ ${#missing[@]} -eq 0 ] && return 0
   printf 'this machine lacks what the tests need:\n' >&2
   printf '  - %s\n' "${missing[@]}" >&2
@@ -69,6 +70,37 @@ check_go() {
     missing+=("go: install Go 1.21 or newer, which builds the Kubernetes API server, etcd and Consul")
   fi
 }
+
+# Prints the tools of the captured suite that are absent, with the packages that have them.
+absent_for_capture() {
+  command -v ip >/dev/null || printf 'iproute2\n'
+  { command -v iptables-restore && command -v ip6tables-restore; } >/dev/null || printf 'iptables\n'
+}
+
+# Checks what redirects connections to a proxy; adds to the caller's list. apt-get installs absent packages later.
+check_capture() {
+  local hint='or set TRIBUTARY_SKIP_CAPTURE=1, which leaves the suite out'
+  [ "${TRIBUTARY_SKIP_CAPTURE:-}" = 1 ] && return 0
+  unshare --net true 2>/dev/null ||
+    missing+=("network namespaces: run as root or with CAP_SYS_ADMIN and CAP_NET_ADMIN, $hint")
+  [ -z "$(absent_for_capture)" ] || { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; } ||
+    missing+=("iptables and ip: install the packages iptables and iproute2, $hint")
+}
+
+# Installs the packages that the captured suite needs, on the machine itself.
+install_capture() {
+  local packages
+  [ "${TRIBUTARY_SKIP_CAPTURE:-}" = 1 ] && return 0
+  packages=$(absent_for_capture)
+  [ -n "$packages" ] || return 0
+  log "setup: apt-get install" $packages
+  # shellcheck disable=SC2086
+  apt_get install $packages || { apt_get update && apt_get install $packages; } && [ -z "$(absent_for_capture)" ] && return 0
+  printf 'setup failed: apt-get could not install %s\n' "$packages" >&2
+  return 1
+}
+
+apt_get() { DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends "$@" >/dev/null; }
 
 # make_once FOLDER WHAT FUNCTION: runs FUNCTION FOLDER unless it finished there before. A lock keeps two
 # runs from making the same folder; the mark is written last, so a run that was cut short starts again.
@@ -148,6 +180,7 @@ need() {
         made node "gRPC for JavaScript" & jobs+=($!)
         ;;
       kubernetes) made kubernetes "kube-apiserver and etcd, which take about five minutes" & jobs+=($!) ;;
+      capture) install_capture & jobs+=($!) ;;
       consul) made consul "Consul, which takes about three minutes" & jobs+=($!) ;;
       *) printf 'unknown need: %s\n' "$what" >&2; return 1 ;;
     esac

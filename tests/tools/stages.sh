@@ -22,6 +22,7 @@ suites() {
       kube_*) kind=wait need=servers,kubernetes ;;
       consul_*) kind=wait need=servers,consul ;;
       hybrid_*) kind=wait need=servers,kubernetes,consul ;;
+      captured) need=servers,capture ;;
     esac
     case $test in *_traffic) kind=one ;; esac
     stage "$test" "$kind" "$need" cargo test --workspace --features "$crate/servers" --test "$test"

@@ -1,5 +1,6 @@
 //! Backends: servers inside the test that answer with their own name and count the requests they receive. HTTP
-//! for Envoy, HTTP and gRPC on the same port for gRPC clients. Closing one cuts every connection at once, as
+//! for Envoy, HTTP and gRPC on the same port for gRPC clients, and the bare name where anything else arrives first.
+//! Closing one cuts every connection at once, as
 //! the removal of a real endpoint may.
 
 use std::convert::Infallible;
@@ -15,6 +16,7 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 
@@ -43,6 +45,12 @@ impl Backend {
     /// Starts on the given address.
     pub async fn start_at(name: &str, addr: SocketAddr) -> Result<Self> {
         let listener = TcpListener::bind(addr).await.with_context(|| format!("backend {name} on {addr}"))?;
+        Self::accepting(name, listener)
+    }
+
+    /// Starts on a listener that is open already, such as one of another network namespace.
+    pub fn accepting(name: &str, listener: TcpListener) -> Result<Self> {
+        let addr = listener.local_addr()?;
         let count = Arc::new(AtomicU64::new(0));
         let task = tokio::spawn(accept(listener, name.to_owned(), Arc::clone(&count)));
         Ok(Self { name: name.to_owned(), addr, count, task })
@@ -91,9 +99,29 @@ async fn accept(listener: TcpListener, name: String, count: Arc<AtomicU64>) {
 
 async fn serve(stream: TcpStream, name: String, count: Arc<AtomicU64>) {
     let _ = stream.set_nodelay(true);
+    if !speaks_http(&stream).await {
+        return answer_plain(stream, &name, &count).await;
+    }
     let service = service_fn(move |request| answer(request, name.clone(), Arc::clone(&count)));
     // The backend ignores a client that disconnects.
     let _ = auto::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service).await;
+}
+
+/// Every HTTP method, and the preface of HTTP/2, starts with a capital letter.
+async fn speaks_http(stream: &TcpStream) -> bool {
+    let mut first = [0; 1];
+    matches!(stream.peek(&mut first).await, Ok(1)) && first[0].is_ascii_uppercase()
+}
+
+/// Answers the first bytes of a connection with the name, and ends it.
+async fn answer_plain(mut stream: TcpStream, name: &str, count: &AtomicU64) {
+    let mut received = [0; 1024];
+    // The backend ignores a client that disconnects.
+    if matches!(stream.read(&mut received).await, Ok(1..)) {
+        count.fetch_add(1, Ordering::Relaxed);
+        let _ = stream.write_all(name.as_bytes()).await;
+        let _ = stream.shutdown().await;
+    }
 }
 
 async fn answer(

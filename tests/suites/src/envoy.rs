@@ -3,6 +3,8 @@
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -13,7 +15,8 @@ use tokio::net::UnixStream;
 use tokio::process::Command;
 use tokio::time::timeout;
 
-use crate::{Process, eventually, http_client, tools};
+use crate::capture::{PROXY_USER, give_to_proxy};
+use crate::{CapturedPod, Process, eventually, http_client, tools};
 
 mod bootstrap;
 pub use bootstrap::{EnvoyConfig, sidecar_id, sidecar_metadata};
@@ -41,22 +44,32 @@ impl Envoy {
         for _ in config.clusters_with_listener() {
             listeners.push(crate::ports::free_addr()?);
         }
-        let folder = tempfile::tempdir().context("make a folder for the bootstrap")?;
-        let path = folder.path().join("bootstrap.json");
-        std::fs::write(&path, config.bootstrap(admin, &listeners, &folder.path().join(CAPTURE)).to_string())?;
-        let mut command = Command::new(tools::envoy()?);
-        command.arg("-c").arg(&path).args([
-            "--concurrency",
-            "1",
-            "--disable-hot-restart",
-            "--log-level",
-            "warning",
-        ]);
-        command.args(["--drain-time-s", "1", "--parent-shutdown-time-s", "2"]);
-        let process = Process::spawn("envoy", command)?;
-        let mut envoy = Self { process, admin, listeners, folder };
-        envoy.answers().await?;
-        Ok(envoy)
+        let (folder, path) = folder_with_bootstrap(config, admin, &listeners)?;
+        let process = Process::spawn("envoy", command(&tools::envoy()?, &path))?;
+        Self { process, admin, listeners, folder }.answering().await
+    }
+
+    /// Starts Envoy inside a pod, as the user whose connections are not redirected.
+    pub async fn start_in(pod: &CapturedPod, config: &EnvoyConfig) -> Result<Self> {
+        let admin = CapturedPod::admin();
+        let (folder, path) = folder_with_bootstrap(config, admin, &[])?;
+        give_to_proxy(&path)?;
+        // The user may not be able to enter the cache: the open file stands for the path.
+        let binary = std::fs::File::open(tools::envoy()?)?;
+        let program = format!("/proc/self/fd/{}", binary.as_raw_fd());
+        let process = pod.in_pod(|| {
+            let mut command = command(Path::new(&program), &path);
+            Process::spawn("envoy", {
+                command.uid(PROXY_USER);
+                command
+            })
+        })?;
+        Self { process, admin, listeners: Vec::new(), folder }.answering().await
+    }
+
+    async fn answering(mut self) -> Result<Self> {
+        self.answers().await?;
+        Ok(self)
     }
 
     async fn answers(&mut self) -> Result<()> {
@@ -115,9 +128,8 @@ impl Envoy {
 
     /// Returns one counter or gauge; absent counts as 0.
     pub async fn stat(&self, name: &str) -> Result<u64> {
-        let text =
-            http_client::get_text(self.admin, &format!("/stats?filter=^{}$", name.replace('.', "\\.")))
-                .await?;
+        let pattern = name.replace('.', "\\.").replace('|', "\\|");
+        let text = http_client::get_text(self.admin, &format!("/stats?filter=^{pattern}$")).await?;
         let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
         value.map_or(Ok(0), |value| value.parse().with_context(|| format!("{name} is {value}")))
     }
@@ -188,6 +200,25 @@ impl Envoy {
         let statuses = clusters["cluster_statuses"].as_array().cloned().unwrap_or_default();
         Ok(statuses.iter().filter_map(|status| status["name"].as_str().map(str::to_owned)).collect())
     }
+}
+
+/// Writes the bootstrap to a new folder.
+fn folder_with_bootstrap(
+    config: &EnvoyConfig,
+    admin: SocketAddr,
+    listeners: &[SocketAddr],
+) -> Result<(TempDir, PathBuf)> {
+    let folder = tempfile::tempdir().context("make a folder for the bootstrap")?;
+    let path = folder.path().join("bootstrap.json");
+    std::fs::write(&path, config.bootstrap(admin, listeners, &folder.path().join(CAPTURE)).to_string())?;
+    Ok((folder, path))
+}
+
+fn command(program: &Path, bootstrap: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.arg("-c").arg(bootstrap).args(["--concurrency", "1", "--disable-hot-restart"]);
+    command.args(["--log-level", "warning", "--drain-time-s", "1", "--parent-shutdown-time-s", "2"]);
+    command
 }
 
 fn host_name(status: &Value) -> Option<String> {

@@ -5,6 +5,7 @@
 
 pub mod ads;
 pub mod backend;
+pub mod capture;
 pub mod consul;
 pub mod daemon;
 pub mod debug;
@@ -18,6 +19,7 @@ pub mod http_client;
 pub mod kube;
 pub mod load;
 pub mod moves;
+pub mod netns;
 pub mod ports;
 pub mod process;
 pub mod resources;
@@ -30,6 +32,7 @@ pub mod wait;
 
 pub use ads::{AdsClient, Answer, GrpcStatus, ScriptedAds, Variant};
 pub use backend::Backend;
+pub use capture::CapturedPod;
 pub use consul::Consul;
 pub use daemon::Daemon;
 pub use entry::{Entry, nowhere, outbound};

@@ -1,0 +1,156 @@
+//! A pod whose connections are redirected to a real Envoy, as Istio's init container does it: two network
+//! namespaces joined by a cable, the pod's with redirect rules, the other one with backends and the server.
+//! The captured suite runs in the second and connects from both.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::chown;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use crate::netns::NetworkNamespace;
+
+/// User of the proxy; its connections are not redirected.
+pub const PROXY_USER: u32 = 1337;
+/// Admin port of the proxy, which is not redirected.
+pub const ADMIN_PORT: u16 = 15_000;
+
+const CONNECTS_WITHIN: Duration = Duration::from_secs(5);
+const POD: (Ipv4Addr, Ipv6Addr) = (Ipv4Addr::new(10, 98, 0, 2), Ipv6Addr::new(0xfd98, 0, 0, 0, 0, 0, 0, 2));
+
+/// The pod and the world outside it.
+#[derive(Debug)]
+pub struct CapturedPod {
+    pod: NetworkNamespace,
+    world: NetworkNamespace,
+}
+
+/// The two ends of a connection's way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// The pod: what leaves it and what enters it is redirected.
+    Pod,
+    /// Everything else.
+    World,
+}
+
+impl CapturedPod {
+    /// Makes the namespaces, their cable, and the rules. `hosts` are the addresses of the world, each of
+    /// which the pod reaches.
+    pub fn new(hosts: &[IpAddr]) -> Result<Self> {
+        let (pod, world) = (NetworkNamespace::new()?, NetworkNamespace::new()?);
+        let peer = pod.process().to_string();
+        world.command("ip", &["-batch", "-"], &cable(&peer))?;
+        let addresses: String = hosts.iter().map(|ip| address(*ip, "cable")).collect();
+        world.command("ip", &["-batch", "-"], &(addresses + "link set cable up\nlink set lo up\n"))?;
+        pod.command("ip", &["-batch", "-"], &inside())?;
+        pod.command("iptables-restore", &[], &rules("127.0.0.1/32", "127.0.0.6/32"))?;
+        pod.command("ip6tables-restore", &[], &rules("::1/128", "::6/128"))?;
+        Ok(Self { pod, world })
+    }
+
+    /// Returns the address of the pod in the family of `of`.
+    pub fn address(of: IpAddr) -> IpAddr {
+        if of.is_ipv4() { POD.0.into() } else { POD.1.into() }
+    }
+
+    /// Returns the address of the proxy's admin port, which the world reaches.
+    pub fn admin() -> SocketAddr {
+        SocketAddr::new(Self::address(IpAddr::V4(Ipv4Addr::UNSPECIFIED)), ADMIN_PORT)
+    }
+
+    /// Returns the pod's addresses as the node metadata lists them.
+    pub fn addresses() -> String {
+        format!("{},{}", POD.0, POD.1)
+    }
+
+    /// Runs a test inside the world: its sockets and processes belong there.
+    pub fn in_world<T: Send>(&self, test: impl AsyncFnOnce() -> Result<T> + Send) -> Result<T> {
+        self.world.run(|| {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            runtime.block_on(test())
+        })
+    }
+
+    /// Runs `work` inside the pod, within the caller's runtime.
+    pub fn in_pod<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+        let runtime = tokio::runtime::Handle::current();
+        self.pod.run(|| {
+            let _entered = runtime.enter();
+            work()
+        })
+    }
+
+    /// Connects from one side.
+    pub fn connect(&self, from: Side, to: SocketAddr) -> Result<TcpStream> {
+        let connect = || {
+            let stream = TcpStream::connect_timeout(&to, CONNECTS_WITHIN);
+            stream.with_context(|| format!("connect to {to}"))
+        };
+        let stream = self.side(from).run(connect)?;
+        stream.set_nonblocking(true)?;
+        Ok(stream)
+    }
+
+    /// Listens on one side.
+    pub fn listen(&self, side: Side, at: SocketAddr) -> Result<TcpListener> {
+        let listener =
+            self.side(side).run(|| TcpListener::bind(at).with_context(|| format!("listen on {at}")))?;
+        listener.set_nonblocking(true)?;
+        Ok(listener)
+    }
+
+    fn side(&self, side: Side) -> &NetworkNamespace {
+        match side {
+            Side::Pod => &self.pod,
+            Side::World => &self.world,
+        }
+    }
+}
+
+/// Lets the proxy read a file in a folder that only the test's user may enter.
+pub fn give_to_proxy(file: &Path) -> Result<()> {
+    for path in [Some(file), file.parent()].into_iter().flatten() {
+        chown(path, Some(PROXY_USER), None)
+            .with_context(|| format!("give {} to the proxy", path.display()))?;
+    }
+    Ok(())
+}
+
+fn cable(peer: &str) -> String {
+    format!("link add cable type veth peer name eth0 netns {peer}\n")
+}
+
+fn address(ip: IpAddr, device: &str) -> String {
+    match ip.is_ipv6() {
+        true => format!("addr add {ip}/64 dev {device} nodad\n"),
+        false => format!("addr add {ip}/24 dev {device}\n"),
+    }
+}
+
+/// Every address is on the cable's link, also those of no machine: a connection to one of them is redirected
+/// before it needs a neighbour.
+fn inside() -> String {
+    let own = address(POD.0.into(), "eth0") + &address(POD.1.into(), "eth0");
+    // Envoy connects from ::6 to the application; Istio adds it as well, while 127.0.0.6 is there already.
+    let up = "addr add ::6/128 dev lo\nlink set lo up\nlink set eth0 up\n";
+    own + up + "route add default dev eth0\nroute add ::/0 dev eth0\n"
+}
+
+/// Returns the redirect rules of one IP family. They are those of Istio's init container.
+fn rules(local: &str, inbound_source: &str) -> String {
+    let proxy = format!("-m owner --uid-owner {PROXY_USER}");
+    format!(
+        "*nat\n:PREROUTING ACCEPT\n:INPUT ACCEPT\n:OUTPUT ACCEPT\n:POSTROUTING ACCEPT\n\
+         -A PREROUTING -p tcp --dport {ADMIN_PORT} -j RETURN\n\
+         -A PREROUTING -p tcp -j REDIRECT --to-ports 15006\n\
+         -A OUTPUT -s {inbound_source} -o lo -j RETURN\n\
+         -A OUTPUT ! -d {local} -o lo -p tcp {proxy} -j REDIRECT --to-ports 15006\n\
+         -A OUTPUT -o lo -m owner ! --uid-owner {PROXY_USER} -j RETURN\n\
+         -A OUTPUT {proxy} -j RETURN\n\
+         -A OUTPUT -d {local} -j RETURN\n\
+         -A OUTPUT -p tcp -j REDIRECT --to-ports 15001\n\
+         COMMIT\n"
+    )
+}

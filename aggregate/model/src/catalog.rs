@@ -116,7 +116,10 @@ pub struct CatalogChanges {
     pub gateways: bool,
     /// Whether any setting changed.
     pub settings: bool,
-    /// Whether `complete`, or a registry's freshness or priority, changed.
+    /// Whether [`Catalog::complete`] changed.
+    pub complete: bool,
+    /// Whether a registry's freshness or priority changed. Clients read neither: endpoints that a changed priority
+    /// demotes are changed hosts.
     pub registries: bool,
     /// Whether [`Catalog::pending`] changed; clients do not depend on it.
     pub pending: bool,
@@ -131,9 +134,15 @@ impl CatalogChanges {
     /// Whether the answers of any client may have changed.
     #[must_use]
     pub fn concerns_clients(&self) -> bool {
-        let Self { hosts, workloads, policies, gateways, settings, registries, pending: _ } = self;
+        self.concerns_resources() || self.complete
+    }
+    /// Whether any resource, or the class of any client, may have changed.
+    #[must_use]
+    pub fn concerns_resources(&self) -> bool {
+        let Self { hosts, workloads, policies, gateways, settings, complete: _, registries: _, pending: _ } =
+            self;
         let named = !hosts.is_empty() || !workloads.is_empty() || !policies.is_empty();
-        named || *gateways || *settings || *registries
+        named || *gateways || *settings
     }
     /// Adds the changes of another batch.
     pub fn merge(&mut self, more: Self) {
@@ -142,6 +151,7 @@ impl CatalogChanges {
         self.policies.extend(more.policies);
         self.gateways |= more.gateways;
         self.settings |= more.settings;
+        self.complete |= more.complete;
         self.registries |= more.registries;
         self.pending |= more.pending;
     }

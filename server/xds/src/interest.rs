@@ -96,6 +96,8 @@ pub struct InterestIndex {
     bulk: DashMap<u64, Arc<Wake>>,
     named: DashMap<u64, Arc<Wake>>,
     workloads: DashMap<Namespace, Waiters>,
+    /// Streams with names whose removal waits for a complete catalog.
+    holding: DashMap<u64, Arc<Wake>>,
     next: AtomicU64,
     waiting: Arc<AtomicUsize>,
 }
@@ -119,16 +121,21 @@ impl InterestIndex {
         if let Some(namespace) = &workload {
             self.workloads.entry(namespace.clone()).or_default().push((id, Arc::clone(&wake)));
         }
-        Registration { index: Arc::clone(self), id, wake, workload, interest: Interest::Hosts(Vec::new()) }
+        let interest = Interest::Hosts(Vec::new());
+        Registration { index: Arc::clone(self), id, wake, workload, interest, holds: false }
     }
-    /// Wakes the streams that a generation may concern, and returns their number. A change of settings,
-    /// gateways or registries may concern every name.
+    /// Wakes the streams that a generation may concern, and returns their number. A change of settings or
+    /// gateways may concern every name; completeness concerns streams that hold names back.
     pub fn published(&self, _: &Arc<Catalog>, changed: &CatalogChanges, observed: ObservedSince) -> usize {
         if !changed.concerns_clients() {
             return 0;
         }
-        let mut woken = wake_all(&self.bulk, observed);
-        if changed.settings || changed.gateways || changed.registries {
+        let mut woken = if changed.complete { wake_all(&self.holding, observed) } else { 0 };
+        if !changed.concerns_resources() {
+            return woken;
+        }
+        woken += wake_all(&self.bulk, observed);
+        if changed.settings || changed.gateways {
             return woken + wake_all(&self.named, observed);
         }
         for host in &changed.hosts {
@@ -183,9 +190,22 @@ pub struct Registration {
     wake: Arc<Wake>,
     workload: Option<Namespace>,
     interest: Interest,
+    holds: bool,
 }
 
 impl Registration {
+    /// Sets whether the stream holds names back until the catalog is complete. Returns whether it begins to.
+    pub fn hold(&mut self, holds: bool) -> bool {
+        if std::mem::replace(&mut self.holds, holds) == holds {
+            return false;
+        }
+        if holds {
+            self.index.holding.insert(self.id, Arc::clone(&self.wake));
+        } else {
+            self.index.holding.remove(&self.id);
+        }
+        holds
+    }
     /// Replaces the changes that wake the stream.
     pub fn update(&mut self, interest: Interest) {
         let old = std::mem::replace(&mut self.interest, interest);
@@ -211,6 +231,7 @@ impl Drop for Registration {
     fn drop(&mut self) {
         self.update(Interest::Hosts(Vec::new()));
         self.index.named.remove(&self.id);
+        self.hold(false);
         if let Some(namespace) = &self.workload {
             if let Some(mut waiters) = self.index.workloads.get_mut(namespace) {
                 waiters.retain(|(waiter, _)| *waiter != self.id);
@@ -258,10 +279,34 @@ mod tests {
         let b = mk_stream(&index, mk_hosts(&["b.x"]));
         assert_eq!(publish(&index, &changed(&["a.x", "unknown.x"])), 2);
         assert!(is_woken(&bulk.wake) && is_woken(&a.wake) && !is_woken(&b.wake));
-        let registries = CatalogChanges { registries: true, ..CatalogChanges::default() };
-        assert_eq!(publish(&index, &registries), 3);
+        let settings = CatalogChanges { settings: true, ..CatalogChanges::default() };
+        assert_eq!(publish(&index, &settings), 3);
         let pending = CatalogChanges { pending: true, ..CatalogChanges::default() };
         assert_eq!(publish(&index, &pending), 0, "pending services are not served");
+    }
+
+    #[test]
+    fn report_of_a_registry_wakes_no_stream() {
+        let index = Arc::new(InterestIndex::default());
+        let (bulk, _named) = (mk_stream(&index, Interest::Every), mk_stream(&index, mk_hosts(&["a.x"])));
+        let registries = CatalogChanges { registries: true, ..CatalogChanges::default() };
+        assert_eq!(publish(&index, &registries), 0);
+        assert!(!is_woken(&bulk.wake));
+    }
+
+    #[test]
+    fn completeness_wakes_streams_that_hold_names() {
+        let index = Arc::new(InterestIndex::default());
+        let (_bulk, mut named) = (mk_stream(&index, Interest::Every), mk_stream(&index, mk_hosts(&["a.x"])));
+        let complete = CatalogChanges { complete: true, ..CatalogChanges::default() };
+        assert_eq!(publish(&index, &complete), 0);
+        assert!(named.registration.hold(true) && !named.registration.hold(true));
+        assert_eq!(publish(&index, &complete), 1);
+        named.registration.hold(false);
+        assert_eq!(publish(&index, &complete), 0);
+        named.registration.hold(true);
+        drop(named);
+        assert!(index.holding.is_empty());
     }
 
     #[test]

@@ -107,7 +107,7 @@ impl Pushes {
             (&triggers.workloads, !changed.workloads.is_empty()),
             (&triggers.gateways, changed.gateways),
             (&triggers.settings, changed.settings),
-            (&triggers.registries, changed.registries),
+            (&triggers.registries, changed.registries || changed.complete),
         ];
         each.into_iter().filter(|(_, is)| *is).for_each(|(count, _)| count.inc());
     }

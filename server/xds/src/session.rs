@@ -196,6 +196,11 @@ impl Session {
             || self.stale != ChangedHosts::Nothing
             || self.kinds.values().any(TypeState::is_due)
     }
+    /// Whether names wait for a complete catalog, which must then wake this session.
+    #[must_use]
+    pub fn holds_names(&self) -> bool {
+        self.kinds.values().any(|state| !state.held.is_empty())
+    }
     /// Returns the changes that wake this session, once after each change of its subscriptions.
     pub fn take_interest(&mut self) -> Option<Interest> {
         std::mem::take(&mut self.interest_moved).then(|| self.interest())

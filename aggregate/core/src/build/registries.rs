@@ -35,7 +35,7 @@ impl State {
                 None => self.draft.registries.remove(&name),
             };
         }
-        changed.registries |= complete != self.draft.complete;
+        changed.complete |= complete != self.draft.complete;
         self.draft.complete = complete;
     }
 

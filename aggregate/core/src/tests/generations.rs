@@ -31,8 +31,9 @@ fn catalog_is_complete_when_no_registry_is_unknown() {
         [mk_required(), RegistryUpdate::ListEnded(mk_collection(KINDS[0]), Completeness::Complete)],
     );
     assert!(!world.catalog().complete, "one required collection of three is synced");
-    world.list("file", []);
-    assert!(world.catalog().complete);
+    let outcome = world.list("file", []);
+    assert!(world.catalog().complete && outcome.changed.complete);
+    assert!(!world.list("file", []).changed.concerns_clients(), "clients do not read freshness");
     world.core.set_membership_known(false);
     assert!(!world.catalog().complete, "the list of registries is not known");
 }

@@ -76,6 +76,7 @@ metrics! {
     XDS_REJECTED Counter "xds_rejected" ["reason"] "Connections and streams that the server refused or ended";
     XDS_NOOP Counter "xds_noop_wakeups" [] "Wake-ups of streams that had nothing to send";
     XDS_CACHED Gauge "xds_cached_bytes" [] "Bytes of cached encoded resources";
+    XDS_INBOUND Gauge "xds_inbound_bytes" [] "Bytes of requests that are unfinished or not handled yet";
     XDS_EVENTS Counter "xds_events" ["event"] "Events of sessions and the transport: requests, acks, nacks, sends, bytes_sent, …";
     RUNTIME_EVENTS Counter "runtime_events" ["event"] "Events of the core task and the supervisor: batches, updates, publications, runs, …";
     STATE_OPEN Gauge "state_open" [] "1 if the served state is kept across restarts, else 0";

@@ -226,6 +226,7 @@ impl AdminBackend for LiveBackend {
             xds: sessions.counters(),
             pushes: &sessions.counters.pushes,
             cached: sessions.answers.held_bytes(),
+            inbound: sessions.server.inbound_bytes(),
             journal: self.state.stats(),
             now: self.clock.now(),
         })

@@ -38,6 +38,8 @@ pub struct State<'a> {
     pub pushes: &'a Pushes,
     /// Bytes of cached encoded resources.
     pub cached: u64,
+    /// Bytes of requests that are unfinished or not handled yet.
+    pub inbound: usize,
     /// Journal; `None` without one.
     pub journal: Option<JournalStats>,
     /// Time of the request.
@@ -78,6 +80,7 @@ pub fn all(state: &State<'_>) -> Vec<Sample> {
     of_pushes(state.pushes, &mut out);
     of_journal(state.journal.as_ref(), state.now, &mut out);
     out.push(Sample::new(m::XDS_CACHED, &[], number(state.cached)));
+    out.push(Sample::new(m::XDS_INBOUND, &[], number(state.inbound as u64)));
     out.extend(state.xds.iter().map(|(event, count)| Sample::new(m::XDS_EVENTS, &[event], number(*count))));
     out
 }

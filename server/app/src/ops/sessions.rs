@@ -11,6 +11,7 @@ use tributary_xds::answers::{CatalogAnswers, ResourceType};
 use tributary_xds::counters::Counters;
 use tributary_xds::session::{Delivery, SyncStatus, TypeStatus};
 use tributary_xds::table::{ClientRow, ClientTable, Connected};
+use tributary_xds::transport::XdsServer;
 
 use super::counts::ServedCounts;
 use crate::document::ClientItem;
@@ -26,6 +27,8 @@ pub struct Sessions {
     pub served: Arc<ServedCounts>,
     /// Source of their answers.
     pub answers: Arc<CatalogAnswers>,
+    /// Server of the streams.
+    pub server: XdsServer,
     /// Handle of the runtime.
     pub handle: Handle,
     /// Clock of the session times.

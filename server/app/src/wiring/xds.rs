@@ -79,6 +79,7 @@ impl Xds {
             counters: Arc::clone(server.counters()),
             served: self.served,
             answers,
+            server: server.clone(),
             handle: handle.clone(),
             clock: Arc::clone(clock),
             draining: AtomicBool::new(false),

@@ -165,10 +165,20 @@ impl Stream {
                     self.pushing = Some((out.kind, began));
                     self.outbox.put(out.rope);
                 }
-                None if settled => return,
+                None if settled && !self.registers_held() => return,
                 None => {}
             }
         }
+    }
+    /// Registers for completeness while names are held back. Returns whether the session must look again, because the
+    /// catalog became complete before.
+    fn registers_held(&mut self) -> bool {
+        let mut session = self.client.session.lock();
+        let is_late = self.registration.hold(session.holds_names()) && self.shared.source.current().complete;
+        if is_late {
+            session.on_generation(ChangedHosts::Everything);
+        }
+        is_late
     }
     async fn drive(&mut self, reader: &mut Reader) -> Status {
         loop {

@@ -10,13 +10,17 @@ use tributary_model::{
     ClientDimensions, ClientKind, ClusterId, Labels, Locality, Namespace, NetworkId, NodeName, Projection,
 };
 
+use crate::scope::{ClientSidecar, Scope};
+
 /// Client attributes that answers may depend on. Clients of one class get equal bytes for every resource.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ClientClass {
     /// Kind of client.
     pub kind: ClientKind,
     /// Namespace; a client without one sees public declarations only.
     pub namespace: Option<Namespace>,
+    /// Sidecar that applies to it.
+    pub sidecar: Option<Arc<ClientSidecar>>,
     /// Cluster.
     pub cluster: Option<ClusterId>,
     /// Network.
@@ -42,6 +46,7 @@ impl ClientClass {
         Self {
             kind,
             namespace: None,
+            sidecar: None,
             cluster: None,
             network: None,
             locality: Locality::default(),
@@ -51,6 +56,11 @@ impl ClientClass {
             domain: None,
             dns_capture: false,
         }
+    }
+    /// Returns what clients of this class may see.
+    #[must_use]
+    pub fn scope(&self) -> Scope<'_> {
+        Scope { namespace: self.namespace.as_ref(), sidecar: self.sidecar.as_deref() }
     }
     /// Reduces the client to these dimensions.
     #[must_use]

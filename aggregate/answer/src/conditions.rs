@@ -11,6 +11,7 @@ use tributary_model::{
 
 use crate::client::ClientClass;
 use crate::compose::{Conflict, compose_listeners, compose_routes};
+use crate::egress::Surface;
 use crate::endpoints::Destination;
 use crate::key::key;
 use crate::listener::listener;
@@ -102,8 +103,8 @@ fn targets(source: &EndpointSource) -> impl Iterator<Item = (Destination<'_>, Op
 pub fn contested(catalog: &Catalog, class: &ClientClass) -> Vec<Conflict> {
     let mut listeners = Vec::new();
     let mut tables: BTreeMap<u16, Vec<(&Arc<ServiceView>, VirtualHostPlan)>> = BTreeMap::new();
-    for (_, view) in members(catalog, class.namespace.as_ref()) {
-        for port in view.ports.iter() {
+    for (_, view) in members(catalog, class.scope()) {
+        for port in class.scope().ports(view, Surface::Listeners) {
             let inputs = &port.listener;
             let plans = listener(&inputs.inputs, &key(inputs, class), &mut ());
             listeners.extend(plans.into_iter().map(|plan| (view, plan)));
@@ -112,9 +113,7 @@ pub fn contested(catalog: &Catalog, class: &ClientClass) -> Vec<Conflict> {
         }
     }
     let (_, mut conflicts) = compose_listeners(listeners);
-    let alias = |host: &Hostname, end: &ServiceView| {
-        find_alias(catalog, host.as_str(), class.namespace.as_ref(), end)
-    };
+    let alias = |host: &Hostname, end: &ServiceView| find_alias(catalog, host.as_str(), class.scope(), end);
     conflicts.extend(tables.into_values().flat_map(|parts| compose_routes(parts, alias).1));
     conflicts
 }

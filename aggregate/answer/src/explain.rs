@@ -22,7 +22,8 @@ use tributary_model::{
 use crate::client::Client;
 use crate::endpoints::{Assignment, endpoints, inline};
 use crate::key::key;
-use crate::resolve::claimant;
+use crate::resolve::{claimant, record};
+use crate::scope::trace::reaches;
 
 pub use document::{Explanation, Outcome, Reason, Refused, StepDocument, StepObject, WhyNot};
 pub use freshness::endpoint_freshness;
@@ -116,7 +117,7 @@ fn explain_port(
     let mut trace = Trace { steps: history };
     let traced = !trace.steps.is_empty();
     source::record(catalog, view, port, endpoint, traced, &mut trace);
-    let reached = client.is_none_or(|client| serves(catalog, view, client, &mut trace));
+    let reached = client.is_none_or(|client| serves(catalog, serving, client, &mut trace));
     let mut within = Trace::default();
     let facts = open_to_all(&port.endpoints.inputs, client);
     let assignment = assigned(&facts, client, port, &mut within);
@@ -138,17 +139,13 @@ fn open_to_all<'a>(facts: &'a EndpointInputs, client: Option<&Client>) -> Cow<'a
     }
 }
 
-/// Whether the client resolves the host to this service.
-fn serves<R: Recorder>(catalog: &Catalog, view: &Arc<ServiceView>, client: &Client, r: &mut R) -> bool {
-    let mut trace = Trace::default();
-    let namespace = client.class.namespace.as_ref();
-    let chosen = claimant(catalog, view.key.host.as_str(), namespace, &mut trace);
-    let own = |step: &TraceStep| {
-        let object = step.object.as_ref().map(|o| &o.id);
-        view.declarations.iter().any(|d| object == Some(&d.declaration.source.object))
-    };
-    trace.steps.into_iter().filter(own).for_each(|step| r.step(|| step));
-    chosen.is_some_and(|chosen| Arc::ptr_eq(chosen, view))
+/// Whether the client resolves the host to this service, and imports its port.
+fn serves<R: Recorder>(catalog: &Catalog, serving: &ServingPort<'_>, client: &Client, r: &mut R) -> bool {
+    let ServingPort { view, port, .. } = serving;
+    let scope = client.class.scope();
+    let chosen = claimant(catalog, view.key.host.as_str(), scope, &mut ());
+    record(catalog, view, chosen, scope, r);
+    chosen.is_some_and(|chosen| Arc::ptr_eq(chosen, view)) && reaches(catalog, view, port, scope, r)
 }
 
 /// Returns the endpoints that a client gets for a port, by EDS or inside the xDS cluster.

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) use tributary_fixtures::{mk_host, mk_key, mk_ns, mk_port, mk_shard, mk_topology};
+pub(crate) use tributary_fixtures::{
+    mk_egress, mk_host, mk_key, mk_ns, mk_port, mk_shard, mk_sidecar, mk_topology,
+};
 use tributary_model::*;
 
 pub(crate) fn mk_declaration(name: &str) -> Declaration {

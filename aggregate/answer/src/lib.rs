@@ -13,6 +13,7 @@ pub mod client;
 pub mod cluster;
 pub mod compose;
 pub mod conditions;
+pub mod egress;
 pub mod endpoints;
 pub mod explain;
 pub mod inbound;
@@ -22,6 +23,7 @@ pub mod members;
 pub mod names;
 pub mod resolve;
 pub mod route;
+pub mod scope;
 pub mod vip;
 
 mod steps;
@@ -30,6 +32,7 @@ pub use client::{Client, ClientClass, project};
 pub use cluster::{ClusterPlan, Discovery, LoadBalancing, cluster};
 pub use compose::{Conflict, Listener, compose_listeners, compose_routes, precedence};
 pub use conditions::{conditions, contested, contested_by_service};
+pub use egress::{Egress, Surface};
 pub use endpoints::{Assignment, Destination, Endpoint, LocalityEndpoints, endpoints, inline};
 pub use explain::{Explanation, Query, WhyNot, endpoint_freshness, explain, explain_with, why_not};
 pub use inbound::{InboundPort, inbound, own_workload};
@@ -39,6 +42,7 @@ pub use members::{Difference, differing, members, overlay};
 pub use names::{cluster_name, parse_cluster_name};
 pub use resolve::{concrete, find_alias, resolve, visible};
 pub use route::{VirtualHostPlan, grpc_route, route};
+pub use scope::{ClientSidecar, Scope, attach};
 
 #[cfg(test)]
 mod fixtures;

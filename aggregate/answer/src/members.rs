@@ -2,25 +2,28 @@
 //!
 //! CDS and LDS are sets: the public services (the base) plus an overlay of what a namespace sees
 //! differently. `Catalog.scoped` lists the hosts of each overlay, so all namespaces share the fold of the
-//! base. Both walks go in order of host; the cost of a difference is proportional to the changes.
+//! base. A Sidecar's imports are a set of their own. Both walks go in order of host; the cost of a difference is
+//! proportional to the changes.
 
 use std::sync::Arc;
 
 use imbl::OrdSet;
 use imbl::ordmap::DiffItem;
-use tributary_model::{Catalog, Hostname, Namespace, ServiceView};
+use tributary_model::{Catalog, HostEntry, Hostname, Namespace, ServiceView, Shared};
 
 use crate::resolve::resolve;
+use crate::scope::Scope;
 
-/// Iterates over the services that a client of this namespace receives, by host. `None` gives the base.
+/// Iterates over the services that a client of this scope receives, by host. The default scope gives the base.
 pub fn members<'c>(
     catalog: &'c Catalog,
-    namespace: Option<&'c Namespace>,
+    scope: Scope<'c>,
 ) -> impl Iterator<Item = (&'c Hostname, &'c Arc<ServiceView>)> {
-    catalog
-        .hosts
-        .keys()
-        .filter_map(move |host| resolve(catalog, host.as_str(), namespace, &mut ()).map(|view| (host, view)))
+    let exact = scope.egress().and_then(|egress| egress.exact_hosts());
+    let all = exact.is_none().then(|| catalog.hosts.keys());
+    let named = exact.into_iter().flatten().filter_map(|host| catalog.hosts.get_key_value(host));
+    let hosts = all.into_iter().flatten().chain(named.map(|(host, _): (_, &Shared<HostEntry>)| host));
+    hosts.filter_map(move |host| resolve(catalog, host.as_str(), scope, &mut ()).map(|view| (host, view)))
 }
 
 /// Returns the hosts that clients of this namespace may see differently from the base.
@@ -40,20 +43,20 @@ pub struct Difference<'c> {
     pub after: Option<&'c Arc<ServiceView>>,
 }
 
-/// Iterates over the hosts whose serving view differs for clients of this namespace, in order of host. Views
+/// Iterates over the hosts whose serving view differs for clients of this scope, in order of host. Views
 /// may share unchanged resource inputs: compare those by pointer before encoding.
 pub fn differing<'c>(
     old: &'c Catalog,
     new: &'c Catalog,
-    namespace: Option<&'c Namespace>,
+    scope: Scope<'c>,
 ) -> impl Iterator<Item = Difference<'c>> {
     old.hosts.diff(&new.hosts).filter_map(move |item| {
         let host = match item {
             DiffItem::Add(host, _) | DiffItem::Remove(host, _) => host,
             DiffItem::Update { new: (host, _), .. } => host,
         };
-        let before = resolve(old, host.as_str(), namespace, &mut ());
-        let after = resolve(new, host.as_str(), namespace, &mut ());
+        let before = resolve(old, host.as_str(), scope, &mut ());
+        let after = resolve(new, host.as_str(), scope, &mut ());
         let same = match (before, after) {
             (Some(a), Some(b)) => Arc::ptr_eq(a, b),
             (None, None) => true,
@@ -83,7 +86,7 @@ mod tests {
     }
     fn listed(catalog: &Catalog, namespace: Option<&str>) -> Vec<String> {
         let namespace = namespace.map(mk_ns);
-        members(catalog, namespace.as_ref()).map(|(_, view)| view.key.to_string()).collect()
+        members(catalog, Scope::of(namespace.as_ref())).map(|(_, view)| view.key.to_string()).collect()
     }
 
     #[test]
@@ -103,7 +106,7 @@ mod tests {
         new.hosts.remove("cart.shop");
         let hosts = |namespace: Option<&str>| {
             let namespace = namespace.map(mk_ns);
-            let found = differing(&old, &new, namespace.as_ref());
+            let found = differing(&old, &new, Scope::of(namespace.as_ref()));
             found.map(|d| (d.host.to_string(), d.before.is_some(), d.after.is_some())).collect::<Vec<_>>()
         };
         assert_eq!(hosts(None), [("cart.shop".to_owned(), true, false)]);
@@ -111,7 +114,7 @@ mod tests {
             hosts(Some("web")),
             [("cart.shop".to_owned(), true, false), ("pay.shop".to_owned(), true, true)]
         );
-        assert_eq!(differing(&old, &old.clone(), None).count(), 0);
+        assert_eq!(differing(&old, &old.clone(), Scope::default()).count(), 0);
     }
 
     #[test]
@@ -121,7 +124,7 @@ mod tests {
         let mut claimants = old.hosts.get("cart.shop").unwrap().claimants.to_vec();
         claimants.push(mk_view("cart.shop", "young", &[Visibility::Public]));
         new.hosts.insert(mk_host("cart.shop"), Shared::new(HostEntry { claimants: claimants.into() }));
-        assert_eq!(differing(&old, &new, None).count(), 0);
-        assert_eq!(differing(&old, &new, Some(&mk_ns("young"))).count(), 1);
+        assert_eq!(differing(&old, &new, Scope::default()).count(), 0);
+        assert_eq!(differing(&old, &new, Scope::of(Some(&mk_ns("young")))).count(), 1);
     }
 }

@@ -1,58 +1,66 @@
 //! Resolves a host to the service that a client gets.
 //!
 //! Clients name hosts without a namespace, and several services may claim one. The service of the
-//! client's own namespace comes first, then the first visible claimant in order of precedence. Lists,
-//! look-ups and explain all use this module (law 11).
+//! client's own namespace comes first, then the first visible claimant in order of precedence. With a Sidecar, those
+//! of its first egress listener that imports any come before those of later ones. Lists, look-ups and explain all use
+//! this module (law 11).
 
 use std::sync::Arc;
 
 use tributary_model::{
-    Catalog, Code, DeclarationView, Namespace, Recorder, Resolution, ServiceView, Stage, TraceStep, Verdict,
+    Catalog, Code, DeclarationView, Recorder, Resolution, ServiceView, Stage, TraceStep, Verdict,
 };
 
+use crate::scope::Scope;
+use crate::scope::trace::{imported, not_imported};
 use crate::steps::about;
 
 /// Maximum length of an alias chain. The core flattens chains and removes loops, so a longer chain is a loop.
 const MAX_ALIASES: usize = 16;
 
-/// Whether a client of this namespace sees any declaration of the service.
+/// Whether a client of this scope sees any declaration of the service, and imports the service.
 #[must_use]
-pub fn visible(view: &ServiceView, namespace: Option<&Namespace>) -> bool {
-    view.declarations.iter().any(|d| admits(view, d, namespace))
+pub fn visible(view: &ServiceView, scope: Scope<'_>) -> bool {
+    is_exported(view, scope) && scope.rank(view).is_some()
 }
 
-fn admits(view: &ServiceView, declaration: &DeclarationView, namespace: Option<&Namespace>) -> bool {
-    declaration.visibility.admits(&view.key.namespace, namespace)
+fn is_exported(view: &ServiceView, scope: Scope<'_>) -> bool {
+    view.declarations.iter().any(|d| admits(view, d, scope))
 }
 
-/// Returns the service that serves `host` to a client of this namespace, merged from the declarations that the client
+fn admits(view: &ServiceView, declaration: &DeclarationView, scope: Scope<'_>) -> bool {
+    declaration.visibility.admits(&view.key.namespace, scope.namespace)
+}
+
+/// Returns the service that serves `host` to a client of this scope, merged from the declarations that the client
 /// sees.
 pub fn resolve<'c, R: Recorder>(
     catalog: &'c Catalog,
     host: &str,
-    namespace: Option<&Namespace>,
+    scope: Scope<'_>,
     r: &mut R,
 ) -> Option<&'c Arc<ServiceView>> {
-    claimant(catalog, host, namespace, r).map(|view| view.seen_by(namespace))
+    claimant(catalog, host, scope, r).map(|view| view.seen_by(scope.namespace))
 }
 
-/// Returns the service that serves `host` to a client of this namespace, with all its declarations.
+/// Returns the service that serves `host` to a client of this scope, with all its declarations.
 pub(crate) fn claimant<'c, R: Recorder>(
     catalog: &'c Catalog,
     host: &str,
-    namespace: Option<&Namespace>,
+    scope: Scope<'_>,
     r: &mut R,
 ) -> Option<&'c Arc<ServiceView>> {
     let Some(entry) = catalog.hosts.get(host) else {
         r.step(|| no_such_host(host));
         return None;
     };
-    let sees = |view: &&Arc<ServiceView>| visible(view, namespace);
-    let own = |view: &&Arc<ServiceView>| Some(&view.key.namespace) == namespace;
     let claimants = &entry.claimants;
-    let chosen = claimants.iter().find(|v| own(v) && sees(v)).or_else(|| claimants.iter().find(sees));
+    let seen = claimants.iter().filter(|view| is_exported(view, scope));
+    let imported = seen.filter_map(|view| Some((scope.rank(view)?, view)));
+    // Of equal ranks the first stays: claimants are in order of precedence.
+    let chosen = imported.min_by_key(|(rank, _)| *rank).map(|(_, view)| view);
     if r.is_on() {
-        claimants.iter().for_each(|view| record(view, chosen, namespace, r));
+        claimants.iter().for_each(|view| record(catalog, view, chosen, scope, r));
     }
     chosen
 }
@@ -62,7 +70,7 @@ pub(crate) fn claimant<'c, R: Recorder>(
 pub fn concrete<'c, R: Recorder>(
     catalog: &'c Catalog,
     view: &'c Arc<ServiceView>,
-    namespace: Option<&Namespace>,
+    scope: Scope<'_>,
     r: &mut R,
 ) -> Option<&'c Arc<ServiceView>> {
     let mut at = view;
@@ -70,23 +78,23 @@ pub fn concrete<'c, R: Recorder>(
         let Some(Resolution::Alias(target)) = at.first().map(|d| &d.declaration.resolution) else {
             return Some(at);
         };
-        at = resolve(catalog, target.as_str(), namespace, r)?;
+        at = resolve(catalog, target.as_str(), scope, r)?;
     }
     about(r, (Stage::Merge, Verdict::Drop, Code::ALIAS_LOOP), &view.key, "its aliases form a loop");
     None
 }
 
-/// Returns the alias through which a client of this namespace resolves `host` to `end`; `None` if the host resolves
+/// Returns the alias through which a client of this scope resolves `host` to `end`; `None` if the host resolves
 /// differently. The declarations of the alias, not those of `end`, claim the host's domains.
 #[must_use]
 pub fn find_alias<'c>(
     catalog: &'c Catalog,
     host: &str,
-    namespace: Option<&Namespace>,
+    scope: Scope<'_>,
     end: &ServiceView,
 ) -> Option<&'c Arc<ServiceView>> {
-    let view = resolve(catalog, host, namespace, &mut ())?;
-    let target = concrete(catalog, view, namespace, &mut ())?;
+    let view = resolve(catalog, host, scope, &mut ())?;
+    let target = concrete(catalog, view, scope, &mut ())?;
     (target.key == end.key && target.key != view.key).then_some(view)
 }
 
@@ -95,28 +103,36 @@ fn no_such_host(host: &str) -> TraceStep {
     crate::steps::service_step(Stage::Merge, Verdict::Drop, Code::NO_SUCH_HOST, None, detail)
 }
 
-fn record<R: Recorder>(
+/// Records the decisions about one claimant.
+pub(crate) fn record<R: Recorder>(
+    catalog: &Catalog,
     view: &Arc<ServiceView>,
     chosen: Option<&Arc<ServiceView>>,
-    namespace: Option<&Namespace>,
+    scope: Scope<'_>,
     r: &mut R,
 ) {
     let is_chosen = chosen.is_some_and(|c| Arc::ptr_eq(c, view));
+    let imports = scope.rank(view).is_some();
     for declaration in view.declarations.iter() {
-        let sees = admits(view, declaration, namespace);
-        r.step(|| decision(view, declaration, namespace, sees, is_chosen));
+        let sees = admits(view, declaration, scope);
+        if imports || !sees {
+            r.step(|| decision(view, declaration, scope, sees, is_chosen));
+        }
+    }
+    if !imports && is_exported(view, scope) {
+        r.step(|| not_imported(catalog, &view.key, None, scope));
     }
 }
 
 fn decision(
     view: &ServiceView,
     declaration: &DeclarationView,
-    namespace: Option<&Namespace>,
+    scope: Scope<'_>,
     sees: bool,
     chosen: bool,
 ) -> TraceStep {
     let client =
-        namespace.map_or_else(|| "a client without a namespace".into(), |ns| format!("namespace {ns}"));
+        scope.namespace.map_or_else(|| "a client without a namespace".into(), |ns| format!("namespace {ns}"));
     let key = &view.key;
     let (stage, verdict, code, detail) = match (sees, chosen) {
         (false, _) => (
@@ -126,7 +142,8 @@ fn decision(
             format!("{key} is not exported to {client}"),
         ),
         (true, true) => {
-            (Stage::Visibility, Verdict::Pass, Code::VISIBLE, format!("{key} is visible to {client}"))
+            let detail = format!("{key} is visible to {client}{}", imported(view, scope));
+            (Stage::Visibility, Verdict::Pass, Code::VISIBLE, detail)
         }
         (true, false) => {
             let detail =
@@ -150,7 +167,7 @@ mod tests {
 
     fn named(catalog: &Catalog, namespace: Option<&str>) -> Option<String> {
         let namespace = namespace.map(mk_ns);
-        let view = resolve(catalog, "pay.shop", namespace.as_ref(), &mut ())?;
+        let view = resolve(catalog, "pay.shop", Scope::of(namespace.as_ref()), &mut ())?;
         Some(view.key.namespace.to_string())
     }
     fn only(namespace: &str) -> Visibility {
@@ -187,11 +204,11 @@ mod tests {
             mk_view("pay.shop", "young", &[Visibility::Public]),
         ]);
         let mut trace = Trace::default();
-        resolve(&catalog, "pay.shop", None, &mut trace);
+        resolve(&catalog, "pay.shop", Scope::default(), &mut trace);
         let codes: Vec<u16> = trace.steps.iter().map(|s| s.code.number()).collect();
         assert_eq!(codes, [505, 506, 504]);
         let mut trace = Trace::default();
-        assert!(resolve(&catalog, "unknown.shop", None, &mut trace).is_none());
+        assert!(resolve(&catalog, "unknown.shop", Scope::default(), &mut trace).is_none());
         assert_eq!(trace.steps[0].code, Code::NO_SUCH_HOST);
     }
 
@@ -206,8 +223,9 @@ mod tests {
         ]);
         let end = |host: &str, namespace: &str| {
             let namespace = mk_ns(namespace);
-            let start = resolve(&catalog, host, Some(&namespace), &mut ()).unwrap();
-            concrete(&catalog, start, Some(&namespace), &mut ()).map(|v| v.key.host.to_string())
+            let scope = Scope::of(Some(&namespace));
+            let start = resolve(&catalog, host, scope, &mut ()).unwrap();
+            concrete(&catalog, start, scope, &mut ()).map(|v| v.key.host.to_string())
         };
         assert_eq!(end("a.shop", "web").as_deref(), Some("pay.shop"));
         assert_eq!(end("pay.shop", "web").as_deref(), Some("pay.shop"));

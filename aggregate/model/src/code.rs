@@ -147,6 +147,7 @@ codes! {
     527 HELD_ENDPOINT "the endpoint is served because its removal is not confirmed" => "see `tributary get registries -o wide`";
     528 FEDERATED "the endpoint is served through a federated service" => "nothing";
     529 STANDBY "the endpoint waits as a standby of its federated service" => "nothing";
+    530 NOT_IMPORTED "the client's Sidecar imports no such host or port" => "add it to `egress` of the Sidecar that the step names";
 
     // 06xx: clients
     601 CLIENT_NO_NODE "a client did not identify itself" => "set `node.id` in its bootstrap";

@@ -90,6 +90,11 @@ impl Settings {
         let mut aliases = self.trust_domain_aliases.iter().flat_map(|all| all.iter());
         domain == self.trust_domain() || aliases.any(|alias| **alias == *domain)
     }
+    /// Namespace whose policies apply to all namespaces.
+    #[must_use]
+    pub fn root_namespace(&self) -> Option<Namespace> {
+        Namespace::new("istio-system").ok()
+    }
     /// Domain of Kubernetes service names.
     #[must_use]
     pub fn domain(&self) -> &str {

@@ -9,6 +9,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use tonic::Code as GrpcCode;
+use tributary_answer::{ClientSidecar, attach};
 use tributary_model::{
     Catalog, ClientKind, ClusterId, Code, Identity, Labels, Locality, Namespace, NetworkId, NodeName,
     Settings, WorkloadKey, WorkloadView,
@@ -105,12 +106,19 @@ impl ClientNode {
     /// workloads.
     #[must_use]
     pub fn at(&self, catalog: &Catalog) -> (ClientClass, Vec<WorkloadKey>) {
+        self.after(None, catalog)
+    }
+    /// Like [`ClientNode::at`]; keeps the Sidecar of an earlier class if it is the same.
+    #[must_use]
+    pub fn after(&self, earlier: Option<&ClientClass>, catalog: &Catalog) -> (ClientClass, Vec<WorkloadKey>) {
         let mut class = self.class.clone();
         let own = self.own(catalog);
         if let Some(first) = own.first() {
             overlay(&mut class, first.1);
         }
         class.cluster = class.cluster.take().or_else(|| self.default_cluster.clone());
+        let labels = own.first().map_or(&self.labels, |(_, view)| &view.workload.labels);
+        class.sidecar = sidecar(catalog, &class, labels, earlier);
         (class, own.into_iter().map(|(key, _)| key.clone()).collect())
     }
     /// Only a sidecar is looked up: any other client with the same address is not the workload.
@@ -243,6 +251,18 @@ fn locality(node: &Node, labels: &Labels) -> Locality {
 
 fn is_true(meta: &Metadata, name: &str) -> bool {
     meta.text(name).is_some_and(|text| matches!(text.as_str(), "true" | "1" | "True" | "TRUE"))
+}
+
+/// Returns the Sidecar that applies to a client with these labels.
+fn sidecar(
+    catalog: &Catalog,
+    class: &ClientClass,
+    labels: &Labels,
+    earlier: Option<&ClientClass>,
+) -> Option<Arc<ClientSidecar>> {
+    let (key, sidecar) = attach(catalog, class.kind, class.namespace.as_ref(), labels)?;
+    let held = earlier.and_then(|class| class.sidecar.as_ref()).filter(|held| held.is(key, sidecar));
+    Some(held.map_or_else(|| Arc::new(ClientSidecar::new(key, sidecar)), Arc::clone))
 }
 
 /// Completes a class from a workload: the registry's locality wins over the client's.

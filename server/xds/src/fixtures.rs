@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use imbl::{OrdMap, OrdSet};
-use tributary_fixtures::{mk_host, mk_key, mk_ns, mk_shard};
+use tributary_answer::ClientSidecar;
+use tributary_fixtures::{mk_egress, mk_host, mk_key, mk_ns, mk_shard, mk_sidecar};
 use tributary_model::*;
 
 use crate::answers::{ClientClass, ClientClassKey};
@@ -344,6 +345,17 @@ fn mk_declaration(svc: &Svc) -> Declaration {
 /// Returns a class with only a kind and a namespace.
 pub(crate) fn mk_class(kind: ClientKind, namespace: &str) -> ClientClassKey {
     ClientClassKey::alone(ClientClass { namespace: Namespace::new(namespace).ok(), ..ClientClass::new(kind) })
+}
+/// Returns a class whose Sidecar has these egress listeners, each with its port and hosts.
+pub(crate) fn mk_scoped(
+    kind: ClientKind,
+    namespace: &str,
+    egress: &[(Option<u32>, &[&str])],
+) -> ClientClassKey {
+    let sidecar = Sidecar { egress: mk_egress(egress), ..Sidecar::default() };
+    let (key, _) = mk_sidecar(namespace, "default", sidecar.clone());
+    let sidecar = Some(Arc::new(ClientSidecar::new(&key, &sidecar)));
+    ClientClassKey::alone(ClientClass { sidecar, ..(*mk_class(kind, namespace)).clone() })
 }
 pub(crate) fn mk_envoy() -> ClientClassKey {
     mk_class(ClientKind::Envoy, "")

@@ -239,7 +239,7 @@ impl Backend for CoreBackend {
     async fn endpoints(&mut self, name: &str, port: &str) -> Result<Vec<Row>> {
         let client = self.client(name)?;
         let (host, number) = host_and_port(port)?;
-        let found = resolve(&self.catalog, host.as_str(), client.class.namespace.as_ref(), &mut ());
+        let found = resolve(&self.catalog, host.as_str(), client.class.scope(), &mut ());
         let Some(port) = found.and_then(|view| view.port(number)) else { return Ok(Vec::new()) };
         let of_cluster = client.class.project(port.cluster.dimensions);
         match cluster(&port.cluster.inputs, &of_cluster, &mut ()).map(|plan| plan.discovery) {
@@ -254,7 +254,7 @@ impl Backend for CoreBackend {
     async fn clusters(&mut self, name: &str) -> Result<BTreeMap<String, String>> {
         let client = self.client(name)?;
         let mut out = BTreeMap::new();
-        for (host, view) in members(&self.catalog, client.class.namespace.as_ref()) {
+        for (host, view) in members(&self.catalog, client.class.scope()) {
             for port in view.ports.iter() {
                 let projection = client.class.project(port.cluster.dimensions);
                 if let Some(plan) = cluster(&port.cluster.inputs, &projection, &mut ()) {

@@ -12,6 +12,7 @@ use crate::client::Client;
 use crate::cluster::cluster;
 use crate::key::key;
 use crate::resolve::{concrete, resolve};
+use crate::scope::trace::reaches;
 use crate::vip::long_forms;
 
 /// Returns every candidate that a rule removed for this client, grouped by rule. Expands a short name with
@@ -30,14 +31,14 @@ pub fn why_not(catalog: &Catalog, host: &str, client: &Client) -> WhyNot {
         let plausible = candidates.iter().filter(|name| name.matches(".svc.").count() <= 1);
         trace.steps.extend(plausible.flat_map(|name| excluded(catalog, name)));
     }
-    let namespace = client.class.namespace.as_ref();
-    let found = resolve(catalog, host, namespace, &mut trace)
-        .and_then(|view| concrete(catalog, view, namespace, &mut trace))
+    let scope = client.class.scope();
+    let found = resolve(catalog, host, scope, &mut trace)
+        .and_then(|view| concrete(catalog, view, scope, &mut trace))
         .and_then(|view| catalog.service(&view.key));
     if let Some(view) = found {
         out.service = Some(view.key.to_string());
         trace.steps.extend(separate(view));
-        ports(view, client, &mut out, &mut trace);
+        ports(catalog, view, client, &mut out, &mut trace);
     }
     out.add(trace.steps);
     out.add(hosts(host, found).iter().flat_map(|host| pending::of_host(catalog, host)));
@@ -89,8 +90,11 @@ fn excluded(catalog: &Catalog, host: &str) -> Vec<TraceStep> {
         .collect()
 }
 
-fn ports(view: &Arc<ServiceView>, client: &Client, out: &mut WhyNot, trace: &mut Trace) {
+fn ports(catalog: &Catalog, view: &Arc<ServiceView>, client: &Client, out: &mut WhyNot, trace: &mut Trace) {
     for port in view.ports.iter() {
+        if !reaches(catalog, view, port, client.class.scope(), trace) {
+            continue;
+        }
         let assignment = assigned(&port.endpoints.inputs, Some(client), port, trace);
         out.served += assignment.endpoints().count();
         let inputs = &port.cluster;

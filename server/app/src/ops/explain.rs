@@ -165,7 +165,7 @@ fn delivered(catalog: &Catalog, found: &Found, host: &Hostname, port: PortNumber
 
 /// Endpoints of a DNS service are inside the xDS cluster.
 fn carrier(catalog: &Catalog, client: &Client, host: &Hostname, port: PortNumber) -> ResourceType {
-    let view = resolve(catalog, host.as_str(), client.class.namespace.as_ref(), &mut ());
+    let view = resolve(catalog, host.as_str(), client.class.scope(), &mut ());
     let dns = view.is_some_and(|v| v.port(port).is_some_and(|p| p.endpoints.inputs.resolution.is_dns()));
     if dns { ResourceType::Cluster } else { ResourceType::Endpoints }
 }
@@ -206,7 +206,7 @@ pub fn why_not(catalog: &Catalog, sessions: &Sessions, host: &str, client: &str,
 }
 
 fn undelivered(catalog: &Catalog, found: &Found, host: &str) -> Vec<TraceStep> {
-    let Some(view) = resolve(catalog, host, found.client.class.namespace.as_ref(), &mut ()) else {
+    let Some(view) = resolve(catalog, host, found.client.class.scope(), &mut ()) else {
         return Vec::new();
     };
     view.ports.iter().map(|port| delivered(catalog, found, &view.key.host, port.number)).collect()

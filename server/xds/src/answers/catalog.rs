@@ -168,7 +168,7 @@ impl CatalogAnswers {
         kind: ResourceType,
     ) -> ChangedSet {
         let now = self.folded(to, class, kind).set;
-        if unclaimed(from) != unclaimed(to) {
+        if unclaimed(from, class) != unclaimed(to, class) {
             return difference(&self.folded(from, class, kind).set, &now);
         }
         let held = self.held(from, class, kind);

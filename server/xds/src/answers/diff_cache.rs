@@ -57,7 +57,7 @@ impl GenerationDiff {
             let scoped = |catalog| overlay(catalog, ns);
             let (before, after) = (scoped(from), scoped(to));
             let holds = |host| [before, after].into_iter().flatten().any(|hosts| hosts.contains(host));
-            has_own_composites || changes.hosts.iter().any(holds)
+            has_own_composites || class.scope().egress().is_some() || changes.hosts.iter().any(holds)
         });
         set_key(to, class, kind, namespace, changes.dims[kind])
     }

@@ -45,7 +45,7 @@ impl Fixed {
         if class.kind != ClientKind::Sidecar || class.binds {
             return None;
         }
-        let body = encode::listener::virtual_outbound(any_address(class), unclaimed(catalog));
+        let body = encode::listener::virtual_outbound(any_address(class), unclaimed(catalog, class));
         Some(Arc::new(EncodedResource::new(encode::listener::VIRTUAL_OUTBOUND.into(), body.into())))
     }
     /// Returns a fixed xDS cluster by name.

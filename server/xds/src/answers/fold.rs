@@ -7,8 +7,8 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use tributary_answer::members::Difference;
-use tributary_answer::{find_alias, precedence, resolve};
-use tributary_model::{Catalog, Hostname, PortNumber, PortView, ServiceView};
+use tributary_answer::{Scope, Surface, find_alias, precedence, resolve};
+use tributary_model::{Catalog, Hostname, OutboundMode, PortNumber, PortView, ServiceView};
 
 use super::ClientClassKey;
 use super::store::Store;
@@ -23,18 +23,23 @@ pub(crate) struct Fold<'a> {
 }
 
 impl<'a> Fold<'a> {
+    /// Returns what the class may see.
+    pub(crate) fn scope(&self) -> Scope<'a> {
+        self.class.scope()
+    }
     /// Returns the service that a host means to the class.
     pub(crate) fn view(&self, host: &Hostname) -> Option<&'a Arc<ServiceView>> {
-        resolve(self.catalog, host.as_str(), self.class.namespace.as_ref(), &mut ())
+        resolve(self.catalog, host.as_str(), self.scope(), &mut ())
     }
-    /// Returns a port of that service.
+    /// Returns a port of that service, if it takes part in listeners and routes.
     pub(crate) fn port(&self, host: &Hostname, number: PortNumber) -> Option<&'a PortView> {
-        self.view(host)?.port(number)
+        let view = self.view(host)?;
+        view.port(number).filter(|port| self.scope().admits(view, port, Surface::Listeners))
     }
     /// Whether a host is an alias of the service that `end` means to the class.
     pub(crate) fn leads(&self, host: &Hostname, end: &Hostname) -> bool {
-        let namespace = self.class.namespace.as_ref();
-        self.view(end).is_some_and(|end| find_alias(self.catalog, host.as_str(), namespace, end).is_some())
+        let leads = |end| find_alias(self.catalog, host.as_str(), self.scope(), end).is_some();
+        self.view(end).is_some_and(|end| leads(end))
     }
     /// Compares the precedence of two hosts' claims.
     pub(crate) fn order(&self, a: &Hostname, b: &Hostname) -> Ordering {
@@ -42,13 +47,15 @@ impl<'a> Fold<'a> {
     }
     /// Returns the handling of traffic that matches no service.
     pub(crate) fn unclaimed(&self) -> Unclaimed {
-        unclaimed(self.catalog)
+        unclaimed(self.catalog, self.class)
     }
 }
 
-/// Returns the handling of traffic that matches no service.
-pub(crate) fn unclaimed(catalog: &Catalog) -> Unclaimed {
-    if catalog.settings.block_unknown == Some(true) { Unclaimed::Block } else { Unclaimed::Pass }
+/// Returns the handling of traffic that matches no service: that of the client's Sidecar, else the mesh's.
+pub(crate) fn unclaimed(catalog: &Catalog, class: &ClientClassKey) -> Unclaimed {
+    let outbound = class.sidecar.as_ref().and_then(|sidecar| sidecar.outbound);
+    let blocks = outbound.map(|mode| mode == OutboundMode::RegistryOnly).or(catalog.settings.block_unknown);
+    if blocks == Some(true) { Unclaimed::Block } else { Unclaimed::Pass }
 }
 
 /// Compares the precedence of two hosts' claims. Only a host of the generation claims anything; the

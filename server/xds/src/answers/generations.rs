@@ -1,7 +1,7 @@
 //! Caches the newest generations: their sets, and the dimensions that their resources read.
 //!
 //! A class's set is cached under the projection of the class onto the dimensions that the type's
-//! resource inputs read, and under its namespace only if that makes a difference. So two clients share
+//! resource inputs read, and under its namespace and the imports of its Sidecar only if they make a difference. So two clients share
 //! a set exactly when no resource could differ between them.
 
 use std::collections::HashMap;
@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use imbl::ordmap::DiffItem;
 use parking_lot::Mutex;
-use tributary_answer::{overlay, resolve};
+use tributary_answer::{Egress, Scope, overlay, resolve};
 use tributary_model::{
     Catalog, ClientDimensions, ClientKind, Hostname, Namespace, PortView, Projection, ServiceView,
 };
@@ -27,6 +27,8 @@ pub(crate) struct SetKey {
     pub(crate) kind: ResourceType,
     pub(crate) client: Option<ClientKind>,
     pub(crate) namespace: Option<Namespace>,
+    /// Imports of its Sidecar, if they restrict what the namespace sees.
+    pub(crate) egress: Option<Egress>,
     pub(crate) projection: Projection,
     pub(crate) unclaimed: Unclaimed,
 }
@@ -92,7 +94,7 @@ impl<T: Clone> CachedGeneration<T> {
     fn is_overlaid(&self, namespace: &Namespace) -> bool {
         let hosts = overlay(&self.catalog, namespace);
         hosts.into_iter().flatten().any(|host| {
-            let seen = |ns| resolve(&self.catalog, host.as_str(), ns, &mut ()).map(Arc::as_ptr);
+            let seen = |ns| resolve(&self.catalog, host.as_str(), Scope::of(ns), &mut ()).map(Arc::as_ptr);
             seen(Some(namespace)) != seen(None)
         })
     }
@@ -207,7 +209,8 @@ impl<T: Clone> Generations<T> {
         class: &ClientClassKey,
         kind: ResourceType,
     ) -> SetKey {
-        let namespace = class.namespace.as_ref().filter(|ns| self.is_overlaid(cached, ns));
+        let narrow = class.scope().egress().is_some();
+        let namespace = class.namespace.as_ref().filter(|ns| narrow || self.is_overlaid(cached, ns));
         let dims = self.dims(cached)[kind];
         set_key(&cached.catalog, class, kind, namespace, dims)
     }
@@ -239,8 +242,9 @@ pub(crate) fn set_key(
         // For assignments, the dimensions of their resource inputs already separate clients.
         client: (kind != ResourceType::Endpoints).then_some(class.kind),
         namespace: namespace.cloned(),
+        egress: class.scope().egress().cloned(),
         projection: class.project(dims | fixed),
-        unclaimed: unclaimed(catalog),
+        unclaimed: unclaimed(catalog, class),
     }
 }
 

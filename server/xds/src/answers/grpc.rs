@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use tributary_answer::vip::long_forms;
-use tributary_answer::{ClientClass, concrete, grpc_route, key, names, resolve};
+use tributary_answer::{ClientClass, Surface, concrete, grpc_route, key, names, resolve};
 use tributary_model::{
     Catalog, EncodedResource, Hostname, ListenerInputs, PortNumber, PortView, Projection, Protocol,
     Resolution, ResourceInputs, RouteInputs,
@@ -96,11 +96,12 @@ pub(crate) fn port_of<'c>(
     target: &str,
 ) -> Option<&'c PortView> {
     let (host, port) = split(target)?;
-    let namespace = class.namespace.as_ref();
+    let scope = class.scope();
     let found = long_forms(host, class.domain.as_deref())
         .into_iter()
-        .find_map(|host| resolve(catalog, &host.to_ascii_lowercase(), namespace, &mut ()))?;
-    concrete(catalog, found, namespace, &mut ())?.port(port)
+        .find_map(|host| resolve(catalog, &host.to_ascii_lowercase(), scope, &mut ()))?;
+    let view = concrete(catalog, found, scope, &mut ())?;
+    view.port(port).filter(|port| scope.admits(view, port, Surface::Clusters))
 }
 
 /// Returns the host that a target is about, if only one is possible: a short form may mean a different

@@ -10,7 +10,9 @@ use std::sync::Arc;
 
 use imbl::OrdMap;
 use tributary_answer::vip::ListenAddress;
-use tributary_answer::{Listener, ListenerPlan, Match, Serves, differing, key, listener, listener_name};
+use tributary_answer::{
+    Listener, ListenerPlan, Match, Serves, Surface, differing, key, listener, listener_name,
+};
 use tributary_model::{
     Catalog, EncodedResource, Hostname, ListenerInputs, PortNumber, PortView, Resolution, ResourceInputs,
 };
@@ -102,9 +104,9 @@ pub(crate) fn touched_names(from: &Catalog, fold: Fold<'_>) -> BTreeSet<String> 
 
 fn touched(from: &Catalog, fold: Fold<'_>) -> BTreeMap<ListenerAddress, ClaimChanges> {
     let mut out: BTreeMap<ListenerAddress, ClaimChanges> = BTreeMap::new();
-    for difference in differing(from, fold.catalog, fold.class.namespace.as_ref()) {
+    for difference in differing(from, fold.catalog, fold.scope()) {
         let moved = moved(&difference);
-        for (_, before, after) in ports(&difference) {
+        for (_, before, after) in ports(&difference, fold.scope(), Surface::Listeners) {
             if !moved && before.zip(after).is_some_and(|(a, b)| a.listener == b.listener) {
                 continue;
             }

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use imbl::OrdMap;
 use smallvec::SmallVec;
 use tributary_answer::{
-    Difference, VirtualHostPlan, concrete, differing, key, resolve, route, route_table_name,
+    Difference, Surface, VirtualHostPlan, concrete, differing, key, resolve, route, route_table_name,
 };
 use tributary_model::{
     Catalog, EncodedResource, Hostname, PortNumber, PortView, ResourceInputs, RouteInputs, ServiceView,
@@ -93,14 +93,13 @@ pub(crate) fn touched_ports(from: &Catalog, fold: Fold<'_>) -> BTreeSet<PortNumb
 fn touched<'c>(from: &'c Catalog, fold: Fold<'c>) -> InputChanges<'c> {
     let mut out = InputChanges::new();
     let mut targets = BTreeSet::new();
-    for difference in differing(from, fold.catalog, fold.class.namespace.as_ref()) {
+    for difference in differing(from, fold.catalog, fold.scope()) {
         targets.extend(alias_targets(from, fold, &difference));
-        change(&difference, moved(&difference), &mut out);
+        change(fold, &difference, moved(&difference), &mut out);
     }
-    let namespace = fold.class.namespace.as_ref();
     for host in targets {
-        let view = |catalog: &'c Catalog| resolve(catalog, host.as_str(), namespace, &mut ());
-        change(&Difference { host, before: view(from), after: view(fold.catalog) }, true, &mut out);
+        let view = |catalog: &'c Catalog| resolve(catalog, host.as_str(), fold.scope(), &mut ());
+        change(fold, &Difference { host, before: view(from), after: view(fold.catalog) }, true, &mut out);
     }
     out
 }
@@ -108,8 +107,8 @@ fn touched<'c>(from: &'c Catalog, fold: Fold<'c>) -> InputChanges<'c> {
 /// Changed inputs by port and host.
 type InputChanges<'c> = BTreeMap<PortNumber, BTreeMap<&'c Hostname, InputChange<'c>>>;
 
-fn change<'c>(difference: &Difference<'c>, all: bool, out: &mut InputChanges<'c>) {
-    for (number, before, after) in ports(difference) {
+fn change<'c>(fold: Fold<'c>, difference: &Difference<'c>, all: bool, out: &mut InputChanges<'c>) {
+    for (number, before, after) in ports(difference, fold.scope(), Surface::Listeners) {
         let same = before.zip(after).is_some_and(|(a, b)| a.route == b.route);
         if all || !same {
             let node = |port: Option<&'c PortView>| port.map(|port| &*port.route);
@@ -125,9 +124,8 @@ fn alias_targets<'c>(
     fold: Fold<'c>,
     of: &Difference<'c>,
 ) -> impl Iterator<Item = &'c Hostname> {
-    let namespace = fold.class.namespace.as_ref();
     let end = move |catalog: &'c Catalog, view: &'c Arc<ServiceView>| {
-        let end = concrete(catalog, view, namespace, &mut ())?;
+        let end = concrete(catalog, view, fold.scope(), &mut ())?;
         (end.key.host != view.key.host).then_some(&end.key.host)
     };
     let before = of.before.and_then(|view| end(from, view));

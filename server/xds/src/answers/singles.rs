@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tributary_answer::members::Difference;
-use tributary_answer::{differing, members, names, resolve};
+use tributary_answer::{Scope, Surface, differing, members, names, resolve};
 use tributary_model::{Catalog, EncodedResource, Hostname, PortNumber, PortView, ServiceView};
 
 use super::store::{ResourceFamily, Store};
@@ -13,7 +13,8 @@ use super::{ChangedSet, ClientClassKey, ResourceSet};
 /// Returns the port that a resource name means to this class.
 pub(crate) fn port_of<'c>(catalog: &'c Catalog, class: &ClientClassKey, name: &str) -> Option<&'c PortView> {
     let (port, host) = names::parse_cluster_name(name)?;
-    resolve(catalog, host.as_str(), class.namespace.as_ref(), &mut ())?.port(port)
+    let view = resolve(catalog, host.as_str(), class.scope(), &mut ())?;
+    view.port(port).filter(|port| class.scope().admits(view, port, Surface::Clusters))
 }
 
 /// Returns every resource of the type for this class, by name.
@@ -22,9 +23,9 @@ pub(crate) fn all<S: ResourceFamily>(
     catalog: &Catalog,
     class: &ClientClassKey,
 ) -> Vec<Arc<EncodedResource>> {
-    let views = members(catalog, class.namespace.as_ref()).map(|(_, view)| view);
-    let mut out: Vec<_> =
-        views.flat_map(|view| view.ports.iter()).filter_map(|port| S::fill(store, port, class)).collect();
+    let scope = class.scope();
+    let ports = members(catalog, scope).flat_map(|(_, view)| scope.ports(view, Surface::Clusters));
+    let mut out: Vec<_> = ports.filter_map(|port| S::fill(store, port, class)).collect();
     out.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     out
 }
@@ -37,20 +38,23 @@ pub(crate) fn changed<S: ResourceFamily>(
     class: &ClientClassKey,
 ) -> ChangedSet {
     let mut out = ChangedSet::default();
-    for difference in differing(from, to, class.namespace.as_ref()) {
-        for (number, before, after) in ports(&difference) {
+    for difference in differing(from, to, class.scope()) {
+        for (number, before, after) in ports(&difference, class.scope(), Surface::Clusters) {
             one_port::<S>(store, class, (difference.host, number), before, after, &mut out);
         }
     }
     sort(out)
 }
 
-/// Returns the ports of either view, by number.
+/// Returns the ports of either view that reach the client, by number.
 pub(crate) fn ports<'c>(
     difference: &Difference<'c>,
+    scope: Scope<'_>,
+    surface: Surface,
 ) -> impl Iterator<Item = (PortNumber, Option<&'c PortView>, Option<&'c PortView>)> {
     let mut out: BTreeMap<PortNumber, (Option<&PortView>, Option<&PortView>)> = BTreeMap::new();
-    let of = |view: Option<&'c Arc<ServiceView>>| view.into_iter().flat_map(|view| view.ports.iter());
+    let of =
+        |view: Option<&'c Arc<ServiceView>>| view.into_iter().flat_map(|view| scope.ports(view, surface));
     of(difference.before).for_each(|port| out.entry(port.number).or_default().0 = Some(port));
     of(difference.after).for_each(|port| out.entry(port.number).or_default().1 = Some(port));
     out.into_iter().map(|(number, (before, after))| (number, before, after))

@@ -79,7 +79,7 @@ impl Session {
         if touched != ChangedHosts::Nothing {
             self.env.counters.wakeups.inc();
         }
-        let (class, own) = self.client.at(&catalog);
+        let (class, own) = self.client.after(Some(&self.class), &catalog);
         if *self.class != class {
             self.class = self.env.class(class);
             self.interest_moved = true;

@@ -86,7 +86,7 @@ fn compare(port: &PortView, class: &ClientClass) -> Result<()> {
 /// is decided before any inputs are read.
 fn reaches(catalog: &Catalog, port: &PortView, class: &ClientClass) -> bool {
     let view = catalog.service(&port.cluster.inputs.service);
-    view.is_some_and(|view| tributary_answer::visible(view, class.namespace.as_ref()))
+    view.is_some_and(|view| tributary_answer::visible(view, class.scope()))
 }
 
 #[tokio::test]

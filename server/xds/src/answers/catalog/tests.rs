@@ -13,6 +13,7 @@ mod composites;
 mod goldens;
 mod keys;
 mod properties;
+mod scopes;
 
 use envoy_types::pb::envoy::config::cluster::v3::{Cluster, cluster};
 use envoy_types::pb::envoy::config::endpoint::v3::ClusterLoadAssignment;

@@ -5,10 +5,12 @@ use std::collections::HashSet;
 
 use proptest::prelude::*;
 use tributary_answer::{
-    Listener, compose_listeners, compose_routes, find_alias, key, listener, members, route, route_table_name,
+    Listener, Surface, compose_listeners, compose_routes, find_alias, key, listener, members, route,
+    route_table_name,
 };
 use tributary_model::{Hostname, PortNumber, ServiceView, TrafficDistribution, Visibility};
 
+use super::scopes::some_sidecar;
 use super::*;
 use crate::answers::ClientClass;
 use crate::encode;
@@ -80,9 +82,10 @@ pub(super) fn some_services() -> impl Strategy<Value = Vec<Svc>> {
 pub(super) fn some_class() -> impl Strategy<Value = ClientClassKey> {
     let kind = prop_oneof![Just(ClientKind::Envoy), Just(ClientKind::Sidecar), Just(ClientKind::Grpc)];
     let namespace = prop_oneof![Just(""), Just("shop"), Just("web")];
-    (kind, namespace, any::<bool>()).prop_map(|(kind, namespace, binds)| {
-        let class = mk_class(kind, namespace);
-        ClientClassKey::alone(ClientClass { binds, ..(*class).clone() })
+    (kind, namespace, any::<bool>(), some_sidecar()).prop_map(|(kind, namespace, binds, sidecar)| {
+        let class = (*mk_class(kind, namespace)).clone();
+        let sidecar = sidecar.filter(|_| class.namespace.is_some() && kind != ClientKind::Envoy);
+        ClientClassKey::alone(ClientClass { binds, sidecar, ..class })
     })
 }
 
@@ -207,39 +210,46 @@ proptest! {
 }
 
 /// Composes the tables of all services from scratch, with the reference function.
-fn composed_tables(catalog: &Catalog, class: &ClientClassKey) -> BTreeMap<String, Vec<u8>> {
+fn composed_tables(
+    catalog: &Catalog,
+    class: &ClientClassKey,
+    unclaimed: Unclaimed,
+) -> BTreeMap<String, Vec<u8>> {
     let mut ports: BTreeMap<PortNumber, Vec<_>> = BTreeMap::new();
-    for (_, view) in members(catalog, class.namespace.as_ref()) {
-        for port in view.ports.iter() {
+    for (_, view) in members(catalog, class.scope()) {
+        for port in class.scope().ports(view, Surface::Listeners) {
             let plan = route(&port.route.inputs, &key(&port.route, class));
             ports.entry(port.number).or_default().extend(plan.map(|plan| (view, plan)));
         }
     }
     let table = |(number, parts)| {
-        let leads = |host: &Hostname, end: &ServiceView| {
-            find_alias(catalog, host.as_str(), class.namespace.as_ref(), end)
-        };
+        let leads =
+            |host: &Hostname, end: &ServiceView| find_alias(catalog, host.as_str(), class.scope(), end);
         let (mut hosts, _) = compose_routes(parts, leads);
         hosts.sort_by(|a, b| a.cluster.cmp(&b.cluster));
         (!hosts.is_empty()).then(|| {
             let name = route_table_name(number);
             let mut out = table_head(&name);
             hosts.iter().for_each(|host| append_host(&mut out, &virtual_host(host)));
-            out.extend(table_tail(Unclaimed::Pass));
+            out.extend(table_tail(unclaimed));
             (name, out)
         })
     };
     ports.into_iter().filter_map(table).collect()
 }
-fn composed_listeners(catalog: &Catalog, class: &ClientClassKey) -> BTreeMap<String, Vec<u8>> {
+fn composed_listeners(
+    catalog: &Catalog,
+    class: &ClientClassKey,
+    unclaimed: Unclaimed,
+) -> BTreeMap<String, Vec<u8>> {
     let mut parts = Vec::new();
-    for (_, view) in members(catalog, class.namespace.as_ref()) {
-        for port in view.ports.iter() {
+    for (_, view) in members(catalog, class.scope()) {
+        for port in class.scope().ports(view, Surface::Listeners) {
             let plans = listener(&port.listener.inputs, &key(&port.listener, class), &mut ());
             parts.extend(plans.into_iter().map(|plan| (view, plan)));
         }
     }
-    let body = |l: &Listener| encode::listener::listener(l, &Default::default(), Unclaimed::Pass);
+    let body = |l: &Listener| encode::listener::listener(l, &Default::default(), unclaimed);
     compose_listeners(parts).0.iter().map(|l| (l.name.clone(), body(l))).collect()
 }
 
@@ -250,19 +260,23 @@ proptest! {
     fn folded_composites_equal_those_of_the_reference(
         worlds in prop::collection::vec(some_services(), 1..5),
         namespace in prop_oneof![Just(""), Just("shop"), Just("web")],
+        sidecar in some_sidecar(),
     ) {
         let (generations, answers) = (mk_generations(&worlds), CatalogAnswers::default());
-        let class = mk_class(ClientKind::Sidecar, namespace);
+        let class = (*mk_class(ClientKind::Sidecar, namespace)).clone();
+        let sidecar = sidecar.filter(|_| !namespace.is_empty());
+        let class = ClientClassKey::alone(ClientClass { sidecar, ..class });
+        let unclaimed = unclaimed(&generations[0], &class);
         for catalog in &generations {
             let bodies = |kind| {
                 let set = answers.folded(catalog, &class, kind).set;
                 let body = |m: &Arc<EncodedResource>| answers.bytes(catalog, &class, kind, m).unwrap().to_vec();
                 set.members().iter().map(|m| (m.name.to_string(), body(m))).collect::<BTreeMap<_, _>>()
             };
-            prop_assert_eq!(bodies(ResourceType::Route), composed_tables(catalog, &class));
+            prop_assert_eq!(bodies(ResourceType::Route), composed_tables(catalog, &class, unclaimed));
             let mut listeners = bodies(ResourceType::Listener);
             prop_assert!(listeners.remove("virtualOutbound").is_some());
-            prop_assert_eq!(listeners, composed_listeners(catalog, &class));
+            prop_assert_eq!(listeners, composed_listeners(catalog, &class, unclaimed));
         }
     }
 
@@ -287,7 +301,8 @@ proptest! {
 /// Whether the budget holds the resource; resources that are few or built per request are exempt.
 fn is_of_services(resource: &EncodedResource) -> bool {
     let name = &*resource.name;
-    let empty_table = resource.body().is_some_and(|b| b == empty_table(name, Unclaimed::Pass));
+    let is_empty = |unclaimed| resource.body().is_some_and(|b| b == empty_table(name, unclaimed));
+    let empty_table = is_empty(Unclaimed::Pass) || is_empty(Unclaimed::Block);
     !name.ends_with("Cluster") && name != "virtualOutbound" && !empty_table
 }
 

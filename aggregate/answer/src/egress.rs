@@ -1,0 +1,312 @@
+//! What a Sidecar lets its workloads reach: an index over its egress listeners.
+//!
+//! Attachment builds a value for each client; resolution asks it for every host. Values compare by content, so
+//! an edit that changes no listener changes no client's class. The index is built on the first look-up.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, OnceLock};
+
+use tributary_model::{
+    EgressListener, HostImport, Hostname, ImportNamespace, Namespace, PortNumber, ServiceKey, ServiceView,
+};
+
+/// Egress listeners of a Sidecar.
+#[derive(Debug, Clone)]
+pub struct Egress(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    listeners: Arc<[EgressListener]>,
+    hash: u64,
+    index: OnceLock<Index>,
+}
+
+impl PartialEq for Egress {
+    fn eq(&self, other: &Self) -> bool {
+        let (a, b) = (&*self.0, &*other.0);
+        let same = || Arc::ptr_eq(&a.listeners, &b.listeners) || a.listeners == b.listeners;
+        Arc::ptr_eq(&self.0, &other.0) || a.hash == b.hash && same()
+    }
+}
+impl Eq for Egress {}
+impl Hash for Egress {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash.hash(state);
+    }
+}
+
+/// Which traffic an import must admit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Surface {
+    /// xDS clusters and assignments: everything that any listener imports.
+    Clusters,
+    /// Listeners and routes: a port that has a listener of its own takes hosts only from it.
+    Listeners,
+}
+
+impl Egress {
+    /// Creates the value of these listeners; `None` if they import everything that is visible.
+    #[must_use]
+    pub fn new(listeners: &Arc<[EgressListener]>) -> Option<Self> {
+        if listeners.is_empty() || listeners.iter().any(is_open) && listeners.len() == 1 {
+            return None;
+        }
+        let mut hasher = DefaultHasher::new();
+        listeners.hash(&mut hasher);
+        let inner = Inner { listeners: Arc::clone(listeners), hash: hasher.finish(), index: OnceLock::new() };
+        Some(Self(Arc::new(inner)))
+    }
+    /// Whether the value was created from this very list.
+    #[must_use]
+    pub fn is(&self, listeners: &Arc<[EgressListener]>) -> bool {
+        Arc::ptr_eq(&self.0.listeners, listeners)
+    }
+    /// Returns the listeners, in declared order.
+    #[must_use]
+    pub fn listeners(&self) -> &[EgressListener] {
+        &self.0.listeners
+    }
+    /// Returns the position of the first listener that imports a port of a service; `None` if none does.
+    #[must_use]
+    pub fn rank(&self, own: Option<&Namespace>, view: &ServiceView) -> Option<usize> {
+        let has = |port: Option<PortNumber>| port.is_none_or(|port| view.port(port).is_some());
+        let imports = |listener: &Listener| has(listener.port) && listener.imports(own, &view.key);
+        self.index().listeners.iter().position(imports)
+    }
+    /// Whether a port of an imported service reaches the client.
+    #[must_use]
+    pub fn admits(
+        &self,
+        own: Option<&Namespace>,
+        key: &ServiceKey,
+        port: PortNumber,
+        surface: Surface,
+    ) -> bool {
+        let index = self.index();
+        let of_port = |listener: &&Listener| listener.port == Some(port);
+        let open = |listener: &&Listener| listener.port.is_none();
+        let imports = |listener: &Listener| listener.imports(own, key);
+        let has_listener = surface == Surface::Listeners && index.listeners.iter().any(|l| of_port(&l));
+        index.listeners.iter().filter(of_port).any(imports)
+            || !has_listener && index.listeners.iter().filter(open).any(imports)
+    }
+    /// Returns the first import that admits a port of a service, or any port; for traces only, it reads all imports.
+    #[must_use]
+    pub fn import_of(
+        &self,
+        own: Option<&Namespace>,
+        view: &ServiceView,
+        port: Option<PortNumber>,
+    ) -> Option<&HostImport> {
+        let serves = |listener: &&EgressListener| {
+            let of = listener.port.as_ref().map(|of| of.number);
+            of.is_none_or(|of| port.map_or_else(|| view.port(of).is_some(), |port| port == of))
+        };
+        let admits = |import: &&HostImport| {
+            admits(&import.namespace, own, &view.key.namespace) && import.host.matches(&view.key.host)
+        };
+        self.0.listeners.iter().filter(serves).find_map(|listener| listener.hosts.iter().find(admits))
+    }
+    /// Returns the hosts that may be imported, if all imports name exact hosts.
+    #[must_use]
+    pub fn exact_hosts(&self) -> Option<&[Hostname]> {
+        self.index().hosts.as_deref()
+    }
+    fn index(&self) -> &Index {
+        self.0.index.get_or_init(|| Index::new(&self.0.listeners))
+    }
+}
+
+/// Whether a listener imports every visible host on every port.
+fn is_open(listener: &EgressListener) -> bool {
+    let all = |import: &HostImport| import.namespace == ImportNamespace::Any && import.host.as_str() == "*";
+    listener.port.is_none() && listener.bind.is_none() && listener.hosts.iter().any(all)
+}
+
+#[derive(Debug)]
+struct Index {
+    listeners: Vec<Listener>,
+    /// Imported hosts, sorted, if no import is a wildcard.
+    hosts: Option<Box<[Hostname]>>,
+}
+
+impl Index {
+    fn new(listeners: &[EgressListener]) -> Self {
+        let all = || listeners.iter().flat_map(|listener| listener.hosts.iter());
+        let exact: Option<Vec<Hostname>> = all()
+            .filter(|import| import.namespace != ImportNamespace::None)
+            .map(|import| Hostname::new(import.host.as_str()).ok().filter(|host| !host.is_wildcard()))
+            .collect();
+        let hosts = exact.map(|mut hosts| {
+            hosts.sort_unstable();
+            hosts.dedup();
+            hosts.into()
+        });
+        Self { listeners: listeners.iter().map(Listener::new).collect(), hosts }
+    }
+}
+
+/// Imports of one listener by host, and by the suffix of wildcards.
+#[derive(Debug)]
+struct Listener {
+    port: Option<PortNumber>,
+    exact: HashMap<Box<str>, Namespaces>,
+    /// Suffixes, with their leading dot if they have one; `*` is the empty suffix.
+    suffixes: HashMap<Box<str>, Namespaces>,
+    /// Whether a suffix begins within a label (`*-docker.pkg.dev`).
+    partial: bool,
+}
+
+type Namespaces = Vec<ImportNamespace>;
+
+impl Listener {
+    fn new(listener: &EgressListener) -> Self {
+        let port = listener.port.as_ref().map(|port| port.number);
+        let mut out = Self { port, exact: HashMap::new(), suffixes: HashMap::new(), partial: false };
+        for import in listener.hosts.iter().filter(|i| i.namespace != ImportNamespace::None) {
+            let (table, name) = match import.host.as_str().strip_prefix('*') {
+                Some(suffix) => {
+                    out.partial |= !suffix.is_empty() && !suffix.starts_with('.');
+                    (&mut out.suffixes, suffix)
+                }
+                None => (&mut out.exact, import.host.as_str()),
+            };
+            let namespaces = table.entry(name.into()).or_default();
+            if !namespaces.contains(&import.namespace) {
+                namespaces.push(import.namespace.clone());
+            }
+        }
+        out
+    }
+    fn imports(&self, own: Option<&Namespace>, key: &ServiceKey) -> bool {
+        let host = key.host.as_str();
+        let admits = |of: &Namespaces| of.iter().any(|import| admits(import, own, &key.namespace));
+        let ends = |at: usize| {
+            let suffix = host.get(at..);
+            suffix.and_then(|suffix| self.suffixes.get(suffix)).is_some_and(admits)
+        };
+        let starts = |(at, c): (usize, char)| (self.partial || c == '.') && ends(at);
+        self.exact.get(host).is_some_and(admits)
+            || !self.suffixes.is_empty() && (ends(host.len()) || host.char_indices().any(starts))
+    }
+}
+
+/// Whether a client of namespace `own` imports from `namespace`. `.` is nothing to a client without a namespace.
+fn admits(import: &ImportNamespace, own: Option<&Namespace>, namespace: &Namespace) -> bool {
+    match own {
+        Some(own) => import.admits(own, namespace),
+        None => *import != ImportNamespace::Own && import.admits(namespace, namespace),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use tributary_model::{EndpointInputs, HostPattern};
+
+    use super::*;
+    use crate::fixtures::*;
+
+    fn reaches(egress: &Egress, host: &str, namespace: &str, port: u32, surface: Surface) -> bool {
+        egress.admits(Some(&mk_ns("web")), &mk_key(host, namespace), mk_port(port), surface)
+    }
+
+    #[test]
+    fn listener_without_imports_that_matter_is_no_restriction() {
+        assert!(Egress::new(&Arc::from([])).is_none());
+        assert!(Egress::new(&mk_egress(&[(None, &["*/*", "shop/a.b"])])).is_none());
+        assert!(Egress::new(&mk_egress(&[(Some(80), &["*/*"])])).is_some(), "only port 80 is reached");
+        assert!(Egress::new(&mk_egress(&[(None, &["./*"])])).is_some());
+    }
+
+    #[test]
+    fn a_port_with_its_own_listener_takes_hosts_only_from_it() {
+        let egress = Egress::new(&mk_egress(&[(Some(80), &["./*"]), (None, &["shop/*"])])).unwrap();
+        let cases = [
+            ("a.web", "web", 80, true, true),
+            ("a.web", "web", 81, false, false),
+            ("a.shop", "shop", 80, true, false),
+            ("a.shop", "shop", 81, true, true),
+            ("a.pay", "pay", 80, false, false),
+        ];
+        for (host, namespace, port, clusters, listeners) in cases {
+            assert_eq!(reaches(&egress, host, namespace, port, Surface::Clusters), clusters, "{host} {port}");
+            assert_eq!(
+                reaches(&egress, host, namespace, port, Surface::Listeners),
+                listeners,
+                "{host} {port}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_first_listener_that_imports_a_port_ranks_a_service() {
+        let egress =
+            Egress::new(&mk_egress(&[(Some(81), &["./*"]), (None, &["shop/*", "./b.web"])])).unwrap();
+        let on_80 = |host: &str, namespace: &str| {
+            let facts = EndpointInputs { service: mk_key(host, namespace), ..mk_one(Vec::new()) };
+            let view = ServiceView::clone(&mk_view(host, namespace, &[]));
+            ServiceView { ports: [mk_port_view(facts)].into(), ..view }
+        };
+        let rank = |host, namespace| egress.rank(Some(&mk_ns("web")), &on_80(host, namespace));
+        assert_eq!(rank("a.shop", "shop"), Some(1));
+        assert_eq!(rank("b.web", "web"), Some(1), "the first listener has no port of it");
+        assert_eq!([rank("a.web", "web"), rank("a.pay", "pay")], [None, None]);
+    }
+
+    #[test]
+    fn exact_hosts_are_listed_only_if_no_import_is_a_wildcard() {
+        let hosts = |imports: &[&str]| {
+            let egress = Egress::new(&mk_egress(&[(None, imports)])).unwrap();
+            egress.exact_hosts().map(|hosts| hosts.iter().map(ToString::to_string).collect::<Vec<_>>())
+        };
+        assert_eq!(hosts(&["shop/b.x", "./a.x", "*/a.x", "~/*"]), Some(vec!["a.x".into(), "b.x".into()]));
+        assert_eq!(hosts(&["shop/b.x", "./*.x"]), None);
+        assert_eq!(hosts(&["~/*"]), Some(Vec::new()));
+    }
+
+    #[test]
+    fn values_compare_by_content() {
+        let of = |imports: &[&str]| Egress::new(&mk_egress(&[(None, imports)])).unwrap();
+        assert_eq!(of(&["./a.x"]), of(&["./a.x"]));
+        assert_ne!(of(&["./a.x"]), of(&["./b.x"]));
+    }
+
+    fn some_import() -> impl Strategy<Value = HostImport> {
+        let namespace = prop_oneof![
+            Just(ImportNamespace::Any),
+            Just(ImportNamespace::Own),
+            Just(ImportNamespace::None),
+            Just(ImportNamespace::Named(mk_ns("shop"))),
+        ];
+        let host = prop_oneof![
+            Just("*"),
+            Just("*.x"),
+            Just("*.b.x"),
+            Just("*b.x"),
+            Just("a.b.x"),
+            Just("b.x"),
+            Just("*.a.b.x")
+        ];
+        (namespace, host)
+            .prop_map(|(namespace, host)| HostImport { namespace, host: HostPattern::new(host).unwrap() })
+    }
+
+    proptest! {
+        #[test]
+        fn index_imports_what_the_patterns_match(
+            hosts in prop::collection::vec(some_import(), 1..5),
+            host in prop_oneof![Just("a.b.x"), Just("b.x"), Just("ab.x"), Just("*.b.x"), Just("*b.x"), Just("c")],
+            namespace in prop_oneof![Just("shop"), Just("web"), Just("pay")],
+        ) {
+            let (own, key) = (mk_ns("web"), mk_key(host, namespace));
+            let expected = hosts.iter().any(|import| import.admits(&own, &key.namespace, &key.host));
+            let listener = EgressListener { hosts: hosts.into(), ..mk_egress(&[(None, &["./x.y"])])[0].clone() };
+            let listeners = [listener.clone(), listener].into();
+            let egress = Egress::new(&listeners).unwrap();
+            let found = egress.admits(Some(&own), &key, mk_port(80), Surface::Clusters);
+            prop_assert_eq!(found, expected);
+        }
+    }
+}

@@ -252,3 +252,11 @@ pub fn address(endpoint: &LbEndpoint) -> Option<String> {
         Kind::EnvoyInternalAddress(_) => None,
     }
 }
+
+/// Returns `name:port` of an endpoint that is a DNS name.
+pub fn hostname(endpoint: &LbEndpoint) -> Option<String> {
+    let Some(HostIdentifier::Endpoint(endpoint)) = &endpoint.host_identifier else { return None };
+    let Kind::SocketAddress(socket) = endpoint.address.as_ref()?.address.as_ref()? else { return None };
+    let Some(PortSpecifier::PortValue(port)) = socket.port_specifier else { return None };
+    Some(format!("{}:{port}", socket.address))
+}

@@ -12,6 +12,7 @@ pub mod debug;
 pub mod entry;
 pub mod envoy;
 pub mod etcd;
+pub mod facts;
 pub mod files;
 pub mod follower;
 pub mod grpc;

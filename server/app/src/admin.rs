@@ -10,6 +10,7 @@ pub mod debug;
 pub mod health;
 pub mod listener;
 pub mod metrics;
+pub mod resources;
 pub mod routes;
 pub mod state;
 

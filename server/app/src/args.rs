@@ -31,6 +31,8 @@ pub enum Command {
     Serve(Box<ServeArgs>),
     /// List the contents of a running server
     Get(GetArgs),
+    /// Compare what two clients were sent. Ends with 0 if they hold the same, 1 if they differ, 2 on failure
+    Diff(DiffArgs),
     /// Explain how an endpoint came to be served, or where it was dropped
     Explain(ExplainArgs),
     /// Explain why a client does not receive a host's endpoints
@@ -137,18 +139,24 @@ pub struct GetArgs {
     /// What to list
     #[arg(value_enum)]
     pub what: Resource,
-    /// Only this item: a host, an address, a client's id, a registry's name
+    /// Only this item: a host, an address, a client's id or pod.namespace, a registry's name. For resources, the client
     pub name: Option<String>,
     /// Only this namespace
     #[arg(short, long)]
     pub namespace: Option<String>,
-    /// Only this host
+    /// Only this host; its first labels are enough
     #[arg(long)]
     pub host: Option<String>,
     /// Only this registry
     #[arg(long)]
     pub registry: Option<String>,
-    /// Output format
+    /// Only resources of this type
+    #[arg(long = "type", value_name = "TYPE", value_enum)]
+    pub kind: Option<XdsType>,
+    /// Only the resource of this name
+    #[arg(long, value_name = "NAME")]
+    pub resource: Option<String>,
+    /// Output format. Resources are decoded in JSON and YAML only
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     pub output: Output,
     /// Follow changes: redraws the table, or writes a JSON line for each change
@@ -180,12 +188,15 @@ pub enum Resource {
     /// Services with the same name in a cluster and in Consul, with the result of the merge rule
     #[value(alias = "merge")]
     Merges,
+    /// What a client was sent, and whether it acknowledged it
+    #[value(alias = "resource")]
+    Resources,
 }
 
 impl Resource {
     /// Every list.
-    pub const ALL: [Self; 5] =
-        [Self::Services, Self::Endpoints, Self::Clients, Self::Registries, Self::Merges];
+    pub const ALL: [Self; 6] =
+        [Self::Services, Self::Endpoints, Self::Clients, Self::Registries, Self::Merges, Self::Resources];
     /// Name in paths and commands.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -195,8 +206,58 @@ impl Resource {
             Self::Clients => "clients",
             Self::Registries => "registries",
             Self::Merges => "merges",
+            Self::Resources => "resources",
         }
     }
+}
+
+/// Types of resources.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum XdsType {
+    /// xDS clusters
+    Cds,
+    /// Endpoints
+    Eds,
+    /// Listeners
+    Lds,
+    /// Routes
+    Rds,
+}
+
+impl XdsType {
+    /// Name in requests.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Cds => "cds",
+            Self::Eds => "eds",
+            Self::Lds => "lds",
+            Self::Rds => "rds",
+        }
+    }
+}
+
+/// Flags of `diff`.
+#[derive(Debug, Clone, Args)]
+pub struct DiffArgs {
+    /// A client, by node id or pod.namespace
+    #[arg(value_name = "CLIENT_A")]
+    pub a: String,
+    /// Another client
+    #[arg(value_name = "CLIENT_B")]
+    pub b: String,
+    /// Only resources of this type
+    #[arg(long = "type", value_name = "TYPE", value_enum)]
+    pub kind: Option<XdsType>,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t = Output::Table)]
+    pub output: Output,
+    /// Omit the table's header
+    #[arg(long)]
+    pub no_headers: bool,
+    /// Server to request.
+    #[command(flatten)]
+    pub server: ServerArgs,
 }
 
 /// Output formats.
@@ -237,9 +298,9 @@ pub struct ExplainArgs {
 /// Flags of `why-not`.
 #[derive(Debug, Clone, Args)]
 pub struct WhyNotArgs {
-    /// The host that the client requests
+    /// The host that the client requests; its first labels are enough
     pub host: String,
-    /// The client, by node id
+    /// The client, by node id or pod.namespace
     #[arg(long, value_name = "ID")]
     pub from_client: String,
     /// Output format
@@ -383,6 +444,7 @@ mod tests {
             (&["serve", "--first-sync-timeout", "soon"], "is not a duration"),
             (&["serve", "--xds-listen", ":1"], "`:1` is not an IP address with a port; write for example"),
             (&["get", "pods"], "services, endpoints, clients, registries"),
+            (&["diff", "a"], "CLIENT_B"),
             (&["why-not", "a.b"], "--from-client"),
         ] {
             let error = parse(args).unwrap_err();

@@ -5,12 +5,14 @@
 
 pub mod config;
 pub mod console;
+pub mod diff;
 pub mod explain;
 pub mod get;
 pub mod guard;
 pub mod http;
 pub mod rbac;
 pub mod registries;
+pub mod resources;
 pub mod state;
 pub mod table;
 pub mod watch;
@@ -42,6 +44,7 @@ pub async fn run(
     match command {
         Command::Serve(_) => Err(CommandError::plain("this command runs in `main` only")),
         Command::Get(args) => get::run(&args, env, console).await,
+        Command::Diff(args) => diff::run(&args, env, console).await,
         Command::Explain(args) => explain::explain(&args, env, console).await,
         Command::WhyNot(args) => explain::why_not(&args, env, console).await,
         Command::Rbac(command) => rbac::run(&command, env, console).await,

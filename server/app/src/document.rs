@@ -10,7 +10,9 @@ pub mod filter;
 pub mod guard;
 pub mod merges;
 pub mod registries;
+pub mod resources;
 pub mod services;
+pub mod short_name;
 pub mod state;
 
 use jiff::Timestamp;
@@ -24,6 +26,7 @@ pub use filter::Filter;
 pub use guard::HeldItem;
 pub use merges::{MergeItem, NamedItem};
 pub use registries::RegistryItem;
+pub use resources::{DiffItem, ResourceItem};
 pub use services::ServiceItem;
 pub use state::StateDocument;
 

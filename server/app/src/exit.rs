@@ -33,8 +33,8 @@ impl Exit {
     /// Every code with its meaning, for the reference.
     pub const TABLE: &'static [(Self, &'static str)] = &[
         (Self::Ok, "yes, healthy, done"),
-        (Self::Failed, "the command failed"),
-        (Self::Usage, "the command line or the configuration is wrong"),
+        (Self::Failed, "the command failed; of `diff`: the clients differ"),
+        (Self::Usage, "the command line or the configuration is wrong; of `diff` also: the command failed"),
         (Self::No, "the command worked and the answer is no: not served, not healthy"),
         (Self::NotFound, "name not found"),
         (Self::TimedOut, "a wait timed out"),

@@ -6,12 +6,14 @@
 
 pub mod backend;
 pub mod counts;
+pub mod diff;
 pub mod explain;
 pub mod metrics;
 pub mod notices;
 pub mod problem_log;
 pub mod removals;
 pub mod report;
+pub mod resources;
 pub mod rights;
 pub mod sessions;
 pub mod start_log;

@@ -14,9 +14,13 @@ use tributary_app::admin::access::Peer;
 use tributary_app::admin::backend::{Explained, NotThere};
 use tributary_app::admin::metrics::{self, Sample};
 use tributary_app::admin::{Access, AdminBackend, Check, ROUTES, Readiness, Shared, Surface, router};
+use tributary_app::document::ResourceItem;
 use tributary_app::document::state::{EndItem, Part, StateDocument};
 use tributary_app::document::{ClientItem, HeldItem, RegistryItem};
+use tributary_app::ops::diff::Differences;
+use tributary_app::ops::resources::{ResourceRequest, Resources};
 use tributary_model::{Catalog, RegistryName};
+use tributary_xds::answers::ResourceType;
 
 /// Server with a secret in every answer, so that a leak shows.
 struct Fake {
@@ -88,6 +92,13 @@ impl AdminBackend for Fake {
     }
     async fn why_not(&self, _: &str, client: &str) -> Explained {
         Err(format!("no client {client}"))
+    }
+    async fn resources(&self, request: ResourceRequest) -> Resources {
+        let item = ResourceItem { name: SECRET.into(), ..ResourceItem::default() };
+        if request.client == "b" { Ok((vec![item], 3)) } else { Err(format!("no client {}", request.client)) }
+    }
+    async fn diff(&self, a: &str, _: &str, _: Option<ResourceType>) -> Differences {
+        Err(format!("no client {a}"))
     }
     fn config(&self) -> Value {
         json!({"name": SECRET})

@@ -1,9 +1,18 @@
 //! Protobuf descriptors of Envoy's API, compiled at build time from a published package.
 //!
-//! The xDS server answers reflection with them, so that tools such as `grpcurl` list and call the discovery service.
+//! The xDS server answers reflection with them, so that tools such as `grpcurl` list and call the discovery service, and
+//! decodes with them what it sent to a client.
+
+mod decode;
+
+pub use decode::{Decoder, REDACTED};
 
 /// Encoded `FileDescriptorSet` of the discovery service and of everything that it imports.
-pub const DISCOVERY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/envoy.bin"));
+pub const DISCOVERY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/discovery.bin"));
+
+/// Encoded `FileDescriptorSet` of Envoy's resources, of all extensions that they may hold, and of `ClientConfig` and
+/// `ConfigDump`.
+const RESOURCES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/resources.bin"));
 
 #[cfg(test)]
 mod tests {

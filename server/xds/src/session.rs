@@ -31,6 +31,7 @@ mod held_versions;
 mod message;
 mod pace;
 mod round;
+mod sent;
 mod sotw;
 mod status;
 mod stuck;
@@ -40,6 +41,7 @@ pub use ack::{Acks, Nack, Sent, SyncStatus};
 pub use changed_hosts::{ChangedHosts, Interest};
 pub use env::{Env, Nonce};
 pub use message::Outgoing;
+pub use sent::{ResourceState, SentResource, SentView};
 pub use status::{Delivery, TypeStatus};
 pub(crate) use stuck::STUCK;
 

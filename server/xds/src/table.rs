@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use tributary_model::{Catalog, ClientKind, Code, Identity, Locality, Mono};
 
 use crate::answers::{ClientClass, ResourceType};
-use crate::session::{Delivery, Session, SyncStatus, TypeStatus};
+use crate::session::{Delivery, SentView, Session, SyncStatus, TypeStatus};
 
 /// A client with an open stream.
 #[derive(Debug)]
@@ -82,6 +82,11 @@ impl Connected {
     #[must_use]
     pub fn delivery(&self, kind: ResourceType, name: &str) -> Delivery {
         self.session.lock().delivery(kind, name)
+    }
+    /// Returns what the client was sent of a type; `None` if it does not subscribe to it.
+    #[must_use]
+    pub fn sent(&self, kind: ResourceType) -> Option<SentView> {
+        self.session.lock().sent(kind)
     }
     /// Returns the node id that the client sent.
     #[must_use]

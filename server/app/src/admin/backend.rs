@@ -7,10 +7,13 @@ use async_trait::async_trait;
 use serde_json::Value;
 use tokio::sync::watch;
 use tributary_model::{Catalog, RegistryName};
+use tributary_xds::answers::ResourceType;
 
 use super::metrics::Sample;
 use crate::document::state::{EndItem, Part, StateDocument};
 use crate::document::{ClientItem, HeldItem, RegistryItem};
+use crate::ops::diff::Differences;
+use crate::ops::resources::{ResourceRequest, Resources};
 
 /// The running server. Methods return at once, or after one batch of the core.
 #[async_trait]
@@ -46,6 +49,10 @@ pub trait AdminBackend: Send + Sync + 'static {
     async fn explain(&self, endpoint: &str, host: Option<&str>, client: Option<&str>) -> Explained;
     /// Explains why a client does not receive a host's endpoints.
     async fn why_not(&self, host: &str, client: &str) -> Explained;
+    /// Resources that a client was sent.
+    async fn resources(&self, request: ResourceRequest) -> Resources;
+    /// Differences between the resources of two clients.
+    async fn diff(&self, a: &str, b: &str, kind: Option<ResourceType>) -> Differences;
     /// Running configuration and the last reload.
     fn config(&self) -> Value;
     /// Every metric, computed now.

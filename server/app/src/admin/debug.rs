@@ -186,7 +186,7 @@ async fn catalog_list<T: Serialize + Send + 'static>(
     kind: &'static str,
     make: fn(&Catalog, &Filter) -> (Vec<T>, usize),
 ) -> Response {
-    let filter = match filter_of(params) {
+    let mut filter = match filter_of(params) {
         Ok(filter) => filter,
         Err(refusal) => return *refusal,
     };
@@ -195,6 +195,9 @@ async fn catalog_list<T: Serialize + Send + 'static>(
     let made = tokio::task::spawn_blocking(move || {
         let _permit = permit;
         let catalog = shared.inside.catalog();
+        if let Err(ambiguous) = filter.complete(&catalog) {
+            return problem(StatusCode::NOT_FOUND, Some(Code::NOT_FOUND), &ambiguous);
+        }
         let (items, more) = make(&catalog, &filter);
         let mut list = List::new(kind, items, metadata(&shared, &catalog), usize::MAX);
         list.metadata.remaining = more;

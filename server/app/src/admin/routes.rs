@@ -2,7 +2,7 @@
 
 use axum::routing::{MethodRouter, get, post};
 
-use super::{Shared, Surface, debug, health, state};
+use super::{Shared, Surface, debug, health, resources, state};
 
 /// Access to a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -156,6 +156,20 @@ pub const ROUTES: &[Route] = &[
         changes: false,
         about: "WhyNotList: why `client` does not receive endpoints of `host`",
         handler: || get(debug::why_not),
+    },
+    Route {
+        path: "/debug/resources",
+        access: Access::Loopback,
+        changes: false,
+        about: "ResourceList: what `client` was sent and whether it acknowledged it; takes `type`, `name`, `host`, and `bodies=true` for decoded resources without secrets, 64 MiB at most",
+        handler: || get(resources::list),
+    },
+    Route {
+        path: "/debug/diff",
+        access: Access::Loopback,
+        changes: false,
+        about: "DiffList: how the resources of the clients `a` and `b` differ, and why; takes `type`",
+        handler: || get(resources::diff),
     },
     Route {
         path: "/debug/config",

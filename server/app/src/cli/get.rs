@@ -4,7 +4,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::table::{Cell, Table, Tone, age};
-use super::{Console, Server, registries, watch};
+use super::{Console, Server, registries, resources, watch};
 use crate::args::{GetArgs, Output, Resource};
 use crate::document::{ClientItem, EndpointItem, List, MergeItem, NamedItem, ServiceItem};
 use crate::environment::Environment;
@@ -14,6 +14,7 @@ use tributary_model::Code;
 /// Lists once, or watches.
 pub async fn run(args: &GetArgs, env: &Environment, console: &mut Console<'_>) -> Result<Exit, CommandError> {
     let server = Server::find(&args.server, env)?;
+    resources::check(args)?;
     if args.watch {
         return watch::run(args, &server, console).await;
     }
@@ -31,8 +32,11 @@ pub fn path(what: Resource) -> String {
 
 /// Returns the filter of a list.
 #[must_use]
-pub fn query(args: &GetArgs) -> [(&str, Option<&str>); 4] {
-    [
+pub fn query(args: &GetArgs) -> Vec<(&str, Option<&str>)> {
+    if args.what == Resource::Resources {
+        return resources::query(args);
+    }
+    vec![
         ("name", args.name.as_deref()),
         ("namespace", args.namespace.as_deref()),
         ("host", args.host.as_deref()),
@@ -50,13 +54,16 @@ pub fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, CommandError> {
 
 fn conclude(args: &GetArgs, list: &List<Value>, console: &mut Console<'_>) -> Result<Exit, CommandError> {
     let what = args.what.as_str();
-    if let (Some(name), true) = (&args.name, list.items.is_empty()) {
+    let is_named = args.name.as_ref().filter(|_| args.what != Resource::Resources);
+    if let (Some(name), true) = (is_named, list.items.is_empty()) {
         return Err(CommandError::new(Exit::NotFound, Code::NOT_FOUND, format!("no {what} named `{name}`"))
             .next(format!("list them with `tributary get {what}`")));
     }
     if list.metadata.remaining > 0 {
         let more = list.metadata.remaining;
-        console.note(&format!("{more} more are not shown; narrow the list with --host, -n or --registry"));
+        let flags =
+            if args.what == Resource::Resources { "--type or --host" } else { "--host, -n or --registry" };
+        console.note(&format!("{more} more are not shown; narrow the list with {flags}"));
     }
     if list.items.is_empty() && matches!(args.output, Output::Table | Output::Wide) {
         console.note(&format!("no {what}"));
@@ -110,6 +117,7 @@ pub fn name(what: Resource, item: &Value) -> String {
         Resource::Endpoints => text("endpoint").to_owned(),
         Resource::Clients => text("id").to_owned(),
         Resource::Registries | Resource::Merges => text("name").to_owned(),
+        Resource::Resources => format!("{}/{}", text("type"), text("name")),
     }
 }
 
@@ -120,10 +128,12 @@ fn table(what: Resource, list: &List<Value>, wide: bool) -> Result<Table, Comman
         Resource::Clients => clients(&items(list)?, wide),
         Resource::Registries => registries::table(&items(list)?, wide),
         Resource::Merges => merges(&items(list)?, wide),
+        Resource::Resources => resources::table(&items(list)?, wide),
     })
 }
 
-fn items<T: DeserializeOwned>(list: &List<Value>) -> Result<Vec<T>, CommandError> {
+/// Reads the items of a list.
+pub(super) fn items<T: DeserializeOwned>(list: &List<Value>) -> Result<Vec<T>, CommandError> {
     let items = list.items.iter().cloned().map(serde_json::from_value);
     items.collect::<Result<_, _>>().map_err(|e| {
         CommandError::plain(format!("cannot read the server's answer: {e}"))

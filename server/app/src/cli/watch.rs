@@ -63,8 +63,10 @@ impl<'a> Follower<'a> {
         let by_generation =
             matches!(self.args.what, Resource::Services | Resource::Endpoints | Resource::Merges);
         let after = self.seen.clone().filter(|seen| by_generation && !seen.is_empty());
-        let mut query = query(self.args).to_vec();
-        query.push(("after", after.as_deref()));
+        let mut query = query(self.args);
+        if by_generation {
+            query.push(("after", after.as_deref()));
+        }
         let body = server.get_held(HELD, &path(self.args.what), &query).await?;
         let list: List<Value> = parse(&body)?;
         let same = self.seen.as_deref() == Some(list.metadata.resource_version.as_str());
@@ -117,7 +119,7 @@ impl<'a> Follower<'a> {
 /// Returns the key of an item, which is unique even among items of one name.
 fn key(what: Resource, item: &Value) -> String {
     let fields: &[&str] = match what {
-        Resource::Services | Resource::Registries | Resource::Merges => &[],
+        Resource::Services | Resource::Registries | Resource::Merges | Resource::Resources => &[],
         Resource::Endpoints => &["namespace", "host", "port", "registry", "scope", "source"],
         Resource::Clients => &["connection"],
     };

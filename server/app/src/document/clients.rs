@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::filter::Filter;
+use super::short_name;
 
 /// One stream of one client.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,7 +96,8 @@ pub struct ClientTypeItem {
 #[must_use]
 pub fn list(mut clients: Vec<ClientItem>, filter: &Filter) -> Vec<ClientItem> {
     clients.retain(|client| {
-        (filter.takes_name(&client.id) || filter.takes_name(&client.connection))
+        let of_pod = || filter.name.as_deref().is_some_and(|name| short_name::is_pod(&client.id, name));
+        (filter.takes_name(&client.id) || filter.takes_name(&client.connection) || of_pod())
             && filter.namespace.as_deref().is_none_or(|wanted| wanted == client.namespace)
     });
     clients.sort_by(|a, b| (&a.id, &a.connection).cmp(&(&b.id, &b.connection)));

@@ -1,6 +1,9 @@
 //! Filter of a list: the bounded query of `/debug`.
 
 use serde::Deserialize;
+use tributary_model::Catalog;
+
+use super::short_name;
 
 /// Filter of a list. An absent field matches everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -36,6 +39,13 @@ impl Filter {
     pub fn is_bounded(&self) -> bool {
         let parts = [&self.name, &self.namespace, &self.host, &self.registry];
         parts.into_iter().flatten().all(|text| text.len() <= Self::MAX_TEXT)
+    }
+    /// Completes a short host name; an ambiguous one is an error with its candidates.
+    pub fn complete(&mut self, catalog: &Catalog) -> Result<(), String> {
+        if let Some(host) = &self.host {
+            self.host = Some(short_name::host(catalog, host, self.namespace.as_deref())?);
+        }
+        Ok(())
     }
     /// Whether the filter matches this namespace.
     #[must_use]

@@ -11,18 +11,21 @@ use tributary_core::RegistryStatus;
 use tributary_model::{Catalog, RegistryName, ServiceKey, Trace, TraceStep};
 use tributary_registry_api::Clock;
 use tributary_runtime::{Handle, ReadyBecause};
+use tributary_xds::answers::ResourceType;
 
 use super::counts::RegistryCounts;
+use super::diff::{self, Differences};
 use super::explain::{self, ExplainRequest};
 use super::removals;
 use super::report::{self, CoreReport, Report};
+use super::resources::{self, ResourceRequest, Resources};
 use super::{metrics, notices, sessions::Sessions, state};
 use crate::admin::backend::{Explained, NotThere};
 use crate::admin::metrics::Sample;
 use crate::admin::{AdminBackend, Check, Readiness};
 use crate::config::RegistryKind;
 use crate::document::state::{EndItem, Part, StateDocument};
-use crate::document::{ClientItem, HeldItem, RegistryItem};
+use crate::document::{ClientItem, HeldItem, RegistryItem, short_name};
 use crate::reload::Running;
 use crate::wiring::journal::State;
 
@@ -179,10 +182,11 @@ impl AdminBackend for LiveBackend {
         state::accept(&self.handle, registry).await
     }
     async fn explain(&self, endpoint: &str, host: Option<&str>, client: Option<&str>) -> Explained {
+        let catalog = self.handle.catalog();
         let request = ExplainRequest {
-            catalog: self.handle.catalog(),
+            host: host.map(|host| short_name::host(&catalog, host, None)).transpose()?,
+            catalog,
             endpoint: endpoint.to_owned(),
-            host: host.map(ToOwned::to_owned),
             sessions: Arc::clone(&self.sessions),
             client: client.map(ToOwned::to_owned),
             withdrawn: self
@@ -205,6 +209,19 @@ impl AdminBackend for LiveBackend {
     }
     async fn why_not(&self, host: &str, client: &str) -> Explained {
         explain::why_not(&self.handle.catalog(), &self.sessions, host, client, self.clock.now())
+    }
+    async fn resources(&self, request: ResourceRequest) -> Resources {
+        let (catalog, sessions) = (self.handle.catalog(), Arc::clone(&self.sessions));
+        run_blocking(move || Some(resources::list(&catalog, &sessions, &request)))
+            .await
+            .unwrap_or_else(|| Err("the resources could not be listed".to_owned()))
+    }
+    async fn diff(&self, a: &str, b: &str, kind: Option<ResourceType>) -> Differences {
+        let (catalog, sessions) = (self.handle.catalog(), Arc::clone(&self.sessions));
+        let (a, b) = (a.to_owned(), b.to_owned());
+        run_blocking(move || Some(diff::list(&catalog, &sessions, (&a, &b), kind)))
+            .await
+            .unwrap_or_else(|| Err("the clients could not be compared".to_owned()))
     }
     fn config(&self) -> Value {
         self.running.document()

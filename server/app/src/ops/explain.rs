@@ -16,7 +16,7 @@ use tributary_xds::session::{Delivery, SyncStatus};
 use super::sessions::{Found, Sessions};
 use crate::admin::backend::Explained;
 use crate::cli::table::age;
-use crate::document::{Filter, endpoints, filter::same_host, timestamp};
+use crate::document::{Filter, endpoints, filter::same_host, short_name, timestamp};
 
 /// Maximum number of services whose history is requested; one address in more services is a mistake.
 const MAX_SERVICES: usize = 64;
@@ -192,7 +192,9 @@ fn outcome(delivery: &Delivery, kind: ResourceType, name: &str) -> (Verdict, Cod
 /// Explains why a client does not receive a host's endpoints.
 pub fn why_not(catalog: &Catalog, sessions: &Sessions, host: &str, client: &str, now: Mono) -> Explained {
     let found = sessions.find(catalog, client)?;
-    let mut out = tributary_answer::why_not(catalog, host, &found.client);
+    let namespace = found.client.class.namespace.as_ref().map(|namespace| namespace.as_str());
+    let host = short_name::host(catalog, host, namespace)?;
+    let mut out = tributary_answer::why_not(catalog, &host, &found.client);
     if out.served > 0 {
         let steps = undelivered(catalog, &found, &out.host);
         // Endpoints that were not sent are not served, whatever the answer contains.

@@ -1,5 +1,6 @@
 //! Connected clients as documents and for explanations.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,13 +10,13 @@ use tributary_registry_api::Clock;
 use tributary_runtime::Handle;
 use tributary_xds::answers::{CatalogAnswers, ResourceType};
 use tributary_xds::counters::Counters;
-use tributary_xds::session::{Delivery, SyncStatus, TypeStatus};
+use tributary_xds::session::{Delivery, SentView, TypeStatus};
 use tributary_xds::table::{ClientRow, ClientTable, Connected};
 use tributary_xds::transport::XdsServer;
 
 use super::counts::ServedCounts;
-use crate::document::ClientItem;
 use crate::document::clients::ClientTypeItem;
+use crate::document::{ClientItem, short_name};
 
 /// Clients of this server.
 pub struct Sessions {
@@ -61,17 +62,31 @@ impl Sessions {
         let (catalog, now) = (self.handle.catalog(), self.clock.now());
         self.table.rows(&catalog, now).into_iter().map(item).collect()
     }
-    /// Returns the client of this node id or connection; the newest if several match.
+    /// Returns the client of this node id, connection, `pod.namespace` or pod; its newest stream if it has several.
     pub fn find(&self, catalog: &Catalog, id: &str) -> Result<Found, String> {
-        let connected = self.table.find(id).into_iter().next();
-        let connected = connected.ok_or_else(|| format!("no client `{id}` is connected"))?;
+        let exact = self.table.find(id).into_iter().next();
+        let connected = exact.map_or_else(|| self.of_pod(id), Ok)?;
         let class = connected.class(catalog);
         let client = Client { class: class.clone(), ..Client::new(&connected.node(), class.kind) };
         Ok(Found { connected, client })
     }
+    /// Returns the newest stream of the only client with this `pod.namespace` or pod.
+    fn of_pod(&self, pod: &str) -> Result<Arc<Connected>, String> {
+        let mut all = self.table.all();
+        all.retain(|client| short_name::is_pod(&client.node(), pod));
+        let nodes: BTreeSet<Arc<str>> = all.iter().map(|client| client.node()).collect();
+        short_name::choose(pod, "clients", nodes.iter().map(|node| &**node))?;
+        let newest = all.into_iter().max_by_key(|client| client.id);
+        newest.ok_or_else(|| format!("no client `{pod}` is connected"))
+    }
 }
 
 impl Found {
+    /// Returns what the client was sent of a type; `None` if it does not subscribe to it.
+    #[must_use]
+    pub fn sent(&self, kind: ResourceType) -> Option<SentView> {
+        self.connected.sent(kind)
+    }
     /// Returns the delivery state of one resource.
     #[must_use]
     pub fn delivery(&self, kind: ResourceType, name: &str) -> Delivery {
@@ -94,7 +109,7 @@ fn item(row: ClientRow) -> ClientItem {
         network: text(row.network),
         locality: row.locality.to_string(),
         connected_millis: row.age_ms,
-        state: status_name(row.status).to_owned(),
+        state: row.status.as_str().to_owned(),
         types: row.types.into_iter().map(of_type).collect(),
         notes: row.notes.into_iter().map(|note| format!("{} {}", note.code, note.text)).collect(),
     }
@@ -113,21 +128,12 @@ fn of_type(status: TypeStatus) -> ClientTypeItem {
         held: status.held,
         sent: text(status.sent_version),
         acked: text(status.acked_version),
-        state: status_name(status.status).to_owned(),
+        state: status.status.as_str().to_owned(),
         nack,
         nacked_names: names,
         sent_generation: status.sent_generation,
         acked_generation: status.acked_generation,
         acked_millis_ago: status.acked_age_ms,
         sent_millis_ago: status.sent_age_ms,
-    }
-}
-
-const fn status_name(status: SyncStatus) -> &'static str {
-    match status {
-        SyncStatus::NotSent => "NOT SENT",
-        SyncStatus::Synced => "SYNCED",
-        SyncStatus::Stale => "STALE",
-        SyncStatus::Error => "ERROR",
     }
 }

@@ -57,6 +57,19 @@ pub enum SyncStatus {
     Error,
 }
 
+impl SyncStatus {
+    /// Returns the text in documents.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::NotSent => "NOT SENT",
+            Self::Synced => "SYNCED",
+            Self::Stale => "STALE",
+            Self::Error => "ERROR",
+        }
+    }
+}
+
 /// Responses sent, acknowledged and rejected for one type.
 #[derive(Debug, Clone, Default)]
 pub struct Acks {
@@ -84,6 +97,10 @@ impl Acks {
     #[must_use]
     pub fn nack(&self) -> Option<&Nack> {
         self.nack.as_ref()
+    }
+    /// The responses that the client has not answered, the oldest first; at most eight.
+    pub fn unanswered(&self) -> impl Iterator<Item = &Sent> {
+        self.in_flight.iter()
     }
     /// The state that the last response implies.
     #[must_use]

@@ -19,6 +19,7 @@ mod delta;
 mod incomplete;
 mod private;
 mod rounds;
+mod sent;
 mod sotw;
 
 pub(super) use ResourceType::{Cluster as C, Endpoints as E, Listener as L, Route as R};

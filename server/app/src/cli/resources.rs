@@ -1,0 +1,61 @@
+//! `get resources`: what a client was sent. Names in tables, decoded resources in JSON and YAML.
+
+use super::table::{Cell, Table, Tone};
+use crate::args::{GetArgs, Output, Resource};
+use crate::document::ResourceItem;
+use crate::exit::{CommandError, Exit};
+use tributary_model::Code;
+
+/// Checks flags that belong to some lists only.
+pub fn check(args: &GetArgs) -> Result<(), CommandError> {
+    let wrong = |message: &str| CommandError::new(Exit::Usage, Code::FLAG_INVALID, message);
+    let is_resources = args.what == Resource::Resources;
+    if is_resources && args.name.is_none() {
+        let next = "list the clients with `tributary get clients`";
+        return Err(wrong("`get resources` needs a client: tributary get resources CLIENT").next(next));
+    }
+    if is_resources && (args.namespace.is_some() || args.registry.is_some()) {
+        return Err(
+            wrong("resources have no namespace and no registry").next("use --type, --resource or --host")
+        );
+    }
+    if !is_resources && (args.kind.is_some() || args.resource.is_some()) {
+        return Err(wrong("--type and --resource belong to `get resources`").next("omit them"));
+    }
+    Ok(())
+}
+
+/// Returns the filter of the list.
+#[must_use]
+pub fn query(args: &GetArgs) -> Vec<(&str, Option<&str>)> {
+    let bodies = matches!(args.output, Output::Json | Output::Yaml);
+    vec![
+        ("client", args.name.as_deref()),
+        ("type", args.kind.map(|kind| kind.as_str())),
+        ("name", args.resource.as_deref()),
+        ("host", args.host.as_deref()),
+        ("bodies", bodies.then_some("true")),
+    ]
+}
+
+/// Returns the table of resources.
+#[must_use]
+pub fn table(items: &[ResourceItem], wide: bool) -> Table {
+    let mut table = Table::new(&["TYPE", "NAME", "STATE", "BYTES", "WHY"], &["VERSION"], wide);
+    for item in items {
+        let tone = match item.state.as_str() {
+            "SYNCED" => Tone::Plain,
+            "ERROR" => Tone::Bad,
+            _ => Tone::Warn,
+        };
+        table.row(vec![
+            item.kind.clone().into(),
+            item.name.clone().into(),
+            Cell(item.state.clone(), tone),
+            item.bytes.map(|bytes| bytes.to_string()).unwrap_or_default().into(),
+            item.error.clone().into(),
+            item.version.clone().into(),
+        ]);
+    }
+    table
+}

@@ -1,0 +1,112 @@
+//! Short names that an operator writes: a host without its last labels, a pod instead of a node id.
+
+use tributary_model::Catalog;
+
+use super::filter::same_host;
+
+/// Most candidates of an ambiguous name that are listed.
+const MAX_CANDIDATES: usize = 10;
+
+/// Returns the host that a name stands for: that host, else the one host that starts with the name's labels, preferring
+/// one of the namespace. A name without candidates is returned unchanged. An ambiguous one is an error with its
+/// candidates.
+pub fn host(catalog: &Catalog, wanted: &str, namespace: Option<&str>) -> Result<String, String> {
+    let name = wanted.strip_suffix('.').unwrap_or(wanted).to_ascii_lowercase();
+    let all = || catalog.hosts.keys().map(|host| host.as_str());
+    if name.is_empty() || name.parse::<std::net::IpAddr>().is_ok() || all().any(|host| same_host(&name, host))
+    {
+        return Ok(wanted.to_owned());
+    }
+    let starts = |host: &&str, with: &str| host.strip_prefix(with).is_some_and(|rest| rest.starts_with('.'));
+    if let Some(namespace) = namespace {
+        let own = format!("{name}.{namespace}");
+        let mut own = all().filter(|host| *host == own || starts(host, &own));
+        if let (Some(one), None) = (own.next(), own.next()) {
+            return Ok(one.to_owned());
+        }
+    }
+    choose(wanted, "hosts", all().filter(|host| starts(host, &name)))
+}
+
+/// Returns the only candidate; the name itself without candidates.
+pub fn choose<'c>(
+    wanted: &str,
+    what: &str,
+    candidates: impl Iterator<Item = &'c str>,
+) -> Result<String, String> {
+    let all: Vec<&str> = candidates.collect();
+    match all[..] {
+        [] => Ok(wanted.to_owned()),
+        [one] => Ok(one.to_owned()),
+        _ => {
+            let shown = all.iter().take(MAX_CANDIDATES).copied().collect::<Vec<_>>().join(", ");
+            let more = all.len().saturating_sub(MAX_CANDIDATES);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            Err(format!("`{wanted}` may be {} {what}: {shown}{more}; write one of them", all.len()))
+        }
+    }
+}
+
+/// Returns `pod.namespace` of a node id of the form `type~ip~pod.namespace~domain`.
+#[must_use]
+pub fn pod(node: &str) -> Option<&str> {
+    let mut parts = node.split('~');
+    let pod = parts.nth(2)?;
+    (parts.next().is_some() && parts.next().is_none() && pod.contains('.')).then_some(pod)
+}
+
+/// Whether a name is the `pod.namespace` or the pod of a node id.
+#[must_use]
+pub fn is_pod(node: &str, wanted: &str) -> bool {
+    pod(node).is_some_and(|pod| pod == wanted || pod.split_once('.').is_some_and(|(name, _)| name == wanted))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use tributary_model::{HostEntry, Hostname, Shared};
+
+    fn mk_catalog(hosts: &[&str]) -> Catalog {
+        let mut catalog = Catalog::default();
+        for host in hosts {
+            let entry = HostEntry { claimants: Arc::from([]) };
+            catalog.hosts.insert(Hostname::new(host).unwrap(), Shared::new(entry));
+        }
+        catalog
+    }
+
+    #[test]
+    fn short_host_is_the_only_host_that_starts_with_it() {
+        let catalog =
+            mk_catalog(&["pay.shop.svc.cluster.local", "pay.web.svc.cluster.local", "payment.io", "cart.io"]);
+        let of = |name, namespace| host(&catalog, name, namespace);
+        assert_eq!(of("pay.shop", None).as_deref(), Ok("pay.shop.svc.cluster.local"));
+        assert_eq!(of("Cart.", None).as_deref(), Ok("cart.io"));
+        assert_eq!(of("payment.io", None).as_deref(), Ok("payment.io"));
+        assert_eq!(of("pay", Some("web")).as_deref(), Ok("pay.web.svc.cluster.local"));
+        assert_eq!(of("nothing", Some("web")).as_deref(), Ok("nothing"));
+        let ambiguous = of("pay", None).unwrap_err();
+        assert_eq!(
+            ambiguous,
+            "`pay` may be 2 hosts: pay.shop.svc.cluster.local, pay.web.svc.cluster.local; write one of them"
+        );
+        assert_eq!(of("pay", Some("other")), Err(ambiguous));
+    }
+
+    #[test]
+    fn candidates_are_bounded() {
+        let names: Vec<String> = (0..100).map(|n| format!("a.n{n}")).collect();
+        let text = choose("a", "hosts", names.iter().map(String::as_str)).unwrap_err();
+        assert!(text.ends_with("a.n9 and 90 more; write one of them"), "{text}");
+    }
+
+    #[test]
+    fn pod_is_the_third_part_of_a_node_id() {
+        let node = "sidecar~10.0.0.1~web-0.shop~shop.svc.cluster.local";
+        assert_eq!(pod(node), Some("web-0.shop"));
+        assert!(is_pod(node, "web-0.shop") && is_pod(node, "web-0"));
+        assert!(!is_pod(node, "web") && !is_pod(node, "shop") && !is_pod("web-0.shop", "web-0"));
+        assert_eq!(pod("a~b~c.d"), None);
+    }
+}

@@ -1,0 +1,250 @@
+//! Differences between the resources of two clients, and the attributes of the clients that make them.
+//!
+//! The answers themselves are asked: if the first client, with one attribute of the second, would get another version,
+//! that attribute makes a difference.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+use tributary_descriptors::Decoder;
+use tributary_model::{Catalog, Version};
+use tributary_xds::answers::{
+    CatalogAnswers, ClientClass, ClientClassKey, ResourceProvider as _, ResourceType,
+};
+use tributary_xds::session::{SentResource, SentView};
+
+use super::resources::{MAX_DECODED, sent};
+use super::sessions::Sessions;
+use crate::document::{DiffItem, Filter};
+
+/// Most differing resources whose reason is looked for.
+const MAX_EXPLAINED: usize = 1_000;
+/// Most differing fields that are listed of a resource.
+const MAX_FIELDS: usize = 8;
+
+/// Differences, and the number of those beyond the limit.
+pub type Differences = Result<(Vec<DiffItem>, usize), String>;
+
+/// Returns the differences between two clients, by type and name.
+pub fn list(
+    catalog: &Arc<Catalog>,
+    sessions: &Sessions,
+    (a, b): (&str, &str),
+    kind: Option<ResourceType>,
+) -> Differences {
+    let (a, b) = (sessions.find(catalog, a)?, sessions.find(catalog, b)?);
+    let mut pairs = Pairs::new();
+    let (of_a, of_b) = (sent(catalog, &a, kind), sent(catalog, &b, kind));
+    for (view, all) in &of_a {
+        all.iter().for_each(|resource| pairs.entry(key(resource)).or_default().0 = Some((view, resource)));
+    }
+    for (view, all) in &of_b {
+        all.iter().for_each(|resource| pairs.entry(key(resource)).or_default().1 = Some((view, resource)));
+    }
+    pairs.retain(|_, (a, b)| version(*a) != version(*b));
+    let more = pairs.len().saturating_sub(Filter::MAX);
+    let reasons = Reasons::new(catalog, &sessions.answers, (&a.client.class, &b.client.class));
+    let mut fields = Fields { decoder: Decoder::new().ok(), left: MAX_DECODED };
+    let mut items = Vec::new();
+    for (at, (&(kind, name), &(a, b))) in pairs.iter().take(Filter::MAX).enumerate() {
+        items.push(DiffItem {
+            why: if at < MAX_EXPLAINED { reasons.of(kind, name, a.or(b)) } else { Vec::new() },
+            fields: fields.of(a, b),
+            ..item(kind, name, version(a), version(b))
+        });
+    }
+    Ok((items, more))
+}
+
+type Held<'s> = Option<(&'s SentView, &'s SentResource)>;
+type Pairs<'s> = BTreeMap<(ResourceType, &'s str), (Held<'s>, Held<'s>)>;
+
+fn key(resource: &SentResource) -> (ResourceType, &str) {
+    (resource.kind, &resource.name)
+}
+
+fn version(held: Held<'_>) -> Option<Version> {
+    held.and_then(|(_, resource)| resource.version)
+}
+
+fn item(kind: ResourceType, name: &str, a: Option<Version>, b: Option<Version>) -> DiffItem {
+    let text = |version: Option<Version>| version.map(|version| version.to_string()).unwrap_or_default();
+    let held_by = match (a, b) {
+        (Some(_), None) => "a",
+        (None, Some(_)) => "b",
+        _ => "both",
+    };
+    let kind = kind.as_str().to_uppercase();
+    DiffItem {
+        kind,
+        name: name.into(),
+        held_by: held_by.into(),
+        a: text(a),
+        b: text(b),
+        ..DiffItem::default()
+    }
+}
+
+/// Finds the attribute of the clients that makes a difference, with the answers themselves.
+struct Reasons<'s> {
+    catalog: &'s Arc<Catalog>,
+    answers: &'s CatalogAnswers,
+    a: ClientClassKey,
+    b: ClientClassKey,
+    /// The first client with one attribute of the second, by attribute.
+    mixed: Vec<(String, ClientClassKey)>,
+}
+
+impl<'s> Reasons<'s> {
+    fn new(
+        catalog: &'s Arc<Catalog>,
+        answers: &'s CatalogAnswers,
+        (a, b): (&ClientClass, &ClientClass),
+    ) -> Self {
+        let mixed = mixed(a, b).into_iter().map(|(text, class)| (text, ClientClassKey::alone(class)));
+        let alone = |class: &ClientClass| ClientClassKey::alone(class.clone());
+        Self { catalog, answers, a: alone(a), b: alone(b), mixed: mixed.collect() }
+    }
+    fn of(&self, kind: ResourceType, name: &str, held: Held<'_>) -> Vec<String> {
+        if held.is_some_and(|(view, resource)| view.is_own(resource)) {
+            return vec!["inbound resources of the client's own workload".to_owned()];
+        }
+        let of = |class: &ClientClassKey| {
+            self.answers.one(self.catalog, class, kind, name).map(|resource| resource.version)
+        };
+        let (a, b) = (of(&self.a), of(&self.b));
+        if a == b {
+            return vec!["one client subscribes to it or has received it, the other not yet".to_owned()];
+        }
+        let differs = self.mixed.iter().filter(|(_, class)| of(class) != a);
+        let why: Vec<String> = differs.map(|(text, _)| text.clone()).collect();
+        if why.is_empty() { self.mixed.iter().map(|(text, _)| text.clone()).collect() } else { why }
+    }
+}
+
+/// Attribute of a client that answers may depend on: its name, its text, and how to take it from another client.
+type Attribute = (&'static str, fn(&ClientClass) -> String, fn(&mut ClientClass, &ClientClass));
+
+const ATTRIBUTES: [Attribute; 10] = [
+    ("namespace", |c| text(c.namespace.as_ref()), |to, from| to.namespace.clone_from(&from.namespace)),
+    ("cluster", |c| text(c.cluster.as_ref()), |to, from| to.cluster.clone_from(&from.cluster)),
+    ("network", |c| text(c.network.as_ref()), |to, from| to.network.clone_from(&from.network)),
+    ("locality", |c| text(Some(&c.locality)), |to, from| to.locality.clone_from(&from.locality)),
+    ("node", |c| text(c.node.as_ref()), |to, from| to.node.clone_from(&from.node)),
+    ("DNS domain", |c| text(c.domain.as_ref()), |to, from| to.domain.clone_from(&from.domain)),
+    ("kind", |c| format!("{:?}", c.kind).to_lowercase(), |to, from| to.kind = from.kind),
+    ("IP families", |c| families(c.families), |to, from| to.families = from.families),
+    ("bound ports", |c| c.binds.to_string(), |to, from| to.binds = from.binds),
+    ("DNS capture", |c| c.dns_capture.to_string(), |to, from| to.dns_capture = from.dns_capture),
+];
+
+fn text(value: Option<&impl ToString>) -> String {
+    value.map(ToString::to_string).filter(|text| !text.is_empty()).unwrap_or_else(|| "none".to_owned())
+}
+
+fn families((v4, v6): (bool, bool)) -> String {
+    let names = [(v4, "IPv4"), (v6, "IPv6")];
+    names.iter().filter(|(has, _)| *has).map(|(_, name)| *name).collect::<Vec<_>>().join("+")
+}
+
+/// Returns the first class with each attribute of the second that differs, and the two values.
+fn mixed(a: &ClientClass, b: &ClientClass) -> Vec<(String, ClientClass)> {
+    let mix = |(name, text, take): &Attribute| {
+        let (of_a, of_b) = (text(a), text(b));
+        let mut class = a.clone();
+        take(&mut class, b);
+        (of_a != of_b).then(|| (format!("{name} {of_a} / {of_b}"), class))
+    };
+    ATTRIBUTES.iter().filter_map(mix).collect()
+}
+
+/// Lists differing fields of decoded resources within a bound.
+struct Fields {
+    decoder: Option<Decoder>,
+    left: usize,
+}
+
+impl Fields {
+    fn of(&mut self, a: Held<'_>, b: Held<'_>) -> Vec<String> {
+        let (Some(decoder), Some((view_a, a)), Some((view_b, b))) = (&self.decoder, a, b) else {
+            return Vec::new();
+        };
+        let (Some(body_a), Some(body_b)) = (view_a.body(a), view_b.body(b)) else { return Vec::new() };
+        let length = body_a.len() + body_b.len();
+        if length > self.left {
+            return Vec::new();
+        }
+        self.left -= length;
+        let of = |body: &[u8]| decoder.decode(a.kind.type_url(), body);
+        let mut out = Vec::new();
+        differing("", &of(&body_a), &of(&body_b), &mut out);
+        out
+    }
+}
+
+/// Adds the paths of values that differ.
+fn differing(path: &str, a: &Value, b: &Value, out: &mut Vec<String>) {
+    if out.len() >= MAX_FIELDS || a == b {
+        return;
+    }
+    match (a, b) {
+        (Value::Object(a), Value::Object(b)) => {
+            let names = a.keys().chain(b.keys().filter(|name| !a.contains_key(*name)));
+            for name in names {
+                let at = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                differing(&at, a.get(name).unwrap_or_default(), b.get(name).unwrap_or_default(), out);
+            }
+        }
+        (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
+            a.iter().zip(b).enumerate().for_each(|(n, (a, b))| differing(&format!("{path}[{n}]"), a, b, out));
+        }
+        _ => out.push(path.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use tributary_model::{ClientKind, Locality, Namespace};
+
+    #[test]
+    fn differing_fields_are_listed_by_path() {
+        let mut out = Vec::new();
+        let a = json!({"name": "x", "list": [{"v": 1}, {"v": 2}], "only": true});
+        let b = json!({"name": "x", "list": [{"v": 1}, {"v": 3}], "more": [1]});
+        differing("", &a, &b, &mut out);
+        assert_eq!(out, ["list[1].v", "only", "more"]);
+        let many = |of: i32| Value::Object((0..100).map(|n| (n.to_string(), json!(n * of))).collect());
+        let mut out = Vec::new();
+        differing("", &many(1), &many(2), &mut out);
+        assert_eq!(out.len(), MAX_FIELDS);
+    }
+
+    #[test]
+    fn each_differing_attribute_is_tried_alone() {
+        let a =
+            ClientClass { namespace: Namespace::new("shop").ok(), ..ClientClass::new(ClientKind::Sidecar) };
+        let b = ClientClass { locality: Locality::parse("eu/1b"), ..ClientClass::new(ClientKind::Sidecar) };
+        let tried = mixed(&a, &b);
+        let texts: Vec<&str> = tried.iter().map(|(text, _)| text.as_str()).collect();
+        assert_eq!(texts, ["namespace shop / none", "locality none / eu/1b"]);
+        assert_eq!(tried[0].1, ClientClass { namespace: None, ..a.clone() });
+        assert_eq!(tried[1].1.locality, b.locality);
+        // an attribute that is added to clients must be added to the table
+        let ClientClass {
+            kind: _,
+            namespace: _,
+            cluster: _,
+            network: _,
+            locality: _,
+            node: _,
+            families: _,
+            binds: _,
+            domain: _,
+            dns_capture: _,
+        } = a;
+        assert_eq!(ATTRIBUTES.len(), 10);
+    }
+}

@@ -1,0 +1,133 @@
+//! Resources that a client was sent, decoded on request.
+
+use std::sync::Arc;
+
+use serde_json::value::to_raw_value;
+use tributary_descriptors::Decoder;
+use tributary_model::Catalog;
+use tributary_xds::answers::ResourceType;
+use tributary_xds::session::{SentResource, SentView};
+
+use super::sessions::{Found, Sessions};
+use crate::document::{Filter, ResourceItem, short_name};
+
+/// Most bytes of decoded resources in one answer.
+pub const MAX_DECODED: usize = 64 << 20;
+
+/// Request for the resources of a client.
+#[derive(Debug, Clone, Default)]
+pub struct ResourceRequest {
+    /// Node id, connection or `pod.namespace`.
+    pub client: String,
+    /// Only this type.
+    pub kind: Option<ResourceType>,
+    /// Only the resource of this name.
+    pub name: Option<String>,
+    /// Only resources of this host.
+    pub host: Option<String>,
+    /// Whether to decode the resources.
+    pub bodies: bool,
+}
+
+/// Resources, and the number of those beyond the limit.
+pub type Resources = Result<(Vec<ResourceItem>, usize), String>;
+
+/// Returns the resources of a client, by type and name.
+pub fn list(catalog: &Arc<Catalog>, sessions: &Sessions, request: &ResourceRequest) -> Resources {
+    let found = sessions.find(catalog, &request.client)?;
+    let namespace = found.client.class.namespace.as_ref().map(|namespace| namespace.as_str());
+    let host = request.host.as_deref().map(|host| short_name::host(catalog, host, namespace)).transpose()?;
+    let (mut items, mut more) = (Vec::new(), 0);
+    let mut bodies = if request.bodies { Bodies::new(MAX_DECODED)? } else { Bodies::none() };
+    for (view, all) in sent(catalog, &found, request.kind) {
+        let wanted = |resource: &SentResource| {
+            request.name.as_deref().is_none_or(|name| name == &*resource.name)
+                && host.as_deref().is_none_or(|host| view.is_of_host(&resource.name, host))
+        };
+        for resource in all.iter().filter(|resource| wanted(resource)) {
+            if items.len() >= Filter::MAX {
+                more += 1;
+                continue;
+            }
+            items.push(bodies.add(&view, resource, item(resource)));
+        }
+    }
+    Ok((items, more))
+}
+
+/// Returns what a client was sent of each type that it subscribes to.
+pub(super) fn sent(
+    catalog: &Arc<Catalog>,
+    found: &Found,
+    kind: Option<ResourceType>,
+) -> Vec<(SentView, Vec<SentResource>)> {
+    let kinds = ResourceType::ALL.into_iter().filter(|of| kind.is_none_or(|kind| kind == *of));
+    let views = kinds.filter_map(|kind| found.sent(kind));
+    views.map(|view| (view.resources(catalog), view)).map(|(all, view)| (view, all)).collect()
+}
+
+fn item(resource: &SentResource) -> ResourceItem {
+    ResourceItem {
+        kind: resource.kind.as_str().to_uppercase(),
+        name: resource.name.to_string(),
+        version: resource.version.map(|version| version.to_string()).unwrap_or_default(),
+        state: resource.state.as_str().to_owned(),
+        error: resource.error.as_ref().map(ToString::to_string).unwrap_or_default(),
+        bytes: resource.len(),
+        note: String::new(),
+        body: None,
+    }
+}
+
+/// Decodes bodies within a bound.
+struct Bodies {
+    decoder: Option<Decoder>,
+    left: usize,
+}
+
+impl Bodies {
+    const fn none() -> Self {
+        Self { decoder: None, left: 0 }
+    }
+    fn new(left: usize) -> Result<Self, String> {
+        let decoder = Decoder::new().map_err(|error| format!("the descriptors cannot be read: {error}"))?;
+        Ok(Self { decoder: Some(decoder), left })
+    }
+    fn add(&mut self, view: &SentView, resource: &SentResource, mut item: ResourceItem) -> ResourceItem {
+        if self.decoder.is_some() && resource.version.is_some() {
+            match self.body(view, resource) {
+                Ok(body) => item.body = Some(body),
+                Err(why) => item.note = why,
+            }
+        }
+        item
+    }
+    fn body(
+        &mut self,
+        view: &SentView,
+        resource: &SentResource,
+    ) -> Result<Box<serde_json::value::RawValue>, String> {
+        let gone = "the server no longer holds this version; the client is about to receive another";
+        let (Some(decoder), Some(body)) = (&self.decoder, view.body(resource)) else {
+            return Err(gone.to_owned());
+        };
+        let full = || {
+            format!(
+                "left out: {} MiB are decoded at most; give --type, --resource or --host",
+                MAX_DECODED >> 20
+            )
+        };
+        // the text of a message is longer than the message, with few exceptions
+        if body.len() > self.left {
+            return Err(full());
+        }
+        let decoded = to_raw_value(&decoder.decode(resource.kind.type_url(), &body));
+        let decoded = decoded.map_err(|error| format!("cannot be written: {error}"))?;
+        let length = decoded.get().len();
+        if length > self.left {
+            return Err(full());
+        }
+        self.left -= length;
+        Ok(decoded)
+    }
+}

@@ -1,0 +1,132 @@
+//! What clients were sent: decoded resources, differences, short names.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests fail the test")]
+
+use serde_json::Value;
+use tributary_app::exit::Exit;
+use tributary_suites::ads::{CDS, EDS, node};
+use tributary_suites::{AdsClient, Answer, Variant};
+use world::{LONG, World, file_registry, mk_entry, mk_folder};
+
+#[path = "support/world.rs"]
+mod world;
+
+const PAY: &str = "outbound|80||pay.shop.example";
+
+struct Client {
+    stream: AdsClient,
+    first: Answer,
+}
+
+async fn mk_client(world: &World, id: &str, kind: &str, names: &[&str]) -> Client {
+    let xds = world.server.addresses().xds;
+    let mut stream = AdsClient::connect(xds, Variant::Delta, node(id)).await.unwrap();
+    stream.subscribe(kind, names).unwrap();
+    let first = stream.next(LONG).await.unwrap();
+    Client { stream, first }
+}
+
+async fn mk_world() -> (tempfile::TempDir, World) {
+    let own =
+        mk_entry("own", "own.shop.example", "10.0.0.2").replace("spec:\n", "spec:\n  exportTo: ['.']\n");
+    let dir = mk_folder(&[("pay.yaml", mk_entry("pay", "pay.shop.example", "10.0.0.1")), ("own.yaml", own)]);
+    let world = World::start(&["--registry", &file_registry(&dir)]).await;
+    world.until("get endpoints", "10.0.0.1:80").await;
+    world.until("get endpoints", "10.0.0.2:80").await;
+    (dir, world)
+}
+
+#[tokio::test]
+async fn resources_of_a_client_are_marked_and_decoded() {
+    let (_dir, world) = mk_world().await;
+    let mut client = mk_client(&world, "web-1", EDS, &[PAY]).await;
+    let line = |table: &str| table.lines().find(|line| line.contains(PAY)).unwrap_or_default().to_owned();
+    let table = world.run("get resources web-1").await;
+    assert!(line(&table.out).starts_with("EDS ") && line(&table.out).contains("STALE"), "{}", table.out);
+    client.stream.ack(&client.first).unwrap();
+    world.until("get resources web-1 --type eds", "SYNCED").await;
+    let document = world.run("get resources web-1 --host pay -o json").await;
+    let document: Value = serde_json::from_str(&document.out).unwrap();
+    let item = &document["items"][0];
+    assert_eq!((&item["name"], &item["state"]), (&PAY.into(), &"SYNCED".into()), "{item}");
+    let address = &item["body"]["endpoints"][0]["lb_endpoints"][0]["endpoint"]["address"];
+    assert_eq!(address["socket_address"]["address"], "10.0.0.1", "{item}");
+    let yaml = world.run("get resources web-1 -o yaml").await.out;
+    assert!(yaml.contains("cluster_name: ") && yaml.contains("10.0.0.1"), "{yaml}");
+    assert!(!world.run("get resources web-1").await.out.contains("10.0.0.1"), "a table has names only");
+    let none = world.run("get resources web-1 --type cds").await;
+    assert_eq!((none.exit, none.talk.contains("no resources")), (Ok(Exit::Ok), true), "{}", none.talk);
+    for (command, exit) in [
+        ("get resources web-9", Exit::NotFound),
+        ("get resources", Exit::Usage),
+        ("get clients --type cds", Exit::Usage),
+        ("get resources web-1 --registry x", Exit::Usage),
+    ] {
+        assert_eq!(world.run(command).await.exit.unwrap_err().exit, exit, "{command}");
+    }
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn rejected_resource_shows_the_clients_text() {
+    let (_dir, world) = mk_world().await;
+    let mut client = mk_client(&world, "web-1", CDS, &["*"]).await;
+    client.stream.nack(&client.first, &format!("cluster {PAY}: no")).unwrap();
+    let table = world.until("get resources web-1", "ERROR").await;
+    let line = table.lines().find(|line| line.contains("ERROR")).unwrap();
+    assert!(line.contains(PAY) && line.contains("cluster outbound|80||pay.shop.example: no"), "{table}");
+    assert_eq!(table.matches("ERROR").count(), 1, "the text names one resource: {table}");
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn clients_differ_by_what_their_namespace_sees() {
+    let (_dir, world) = mk_world().await;
+    let of = |pod: &str, ns: &str| format!("sidecar~10.9.9.9~{pod}.{ns}~{ns}.svc.cluster.local");
+    let _a = mk_client(&world, &of("web-0", "shop"), CDS, &["*"]).await;
+    let _b = mk_client(&world, &of("web-0", "other"), CDS, &["*"]).await;
+    let _c = mk_client(&world, &of("web-1", "shop"), CDS, &["*"]).await;
+    let result = world.run("diff web-0.shop web-0.other").await;
+    assert_eq!(result.exit, Ok(Exit::Failed), "as of diff(1): {}", result.out);
+    let lines: Vec<&str> = result.out.lines().skip(1).collect();
+    assert_eq!(lines.len(), 1, "{}", result.out);
+    assert!(
+        lines[0].contains("outbound|80||own.shop.example") && lines[0].contains("namespace shop / other")
+    );
+    let same = world.run("diff web-0.shop web-1").await;
+    assert_eq!(same.exit, Ok(Exit::Ok), "{}", same.out);
+    let ambiguous = world.run("diff web-0 web-1").await.exit.unwrap_err();
+    assert_eq!(ambiguous.exit, Exit::NotFound);
+    assert!(
+        ambiguous.message.contains("web-0.other") && ambiguous.message.contains("web-0.shop"),
+        "{ambiguous}"
+    );
+    let gone = world.run("diff web-0.shop missing").await.exit.unwrap_err();
+    assert_eq!(gone.exit, Exit::NotFound, "{gone}");
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn unreachable_server_is_trouble_and_not_a_difference() {
+    let (_dir, world) = mk_world().await;
+    let admin = world.server.addresses().admin;
+    world.server.stop().await;
+    let args = ["tributary", "diff", "a", "b", "--server", &admin.to_string()];
+    let command = <tributary_app::args::Cli as clap::Parser>::try_parse_from(args).unwrap().command;
+    let (mut out, mut talk) = (Vec::new(), Vec::new());
+    let mut console =
+        tributary_app::cli::Console { out: &mut out, talk: &mut talk, terminal: false, color: false };
+    let environment = tributary_app::environment::Environment::default();
+    let failure = tributary_app::cli::run(command, &environment, &mut console).await.unwrap_err();
+    assert_eq!(failure.exit as u8, 2, "{failure}");
+}
+
+#[tokio::test]
+async fn short_host_names_are_completed() {
+    let (_dir, world) = mk_world().await;
+    let _client = mk_client(&world, "web-1", EDS, &[PAY]).await;
+    assert!(world.run("get endpoints --host pay").await.out.contains("10.0.0.1:80"));
+    assert_eq!(world.run("explain 10.0.0.1 --host pay.shop").await.exit, Ok(Exit::Ok));
+    let why = world.run("why-not pay --from-client web-1").await;
+    assert!(why.out.contains("pay.shop.example") && why.out.contains("1 endpoints served"), "{}", why.out);
+    world.server.stop().await;
+}

@@ -1,0 +1,302 @@
+//! What a client was sent of one type, resource by resource, for `get resources` and `diff`.
+//!
+//! [`Session::sent`] copies references under the session's lock; [`SentView`] then looks up resources without it. A
+//! session that is not looked at pays nothing, and nothing is copied per client: bodies come from the answers that all
+//! clients share. A version that the answers no longer hold has no body, rather than that of another version.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tributary_model::{Catalog, EncodedResource, Version};
+
+use super::ack::{Acks, Sent};
+use super::client_snapshot::ClientSnapshot;
+use super::env::Env;
+use super::held_versions::{HeldVersions, Holding};
+use super::subscription::{Requested, TypeSubscription};
+use super::{Session, SyncStatus};
+use crate::answers::{ClientClassKey, ResourceType, empty_assignment};
+use crate::client::ClientNode;
+
+/// State of one resource at a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ResourceState {
+    /// It was sent.
+    Sent(SyncStatus),
+    /// The client subscribes to the name, and there is no such resource.
+    Absent,
+    /// The name is neither sent nor reported as absent while a registry is unknown.
+    HeldBack,
+}
+
+impl ResourceState {
+    /// Returns the text in documents.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Sent(status) => status.as_str(),
+            Self::Absent => "ABSENT",
+            Self::HeldBack => "HELD BACK",
+        }
+    }
+}
+
+/// One resource of a client.
+#[derive(Debug, Clone)]
+pub struct SentResource {
+    /// Type.
+    pub kind: ResourceType,
+    /// Name.
+    pub name: Arc<str>,
+    /// Version that the client holds.
+    pub version: Option<Version>,
+    /// State.
+    pub state: ResourceState,
+    /// Error text of the client, if it rejected the response with this resource.
+    pub error: Option<Arc<str>>,
+    found: Option<Found>,
+}
+
+/// A resource in the version that the client holds, and the generation that can encode it.
+type Found = (Arc<EncodedResource>, Arc<ClientSnapshot>);
+
+impl SentResource {
+    /// Returns the length of the body; `None` if the version is no longer held.
+    #[must_use]
+    pub fn len(&self) -> Option<u32> {
+        self.found.as_ref().map(|(resource, _)| resource.len)
+    }
+    /// Whether the body is known to be empty.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == Some(0)
+    }
+}
+
+/// What a client was sent of one type.
+#[derive(Debug)]
+pub struct SentView {
+    env: Arc<Env>,
+    kind: ResourceType,
+    client: ClientNode,
+    class: ClientClassKey,
+    watch: TypeSubscription,
+    /// Generation that the client received of this type, if no versions are recorded.
+    at: Option<Arc<ClientSnapshot>>,
+    known: Option<HeldVersions>,
+    /// Removed resources that the client still holds, from its earlier generation.
+    before: Option<Arc<ClientSnapshot>>,
+    unsent: Vec<Arc<str>>,
+    requested: Requested,
+    held_back: Vec<Box<str>>,
+    acks: Acks,
+}
+
+impl Session {
+    /// Returns what the client was sent of a type; `None` if it does not subscribe to it.
+    #[must_use]
+    pub fn sent(&self, kind: ResourceType) -> Option<SentView> {
+        let state = &self.kinds[kind];
+        let watch = state.watch.clone()?;
+        let round = self.round.as_ref().filter(|round| round.has_moved(kind));
+        let at = round.map(|round| &round.to).or(self.base.as_ref());
+        Some(SentView {
+            env: Arc::clone(&self.env),
+            kind,
+            client: self.client().clone(),
+            class: self.class.clone(),
+            watch,
+            at: at.filter(|_| !state.just_subscribed).cloned(),
+            known: state.known.clone(),
+            before: self.base.clone(),
+            unsent: round.map(|round| round.unsent(kind).cloned().collect()).unwrap_or_default(),
+            requested: state.requested.clone(),
+            held_back: state.held.keys().cloned().collect(),
+            acks: state.acks.clone(),
+        })
+    }
+}
+
+impl SentView {
+    /// Returns the client's resources, by name. May encode, so call it outside of a stream's task.
+    #[must_use]
+    pub fn resources(&self, current: &Arc<Catalog>) -> Vec<SentResource> {
+        let mut held = BTreeMap::new();
+        match (&self.known, &self.at) {
+            (Some(known), _) => self.add_known(known, current, &mut held),
+            (None, Some(at)) => self.add_all(at, &mut held),
+            (None, None) => {}
+        }
+        for name in self.watch.names.names() {
+            held.entry(Arc::from(&**name)).or_insert((Holding::NotSent, None));
+        }
+        self.held_back
+            .iter()
+            .for_each(|name| drop(held.insert(Arc::from(&**name), (Holding::NotSent, None))));
+        let rejected = Rejected::new(&self.acks, held.keys());
+        held.into_iter().map(|(name, holding)| self.resource(name, holding, &rejected)).collect()
+    }
+    /// Returns the body of a resource in the version that the client holds; `None` if it is no longer held.
+    #[must_use]
+    pub fn body(&self, resource: &SentResource) -> Option<Bytes> {
+        let (encoded, at) = resource.found.as_ref()?;
+        encoded.body().or_else(|| self.env.answers.bytes(&at.catalog, &at.class, self.kind, encoded))
+    }
+    /// Whether a resource belongs to the client's own workload, so that no other client gets it.
+    #[must_use]
+    pub fn is_own(&self, resource: &SentResource) -> bool {
+        let own = |(_, at): &Found| at.private(self.kind).iter().any(|own| own.name == resource.name);
+        resource.found.as_ref().is_some_and(own)
+    }
+    /// Whether a resource name is about a host. Names about many hosts, such as a port's routes, are about none.
+    #[must_use]
+    pub fn is_of_host(&self, name: &str, host: &str) -> bool {
+        let of = self.env.answers.host_of(&self.class, self.kind, name);
+        of.is_some_and(|of| of.as_str().eq_ignore_ascii_case(host))
+    }
+    fn add_all(&self, at: &Arc<ClientSnapshot>, held: &mut Holdings) {
+        let whole = if self.watch.is_wildcard() {
+            at.all(&self.env, self.kind, &self.watch.names)
+        } else {
+            at.many(&self.env, self.kind, &self.watch.names)
+        };
+        for resource in whole.iter() {
+            let found = Some((Arc::clone(resource), Arc::clone(at)));
+            held.insert(Arc::clone(&resource.name), (Holding::Version(resource.version), found));
+        }
+        for (name, before) in self.unsent.iter().zip(self.before.iter().cycle()) {
+            let Some(resource) = before.one(&self.env, self.kind, name) else { continue };
+            let version = Holding::Version(resource.version);
+            held.insert(Arc::clone(name), (version, Some((resource, Arc::clone(before)))));
+        }
+    }
+    fn add_known(&self, known: &HeldVersions, current: &Arc<Catalog>, held: &mut Holdings) {
+        let (class, own) = self.client.at(current);
+        let class = self.env.class(class);
+        let now = ClientSnapshot::after(self.at.as_deref(), &self.env, Arc::clone(current), class, own);
+        let candidates: Vec<Arc<ClientSnapshot>> = self.at.iter().cloned().chain([Arc::new(now)]).collect();
+        for (name, holding) in known.iter().filter(|(name, _)| self.watch.wants(name)) {
+            let found = match holding {
+                Holding::Version(version) => self.find(name, version, &candidates),
+                Holding::NotSent | Holding::Absent => None,
+            };
+            held.insert(name.into(), (holding, found));
+        }
+    }
+    /// Looks for a version in the generations that are at hand.
+    fn find(&self, name: &str, version: Version, candidates: &[Arc<ClientSnapshot>]) -> Option<Found> {
+        let of = |at: &Arc<ClientSnapshot>| match at.one(&self.env, self.kind, name) {
+            None if self.kind == ResourceType::Endpoints => Some(empty_assignment(name)),
+            found => found,
+        };
+        candidates.iter().find_map(|at| {
+            let resource = of(at).filter(|resource| resource.version == version)?;
+            Some((resource, Arc::clone(at)))
+        })
+    }
+    fn resource(
+        &self,
+        name: Arc<str>,
+        (holding, found): (Holding, Option<Found>),
+        rejected: &Rejected,
+    ) -> SentResource {
+        let version = match holding {
+            Holding::Version(version) if holding != Holding::FOREIGN => Some(version),
+            Holding::Version(_) | Holding::NotSent | Holding::Absent => None,
+        };
+        let (state, error) = self.state(&name, holding, rejected);
+        SentResource { kind: self.kind, name, version, state, error, found }
+    }
+    fn state(&self, name: &str, holding: Holding, rejected: &Rejected) -> (ResourceState, Option<Arc<str>>) {
+        let due = match &self.requested {
+            Requested::Names(names) => names.contains(name),
+            Requested::Nothing | Requested::Everything => false,
+        };
+        if self.held_back.iter().any(|held| **held == *name) {
+            return (ResourceState::HeldBack, None);
+        }
+        match holding {
+            Holding::NotSent if due || self.acks.last().is_none() => {
+                (ResourceState::Sent(SyncStatus::NotSent), None)
+            }
+            Holding::NotSent | Holding::Absent => (ResourceState::Absent, None),
+            Holding::Version(_) => match rejected.text(name) {
+                Some(text) => (ResourceState::Sent(SyncStatus::Error), Some(text)),
+                None if rejected.carried(name) || self.acks.unanswered().any(|sent| carried(sent, name)) => {
+                    (ResourceState::Sent(SyncStatus::Stale), None)
+                }
+                None => (ResourceState::Sent(SyncStatus::Synced), None),
+            },
+        }
+    }
+}
+
+type Holdings = BTreeMap<Arc<str>, (Holding, Option<Found>)>;
+
+/// Whether a response may have carried a resource: the names of a large response are not recorded.
+fn carried(sent: &Sent, name: &str) -> bool {
+    sent.names.as_ref().is_none_or(|names| names.iter().any(|n| **n == *name))
+}
+
+/// The rejection that no acknowledgement has followed. A client rejects a whole response; if its text names some of the
+/// resources in it, these are the rejected ones, and the others are unacknowledged.
+struct Rejected {
+    sent: Option<Sent>,
+    text: Option<Arc<str>>,
+    names_any: bool,
+}
+
+impl Rejected {
+    fn new<'n>(acks: &Acks, mut names: impl Iterator<Item = &'n Arc<str>>) -> Self {
+        let Some(nack) = acks.nack() else { return Self { sent: None, text: None, names_any: false } };
+        let text = Arc::clone(&nack.text);
+        let sent = nack.sent.clone();
+        let in_response = |name: &str| sent.as_ref().is_none_or(|sent| carried(sent, name));
+        let names_any = names.any(|name| in_response(name) && mentions(&text, name));
+        Self { sent, text: Some(text), names_any }
+    }
+    /// Whether the rejected response may have carried the resource.
+    fn carried(&self, name: &str) -> bool {
+        self.text.is_some() && self.sent.as_ref().is_none_or(|sent| carried(sent, name))
+    }
+    fn text(&self, name: &str) -> Option<Arc<str>> {
+        let text = self.text.as_ref().filter(|_| self.carried(name))?;
+        (!self.names_any || mentions(text, name)).then(|| Arc::clone(text))
+    }
+}
+
+/// Whether a text contains a name, not only as a part of a longer one.
+fn mentions(text: &str, name: &str) -> bool {
+    let inner = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '|');
+    text.match_indices(name).any(|(at, _)| {
+        let (before, after) = (&text[..at], &text[at + name.len()..]);
+        let longer = |rest: &str| {
+            let mut rest = rest.chars();
+            match rest.next() {
+                Some('.') => rest.next().is_some_and(inner),
+                next => next.is_some_and(inner),
+            }
+        };
+        !name.is_empty() && !before.ends_with(|c: char| inner(c) || c == '.') && !longer(after)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_mentions_whole_names_only() {
+        let name = "outbound|80||pay.shop";
+        for text in
+            ["bad outbound|80||pay.shop", "cluster(s) outbound|80||pay.shop: no", "outbound|80||pay.shop."]
+        {
+            assert!(mentions(text, name), "{text}");
+        }
+        for text in ["outbound|80||pay.shop.svc", "xoutbound|80||pay.shop", "outbound|80||pay.shop-2", "no"] {
+            assert!(!mentions(text, name), "{text}");
+        }
+        assert!(!mentions("x", ""));
+    }
+}

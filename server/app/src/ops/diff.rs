@@ -126,8 +126,13 @@ impl<'s> Reasons<'s> {
 /// Attribute of a client that answers may depend on: its name, its text, and how to take it from another client.
 type Attribute = (&'static str, fn(&ClientClass) -> String, fn(&mut ClientClass, &ClientClass));
 
-const ATTRIBUTES: [Attribute; 10] = [
+const ATTRIBUTES: [Attribute; 11] = [
     ("namespace", |c| text(c.namespace.as_ref()), |to, from| to.namespace.clone_from(&from.namespace)),
+    (
+        "Sidecar",
+        |c| text(c.sidecar.as_ref().map(|s| &s.key)),
+        |to, from| to.sidecar.clone_from(&from.sidecar),
+    ),
     ("cluster", |c| text(c.cluster.as_ref()), |to, from| to.cluster.clone_from(&from.cluster)),
     ("network", |c| text(c.network.as_ref()), |to, from| to.network.clone_from(&from.network)),
     ("locality", |c| text(Some(&c.locality)), |to, from| to.locality.clone_from(&from.locality)),
@@ -236,6 +241,7 @@ mod tests {
         let ClientClass {
             kind: _,
             namespace: _,
+            sidecar: _,
             cluster: _,
             network: _,
             locality: _,
@@ -245,6 +251,6 @@ mod tests {
             domain: _,
             dns_capture: _,
         } = a;
-        assert_eq!(ATTRIBUTES.len(), 10);
+        assert_eq!(ATTRIBUTES.len(), 11);
     }
 }

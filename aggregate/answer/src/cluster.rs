@@ -38,6 +38,17 @@ pub enum LoadBalancing {
     ByType,
 }
 
+/// Version of HTTP on connections to endpoints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UpstreamHttp {
+    /// HTTP/1.1.
+    Http1,
+    /// HTTP/2.
+    Http2,
+    /// That of the request, where the port declares none and the client detects HTTP.
+    AsDownstream,
+}
+
 /// Plan of an xDS cluster, before encoding.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClusterPlan<'a> {
@@ -51,8 +62,8 @@ pub struct ClusterPlan<'a> {
     pub discovery: Discovery<'a>,
     /// Load balancing policy.
     pub balancing: LoadBalancing,
-    /// Whether connections to endpoints use HTTP/2.
-    pub http2: bool,
+    /// Version of HTTP on connections to endpoints.
+    pub http: UpstreamHttp,
     /// Maximum duration of a connection attempt.
     pub connect_timeout: Duration,
     /// Identities that its endpoints may prove, sorted.
@@ -78,12 +89,21 @@ pub fn cluster<'a, R: Recorder>(
         port: facts.port,
         balancing: balancing(&discovery, client),
         discovery,
-        http2: facts.protocol.is_http2(),
+        http: upstream_http(facts.protocol, client),
         connect_timeout: facts.connect_timeout,
         identities: &facts.identities,
         race_connect: facts.attributes.race_connect,
         ipv6_only: is_resolved && client.families == Some((false, true)),
     })
+}
+
+fn upstream_http(protocol: Protocol, client: &Projection) -> UpstreamHttp {
+    let detects = protocol == Protocol::Unspecified && client.kind == Some(ClientKind::Sidecar);
+    match protocol.is_http2() {
+        true => UpstreamHttp::Http2,
+        false if detects => UpstreamHttp::AsDownstream,
+        false => UpstreamHttp::Http1,
+    }
 }
 
 fn discovery<'a, R: Recorder>(
@@ -208,7 +228,7 @@ mod tests {
         facts.protocol = Protocol::Grpc;
         let plan = |facts, kind| {
             let plan = cluster(facts, &mk_projection(kind), &mut ()).unwrap();
-            (plan.name, plan.balancing, plan.http2)
+            (plan.name, plan.balancing, plan.http == UpstreamHttp::Http2)
         };
         let name = "outbound|80||pay.shop".to_owned();
         assert_eq!(plan(&facts, ClientKind::Grpc), (name.clone(), LoadBalancing::RoundRobin, true));

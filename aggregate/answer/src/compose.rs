@@ -149,7 +149,9 @@ fn settle(
     let loses = |(view, serves): &&(&ServiceView, Serves)| *serves != first && !agrees(view);
     let others = claims.iter().skip(1).filter(loses);
     let losers: Vec<&ServiceView> = others.clone().map(|(view, _)| *view).collect();
-    if !losers.is_empty() {
+    // The same services have claimed the same address for TCP.
+    let is_known = matches!(first, Serves::Http(_));
+    if !losers.is_empty() && !is_known {
         let mixed = first == Serves::Routes || others.clone().any(|(_, s)| *s == Serves::Routes);
         let code = if mixed { Code::LISTENER_CONFLICT } else { Code::ADDRESS_CONFLICT };
         let claimants: Vec<&ServiceView> = std::iter::once(winner).chain(losers).collect();

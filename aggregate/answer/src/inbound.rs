@@ -4,20 +4,19 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use tributary_model::{
-    Catalog, EndpointInputs, PortNumber, Protocol, ServiceKey, WorkloadAddress, WorkloadKey, WorkloadView,
+    Catalog, EndpointInputs, PortNumber, Protocol, WorkloadAddress, WorkloadKey, WorkloadView,
 };
 
 use crate::client::Client;
 
-/// Port on which services reach a client's own workload.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Port on which services reach a client's own workload. It has only what resources are encoded from: workloads
+/// with equal ports share their resources.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct InboundPort {
     /// Port on which the workload listens.
     pub target: PortNumber,
     /// Protocol, from the first service.
     pub protocol: Protocol,
-    /// Services that use the port, sorted.
-    pub services: Vec<ServiceKey>,
 }
 
 /// Returns the client's own workload, by its addresses. Of several workloads it prefers the one with the client's
@@ -52,11 +51,7 @@ pub fn inbound(catalog: &Catalog, own: &[WorkloadKey]) -> Vec<InboundPort> {
                     continue;
                 }
                 for target in targets(&port.endpoints.inputs, &ips) {
-                    let new = || InboundPort { target, protocol: port.protocol, services: Vec::new() };
-                    let entry = out.entry(target).or_insert_with(new);
-                    if let Err(at) = entry.services.binary_search(service) {
-                        entry.services.insert(at, service.clone());
-                    }
+                    out.entry(target).or_insert(InboundPort { target, protocol: port.protocol });
                 }
             }
         }
@@ -150,9 +145,7 @@ mod tests {
         };
         let workload = WorkloadView { shard: mk_shard("east"), workload: workload.into(), services };
         catalog.workloads.insert(key.clone(), Shared::new(workload));
-        let ports = inbound(&catalog, &[key]);
-        assert_eq!(ports.len(), 1);
-        assert_eq!((ports[0].target, ports[0].protocol), (mk_port(8080), Protocol::Http));
-        assert_eq!(ports[0].services, [mk_key("pay.shop", "shop")]);
+        let wanted = InboundPort { target: mk_port(8080), protocol: Protocol::Http };
+        assert_eq!(inbound(&catalog, &[key]), [wanted]);
     }
 }

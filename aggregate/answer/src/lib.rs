@@ -29,7 +29,7 @@ pub mod vip;
 mod steps;
 
 pub use client::{Client, ClientClass, project};
-pub use cluster::{ClusterPlan, Discovery, LoadBalancing, cluster};
+pub use cluster::{ClusterPlan, Discovery, LoadBalancing, UpstreamHttp, cluster};
 pub use compose::{Conflict, Listener, compose_listeners, compose_routes, precedence};
 pub use conditions::{conditions, contested, contested_by_service};
 pub use egress::{Egress, Surface};

@@ -18,6 +18,8 @@ pub struct Match {
     pub range: Option<(IpAddr, u8)>,
     /// Only TLS connections with this host as SNI.
     pub sni: Option<String>,
+    /// Only connections whose first bytes are HTTP.
+    pub http: bool,
 }
 
 /// Target of connections.
@@ -25,6 +27,8 @@ pub struct Match {
 pub enum Serves {
     /// HTTP, through the route table of the port (`"80"`), which all services of the port share.
     Routes,
+    /// HTTP for any host, to the xDS cluster of this name.
+    Http(String),
     /// TCP, to the xDS cluster of this name.
     Cluster(String),
 }
@@ -71,21 +75,49 @@ pub fn listener<R: Recorder>(facts: &ListenerInputs, client: &Projection, r: &mu
     let plan = |bind, port, matches, serves| ListenerPlan { bind, port, binds, matches, serves };
     let port = facts.port.get();
     if facts.protocol.is_http() {
-        return vec![plan(wide, port, Match::default(), Serves::Routes)];
+        // A listener that does not bind has strangers' connections too; those without HTTP keep their destination.
+        let matches = Match { http: !binds, ..Match::default() };
+        return vec![plan(wide, port, matches, Serves::Routes)];
     }
     let cluster = || Serves::Cluster(cluster_name(facts.port, &facts.service.host));
+    let detects = facts.protocol == Protocol::Unspecified && !binds;
     let targets = targets(facts, client, binds, r);
     if targets.is_empty() {
         let matches = unaddressed(facts, binds);
-        return matches.into_iter().map(|matches| plan(wide, port, matches, cluster())).collect();
+        let parts = matches.into_iter().map(|matches| plan(wide, port, matches, cluster()));
+        let http = if detects { detected(facts, client, &[]) } else { Vec::new() };
+        return parts.chain(http).collect();
     }
     let one = |target| match target {
         Target::Socket(ip, port) => plan(ListenAddress::only(ip), port, Match::default(), cluster()),
         Target::Range(ip, port, prefix) => {
-            plan(wide, port, Match { range: Some((ip, prefix)), sni: None }, cluster())
+            plan(wide, port, Match { range: Some((ip, prefix)), ..Match::default() }, cluster())
         }
     };
-    targets.into_iter().map(one).collect()
+    let mut parts: Vec<ListenerPlan> = targets.into_iter().map(one).collect();
+    if detects {
+        parts.extend(detected(facts, client, &parts));
+    }
+    parts
+}
+
+/// Returns the parts of a port without a protocol for its HTTP connections. Those to an address of the service are
+/// its own, whatever host they name; without a virtual address, its host finds it at any address.
+fn detected(facts: &ListenerInputs, client: &Projection, parts: &[ListenerPlan]) -> Vec<ListenerPlan> {
+    let cluster = cluster_name(facts.port, &facts.service.host);
+    let own = parts.iter().map(|part| ListenerPlan {
+        matches: Match { http: true, ..part.matches.clone() },
+        serves: Serves::Http(cluster.clone()),
+        ..part.clone()
+    });
+    let shared = vips(&facts.addresses, client).is_empty().then(|| ListenerPlan {
+        bind: any_address(client),
+        port: facts.port.get(),
+        binds: false,
+        matches: Match { http: true, ..Match::default() },
+        serves: Serves::Routes,
+    });
+    own.chain(shared).collect()
 }
 
 /// Maximum endpoints of a service port that get a listener each. More share one filter chain: a listener each would
@@ -133,7 +165,7 @@ fn unaddressed(facts: &ListenerInputs, binds: bool) -> Option<Match> {
         // Envoy rejects a whole listener for a partial wildcard as a server name.
         let host = &facts.service.host;
         return (!host.is_partial_wildcard())
-            .then(|| Match { range: None, sni: Some(host.as_str().to_owned()) });
+            .then(|| Match { sni: Some(host.as_str().to_owned()), ..Match::default() });
     }
     let is_open = facts.resolution == Resolution::Passthrough
         && facts.inline.is_none()
@@ -175,8 +207,12 @@ mod tests {
         let line = |p: &ListenerPlan| {
             let range = p.matches.range.map(|(ip, prefix)| format!(" {ip}/{prefix}")).unwrap_or_default();
             let sni = p.matches.sni.as_ref().map(|s| format!(" sni {s}")).unwrap_or_default();
-            let serves = if p.serves == Serves::Routes { "routes" } else { "cluster" };
-            format!("{}{range}{sni} {serves}", p.name())
+            let http = if p.matches.http { " http" } else { "" };
+            let serves = match p.serves {
+                Serves::Routes => "routes",
+                Serves::Http(_) | Serves::Cluster(_) => "cluster",
+            };
+            format!("{}{range}{sni}{http} {serves}", p.name())
         };
         plans.iter().map(line).collect()
     }
@@ -190,13 +226,13 @@ mod tests {
     #[test]
     fn http_shares_a_listener_and_tcp_has_one_per_address() {
         let http = mk_facts_of(Protocol::Http, &[("10.0.0.1", 32)]);
-        assert_eq!(shown_for(&http, &sidecar()), ["0.0.0.0_80 routes"]);
+        assert_eq!(shown_for(&http, &sidecar()), ["0.0.0.0_80 http routes"]);
         let tcp = mk_facts_of(Protocol::Tcp, &[("10.0.0.1", 32), ("10.1.0.0", 16)]);
         assert_eq!(shown_for(&tcp, &sidecar()), ["10.0.0.1_80 cluster", "0.0.0.0_80 10.1.0.0/16 cluster"]);
         let tls = mk_facts_of(Protocol::Tls, &[]);
         assert_eq!(shown_for(&tls, &sidecar()), ["0.0.0.0_80 sni pay.shop cluster"]);
         let six = Projection { families: Some((false, true)), ..sidecar() };
-        assert_eq!(shown_for(&http, &six), ["::_80 routes"]);
+        assert_eq!(shown_for(&http, &six), ["::_80 http routes"]);
         let both = Projection { families: Some((true, true)), ..sidecar() };
         let plans = listener(&http, &both, &mut ());
         assert_eq!((plans[0].name(), plans[0].bind), ("0.0.0.0_80".into(), any_address(&both)));
@@ -209,6 +245,27 @@ mod tests {
         assert!(shown_for(&tls, &sidecar()).is_empty(), "Envoy rejects a listener with such a server name");
         tls.service = mk_key("*.pkg.dev", "shop");
         assert_eq!(shown_for(&tls, &sidecar()), ["0.0.0.0_80 sni *.pkg.dev cluster"]);
+    }
+
+    #[test]
+    fn port_without_protocol_has_http_beside_tcp() {
+        let facts = mk_facts_of(Protocol::Unspecified, &[("10.0.0.1", 32), ("10.1.0.0", 16)]);
+        let wanted = [
+            "10.0.0.1_80 cluster",
+            "0.0.0.0_80 10.1.0.0/16 cluster",
+            "10.0.0.1_80 http cluster",
+            "0.0.0.0_80 10.1.0.0/16 http cluster",
+        ];
+        assert_eq!(shown_for(&facts, &sidecar()), wanted);
+        assert_eq!(shown_for(&facts, &binding()), ["127.0.0.1_80 cluster"], "its port has one service");
+        let mut open = mk_facts_of(Protocol::Unspecified, &[]);
+        assert_eq!(shown_for(&open, &sidecar()), ["0.0.0.0_80 http routes"]);
+        open.resolution = Resolution::Passthrough;
+        assert_eq!(shown_for(&open, &sidecar()), ["0.0.0.0_80 cluster", "0.0.0.0_80 http routes"]);
+        let endpoint = mk_facts_at(Resolution::Passthrough, &["10.0.0.7"]);
+        let endpoint = ListenerInputs { protocol: Protocol::Unspecified, ..endpoint };
+        let wanted = ["10.0.0.7_8080 cluster", "10.0.0.7_8080 http cluster", "0.0.0.0_80 http routes"];
+        assert_eq!(shown_for(&endpoint, &sidecar()), wanted);
     }
 
     fn mk_facts_at(resolution: Resolution, endpoints: &[&str]) -> ListenerInputs {

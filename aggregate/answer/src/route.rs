@@ -24,11 +24,16 @@ pub struct VirtualHostPlan {
     pub dynamic: bool,
 }
 
-/// Plans the virtual host of a service port in the port's route table; `None` unless the protocol is HTTP.
+/// Plans the virtual host of a service port in the port's route table; `None` unless the protocol is or may be HTTP.
 #[must_use]
 pub fn route(facts: &RouteInputs, client: &Projection) -> Option<VirtualHostPlan> {
     let no_sidecar = matches!(client.kind, Some(ClientKind::Envoy | ClientKind::Grpc));
-    if no_sidecar || !facts.protocol.is_http() || matches!(facts.resolution, Resolution::Alias(_)) {
+    // A virtual address leads to a port without a protocol by itself.
+    let detects = facts.protocol == Protocol::Unspecified && vips(&facts.addresses, client).is_empty();
+    if no_sidecar
+        || !(facts.protocol.is_http() || detects)
+        || matches!(facts.resolution, Resolution::Alias(_))
+    {
         return None;
     }
     let mut plan = plan(facts);

@@ -368,16 +368,17 @@ pub(crate) fn mk_with_workload(
     services: &[&str],
 ) -> (Arc<Catalog>, WorkloadKey) {
     let namespace = mk_ns("shop");
+    let name = format!("w-{}", ip.replace(['.', ':'], "-"));
     let key = WorkloadKey::from(tributary_model::WorkloadName {
         namespace: namespace.clone(),
         kind: WorkloadKind::Entry,
-        name: "w".into(),
+        name: name.as_str().into(),
         cluster: ClusterId::new("east").unwrap(),
     });
     let workload = Workload {
         addresses: [WorkloadAddress::Ip(ip.parse().unwrap())].into(),
-        name: "w".into(),
-        ..Workload::new(Source::new(ObjectId::new("WorkloadEntry", "shop", "w")))
+        name: name.as_str().into(),
+        ..Workload::new(Source::new(ObjectId::new("WorkloadEntry", "shop", &name)))
     };
     let selected = |host: &&str| ServiceKey { host: mk_host(host), namespace: namespace.clone() };
     let services = services.iter().map(selected).collect();

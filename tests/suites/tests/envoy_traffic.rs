@@ -9,7 +9,7 @@ use anyhow::{Result, ensure};
 use serde_json::json;
 use tributary_suites::{
     Backend, Entry, Envoy, EnvoyConfig, Files, Load, LoadPlan, ServerOptions, Tally, TestServer, Variant,
-    eventually, moves, outbound, ports,
+    eventually, moves, nowhere, outbound, ports,
 };
 
 const SOON: Duration = Duration::from_secs(20);
@@ -129,6 +129,26 @@ async fn traffic_outlives_the_server() -> Result<()> {
     let _server = server.restart_after(set).await?;
     load.reaches("second", 50, SOON).await?;
     load.finish().await.check_clean()
+}
+
+/// A request to an endpoint that refuses it is tried at another one.
+#[tokio::test]
+async fn refused_requests_are_tried_at_other_endpoints() -> Result<()> {
+    let World { files, server, port, first } = world().await?;
+    serve(&files, port, &[first.addr(), nowhere(77)])?;
+    for variant in Variant::BOTH {
+        let envoy = Envoy::start(&EnvoyConfig::new(server.xds(), variant).sidecar("retries")).await?;
+        envoy.has_hosts(&outbound(port, HOST), &[first.addr(), nowhere(77)], SOON).await?;
+        envoy.live(SOON).await?;
+        let load = Load::start(&LoadPlan::to(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).host(HOST));
+        load.reaches("first", 50, SOON).await?;
+        load.finish().await.check_clean()?;
+        let retries = format!("cluster.{}.upstream_rq_retry_success", outbound(port, HOST));
+        ensure!(envoy.stat(&retries).await? > 0, "no request was tried again");
+        let dump = envoy.config_dump().await?.to_string();
+        ensure!(dump.contains("\"stream_idle_timeout\":\"0s\""), "streams may not be idle: {dump}");
+    }
+    Ok(())
 }
 
 /// A sidecar with addresses of both families accepts connections over both.

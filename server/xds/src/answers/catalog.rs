@@ -22,7 +22,7 @@ use super::folded_set::{
 };
 use super::generations::{CachedGeneration, Generations, SetKey};
 use super::grpc::{self, TargetRoutes, Targets};
-use super::private;
+use super::private::Inbound;
 use super::routes::port_of_table;
 use super::singles::{self, applied, port_of};
 use super::store::{Assignments, Clusters, ResourceFamily, Store};
@@ -37,6 +37,7 @@ pub struct CatalogAnswers {
     store: Store,
     chunks: Chunks,
     fixed: Fixed,
+    inbound: Inbound,
     generations: Generations<FoldedSet>,
     diffs: DiffCache,
 }
@@ -56,6 +57,7 @@ impl CatalogAnswers {
             chunks: Chunks::new(store.budget.copies()),
             store,
             fixed: Fixed::default(),
+            inbound: Inbound::default(),
             generations: Generations::default(),
             diffs: DiffCache::default(),
         }
@@ -366,7 +368,7 @@ impl ResourceProvider for CatalogAnswers {
         kind: ResourceType,
         own: &[WorkloadKey],
     ) -> Vec<Arc<EncodedResource>> {
-        private::resources(catalog, class, kind, own)
+        self.inbound.resources(&self.store.counters, catalog, class, kind, own)
     }
 }
 

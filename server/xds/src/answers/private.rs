@@ -1,46 +1,132 @@
-//! Resources that only one client receives: the inbound side of its own workload.
+//! Resources of a client's own workload: the inbound side of a sidecar.
+//!
+//! They are interned by content, so that workloads with the same ports share one encoding and its bytes, however
+//! many they are and whichever generation they ask in. Sessions hold the resources; the table holds none alive.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
+use parking_lot::Mutex;
+use tributary_answer::vip::ListenAddress;
 use tributary_answer::{InboundPort, inbound, names};
-use tributary_model::{Catalog, ClientKind, EncodedResource, WorkloadKey};
+use tributary_model::{Catalog, ClientKind, EncodedResource, PortNumber, WorkloadKey};
 
+use super::counters::Counters;
 use super::fixed::any_address;
 use super::{ClientClassKey, ResourceType};
 use crate::encode;
 
-/// Returns the inbound resources of a sidecar, by name. A client whose listeners bind their own ports
-/// gets none, because its inbound traffic is not captured.
-pub(crate) fn resources(
+/// Everything that an inbound resource is encoded from.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum InboundPlan {
+    Cluster { port: PortNumber, http2: bool, timeout: Duration, families: (bool, bool) },
+    Listener { bind: ListenAddress, ports: Box<[InboundPort]> },
+}
+
+/// The inbound resources in use, by content.
+#[derive(Debug, Default)]
+pub(crate) struct Inbound {
+    table: Mutex<Table>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    live: HashMap<InboundPlan, Weak<EncodedResource>>,
+    cleanup_at: usize,
+}
+
+impl Inbound {
+    pub(crate) const FIRST_CLEANUP: usize = 1024;
+
+    /// Returns the inbound resources of a sidecar, by name. A client whose listeners bind their own ports
+    /// gets none, because its inbound traffic is not captured.
+    pub(crate) fn resources(
+        &self,
+        counters: &Counters,
+        catalog: &Catalog,
+        class: &ClientClassKey,
+        kind: ResourceType,
+        own: &[WorkloadKey],
+    ) -> Vec<Arc<EncodedResource>> {
+        if class.kind != ClientKind::Sidecar || class.binds {
+            return Vec::new();
+        }
+        let plans = plans(catalog, class, kind, own).into_iter();
+        let mut out: Vec<_> = plans.map(|plan| self.get_or_encode(counters, kind, plan)).collect();
+        out.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        out
+    }
+    /// Returns the number of entries, including those that no session holds.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.table.lock().live.len()
+    }
+    /// Encodes under the lock: the encoding is small, and concurrent callers share it.
+    fn get_or_encode(
+        &self,
+        counters: &Counters,
+        kind: ResourceType,
+        plan: InboundPlan,
+    ) -> Arc<EncodedResource> {
+        let mut table = self.table.lock();
+        if let Some(found) = table.live.get(&plan).and_then(Weak::upgrade) {
+            counters.hit(found.len);
+            return found;
+        }
+        table.remove_unused();
+        let made = Arc::new(plan.encode());
+        counters.encoded(kind, made.len as usize);
+        table.live.insert(plan, Arc::downgrade(&made));
+        made
+    }
+}
+
+impl Table {
+    fn remove_unused(&mut self) {
+        if self.live.len() >= self.cleanup_at.max(Inbound::FIRST_CLEANUP) {
+            self.live.retain(|_, resource| resource.strong_count() > 0);
+            self.cleanup_at = self.live.len() * 2;
+        }
+    }
+}
+
+impl InboundPlan {
+    fn encode(&self) -> EncodedResource {
+        let (name, body) = match self {
+            Self::Cluster { port, http2, timeout, families } => {
+                (names::inbound_name(*port), encode::cluster::inbound(*port, *http2, *timeout, *families))
+            }
+            Self::Listener { bind, ports } => {
+                let name = encode::listener::VIRTUAL_INBOUND.to_owned();
+                (name, encode::listener::virtual_inbound(*bind, ports))
+            }
+        };
+        EncodedResource::new(name.into(), body.into())
+    }
+}
+
+fn plans(
     catalog: &Catalog,
     class: &ClientClassKey,
     kind: ResourceType,
     own: &[WorkloadKey],
-) -> Vec<Arc<EncodedResource>> {
-    if class.kind != ClientKind::Sidecar || class.binds {
-        return Vec::new();
-    }
+) -> Vec<InboundPlan> {
     match kind {
-        ResourceType::Cluster => clusters(catalog, class.families, &inbound(catalog, own)),
+        ResourceType::Cluster => {
+            let (timeout, families) = (catalog.settings.connect_timeout(), class.families);
+            let cluster = |port: InboundPort| InboundPlan::Cluster {
+                port: port.target,
+                http2: port.protocol.is_http2(),
+                timeout,
+                families,
+            };
+            inbound(catalog, own).into_iter().map(cluster).collect()
+        }
         ResourceType::Listener => {
-            let body = encode::listener::virtual_inbound(any_address(class), &inbound(catalog, own));
-            vec![keep(encode::listener::VIRTUAL_INBOUND.into(), body)]
+            let ports = inbound(catalog, own).into();
+            vec![InboundPlan::Listener { bind: any_address(class), ports }]
         }
         ResourceType::Endpoints | ResourceType::Route => Vec::new(),
     }
-}
-
-fn clusters(catalog: &Catalog, families: (bool, bool), ports: &[InboundPort]) -> Vec<Arc<EncodedResource>> {
-    let timeout = catalog.settings.connect_timeout();
-    let cluster = |port: &InboundPort| {
-        let body = encode::cluster::inbound(port.target, port.protocol.is_http2(), timeout, families);
-        keep(names::inbound_name(port.target), body)
-    };
-    let mut out: Vec<_> = ports.iter().map(cluster).collect();
-    out.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-    out
-}
-
-fn keep(name: String, body: Vec<u8>) -> Arc<EncodedResource> {
-    Arc::new(EncodedResource::new(name.into(), body.into()))
 }

@@ -10,16 +10,17 @@ use envoy_types::pb::envoy::config::cluster::v3::cluster::{
 };
 use envoy_types::pb::envoy::config::cluster::v3::{CircuitBreakers, Cluster, circuit_breakers::Thresholds};
 use envoy_types::pb::envoy::config::core::v3::{
-    self as core, AggregatedConfigSource, ApiVersion, ConfigSource, Http2ProtocolOptions,
-    config_source::ConfigSourceSpecifier,
+    self as core, AggregatedConfigSource, ApiVersion, ConfigSource, Http1ProtocolOptions,
+    Http2ProtocolOptions, config_source::ConfigSourceSpecifier,
 };
 use envoy_types::pb::envoy::extensions::clusters::dynamic_forward_proxy::v3 as forward_cluster;
 use envoy_types::pb::envoy::extensions::common::dynamic_forward_proxy::v3::DnsCacheConfig;
 use envoy_types::pb::envoy::extensions::upstreams::http::v3::{HttpProtocolOptions, http_protocol_options};
 use envoy_types::pb::envoy::r#type::v3::Percent;
-use envoy_types::pb::google::protobuf::UInt32Value;
+use envoy_types::pb::google::protobuf::{Any, UInt32Value};
+use http_protocol_options::UpstreamProtocolOptions;
 use prost::Message;
-use tributary_answer::{ClusterPlan, Discovery, LoadBalancing, names};
+use tributary_answer::{ClusterPlan, Discovery, LoadBalancing, UpstreamHttp, names};
 use tributary_model::{PortNumber, ServiceKey};
 
 use super::{any, assignment, duration};
@@ -40,8 +41,8 @@ pub fn cluster(plan: &ClusterPlan<'_>) -> Vec<u8> {
     let mut body = base(&plan.name, plan.connect_timeout);
     body.lb_policy = balancing(plan.balancing).into();
     body.common_lb_config = Some(no_panic());
-    if plan.http2 && plan.balancing != LoadBalancing::RoundRobin {
-        body.typed_extension_protocol_options = [http2()].into();
+    if plan.balancing != LoadBalancing::RoundRobin {
+        body.typed_extension_protocol_options = protocol_options(plan.http).into_iter().collect();
     }
     discover(&mut body, plan);
     let mut wire = Writer::new();
@@ -61,13 +62,16 @@ pub fn black_hole(connect_timeout: Duration) -> Vec<u8> {
 /// Encodes the xDS cluster of traffic that matches no service, which keeps its original destination.
 #[must_use]
 pub fn passthrough(connect_timeout: Duration) -> Vec<u8> {
-    original_destination(base(names::PASSTHROUGH, connect_timeout)).encode_to_vec()
+    let mut body = original_destination(base(names::PASSTHROUGH, connect_timeout));
+    body.typed_extension_protocol_options = [as_downstream()].into();
+    body.encode_to_vec()
 }
 
 /// Encodes the xDS cluster of inbound traffic that matches no service port.
 #[must_use]
 pub fn inbound_passthrough(connect_timeout: Duration, families: (bool, bool)) -> Vec<u8> {
-    let body = original_destination(base(names::INBOUND_PASSTHROUGH, connect_timeout));
+    let mut body = original_destination(base(names::INBOUND_PASSTHROUGH, connect_timeout));
+    body.typed_extension_protocol_options = [as_downstream()].into();
     from_inbound(body, families).encode_to_vec()
 }
 
@@ -187,15 +191,35 @@ fn no_panic() -> cluster::CommonLbConfig {
     }
 }
 
-fn http2() -> (String, envoy_types::pb::google::protobuf::Any) {
+/// Returns the options for a version of HTTP; HTTP/1.1 is Envoy's own.
+fn protocol_options(http: UpstreamHttp) -> Option<(String, Any)> {
+    match http {
+        UpstreamHttp::Http1 => None,
+        UpstreamHttp::Http2 => Some(http2()),
+        UpstreamHttp::AsDownstream => Some(as_downstream()),
+    }
+}
+
+fn http2() -> (String, Any) {
+    use http_protocol_options::ExplicitHttpConfig;
     use http_protocol_options::explicit_http_config::ProtocolConfig;
-    use http_protocol_options::{ExplicitHttpConfig, UpstreamProtocolOptions};
     let config = ProtocolConfig::Http2ProtocolOptions(Http2ProtocolOptions::default());
     let explicit = ExplicitHttpConfig { protocol_config: Some(config) };
-    let options = HttpProtocolOptions {
-        upstream_protocol_options: Some(UpstreamProtocolOptions::ExplicitHttpConfig(explicit)),
-        ..HttpProtocolOptions::default()
+    options(UpstreamProtocolOptions::ExplicitHttpConfig(explicit))
+}
+
+fn as_downstream() -> (String, Any) {
+    let both = http_protocol_options::UseDownstreamHttpConfig {
+        http_protocol_options: Some(Http1ProtocolOptions::default()),
+        http2_protocol_options: Some(Http2ProtocolOptions::default()),
+        ..<_>::default()
     };
+    options(UpstreamProtocolOptions::UseDownstreamProtocolConfig(both))
+}
+
+fn options(upstream: UpstreamProtocolOptions) -> (String, Any) {
+    let options =
+        HttpProtocolOptions { upstream_protocol_options: Some(upstream), ..HttpProtocolOptions::default() };
     ("envoy.extensions.upstreams.http.v3.HttpProtocolOptions".into(), any(&options))
 }
 

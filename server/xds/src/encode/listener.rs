@@ -8,12 +8,13 @@ use envoy_types::pb::envoy::config::listener::v3 as pb;
 use envoy_types::pb::envoy::config::route::v3::RouteConfiguration;
 use envoy_types::pb::envoy::extensions::filters::http::dynamic_forward_proxy::v3 as forward_filter;
 use envoy_types::pb::envoy::extensions::filters::http::router::v3::Router;
+use envoy_types::pb::envoy::extensions::filters::listener::http_inspector::v3::HttpInspector;
 use envoy_types::pb::envoy::extensions::filters::listener::original_dst::v3::OriginalDst;
 use envoy_types::pb::envoy::extensions::filters::listener::tls_inspector::v3::TlsInspector;
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3 as hcm;
 use envoy_types::pb::envoy::extensions::filters::network::sni_dynamic_forward_proxy::v3 as sni_filter;
 use envoy_types::pb::envoy::extensions::filters::network::tcp_proxy::v3::{TcpProxy, tcp_proxy};
-use envoy_types::pb::google::protobuf::{Any, BoolValue, UInt32Value};
+use envoy_types::pb::google::protobuf::{Any, BoolValue, Duration, UInt32Value};
 use hcm::http_connection_manager::{RouteSpecifier, UpgradeConfig};
 use prost::{Message, Name};
 use tributary_answer::vip::ListenAddress;
@@ -21,12 +22,15 @@ use tributary_answer::{InboundPort, Listener, Match, Serves, VirtualHostPlan, na
 
 use super::any;
 use super::cluster::{ads, dns_cache};
-use super::route::{Unclaimed, append_host, table_head, virtual_host};
+use super::route::{Unclaimed, append_host, inbound_host, table_head, virtual_host};
 
 /// Port to which an interceptor redirects outbound traffic.
 const OUTBOUND_PORT: u16 = 15_001;
 /// Port to which an interceptor redirects inbound traffic.
 const INBOUND_PORT: u16 = 15_006;
+
+/// Protocols that the HTTP inspector reports. HTTP/1.0 is left to its destination, because Envoy refuses it.
+const HTTP: [&str; 2] = ["http/1.1", "h2c"];
 
 /// Name of the listener for all outbound traffic.
 pub const VIRTUAL_OUTBOUND: &str = "virtualOutbound";
@@ -39,7 +43,7 @@ pub const VIRTUAL_INBOUND: &str = "virtualInbound";
 pub fn listener(plan: &Listener, forwards: &BTreeSet<Match>, unclaimed: Unclaimed) -> Vec<u8> {
     let mut chains: Vec<pb::FilterChain> = Vec::new();
     let mut rest = None;
-    let mut by_target: BTreeMap<(&Serves, bool), usize> = BTreeMap::new();
+    let mut by_target: BTreeMap<(&Serves, bool, bool), usize> = BTreeMap::new();
     for (matches, serves) in &plan.parts {
         let forward = forwards.contains(matches);
         if *matches == Match::default() {
@@ -47,8 +51,9 @@ pub fn listener(plan: &Listener, forwards: &BTreeSet<Match>, unclaimed: Unclaime
             continue;
         }
         // The ranges of one target share a chain: a service may have thousands of addresses.
-        let known =
-            matches.sni.is_none().then(|| *by_target.entry((serves, forward)).or_insert(chains.len()));
+        let target = (serves, forward, matches.http);
+        let shares = matches.range.is_some() && matches.sni.is_none();
+        let known = shares.then(|| *by_target.entry(target).or_insert(chains.len()));
         match known.and_then(|at| chains.get_mut(at)).and_then(|chain| chain.filter_chain_match.as_mut()) {
             Some(shared) => shared.prefix_ranges.extend(ranges(matches)),
             None => chains.push(chain(plan, matches, serves, forward)),
@@ -61,16 +66,26 @@ pub fn listener(plan: &Listener, forwards: &BTreeSet<Match>, unclaimed: Unclaime
     if chains.is_empty() {
         chains.extend(rest.take());
     }
-    let sni = plan.parts.iter().any(|(matches, _)| matches.sni.is_some());
     let mut body = base(&plan.name, plan.bind, plan.port, TrafficDirection::Outbound);
     body.bind_to_port = (!plan.binds).then_some(BoolValue { value: false });
     body.filter_chains = chains;
     body.default_filter_chain = rest;
-    if sni {
-        body.listener_filters =
-            vec![listener_filter("envoy.filters.listener.tls_inspector", &TlsInspector::default())];
-    }
+    inspect(&mut body, plan);
     body.encode_to_vec()
+}
+
+/// Adds what reads the first bytes of connections. They wait for these bytes as long as the client takes.
+fn inspect(body: &mut pb::Listener, plan: &Listener) {
+    let any = |test: fn(&Match) -> bool| plan.parts.iter().any(|(matches, _)| test(matches));
+    let tls = any(|matches| matches.sni.is_some())
+        .then(|| listener_filter("envoy.filters.listener.tls_inspector", &TlsInspector::default()));
+    let http = any(|matches| matches.http)
+        .then(|| listener_filter("envoy.filters.listener.http_inspector", &HttpInspector {}));
+    body.listener_filters = tls.into_iter().chain(http).collect();
+    if !body.listener_filters.is_empty() {
+        body.listener_filters_timeout = Some(Duration::default());
+        body.continue_on_listener_filters_timeout = true;
+    }
 }
 
 /// Encodes the listener that receives all outbound traffic of a workload and passes it to the listener of its
@@ -133,9 +148,12 @@ fn socket(ip: IpAddr, port: u16) -> core::Address {
 fn chain(plan: &Listener, matches: &Match, serves: &Serves, forward: bool) -> pb::FilterChain {
     let chain = match serves {
         Serves::Routes => http_chain(&plan.name, RouteSpecifier::Rds(rds(&plan.port.to_string())), forward),
+        Serves::Http(cluster) => {
+            http_chain(&plan.name, RouteSpecifier::RouteConfig(outbound_routes(cluster)), forward)
+        }
         Serves::Cluster(cluster) => tcp_chain(&plan.name, cluster),
     };
-    let by_greeting = forward && matches.sni.is_some() && *serves != Serves::Routes;
+    let by_greeting = forward && matches.sni.is_some() && matches!(serves, Serves::Cluster(_));
     let filters =
         by_greeting.then(|| sni_forward_proxy(plan.port)).into_iter().chain(chain.filters).collect();
     let filter_chain_match = (*matches != Match::default()).then(|| chain_match(matches));
@@ -154,6 +172,8 @@ fn chain_match(matches: &Match) -> pb::FilterChainMatch {
     pb::FilterChainMatch {
         prefix_ranges: ranges(matches).collect(),
         server_names: matches.sni.iter().cloned().collect(),
+        transport_protocol: if matches.http { "raw_buffer".into() } else { String::new() },
+        application_protocols: HTTP.iter().filter(|_| matches.http).map(|&name| name.into()).collect(),
         ..pb::FilterChainMatch::default()
     }
 }
@@ -188,6 +208,15 @@ fn inbound_chain(port: &InboundPort) -> pb::FilterChain {
 }
 
 fn inbound_routes(name: &str) -> RouteConfiguration {
+    one_host(name, inbound_host)
+}
+
+fn outbound_routes(cluster: &str) -> RouteConfiguration {
+    one_host(cluster, virtual_host)
+}
+
+/// Returns the table of a chain that has one xDS cluster, for every host.
+fn one_host(name: &str, write: impl Fn(&VirtualHostPlan) -> Vec<u8>) -> RouteConfiguration {
     let plan = VirtualHostPlan {
         name: name.into(),
         domains: vec!["*".into()],
@@ -196,7 +225,7 @@ fn inbound_routes(name: &str) -> RouteConfiguration {
         dynamic: false,
     };
     let mut body = table_head(name);
-    append_host(&mut body, &virtual_host(&plan));
+    append_host(&mut body, &write(&plan));
     // Bytes that this encoder wrote always decode; a table without hosts would answer 404.
     let table = RouteConfiguration::decode(&body[..]).unwrap_or_default();
     RouteConfiguration { validate_clusters: Some(BoolValue { value: false }), ..table }
@@ -214,6 +243,8 @@ fn tcp_chain(name: &str, cluster: &str) -> pb::FilterChain {
 fn http_chain(name: &str, routes: RouteSpecifier, forward: bool) -> pb::FilterChain {
     let filters = forward.then(forward_proxy).into_iter().chain([router()]).collect();
     let manager = hcm::HttpConnectionManager {
+        // A stream may be idle: that is for the application to decide.
+        stream_idle_timeout: Some(Duration::default()),
         upgrade_configs: vec![UpgradeConfig { upgrade_type: "websocket".into(), ..UpgradeConfig::default() }],
         ..manager(name, routes, filters)
     };

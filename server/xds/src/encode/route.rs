@@ -20,11 +20,37 @@ pub enum Unclaimed {
     Block,
 }
 
-/// Encodes one virtual host.
+/// Retries of a route's requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Retries {
+    /// None: a gRPC client retries by its own service configuration.
+    None,
+    /// At other endpoints, where a request was refused or failed before its answer.
+    Outbound,
+    /// At the workload itself, where a request did not reach it.
+    Inbound,
+}
+
+/// Greatest number of retries of a request.
+const MAX_RETRIES: u32 = 2;
+/// Attempts to select an endpoint that was not tried yet.
+const HOST_SELECTIONS: u64 = 5;
+const OUTBOUND_RETRIES: &str = "connect-failure,refused-stream,unavailable,cancelled,retriable-status-codes";
+const INBOUND_RETRIES: &str = "reset-before-request";
+
+/// Encodes one virtual host of a port's table.
 #[must_use]
 pub fn virtual_host(plan: &VirtualHostPlan) -> Vec<u8> {
+    let mut wire = Writer::with_capacity(512);
+    write_host(&mut wire, plan, "/", Retries::Outbound);
+    wire.finish()
+}
+
+/// Encodes the virtual host of a workload's own port.
+#[must_use]
+pub fn inbound_host(plan: &VirtualHostPlan) -> Vec<u8> {
     let mut wire = Writer::with_capacity(256);
-    write_host(&mut wire, plan, "/");
+    write_host(&mut wire, plan, "/", Retries::Inbound);
     wire.finish()
 }
 
@@ -73,18 +99,18 @@ pub fn grpc_table(name: &str, plan: &VirtualHostPlan) -> Vec<u8> {
     let mut wire = Writer::with_capacity(256);
     wire.string(NAME, name);
     // gRPC matches any path by the empty prefix; Envoy needs a slash.
-    wire.message(VIRTUAL_HOSTS, |w| write_host(w, plan, ""));
+    wire.message(VIRTUAL_HOSTS, |w| write_host(w, plan, "", Retries::None));
     wire.finish()
 }
 
-fn write_host(wire: &mut Writer, plan: &VirtualHostPlan, prefix: &str) {
+fn write_host(wire: &mut Writer, plan: &VirtualHostPlan, prefix: &str, retries: Retries) {
     wire.string(1, &plan.name);
     for domain in &plan.domains {
         wire.string(2, domain);
     }
     wire.message(3, |w| {
         w.message(1, |w| w.present(1, prefix));
-        w.message(2, |w| to_cluster(w, &plan.cluster));
+        w.message(2, |w| to_cluster(w, &plan.cluster, retries));
         w.string(14, "default");
     });
 }
@@ -99,7 +125,7 @@ fn catch_all(wire: &mut Writer, unclaimed: Unclaimed) {
     wire.message(3, |w| {
         w.message(1, |w| w.present(1, "/"));
         match unclaimed {
-            Unclaimed::Pass => w.message(2, |w| to_cluster(w, PASSTHROUGH)),
+            Unclaimed::Pass => w.message(2, |w| to_cluster(w, PASSTHROUGH, Retries::None)),
             Unclaimed::Block => w.message(7, |w| w.number(1, 502)),
         }
         w.string(14, name);
@@ -107,9 +133,33 @@ fn catch_all(wire: &mut Writer, unclaimed: Unclaimed) {
 }
 
 /// Encodes a route without a timeout: request timeouts are not part of discovery.
-fn to_cluster(wire: &mut Writer, cluster: &str) {
+fn to_cluster(wire: &mut Writer, cluster: &str, retries: Retries) {
     wire.string(1, cluster);
     wire.message(8, |_| ());
+    match retries {
+        Retries::None => {}
+        Retries::Outbound => wire.message(9, outbound_retries),
+        Retries::Inbound => wire.message(9, |w| retries_on(w, INBOUND_RETRIES)),
+    }
+}
+
+fn retries_on(wire: &mut Writer, reasons: &str) {
+    wire.string(1, reasons);
+    wire.message(2, |w| w.number(1, MAX_RETRIES.into()));
+}
+
+fn outbound_retries(wire: &mut Writer) {
+    retries_on(wire, OUTBOUND_RETRIES);
+    wire.message(5, |w| {
+        w.string(1, "envoy.retry_host_predicates.previous_hosts");
+        w.message(3, |w| {
+            w.string(
+                1,
+                "type.googleapis.com/envoy.extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate",
+            );
+        });
+    });
+    wire.number(6, HOST_SELECTIONS);
 }
 
 #[cfg(test)]
@@ -137,6 +187,10 @@ mod tests {
         };
         (name, action.timeout.map(|t| t.seconds))
     }
+    fn retries_of(route: &pb::Route) -> Option<pb::RetryPolicy> {
+        let Some(Action::Route(action)) = &route.action else { panic!("{route:?} routes nowhere") };
+        action.retry_policy.clone()
+    }
     fn prefix_of(route: &pb::Route) -> Option<&PathSpecifier> {
         route.r#match.as_ref()?.path_specifier.as_ref()
     }
@@ -158,10 +212,29 @@ mod tests {
         );
         assert_eq!(cluster_of(&host.routes[0]), ("outbound|80||pay.shop", Some(0)));
         assert_eq!(prefix_of(&host.routes[0]), Some(&PathSpecifier::Prefix("/".into())));
+        let Some(retries) = retries_of(&host.routes[0]) else { panic!("no retries") };
+        assert_eq!(
+            (retries.num_retries.map(|n| n.value), retries.host_selection_retry_max_attempts),
+            (Some(2), 5)
+        );
+        assert_eq!(retries.retry_on, OUTBOUND_RETRIES);
+        assert_eq!(retries.retry_host_predicate.len(), 1);
+        assert_eq!(retries_of(&rest.routes[0]), None, "a stranger's requests are its own");
         assert_eq!(
             (&rest.domains[..], cluster_of(&rest.routes[0]).0),
             (&["*".to_owned()][..], "PassthroughCluster")
         );
+    }
+
+    #[test]
+    fn inbound_requests_are_retried_where_they_did_not_arrive() {
+        let host = pb::VirtualHost::decode(&inbound_host(&mk_plan(&["*"]))[..]).unwrap();
+        let retries = retries_of(&host.routes[0]).unwrap();
+        assert_eq!(
+            (&*retries.retry_on, retries.num_retries.map(|n| n.value)),
+            ("reset-before-request", Some(2))
+        );
+        assert_eq!(retries.retry_host_predicate, []);
     }
 
     #[test]
@@ -180,5 +253,6 @@ mod tests {
         let route = &table.virtual_hosts[0].routes[0];
         assert_eq!(prefix_of(route), Some(&PathSpecifier::Prefix(String::new())));
         assert_eq!(cluster_of(route).0, name);
+        assert_eq!(retries_of(route), None);
     }
 }

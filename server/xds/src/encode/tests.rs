@@ -155,10 +155,18 @@ fn agrees(plan: &Assignment<'_>, body: &ClusterLoadAssignment) -> Result<(), Tes
 }
 fn some_match() -> impl Strategy<Value = Match> {
     let range = prop::option::of((some_ip(), any::<u8>()));
-    (range, prop::option::of(some_text())).prop_map(|(range, sni)| Match { range, sni })
+    (range, prop::option::of(some_text()), any::<bool>()).prop_map(|(range, sni, http)| Match {
+        range,
+        sni,
+        http,
+    })
 }
 fn some_serves() -> impl Strategy<Value = Serves> {
-    prop_oneof![Just(Serves::Routes), some_text().prop_map(Serves::Cluster)]
+    prop_oneof![
+        Just(Serves::Routes),
+        some_text().prop_map(Serves::Http),
+        some_text().prop_map(Serves::Cluster)
+    ]
 }
 fn some_unclaimed() -> impl Strategy<Value = Unclaimed> {
     prop_oneof![Just(Unclaimed::Pass), Just(Unclaimed::Block)]
@@ -217,7 +225,6 @@ proptest! {
         let port = |n: &u32| InboundPort {
             target: PortNumber::new(*n).unwrap(),
             protocol: if n.is_multiple_of(2) { Protocol::Http } else { Protocol::Tcp },
-            services: Vec::new(),
         };
         let ports: Vec<InboundPort> = ports.iter().map(port).collect();
         let body = listener::virtual_inbound(ListenAddress::only(IpAddr::from([0; 4])), &ports);

@@ -67,6 +67,7 @@ pub(crate) const SERVICES: &[Service] = &[
     service("rpc.test", Some(4), (7000, "GRPC"), (14, 7001)),
     service("any.test", Some(5), (7100, ""), (15, 7101)),
     service("other.test", Some(6), (7100, ""), (16, 7101)),
+    service("bare.test", None, (7200, ""), (17, 7200)),
     service("a.test", None, (6000, "TCP"), (21, 6000)),
     service("b.test", None, (6000, "TCP"), (22, 6000)),
     service("secure.test", None, (443, "TLS"), (23, 8443)),
@@ -77,7 +78,7 @@ pub(crate) const SERVICES: &[Service] = &[
 /// Machine that belongs to no service.
 pub(crate) const STRANGER: u8 = 50;
 /// Ports on which the stranger listens: those of services, and one that no service has.
-pub(crate) const STRANGER_PORTS: [u16; 8] = [80, 443, 5432, 6000, 7000, 7100, 8080, 9999];
+pub(crate) const STRANGER_PORTS: [u16; 9] = [80, 443, 5432, 6000, 7000, 7100, 7200, 8080, 9999];
 
 /// A port of the pod's own service: number, protocol, port of the application, and its name.
 pub(crate) const OWN: [(u16, &str, u16, &str); 3] =

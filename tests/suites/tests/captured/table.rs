@@ -48,6 +48,8 @@ pub(crate) const ROWS: &[Row] = &[
     (Pod, Machine(11), 80,   Http("web.test"),      Backend("web.test")),
     (Pod, STRANGE,     80,   Http("web.test"),      Backend("web.test")),
     (Pod, STRANGE,     80,   Http("strange.test"),  PassedOr("stranger", 502)),
+    (Pod, STRANGE,     80,   Tcp,                   Passed("stranger")),
+    (Pod, STRANGE,     80,   Tls("strange.test"),   Passed("stranger")),
     // By the address of a pod, at the port of the pod.
     (Pod, Machine(25), 8080, Http("set.test"),      Backend("set.test")),
     (Pod, Machine(25), 8080, Http("set"),           PassedOr("set.test", 502)),
@@ -65,8 +67,10 @@ pub(crate) const ROWS: &[Row] = &[
     (Pod, Machine(21), 6000, Tcp,                   Backend("a.test")),
     (Pod, Machine(22), 6000, Tcp,                   Backend("b.test")),
     (Pod, STRANGE,     6000, Tcp,                   Passed("stranger")),
-    // A port without a protocol, by its virtual address.
+    // A port without a protocol, by its virtual address: whatever is spoken, and whatever host is named.
     (Pod, Vip(5),      7100, Http("any.test"),      Backend("any.test")),
+    (Pod, Vip(5),      7100, Http("other.test"),    Backend("any.test")),
+    (Pod, Vip(5),      7100, Http("strange.test"),  Backend("any.test")),
     (Pod, Vip(5),      7100, Grpc("any.test"),      Backend("any.test")),
     (Pod, Vip(5),      7100, Tcp,                   Backend("any.test")),
     (Pod, Vip(5),      7100, Tls("strange.test"),   Backend("any.test")),
@@ -74,6 +78,14 @@ pub(crate) const ROWS: &[Row] = &[
     (Pod, Vip(6),      7100, Tcp,                   Backend("other.test")),
     (Pod, STRANGE,     7100, Http("any.test"),      Passed("stranger")),
     (Pod, STRANGE,     7100, Tcp,                   Passed("stranger")),
+    // The same without a virtual address: by endpoint, and HTTP by host at any address.
+    (Pod, Machine(17), 7200, Http("bare.test"),     Backend("bare.test")),
+    (Pod, Machine(17), 7200, Http("strange.test"),  Backend("bare.test")),
+    (Pod, Machine(17), 7200, Grpc("bare.test"),     Backend("bare.test")),
+    (Pod, Machine(17), 7200, Tcp,                   Backend("bare.test")),
+    (Pod, STRANGE,     7200, Http("bare.test"),     Backend("bare.test")),
+    (Pod, STRANGE,     7200, Http("strange.test"),  PassedOr("stranger", 502)),
+    (Pod, STRANGE,     7200, Tcp,                   Passed("stranger")),
     // TLS by server name.
     (Pod, Machine(23), 443,  Tls("secure.test"),    Backend("secure.test")),
     (Pod, STRANGE,     443,  Tls("safe.test"),      Backend("safe.test")),

@@ -11,6 +11,7 @@ use crate::fixtures::*;
 
 mod composites;
 mod goldens;
+mod inbound;
 mod keys;
 mod properties;
 mod scopes;

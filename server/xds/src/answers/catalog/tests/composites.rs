@@ -250,7 +250,7 @@ fn outbound_policy_change_updates_every_resource() {
         changed.upserted.iter().map(|e| e.name.to_string()).collect::<Vec<_>>()
     };
     assert_eq!(names(ResourceType::Route), ["80"]);
-    assert_eq!(names(ResourceType::Listener), ["virtualOutbound"]);
+    assert_eq!(names(ResourceType::Listener), ["0.0.0.0_80", "virtualOutbound"]);
     let caught = mk_listener(&answers, &second, "virtualOutbound");
     assert_eq!(leads_to(&caught.filter_chains[1]), "cluster BlackHoleCluster");
 }

@@ -7,15 +7,16 @@
 use std::sync::Arc;
 
 use tributary_model::{
-    CollectionKind, DeclKey, Declaration, EndpointGroup, EndpointGroupKey, Evidence, Fact, FactId, FactKey,
-    FederatedService, Gateway, GatewayKey, Hostname, Mono, Record, Resolution, Settings, Workload,
-    WorkloadKey,
+    CollectionKind, DeclKey, Declaration, DeclaredPolicy, EndpointGroup, EndpointGroupKey, Evidence, Fact,
+    FactId, FactKey, FederatedService, Gateway, GatewayKey, Hostname, Mono, PolicyKey, Record, Resolution,
+    Settings, Workload, WorkloadKey,
 };
 
 use crate::removal::difference::loses;
 use crate::state::State;
 use crate::state::gateways::GatewayFact;
 use crate::state::names::JoinChange;
+use crate::state::policies::PolicyFact;
 use crate::state::services::{Decl, GroupFact};
 use crate::state::shards::ShardId;
 use crate::state::workloads::WorkloadFact;
@@ -33,6 +34,7 @@ impl State {
             Fact::Gateway(key, value) => self.put_gateway(shard, &key, value),
             Fact::Settings(value) => self.put_settings(shard, value),
             Fact::FederatedService(host, value) => self.put_federated(shard, host, value),
+            Fact::Policy(key, value) => self.put_policy(shard, key, value),
             Fact::Waiting(key, addresses) => {
                 let changed = self.waiting_addresses.put(shard, &key, addresses);
                 self.counters.unchanged += u64::from(!changed);
@@ -219,6 +221,27 @@ impl State {
         self.note_put(shard, Fact::Gateway(key.clone(), value));
     }
 
+    fn put_policy(&mut self, shard: ShardId, key: PolicyKey, value: Arc<DeclaredPolicy>) {
+        match self.context.policies.get_mut(shard, &key) {
+            Some(known) if known.declared == value => {
+                known.held = false;
+                self.counters.unchanged += 1;
+                return;
+            }
+            Some(known) => (known.declared, known.held) = (Arc::clone(&value), false),
+            None => {
+                let declared = Arc::clone(&value);
+                self.context.policies.add(&key, PolicyFact { shard, declared, held: false });
+                self.context.shards.weigh(shard, 1, 0);
+                self.count(shard, CollectionKind::Policies, 1);
+            }
+        }
+        // clients may receive less now
+        self.dirty.urgent = true;
+        self.dirty.policies.insert(key.clone());
+        self.note_put(shard, Fact::Policy(key, value));
+    }
+
     fn put_settings(&mut self, shard: ShardId, value: Arc<Settings>) {
         if self.context.settings.get(shard) == Some(&value) {
             self.counters.unchanged += 1;
@@ -294,6 +317,7 @@ impl State {
             FactId::Gateway(key) => self.remove_gateway(shard, key),
             FactId::Settings => self.context.settings.remove(shard).is_some(),
             FactId::FederatedService(host) => self.remove_federated(shard, host),
+            FactId::Policy(key) => self.remove_policy(shard, key),
             FactId::Waiting(_) => false,
         };
         if !was {
@@ -350,6 +374,15 @@ impl State {
         true
     }
 
+    fn remove_policy(&mut self, shard: ShardId, key: &PolicyKey) -> bool {
+        if !self.context.policies.remove(shard, key) {
+            return false;
+        }
+        self.context.shards.weigh(shard, 0, 1);
+        self.dirty.policies.insert(key.clone());
+        true
+    }
+
     fn note_put(&mut self, shard: ShardId, fact: Fact) {
         if let Some(info) = self.context.shards.get(shard) {
             let name = info.shard.registry.name.clone();
@@ -377,6 +410,9 @@ impl State {
             FactId::Settings => Fact::Settings(Arc::clone(self.context.settings.get(shard)?)),
             FactId::FederatedService(host) => {
                 Fact::FederatedService(host.clone(), Arc::clone(self.context.names.join_of(shard, host)?))
+            }
+            FactId::Policy(key) => {
+                Fact::Policy(key.clone(), Arc::clone(&self.context.policies.get(shard, key)?.declared))
             }
             FactId::Waiting(_) => return None,
         })

@@ -8,6 +8,7 @@ pub(crate) mod dims;
 mod names;
 mod partial;
 mod pending;
+mod policies;
 pub(crate) mod registries;
 
 use std::collections::BTreeSet;
@@ -41,6 +42,7 @@ impl State {
         let services = self.settle_names(complete);
         let hosts = self.build_services(services, &mut changed);
         self.build_pending(&hosts, &mut changed);
+        self.build_policies(&mut changed);
         self.build_workloads(&mut changed);
         self.build_gateways(&mut changed);
         self.record_lists(registries);

@@ -299,6 +299,8 @@ impl Core {
                 }),
             );
         }
+        let policies = state.context.policies.facts();
+        out.extend(policies.map(|(shard, key, value)| (registry_of(shard), Fact::Policy(key, value))));
         out
     }
     /// Returns whether every index is empty: a removed registry must leave nothing.

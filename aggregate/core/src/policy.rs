@@ -90,8 +90,8 @@ impl State {
                 self.dirty.workloads.extend(self.context.workloads.id(key));
             }
             FactId::Gateway(key) => drop(self.dirty.gateways.insert(key.clone())),
-            // never withdrawn: without mesh-wide values, more clients would see services
-            FactId::Settings | FactId::FederatedService(_) | FactId::Waiting(_) => {}
+            // never withdrawn: without mesh-wide values and policies, clients would receive more
+            FactId::Settings | FactId::FederatedService(_) | FactId::Waiting(_) | FactId::Policy(_) => {}
         }
     }
 }

@@ -10,6 +10,7 @@ pub(crate) mod gateways;
 pub(crate) mod names;
 pub(crate) mod outage;
 pub(crate) mod pending;
+pub(crate) mod policies;
 pub(crate) mod selectors;
 pub(crate) mod services;
 pub(crate) mod settings;
@@ -20,8 +21,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tributary_model::{
-    Catalog, CollectionKind, FederatedService, GatewayKey, Hostname, Mono, Record, RegistryName, Scope,
-    ServiceKey,
+    Catalog, CollectionKind, FederatedService, GatewayKey, Hostname, Mono, PolicyKey, Record, RegistryName,
+    Scope, ServiceKey,
 };
 
 use crate::counters::Counters;
@@ -30,6 +31,7 @@ use gateways::Gateways;
 use names::{JoinChange, NameGraph};
 use outage::OutageTimers;
 use pending::WaitingTable;
+use policies::Policies;
 use selectors::Selection;
 use services::Hosts;
 use settings::SettingsTable;
@@ -47,6 +49,8 @@ pub(crate) struct MergeContext {
     pub(crate) selection: Selection,
     /// Gateways by network.
     pub(crate) gateways: Gateways,
+    /// Policies, and workloads that several of them select.
+    pub(crate) policies: Policies,
     /// Mesh-wide values.
     pub(crate) settings: SettingsTable,
     /// Aliases, federated services and services with the same name.
@@ -76,6 +80,8 @@ pub(crate) struct Dirty {
     pub(crate) workloads: BTreeSet<WorkloadId>,
     /// Gateways that changed.
     pub(crate) gateways: BTreeSet<GatewayKey>,
+    /// Policies that changed.
+    pub(crate) policies: BTreeSet<PolicyKey>,
     /// Registries whose status or priority may have changed.
     pub(crate) registries: BTreeSet<RegistryName>,
     /// Registries whose reported status may have changed, in addition to `registries`.
@@ -174,5 +180,6 @@ impl State {
             && self.context.workloads.iter().next().is_none()
             && self.context.selection.is_empty()
             && self.context.gateways.is_empty()
+            && self.context.policies.is_empty()
     }
 }

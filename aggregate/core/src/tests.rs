@@ -15,6 +15,7 @@ mod names;
 mod outage;
 mod parts;
 mod pending;
+mod policies;
 mod properties;
 mod rotation;
 mod selection;

@@ -61,7 +61,7 @@ codes! {
     // 03xx: documents
     301 YAML_SYNTAX "the document is not YAML" => "correct the named line";
     302 DOCUMENT_TOO_LARGE "the document is larger than its bound" => "split it";
-    303 UNKNOWN_KIND "the document's kind is not supported" => "use ServiceEntry, WorkloadEntry or WorkloadGroup of networking.istio.io";
+    303 UNKNOWN_KIND "the document's kind is not supported" => "use ServiceEntry, WorkloadEntry, WorkloadGroup or Sidecar of networking.istio.io";
     304 UNKNOWN_FIELD "unknown field" => "remove it or correct its spelling";
     305 WRONG_TYPE "a field has the wrong type" => "write it as the message describes";
     306 MISSING_FIELD "a required field is missing" => "add it";
@@ -83,6 +83,7 @@ codes! {
     322 ADDRESSES_EXHAUSTED "no free address is left for a host" => "configure a larger range, or delete unneeded entries";
     323 NOT_WRITTEN "a write to an object failed" => "see the message; the server tries again";
     324 POD_NOT_SEEN "an endpoint waits for its pod, which has not been received" => "check that the pod exists and that its namespace is selected: `tributary get registries -o wide`";
+    325 FIELD_NOT_SERVED "a field is not served" => "remove it; see the reference page of the object's kind";
 
     // 04xx: conditions of a service
     401 PORT_CONFLICT "shards declare a port number with different names or protocols" => "make the declarations agree; the first in precedence is served";
@@ -116,6 +117,10 @@ codes! {
     435 FEDERATED_STANDBY "a standby member of a federated service is in use" => "check the active members";
     436 FEDERATED_SHADOWED "a source declares the host of a federated service" => "rename one of them; the federated service is served";
     437 SAME_NAME "a service of a cluster and one of Consul have one name" => "see `tributary get merges`; join them in a federated service or `merge.byName: on`, or rename one";
+
+    // 044x: conditions of a policy
+    441 POLICY_CONFLICT "two policies apply to the same workloads" => "change or delete one; the first in precedence applies";
+    442 POLICY_FIELD_IGNORED "fields of a policy have no effect" => "remove them, or see the reference page of the policy's kind";
 
     // 05xx: why an endpoint is or is not served
     501 SOURCE_ENDPOINT "the source lists this endpoint" => "nothing";

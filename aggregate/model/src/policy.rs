@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::id::Namespace;
+use crate::labels::Labels;
 use crate::object::Source;
 use crate::precedence::{Precedence, PrecedenceKey};
 use crate::sidecar::Sidecar;
@@ -73,6 +74,13 @@ impl Policy {
     pub const fn kind(&self) -> PolicyKind {
         match self {
             Self::Sidecar(_) => PolicyKind::Sidecar,
+        }
+    }
+    /// Labels of the workloads that it selects; empty for all workloads of its namespace.
+    #[must_use]
+    pub const fn selector(&self) -> &Labels {
+        match self {
+            Self::Sidecar(sidecar) => &sidecar.selector,
         }
     }
     /// Paths of valid fields that have no effect, sorted.

@@ -148,7 +148,8 @@ pub struct IngressListener {
 /// Destination of received traffic.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize)]
 pub enum IngressEndpoint {
-    /// Port of an address; without one, of the loopback address of the client's family.
+    /// Port of a loopback address, or of an unspecified one, which means the workload's own; without an address, of
+    /// the loopback address of the client's family.
     Address(Option<IpAddr>, PortNumber),
     /// Unix socket: an absolute path, or `@` and an abstract name.
     Unix(Arc<str>),

@@ -13,6 +13,7 @@ use crate::gateway::{Gateway, GatewayKey};
 use crate::hostname::Hostname;
 use crate::id::{Fingerprint, Generation, RegistryName, Scope};
 use crate::object::{ObjectId, ObjectRef};
+use crate::policy::{DeclaredPolicy, PolicyKey};
 use crate::settings::{FederatedService, Settings};
 use crate::status::{Problem, SourceStatus, Withheld};
 use crate::time::Mono;
@@ -31,12 +32,14 @@ pub enum CollectionKind {
     Gateways,
     /// Mesh-wide values and federated services.
     Settings,
+    /// Policies.
+    Policies,
 }
 
 impl CollectionKind {
     /// Every kind, in the order of [`CollectionKind::index`].
-    pub const ALL: [Self; 5] =
-        [Self::Services, Self::Groups, Self::Workloads, Self::Gateways, Self::Settings];
+    pub const ALL: [Self; 6] =
+        [Self::Services, Self::Groups, Self::Workloads, Self::Gateways, Self::Settings, Self::Policies];
 
     /// Position in [`CollectionKind::ALL`].
     #[must_use]
@@ -55,6 +58,7 @@ impl FactId {
             Self::Workload(_) => CollectionKind::Workloads,
             Self::Gateway(_) => CollectionKind::Gateways,
             Self::Settings | Self::FederatedService(_) => CollectionKind::Settings,
+            Self::Policy(_) => CollectionKind::Policies,
         }
     }
 }
@@ -86,6 +90,8 @@ pub enum FactId {
     FederatedService(Hostname),
     /// Addresses that are not served yet.
     Waiting(EndpointGroupKey),
+    /// Policy.
+    Policy(PolicyKey),
 }
 
 /// Identity of a fact within its registry.
@@ -122,6 +128,8 @@ pub enum Fact {
     FederatedService(Hostname, Arc<FederatedService>),
     /// Addresses of a group that wait for another object.
     Waiting(EndpointGroupKey, Arc<[WaitingAddress]>),
+    /// Policy with its source object.
+    Policy(PolicyKey, Arc<DeclaredPolicy>),
 }
 
 impl Fact {
@@ -136,6 +144,7 @@ impl Fact {
             Self::Settings(_) => FactId::Settings,
             Self::FederatedService(host, _) => FactId::FederatedService(host.clone()),
             Self::Waiting(key, _) => FactId::Waiting(key.clone()),
+            Self::Policy(key, _) => FactId::Policy(key.clone()),
         }
     }
     /// Returns the source object, if the fact has one. A complete list does not remove the fact while that
@@ -147,6 +156,7 @@ impl Fact {
             Self::Group(key, _) | Self::Waiting(key, _) => Some(&key.object),
             Self::Workload(_, workload) => Some(&workload.source.object),
             Self::Gateway(key, _) => Some(&key.object),
+            Self::Policy(_, declared) => Some(&declared.source.object),
             Self::Settings(_) | Self::FederatedService(..) => None,
         }
     }

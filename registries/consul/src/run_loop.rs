@@ -195,7 +195,8 @@ impl RunLoop {
             | FactId::Gateway(_)
             | FactId::Settings
             | FactId::FederatedService(_)
-            | FactId::Waiting(_) => {
+            | FactId::Waiting(_)
+            | FactId::Policy(_) => {
                 return;
             }
         };

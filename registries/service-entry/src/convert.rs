@@ -7,6 +7,7 @@
 mod context;
 mod endpoints;
 mod service_entry;
+mod sidecar;
 mod topology;
 mod workload;
 
@@ -30,6 +31,7 @@ pub fn convert(object: &Object, context: &Context) -> Vec<Fact> {
         Body::ServiceEntry(entry) => service_entry::facts(object, meta, entry, context),
         Body::WorkloadEntry(entry) => workload::fact(object, meta, entry, context).into_iter().collect(),
         Body::WorkloadGroup(_) => Vec::new(),
+        Body::Sidecar(document) => vec![sidecar::fact(object, meta, document)],
     }
 }
 

@@ -1,9 +1,10 @@
-//! Documents as Istio publishes them: ServiceEntry, WorkloadEntry and WorkloadGroup, typed.
+//! Documents as Istio publishes them: ServiceEntry, WorkloadEntry, WorkloadGroup and Sidecar, typed.
 //!
 //! A document holds the content of its source: not validated, without file names, and compared without
 //! positions, so that a moved document is equal. [`Object`] adds the position and version that were read.
 
 pub mod service_entry;
+pub mod sidecar;
 pub mod workload;
 
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ use tributary_model::object::ObjectVersion;
 use tributary_model::{Labels, Namespace, ObjectId, Source, Timestamp};
 
 pub use service_entry::{Location, Resolution, SePort, ServiceEntry};
+pub use sidecar::Sidecar;
 pub use workload::{Probe, WorkloadEntry, WorkloadGroup, WorkloadSpec};
 
 use crate::read::fault::Pos;
@@ -86,6 +88,8 @@ pub enum Body {
     WorkloadEntry(WorkloadEntry),
     /// A template for workloads that register themselves; validated only, it has no facts.
     WorkloadGroup(WorkloadGroup),
+    /// What workloads reach and receive.
+    Sidecar(Sidecar),
 }
 
 /// The API group of all supported kinds.
@@ -98,12 +102,14 @@ pub const SERVICE_ENTRY: &str = "ServiceEntry";
 pub const WORKLOAD_ENTRY: &str = "WorkloadEntry";
 /// The kind of a [`Body::WorkloadGroup`].
 pub const WORKLOAD_GROUP: &str = "WorkloadGroup";
+/// The kind of a [`Body::Sidecar`].
+pub const SIDECAR: &str = "Sidecar";
 /// The kind shown for a document without a supported kind.
 pub const UNIDENTIFIED: &str = "Document";
 
 /// The kind of that name, if it is supported.
 pub(crate) fn known_kind(text: &str) -> Option<&'static str> {
-    [SERVICE_ENTRY, WORKLOAD_ENTRY, WORKLOAD_GROUP].into_iter().find(|kind| *kind == text)
+    [SERVICE_ENTRY, WORKLOAD_ENTRY, WORKLOAD_GROUP, SIDECAR].into_iter().find(|kind| *kind == text)
 }
 
 impl Body {
@@ -114,6 +120,7 @@ impl Body {
             Self::ServiceEntry(_) => SERVICE_ENTRY,
             Self::WorkloadEntry(_) => WORKLOAD_ENTRY,
             Self::WorkloadGroup(_) => WORKLOAD_GROUP,
+            Self::Sidecar(_) => SIDECAR,
         }
     }
 }

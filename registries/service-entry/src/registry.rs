@@ -157,7 +157,7 @@ mod tests {
         let less = required_scopes.observe(&withheld()).unwrap();
         assert_eq!(scopes(&less), ["a"]);
         let RegistryUpdate::Follows { optional, .. } = &less else { panic!("{less:?}") };
-        assert!(optional.iter().all(|collection| collection.scope == scope("b")) && optional.len() == 3);
+        assert!(optional.iter().all(|collection| collection.scope == scope("b")) && optional.len() == 4);
         assert_eq!(required_scopes.observe(&withheld()), None, "it is reported once");
         let all = required_scopes.observe(&SourceEvent::ListStarted(scope("b"))).unwrap();
         assert_eq!(scopes(&all), ["a", "b"]);

@@ -71,8 +71,8 @@ pub enum Change {
 }
 
 /// The kinds of facts that documents have.
-pub(crate) const KINDS: [CollectionKind; 3] =
-    [CollectionKind::Services, CollectionKind::Groups, CollectionKind::Workloads];
+pub(crate) const KINDS: [CollectionKind; 4] =
+    [CollectionKind::Services, CollectionKind::Groups, CollectionKind::Workloads, CollectionKind::Policies];
 
 /// The collections of a scope.
 pub(crate) fn collections(scope: &Scope) -> impl Iterator<Item = Collection> {

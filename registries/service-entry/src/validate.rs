@@ -7,6 +7,7 @@ mod hosts;
 mod names;
 mod resolution;
 mod service_entry;
+mod sidecar;
 mod workload;
 
 use crate::document::{Body, Document, Meta};
@@ -23,6 +24,11 @@ pub(crate) fn validate(document: &Document, faults: &mut Faults) {
         }
         Body::WorkloadEntry(entry) => workload::entry(entry, faults),
         Body::WorkloadGroup(group) => workload::group(group, faults),
+        Body::Sidecar(sidecar) => {
+            for (_, rule) in sidecar::RULES {
+                rule(sidecar, faults);
+            }
+        }
     }
 }
 

@@ -36,15 +36,17 @@ mod named {
 const ENTRIES: &str = "serviceentries";
 const WORKLOADS: &str = "workloadentries";
 const GROUPS: &str = "workloadgroups";
+const SIDECARS: &str = "sidecars";
 
 struct CrdHarness {
     named: bool,
 }
 
-const REFUSABLES: [Refusable; 3] = [
+const REFUSABLES: [Refusable; 4] = [
     Refusable { name: ENTRIES, goes_stale: true, rest: Rest::Endpoint(1) },
     Refusable { name: WORKLOADS, goes_stale: true, rest: Rest::Removal },
     Refusable { name: GROUPS, goes_stale: true, rest: Rest::Removal },
+    Refusable { name: SIDECARS, goes_stale: true, rest: Rest::Removal },
 ];
 
 const fn kind(plural: &'static str, kind: &'static str) -> Kind {
@@ -58,6 +60,7 @@ impl Harness for CrdHarness {
             kind(ENTRIES, "ServiceEntry"),
             kind(WORKLOADS, "WorkloadEntry"),
             kind(GROUPS, "WorkloadGroup"),
+            kind(SIDECARS, "Sidecar"),
             Kind { group: "", version: "v1", plural: "namespaces", kind: "Namespace", namespaced: false },
         ]);
         be(&server, "uid-1");

@@ -64,6 +64,11 @@ fn mk_endpoint(address: &str) -> Tree {
     ])
 }
 
+fn mk_listener(last: (&str, Tree)) -> Tree {
+    let port = map([("number", plain("80")), ("name", plain("http")), ("protocol", plain("HTTP"))]);
+    map([("port", port), ("bind", plain("10.0.0.9")), ("captureMode", plain("NONE")), last])
+}
+
 fn mk_document(kind: &str, spec: Tree) -> Tree {
     map([
         ("apiVersion", plain("networking.istio.io/v1")),
@@ -115,6 +120,15 @@ fn mk_documents() -> Vec<Tree> {
                 ("metadata", map([("labels", map([("app", plain("pay"))]))])),
                 ("template", map([("serviceAccount", plain("till"))])),
                 ("probe", map([("periodSeconds", plain("5")), ("httpGet", map([("port", plain("80"))]))])),
+            ]),
+        ),
+        mk_document(
+            "Sidecar",
+            map([
+                ("workloadSelector", map([("labels", map([("app", plain("pay"))]))])),
+                ("egress", list([mk_listener(("hosts", list([plain("./*"), plain("web/a.example.com")])))])),
+                ("ingress", list([mk_listener(("defaultEndpoint", plain("127.0.0.1:8080")))])),
+                ("outboundTrafficPolicy", map([("mode", plain("REGISTRY_ONLY"))])),
             ]),
         ),
     ]

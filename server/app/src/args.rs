@@ -139,7 +139,8 @@ pub struct GetArgs {
     /// What to list
     #[arg(value_enum)]
     pub what: Resource,
-    /// Only this item: a host, an address, a client's id or pod.namespace, a registry's name. For resources, the client
+    /// Only this item: a host, an address, a client's id or pod.namespace, the name of a registry or policy. For
+    /// resources, the client
     pub name: Option<String>,
     /// Only this namespace
     #[arg(short, long)]
@@ -191,12 +192,22 @@ pub enum Resource {
     /// What a client was sent, and whether it acknowledged it
     #[value(alias = "resource")]
     Resources,
+    /// Policies, such as Sidecars, with their sources and conditions
+    #[value(alias = "policy", alias = "config")]
+    Policies,
 }
 
 impl Resource {
     /// Every list.
-    pub const ALL: [Self; 6] =
-        [Self::Services, Self::Endpoints, Self::Clients, Self::Registries, Self::Merges, Self::Resources];
+    pub const ALL: [Self; 7] = [
+        Self::Services,
+        Self::Endpoints,
+        Self::Clients,
+        Self::Registries,
+        Self::Merges,
+        Self::Resources,
+        Self::Policies,
+    ];
     /// Name in paths and commands.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -207,6 +218,7 @@ impl Resource {
             Self::Registries => "registries",
             Self::Merges => "merges",
             Self::Resources => "resources",
+            Self::Policies => "policies",
         }
     }
 }

@@ -16,9 +16,11 @@ mod gateway;
 mod group;
 mod intern;
 pub(crate) mod member;
+mod policy;
 mod preset;
 mod service;
 mod settings;
+mod sidecar;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -109,6 +111,7 @@ fn put_fact(enc: &mut Encoder, fact: &Fact) {
         Fact::Gateway(key, value) => gateway::put(enc, key, value),
         Fact::Settings(value) => settings::put(enc, value),
         Fact::FederatedService(_, value) => federated_service::put(enc, value),
+        Fact::Policy(key, value) => policy::put(enc, key, value),
         Fact::Waiting(..) => {}
     }
 }
@@ -134,6 +137,7 @@ pub(crate) fn decode(d: &mut Decoder, key: &EntryKey, record: &[u8]) -> Result<E
             FactId::FederatedService(host) => {
                 Fact::FederatedService(host.clone(), Arc::new(federated_service::read(d, fields)?))
             }
+            FactId::Policy(key) => Fact::Policy(key.clone(), Arc::new(policy::read(d, key, fields)?)),
             FactId::Waiting(_) => return Err(Fault::Unknown("kind of record")),
         }),
     })

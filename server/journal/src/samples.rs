@@ -1,5 +1,7 @@
 //! Random facts and records for the tests of this crate.
 
+mod policies;
+
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -367,7 +369,8 @@ fn federated() -> BoxedStrategy<Fact> {
 
 /// Any fact that the journal keeps.
 pub(crate) fn fact() -> BoxedStrategy<Fact> {
-    prop_oneof![declaration(), group(), workload(), gateway(), settings(), federated()].boxed()
+    prop_oneof![declaration(), group(), workload(), gateway(), settings(), federated(), policies::policy()]
+        .boxed()
 }
 
 fn evidence() -> BoxedStrategy<Evidence> {
@@ -387,7 +390,7 @@ fn evidence() -> BoxedStrategy<Evidence> {
 
 /// Any record of the journal, with its key.
 pub(crate) fn entry() -> BoxedStrategy<(EntryKey, EntryValue)> {
-    let kind = select(vec![CollectionKind::Services, CollectionKind::Groups, CollectionKind::Settings]);
+    let kind = select(CollectionKind::ALL.to_vec());
     let result =
         select(vec![ListResult::Withheld, ListResult::Partial, ListResult::Filtered, ListResult::Complete]);
     let list = (kind, any::<bool>(), of(result), any::<u64>(), of(mono())).prop_map(

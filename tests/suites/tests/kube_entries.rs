@@ -1,5 +1,5 @@
-//! Custom resources on a real API server: definitions that appear and disappear while a source runs, and
-//! addresses that replicas write into ServiceEntries.
+//! Custom resources on a real API server: definitions that appear and disappear while a source runs, permissions that
+//! are taken away and granted, and addresses that replicas write into ServiceEntries.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tributary_kube_client::{
     ApiFailure, ConnectOptions, Connection, Env, Leadership, LeaseTiming, ObjectName, PatchOperation,
     Resource, Timing, Writer,
 };
-use tributary_model::{ClusterId, Fact, FactId, FactKey, RegistryUpdate};
+use tributary_model::{ClusterId, Fact, FactId, FactKey, Policy, RegistryUpdate};
 use tributary_registry_api::{BackoffPolicy, SplitMix};
 use tributary_service_entry::{
     Addresses, Context, CrdOptions, CrdSource, DocumentSource, Ranges, registry_updates,
@@ -50,12 +50,22 @@ fn workload(name: &str) -> Value {
     })
 }
 
+fn sidecar(host: &str) -> Value {
+    json!({
+        "apiVersion": "networking.istio.io/v1alpha3",
+        "kind": "Sidecar",
+        "metadata": {"name": "narrow", "namespace": "shop"},
+        "spec": {"egress": [{"hosts": [host]}]},
+    })
+}
+
 /// State that one replica has reported.
 #[derive(Default)]
 struct Reported {
     facts: BTreeMap<FactId, Fact>,
     problems: BTreeMap<String, String>,
     listed: BTreeSet<String>,
+    withheld: BTreeSet<String>,
 }
 
 impl Reported {
@@ -68,12 +78,16 @@ impl Reported {
             }
             RegistryUpdate::Problem(_, object, None) => drop(self.problems.remove(&*object.id.name)),
             RegistryUpdate::ListEnded(collection, _) => {
+                self.withheld.remove(collection.scope.as_str());
                 self.listed.insert(collection.scope.to_string());
+            }
+            RegistryUpdate::Withheld(collection, _) => {
+                drop(self.withheld.insert(collection.scope.to_string()))
             }
             _ => {}
         }
     }
-    /// Returns hosts with their allocated addresses, and workloads.
+    /// Returns hosts with their allocated addresses, workloads, and policies with their imports.
     fn shown(&self) -> BTreeMap<String, Vec<String>> {
         let show = |fact: &Fact| match fact {
             Fact::Service(key, declaration) => {
@@ -81,6 +95,11 @@ impl Reported {
                 Some((key.service.host.to_string(), given.map(|address| address.ip.to_string()).collect()))
             }
             Fact::Workload(key, _) => Some((key.name.to_string(), Vec::new())),
+            Fact::Policy(key, declared) => {
+                let Policy::Sidecar(sidecar) = &declared.policy;
+                let hosts = sidecar.egress.iter().flat_map(|listener| listener.hosts.iter());
+                Some((key.to_string(), hosts.map(ToString::to_string).collect()))
+            }
             _ => None,
         };
         self.facts.values().filter_map(show).collect()
@@ -190,22 +209,14 @@ async fn definitions_added_at_runtime_are_read_and_removed_ones_end() -> Result<
     let server = ApiServer::start().await?;
     server.api().apply(&mk_namespace("shop")).await?;
     let replica = Replica::reading(&server, &Login::user("admin"))?;
-    replica.until("kinds that are absent to count as empty", |reported| reported.listed.len() == 3).await?;
+    replica.until("kinds that are absent to count as empty", |reported| reported.listed.len() == 4).await?;
     server.api().define().await?;
     server.api().apply_all(&[entry("pay"), workload("w")]).await?;
     replica.until("the objects", |reported| reported.shown().keys().eq(["pay.example.com", "w"])).await?;
     server.api().apply(&entry("pay").with(json!({"spec": {"resolution": "SOMEHOW"}}))).await?;
     replica.until("the fault", |reported| reported.problems.contains_key("pay")).await?;
     assert_eq!(replica.reported.lock().shown().len(), 2, "its last good version stays");
-    server
-        .api()
-        .remove(&Named {
-            api_version: "apiextensions.k8s.io/v1".into(),
-            kind: "CustomResourceDefinition".into(),
-            namespace: None,
-            name: "serviceentries.networking.istio.io".into(),
-        })
-        .await?;
+    server.api().remove(&crd("serviceentries")).await?;
     replica.until("the entry to go", |reported| reported.shown().keys().eq(["w"])).await?;
     replica.until("the fault to go with it", |reported| reported.problems.is_empty()).await
 }
@@ -326,7 +337,7 @@ async fn addresses_are_allocated_while_other_writers_change_entries() -> Result<
 
 #[tokio::test]
 async fn missing_permission_is_shown_and_its_grant_is_noticed() -> Result<()> {
-    const READ: [&str; 3] = ["serviceentries", "workloadentries", "workloadgroups"];
+    const READ: [&str; 4] = ["serviceentries", "workloadentries", "workloadgroups", "sidecars"];
     let server = cluster().await?;
     let named =
         |plurals: &[&str]| plurals.iter().map(|p| format!("networking.istio.io/{p}")).collect::<Vec<_>>();
@@ -341,4 +352,62 @@ async fn missing_permission_is_shown_and_its_grant_is_noticed() -> Result<()> {
     assert!(!reader.reported.lock().listed.contains("workloadentries"));
     allow(&["list", "watch"], &named(&READ)).await?;
     reader.until("the rest", |reported| reported.shown().keys().eq(["a.example.com", "w"])).await
+}
+
+#[tokio::test]
+async fn sidecars_survive_a_forbidden_read_and_follow_their_definition() -> Result<()> {
+    const SIDECARS: &str = "sidecars";
+    let server = cluster().await?;
+    let allow = async |resources: &[&str]| server.api().allow("reader", &["list", "watch"], resources).await;
+    let all = ["serviceentries", "workloadentries", "workloadgroups", SIDECARS]
+        .map(|plural| format!("networking.istio.io/{plural}"));
+    let all: Vec<&str> = all.iter().map(String::as_str).collect();
+    allow(&all).await?;
+    server.api().apply_all(&[entry("a"), sidecar("./*")]).await?;
+    let reader = Replica::reading(&server, &Login::user("reader"))?;
+    let imports = |host: &'static str| {
+        move |reported: &Reported| {
+            reported.shown().get("Sidecar shop/narrow").is_some_and(|hosts| *hosts == [host])
+        }
+    };
+    reader.until("the policy", imports("./*")).await?;
+    server.api().apply(&sidecar("web/*")).await?;
+    reader.until("its edit", imports("web/*")).await?;
+    server.api().apply(&sidecar("no-namespace")).await?;
+    reader.until("its fault", |reported| reported.problems.contains_key("narrow")).await?;
+    assert!(imports("web/*")(&reader.reported.lock()), "its last good version stays");
+    server.api().apply(&sidecar("web/*")).await?;
+    reader.until("its repair", |reported| reported.problems.is_empty()).await?;
+
+    // a 403 is no evidence
+    allow(&all[..3]).await?;
+    server.restart().await?;
+    reader.until("the missing right", |reported| reported.withheld.contains(SIDECARS)).await?;
+    server.api().apply(&entry("b")).await?;
+    reader.until("another kind", |reported| reported.shown().contains_key("b.example.com")).await?;
+    assert!(imports("web/*")(&reader.reported.lock()), "what cannot be read stays");
+    server.api().apply(&sidecar("*/*")).await?;
+    allow(&all).await?;
+    reader.until("the grant", imports("*/*")).await?;
+
+    // without its definition the kind is empty; restored, it is read again
+    server.api().remove(&crd(SIDECARS)).await?;
+    reader
+        .until("the policy to go", |reported| !reported.shown().contains_key("Sidecar shop/narrow"))
+        .await?;
+    server.api().define().await?;
+    server.api().apply(&sidecar("./*")).await?;
+    reader.until("the policy again", imports("./*")).await?;
+    server.api().remove(&Named::of(&sidecar("./*"))?).await?;
+    reader.until("the deletion", |reported| !reported.shown().contains_key("Sidecar shop/narrow")).await
+}
+
+/// Returns the definition of a kind of Istio.
+fn crd(plural: &str) -> Named {
+    Named {
+        api_version: "apiextensions.k8s.io/v1".into(),
+        kind: "CustomResourceDefinition".into(),
+        namespace: None,
+        name: format!("{plural}.networking.istio.io"),
+    }
 }

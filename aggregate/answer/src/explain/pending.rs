@@ -69,7 +69,7 @@ fn keeps(one: &Pending, source: &EndpointSource, endpoint: &str) -> bool {
         CollectionKind::Workloads => {
             held.any(|address| address.origin.as_ref().is_some_and(|origin| origin.object == *object))
         }
-        CollectionKind::Gateways | CollectionKind::Settings => false,
+        CollectionKind::Gateways | CollectionKind::Settings | CollectionKind::Policies => false,
     }
 }
 
@@ -109,6 +109,7 @@ fn steps<'a>(
             let what = match kind {
                 CollectionKind::Services => "declaration",
                 CollectionKind::Workloads => "workload",
+                CollectionKind::Policies => "policy",
                 CollectionKind::Groups | CollectionKind::Gateways | CollectionKind::Settings => "endpoints",
             };
             let why = format!(

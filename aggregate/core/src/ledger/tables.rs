@@ -8,9 +8,9 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use tributary_model::{
-    Basis, CollectionKind, DeclKey, Declaration, EndpointGroup, EndpointGroupKey, Fact, FactId,
-    FederatedService, Gateway, GatewayKey, Hostname, Mono, ObjectId, Settings, WaitingAddress, Workload,
-    WorkloadKey,
+    Basis, CollectionKind, DeclKey, Declaration, DeclaredPolicy, EndpointGroup, EndpointGroupKey, Fact,
+    FactId, FederatedService, Gateway, GatewayKey, Hostname, Mono, ObjectId, PolicyKey, Settings,
+    WaitingAddress, Workload, WorkloadKey,
 };
 
 /// Certainty of a fact's last report; the reason is not kept.
@@ -210,6 +210,7 @@ tables! {
     workloads: Workload(WorkloadKey, Workload), Workloads;
     gateways: Gateway(GatewayKey, Gateway), Gateways;
     federated: FederatedService(Hostname, FederatedService), Settings;
+    policies: Policy(PolicyKey, DeclaredPolicy), Policies;
 }
 
 /// Returns the fact ids of one table after a fact id.
@@ -235,6 +236,7 @@ impl Tables {
             .chain(after!(self.gateways, Gateway, after))
             .chain(settings)
             .chain(after!(self.federated, FederatedService, after))
+            .chain(after!(self.policies, Policy, after))
     }
     /// Returns whether there is no fact.
     pub(crate) fn is_empty(&self) -> bool {

@@ -30,9 +30,11 @@ impl State {
             FactId::Service(decl) => (Some(&decl.service), vec![&decl.service.host]),
             FactId::Group(group) => (Some(&group.service), vec![&group.service.host]),
             FactId::Workload(_) => (None, self.hosts_selecting(&key.1)),
-            FactId::Gateway(_) | FactId::Settings | FactId::FederatedService(_) | FactId::Waiting(_) => {
-                (None, Vec::new())
-            }
+            FactId::Gateway(_)
+            | FactId::Settings
+            | FactId::FederatedService(_)
+            | FactId::Waiting(_)
+            | FactId::Policy(_) => (None, Vec::new()),
         };
         if service.is_some_and(|s| doubts.vanished.contains(s)) {
             return Some(reason::SERVICE_VANISHES);
@@ -67,7 +69,11 @@ impl State {
                     hosts.insert(&group.service.host);
                 }
                 FactId::Workload(_) => hosts.extend(self.hosts_selecting(&key.1)),
-                FactId::Gateway(_) | FactId::Settings | FactId::FederatedService(_) | FactId::Waiting(_) => {}
+                FactId::Gateway(_)
+                | FactId::Settings
+                | FactId::FederatedService(_)
+                | FactId::Waiting(_)
+                | FactId::Policy(_) => {}
             }
         }
         let heavy = lost.into_iter().filter(|(shard, lost)| self.is_heavy(*shard, *lost));
@@ -86,7 +92,7 @@ impl State {
         (lost + gone).saturating_mul(10) > before.saturating_mul(3)
     }
 
-    /// Returns how many addresses, workloads and gateways a removal concerns, without those held already.
+    /// Returns how many addresses, workloads, gateways and policies a removal concerns, without those held already.
     pub(super) fn weight(&self, (shard, item): &HoldKey, proposal: &Proposal) -> u64 {
         let workloads = &self.context.workloads;
         let count = match item {
@@ -97,6 +103,9 @@ impl State {
             FactId::Workload(key) => usize::from(workloads.fact(*shard, key).is_some_and(|f| !f.held)),
             FactId::Gateway(key) => {
                 usize::from(self.context.gateways.get(*shard, key).is_some_and(|f| !f.held))
+            }
+            FactId::Policy(key) => {
+                usize::from(self.context.policies.get(*shard, key).is_some_and(|f| !f.held))
             }
             FactId::Service(_) | FactId::Settings | FactId::FederatedService(_) | FactId::Waiting(_) => 0,
         };

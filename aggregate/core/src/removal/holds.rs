@@ -45,6 +45,10 @@ impl State {
                 let Some(known) = self.context.gateways.get_mut(*shard, gateway) else { return };
                 known.held = true;
             }
+            FactId::Policy(policy) => {
+                let Some(known) = self.context.policies.get_mut(*shard, policy) else { return };
+                known.held = true;
+            }
             FactId::Settings | FactId::FederatedService(_) | FactId::Waiting(_) => {
                 self.remove(*shard, &item.clone(), Evidence::AbsentFromList);
                 return;

@@ -9,7 +9,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use tributary_model::{
-    Declaration, Namespace, ObjectId, ObjectRef, PortNumber, Selector, ServiceKey, Workload, WorkloadKey,
+    Declaration, Labels, Namespace, ObjectId, ObjectRef, PortNumber, Selector, ServiceKey, Workload,
+    WorkloadKey,
 };
 
 use crate::counters::Counters;
@@ -236,6 +237,15 @@ impl Selection {
             selecting.buckets.remove(workload, hash, workloads);
             self.dirty.insert(id);
         }
+    }
+    /// Returns the workloads of a namespace that have every one of these labels, own or augmented.
+    pub(crate) fn labelled(&self, namespace: &Namespace, labels: &Labels) -> Vec<WorkloadId> {
+        let pairs = labels.pairs().map(|(k, v)| (namespace.clone(), Arc::clone(k), Arc::clone(v)));
+        let sets = pairs.map(|pair| self.workloads.get(&pair));
+        let Some(mut sets) = sets.collect::<Option<Vec<_>>>() else { return Vec::new() };
+        sets.sort_by_key(|set| set.len());
+        let Some((rarest, others)) = sets.split_first() else { return Vec::new() };
+        rarest.iter().filter(|id| others.iter().all(|set| set.contains(id))).copied().collect()
     }
     fn rarest(&self, namespace: &Namespace, selector: &Selector) -> Option<Pair> {
         let pairs = selector.labels.pairs();

@@ -36,7 +36,7 @@ pub(crate) struct ShardInfo {
     pub(crate) limited_visibility: bool,
     /// Whether its settings take precedence over those of all other registries.
     pub(crate) overrides_settings: bool,
-    /// Number of its addresses, workloads and gateways.
+    /// Number of its addresses, workloads, gateways and policies.
     pub(crate) weight: u64,
     /// Largest weight since the guard's window began.
     pub(crate) weight_before: u64,

@@ -11,11 +11,12 @@ pub(crate) use tributary_fixtures::{
 };
 use tributary_model::{
     Address, AddressRef, Basis, Catalog, ClusterId, Code, Collection, CollectionKind, Completeness, DeclKey,
-    Declaration, EndpointGroup, EndpointGroupKey, Evidence, Fact, FactKey, Gateway, GatewayAddress,
-    GatewayKey, Generation, GroupPort, Health, Labels, Locality, Mono, NetworkId, ObjectId, ObjectRef,
-    PortName, PortNumber, PortSet, Protocol, ProviderId, Record, RegistryName, RegistrySpec, RegistryUpdate,
-    Resolution, Selector, ServiceKey, ServicePort, ServiceView, Source, Stamped, Target, Timestamp, Topology,
-    Workload, WorkloadAddress, WorkloadKey, WorkloadKind, WorkloadName,
+    Declaration, DeclaredPolicy, EndpointGroup, EndpointGroupKey, Evidence, Fact, FactKey, Gateway,
+    GatewayAddress, GatewayKey, Generation, GroupPort, Health, Labels, Locality, Mono, NetworkId, ObjectId,
+    ObjectRef, Policy, PolicyKey, PolicyKind, PortName, PortNumber, PortSet, Protocol, ProviderId, Record,
+    RegistryName, RegistrySpec, RegistryUpdate, Resolution, Selector, ServiceKey, ServicePort, ServiceView,
+    Sidecar, Source, Stamped, Target, Timestamp, Topology, Workload, WorkloadAddress, WorkloadKey,
+    WorkloadKind, WorkloadName,
 };
 
 pub(crate) fn mk_labels(text: &str) -> Labels {
@@ -169,11 +170,24 @@ pub(crate) fn mk_gateway(network: &str, at: &str) -> Fact {
     Fact::Gateway(key, Arc::new(gateway))
 }
 
+/// Returns a Sidecar of a namespace, such as `shop/a`, created in this second.
+pub(crate) fn mk_sidecar(name: &str, labels: &str, created: Option<i64>) -> Fact {
+    let (namespace, name) = name.split_once('/').unwrap();
+    let key = PolicyKey { kind: PolicyKind::Sidecar, namespace: mk_ns(namespace), name: name.into() };
+    let sidecar = Sidecar { selector: mk_labels(labels), ..Sidecar::default() };
+    let declared = DeclaredPolicy {
+        source: Source::new(ObjectId::new("Sidecar", namespace, name)),
+        created: created.and_then(|s| Timestamp::from_second(s).ok()),
+        policy: Policy::Sidecar(sidecar),
+    };
+    Fact::Policy(key, Arc::new(declared))
+}
+
 pub(crate) fn mk_collection(kind: CollectionKind) -> Collection {
     Collection { scope: mk_scope(SCOPE), kind }
 }
-pub(crate) const KINDS: [CollectionKind; 3] =
-    [CollectionKind::Services, CollectionKind::Groups, CollectionKind::Workloads];
+pub(crate) const KINDS: [CollectionKind; 4] =
+    [CollectionKind::Services, CollectionKind::Groups, CollectionKind::Workloads, CollectionKind::Policies];
 
 pub(crate) fn mk_required() -> RegistryUpdate {
     RegistryUpdate::Follows { required: KINDS.map(mk_collection).to_vec(), optional: Vec::new() }

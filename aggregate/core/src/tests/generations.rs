@@ -352,7 +352,8 @@ fn list_open_at_adoption_removes_old_facts_when_it_ends() {
         required: vec![mk_collection(KINDS[0]), mk_collection(KINDS[1])],
         optional: Vec::new(),
     };
-    let last = updates.pop().unwrap();
+    let is_last = |update: &RegistryUpdate| matches!(update, RegistryUpdate::ListEnded(collection, _) if collection.kind == KINDS[2]);
+    let last = updates.remove(updates.iter().position(is_last).unwrap());
     world.core.fail(Mono(world.now), &mk_name("file"), &"it broke".into());
     world.report_in("file", shadow, updates);
     assert_eq!(world.catalog().workloads.len(), 1, "adopted; workloads are not listed yet");

@@ -1,6 +1,8 @@
 //! Naive computation of a catalog's content: nested loops over all facts, without any index, merge or
 //! join of the core.
 
+pub(crate) mod policies;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use tributary_model::{
@@ -36,6 +38,7 @@ pub(crate) struct Answers {
     pub(crate) hosts: BTreeMap<Hostname, Vec<ServiceKey>>,
     pub(crate) workloads: BTreeMap<WorkloadKey, BTreeSet<ServiceKey>>,
     pub(crate) scoped: BTreeMap<String, BTreeSet<String>>,
+    pub(crate) policies: policies::Policies,
 }
 
 /// Reads the content of a catalog.
@@ -80,6 +83,7 @@ pub(crate) fn read(catalog: &Catalog) -> Answers {
     for (namespace, hosts) in &catalog.scoped {
         out.scoped.insert(namespace.to_string(), hosts.iter().map(ToString::to_string).collect());
     }
+    out.policies = policies::read(catalog);
     out
 }
 
@@ -122,11 +126,11 @@ pub(crate) fn answer(specs: &[RegistrySpec], facts: &Facts) -> Answers {
             Fact::Group(key, value) => all.groups.push((*registry, key, value)),
             Fact::Workload(key, value) => all.workloads.push((*registry, key, value)),
             Fact::Settings(value) => settings = Some(value),
-            Fact::Gateway(..) | Fact::FederatedService(..) | Fact::Waiting(..) => {}
+            Fact::Gateway(..) | Fact::FederatedService(..) | Fact::Waiting(..) | Fact::Policy(..) => {}
         }
     }
     all.default_export = settings.map(Settings::default_export).unwrap_or_default();
-    all.answer()
+    Answers { policies: policies::answer(specs, facts), ..all.answer() }
 }
 
 impl<'a> All<'a> {

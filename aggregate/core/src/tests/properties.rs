@@ -108,8 +108,14 @@ fn any_settings() -> impl Strategy<Value = Fact> {
     })
 }
 
+fn any_sidecar() -> impl Strategy<Value = Fact> {
+    let selector = select(&["", "", "a=1", "b=1", "a=1,b=2"][..]);
+    (select(&["shop/s", "shop/t", "shop/u", "web/s"][..]), selector, proptest::option::of(0..3_i64))
+        .prop_map(|(name, selector, created)| mk_sidecar(name, selector, created))
+}
+
 pub(super) fn any_fact() -> impl Strategy<Value = Fact> {
-    prop_oneof![6 => any_declaration(), 6 => any_group(), 4 => any_workload()]
+    prop_oneof![6 => any_declaration(), 6 => any_group(), 4 => any_workload(), 3 => any_sidecar()]
 }
 
 /// Update of a history: this registry puts a fact (`true`) or deletes it.
@@ -311,6 +317,8 @@ proptest! {
         let (walked, fresh) = (walk(&history, &delivery), fresh(&final_facts(&history)));
         prop_assert_eq!(read(&walked), read(&fresh));
         prop_assert_eq!(conditions(&walked), conditions(&fresh));
+        let policies = |c: &Catalog| c.policies.iter().map(|(k, v)| (k.clone(), (**v).clone())).collect::<Vec<_>>();
+        prop_assert_eq!(policies(&walked), policies(&fresh));
         let ips = |c: &Catalog| c.workload_ips.iter().map(|(ip, keys)| (*ip, keys.to_vec())).collect::<Vec<_>>();
         prop_assert_eq!(ips(&walked), ips(&fresh));
         let odd = |c: &Catalog| c.registries.values().map(|r| r.conditions.to_vec()).collect::<Vec<_>>();
@@ -353,6 +361,7 @@ proptest! {
         let catalog = world.catalog();
         prop_assert!(catalog.hosts.is_empty() && catalog.scoped.is_empty());
         prop_assert!(catalog.workloads.is_empty() && catalog.workload_ips.is_empty());
+        prop_assert!(catalog.policies.is_empty());
         prop_assert!(world.core.is_empty(), "{:?}", world.core);
     }
 }

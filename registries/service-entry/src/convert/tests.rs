@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use tributary_model::*;
 
+mod sidecar;
+
 use super::*;
 use crate::document::Object;
 use crate::read::load::load_str;

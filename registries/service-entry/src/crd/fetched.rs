@@ -1,4 +1,4 @@
-//! One decoded object of an API server: the projection of all three kinds. Called by the watches.
+//! One decoded object of an API server: the projection of all kinds. Called by the watches.
 
 use std::sync::Arc;
 

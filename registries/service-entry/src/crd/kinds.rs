@@ -3,12 +3,12 @@
 use tributary_kube_client::Resource;
 use tributary_model::{InvalidName, Namespace, Scope};
 
-use crate::document::{API_GROUP, API_VERSIONS, SERVICE_ENTRY, WORKLOAD_ENTRY, WORKLOAD_GROUP};
+use crate::document::{API_GROUP, API_VERSIONS, SERVICE_ENTRY, SIDECAR, WORKLOAD_ENTRY, WORKLOAD_GROUP};
 
 /// The kinds of a cluster to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Kinds {
-    /// ServiceEntry, WorkloadEntry and WorkloadGroup: for the config cluster.
+    /// ServiceEntry, WorkloadEntry, WorkloadGroup and Sidecar: for the config cluster.
     #[default]
     All,
     /// WorkloadEntry alone: for a remote cluster, whose Services may select them.
@@ -31,10 +31,13 @@ pub(crate) const WORKLOAD_ENTRIES: Resource =
 pub(crate) const WORKLOAD_GROUPS: Resource =
     Resource { plural: "workloadgroups", kind: WORKLOAD_GROUP, ..SERVICE_ENTRIES };
 
+/// The Sidecar resource.
+pub(crate) const SIDECARS: Resource = Resource { plural: "sidecars", kind: SIDECAR, ..SERVICE_ENTRIES };
+
 impl Kinds {
     /// The resources to watch.
     pub(crate) fn resources(self) -> &'static [Resource] {
-        const ALL: [Resource; 3] = [SERVICE_ENTRIES, WORKLOAD_ENTRIES, WORKLOAD_GROUPS];
+        const ALL: [Resource; 4] = [SERVICE_ENTRIES, WORKLOAD_ENTRIES, WORKLOAD_GROUPS, SIDECARS];
         const ENTRIES: [Resource; 1] = [WORKLOAD_ENTRIES];
         match self {
             Self::All => &ALL,

@@ -6,12 +6,13 @@
 mod fields;
 mod meta;
 mod service_entry;
+mod sidecar;
 mod workload;
 
 use tributary_model::Code;
 
 use crate::document::{
-    API_GROUP, API_VERSIONS, Body, Document, Located, SERVICE_ENTRY, WORKLOAD_ENTRY, WORKLOAD_GROUP,
+    API_GROUP, API_VERSIONS, Body, Document, Located, SERVICE_ENTRY, SIDECAR, WORKLOAD_ENTRY, WORKLOAD_GROUP,
     known_kind,
 };
 use crate::read::fault::{Faults, Pos, clip};
@@ -51,6 +52,7 @@ fn body(kind: &'static str, root: &mut Fields<'_>, at: Pos, faults: &mut Faults)
     let (path, spec) = spec.unwrap_or_else(|| ("spec".to_owned(), &empty));
     match kind {
         SERVICE_ENTRY => Body::ServiceEntry(service_entry::decode(spec, path, status, faults)),
+        SIDECAR => Body::Sidecar(sidecar::decode(spec, path, faults)),
         WORKLOAD_ENTRY => Body::WorkloadEntry(workload::entry(spec, path, status, faults)),
         _ => Body::WorkloadGroup(workload::group(spec, path, faults)),
     }
@@ -63,7 +65,7 @@ fn kind(root: &mut Fields<'_>, faults: &mut Faults) -> Option<&'static str> {
     let (kind, version) = (kind?, version?);
     let Some(known) = known_kind(&kind.value) else {
         let message = format!(
-            "kind {:?} is not supported; use {SERVICE_ENTRY}, {WORKLOAD_ENTRY} or {WORKLOAD_GROUP} of {API_GROUP}",
+            "kind {:?} is not supported; use {SERVICE_ENTRY}, {WORKLOAD_ENTRY}, {WORKLOAD_GROUP} or {SIDECAR} of {API_GROUP}",
             clip(&kind.value)
         );
         faults.refuse(Code::UNKNOWN_KIND, kind.at, message);

@@ -21,15 +21,8 @@ pub(crate) enum ObjectIdentity {
 }
 
 /// Other kinds of the same API group: their documents are not objects of this registry.
-const ISTIO: [&str; 7] = [
-    "DestinationRule",
-    "EnvoyFilter",
-    "Gateway",
-    "ProxyConfig",
-    "Sidecar",
-    "TrafficExtension",
-    "VirtualService",
-];
+const ISTIO: [&str; 6] =
+    ["DestinationRule", "EnvoyFilter", "Gateway", "ProxyConfig", "TrafficExtension", "VirtualService"];
 
 /// Identifies a document that parses.
 pub(crate) fn of_node(node: &Node) -> ObjectIdentity {

@@ -1,5 +1,7 @@
 //! Each rule of the table, with a document that breaks it and nothing else.
 
+mod sidecar;
+
 use super::*;
 use crate::read::load::load_str;
 use tributary_model::Code;

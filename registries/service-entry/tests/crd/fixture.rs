@@ -14,6 +14,7 @@ use tributary_service_entry::{
 pub(crate) const ENTRIES: &str = "serviceentries";
 pub(crate) const WORKLOADS: &str = "workloadentries";
 pub(crate) const GROUPS: &str = "workloadgroups";
+pub(crate) const SIDECARS: &str = "sidecars";
 
 pub(crate) fn kind(plural: &'static str) -> Kind {
     served(plural, "v1")
@@ -23,6 +24,7 @@ pub(crate) fn served(plural: &'static str, version: &'static str) -> Kind {
     let kind = match plural {
         ENTRIES => "ServiceEntry",
         WORKLOADS => "WorkloadEntry",
+        SIDECARS => "Sidecar",
         _ => "WorkloadGroup",
     };
     Kind { group: "networking.istio.io", version, plural, kind, namespaced: true }
@@ -48,8 +50,12 @@ pub(crate) fn workload(name: &str, address: &str) -> Value {
     object("WorkloadEntry", name, json!({ "address": address }))
 }
 
+pub(crate) fn sidecar(name: &str, host: &str) -> Value {
+    object("Sidecar", name, json!({ "egress": [{ "hosts": [host] }] }))
+}
+
 pub(crate) fn server() -> ApiServer {
-    ApiServer::new(&[kind(ENTRIES), kind(WORKLOADS), kind(GROUPS)])
+    ApiServer::new(&[kind(ENTRIES), kind(WORKLOADS), kind(GROUPS), kind(SIDECARS)])
 }
 
 pub(crate) const fn secs(seconds: u64) -> Duration {
@@ -170,11 +176,12 @@ impl Fixture {
             RegistryUpdate::Identity(identity) => self.identities.push((identity.to_string(), self.puts)),
         }
     }
-    /// The hosts and workloads of the current facts.
+    /// The hosts, workloads and policies of the current facts.
     pub(crate) fn shown(&self) -> String {
         let show = |fact: &Fact| match fact {
             Fact::Service(key, _) => Some(key.service.host.to_string()),
             Fact::Workload(key, _) => Some(key.name.to_string()),
+            Fact::Policy(key, _) => Some(key.to_string()),
             _ => None,
         };
         self.facts.values().filter_map(show).collect::<Vec<_>>().join(" ")

@@ -7,9 +7,11 @@ use tributary_model::{Evidence, Fingerprint, Namespace, SourceState};
 use tributary_scripted_api::{Answer, ApiServer, ReceivedRequest};
 use tributary_service_entry::{CrdOptions, Kinds};
 
-use crate::fixture::{ENTRIES, Fixture, GROUPS, WORKLOADS, entry, kind, secs, served, server, workload};
+use crate::fixture::{
+    ENTRIES, Fixture, GROUPS, SIDECARS, WORKLOADS, entry, kind, secs, served, server, sidecar, workload,
+};
 
-const ALL: [&str; 3] = [ENTRIES, WORKLOADS, GROUPS];
+const ALL: [&str; 4] = [ENTRIES, WORKLOADS, GROUPS, SIDECARS];
 
 #[tokio::test(start_paused = true)]
 async fn absent_kinds_count_as_empty_until_they_appear() {
@@ -174,4 +176,38 @@ async fn identity_of_the_cluster_is_reported_before_any_fact() {
     send.send_replace(Some(Arc::new(ClusterContext { identity, ..ClusterContext::default() })));
     fixture.until_shown("pay.example.com").await;
     assert_eq!(fixture.identities, [("uid-1".to_owned(), 0)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn sidecars_stay_while_forbidden_and_go_with_their_definition() {
+    let mut fixture = Fixture::all(server());
+    fixture.server.put(SIDECARS, sidecar("narrow", "./*"));
+    fixture.server.put(ENTRIES, entry("pay", "pay.example.com"));
+    fixture.until_shown("pay.example.com Sidecar shop/narrow").await;
+    fixture.server.answer(SIDECARS, None, usize::MAX, Answer::Status(403, "no right to list"));
+    fixture.server.end(SIDECARS);
+    fixture.until("withheld", |f| f.withheld.contains(SIDECARS)).await;
+    fixture.pass(secs(600)).await;
+    assert_eq!(
+        (fixture.shown().as_str(), fixture.withheld.len()),
+        ("pay.example.com Sidecar shop/narrow", 1)
+    );
+    fixture.server.heal();
+    fixture.until("read", |f| f.withheld.is_empty()).await;
+    // an invalid edit is quarantined alone
+    fixture.server.put(SIDECARS, sidecar("narrow", "no-namespace"));
+    fixture.until("the problem", |f| f.problems.contains_key("Sidecar shop/narrow")).await;
+    assert_eq!(fixture.shown(), "pay.example.com Sidecar shop/narrow");
+    fixture.server.put(SIDECARS, sidecar("narrow", "web/*"));
+    fixture.until("no problem", |f| f.problems.is_empty()).await;
+    assert_eq!(fixture.puts, 4, "a service, its group, and two versions of the policy");
+    fixture.server.uninstall(SIDECARS);
+    fixture.until_shown("pay.example.com").await;
+    fixture.server.install(served(SIDECARS, "v1alpha3"));
+    let mut old = sidecar("narrow", "./*");
+    old["apiVersion"] = "networking.istio.io/v1alpha3".into();
+    fixture.server.put(SIDECARS, old);
+    fixture.until_shown("pay.example.com Sidecar shop/narrow").await;
+    fixture.server.delete(SIDECARS, "shop", "narrow");
+    fixture.until_shown("pay.example.com").await;
 }

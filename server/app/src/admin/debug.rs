@@ -17,7 +17,8 @@ use super::backend::Explained;
 use super::routes::ROUTES;
 use crate::document::{Filter, List, Metadata, clients as client_list, endpoints as endpoint_list};
 use crate::document::{
-    guard as held_list, merges as merge_list, registries as registry_list, services as service_list,
+    guard as held_list, merges as merge_list, policies as policy_list, registries as registry_list,
+    services as service_list,
 };
 
 /// How long a request with `after` waits for a newer generation.
@@ -52,6 +53,11 @@ pub async fn endpoints(State(shared): State<Shared>, params: Params<Filter>) -> 
 /// Services with the same name in a cluster and in Consul.
 pub async fn merges(State(shared): State<Shared>, params: Params<Filter>) -> Response {
     catalog_list(shared, params, "MergeList", merge_list::list).await
+}
+
+/// Policies.
+pub async fn policies(State(shared): State<Shared>, params: Params<Filter>) -> Response {
+    catalog_list(shared, params, "PolicyList", policy_list::list).await
 }
 
 /// Clients.

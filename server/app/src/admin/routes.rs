@@ -88,6 +88,13 @@ pub const ROUTES: &[Route] = &[
         handler: || get(debug::merges),
     },
     Route {
+        path: "/debug/policies",
+        access: Access::Loopback,
+        changes: false,
+        about: "PolicyList: policies, such as Sidecars, with their sources and conditions; takes `name`, `namespace`, `registry`, `limit`, `after`",
+        handler: || get(debug::policies),
+    },
+    Route {
         path: "/debug/clients",
         access: Access::Loopback,
         changes: false,

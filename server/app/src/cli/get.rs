@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::table::{Cell, Table, Tone, age};
 use super::{Console, Server, registries, resources, watch};
 use crate::args::{GetArgs, Output, Resource};
-use crate::document::{ClientItem, EndpointItem, List, MergeItem, NamedItem, ServiceItem};
+use crate::document::{ClientItem, EndpointItem, List, MergeItem, NamedItem, PolicyItem, ServiceItem};
 use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
 use tributary_model::Code;
@@ -118,6 +118,7 @@ pub fn name(what: Resource, item: &Value) -> String {
         Resource::Clients => text("id").to_owned(),
         Resource::Registries | Resource::Merges => text("name").to_owned(),
         Resource::Resources => format!("{}/{}", text("type"), text("name")),
+        Resource::Policies => format!("{}/{}/{}", text("kind"), text("namespace"), text("name")),
     }
 }
 
@@ -129,6 +130,7 @@ fn table(what: Resource, list: &List<Value>, wide: bool) -> Result<Table, Comman
         Resource::Registries => registries::table(&items(list)?, wide),
         Resource::Merges => merges(&items(list)?, wide),
         Resource::Resources => resources::table(&items(list)?, wide),
+        Resource::Policies => policies(&items(list)?, wide),
     })
 }
 
@@ -214,6 +216,33 @@ fn merges(items: &[MergeItem], wide: bool) -> Table {
             item.message.clone().into(),
             each(&|service| service.ports.join(",")),
             each(&|service| service.registries.join(",")),
+        ]);
+    }
+    table
+}
+
+fn policies(items: &[PolicyItem], wide: bool) -> Table {
+    let heads = ["KIND", "NAMESPACE", "NAME", "SELECTOR", "REGISTRY", "CONDITIONS"];
+    let mut table = Table::new(&heads, &["POSITION", "VERSION", "CREATED", "FRESHNESS", "MESSAGES"], wide);
+    for item in items {
+        let each = |text: &dyn Fn(&crate::document::ConditionItem) -> String, between: &str| {
+            item.conditions.iter().map(text).collect::<Vec<_>>().join(between)
+        };
+        let selector: Vec<String> =
+            item.selector.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let tone = if item.conditions.is_empty() { Tone::Plain } else { Tone::Warn };
+        table.row(vec![
+            item.kind.clone().into(),
+            item.namespace.clone().into(),
+            item.name.clone().into(),
+            selector.join(",").into(),
+            item.registry.clone().into(),
+            Cell(each(&|condition| condition.code.clone(), ","), tone),
+            item.source.position.clone().into(),
+            item.source.resource_version.clone().into(),
+            item.created.clone().into(),
+            Cell(item.freshness.clone(), if item.freshness == "Live" { Tone::Plain } else { Tone::Warn }),
+            each(&|condition| condition.message.clone(), "; ").into(),
         ]);
     }
     table

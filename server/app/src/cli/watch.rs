@@ -61,7 +61,7 @@ impl<'a> Follower<'a> {
     }
     async fn ask(&mut self, server: &Server) -> Result<List<Value>, CommandError> {
         let by_generation =
-            matches!(self.args.what, Resource::Services | Resource::Endpoints | Resource::Merges);
+            !matches!(self.args.what, Resource::Clients | Resource::Registries | Resource::Resources);
         let after = self.seen.clone().filter(|seen| by_generation && !seen.is_empty());
         let mut query = query(self.args);
         if by_generation {
@@ -119,7 +119,11 @@ impl<'a> Follower<'a> {
 /// Returns the key of an item, which is unique even among items of one name.
 fn key(what: Resource, item: &Value) -> String {
     let fields: &[&str] = match what {
-        Resource::Services | Resource::Registries | Resource::Merges | Resource::Resources => &[],
+        Resource::Services
+        | Resource::Registries
+        | Resource::Merges
+        | Resource::Resources
+        | Resource::Policies => &[],
         Resource::Endpoints => &["namespace", "host", "port", "registry", "scope", "source"],
         Resource::Clients => &["connection"],
     };

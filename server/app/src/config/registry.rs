@@ -107,7 +107,7 @@ impl From<Source> for RegistryConfig {
 }
 
 impl RegistryConfig {
-    /// Suffix of the registry that serves the ServiceEntries, WorkloadEntries and WorkloadGroups of a
+    /// Suffix of the registry that serves the ServiceEntries, WorkloadEntries, WorkloadGroups and Sidecars of a
     /// Kubernetes cluster.
     pub const ENTRIES: &'static str = "-entries";
 

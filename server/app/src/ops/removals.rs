@@ -50,6 +50,7 @@ fn describe(what: &FactId) -> String {
         FactId::Gateway(key) => format!("gateway {}", key.object),
         FactId::Settings => "settings".to_owned(),
         FactId::FederatedService(host) => format!("federated service {host}"),
+        FactId::Policy(key) => key.to_string(),
         FactId::Waiting(key) => format!("waiting endpoints of {} in {}", key.service, key.object),
     }
 }

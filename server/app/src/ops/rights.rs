@@ -13,8 +13,8 @@ use crate::config::model::Write;
 use crate::wiring::cluster::{ADDRESSES, Cluster, EXPORTS};
 
 /// Custom resources of the entries registry: group and plurals.
-const ENTRIES: (&str, [&str; 3]) =
-    ("networking.istio.io", ["serviceentries", "workloadentries", "workloadgroups"]);
+const ENTRIES: (&str, [&str; 4]) =
+    ("networking.istio.io", ["serviceentries", "workloadentries", "workloadgroups", "sidecars"]);
 /// Verbs of a watch.
 const READ: [&str; 2] = ["list", "watch"];
 

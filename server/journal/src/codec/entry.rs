@@ -7,7 +7,7 @@
 use tributary_model::object::intern_kind;
 use tributary_model::{
     CollectionKind, DeclKey, EndpointGroupKey, Evidence, Fact, FactId, Fingerprint, GatewayKey, HoldRecord,
-    ListRecord, Mono, ObjectId, ProblemRecord, RegistryName, Scope, ServiceKey, WorkloadName,
+    ListRecord, Mono, ObjectId, PolicyKey, ProblemRecord, RegistryName, Scope, ServiceKey, WorkloadName,
 };
 
 use super::Fault;
@@ -79,6 +79,8 @@ pub(crate) mod kind {
     pub(crate) const SETTINGS: u8 = 14;
     /// Federated services.
     pub(crate) const FEDERATED_SERVICE: u8 = 15;
+    /// Policies.
+    pub(crate) const POLICY: u8 = 16;
     /// See [`super::EntryKey::Problem`].
     pub(crate) const PROBLEM: u8 = 30;
     /// See [`super::EntryKey::Hold`].
@@ -155,6 +157,12 @@ fn put_item(out: &mut Vec<u8>, item: &FactId) -> Option<()> {
             out.push(kind::FEDERATED_SERVICE);
             put_text(out, 1, host.as_str());
         }
+        FactId::Policy(key) => {
+            out.push(kind::POLICY);
+            put_int(out, 1, codes::policy(key.kind));
+            put_text(out, 2, key.namespace.as_str());
+            put_text(out, 3, &key.name);
+        }
         FactId::Waiting(_) => return None,
     }
     Some(())
@@ -206,6 +214,7 @@ pub(crate) const fn collection_of(kind: u8) -> Option<CollectionKind> {
         kind::WORKLOAD => Some(CollectionKind::Workloads),
         kind::GATEWAY => Some(CollectionKind::Gateways),
         kind::SETTINGS | kind::FEDERATED_SERVICE => Some(CollectionKind::Settings),
+        kind::POLICY => Some(CollectionKind::Policies),
         _ => None,
     }
 }
@@ -267,6 +276,13 @@ fn read_item(d: &mut Decoder, bytes: &[u8]) -> Result<FactId, Fault> {
         kind::FEDERATED_SERVICE => {
             let host = d.interner.id(t.text(1)?);
             FactId::FederatedService(d.interner.host(host)?)
+        }
+        kind::POLICY => {
+            let namespace = d.interner.id(t.text(2)?);
+            let name: std::sync::Arc<str> = t.text(3)?.into();
+            d.remember(&name);
+            let namespace = d.interner.namespace(namespace)?;
+            FactId::Policy(PolicyKey { kind: codes::read_policy(t.number(1)?)?, namespace, name })
         }
         _ => return Err(Fault::Unknown("kind of record")),
     })

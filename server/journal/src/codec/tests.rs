@@ -46,6 +46,7 @@ fn for_people(value: &EntryValue) -> Vec<Arc<str>> {
         Fact::Group(_, value) => &value.source,
         Fact::Workload(_, value) => &value.source,
         Fact::Gateway(_, value) => &value.source,
+        Fact::Policy(_, value) => &value.source,
         _ => return Vec::new(),
     };
     vec![source.position.0.clone(), source.version.0.clone()]

@@ -124,7 +124,7 @@ fn key(name: &ObjectName) -> Name {
 }
 
 fn is_entry(name: &ObjectName) -> bool {
-    matches!(name.kind.as_str(), "ServiceEntry" | "WorkloadEntry" | "WorkloadGroup")
+    matches!(name.kind.as_str(), "ServiceEntry" | "WorkloadEntry" | "WorkloadGroup" | "Sidecar")
 }
 
 fn file(name: &ObjectName) -> String {

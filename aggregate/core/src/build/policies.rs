@@ -1,0 +1,158 @@
+//! Policies in the catalog, with the conditions that concern them.
+//!
+//! The build calls it before it publishes workloads. A policy is built again if it, a policy of its namespace,
+//! or the workloads that it shares with another policy changed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use tributary_model::{
+    CatalogChanges, Code, Condition, DeclaredPolicy, Namespace, ObjectRef, PolicyKey, PolicyKind, PolicyView,
+    Shared,
+};
+
+use crate::state::State;
+use crate::state::policies::{Ranked, rank};
+
+/// Policies of a kind and namespace that apply to every workload, the first in precedence first.
+type Wide = BTreeMap<(PolicyKind, Namespace), Vec<PolicyKey>>;
+
+/// Most objects that one condition names.
+const NAMED: usize = 16;
+
+impl State {
+    /// Publishes changed policies.
+    pub(super) fn build_policies(&mut self, changed: &mut CatalogChanges) {
+        let dirty = std::mem::take(&mut self.dirty.policies);
+        let mut again = self.follow_policies(&dirty);
+        let mut wide = Wide::new();
+        for key in &dirty {
+            wide.entry((key.kind, key.namespace.clone())).or_insert_with(|| {
+                self.context.policies.wide(key.kind, &key.namespace, &self.context.shards)
+            });
+        }
+        again.extend(wide.values().flatten().cloned());
+        again.extend(dirty);
+        for key in again {
+            if self.build_policy(&key, &wide) {
+                changed.policies.insert(key);
+            }
+        }
+    }
+
+    /// Updates which policies select the same workloads. Returns those concerned.
+    fn follow_policies(&mut self, dirty: &BTreeSet<PolicyKey>) -> BTreeSet<PolicyKey> {
+        let context = &mut self.context;
+        let mut again = BTreeSet::new();
+        for key in dirty {
+            let first = context.policies.ranked(key, &context.shards).first().copied();
+            let selector = first.map(|(_, declared)| declared.policy.selector().clone());
+            let overlaps = &mut context.policies.overlaps;
+            again.extend(overlaps.set(key, selector.as_ref(), &context.selection, &context.workloads));
+            again.extend(overlaps.rivals(key).cloned());
+        }
+        if context.policies.overlaps.is_idle() {
+            return again;
+        }
+        for id in &self.dirty.workloads {
+            for kind in PolicyKind::ALL {
+                again.extend(context.policies.overlaps.follow(kind, *id, &context.workloads));
+            }
+        }
+        again
+    }
+
+    /// Builds one policy. Returns whether its view changed.
+    fn build_policy(&mut self, key: &PolicyKey, wide: &Wide) -> bool {
+        let now = self.policy_view(key, wide);
+        let old = self.draft.policies.get(key);
+        if old.map(|old| &**old) == now.as_ref() {
+            return false;
+        }
+        match now {
+            Some(view) => self.draft.policies.insert(key.clone(), Shared::new(view)),
+            None => self.draft.policies.remove(key),
+        };
+        true
+    }
+
+    fn policy_view(&self, key: &PolicyKey, wide: &Wide) -> Option<PolicyView> {
+        let (policies, shards) = (&self.context.policies, &self.context.shards);
+        let ranked = policies.ranked(key, shards);
+        let (info, declared) = ranked.first().copied()?;
+        let mut conditions: Vec<Condition> = Vec::new();
+        conditions.extend(ignored(declared));
+        conditions.extend(declared_twice(&ranked));
+        conditions.extend(self.same_namespace(key, declared, wide));
+        conditions.extend(self.same_workloads(key));
+        conditions.sort();
+        Some(PolicyView {
+            shard: Arc::clone(&info.shard),
+            precedence: info.precedence,
+            declared: Arc::clone(declared),
+            conditions: conditions.into(),
+        })
+    }
+
+    /// Returns the condition of a policy that is not alone in applying to every workload of its namespace.
+    fn same_namespace(&self, key: &PolicyKey, declared: &DeclaredPolicy, wide: &Wide) -> Option<Condition> {
+        if !declared.policy.selector().is_empty() {
+            return None;
+        }
+        let all = wide.get(&(key.kind, key.namespace.clone()))?;
+        let first = all.first().filter(|_| all.len() > 1)?;
+        let message = if first == key {
+            format!(
+                "it applies to the namespace; other {} objects without a selector have no effect",
+                key.kind
+            )
+        } else {
+            format!("it has no effect: {first} applies to the namespace")
+        };
+        let others = all.iter().filter(|other| if first == key { *other != key } else { *other == key });
+        Some(self.policy_conflict(std::iter::once(first).chain(others), message))
+    }
+
+    /// Returns the condition of a policy that selects workloads that another one also selects.
+    fn same_workloads(&self, key: &PolicyKey) -> Option<Condition> {
+        let (policies, shards) = (&self.context.policies, &self.context.shards);
+        let all = policies.overlaps.rivals(key).chain(std::iter::once(key));
+        let mut ranked: Vec<_> =
+            all.filter_map(|one| Some((one, *policies.ranked(one, shards).first()?))).collect();
+        ranked.sort_by(|(_, a), (_, b)| rank(*a).order(&rank(*b)));
+        let (first, _) = ranked.first().filter(|_| ranked.len() > 1)?;
+        let message = if *first == key {
+            "it applies to workloads that another one also selects".to_owned()
+        } else {
+            format!("{first} applies to workloads that it also selects")
+        };
+        Some(self.policy_conflict(ranked.iter().map(|(one, _)| *one), message))
+    }
+
+    fn policy_conflict<'a>(&self, keys: impl Iterator<Item = &'a PolicyKey>, message: String) -> Condition {
+        let (policies, shards) = (&self.context.policies, &self.context.shards);
+        let first = |key| policies.ranked(key, shards).first().map(|(_, d)| d.source.reference());
+        let objects = keys.filter_map(first).take(NAMED).collect();
+        Condition { code: Code::POLICY_CONFLICT, objects, message: message.into() }
+    }
+}
+
+/// Returns the condition of a policy with fields that have no effect.
+fn ignored(declared: &DeclaredPolicy) -> Option<Condition> {
+    let fields = declared.policy.ignored();
+    if fields.is_empty() {
+        return None;
+    }
+    let message = format!("these fields have no effect: {}", fields.join(", "));
+    let objects = [declared.source.reference()].into();
+    Some(Condition { code: Code::POLICY_FIELD_IGNORED, objects, message: message.into() })
+}
+
+/// Returns the condition of a policy that several registries or scopes declare.
+fn declared_twice(ranked: &[Ranked<'_>]) -> Option<Condition> {
+    let (first, _) = ranked.first().filter(|_| ranked.len() > 1)?;
+    let objects: Vec<ObjectRef> = ranked.iter().take(NAMED).map(|(_, d)| d.source.reference()).collect();
+    let message =
+        format!("{} registries or scopes declare it; that of {} applies", ranked.len(), first.shard.registry);
+    Some(Condition { code: Code::POLICY_CONFLICT, objects: objects.into(), message: message.into() })
+}

@@ -1,0 +1,134 @@
+//! The fields of a Sidecar. Fields that are not served and would change what a workload reaches or accepts are
+//! refused; other fields that are not served are kept by path and shown.
+
+use tributary_model::{CaptureMode, Code, OutboundMode};
+
+use super::fields::Fields;
+use crate::document::sidecar::{Egress, Ingress, Port, Sidecar};
+use crate::document::{Located, Text};
+use crate::read::fault::Faults;
+use crate::read::node::{Node, Value};
+
+const CAPTURE: [(&str, CaptureMode); 3] =
+    [("DEFAULT", CaptureMode::Default), ("IPTABLES", CaptureMode::Iptables), ("NONE", CaptureMode::None)];
+const OUTBOUND: [(&str, OutboundMode); 2] =
+    [("REGISTRY_ONLY", OutboundMode::RegistryOnly), ("ALLOW_ANY", OutboundMode::AllowAny)];
+
+pub(super) fn decode(spec: &Node, path: String, faults: &mut Faults) -> Sidecar {
+    let at = Located::new(spec.at, ());
+    let Some(mut fields) = Fields::open(spec, path, faults) else {
+        return Sidecar { at, ..Sidecar::default() };
+    };
+    let mut ignored = Vec::new();
+    let sidecar = Sidecar {
+        at,
+        selector: selector(&mut fields, &mut ignored, faults),
+        egress: fields.list("egress", faults).into_iter().map(|(p, n)| egress(n, p, faults)).collect(),
+        ingress: {
+            let all = fields.list("ingress", faults).into_iter();
+            all.map(|(path, node)| ingress(node, path, &mut ignored, faults)).collect()
+        },
+        outbound: outbound(&mut fields, faults),
+        ignored: {
+            ignore(&mut fields, "inboundConnectionPool", &mut ignored);
+            ignored
+        },
+    };
+    fields.finish(faults);
+    sidecar
+}
+
+/// A selector without labels selects every workload, as if it were absent.
+fn selector(
+    fields: &mut Fields<'_>,
+    ignored: &mut Vec<Text>,
+    faults: &mut Faults,
+) -> Option<Located<tributary_model::Labels>> {
+    let (path, node) = fields.get("workloadSelector")?;
+    let mut inner = Fields::open(node, path.clone(), faults)?;
+    let labels = inner.labels("labels", faults).unwrap_or_default().value;
+    inner.finish(faults);
+    if labels.is_empty() {
+        ignored.push(Located::new(node.at, path.as_str().into()));
+    }
+    Some(Located::new(node.at, labels))
+}
+
+fn egress(node: &Node, path: String, faults: &mut Faults) -> Egress {
+    let at = Located::new(node.at, ());
+    let Some(mut fields) = Fields::open(node, path, faults) else {
+        return Egress { at, ..Egress::default() };
+    };
+    let egress = Egress {
+        at,
+        port: port(&mut fields, faults),
+        bind: fields.text("bind", faults),
+        capture: fields.choice("captureMode", &CAPTURE, faults).unwrap_or_default().value,
+        hosts: fields.texts("hosts", faults),
+    };
+    fields.finish(faults);
+    egress
+}
+
+fn ingress(node: &Node, path: String, ignored: &mut Vec<Text>, faults: &mut Faults) -> Ingress {
+    let at = Located::new(node.at, ());
+    let Some(mut fields) = Fields::open(node, path, faults) else {
+        return Ingress { at, ..Ingress::default() };
+    };
+    let ingress = Ingress {
+        at,
+        port: port(&mut fields, faults),
+        bind: fields.text("bind", faults),
+        capture: fields.choice("captureMode", &CAPTURE, faults).unwrap_or_default().value,
+        endpoint: fields.text("defaultEndpoint", faults).filter(|text| !text.value.is_empty()),
+    };
+    let fix = "remove it; connections are accepted by the mesh TLS settings of the workload";
+    refuse(&mut fields, "tls", fix, faults);
+    ignore(&mut fields, "connectionPool", ignored);
+    fields.finish(faults);
+    ingress
+}
+
+fn port(fields: &mut Fields<'_>, faults: &mut Faults) -> Option<Port> {
+    let (path, node) = fields.get("port")?;
+    let mut fields = Fields::open(node, path, faults)?;
+    let number = fields.int("number", faults).unwrap_or_else(|| Located::new(node.at, 0));
+    let protocol = fields.text("protocol", faults);
+    let name = fields.text("name", faults);
+    let target = fields.int("targetPort", faults).filter(|target| target.value != 0);
+    if let Some(target) = target {
+        let message = format!("{} is not served; remove it", fields.path("targetPort"));
+        faults.refuse(Code::FIELD_NOT_SERVED, target.at, message);
+    }
+    fields.finish(faults);
+    let empty = || Located::new(node.at, "".into());
+    let (protocol, name) = (protocol.unwrap_or_else(empty), name.unwrap_or_else(empty));
+    Some(Port { at: Located::new(node.at, ()), number, protocol, name })
+}
+
+/// The mode; a policy without one is `REGISTRY_ONLY`, as in Istio.
+fn outbound(fields: &mut Fields<'_>, faults: &mut Faults) -> Option<OutboundMode> {
+    let (path, node) = fields.get("outboundTrafficPolicy")?;
+    let mut inner = Fields::open(node, path, faults)?;
+    let mode = inner.choice("mode", &OUTBOUND, faults).map_or(OutboundMode::RegistryOnly, |mode| mode.value);
+    let fix = "remove it; declare the proxy as a ServiceEntry and connect to it";
+    refuse(&mut inner, "egressProxy", fix, faults);
+    inner.finish(faults);
+    Some(mode)
+}
+
+/// Refuses a field that is not served.
+fn refuse(fields: &mut Fields<'_>, name: &'static str, fix: &str, faults: &mut Faults) {
+    if let Some((path, node)) = fields.get(name) {
+        faults.refuse(Code::FIELD_NOT_SERVED, node.at, format!("{path} is not served; {fix}"));
+    }
+}
+
+/// Keeps the path of a field that has no effect.
+fn ignore(fields: &mut Fields<'_>, name: &'static str, ignored: &mut Vec<Text>) {
+    let some =
+        |(_, node): &(String, &Node)| !matches!(&node.value, Value::Map(entries) if entries.is_empty());
+    if let Some((path, node)) = fields.get(name).filter(some) {
+        ignored.push(Located::new(node.at, path.as_str().into()));
+    }
+}

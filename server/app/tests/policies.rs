@@ -1,0 +1,53 @@
+//! Policies in the command line: read from files, kept while invalid, taken back when deleted.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail the test")]
+
+use tributary_app::exit::Exit;
+use world::{World, put};
+
+#[path = "support/world.rs"]
+mod world;
+
+fn mk_sidecar(name: &str, spec: &str) -> String {
+    format!(
+        "apiVersion: networking.istio.io/v1\nkind: Sidecar\nmetadata: {{name: {name}, namespace: shop}}\nspec:\n{spec}"
+    )
+}
+
+const NARROW: &str = "  egress:\n  - hosts: [./*]\n";
+
+#[tokio::test]
+async fn sidecars_of_files_are_listed_kept_while_invalid_and_removed() {
+    let dir = tempfile::tempdir().unwrap();
+    put(dir.path(), "a.yaml", &mk_sidecar("narrow", NARROW));
+    let world = World::start(&["--registry", &format!("file={}", dir.path().display())]).await;
+    let table = world.until("get policies -o wide", "narrow").await;
+    let row = table.lines().find(|line| line.contains("narrow")).unwrap();
+    for part in ["Sidecar", "shop", "a.yaml:1:1", "Live"] {
+        assert!(row.contains(part), "no {part:?} in {row}");
+    }
+    // an invalid document keeps its last good version, and names line and correction
+    put(dir.path(), "a.yaml", &mk_sidecar("narrow", "  egress:\n  - hosts: [pay.example.com]\n"));
+    let problems = world.until("get registries -o wide", "a.yaml:6:13").await;
+    assert!(problems.contains("write NAMESPACE/HOST"), "{problems}");
+    assert!(world.run("get policies").await.out.contains("narrow"));
+    // an ignored field and a second Sidecar of the namespace are shown
+    let pool = "  inboundConnectionPool: {tcp: {maxConnections: 3}}\n";
+    put(dir.path(), "a.yaml", &mk_sidecar("narrow", &format!("{NARROW}{pool}")));
+    put(dir.path(), "b.yaml", &mk_sidecar("other", NARROW));
+    let table = world.until("get policies -o wide", "TRB0441,TRB0442").await;
+    assert!(table.contains("these fields have no effect: spec.inboundConnectionPool"), "{table}");
+    let names = world.run("get policies -n shop -o name").await;
+    assert_eq!((names.exit, names.out.lines().count()), (Ok(Exit::Ok), 2), "{}", names.out);
+    let one = world.run("get policies other -o json").await.out;
+    let one: serde_json::Value = serde_json::from_str(&one).unwrap();
+    assert_eq!((one["kind"].as_str(), one["items"][0]["name"].as_str()), (Some("PolicyList"), Some("other")));
+    // deleted files take their policies back
+    std::fs::remove_file(dir.path().join("a.yaml")).unwrap();
+    std::fs::remove_file(dir.path().join("b.yaml")).unwrap();
+    let gone = async {
+        while !world.run("get policies").await.out.is_empty() {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(world::LONG, gone).await.expect("the policies go with their files");
+}

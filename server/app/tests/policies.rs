@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail the test")]
 
 use tributary_app::exit::Exit;
-use world::{World, put};
+use world::{World, mk_bound, put};
 
 #[path = "support/world.rs"]
 mod world;
@@ -44,6 +44,33 @@ async fn sidecars_of_files_are_listed_kept_while_invalid_and_removed() {
     // deleted files take their policies back
     std::fs::remove_file(dir.path().join("a.yaml")).unwrap();
     std::fs::remove_file(dir.path().join("b.yaml")).unwrap();
+    until_no_policy(&world).await;
+}
+
+#[tokio::test]
+async fn sidecar_outlives_a_restart_without_its_source() {
+    let home = tempfile::tempdir().unwrap();
+    let (files, away, state) =
+        (home.path().join("files"), home.path().join("away"), home.path().join("state"));
+    std::fs::create_dir(&files).unwrap();
+    put(&files, "a.yaml", &mk_sidecar("narrow", NARROW));
+    let registry = format!("file={}", files.display());
+    let state = state.display().to_string();
+    let args = ["--registry", &registry, "--state-dir", &state, "--first-sync-timeout", "0"];
+    let world = World::start(&args).await;
+    world.until("get policies -o wide", "Live").await;
+    world.server.stop().await;
+    std::fs::rename(&files, &away).unwrap();
+    let world = World { server: mk_bound(&args).await.unwrap().start().await.unwrap() };
+    let table = world.until("get policies -o wide", "Stale").await;
+    assert!(table.contains("narrow"), "{table}");
+    // the source returns without the object
+    std::fs::remove_file(away.join("a.yaml")).unwrap();
+    std::fs::rename(&away, &files).unwrap();
+    until_no_policy(&world).await;
+}
+
+async fn until_no_policy(world: &World) {
     let gone = async {
         while !world.run("get policies").await.out.is_empty() {
             tokio::time::sleep(std::time::Duration::from_millis(10)).await;

@@ -82,7 +82,7 @@ impl Reported {
                 self.listed.insert(collection.scope.to_string());
             }
             RegistryUpdate::Withheld(collection, _) => {
-                drop(self.withheld.insert(collection.scope.to_string()))
+                self.withheld.insert(collection.scope.to_string());
             }
             _ => {}
         }

@@ -85,7 +85,7 @@ fn version_that_is_no_longer_held_has_no_body() {
 }
 
 #[test]
-fn absent_and_held_back_names_are_told_apart() {
+fn absent_and_held_back_names_are_distinguished() {
     let mut stream = TestStream::delta(&[(R, "r", "1")]);
     stream.sub(R, &["r", "x"], &[], "");
     stream.all();

@@ -15,6 +15,71 @@ use tributary_model::{
 
 use crate::client::ClientClass;
 
+/// Client value.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Attr {
+    /// Network.
+    Network(NetworkId),
+    /// Cluster.
+    Cluster(ClusterId),
+    /// Node.
+    Node(NodeName),
+    /// Region, with the zones and subzones in it.
+    Region(Arc<str>),
+    /// Namespace.
+    Namespace(Namespace),
+    /// DNS domain of one namespace.
+    Domain(Arc<str>),
+}
+
+/// Returns the values of a client.
+#[must_use]
+pub fn attrs(client: &ClientClass) -> Vec<Attr> {
+    let region = Attr::Region(Arc::clone(&client.locality.region));
+    let named = [
+        client.network.clone().map(Attr::Network),
+        client.cluster.clone().map(Attr::Cluster),
+        client.node.clone().map(Attr::Node),
+        client.namespace.clone().map(Attr::Namespace),
+        client.domain.clone().map(Attr::Domain),
+    ];
+    named.into_iter().flatten().chain([region]).collect()
+}
+
+/// Replaces the values that are not kept by values that no inputs mention. Inputs that mention none of the
+/// replaced values give both clients the same bytes.
+#[must_use]
+pub fn base(client: &ClientClass, keeps: impl Fn(&Attr) -> bool) -> ClientClass {
+    // what a Sidecar imports is seen from its namespace, and is as small as an overlay
+    let narrow = client.scope().egress().is_some();
+    let keeps = |attr: &Attr| narrow && matches!(attr, Attr::Namespace(_) | Attr::Domain(_)) || keeps(attr);
+    let domain = |own: Arc<str>| {
+        if keeps(&Attr::Domain(Arc::clone(&own))) {
+            return Some(own);
+        }
+        own.split_once(".svc.").map(|(_, suffix)| foreign_domain(suffix))
+    };
+    let own = client.clone();
+    ClientClass {
+        network: own.network.map(|n| if keeps(&Attr::Network(n.clone())) { n } else { NetworkId::unnamed() }),
+        cluster: own.cluster.map(|c| if keeps(&Attr::Cluster(c.clone())) { c } else { ClusterId::unnamed() }),
+        node: own.node.map(|n| if keeps(&Attr::Node(n.clone())) { n } else { NodeName::unnamed() }),
+        namespace: own.namespace.filter(|ns| keeps(&Attr::Namespace(ns.clone()))),
+        domain: own.domain.and_then(domain),
+        locality: if keeps(&Attr::Region(Arc::clone(&own.locality.region))) {
+            own.locality
+        } else {
+            other_place(&own.locality)
+        },
+        ..own
+    }
+}
+
+fn other_place(own: &Locality) -> Locality {
+    let region = if own.region.is_empty() { Arc::clone(&own.region) } else { Locality::unnamed_part() };
+    Locality { region, ..Locality::default() }
+}
+
 /// Dimensions whose values the inputs may name; the others have few values.
 const OPEN: [ClientDimensions; 6] = [
     ClientDimensions::NETWORK,
@@ -30,6 +95,8 @@ pub trait Outcomes: Sized {
     /// Replaces the values that the inputs do not name.
     #[must_use]
     fn reduce(node: &ResourceInputs<Self>, client: Projection) -> Projection;
+    /// Reports every client value that changes the key.
+    fn mentions(node: &ResourceInputs<Self>, report: &mut dyn FnMut(Attr));
 }
 
 /// Returns the key of the bytes that these inputs give to a client.
@@ -55,6 +122,9 @@ impl Outcomes for EndpointInputs {
             ..admitted(named, ordered != TrafficDistribution::Any, client)
         }
     }
+    fn mentions(node: &ResourceInputs<Self>, report: &mut dyn FnMut(Attr)) {
+        mention_endpoints(node, node.dimensions, report);
+    }
 }
 
 impl Outcomes for ClusterInputs {
@@ -62,6 +132,11 @@ impl Outcomes for ClusterInputs {
         match &node.inputs.inline {
             Some(inline) => EndpointInputs::reduce(inline, client),
             None => client,
+        }
+    }
+    fn mentions(node: &ResourceInputs<Self>, report: &mut dyn FnMut(Attr)) {
+        if let Some(inline) = &node.inputs.inline {
+            mention_endpoints(inline, node.dimensions, report);
         }
     }
 }
@@ -77,6 +152,12 @@ impl Outcomes for ListenerInputs {
         let cluster =
             if addressed.as_ref().is_some_and(Option::is_some) { addressed } else { by_endpoints.cluster };
         Projection { node: client.node.map(|own| own.map(node_name)), cluster, ..by_endpoints }
+    }
+    fn mentions(node: &ResourceInputs<Self>, report: &mut dyn FnMut(Attr)) {
+        mention_addresses(&node.inputs.addresses, report);
+        if let Some(inline) = &node.inputs.inline {
+            mention_endpoints(inline, node.dimensions, report);
+        }
     }
 }
 
@@ -95,6 +176,65 @@ impl Outcomes for RouteInputs {
             cluster: cluster_of(addresses, &client),
             ..client
         }
+    }
+    fn mentions(node: &ResourceInputs<Self>, report: &mut dyn FnMut(Attr)) {
+        let RouteInputs { service, aliases, addresses, .. } = &node.inputs;
+        mention_addresses(addresses, report);
+        for host in std::iter::once(&service.host).chain(aliases.iter().map(|alias| &alias.service.host)) {
+            if let Some(domain) = own_domain(host) {
+                report(Attr::Domain(domain.into()));
+            }
+        }
+        for alias in aliases.iter().filter(|alias| alias.visibility != Visibility::Public) {
+            report(Attr::Namespace(alias.service.namespace.clone()));
+            list_of(&alias.visibility).iter().for_each(|ns| report(Attr::Namespace(ns.clone())));
+        }
+    }
+}
+
+/// Returns the DNS domain whose clients reach a host by its first label.
+fn own_domain(host: &Hostname) -> Option<&str> {
+    let (_, domain) = host.as_str().split_once('.')?;
+    let (name, _) = host.as_str().split_once(".svc.")?;
+    name.contains('.').then_some(domain)
+}
+
+fn list_of(visibility: &Visibility) -> &[Namespace] {
+    if let Visibility::Namespaces(list) = visibility { list } else { &[] }
+}
+
+fn mention_addresses(addresses: &[ServiceAddress], report: &mut dyn FnMut(Attr)) {
+    addresses.iter().filter_map(|a| a.cluster.clone()).for_each(|cluster| report(Attr::Cluster(cluster)));
+}
+
+fn mention_endpoints(
+    node: &ResourceInputs<EndpointInputs>,
+    dims: ClientDimensions,
+    report: &mut dyn FnMut(Attr),
+) {
+    let is_open = OPEN.into_iter().any(|dimension| dims.meets(dimension));
+    if !is_open {
+        return;
+    }
+    let named = node.named_or_make(named);
+    let has = |dimension| dims.contains(dimension);
+    if has(ClientDimensions::NETWORK) {
+        named.networks.iter().cloned().map(Attr::Network).for_each(&mut *report);
+    }
+    if has(ClientDimensions::CLUSTER) {
+        named.clusters.iter().cloned().map(Attr::Cluster).for_each(&mut *report);
+    }
+    if has(ClientDimensions::NAMESPACE) {
+        named.namespaces.keys().cloned().map(Attr::Namespace).for_each(&mut *report);
+    }
+    if has(ClientDimensions::NODE) {
+        named.nodes.iter().cloned().map(Attr::Node).for_each(&mut *report);
+    }
+    if has(ClientDimensions::LOCALITY) {
+        named.places.keys().cloned().map(Attr::Region).for_each(&mut *report);
+        let subzones = named.places.values().flat_map(BTreeMap::values).flat_map(BTreeMap::values);
+        let nodes = subzones.flatten().filter(|_| has(ClientDimensions::NODE));
+        nodes.cloned().map(Attr::Node).for_each(&mut *report);
     }
 }
 
@@ -226,11 +366,8 @@ fn namespaces(facts: &EndpointInputs) -> BTreeMap<Namespace, Namespace> {
 
 /// Returns the namespaces that any visibility names, sorted.
 fn listed(facts: &EndpointInputs) -> BTreeSet<&Namespace> {
-    let lists = facts.sources.iter().filter_map(|source| match &source.visibility {
-        Visibility::Namespaces(list) => Some(&**list),
-        _ => None,
-    });
-    lists.flatten().chain([&facts.service.namespace]).collect()
+    let lists = facts.sources.iter().flat_map(|source| list_of(&source.visibility));
+    lists.chain([&facts.service.namespace]).collect()
 }
 
 #[cfg(test)]

@@ -32,6 +32,38 @@ impl Version {
     }
 }
 
+/// Sum over the hashes of a set: equal sets give equal versions in any order, and one member is exchanged without
+/// reading the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct VersionSum(u64);
+
+impl VersionSum {
+    /// Adds a member.
+    pub fn add(&mut self, member: Version) {
+        self.0 = self.0.wrapping_add(Self::term(member));
+    }
+    /// Removes a member that was added.
+    pub fn remove(&mut self, member: Version) {
+        self.0 = self.0.wrapping_sub(Self::term(member));
+    }
+    /// Returns the version of the set.
+    #[must_use]
+    pub fn version(self) -> Version {
+        Version::of(&self.0.to_le_bytes())
+    }
+    fn term(member: Version) -> u64 {
+        Version::of(&member.0.to_le_bytes()).0
+    }
+}
+
+impl FromIterator<Version> for VersionSum {
+    fn from_iter<I: IntoIterator<Item = Version>>(members: I) -> Self {
+        let mut out = Self::default();
+        members.into_iter().for_each(|member| out.add(member));
+        out
+    }
+}
+
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016x}", self.0)
@@ -47,6 +79,16 @@ mod tests {
         assert_eq!(Version::of(b"tributary").to_string(), Version::of(b"tributary").to_string());
         assert_eq!(Version::parse(&Version(255).to_string()), Some(Version(255)));
         assert_eq!(Version::parse("zz"), None);
+    }
+
+    #[test]
+    fn sum_follows_the_members_and_not_their_order() {
+        let [a, b, c] = [b"a", b"b", b"c"].map(|text| Version::of(text));
+        let mut sum = VersionSum::from_iter([a, b, c]);
+        assert_eq!(sum, VersionSum::from_iter([c, a, b]));
+        assert_ne!(sum, VersionSum::from_iter([a, b, b]));
+        sum.remove(c);
+        assert_eq!(sum.version(), VersionSum::from_iter([b, a]).version());
     }
 
     #[test]

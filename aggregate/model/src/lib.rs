@@ -58,7 +58,7 @@ pub use evidence::{EndEvidence, Evidence};
 pub use excluded_object::{ExcludedObject, of_revision};
 pub use export::{EntryVisibility, ExportTo, Visibility};
 pub use gateway::{Gateway, GatewayAddress, GatewayKey};
-pub use hash::Version;
+pub use hash::{Version, VersionSum};
 pub use health::Health;
 pub use hostname::{HostPattern, Hostname};
 pub use id::{

@@ -1,6 +1,6 @@
 //! Localities: region, zone and subzone.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Location of a workload or client. Unknown parts are empty; a locality of empty parts is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default, serde::Serialize)]
@@ -38,7 +38,8 @@ impl Locality {
     /// difference to an answer.
     #[must_use]
     pub fn unnamed_part() -> Arc<str> {
-        "-".repeat(Self::MAX_PART + 1).into()
+        static PART: OnceLock<Arc<str>> = OnceLock::new();
+        Arc::clone(PART.get_or_init(|| "-".repeat(Self::MAX_PART + 1).into()))
     }
     /// Whether all parts are unknown.
     #[must_use]

@@ -26,11 +26,15 @@ mod fold;
 mod folded_set;
 mod generations;
 mod grpc;
+mod held;
+mod layer;
 mod listeners;
+mod mentions;
 mod private;
 mod routes;
 mod singles;
 mod store;
+mod tables;
 
 pub use catalog::CatalogAnswers;
 pub use client_class::{ClientClass, ClientClassKey, ClientClasses};

@@ -128,7 +128,7 @@ impl ResourceProvider for Fake {
         set: &Arc<ResourceSet>,
         variant: Variant,
     ) -> Arc<Rope> {
-        let members = set.members().iter().filter_map(|e| Some((&**e, e.body()?)));
+        let members = set.iter().filter_map(|e| Some((&**e, e.body()?)));
         set.rope_or_make(variant, || Rope::of(variant, kind, members))
     }
     fn private(

@@ -1,27 +1,29 @@
 //! Resources built from a catalog. Sessions hold [`CatalogAnswers`].
 //!
 //! Every method first looks in three caches: encoded resources in the catalog's resource inputs, the
-//! sets of a generation, and the differences between generations. Entries are never invalidated: all
-//! of them are keyed by immutable generations.
+//! sets of a generation, and the differences between generations. A set is a base, which many classes share, and an
+//! overlay. Entries are never invalidated: all of them are keyed by immutable generations.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tributary_answer::names;
+use tributary_answer::{Surface, names};
 use tributary_model::{Catalog, EncodedResource, Hostname, Version, WorkloadKey};
 use tributary_proto::Variant;
 
 use super::budget::Budget;
 use super::chunks::Chunks;
 use super::counters::{Cause, Counters};
-use super::diff_cache::DiffCache;
+use super::diff_cache::{DiffCache, DiffKey};
 use super::fixed::Fixed;
-use super::fold::{Fold, unclaimed};
+use super::fold::{Fold, Start, unclaimed};
 use super::folded_set::{
     FoldedSet, SetStrategy, Tables, changed_listeners, changed_routes, difference, no_routes,
 };
-use super::generations::{CachedGeneration, Generations, SetKey};
+use super::generations::{CachedGeneration, Generations};
 use super::grpc::{self, TargetRoutes, Targets};
+use super::layer::{Layer, LayerKey};
+use super::mentions::Layering;
 use super::private::Inbound;
 use super::routes::port_of_table;
 use super::singles::{self, applied, port_of};
@@ -52,13 +54,17 @@ impl CatalogAnswers {
     /// Creates a provider that holds at most this many bytes of encoded resources.
     #[must_use]
     pub fn new(budget: u64) -> Self {
+        Self::layered(budget, Layering::DEFAULT)
+    }
+    /// Creates a provider that decides in this way which client values are part of a base.
+    pub(crate) fn layered(budget: u64, layering: Layering) -> Self {
         let store = Store::new(budget);
         Self {
             chunks: Chunks::new(store.budget.copies()),
             store,
             fixed: Fixed::default(),
             inbound: Inbound::default(),
-            generations: Generations::default(),
+            generations: Generations::new(layering),
             diffs: DiffCache::default(),
         }
     }
@@ -76,11 +82,65 @@ impl CatalogAnswers {
 
 /// The sets of a generation.
 impl CatalogAnswers {
-    /// Returns the whole set of a type, built from the nearest generation that has it, else from scratch.
+    /// Returns the whole set of a type: the base, or the base under an overlay.
     fn folded(&self, catalog: &Arc<Catalog>, class: &ClientClassKey, kind: ResourceType) -> FoldedSet {
         let cached = self.generations.cached(catalog);
-        let key = self.generations.key(&cached, class, kind);
-        self.generations.set(&cached, &key, || self.make(&cached, &key, class, kind))
+        let layer = self.generations.layer(&cached, class, kind);
+        let base = self.base(&cached, &layer, class, kind);
+        if layer.is_base() {
+            return base;
+        }
+        self.generations.set(&cached, &layer.key, class, || {
+            let kept = self.generations.elsewhere(&cached, &layer.key).filter(|kept| kept.is_over(&base));
+            kept.unwrap_or_else(|| self.overlaid(&cached, &layer, &base, class, kind))
+        })
+    }
+    /// Returns the base of a class, built from the nearest generation that has it, else from scratch.
+    fn base(
+        &self,
+        cached: &CachedGeneration<FoldedSet>,
+        layer: &Layer,
+        class: &ClientClassKey,
+        kind: ResourceType,
+    ) -> FoldedSet {
+        let key = LayerKey::of_base(layer.key.base.clone());
+        self.generations.set(cached, &key, class, || {
+            let near = self.generations.nearest(cached, &key.base);
+            if near.is_none() {
+                let again = self.generations.folded_again(&key.base, class);
+                let first = self.generations.others(cached).is_empty();
+                let new = if first { Cause::FirstAnswer } else { Cause::NewClass };
+                self.store.counters.pass(if again { Cause::Evicted } else { new });
+            }
+            self.make(cached, near, &layer.base, kind)
+        })
+    }
+    /// Lays the overlay of a class over its base.
+    fn overlaid(
+        &self,
+        cached: &CachedGeneration<FoldedSet>,
+        layer: &Layer,
+        base: &FoldedSet,
+        class: &ClientClassKey,
+        kind: ResourceType,
+    ) -> FoldedSet {
+        let (fold, start) = (self.fold(&cached.catalog, class), Start::base(&cached.catalog, layer));
+        let (own, replaced) = match SetStrategy::of(kind, class) {
+            SetStrategy::Clusters => singles::overlay::<Clusters>(&self.store, fold, start, &base.set),
+            SetStrategy::Assignments => singles::overlay::<Assignments>(&self.store, fold, start, &base.set),
+            SetStrategy::Targets => singles::overlay::<Targets>(&self.store, fold, start, &base.set),
+            SetStrategy::TargetRoutes => {
+                singles::overlay::<TargetRoutes>(&self.store, fold, start, &base.set)
+            }
+            SetStrategy::Listeners | SetStrategy::Routes => {
+                let tables = base.tables.overlaid(fold, start);
+                let changes = tables.differing(&base.tables);
+                (changes.own.into_iter().cloned().collect(), changes.replaced.into_iter().cloned().collect())
+            }
+            SetStrategy::Nothing => (Vec::new(), Vec::new()),
+        };
+        self.store.counters.overlays.one();
+        base.overlaid(own, &replaced)
     }
     /// Returns the set of a generation if it is still cached.
     fn held(
@@ -90,28 +150,25 @@ impl CatalogAnswers {
         kind: ResourceType,
     ) -> Option<Arc<ResourceSet>> {
         let cached = self.generations.find(catalog)?;
-        let key = self.generations.key(&cached, class, kind);
-        cached.sets.get(&key).map(|folded| folded.set)
+        let layer = self.generations.layer(&cached, class, kind);
+        cached.sets.get(&layer.key).map(|folded| folded.set)
     }
+    /// Builds a base. `class` is the base's own class: a base that is continued as another class would miss
+    /// changes that only the base sees.
     fn make(
         &self,
         cached: &CachedGeneration<FoldedSet>,
-        key: &SetKey,
+        near: Option<(Arc<Catalog>, FoldedSet)>,
         class: &ClientClassKey,
         kind: ResourceType,
     ) -> FoldedSet {
-        let base = self.generations.nearest(cached, key);
-        if base.is_none() {
-            let first = self.generations.others(cached).is_empty();
-            self.store.counters.pass(if first { Cause::FirstAnswer } else { Cause::NewClass });
-        }
         let fold = self.fold(&cached.catalog, class);
-        let from = base.as_ref().map(|(catalog, folded)| (&**catalog, folded));
+        let from = near.as_ref().map(|(catalog, folded)| (&**catalog, folded));
         match SetStrategy::of(kind, class) {
-            SetStrategy::Clusters => self.single_set::<Clusters>(cached, base, class),
-            SetStrategy::Assignments => self.single_set::<Assignments>(cached, base, class),
-            SetStrategy::Targets => self.single_set::<Targets>(cached, base, class),
-            SetStrategy::TargetRoutes => self.single_set::<TargetRoutes>(cached, base, class),
+            SetStrategy::Clusters => self.single_set::<Clusters>(cached, near, class),
+            SetStrategy::Assignments => self.single_set::<Assignments>(cached, near, class),
+            SetStrategy::Targets => self.single_set::<Targets>(cached, near, class),
+            SetStrategy::TargetRoutes => self.single_set::<TargetRoutes>(cached, near, class),
             SetStrategy::Listeners => {
                 FoldedSet::listeners(fold, from, self.fixed.listener(&cached.catalog, class))
             }
@@ -122,10 +179,10 @@ impl CatalogAnswers {
     fn single_set<S: ResourceFamily>(
         &self,
         cached: &CachedGeneration<FoldedSet>,
-        base: Option<(Arc<Catalog>, FoldedSet)>,
+        near: Option<(Arc<Catalog>, FoldedSet)>,
         class: &ClientClassKey,
     ) -> FoldedSet {
-        let Some((from, folded)) = base else {
+        let Some((from, folded)) = near else {
             let mut all = singles::all::<S>(&self.store, &cached.catalog, class);
             all.extend(self.fixed.of(S::KIND, &cached.catalog, class).iter().cloned());
             return FoldedSet::new(Tables::None, all);
@@ -182,21 +239,20 @@ impl CatalogAnswers {
             }
         }
     }
-    /// Whether this class has its own composites, which hold parts of its namespace beside those that changed.
-    fn has_own_composites(
+    /// Returns the cache key of a difference of composites.
+    fn composite_key(
         &self,
         from: &Arc<Catalog>,
         to: &Arc<Catalog>,
         class: &ClientClassKey,
         kind: ResourceType,
-    ) -> bool {
-        let own = |cached: &CachedGeneration<FoldedSet>| {
-            self.generations.key(cached, class, kind).namespace.is_some()
-        };
-        matches!(SetStrategy::of(kind, class), SetStrategy::Listeners | SetStrategy::Routes)
-            && class.namespace.is_some()
-            && (own(&self.generations.cached(to))
-                || self.generations.find(from).is_none_or(|from| own(&from)))
+    ) -> DiffKey {
+        let layers =
+            |cached: &CachedGeneration<FoldedSet>| self.generations.layer(cached, class, kind).key.clone();
+        match self.generations.find(from) {
+            Some(from) => DiffKey::Layers(layers(&from), layers(&self.generations.cached(to))),
+            None => DiffKey::Class(class.clone(), kind),
+        }
     }
     fn single<S: ResourceFamily>(
         &self,
@@ -217,6 +273,33 @@ impl CatalogAnswers {
         let found = self.folded(catalog, class, ResourceType::Route).set.get(name).cloned();
         Some(found.unwrap_or_else(|| no_routes(self.fold(catalog, class), name)))
     }
+    /// Lays what a class sees differently over the subscribed resources of its base.
+    fn subscribed_overlay(
+        &self,
+        catalog: &Arc<Catalog>,
+        class: &ClientClassKey,
+        kind: ResourceType,
+        names: &Subscription,
+        layer: &Layer,
+        base: &Arc<ResourceSet>,
+    ) -> Arc<ResourceSet> {
+        let (fold, start) = (self.fold(catalog, class), Start::base(catalog, layer));
+        let (mut own, mut replaced) = (Vec::new(), Vec::new());
+        for difference in start.differences(fold) {
+            for (number, ..) in singles::ports(&difference, fold.scope(), Surface::Clusters) {
+                let name = names::cluster_name(number, difference.host);
+                if !names.contains(&name) {
+                    continue;
+                }
+                let (before, after) = (base.get(&name), self.subscribed(catalog, class, kind, &name));
+                if before.zip(after.as_ref()).is_none_or(|(a, b)| a.version != b.version) {
+                    own.extend(after);
+                    replaced.extend(before.cloned());
+                }
+            }
+        }
+        Arc::new(ResourceSet::layered(base, own, &replaced))
+    }
     fn subscribed(
         &self,
         catalog: &Arc<Catalog>,
@@ -229,6 +312,26 @@ impl CatalogAnswers {
             ResourceType::Endpoints => Some(found.unwrap_or_else(|| empty_assignment(name))),
             ResourceType::Cluster | ResourceType::Listener | ResourceType::Route => found,
         }
+    }
+    /// Encodes the body of a composite again: from the tables of the base, else from those of the overlay.
+    fn composite_body(
+        &self,
+        catalog: &Arc<Catalog>,
+        class: &ClientClassKey,
+        kind: ResourceType,
+        resource: &EncodedResource,
+    ) -> Option<Bytes> {
+        let cached = self.generations.cached(catalog);
+        let layer = self.generations.layer(&cached, class, kind);
+        let base = self.base(&cached, &layer, class, kind);
+        let is_in =
+            |set: &ResourceSet| set.get(&resource.name).is_some_and(|now| now.version == resource.version);
+        if is_in(&base.set) {
+            return base.tables.body(self.fold(catalog, &layer.base), &resource.name);
+        }
+        let fold = self.fold(catalog, class);
+        let own = || base.tables.overlaid(fold, Start::base(catalog, &layer)).body(fold, &resource.name);
+        is_in(&self.folded(catalog, class, kind).set).then(own).flatten()
     }
     /// Encodes the body of a resource again from the catalog.
     fn encode_again(
@@ -245,9 +348,7 @@ impl CatalogAnswers {
             SetStrategy::Targets => Targets::body(grpc::port_of(catalog, class, name)?, class)?,
             SetStrategy::TargetRoutes => TargetRoutes::body(port_of(catalog, class, name)?, class)?,
             SetStrategy::Listeners | SetStrategy::Routes => {
-                let folded = self.folded(catalog, class, kind);
-                let same = folded.set.get(name).is_some_and(|now| now.version == resource.version);
-                return same.then(|| folded.body(self.fold(catalog, class), name)).flatten();
+                return self.composite_body(catalog, class, kind, resource);
             }
             SetStrategy::Nothing => return None,
         };
@@ -268,12 +369,29 @@ impl ResourceProvider for CatalogAnswers {
         names: &Arc<Subscription>,
     ) -> Arc<ResourceSet> {
         let cached = self.generations.cached(catalog);
-        let key = (Arc::as_ptr(names) as usize, self.generations.key(&cached, class, kind));
-        let make = || {
+        let layer = self.generations.layer(&cached, class, kind);
+        let id = Arc::as_ptr(names) as usize;
+        let whole = |class: &ClientClassKey| {
             let found = names.names().iter().filter_map(|name| self.subscribed(catalog, class, kind, name));
-            (Arc::clone(names), Arc::new(ResourceSet::new(found.collect())))
+            Arc::new(ResourceSet::new(found.collect()))
         };
-        cached.subscribed.get_or_make(&key, make).1
+        let hold = |set: Arc<ResourceSet>| (Arc::clone(names), set);
+        match SetStrategy::of(kind, class) {
+            // what a short target means depends on the client's DNS domain, which no listener reads
+            SetStrategy::Targets => return whole(class),
+            SetStrategy::Listeners | SetStrategy::Routes => {
+                let key = (id, layer.key.clone());
+                return cached.subscribed.get_or_make(&key, class, || hold(whole(class))).1;
+            }
+            _ => {}
+        }
+        let of_base = (id, LayerKey::of_base(layer.key.base.clone()));
+        let base = || cached.subscribed.get_or_make(&of_base, class, || hold(whole(&layer.base))).1;
+        if layer.is_base() {
+            return base();
+        }
+        let make = || hold(self.subscribed_overlay(catalog, class, kind, names, &layer, &base()));
+        cached.subscribed.get_or_make(&(id, layer.key.clone()), class, make).1
     }
 
     fn one(
@@ -307,8 +425,12 @@ impl ResourceProvider for CatalogAnswers {
             return Arc::default();
         }
         let diff = self.diffs.diff(from, to);
-        let key = diff.key(from, to, class, kind, self.has_own_composites(from, to, class, kind));
-        diff.results.get_or_make(&key, || Arc::new(self.difference((from, to), class, kind)))
+        let key = if SetStrategy::of(kind, class).is_composite() {
+            self.composite_key(from, to, class, kind)
+        } else {
+            diff.key(from, to, class, kind)
+        };
+        diff.results.get_or_make(&key, class, || Arc::new(self.difference((from, to), class, kind)))
     }
 
     fn host_of(&self, class: &ClientClassKey, kind: ResourceType, name: &str) -> Option<Hostname> {
@@ -351,7 +473,8 @@ impl ResourceProvider for CatalogAnswers {
         let rope = set.rope_or_make(variant, || {
             shared = false;
             let body = |member: &Arc<EncodedResource>| self.bytes(catalog, class, kind, member);
-            let (rope, copied) = self.chunks.rope(variant, kind, set.members(), body);
+            let members: Vec<_> = set.iter().collect();
+            let (rope, copied) = self.chunks.rope(variant, kind, &members, body);
             counters.rope_made(copied, rope.len);
             rope
         });

@@ -71,7 +71,7 @@ impl Chunks {
         &self,
         variant: Variant,
         kind: ResourceType,
-        members: &[Arc<EncodedResource>],
+        members: &[&Arc<EncodedResource>],
         mut body: impl FnMut(&Arc<EncodedResource>) -> Option<Bytes>,
     ) -> (Rope, usize) {
         let mut rope = Rope::default();
@@ -114,7 +114,7 @@ impl Table {
 fn written(
     variant: Variant,
     kind: ResourceType,
-    run: &[Arc<EncodedResource>],
+    run: &[&Arc<EncodedResource>],
     body: &mut impl FnMut(&Arc<EncodedResource>) -> Option<Bytes>,
 ) -> Vec<u8> {
     let mut writer = RopeWriter::new(variant, kind);
@@ -127,11 +127,11 @@ fn written(
 }
 
 /// Splits the members into runs of at least a chunk's size, except for the last.
-fn runs(
+fn runs<'m>(
     variant: Variant,
     kind: ResourceType,
-    members: &[Arc<EncodedResource>],
-) -> Vec<&[Arc<EncodedResource>]> {
+    members: &'m [&'m Arc<EncodedResource>],
+) -> Vec<&'m [&'m Arc<EncodedResource>]> {
     let mut out = Vec::new();
     let mut rest = members;
     while !rest.is_empty() {
@@ -142,7 +142,7 @@ fn runs(
     out
 }
 
-fn run_len(variant: Variant, kind: ResourceType, members: &[Arc<EncodedResource>]) -> usize {
+fn run_len(variant: Variant, kind: ResourceType, members: &[&Arc<EncodedResource>]) -> usize {
     let mut size = 0;
     for (at, member) in members.iter().enumerate() {
         size += field_size(variant, kind, member);
@@ -167,15 +167,16 @@ mod tests {
         (0..count).map(|n| mk_member(n, 0)).collect()
     }
     fn mk_rope(chunks: &Chunks, members: &[Arc<EncodedResource>]) -> (Rope, usize) {
-        chunks.rope(Variant::Delta, ResourceType::Cluster, members, |m| m.body())
+        let members: Vec<_> = members.iter().collect();
+        chunks.rope(Variant::Delta, ResourceType::Cluster, &members, |m| m.body())
     }
 
     #[test]
     fn chunks_equal_the_output_of_one_writer() {
         let members = mk_members(3_000);
         for variant in [Variant::Sotw, Variant::Delta] {
-            let (rope, copied) =
-                Chunks::default().rope(variant, ResourceType::Cluster, &members, |m| m.body());
+            let all: Vec<_> = members.iter().collect();
+            let (rope, copied) = Chunks::default().rope(variant, ResourceType::Cluster, &all, |m| m.body());
             let plain =
                 Rope::of(variant, ResourceType::Cluster, members.iter().map(|m| (&**m, m.body().unwrap())));
             assert_eq!((rope.chunks.concat(), rope.len), (plain.chunks.concat(), copied));

@@ -21,6 +21,10 @@ impl ClientClassKey {
     pub fn alone(class: ClientClass) -> Self {
         Self(Arc::new(class))
     }
+    /// Returns the address of the class and a weak reference to it.
+    pub(crate) fn user(&self) -> (usize, Weak<ClientClass>) {
+        (Arc::as_ptr(&self.0) as usize, Arc::downgrade(&self.0))
+    }
 }
 impl Deref for ClientClassKey {
     type Target = ClientClass;

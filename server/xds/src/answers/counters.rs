@@ -29,13 +29,15 @@ impl Counter {
 pub enum Cause {
     /// The first full response of this process, or the first after a long silence.
     FirstAnswer,
-    /// A class without a cached set.
+    /// A base without a cached set.
     NewClass,
+    /// A base that a connected class had before: a limit was too small.
+    Evicted,
 }
 
 impl Cause {
     /// All causes.
-    pub const ALL: [Self; 2] = [Self::FirstAnswer, Self::NewClass];
+    pub const ALL: [Self; 3] = [Self::FirstAnswer, Self::NewClass, Self::Evicted];
 
     /// Returns a short name for metrics.
     #[must_use]
@@ -43,6 +45,7 @@ impl Cause {
         match self {
             Self::FirstAnswer => "first_answer",
             Self::NewClass => "new_class",
+            Self::Evicted => "evicted",
         }
     }
 }
@@ -62,6 +65,8 @@ pub struct Counters {
     pub refills: Counter,
     /// Bodies that could not be encoded again because the catalog was of another generation.
     pub lost: Counter,
+    /// Overlays computed.
+    pub overlays: Counter,
     /// Ropes built.
     pub ropes: Counter,
     /// Bytes copied into ropes.
@@ -99,6 +104,7 @@ impl Counters {
             ("evictions", &self.evictions),
             ("refills", &self.refills),
             ("lost", &self.lost),
+            ("overlays", &self.overlays),
             ("ropes", &self.ropes),
             ("rope_bytes", &self.rope_bytes),
         ];

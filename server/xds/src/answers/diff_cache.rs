@@ -1,18 +1,33 @@
 //! Caches differences between generations, which sessions with the same base share.
 //!
-//! A difference records the changed hosts, so a namespace is part of its key only if it affects them, and keeps
-//! the changes per class. When a difference leaves the cache, the bodies that it superseded are
+//! A difference records what the changed hosts mention, so a client value is part of its key only if it affects
+//! them, and keeps the changes per key. When a difference leaves the cache, the bodies that it superseded are
 //! evicted.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock, Weak};
 
 use imbl::ordmap::DiffItem;
 use parking_lot::Mutex;
-use tributary_answer::overlay;
-use tributary_model::{Catalog, HostEntry, Hostname, PortView, ServiceView, Shared};
+use tributary_answer::key::{Attr, base};
+use tributary_model::{Catalog, HostEntry, PortView, ServiceView, Shared};
 
-use super::generations::{Cells, KindDims, SetKey, changed_dims, set_key};
+use super::generations::{KindDims, SetKey, changed_dims, set_key};
+use super::held::Held;
+use super::layer::LayerKey;
+use super::mentions::of_host;
 use super::{ChangedSet, ClientClassKey, ResourceType};
+
+/// Everything that a difference depends on beside the two generations.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum DiffKey {
+    /// Client values that the changed hosts mention: for types with a resource per service port.
+    Outcome(SetKey),
+    /// The layers of both sets: for composites, which hold parts of other hosts beside those that changed.
+    Layers(LayerKey, LayerKey),
+    /// A class whose earlier layers are forgotten.
+    Class(ClientClassKey, ResourceType),
+}
 
 /// The difference between two generations, by class.
 #[derive(Debug)]
@@ -20,12 +35,12 @@ pub(crate) struct GenerationDiff {
     from: Weak<Catalog>,
     to: Weak<Catalog>,
     changes: OnceLock<HostChanges>,
-    pub(crate) results: Cells<SetKey, Arc<ChangedSet>>,
+    pub(crate) results: Held<DiffKey, Arc<ChangedSet>>,
 }
 
 #[derive(Debug)]
 struct HostChanges {
-    hosts: Vec<Hostname>,
+    mentions: BTreeSet<(ResourceType, Attr)>,
     dims: KindDims,
     superseded: Vec<Weak<ServiceView>>,
 }
@@ -36,30 +51,24 @@ impl GenerationDiff {
             from: Arc::downgrade(from),
             to: Arc::downgrade(to),
             changes: OnceLock::new(),
-            results: Cells::default(),
+            results: Held::default(),
         }
     }
     fn is(&self, from: &Arc<Catalog>, to: &Arc<Catalog>) -> bool {
         self.from.as_ptr() == Arc::as_ptr(from) && self.to.as_ptr() == Arc::as_ptr(to)
     }
-    /// Returns the cache key of a class. `has_own_composites`: whether the class's namespace is part of the key whichever
-    /// host differs.
+    /// Returns the cache key of a class for a type with a resource per service port.
     pub(crate) fn key(
         &self,
         from: &Catalog,
         to: &Catalog,
         class: &ClientClassKey,
         kind: ResourceType,
-        has_own_composites: bool,
-    ) -> SetKey {
+    ) -> DiffKey {
         let changes = self.changes.get_or_init(|| HostChanges::of(from, to));
-        let namespace = class.namespace.as_ref().filter(|ns| {
-            let scoped = |catalog| overlay(catalog, ns);
-            let (before, after) = (scoped(from), scoped(to));
-            let holds = |host| [before, after].into_iter().flatten().any(|hosts| hosts.contains(host));
-            has_own_composites || class.scope().egress().is_some() || changes.hosts.iter().any(holds)
-        });
-        set_key(to, class, kind, namespace, changes.dims[kind])
+        let mentioned = |attr: &Attr| changes.mentions.contains(&(kind, attr.clone()));
+        let class = ClientClassKey::alone(base(class, mentioned));
+        DiffKey::Outcome(set_key(to, &class, kind, class.namespace.as_ref(), changes.dims[kind]))
     }
 }
 
@@ -74,20 +83,18 @@ impl Drop for GenerationDiff {
 
 impl HostChanges {
     fn of(from: &Catalog, to: &Catalog) -> Self {
-        let mut hosts = Vec::new();
+        let mut mentions = BTreeSet::new();
         let mut superseded = Vec::new();
         for item in from.hosts.diff(&to.hosts) {
-            let (host, before, after) = match item {
-                DiffItem::Add(host, after) => (host, None, Some(after)),
-                DiffItem::Remove(host, before) => (host, Some(before), None),
-                DiffItem::Update { old: (host, before), new: (_, after) } => {
-                    (host, Some(before), Some(after))
-                }
+            let (before, after) = match item {
+                DiffItem::Add(_, after) => (None, Some(after)),
+                DiffItem::Remove(_, before) => (Some(before), None),
+                DiffItem::Update { old: (_, before), new: (_, after) } => (Some(before), Some(after)),
             };
-            hosts.push(host.clone());
+            mentions.extend(before.into_iter().chain(after).flat_map(|entry| of_host(entry)));
             superseded.extend(superseded_views(before, after).map(Arc::downgrade));
         }
-        Self { hosts, dims: changed_dims(from, to), superseded }
+        Self { mentions, dims: changed_dims(from, to), superseded }
     }
 }
 

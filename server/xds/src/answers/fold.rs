@@ -1,16 +1,18 @@
 //! Functions that folds of composites share: precedence of claims, and changes.
 //!
-//! A fold advances the tables of one generation to another, for one class. It reads only the two
-//! catalogs, so the result does not depend on the generations in between.
+//! A fold advances the tables of one generation to another for one class, or those of a base to its overlay
+//! within one generation. It reads only where it starts and where it ends, so the result does not depend on the
+//! generations in between.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
 
 use tributary_answer::members::Difference;
-use tributary_answer::{Scope, Surface, find_alias, precedence, resolve};
+use tributary_answer::{Scope, Surface, differing, find_alias, precedence, resolve};
 use tributary_model::{Catalog, Hostname, OutboundMode, PortNumber, PortView, ServiceView};
 
 use super::ClientClassKey;
+use super::layer::Layer;
 use super::store::Store;
 use crate::encode::route::Unclaimed;
 
@@ -20,6 +22,43 @@ pub(crate) struct Fold<'a> {
     pub(crate) store: &'a Store,
     pub(crate) class: &'a ClientClassKey,
     pub(crate) catalog: &'a Catalog,
+}
+
+/// Where a fold starts: the tables of a class in a generation.
+#[derive(Clone, Copy)]
+pub(crate) struct Start<'a> {
+    pub(crate) catalog: &'a Catalog,
+    pub(crate) class: &'a ClientClassKey,
+    /// The overlay to fold; without one, the fold is from another generation of the same class.
+    overlay: Option<&'a Layer>,
+}
+
+impl<'a> Start<'a> {
+    /// Starts from another generation of the same class.
+    pub(crate) fn earlier(catalog: &'a Catalog, class: &'a ClientClassKey) -> Self {
+        Self { catalog, class, overlay: None }
+    }
+    /// Starts from the base of a class in the same generation.
+    pub(crate) fn base(catalog: &'a Catalog, layer: &'a Layer) -> Self {
+        Self { catalog, class: &layer.base, overlay: Some(layer) }
+    }
+    /// Whether equal inputs give both ends the same.
+    pub(crate) const fn is_same_class(&self) -> bool {
+        self.overlay.is_none()
+    }
+    /// Returns the hosts that may differ at the end.
+    pub(crate) fn differences(&self, to: Fold<'a>) -> Vec<Difference<'a>> {
+        let Some(layer) = self.overlay else {
+            return differing(self.catalog, to.catalog, to.scope()).collect();
+        };
+        let difference =
+            |host: &'a Hostname| Difference { host, before: self.view(host), after: to.view(host) };
+        layer.hosts().map(difference).collect()
+    }
+    /// Returns the service that a host means at the start.
+    pub(crate) fn view(&self, host: &Hostname) -> Option<&'a Arc<ServiceView>> {
+        resolve(self.catalog, host.as_str(), self.class.scope(), &mut ())
+    }
 }
 
 impl<'a> Fold<'a> {

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use tributary_model::{Catalog, ClientKind, EncodedResource};
 
-use super::fold::Fold;
+use super::fold::{Fold, Start};
 use super::listeners::{self, Listeners};
 use super::routes::{self, Routes};
+use super::tables::TableChanges;
 use super::{ChangedSet, ClientClassKey, ResourceSet, ResourceType};
 use crate::encode::route::empty_table;
 
@@ -43,6 +44,13 @@ impl SetStrategy {
     }
 }
 
+impl SetStrategy {
+    /// Whether a resource is joined from the parts of several services.
+    pub(crate) fn is_composite(self) -> bool {
+        matches!(self, Self::Listeners | Self::Routes)
+    }
+}
+
 /// Tables of a set, from which the next generation continues.
 #[derive(Debug, Clone)]
 pub(crate) enum Tables {
@@ -56,14 +64,17 @@ pub(crate) enum Tables {
 #[derive(Debug, Clone)]
 pub(crate) struct FoldedSet {
     pub(crate) set: Arc<ResourceSet>,
-    pub(crate) tables: Tables,
+    /// Empty for an overlay: they are computed again from those of the base.
+    pub(crate) tables: Arc<Tables>,
+    /// The base's tables, for an overlay.
+    base: Option<Arc<Tables>>,
 }
 
 impl FoldedSet {
     /// Builds a set from members in any order.
     pub(crate) fn new(tables: Tables, mut members: Vec<Arc<EncodedResource>>) -> Self {
         members.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-        Self { set: Arc::new(ResourceSet::new(members)), tables }
+        Self { set: Arc::new(ResourceSet::new(members)), tables: Arc::new(tables), base: None }
     }
     /// Keeps the previous set if the result is equal, so that its ropes stay shared.
     fn after(base: Option<(&Catalog, &Self)>, tables: Tables, members: Vec<Arc<EncodedResource>>) -> Self {
@@ -82,13 +93,13 @@ impl FoldedSet {
         fixed: Option<Arc<EncodedResource>>,
     ) -> Self {
         let (nothing, none) = (Catalog::default(), Listeners::default());
-        let (from, before) = match base {
-            Some((from, Self { tables: Tables::Listeners(before), .. })) => (from, before),
+        let (from, before) = match base.map(|(from, folded)| (from, &*folded.tables)) {
+            Some((from, Tables::Listeners(before))) => (from, before),
             _ => (&nothing, &none),
         };
-        let Some(tables) = before.advance(fold, from) else {
+        let Some(tables) = before.advance(fold, Start::earlier(from, fold.class)) else {
             return base.map_or_else(
-                || Self::new(Tables::Listeners(none), fixed.into_iter().collect()),
+                || Self::new(Tables::Listeners(none.clone()), fixed.into_iter().collect()),
                 |(_, m)| m.clone(),
             );
         };
@@ -98,22 +109,55 @@ impl FoldedSet {
     /// Builds a sidecar's route tables from those of another generation.
     pub(crate) fn routes(fold: Fold<'_>, base: Option<(&Catalog, &Self)>) -> Self {
         let (nothing, none) = (Catalog::default(), Routes::default());
-        let (from, before) = match base {
-            Some((from, Self { tables: Tables::Routes(before), .. })) => (from, before),
+        let (from, before) = match base.map(|(from, folded)| (from, &*folded.tables)) {
+            Some((from, Tables::Routes(before))) => (from, before),
             _ => (&nothing, &none),
         };
-        let Some(tables) = before.advance(fold, from) else {
-            return base.map_or_else(|| Self::new(Tables::Routes(none), Vec::new()), |(_, m)| m.clone());
+        let Some(tables) = before.advance(fold, Start::earlier(from, fold.class)) else {
+            return base
+                .map_or_else(|| Self::new(Tables::Routes(none.clone()), Vec::new()), |(_, m)| m.clone());
         };
         let members = tables.resources().cloned().collect();
         Self::after(base, Tables::Routes(tables), members)
     }
+    /// Lays an overlay over this base.
+    pub(crate) fn overlaid(&self, own: Vec<Arc<EncodedResource>>, replaced: &[Arc<EncodedResource>]) -> Self {
+        let is_base = own.is_empty() && replaced.is_empty();
+        let layered = || Arc::new(ResourceSet::layered(&self.set, own, replaced));
+        let set = if is_base { Arc::clone(&self.set) } else { layered() };
+        Self { set, tables: Arc::new(Tables::None), base: Some(Arc::clone(&self.tables)) }
+    }
+    /// Whether it is an overlay of this base, unchanged since.
+    pub(crate) fn is_over(&self, base: &Self) -> bool {
+        self.base.as_ref().is_some_and(|tables| Arc::ptr_eq(tables, &base.tables))
+    }
+}
+
+impl Tables {
+    /// Computes the tables of an overlay from those of its base.
+    pub(crate) fn overlaid(&self, fold: Fold<'_>, start: Start<'_>) -> Self {
+        match self {
+            Self::None => Self::None,
+            Self::Listeners(base) => {
+                Self::Listeners(base.advance(fold, start).unwrap_or_else(|| base.clone()))
+            }
+            Self::Routes(base) => Self::Routes(base.advance(fold, start).unwrap_or_else(|| base.clone())),
+        }
+    }
+    /// Returns the resources that differ from those of another table.
+    pub(crate) fn differing<'a>(&'a self, from: &'a Self) -> TableChanges<'a> {
+        match (from, self) {
+            (Self::Listeners(from), Self::Listeners(to)) => to.differing(from),
+            (Self::Routes(from), Self::Routes(to)) => to.differing(from),
+            _ => TableChanges::default(),
+        }
+    }
     /// Encodes the body of a member again.
     pub(crate) fn body(&self, fold: Fold<'_>, name: &str) -> Option<bytes::Bytes> {
-        match &self.tables {
-            Tables::None => None,
-            Tables::Listeners(tables) => tables.body(fold, name).map(Into::into),
-            Tables::Routes(tables) => tables.body(fold, name),
+        match self {
+            Self::None => None,
+            Self::Listeners(tables) => tables.body(fold, name).map(Into::into),
+            Self::Routes(tables) => tables.body(fold, name),
         }
     }
 }
@@ -127,7 +171,7 @@ pub(crate) fn changed_listeners(
     now: &ResourceSet,
 ) -> ChangedSet {
     let mut out = ChangedSet::default();
-    for name in listeners::touched_names(from, fold) {
+    for name in listeners::touched_names(Start::earlier(from, fold.class), fold) {
         match now.get(&name) {
             Some(now) if differs(held, now) => out.upserted.push(Arc::clone(now)),
             Some(_) => {}
@@ -145,7 +189,7 @@ pub(crate) fn changed_routes(
     now: &ResourceSet,
 ) -> ChangedSet {
     let mut out = ChangedSet::default();
-    for number in routes::touched_ports(from, fold) {
+    for number in routes::touched_ports(Start::earlier(from, fold.class), fold) {
         let name = tributary_answer::route_table_name(number);
         let resource = now.get(&name).cloned().unwrap_or_else(|| no_routes(fold, &name));
         let was_empty = held.is_some_and(|held| held.get(&name).is_none());
@@ -167,8 +211,8 @@ fn differs(held: Option<&ResourceSet>, now: &EncodedResource) -> bool {
 
 /// Compares two whole sets, for changes that may affect every member.
 pub(crate) fn difference(held: &ResourceSet, now: &ResourceSet) -> ChangedSet {
-    let upserted = now.members().iter().filter(|member| differs(Some(held), member)).cloned().collect();
+    let upserted = now.iter().filter(|member| differs(Some(held), member)).cloned().collect();
     let is_removed = |member: &&Arc<EncodedResource>| now.get(&member.name).is_none();
-    let removed = held.members().iter().filter(is_removed).map(|member| member.name.clone()).collect();
+    let removed = held.iter().filter(is_removed).map(|member| member.name.clone()).collect();
     ChangedSet { upserted, removed }
 }

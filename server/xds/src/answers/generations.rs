@@ -1,27 +1,29 @@
-//! Caches the newest generations: their sets, and the dimensions that their resources read.
+//! Caches the newest generations: their sets, and what their resources mention.
 //!
-//! A class's set is cached under the projection of the class onto the dimensions that the type's
-//! resource inputs read, and under its namespace and the imports of its Sidecar only if they make a difference. So two clients share
-//! a set exactly when no resource could differ between them.
+//! A set is cached under its base and its overlay (`layer.rs`), never under a class. So two clients share a
+//! set exactly when no resource could differ between them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};
 
 use imbl::ordmap::DiffItem;
 use parking_lot::Mutex;
-use tributary_answer::{Egress, Scope, overlay, resolve};
+use tributary_answer::Egress;
 use tributary_model::{
     Catalog, ClientDimensions, ClientKind, Hostname, Namespace, PortView, Projection, ServiceView,
 };
 
 use super::fold::unclaimed;
+use super::held::{Held, Users};
+use super::layer::{Layer, LayerKey, base_of, candidates};
+use super::mentions::{Layering, Mentions};
 use super::{ClientClassKey, ResourceSet, ResourceType, Subscription, TypeMap};
 use crate::encode::route::Unclaimed;
 
 /// Dimensions per kind.
 pub(crate) type KindDims = TypeMap<ClientDimensions>;
 
-/// Everything that a set depends on.
+/// Everything that a base depends on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct SetKey {
     pub(crate) kind: ResourceType,
@@ -33,51 +35,19 @@ pub(crate) struct SetKey {
     pub(crate) unclaimed: Unclaimed,
 }
 
-/// Values built once per key. Bounded by the number of distinct classes; see [`Cells::MAX`].
-#[derive(Debug)]
-pub(crate) struct Cells<K, T>(Mutex<HashMap<K, Arc<OnceLock<T>>>>);
-
-impl<K, T> Default for Cells<K, T> {
-    fn default() -> Self {
-        Self(Mutex::default())
-    }
-}
-
-impl<K: Clone + Eq + std::hash::Hash, T: Clone> Cells<K, T> {
-    /// Most cached keys; values of further keys are built for each call.
-    const MAX: usize = 1_024;
-
-    /// Returns the value of a key; the first caller builds it. No lock is held meanwhile.
-    pub(crate) fn get_or_make(&self, key: &K, make: impl FnOnce() -> T) -> T {
-        self.cell(key).get_or_init(make).clone()
-    }
-    /// Returns the value of a key, if it was built.
-    pub(crate) fn get(&self, key: &K) -> Option<T> {
-        self.0.lock().get(key)?.get().cloned()
-    }
-    fn cell(&self, key: &K) -> Arc<OnceLock<T>> {
-        let mut cells = self.0.lock();
-        if let Some(cell) = cells.get(key) {
-            return Arc::clone(cell);
-        }
-        let cell = Arc::new(OnceLock::new());
-        if cells.len() < Self::MAX {
-            cells.insert(key.clone(), Arc::clone(&cell));
-        }
-        cell
-    }
-}
-
 /// One generation, and the sets built from it.
 #[derive(Debug)]
 pub(crate) struct CachedGeneration<T> {
     pub(crate) catalog: Arc<Catalog>,
     dims: OnceLock<KindDims>,
-    overlays: Cells<Namespace, bool>,
-    pub(crate) sets: Cells<SetKey, T>,
+    mentions: OnceLock<Arc<Mentions>>,
+    layers: Held<(ClientClassKey, ResourceType), Arc<Layer>>,
+    /// The generation that was cached before, and the hosts that changed since.
+    since: OnceLock<(u64, Arc<BTreeSet<Hostname>>)>,
+    pub(crate) sets: Held<LayerKey, T>,
     /// Sets by subscription. The key holds the subscription's address; the value holds the subscription,
     /// so the address is not reused.
-    pub(crate) subscribed: Cells<(usize, SetKey), (Arc<Subscription>, Arc<ResourceSet>)>,
+    pub(crate) subscribed: Held<(usize, LayerKey), (Arc<Subscription>, Arc<ResourceSet>)>,
 }
 
 impl<T: Clone> CachedGeneration<T> {
@@ -85,29 +55,21 @@ impl<T: Clone> CachedGeneration<T> {
         Self {
             catalog: Arc::clone(catalog),
             dims: OnceLock::new(),
-            overlays: Cells::default(),
-            sets: Cells::default(),
-            subscribed: Cells::default(),
+            mentions: OnceLock::new(),
+            layers: Held::default(),
+            since: OnceLock::new(),
+            sets: Held::default(),
+            subscribed: Held::default(),
         }
     }
-    /// Whether clients of this namespace get different resources from clients without one.
-    fn is_overlaid(&self, namespace: &Namespace) -> bool {
-        let hosts = overlay(&self.catalog, namespace);
-        hosts.into_iter().flatten().any(|host| {
-            let seen = |ns| resolve(&self.catalog, host.as_str(), Scope::of(ns), &mut ()).map(Arc::as_ptr);
-            seen(Some(namespace)) != seen(None)
-        })
-    }
-    /// Returns the same as computed for another generation, if nothing of the namespace changed since.
-    fn as_in(&self, other: &Self, namespace: &Namespace) -> Option<bool> {
-        let before = other.overlays.get(namespace)?;
-        let (old, new) = (&other.catalog, &self.catalog);
-        if old.scoped.get(namespace) != new.scoped.get(namespace) {
-            return None;
-        }
-        let hosts = overlay(new, namespace)?;
-        let touched = |item| hosts.contains(host_of(&item));
-        (!old.hosts.diff(&new.hosts).any(touched)).then_some(before)
+    /// Returns the hosts that differ from another generation; those of one other are kept.
+    fn changed_since(&self, other: &Self) -> Arc<BTreeSet<Hostname>> {
+        let all = || {
+            let diff = other.catalog.hosts.diff(&self.catalog.hosts);
+            Arc::new(diff.map(|item| host_of(&item).clone()).collect())
+        };
+        let (at, hosts) = self.since.get_or_init(|| (other.catalog.generation, all()));
+        if *at == other.catalog.generation { Arc::clone(hosts) } else { all() }
     }
 }
 
@@ -118,28 +80,35 @@ fn host_of<'a, V>(item: &DiffItem<'a, 'a, Hostname, V>) -> &'a Hostname {
     }
 }
 
-/// The newest generations that were requested, and the newest set of each key, which may be older:
-/// a class with few requests continues from its own last set.
+/// The newest generations that were requested, and the newest set of each base, which may be older:
+/// a class with few requests continues from its base's own last set.
 #[derive(Debug)]
 pub(crate) struct Generations<T> {
     ring: Mutex<Vec<Arc<CachedGeneration<T>>>>,
-    latest: Mutex<HashMap<SetKey, (Arc<Catalog>, T)>>,
+    latest: Mutex<HashMap<SetKey, Latest<T>>>,
+    /// Bases that were folded from scratch, with the classes that asked for it.
+    folded: Mutex<HashMap<SetKey, Users>>,
+    layering: Layering,
 }
 
-impl<T> Default for Generations<T> {
-    fn default() -> Self {
-        Self { ring: Mutex::default(), latest: Mutex::default() }
-    }
+#[derive(Debug)]
+struct Latest<T> {
+    catalog: Arc<Catalog>,
+    set: T,
+    users: Users,
 }
 
 impl<T: Clone> Generations<T> {
     /// Most cached generations. Each pins a catalog.
     const KEPT: usize = 3;
-    /// A set that lags further behind is dropped, because it pins the catalog that it was built from.
+    /// A set without users that lags further behind is dropped, because it pins the catalog that it was built from.
     const LAG: u64 = 512;
-    /// Most keys with a newest set.
-    const LATEST: usize = 256;
+    /// Most bases without users that have a newest set.
+    const UNUSED: usize = 64;
 
+    pub(crate) fn new(layering: Layering) -> Self {
+        Self { ring: Mutex::default(), latest: Mutex::default(), folded: Mutex::default(), layering }
+    }
     /// Returns the cache of a generation; it is kept while it is among the newest.
     pub(crate) fn cached(&self, catalog: &Arc<Catalog>) -> Arc<CachedGeneration<T>> {
         let mut ring = self.ring.lock();
@@ -155,26 +124,49 @@ impl<T: Clone> Generations<T> {
         added
     }
     fn forget_older_than(&self, generation: u64) {
-        self.latest.lock().retain(|_, (catalog, _)| catalog.generation >= generation);
+        let mut latest = self.latest.lock();
+        let mut unused = 0;
+        latest.retain(|_, latest| {
+            let used = latest.users.any();
+            unused += usize::from(!used);
+            used || (latest.catalog.generation >= generation && unused <= Self::UNUSED)
+        });
     }
     /// Returns the set of this key in a generation; the first caller builds it.
-    pub(crate) fn set(&self, cached: &CachedGeneration<T>, key: &SetKey, make: impl FnOnce() -> T) -> T {
-        let mut built = false;
-        let set = cached.sets.get_or_make(key, || {
-            built = true;
-            make()
-        });
-        if built {
-            self.remember(cached, key, &set);
+    pub(crate) fn set(
+        &self,
+        cached: &CachedGeneration<T>,
+        key: &LayerKey,
+        user: &ClientClassKey,
+        make: impl FnOnce() -> T,
+    ) -> T {
+        let set = cached.sets.get_or_make(key, user, make);
+        if key.over.is_empty() {
+            self.remember(cached, &key.base, &set, user);
         }
         set
     }
-    fn remember(&self, cached: &CachedGeneration<T>, key: &SetKey, set: &T) {
+    fn remember(&self, cached: &CachedGeneration<T>, key: &SetKey, set: &T, user: &ClientClassKey) {
         let mut latest = self.latest.lock();
-        let newer = latest.get(key).is_none_or(|(at, _)| at.generation < cached.catalog.generation);
-        if newer && (latest.len() < Self::LATEST || latest.contains_key(key)) {
-            latest.insert(key.clone(), (Arc::clone(&cached.catalog), set.clone()));
+        if let Some(entry) = latest.get_mut(key) {
+            entry.users.add(user);
+            if entry.catalog.generation < cached.catalog.generation {
+                (entry.catalog, entry.set) = (Arc::clone(&cached.catalog), set.clone());
+            }
+            return;
         }
+        let mut users = Users::default();
+        users.add(user);
+        latest.insert(key.clone(), Latest { catalog: Arc::clone(&cached.catalog), set: set.clone(), users });
+    }
+    /// Records a fold of a base from scratch. Returns whether a class that is still connected had it before.
+    pub(crate) fn folded_again(&self, key: &SetKey, user: &ClientClassKey) -> bool {
+        let mut folded = self.folded.lock();
+        folded.retain(|_, users| users.any());
+        let users = folded.entry(key.clone()).or_default();
+        let again = users.any();
+        users.add(user);
+        again
     }
     /// Returns the cache of a generation, if it is kept.
     pub(crate) fn find(&self, catalog: &Arc<Catalog>) -> Option<Arc<CachedGeneration<T>>> {
@@ -196,30 +188,52 @@ impl<T: Clone> Generations<T> {
             }
         })
     }
-    fn is_overlaid(&self, cached: &CachedGeneration<T>, namespace: &Namespace) -> bool {
-        cached.overlays.get_or_make(namespace, || {
-            let inherited = self.others(cached).iter().find_map(|other| cached.as_in(other, namespace));
-            inherited.unwrap_or_else(|| cached.is_overlaid(namespace))
-        })
+    fn mentions(&self, cached: &CachedGeneration<T>) -> Arc<Mentions> {
+        let make = || {
+            let base = self.others(cached).into_iter().find_map(|o| Some((o.mentions.get().cloned()?, o)));
+            Arc::new(match base {
+                Some((mentions, base)) => mentions.advance(&base.catalog, &cached.catalog, self.layering),
+                None => Mentions::default().advance(&Catalog::default(), &cached.catalog, self.layering),
+            })
+        };
+        Arc::clone(cached.mentions.get_or_init(make))
     }
-    /// Returns the cache key of a class's set of this type.
-    pub(crate) fn key(
+    /// Returns the layers of a class's set of this type.
+    pub(crate) fn layer(
         &self,
         cached: &CachedGeneration<T>,
         class: &ClientClassKey,
         kind: ResourceType,
-    ) -> SetKey {
-        let narrow = class.scope().egress().is_some();
-        let namespace = class.namespace.as_ref().filter(|ns| narrow || self.is_overlaid(cached, ns));
-        let dims = self.dims(cached)[kind];
-        set_key(&cached.catalog, class, kind, namespace, dims)
+    ) -> Arc<Layer> {
+        let key = (class.clone(), kind);
+        cached.layers.get_or_make(&key, class, || {
+            let mentions = self.mentions(cached);
+            let base = base_of(class, kind, &mentions);
+            let set = set_key(&cached.catalog, &base, kind, base.namespace.as_ref(), self.dims(cached)[kind]);
+            let hosts = candidates(&cached.catalog, class, kind, &mentions);
+            let kept = self.others(cached).into_iter().find_map(|other| {
+                let before = other.layers.get(&key)?;
+                let changed = cached.changed_since(&other);
+                let same = before.base == base && before.candidates == hosts && changed.is_disjoint(&hosts);
+                same.then(|| Arc::clone(&before.key.over))
+            });
+            let over = kept.unwrap_or_else(|| Layer::outcomes(&cached.catalog, kind, class, &base, &hosts));
+            Arc::new(Layer { key: LayerKey { base: set, over }, base, candidates: hosts })
+        })
     }
-    /// Returns the nearest generation in which this set was built, and the set.
+    /// Returns the nearest generation in which this base was built, and the set.
     pub(crate) fn nearest(&self, cached: &CachedGeneration<T>, key: &SetKey) -> Option<(Arc<Catalog>, T)> {
+        let base = LayerKey::of_base(key.clone());
         let built =
-            |other: Arc<CachedGeneration<T>>| Some((Arc::clone(&other.catalog), other.sets.get(key)?));
+            |other: Arc<CachedGeneration<T>>| Some((Arc::clone(&other.catalog), other.sets.get(&base)?));
         let near = self.others(cached).into_iter().find_map(built);
-        near.or_else(|| self.latest.lock().get(key).cloned())
+        near.or_else(|| {
+            self.latest.lock().get(key).map(|latest| (Arc::clone(&latest.catalog), latest.set.clone()))
+        })
+    }
+    /// Returns the set of the same layers in another generation.
+    pub(crate) fn elsewhere(&self, cached: &CachedGeneration<T>, key: &LayerKey) -> Option<T> {
+        self.others(cached).into_iter().find_map(|other| other.sets.get(key))
     }
 }
 

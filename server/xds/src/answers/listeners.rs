@@ -10,16 +10,15 @@ use std::sync::Arc;
 
 use imbl::OrdMap;
 use tributary_answer::vip::ListenAddress;
-use tributary_answer::{
-    Listener, ListenerPlan, Match, Serves, Surface, differing, key, listener, listener_name,
-};
+use tributary_answer::{Listener, ListenerPlan, Match, Serves, Surface, key, listener, listener_name};
 use tributary_model::{
-    Catalog, EncodedResource, Hostname, ListenerInputs, PortNumber, PortView, Resolution, ResourceInputs,
+    EncodedResource, Hostname, ListenerInputs, PortNumber, PortView, Resolution, ResourceInputs, Shared,
 };
 
-use super::ResourceType;
-use super::fold::{self, Fold, moved};
+use super::fold::{self, Fold, Start, moved};
 use super::singles::ports;
+use super::tables::{TableChanges, table_changes};
+use super::{ClientClassKey, ResourceType};
 use crate::encode;
 
 /// Address and port of a listener.
@@ -28,7 +27,7 @@ type ListenerAddress = (IpAddr, u16);
 /// The listeners of one class in one generation.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Listeners {
-    tables: OrdMap<ListenerAddress, Arc<Table>>,
+    tables: OrdMap<ListenerAddress, Shared<Table>>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -67,20 +66,20 @@ struct ClaimChanges {
 }
 
 impl Listeners {
-    /// Computes the listeners of a generation from those of another; `None` if they are unchanged.
-    pub(crate) fn advance(&self, fold: Fold<'_>, from: &Catalog) -> Option<Self> {
-        let touched = touched(from, fold);
+    /// Computes the listeners at the end of a fold from those at its start; `None` if they are unchanged.
+    pub(crate) fn advance(&self, fold: Fold<'_>, start: Start<'_>) -> Option<Self> {
+        let touched = touched(start, fold);
         if touched.is_empty() {
             return None;
         }
         let mut tables = self.tables.clone();
         for (address, changes) in touched {
-            let mut table = tables.get(&address).map_or_else(Table::default, |table| (**table).clone());
+            let mut table = tables.get(&address).map_or_else(Table::default, |table| Table::clone(table));
             table.apply(fold, address, changes);
             if table.claims.is_empty() {
                 tables.remove(&address);
             } else {
-                tables.insert(address, Arc::new(table));
+                tables.insert(address, Shared::new(table));
             }
         }
         Some(Self { tables })
@@ -88,6 +87,11 @@ impl Listeners {
     /// Returns every listener, by address and port.
     pub(crate) fn resources(&self) -> impl Iterator<Item = &Arc<EncodedResource>> {
         self.tables.values().filter_map(|table| table.resource.as_ref()).map(|(_, resource)| resource)
+    }
+    /// Returns the listeners that differ from those of another table, and the names of those that only the other has.
+    pub(crate) fn differing<'a>(&'a self, from: &'a Self) -> TableChanges<'a> {
+        let resource = |table: &'a Shared<Table>| table.resource.as_ref().map(|(_, resource)| resource);
+        table_changes(&from.tables, &self.tables, resource)
     }
     /// Encodes the body of a listener again.
     pub(crate) fn body(&self, fold: Fold<'_>, name: &str) -> Option<Vec<u8>> {
@@ -98,20 +102,21 @@ impl Listeners {
 }
 
 /// Returns the names of the listeners that may differ between two generations.
-pub(crate) fn touched_names(from: &Catalog, fold: Fold<'_>) -> BTreeSet<String> {
-    touched(from, fold).into_keys().map(|(ip, port)| listener_name(ip, port)).collect()
+pub(crate) fn touched_names(start: Start<'_>, fold: Fold<'_>) -> BTreeSet<String> {
+    touched(start, fold).into_keys().map(|(ip, port)| listener_name(ip, port)).collect()
 }
 
-fn touched(from: &Catalog, fold: Fold<'_>) -> BTreeMap<ListenerAddress, ClaimChanges> {
+fn touched<'a>(start: Start<'a>, fold: Fold<'a>) -> BTreeMap<ListenerAddress, ClaimChanges> {
     let mut out: BTreeMap<ListenerAddress, ClaimChanges> = BTreeMap::new();
-    for difference in differing(from, fold.catalog, fold.scope()) {
+    for difference in start.differences(fold) {
         let moved = moved(&difference);
         for (_, before, after) in ports(&difference, fold.scope(), Surface::Listeners) {
-            if !moved && before.zip(after).is_some_and(|(a, b)| a.listener == b.listener) {
+            let same = before.zip(after).is_some_and(|(a, b)| a.listener == b.listener);
+            if !moved && same && start.is_same_class() {
                 continue;
             }
             let (before, mut after): (BTreeSet<_>, BTreeSet<_>) =
-                (claims(fold, before).collect(), claims(fold, after).collect());
+                (claims(start.class, before).collect(), claims(fold.class, after).collect());
             for (plan, claim) in before {
                 // A port has a claim for each endpoint; only those of changed endpoints touch listeners.
                 let claim = (plan, claim);
@@ -133,10 +138,10 @@ fn touched(from: &Catalog, fold: Fold<'_>) -> BTreeMap<ListenerAddress, ClaimCha
 }
 
 fn claims<'a>(
-    fold: Fold<'a>,
+    class: &'a ClientClassKey,
     port: Option<&'a PortView>,
 ) -> impl Iterator<Item = (ListenerPlan, Claim)> + 'a {
-    let plans = port.map(|port| (plans(fold, &port.listener), &port.listener.inputs));
+    let plans = port.map(|port| (plans(class, &port.listener), &port.listener.inputs));
     plans.into_iter().flat_map(|(plans, inputs)| {
         plans.into_iter().map(|plan| {
             let claim = Claim {
@@ -150,8 +155,8 @@ fn claims<'a>(
     })
 }
 
-fn plans(fold: Fold<'_>, node: &ResourceInputs<ListenerInputs>) -> Vec<ListenerPlan> {
-    listener(&node.inputs, &key(node, fold.class), &mut ())
+fn plans(class: &ClientClassKey, node: &ResourceInputs<ListenerInputs>) -> Vec<ListenerPlan> {
+    listener(&node.inputs, &key(node, class), &mut ())
 }
 
 impl Table {

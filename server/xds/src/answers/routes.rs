@@ -12,23 +12,22 @@ use std::sync::Arc;
 use bytes::Bytes;
 use imbl::OrdMap;
 use smallvec::SmallVec;
-use tributary_answer::{
-    Difference, Surface, VirtualHostPlan, concrete, differing, key, resolve, route, route_table_name,
-};
+use tributary_answer::{Difference, Surface, VirtualHostPlan, concrete, key, route, route_table_name};
 use tributary_model::{
     Catalog, EncodedResource, Hostname, PortNumber, PortView, ResourceInputs, RouteInputs, ServiceView,
-    Version,
+    Shared, Version,
 };
 
-use super::ResourceType;
-use super::fold::{Fold, moved};
+use super::fold::{Fold, Start, moved};
 use super::singles::ports;
+use super::tables::{TableChanges, table_changes};
+use super::{ClientClassKey, ResourceType};
 use crate::encode::route::{append_host, host_len, table_head, table_tail, virtual_host};
 
 /// The route tables of one class in one generation, by port.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Routes {
-    tables: OrdMap<PortNumber, Arc<Table>>,
+    tables: OrdMap<PortNumber, Shared<Table>>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -49,21 +48,21 @@ struct InputChange<'c> {
 }
 
 impl Routes {
-    /// Computes the tables of a generation from those of another; `None` if they are unchanged.
-    pub(crate) fn advance(&self, fold: Fold<'_>, from: &Catalog) -> Option<Self> {
-        let touched = touched(from, fold);
+    /// Computes the tables at the end of a fold from those at its start; `None` if they are unchanged.
+    pub(crate) fn advance(&self, fold: Fold<'_>, start: Start<'_>) -> Option<Self> {
+        let touched = touched(start, fold);
         if touched.is_empty() {
             return None;
         }
         let mut tables = self.tables.clone();
         for (number, changes) in touched {
-            let mut table = tables.get(&number).map_or_else(Table::default, |table| (**table).clone());
+            let mut table = tables.get(&number).map_or_else(Table::default, |table| Table::clone(table));
             let changes: Vec<InputChange<'_>> = changes.into_values().collect();
-            table.apply(fold, number, &changes);
+            table.apply(fold, start.class, number, &changes);
             if table.parts.is_empty() {
                 tables.remove(&number);
             } else {
-                tables.insert(number, Arc::new(table));
+                tables.insert(number, Shared::new(table));
             }
         }
         Some(Self { tables })
@@ -71,6 +70,10 @@ impl Routes {
     /// Returns every table, by port.
     pub(crate) fn resources(&self) -> impl Iterator<Item = &Arc<EncodedResource>> {
         self.tables.values().filter_map(|table| table.resource.as_ref())
+    }
+    /// Returns the tables that differ from those of another class, and the names of those that only the other has.
+    pub(crate) fn differing<'a>(&'a self, from: &'a Self) -> TableChanges<'a> {
+        table_changes(&from.tables, &self.tables, |table| table.resource.as_ref())
     }
     /// Joins the body of a port's table from its parts.
     pub(crate) fn body(&self, fold: Fold<'_>, name: &str) -> Option<Bytes> {
@@ -86,20 +89,21 @@ pub(crate) fn port_of_table(name: &str) -> Option<PortNumber> {
 }
 
 /// Returns the ports whose tables may differ between two generations.
-pub(crate) fn touched_ports(from: &Catalog, fold: Fold<'_>) -> BTreeSet<PortNumber> {
-    touched(from, fold).into_keys().collect()
+pub(crate) fn touched_ports(start: Start<'_>, fold: Fold<'_>) -> BTreeSet<PortNumber> {
+    touched(start, fold).into_keys().collect()
 }
 
-fn touched<'c>(from: &'c Catalog, fold: Fold<'c>) -> InputChanges<'c> {
+fn touched<'c>(start: Start<'c>, fold: Fold<'c>) -> InputChanges<'c> {
     let mut out = InputChanges::new();
     let mut targets = BTreeSet::new();
-    for difference in differing(from, fold.catalog, fold.scope()) {
-        targets.extend(alias_targets(from, fold, &difference));
-        change(fold, &difference, moved(&difference), &mut out);
+    for difference in start.differences(fold) {
+        targets.extend(alias_targets(start, fold, &difference));
+        let all = moved(&difference) || !start.is_same_class();
+        change(fold, &difference, all, &mut out);
     }
     for host in targets {
-        let view = |catalog: &'c Catalog| resolve(catalog, host.as_str(), fold.scope(), &mut ());
-        change(fold, &Difference { host, before: view(from), after: view(fold.catalog) }, true, &mut out);
+        let (before, after) = (start.view(host), fold.view(host));
+        change(fold, &Difference { host, before, after }, true, &mut out);
     }
     out
 }
@@ -120,32 +124,38 @@ fn change<'c>(fold: Fold<'c>, difference: &Difference<'c>, all: bool, out: &mut 
 
 /// Returns the hosts of which this host was or is an alias: its claims for them may have changed.
 fn alias_targets<'c>(
-    from: &'c Catalog,
+    start: Start<'c>,
     fold: Fold<'c>,
     of: &Difference<'c>,
 ) -> impl Iterator<Item = &'c Hostname> {
-    let end = move |catalog: &'c Catalog, view: &'c Arc<ServiceView>| {
-        let end = concrete(catalog, view, fold.scope(), &mut ())?;
+    let end = |catalog: &'c Catalog, class: &'c ClientClassKey, view: &'c Arc<ServiceView>| {
+        let end = concrete(catalog, view, class.scope(), &mut ())?;
         (end.key.host != view.key.host).then_some(&end.key.host)
     };
-    let before = of.before.and_then(|view| end(from, view));
-    before.into_iter().chain(of.after.and_then(|view| end(fold.catalog, view)))
+    let before = of.before.and_then(|view| end(start.catalog, start.class, view));
+    before.into_iter().chain(of.after.and_then(|view| end(fold.catalog, fold.class, view)))
 }
 
-fn plan(fold: Fold<'_>, node: &ResourceInputs<RouteInputs>) -> Option<VirtualHostPlan> {
-    route(&node.inputs, &key(node, fold.class))
+fn plan(class: &ClientClassKey, node: &ResourceInputs<RouteInputs>) -> Option<VirtualHostPlan> {
+    route(&node.inputs, &key(node, class))
 }
 
 impl Table {
-    fn apply(&mut self, fold: Fold<'_>, number: PortNumber, changes: &[InputChange<'_>]) {
+    fn apply(
+        &mut self,
+        fold: Fold<'_>,
+        before: &ClientClassKey,
+        number: PortNumber,
+        changes: &[InputChange<'_>],
+    ) {
         let mut contested = BTreeSet::new();
         for change in changes {
             self.parts.remove(change.host);
-            let plan = change.before.and_then(|node| plan(fold, node));
+            let plan = change.before.and_then(|node| plan(before, node));
             plan.iter().for_each(|plan| self.release_all(plan, change.host, &mut contested));
         }
         for change in changes {
-            let plan = change.after.and_then(|node| plan(fold, node));
+            let plan = change.after.and_then(|node| plan(fold.class, node));
             plan.iter().for_each(|plan| self.claim_all(fold, plan, change.host, &mut contested));
         }
         let claimants = contested.iter().filter_map(|d| self.owners.get(d)).flatten();
@@ -230,7 +240,7 @@ impl Table {
     /// Shared with every class that agrees on it, unless another service owns one of its domains.
     fn part(&self, fold: Fold<'_>, number: PortNumber, host: &Hostname) -> Option<Arc<EncodedResource>> {
         let node = &*fold.port(host, number)?.route;
-        let full = plan(fold, node)?;
+        let full = plan(fold.class, node)?;
         let won = self.won(host, &full);
         if won.domains.is_empty() {
             return None;
@@ -281,7 +291,7 @@ impl Table {
         part: &Arc<EncodedResource>,
     ) -> Option<Bytes> {
         part.body().or_else(|| {
-            let full = plan(fold, &fold.port(host, number)?.route)?;
+            let full = plan(fold.class, &fold.port(host, number)?.route)?;
             fold.store.refill(part, virtual_host(&self.won(host, &full)).into())
         })
     }

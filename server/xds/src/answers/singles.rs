@@ -7,6 +7,7 @@ use tributary_answer::members::Difference;
 use tributary_answer::{Scope, Surface, differing, members, names, resolve};
 use tributary_model::{Catalog, EncodedResource, Hostname, PortNumber, PortView, ServiceView};
 
+use super::fold::{Fold, Start};
 use super::store::{ResourceFamily, Store};
 use super::{ChangedSet, ClientClassKey, ResourceSet};
 
@@ -44,6 +45,28 @@ pub(crate) fn changed<S: ResourceFamily>(
         }
     }
     sort(out)
+}
+
+/// Returns the resources of a class that its base lacks, and the names of those of the base that they replace or that the
+/// class does not have.
+pub(crate) fn overlay<S: ResourceFamily>(
+    store: &Store,
+    fold: Fold<'_>,
+    start: Start<'_>,
+    base: &ResourceSet,
+) -> (Vec<Arc<EncodedResource>>, Vec<Arc<EncodedResource>>) {
+    let (mut own, mut replaced) = (Vec::new(), Vec::new());
+    for difference in start.differences(fold) {
+        for (number, _, after) in ports(&difference, fold.scope(), Surface::Clusters) {
+            let before = base.get(&S::name(number, difference.host));
+            let after = after.and_then(|port| S::fill(store, port, fold.class));
+            if before.zip(after.as_ref()).is_none_or(|(a, b)| a.version != b.version) {
+                own.extend(after);
+                replaced.extend(before.cloned());
+            }
+        }
+    }
+    (own, replaced)
 }
 
 /// Returns the ports of either view that reach the client, by number.
@@ -96,8 +119,8 @@ pub(crate) fn sort(mut set: ChangedSet) -> ChangedSet {
 pub(crate) fn applied(base: &ResourceSet, changed: &ChangedSet) -> Vec<Arc<EncodedResource>> {
     let mut upserted = changed.upserted.iter().peekable();
     let mut removed = changed.removed.iter().peekable();
-    let mut out = Vec::with_capacity(base.members().len() + changed.upserted.len());
-    for member in base.members() {
+    let mut out = Vec::with_capacity(base.len() + changed.upserted.len());
+    for member in base.iter() {
         while let Some(next) = upserted.next_if(|next| next.name < member.name) {
             out.push(Arc::clone(next));
         }

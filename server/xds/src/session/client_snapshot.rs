@@ -106,10 +106,10 @@ impl Whole {
     }
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<EncodedResource>> {
         let hidden = |name: &str| self.over.iter().any(|e| *e.name == *name);
-        self.set.members().iter().filter(move |e| !hidden(&e.name)).chain(&self.over)
+        self.set.iter().filter(move |e| !hidden(&e.name)).chain(&self.over)
     }
     pub(crate) fn len(&self) -> usize {
-        if self.over.is_empty() { self.set.members().len() } else { self.iter().count() }
+        if self.over.is_empty() { self.set.len() } else { self.iter().count() }
     }
     /// Whether no own resource replaces a shared one, which allows sending the shared rope unchanged.
     pub(crate) fn is_disjoint(&self) -> bool {

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use tributary_model::Version;
+use tributary_model::{Version, VersionSum};
 
 use crate::answers::Subscription;
 
@@ -89,7 +89,7 @@ impl HeldVersions {
     }
     /// Returns the version of all held resources, equal to that of a set of the same resources.
     pub(crate) fn version(&self) -> Version {
-        Version::of_all(self.versions.iter().filter(|v| **v > ABSENT).map(|v| Version(*v)))
+        self.versions.iter().filter(|v| **v > ABSENT).map(|v| Version(*v)).collect::<VersionSum>().version()
     }
     /// Returns the same holdings over another list of names.
     pub(crate) fn over(&self, names: &Arc<Subscription>) -> Self {

@@ -13,6 +13,7 @@ mod composites;
 mod goldens;
 mod inbound;
 mod keys;
+mod layers;
 mod properties;
 mod scopes;
 

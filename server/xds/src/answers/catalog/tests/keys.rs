@@ -37,7 +37,7 @@ fn three_endpoints_on_a_thousand_nodes_are_encoded_four_times() {
 
 #[test]
 fn routes_are_encoded_for_the_own_namespace_and_for_all_others() {
-    const NAMESPACES: usize = 50;
+    const NAMESPACES: usize = 1_000;
     let name = |n: usize| format!("n{n}");
     let service = |n: usize| {
         let host = format!("pay.{}.svc.cluster.local", name(n));
@@ -55,4 +55,5 @@ fn routes_are_encoded_for_the_own_namespace_and_for_all_others() {
     }
     let ports = u64::try_from(NAMESPACES * 2).unwrap();
     assert_eq!(answers.counters().encodes(ResourceType::Route), 2 * ports);
+    assert_eq!(Cause::ALL.map(|cause| answers.counters().passes(cause)), [1, 0, 0], "more than one base");
 }

@@ -212,8 +212,22 @@ fn claims<'p, 'a: 'p>(
             out.entry(domain).or_default().extend(claim);
         }
     }
-    out.values_mut().for_each(|claims| claims.sort_by(|a, b| precedence(a.by, b.by)));
+    for (domain, claims) in &mut out {
+        claims.sort_by(|a, b| claim_order(domain, &a.by.key.host, &b.by.key.host, || precedence(a.by, b.by)));
+    }
     out
+}
+
+/// Compares two hosts' claims on a domain: the host itself comes before hosts of which it is a short form, else
+/// `precedence` decides.
+pub fn claim_order(
+    domain: &str,
+    a: &Hostname,
+    b: &Hostname,
+    precedence: impl FnOnce() -> Ordering,
+) -> Ordering {
+    let is_short = |host: &Hostname| host.as_str() != domain;
+    is_short(a).cmp(&is_short(b)).then_with(precedence)
 }
 
 fn contest(domain: &str, claims: &[DomainClaim<'_>]) -> Option<Conflict> {

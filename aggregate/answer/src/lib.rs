@@ -30,7 +30,7 @@ mod steps;
 
 pub use client::{Client, ClientClass, project};
 pub use cluster::{ClusterPlan, Discovery, LoadBalancing, UpstreamHttp, cluster};
-pub use compose::{Conflict, Listener, compose_listeners, compose_routes, precedence};
+pub use compose::{Conflict, Listener, claim_order, compose_listeners, compose_routes, precedence};
 pub use conditions::{conditions, contested, contested_by_service};
 pub use egress::{Egress, Surface};
 pub use endpoints::{Assignment, Destination, Endpoint, LocalityEndpoints, endpoints, inline};

@@ -92,12 +92,11 @@ fn sees(alias: &AliasHost, client: &Projection) -> bool {
 }
 
 fn names_of(host: &Hostname, domain: Option<&str>, headless: bool, out: &mut Vec<String>) {
-    out.push(host.to_string());
-    // A wildcard matches all names that end in it, and Envoy rejects a trailing dot after one.
+    out.extend([host.to_string(), format!("{host}.")]);
+    // A wildcard matches all names that end in it, and has no short forms.
     if host.is_wildcard() {
         return;
     }
-    out.push(format!("{host}."));
     out.extend(short_forms(host.as_str(), domain).into_iter().map(str::to_owned));
     if headless {
         out.push(format!("*.{host}"));
@@ -183,7 +182,10 @@ mod tests {
         let mut facts = mk_route("*.example.com", Protocol::Http);
         (facts.addresses, facts.resolution) = (Arc::from([]), Resolution::Dynamic);
         let plan = route(&facts, &client(ClientKind::Sidecar)).unwrap();
-        assert_eq!((plan.domains, plan.dynamic), (vec!["*.example.com".to_owned()], true));
+        assert_eq!(
+            (plan.domains, plan.dynamic),
+            (vec!["*.example.com".to_owned(), "*.example.com.".to_owned()], true)
+        );
         assert!(grpc_route(&facts, &client(ClientKind::Grpc)).is_none(), "gRPC has no forward proxy");
     }
 

@@ -12,7 +12,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use imbl::OrdMap;
 use smallvec::SmallVec;
-use tributary_answer::{Difference, Surface, VirtualHostPlan, concrete, key, route, route_table_name};
+use tributary_answer::{
+    Difference, Surface, VirtualHostPlan, claim_order, concrete, key, route, route_table_name,
+};
 use tributary_model::{
     Catalog, EncodedResource, Hostname, PortNumber, PortView, ResourceInputs, RouteInputs, ServiceView,
     Shared, Version,
@@ -225,7 +227,8 @@ impl Table {
             return;
         };
         let (name, mut owners) = (Arc::clone(name), owners.clone());
-        let at = owners.partition_point(|owner| fold.order(owner, host).is_lt());
+        let at = owners
+            .partition_point(|owner| claim_order(domain, owner, host, || fold.order(owner, host)).is_lt());
         owners.insert(at, host.clone());
         contested.insert(Arc::clone(&name));
         self.owners.insert(name, owners);

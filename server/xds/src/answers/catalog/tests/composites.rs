@@ -134,6 +134,27 @@ fn contested_domain_belongs_to_the_first_claimant() {
     assert_eq!((changed.upserted.len(), changed.removed.len()), (1, 0));
 }
 
+#[test]
+fn host_owns_its_name_before_hosts_that_shorten_to_it() {
+    let (mut world, answers) = (World::default(), CatalogAnswers::default());
+    let long = Svc { created: Some(1), ..mk_svc("pay.shop.svc.cluster.local") };
+    let short = Svc { created: Some(2), ..mk_svc("pay.shop") };
+    let domain = Some("shop.svc.cluster.local".into());
+    let class = ClientClassKey::alone(ClientClass { domain, ..ClientClass::new(ClientKind::Sidecar) });
+    let owner = |catalog: &Arc<Catalog>| {
+        let found = answers.one(catalog, &class, ResourceType::Route, "80").unwrap();
+        let body = answers.bytes(catalog, &class, ResourceType::Route, &found).unwrap();
+        let table = RouteConfiguration::decode(body).unwrap();
+        let mut owners =
+            table.virtual_hosts.iter().filter(|host| host.domains.iter().any(|d| d == "pay.shop"));
+        owners.next().map(|host| host.name.clone())
+    };
+    let both = world.next(&[long.clone(), short]);
+    assert_eq!(owner(&both).as_deref(), Some("pay.shop:80"));
+    let alone = world.next(&[long]);
+    assert_eq!(owner(&alone).as_deref(), Some("pay.shop.svc.cluster.local:80"));
+}
+
 fn mk_leading(host: &str, to: &str) -> Svc {
     mk_svc(host).at(&[]).resolved(Resolution::Alias(tributary_model::Hostname::new(to).unwrap()))
 }

@@ -141,10 +141,10 @@ async fn refused_requests_are_tried_at_other_endpoints() -> Result<()> {
         envoy.has_hosts(&outbound(port, HOST), &[first.addr(), nowhere(77)], SOON).await?;
         envoy.live(SOON).await?;
         let load = Load::start(&LoadPlan::to(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).host(HOST));
-        load.reaches("first", 50, SOON).await?;
-        load.finish().await.check_clean()?;
-        let retries = format!("cluster.{}.upstream_rq_retry_success", outbound(port, HOST));
-        ensure!(envoy.stat(&retries).await? > 0, "no request was tried again");
+        // Envoy selects at random: now and then all of its attempts find the endpoint that refuses.
+        let retried = format!("cluster.{}.upstream_rq_retry_success", outbound(port, HOST));
+        envoy.stat_is(&retried, SOON, |requests| requests >= 20).await?;
+        load.finish().await;
         let dump = envoy.config_dump().await?.to_string();
         ensure!(dump.contains("\"stream_idle_timeout\":\"0s\""), "streams may not be idle: {dump}");
     }

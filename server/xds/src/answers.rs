@@ -15,6 +15,7 @@ pub mod budget;
 pub mod catalog;
 pub mod client_class;
 pub mod counters;
+pub mod ready;
 pub mod resource_type;
 pub mod rope;
 pub mod set;
@@ -38,13 +39,14 @@ mod tables;
 
 pub use catalog::CatalogAnswers;
 pub use client_class::{ClientClass, ClientClassKey, ClientClasses};
+pub use ready::Built;
 pub use resource_type::{ResourceType, TypeMap};
 pub use rope::Rope;
 pub use set::{ChangedSet, ResourceSet, Subscription, Subscriptions};
 
 /// Provides resources to sessions. Every method is a pure function of its arguments; caches change
 /// only the cost of a call.
-pub trait ResourceProvider: Send + Sync {
+pub trait ResourceProvider: Built + Send + Sync {
     /// Returns every member of a wildcard type (CDS, LDS) for this class in this generation. Classes that agree
     /// on everything the set reads share it. EDS and RDS have no wildcard: their sets are empty.
     fn all(&self, catalog: &Arc<Catalog>, class: &ClientClassKey, kind: ResourceType) -> Arc<ResourceSet>;

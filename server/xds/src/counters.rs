@@ -73,6 +73,8 @@ counters! {
     endpoints_forced,
     /// Bases replaced by hashes because a client stopped reading.
     bases_dropped,
+    /// Pieces of heavy work that left the runtime's workers.
+    offloaded,
     /// Comparisons of whole sets: new or changed classes, and clients that stopped reading.
     full_comparisons,
 }

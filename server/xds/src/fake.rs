@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -10,7 +10,7 @@ use tributary_model::{Catalog, EncodedResource, Hostname, WorkloadKey};
 use tributary_proto::Variant;
 
 use crate::answers::{
-    ChangedSet, ClientClassKey, ResourceProvider, ResourceSet, ResourceType, Rope, Subscription,
+    Built, ChangedSet, ClientClassKey, ResourceProvider, ResourceSet, ResourceType, Rope, Subscription,
     empty_assignment,
 };
 
@@ -23,6 +23,9 @@ pub(crate) struct Fake {
     worlds: Mutex<HashMap<u64, Arc<World>>>,
     encoded: Mutex<HashMap<(ResourceType, String, String), Arc<EncodedResource>>>,
     lookups: AtomicU64,
+    lookups_on_workers: AtomicU64,
+    /// Whether look-ups wait.
+    blocked: AtomicBool,
     private_builds: AtomicU64,
 }
 
@@ -43,11 +46,22 @@ impl Fake {
     pub(crate) fn lookups(&self) -> u64 {
         self.lookups.load(Ordering::Relaxed)
     }
+    /// Returns the number of look-ups of single resources on the runtime's workers.
+    pub(crate) fn lookups_on_workers(&self) -> u64 {
+        self.lookups_on_workers.load(Ordering::Relaxed)
+    }
+    /// Blocks every caller, or releases them.
+    pub(crate) fn block(&self, blocked: bool) {
+        self.blocked.store(blocked, Ordering::Release);
+    }
     /// Returns how often private resources were built.
     pub(crate) fn private_builds(&self) -> u64 {
         self.private_builds.load(Ordering::Relaxed)
     }
     fn world(&self, catalog: &Catalog) -> Arc<World> {
+        while self.blocked.load(Ordering::Acquire) {
+            std::thread::park_timeout(std::time::Duration::from_millis(1));
+        }
         self.worlds.lock().get(&catalog.generation).cloned().unwrap_or_default()
     }
     fn encode(&self, kind: ResourceType, name: &str, body: &str) -> Arc<EncodedResource> {
@@ -60,6 +74,9 @@ impl Fake {
         }))
     }
 }
+
+/// Nothing counts as built, so every response is work.
+impl Built for Fake {}
 
 impl ResourceProvider for Fake {
     fn all(&self, catalog: &Arc<Catalog>, _: &ClientClassKey, kind: ResourceType) -> Arc<ResourceSet> {
@@ -91,6 +108,9 @@ impl ResourceProvider for Fake {
         name: &str,
     ) -> Option<Arc<EncodedResource>> {
         self.lookups.fetch_add(1, Ordering::Relaxed);
+        if crate::work::is_on_runtime() {
+            self.lookups_on_workers.fetch_add(1, Ordering::Relaxed);
+        }
         let world = self.world(catalog);
         world.get(&(kind, name.to_owned())).map(|body| self.encode(kind, name, body))
     }

@@ -16,6 +16,8 @@ pub mod source;
 pub mod table;
 pub mod transport;
 
+mod work;
+
 pub use interest::InterestIndex;
 pub use source::{CatalogSource, ClientFacts};
 pub use table::{ClientRow, ClientTable, Connected};

@@ -30,6 +30,7 @@ pub mod env;
 mod held_versions;
 mod message;
 mod pace;
+mod ready;
 mod round;
 mod sent;
 mod sotw;
@@ -41,8 +42,9 @@ pub use ack::{Acks, Nack, Sent, SyncStatus};
 pub use changed_hosts::{ChangedHosts, Interest};
 pub use env::{Env, Nonce};
 pub use message::Outgoing;
+pub use ready::{FEW, Step};
 pub use sent::{ResourceState, SentResource, SentView};
-pub use status::{Delivery, TypeStatus};
+pub use status::{Delivery, SessionStatus, TypeStatus};
 pub(crate) use stuck::STUCK;
 
 use changed_hosts::HostIndex;
@@ -124,7 +126,7 @@ impl TypeState {
 pub struct Session {
     env: Arc<Env>,
     variant: Variant,
-    client: ClientNode,
+    client: Arc<ClientNode>,
     class: ClientClassKey,
     kinds: TypeMap<TypeState>,
     /// What a bulk client last received in full.
@@ -157,7 +159,7 @@ impl Session {
             gauges,
             env,
             variant,
-            client,
+            client: Arc::new(client),
             class,
             kinds: TypeMap::default(),
             base: None,
@@ -219,7 +221,7 @@ impl Session {
     }
     /// Returns the client.
     #[must_use]
-    pub const fn client(&self) -> &ClientNode {
+    pub fn client(&self) -> &ClientNode {
         &self.client
     }
     /// Whether the session holds a base and looks at every generation: wildcard or many names.

@@ -1,17 +1,16 @@
 //! Connected clients, for `get clients` and `explain --for-client`.
 //!
-//! A row is built from the session on request, so it is always current and costs nothing
-//! otherwise.
+//! A row is built on request from the state that the stream's task stored last. A reader locks no session.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use dashmap::DashMap;
-use parking_lot::Mutex;
 use tributary_model::{Catalog, ClientKind, Code, Identity, Locality, Mono};
 
 use crate::answers::{ClientClass, ResourceType};
-use crate::session::{Delivery, SentView, Session, SyncStatus, TypeStatus};
+use crate::session::{Delivery, SentView, SessionStatus, SyncStatus, TypeStatus};
 
 /// A client with an open stream.
 #[derive(Debug)]
@@ -24,7 +23,8 @@ pub struct Connected {
     pub identity: Option<Identity>,
     /// Time of connection.
     pub since: Mono,
-    pub(crate) session: Mutex<Session>,
+    /// State of its session before the stream's task last waited.
+    pub(crate) status: ArcSwap<SessionStatus>,
 }
 
 /// Note about a client.
@@ -81,17 +81,17 @@ impl Connected {
     /// Returns what the client was sent of one resource.
     #[must_use]
     pub fn delivery(&self, kind: ResourceType, name: &str) -> Delivery {
-        self.session.lock().delivery(kind, name)
+        self.status.load().delivery(kind, name)
     }
     /// Returns what the client was sent of a type; `None` if it does not subscribe to it.
     #[must_use]
     pub fn sent(&self, kind: ResourceType) -> Option<SentView> {
-        self.session.lock().sent(kind)
+        self.status.load().sent(kind)
     }
     /// Returns the node id that the client sent.
     #[must_use]
     pub fn node(&self) -> Arc<str> {
-        Arc::clone(&self.session.lock().client().id)
+        Arc::clone(&self.status.load().client.id)
     }
     /// Returns `<node id>-<number>`.
     #[must_use]
@@ -101,30 +101,30 @@ impl Connected {
     /// Returns the client's class in this generation.
     #[must_use]
     pub fn class(&self, catalog: &Catalog) -> ClientClass {
-        self.session.lock().client().at(catalog).0
+        self.status.load().client.at(catalog).0
     }
     /// Returns the client's row.
     #[must_use]
     pub fn row(&self, catalog: &Catalog, now: Mono) -> ClientRow {
         let class = self.class(catalog);
-        let session = self.session.lock();
+        let session = self.status.load_full();
         let types = session.statuses(now);
         let text = |name: Option<&str>| name.map(Arc::from);
         ClientRow {
-            connection: format!("{}-{}", session.client().id, self.id),
-            node: Arc::clone(&session.client().id),
+            connection: format!("{}-{}", session.client.id, self.id),
+            node: Arc::clone(&session.client.id),
             kind: class.kind,
             variant: session.variant_name(),
-            agent: Arc::clone(&session.client().agent),
+            agent: Arc::clone(&session.client.agent),
             peer: self.peer,
             identity: self.identity.clone(),
             namespace: text(class.namespace.as_ref().map(|n| n.as_str())),
             cluster: text(class.cluster.as_ref().map(|n| n.as_str())),
             network: text(class.network.as_ref().map(|n| n.as_str())),
             age_ms: u64::try_from(now.since(self.since).as_millis()).unwrap_or(u64::MAX),
-            mode: if session.is_bulk() { "bulk" } else { "named" },
+            mode: if session.is_bulk { "bulk" } else { "named" },
             generation: session.base_generation(),
-            names: session.names(),
+            names: session.names,
             status: worst(&types),
             notes: notes(&session, catalog, &types),
             locality: class.locality,
@@ -141,20 +141,20 @@ fn worst(types: &[TypeStatus]) -> SyncStatus {
         .unwrap_or(SyncStatus::NotSent)
 }
 
-fn notes(session: &Session, catalog: &Catalog, types: &[TypeStatus]) -> Vec<Note> {
+fn notes(session: &SessionStatus, catalog: &Catalog, types: &[TypeStatus]) -> Vec<Note> {
     let mut out = Vec::new();
     let mut note = |code, text: String| out.push(Note { code, text });
-    match session.client().remark(session.wants_listeners()) {
+    match session.client.remark(session.wants_listeners()) {
         Some(Code::CLIENT_PARTIAL_MTLS) => note(Code::CLIENT_PARTIAL_MTLS, "partial: mtls".into()),
         Some(code) => note(code, code.info().title.into()),
         None => {}
     }
     let speaks = |cluster: &_| catalog.registries.values().any(|registry| registry.id.cluster == *cluster);
     // only a cluster that the client names can be its mistake
-    if let Some(cluster) = session.client().class.cluster.as_ref().filter(|cluster| !speaks(cluster)) {
+    if let Some(cluster) = session.client.class.cluster.as_ref().filter(|cluster| !speaks(cluster)) {
         note(Code::CLIENT_UNKNOWN_CLUSTER, format!("no registry has cluster {cluster}"));
     }
-    if let Some(type_url) = session.unknown_type() {
+    if let Some(type_url) = &session.unknown_type {
         note(Code::CLIENT_TYPE, format!("type {type_url} is not served"));
     }
     for nack in types.iter().filter_map(|t| t.nack.as_ref()) {

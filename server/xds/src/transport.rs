@@ -12,6 +12,7 @@ mod deferred_server;
 mod health;
 mod inbound;
 mod outbox;
+mod patience;
 mod reader;
 mod reflection;
 mod server;

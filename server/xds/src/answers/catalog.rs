@@ -40,8 +40,8 @@ pub struct CatalogAnswers {
     chunks: Chunks,
     fixed: Fixed,
     inbound: Inbound,
-    generations: Generations<FoldedSet>,
-    diffs: DiffCache,
+    pub(super) generations: Generations<FoldedSet>,
+    pub(super) diffs: DiffCache,
 }
 
 impl Default for CatalogAnswers {

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{ResourceType, TypeMap};
+use crate::work::is_on_runtime;
 
 /// A number that only grows.
 #[derive(Debug, Default)]
@@ -71,12 +72,21 @@ pub struct Counters {
     pub ropes: Counter,
     /// Bytes copied into ropes.
     pub rope_bytes: Counter,
+    /// Encodings, ropes and folds made on the runtime's workers, which must have time for other streams.
+    pub on_workers: Counter,
     passes: [Counter; Cause::ALL.len()],
 }
 
 impl Counters {
+    /// Notes heavy work. Counts it if the current thread is not meant for it.
+    pub fn work(&self) {
+        if is_on_runtime() {
+            self.on_workers.one();
+        }
+    }
     /// Counts a first encoding.
     pub fn encoded(&self, kind: ResourceType, bytes: usize) {
+        self.work();
         self.encodes[kind].one();
         self.encoded_bytes[kind].add(bytes as u64);
     }
@@ -87,12 +97,14 @@ impl Counters {
     }
     /// Counts a rope of which this many bytes were copied; other ropes share the rest.
     pub fn rope_made(&self, copied: usize, len: usize) {
+        self.work();
         self.ropes.one();
         self.rope_bytes.add(copied as u64);
         self.bytes_shared.add(len.saturating_sub(copied) as u64);
     }
     /// Counts work over everything.
     pub fn pass(&self, cause: Cause) {
+        self.work();
         self.passes[cause as usize].one();
     }
     /// Returns every count with its name, for metrics.
@@ -107,6 +119,7 @@ impl Counters {
             ("overlays", &self.overlays),
             ("ropes", &self.ropes),
             ("rope_bytes", &self.rope_bytes),
+            ("on_workers", &self.on_workers),
         ];
         let own = own.map(|(name, count)| (name.to_owned(), count.get()));
         let encodes =

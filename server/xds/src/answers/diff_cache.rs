@@ -66,9 +66,24 @@ impl GenerationDiff {
         kind: ResourceType,
     ) -> DiffKey {
         let changes = self.changes.get_or_init(|| HostChanges::of(from, to));
-        let mentioned = |attr: &Attr| changes.mentions.contains(&(kind, attr.clone()));
+        changes.key(to, class, kind)
+    }
+    /// Like [`GenerationDiff::key`], if the changed hosts are known.
+    pub(crate) fn known_key(
+        &self,
+        to: &Catalog,
+        class: &ClientClassKey,
+        kind: ResourceType,
+    ) -> Option<DiffKey> {
+        Some(self.changes.get()?.key(to, class, kind))
+    }
+}
+
+impl HostChanges {
+    fn key(&self, to: &Catalog, class: &ClientClassKey, kind: ResourceType) -> DiffKey {
+        let mentioned = |attr: &Attr| self.mentions.contains(&(kind, attr.clone()));
         let class = ClientClassKey::alone(base(class, mentioned));
-        DiffKey::Outcome(set_key(to, &class, kind, class.namespace.as_ref(), changes.dims[kind]))
+        DiffKey::Outcome(set_key(to, &class, kind, class.namespace.as_ref(), self.dims[kind]))
     }
 }
 
@@ -134,6 +149,10 @@ impl DiffCache {
     /// Enough for sessions that lag behind each other; a difference does not pin a catalog.
     const KEPT: usize = 32;
 
+    /// Returns the difference between two generations if it is kept.
+    pub(crate) fn find(&self, from: &Arc<Catalog>, to: &Arc<Catalog>) -> Option<Arc<GenerationDiff>> {
+        self.ring.lock().iter().find(|diff| diff.is(from, to)).cloned()
+    }
     /// Returns the difference between two generations.
     pub(crate) fn diff(&self, from: &Arc<Catalog>, to: &Arc<Catalog>) -> Arc<GenerationDiff> {
         let mut ring = self.ring.lock();

@@ -221,6 +221,14 @@ impl<T: Clone> Generations<T> {
             Arc::new(Layer { key: LayerKey { base: set, over }, base, candidates: hosts })
         })
     }
+    /// Returns the layers of a class's set of this type, if they are known.
+    pub(crate) fn known_layer(
+        cached: &CachedGeneration<T>,
+        class: &ClientClassKey,
+        kind: ResourceType,
+    ) -> Option<Arc<Layer>> {
+        cached.layers.get(&(class.clone(), kind))
+    }
     /// Returns the nearest generation in which this base was built, and the set.
     pub(crate) fn nearest(&self, cached: &CachedGeneration<T>, key: &SetKey) -> Option<(Arc<Catalog>, T)> {
         let base = LayerKey::of_base(key.clone());

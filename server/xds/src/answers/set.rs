@@ -106,11 +106,18 @@ impl ResourceSet {
     }
     /// Returns the rope of this form; the first caller builds it.
     pub fn rope_or_make(&self, variant: Variant, make: impl FnOnce() -> Rope) -> Arc<Rope> {
-        let cell = match variant {
+        Arc::clone(self.cell(variant).get_or_init(|| Arc::new(make())))
+    }
+    /// Whether the rope of this form is built.
+    #[must_use]
+    pub fn has_rope(&self, variant: Variant) -> bool {
+        self.cell(variant).get().is_some()
+    }
+    const fn cell(&self, variant: Variant) -> &OnceLock<Arc<Rope>> {
+        match variant {
             Variant::Sotw => &self.sotw,
             Variant::Delta => &self.delta,
-        };
-        Arc::clone(cell.get_or_init(|| Arc::new(make())))
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use tributary_model::{Catalog, ClientKind, EncodedResource, Version, WorkloadKey};
 
 use super::env::Env;
-use crate::answers::{ClientClassKey, ResourceSet, ResourceType, Subscription, TypeMap};
+use crate::answers::{ClientClass, ClientClassKey, ResourceSet, ResourceType, Subscription, TypeMap};
 
 /// A generation with the client's class. The client's private resources replace members of the
 /// shared sets.
@@ -30,8 +30,7 @@ impl ClientSnapshot {
         class: ClientClassKey,
         own: Vec<WorkloadKey>,
     ) -> Self {
-        let same =
-            |old: &&Self| old.class == class && old.own == own && same_inbound(&old.catalog, &catalog, &own);
+        let same = |old: &&Self| old.has_same_private(&class, &own, &catalog);
         let private = if class.kind != ClientKind::Sidecar {
             Private::default()
         } else if let Some(old) = earlier.filter(same) {
@@ -40,6 +39,15 @@ impl ClientSnapshot {
             TypeMap::from_fn(|kind| env.answers.private(&catalog, &class, kind, &own).into())
         };
         Self { catalog, class, own, private }
+    }
+    /// Whether a client of this class with these workloads has the same private resources in this generation.
+    pub(crate) fn has_same_private(
+        &self,
+        class: &ClientClass,
+        own: &[WorkloadKey],
+        catalog: &Catalog,
+    ) -> bool {
+        *self.class == *class && self.own == own && same_inbound(&self.catalog, catalog, own)
     }
     pub(crate) fn private(&self, kind: ResourceType) -> &[Arc<EncodedResource>] {
         &self.private[kind]

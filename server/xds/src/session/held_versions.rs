@@ -25,7 +25,8 @@ pub(crate) enum Holding {
 #[derive(Debug, Clone)]
 pub(crate) struct HeldVersions {
     names: Arc<Subscription>,
-    versions: Box<[u64]>,
+    /// Shared with the status that readers see until it changes.
+    versions: Arc<[u64]>,
     /// The client claimed these versions; names may be unknown to the server.
     pub(crate) claimed: bool,
 }
@@ -76,16 +77,16 @@ impl HeldVersions {
     /// Records what a client holds; ignores names outside the list.
     pub(crate) fn set(&mut self, name: &str, holding: Holding) {
         if let Some(at) = self.find(name) {
-            self.versions[at] = pack(holding);
+            Arc::make_mut(&mut self.versions)[at] = pack(holding);
         }
     }
     /// Records all names as absent.
     pub(crate) fn all_absent(&mut self) {
-        self.versions.fill(ABSENT);
+        Arc::make_mut(&mut self.versions).fill(ABSENT);
     }
     /// Returns names with their holdings, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, Holding)> {
-        self.names.names().iter().zip(&self.versions).map(|(name, &v)| (&**name, unpack(v)))
+        self.names.names().iter().zip(self.versions.iter()).map(|(name, &v)| (&**name, unpack(v)))
     }
     /// Returns the version of all held resources, equal to that of a set of the same resources.
     pub(crate) fn version(&self) -> Version {
@@ -93,11 +94,9 @@ impl HeldVersions {
     }
     /// Returns the same holdings over another list of names.
     pub(crate) fn over(&self, names: &Arc<Subscription>) -> Self {
-        let mut out = Self { claimed: self.claimed, ..Self::none_sent(Arc::clone(names)) };
-        for (at, name) in names.names().iter().enumerate() {
-            out.versions[at] = self.find(name).map_or(NOT_SENT, |found| self.versions[found]);
-        }
-        out
+        let version = |name| self.find(name).map_or(NOT_SENT, |found| self.versions[found]);
+        let versions = names.names().iter().map(|name| version(name)).collect();
+        Self { names: Arc::clone(names), versions, claimed: self.claimed }
     }
     fn find(&self, name: &str) -> Option<usize> {
         self.names.names().binary_search_by(|n| (**n).cmp(name)).ok()

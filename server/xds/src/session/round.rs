@@ -72,7 +72,7 @@ impl Session {
         }
         None
     }
-    fn begin(&mut self, catalog: Arc<Catalog>) -> Round {
+    pub(super) fn begin(&mut self, catalog: Arc<Catalog>) -> Round {
         let mut touched = std::mem::take(&mut self.stale);
         self.round_observed = std::mem::take(&mut self.observed);
         self.env.counters.rounds.inc();
@@ -193,7 +193,7 @@ impl Session {
         }
     }
     /// Returns the names of a session with few names to compare; `None` for all of them.
-    fn touched_names<'w>(
+    pub(super) fn touched_names<'w>(
         &self,
         round: &Round,
         kind: ResourceType,

@@ -1,8 +1,8 @@
 //! What a client was sent of one type, resource by resource, for `get resources` and `diff`.
 //!
-//! [`Session::sent`] copies references under the session's lock; [`SentView`] then looks up resources without it. A
-//! session that is not looked at pays nothing, and nothing is copied per client: bodies come from the answers that all
-//! clients share. A version that the answers no longer hold has no body, rather than that of another version.
+//! A [`SentView`] has references from the status that a stream's task stored last, and looks up resources with them.
+//! Nothing is copied per client: bodies come from the answers that all clients share. A version that the answers no
+//! longer hold has no body, rather than that of another version.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,12 +10,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tributary_model::{Catalog, EncodedResource, Version};
 
+use super::SyncStatus;
 use super::ack::{Acks, Sent};
 use super::client_snapshot::ClientSnapshot;
 use super::env::Env;
 use super::held_versions::{HeldVersions, Holding};
+use super::status::SessionStatus;
 use super::subscription::{Requested, TypeSubscription};
-use super::{Session, SyncStatus};
 use crate::answers::{ClientClassKey, ResourceType, empty_assignment};
 use crate::client::ClientNode;
 
@@ -79,7 +80,7 @@ impl SentResource {
 pub struct SentView {
     env: Arc<Env>,
     kind: ResourceType,
-    client: ClientNode,
+    client: Arc<ClientNode>,
     class: ClientClassKey,
     watch: TypeSubscription,
     /// Generation that the client received of this type, if no versions are recorded.
@@ -93,27 +94,24 @@ pub struct SentView {
     acks: Acks,
 }
 
-impl Session {
+impl SessionStatus {
     /// Returns what the client was sent of a type; `None` if it does not subscribe to it.
     #[must_use]
     pub fn sent(&self, kind: ResourceType) -> Option<SentView> {
-        let state = &self.kinds[kind];
-        let watch = state.watch.clone()?;
-        let round = self.round.as_ref().filter(|round| round.has_moved(kind));
-        let at = round.map(|round| &round.to).or(self.base.as_ref());
+        let of = &self.kinds[kind];
         Some(SentView {
             env: Arc::clone(&self.env),
             kind,
-            client: self.client().clone(),
+            client: Arc::clone(&self.client),
             class: self.class.clone(),
-            watch,
-            at: at.filter(|_| !state.just_subscribed).cloned(),
-            known: state.known.clone(),
+            watch: of.watch.clone()?,
+            at: of.at.clone(),
+            known: of.known.clone(),
             before: self.base.clone(),
-            unsent: round.map(|round| round.unsent(kind).cloned().collect()).unwrap_or_default(),
-            requested: state.requested.clone(),
-            held_back: state.held.keys().cloned().collect(),
-            acks: state.acks.clone(),
+            unsent: of.pending.unsent.clone(),
+            requested: of.pending.requested.clone(),
+            held_back: of.pending.held_back.clone(),
+            acks: of.acks.clone(),
         })
     }
 }

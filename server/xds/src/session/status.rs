@@ -6,11 +6,14 @@ use std::time::Duration;
 use tributary_model::{Mono, Version};
 use tributary_proto::Variant;
 
-use super::Session;
-use super::ack::{Acks, SyncStatus};
-use super::held_versions::Holding;
-use super::subscription::TypeSubscription;
-use crate::answers::ResourceType;
+use super::ack::{Acks, Nack, SyncStatus};
+use super::client_snapshot::ClientSnapshot;
+use super::env::Env;
+use super::held_versions::{HeldVersions, Holding};
+use super::subscription::{Requested, TypeSubscription};
+use super::{Session, TypeState};
+use crate::answers::{ClientClassKey, ResourceType, TypeMap};
+use crate::client::ClientNode;
 
 /// State of one type at a client.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -74,20 +77,105 @@ fn ms(age: Duration) -> u64 {
     u64::try_from(age.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// State of a session at one time, for readers. It shares everything that has a length with the session.
+#[derive(Debug, Clone)]
+pub struct SessionStatus {
+    /// The client.
+    pub client: Arc<ClientNode>,
+    /// Whether the session looks at every generation: wildcard or many names.
+    pub is_bulk: bool,
+    /// Number of subscribed names.
+    pub names: usize,
+    /// The last requested type that is not served.
+    pub unknown_type: Option<Arc<str>>,
+    pub(super) env: Arc<Env>,
+    pub(super) class: ClientClassKey,
+    pub(super) base: Option<Arc<ClientSnapshot>>,
+    pub(super) kinds: TypeMap<OfType>,
+    variant: Variant,
+}
+
+/// State of one type.
+#[derive(Debug, Clone)]
+pub(super) struct OfType {
+    pub(super) watch: Option<TypeSubscription>,
+    /// Number of names held back.
+    held: usize,
+    pub(super) known: Option<HeldVersions>,
+    /// Generation of the responses that `known` does not record.
+    pub(super) at: Option<Arc<ClientSnapshot>>,
+    pub(super) pending: Pending,
+    pub(super) acks: Acks,
+}
+
+/// Names whose response is due later. Each list is cut at [`Pending::MAX`], so that storing a status costs little.
+#[derive(Debug, Clone)]
+pub(super) struct Pending {
+    /// Removed names that the client still holds.
+    pub(super) unsent: Vec<Arc<str>>,
+    pub(super) requested: Requested,
+    pub(super) held_back: Vec<Box<str>>,
+}
+
+impl Pending {
+    const MAX: usize = 256;
+}
+
 impl Session {
+    /// Returns the session's state for readers.
+    #[must_use]
+    pub fn status(&self) -> SessionStatus {
+        SessionStatus {
+            client: Arc::clone(&self.client),
+            is_bulk: self.is_bulk(),
+            names: self.names(),
+            unknown_type: self.unknown_type.clone(),
+            env: Arc::clone(&self.env),
+            class: self.class.clone(),
+            variant: self.variant,
+            base: self.base.clone(),
+            kinds: TypeMap::from_fn(|kind| self.of_type(kind)),
+        }
+    }
+    fn of_type(&self, kind: ResourceType) -> OfType {
+        let state = &self.kinds[kind];
+        let TypeState { watch, held, known, acks, .. } = state;
+        let round = self.round.as_ref().filter(|round| round.has_moved(kind));
+        let at = round.map(|round| &round.to).or(self.base.as_ref());
+        let unsent = round.into_iter().flat_map(|round| round.unsent(kind));
+        OfType {
+            watch: watch.clone(),
+            held: held.len(),
+            known: known.clone(),
+            at: at.filter(|_| !state.just_subscribed).cloned(),
+            pending: Pending {
+                unsent: unsent.take(Pending::MAX).cloned().collect(),
+                requested: match &state.requested {
+                    Requested::Names(names) => {
+                        Requested::Names(names.iter().take(Pending::MAX).cloned().collect())
+                    }
+                    other => other.clone(),
+                },
+                held_back: held.keys().take(Pending::MAX).cloned().collect(),
+            },
+            acks: acks.clone(),
+        }
+    }
+}
+
+impl SessionStatus {
     /// Returns the state of every subscribed type.
     #[must_use]
     pub fn statuses(&self, now: Mono) -> Vec<TypeStatus> {
-        let shown = self.kinds.iter().filter(|(_, state)| state.is_shown());
-        shown.map(|(kind, state)| status(kind, state, now)).collect()
+        let shown = self.kinds.iter().filter(|(_, of)| of.watch.is_some() || of.acks.last().is_some());
+        shown.map(|(kind, of)| status(kind, of, now)).collect()
     }
     /// Returns what the client was sent of one resource.
     #[must_use]
     pub fn delivery(&self, kind: ResourceType, name: &str) -> Delivery {
-        let state = &self.kinds[kind];
-        let subscribed = state.watch.as_ref().is_some_and(|watch| watch.wants(name));
-        let moved = self.round.as_ref().filter(|round| round.has_moved(kind)).map(|round| &round.to);
-        let version = match (&state.known, moved.or(self.base.as_ref())) {
+        let of = &self.kinds[kind];
+        let subscribed = of.watch.as_ref().is_some_and(|watch| watch.wants(name));
+        let version = match (&of.known, &of.at) {
             _ if !subscribed => None,
             (Some(known), _) => match known.get(name) {
                 Holding::Version(version) => Some(version),
@@ -96,27 +184,23 @@ impl Session {
             (None, Some(at)) => at.one(&self.env, kind, name).map(|e| e.version),
             (None, None) => None,
         };
-        Delivery { subscribed, version, status: state.acks.status(), refused: refused(&state.acks, name) }
+        let refused = of.acks.nack().and_then(|nack| refused(nack, name));
+        Delivery { subscribed, version, status: of.acks.status(), refused }
     }
     /// Returns the generation that the client has received in full; `None` if the session has no base.
     #[must_use]
     pub fn base_generation(&self) -> Option<u64> {
         self.base.as_ref().map(|base| base.catalog.generation)
     }
-    /// Returns the last requested type that is not served.
-    #[must_use]
-    pub fn unknown_type(&self) -> Option<&Arc<str>> {
-        self.unknown_type.as_ref()
-    }
     /// Whether the client subscribes to listeners or routes.
     #[must_use]
     pub fn wants_listeners(&self) -> bool {
-        self.watches(ResourceType::Listener) || self.watches(ResourceType::Route)
+        [ResourceType::Listener, ResourceType::Route].iter().any(|kind| self.kinds[*kind].watch.is_some())
     }
     /// Returns the number of names with a recorded version, for tests of memory use.
     #[must_use]
     pub fn recorded_names(&self) -> usize {
-        self.kinds.values().filter_map(|state| Some(state.known.as_ref()?.iter().count())).sum()
+        self.kinds.values().filter_map(|of| Some(of.known.as_ref()?.iter().count())).sum()
     }
     /// `sotw` or `delta`.
     #[must_use]
@@ -128,28 +212,26 @@ impl Session {
     }
 }
 
-fn refused(acks: &Acks, name: &str) -> Option<Arc<str>> {
-    let nack = acks.nack()?;
+fn refused(nack: &Nack, name: &str) -> Option<Arc<str>> {
     let named = nack.sent.as_ref().and_then(|sent| sent.names.as_ref());
     named.is_none_or(|names| names.iter().any(|n| **n == *name)).then(|| Arc::clone(&nack.text))
 }
 
-fn status(kind: ResourceType, state: &super::TypeState, now: Mono) -> TypeStatus {
-    let (acks, last) = (&state.acks, state.acks.last());
-    let acked = acks.acked();
+fn status(kind: ResourceType, of: &OfType, now: Mono) -> TypeStatus {
+    let (last, acked) = (of.acks.last(), of.acks.acked());
     TypeStatus {
         kind: kind.as_str(),
-        status: acks.status(),
-        wildcard: state.watch.as_ref().is_some_and(TypeSubscription::is_wildcard),
-        names: state.names(),
-        held: state.held.len(),
+        status: of.acks.status(),
+        wildcard: of.watch.as_ref().is_some_and(TypeSubscription::is_wildcard),
+        names: of.watch.as_ref().map_or(0, |watch| watch.names.names().len()),
+        held: of.held,
         sent_version: last.map(|sent| Arc::clone(&sent.version)),
         sent_generation: last.map(|sent| sent.generation),
         sent_age_ms: last.map(|sent| ms(now.since(sent.at))),
         acked_version: acked.map(|(sent, _)| Arc::clone(&sent.version)),
         acked_generation: acked.map(|(sent, _)| sent.generation),
         acked_age_ms: acked.map(|(_, at)| ms(now.since(*at))),
-        nack: acks.nack().map(|nack| NackStatus {
+        nack: of.acks.nack().map(|nack| NackStatus {
             text: Arc::clone(&nack.text),
             nonce: Arc::clone(&nack.nonce),
             generation: nack.sent.as_ref().map(|sent| sent.generation),

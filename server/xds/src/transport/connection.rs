@@ -22,6 +22,7 @@ use tonic::service::Routes;
 use tributary_model::Identity;
 
 use super::abort::{self, StreamExecutor};
+use super::patience::{Patience, within};
 use super::server::{Limits, Shared};
 use super::tls::{self, Tls};
 
@@ -49,7 +50,7 @@ pub(crate) async fn run(
     let Some(tls) = tls else { return serve(shared, routes, tcp, peer(None)).await };
     let config = tls.current();
     let accept = TlsAcceptor::from(config).accept(tcp);
-    let Ok(Ok(stream)) = timeout(shared.limits.handshake, accept).await else {
+    let Some(Ok(stream)) = within(shared.limits.handshake, accept).await else {
         shared.env.counters.handshakes_failed.inc();
         return;
     };
@@ -72,6 +73,8 @@ where
     });
     let mut connection = pin!(builder(limits).serve_connection(TokioIo::new(io), service));
     tokio::select! {
+        // the connection reads what has arrived before a limit ends
+        biased;
         _ = connection.as_mut() => return,
         () = no_request_in_time(&shared, &peer) => return,
         () = age(&shared) => {}
@@ -107,7 +110,7 @@ fn not_grpc(request: &Request<Incoming>) -> Option<StatusCode> {
 
 /// Completes if no request arrives in time.
 async fn no_request_in_time(shared: &Shared, peer: &Peer) {
-    sleep(shared.limits.handshake).await;
+    Patience::new(shared.limits.handshake).await;
     if peer.streams.load(Ordering::Relaxed) > 0 {
         std::future::pending::<()>().await;
     }

@@ -15,11 +15,11 @@ use bytes::{Bytes, BytesMut};
 use http_body::{Body, Frame};
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Sleep, sleep};
 use tonic::Status;
 use tributary_proto::ProtoError;
 use tributary_proto::grpc::{PREFIX, parse_prefix};
 
+use super::patience::Patience;
 use super::reader::status;
 
 /// Messages below this size have a part of the budget of their own, so that large ones cannot stop acknowledgements.
@@ -84,7 +84,7 @@ pub(crate) struct Metered<B> {
     rest: Bytes,
     taking: Option<Taking>,
     permit: Option<Permit>,
-    late: Option<Pin<Box<Sleep>>>,
+    late: Option<Patience>,
 }
 
 impl<B> Metered<B> {
@@ -167,7 +167,7 @@ impl<B> Metered<B> {
             return Poll::Pending;
         }
         let patience = self.patience;
-        self.late.get_or_insert_with(|| Box::pin(sleep(patience))).as_mut().poll(cx)
+        Pin::new(self.late.get_or_insert_with(|| Patience::new(patience))).poll(cx)
     }
 }
 

@@ -1,9 +1,9 @@
-//! Decodes the requests of a stream from its HTTP/2 data, within their limits.
+//! Reads the requests of a stream from its HTTP/2 data, within their limits, and decodes them.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Buf as _;
+use bytes::{Buf as _, Bytes};
 use parking_lot::Mutex;
 use tonic::body::Body;
 use tonic::codec::{BufferSettings, DecodeBuf, Decoder};
@@ -34,34 +34,48 @@ impl Request {
     }
 }
 
-/// A request with its part of the budget.
+/// A request that is not decoded yet, with its part of the budget.
 #[derive(Debug)]
 pub(crate) struct Received {
-    pub(crate) request: Request,
+    message: Bytes,
+    variant: Variant,
     _permit: Option<Permit>,
+}
+
+impl Received {
+    /// Most bytes of a message that a runtime worker decodes and handles.
+    const SMALL: usize = 16 << 10;
+
+    /// Whether decoding and handling it belong on a thread for heavy work.
+    pub(crate) const fn is_large(&self) -> bool {
+        self.message.len() > Self::SMALL
+    }
+    pub(crate) fn decode(&self) -> Result<Request, Status> {
+        let message = self.message.clone();
+        let request = match self.variant {
+            Variant::Sotw => SotwRequest::decode(message).map(Request::Sotw),
+            Variant::Delta => DeltaRequest::decode(message).map(Request::Delta),
+        };
+        request.map_err(status)
+    }
 }
 
 type Shared = Arc<Mutex<Metered<Body>>>;
 
-/// Decodes one message.
+/// Takes one message.
 struct RequestDecoder {
     variant: Variant,
     body: Shared,
 }
 
 impl Decoder for RequestDecoder {
-    type Item = (Received, usize);
+    type Item = Received;
     type Error = Status;
 
     fn decode(&mut self, src: &mut DecodeBuf<'_>) -> Result<Option<Self::Item>, Status> {
-        let len = src.remaining();
-        let message = src.copy_to_bytes(len);
-        let request = match self.variant {
-            Variant::Sotw => SotwRequest::decode(message).map(Request::Sotw),
-            Variant::Delta => DeltaRequest::decode(message).map(Request::Delta),
-        };
+        let message = src.copy_to_bytes(src.remaining());
         let permit = self.body.lock().take_permit();
-        request.map(|request| Some((Received { request, _permit: permit }, len))).map_err(status)
+        Ok(Some(Received { message, variant: self.variant, _permit: permit }))
     }
     fn buffer_settings(&self) -> BufferSettings {
         // Most requests are acknowledgements: memory is reserved when a length arrives.
@@ -73,7 +87,7 @@ impl Decoder for RequestDecoder {
 pub(crate) struct Reader {
     variant: Variant,
     body: Shared,
-    stream: Streaming<(Received, usize)>,
+    stream: Streaming<Received>,
 }
 
 impl Reader {
@@ -91,17 +105,17 @@ impl Reader {
     }
     /// Returns the next request; `None` when the client has ended its half. Cancel-safe.
     pub(crate) async fn next(&mut self) -> Result<Option<Received>, Status> {
-        let Some((received, len)) = self.stream.message().await.map_err(disconnected)? else {
+        let Some(received) = self.stream.message().await.map_err(disconnected)? else {
             return Ok(None);
         };
-        if len > Self::KEPT {
+        if received.message.len() > Self::KEPT {
             self.stream = streaming(&self.body, self.variant);
         }
         Ok(Some(received))
     }
 }
 
-fn streaming(body: &Shared, variant: Variant) -> Streaming<(Received, usize)> {
+fn streaming(body: &Shared, variant: Variant) -> Streaming<Received> {
     let decoder = RequestDecoder { variant, body: Arc::clone(body) };
     // the metered body has checked the length
     Streaming::new_request(decoder, SharedBody(Arc::clone(body)), None, Some(usize::MAX))

@@ -21,6 +21,7 @@ use crate::interest::InterestIndex;
 use crate::session::{Env, STUCK};
 use crate::source::{CatalogSource, ClientFacts};
 use crate::table::ClientTable;
+use crate::work::Workers;
 
 /// Bounds and deadlines of the transport (docs/reference/xds.md#limits).
 #[derive(Debug, Clone)]
@@ -85,6 +86,7 @@ pub(crate) struct Shared {
     /// Cluster of clients that name none.
     pub(crate) cluster: Option<ClusterId>,
     pub(crate) inbound: Arc<InboundBudget>,
+    pub(crate) workers: Workers,
     pub(crate) stop: CancellationToken,
     pub(crate) tasks: TaskTracker,
     pub(crate) next_client: AtomicU64,
@@ -167,6 +169,7 @@ impl XdsServerBuilder {
             next_client: AtomicU64::new(1),
             connections: Arc::new(Semaphore::new(self.limits.connections)),
             inbound: Arc::new(InboundBudget::new(self.limits.inbound)),
+            workers: Workers::default(),
             limits: self.limits,
             cluster: self.cluster,
             epoch: self.epoch,

@@ -1,23 +1,28 @@
 //! One stream: connects its session to requests, wake-ups and the transport.
+//!
+//! The stream's task owns the session, without a lock. For heavy work the session moves to a blocking thread and back;
+//! the task waits for it and reads nothing meanwhile. Readers see the status that the task stored last: before a message
+//! leaves, and before the task waits.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use parking_lot::Mutex;
-use tokio::time::{Instant, sleep_until, timeout};
+use arc_swap::ArcSwap;
+use tokio::time::{Instant, sleep_until};
 use tonic::Status;
-use tributary_model::ObservedSince;
+use tributary_model::{Mono, ObservedSince};
 use tributary_proto::Variant;
 
 use super::connection::Peer;
 use super::outbox::Outbox;
+use super::patience::within;
 use super::reader::{Reader, Received, Request};
 use super::server::Shared;
 use crate::answers::ResourceType;
 use crate::client::ClientNode;
 use crate::interest::{Registration, Wake};
-use crate::session::{ChangedHosts, Refusal, Session};
+use crate::session::{ChangedHosts, FEW, MAX_NAMED, Outgoing, Refusal, Session, Step};
 use crate::table::{ClientEntryGuard, Connected};
 
 /// Type of a message that an agent may send before its node.
@@ -33,7 +38,7 @@ pub(crate) async fn run(
 ) {
     shared.env.counters.streams.inc();
     let status = match open(&shared, &peer, &mut reader, variant, &outbox).await {
-        Ok(mut stream) => stream.drive(&mut reader).await,
+        Ok((mut stream, session)) => stream.drive(session, &mut reader).await,
         Err(status) => {
             shared.env.counters.streams_refused.inc();
             status
@@ -43,36 +48,49 @@ pub(crate) async fn run(
     outbox.finish(status);
 }
 
-/// Waits for the first request and admits its client.
+/// Waits for the first request, admits its client, and handles the request.
 async fn open(
     shared: &Arc<Shared>,
     peer: &Arc<Peer>,
     reader: &mut Reader,
     variant: Variant,
     outbox: &Arc<Outbox>,
-) -> Result<Stream, Status> {
-    let first = timeout(shared.limits.first_message, first(reader)).await.map_err(|_| {
+) -> Result<(Stream, Box<Session>), Status> {
+    let received = within(shared.limits.first_message, first(shared, reader)).await.ok_or_else(|| {
         Status::deadline_exceeded("no request arrived in time; send one after opening a stream")
-    })??;
-    let mut client =
-        ClientNode::parse(first.request.node()).map_err(refusal)?.defaulting_to(shared.cluster.clone());
+    })?;
+    let (first, is_large) = received?;
+    let mut client = ClientNode::parse(first.node()).map_err(refusal)?.defaulting_to(shared.cluster.clone());
     if let Some(identities) = &peer.identities {
         client = client.authorize(identities, &shared.source.current().settings).map_err(refusal)?;
     }
-    let mut stream = Stream::new(shared, peer, variant, client, outbox);
-    stream.take(&first.request).map_err(refusal)?;
-    Ok(stream)
+    let (stream, mut session) = Stream::new(shared, peer, variant, client, outbox);
+    let now = shared.now();
+    if is_large {
+        let handled;
+        (session, handled) = stream.work(session, move |session| handle(session, &first, now)).await?;
+        handled?;
+    } else {
+        handle(&mut session, &first, now)?;
+    }
+    Ok((stream, session))
 }
 
-async fn first(reader: &mut Reader) -> Result<Received, Status> {
+/// Returns the first request, and whether it is large. Agents may report their health before it.
+async fn first(shared: &Shared, reader: &mut Reader) -> Result<(Request, bool), Status> {
     loop {
-        match reader.next().await? {
-            Some(Received { request, .. })
-                if request.node().is_none() && request.type_url() == HEALTH_INFORMATION => {}
-            Some(received) => return Ok(received),
-            None => {
-                return Err(Status::invalid_argument("the stream ended without a request"));
-            }
+        let Some(received) = reader.next().await? else {
+            return Err(Status::invalid_argument("the stream ended without a request"));
+        };
+        let is_large = received.is_large();
+        let request = if is_large {
+            shared.env.counters.offloaded.inc();
+            shared.workers.turn().await.run(move || received.decode()).await.ok_or_else(failed)??
+        } else {
+            received.decode()?
+        };
+        if request.node().is_some() || request.type_url() != HEALTH_INFORMATION {
+            return Ok((request, is_large));
         }
     }
 }
@@ -82,6 +100,21 @@ fn refusal(refusal: Refusal) -> Status {
     Status::new(refusal.status, refusal.to_string())
 }
 
+/// Status of a stream whose work panicked.
+fn failed() -> Status {
+    Status::internal("the server failed to handle a request; reconnect")
+}
+
+/// Handles a decoded request. Returns how long the next one must wait.
+fn handle(session: &mut Session, request: &Request, now: Mono) -> Result<Duration, Status> {
+    let handled = match request {
+        Request::Sotw(request) => session.on_sotw(request, now),
+        Request::Delta(request) => session.on_delta(request, now),
+    };
+    handled.map_err(refusal)
+}
+
+/// Everything of a stream but its session, which is with the task or with a thread for heavy work.
 struct Stream {
     shared: Arc<Shared>,
     peer: Arc<Peer>,
@@ -105,16 +138,17 @@ impl Stream {
         variant: Variant,
         node: ClientNode,
         outbox: &Arc<Outbox>,
-    ) -> Self {
+    ) -> (Self, Box<Session>) {
         let id = shared.next_client.fetch_add(1, Ordering::Relaxed);
         let now = shared.now();
         shared.facts.connected(id, &node, peer.address);
         let workload = node.workload.as_ref().and_then(|_| node.class.namespace.clone());
         let identity = node.identity.clone();
-        let session = Mutex::new(Session::new(Arc::clone(&shared.env), variant, node, now));
-        let client = Arc::new(Connected { id, peer: peer.address, identity, since: now, session });
+        let session = Box::new(Session::new(Arc::clone(&shared.env), variant, node, now));
+        let status = ArcSwap::from_pointee(session.status());
+        let client = Arc::new(Connected { id, peer: peer.address, identity, since: now, status });
         let wake = shared.interest.wake();
-        Self {
+        let stream = Self {
             registration: shared.interest.register(Arc::clone(&wake), workload),
             _entry: shared.clients.insert(Arc::clone(&client)),
             shared: Arc::clone(shared),
@@ -125,94 +159,153 @@ impl Stream {
             pushing: None,
             read_at: None,
             end_at: None,
-        }
+        };
+        (stream, session)
     }
-    fn take(&mut self, request: &Request) -> Result<(), Refusal> {
+    /// Runs heavy work on the session.
+    async fn work<T: Send + 'static>(
+        &self,
+        mut session: Box<Session>,
+        work: impl FnOnce(&mut Session) -> T + Send + 'static,
+    ) -> Result<(Box<Session>, T), Status> {
+        let turn = self.shared.workers.turn().await;
+        self.shared.env.counters.offloaded.inc();
+        let done = turn.run(move || {
+            let out = work(&mut session);
+            (session, out)
+        });
+        done.await.ok_or_else(failed)
+    }
+    /// Handles a request. One with many names, or to a session with many names, is heavy work.
+    async fn take(&mut self, mut session: Box<Session>, received: Received) -> Result<Box<Session>, Status> {
         let now = self.shared.now();
-        let wait = {
-            let mut session = self.client.session.lock();
-            match request {
-                Request::Sotw(request) => session.on_sotw(request, now)?,
-                Request::Delta(request) => session.on_delta(request, now)?,
-            }
+        let wait = if received.is_large() || session.names() > MAX_NAMED {
+            let handled;
+            (session, handled) =
+                self.work(session, move |session| handle(session, &received.decode()?, now)).await?;
+            handled?
+        } else {
+            handle(&mut session, &received.decode()?, now)?
         };
         self.read_at = (!wait.is_zero()).then(|| Instant::now() + wait);
-        Ok(())
+        Ok(session)
     }
     /// Passes messages to the transport while it can take them. Registers the interest before it loads a
     /// catalog, and again if loading changed the class.
-    fn send(&mut self) {
+    async fn send(&mut self, mut session: Box<Session>) -> Result<Box<Session>, Status> {
         loop {
-            let interest = self.client.session.lock().take_interest();
-            if let Some(interest) = interest {
-                self.registration.update(interest);
-                self.client.session.lock().on_generation(ChangedHosts::Everything);
-            }
+            session = self.register(session).await?;
             if !self.outbox.is_idle() {
-                return;
+                return Ok(session);
             }
             let began = Instant::now();
             if let Some((kind, since)) = self.pushing.take() {
                 self.shared.env.counters.pushes.delivered(kind, began.duration_since(since));
             }
-            let (out, settled) = {
-                let mut session = self.client.session.lock();
-                let out = session.on_writable(self.shared.now(), || self.shared.source.current());
-                (out, !session.interest_is_due())
-            };
+            let out;
+            (session, out) = self.next_message(session).await?;
             match out {
                 Some(out) => {
                     self.pushing = Some((out.kind, began));
+                    self.store_status(&session);
                     self.outbox.put(out.rope);
                 }
-                None if settled && !self.registers_held() => return,
+                None if !session.interest_is_due() && !self.registers_held(&mut session) => {
+                    return Ok(session);
+                }
                 None => {}
             }
         }
     }
+    /// Registers a changed interest.
+    async fn register(&mut self, mut session: Box<Session>) -> Result<Box<Session>, Status> {
+        if !session.interest_is_due() {
+            return Ok(session);
+        }
+        let mut interest = None;
+        if session.names() > FEW {
+            (session, interest) = self.work(session, Session::take_interest).await?;
+        }
+        if let Some(interest) = interest.or_else(|| session.take_interest()) {
+            self.registration.update(interest);
+            session.on_generation(ChangedHosts::Everything);
+        }
+        Ok(session)
+    }
+    /// Returns the next message. Others may have built it by the time this stream has its turn.
+    async fn next_message(
+        &self,
+        mut session: Box<Session>,
+    ) -> Result<(Box<Session>, Option<Outgoing>), Status> {
+        let shared = Arc::clone(&self.shared);
+        let catalog = shared.source.current();
+        let mut step = session.next_step(shared.now(), &catalog);
+        if matches!(step, Step::Work) {
+            let turn = shared.workers.turn().await;
+            step = session.next_step(shared.now(), &catalog);
+            if matches!(step, Step::Work) {
+                shared.env.counters.offloaded.inc();
+                let done = turn.run(move || {
+                    let out = session.on_writable(shared.now(), || Arc::clone(&catalog));
+                    (session, out)
+                });
+                return done.await.ok_or_else(failed);
+            }
+        }
+        let out = if let Step::Send(out) = step { Some(out) } else { None };
+        Ok((session, out))
+    }
     /// Registers for completeness while names are held back. Returns whether the session must look again, because the
     /// catalog became complete before.
-    fn registers_held(&mut self) -> bool {
-        let mut session = self.client.session.lock();
+    fn registers_held(&mut self, session: &mut Session) -> bool {
         let is_late = self.registration.hold(session.holds_names()) && self.shared.source.current().complete;
         if is_late {
             session.on_generation(ChangedHosts::Everything);
         }
         is_late
     }
-    async fn drive(&mut self, reader: &mut Reader) -> Status {
+    fn store_status(&self, session: &Session) {
+        self.client.status.store(Arc::new(session.status()));
+    }
+    async fn drive(&mut self, mut session: Box<Session>, reader: &mut Reader) -> Status {
         loop {
-            self.send();
-            self.wake.handled();
-            if self.outbox.is_closed() {
-                return Status::unavailable("the client disconnected");
-            }
-            match self.wait(reader).await {
-                Ok(Event::Again) => {}
-                Ok(Event::Request(received)) => {
-                    if let Err(end) = self.take(&received.request) {
-                        return refusal(end);
-                    }
-                }
-                Ok(Event::Woken(touched, observed)) => {
-                    self.client.session.lock().on_generation_of(touched, observed);
-                }
-                Ok(Event::Tick) => {
-                    let ticked = self.client.session.lock().on_tick(self.shared.now());
-                    if let Err(end) = ticked {
-                        self.outbox.reset();
-                        return refusal(end);
-                    }
-                }
-                Ok(Event::Ending) => {
-                    self.end_at = Some(Instant::now() + self.shared.jitter(self.shared.limits.spread));
-                }
+            match self.turn(session, reader).await {
+                Ok(next) => session = next,
                 Err(status) => return status,
             }
         }
     }
-    async fn wait(&self, reader: &mut Reader) -> Result<Event, Status> {
-        let tick = self.client.session.lock().deadline().map(|at| self.shared.instant(at));
+    /// Sends what is due, then waits for one event and handles it.
+    async fn turn(&mut self, session: Box<Session>, reader: &mut Reader) -> Result<Box<Session>, Status> {
+        let mut session = self.send(session).await?;
+        self.wake.handled();
+        if self.outbox.is_closed() {
+            return Err(Status::unavailable("the client disconnected"));
+        }
+        self.store_status(&session);
+        match self.wait(&session, reader).await? {
+            Event::Again => {}
+            Event::Request(received) => return self.take(session, received).await,
+            Event::Woken(touched, observed) => session.on_generation_of(touched, observed),
+            Event::Tick => {
+                let now = self.shared.now();
+                let (session, ticked) = self.work(session, move |session| session.on_tick(now)).await?;
+                return match ticked {
+                    Ok(()) => Ok(session),
+                    Err(end) => {
+                        self.outbox.reset();
+                        Err(refusal(end))
+                    }
+                };
+            }
+            Event::Ending => {
+                self.end_at = Some(Instant::now() + self.shared.jitter(self.shared.limits.spread));
+            }
+        }
+        Ok(session)
+    }
+    async fn wait(&self, session: &Session, reader: &mut Reader) -> Result<Event, Status> {
+        let tick = session.deadline().map(|at| self.shared.instant(at));
         tokio::select! {
             biased;
             () = until(self.end_at), if self.end_at.is_some() => {
@@ -231,7 +324,7 @@ impl Stream {
             until(self.read_at).await;
         }
         match reader.next().await? {
-            Some(received) => Ok(Event::Request(Box::new(received))),
+            Some(received) => Ok(Event::Request(received)),
             None => Err(Status::ok("")),
         }
     }
@@ -245,7 +338,7 @@ impl Drop for Stream {
 
 enum Event {
     Again,
-    Request(Box<Received>),
+    Request(Received),
     Woken(ChangedHosts, ObservedSince),
     Tick,
     Ending,

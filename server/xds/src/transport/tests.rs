@@ -30,6 +30,7 @@ mod hostile;
 mod secure;
 mod streams;
 mod tools;
+mod work;
 
 /// Longer than any event on loopback takes; no test waits for it to pass.
 const SOON: Duration = Duration::from_secs(20);

@@ -31,8 +31,8 @@ fn few_names_are_indexed_and_many_use_a_base() {
     let few = names(0..MAX_NAMED);
     stream.sub(E, &refs(&few), &[], "");
     stream.responses();
-    assert!(!stream.session.is_bulk() && stream.session.base_generation().is_none());
-    assert_eq!(stream.session.recorded_names(), MAX_NAMED);
+    assert!(!stream.session.is_bulk() && stream.session.status().base_generation().is_none());
+    assert_eq!(stream.session.status().recorded_names(), MAX_NAMED);
     assert!(
         matches!(stream.session.take_interest(), Some(Interest::Hosts(hosts)) if hosts.len() == MAX_NAMED)
     );
@@ -40,13 +40,19 @@ fn few_names_are_indexed_and_many_use_a_base() {
 
     stream.sub(E, &["one.more"], &[], "");
     stream.responses();
-    assert!(stream.session.is_bulk() && stream.session.base_generation() == Some(1));
-    assert_eq!((stream.session.recorded_names(), stream.session.take_interest()), (0, Some(Interest::Every)));
+    assert!(stream.session.is_bulk() && stream.session.status().base_generation() == Some(1));
+    assert_eq!(
+        (stream.session.status().recorded_names(), stream.session.take_interest()),
+        (0, Some(Interest::Every))
+    );
 
     stream.sub(E, &[], &["one.more"], "");
     stream.change(|_| {});
     stream.responses();
-    assert_eq!((stream.session.base_generation(), stream.session.recorded_names()), (None, MAX_NAMED));
+    assert_eq!(
+        (stream.session.status().base_generation(), stream.session.status().recorded_names()),
+        (None, MAX_NAMED)
+    );
 }
 
 #[test]
@@ -69,7 +75,7 @@ fn base_advances_without_relevant_changes() {
     stream.responses();
     stream.set(R, "elsewhere", "1");
     assert_eq!(stream.responses(), Vec::<String>::new());
-    assert_eq!(stream.session.base_generation(), Some(2));
+    assert_eq!(stream.session.status().base_generation(), Some(2));
 }
 
 #[test]
@@ -92,10 +98,10 @@ fn unread_stream_releases_its_base_and_then_ends() {
     assert_eq!(stream.next().unwrap().text(), "cds a=2");
     assert_eq!(stream.session.deadline(), Some(Mono(30_000)));
     stream.session.on_tick(Mono(29_999)).unwrap();
-    assert_eq!(stream.session.base_generation(), Some(1));
+    assert_eq!(stream.session.status().base_generation(), Some(1));
 
     stream.session.on_tick(Mono(30_000)).unwrap();
-    assert_eq!((stream.session.base_generation(), stream.count("bases_dropped")), (None, 1));
+    assert_eq!((stream.session.status().base_generation(), stream.count("bases_dropped")), (None, 1));
     assert_eq!(stream.session.deadline(), Some(Mono(300_000)));
 
     let refusal = stream.session.on_tick(Mono(300_000)).unwrap_err();
@@ -123,7 +129,7 @@ fn client_that_resumes_reading_gets_only_missed_changes() {
         ["cds c=2", "eds a=1", "lds l=2", "cds -b"],
         "the forced assignment is kept"
     );
-    assert_eq!(stream.session.base_generation(), Some(3), "it has a base again");
+    assert_eq!(stream.session.status().base_generation(), Some(3), "it has a base again");
 }
 
 #[test]

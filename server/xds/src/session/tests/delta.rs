@@ -187,22 +187,22 @@ fn rejected_response_is_shown_until_one_is_accepted() {
     let error = Some(ErrorDetail { code: 13, message: "no".into() });
     stream.send_delta(DeltaRequest { nonce: sent[0].nonce.as_str().into(), error, ..mk_delta(C) });
     assert_eq!(stream.responses(), Vec::<String>::new());
-    let status = &stream.session.statuses(stream.now)[0];
+    let status = &stream.session.status().statuses(stream.now)[0];
     assert_eq!(status.nack.as_ref().unwrap().names, ["a".into()]);
-    assert_eq!(&*stream.session.delivery(C, "a").refused.unwrap(), "no");
-    assert_eq!(stream.session.delivery(C, "b").refused, None);
+    assert_eq!(&*stream.session.status().delivery(C, "a").refused.unwrap(), "no");
+    assert_eq!(stream.session.status().delivery(C, "b").refused, None);
     stream.set(C, "b", "2");
     let sent = stream.all();
     assert_eq!(sent[0].text(), "cds b=2", "the rejected resource is not sent again");
     stream.sub(C, &[], &[], &sent[0].nonce);
-    assert_eq!(stream.session.statuses(stream.now)[0].status, SyncStatus::Synced);
+    assert_eq!(stream.session.status().statuses(stream.now)[0].status, SyncStatus::Synced);
 }
 
 #[test]
 fn delivery_reports_the_held_version() {
     let stream = mk_synced();
-    let a = stream.session.delivery(E, "a");
+    let a = stream.session.status().delivery(E, "a");
     assert_eq!(a.version.map(|v| v.to_string()), Some(stream.version(E, "a")));
-    assert!(!stream.session.delivery(E, "zz").subscribed);
-    assert_eq!(stream.session.delivery(R, "r").status, SyncStatus::NotSent);
+    assert!(!stream.session.status().delivery(E, "zz").subscribed);
+    assert_eq!(stream.session.status().delivery(R, "r").status, SyncStatus::NotSent);
 }

@@ -19,7 +19,7 @@ fn claimed_names_are_held_and_settled_when_complete() {
         &[("a", &ea), ("later", "00000000000000aa"), ("never", "00000000000000bb")],
     );
     assert_eq!(stream.responses(), ["cds"], "neither removed nor emptied");
-    assert_eq!(stream.session.statuses(stream.now)[0].held, 2);
+    assert_eq!(stream.session.status().statuses(stream.now)[0].held, 2);
     stream.change(|world| {
         world.insert((C, "later".into()), "1".into());
         world.insert((E, "later".into()), "1".into());
@@ -27,7 +27,7 @@ fn claimed_names_are_held_and_settled_when_complete() {
     assert_eq!(stream.responses(), ["cds later=1", "eds later=1"]);
     stream.complete(true);
     assert_eq!(stream.responses(), ["cds -never", "eds never="]);
-    assert_eq!(stream.session.statuses(stream.now)[0].held, 0);
+    assert_eq!(stream.session.status().statuses(stream.now)[0].held, 0);
     stream.complete(true);
     assert_eq!(stream.responses(), Vec::<String>::new());
 }

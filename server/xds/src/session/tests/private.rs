@@ -118,5 +118,5 @@ fn a_changed_class_compares_and_sends_only_what_differs() {
     sidecar.publish(Some(mk_workload("eu/2")));
     assert_eq!(sidecar.0.responses(), ["cds b=1"]);
     assert_eq!(sidecar.0.count("full_comparisons"), before + 1);
-    assert_eq!(sidecar.0.session.base_generation(), Some(3));
+    assert_eq!(sidecar.0.session.status().base_generation(), Some(3));
 }

@@ -4,7 +4,7 @@ use super::*;
 
 /// `name=body STATE` of each resource; a body that is no longer held is `?`.
 fn shown(stream: &TestStream, kind: ResourceType) -> Vec<String> {
-    let view = stream.session.sent(kind).unwrap();
+    let view = stream.session.status().sent(kind).unwrap();
     let line = |resource: crate::session::SentResource| {
         let body = view.body(&resource).map(|body| body_text(&body));
         let text = match (body, resource.version) {
@@ -24,7 +24,7 @@ fn resources_follow_sent_and_acknowledged_responses() {
         TestStream::sotw(&[(C, "a", "1"), (C, "b", "1")]),
         TestStream::delta(&[(C, "a", "1"), (C, "b", "1")]),
     ] {
-        assert!(stream.session.sent(C).is_none(), "not subscribed");
+        assert!(stream.session.status().sent(C).is_none(), "not subscribed");
         let ack = |stream: &mut TestStream, nonce: &str| match stream.session.variant() {
             Variant::Sotw => stream.request(C, &[], nonce),
             Variant::Delta => stream.sub(C, &[], &[], nonce),

@@ -42,7 +42,8 @@ fn first_request_is_answered_even_without_resources() {
 #[test]
 fn an_acknowledgement_is_not_answered() {
     let (stream, ..) = mk_synced();
-    let status: Vec<_> = stream.session.statuses(stream.now).iter().map(|s| (s.kind, s.status)).collect();
+    let status: Vec<_> =
+        stream.session.status().statuses(stream.now).iter().map(|s| (s.kind, s.status)).collect();
     assert_eq!(status, [("cds", SyncStatus::Synced), ("eds", SyncStatus::Synced)]);
 }
 
@@ -54,7 +55,7 @@ fn rejection_is_recorded_and_not_answered() {
     stream.now = Mono(5);
     stream.refuse(C, &[], &sent[0].nonce, "a is bad");
     assert_eq!(stream.responses(), Vec::<String>::new());
-    let status = stream.session.statuses(Mono(7));
+    let status = stream.session.status().statuses(Mono(7));
     assert_eq!(status[0].status, SyncStatus::Error);
     let nack = status[0].nack.as_ref().unwrap();
     assert_eq!((&*nack.text, nack.generation, nack.age_ms), ("a is bad", Some(2), 2));
@@ -64,7 +65,7 @@ fn rejection_is_recorded_and_not_answered() {
     let sent = stream.all();
     assert_eq!(sent[0].text(), "cds a=3 b=1");
     stream.request(C, &[], &sent[0].nonce);
-    assert_eq!(stream.session.statuses(Mono(7))[0].status, SyncStatus::Synced);
+    assert_eq!(stream.session.status().statuses(Mono(7))[0].status, SyncStatus::Synced);
 }
 
 #[test]
@@ -202,7 +203,7 @@ fn unserved_types_are_ignored_without_ending_the_stream() {
     let mut stream = TestStream::sotw(WORLD);
     stream.send_sotw(SotwRequest { type_url: "istio.io/debug".into(), ..SotwRequest::default() });
     assert_eq!(stream.responses(), Vec::<String>::new());
-    assert_eq!(stream.session.unknown_type().map(|t| &**t), Some("istio.io/debug"));
+    assert_eq!(stream.session.status().unknown_type.as_deref(), Some("istio.io/debug"));
     stream.request(C, &[], "");
     assert_eq!(stream.responses(), ["cds a=1 b=1"]);
 }

@@ -71,6 +71,33 @@ async fn connection_without_a_request_ends_in_time() {
 }
 
 #[tokio::test]
+async fn connection_that_the_server_has_not_looked_at_is_not_cut() {
+    let handshake = Duration::from_millis(100);
+    let limits = Limits { handshake, first_message: handshake, message: handshake, ..Limits::default() };
+    let served = Served::start(limits).await;
+    served.set(ResourceType::Cluster, "a.x", "1");
+    // everything runs on this thread, so neither side acts meanwhile
+    let stall = || std::thread::park_timeout(handshake * 3);
+    let mut connection = served.connect().await;
+    tokio::task::yield_now().await;
+    stall();
+    let mut stream = connection.delta().await;
+    stall();
+    let request = DeltaRequest {
+        node: mk_node("test-id"),
+        type_url: ResourceType::Cluster.type_url().into(),
+        ..DeltaRequest::default()
+    };
+    let message = frame(&request.encode());
+    stream.tx.send(message.slice(..9)).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    stall();
+    stream.tx.send(message.slice(9..)).await.unwrap();
+    assert_eq!(stream.bodies().await, ["a.x=1"]);
+    assert_eq!(served.count("handshakes_failed"), 0);
+}
+
+#[tokio::test]
 async fn half_open_socket_is_detected() {
     let limits = Limits {
         keepalive: Duration::from_millis(30),

@@ -147,7 +147,9 @@ mod tests {
     fn mk_selecting(selector: &[(&str, &str)]) -> Sidecar {
         Sidecar { selector: selector.iter().copied().collect(), ..Sidecar::default() }
     }
-    fn mk_policies(all: &[(&str, &str, &[(&str, &str)])]) -> Catalog {
+    /// A namespace, a name and the labels that it selects.
+    type Policy<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)]);
+    fn mk_policies(all: &[Policy<'_>]) -> Catalog {
         let policies =
             all.iter().map(|(namespace, name, labels)| mk_sidecar(namespace, name, mk_selecting(labels)));
         Catalog { policies: policies.collect(), ..Catalog::default() }

@@ -44,7 +44,7 @@ fn three_endpoints_on_a_thousand_nodes_have_four_keys() {
     local.sources = sources.into();
     let endpoints = Shared::new(ResourceInputs::new(local, ClientDimensions::NODE));
     assert_eq!(keys(&endpoints, (0..1000).map(on_node)), 4);
-    let facts = ListenerInputs { inline: Some(endpoints.clone()), ..mk_listener(&[]) };
+    let facts = ListenerInputs { inline: Some(endpoints), ..mk_listener(&[]) };
     assert_eq!(keys(&ResourceInputs::new(facts, ClientDimensions::NODE), (0..1000).map(on_node)), 4);
 }
 

@@ -95,8 +95,9 @@ pub(crate) fn import(text: &str) -> Result<HostImport, &'static str> {
 /// Parses the destination of an ingress listener; the error is a correction.
 pub(crate) fn endpoint(text: &str) -> Result<IngressEndpoint, &'static str> {
     if let Some(path) = text.strip_prefix(UNIX) {
-        let named =
-            path.strip_prefix('@').map_or(path.starts_with('/') && !path.ends_with('/'), |n| !n.is_empty());
+        let named = path
+            .strip_prefix('@')
+            .map_or_else(|| path.starts_with('/') && !path.ends_with('/'), |n| !n.is_empty());
         let path = Some(path).filter(|path| named && path.len() <= 107 && !path.contains('\0'));
         let path = path.ok_or("write an absolute path of at most 107 bytes, such as unix:///run/app.sock")?;
         return Ok(IngressEndpoint::Unix(Arc::from(path)));

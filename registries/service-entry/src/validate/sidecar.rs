@@ -102,7 +102,7 @@ fn ingress_names_a_port(sidecar: &Sidecar, faults: &mut Faults) {
     }
 }
 
-fn ports<'a>(sidecar: &'a Sidecar) -> impl Iterator<Item = (String, &'a Port)> {
+fn ports(sidecar: &Sidecar) -> impl Iterator<Item = (String, &Port)> {
     let egress = (0..).zip(&sidecar.egress).map(|(i, l): (usize, _)| ("egress", i, &l.port));
     let ingress = (0..).zip(&sidecar.ingress).map(|(i, l): (usize, _)| ("ingress", i, &l.port));
     let all = egress.chain(ingress);

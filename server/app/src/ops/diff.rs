@@ -235,7 +235,7 @@ mod tests {
         let tried = mixed(&a, &b);
         let texts: Vec<&str> = tried.iter().map(|(text, _)| text.as_str()).collect();
         assert_eq!(texts, ["namespace shop / none", "locality none / eu/1b"]);
-        assert_eq!(tried[0].1, ClientClass { namespace: None, ..a.clone() });
+        assert_eq!(tried[0].1, ClientClass { namespace: None, ..a });
         assert_eq!(tried[1].1.locality, b.locality);
         // an attribute that is added to clients must be added to the table
         let ClientClass {

@@ -250,7 +250,7 @@ impl CatalogAnswers {
         let layers =
             |cached: &CachedGeneration<FoldedSet>| self.generations.layer(cached, class, kind).key.clone();
         match self.generations.find(from) {
-            Some(from) => DiffKey::Layers(layers(&from), layers(&self.generations.cached(to))),
+            Some(from) => DiffKey::Layers([layers(&from), layers(&self.generations.cached(to))].into()),
             None => DiffKey::Class(class.clone(), kind),
         }
     }

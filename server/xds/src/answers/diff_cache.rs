@@ -24,7 +24,7 @@ pub(crate) enum DiffKey {
     /// Client values that the changed hosts mention: for types with a resource per service port.
     Outcome(SetKey),
     /// The layers of both sets: for composites, which hold parts of other hosts beside those that changed.
-    Layers(LayerKey, LayerKey),
+    Layers(Box<[LayerKey; 2]>),
     /// A class whose earlier layers are forgotten.
     Class(ClientClassKey, ResourceType),
 }

@@ -141,7 +141,7 @@ impl CatalogAnswers {
             return Some(DiffKey::Class(class.clone(), kind));
         };
         let to = self.generations.find(to)?;
-        Some(DiffKey::Layers(layers(&from)?, layers(&to)?))
+        Some(DiffKey::Layers([layers(&from)?, layers(&to)?].into()))
     }
 }
 

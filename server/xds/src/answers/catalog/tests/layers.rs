@@ -19,8 +19,11 @@ fn in_domains(services: Vec<Svc>) -> Vec<Svc> {
             Resolution::Alias(host) => Resolution::Alias(Hostname::new(long(host.as_str())).unwrap()),
             other => other.clone(),
         };
-        let domain =
-            if svc.endpoints.len() % 2 == 0 { svc.host.replace(".shop", ".web") } else { svc.host.clone() };
+        let domain = if svc.endpoints.len().is_multiple_of(2) {
+            svc.host.replace(".shop", ".web")
+        } else {
+            svc.host.clone()
+        };
         Svc { host: long(&domain), resolution, ..svc }
     };
     let mut out: Vec<Svc> = services.into_iter().map(rename).collect();
@@ -47,13 +50,16 @@ fn a_class() -> impl Strategy<Value = ClientClassKey> {
         },
     )
 }
+/// Encoded resources by name.
+type Bodies = BTreeMap<Arc<str>, Bytes>;
+
 /// Returns the names and bodies of a set.
 fn bodies(
     answers: &CatalogAnswers,
     catalog: &Arc<Catalog>,
     class: &ClientClassKey,
     kind: ResourceType,
-) -> BTreeMap<Arc<str>, Bytes> {
+) -> Bodies {
     let set = answers.folded(catalog, class, kind).set;
     let body = |m: &Arc<EncodedResource>| answers.bytes(catalog, class, kind, m).unwrap();
     let all: BTreeMap<_, _> = set.iter().map(|m| (Arc::clone(&m.name), body(m))).collect();
@@ -93,7 +99,7 @@ proptest! {
         let mut world = World::default();
         let generations: Vec<_> = worlds.iter().map(|services| world.next(services)).collect();
         let answers = CatalogAnswers::layered(Budget::DEFAULT, Layering { most: usize::MAX, part });
-        let mut held: BTreeMap<(usize, ResourceType), (usize, BTreeMap<Arc<str>, Bytes>)> = BTreeMap::new();
+        let mut held: BTreeMap<(usize, ResourceType), (usize, Bodies)> = BTreeMap::new();
         for (at, catalog) in generations.iter().enumerate() {
             let alone = CatalogAnswers::layered(Budget::DEFAULT, ALONE);
             // a class that does not ask continues later from an older generation
@@ -133,7 +139,7 @@ const WILDCARDS: [ResourceType; 3] = [ResourceType::Cluster, ResourceType::Liste
 fn mk_namespaces(count: usize) -> Vec<Svc> {
     let service = |n: usize| {
         let svc = mk_svc(&format!("pay.n{n}.svc.cluster.local")).in_namespace(&format!("n{n}"));
-        if n % 10 == 0 { svc.seen_by(&[&format!("n{n}")]) } else { svc }
+        if n.is_multiple_of(10) { svc.seen_by(&[&format!("n{n}")]) } else { svc }
     };
     (0..count).map(service).collect()
 }

@@ -24,6 +24,8 @@ pub struct Settings {
     pub trust_domain: Option<Arc<str>>,
     /// Further domains of identities, whose clients may connect.
     pub trust_domain_aliases: Option<Arc<[Arc<str>]>>,
+    /// Namespace whose policies apply to all namespaces.
+    pub root_namespace: Option<Namespace>,
     /// Domain of Kubernetes service names.
     pub domain: Option<Arc<str>>,
     /// Maximum duration of a connection attempt.
@@ -57,6 +59,7 @@ impl Settings {
                 .trust_domain_aliases
                 .clone()
                 .or_else(|| under.trust_domain_aliases.clone()),
+            root_namespace: self.root_namespace.clone().or_else(|| under.root_namespace.clone()),
             domain: self.domain.clone().or_else(|| under.domain.clone()),
             connect_timeout: self.connect_timeout.or(under.connect_timeout),
             block_unknown: self.block_unknown.or(under.block_unknown),
@@ -93,7 +96,7 @@ impl Settings {
     /// Namespace whose policies apply to all namespaces.
     #[must_use]
     pub fn root_namespace(&self) -> Option<Namespace> {
-        Namespace::new("istio-system").ok()
+        self.root_namespace.clone().or_else(|| Namespace::new("istio-system").ok())
     }
     /// Domain of Kubernetes service names.
     #[must_use]

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tributary_model::settings::ClusterLocal;
-use tributary_model::{HostPattern, Hostname, Visibility};
+use tributary_model::{HostPattern, Hostname, Namespace, Visibility};
 
 use crate::label_selector::Selectors;
 
@@ -28,6 +28,8 @@ pub struct Mesh {
     pub trust_domain: Option<Arc<str>>,
     /// Further domains of identities.
     pub trust_domain_aliases: Option<Arc<[Arc<str>]>>,
+    /// Namespace whose policies apply to all namespaces.
+    pub root_namespace: Option<Namespace>,
     /// Visibility of a Service without an annotation.
     pub default_export: Option<Visibility>,
     /// Connect timeout.
@@ -55,6 +57,8 @@ pub enum Field {
     TrustDomain,
     /// `trustDomainAliases`.
     TrustDomainAliases,
+    /// `rootNamespace`.
+    RootNamespace,
     /// `defaultServiceExportTo`.
     DefaultExport,
     /// `connectTimeout`.
@@ -71,10 +75,11 @@ pub enum Field {
 
 impl Field {
     /// Fields under the key `mesh`.
-    const OF_MESH: [Self; 8] = [
+    const OF_MESH: [Self; 9] = [
         Self::Discovery,
         Self::TrustDomain,
         Self::TrustDomainAliases,
+        Self::RootNamespace,
         Self::DefaultExport,
         Self::ConnectTimeout,
         Self::Outbound,
@@ -89,6 +94,7 @@ impl Field {
             Self::Discovery => "discoverySelectors",
             Self::TrustDomain => "trustDomain",
             Self::TrustDomainAliases => "trustDomainAliases",
+            Self::RootNamespace => "rootNamespace",
             Self::DefaultExport => "defaultServiceExportTo",
             Self::ConnectTimeout => "connectTimeout",
             Self::Outbound => "outboundTrafficPolicy",
@@ -123,6 +129,7 @@ impl Mesh {
                 Field::TrustDomainAliases => {
                     self.trust_domain_aliases = last.trust_domain_aliases.clone();
                 }
+                Field::RootNamespace => self.root_namespace = last.root_namespace.clone(),
                 Field::DefaultExport => self.default_export = last.default_export.clone(),
                 Field::ConnectTimeout => self.connect_timeout = last.connect_timeout,
                 Field::Outbound => self.block_unknown = last.block_unknown,

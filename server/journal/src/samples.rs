@@ -313,12 +313,13 @@ fn settings() -> BoxedStrategy<Fact> {
     let networks = vec((network(), vec(cidr, 0..3).prop_map(|list| list.into())), 0..3);
     let merge = select(vec![MergeByName::Off, MergeByName::Report, MergeByName::On]);
     let aliases = of(vec(text(), 0..3));
-    let parts = (of(text()), aliases, of(text()), of(duration()), of(any::<bool>()), of(any::<bool>()));
+    let domains = (of(text()), of(namespace()));
+    let parts = (domains, aliases, of(text()), of(duration()), of(any::<bool>()), of(any::<bool>()));
     (of(visibility()), parts, of(vec(pattern, 0..3)), of(caps), of(networks), of(merge))
         .prop_map(
             |(
                 default_export,
-                (trust_domain, aliases, domain, connect_timeout, block, direct),
+                ((trust_domain, root_namespace), aliases, domain, connect_timeout, block, direct),
                 local,
                 caps,
                 networks,
@@ -328,6 +329,7 @@ fn settings() -> BoxedStrategy<Fact> {
                     default_export,
                     trust_domain,
                     trust_domain_aliases: aliases.map(Into::into),
+                    root_namespace,
                     domain,
                     connect_timeout,
                     block_unknown: block,

@@ -32,6 +32,7 @@ fn settings(objects: &ClusterObjects, mesh: &Mesh) -> Settings {
         default_export: mesh.default_export.clone(),
         trust_domain: mesh.trust_domain.clone(),
         trust_domain_aliases: mesh.trust_domain_aliases.clone(),
+        root_namespace: mesh.root_namespace.clone(),
         connect_timeout: mesh.connect_timeout,
         block_unknown: mesh.block_unknown,
         cluster_local: Some(cluster_local(mesh, &objects.options.domain).into()),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use serde_saphyr::{DuplicateKeyPolicy, MergeKeyPolicy, Options};
 use tributary_model::settings::ClusterLocal;
-use tributary_model::{HostPattern, Visibility};
+use tributary_model::{HostPattern, Namespace, Visibility};
 
 use super::networks::MeshNetworks;
 use super::visibility::VisibilityPolicy;
@@ -143,6 +143,7 @@ impl Reader {
             Field::Discovery => self.mesh.discovery = Selectors::parse(value)?,
             Field::TrustDomain => self.mesh.trust_domain = trust_domain(value)?,
             Field::TrustDomainAliases => self.mesh.trust_domain_aliases = aliases(value)?,
+            Field::RootNamespace => self.mesh.root_namespace = root_namespace(value)?,
             Field::DefaultExport => self.mesh.default_export = default_export(value)?,
             Field::ConnectTimeout => self.mesh.connect_timeout = Some(duration(value)?),
             Field::Outbound => self.mesh.block_unknown = self.outbound(map(value)?)?,
@@ -216,6 +217,12 @@ fn trust_domain(value: &Value) -> Result<Option<Arc<str>>, String> {
         return Err("is not up to 255 letters, digits, `-`, `.` and `_`".into());
     }
     Ok(Some(text).filter(|text| !text.is_empty()).map(Arc::from))
+}
+
+fn root_namespace(value: &Value) -> Result<Option<Namespace>, String> {
+    let text = value.as_str().ok_or("is not text")?;
+    let name = (!text.is_empty()).then(|| Namespace::new(text));
+    name.transpose().map_err(|error| error.to_string())
 }
 
 fn aliases(value: &Value) -> Result<Option<Arc<[Arc<str>]>>, String> {

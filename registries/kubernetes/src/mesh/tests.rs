@@ -123,6 +123,8 @@ fn invalid_value_is_a_fault_of_its_field() {
         ("trustDomain: {}", Field::TrustDomain),
         ("trustDomainAliases: a.test", Field::TrustDomainAliases),
         ("trustDomainAliases: [a.test, 'a b']", Field::TrustDomainAliases),
+        ("rootNamespace: 'a b'", Field::RootNamespace),
+        ("rootNamespace: [a]", Field::RootNamespace),
         ("connectTimeout: 0s", Field::ConnectTimeout),
         ("connectTimeout: -1s", Field::ConnectTimeout),
         ("connectTimeout: NaNs", Field::ConnectTimeout),

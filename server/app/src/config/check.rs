@@ -168,6 +168,9 @@ impl Rules<'_> {
         if let Some(domain) = &config.settings.trust_domain {
             self.trust_domain("settings.trustDomain", domain);
         }
+        if let Some(root) = &config.settings.root_namespace {
+            self.valid("settings.rootNamespace", Namespace::new(root));
+        }
         let aliases = &config.settings.trust_domain_aliases;
         if aliases.len() > MAX_ALIASES {
             self.invalid("settings.trustDomainAliases", format!("lists more than {MAX_ALIASES} domains"));

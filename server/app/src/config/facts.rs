@@ -23,6 +23,7 @@ pub fn settings(config: &SettingsConfig) -> Settings {
         trust_domain: text(&config.trust_domain),
         trust_domain_aliases: (!config.trust_domain_aliases.is_empty())
             .then(|| config.trust_domain_aliases.iter().map(|alias| Arc::from(alias.as_str())).collect()),
+        root_namespace: config.root_namespace.as_ref().and_then(|name| Namespace::new(name).ok()),
         domain: text(&config.domain),
         connect_timeout: config.connect_timeout.map(super::Span::get),
         block_unknown: config.block_unknown,
@@ -133,11 +134,12 @@ mod tests {
     #[test]
     fn settings_convert_to_the_models_types() {
         let settings = mk_settings(
-            "{defaultExport: [b, a], connectTimeout: 3s, crossNetwork: direct, networks: {n: [10.0.0.0/8]}, clusterLocal: {'*.svc': true}}",
+            "{defaultExport: [b, a], rootNamespace: mesh, connectTimeout: 3s, crossNetwork: direct, networks: {n: [10.0.0.0/8]}, clusterLocal: {'*.svc': true}}",
         );
         let ns = |text| tributary_model::Namespace::new(text).unwrap();
         assert_eq!(settings.default_export, Some(Visibility::Namespaces([ns("a"), ns("b")].into())));
         assert_eq!(settings.connect_timeout(), std::time::Duration::from_secs(3));
+        assert_eq!(settings.root_namespace, Some(ns("mesh")));
         assert_eq!(settings.cross_network_direct, Some(true));
         assert_eq!(settings.networks.unwrap()[0].1.len(), 1);
         assert_eq!(settings.cluster_local.unwrap()[0].0.as_str(), "*.svc");

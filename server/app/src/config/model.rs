@@ -221,6 +221,8 @@ pub struct SettingsConfig {
     pub trust_domain: Option<String>,
     /// Further domains of identities: a client whose certificate is of one of them, or of `trustDomain`, may connect.
     pub trust_domain_aliases: Vec<String>,
+    /// Namespace whose policies apply to all namespaces; default `istio-system`.
+    pub root_namespace: Option<String>,
     /// Timeout of a connection attempt; default `10s`.
     pub connect_timeout: Option<Span>,
     /// Visibility of declarations without `exportTo`: `*` for all namespaces, `.` for their own, `~` for

@@ -48,6 +48,7 @@ pub(crate) fn put(enc: &mut Encoder, value: &Settings) {
     if let Some(aliases) = &value.trust_domain_aliases {
         enc.nest(11, |enc| enc.texts(1, aliases.iter().map(|alias| &**alias)));
     }
+    enc.opt_text(12, value.root_namespace.as_ref().map(Namespace::as_str));
 }
 
 pub(crate) fn read(d: &mut Decoder, mut fields: Fields<'_>) -> Result<Settings, Fault> {
@@ -65,6 +66,7 @@ pub(crate) fn read(d: &mut Decoder, mut fields: Fields<'_>) -> Result<Settings, 
             9 => out.networks = Some(list(value, |value| read_network(d, value))?),
             10 => out.merge_by_name = Some(codes::read_merge(value.int()?)?),
             11 => out.trust_domain_aliases = Some(list(value, |value| d.fresh(value))?),
+            12 => out.root_namespace = Some(d.namespace(value)?),
             _ => {}
         }
     }

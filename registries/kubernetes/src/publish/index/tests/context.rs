@@ -216,6 +216,7 @@ fn mesh_values_become_settings_with_default_local_hosts() {
     let mesh = "
 trustDomain: a.test
 trustDomainAliases: [old.test, '']
+rootNamespace: mesh
 connectTimeout: 3s
 serviceSettings:
 - {settings: {clusterLocal: true}, hosts: ['*.shop.svc.cluster.local']}
@@ -228,6 +229,8 @@ serviceEntryVisibility:
     index.apply_put(mk_mesh(mesh, ""));
     let set = settings(&mut index).unwrap();
     assert_eq!((set.trust_domain(), set.connect_timeout().as_secs()), ("a.test", 3));
+    let root = |set: &Settings| set.root_namespace().map(|root| root.to_string());
+    assert_eq!((root(&usual).as_deref(), root(&set).as_deref()), (Some("istio-system"), Some("mesh")));
     assert_eq!(
         ["a.test", "old.test", "cluster.local", ""].map(|domain| set.trusts(domain)),
         [true, true, false, false]

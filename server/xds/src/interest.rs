@@ -1,10 +1,16 @@
-//! Index of streams by the changes that wake them: bulk streams (wildcard or many names) by every
-//! generation, streams with few names by the hosts of those names.
+//! Index of streams by the changes that wake them: bulk streams (wildcard or many names) by every change of what
+//! they see, streams with few names by the hosts of those names, and all by what may change their class.
+//!
+//! A publication may carry a catalog that is newer than its changes, so what streams see is compared with the
+//! catalog of the publication before, and not only for the hosts that the changes name.
 //!
 //! Streams register here before they load a catalog; the fan-out task calls
 //! [`InterestIndex::published`] after the core task has published. So no wake-up is lost: a stream that
 //! registers too late to be found loads a catalog that contains the change. Nothing is queued: a
 //! wake-up is a flag and a short list of hosts.
+
+mod attached;
+mod bulk;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -12,9 +18,14 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use dashmap::DashMap;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
-use tributary_model::{Catalog, CatalogChanges, Hostname, Namespace, ObservedSince};
+use tributary_model::{Catalog, CatalogChanges, Hostname, ObservedSince};
 
+use crate::answers::ClientClassKey;
+use crate::client::ClientNode;
 use crate::session::{ChangedHosts, Interest};
+
+use attached::Attached;
+use bulk::{Bulk, Sight};
 
 /// Wakes one stream.
 #[derive(Debug, Default)]
@@ -93,9 +104,13 @@ type Waiters = Vec<(u64, Arc<Wake>)>;
 #[derive(Debug, Default)]
 pub struct InterestIndex {
     hosts: DashMap<Hostname, Waiters>,
-    bulk: DashMap<u64, Arc<Wake>>,
+    /// Streams by the hosts of the services that select their own workload.
+    own: DashMap<Hostname, Waiters>,
+    bulk: Bulk,
     named: DashMap<u64, Arc<Wake>>,
-    workloads: DashMap<Namespace, Waiters>,
+    attached: Attached,
+    /// Catalog of the last publication.
+    last: Mutex<Arc<Catalog>>,
     /// Streams with names whose removal waits for a complete catalog.
     holding: DashMap<u64, Arc<Wake>>,
     next: AtomicU64,
@@ -113,46 +128,45 @@ impl InterestIndex {
     pub fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Acquire)
     }
-    /// Registers a stream; nothing wakes it until [`Registration::update`]. A client with a workload also wakes
-    /// for workloads of its namespace, because its class may change with them.
+    /// Registers a stream; nothing wakes it until [`Registration::update`].
     #[must_use]
-    pub fn register(self: &Arc<Self>, wake: Arc<Wake>, workload: Option<Namespace>) -> Registration {
+    pub fn register(self: &Arc<Self>, wake: Arc<Wake>, node: Arc<ClientNode>) -> Registration {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
-        if let Some(namespace) = &workload {
-            self.workloads.entry(namespace.clone()).or_default().push((id, Arc::clone(&wake)));
-        }
-        let interest = Interest::Hosts(Vec::new());
-        Registration { index: Arc::clone(self), id, wake, workload, interest, holds: false }
+        self.attached.watch(&node, id, &wake);
+        let (interest, own) = (Interest::Hosts(Vec::new()), Vec::new());
+        Registration { index: Arc::clone(self), id, wake, node, interest, own, sight: None, holds: false }
     }
-    /// Wakes the streams that a generation may concern, and returns their number. A change of settings or
+    /// Wakes the streams that a generation may concern, and returns the number of wake-ups. A change of settings or
     /// gateways may concern every name; completeness concerns streams that hold names back.
-    pub fn published(&self, _: &Arc<Catalog>, changed: &CatalogChanges, observed: ObservedSince) -> usize {
+    pub fn published(&self, now: &Arc<Catalog>, changed: &CatalogChanges, observed: ObservedSince) -> usize {
         if !changed.concerns_clients() {
             return 0;
         }
         let mut woken = if changed.complete { wake_all(&self.holding, observed) } else { 0 };
-        if !changed.concerns_resources() {
-            return woken;
-        }
-        woken += wake_all(&self.bulk, observed);
-        if changed.settings || changed.gateways {
-            return woken + wake_all(&self.named, observed);
-        }
-        for host in &changed.hosts {
-            woken += self
-                .hosts
-                .get(host)
-                .map_or(0, |waiters| wake_each(&waiters, |wake| wake.wake_for(host, observed)));
-        }
-        let namespaces: std::collections::BTreeSet<_> =
-            changed.workloads.iter().map(|key| &key.namespace).collect();
-        for namespace in namespaces {
-            woken += self
-                .workloads
-                .get(namespace)
-                .map_or(0, |waiters| wake_each(&waiters, |wake| wake.wake(observed)));
+        if changed.concerns_resources() {
+            let before = Arc::clone(&self.last.lock());
+            woken += self.wake_concerned(&before, now, changed, observed);
+            *self.last.lock() = Arc::clone(now);
         }
         woken
+    }
+    fn wake_concerned(
+        &self,
+        before: &Catalog,
+        now: &Catalog,
+        changed: &CatalogChanges,
+        observed: ObservedSince,
+    ) -> usize {
+        if changed.settings || changed.gateways {
+            return self.bulk.wake_all(now, observed) + wake_all(&self.named, observed);
+        }
+        let mut woken = self.bulk.wake_for(before, now, observed);
+        for host in &changed.hosts {
+            woken += wake_of(&self.hosts, host, |wake| wake.wake_for(host, observed));
+            woken += wake_of(&self.own, host, |wake| wake.wake(observed));
+        }
+        woken += self.attached.wake_workloads(before, now, observed);
+        woken + self.attached.wake(now, &changed.policies, observed)
     }
     /// Returns the number of indexed hosts and of registered streams.
     #[must_use]
@@ -164,12 +178,25 @@ impl InterestIndex {
     pub fn is_empty(&self) -> bool {
         self.len() == (0, 0)
     }
-    fn leave(&self, host: &Hostname, id: u64) {
-        if let Some(mut waiters) = self.hosts.get_mut(host) {
+}
+
+type ByHost = DashMap<Hostname, Waiters>;
+
+/// Replaces the hosts of a stream in a table; both lists are sorted.
+fn replace(table: &ByHost, (id, wake): (u64, &Arc<Wake>), before: &[Hostname], after: &[Hostname]) {
+    for host in after.iter().filter(|host| before.binary_search(host).is_err()) {
+        table.entry(host.clone()).or_default().push((id, Arc::clone(wake)));
+    }
+    for host in before.iter().filter(|host| after.binary_search(host).is_err()) {
+        if let Some(mut waiters) = table.get_mut(host) {
             waiters.retain(|(waiter, _)| *waiter != id);
         }
-        self.hosts.remove_if(host, |_, waiters| waiters.is_empty());
+        table.remove_if(host, |_, waiters| waiters.is_empty());
     }
+}
+
+fn wake_of(table: &ByHost, host: &Hostname, how: impl Fn(&Wake)) -> usize {
+    table.get(host).map_or(0, |waiters| wake_each(&waiters, how))
 }
 
 fn wake_all(all: &DashMap<u64, Arc<Wake>>, observed: ObservedSince) -> usize {
@@ -188,8 +215,12 @@ pub struct Registration {
     index: Arc<InterestIndex>,
     id: u64,
     wake: Arc<Wake>,
-    workload: Option<Namespace>,
+    node: Arc<ClientNode>,
     interest: Interest,
+    /// Hosts of the services that select its workload, sorted.
+    own: Vec<Hostname>,
+    /// What it sees, if it is a bulk stream.
+    sight: Option<Sight>,
     holds: bool,
 }
 
@@ -206,158 +237,45 @@ impl Registration {
         }
         holds
     }
-    /// Replaces the changes that wake the stream.
-    pub fn update(&mut self, interest: Interest) {
-        let old = std::mem::replace(&mut self.interest, interest);
-        let before: &[Hostname] = if let Interest::Hosts(hosts) = &old { hosts } else { &[] };
-        let after: &[Hostname] = if let Interest::Hosts(hosts) = &self.interest { hosts } else { &[] };
-        for host in after.iter().filter(|host| before.binary_search(host).is_err()) {
-            let mut waiters = self.index.hosts.entry(host.clone()).or_default();
-            waiters.push((self.id, Arc::clone(&self.wake)));
+    /// Replaces the changes that wake the stream: those of its interest, of what its class sees, and of the hosts
+    /// whose services select its workload, sorted.
+    pub fn update(&mut self, interest: Interest, class: &ClientClassKey, own: Vec<Hostname>) {
+        let sight = (interest == Interest::Every).then(|| Sight::of(class));
+        self.set_hosts(interest, own);
+        self.index.attached.insert(self.id, &self.wake, &self.node, class);
+        self.set_sight(sight);
+    }
+    fn set_hosts(&mut self, interest: Interest, own: Vec<Hostname>) {
+        let stream = (self.id, &self.wake);
+        replace(&self.index.hosts, stream, self.interest.hosts(), interest.hosts());
+        replace(&self.index.own, stream, &self.own, &own);
+        (self.interest, self.own) = (interest, own);
+    }
+    fn set_sight(&mut self, sight: Option<Sight>) {
+        let old = std::mem::replace(&mut self.sight, sight);
+        match &self.sight {
+            Some(sight) => {
+                let at = self.index.last.lock().generation;
+                self.index.bulk.insert(sight.clone(), self.id, Arc::clone(&self.wake), at);
+                self.index.named.remove(&self.id);
+            }
+            None => drop(self.index.named.insert(self.id, Arc::clone(&self.wake))),
         }
-        for host in before.iter().filter(|host| after.binary_search(host).is_err()) {
-            self.index.leave(host, self.id);
+        if let Some(old) = old.filter(|old| Some(old) != self.sight.as_ref()) {
+            self.index.bulk.remove(&old, self.id);
         }
-        let (to, from) = match self.interest {
-            Interest::Every => (&self.index.bulk, &self.index.named),
-            Interest::Hosts(_) => (&self.index.named, &self.index.bulk),
-        };
-        to.insert(self.id, Arc::clone(&self.wake));
-        from.remove(&self.id);
     }
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        self.update(Interest::Hosts(Vec::new()));
+        self.set_hosts(Interest::Hosts(Vec::new()), Vec::new());
+        self.set_sight(None);
         self.index.named.remove(&self.id);
         self.hold(false);
-        if let Some(namespace) = &self.workload {
-            if let Some(mut waiters) = self.index.workloads.get_mut(namespace) {
-                waiters.retain(|(waiter, _)| *waiter != self.id);
-            }
-            self.index.workloads.remove_if(namespace, |_, waiters| waiters.is_empty());
-        }
+        self.index.attached.remove(self.id, &self.node);
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn host(name: &str) -> Hostname {
-        Hostname::new(name).unwrap()
-    }
-    fn changed(hosts: &[&str]) -> CatalogChanges {
-        CatalogChanges { hosts: hosts.iter().map(|h| host(h)).collect(), ..CatalogChanges::default() }
-    }
-    fn publish(index: &InterestIndex, changed: &CatalogChanges) -> usize {
-        index.published(&Arc::default(), changed, ObservedSince::default())
-    }
-    fn is_woken(wake: &Wake) -> bool {
-        wake.state.lock().touched != ChangedHosts::Nothing
-    }
-    struct Stream {
-        wake: Arc<Wake>,
-        registration: Registration,
-    }
-    fn mk_stream(index: &Arc<InterestIndex>, interest: Interest) -> Stream {
-        let wake = index.wake();
-        let mut registration = index.register(Arc::clone(&wake), None);
-        registration.update(interest);
-        Stream { wake, registration }
-    }
-    fn mk_hosts(names: &[&str]) -> Interest {
-        Interest::Hosts(names.iter().map(|h| host(h)).collect())
-    }
-
-    #[test]
-    fn only_interested_streams_are_woken() {
-        let index = Arc::new(InterestIndex::default());
-        let bulk = mk_stream(&index, Interest::Every);
-        let a = mk_stream(&index, mk_hosts(&["a.x", "b.x"]));
-        let b = mk_stream(&index, mk_hosts(&["b.x"]));
-        assert_eq!(publish(&index, &changed(&["a.x", "unknown.x"])), 2);
-        assert!(is_woken(&bulk.wake) && is_woken(&a.wake) && !is_woken(&b.wake));
-        let settings = CatalogChanges { settings: true, ..CatalogChanges::default() };
-        assert_eq!(publish(&index, &settings), 3);
-        let pending = CatalogChanges { pending: true, ..CatalogChanges::default() };
-        assert_eq!(publish(&index, &pending), 0, "pending services are not served");
-    }
-
-    #[test]
-    fn report_of_a_registry_wakes_no_stream() {
-        let index = Arc::new(InterestIndex::default());
-        let (bulk, _named) = (mk_stream(&index, Interest::Every), mk_stream(&index, mk_hosts(&["a.x"])));
-        let registries = CatalogChanges { registries: true, ..CatalogChanges::default() };
-        assert_eq!(publish(&index, &registries), 0);
-        assert!(!is_woken(&bulk.wake));
-    }
-
-    #[test]
-    fn completeness_wakes_streams_that_hold_names() {
-        let index = Arc::new(InterestIndex::default());
-        let (_bulk, mut named) = (mk_stream(&index, Interest::Every), mk_stream(&index, mk_hosts(&["a.x"])));
-        let complete = CatalogChanges { complete: true, ..CatalogChanges::default() };
-        assert_eq!(publish(&index, &complete), 0);
-        assert!(named.registration.hold(true) && !named.registration.hold(true));
-        assert_eq!(publish(&index, &complete), 1);
-        named.registration.hold(false);
-        assert_eq!(publish(&index, &complete), 0);
-        named.registration.hold(true);
-        drop(named);
-        assert!(index.holding.is_empty());
-    }
-
-    #[test]
-    fn a_changed_interest_replaces_the_old_one() {
-        let index = Arc::new(InterestIndex::default());
-        let mut stream = mk_stream(&index, mk_hosts(&["a.x", "b.x"]));
-        stream.registration.update(mk_hosts(&["b.x", "c.x"]));
-        assert_eq!(publish(&index, &changed(&["a.x"])), 0);
-        assert_eq!(publish(&index, &changed(&["b.x", "c.x"])), 2);
-        stream.registration.update(Interest::Every);
-        assert_eq!((index.len(), publish(&index, &changed(&["c.x"]))), ((0, 1), 1));
-    }
-
-    #[test]
-    fn dropped_registrations_leave_the_index_empty() {
-        let index = Arc::new(InterestIndex::default());
-        let streams: Vec<_> =
-            (0..50).map(|n| mk_stream(&index, mk_hosts(&[&format!("h{n}.x"), "all.x"]))).collect();
-        let own = index.register(Arc::default(), Namespace::new("shop").ok());
-        drop((streams, own, mk_stream(&index, Interest::Every)));
-        assert!(index.is_empty() && index.workloads.is_empty());
-    }
-
-    #[tokio::test]
-    async fn woken_stream_counts_as_waiting_until_handled_or_closed() {
-        let index = Arc::new(InterestIndex::default());
-        let (a, b) = (mk_stream(&index, mk_hosts(&["a.x"])), mk_stream(&index, mk_hosts(&["a.x"])));
-        assert_eq!(index.waiting(), 0, "no stream was woken");
-        for _ in 0..2 {
-            assert_eq!(publish(&index, &changed(&["a.x"])), 2);
-        }
-        a.wake.handled();
-        assert_eq!(index.waiting(), 2, "a wake-up that was not taken cannot be handled");
-        a.wake.woken().await;
-        assert_eq!(index.waiting(), 2, "it was taken but not handled");
-        a.wake.handled();
-        a.wake.handled();
-        assert_eq!(index.waiting(), 1);
-        drop((a, b));
-        assert_eq!(index.waiting(), 0, "a closed stream is not waiting");
-    }
-
-    #[tokio::test]
-    async fn wake_ups_are_merged_without_loss() {
-        let wake = Wake::default();
-        let at = |ms| ObservedSince::batch(tributary_model::Mono(ms), true);
-        wake.wake_for(&host("a.x"), at(7));
-        wake.wake_for(&host("b.x"), at(9));
-        assert_eq!(wake.woken().await, (ChangedHosts::Hosts([host("a.x"), host("b.x")].into()), at(7)));
-        assert!(!is_woken(&wake));
-        wake.wake(ObservedSince::default());
-        tokio::time::timeout(std::time::Duration::from_secs(5), wake.woken()).await.unwrap();
-    }
-}
+mod tests;

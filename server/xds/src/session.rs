@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tonic::Code as GrpcCode;
-use tributary_model::{Catalog, Code, Mono, ObservedSince, Version};
+use tributary_model::{Catalog, Code, Hostname, Mono, ObservedSince, Version};
 use tributary_proto::{ErrorDetail, Variant};
 
 use crate::answers::{ClientClassKey, ResourceType, TypeMap};
@@ -128,6 +128,8 @@ pub struct Session {
     variant: Variant,
     client: Arc<ClientNode>,
     class: ClientClassKey,
+    /// Hosts of the services that select its workload, sorted.
+    own_hosts: Vec<Hostname>,
     kinds: TypeMap<TypeState>,
     /// What a bulk client last received in full.
     base: Option<Arc<ClientSnapshot>>,
@@ -152,15 +154,17 @@ pub struct Session {
 
 impl Session {
     /// Creates the session of an admitted client.
-    pub fn new(env: Arc<Env>, variant: Variant, client: ClientNode, now: Mono) -> Self {
+    pub fn new(env: Arc<Env>, variant: Variant, client: impl Into<Arc<ClientNode>>, now: Mono) -> Self {
+        let client: Arc<ClientNode> = client.into();
         let class = env.class(client.class.clone());
         let gauges = SessionCount::new(Arc::clone(&env.counters), client.class.kind);
         Self {
             gauges,
             env,
             variant,
-            client: Arc::new(client),
+            client: client,
             class,
+            own_hosts: Vec::new(),
             kinds: TypeMap::default(),
             base: None,
             round: None,
@@ -213,6 +217,16 @@ impl Session {
     #[must_use]
     pub const fn interest_is_due(&self) -> bool {
         self.interest_moved
+    }
+    /// Returns the client's class, as of the last round.
+    #[must_use]
+    pub const fn class(&self) -> &ClientClassKey {
+        &self.class
+    }
+    /// Returns the hosts of the services that select the client's workload, sorted, as of the last round.
+    #[must_use]
+    pub fn own_hosts(&self) -> &[Hostname] {
+        &self.own_hosts
     }
     /// Returns the stream's variant.
     #[must_use]

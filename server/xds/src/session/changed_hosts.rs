@@ -15,6 +15,17 @@ pub enum Interest {
     Hosts(Vec<Hostname>),
 }
 
+impl Interest {
+    /// Returns the hosts, sorted; none for every generation.
+    #[must_use]
+    pub fn hosts(&self) -> &[Hostname] {
+        match self {
+            Self::Every => &[],
+            Self::Hosts(hosts) => hosts,
+        }
+    }
+}
+
 /// Changes published since the last round of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum ChangedHosts {

@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tributary_model::{Catalog, Mono};
+use tributary_model::{Catalog, Hostname, Mono, WorkloadKey};
 use tributary_proto::Variant;
 
 use super::changes::{self, Changes, known_at};
@@ -84,6 +84,11 @@ impl Session {
             self.class = self.env.class(class);
             self.interest_moved = true;
             touched = ChangedHosts::Everything;
+        }
+        let own_hosts = own_hosts(&catalog, &own);
+        if own_hosts != self.own_hosts {
+            self.own_hosts = own_hosts;
+            self.interest_moved = true;
         }
         let to = ClientSnapshot::after(self.base.as_deref(), &self.env, catalog, self.class.clone(), own);
         let to = Arc::new(to);
@@ -331,6 +336,16 @@ impl Session {
             }
         }
     }
+}
+
+/// Returns the hosts of the services that select these workloads, sorted.
+fn own_hosts(catalog: &Catalog, own: &[WorkloadKey]) -> Vec<Hostname> {
+    let views = own.iter().filter_map(|key| catalog.workloads.get(key));
+    let mut hosts: Vec<Hostname> =
+        views.flat_map(|view| view.services.iter().map(|service| service.host.clone())).collect();
+    hosts.sort_unstable();
+    hosts.dedup();
+    hosts
 }
 
 /// Adds one requested name: the resource, its removal, or nothing while the name is held.

@@ -142,14 +142,13 @@ impl Stream {
         let id = shared.next_client.fetch_add(1, Ordering::Relaxed);
         let now = shared.now();
         shared.facts.connected(id, &node, peer.address);
-        let workload = node.workload.as_ref().and_then(|_| node.class.namespace.clone());
-        let identity = node.identity.clone();
-        let session = Box::new(Session::new(Arc::clone(&shared.env), variant, node, now));
+        let (identity, node) = (node.identity.clone(), Arc::new(node));
+        let session = Box::new(Session::new(Arc::clone(&shared.env), variant, Arc::clone(&node), now));
         let status = ArcSwap::from_pointee(session.status());
         let client = Arc::new(Connected { id, peer: peer.address, identity, since: now, status });
         let wake = shared.interest.wake();
         let stream = Self {
-            registration: shared.interest.register(Arc::clone(&wake), workload),
+            registration: shared.interest.register(Arc::clone(&wake), node),
             _entry: shared.clients.insert(Arc::clone(&client)),
             shared: Arc::clone(shared),
             peer: Arc::clone(peer),
@@ -227,7 +226,7 @@ impl Stream {
             (session, interest) = self.work(session, Session::take_interest).await?;
         }
         if let Some(interest) = interest.or_else(|| session.take_interest()) {
-            self.registration.update(interest);
+            self.registration.update(interest, session.class(), session.own_hosts().to_vec());
             session.on_generation(ChangedHosts::Everything);
         }
         Ok(session)

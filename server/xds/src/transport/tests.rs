@@ -23,6 +23,7 @@ use super::{Limits, XdsServer};
 use crate::answers::ResourceType;
 use crate::client::ClientNode;
 use crate::fake::{Fake, World};
+use crate::fixtures::{self, mk_svc};
 use crate::source::{CatalogSource, ClientFacts};
 
 mod drain;
@@ -103,7 +104,11 @@ impl Served {
         let source = &self.source;
         source.world.lock().insert((kind, name.into()), body.into());
         let generation = source.generation.fetch_add(1, Ordering::Relaxed) + 1;
-        let catalog = source.fake.publish(generation, true, &source.world.lock());
+        // A new view of the host, so that streams that see it are woken.
+        let host = Hostname::new(name).ok().map(|_| mk_svc(name));
+        let hosts = fixtures::World::default().next(host.as_slice()).hosts.clone();
+        let catalog = Catalog { generation, complete: true, hosts, ..Catalog::default() };
+        let catalog = source.fake.publish_with(&source.world.lock(), catalog);
         *source.current.lock() = Arc::clone(&catalog);
         let changed =
             CatalogChanges { hosts: Hostname::new(name).into_iter().collect(), ..CatalogChanges::default() };

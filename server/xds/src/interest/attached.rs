@@ -1,0 +1,121 @@
+//! Streams whose class may change: with the policies of their namespace or the root namespace, and with the
+//! workloads at their addresses.
+//!
+//! A changed policy wakes a stream only if its class changes, so a policy that selects no client wakes none.
+
+use std::collections::{BTreeSet, HashMap};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use dashmap::DashMap;
+use imbl::ordmap::DiffItem;
+use tributary_model::{
+    Catalog, ClientKind, Namespace, ObservedSince, PolicyKey, Shared, WorkloadAddress, WorkloadView,
+};
+
+use super::{Waiters, Wake, wake_each};
+use crate::answers::ClientClassKey;
+use crate::client::ClientNode;
+
+/// Most Sidecars that a publication reads for all streams; beyond them every stream of the namespaces is woken.
+const MAX_READS: usize = 1 << 20;
+
+#[derive(Debug)]
+struct Member {
+    wake: Arc<Wake>,
+    node: Arc<ClientNode>,
+    class: ClientClassKey,
+}
+
+impl Member {
+    fn moves(&self, now: &Catalog) -> bool {
+        self.node.after(Some(&self.class), now).0 != *self.class
+    }
+}
+
+/// Streams by namespace, and by address those with a workload.
+#[derive(Debug, Default)]
+pub(super) struct Attached {
+    members: DashMap<Namespace, HashMap<u64, Member>>,
+    addresses: DashMap<IpAddr, Waiters>,
+}
+
+impl Attached {
+    /// Adds the addresses of a client with a workload.
+    pub(super) fn watch(&self, node: &ClientNode, id: u64, wake: &Arc<Wake>) {
+        for ip in addresses(node) {
+            self.addresses.entry(*ip).or_default().push((id, Arc::clone(wake)));
+        }
+    }
+    /// Adds or replaces a stream, if policies may concern it.
+    pub(super) fn insert(&self, id: u64, wake: &Arc<Wake>, node: &Arc<ClientNode>, class: &ClientClassKey) {
+        let Some(namespace) = class.namespace.as_ref().filter(|_| class.kind != ClientKind::Envoy) else {
+            return;
+        };
+        let member = Member { wake: Arc::clone(wake), node: Arc::clone(node), class: class.clone() };
+        self.members.entry(namespace.clone()).or_default().insert(id, member);
+    }
+    pub(super) fn remove(&self, id: u64, node: &ClientNode) {
+        if let Some(namespace) = &node.class.namespace {
+            if let Some(mut members) = self.members.get_mut(namespace) {
+                members.remove(&id);
+            }
+            self.members.remove_if(namespace, |_, members| members.is_empty());
+        }
+        for ip in addresses(node) {
+            if let Some(mut waiters) = self.addresses.get_mut(ip) {
+                waiters.retain(|(waiter, _)| *waiter != id);
+            }
+            self.addresses.remove_if(ip, |_, waiters| waiters.is_empty());
+        }
+    }
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.members.is_empty() && self.addresses.is_empty()
+    }
+    /// Wakes the streams whose class changes with these policies, and returns their number.
+    pub(super) fn wake(
+        &self,
+        now: &Catalog,
+        changed: &BTreeSet<PolicyKey>,
+        observed: ObservedSince,
+    ) -> usize {
+        let namespaces: BTreeSet<&Namespace> = changed.iter().map(|key| &key.namespace).collect();
+        let root = now.settings.root_namespace();
+        if root.is_some_and(|root| namespaces.contains(&root)) {
+            return self.members.iter().map(|members| wake_moved(&members, now, observed)).sum();
+        }
+        let of = |namespace| self.members.get(namespace).map_or(0, |all| wake_moved(&all, now, observed));
+        namespaces.into_iter().map(of).sum()
+    }
+    /// Wakes the streams at the addresses of workloads that differ between two generations.
+    pub(super) fn wake_workloads(&self, before: &Catalog, now: &Catalog, observed: ObservedSince) -> usize {
+        let mut changed = BTreeSet::new();
+        for item in before.workloads.diff(&now.workloads) {
+            match item {
+                DiffItem::Add(_, view) | DiffItem::Remove(_, view) => changed.extend(ips(view)),
+                DiffItem::Update { old: (_, old), new: (_, new) } => changed.extend(ips(old).chain(ips(new))),
+            }
+        }
+        let of = |ip| self.addresses.get(&ip).map_or(0, |all| wake_each(&all, |wake| wake.wake(observed)));
+        changed.into_iter().map(of).sum()
+    }
+}
+
+fn wake_moved(members: &HashMap<u64, Member>, now: &Catalog, observed: ObservedSince) -> usize {
+    let all = members.len().saturating_mul(now.policies.len()) > MAX_READS;
+    let moved = members.values().filter(|member| all || member.moves(now));
+    moved.map(|member| member.wake.wake(observed)).count()
+}
+
+fn ips(view: &Shared<WorkloadView>) -> impl Iterator<Item = IpAddr> {
+    view.workload.addresses.iter().filter_map(|address| match address {
+        WorkloadAddress::Ip(ip) => Some(*ip),
+        WorkloadAddress::Name(_) | WorkloadAddress::Unix(_) => None,
+    })
+}
+
+/// Returns the addresses by which the client's workload is found.
+fn addresses(node: &ClientNode) -> &[IpAddr] {
+    if node.workload.is_some() { &node.ips } else { &[] }
+}

@@ -1,0 +1,294 @@
+//! Tests of the index: who is woken by which publication.
+
+use tributary_fixtures::{mk_egress, mk_sidecar};
+use tributary_model::{ClientKind, Labels, Namespace, PolicyKey, PolicyView, Shared, Sidecar};
+
+use super::*;
+use crate::answers::ClientClass;
+use crate::fixtures::*;
+
+fn host(name: &str) -> Hostname {
+    Hostname::new(name).unwrap()
+}
+fn changed(hosts: &[&str]) -> CatalogChanges {
+    CatalogChanges { hosts: hosts.iter().map(|h| host(h)).collect(), ..CatalogChanges::default() }
+}
+fn publish(index: &InterestIndex, changed: &CatalogChanges) -> usize {
+    index.published(&Arc::default(), changed, ObservedSince::default())
+}
+fn is_woken(wake: &Wake) -> bool {
+    wake.state.lock().touched != ChangedHosts::Nothing
+}
+fn mk_node(namespace: &str, labels: &[(&str, &str)]) -> Arc<ClientNode> {
+    let id = if namespace.is_empty() {
+        "envoy".into()
+    } else {
+        format!("sidecar~10.0.0.7~w.{namespace}~{namespace}.svc.cluster.local")
+    };
+    let node = tributary_proto::Node { id: id.as_str().into(), ..tributary_proto::Node::default() };
+    let labels: Labels = labels.iter().copied().collect();
+    Arc::new(ClientNode { labels, ..ClientNode::parse(Some(&node)).unwrap() })
+}
+struct Stream {
+    wake: Arc<Wake>,
+    registration: Registration,
+    class: ClientClassKey,
+}
+impl Stream {
+    fn set(&mut self, interest: Interest) {
+        self.registration.update(interest, &self.class, Vec::new());
+    }
+    /// Whether it was woken since the last call.
+    fn was_woken(&self) -> bool {
+        self.wake.take().is_some()
+    }
+}
+fn mk_stream_of(
+    index: &Arc<InterestIndex>,
+    node: &Arc<ClientNode>,
+    catalog: &Catalog,
+    interest: Interest,
+) -> Stream {
+    let wake = index.wake();
+    let registration = index.register(Arc::clone(&wake), Arc::clone(node));
+    let class = ClientClassKey::alone(node.at(catalog).0);
+    let mut stream = Stream { wake, registration, class };
+    stream.set(interest);
+    stream
+}
+fn mk_stream(index: &Arc<InterestIndex>, interest: Interest) -> Stream {
+    mk_stream_of(index, &mk_node("", &[]), &Catalog::default(), interest)
+}
+fn mk_hosts(names: &[&str]) -> Interest {
+    Interest::Hosts(names.iter().map(|h| host(h)).collect())
+}
+
+/// A catalog with a changed entry for each host.
+fn publish_hosts(index: &InterestIndex, world: &mut World, services: &[Svc], hosts: &[&str]) -> usize {
+    index.published(&world.next(services), &changed(hosts), ObservedSince::default())
+}
+
+#[test]
+fn only_interested_streams_are_woken() {
+    let (index, mut world) = (Arc::new(InterestIndex::default()), World::default());
+    let bulk = mk_stream(&index, Interest::Every);
+    let a = mk_stream(&index, mk_hosts(&["a.x", "b.x"]));
+    let b = mk_stream(&index, mk_hosts(&["b.x"]));
+    let services = [mk_svc("a.x"), mk_svc("unknown.x")];
+    assert_eq!(publish_hosts(&index, &mut world, &services, &["a.x", "unknown.x"]), 2);
+    assert!(is_woken(&bulk.wake) && is_woken(&a.wake) && !is_woken(&b.wake));
+    let settings = CatalogChanges { settings: true, ..CatalogChanges::default() };
+    assert_eq!(publish(&index, &settings), 3);
+    let pending = CatalogChanges { pending: true, ..CatalogChanges::default() };
+    assert_eq!(publish(&index, &pending), 0, "pending services are not served");
+}
+
+#[test]
+fn report_of_a_registry_wakes_no_stream() {
+    let index = Arc::new(InterestIndex::default());
+    let (bulk, _named) = (mk_stream(&index, Interest::Every), mk_stream(&index, mk_hosts(&["a.x"])));
+    let registries = CatalogChanges { registries: true, ..CatalogChanges::default() };
+    assert_eq!(publish(&index, &registries), 0);
+    assert!(!is_woken(&bulk.wake));
+}
+
+#[test]
+fn completeness_wakes_streams_that_hold_names() {
+    let index = Arc::new(InterestIndex::default());
+    let (_bulk, mut named) = (mk_stream(&index, Interest::Every), mk_stream(&index, mk_hosts(&["a.x"])));
+    let complete = CatalogChanges { complete: true, ..CatalogChanges::default() };
+    assert_eq!(publish(&index, &complete), 0);
+    assert!(named.registration.hold(true) && !named.registration.hold(true));
+    assert_eq!(publish(&index, &complete), 1);
+    named.registration.hold(false);
+    assert_eq!(publish(&index, &complete), 0);
+    named.registration.hold(true);
+    drop(named);
+    assert!(index.holding.is_empty());
+}
+
+#[test]
+fn a_changed_interest_replaces_the_old_one() {
+    let (index, mut world) = (Arc::new(InterestIndex::default()), World::default());
+    let mut stream = mk_stream(&index, mk_hosts(&["a.x", "b.x"]));
+    stream.set(mk_hosts(&["b.x", "c.x"]));
+    assert_eq!(publish(&index, &changed(&["a.x"])), 0);
+    assert_eq!(publish(&index, &changed(&["b.x", "c.x"])), 2);
+    stream.set(Interest::Every);
+    let woken = publish_hosts(&index, &mut world, &[mk_svc("c.x")], &["c.x"]);
+    assert_eq!((index.len(), woken), ((0, 1), 1));
+}
+
+#[test]
+fn dropped_registrations_leave_the_index_empty() {
+    let index = Arc::new(InterestIndex::default());
+    let streams: Vec<_> =
+        (0..50).map(|n| mk_stream(&index, mk_hosts(&[&format!("h{n}.x"), "all.x"]))).collect();
+    let own = mk_stream_of(&index, &mk_node("shop", &[]), &Catalog::default(), Interest::Every);
+    drop((streams, own, mk_stream(&index, Interest::Every)));
+    assert!(index.is_empty() && index.attached.is_empty() && index.own.is_empty());
+}
+
+#[tokio::test]
+async fn woken_stream_counts_as_waiting_until_handled_or_closed() {
+    let index = Arc::new(InterestIndex::default());
+    let (a, b) = (mk_stream(&index, mk_hosts(&["a.x"])), mk_stream(&index, mk_hosts(&["a.x"])));
+    assert_eq!(index.waiting(), 0, "no stream was woken");
+    for _ in 0..2 {
+        assert_eq!(publish(&index, &changed(&["a.x"])), 2);
+    }
+    a.wake.handled();
+    assert_eq!(index.waiting(), 2, "a wake-up that was not taken cannot be handled");
+    a.wake.woken().await;
+    assert_eq!(index.waiting(), 2, "it was taken but not handled");
+    a.wake.handled();
+    a.wake.handled();
+    assert_eq!(index.waiting(), 1);
+    drop((a, b));
+    assert_eq!(index.waiting(), 0, "a closed stream is not waiting");
+}
+
+#[tokio::test]
+async fn wake_ups_are_merged_without_loss() {
+    let wake = Wake::default();
+    let at = |ms| ObservedSince::batch(tributary_model::Mono(ms), true);
+    wake.wake_for(&host("a.x"), at(7));
+    wake.wake_for(&host("b.x"), at(9));
+    assert_eq!(wake.woken().await, (ChangedHosts::Hosts([host("a.x"), host("b.x")].into()), at(7)));
+    assert!(!is_woken(&wake));
+    wake.wake(ObservedSince::default());
+    tokio::time::timeout(std::time::Duration::from_secs(5), wake.woken()).await.unwrap();
+}
+
+fn mk_importing(namespace: &str, name: &str, app: &str, hosts: &[&str]) -> (PolicyKey, Shared<PolicyView>) {
+    let selector = [("app", app)].into_iter().filter(|(_, app)| !app.is_empty()).collect();
+    mk_sidecar(
+        namespace,
+        name,
+        Sidecar { selector, egress: mk_egress(&[(None, hosts)]), ..Sidecar::default() },
+    )
+}
+fn with_policies(catalog: &Catalog, policies: &[(PolicyKey, Shared<PolicyView>)]) -> Arc<Catalog> {
+    Arc::new(Catalog { policies: policies.iter().cloned().collect(), ..catalog.clone() })
+}
+
+#[test]
+fn change_outside_a_scope_wakes_no_client_in_it() {
+    let (index, mut world) = (Arc::new(InterestIndex::default()), World::default());
+    let policies = [mk_importing("web", "default", "", &["./*", "shop/pay.shop"])];
+    let mut next = |services: &[Svc]| with_policies(&world.next(services), &policies);
+    let (pay, cart) = (mk_svc("pay.shop"), mk_svc("cart.shop"));
+    let first = next(&[pay.clone(), cart.clone()]);
+    let narrow = mk_stream_of(&index, &mk_node("web", &[]), &first, Interest::Every);
+    let wide = mk_stream_of(&index, &mk_node("blog", &[]), &first, Interest::Every);
+    let mut publish = |services: &[Svc], host: &str| {
+        index.published(&next(services), &changed(&[host]), ObservedSince::default());
+        (narrow.was_woken(), wide.was_woken())
+    };
+    assert_eq!(publish(&[pay.clone(), cart.clone()], "pay.shop"), (true, true), "the first publication");
+    let cart = cart.at(&["10.0.0.2"]);
+    assert_eq!(publish(&[pay.clone(), cart.clone()], "cart.shop"), (false, true));
+    assert_eq!(publish(&[pay.at(&["10.0.0.3"]), cart.clone()], "pay.shop"), (true, true));
+    assert_eq!(publish(&[cart.clone()], "pay.shop"), (true, true), "its removal");
+    let hidden = mk_svc("own.shop").in_namespace("web").seen_by(&["web"]);
+    assert_eq!(publish(&[cart.clone(), hidden], "own.shop"), (true, false));
+    assert_eq!(publish(&[cart], "own.shop"), (true, false));
+}
+
+#[test]
+fn changes_in_a_catalog_before_they_are_named_are_not_lost() {
+    let (index, mut world) = (Arc::new(InterestIndex::default()), World::default());
+    let bulk = mk_stream(&index, Interest::Every);
+    let early = world.next(&[mk_svc("a.x"), mk_svc("b.x")]);
+    let complete = CatalogChanges { complete: true, ..CatalogChanges::default() };
+    index.published(&early, &complete, ObservedSince::default());
+    assert!(!bulk.was_woken());
+    index.published(&early, &changed(&["a.x"]), ObservedSince::default());
+    assert!(bulk.was_woken(), "it sees both hosts now");
+    index.published(&early, &changed(&["b.x"]), ObservedSince::default());
+    assert!(!bulk.was_woken());
+}
+
+#[test]
+fn a_stream_that_is_skipped_for_long_is_moved_on() {
+    let (index, mut world) = (Arc::new(InterestIndex::default()), World::default());
+    let policies = [mk_importing("web", "default", "", &["~/*"])];
+    let mut next = |n: u64| {
+        let svc = mk_svc("a.x").at(&[&format!("10.0.{}.1", n % 250)]);
+        with_policies(&world.next(&[svc]), &policies)
+    };
+    let first = next(0);
+    let stream = mk_stream_of(&index, &mk_node("web", &[]), &first, Interest::Every);
+    let woken = (1..=600).filter(|n| {
+        index.published(&next(*n), &changed(&["a.x"]), ObservedSince::default());
+        stream.was_woken()
+    });
+    assert_eq!(woken.collect::<Vec<_>>(), [255, 511], "the generation of the first catalog is 1");
+}
+
+#[test]
+fn policy_wakes_only_clients_whose_class_it_changes() {
+    let (index, world) = (Arc::new(InterestIndex::default()), Catalog::default());
+    let of = |policies: &[(PolicyKey, Shared<PolicyView>)]| with_policies(&world, policies);
+    let pay = mk_node("shop", &[("app", "pay")]);
+    let cart = mk_node("shop", &[("app", "cart")]);
+    let web = mk_node("web", &[("app", "pay")]);
+    let mut held = of(&[]);
+    let mut publish = |policies: &[(PolicyKey, Shared<PolicyView>)]| {
+        let streams = [&pay, &cart, &web].map(|node| mk_stream_of(&index, node, &held, Interest::Every));
+        held = of(policies);
+        let keys = policies.iter().map(|(key, _)| key.clone());
+        let named = ["istio-system", "shop"].map(|ns| mk_importing(ns, "default", "", &["./*"]).0);
+        let changed = CatalogChanges { policies: keys.chain(named).collect(), ..CatalogChanges::default() };
+        index.published(&held, &changed, ObservedSince::default());
+        streams.map(|stream| stream.was_woken())
+    };
+    assert_eq!(publish(&[mk_importing("shop", "a", "none", &["./*"])]), [false; 3], "it selects no client");
+    assert_eq!(publish(&[mk_importing("shop", "a", "pay", &["./*"])]), [true, false, false]);
+    assert_eq!(publish(&[mk_importing("shop", "a", "pay", &["./*"])]), [false; 3], "equal content");
+    assert_eq!(publish(&[mk_importing("shop", "a", "pay", &["web/*"])]), [true, false, false]);
+    assert_eq!(publish(&[mk_importing("shop", "a", "", &["web/*"])]), [false, true, false]);
+    let all = mk_importing("istio-system", "default", "", &["./*"]);
+    assert_eq!(publish(&[mk_importing("shop", "a", "", &["web/*"]), all]), [false, false, true]);
+    assert_eq!(publish(&[]), [true; 3]);
+}
+
+#[test]
+fn own_workload_and_its_services_wake_a_client_outside_its_scope() {
+    let (index, mut world) = (Arc::new(InterestIndex::default()), World::default());
+    let hidden = |ip: &str| mk_svc("pay.shop").at(&[ip]).seen_by(&["nowhere"]);
+    let node = mk_node("shop", &[]);
+    let mut stream = mk_stream_of(&index, &node, &Catalog::default(), Interest::Every);
+    let class = stream.class.clone();
+    stream.registration.update(Interest::Every, &class, vec![host("pay.shop")]);
+    let mut publish = |services: &[Svc], ip: &str, name: &str| {
+        let (catalog, key) = mk_with_workload(&world.next(services), ip, &["pay.shop"]);
+        let changed = CatalogChanges { workloads: [key].into(), ..changed(&[name]) };
+        index.published(&catalog, &changed, ObservedSince::default());
+        stream.was_woken()
+    };
+    assert!(publish(&[hidden("10.0.0.1")], "10.0.0.7", "pay.shop"), "a workload at its address");
+    assert!(publish(&[hidden("10.0.0.2")], "10.0.0.7", "pay.shop"), "a service of its workload");
+    assert!(publish(&[hidden("10.0.0.2")], "10.0.0.8", "other.shop"), "its workload is gone");
+    assert!(!publish(&[hidden("10.0.0.3")], "10.0.0.9", "other.shop"));
+}
+
+#[test]
+fn hostile_numbers_of_scopes_and_hosts_wake_all_without_comparing() {
+    let (index, mut world) = (Arc::new(InterestIndex::default()), World::default());
+    let class = |n: usize| {
+        let namespace = Namespace::new(format!("n{n}")).ok();
+        ClientClassKey::alone(ClientClass { namespace, ..ClientClass::new(ClientKind::Sidecar) })
+    };
+    let node = mk_node("", &[]);
+    let mut streams: Vec<Stream> = (0..1_000).map(|_| mk_stream(&index, mk_hosts(&[]))).collect();
+    for (n, stream) in streams.iter_mut().enumerate() {
+        stream.registration.update(Interest::Every, &class(n), Vec::new());
+    }
+    let services: Vec<Svc> = (0..100).map(|n| mk_svc(&format!("h{n}.x")).seen_by(&["n7"])).collect();
+    assert_eq!(publish_hosts(&index, &mut world, &services[..60], &["h1.x"]), 1, "60,000 comparisons");
+    assert_eq!(publish_hosts(&index, &mut world, &[], &["h1.x"]), 1);
+    assert_eq!(publish_hosts(&index, &mut world, &services, &["h1.x"]), 1_000, "100,000 comparisons");
+    drop((streams, node));
+    assert!(index.is_empty());
+}

@@ -162,7 +162,7 @@ impl Session {
             gauges,
             env,
             variant,
-            client: client,
+            client,
             class,
             own_hosts: Vec::new(),
             kinds: TypeMap::default(),

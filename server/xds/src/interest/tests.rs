@@ -189,7 +189,7 @@ fn change_outside_a_scope_wakes_no_client_in_it() {
     let cart = cart.at(&["10.0.0.2"]);
     assert_eq!(publish(&[pay.clone(), cart.clone()], "cart.shop"), (false, true));
     assert_eq!(publish(&[pay.at(&["10.0.0.3"]), cart.clone()], "pay.shop"), (true, true));
-    assert_eq!(publish(&[cart.clone()], "pay.shop"), (true, true), "its removal");
+    assert_eq!(publish(std::slice::from_ref(&cart), "pay.shop"), (true, true), "its removal");
     let hidden = mk_svc("own.shop").in_namespace("web").seen_by(&["web"]);
     assert_eq!(publish(&[cart.clone(), hidden], "own.shop"), (true, false));
     assert_eq!(publish(&[cart], "own.shop"), (true, false));

@@ -1,4 +1,5 @@
-//! References to pages: every cited page exists, with its heading, and no text cites a page by section number.
+//! References: every cited page exists, with its heading, no text cites a page by section number, and documents name
+//! code that exists.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -47,6 +48,41 @@ pub fn numbered(texts: &[Text]) -> Vec<String> {
         }
     }
     faults
+}
+
+/// Returns files and paths of items that documents name, such as `server/xds/src/lib.rs` or `Type::function`, and that
+/// do not exist.
+pub fn without_code(texts: &[Text]) -> Vec<String> {
+    let code = texts.iter().filter(|text| text.is_rust());
+    let names: BTreeSet<&str> = code.flat_map(|text| text.text.split(|c| !is_of_name(c))).collect();
+    let mut faults = Vec::new();
+    for text in texts.iter().filter(|text| text.path.ends_with(".md")) {
+        for (number, line) in lines(text) {
+            let quotes = line.split('`').skip(1).step_by(2);
+            let missing = quotes.filter(|quote| is_missing(quote, texts, &names));
+            faults.extend(missing.map(|quote| format!("{}:{number}: {quote} does not exist", text.path)));
+        }
+    }
+    faults
+}
+
+fn is_missing(quote: &str, texts: &[Text], names: &BTreeSet<&str>) -> bool {
+    let folders = ["aggregate/", "registries/", "server/", "tests/"];
+    if folders.iter().any(|folder| quote.starts_with(folder)) && quote.chars().all(is_of_path) {
+        let folder = format!("{}/", quote.trim_end_matches('/'));
+        return !texts.iter().any(|text| text.path == quote || text.path.starts_with(&folder));
+    }
+    let is_item = quote.contains("::")
+        && quote.split("::").all(|part| !part.is_empty() && part.chars().all(is_of_name));
+    is_item && quote.split("::").any(|part| !names.contains(part))
+}
+
+fn is_of_name(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+fn is_of_path(c: char) -> bool {
+    is_of_name(c) || matches!(c, '/' | '.' | '-')
 }
 
 fn checked(texts: &[Text]) -> impl Iterator<Item = &Text> {
@@ -183,6 +219,19 @@ mod tests {
         );
         assert_eq!(found("[a](a.md)"), ["docs/b.md:1: docs/a.md does not exist"]);
         assert_eq!(found("[a](../docs/reference/a.md#b)").len(), 1);
+    }
+
+    #[test]
+    fn named_code_must_exist() {
+        let code = Text::new("server/xds/src/a.rs", "impl Kind { fn of() {} }");
+        let found = |page: &str| without_code(&[code.clone(), Text::new("docs/a.md", page)]);
+        assert_eq!(
+            found("in `server/xds/src/a.rs`, `server/xds`, `Kind::of`, `tests/*`, `tests/<NAME>.rs`"),
+            [""; 0]
+        );
+        assert_eq!(found("x\n`server/xds/src/b.rs`"), ["docs/a.md:2: server/xds/src/b.rs does not exist"]);
+        assert_eq!(found("`Kind::of` and `Kind::at`, `Sort::of`").len(), 2);
+        assert_eq!(found("```\n`server/b.rs`\n```"), [""; 0], "code blocks are not read");
     }
 
     #[test]

@@ -14,6 +14,11 @@ fn no_page_is_cited_by_section_number() {
 }
 
 #[test]
+fn code_that_documents_name_exists() {
+    assert_holds(references::without_code);
+}
+
+#[test]
 fn circles_of_files_are_small() {
     assert_holds(circles::faults);
 }

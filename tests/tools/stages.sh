@@ -80,7 +80,8 @@ left_behind() {
     # shellcheck disable=SC2086
     set -- "$1" ${line##*) }
     # Now: $2 state, $3 parent, $4 group, $5 session.
-    [ "$5" = "$1" ] && [ "$2" != Z ] && basename "$(dirname "$file")"
+    # A process that ends while it is read gives an empty line.
+    [ "${5-}" = "$1" ] && [ "${2-}" != Z ] && basename "$(dirname "$file")"
   done
   return 0
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use tributary_answer::{
-    Client, ClientClass, Discovery, Query, cluster, conditions, contested_by_service, endpoints, members,
-    resolve, why_not,
+    Client, ClientClass, ClientSidecar, Discovery, Query, Surface, attach, cluster, conditions,
+    contested_by_service, endpoints, members, resolve, why_not,
 };
 use tributary_core::{Core, CoreConfig, RunOrder};
 use tributary_fixtures::mk_spec_of;
@@ -128,8 +128,14 @@ impl CoreBackend {
         self.join(&name, ProviderId::CONFIG, &ClusterId::new(cluster)?, 0)?;
         self.report(&name, config::updates(stage)?)
     }
-    fn client(&self, name: &str) -> Result<&Client> {
-        self.clients.get(name).with_context(|| format!("client {name:?} not found"))
+    /// Returns a client, with the Sidecar that applies to it.
+    fn client(&self, name: &str) -> Result<Client> {
+        let mut client =
+            self.clients.get(name).cloned().with_context(|| format!("client {name:?} not found"))?;
+        let class = &mut client.class;
+        let sidecar = attach(&self.catalog, class.kind, class.namespace.as_ref(), &client.labels);
+        class.sidecar = sidecar.map(|(key, sidecar)| ClientSidecar::new(key, sidecar).into());
+        Ok(client)
     }
 }
 
@@ -145,6 +151,7 @@ pub fn client(name: &str, spec: &ClientSpec) -> Result<Client> {
     if let Some(ip) = &spec.ip {
         out.ips = [ip.parse()?].into();
     }
+    out.labels = spec.labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
     let class = &mut out.class;
     class.namespace = spec.namespace.as_deref().map(Namespace::new).transpose()?;
     class.cluster = spec.cluster.as_deref().map(ClusterId::new).transpose()?;
@@ -240,7 +247,9 @@ impl Backend for CoreBackend {
         let client = self.client(name)?;
         let (host, number) = host_and_port(port)?;
         let found = resolve(&self.catalog, host.as_str(), client.class.scope(), &mut ());
-        let Some(port) = found.and_then(|view| view.port(number)) else { return Ok(Vec::new()) };
+        let scope = client.class.scope();
+        let reached = |view| scope.ports(view, Surface::Clusters).find(|port| port.number == number);
+        let Some(port) = found.and_then(|view| reached(view)) else { return Ok(Vec::new()) };
         let of_cluster = client.class.project(port.cluster.dimensions);
         match cluster(&port.cluster.inputs, &of_cluster, &mut ()).map(|plan| plan.discovery) {
             None | Some(Discovery::OriginalDestination(_) | Discovery::ForwardProxy) => Ok(Vec::new()),
@@ -255,7 +264,7 @@ impl Backend for CoreBackend {
         let client = self.client(name)?;
         let mut out = BTreeMap::new();
         for (host, view) in members(&self.catalog, client.class.scope()) {
-            for port in view.ports.iter() {
+            for port in client.class.scope().ports(view, Surface::Clusters) {
                 let projection = client.class.project(port.cluster.dimensions);
                 if let Some(plan) = cluster(&port.cluster.inputs, &projection, &mut ()) {
                     out.insert(format!("{host}:{}", port.number), type_of(&plan.discovery).to_owned());
@@ -285,11 +294,11 @@ impl Backend for CoreBackend {
             core.trace(key, &mut trace);
             trace.steps
         };
-        let documents = tributary_answer::explain_with(&self.catalog, &query, client, &history);
+        let documents = tributary_answer::explain_with(&self.catalog, &query, client.as_ref(), &history);
         documents.iter().map(|d| Ok(serde_json::to_value(d)?)).collect()
     }
     async fn why_not(&mut self, host: &str, name: &str) -> Result<serde_json::Value> {
-        Ok(serde_json::to_value(why_not(&self.catalog, host, self.client(name)?))?)
+        Ok(serde_json::to_value(why_not(&self.catalog, host, &self.client(name)?))?)
     }
     async fn again(&mut self) -> bool {
         false

@@ -128,6 +128,8 @@ pub struct ClientSpec {
     pub node: Option<String>,
     /// Address.
     pub ip: Option<String>,
+    /// Labels.
+    pub labels: BTreeMap<String, String>,
 }
 
 /// Changes, applied in the order of these fields, and the expected results.

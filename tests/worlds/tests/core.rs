@@ -45,6 +45,8 @@ on_the_core! {
     validation "validation.yaml";
     claims "claims.yaml";
     explain "explain.yaml";
+    exports "exports.yaml";
+    sidecars "sidecars.yaml";
     hybrid "hybrid.yaml";
     kube_mesh "kube_mesh.yaml";
     kube_services "kube_services.yaml";

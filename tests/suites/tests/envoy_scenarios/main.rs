@@ -19,6 +19,7 @@ mod clients_apart;
 mod order;
 mod refusals;
 mod restarts;
+mod scopes;
 mod start;
 
 /// Time limit of immediate events; generous, because the machine may be busy.

@@ -2,7 +2,7 @@
 //! a raw client for each client of the world. After each update the backend writes a mark to the same location
 //! and waits for it, so checks see the state after the update.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -111,7 +111,13 @@ fn node_of(name: &str, number: usize, spec: &ClientSpec) -> Node {
         ("GENERATOR", generator),
     ];
     let text = |text: &str| Value { kind: Some(Kind::StringValue(text.to_owned())) };
-    let fields = fields.into_iter().filter_map(|(key, value)| Some((key.to_owned(), text(value?)))).collect();
+    let mut fields: HashMap<String, Value> =
+        fields.into_iter().filter_map(|(key, value)| Some((key.to_owned(), text(value?)))).collect();
+    if !spec.labels.is_empty() {
+        let labels = spec.labels.iter().map(|(key, value)| (key.clone(), text(value))).collect();
+        let labels = Value { kind: Some(Kind::StructValue(Struct { fields: labels })) };
+        fields.insert("LABELS".to_owned(), labels);
+    }
     let ip = spec.ip.clone().unwrap_or_else(|| format!("192.0.2.{}", number + 1));
     let id = if kind == "sidecar" {
         format!("sidecar~{ip}~{name}.{namespace}~{namespace}")

@@ -62,6 +62,16 @@ async fn explain_through_ads() -> Result<()> {
     hold("explain.yaml").await
 }
 
+#[tokio::test]
+async fn exports_through_ads() -> Result<()> {
+    hold("exports.yaml").await
+}
+
+#[tokio::test]
+async fn sidecars_through_ads() -> Result<()> {
+    hold("sidecars.yaml").await
+}
+
 /// A new world must be added here.
 #[test]
 fn every_world_is_run_through_ads() -> Result<()> {

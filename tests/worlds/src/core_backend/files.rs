@@ -10,8 +10,8 @@ use tributary_model::{
 };
 use tributary_service_entry::{Context as Conversion, convert, load_str};
 
-const KINDS: [CollectionKind; 3] =
-    [CollectionKind::Services, CollectionKind::Groups, CollectionKind::Workloads];
+const KINDS: [CollectionKind; 4] =
+    [CollectionKind::Services, CollectionKind::Groups, CollectionKind::Workloads, CollectionKind::Policies];
 
 /// A file registry.
 pub(super) struct Registry {

@@ -46,6 +46,11 @@ impl VersionSum {
     pub fn remove(&mut self, member: Version) {
         self.0 = self.0.wrapping_sub(Self::term(member));
     }
+    /// Returns the sum over both sets.
+    #[must_use]
+    pub const fn with(self, more: Self) -> Self {
+        Self(self.0.wrapping_add(more.0))
+    }
     /// Returns the version of the set.
     #[must_use]
     pub fn version(self) -> Version {

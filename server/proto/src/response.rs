@@ -75,9 +75,9 @@ impl Record<'_> {
         out.head(2, self.len);
     }
     /// Appends the `resources` field.
-    pub fn push(&self, variant: Variant, body: &Bytes, out: &mut RopeBuilder) {
+    pub fn push(&self, variant: Variant, body: &[Bytes], out: &mut RopeBuilder) {
         out.write(|open| self.write_head(variant, open));
-        out.push(body);
+        body.iter().for_each(|chunk| out.push(chunk));
     }
     const fn inner(&self, variant: Variant) -> usize {
         match variant {

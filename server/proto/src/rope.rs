@@ -10,7 +10,7 @@ use bytes::{Bytes, BytesMut};
 use crate::grpc;
 
 /// Smallest piece that is shared instead of copied, in bytes.
-pub const BY_REFERENCE: usize = 16 << 10;
+pub const BY_REFERENCE: usize = 12 << 10;
 /// Largest piece that is passed to the transport, in bytes: a transport that takes one piece more than it can
 /// send must not take the whole message.
 pub const PIECE: usize = 256 << 10;
@@ -48,6 +48,12 @@ impl RopeBuilder {
         self.close();
         self.len += bytes.len();
         self.done.push(bytes.clone());
+    }
+    /// Appends bytes by reference, however few.
+    pub fn share(&mut self, bytes: Bytes) {
+        self.close();
+        self.len += bytes.len();
+        self.done.push(bytes);
     }
     /// Returns the body.
     #[must_use]

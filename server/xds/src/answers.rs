@@ -7,9 +7,10 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use smallvec::SmallVec;
 use tributary_model::{Catalog, EncodedResource, Hostname};
-use tributary_proto::Variant;
 use tributary_proto::wire::Writer;
+use tributary_proto::{Body, Variant};
 
 pub mod budget;
 pub mod catalog;
@@ -17,10 +18,9 @@ pub mod client_class;
 pub mod counters;
 pub mod ready;
 pub mod resource_type;
-pub mod rope;
 pub mod set;
 
-mod chunks;
+pub(crate) mod chunks;
 mod diff_cache;
 mod fixed;
 mod fold;
@@ -33,16 +33,20 @@ mod listeners;
 mod mentions;
 mod private;
 mod routes;
+mod runs;
 mod singles;
 mod store;
 mod tables;
+mod weak_table;
 
 pub use catalog::CatalogAnswers;
 pub use client_class::{ClientClass, ClientClassKey, ClientClasses};
 pub use ready::Built;
 pub use resource_type::{ResourceType, TypeMap};
-pub use rope::Rope;
 pub use set::{ChangedSet, ResourceSet, Subscription, Subscriptions};
+
+/// Body of a resource: one chunk, or for a composite the chunks that it shares with others.
+pub type BodyChunks = SmallVec<[Bytes; 1]>;
 
 /// Provides resources to sessions. Every method is a pure function of its arguments; caches change
 /// only the cost of a call.
@@ -89,13 +93,13 @@ pub trait ResourceProvider: Built + Send + Sync {
 
     /// Returns the body of a resource, encoded again if it was evicted. `None` only if it was evicted
     /// and `catalog` is not the generation that it came from.
-    fn bytes(
+    fn body(
         &self,
         catalog: &Arc<Catalog>,
         class: &ClientClassKey,
         kind: ResourceType,
         resource: &Arc<EncodedResource>,
-    ) -> Option<Bytes>;
+    ) -> Option<BodyChunks>;
 
     /// Returns the `resources` fields of a response that carries the whole set, built once and shared.
     fn rope(
@@ -105,7 +109,7 @@ pub trait ResourceProvider: Built + Send + Sync {
         kind: ResourceType,
         set: &Arc<ResourceSet>,
         variant: Variant,
-    ) -> Arc<Rope>;
+    ) -> Body;
 
     /// Returns the resources that only a client running these workloads receives: its inbound xDS clusters and
     /// listener. Sorted by name; they replace members of the same name.

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use tributary_model::{Catalog, EncodedResource, Hostname, WorkloadKey};
-use tributary_proto::Variant;
+use tributary_proto::{Body, Variant};
 
 use crate::answers::{
-    Built, ChangedSet, ClientClassKey, ResourceProvider, ResourceSet, ResourceType, Rope, Subscription,
+    BodyChunks, Built, ChangedSet, ClientClassKey, ResourceProvider, ResourceSet, ResourceType, Subscription,
     empty_assignment,
 };
 
@@ -131,14 +131,14 @@ impl ResourceProvider for Fake {
     fn host_of(&self, _: &ClientClassKey, _: ResourceType, name: &str) -> Option<Hostname> {
         Hostname::new(name).ok()
     }
-    fn bytes(
+    fn body(
         &self,
         _: &Arc<Catalog>,
         _: &ClientClassKey,
         _: ResourceType,
         resource: &Arc<EncodedResource>,
-    ) -> Option<Bytes> {
-        resource.body()
+    ) -> Option<BodyChunks> {
+        resource.body().map(|body| BodyChunks::from_elem(body, 1))
     }
     fn rope(
         &self,
@@ -147,9 +147,12 @@ impl ResourceProvider for Fake {
         kind: ResourceType,
         set: &Arc<ResourceSet>,
         variant: Variant,
-    ) -> Arc<Rope> {
-        let members = set.iter().filter_map(|e| Some((&**e, e.body()?)));
-        set.rope_or_make(variant, || Rope::of(variant, kind, members))
+    ) -> Body {
+        set.rope_or_make(variant, || {
+            let members: Vec<_> = set.iter().collect();
+            let body = |member: &Arc<EncodedResource>| Some(BodyChunks::from_elem(member.body()?, 1));
+            crate::answers::chunks::Chunks::default().rope(variant, kind, &members, body).0
+        })
     }
     fn private(
         &self,

@@ -9,6 +9,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 use tributary_model::EncodedResource;
 
@@ -22,11 +23,34 @@ pub struct Budget {
     copies: Arc<Copies>,
 }
 
-/// Number of bytes in the chunks of ropes.
+/// Number of bytes in the chunks of ropes and in the runs of route tables.
 #[derive(Debug, Default)]
 pub struct Copies(AtomicU64);
 
+/// Bytes that count until their last reader drops them.
+struct Counted {
+    bytes: Vec<u8>,
+    copies: Arc<Copies>,
+}
+
+impl AsRef<[u8]> for Counted {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.copies.take(self.bytes.len());
+    }
+}
+
 impl Copies {
+    /// Counts bytes while they are referenced.
+    pub(crate) fn own(self: &Arc<Self>, bytes: Vec<u8>) -> Bytes {
+        self.add(bytes.len());
+        Bytes::from_owner(Counted { bytes, copies: Arc::clone(self) })
+    }
     pub(crate) fn add(&self, bytes: usize) {
         self.0.fetch_add(bytes as u64, Ordering::Relaxed);
     }

@@ -6,10 +6,10 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
+use smallvec::smallvec;
 use tributary_answer::{Surface, names};
 use tributary_model::{Catalog, EncodedResource, Hostname, Version, WorkloadKey};
-use tributary_proto::Variant;
+use tributary_proto::{Body, Variant};
 
 use super::budget::Budget;
 use super::chunks::Chunks;
@@ -29,7 +29,7 @@ use super::routes::port_of_table;
 use super::singles::{self, applied, port_of};
 use super::store::{Assignments, Clusters, ResourceFamily, Store};
 use super::{
-    ChangedSet, ClientClassKey, ResourceProvider, ResourceSet, ResourceType, Rope, Subscription,
+    BodyChunks, ChangedSet, ClientClassKey, ResourceProvider, ResourceSet, ResourceType, Subscription,
     empty_assignment,
 };
 
@@ -82,7 +82,7 @@ impl CatalogAnswers {
 
 /// The sets of a generation.
 impl CatalogAnswers {
-    /// Returns the whole set of a type: the base, or the base under an overlay.
+    /// Returns the whole set of a type: a base, or one under an overlay.
     fn folded(&self, catalog: &Arc<Catalog>, class: &ClientClassKey, kind: ResourceType) -> FoldedSet {
         let cached = self.generations.cached(catalog);
         let layer = self.generations.layer(&cached, class, kind);
@@ -125,7 +125,7 @@ impl CatalogAnswers {
         kind: ResourceType,
     ) -> FoldedSet {
         let (fold, start) = (self.fold(&cached.catalog, class), Start::base(&cached.catalog, layer));
-        let (own, replaced) = match SetStrategy::of(kind, class) {
+        let (own, replaced, kept) = match SetStrategy::of(kind, class) {
             SetStrategy::Clusters => singles::overlay::<Clusters>(&self.store, fold, start, &base.set),
             SetStrategy::Assignments => singles::overlay::<Assignments>(&self.store, fold, start, &base.set),
             SetStrategy::Targets => singles::overlay::<Targets>(&self.store, fold, start, &base.set),
@@ -134,13 +134,13 @@ impl CatalogAnswers {
             }
             SetStrategy::Listeners | SetStrategy::Routes => {
                 let tables = base.tables.overlaid(fold, start);
-                let changes = tables.differing(&base.tables);
-                (changes.own.into_iter().cloned().collect(), changes.replaced.into_iter().cloned().collect())
+                let changes = tables.differing(&base.tables).into_owned();
+                (changes.0, changes.1, tables.kept(&base.tables))
             }
-            SetStrategy::Nothing => (Vec::new(), Vec::new()),
+            SetStrategy::Nothing => (Vec::new(), Vec::new(), Tables::None),
         };
         self.store.counters.overlays.one();
-        base.overlaid(own, &replaced)
+        base.overlaid(own, &replaced, kept)
     }
     /// Returns the set of a generation if it is still cached.
     fn held(
@@ -320,7 +320,7 @@ impl CatalogAnswers {
         class: &ClientClassKey,
         kind: ResourceType,
         resource: &EncodedResource,
-    ) -> Option<Bytes> {
+    ) -> Option<BodyChunks> {
         let cached = self.generations.cached(catalog);
         let layer = self.generations.layer(&cached, class, kind);
         let base = self.base(&cached, &layer, class, kind);
@@ -329,9 +329,9 @@ impl CatalogAnswers {
         if is_in(&base.set) {
             return base.tables.body(self.fold(catalog, &layer.base), &resource.name);
         }
-        let fold = self.fold(catalog, class);
-        let own = || base.tables.overlaid(fold, Start::base(catalog, &layer)).body(fold, &resource.name);
-        is_in(&self.folded(catalog, class, kind).set).then(own).flatten()
+        let (fold, folded) = (self.fold(catalog, class), self.folded(catalog, class, kind));
+        let again = || base.tables.overlaid(fold, Start::base(catalog, &layer)).body(fold, &resource.name);
+        is_in(&folded.set).then(|| folded.tables.body(fold, &resource.name).or_else(again)).flatten()
     }
     /// Encodes the body of a resource again from the catalog.
     fn encode_again(
@@ -340,7 +340,7 @@ impl CatalogAnswers {
         class: &ClientClassKey,
         kind: ResourceType,
         resource: &EncodedResource,
-    ) -> Option<Bytes> {
+    ) -> Option<BodyChunks> {
         let name = &*resource.name;
         let body = match SetStrategy::of(kind, class) {
             SetStrategy::Clusters => Clusters::body(port_of(catalog, class, name)?, class)?,
@@ -352,7 +352,7 @@ impl CatalogAnswers {
             }
             SetStrategy::Nothing => return None,
         };
-        (Version::of(&body) == resource.version).then(|| body.into())
+        (Version::of(&body) == resource.version).then(|| smallvec![body.into()])
     }
 }
 
@@ -370,12 +370,11 @@ impl ResourceProvider for CatalogAnswers {
     ) -> Arc<ResourceSet> {
         let cached = self.generations.cached(catalog);
         let layer = self.generations.layer(&cached, class, kind);
-        let id = Arc::as_ptr(names) as usize;
+        let (id, hold) = (Arc::as_ptr(names) as usize, |set: Arc<ResourceSet>| (Arc::clone(names), set));
         let whole = |class: &ClientClassKey| {
             let found = names.names().iter().filter_map(|name| self.subscribed(catalog, class, kind, name));
             Arc::new(ResourceSet::new(found.collect()))
         };
-        let hold = |set: Arc<ResourceSet>| (Arc::clone(names), set);
         match SetStrategy::of(kind, class) {
             // what a short target means depends on the client's DNS domain, which no listener reads
             SetStrategy::Targets => return whole(class),
@@ -443,21 +442,22 @@ impl ResourceProvider for CatalogAnswers {
         }
     }
 
-    fn bytes(
+    fn body(
         &self,
         catalog: &Arc<Catalog>,
         class: &ClientClassKey,
         kind: ResourceType,
         resource: &Arc<EncodedResource>,
-    ) -> Option<Bytes> {
-        resource.body().or_else(|| {
-            let again = self.encode_again(catalog, class, kind, resource);
-            let body = again.and_then(|body| self.store.refill(resource, body));
-            if body.is_none() {
-                self.store.counters.lost.one();
-            }
-            body
-        })
+    ) -> Option<BodyChunks> {
+        if let Some(body) = resource.body() {
+            return Some(smallvec![body]);
+        }
+        let again = self.encode_again(catalog, class, kind, resource);
+        let body = again.and_then(|body| self.store.refill(resource, body));
+        if body.is_none() {
+            self.store.counters.lost.one();
+        }
+        body
     }
 
     fn rope(
@@ -467,19 +467,19 @@ impl ResourceProvider for CatalogAnswers {
         kind: ResourceType,
         set: &Arc<ResourceSet>,
         variant: Variant,
-    ) -> Arc<Rope> {
+    ) -> Body {
         let counters = &self.store.counters;
         let mut shared = true;
         let rope = set.rope_or_make(variant, || {
             shared = false;
-            let body = |member: &Arc<EncodedResource>| self.bytes(catalog, class, kind, member);
+            let body = |member: &Arc<EncodedResource>| self.body(catalog, class, kind, member);
             let members: Vec<_> = set.iter().collect();
             let (rope, copied) = self.chunks.rope(variant, kind, &members, body);
-            counters.rope_made(copied, rope.len);
+            counters.rope_made(copied, rope.len());
             rope
         });
         if shared {
-            counters.bytes_shared.add(rope.len as u64);
+            counters.bytes_shared.add(rope.len() as u64);
         }
         rope
     }

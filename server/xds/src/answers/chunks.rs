@@ -5,17 +5,17 @@
 //! other chunks are the same bytes in memory. So clients at different generations do not cost a whole
 //! body each.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
 use tributary_model::{EncodedResource, Version};
-use tributary_proto::Variant;
+use tributary_proto::rope::BY_REFERENCE;
+use tributary_proto::{Body, Record, RopeBuilder, Variant};
 
+use super::ResourceType;
 use super::budget::Copies;
-use super::rope::{RopeWriter, field_size};
-use super::{ResourceType, Rope};
+use super::weak_table::WeakTable;
 
 /// Identity of a chunk: the versions of its members determine all bytes except the frame.
 type Key = (Variant, ResourceType, usize, Version);
@@ -23,14 +23,8 @@ type Key = (Variant, ResourceType, usize, Version);
 /// Chunks in use.
 #[derive(Debug, Default)]
 pub(crate) struct Chunks {
-    table: Mutex<Table>,
+    table: Mutex<WeakTable<Key, Shared>>,
     copies: Arc<Copies>,
-}
-
-#[derive(Debug, Default)]
-struct Table {
-    live: HashMap<Key, Weak<Shared>>,
-    cleanup_at: usize,
 }
 
 /// Owner of a chunk's bytes, which count against the budget while they are referenced.
@@ -56,74 +50,98 @@ impl AsRef<[u8]> for Handle {
 }
 
 impl Chunks {
-    const FIRST_CLEANUP: usize = 256;
     /// One member in this many ends a run that is long enough.
     const ENDS: u64 = 16;
     /// A run of this many bytes always ends.
-    const LONGEST: usize = 4 * Rope::CHUNK;
+    const LONGEST: usize = 4 * Self::LEAST;
+    /// Smaller chunks cost more in HTTP/2 frames than copying them.
+    const LEAST: usize = 64 * 1024;
 
     /// Creates an empty table that counts bytes in `copies`.
     pub(crate) fn new(copies: Arc<Copies>) -> Self {
         Self { table: Mutex::default(), copies }
     }
-    /// Builds the rope of these members. Calls `body` for members of chunks that are not in use.
+    /// Builds the rope of these members, and returns how many bytes were copied into it. Calls `body` for members of
+    /// chunks that are not in use.
     pub(crate) fn rope(
         &self,
         variant: Variant,
         kind: ResourceType,
         members: &[&Arc<EncodedResource>],
-        mut body: impl FnMut(&Arc<EncodedResource>) -> Option<Bytes>,
-    ) -> (Rope, usize) {
-        let mut rope = Rope::default();
+        mut body: impl FnMut(&Arc<EncodedResource>) -> Option<super::BodyChunks>,
+    ) -> (Body, usize) {
+        let mut rope = RopeBuilder::default();
         let mut copied = 0;
         for run in runs(variant, kind, members) {
+            if let [large] = run
+                && is_large(large)
+            {
+                body(large).into_iter().for_each(|body| push(variant, kind, large, &body, &mut rope));
+                continue;
+            }
             let key = (variant, kind, run.len(), Version::of_all(run.iter().map(|m| m.version)));
             let chunk = self.get(&key).unwrap_or_else(|| {
                 let chunk = self.keep(key, written(variant, kind, run, &mut body));
                 copied += chunk.0.bytes.len();
                 chunk
             });
-            rope.len += chunk.0.bytes.len();
-            rope.chunks.push(Bytes::from_owner(chunk));
+            rope.share(Bytes::from_owner(chunk));
         }
-        (rope, copied)
+        (rope.finish(), copied)
     }
     fn get(&self, key: &Key) -> Option<Handle> {
-        self.table.lock().live.get(key).and_then(Weak::upgrade).map(Handle)
+        self.table.lock().get(key).map(Handle)
     }
     fn keep(&self, key: Key, bytes: Vec<u8>) -> Handle {
         self.copies.add(bytes.len());
         let chunk = Arc::new(Shared { bytes, copies: Arc::clone(&self.copies) });
-        let mut table = self.table.lock();
-        table.remove_unused();
-        table.live.insert(key, Arc::downgrade(&chunk));
+        self.table.lock().insert(key, &chunk);
         Handle(chunk)
     }
 }
 
-impl Table {
-    fn remove_unused(&mut self) {
-        if self.live.len() < self.cleanup_at.max(Chunks::FIRST_CLEANUP) {
-            return;
-        }
-        self.live.retain(|_, chunk| chunk.strong_count() > 0);
-        self.cleanup_at = self.live.len() * 2;
-    }
+/// Whether a body is shared by reference instead of copied into a chunk.
+fn is_large(member: &EncodedResource) -> bool {
+    member.len as usize >= BY_REFERENCE
+}
+
+fn push(
+    variant: Variant,
+    kind: ResourceType,
+    member: &EncodedResource,
+    body: &[Bytes],
+    out: &mut RopeBuilder,
+) {
+    let version = member.version.to_string();
+    let len = body.iter().map(Bytes::len).sum();
+    Record { len, ..record(kind, member, &version) }.push(variant, body, out);
 }
 
 fn written(
     variant: Variant,
     kind: ResourceType,
     run: &[&Arc<EncodedResource>],
-    body: &mut impl FnMut(&Arc<EncodedResource>) -> Option<Bytes>,
+    body: &mut impl FnMut(&Arc<EncodedResource>) -> Option<super::BodyChunks>,
 ) -> Vec<u8> {
-    let mut writer = RopeWriter::new(variant, kind);
+    let mut out = RopeBuilder::default();
     for member in run {
         if let Some(body) = body(member) {
-            writer.push(member, &body);
+            push(variant, kind, member, &body, &mut out);
         }
     }
-    writer.finish().chunks.concat()
+    out.finish().chunks().concat()
+}
+
+/// Returns the record of a resource, whose version is formatted.
+pub(crate) fn record<'a>(kind: ResourceType, resource: &'a EncodedResource, version: &'a str) -> Record<'a> {
+    Record { type_url: kind.type_url(), name: &resource.name, version, len: resource.len as usize }
+}
+
+/// Returns the number of bytes of a resource in a rope.
+fn field_size(variant: Variant, kind: ResourceType, resource: &EncodedResource) -> usize {
+    /// As long as every version.
+    const VERSION: &str = "0000000000000000";
+    record(kind, resource, VERSION).size(variant)
 }
 
 /// Splits the members into runs of at least a chunk's size, except for the last.
@@ -145,8 +163,11 @@ fn runs<'m>(
 fn run_len(variant: Variant, kind: ResourceType, members: &[&Arc<EncodedResource>]) -> usize {
     let mut size = 0;
     for (at, member) in members.iter().enumerate() {
+        if is_large(member) {
+            return at.max(1);
+        }
         size += field_size(variant, kind, member);
-        let may_end = size >= Rope::CHUNK && member.version.0.is_multiple_of(Chunks::ENDS);
+        let may_end = size >= Chunks::LEAST && member.version.0.is_multiple_of(Chunks::ENDS);
         if may_end || size >= Chunks::LONGEST {
             return at + 1;
         }
@@ -158,6 +179,9 @@ fn run_len(variant: Variant, kind: ResourceType, members: &[&Arc<EncodedResource
 mod tests {
     use super::*;
     use crate::answers::budget::Budget;
+    use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryResponse, DiscoveryResponse};
+    use prost::Message;
+    use smallvec::smallvec;
 
     fn mk_member(n: u32, body: u32) -> Arc<EncodedResource> {
         let text = format!("{n}/{body}/").repeat(60);
@@ -166,9 +190,9 @@ mod tests {
     fn mk_members(count: u32) -> Vec<Arc<EncodedResource>> {
         (0..count).map(|n| mk_member(n, 0)).collect()
     }
-    fn mk_rope(chunks: &Chunks, members: &[Arc<EncodedResource>]) -> (Rope, usize) {
+    fn mk_rope(chunks: &Chunks, members: &[Arc<EncodedResource>]) -> (Body, usize) {
         let members: Vec<_> = members.iter().collect();
-        chunks.rope(Variant::Delta, ResourceType::Cluster, &members, |m| m.body())
+        chunks.rope(Variant::Delta, ResourceType::Cluster, &members, |m| m.body().map(|body| smallvec![body]))
     }
 
     #[test]
@@ -176,12 +200,15 @@ mod tests {
         let members = mk_members(3_000);
         for variant in [Variant::Sotw, Variant::Delta] {
             let all: Vec<_> = members.iter().collect();
-            let (rope, copied) = Chunks::default().rope(variant, ResourceType::Cluster, &all, |m| m.body());
-            let plain =
-                Rope::of(variant, ResourceType::Cluster, members.iter().map(|m| (&**m, m.body().unwrap())));
-            assert_eq!((rope.chunks.concat(), rope.len), (plain.chunks.concat(), copied));
-            let (_, full) = rope.chunks.split_last().unwrap();
-            assert!(full.len() > 5 && full.iter().all(|c| c.len() >= Rope::CHUNK), "a chunk is small");
+            let (rope, copied) = Chunks::default()
+                .rope(variant, ResourceType::Cluster, &all, |m| m.body().map(|body| smallvec![body]));
+            let mut plain = RopeBuilder::default();
+            for member in &members {
+                push(variant, ResourceType::Cluster, member, &[member.body().unwrap()], &mut plain);
+            }
+            assert_eq!((rope.chunks().concat(), rope.len()), (plain.finish().chunks().concat(), copied));
+            let (_, full) = rope.chunks().split_last().unwrap();
+            assert!(full.len() > 5 && full.iter().all(|c| c.len() >= Chunks::LEAST), "a chunk is small");
         }
     }
 
@@ -195,9 +222,52 @@ mod tests {
         }
         let (second, copied) = mk_rope(&chunks, &members);
         assert!(copied < all / 2, "{copied} of {all} bytes were copied for three changes");
-        let own = first.chunks.iter().map(|c| c.as_ptr()).collect::<Vec<_>>();
-        let shared = second.chunks.iter().filter(|c| own.contains(&c.as_ptr())).count();
-        assert!(shared > second.chunks.len() / 2, "{shared} of {} chunks are shared", second.chunks.len());
+        let own = first.chunks().iter().map(|c| c.as_ptr()).collect::<Vec<_>>();
+        let shared = second.chunks().iter().filter(|c| own.contains(&c.as_ptr())).count();
+        assert!(
+            shared > second.chunks().len() / 2,
+            "{shared} of {} chunks are shared",
+            second.chunks().len()
+        );
+    }
+
+    #[test]
+    fn ropes_decode_to_their_resources() {
+        let members = mk_members(300);
+        let all: Vec<_> = members.iter().collect();
+        let rope = |variant| {
+            let body = |m: &Arc<EncodedResource>| m.body().map(|body| smallvec![body]);
+            Chunks::default().rope(variant, ResourceType::Cluster, &all, body).0.chunks().concat()
+        };
+        let sotw = DiscoveryResponse::decode(&*rope(Variant::Sotw)).unwrap();
+        let delta = DeltaDiscoveryResponse::decode(&*rope(Variant::Delta)).unwrap();
+        assert_eq!((sotw.resources.len(), delta.resources.len()), (300, 300));
+        for ((any, named), member) in sotw.resources.iter().zip(&delta.resources).zip(&members) {
+            assert_eq!(
+                (any.type_url.as_str(), &any.value),
+                (ResourceType::Cluster.type_url(), &member.body().unwrap().to_vec())
+            );
+            assert_eq!((&*named.name, &named.version), (&*member.name, &member.version.to_string()));
+            assert_eq!(named.resource.as_ref(), Some(any));
+        }
+    }
+
+    #[test]
+    fn large_body_is_shared_by_reference() {
+        let large = Arc::new(EncodedResource::unfilled("80".into(), Version(1), 3 * BY_REFERENCE));
+        let small = mk_member(1, 1);
+        let pieces = [b"a", b"b", b"c"].map(|text| Bytes::from(text.repeat(BY_REFERENCE)));
+        let body = |m: &Arc<EncodedResource>| match m.body() {
+            Some(body) => Some(smallvec![body]),
+            None => Some(pieces.iter().cloned().collect()),
+        };
+        let all = [&large, &small];
+        let (rope, copied) = Chunks::default().rope(Variant::Sotw, ResourceType::Route, &all, body);
+        assert!(copied < BY_REFERENCE, "{copied} bytes were copied");
+        let shared = |piece: &&Bytes| rope.chunks().iter().any(|chunk| chunk.as_ptr() == piece.as_ptr());
+        assert_eq!(pieces.iter().filter(shared).count(), 3);
+        let message = DiscoveryResponse::decode(&*rope.chunks().concat()).unwrap();
+        assert_eq!((message.resources.len(), message.resources[0].value.len()), (2, 3 * BY_REFERENCE));
     }
 
     #[test]
@@ -206,8 +276,8 @@ mod tests {
         for n in 0..2_000 {
             mk_rope(&chunks, &[mk_member(n, n)]);
         }
-        let live = chunks.table.lock().live.len();
-        assert!(live <= Chunks::FIRST_CLEANUP, "{live} are kept");
+        let live = chunks.table.lock().len();
+        assert!(live <= WeakTable::<Key, Shared>::FIRST_CLEANUP, "{live} are kept");
     }
 
     #[test]

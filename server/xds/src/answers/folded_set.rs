@@ -1,14 +1,17 @@
 //! The sets of one generation, the tables that they are folded from, and differences between sets.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use smallvec::smallvec;
 use tributary_model::{Catalog, ClientKind, EncodedResource};
 
 use super::fold::{Fold, Start};
 use super::listeners::{self, Listeners};
 use super::routes::{self, Routes};
+use super::runs::Runs;
 use super::tables::TableChanges;
-use super::{ChangedSet, ClientClassKey, ResourceSet, ResourceType};
+use super::{BodyChunks, ChangedSet, ClientClassKey, ResourceSet, ResourceType};
 use crate::encode::route::empty_table;
 
 /// How a type is built for a class.
@@ -58,6 +61,8 @@ pub(crate) enum Tables {
     None,
     Listeners(Listeners),
     Routes(Routes),
+    /// The runs of the route tables of an overlay, by name.
+    Runs(BTreeMap<String, Runs>),
 }
 
 /// A set and its tables.
@@ -121,11 +126,24 @@ impl FoldedSet {
         Self::after(base, Tables::Routes(tables), members)
     }
     /// Lays an overlay over this base.
-    pub(crate) fn overlaid(&self, own: Vec<Arc<EncodedResource>>, replaced: &[Arc<EncodedResource>]) -> Self {
+    pub(crate) fn overlaid(
+        &self,
+        own: Vec<Arc<EncodedResource>>,
+        replaced: &[Arc<EncodedResource>],
+        tables: Tables,
+    ) -> Self {
         let is_base = own.is_empty() && replaced.is_empty();
         let layered = || Arc::new(ResourceSet::layered(&self.set, own, replaced));
         let set = if is_base { Arc::clone(&self.set) } else { layered() };
-        Self { set, tables: Arc::new(Tables::None), base: Some(Arc::clone(&self.tables)) }
+        Self { set, tables: Arc::new(tables), base: Some(Arc::clone(&self.tables)) }
+    }
+    /// Whether the body of a member is at hand.
+    pub(crate) fn is_written(&self, name: &str) -> bool {
+        let joined = |tables: &Arc<Tables>| tables.runs(name).is_some_and(Runs::are_written);
+        let found = self.set.get(name);
+        found.is_some_and(|found| found.body().is_some())
+            || joined(&self.tables)
+            || found.is_some() && self.tables.runs(name).is_none() && self.base.as_ref().is_some_and(joined)
     }
     /// Whether it is an overlay of this base, unchanged since.
     pub(crate) fn is_over(&self, base: &Self) -> bool {
@@ -137,7 +155,7 @@ impl Tables {
     /// Computes the tables of an overlay from those of its base.
     pub(crate) fn overlaid(&self, fold: Fold<'_>, start: Start<'_>) -> Self {
         match self {
-            Self::None => Self::None,
+            Self::None | Self::Runs(_) => Self::None,
             Self::Listeners(base) => {
                 Self::Listeners(base.advance(fold, start).unwrap_or_else(|| base.clone()))
             }
@@ -152,12 +170,27 @@ impl Tables {
             _ => TableChanges::default(),
         }
     }
-    /// Encodes the body of a member again.
-    pub(crate) fn body(&self, fold: Fold<'_>, name: &str) -> Option<bytes::Bytes> {
+    fn runs(&self, name: &str) -> Option<&Runs> {
+        match self {
+            Self::None | Self::Listeners(_) => None,
+            Self::Routes(tables) => tables.runs(name),
+            Self::Runs(runs) => runs.get(name),
+        }
+    }
+    /// Returns what an overlay keeps of its tables.
+    pub(crate) fn kept(&self, base: &Self) -> Self {
+        match (self, base) {
+            (Self::Routes(own), Self::Routes(base)) => Self::Runs(own.runs_beside(base)),
+            _ => Self::None,
+        }
+    }
+    /// Returns the body of a member, encoded again; `None` if an overlay lacks a part that was evicted.
+    pub(crate) fn body(&self, fold: Fold<'_>, name: &str) -> Option<BodyChunks> {
         match self {
             Self::None => None,
-            Self::Listeners(tables) => tables.body(fold, name).map(Into::into),
+            Self::Listeners(tables) => tables.body(fold, name).map(|body| smallvec![body.into()]),
             Self::Routes(tables) => tables.body(fold, name),
+            Self::Runs(runs) => routes::joined(fold, name, runs.get(name)?, |_, _| None),
         }
     }
 }

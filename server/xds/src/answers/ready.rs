@@ -99,8 +99,7 @@ impl Built for CatalogAnswers {
                 None => true,
             },
             SetStrategy::Listeners | SetStrategy::Routes => {
-                let set = self.kept_set(catalog, class, kind, None);
-                set.is_some_and(|set| set.get(name).is_some_and(|found| found.body().is_some()))
+                self.kept(catalog, class, kind).is_some_and(|folded| folded.is_written(name))
             }
             SetStrategy::Nothing => true,
         }
@@ -108,6 +107,11 @@ impl Built for CatalogAnswers {
 }
 
 impl CatalogAnswers {
+    /// Returns the whole set of a type if it is built.
+    fn kept(&self, catalog: &Arc<Catalog>, class: &ClientClassKey, kind: ResourceType) -> Option<FoldedSet> {
+        let cached = self.generations.find(catalog)?;
+        cached.sets.get(&Generations::known_layer(&cached, class, kind)?.key)
+    }
     /// Returns the set of a type, or of these names, if it is built.
     fn kept_set(
         &self,

@@ -3,8 +3,8 @@
 //! A table is a persistent map of parts, so the next generation joins only the ports whose services
 //! changed again and shares the rest. Every domain keeps all its claimants in order of precedence;
 //! the first owns it. A host that is an alias of another service claims its domains itself, for that
-//! service's part. The table's version is the hash over its parts' versions; its bytes are joined
-//! when they are needed.
+//! service's part. The table's version is the hash over its parts' versions; its bytes are a list of runs
+//! (`runs.rs`), each written when it is needed first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,10 +21,11 @@ use tributary_model::{
 };
 
 use super::fold::{Fold, Start, moved};
+use super::runs::{Edits, PartId, Runs};
 use super::singles::ports;
 use super::tables::{TableChanges, table_changes};
-use super::{ClientClassKey, ResourceType};
-use crate::encode::route::{append_host, host_len, table_head, table_tail, virtual_host};
+use super::{BodyChunks, ClientClassKey, ResourceType};
+use crate::encode::route::{table_head, table_tail, virtual_host};
 
 /// The route tables of one class in one generation, by port.
 #[derive(Debug, Clone, Default)]
@@ -34,7 +35,7 @@ pub(crate) struct Routes {
 
 #[derive(Debug, Clone, Default)]
 struct Table {
-    parts: OrdMap<Hostname, Arc<EncodedResource>>,
+    runs: Runs,
     /// The hosts that claim a domain, in order of precedence.
     owners: OrdMap<Arc<str>, SmallVec<[Hostname; 1]>>,
     /// Claiming hosts that are aliases, with the host whose part they use.
@@ -61,7 +62,7 @@ impl Routes {
             let mut table = tables.get(&number).map_or_else(Table::default, |table| Table::clone(table));
             let changes: Vec<InputChange<'_>> = changes.into_values().collect();
             table.apply(fold, start.class, number, &changes);
-            if table.parts.is_empty() {
+            if table.runs.is_empty() {
                 tables.remove(&number);
             } else {
                 tables.insert(number, Shared::new(table));
@@ -77,11 +78,35 @@ impl Routes {
     pub(crate) fn differing<'a>(&'a self, from: &'a Self) -> TableChanges<'a> {
         table_changes(&from.tables, &self.tables, |table| table.resource.as_ref())
     }
-    /// Joins the body of a port's table from its parts.
-    pub(crate) fn body(&self, fold: Fold<'_>, name: &str) -> Option<Bytes> {
+    /// Returns the body of a port's table: its runs, which other tables share.
+    pub(crate) fn body(&self, fold: Fold<'_>, name: &str) -> Option<BodyChunks> {
         let number = port_of_table(name)?;
-        self.tables.get(&number)?.join(fold, number)
+        let table = self.tables.get(&number)?;
+        joined(fold, name, &table.runs, |id, part| table.part_body(fold, number, &id.1, part))
     }
+    /// Returns the runs of a table.
+    pub(crate) fn runs(&self, name: &str) -> Option<&Runs> {
+        Some(&self.tables.get(&port_of_table(name)?)?.runs)
+    }
+    /// Returns the runs of the tables that differ from those of another class.
+    pub(crate) fn runs_beside(&self, from: &Self) -> BTreeMap<String, Runs> {
+        let differs =
+            |(number, table): &(&PortNumber, &Shared<Table>)| from.tables.get(*number) != Some(*table);
+        let own = self.tables.iter().filter(differs);
+        own.map(|(number, table)| (route_table_name(*number), table.runs.clone())).collect()
+    }
+}
+
+/// Returns the body of a table; `body` encodes parts again that were evicted.
+pub(crate) fn joined(
+    fold: Fold<'_>,
+    name: &str,
+    runs: &Runs,
+    body: impl FnMut(&PartId, &Arc<EncodedResource>) -> Option<Bytes>,
+) -> Option<BodyChunks> {
+    let runs = runs.bytes(&fold.store.budget.copies(), body)?;
+    let (head, tail) = (table_head(name).into(), table_tail(fold.unclaimed()).into());
+    Some(std::iter::once(head).chain(runs).chain([tail]).collect())
 }
 
 /// Parses a table's name; rejects all but its canonical spelling.
@@ -142,6 +167,10 @@ fn plan(class: &ClientClassKey, node: &ResourceInputs<RouteInputs>) -> Option<Vi
     route(&node.inputs, &key(node, class))
 }
 
+fn part_id(node: &ResourceInputs<RouteInputs>) -> PartId {
+    (node.inputs.service.namespace.clone(), node.inputs.service.host.clone())
+}
+
 impl Table {
     fn apply(
         &mut self,
@@ -150,9 +179,9 @@ impl Table {
         number: PortNumber,
         changes: &[InputChange<'_>],
     ) {
-        let mut contested = BTreeSet::new();
+        let (mut contested, mut edits) = (BTreeSet::new(), Edits::new());
         for change in changes {
-            self.parts.remove(change.host);
+            edits.extend(change.before.map(|node| (part_id(node), None)));
             let plan = change.before.and_then(|node| plan(before, node));
             plan.iter().for_each(|plan| self.release_all(plan, change.host, &mut contested));
         }
@@ -164,7 +193,9 @@ impl Table {
         let parts = claimants.map(|host| self.part_of(host).clone());
         let hosts: BTreeSet<Hostname> =
             changes.iter().map(|change| change.host.clone()).chain(parts).collect();
-        hosts.iter().for_each(|host| self.encode_part(fold, number, host));
+        let ports = hosts.iter().filter_map(|host| Some((host, fold.port(host, number)?)));
+        edits.extend(ports.map(|(host, port)| (part_id(&port.route), self.part(fold, &port.route, host))));
+        self.runs = self.runs.edited(&fold.store.runs, edits);
         self.update_resource(fold, number);
     }
     /// Returns the host whose part has the domains that a host claims.
@@ -233,16 +264,13 @@ impl Table {
         contested.insert(Arc::clone(&name));
         self.owners.insert(name, owners);
     }
-    /// Encodes the part of a host with the domains that it owns.
-    fn encode_part(&mut self, fold: Fold<'_>, number: PortNumber, host: &Hostname) {
-        match self.part(fold, number, host) {
-            Some(part) => drop(self.parts.insert(host.clone(), part)),
-            None => drop(self.parts.remove(host)),
-        }
-    }
     /// Shared with every class that agrees on it, unless another service owns one of its domains.
-    fn part(&self, fold: Fold<'_>, number: PortNumber, host: &Hostname) -> Option<Arc<EncodedResource>> {
-        let node = &*fold.port(host, number)?.route;
+    fn part(
+        &self,
+        fold: Fold<'_>,
+        node: &ResourceInputs<RouteInputs>,
+        host: &Hostname,
+    ) -> Option<Arc<EncodedResource>> {
         let full = plan(fold.class, node)?;
         let won = self.won(host, &full);
         if won.domains.is_empty() {
@@ -267,23 +295,12 @@ impl Table {
     fn update_resource(&mut self, fold: Fold<'_>, number: PortNumber) {
         let name = route_table_name(number);
         let (head, tail) = (table_head(&name), table_tail(fold.unclaimed()));
-        let own = [Version::of(&head), Version::of(&tail)];
-        let version = Version::of_all(own.into_iter().chain(self.parts.values().map(|part| part.version)));
+        let version = Version::of_all([Version::of(&head), Version::of(&tail), self.runs.version()]);
         if self.resource.as_ref().is_some_and(|now| now.version == version) {
             return;
         }
-        let parts: usize = self.parts.values().map(|part| host_len(part.len as usize)).sum();
-        let len = head.len() + parts + tail.len();
+        let len = head.len() + self.runs.len() + tail.len();
         self.resource = Some(Arc::new(EncodedResource::unfilled(name.into(), version, len)));
-    }
-    fn join(&self, fold: Fold<'_>, number: PortNumber) -> Option<Bytes> {
-        let mut out = table_head(&route_table_name(number));
-        out.reserve_exact(self.resource.as_ref().map_or(0, |r| r.len as usize));
-        for (host, part) in &self.parts {
-            append_host(&mut out, &self.part_body(fold, number, host, part)?);
-        }
-        out.extend_from_slice(&table_tail(fold.unclaimed()));
-        Some(out.into())
     }
     /// Returns a part's body, encoded again if it was evicted.
     fn part_body(
@@ -295,7 +312,8 @@ impl Table {
     ) -> Option<Bytes> {
         part.body().or_else(|| {
             let full = plan(fold.class, &fold.port(host, number)?.route)?;
-            fold.store.refill(part, virtual_host(&self.won(host, &full)).into())
+            let body = BodyChunks::from_elem(virtual_host(&self.won(host, &full)).into(), 1);
+            fold.store.refill(part, body)?.pop()
         })
     }
 }

@@ -5,9 +5,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
 use tributary_model::{EncodedResource, Version, VersionSum};
-use tributary_proto::Variant;
-
-use super::Rope;
+use tributary_proto::{Body, Variant};
 
 /// Resources in order of name, with the encodings that all their clients share. A set may be a base and what differs
 /// from it, so many classes do not cost a list each.
@@ -20,8 +18,8 @@ pub struct ResourceSet {
     hidden: Box<[Arc<str>]>,
     len: usize,
     sum: VersionSum,
-    sotw: OnceLock<Arc<Rope>>,
-    delta: OnceLock<Arc<Rope>>,
+    sotw: OnceLock<Body>,
+    delta: OnceLock<Body>,
     #[cfg(test)]
     flat: OnceLock<Vec<Arc<EncodedResource>>>,
 }
@@ -105,15 +103,15 @@ impl ResourceSet {
         if hidden { None } else { base.get(name) }
     }
     /// Returns the rope of this form; the first caller builds it.
-    pub fn rope_or_make(&self, variant: Variant, make: impl FnOnce() -> Rope) -> Arc<Rope> {
-        Arc::clone(self.cell(variant).get_or_init(|| Arc::new(make())))
+    pub fn rope_or_make(&self, variant: Variant, make: impl FnOnce() -> Body) -> Body {
+        self.cell(variant).get_or_init(make).clone()
     }
     /// Whether the rope of this form is built.
     #[must_use]
     pub fn has_rope(&self, variant: Variant) -> bool {
         self.cell(variant).get().is_some()
     }
-    const fn cell(&self, variant: Variant) -> &OnceLock<Arc<Rope>> {
+    const fn cell(&self, variant: Variant) -> &OnceLock<Body> {
         match variant {
             Variant::Sotw => &self.sotw,
             Variant::Delta => &self.delta,

@@ -8,6 +8,7 @@ use tributary_answer::{Scope, Surface, differing, members, names, resolve};
 use tributary_model::{Catalog, EncodedResource, Hostname, PortNumber, PortView, ServiceView};
 
 use super::fold::{Fold, Start};
+use super::folded_set::Tables;
 use super::store::{ResourceFamily, Store};
 use super::{ChangedSet, ClientClassKey, ResourceSet};
 
@@ -54,7 +55,7 @@ pub(crate) fn overlay<S: ResourceFamily>(
     fold: Fold<'_>,
     start: Start<'_>,
     base: &ResourceSet,
-) -> (Vec<Arc<EncodedResource>>, Vec<Arc<EncodedResource>>) {
+) -> (Vec<Arc<EncodedResource>>, Vec<Arc<EncodedResource>>, Tables) {
     let (mut own, mut replaced) = (Vec::new(), Vec::new());
     for difference in start.differences(fold) {
         for (number, _, after) in ports(&difference, fold.scope(), Surface::Clusters) {
@@ -66,7 +67,7 @@ pub(crate) fn overlay<S: ResourceFamily>(
             }
         }
     }
-    (own, replaced)
+    (own, replaced, Tables::None)
 }
 
 /// Returns the ports of either view that reach the client, by number.

@@ -14,9 +14,10 @@ use tributary_model::{
     ResourceInputs,
 };
 
-use super::ResourceType;
 use super::budget::Budget;
 use super::counters::Counters;
+use super::runs::RunTable;
+use super::{BodyChunks, ResourceType};
 use crate::encode;
 
 /// A resource before it is stored: its name and its body.
@@ -27,11 +28,12 @@ pub(crate) type NamedBody = (String, Vec<u8>);
 pub(crate) struct Store {
     pub(crate) counters: Counters,
     pub(crate) budget: Budget,
+    pub(crate) runs: RunTable,
 }
 
 impl Store {
     pub(crate) fn new(limit: u64) -> Self {
-        Self { counters: Counters::default(), budget: Budget::new(limit) }
+        Self { counters: Counters::default(), budget: Budget::new(limit), runs: RunTable::default() }
     }
     /// Returns the resources that these inputs give to clients of this class.
     pub(crate) fn fill<T: Outcomes>(
@@ -71,14 +73,17 @@ impl Store {
         self.budget.register(&resource, &self.counters);
         resource
     }
-    /// Restores an evicted body, if its length is the resource's.
-    pub(crate) fn refill(&self, resource: &Arc<EncodedResource>, body: Bytes) -> Option<Bytes> {
-        if u32::try_from(body.len()).ok() != Some(resource.len) {
+    /// Restores an evicted body, if its length is the resource's. A body in several chunks belongs to those.
+    pub(crate) fn refill(&self, resource: &Arc<EncodedResource>, body: BodyChunks) -> Option<BodyChunks> {
+        let len: usize = body.iter().map(Bytes::len).sum();
+        if u32::try_from(len).ok() != Some(resource.len) {
             return None;
         }
-        self.counters.refills.one();
-        resource.refill(body.clone());
-        self.budget.register(resource, &self.counters);
+        if let [body] = &*body {
+            self.counters.refills.one();
+            resource.refill(body.clone());
+            self.budget.register(resource, &self.counters);
+        }
         Some(body)
     }
 }

@@ -13,6 +13,13 @@ pub(crate) struct TableChanges<'a> {
     pub(crate) replaced: Vec<&'a Arc<EncodedResource>>,
 }
 
+impl TableChanges<'_> {
+    /// Returns both lists.
+    pub(crate) fn into_owned(self) -> (Vec<Arc<EncodedResource>>, Vec<Arc<EncodedResource>>) {
+        (self.own.into_iter().cloned().collect(), self.replaced.into_iter().cloned().collect())
+    }
+}
+
 /// Returns the resources that differ between two maps of tables.
 pub(crate) fn table_changes<'a, K: Ord, T>(
     from: &'a OrdMap<K, Shared<T>>,

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use tributary_model::{Catalog, ClientKind, EncodedResource, Version, WorkloadKey};
 
 use super::env::Env;
-use crate::answers::{ClientClass, ClientClassKey, ResourceSet, ResourceType, Subscription, TypeMap};
+use crate::answers::{
+    BodyChunks, ClientClass, ClientClassKey, ResourceSet, ResourceType, Subscription, TypeMap,
+};
 
 /// A generation with the client's class. The client's private resources replace members of the
 /// shared sets.
@@ -83,10 +84,11 @@ impl ClientSnapshot {
         env: &Env,
         kind: ResourceType,
         resource: &Arc<EncodedResource>,
-    ) -> Option<Bytes> {
-        let kept = resource.body();
-        kept.or_else(|| env.answers.bytes(&self.catalog, &self.class, kind, resource))
-            .or_else(|| self.one(env, kind, &resource.name)?.body())
+    ) -> Option<BodyChunks> {
+        let one = |body| BodyChunks::from_elem(body, 1);
+        let kept = resource.body().map(one);
+        kept.or_else(|| env.answers.body(&self.catalog, &self.class, kind, resource))
+            .or_else(|| self.one(env, kind, &resource.name)?.body().map(one))
     }
 }
 

@@ -11,7 +11,7 @@ use super::client_snapshot::{ClientSnapshot, Whole};
 use super::held_versions::Holding;
 use super::{Nonce, Session, TypeState};
 use crate::answers::ResourceType;
-use crate::answers::rope::record;
+use crate::answers::chunks::record;
 
 /// A response for the transport.
 #[derive(Debug)]
@@ -108,19 +108,19 @@ impl Session {
         let removed = payload.removed().iter().map(|name| &**name);
         let head = ResponseHead { version, type_url, nonce }.encode(removed);
         let (shared, own) = self.bodies(kind, to, payload);
-        Rope::framed(&head, &[&shared, own.chunks()])
+        Rope::framed(&head, &[shared.chunks(), own.chunks()])
     }
     /// Returns the chunks shared with other streams, and the chunks of this session.
-    fn bodies(&self, kind: ResourceType, to: &ClientSnapshot, payload: &Payload) -> (Vec<Bytes>, Body) {
+    fn bodies(&self, kind: ResourceType, to: &ClientSnapshot, payload: &Payload) -> (Body, Body) {
         match payload {
-            Payload::Removed(_) => (Vec::new(), Body::default()),
-            Payload::Some(resources) => (Vec::new(), self.records(kind, to, resources.iter())),
+            Payload::Removed(_) => (Body::default(), Body::default()),
+            Payload::Some(resources) => (Body::default(), self.records(kind, to, resources.iter())),
             Payload::Whole(whole) if whole.is_disjoint() => {
                 let answers = &self.env.answers;
                 let rope = answers.rope(&to.catalog, &to.class, kind, &whole.set, self.variant);
-                (rope.chunks.clone(), self.records(kind, to, whole.over.iter()))
+                (rope, self.records(kind, to, whole.over.iter()))
             }
-            Payload::Whole(whole) => (Vec::new(), self.records(kind, to, whole.iter())),
+            Payload::Whole(whole) => (Body::default(), self.records(kind, to, whole.iter())),
         }
     }
     fn records<'a>(
@@ -136,7 +136,8 @@ impl Session {
                 continue;
             };
             let version = resource.version.to_string();
-            let record = Record { len: body.len(), ..record(kind, resource, &version) };
+            let len = body.iter().map(Bytes::len).sum();
+            let record = Record { len, ..record(kind, resource, &version) };
             record.push(self.variant, &body, &mut out);
         }
         out.finish()

@@ -139,7 +139,8 @@ impl SentView {
     #[must_use]
     pub fn body(&self, resource: &SentResource) -> Option<Bytes> {
         let (encoded, at) = resource.found.as_ref()?;
-        encoded.body().or_else(|| self.env.answers.bytes(&at.catalog, &at.class, self.kind, encoded))
+        let again = || self.env.answers.body(&at.catalog, &at.class, self.kind, encoded);
+        encoded.body().or_else(|| Some(again()?.concat().into()))
     }
     /// Whether a resource belongs to the client's own workload, so that no other client gets it.
     #[must_use]

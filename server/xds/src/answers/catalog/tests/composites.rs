@@ -176,7 +176,7 @@ fn alias_claims_its_domain_where_it_is_exported() {
     let own = Svc { created: Some(2), ..mk_svc("old.shop").in_namespace("web") };
     let name = Svc { created: Some(3), ..mk_leading("old.shop", "pay.shop").seen_by(&["shop"]) };
     let catalog = world.next(&[name.clone(), own.clone(), target.clone()]);
-    let plain = ["old.shop:80: old.shop old.shop.", "pay.shop:80: pay.shop pay.shop."];
+    let plain = ["pay.shop:80: pay.shop pay.shop.", "old.shop:80: old.shop old.shop."];
     assert_eq!(table_of(&answers, &catalog, "web"), plain, "its own declaration owns the domain");
     assert_eq!(table_of(&answers, &catalog, ""), plain, "the alias is exported to one namespace");
     let led = ["pay.shop:80: pay.shop pay.shop. old.shop old.shop."];

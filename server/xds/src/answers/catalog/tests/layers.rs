@@ -128,7 +128,7 @@ proptest! {
     }
 }
 
-fn mk_sidecar_in(namespace: &str) -> ClientClassKey {
+pub(super) fn mk_sidecar_in(namespace: &str) -> ClientClassKey {
     let domain = Some(format!("{namespace}.svc.cluster.local").into());
     let class = mk_class(ClientKind::Sidecar, namespace);
     ClientClassKey::alone(ClientClass { domain, ..(*class).clone() })

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 
 use proptest::prelude::*;
 use tributary_answer::{
-    Listener, Surface, compose_listeners, compose_routes, find_alias, key, listener, members, route,
-    route_table_name,
+    Listener, Surface, VirtualHostPlan, compose_listeners, compose_routes, find_alias, key, listener,
+    members, route, route_table_name,
 };
 use tributary_model::{Hostname, PortNumber, ServiceView, TrafficDistribution, Visibility};
 
@@ -222,11 +222,16 @@ fn composed_tables(
             ports.entry(port.number).or_default().extend(plan.map(|plan| (view, plan)));
         }
     }
-    let table = |(number, parts)| {
+    let namespace = |plan: &(_, VirtualHostPlan)| {
+        let (view, plan): &(&Arc<ServiceView>, _) = plan;
+        (plan.cluster.clone(), view.key.namespace.clone())
+    };
+    let table = |(number, parts): (PortNumber, Vec<_>)| {
+        let namespaces: BTreeMap<_, _> = parts.iter().map(namespace).collect();
         let leads =
             |host: &Hostname, end: &ServiceView| find_alias(catalog, host.as_str(), class.scope(), end);
         let (mut hosts, _) = compose_routes(parts, leads);
-        hosts.sort_by(|a, b| a.cluster.cmp(&b.cluster));
+        hosts.sort_by_key(|plan| (namespaces[&plan.cluster].clone(), plan.cluster.clone()));
         (!hosts.is_empty()).then(|| {
             let name = route_table_name(number);
             let mut out = table_head(&name);

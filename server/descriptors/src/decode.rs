@@ -3,6 +3,8 @@
 //! The server's pages about clients call it. Messages nested as `Any` are decoded as well. The value of a field that
 //! Envoy's API marks as sensitive (private keys, passwords, tokens) never appears.
 
+use prost_reflect::bytes::Bytes;
+use prost_reflect::prost::Message as _;
 use prost_reflect::{
     DescriptorError, DescriptorPool, DynamicMessage, ExtensionDescriptor, FieldDescriptor, Kind, MapKey,
     ReflectMessage, Value as Field,
@@ -15,6 +17,8 @@ use crate::RESOURCES;
 pub const REDACTED: &str = "[redacted]";
 /// Most messages nested in each other through `Any`.
 const MAX_NESTED: usize = 16;
+/// Full name of nested messages.
+const ANY: &str = "google.protobuf.Any";
 /// Option of fields whose value is sensitive.
 const SENSITIVE: &str = "udpa.annotations.sensitive";
 
@@ -42,6 +46,48 @@ impl Decoder {
     pub fn decode(&self, type_url: &str, body: &[u8]) -> Value {
         self.decode_at(type_url, body, 0)
     }
+    /// Returns a message with its sensitive values replaced. Nested messages without a descriptor are emptied, since
+    /// nothing is known about their fields. `None` if it cannot be decoded.
+    #[must_use]
+    pub fn redact(&self, type_url: &str, body: &[u8]) -> Option<Vec<u8>> {
+        self.redact_at(type_url, body, 0).map(|changed| changed.unwrap_or_else(|| body.to_vec()))
+    }
+    /// Returns the bytes if they differ.
+    fn redact_at(&self, type_url: &str, body: &[u8], depth: usize) -> Option<Option<Vec<u8>>> {
+        let descriptor = self.pool.get_message_by_name(name_of(type_url)).filter(|_| depth <= MAX_NESTED)?;
+        let mut message = DynamicMessage::decode(descriptor, body).ok()?;
+        Some(self.clean(&mut message, depth).then(|| message.encode_to_vec()))
+    }
+    /// Replaces sensitive values; returns whether there were any.
+    fn clean(&self, message: &mut DynamicMessage, depth: usize) -> bool {
+        if message.descriptor().full_name() == ANY {
+            return self.clean_any(message, depth);
+        }
+        let mut changed = false;
+        for (field, value) in message.fields_mut() {
+            if self.is_sensitive(&field) {
+                blank(value);
+                changed = true;
+            } else {
+                each_message(value, &mut |message| changed |= self.clean(message, depth));
+            }
+        }
+        changed
+    }
+    fn clean_any(&self, any: &mut DynamicMessage, depth: usize) -> bool {
+        let (url, body) = parts(any);
+        match self.redact_at(&url, &body, depth + 1) {
+            Some(None) => false,
+            Some(Some(cleaned)) => {
+                any.set_field_by_name("value", Field::Bytes(cleaned.into()));
+                true
+            }
+            None => {
+                any.clear_field_by_name("value");
+                true
+            }
+        }
+    }
     fn decode_at(&self, type_url: &str, body: &[u8], depth: usize) -> Value {
         let opaque = |why: &str| json!({"@type": type_url, "bytes": body.len(), "notDecoded": why});
         let Some(descriptor) = self.pool.get_message_by_name(name_of(type_url)) else {
@@ -58,7 +104,7 @@ impl Decoder {
     fn message(&self, message: &DynamicMessage, depth: usize) -> Value {
         let descriptor = message.descriptor();
         match descriptor.full_name() {
-            "google.protobuf.Any" => self.any(message, depth),
+            ANY => self.any(message, depth),
             name if name.starts_with("google.protobuf.") => serde_json::to_value(message).unwrap_or_default(),
             _ => {
                 let field = |(field, value): (FieldDescriptor, &Field)| {
@@ -70,11 +116,9 @@ impl Decoder {
     }
     /// A nested message has its type beside its fields, as in protobuf's JSON form.
     fn any(&self, any: &DynamicMessage, depth: usize) -> Value {
-        let (url, body) = (any.get_field_by_name("type_url"), any.get_field_by_name("value"));
-        let url = url.as_deref().and_then(Field::as_str).unwrap_or_default();
-        let body = body.as_deref().and_then(Field::as_bytes).cloned().unwrap_or_default();
-        let mut out = Map::from_iter([("@type".to_owned(), url.into())]);
-        match self.decode_at(url, &body, depth + 1) {
+        let (url, body) = parts(any);
+        let mut out = Map::from_iter([("@type".to_owned(), url.as_str().into())]);
+        match self.decode_at(&url, &body, depth + 1) {
             Value::Object(fields) => out.extend(fields),
             value => drop(out.insert("value".to_owned(), value)),
         }
@@ -120,6 +164,37 @@ impl Decoder {
     }
 }
 
+/// Returns type and value of an `Any`.
+fn parts(any: &DynamicMessage) -> (String, Bytes) {
+    let (url, body) = (any.get_field_by_name("type_url"), any.get_field_by_name("value"));
+    let url = url.as_deref().and_then(Field::as_str).unwrap_or_default().to_owned();
+    (url, body.as_deref().and_then(Field::as_bytes).cloned().unwrap_or_default())
+}
+
+/// Calls a function with each message of a value.
+fn each_message(value: &mut Field, of: &mut dyn FnMut(&mut DynamicMessage)) {
+    match value {
+        Field::Message(message) => of(message),
+        Field::List(items) => items.iter_mut().for_each(|item| each_message(item, of)),
+        Field::Map(entries) => entries.values_mut().for_each(|entry| each_message(entry, of)),
+        _ => {}
+    }
+}
+
+/// Replaces every text and every byte string of a value.
+fn blank(value: &mut Field) {
+    match value {
+        Field::String(text) => *text = REDACTED.to_owned(),
+        Field::Bytes(bytes) => *bytes = Bytes::from_static(REDACTED.as_bytes()),
+        Field::List(items) => items.iter_mut().for_each(blank),
+        Field::Map(entries) => entries.values_mut().for_each(blank),
+        // the type of a nested message is no secret, and needed to decode it
+        Field::Message(any) if any.descriptor().full_name() == ANY => any.clear_field_by_name("value"),
+        Field::Message(message) => message.fields_mut().for_each(|(_, value)| blank(value)),
+        _ => {}
+    }
+}
+
 fn name_of(type_url: &str) -> &str {
     type_url.rsplit('/').next().unwrap_or_default()
 }
@@ -155,7 +230,6 @@ mod tests {
         CommonTlsContext, TlsCertificate, UpstreamTlsContext,
     };
     use envoy_types::pb::google::protobuf::{Any, Duration, UInt32Value};
-    use prost::Message as _;
 
     use super::*;
 
@@ -179,8 +253,7 @@ mod tests {
         Some(DataSource { specifier, ..DataSource::default() })
     }
 
-    #[test]
-    fn nested_messages_are_decoded_and_secrets_are_not_shown() {
+    fn mk_secret() -> Any {
         let certificate = TlsCertificate {
             certificate_chain: mk_source("public chain"),
             private_key: mk_source("hunter2"),
@@ -188,8 +261,12 @@ mod tests {
         };
         let common = CommonTlsContext { tls_certificates: vec![certificate], ..CommonTlsContext::default() };
         let tls = UpstreamTlsContext { common_tls_context: Some(common), ..UpstreamTlsContext::default() };
-        let socket = Any { type_url: TLS.into(), value: tls.encode_to_vec() };
-        let value = Decoder::new().unwrap().decode(CLUSTER, &mk_cluster(socket));
+        Any { type_url: TLS.into(), value: tls.encode_to_vec() }
+    }
+
+    #[test]
+    fn nested_messages_are_decoded_and_secrets_are_not_shown() {
+        let value = Decoder::new().unwrap().decode(CLUSTER, &mk_cluster(mk_secret()));
         let fields = (&value["connect_timeout"], &value["per_connection_buffer_limit_bytes"]);
         assert_eq!(fields, (&json!("1.500s"), &json!(32)));
         let nested = &value["transport_socket"]["typed_config"];
@@ -213,5 +290,22 @@ mod tests {
         assert!(!value.to_string().contains("secret"), "{value}");
         let value = decoder.decode(CLUSTER, &[0xff; 4]);
         assert_eq!(value["notDecoded"], "the bytes are not a message of this type");
+    }
+
+    #[test]
+    fn redacted_message_keeps_all_but_its_secrets() {
+        let decoder = Decoder::new().unwrap();
+        let redacted = decoder.redact(CLUSTER, &mk_cluster(mk_secret())).unwrap();
+        let value = decoder.decode(CLUSTER, &redacted);
+        let shown = &value["transport_socket"]["typed_config"]["common_tls_context"]["tls_certificates"][0];
+        assert_eq!(shown["certificate_chain"]["inline_string"], "public chain");
+        assert!(!String::from_utf8_lossy(&redacted).contains("hunter2"));
+        assert!(String::from_utf8_lossy(&redacted).contains(REDACTED));
+        let unknown = Any { type_url: "type.googleapis.com/example.Private".into(), value: b"secret".into() };
+        let redacted = decoder.redact(CLUSTER, &mk_cluster(unknown)).unwrap();
+        assert!(!String::from_utf8_lossy(&redacted).contains("secret"));
+        let plain = Cluster { name: "pay".into(), ..Cluster::default() }.encode_to_vec();
+        assert_eq!(decoder.redact(CLUSTER, &plain), Some(plain), "a message without secrets is unchanged");
+        assert_eq!(decoder.redact(CLUSTER, &[0xff; 4]), None);
     }
 }

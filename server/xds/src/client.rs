@@ -62,6 +62,12 @@ impl<'a> Parts<'a> {
     }
 }
 
+/// Returns `pod.namespace` of a node id of the form `type~ip~pod.namespace~domain`.
+#[must_use]
+pub fn pod_of(node: &str) -> Option<&str> {
+    Parts::parse(node).map(|parts| parts.name).filter(|name| name.contains('.'))
+}
+
 impl ClientNode {
     /// Parses the node of a first request. Rejects only a missing node and an empty id.
     pub fn parse(node: Option<&Node>) -> Result<Self, Refusal> {

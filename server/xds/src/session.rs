@@ -197,6 +197,10 @@ impl Session {
         self.in_flight = out.as_ref().map(|_| now);
         out
     }
+    /// Records that the transport takes a message that this session did not build.
+    pub const fn on_sending(&mut self, now: Mono) {
+        self.in_flight = Some(now);
+    }
     /// Whether [`Session::on_writable`] may return a message.
     #[must_use]
     pub fn has_work(&self) -> bool {

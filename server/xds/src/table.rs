@@ -10,6 +10,7 @@ use dashmap::DashMap;
 use tributary_model::{Catalog, ClientKind, Code, Identity, Locality, Mono};
 
 use crate::answers::{ClientClass, ResourceType};
+use crate::client::pod_of;
 use crate::session::{Delivery, SentView, SessionStatus, SyncStatus, TypeStatus};
 
 /// A client with an open stream.
@@ -182,6 +183,14 @@ impl ClientTable {
     pub fn find(&self, id: &str) -> Vec<Arc<Connected>> {
         let mut found = self.all();
         found.retain(|client| *client.node() == *id || client.connection() == id);
+        found.sort_by_key(|client| std::cmp::Reverse(client.id));
+        found
+    }
+    /// Returns the clients of this `pod.namespace`, the newest first.
+    #[must_use]
+    pub fn find_pod(&self, pod: &str) -> Vec<Arc<Connected>> {
+        let mut found = self.all();
+        found.retain(|client| pod_of(&client.node()) == Some(pod));
         found.sort_by_key(|client| std::cmp::Reverse(client.id));
         found
     }

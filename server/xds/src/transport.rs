@@ -8,6 +8,7 @@ mod abort;
 mod ads;
 mod body;
 mod connection;
+mod debug;
 mod deferred_server;
 mod health;
 mod inbound;
@@ -19,6 +20,7 @@ mod server;
 mod stream;
 pub mod tls;
 
+pub use debug::DebugAccess;
 pub use deferred_server::DeferredServer;
 pub use server::{Limits, Listening, XdsServer, XdsServerBuilder};
 

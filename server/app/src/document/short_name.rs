@@ -1,6 +1,7 @@
 //! Short names that an operator writes: a host without its last labels, a pod instead of a node id.
 
 use tributary_model::Catalog;
+use tributary_xds::client::pod_of;
 
 use super::filter::same_host;
 
@@ -47,18 +48,11 @@ pub fn choose<'c>(
     }
 }
 
-/// Returns `pod.namespace` of a node id of the form `type~ip~pod.namespace~domain`.
-#[must_use]
-pub fn pod(node: &str) -> Option<&str> {
-    let mut parts = node.split('~');
-    let pod = parts.nth(2)?;
-    (parts.next().is_some() && parts.next().is_none() && pod.contains('.')).then_some(pod)
-}
-
 /// Whether a name is the `pod.namespace` or the pod of a node id.
 #[must_use]
 pub fn is_pod(node: &str, wanted: &str) -> bool {
-    pod(node).is_some_and(|pod| pod == wanted || pod.split_once('.').is_some_and(|(name, _)| name == wanted))
+    pod_of(node)
+        .is_some_and(|pod| pod == wanted || pod.split_once('.').is_some_and(|(name, _)| name == wanted))
 }
 
 #[cfg(test)]
@@ -104,9 +98,8 @@ mod tests {
     #[test]
     fn pod_is_the_third_part_of_a_node_id() {
         let node = "sidecar~10.0.0.1~web-0.shop~shop.svc.cluster.local";
-        assert_eq!(pod(node), Some("web-0.shop"));
         assert!(is_pod(node, "web-0.shop") && is_pod(node, "web-0"));
         assert!(!is_pod(node, "web") && !is_pod(node, "shop") && !is_pod("web-0.shop", "web-0"));
-        assert_eq!(pod("a~b~c.d"), None);
+        assert!(!is_pod("a~b~c.d", "c.d"), "not a node id of four parts");
     }
 }

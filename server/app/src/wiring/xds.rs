@@ -8,12 +8,12 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tributary_model::{Catalog, CatalogChanges, ClusterId, ObservedSince};
+use tributary_model::{Catalog, CatalogChanges, ClusterId, Namespace, ObservedSince};
 use tributary_registry_api::Clock;
 use tributary_runtime::{Fanout, Handle};
 use tributary_xds::answers::CatalogAnswers;
 use tributary_xds::source::CatalogSource;
-use tributary_xds::transport::{DeferredServer, Limits, XdsServer};
+use tributary_xds::transport::{DebugAccess, DeferredServer, Limits, XdsServer};
 
 use super::certificates::Certificates;
 use crate::admin::listener::cannot_bind;
@@ -64,7 +64,11 @@ impl Xds {
     ) -> (Serving, Arc<Sessions>) {
         let (config, source) = (running.config(), Arc::new(Source(handle.clone())));
         let answers = Arc::<CatalogAnswers>::default();
-        let server = XdsServer::builder(Arc::<CatalogAnswers>::clone(&answers), source)
+        let mut builder = XdsServer::builder(Arc::<CatalogAnswers>::clone(&answers), source);
+        if let Ok(system_namespace) = Namespace::new(&config.system_namespace) {
+            builder = builder.debug(DebugAccess { system_namespace, name: super::host_name().into() });
+        }
+        let server = builder
             .limits(limits(&config))
             .cluster(ClusterId::new(&config.cluster_id).ok())
             .epoch(epoch)

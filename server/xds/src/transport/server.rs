@@ -12,6 +12,7 @@ use tokio_util::task::TaskTracker;
 use tonic::service::Routes;
 use tributary_model::{Catalog, CatalogChanges, ClusterId, Mono, ObservedSince};
 
+use super::debug::{DebugAccess, MAX_PAGES};
 use super::inbound::InboundBudget;
 use super::tls::Tls;
 use super::{ads, connection};
@@ -85,6 +86,10 @@ pub(crate) struct Shared {
     pub(crate) limits: Limits,
     /// Cluster of clients that name none.
     pub(crate) cluster: Option<ClusterId>,
+    /// Who may ask for the pages about clients; `None` for no client.
+    pub(crate) debug: Option<DebugAccess>,
+    /// Permits for such answers.
+    pub(crate) pages: Arc<Semaphore>,
     pub(crate) inbound: Arc<InboundBudget>,
     pub(crate) workers: Workers,
     pub(crate) stop: CancellationToken,
@@ -124,6 +129,7 @@ pub struct XdsServerBuilder {
     facts: Arc<dyn ClientFacts>,
     limits: Limits,
     cluster: Option<ClusterId>,
+    debug: Option<DebugAccess>,
     epoch: Instant,
     seed: u64,
 }
@@ -143,6 +149,11 @@ impl XdsServerBuilder {
     #[must_use]
     pub fn cluster(self, cluster: Option<ClusterId>) -> Self {
         Self { cluster, ..self }
+    }
+    /// Sets who may ask for `istio.io/debug/syncz` and `config_dump`; without it no client.
+    #[must_use]
+    pub fn debug(self, access: DebugAccess) -> Self {
+        Self { debug: Some(access), ..self }
     }
     /// Sets the start of running time, which the whole process shares.
     #[must_use]
@@ -172,6 +183,8 @@ impl XdsServerBuilder {
             workers: Workers::default(),
             limits: self.limits,
             cluster: self.cluster,
+            debug: self.debug,
+            pages: Arc::new(Semaphore::new(MAX_PAGES)),
             epoch: self.epoch,
             random: AtomicU64::new(self.seed),
         });
@@ -202,6 +215,7 @@ impl XdsServer {
             facts: Arc::new(()),
             limits: Limits::default(),
             cluster: None,
+            debug: None,
             epoch: Instant::now(),
             seed: 0,
         }

@@ -9,12 +9,14 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep_until};
 use tonic::Status;
 use tributary_model::{Mono, ObservedSince};
-use tributary_proto::Variant;
+use tributary_proto::{Rope, Variant};
 
 use super::connection::Peer;
+use super::debug::{self, Page};
 use super::outbox::Outbox;
 use super::patience::within;
 use super::reader::{Reader, Received, Request};
@@ -64,15 +66,15 @@ async fn open(
     if let Some(identities) = &peer.identities {
         client = client.authorize(identities, &shared.source.current().settings).map_err(refusal)?;
     }
-    let (stream, mut session) = Stream::new(shared, peer, variant, client, outbox);
+    let (mut stream, mut session) = Stream::new(shared, peer, variant, client, outbox);
     let now = shared.now();
+    let handled;
     if is_large {
-        let handled;
-        (session, handled) = stream.work(session, move |session| handle(session, &first, now)).await?;
-        handled?;
+        (session, handled) = stream.work(session, move |session| handle(session, first, now)).await?;
     } else {
-        handle(&mut session, &first, now)?;
+        handled = handle(&mut session, first, now);
     }
+    stream.follow_up(&session, handled?).await?;
     Ok((stream, session))
 }
 
@@ -105,13 +107,24 @@ fn failed() -> Status {
     Status::internal("the server failed to handle a request; reconnect")
 }
 
-/// Handles a decoded request. Returns how long the next one must wait.
-fn handle(session: &mut Session, request: &Request, now: Mono) -> Result<Duration, Status> {
-    let handled = match request {
+/// What follows from a request.
+enum Handled {
+    /// The session took it. The next one must wait this long.
+    Taken(Duration),
+    /// It is about clients, which the session does not see.
+    Debug(Request),
+}
+
+/// Handles a decoded request.
+fn handle(session: &mut Session, request: Request, now: Mono) -> Result<Handled, Status> {
+    if debug::is_debug(request.type_url()) {
+        return Ok(Handled::Debug(request));
+    }
+    let wait = match &request {
         Request::Sotw(request) => session.on_sotw(request, now),
         Request::Delta(request) => session.on_delta(request, now),
     };
-    handled.map_err(refusal)
+    wait.map(Handled::Taken).map_err(refusal)
 }
 
 /// Everything of a stream but its session, which is with the task or with a thread for heavy work.
@@ -124,6 +137,10 @@ struct Stream {
     registration: Registration,
     /// The message that the transport is taking, and when building it began.
     pushing: Option<(ResourceType, Instant)>,
+    /// An answer about clients that the transport has not taken yet.
+    page: Option<Rope>,
+    /// Held until the transport has taken that answer.
+    page_permit: Option<OwnedSemaphorePermit>,
     /// Earliest time to read the next request.
     read_at: Option<Instant>,
     /// Time at which the stream ends.
@@ -156,6 +173,8 @@ impl Stream {
             outbox: Arc::clone(outbox),
             wake,
             pushing: None,
+            page: None,
+            page_permit: None,
             read_at: None,
             end_at: None,
         };
@@ -178,16 +197,47 @@ impl Stream {
     /// Handles a request. One with many names, or to a session with many names, is heavy work.
     async fn take(&mut self, mut session: Box<Session>, received: Received) -> Result<Box<Session>, Status> {
         let now = self.shared.now();
-        let wait = if received.is_large() || session.names() > MAX_NAMED {
-            let handled;
+        let handled;
+        if received.is_large() || session.names() > MAX_NAMED {
             (session, handled) =
-                self.work(session, move |session| handle(session, &received.decode()?, now)).await?;
-            handled?
+                self.work(session, move |session| handle(session, received.decode()?, now)).await?;
         } else {
-            handle(&mut session, &received.decode()?, now)?
+            handled = handle(&mut session, received.decode()?, now);
+        }
+        self.follow_up(&session, handled?).await?;
+        Ok(session)
+    }
+    async fn follow_up(&mut self, session: &Session, handled: Handled) -> Result<(), Status> {
+        let wait = match handled {
+            Handled::Taken(wait) => wait,
+            Handled::Debug(request) => {
+                self.build_page(session, &request).await?;
+                debug::PACE
+            }
         };
         self.read_at = (!wait.is_zero()).then(|| Instant::now() + wait);
-        Ok(session)
+        Ok(())
+    }
+    /// Builds the answer to a request about clients. Few answers exist at once, over all streams.
+    async fn build_page(&mut self, session: &Session, request: &Request) -> Result<(), Status> {
+        let request = debug::admit(self.shared.debug.as_ref(), session.client(), request).map_err(refusal)?;
+        self.page = None;
+        if self.page_permit.is_none() {
+            self.page_permit = Arc::clone(&self.shared.pages).acquire_owned().await.ok();
+        }
+        let (shared, variant) = (&self.shared, session.variant());
+        let turn = shared.workers.turn().await;
+        shared.env.counters.offloaded.inc();
+        let page = Page {
+            clients: Arc::clone(&shared.clients),
+            catalog: shared.source.current(),
+            now: shared.now(),
+            nonce: shared.env.nonce(),
+            server: shared.debug.as_ref().map(|access| Arc::clone(&access.name)).unwrap_or_default(),
+        };
+        let built = turn.run(move || page.build(&request, variant)).await;
+        self.page = Some(built.ok_or_else(failed)?.map_err(refusal)?);
+        Ok(())
     }
     /// Passes messages to the transport while it can take them. Registers the interest before it loads a
     /// catalog, and again if loading changed the class.
@@ -201,6 +251,12 @@ impl Stream {
             if let Some((kind, since)) = self.pushing.take() {
                 self.shared.env.counters.pushes.delivered(kind, began.duration_since(since));
             }
+            if let Some(page) = self.page.take() {
+                session.on_sending(self.shared.now());
+                self.outbox.put(page);
+                return Ok(session);
+            }
+            self.page_permit = None;
             let out;
             (session, out) = self.next_message(session).await?;
             match out {

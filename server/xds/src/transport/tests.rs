@@ -15,17 +15,18 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
-use tributary_model::{Catalog, CatalogChanges, Hostname, ObservedSince};
+use tributary_model::{Catalog, CatalogChanges, Hostname, Namespace, ObservedSince};
 use tributary_proto::peer::{FrameDecoder, Response as Received, frame};
 use tributary_proto::{DeltaRequest, Node, SotwRequest};
 
-use super::{Limits, XdsServer};
+use super::{DebugAccess, Limits, XdsServer};
 use crate::answers::ResourceType;
 use crate::client::ClientNode;
 use crate::fake::{Fake, World};
 use crate::fixtures::{self, mk_svc};
 use crate::source::{CatalogSource, ClientFacts};
 
+mod debug;
 mod drain;
 mod hostile;
 mod secure;
@@ -82,7 +83,9 @@ impl Served {
             events: Mutex::default(),
         });
         let facts = Arc::clone(&source) as _;
-        let server = XdsServer::builder(fake, Arc::clone(&source) as _).facts(facts).limits(limits).build();
+        let access = DebugAccess { system_namespace: Namespace::new("system").unwrap(), name: "test".into() };
+        let builder = XdsServer::builder(fake, Arc::clone(&source) as _).facts(facts).limits(limits);
+        let server = builder.debug(access).build();
         (server, source)
     }
     async fn start(limits: Limits) -> Self {

@@ -100,18 +100,21 @@ async fn connection_that_the_server_has_not_looked_at_is_not_cut() {
 #[tokio::test]
 async fn half_open_socket_is_detected() {
     let limits = Limits {
-        keepalive: Duration::from_millis(30),
-        keepalive_timeout: Duration::from_millis(30),
+        keepalive: Duration::from_millis(100),
+        keepalive_timeout: Duration::from_secs(1),
         ..Limits::default()
     };
     let served = Served::start(limits).await;
     let (ours, theirs) = tokio::io::duplex(1 << 16);
     let mut tcp = TcpStream::connect(served.address).await.unwrap();
     // A client whose network fails after its first request.
+    let (fail, failed) = tokio::sync::oneshot::channel();
     let relay = tokio::spawn(async move {
         let mut theirs = theirs;
-        let _ =
-            timeout(Duration::from_millis(300), tokio::io::copy_bidirectional(&mut theirs, &mut tcp)).await;
+        tokio::select! {
+            _ = tokio::io::copy_bidirectional(&mut theirs, &mut tcp) => {}
+            _ = failed => {}
+        }
         std::future::pending::<()>().await;
         drop((theirs, tcp));
     });
@@ -119,6 +122,7 @@ async fn half_open_socket_is_detected() {
     let mut stream = connection.delta().await;
     stream.subscribe(ResourceType::Cluster, &[]).await;
     stream.next().await;
+    fail.send(()).unwrap();
     served.reaches("streams_ended", 1).await;
     assert!(!relay.is_finished());
     relay.abort();

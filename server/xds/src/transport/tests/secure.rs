@@ -10,10 +10,10 @@ use tokio_rustls::TlsConnector;
 use tonic::Code;
 use tributary_proto::{Metadata, Value};
 
-struct Authority(CertifiedIssuer<'static, KeyPair>);
+pub(super) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
@@ -25,7 +25,7 @@ impl Authority {
         let key = KeyPair::generate().unwrap();
         (params.signed_by(&key, &self.0).unwrap().pem(), key.serialize_pem())
     }
-    fn server(&self, clients: Option<&Self>) -> TlsMaterial {
+    pub(super) fn server(&self, clients: Option<&Self>) -> TlsMaterial {
         let (certificate, key) = self.issue(vec![SanType::DnsName("xds".try_into().unwrap())]);
         TlsMaterial {
             certificates: certificate.into(),
@@ -33,7 +33,7 @@ impl Authority {
             client_ca: clients.map(|ca| ca.0.pem().into()),
         }
     }
-    fn client(&self, uri: &str) -> (String, String) {
+    pub(super) fn client(&self, uri: &str) -> (String, String) {
         self.client_of(&[uri])
     }
     fn client_of(&self, uris: &[&str]) -> (String, String) {
@@ -41,8 +41,12 @@ impl Authority {
     }
 }
 
-async fn secured(material: &TlsMaterial) -> (Served, Arc<Tls>) {
-    let (server, source) = Served::build(Limits::default());
+pub(super) async fn secured(material: &TlsMaterial) -> (Served, Arc<Tls>) {
+    secured_with(material, Limits::default()).await
+}
+
+pub(super) async fn secured_with(material: &TlsMaterial, limits: Limits) -> (Served, Arc<Tls>) {
+    let (server, source) = Served::build(limits);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let tls = Arc::new(Tls::new(material).unwrap());
@@ -51,7 +55,21 @@ async fn secured(material: &TlsMaterial) -> (Served, Arc<Tls>) {
 }
 
 /// Connects; `None` if either side rejects the other's certificate.
-async fn dial(served: &Served, ca: &Authority, own: Option<&(String, String)>) -> Option<Connection> {
+pub(super) async fn dial(
+    served: &Served,
+    ca: &Authority,
+    own: Option<&(String, String)>,
+) -> Option<Connection> {
+    dial_with_window(served, ca, own, 1 << 20).await
+}
+
+/// Connects; the server may send this much that the client has not read.
+pub(super) async fn dial_with_window(
+    served: &Served,
+    ca: &Authority,
+    own: Option<&(String, String)>,
+    window: u32,
+) -> Option<Connection> {
     let mut roots = RootCertStore::empty();
     roots.add(ca.0.der().clone()).unwrap();
     let builder = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
@@ -71,10 +89,10 @@ async fn dial(served: &Served, ca: &Authority, own: Option<&(String, String)>) -
     let tcp = TcpStream::connect(served.address).await.unwrap();
     let name = ServerName::try_from("xds").unwrap();
     let tls = timeout(SOON, TlsConnector::from(Arc::new(config)).connect(name, tcp)).await.unwrap().ok()?;
-    Some(Connection::over(tls).await)
+    Some(Connection::with_window(tls, window).await)
 }
 
-fn mk_request(namespace: &str) -> SotwRequest {
+pub(super) fn mk_request(namespace: &str) -> SotwRequest {
     let metadata: Metadata = [("NAMESPACE", Value::Text(namespace.into()))].into_iter().collect();
     let node = Some(Node { metadata, ..mk_node("x").unwrap() });
     SotwRequest { node, type_url: ResourceType::Cluster.type_url().into(), ..SotwRequest::default() }

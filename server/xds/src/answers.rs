@@ -19,6 +19,7 @@ pub mod counters;
 pub mod ready;
 pub mod resource_type;
 pub mod set;
+pub mod subscription;
 
 pub(crate) mod chunks;
 mod diff_cache;
@@ -43,7 +44,8 @@ pub use catalog::CatalogAnswers;
 pub use client_class::{ClientClass, ClientClassKey, ClientClasses};
 pub use ready::Built;
 pub use resource_type::{ResourceType, TypeMap};
-pub use set::{ChangedSet, ResourceSet, Subscription, Subscriptions};
+pub use set::{ChangedSet, ResourceSet};
+pub use subscription::{Subscription, Subscriptions};
 
 /// Body of a resource: one chunk, or for a composite the chunks that it shares with others.
 pub type BodyChunks = SmallVec<[Bytes; 1]>;

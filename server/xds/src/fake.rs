@@ -98,7 +98,7 @@ impl ResourceProvider for Fake {
             None if kind == ResourceType::Endpoints => Some(empty_assignment(name)),
             found => found,
         };
-        Arc::new(ResourceSet::new(names.names().iter().filter_map(|name| one(name)).collect()))
+        Arc::new(ResourceSet::new(names.iter().filter_map(|name| one(name)).collect()))
     }
     fn one(
         &self,

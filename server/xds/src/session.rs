@@ -104,7 +104,7 @@ impl TypeState {
         self.watch.is_some() || self.acks.last().is_some()
     }
     fn names(&self) -> usize {
-        self.watch.as_ref().map_or(0, |watch| watch.names.names().len())
+        self.watch.as_ref().map_or(0, |watch| watch.names.len())
     }
     fn is_due(&self) -> bool {
         self.watch.is_some() && (self.must_reply || self.just_subscribed || !self.requested.is_nothing())
@@ -328,7 +328,7 @@ impl Session {
         }
         let mut hosts = BTreeSet::new();
         for (kind, state) in self.kinds.iter() {
-            let names = state.watch.iter().flat_map(|watch| watch.names.names());
+            let names = state.watch.iter().flat_map(|watch| watch.names.iter());
             for (at, name) in names.enumerate() {
                 let Some(host) = self.env.answers.host_of(&self.class, kind, name) else {
                     self.by_host = HostIndex::default();

@@ -372,7 +372,7 @@ impl ResourceProvider for CatalogAnswers {
         let layer = self.generations.layer(&cached, class, kind);
         let (id, hold) = (Arc::as_ptr(names) as usize, |set: Arc<ResourceSet>| (Arc::clone(names), set));
         let whole = |class: &ClientClassKey| {
-            let found = names.names().iter().filter_map(|name| self.subscribed(catalog, class, kind, name));
+            let found = names.iter().filter_map(|name| self.subscribed(catalog, class, kind, name));
             Arc::new(ResourceSet::new(found.collect()))
         };
         match SetStrategy::of(kind, class) {

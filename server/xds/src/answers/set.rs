@@ -1,9 +1,7 @@
 //! Sets of resources and differences between them.
 
-use std::collections::HashMap;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, OnceLock};
 
-use parking_lot::Mutex;
 use tributary_model::{EncodedResource, Version, VersionSum};
 use tributary_proto::{Body, Variant};
 
@@ -136,96 +134,9 @@ impl ChangedSet {
     }
 }
 
-/// The names that a client subscribes to; equal subscriptions share one allocation.
-#[derive(Debug, PartialEq, Eq, Hash)]
-pub struct Subscription {
-    names: Box<[Box<str>]>,
-}
-
-impl Subscription {
-    /// Builds a subscription from names in any order.
-    #[must_use]
-    pub fn new(names: impl IntoIterator<Item = Box<str>>) -> Self {
-        let mut names: Vec<Box<str>> = names.into_iter().collect();
-        names.sort_unstable();
-        names.dedup();
-        Self { names: names.into() }
-    }
-    /// Returns the names, sorted.
-    #[must_use]
-    pub fn names(&self) -> &[Box<str>] {
-        &self.names
-    }
-    /// Whether a name is subscribed.
-    #[must_use]
-    pub fn contains(&self, name: &str) -> bool {
-        self.names.binary_search_by(|n| (**n).cmp(name)).is_ok()
-    }
-}
-
-/// Subscriptions in use, by hash of their names. Holds only weak references.
-#[derive(Debug, Default)]
-pub struct Subscriptions {
-    table: Mutex<HashMap<u64, Vec<Weak<Subscription>>>>,
-}
-
-impl Subscriptions {
-    /// Returns the shared allocation of these names, given in any order. Allocates nothing per name if the
-    /// same list is in use.
-    pub fn named<'n>(&self, names: impl IntoIterator<Item = &'n str>) -> Arc<Subscription> {
-        let mut names: Vec<&str> = names.into_iter().collect();
-        if !names.is_sorted_by(|a, b| a < b) {
-            names.sort_unstable();
-            names.dedup();
-        }
-        let hash = Version::of_all(names.iter().map(|name| Version::of(name.as_bytes()))).0;
-        let mut table = self.table.lock();
-        let bucket = table.entry(hash).or_default();
-        bucket.retain(|held| held.strong_count() > 0);
-        let same = |held: &Arc<Subscription>| held.names.iter().map(|n| &**n).eq(names.iter().copied());
-        if let Some(found) = bucket.iter().filter_map(Weak::upgrade).find(same) {
-            return found;
-        }
-        let fresh = Arc::new(Subscription { names: names.into_iter().map(Box::from).collect() });
-        bucket.push(Arc::downgrade(&fresh));
-        if table.len().is_power_of_two() {
-            table.retain(|_, held| held.iter().any(|s| s.strong_count() > 0));
-        }
-        fresh
-    }
-    /// Returns the number of distinct hashes of names in the table.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.table.lock().len()
-    }
-    /// Whether the table is empty.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn equal_subscriptions_share_one_allocation_while_in_use() {
-        let table = Subscriptions::default();
-        let a = table.named(["b", "a"]);
-        assert!(Arc::ptr_eq(&a, &table.named(["a", "b", "a"])));
-        assert!(!Arc::ptr_eq(&a, &table.named(["a"])));
-        assert!(a.contains("b") && !a.contains("c"));
-    }
-
-    #[test]
-    fn unused_subscriptions_are_removed() {
-        let table = Subscriptions::default();
-        for n in 0..5_000 {
-            table.named([n.to_string().as_str()]);
-        }
-        assert!(table.len() < 100, "{} held", table.len());
-    }
 
     #[test]
     fn a_set_finds_its_members_and_its_version_follows_them() {

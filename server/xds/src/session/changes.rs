@@ -41,7 +41,7 @@ pub(crate) fn known_at(
 ) -> HeldVersions {
     if !watch.is_wildcard() {
         let mut known = HeldVersions::none_sent(Arc::clone(&watch.names));
-        for name in watch.names.names() {
+        for name in watch.names.iter() {
             known.set(name, holding(kind, name, at.one(env, kind, name).as_deref()));
         }
         return known;
@@ -128,10 +128,10 @@ pub(crate) fn against(
             .extend(held.filter(|(name, _)| whole.get(name).is_none()).map(|(name, _)| Arc::from(name)));
         return out;
     }
-    if kind == ResourceType::Endpoints && watch.names.names().len() > FEW {
+    if kind == ResourceType::Endpoints && watch.names.len() > FEW {
         return shared(env, known, to, watch);
     }
-    of(env, known, to, kind, watch.names.names().iter().map(|name| &**name))
+    of(env, known, to, kind, watch.names.iter().map(|name| &**name))
 }
 
 /// Most names that are looked up one by one; a longer list is compared with the set that equal

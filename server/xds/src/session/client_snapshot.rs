@@ -65,7 +65,7 @@ impl ClientSnapshot {
     pub(crate) fn all(&self, env: &Env, kind: ResourceType, names: &Subscription) -> Whole {
         let set = env.answers.all(&self.catalog, &self.class, kind);
         let mut over = self.private(kind).to_vec();
-        for name in names.names() {
+        for name in names.iter() {
             if set.get(name).is_none() && !over.iter().any(|e| *e.name == **name) {
                 over.extend(self.one(env, kind, name));
             }

@@ -45,12 +45,7 @@ impl Session {
         if !claims.is_empty() {
             let names = self.env.intern(claims.iter().map(|&(name, _)| name));
             requested = Requested::Nothing;
-            watch
-                .names
-                .names()
-                .iter()
-                .filter(|name| !names.contains(name))
-                .for_each(|name| requested.add(name));
+            watch.names.iter().filter(|name| !names.contains(name)).for_each(|name| requested.add(name));
             known = Some(HeldVersions::claims(names, claims.into_iter()));
         }
         let must_reply = kind.has_wildcard() && !watch.is_empty();
@@ -83,25 +78,23 @@ impl Session {
             return Ok(());
         }
         let Some(mut watch) = self.state(kind).watch.clone() else { return Ok(()) };
-        let mut names: BTreeSet<Box<str>> = watch.names.names().iter().cloned().collect();
         for name in request.subscribe.iter() {
-            self.subscribe(kind, &mut watch.all, &mut names, name);
+            self.subscribe(kind, &mut watch.all, name);
         }
+        let added: BTreeSet<&str> = request.subscribe.iter().collect();
         for name in request.unsubscribe.iter() {
-            self.unsubscribe(kind, &mut watch.all, &mut names, name);
+            let is_listed = watch.names.contains(name) || added.contains(name);
+            self.unsubscribe(kind, &mut watch.all, is_listed, name);
         }
-        watch.names = self.env.intern(names.iter().map(|name| &**name));
+        let is_name = |name: &&str| *name != STAR || !kind.has_wildcard();
+        let (add, remove) = (request.subscribe.iter(), request.unsubscribe.iter());
+        let names = &self.env.subscriptions;
+        watch.names = names.changed(&watch.names, add.filter(is_name), remove.filter(is_name));
         self.state(kind).watch = Some(watch);
         self.subscribed(kind, false)
     }
     /// Subscribing again means that the client dropped the resource, so it always gets a response.
-    fn subscribe(
-        &mut self,
-        kind: ResourceType,
-        all: &mut Wildcard,
-        names: &mut BTreeSet<Box<str>>,
-        name: &str,
-    ) {
+    fn subscribe(&mut self, kind: ResourceType, all: &mut Wildcard, name: &str) {
         let state = self.state(kind);
         if name == STAR && kind.has_wildcard() {
             *all = Wildcard::Star;
@@ -112,23 +105,16 @@ impl Session {
         if *all == Wildcard::Legacy {
             *all = Wildcard::No;
         }
-        names.insert(name.into());
         state.requested.add(name);
     }
     /// A wildcard client that unsubscribes from a name still gets the name's wildcard resource.
-    fn unsubscribe(
-        &mut self,
-        kind: ResourceType,
-        all: &mut Wildcard,
-        names: &mut BTreeSet<Box<str>>,
-        name: &str,
-    ) {
+    fn unsubscribe(&mut self, kind: ResourceType, all: &mut Wildcard, is_listed: bool, name: &str) {
         let state = self.state(kind);
         if name == STAR && kind.has_wildcard() {
             *all = Wildcard::No;
             return;
         }
-        if !names.remove(name) {
+        if !is_listed {
             return;
         }
         if *all == Wildcard::No {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use tributary_model::{Version, VersionSum};
 
 use crate::answers::Subscription;
+use crate::answers::subscription::Position;
 
 /// What a client holds of one name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,8 +26,9 @@ pub(crate) enum Holding {
 #[derive(Debug, Clone)]
 pub(crate) struct HeldVersions {
     names: Arc<Subscription>,
-    /// Shared with the status that readers see until it changes.
-    versions: Arc<[u64]>,
+    /// Versions of each run of names. They are shared with the status that readers see until they change, and a changed
+    /// subscription keeps those of its unchanged runs.
+    runs: Arc<[Arc<[u64]>]>,
     /// The client claimed these versions; names may be unknown to the server.
     pub(crate) claimed: bool,
 }
@@ -44,8 +46,8 @@ const FOREIGN: u64 = 2;
 impl HeldVersions {
     /// Creates a list in which nothing was sent.
     pub(crate) fn none_sent(names: Arc<Subscription>) -> Self {
-        let versions = vec![NOT_SENT; names.names().len()].into();
-        Self { names, versions, claimed: false }
+        let runs = names.runs().map(|run| vec![NOT_SENT; run.len()].into()).collect();
+        Self { names, runs, claimed: false }
     }
     /// Parses what a client claims to hold. A version of a foreign format differs from every version.
     pub(crate) fn claims<'a>(
@@ -62,44 +64,62 @@ impl HeldVersions {
         &self.names
     }
     pub(crate) fn get(&self, name: &str) -> Holding {
-        self.find(name).map_or(Holding::NotSent, |at| unpack(self.versions[at]))
+        unpack(self.held(name))
     }
     /// Looks up names that come roughly in list order: tries the next position first.
     pub(crate) fn walk(&self) -> impl FnMut(&str) -> Holding + '_ {
-        let mut next = 0;
+        let mut next = (0, 0);
         move |name| {
-            let guess = self.names.names().get(next).is_some_and(|n| **n == *name).then_some(next);
-            let found = guess.or_else(|| self.find(name));
-            next = found.map_or(next, |at| at + 1);
-            found.map_or(Holding::NotSent, |at| unpack(self.versions[at]))
+            let guess = self.names.at(next).is_some_and(|n| **n == *name).then_some(next);
+            let found = guess.or_else(|| self.names.find(name));
+            if let Some((run, at)) = found {
+                let is_last = self.runs.get(run).is_some_and(|versions| at + 1 == versions.len());
+                next = if is_last { (run + 1, 0) } else { (run, at + 1) };
+            }
+            unpack(found.map_or(NOT_SENT, |at| self.at(at)))
         }
     }
     /// Records what a client holds; ignores names outside the list.
     pub(crate) fn set(&mut self, name: &str, holding: Holding) {
-        if let Some(at) = self.find(name) {
-            Arc::make_mut(&mut self.versions)[at] = pack(holding);
+        let Some((run, at)) = self.names.find(name) else { return };
+        if let Some(versions) = Arc::make_mut(&mut self.runs).get_mut(run) {
+            Arc::make_mut(versions)[at] = pack(holding);
         }
     }
     /// Records all names as absent.
     pub(crate) fn all_absent(&mut self) {
-        Arc::make_mut(&mut self.versions).fill(ABSENT);
+        let runs = Arc::make_mut(&mut self.runs).iter_mut();
+        runs.for_each(|versions| Arc::make_mut(versions).fill(ABSENT));
     }
     /// Returns names with their holdings, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, Holding)> {
-        self.names.names().iter().zip(self.versions.iter()).map(|(name, &v)| (&**name, unpack(v)))
+        self.names.iter().zip(self.versions()).map(|(name, &v)| (&**name, unpack(v)))
     }
     /// Returns the version of all held resources, equal to that of a set of the same resources.
     pub(crate) fn version(&self) -> Version {
-        self.versions.iter().filter(|v| **v > ABSENT).map(|v| Version(*v)).collect::<VersionSum>().version()
+        self.versions().filter(|v| **v > ABSENT).map(|v| Version(*v)).collect::<VersionSum>().version()
     }
     /// Returns the same holdings over another list of names.
     pub(crate) fn over(&self, names: &Arc<Subscription>) -> Self {
-        let version = |name| self.find(name).map_or(NOT_SENT, |found| self.versions[found]);
-        let versions = names.names().iter().map(|name| version(name)).collect();
-        Self { names: Arc::clone(names), versions, claimed: self.claimed }
+        let mut held = self.names.runs().zip(self.runs.iter()).peekable();
+        let last = |run: &[Arc<str>]| run.last().cloned();
+        let runs = names.runs().map(|run| {
+            while held.next_if(|(old, _)| !Arc::ptr_eq(old, run) && last(old) < last(run)).is_some() {}
+            match held.next_if(|(old, _)| Arc::ptr_eq(old, run)) {
+                Some((_, versions)) => Arc::clone(versions),
+                None => run.iter().map(|name| self.held(name)).collect(),
+            }
+        });
+        Self { runs: runs.collect(), names: Arc::clone(names), claimed: self.claimed }
     }
-    fn find(&self, name: &str) -> Option<usize> {
-        self.names.names().binary_search_by(|n| (**n).cmp(name)).ok()
+    fn versions(&self) -> impl Iterator<Item = &u64> {
+        self.runs.iter().flat_map(|versions| versions.iter())
+    }
+    fn held(&self, name: &str) -> u64 {
+        self.names.find(name).map_or(NOT_SENT, |at| self.at(at))
+    }
+    fn at(&self, (run, at): Position) -> u64 {
+        self.runs.get(run).and_then(|versions| versions.get(at)).copied().unwrap_or(NOT_SENT)
     }
 }
 
@@ -122,9 +142,10 @@ fn unpack(value: u64) -> Holding {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::answers::Subscriptions;
 
     fn mk_names(names: &[&str]) -> Arc<Subscription> {
-        Arc::new(Subscription::new(names.iter().map(|&n| n.into())))
+        Arc::new(Subscription::new(names.iter().map(|&n| Arc::from(n))))
     }
 
     #[test]
@@ -158,5 +179,28 @@ mod tests {
         let over = known.over(&mk_names(&["b", "c"]));
         let all: Vec<_> = over.iter().collect();
         assert_eq!(all, [("b", Holding::Absent), ("c", Holding::NotSent)]);
+    }
+
+    #[test]
+    fn one_name_more_copies_few_versions() {
+        let (table, names) = (Subscriptions::default(), (0..20_000).map(|n| format!("s{n:05}")));
+        let names: Vec<String> = names.collect();
+        let many = table.named(names.iter().map(String::as_str));
+        let mut known = HeldVersions::none_sent(Arc::clone(&many));
+        let version = |n: &str| Holding::Version(Version::of(n.as_bytes()));
+        names.iter().for_each(|name| known.set(name, version(name)));
+        let mut more = known.over(&table.changed(&many, ["s10000a"], ["s00000"]));
+        let copied = |more: &HeldVersions| {
+            let is_new = |run: &&Arc<[u64]>| !known.runs.iter().any(|old| Arc::ptr_eq(old, run));
+            more.runs.iter().filter(is_new).count()
+        };
+        assert!(copied(&more) <= 4 && more.runs.len() > 20, "{} of {}", copied(&more), more.runs.len());
+        more.set("s10000a", version("s10000a"));
+        assert!(copied(&more) <= 4, "setting one copies its run");
+        for (name, holding) in more.iter() {
+            assert_eq!(holding, version(name));
+            assert!(name == "s10000a" || known.get(name) == holding);
+        }
+        assert_eq!((more.iter().count(), more.get("s00000")), (20_000, Holding::NotSent));
     }
 }

@@ -109,7 +109,7 @@ impl Session {
             needs.whole |= if kind.has_wildcard() { state.is_due() } else { state.known.is_none() };
         }
         if watch.is_wildcard() {
-            needs.add(watch.names.names().iter().map(|name| &**name))?;
+            needs.add(watch.names.iter().map(|name| &**name))?;
         }
         Some(needs)
     }
@@ -122,10 +122,10 @@ impl Session {
         watch: &'a TypeSubscription,
         needs: &mut Needs<'a>,
     ) -> Option<()> {
-        let listed = || watch.names.names().iter().map(|name| &**name);
+        let listed = || watch.names.iter().map(|name| &**name);
         match (&state.known, &self.base) {
             (Some(known), _) => {
-                let is_aligned = Arc::ptr_eq(known.names(), &watch.names) || watch.names.names().len() <= FEW;
+                let is_aligned = Arc::ptr_eq(known.names(), &watch.names) || watch.names.len() <= FEW;
                 if watch.is_wildcard() || !is_aligned {
                     return None;
                 }
@@ -195,7 +195,7 @@ impl<'a> Needs<'a> {
                 let holds = !to.catalog.complete && (state.reconnected || !state.held.is_empty());
                 let is_looked_up = kind != ResourceType::Endpoints || holds;
                 self.whole |= kind != ResourceType::Endpoints || !holds;
-                let names = watch.names.names().iter().map(|name| &**name);
+                let names = watch.names.iter().map(|name| &**name);
                 if is_looked_up { self.add(names) } else { Some(()) }
             }
         }

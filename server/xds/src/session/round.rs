@@ -213,7 +213,7 @@ impl Session {
             ChangedHosts::Everything => None,
             ChangedHosts::Hosts(hosts) => {
                 let found = self.by_host.find(hosts, kind);
-                Some(found.into_iter().filter_map(|at| Some(&**watch.names.names().get(at)?)).collect())
+                Some(found.into_iter().filter_map(|at| Some(&**watch.names.nth(at)?)).collect())
             }
         }
     }
@@ -228,7 +228,7 @@ impl Session {
         let env = Arc::clone(&self.env);
         let state = self.state(kind);
         let Some(watch) = state.watch.clone() else { return false };
-        let all = || watch.names.names().iter().map(|name| &**name);
+        let all = || watch.names.iter().map(|name| &**name);
         let holds = !to.catalog.complete && (state.reconnected || !state.held.is_empty());
         match requested {
             Requested::Nothing => {}

@@ -126,7 +126,7 @@ impl SentView {
             (None, Some(at)) => self.add_all(at, &mut held),
             (None, None) => {}
         }
-        for name in self.watch.names.names() {
+        for name in self.watch.names.iter() {
             held.entry(Arc::from(&**name)).or_insert((Holding::NotSent, None));
         }
         self.held_back

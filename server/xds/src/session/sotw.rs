@@ -40,7 +40,7 @@ impl Session {
     /// Handles a first request, or the first after a reconnect: the response carries everything.
     fn start_sotw(&mut self, kind: ResourceType, request: &SotwRequest) -> Result<(), Refusal> {
         let all = wildcard_of(kind, request, None);
-        let watch = self.sotw_watch(all, request);
+        let watch = self.sotw_watch(all, request, None);
         let state = self.state(kind);
         state.start(watch, Requested::Everything);
         state.listed = list_hash(request);
@@ -55,7 +55,7 @@ impl Session {
             return Ok(());
         }
         let Some(old) = self.kinds[kind].watch.clone() else { return Ok(()) };
-        let new = self.sotw_watch(wildcard_of(kind, request, Some(&old)), request);
+        let new = self.sotw_watch(wildcard_of(kind, request, Some(&old)), request, Some(&old));
         if Arc::ptr_eq(&old.names, &new.names) && old.is_wildcard() == new.is_wildcard() {
             return Ok(());
         }
@@ -83,10 +83,19 @@ impl Session {
             self.forced = Forced::Everything;
         }
     }
-    fn sotw_watch(&self, all: Wildcard, request: &SotwRequest) -> TypeSubscription {
+    fn sotw_watch(
+        &self,
+        all: Wildcard,
+        request: &SotwRequest,
+        earlier: Option<&TypeSubscription>,
+    ) -> TypeSubscription {
         let star = all == Wildcard::Star;
         let names = request.names.iter().filter(|name| !(star && *name == "*"));
-        TypeSubscription { all, names: self.env.intern(names) }
+        let names = match earlier {
+            Some(earlier) => self.env.subscriptions.replaced(&earlier.names, names),
+            None => self.env.intern(names),
+        };
+        TypeSubscription { all, names }
     }
 }
 
@@ -109,5 +118,5 @@ fn wildcard_of(kind: ResourceType, request: &SotwRequest, old: Option<&TypeSubsc
 
 /// Returns the names of the later subscription that the earlier one lacks.
 fn added<'w>(earlier: &'w TypeSubscription, later: &'w TypeSubscription) -> impl Iterator<Item = &'w str> {
-    later.names.names().iter().map(|name| &**name).filter(|name| !earlier.names.contains(name))
+    later.names.iter().map(|name| &**name).filter(|name| !earlier.names.contains(name))
 }

@@ -223,7 +223,7 @@ fn status(kind: ResourceType, of: &OfType, now: Mono) -> TypeStatus {
         kind: kind.as_str(),
         status: of.acks.status(),
         wildcard: of.watch.as_ref().is_some_and(TypeSubscription::is_wildcard),
-        names: of.watch.as_ref().map_or(0, |watch| watch.names.names().len()),
+        names: of.watch.as_ref().map_or(0, |watch| watch.names.len()),
         held: of.held,
         sent_version: last.map(|sent| Arc::clone(&sent.version)),
         sent_generation: last.map(|sent| sent.generation),

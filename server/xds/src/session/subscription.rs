@@ -33,7 +33,7 @@ impl TypeSubscription {
         self.all != Wildcard::No
     }
     pub(crate) fn is_empty(&self) -> bool {
-        !self.is_wildcard() && self.names.names().is_empty()
+        !self.is_wildcard() && self.names.is_empty()
     }
 }
 

@@ -36,7 +36,7 @@ impl CatalogAnswers {
 }
 
 fn mk_many(names: &[&str]) -> Arc<Subscription> {
-    Arc::new(Subscription::new(names.iter().map(|&n| n.into())))
+    Arc::new(Subscription::new(names.iter().map(|&n| Arc::from(n))))
 }
 fn names_of(set: &ResourceSet) -> Vec<&str> {
     set.members().iter().map(|m| &*m.name).collect()

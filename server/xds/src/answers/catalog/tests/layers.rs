@@ -83,7 +83,7 @@ fn all_names() -> Arc<Subscription> {
         .iter()
         .flat_map(|h| ["shop", "web"].map(|ns| format!("{h}.{ns}.svc.cluster.local")));
     let names = hosts.flat_map(|host| [80, 81].map(|port| format!("outbound|{port}||{host}")));
-    Arc::new(Subscription::new(names.map(String::into_boxed_str)))
+    Arc::new(Subscription::new(names.map(Arc::from)))
 }
 
 proptest! {

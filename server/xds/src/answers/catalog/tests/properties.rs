@@ -93,7 +93,7 @@ pub(super) fn some_class() -> impl Strategy<Value = ClientClassKey> {
 fn all_names() -> Arc<Subscription> {
     let names = ["a", "b", "c", "d"].iter().flat_map(|h| [80, 81].map(|p| format!("outbound|{p}||{h}.shop")));
     let tables = ["80", "81", "82"].map(str::to_owned);
-    Arc::new(Subscription::new(names.chain(tables).map(String::into_boxed_str)))
+    Arc::new(Subscription::new(names.chain(tables).map(Arc::from)))
 }
 /// Returns the versions of a class without sharing or caches.
 fn versions_without_caches(
@@ -114,7 +114,7 @@ fn full(
         return versions(&answers.all(catalog, class, kind));
     }
     let subscription = all_names();
-    let names = subscription.names().iter();
+    let names = subscription.iter();
     names
         .filter_map(|name| answers.one(catalog, class, kind, name))
         .map(|e| (e.name.clone(), e.version))
@@ -188,7 +188,7 @@ proptest! {
     #[test]
     fn encoded_assignments_satisfy_the_strict_rules(services in some_services(), class in some_class()) {
         let (catalog, answers) = (World::default().next(&services), CatalogAnswers::default());
-        for name in all_names().names() {
+        for name in all_names().iter() {
             let Some(found) = answers.one(&catalog, &class, ResourceType::Endpoints, name) else { continue };
             let body = ClusterLoadAssignment::decode(found.body().unwrap()).unwrap();
             strict(&body)?;
@@ -291,7 +291,7 @@ proptest! {
         for kind in ResourceType::ALL {
             let one = |name: &str| answers.one(&catalog, &class, kind, name);
             let (named, all) = (all_names(), answers.folded(&catalog, &class, kind).set);
-            let named = named.names().iter().filter_map(|name| one(name));
+            let named = named.iter().filter_map(|name| one(name));
             for member in named.chain(all.members().iter().cloned()).filter(|m| is_of_services(m)) {
                 let first = answers.bytes(&catalog, &class, kind, &member);
                 prop_assert!(first.is_some(), "{} is missing", member.name);

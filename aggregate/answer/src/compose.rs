@@ -253,6 +253,7 @@ mod tests {
             alias_domains: BTreeMap::new(),
             cluster: format!("outbound|80||{host}"),
             dynamic: false,
+            retries: None,
         };
         (mk_view(host, "shop", &[Visibility::Public]), plan)
     }

@@ -152,6 +152,7 @@ pub(crate) fn mk_port_view(facts: EndpointInputs) -> PortView {
         addresses: Arc::from([]),
         aliases: Arc::from([]),
         headless: false,
+        retries: None,
     };
     PortView {
         number: port,

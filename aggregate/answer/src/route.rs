@@ -3,8 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::sync::Arc;
 
-use tributary_model::{AliasHost, ClientKind, Hostname, Projection, Protocol, Resolution, RouteInputs};
+use tributary_model::{
+    AliasHost, ClientKind, Hostname, HttpRetries, Projection, Protocol, Resolution, RouteInputs,
+};
 
 use crate::names::cluster_name;
 use crate::vip::{short_forms, vips};
@@ -22,6 +25,8 @@ pub struct VirtualHostPlan {
     pub cluster: String,
     /// Whether the proxy resolves each request's host itself (wildcard hosts).
     pub dynamic: bool,
+    /// Retries of requests; the usual ones if absent.
+    pub retries: Option<Arc<HttpRetries>>,
 }
 
 /// Plans the virtual host of a service port in the port's route table; `None` unless the protocol is or may be HTTP.
@@ -63,6 +68,7 @@ fn plan(facts: &RouteInputs) -> VirtualHostPlan {
         alias_domains: BTreeMap::new(),
         cluster: cluster_name(facts.port, &facts.service.host),
         dynamic: facts.resolution == Resolution::Dynamic,
+        retries: facts.retries.clone(),
     }
 }
 
@@ -110,8 +116,6 @@ fn authority(ip: IpAddr) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use tributary_model::{ServiceAddress, Visibility};
 
     use super::*;
@@ -130,6 +134,7 @@ mod tests {
             addresses: [ip("10.0.0.1", 32), ip("10.1.0.0", 16), ip("fd00::1", 128)].into(),
             aliases: Arc::from([]),
             headless: false,
+            retries: None,
         }
     }
     fn client(kind: ClientKind) -> Projection {

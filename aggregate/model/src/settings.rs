@@ -7,6 +7,7 @@ use crate::export::{EntryVisibility, ExportTo, Visibility};
 use crate::hostname::{HostPattern, Hostname};
 use crate::id::{Namespace, NetworkId, RegistryName};
 use crate::port::PortNumber;
+use crate::requests::HttpRetries;
 use crate::separate::MergeByName;
 
 /// CIDRs of one network.
@@ -41,6 +42,8 @@ pub struct Settings {
     pub cross_network_direct: Option<bool>,
     /// Networks and their CIDRs.
     pub networks: Option<Arc<[(NetworkId, Cidrs)]>>,
+    /// Retries of HTTP requests.
+    pub http_retries: Option<Arc<HttpRetries>>,
     /// Treatment of services with the same name in a cluster and in Consul.
     pub merge_by_name: Option<MergeByName>,
 }
@@ -67,6 +70,7 @@ impl Settings {
             entry_visibility: self.entry_visibility.clone().or_else(|| under.entry_visibility.clone()),
             cross_network_direct: self.cross_network_direct.or(under.cross_network_direct),
             networks: self.networks.clone().or_else(|| under.networks.clone()),
+            http_retries: self.http_retries.clone().or_else(|| under.http_retries.clone()),
             merge_by_name: self.merge_by_name.or(under.merge_by_name),
         }
     }

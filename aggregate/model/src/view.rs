@@ -20,6 +20,7 @@ use crate::object::ObjectRef;
 use crate::port::{PortName, PortNumber};
 use crate::precedence::{Precedence, PrecedenceKey};
 use crate::protocol::Protocol;
+use crate::requests::HttpRetries;
 use crate::resource_inputs::ResourceInputs;
 use crate::shared::Shared;
 use crate::status::ShardPriority;
@@ -267,6 +268,8 @@ pub struct RouteInputs {
     pub aliases: Arc<[AliasHost]>,
     /// Whether the service is headless: `*.host` routes to it too.
     pub headless: bool,
+    /// Retries of requests; the usual ones if absent.
+    pub retries: Option<Arc<HttpRetries>>,
 }
 
 impl ServiceView {

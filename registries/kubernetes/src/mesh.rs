@@ -5,13 +5,14 @@
 
 mod networks;
 mod read;
+mod requests;
 mod visibility;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tributary_model::settings::ClusterLocal;
-use tributary_model::{HostPattern, Hostname, Namespace, Visibility};
+use tributary_model::{HostPattern, Hostname, HttpRetries, Namespace, Visibility};
 
 use crate::label_selector::Selectors;
 
@@ -36,6 +37,8 @@ pub struct Mesh {
     pub connect_timeout: Option<Duration>,
     /// Whether traffic to unknown hosts is blocked.
     pub block_unknown: Option<bool>,
+    /// Retries of HTTP requests.
+    pub http_retries: Option<Arc<HttpRetries>>,
     /// Hosts that are served only within their cluster, and exceptions; each pattern once.
     pub cluster_local: ClusterLocal,
     /// Upper bounds of the visibility of ServiceEntries.
@@ -65,6 +68,8 @@ pub enum Field {
     ConnectTimeout,
     /// `outboundTrafficPolicy`.
     Outbound,
+    /// `defaultHttpRetryPolicy`.
+    HttpRetries,
     /// `serviceSettings`.
     ServiceSettings,
     /// `serviceEntryVisibility`.
@@ -75,7 +80,7 @@ pub enum Field {
 
 impl Field {
     /// Fields under the key `mesh`.
-    const OF_MESH: [Self; 9] = [
+    const OF_MESH: [Self; 10] = [
         Self::Discovery,
         Self::TrustDomain,
         Self::TrustDomainAliases,
@@ -83,6 +88,7 @@ impl Field {
         Self::DefaultExport,
         Self::ConnectTimeout,
         Self::Outbound,
+        Self::HttpRetries,
         Self::ServiceSettings,
         Self::Entries,
     ];
@@ -98,6 +104,7 @@ impl Field {
             Self::DefaultExport => "defaultServiceExportTo",
             Self::ConnectTimeout => "connectTimeout",
             Self::Outbound => "outboundTrafficPolicy",
+            Self::HttpRetries => "defaultHttpRetryPolicy",
             Self::ServiceSettings => "serviceSettings",
             Self::Entries => "serviceEntryVisibility",
             Self::Networks => "meshNetworks",
@@ -133,6 +140,7 @@ impl Mesh {
                 Field::DefaultExport => self.default_export = last.default_export.clone(),
                 Field::ConnectTimeout => self.connect_timeout = last.connect_timeout,
                 Field::Outbound => self.block_unknown = last.block_unknown,
+                Field::HttpRetries => self.http_retries = last.http_retries.clone(),
                 Field::ServiceSettings => self.cluster_local = Arc::clone(&last.cluster_local),
                 Field::Entries => self.entries = last.entries.clone(),
                 Field::Networks => self.networks = last.networks.clone(),

@@ -313,13 +313,13 @@ fn settings() -> BoxedStrategy<Fact> {
     let networks = vec((network(), vec(cidr, 0..3).prop_map(|list| list.into())), 0..3);
     let merge = select(vec![MergeByName::Off, MergeByName::Report, MergeByName::On]);
     let aliases = of(vec(text(), 0..3));
-    let domains = (of(text()), of(namespace()));
+    let domains = (of(text()), of(namespace()), of(retries()));
     let parts = (domains, aliases, of(text()), of(duration()), of(any::<bool>()), of(any::<bool>()));
     (of(visibility()), parts, of(vec(pattern, 0..3)), of(caps), of(networks), of(merge))
         .prop_map(
             |(
                 default_export,
-                ((trust_domain, root_namespace), aliases, domain, connect_timeout, block, direct),
+                ((trust_domain, root_namespace, retries), aliases, domain, connect_timeout, block, direct),
                 local,
                 caps,
                 networks,
@@ -337,8 +337,29 @@ fn settings() -> BoxedStrategy<Fact> {
                     entry_visibility: caps,
                     cross_network_direct: direct,
                     networks: networks.map(Into::into),
+                    http_retries: retries.map(Arc::new),
                     merge_by_name: merge,
                 }))
+            },
+        )
+        .boxed()
+}
+fn retries() -> BoxedStrategy<HttpRetries> {
+    let codes = vec(100u16..600, 0..3);
+    (0u32..9, text(), codes, of(duration()), of(duration()), any::<bool>(), any::<bool>())
+        .prop_map(
+            |(attempts, conditions, codes, per_try_timeout, backoff, remote_localities, other_hosts)| {
+                let codes = codes.into();
+                let conditions = Arc::from(&*conditions);
+                HttpRetries {
+                    attempts,
+                    conditions,
+                    codes,
+                    per_try_timeout,
+                    backoff,
+                    remote_localities,
+                    other_hosts,
+                }
             },
         )
         .boxed()

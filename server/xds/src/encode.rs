@@ -6,7 +6,9 @@
 
 pub mod assignment;
 pub mod cluster;
+pub mod defaults;
 pub mod listener;
+mod retries;
 pub mod route;
 
 use std::time::Duration;

@@ -249,6 +249,7 @@ fn mk_port(
         addresses,
         aliases: Arc::clone(aliases),
         headless,
+        retries: None,
     };
     let open = aliases.iter().all(|alias| alias.visibility == Visibility::Public);
     let route_dims = ClientDimensions::KIND

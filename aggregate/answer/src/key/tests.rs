@@ -75,6 +75,7 @@ fn mk_route(host: &str, aliases: Vec<AliasHost>) -> RouteInputs {
         addresses: [mk_cluster_ip("10.9.0.1", "c1"), mk_cluster_ip("10.9.0.2", "c2")].into(),
         aliases: aliases.into(),
         headless: false,
+        retries: None,
     }
 }
 fn in_namespace(namespace: &str, suffix: &str) -> ClientClass {

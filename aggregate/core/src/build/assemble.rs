@@ -156,6 +156,7 @@ fn assemble_port(
         aliases: Arc::clone(&common.aliases),
         resolution: common.resolution.clone(),
         headless: common.attributes.headless,
+        retries: context.settings.effective.http_retries.clone(),
     };
     let dims = dims::route(&facts);
     let route = keep_inputs(old.map(|p| &p.route), facts, dims, counters);

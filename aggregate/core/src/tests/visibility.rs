@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tributary_model::{
     Attributes, ClientDimensions, Code, Declaration, EntryVisibility, ExcludedObject, ExportTo, Fact,
-    ObjectId, ObjectRef, Precedence, ProviderId, RegistrySpec, RegistryUpdate, Settings, Timestamp,
-    TrafficDistribution, Visibility,
+    HttpRetries, ObjectId, ObjectRef, Precedence, ProviderId, RegistrySpec, RegistryUpdate, Settings,
+    Timestamp, TrafficDistribution, Visibility,
 };
 
 fn exported(name: &str, visibility: Visibility) -> Declaration {
@@ -61,6 +61,27 @@ fn config_file_takes_precedence_per_field() {
     assert_eq!(cluster, Duration::from_secs(7));
     world.report("config", [mk_deleted(&settings(None, None))]);
     assert_eq!(world.catalog().settings.connect_timeout, Some(Duration::from_secs(3)));
+}
+
+#[test]
+fn retries_of_the_settings_reach_every_route() {
+    let mut world = World::of_files();
+    world.put("file", [mk_service("shop/pay.shop", mk_decl("pay", "80 http"))]);
+    let attempts = |world: &mut World| {
+        let route = &world.view("shop/pay.shop").unwrap().ports[0].route;
+        route.inputs.retries.as_ref().map(|retries| retries.attempts)
+    };
+    assert_eq!(attempts(&mut world), None);
+    let retries = Some(Arc::new(HttpRetries { attempts: 5, ..HttpRetries::default() }));
+    let changed = Fact::Settings(Arc::new(Settings { http_retries: retries, ..Settings::default() }));
+    let outcome = world.put("file", [changed]);
+    assert!(outcome.changed.settings && outcome.changed.hosts.contains(&mk_host("pay.shop")));
+    assert_eq!(attempts(&mut world), Some(5));
+    let before = world.view("shop/pay.shop").unwrap().ports[0].clone();
+    world.put("file", [settings(None, Some(3))]);
+    let after = world.view("shop/pay.shop").unwrap().ports[0].clone();
+    assert_eq!(attempts(&mut world), None);
+    assert!(before.route != after.route && before.listener == after.listener);
 }
 
 #[test]

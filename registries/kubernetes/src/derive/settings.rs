@@ -35,6 +35,7 @@ fn settings(objects: &ClusterObjects, mesh: &Mesh) -> Settings {
         root_namespace: mesh.root_namespace.clone(),
         connect_timeout: mesh.connect_timeout,
         block_unknown: mesh.block_unknown,
+        http_retries: mesh.http_retries.clone(),
         cluster_local: Some(cluster_local(mesh, &objects.options.domain).into()),
         entry_visibility: mesh.entries.as_ref().map(|policy| Arc::new(policy.caps(namespaces))),
         networks: networks(&mesh.networks),

@@ -7,9 +7,10 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use serde_saphyr::{DuplicateKeyPolicy, MergeKeyPolicy, Options};
 use tributary_model::settings::ClusterLocal;
-use tributary_model::{HostPattern, Namespace, Visibility};
+use tributary_model::{HostPattern, HttpRetries, Namespace, Visibility};
 
 use super::networks::MeshNetworks;
+use super::requests;
 use super::visibility::VisibilityPolicy;
 use super::{Fault, Field, Mesh};
 use crate::label_selector::Selectors;
@@ -23,7 +24,7 @@ const MOST_NAMESPACES: usize = 1024;
 const MOST_ALIASES: usize = 1_000;
 const CONNECT_TIMEOUT: std::ops::RangeInclusive<f64> = 0.001..=3600.0;
 
-type Tree = Map<String, Value>;
+pub(super) type Tree = Map<String, Value>;
 
 pub(super) fn read(mesh: Option<&str>, networks: Option<&str>) -> Mesh {
     let mut reader = Reader::default();
@@ -147,6 +148,7 @@ impl Reader {
             Field::DefaultExport => self.mesh.default_export = default_export(value)?,
             Field::ConnectTimeout => self.mesh.connect_timeout = Some(duration(value)?),
             Field::Outbound => self.mesh.block_unknown = self.outbound(map(value)?)?,
+            Field::HttpRetries => self.mesh.http_retries = Some(self.http_retries(map(value)?)?.into()),
             Field::ServiceSettings => self.mesh.cluster_local = self.service_settings(value)?,
             Field::Entries => self.mesh.entries = self.entries(map(value)?)?,
             Field::Networks => {}
@@ -165,6 +167,10 @@ impl Reader {
             }
             Some(other) => Err(format!("mode {other:?} is not one of REGISTRY_ONLY, ALLOW_ANY")),
         }
+    }
+    fn http_retries(&mut self, tree: &Tree) -> Result<HttpRetries, String> {
+        self.ignore_rest(tree, "defaultHttpRetryPolicy.", &requests::RETRY_FIELDS);
+        requests::retries(tree)
     }
     /// Parses `serviceSettings`; the last entry of a pattern wins.
     fn service_settings(&mut self, value: &Value) -> Result<ClusterLocal, String> {
@@ -245,7 +251,7 @@ fn default_export(value: &Value) -> Result<Option<Visibility>, String> {
 }
 
 /// Parses seconds in protobuf's JSON format: `10s`, `0.5s`.
-fn duration(value: &Value) -> Result<Duration, String> {
+pub(super) fn duration(value: &Value) -> Result<Duration, String> {
     let text = value.as_str().ok_or("is not a duration such as 10s")?;
     let plain = |text: &&str| text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
     let seconds = text.strip_suffix('s').filter(plain).and_then(|text| text.parse::<f64>().ok());

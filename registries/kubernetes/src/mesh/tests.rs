@@ -131,6 +131,12 @@ fn invalid_value_is_a_fault_of_its_field() {
         ("connectTimeout: 1e3s", Field::ConnectTimeout),
         ("defaultServiceExportTo: '*'", Field::DefaultExport),
         ("outboundTrafficPolicy: {mode: SOME}", Field::Outbound),
+        ("defaultHttpRetryPolicy: 2", Field::HttpRetries),
+        ("defaultHttpRetryPolicy: {attempts: many}", Field::HttpRetries),
+        ("defaultHttpRetryPolicy: {attempts: 2, perTryTimeout: soon}", Field::HttpRetries),
+        ("defaultHttpRetryPolicy: {attempts: 2, retryOn: [5xx]}", Field::HttpRetries),
+        ("defaultHttpRetryPolicy: {attempts: 2, retryOn: 'a b'}", Field::HttpRetries),
+        ("defaultHttpRetryPolicy: {attempts: 2, retryRemoteLocalities: 1}", Field::HttpRetries),
         ("serviceSettings: [{settings: {clusterLocal: 'yes'}, hosts: []}]", Field::ServiceSettings),
         ("serviceSettings: [{settings: {}, hosts: ['a b']}]", Field::ServiceSettings),
         ("serviceEntryVisibility: {applyToSidecars: true, defaultVisibility: SOME}", Field::Entries),
@@ -140,6 +146,37 @@ fn invalid_value_is_a_fault_of_its_field() {
         let faults = mesh(text).faults;
         assert_eq!(faults.iter().map(|f| f.field).collect::<Vec<_>>(), [field], "{text}");
     }
+}
+
+#[test]
+fn retry_policy_is_read_as_istio_does() {
+    let read = |text: &str| {
+        let mesh = mesh(&format!("defaultHttpRetryPolicy: {text}"));
+        assert_eq!(mesh.complaint(), None, "{text}");
+        HttpRetries::clone(&mesh.http_retries.unwrap())
+    };
+    let none = HttpRetries { attempts: 0, ..HttpRetries::default() };
+    for text in ["{}", "{attempts: 0}", "{attempts: -1}"] {
+        assert_eq!(read(text), none, "{text}");
+    }
+    assert_eq!(read("{attempts: 2}"), HttpRetries::default());
+    let all = "{attempts: 3, perTryTimeout: 2.5s, retryOn: '5xx,503', backoff: 0.01s, \
+        retryRemoteLocalities: true, retry_ignore_previous_hosts: false}";
+    let want = HttpRetries {
+        attempts: 3,
+        per_try_timeout: Some(Duration::from_millis(2_500)),
+        backoff: Some(Duration::from_millis(10)),
+        remote_localities: true,
+        other_hosts: false,
+        ..HttpRetries::default().on("5xx,503").unwrap()
+    };
+    assert_eq!(read(all), want);
+    let other = mesh("defaultHttpRetryPolicy: {attempts: 2, budget: 1}");
+    assert_eq!(
+        other.ignored.iter().map(|name| &**name).collect::<Vec<_>>(),
+        ["defaultHttpRetryPolicy.budget"]
+    );
+    assert_eq!(mesh("").http_retries, None);
 }
 
 #[test]

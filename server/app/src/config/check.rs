@@ -7,19 +7,23 @@ mod federated;
 mod registries;
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use tributary_model::{ClusterId, Code, HostPattern, Hostname, Namespace, NetworkId};
 
 use super::Loaded;
 use super::errors::{about, join};
 use super::layers::{self, Origins};
-use super::model::Config;
+use super::model::{Config, HttpRetriesConfig};
 use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
 use tributary_registry_api::Span;
 
 /// Bound on the aliases of the trust domain, against configuration mistakes.
 const MAX_ALIASES: usize = 1_000;
+
+/// Bounds on the times of retries: Envoy refuses a shorter one.
+const RETRY_TIMES: std::ops::RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(3_600);
 
 /// Checks everything and assigns names to registries without one. Returns warnings for the operator, or every
 /// error.
@@ -186,8 +190,24 @@ impl Rules<'_> {
         }
     }
 
+    fn http_retries(&mut self, retries: &HttpRetriesConfig) {
+        self.valid("settings.httpRetries.retryOn", super::facts::http_retries(retries));
+        let times = [("perTryTimeout", retries.per_try_timeout), ("backoff", retries.backoff)];
+        for (field, span) in times.into_iter().filter_map(|(field, span)| Some((field, span?.get()))) {
+            if !RETRY_TIMES.contains(&span) {
+                self.invalid(
+                    &format!("settings.httpRetries.{field}"),
+                    "is not between 1ms and 1h; write a time such as `2s`",
+                );
+            }
+        }
+    }
+
     fn settings(&mut self, config: &Config) {
         self.domains(config);
+        if let Some(retries) = &config.settings.http_retries {
+            self.http_retries(retries);
+        }
         for (i, entry) in config.settings.default_export.iter().flatten().enumerate() {
             if !matches!(entry.as_str(), "*" | "." | "~") {
                 self.valid(&format!("settings.defaultExport[{i}]"), Namespace::new(entry));

@@ -7,12 +7,14 @@ use std::sync::Arc;
 
 use tributary_model::settings::ClusterLocal;
 use tributary_model::{
-    ExportTo, FederatedMember, FederatedService, HostPattern, Hostname, Namespace, NetworkId, PortNumber,
-    RegistryName, Settings, Visibility,
+    ExportTo, FederatedMember, FederatedService, HostPattern, Hostname, HttpRetries, Namespace, NetworkId,
+    PortNumber, RegistryName, Settings, Visibility,
 };
 
 use super::merge::MergeConfig;
-use super::model::{CrossNetwork, FederatedMemberConfig, FederatedServiceConfig, SettingsConfig};
+use super::model::{
+    CrossNetwork, FederatedMemberConfig, FederatedServiceConfig, HttpRetriesConfig, SettingsConfig,
+};
 
 /// Returns the mesh-wide settings.
 #[must_use]
@@ -27,6 +29,11 @@ pub fn settings(config: &SettingsConfig) -> Settings {
         domain: text(&config.domain),
         connect_timeout: config.connect_timeout.map(super::Span::get),
         block_unknown: config.block_unknown,
+        http_retries: config
+            .http_retries
+            .as_ref()
+            .and_then(|retries| http_retries(retries).ok())
+            .map(Arc::new),
         cluster_local: (!config.cluster_local.is_empty()).then(|| cluster_local(config)),
         entry_visibility: None,
         cross_network_direct: config.cross_network.map(|how| how == CrossNetwork::Direct),
@@ -39,6 +46,19 @@ pub fn settings(config: &SettingsConfig) -> Settings {
 #[must_use]
 pub fn settings_with(config: &SettingsConfig, merge: &MergeConfig) -> Settings {
     Settings { merge_by_name: Some(merge.by_name.into()), ..settings(config) }
+}
+
+/// Parses the retries of requests; the reason concerns the conditions.
+pub(super) fn http_retries(config: &HttpRetriesConfig) -> Result<HttpRetries, String> {
+    let retries = HttpRetries {
+        attempts: config.attempts,
+        per_try_timeout: config.per_try_timeout.map(super::Span::get),
+        backoff: config.backoff.map(super::Span::get),
+        remote_localities: config.retry_remote_localities,
+        other_hosts: config.retry_ignore_previous_hosts,
+        ..HttpRetries::default()
+    };
+    retries.on(&config.retry_on)
 }
 
 /// Parses `defaultExport`; `.` is each declaration's own namespace.
@@ -141,6 +161,15 @@ mod tests {
         assert_eq!(settings.connect_timeout(), std::time::Duration::from_secs(3));
         assert_eq!(settings.root_namespace, Some(ns("mesh")));
         assert_eq!(settings.cross_network_direct, Some(true));
+        assert_eq!(mk_settings("httpRetries: {}").http_retries.as_deref(), Some(&HttpRetries::default()));
+        let retries =
+            mk_settings("httpRetries: {attempts: 3, retryOn: '5xx,503', perTryTimeout: 2s}").http_retries;
+        let want = HttpRetries {
+            attempts: 3,
+            per_try_timeout: Some(std::time::Duration::from_secs(2)),
+            ..HttpRetries::default()
+        };
+        assert_eq!(retries.as_deref(), Some(&want.on("5xx,503").unwrap()));
         assert_eq!(settings.networks.unwrap()[0].1.len(), 1);
         assert_eq!(settings.cluster_local.unwrap()[0].0.as_str(), "*.svc");
         for (entry, expected) in

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 pub use super::merge::MergeConfig;
 pub use super::registry::{RegisteredSource, RegistryConfig, Source};
 pub use super::writes::Write;
+use tributary_model::HttpRetries;
 use tributary_registry_api::Span;
 
 /// Required `apiVersion` of a file.
@@ -225,6 +226,8 @@ pub struct SettingsConfig {
     pub root_namespace: Option<String>,
     /// Timeout of a connection attempt; default `10s`.
     pub connect_timeout: Option<Span>,
+    /// Retries of HTTP requests by sidecars and gRPC clients; default: `defaultHttpRetryPolicy` of the mesh configuration.
+    pub http_retries: Option<HttpRetriesConfig>,
     /// Visibility of declarations without `exportTo`: `*` for all namespaces, `.` for their own, `~` for
     /// none, or a list of namespaces; default: all.
     pub default_export: Option<Vec<String>>,
@@ -236,6 +239,38 @@ pub struct SettingsConfig {
     pub cluster_local: BTreeMap<String, bool>,
     /// Networks and their address ranges.
     pub networks: BTreeMap<String, Vec<String>>,
+}
+
+/// Retries of HTTP requests. Fields have the names of Istio's `HTTPRetry`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct HttpRetriesConfig {
+    /// Number of retries of a request; 0 for none.
+    pub attempts: u32,
+    /// Conditions of Envoy's `x-envoy-retry-on` and `x-envoy-retry-grpc-on` and status codes, separated by commas.
+    pub retry_on: String,
+    /// Timeout of one attempt; default: the request's.
+    pub per_try_timeout: Option<Span>,
+    /// Shortest wait between two attempts; default: the client's own.
+    pub backoff: Option<Span>,
+    /// Whether a retry prefers localities that were not tried yet.
+    pub retry_remote_localities: bool,
+    /// Whether a retry prefers endpoints that were not tried yet.
+    pub retry_ignore_previous_hosts: bool,
+}
+
+impl Default for HttpRetriesConfig {
+    fn default() -> Self {
+        let usual = HttpRetries::default();
+        Self {
+            attempts: usual.attempts,
+            retry_on: usual.conditions.to_string(),
+            per_try_timeout: None,
+            backoff: None,
+            retry_remote_localities: usual.remote_localities,
+            retry_ignore_previous_hosts: usual.other_hosts,
+        }
+    }
 }
 
 /// How endpoints of other networks are sent.

@@ -6,7 +6,9 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use tributary_model::{EntryVisibility, HostPattern, Namespace, NetworkId, Settings, Visibility};
+use tributary_model::{
+    EntryVisibility, HostPattern, HttpRetries, Namespace, NetworkId, Settings, Visibility,
+};
 
 use super::common::{put_duration, put_visibility, read_duration, read_visibility};
 use super::decode::{self, Decoder};
@@ -49,6 +51,9 @@ pub(crate) fn put(enc: &mut Encoder, value: &Settings) {
         enc.nest(11, |enc| enc.texts(1, aliases.iter().map(|alias| &**alias)));
     }
     enc.opt_text(12, value.root_namespace.as_ref().map(Namespace::as_str));
+    if let Some(retries) = &value.http_retries {
+        enc.nest(13, |enc| put_retries(enc, retries));
+    }
 }
 
 pub(crate) fn read(d: &mut Decoder, mut fields: Fields<'_>) -> Result<Settings, Fault> {
@@ -67,6 +72,7 @@ pub(crate) fn read(d: &mut Decoder, mut fields: Fields<'_>) -> Result<Settings, 
             10 => out.merge_by_name = Some(codes::read_merge(value.int()?)?),
             11 => out.trust_domain_aliases = Some(list(value, |value| d.fresh(value))?),
             12 => out.root_namespace = Some(d.namespace(value)?),
+            13 => out.http_retries = Some(Arc::new(read_retries(d, value)?)),
             _ => {}
         }
     }
@@ -83,6 +89,42 @@ fn list<T>(value: Value<'_>, mut read: impl FnMut(Value<'_>) -> Result<T, Fault>
         }
     }
     Ok(out.into())
+}
+
+fn put_retries(enc: &mut Encoder, retries: &HttpRetries) {
+    enc.int(1, retries.attempts);
+    enc.text(2, &retries.conditions);
+    for code in &*retries.codes {
+        enc.int(3, *code);
+    }
+    if let Some(timeout) = retries.per_try_timeout {
+        put_duration(enc, 4, timeout);
+    }
+    if let Some(wait) = retries.backoff {
+        put_duration(enc, 5, wait);
+    }
+    enc.flag(6, retries.remote_localities);
+    enc.flag(7, retries.other_hosts);
+}
+
+fn read_retries(d: &mut Decoder, value: Value<'_>) -> Result<HttpRetries, Fault> {
+    let mut codes = Vec::new();
+    let mut out =
+        HttpRetries { attempts: 0, conditions: "".into(), other_hosts: false, ..HttpRetries::default() };
+    let mut fields = value.fields()?;
+    while let Some((field, value)) = fields.next()? {
+        match field {
+            1 => out.attempts = value.narrow()?,
+            2 => out.conditions = d.fresh(value)?,
+            3 => codes.push(value.narrow()?),
+            4 => out.per_try_timeout = Some(read_duration(value)?),
+            5 => out.backoff = Some(read_duration(value)?),
+            6 => out.remote_localities = value.flag()?,
+            7 => out.other_hosts = value.flag()?,
+            _ => {}
+        }
+    }
+    Ok(HttpRetries { codes: codes.into(), ..out })
 }
 
 fn read_local(d: &mut Decoder, value: Value<'_>) -> Result<(HostPattern, bool), Fault> {

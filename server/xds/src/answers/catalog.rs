@@ -16,7 +16,7 @@ use super::chunks::Chunks;
 use super::counters::{Cause, Counters};
 use super::diff_cache::{DiffCache, DiffKey};
 use super::fixed::Fixed;
-use super::fold::{Fold, Start, unclaimed};
+use super::fold::{Fold, Start, defaults};
 use super::folded_set::{
     FoldedSet, SetStrategy, Tables, changed_listeners, changed_routes, difference, no_routes,
 };
@@ -227,7 +227,7 @@ impl CatalogAnswers {
         kind: ResourceType,
     ) -> ChangedSet {
         let now = self.folded(to, class, kind).set;
-        if unclaimed(from, class) != unclaimed(to, class) {
+        if defaults(from, class, kind) != defaults(to, class, kind) {
             return difference(&self.folded(from, class, kind).set, &now);
         }
         let held = self.held(from, class, kind);

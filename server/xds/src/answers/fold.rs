@@ -9,11 +9,12 @@ use std::sync::Arc;
 
 use tributary_answer::members::Difference;
 use tributary_answer::{Scope, Surface, differing, find_alias, precedence, resolve};
-use tributary_model::{Catalog, Hostname, OutboundMode, PortNumber, PortView, ServiceView};
+use tributary_model::{Catalog, ClientKind, Hostname, OutboundMode, PortNumber, PortView, ServiceView};
 
-use super::ClientClassKey;
 use super::layer::Layer;
 use super::store::Store;
+use super::{ClientClassKey, ResourceType};
+use crate::encode::defaults::Defaults;
 use crate::encode::route::Unclaimed;
 
 /// Inputs of a fold beside the tables: the store of encoded resources, the class and the catalog.
@@ -88,6 +89,10 @@ impl<'a> Fold<'a> {
     pub(crate) fn unclaimed(&self) -> Unclaimed {
         unclaimed(self.catalog, self.class)
     }
+    /// Returns the mesh-wide values of listeners.
+    pub(crate) fn listener_defaults(&self) -> Defaults {
+        defaults(self.catalog, self.class, ResourceType::Listener)
+    }
 }
 
 /// Returns the handling of traffic that matches no service: that of the client's Sidecar, else the mesh's.
@@ -95,6 +100,15 @@ pub(crate) fn unclaimed(catalog: &Catalog, class: &ClientClassKey) -> Unclaimed 
     let outbound = class.sidecar.as_ref().and_then(|sidecar| sidecar.outbound);
     let blocks = outbound.map(|mode| mode == OutboundMode::RegistryOnly).or(catalog.settings.block_unknown);
     if blocks == Some(true) { Unclaimed::Block } else { Unclaimed::Pass }
+}
+
+/// Returns the mesh-wide values that a set of this type depends on. Routes of tables have theirs in their inputs.
+pub(crate) fn defaults(catalog: &Catalog, class: &ClientClassKey, kind: ResourceType) -> Defaults {
+    let usual = Defaults::new(unclaimed(catalog, class));
+    if kind != ResourceType::Listener || class.kind != ClientKind::Sidecar {
+        return usual;
+    }
+    Defaults { retries: catalog.settings.http_retries.clone(), ..usual }
 }
 
 /// Compares the precedence of two hosts' claims. Only a host of the generation claims anything; the

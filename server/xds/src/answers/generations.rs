@@ -13,12 +13,12 @@ use tributary_model::{
     Catalog, ClientDimensions, ClientKind, Hostname, Namespace, PortView, Projection, ServiceView,
 };
 
-use super::fold::unclaimed;
+use super::fold::defaults;
 use super::held::{Held, Users};
 use super::layer::{Layer, LayerKey, base_of, candidates};
 use super::mentions::{Layering, Mentions};
 use super::{ClientClassKey, ResourceSet, ResourceType, Subscription, TypeMap};
-use crate::encode::route::Unclaimed;
+use crate::encode::defaults::Defaults;
 
 /// Dimensions per kind.
 pub(crate) type KindDims = TypeMap<ClientDimensions>;
@@ -32,7 +32,7 @@ pub(crate) struct SetKey {
     /// Imports of its Sidecar, if they restrict what the namespace sees.
     pub(crate) egress: Option<Egress>,
     pub(crate) projection: Projection,
-    pub(crate) unclaimed: Unclaimed,
+    pub(crate) defaults: Defaults,
 }
 
 /// One generation, and the sets built from it.
@@ -266,7 +266,7 @@ pub(crate) fn set_key(
         namespace: namespace.cloned(),
         egress: class.scope().egress().cloned(),
         projection: class.project(dims | fixed),
-        unclaimed: unclaimed(catalog, class),
+        defaults: defaults(catalog, class, kind),
     }
 }
 

@@ -210,7 +210,7 @@ impl Table {
 
 impl Plan {
     fn body(&self, fold: Fold<'_>) -> Vec<u8> {
-        encode::listener::listener(&self.listener, &self.forwards, fold.unclaimed())
+        encode::listener::listener(&self.listener, &self.forwards, &fold.listener_defaults())
     }
 }
 

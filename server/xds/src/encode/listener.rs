@@ -19,9 +19,11 @@ use hcm::http_connection_manager::{RouteSpecifier, UpgradeConfig};
 use prost::{Message, Name};
 use tributary_answer::vip::ListenAddress;
 use tributary_answer::{InboundPort, Listener, Match, Serves, VirtualHostPlan, names};
+use tributary_model::Protocol;
 
 use super::any;
 use super::cluster::{ads, dns_cache};
+use super::defaults::Defaults;
 use super::route::{Unclaimed, append_host, inbound_host, table_head, virtual_host};
 
 /// Port to which an interceptor redirects outbound traffic.
@@ -40,14 +42,14 @@ pub const VIRTUAL_INBOUND: &str = "virtualInbound";
 /// Encodes a listener that joins parts of services. `forwards` lists the matches for which the proxy
 /// itself resolves the hosts of requests.
 #[must_use]
-pub fn listener(plan: &Listener, forwards: &BTreeSet<Match>, unclaimed: Unclaimed) -> Vec<u8> {
+pub fn listener(plan: &Listener, forwards: &BTreeSet<Match>, defaults: &Defaults) -> Vec<u8> {
     let mut chains: Vec<pb::FilterChain> = Vec::new();
     let mut rest = None;
     let mut by_target: BTreeMap<(&Serves, bool, bool), usize> = BTreeMap::new();
     for (matches, serves) in &plan.parts {
         let forward = forwards.contains(matches);
         if *matches == Match::default() {
-            rest = Some(chain(plan, matches, serves, forward));
+            rest = Some(chain(plan, (matches, serves), forward, defaults));
             continue;
         }
         // The ranges of one target share a chain: a service may have thousands of addresses.
@@ -56,12 +58,12 @@ pub fn listener(plan: &Listener, forwards: &BTreeSet<Match>, unclaimed: Unclaime
         let known = shares.then(|| *by_target.entry(target).or_insert(chains.len()));
         match known.and_then(|at| chains.get_mut(at)).and_then(|chain| chain.filter_chain_match.as_mut()) {
             Some(shared) => shared.prefix_ranges.extend(ranges(matches)),
-            None => chains.push(chain(plan, matches, serves, forward)),
+            None => chains.push(chain(plan, (matches, serves), forward, defaults)),
         }
     }
     // A listener that does not bind its port passes unmatched connections on.
     if rest.is_none() && !plan.binds {
-        rest = Some(tcp_chain(&plan.name, fallback(unclaimed)));
+        rest = Some(tcp_chain(&plan.name, fallback(defaults.unclaimed)));
     }
     if chains.is_empty() {
         chains.extend(rest.take());
@@ -145,11 +147,16 @@ fn socket(ip: IpAddr, port: u16) -> core::Address {
     core::Address { address: Some(core::address::Address::SocketAddress(socket)) }
 }
 
-fn chain(plan: &Listener, matches: &Match, serves: &Serves, forward: bool) -> pb::FilterChain {
+fn chain(
+    plan: &Listener,
+    (matches, serves): (&Match, &Serves),
+    forward: bool,
+    defaults: &Defaults,
+) -> pb::FilterChain {
     let chain = match serves {
         Serves::Routes => http_chain(&plan.name, RouteSpecifier::Rds(rds(&plan.port.to_string())), forward),
         Serves::Http(cluster) => {
-            http_chain(&plan.name, RouteSpecifier::RouteConfig(outbound_routes(cluster)), forward)
+            http_chain(&plan.name, RouteSpecifier::RouteConfig(outbound_routes(cluster, defaults)), forward)
         }
         Serves::Cluster(cluster) => tcp_chain(&plan.name, cluster),
     };
@@ -200,19 +207,20 @@ fn to_port(port: u16) -> pb::FilterChainMatch {
 fn inbound_chain(port: &InboundPort) -> pb::FilterChain {
     let name = names::inbound_name(port.target);
     let chain = if port.protocol.is_http() {
-        http_chain(&name, RouteSpecifier::RouteConfig(inbound_routes(&name)), false)
+        http_chain(&name, RouteSpecifier::RouteConfig(inbound_routes(&name, port.protocol)), false)
     } else {
         tcp_chain(&name, &name)
     };
     pb::FilterChain { filter_chain_match: Some(to_port(port.target.get())), ..chain }
 }
 
-fn inbound_routes(name: &str) -> RouteConfiguration {
-    one_host(name, inbound_host)
+fn inbound_routes(name: &str, protocol: Protocol) -> RouteConfiguration {
+    one_host(name, |plan| inbound_host(plan, protocol))
 }
 
-fn outbound_routes(cluster: &str) -> RouteConfiguration {
-    one_host(cluster, virtual_host)
+fn outbound_routes(cluster: &str, defaults: &Defaults) -> RouteConfiguration {
+    let plan = |plan: &VirtualHostPlan| VirtualHostPlan { retries: defaults.retries.clone(), ..plan.clone() };
+    one_host(cluster, |any| virtual_host(&plan(any)))
 }
 
 /// Returns the table of a chain that has one xDS cluster, for every host.
@@ -223,6 +231,7 @@ fn one_host(name: &str, write: impl Fn(&VirtualHostPlan) -> Vec<u8>) -> RouteCon
         alias_domains: Default::default(),
         cluster: name.into(),
         dynamic: false,
+        retries: None,
     };
     let mut body = table_head(name);
     append_host(&mut body, &write(&plan));

@@ -5,8 +5,10 @@
 
 use tributary_answer::VirtualHostPlan;
 use tributary_answer::names::PASSTHROUGH;
-
+use tributary_model::Protocol;
 use tributary_proto::wire::{Writer, field_len};
+
+use super::retries::Retries;
 
 const NAME: u32 = 1;
 const VIRTUAL_HOSTS: u32 = 2;
@@ -20,37 +22,19 @@ pub enum Unclaimed {
     Block,
 }
 
-/// Retries of a route's requests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Retries {
-    /// None: a gRPC client retries by its own service configuration.
-    None,
-    /// At other endpoints, where a request was refused or failed before its answer.
-    Outbound,
-    /// At the workload itself, where a request did not reach it.
-    Inbound,
-}
-
-/// Greatest number of retries of a request.
-const MAX_RETRIES: u32 = 2;
-/// Attempts to select an endpoint that was not tried yet.
-const HOST_SELECTIONS: u64 = 5;
-const OUTBOUND_RETRIES: &str = "connect-failure,refused-stream,unavailable,cancelled,retriable-status-codes";
-const INBOUND_RETRIES: &str = "reset-before-request";
-
 /// Encodes one virtual host of a port's table.
 #[must_use]
 pub fn virtual_host(plan: &VirtualHostPlan) -> Vec<u8> {
     let mut wire = Writer::with_capacity(512);
-    write_host(&mut wire, plan, "/", Retries::Outbound);
+    write_host(&mut wire, plan, "/", outbound(plan));
     wire.finish()
 }
 
 /// Encodes the virtual host of a workload's own port.
 #[must_use]
-pub fn inbound_host(plan: &VirtualHostPlan) -> Vec<u8> {
+pub fn inbound_host(plan: &VirtualHostPlan, protocol: Protocol) -> Vec<u8> {
     let mut wire = Writer::with_capacity(256);
-    write_host(&mut wire, plan, "/", Retries::Inbound);
+    write_host(&mut wire, plan, "/", Retries::inbound(protocol));
     wire.finish()
 }
 
@@ -99,11 +83,15 @@ pub fn grpc_table(name: &str, plan: &VirtualHostPlan) -> Vec<u8> {
     let mut wire = Writer::with_capacity(256);
     wire.string(NAME, name);
     // gRPC matches any path by the empty prefix; Envoy needs a slash.
-    wire.message(VIRTUAL_HOSTS, |w| write_host(w, plan, "", Retries::None));
+    wire.message(VIRTUAL_HOSTS, |w| write_host(w, plan, "", outbound(plan)));
     wire.finish()
 }
 
-fn write_host(wire: &mut Writer, plan: &VirtualHostPlan, prefix: &str, retries: Retries) {
+fn outbound(plan: &VirtualHostPlan) -> Retries<'_> {
+    Retries::Outbound(plan.retries.as_deref())
+}
+
+fn write_host(wire: &mut Writer, plan: &VirtualHostPlan, prefix: &str, retries: Retries<'_>) {
     wire.string(1, &plan.name);
     for domain in &plan.domains {
         wire.string(2, domain);
@@ -133,33 +121,10 @@ fn catch_all(wire: &mut Writer, unclaimed: Unclaimed) {
 }
 
 /// Encodes a route without a timeout: request timeouts are not part of discovery.
-fn to_cluster(wire: &mut Writer, cluster: &str, retries: Retries) {
+fn to_cluster(wire: &mut Writer, cluster: &str, retries: Retries<'_>) {
     wire.string(1, cluster);
     wire.message(8, |_| ());
-    match retries {
-        Retries::None => {}
-        Retries::Outbound => wire.message(9, outbound_retries),
-        Retries::Inbound => wire.message(9, |w| retries_on(w, INBOUND_RETRIES)),
-    }
-}
-
-fn retries_on(wire: &mut Writer, reasons: &str) {
-    wire.string(1, reasons);
-    wire.message(2, |w| w.number(1, MAX_RETRIES.into()));
-}
-
-fn outbound_retries(wire: &mut Writer) {
-    retries_on(wire, OUTBOUND_RETRIES);
-    wire.message(5, |w| {
-        w.string(1, "envoy.retry_host_predicates.previous_hosts");
-        w.message(3, |w| {
-            w.string(
-                1,
-                "type.googleapis.com/envoy.extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate",
-            );
-        });
-    });
-    wire.number(6, HOST_SELECTIONS);
+    retries.write(wire, 9);
 }
 
 #[cfg(test)]
@@ -168,6 +133,7 @@ mod tests {
     use pb::route::Action;
     use pb::route_match::PathSpecifier;
     use prost::Message;
+    use tributary_model::HttpRetries;
 
     use super::*;
 
@@ -178,6 +144,7 @@ mod tests {
             alias_domains: Default::default(),
             cluster: "outbound|80||pay.shop".into(),
             dynamic: false,
+            retries: None,
         }
     }
     fn cluster_of(route: &pb::Route) -> (&str, Option<i64>) {
@@ -187,9 +154,9 @@ mod tests {
         };
         (name, action.timeout.map(|t| t.seconds))
     }
-    fn retries_of(route: &pb::Route) -> Option<pb::RetryPolicy> {
+    fn attempts_of(route: &pb::Route) -> Option<u32> {
         let Some(Action::Route(action)) = &route.action else { panic!("{route:?} routes nowhere") };
-        action.retry_policy.clone()
+        action.retry_policy.as_ref().and_then(|policy| policy.num_retries).map(|number| number.value)
     }
     fn prefix_of(route: &pb::Route) -> Option<&PathSpecifier> {
         route.r#match.as_ref()?.path_specifier.as_ref()
@@ -212,14 +179,8 @@ mod tests {
         );
         assert_eq!(cluster_of(&host.routes[0]), ("outbound|80||pay.shop", Some(0)));
         assert_eq!(prefix_of(&host.routes[0]), Some(&PathSpecifier::Prefix("/".into())));
-        let Some(retries) = retries_of(&host.routes[0]) else { panic!("no retries") };
-        assert_eq!(
-            (retries.num_retries.map(|n| n.value), retries.host_selection_retry_max_attempts),
-            (Some(2), 5)
-        );
-        assert_eq!(retries.retry_on, OUTBOUND_RETRIES);
-        assert_eq!(retries.retry_host_predicate.len(), 1);
-        assert_eq!(retries_of(&rest.routes[0]), None, "a stranger's requests are its own");
+        assert_eq!(attempts_of(&host.routes[0]), Some(2));
+        assert_eq!(attempts_of(&rest.routes[0]), None, "a stranger's requests are its own");
         assert_eq!(
             (&rest.domains[..], cluster_of(&rest.routes[0]).0),
             (&["*".to_owned()][..], "PassthroughCluster")
@@ -227,14 +188,16 @@ mod tests {
     }
 
     #[test]
-    fn inbound_requests_are_retried_where_they_did_not_arrive() {
-        let host = pb::VirtualHost::decode(&inbound_host(&mk_plan(&["*"]))[..]).unwrap();
-        let retries = retries_of(&host.routes[0]).unwrap();
+    fn each_client_has_the_retries_of_the_plan() {
+        let retries = HttpRetries { attempts: 7, ..HttpRetries::default() };
+        let plan = VirtualHostPlan { retries: Some(retries.into()), ..mk_plan(&["*"]) };
+        let host = pb::VirtualHost::decode(&virtual_host(&plan)[..]).unwrap();
+        let inbound = pb::VirtualHost::decode(&inbound_host(&plan, Protocol::Http)[..]).unwrap();
+        let grpc = pb::RouteConfiguration::decode(&grpc_table("t", &plan)[..]).unwrap();
         assert_eq!(
-            (&*retries.retry_on, retries.num_retries.map(|n| n.value)),
-            ("reset-before-request", Some(2))
+            [&host, &inbound, &grpc.virtual_hosts[0]].map(|host| attempts_of(&host.routes[0])),
+            [Some(7), Some(2), Some(7)]
         );
-        assert_eq!(retries.retry_host_predicate, []);
     }
 
     #[test]
@@ -253,6 +216,6 @@ mod tests {
         let route = &table.virtual_hosts[0].routes[0];
         assert_eq!(prefix_of(route), Some(&PathSpecifier::Prefix(String::new())));
         assert_eq!(cluster_of(route).0, name);
-        assert_eq!(retries_of(route), None);
+        assert_eq!(attempts_of(route), Some(2));
     }
 }

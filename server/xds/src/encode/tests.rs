@@ -17,6 +17,7 @@ use tributary_answer::{
 };
 use tributary_model::*;
 
+use super::defaults::Defaults;
 use super::route::{Unclaimed, append_host, table_head, table_tail};
 use super::{assignment, cluster, listener, route};
 
@@ -211,7 +212,7 @@ proptest! {
         let forwards = parts.keys().filter(|_| forward).cloned().collect();
         let bind = ListenAddress { ip: bind, also: binds.then_some(Ipv6Addr::UNSPECIFIED) };
         let plan = Listener { name: "l".into(), bind, port, binds, parts: parts.into_iter().collect() };
-        let message = pb::Listener::decode(&listener::listener(&plan, &forwards, unclaimed)[..]).unwrap();
+        let message = pb::Listener::decode(&listener::listener(&plan, &forwards, &Defaults::new(unclaimed))[..]).unwrap();
         let chains = message.filter_chains.len() + usize::from(message.default_filter_chain.is_some());
         let ranges = |chain: &pb::FilterChain| chain.filter_chain_match.as_ref().map_or(0, |m| m.prefix_ranges.len());
         let shared: usize = message.filter_chains.iter().map(|chain| ranges(chain).saturating_sub(1)).sum();
@@ -241,7 +242,7 @@ proptest! {
         for (name, domains, cluster) in &hosts {
             let plan = VirtualHostPlan {
  alias_domains: Default::default(),
-                name: name.clone(), domains: domains.clone(), cluster: cluster.clone(), dynamic: false,
+                name: name.clone(), domains: domains.clone(), cluster: cluster.clone(), dynamic: false, retries: None,
             };
             append_host(&mut table, &route::virtual_host(&plan));
             let grpc = RouteConfiguration::decode(&route::grpc_table("t", &plan)[..]).unwrap();

@@ -70,6 +70,13 @@ fn retry(policy: &RetryPolicy) -> String {
         codes.join(","),
         predicates.join(","),
         format!("{} hosts", policy.host_selection_retry_max_attempts),
+        policy.per_try_timeout.map(|time| format!("each {}", seconds(time))).unwrap_or_default(),
+        policy
+            .retry_back_off
+            .and_then(|wait| wait.base_interval)
+            .map(|wait| format!("wait {}", seconds(wait)))
+            .unwrap_or_default(),
+        policy.retry_priority.as_ref().map(|one| super::short(&one.name).to_owned()).unwrap_or_default(),
     ];
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
 }

@@ -11,6 +11,7 @@ use super::*;
 use crate::fixtures::*;
 
 mod composites;
+mod defaults;
 mod goldens;
 mod inbound;
 mod keys;

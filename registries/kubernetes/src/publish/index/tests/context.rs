@@ -218,6 +218,7 @@ trustDomain: a.test
 trustDomainAliases: [old.test, '']
 rootNamespace: mesh
 connectTimeout: 3s
+defaultHttpRetryPolicy: {attempts: 4}
 serviceSettings:
 - {settings: {clusterLocal: true}, hosts: ['*.shop.svc.cluster.local']}
 - {settings: {clusterLocal: false}, hosts: ['*.kube-system.svc.cluster.local']}
@@ -229,6 +230,7 @@ serviceEntryVisibility:
     index.apply_put(mk_mesh(mesh, ""));
     let set = settings(&mut index).unwrap();
     assert_eq!((set.trust_domain(), set.connect_timeout().as_secs()), ("a.test", 3));
+    assert_eq!(set.http_retries.as_ref().map(|retries| retries.attempts), Some(4));
     let root = |set: &Settings| set.root_namespace().map(|root| root.to_string());
     assert_eq!((root(&usual).as_deref(), root(&set).as_deref()), (Some("istio-system"), Some("mesh")));
     assert_eq!(

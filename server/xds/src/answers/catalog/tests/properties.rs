@@ -13,7 +13,9 @@ use tributary_model::{Hostname, PortNumber, ServiceView, TrafficDistribution, Vi
 use super::scopes::some_sidecar;
 use super::*;
 use crate::answers::ClientClass;
+use crate::answers::fold::unclaimed;
 use crate::encode;
+use crate::encode::defaults::Defaults;
 use crate::encode::route::{Unclaimed, append_host, empty_table, table_head, table_tail, virtual_host};
 
 fn some_protocol() -> impl Strategy<Value = Protocol> {
@@ -254,7 +256,8 @@ fn composed_listeners(
             parts.extend(plans.into_iter().map(|plan| (view, plan)));
         }
     }
-    let body = |l: &Listener| encode::listener::listener(l, &Default::default(), unclaimed);
+    let defaults = Defaults::new(unclaimed);
+    let body = |l: &Listener| encode::listener::listener(l, &Default::default(), &defaults);
     compose_listeners(parts).0.iter().map(|l| (l.name.clone(), body(l))).collect()
 }
 

@@ -1,0 +1,59 @@
+//! Mesh-wide defaults in listeners: a change of settings changes the listeners that read them, and no others.
+
+use envoy_types::pb::envoy::config::listener::v3::{Listener, filter};
+use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::HttpConnectionManager;
+use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::http_connection_manager::RouteSpecifier;
+use tributary_model::{HttpRetries, Settings, Shared};
+
+use super::*;
+
+fn mk_sidecar() -> ClientClassKey {
+    mk_class(ClientKind::Sidecar, "shop")
+}
+/// Returns the catalog with other settings, as the next generation. Inputs of services stay the same.
+fn mk_with(catalog: &Catalog, settings: Settings) -> Arc<Catalog> {
+    let generation = catalog.generation + 1;
+    Arc::new(Catalog { settings: Shared::new(settings), generation, ..catalog.clone() })
+}
+fn mk_listener(answers: &CatalogAnswers, catalog: &Arc<Catalog>, name: &str) -> Listener {
+    let (class, kind) = (mk_sidecar(), ResourceType::Listener);
+    let found = answers.one(catalog, &class, kind, name).unwrap();
+    Listener::decode(answers.bytes(catalog, &class, kind, &found).unwrap()).unwrap()
+}
+/// Returns the names of the listeners that change for a sidecar.
+fn changed(answers: &CatalogAnswers, from: &Arc<Catalog>, to: &Arc<Catalog>) -> Vec<String> {
+    let changed = answers.changed(from, to, &mk_sidecar(), ResourceType::Listener);
+    assert!(changed.removed.is_empty());
+    changed.upserted.iter().map(|e| e.name.to_string()).collect()
+}
+/// A port without protocol whose virtual address leads to it: its listener has its own table.
+fn mk_detected() -> Svc {
+    mk_svc("auto.shop").on(&[(8000, Protocol::Unspecified)]).virtual_at(&["10.9.0.9"])
+}
+
+#[test]
+fn retries_change_the_listeners_that_route_by_themselves() {
+    let (mut world, answers) = (World::default(), CatalogAnswers::default());
+    let first = world.next(&[mk_svc("pay.shop"), mk_detected()]);
+    let retries = HttpRetries { attempts: 7, ..HttpRetries::default() };
+    let second = mk_with(&first, Settings { http_retries: Some(retries.into()), ..Settings::default() });
+    assert_eq!(changed(&answers, &first, &second), ["10.9.0.9_8000"]);
+    let attempts = |catalog| {
+        let listener = mk_listener(&answers, catalog, "10.9.0.9_8000");
+        let Some(filter::ConfigType::TypedConfig(config)) = &listener.filter_chains[0].filters[0].config_type
+        else {
+            panic!("no configuration")
+        };
+        let manager = HttpConnectionManager::decode(&config.value[..]).unwrap();
+        let Some(RouteSpecifier::RouteConfig(table)) = manager.route_specifier else {
+            panic!("no own table")
+        };
+        let action = table.virtual_hosts[0].routes[0].action.clone();
+        let Some(envoy_types::pb::envoy::config::route::v3::route::Action::Route(action)) = action else {
+            panic!("no route")
+        };
+        action.retry_policy.and_then(|policy| policy.num_retries).map(|number| number.value)
+    };
+    assert_eq!((attempts(&first), attempts(&second)), (Some(2), Some(7)));
+    assert_eq!(changed(&answers, &second, &first), ["10.9.0.9_8000"]);
+}

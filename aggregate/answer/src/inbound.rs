@@ -1,4 +1,7 @@
-//! Finds a client's own workload, and the ports on which services reach it.
+//! Finds a client's own workload, and the ports on which it receives: those of its services, or those of the
+//! Sidecar that applies to it ([`ingress`]).
+
+mod ingress;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -7,7 +10,17 @@ use tributary_model::{
     Catalog, EndpointInputs, PortNumber, Protocol, WorkloadAddress, WorkloadKey, WorkloadView,
 };
 
-use crate::client::Client;
+use crate::client::{Client, ClientClass};
+pub use ingress::{InboundPath, InboundTarget};
+
+/// What makes the inbound side of a client its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OwnSide<'a> {
+    /// Workloads that it runs.
+    pub workloads: &'a [WorkloadKey],
+    /// Its addresses, as its node lists them.
+    pub ips: &'a [IpAddr],
+}
 
 /// Port on which services reach a client's own workload. It has only what resources are encoded from: workloads
 /// with equal ports share their resources.
@@ -39,9 +52,21 @@ fn may_be(key: &WorkloadKey, client: &Client) -> bool {
     client.class.namespace.as_ref().is_none_or(|ns| *ns == key.namespace)
 }
 
+/// Returns the ports on which a sidecar receives, sorted by number: the ingress listeners of its Sidecar alone if it
+/// has any, else the ports on which services reach its workloads. The latter are only captured: a client whose
+/// listeners bind would take the ports of its own application.
+#[must_use]
+pub fn received(catalog: &Catalog, class: &ClientClass, own: OwnSide<'_>) -> Vec<InboundPath> {
+    match &class.sidecar {
+        Some(sidecar) if !sidecar.ingress.is_empty() => ingress::paths(&sidecar.ingress, class, own.ips),
+        _ if class.binds => Vec::new(),
+        _ => inbound(catalog, own.workloads).into_iter().map(InboundPath::captured).collect(),
+    }
+}
+
 /// Returns the ports on which services reach these workloads, sorted by number.
 #[must_use]
-pub fn inbound(catalog: &Catalog, own: &[WorkloadKey]) -> Vec<InboundPort> {
+fn inbound(catalog: &Catalog, own: &[WorkloadKey]) -> Vec<InboundPort> {
     let mut out: BTreeMap<PortNumber, InboundPort> = BTreeMap::new();
     for workload in own.iter().filter_map(|key| catalog.workloads.get(key)) {
         let ips = ips(workload);

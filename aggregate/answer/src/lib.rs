@@ -35,7 +35,7 @@ pub use conditions::{conditions, contested, contested_by_service};
 pub use egress::{Egress, Surface};
 pub use endpoints::{Assignment, Destination, Endpoint, LocalityEndpoints, endpoints, inline};
 pub use explain::{Explanation, Query, WhyNot, endpoint_freshness, explain, explain_with, why_not};
-pub use inbound::{InboundPort, inbound, own_workload};
+pub use inbound::{InboundPath, InboundPort, InboundTarget, OwnSide, own_workload, received};
 pub use key::key;
 pub use listener::{ListenerPlan, Match, Serves, listener, listener_name, route_table_name};
 pub use members::{Difference, differing, members, overlay};

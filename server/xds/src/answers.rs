@@ -113,14 +113,14 @@ pub trait ResourceProvider: Built + Send + Sync {
         variant: Variant,
     ) -> Body;
 
-    /// Returns the resources that only a client running these workloads receives: its inbound xDS clusters and
-    /// listener. Sorted by name; they replace members of the same name.
+    /// Returns the resources that only a client with these workloads and addresses receives: its inbound xDS clusters
+    /// and listeners. Sorted by name; they replace members of the same name.
     fn private(
         &self,
         catalog: &Arc<Catalog>,
         class: &ClientClassKey,
         kind: ResourceType,
-        own: &[tributary_model::WorkloadKey],
+        own: tributary_answer::OwnSide<'_>,
     ) -> Vec<Arc<EncodedResource>>;
 }
 

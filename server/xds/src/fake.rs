@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use tributary_model::{Catalog, EncodedResource, Hostname, WorkloadKey};
+use tributary_answer::OwnSide;
+use tributary_model::{Catalog, EncodedResource, Hostname};
 use tributary_proto::{Body, Variant};
 
 use crate::answers::{
@@ -159,11 +160,11 @@ impl ResourceProvider for Fake {
         catalog: &Arc<Catalog>,
         _: &ClientClassKey,
         kind: ResourceType,
-        own: &[WorkloadKey],
+        own: OwnSide<'_>,
     ) -> Vec<Arc<EncodedResource>> {
         self.private_builds.fetch_add(1, Ordering::Relaxed);
         let world = self.world(catalog);
-        let inbound = world.get(&(kind, INBOUND.into())).filter(|_| !own.is_empty());
+        let inbound = world.get(&(kind, INBOUND.into())).filter(|_| !own.workloads.is_empty());
         inbound.map(|body| self.encode(kind, "inbound", body)).into_iter().collect()
     }
 }

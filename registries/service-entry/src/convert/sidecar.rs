@@ -40,8 +40,7 @@ fn without_effect(document: &sidecar::Sidecar) -> impl Iterator<Item = Arc<str>>
         let captured = listener.capture != CaptureMode::Default;
         bind.into_iter().chain(captured.then(|| format!("spec.egress[{i}].captureMode")))
     });
-    let ingress = (!document.ingress.is_empty()).then(|| "spec.ingress".to_owned());
-    of_egress.chain(ingress).map(Arc::from)
+    of_egress.map(Arc::from)
 }
 
 fn egress(listener: &Egress) -> EgressListener {

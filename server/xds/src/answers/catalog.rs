@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use smallvec::smallvec;
-use tributary_answer::{Surface, names};
-use tributary_model::{Catalog, EncodedResource, Hostname, Version, WorkloadKey};
+use tributary_answer::{OwnSide, Surface, names};
+use tributary_model::{Catalog, EncodedResource, Hostname, Version};
 use tributary_proto::{Body, Variant};
 
 use super::budget::Budget;
@@ -489,7 +489,7 @@ impl ResourceProvider for CatalogAnswers {
         catalog: &Arc<Catalog>,
         class: &ClientClassKey,
         kind: ResourceType,
-        own: &[WorkloadKey],
+        own: OwnSide<'_>,
     ) -> Vec<Arc<EncodedResource>> {
         self.inbound.resources(&self.store.counters, catalog, class, kind, own)
     }

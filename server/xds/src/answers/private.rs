@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tributary_answer::vip::ListenAddress;
-use tributary_answer::{InboundPort, inbound, names};
-use tributary_model::{Catalog, ClientKind, EncodedResource, PortNumber, WorkloadKey};
+use tributary_answer::{InboundPath, InboundPort, InboundTarget, OwnSide, listener_name, names, received};
+use tributary_model::{Catalog, ClientKind, EncodedResource};
 
 use super::counters::Counters;
 use super::fixed::any_address;
@@ -20,8 +20,22 @@ use crate::encode;
 /// Everything that an inbound resource is encoded from.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum InboundPlan {
-    Cluster { port: PortNumber, http2: bool, timeout: Duration, families: (bool, bool) },
-    Listener { bind: ListenAddress, ports: Box<[InboundPort]> },
+    Cluster {
+        port: InboundPort,
+        to: InboundTarget,
+        timeout: Duration,
+        families: (bool, bool),
+    },
+    /// The listener for redirected connections.
+    Virtual {
+        bind: ListenAddress,
+        ports: Box<[InboundPort]>,
+    },
+    /// A listener with a socket of its own.
+    Bound {
+        bind: ListenAddress,
+        port: InboundPort,
+    },
 }
 
 /// The inbound resources in use, by content.
@@ -40,16 +54,16 @@ impl Inbound {
     pub(crate) const FIRST_CLEANUP: usize = 1024;
 
     /// Returns the inbound resources of a sidecar, by name. A client whose listeners bind their own ports
-    /// gets none, because its inbound traffic is not captured.
+    /// gets those that its Sidecar names.
     pub(crate) fn resources(
         &self,
         counters: &Counters,
         catalog: &Catalog,
         class: &ClientClassKey,
         kind: ResourceType,
-        own: &[WorkloadKey],
+        own: OwnSide<'_>,
     ) -> Vec<Arc<EncodedResource>> {
-        if class.kind != ClientKind::Sidecar || class.binds {
+        if class.kind != ClientKind::Sidecar {
             return Vec::new();
         }
         let plans = plans(catalog, class, kind, own).into_iter();
@@ -94,12 +108,15 @@ impl Table {
 impl InboundPlan {
     fn encode(&self) -> EncodedResource {
         let (name, body) = match self {
-            Self::Cluster { port, http2, timeout, families } => {
-                (names::inbound_name(*port), encode::cluster::inbound(*port, *http2, *timeout, *families))
+            Self::Cluster { port, to, timeout, families } => {
+                (names::inbound_name(port.target), encode::cluster::inbound(*port, to, *timeout, *families))
             }
-            Self::Listener { bind, ports } => {
+            Self::Virtual { bind, ports } => {
                 let name = encode::listener::VIRTUAL_INBOUND.to_owned();
                 (name, encode::listener::virtual_inbound(*bind, ports))
+            }
+            Self::Bound { bind, port } => {
+                (listener_name(bind.ip, port.target.get()), encode::listener::inbound(*bind, port))
             }
         };
         EncodedResource::new(name.into(), body.into())
@@ -110,23 +127,26 @@ fn plans(
     catalog: &Catalog,
     class: &ClientClassKey,
     kind: ResourceType,
-    own: &[WorkloadKey],
+    own: OwnSide<'_>,
 ) -> Vec<InboundPlan> {
     match kind {
         ResourceType::Cluster => {
             let (timeout, families) = (catalog.settings.connect_timeout(), class.families);
-            let cluster = |port: InboundPort| InboundPlan::Cluster {
-                port: port.target,
-                http2: port.protocol.is_http2(),
-                timeout,
-                families,
-            };
-            inbound(catalog, own).into_iter().map(cluster).collect()
+            let cluster =
+                |path: InboundPath| InboundPlan::Cluster { port: path.port, to: path.to, timeout, families };
+            received(catalog, class, own).into_iter().map(cluster).collect()
         }
-        ResourceType::Listener => {
-            let ports = inbound(catalog, own).into();
-            vec![InboundPlan::Listener { bind: any_address(class), ports }]
-        }
+        ResourceType::Listener => listeners(class, &received(catalog, class, own)),
         ResourceType::Endpoints | ResourceType::Route => Vec::new(),
     }
+}
+
+/// Returns the listener for redirected connections, if there are any, and those that open a socket.
+fn listeners(class: &ClientClassKey, paths: &[InboundPath]) -> Vec<InboundPlan> {
+    let captured = paths.iter().filter(|path| path.bind.is_none()).map(|path| path.port);
+    let captures = !class.binds;
+    let all = captures.then(|| InboundPlan::Virtual { bind: any_address(class), ports: captured.collect() });
+    let bound =
+        paths.iter().filter_map(|path| Some(InboundPlan::Bound { bind: path.bind?, port: path.port }));
+    all.into_iter().chain(bound).collect()
 }

@@ -28,6 +28,12 @@ pub(crate) fn write(wire: &mut Writer, name: &str, plan: &Assignment<'_>) {
     }
 }
 
+/// Encodes the assignment of one endpoint without a location inside another message.
+pub(crate) fn write_one(wire: &mut Writer, name: &str, target: Destination<'_>) {
+    wire.string(1, name);
+    wire.message(2, |w| w.message(2, |w| w.message(1, |w| w.message(1, |w| address(w, target)))));
+}
+
 fn locality_endpoints(wire: &mut Writer, group: &LocalityEndpoints<'_>) {
     wire.message(1, |w| locality(w, &group.locality));
     for endpoint in &group.endpoints {

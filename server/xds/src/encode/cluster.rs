@@ -20,7 +20,9 @@ use envoy_types::pb::envoy::r#type::v3::Percent;
 use envoy_types::pb::google::protobuf::{Any, UInt32Value};
 use http_protocol_options::UpstreamProtocolOptions;
 use prost::Message;
-use tributary_answer::{ClusterPlan, Discovery, LoadBalancing, UpstreamHttp, names};
+use tributary_answer::{
+    ClusterPlan, Discovery, InboundPort, InboundTarget, LoadBalancing, UpstreamHttp, names,
+};
 use tributary_model::{PortNumber, ServiceKey};
 
 use super::{any, assignment, duration};
@@ -75,14 +77,28 @@ pub fn inbound_passthrough(connect_timeout: Duration, families: (bool, bool)) ->
     from_inbound(body, families).encode_to_vec()
 }
 
-/// Encodes the xDS cluster of the client's own workload port, at the original destination address.
+/// Encodes the xDS cluster of a port on which the client receives. An intercepting proxy lets
+/// connections to a loopback address pass whatever their source, and a Unix socket has none.
 #[must_use]
-pub fn inbound(port: PortNumber, http2: bool, connect_timeout: Duration, families: (bool, bool)) -> Vec<u8> {
-    let mut body = base(&names::inbound_name(port), connect_timeout);
-    if http2 {
-        body.typed_extension_protocol_options = [self::http2()].into();
+pub fn inbound(
+    port: InboundPort,
+    to: &InboundTarget,
+    connect_timeout: Duration,
+    families: (bool, bool),
+) -> Vec<u8> {
+    let mut body = base(&names::inbound_name(port.target), connect_timeout);
+    if port.protocol.is_http2() {
+        body.typed_extension_protocol_options = [http2()].into();
     }
-    from_inbound(original_destination(body), families).encode_to_vec()
+    let Some(fixed) = to.fixed() else {
+        return from_inbound(original_destination(body), families).encode_to_vec();
+    };
+    let body = typed(body, DiscoveryType::Static);
+    let redirected = matches!(to, InboundTarget::Ip(ip, _) if !ip.is_loopback());
+    let body = if redirected { from_inbound(body, families) } else { body };
+    let mut wire = Writer::new();
+    wire.message(LOAD_ASSIGNMENT, |w| assignment::write_one(w, &body.name, fixed));
+    appended(&body, wire)
 }
 
 fn appended(body: &Cluster, tail: Writer) -> Vec<u8> {

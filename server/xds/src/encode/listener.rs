@@ -18,7 +18,7 @@ use envoy_types::pb::google::protobuf::{Any, BoolValue, Duration, UInt32Value};
 use hcm::http_connection_manager::{RouteSpecifier, UpgradeConfig};
 use prost::{Message, Name};
 use tributary_answer::vip::ListenAddress;
-use tributary_answer::{InboundPort, Listener, Match, Serves, VirtualHostPlan, names};
+use tributary_answer::{InboundPort, Listener, Match, Serves, VirtualHostPlan, listener_name, names};
 use tributary_model::Protocol;
 
 use super::any;
@@ -106,9 +106,18 @@ pub fn virtual_outbound(bind: ListenAddress, unclaimed: Unclaimed) -> Vec<u8> {
 pub fn virtual_inbound(bind: ListenAddress, ports: &[InboundPort]) -> Vec<u8> {
     let mut body = base(VIRTUAL_INBOUND, bind, INBOUND_PORT, TrafficDirection::Inbound);
     body.listener_filters = vec![listener_filter("envoy.filters.listener.original_dst", &OriginalDst {})];
-    let own = ports.iter().map(inbound_chain);
+    let own = ports.iter().filter(|port| port.target.get() != INBOUND_PORT).map(inbound_chain);
     body.filter_chains = std::iter::once(loop_guard(VIRTUAL_INBOUND, INBOUND_PORT)).chain(own).collect();
     body.default_filter_chain = Some(tcp_chain(VIRTUAL_INBOUND, names::INBOUND_PASSTHROUGH));
+    body.encode_to_vec()
+}
+
+/// Encodes the listener of a port on which a workload receives connections that are not redirected.
+#[must_use]
+pub fn inbound(bind: ListenAddress, port: &InboundPort) -> Vec<u8> {
+    let number = port.target.get();
+    let mut body = base(&listener_name(bind.ip, number), bind, number, TrafficDirection::Inbound);
+    body.filter_chains = vec![inbound_chain(port)];
     body.encode_to_vec()
 }
 

@@ -1,7 +1,9 @@
 //! One generation as one client sees it. Bases and rounds hold it.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
+use tributary_answer::OwnSide;
 use tributary_model::{Catalog, ClientKind, EncodedResource, Version, WorkloadKey};
 
 use super::env::Env;
@@ -22,14 +24,15 @@ pub(crate) struct ClientSnapshot {
 type Private = TypeMap<Arc<[Arc<EncodedResource>]>>;
 
 impl ClientSnapshot {
-    /// Builds the snapshot. Reuses the private resources of an earlier snapshot if their inputs are
-    /// unchanged.
+    /// Builds the snapshot. Reuses the private resources of an earlier snapshot of this client if their inputs are
+    /// unchanged; its addresses never change.
     pub(crate) fn after(
         earlier: Option<&Self>,
         env: &Env,
         catalog: Arc<Catalog>,
         class: ClientClassKey,
         own: Vec<WorkloadKey>,
+        ips: &[IpAddr],
     ) -> Self {
         let same = |old: &&Self| old.has_same_private(&class, &own, &catalog);
         let private = if class.kind != ClientKind::Sidecar {
@@ -37,7 +40,8 @@ impl ClientSnapshot {
         } else if let Some(old) = earlier.filter(same) {
             old.private.clone()
         } else {
-            TypeMap::from_fn(|kind| env.answers.private(&catalog, &class, kind, &own).into())
+            let side = OwnSide { workloads: &own, ips };
+            TypeMap::from_fn(|kind| env.answers.private(&catalog, &class, kind, side).into())
         };
         Self { catalog, class, own, private }
     }

@@ -90,7 +90,8 @@ impl Session {
             self.own_hosts = own_hosts;
             self.interest_moved = true;
         }
-        let to = ClientSnapshot::after(self.base.as_deref(), &self.env, catalog, self.class.clone(), own);
+        let (base, class, ips) = (self.base.as_deref(), self.class.clone(), &self.client.ips);
+        let to = ClientSnapshot::after(base, &self.env, catalog, class, own, ips);
         let to = Arc::new(to);
         Round {
             to,

@@ -173,7 +173,8 @@ impl SentView {
     fn add_known(&self, known: &HeldVersions, current: &Arc<Catalog>, held: &mut Holdings) {
         let (class, own) = self.client.at(current);
         let class = self.env.class(class);
-        let now = ClientSnapshot::after(self.at.as_deref(), &self.env, Arc::clone(current), class, own);
+        let (at, current, ips) = (self.at.as_deref(), Arc::clone(current), &self.client.ips);
+        let now = ClientSnapshot::after(at, &self.env, current, class, own, ips);
         let candidates: Vec<Arc<ClientSnapshot>> = self.at.iter().cloned().chain([Arc::new(now)]).collect();
         for (name, holding) in known.iter().filter(|(name, _)| self.watch.wants(name)) {
             let found = match holding {

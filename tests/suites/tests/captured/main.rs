@@ -3,6 +3,7 @@
 //! the suite out on a machine without network namespaces.
 
 mod documents;
+mod ingress;
 mod table;
 mod talk;
 
@@ -52,12 +53,24 @@ fn captured_sidecar_of_the_registry_only_matches_the_table_delta() -> Result<()>
 }
 
 fn check(policy: Policy, variant: Variant) -> Result<()> {
-    if std::env::var_os("TRIBUTARY_SKIP_CAPTURE").is_some_and(|value| value == "1") {
-        eprintln!("left out: TRIBUTARY_SKIP_CAPTURE is 1");
+    if is_left_out() {
         return Ok(());
     }
     let pod = CapturedPod::new(&machines())?;
-    pod.in_world(async || matches_the_table(&pod, policy, variant).await)
+    pod.in_world(async || {
+        with_sidecar(&pod, &documents(), policy, variant, async |envoy| {
+            matches_the_table(&pod, policy, variant, envoy).await
+        })
+        .await
+    })
+}
+
+fn is_left_out() -> bool {
+    let left_out = std::env::var_os("TRIBUTARY_SKIP_CAPTURE").is_some_and(|value| value == "1");
+    if left_out {
+        eprintln!("left out: TRIBUTARY_SKIP_CAPTURE is 1");
+    }
+    left_out
 }
 
 /// Returns the address of every machine of the world; number 1 is the server's.
@@ -66,10 +79,17 @@ fn machines() -> Vec<IpAddr> {
     numbers.flat_map(|number| Family::BOTH.map(|family| family.host(number))).collect()
 }
 
-async fn matches_the_table(pod: &CapturedPod, policy: Policy, variant: Variant) -> Result<()> {
+/// Runs a check against the proxy of the pod, which has everything that these documents give it.
+async fn with_sidecar(
+    pod: &CapturedPod,
+    documents: &str,
+    policy: Policy,
+    variant: Variant,
+    check: impl AsyncFnOnce(&Envoy) -> Result<()>,
+) -> Result<()> {
     let _backends = backends(pod)?;
     let files = Files::new()?;
-    files.put("all.yaml", &documents())?;
+    files.put("all.yaml", documents)?;
     let settings = Files::new()?;
     let blocks = policy == Policy::RegistryOnly;
     settings.put("config.yaml", &format!("{CONFIG}settings: {{blockUnknown: {blocks}}}\n"))?;
@@ -82,6 +102,10 @@ async fn matches_the_table(pod: &CapturedPod, policy: Policy, variant: Variant) 
     give_to_proxy(&authority.file())?;
     let envoy = Envoy::start_in(pod, &sidecar(xds, variant).tls(&authority, None)).await?;
     settled(&server, &envoy).await?;
+    check(&envoy).await
+}
+
+async fn matches_the_table(pod: &CapturedPod, policy: Policy, variant: Variant, envoy: &Envoy) -> Result<()> {
     let mut wrong = Vec::new();
     for row in ROWS {
         for family in Family::BOTH {
@@ -94,7 +118,7 @@ async fn matches_the_table(pod: &CapturedPod, policy: Policy, variant: Variant) 
     if !wrong.is_empty() {
         bail!("{policy:?}, {variant:?}: {} rows differ:\n{}", wrong.len(), wrong.join("\n"));
     }
-    passed_its_chains(&envoy).await
+    passed_its_chains(envoy).await
 }
 
 fn sidecar(xds: SocketAddr, variant: Variant) -> EnvoyConfig {

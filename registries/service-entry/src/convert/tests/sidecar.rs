@@ -69,7 +69,6 @@ fn fields_without_effect_are_named() {
             "spec.egress[0].bind",
             "spec.egress[0].captureMode",
             "spec.inboundConnectionPool",
-            "spec.ingress",
             "spec.ingress[0].connectionPool",
             "spec.workloadSelector"
         ]

@@ -285,8 +285,8 @@ fn a_client_whose_listeners_bind_has_no_interceptor() {
     assert_eq!(names_of(&set), ["127.0.0.1_80"]);
     let body = Listener::decode(set.members()[0].body().unwrap()).unwrap();
     assert!(body.bind_to_port.is_none());
-    assert!(answers.private(&catalog, &class, ResourceType::Listener, &[]).is_empty());
-    let intercepted = answers.private(&catalog, &mk_sidecar(), ResourceType::Listener, &[]);
+    assert!(answers.private(&catalog, &class, ResourceType::Listener, OwnSide::default()).is_empty());
+    let intercepted = answers.private(&catalog, &mk_sidecar(), ResourceType::Listener, OwnSide::default());
     assert_eq!(intercepted.iter().map(|e| &*e.name).collect::<Vec<_>>(), ["virtualInbound"]);
 }
 
@@ -295,12 +295,12 @@ fn sidecar_has_inbound_resources_for_its_workloads_ports() {
     let answers = CatalogAnswers::default();
     let catalog = World::default().next(&[mk_svc("pay.shop"), mk_svc("db.shop").on(&[(81, Protocol::Tcp)])]);
     let (catalog, own) = mk_with_workload(&catalog, "10.0.0.1", &["pay.shop"]);
-    let clusters =
-        answers.private(&catalog, &mk_sidecar(), ResourceType::Cluster, std::slice::from_ref(&own));
+    let own = OwnSide { workloads: &[own], ips: &[] };
+    let clusters = answers.private(&catalog, &mk_sidecar(), ResourceType::Cluster, own);
     assert_eq!(clusters.iter().map(|e| &*e.name).collect::<Vec<_>>(), ["inbound|8080||"]);
     let body = Cluster::decode(clusters[0].body().unwrap()).unwrap();
     assert_eq!(body.upstream_bind_config.unwrap().source_address.unwrap().address, "127.0.0.6");
-    let listeners = answers.private(&catalog, &mk_sidecar(), ResourceType::Listener, &[own]);
+    let listeners = answers.private(&catalog, &mk_sidecar(), ResourceType::Listener, own);
     let body = Listener::decode(listeners[0].body().unwrap()).unwrap();
     let ports: Vec<u32> = body
         .filter_chains
@@ -309,7 +309,7 @@ fn sidecar_has_inbound_resources_for_its_workloads_ports() {
         .collect();
     assert_eq!(ports, [15006, 8080]);
     assert_eq!(leads_to(&body.default_filter_chain.unwrap()), "cluster InboundPassthroughCluster");
-    let none = answers.private(&catalog, &mk_envoy(), ResourceType::Listener, &[]);
+    let none = answers.private(&catalog, &mk_envoy(), ResourceType::Listener, OwnSide::default());
     assert!(none.is_empty(), "a plain Envoy has no interceptor");
 }
 
@@ -390,7 +390,7 @@ fn sidecar_listens_on_each_of_its_families() {
     {
         let class = mk_sidecar_of(families);
         let set = answers.all(&catalog, &class, ResourceType::Listener);
-        let inbound = answers.private(&catalog, &class, ResourceType::Listener, &[]);
+        let inbound = answers.private(&catalog, &class, ResourceType::Listener, OwnSide::default());
         let all: Vec<_> = set.members().iter().chain(&inbound).collect();
         assert_eq!(all.len(), 3, "one of the port, virtualOutbound, virtualInbound");
         for listener in all {
@@ -414,7 +414,8 @@ fn inbound_connections_come_from_an_address_of_each_family() {
     ] {
         let (class, kind) = (mk_sidecar_of(families), ResourceType::Cluster);
         let all = answers.all(&catalog, &class, kind);
-        let mut inbound = answers.private(&catalog, &class, kind, std::slice::from_ref(&own));
+        let own = OwnSide { workloads: std::slice::from_ref(&own), ips: &[] };
+        let mut inbound = answers.private(&catalog, &class, kind, own);
         inbound.extend(all.get("InboundPassthroughCluster").cloned());
         assert_eq!(inbound.len(), 2);
         for cluster in inbound {

@@ -1,6 +1,11 @@
 //! Inbound resources: workloads of one shape share them.
 
-use tributary_model::{Settings, Shared, WorkloadKey};
+use envoy_types::pb::envoy::config::listener::v3::Listener;
+use tributary_answer::ClientSidecar;
+use tributary_model::{
+    CaptureMode, IngressEndpoint, IngressListener, ListenerPort, Namespace, PolicyKey, PolicyKind, PortName,
+    PortNumber, Settings, Shared, Sidecar, WorkloadKey,
+};
 
 use super::*;
 use crate::answers::ClientClass;
@@ -32,7 +37,7 @@ fn resources(
     class: &ClientClassKey,
     own: &WorkloadKey,
 ) -> Vec<Arc<EncodedResource>> {
-    let own = std::slice::from_ref(own);
+    let own = OwnSide { workloads: std::slice::from_ref(own), ips: &[] };
     KINDS.iter().flat_map(|kind| answers.private(catalog, class, *kind, own)).collect()
 }
 
@@ -69,7 +74,83 @@ fn inbound_resources_that_no_session_holds_are_gone() {
         let mut catalog = (*catalog).clone();
         let connect_timeout = Some(std::time::Duration::from_millis(number));
         catalog.settings = Shared::new(Settings { connect_timeout, ..Settings::default() });
-        inbound.resources(&counters, &catalog, &class, ResourceType::Cluster, &pods);
+        let own = OwnSide { workloads: &pods, ips: &[] };
+        inbound.resources(&counters, &catalog, &class, ResourceType::Cluster, own);
     }
     assert!(inbound.len() <= 2 * Inbound::FIRST_CLEANUP, "{} entries", inbound.len());
+}
+
+fn mk_ingress(number: u32, capture: CaptureMode, endpoint: Option<IngressEndpoint>) -> IngressListener {
+    let number = PortNumber::new(number).unwrap();
+    let port = ListenerPort { number, protocol: Protocol::Http, name: PortName::new("http").unwrap() };
+    IngressListener { port, bind: None, capture, endpoint }
+}
+fn mk_class_with(binds: bool, ingress: &[IngressListener]) -> ClientClassKey {
+    let namespace = Namespace::new("shop").unwrap();
+    let key = PolicyKey { kind: PolicyKind::Sidecar, namespace, name: "default".into() };
+    let sidecar = Sidecar { ingress: ingress.into(), ..Sidecar::default() };
+    let sidecar = Some(Arc::new(ClientSidecar::new(&key, &sidecar)));
+    ClientClassKey::alone(ClientClass { binds, sidecar, ..ClientClass::new(ClientKind::Sidecar) })
+}
+/// Returns the inbound clusters and listeners of a client at 10.0.0.1.
+fn shown(answers: &CatalogAnswers, class: &ClientClassKey) -> [Vec<Arc<EncodedResource>>; 2] {
+    let (catalog, pods) = mk_deployment(1);
+    let ips = ["10.0.0.1".parse().unwrap()];
+    let own = OwnSide { workloads: &pods, ips: &ips };
+    KINDS.map(|kind| answers.private(&catalog, class, kind, own))
+}
+fn names_in(all: &[Arc<EncodedResource>]) -> Vec<&str> {
+    all.iter().map(|resource| &*resource.name).collect()
+}
+
+#[test]
+fn ingress_listeners_replace_the_ports_of_services() {
+    let own = IngressEndpoint::Address("0.0.0.0".parse().ok(), PortNumber::new(9091).unwrap());
+    let ingress = [
+        mk_ingress(9080, CaptureMode::Default, Some(own)),
+        mk_ingress(9081, CaptureMode::None, Some(IngressEndpoint::Unix("/run/app".into()))),
+    ];
+    let [clusters, listeners] = shown(&CatalogAnswers::default(), &mk_class_with(false, &ingress));
+    assert_eq!(names_in(&clusters), ["inbound|9080||", "inbound|9081||"]);
+    assert_eq!(names_in(&listeners), ["10.0.0.1_9081", "virtualInbound"]);
+    let endpoints = |at: usize| {
+        let body = Cluster::decode(clusters[at].body().unwrap()).unwrap();
+        assert_eq!(body.upstream_bind_config.is_some(), at == 0, "a Unix socket has no source");
+        format!("{:?}", body.load_assignment.unwrap().endpoints)
+    };
+    assert!(endpoints(0).contains("\"10.0.0.1\"") && endpoints(0).contains("9091"), "{}", endpoints(0));
+    assert!(endpoints(1).contains("/run/app"), "{}", endpoints(1));
+    let captured = Listener::decode(listeners[1].body().unwrap()).unwrap();
+    let ports = captured.filter_chains.iter().filter_map(|chain| chain.filter_chain_match.as_ref());
+    let ports: Vec<u32> = ports.filter_map(|found| Some(found.destination_port?.value)).collect();
+    assert_eq!(ports, [15_006, 9080], "neither the ports of services nor those with a socket");
+}
+
+#[test]
+fn binding_client_receives_only_by_ingress_listeners() {
+    let answers = CatalogAnswers::default();
+    let [clusters, listeners] = shown(&answers, &mk_class_with(true, &[]));
+    assert!(clusters.is_empty() && listeners.is_empty(), "they would take the ports of the application");
+    let ingress =
+        [mk_ingress(9080, CaptureMode::Default, None), mk_ingress(9081, CaptureMode::Iptables, None)];
+    let [clusters, listeners] = shown(&answers, &mk_class_with(true, &ingress));
+    assert_eq!(names_in(&clusters), ["inbound|9080||", "inbound|9081||"]);
+    assert_eq!(names_in(&listeners), ["10.0.0.1_9080"], "nothing captures");
+    let body = Listener::decode(listeners[0].body().unwrap()).unwrap();
+    assert!(body.bind_to_port.is_none() && body.filter_chains.len() == 1);
+}
+
+#[test]
+fn workloads_share_ingress_resources_that_name_no_address() {
+    let answers = CatalogAnswers::default();
+    let local = IngressEndpoint::Address("127.0.0.1".parse().ok(), PortNumber::new(9090).unwrap());
+    let class = mk_class_with(false, &[mk_ingress(9080, CaptureMode::Default, Some(local))]);
+    let (catalog, _) = mk_deployment(1);
+    let of = |ip: &str| {
+        let ips = [ip.parse().unwrap()];
+        KINDS.map(|kind| answers.private(&catalog, &class, kind, OwnSide { workloads: &[], ips: &ips }))
+    };
+    let (a, b) = (of("10.0.0.1"), of("10.0.0.2"));
+    assert!(a.iter().flatten().zip(b.iter().flatten()).all(|(a, b)| Arc::ptr_eq(a, b)));
+    assert_eq!(KINDS.map(|kind| answers.counters().encodes(kind)), [1, 1]);
 }

@@ -23,7 +23,7 @@ use prost::Message;
 use tributary_answer::{
     ClusterPlan, Discovery, InboundPort, InboundTarget, LoadBalancing, UpstreamHttp, names,
 };
-use tributary_model::{PortNumber, ServiceKey};
+use tributary_model::{PortNumber, Protocol, ServiceKey};
 
 use super::{any, assignment, duration};
 use tributary_proto::wire::Writer;
@@ -87,9 +87,13 @@ pub fn inbound(
     families: (bool, bool),
 ) -> Vec<u8> {
     let mut body = base(&names::inbound_name(port.target), connect_timeout);
-    if port.protocol.is_http2() {
-        body.typed_extension_protocol_options = [http2()].into();
-    }
+    let http = match port.protocol {
+        protocol if protocol.is_http2() => UpstreamHttp::Http2,
+        // HTTP is detected there.
+        Protocol::Unspecified => UpstreamHttp::AsDownstream,
+        _ => UpstreamHttp::Http1,
+    };
+    body.typed_extension_protocol_options = protocol_options(http).into_iter().collect();
     let Some(fixed) = to.fixed() else {
         return from_inbound(original_destination(body), families).encode_to_vec();
     };

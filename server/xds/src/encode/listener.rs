@@ -14,8 +14,10 @@ use envoy_types::pb::envoy::extensions::filters::listener::tls_inspector::v3::Tl
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3 as hcm;
 use envoy_types::pb::envoy::extensions::filters::network::sni_dynamic_forward_proxy::v3 as sni_filter;
 use envoy_types::pb::envoy::extensions::filters::network::tcp_proxy::v3::{TcpProxy, tcp_proxy};
+use envoy_types::pb::envoy::r#type::v3::Int32Range;
 use envoy_types::pb::google::protobuf::{Any, BoolValue, Duration, UInt32Value};
 use hcm::http_connection_manager::{RouteSpecifier, UpgradeConfig};
+use pb::listener_filter_chain_match_predicate::Rule;
 use prost::{Message, Name};
 use tributary_answer::vip::ListenAddress;
 use tributary_answer::{InboundPort, Listener, Match, Serves, VirtualHostPlan, listener_name, names};
@@ -33,6 +35,8 @@ const INBOUND_PORT: u16 = 15_006;
 
 /// Protocols that the HTTP inspector reports. HTTP/1.0 is left to its destination, because Envoy refuses it.
 const HTTP: [&str; 2] = ["http/1.1", "h2c"];
+/// Transport of connections that are not seen to be TLS.
+const RAW: &str = "raw_buffer";
 
 /// Name of the listener for all outbound traffic.
 pub const VIRTUAL_OUTBOUND: &str = "virtualOutbound";
@@ -85,9 +89,36 @@ fn inspect(body: &mut pb::Listener, plan: &Listener) {
         .then(|| listener_filter("envoy.filters.listener.http_inspector", &HttpInspector {}));
     body.listener_filters = tls.into_iter().chain(http).collect();
     if !body.listener_filters.is_empty() {
-        body.listener_filters_timeout = Some(Duration::default());
-        body.continue_on_listener_filters_timeout = true;
+        wait_for_bytes(body);
     }
+}
+
+fn wait_for_bytes(body: &mut pb::Listener) {
+    body.listener_filters_timeout = Some(Duration::default());
+    body.continue_on_listener_filters_timeout = true;
+}
+
+/// Adds what detects HTTP in the first bytes of connections, but for those to these ports: a protocol in which the
+/// server speaks first would never begin there.
+fn detect_http(body: &mut pb::Listener, except: &[u16]) {
+    let inspector = listener_filter("envoy.filters.listener.http_inspector", &HttpInspector {});
+    let filter_disabled = to_any_of(except);
+    body.listener_filters.push(pb::ListenerFilter { filter_disabled, ..inspector });
+    wait_for_bytes(body);
+}
+
+/// Returns a predicate for connections to one of these ports; `None` if there are none. Envoy refuses an `or` of one.
+fn to_any_of(ports: &[u16]) -> Option<pb::ListenerFilterChainMatchPredicate> {
+    let rule = |port: &u16| {
+        let range = Int32Range { start: (*port).into(), end: i32::from(*port) + 1 };
+        pb::ListenerFilterChainMatchPredicate { rule: Some(Rule::DestinationPortRange(range)) }
+    };
+    let mut rules: Vec<_> = ports.iter().map(rule).collect();
+    if rules.len() < 2 {
+        return rules.pop();
+    }
+    let any = pb::listener_filter_chain_match_predicate::MatchSet { rules };
+    Some(pb::ListenerFilterChainMatchPredicate { rule: Some(Rule::OrMatch(any)) })
 }
 
 /// Encodes the listener that receives all outbound traffic of a workload and passes it to the listener of its
@@ -101,14 +132,20 @@ pub fn virtual_outbound(bind: ListenAddress, unclaimed: Unclaimed) -> Vec<u8> {
     body.encode_to_vec()
 }
 
-/// Encodes the listener that receives all inbound traffic of a workload.
+/// Encodes the listener that receives all inbound traffic of a workload. HTTP is detected on ports without a protocol
+/// and on ports that no service has.
 #[must_use]
 pub fn virtual_inbound(bind: ListenAddress, ports: &[InboundPort]) -> Vec<u8> {
     let mut body = base(VIRTUAL_INBOUND, bind, INBOUND_PORT, TrafficDirection::Inbound);
     body.listener_filters = vec![listener_filter("envoy.filters.listener.original_dst", &OriginalDst {})];
-    let own = ports.iter().filter(|port| port.target.get() != INBOUND_PORT).map(inbound_chain);
-    body.filter_chains = std::iter::once(loop_guard(VIRTUAL_INBOUND, INBOUND_PORT)).chain(own).collect();
+    let own = || ports.iter().filter(|port| port.target.get() != INBOUND_PORT);
+    let others = inbound_http(names::INBOUND_PASSTHROUGH, Protocol::Unspecified, of_http(Default::default()));
+    let guard = loop_guard(VIRTUAL_INBOUND, INBOUND_PORT);
+    body.filter_chains =
+        std::iter::once(guard).chain(own().flat_map(inbound_chains)).chain([others]).collect();
     body.default_filter_chain = Some(tcp_chain(VIRTUAL_INBOUND, names::INBOUND_PASSTHROUGH));
+    let declared = own().filter(|port| port.protocol != Protocol::Unspecified).map(|port| port.target.get());
+    detect_http(&mut body, &declared.chain([INBOUND_PORT]).collect::<Vec<_>>());
     body.encode_to_vec()
 }
 
@@ -117,7 +154,10 @@ pub fn virtual_inbound(bind: ListenAddress, ports: &[InboundPort]) -> Vec<u8> {
 pub fn inbound(bind: ListenAddress, port: &InboundPort) -> Vec<u8> {
     let number = port.target.get();
     let mut body = base(&listener_name(bind.ip, number), bind, number, TrafficDirection::Inbound);
-    body.filter_chains = vec![inbound_chain(port)];
+    body.filter_chains = inbound_chains(port);
+    if port.protocol == Protocol::Unspecified {
+        detect_http(&mut body, &[]);
+    }
     body.encode_to_vec()
 }
 
@@ -185,13 +225,12 @@ fn ranges(matches: &Match) -> impl Iterator<Item = CidrRange> {
 }
 
 fn chain_match(matches: &Match) -> pb::FilterChainMatch {
-    pb::FilterChainMatch {
+    let found = pb::FilterChainMatch {
         prefix_ranges: ranges(matches).collect(),
         server_names: matches.sni.iter().cloned().collect(),
-        transport_protocol: if matches.http { "raw_buffer".into() } else { String::new() },
-        application_protocols: HTTP.iter().filter(|_| matches.http).map(|&name| name.into()).collect(),
         ..pb::FilterChainMatch::default()
-    }
+    };
+    if matches.http { of_http(found) } else { found }
 }
 
 const fn fallback(unclaimed: Unclaimed) -> &'static str {
@@ -213,14 +252,29 @@ fn to_port(port: u16) -> pb::FilterChainMatch {
     }
 }
 
-fn inbound_chain(port: &InboundPort) -> pb::FilterChain {
-    let name = names::inbound_name(port.target);
-    let chain = if port.protocol.is_http() {
-        http_chain(&name, RouteSpecifier::RouteConfig(inbound_routes(&name, port.protocol)), false)
-    } else {
-        tcp_chain(&name, &name)
-    };
-    pb::FilterChain { filter_chain_match: Some(to_port(port.target.get())), ..chain }
+fn inbound_chains(port: &InboundPort) -> Vec<pb::FilterChain> {
+    let (name, matches) = (names::inbound_name(port.target), to_port(port.target.get()));
+    let tcp = |matches| pb::FilterChain { filter_chain_match: Some(matches), ..tcp_chain(&name, &name) };
+    match port.protocol {
+        // The second chain names the transport too: without it, Envoy would look no further than the first.
+        Protocol::Unspecified => {
+            let raw = pb::FilterChainMatch { transport_protocol: RAW.into(), ..matches.clone() };
+            vec![inbound_http(&name, port.protocol, of_http(matches)), tcp(raw)]
+        }
+        protocol if protocol.is_http() => vec![inbound_http(&name, protocol, matches)],
+        _ => vec![tcp(matches)],
+    }
+}
+
+fn inbound_http(cluster: &str, protocol: Protocol, matches: pb::FilterChainMatch) -> pb::FilterChain {
+    let chain = http_chain(cluster, RouteSpecifier::RouteConfig(inbound_routes(cluster, protocol)), false);
+    pb::FilterChain { filter_chain_match: Some(matches), ..chain }
+}
+
+/// Narrows a match to connections whose first bytes are HTTP.
+fn of_http(matches: pb::FilterChainMatch) -> pb::FilterChainMatch {
+    let application_protocols = HTTP.map(Into::into).into();
+    pb::FilterChainMatch { transport_protocol: RAW.into(), application_protocols, ..matches }
 }
 
 fn inbound_routes(name: &str, protocol: Protocol) -> RouteConfiguration {

@@ -225,13 +225,21 @@ proptest! {
     fn inbound_listeners_of_any_ports_decode(ports in prop::collection::btree_set(1u32..65_536, 0..5)) {
         let port = |n: &u32| InboundPort {
             target: PortNumber::new(*n).unwrap(),
-            protocol: if n.is_multiple_of(2) { Protocol::Http } else { Protocol::Tcp },
+            protocol: match n % 3 {
+                0 => Protocol::Http,
+                1 => Protocol::Tcp,
+                _ => Protocol::Unspecified,
+            },
         };
         let ports: Vec<InboundPort> = ports.iter().map(port).collect();
         let body = listener::virtual_inbound(ListenAddress::only(IpAddr::from([0; 4])), &ports);
         let message = pb::Listener::decode(&body[..]).unwrap();
-        let own = ports.iter().filter(|port| port.target.get() != 15_006).count();
-        prop_assert_eq!(message.filter_chains.len(), own + 1, "the guard serves the proxy's own port");
+        let detected = ports.iter().filter(|port| port.protocol == Protocol::Unspecified);
+        let own = ports.iter().chain(detected).filter(|port| port.target.get() != 15_006).count();
+        prop_assert_eq!(message.filter_chains.len(), own + 2, "the guard and the HTTP of other ports");
+        let matches: std::collections::HashSet<_> =
+            message.filter_chains.iter().map(|chain| format!("{:?}", chain.filter_chain_match)).collect();
+        prop_assert_eq!(matches.len(), own + 2, "Envoy rejects two chains of one match");
     }
 
     #[test]

@@ -190,6 +190,7 @@ async fn passed_its_chains(envoy: &Envoy) -> Result<()> {
         "http.inbound|9100||.downstream_rq_total",
         "tcp.inbound|9101||.downstream_cx_total",
         "http.inbound|9102||.downstream_rq_total",
+        "http.InboundPassthroughCluster.downstream_rq_total",
     ] {
         let count = envoy.stat(stat).await?;
         ensure!(count > 0, "{stat} is 0");

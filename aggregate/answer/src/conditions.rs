@@ -14,7 +14,7 @@ use crate::compose::{Conflict, compose_listeners, compose_routes};
 use crate::egress::Surface;
 use crate::endpoints::Destination;
 use crate::key::key;
-use crate::listener::listener;
+use crate::listener::scoped_listener;
 use crate::members::members;
 use crate::resolve::find_alias;
 use crate::route::{VirtualHostPlan, route};
@@ -104,10 +104,13 @@ pub fn contested(catalog: &Catalog, class: &ClientClass) -> Vec<Conflict> {
     let mut listeners = Vec::new();
     let mut tables: BTreeMap<u16, Vec<(&Arc<ServiceView>, VirtualHostPlan)>> = BTreeMap::new();
     for (_, view) in members(catalog, class.scope()) {
-        for port in class.scope().ports(view, Surface::Listeners) {
+        for port in class.scope().ports(view, Surface::Clusters) {
             let inputs = &port.listener;
-            let plans = listener(&inputs.inputs, &key(inputs, class), &mut ());
+            let plans = scoped_listener(&inputs.inputs, &key(inputs, class), class.scope(), &mut ());
             listeners.extend(plans.into_iter().map(|plan| (view, plan)));
+            if !class.scope().admits(view, port, Surface::Routes) {
+                continue;
+            }
             let plan = route(&port.route.inputs, &key(&port.route, class));
             tables.entry(port.number.get()).or_default().extend(plan.map(|plan| (view, plan)));
         }

@@ -8,7 +8,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
 use tributary_model::{
-    EgressListener, HostImport, Hostname, ImportNamespace, Namespace, PortNumber, ServiceKey, ServiceView,
+    CaptureMode, EgressListener, HostImport, Hostname, ImportNamespace, Namespace, PortNumber, ServiceKey,
+    ServiceView,
 };
 
 /// Egress listeners of a Sidecar.
@@ -39,10 +40,10 @@ impl Hash for Egress {
 /// Which traffic an import must admit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Surface {
-    /// xDS clusters and assignments: everything that any listener imports.
+    /// xDS clusters, assignments and listeners: everything that any egress listener imports.
     Clusters,
-    /// Listeners and routes: a port that has a listener of its own takes hosts only from it.
-    Listeners,
+    /// Routes: a port that has an egress listener of its own takes hosts only from it.
+    Routes,
 }
 
 impl Egress {
@@ -87,9 +88,27 @@ impl Egress {
         let of_port = |listener: &&Listener| listener.port == Some(port);
         let open = |listener: &&Listener| listener.port.is_none();
         let imports = |listener: &Listener| listener.imports(own, key);
-        let has_listener = surface == Surface::Listeners && index.listeners.iter().any(|l| of_port(&l));
+        let has_listener = surface == Surface::Routes && index.listeners.iter().any(|l| of_port(&l));
         index.listeners.iter().filter(of_port).any(imports)
             || !has_listener && index.listeners.iter().filter(open).any(imports)
+    }
+    /// Returns the listener through which clients reach a port of a service, if any does: one for the port, else the
+    /// one for all ports; with it, the listener for the port if that does not import the service.
+    #[must_use]
+    pub fn serving(
+        &self,
+        own: Option<&Namespace>,
+        key: &ServiceKey,
+        port: PortNumber,
+    ) -> Option<(&EgressListener, Option<&EgressListener>)> {
+        let all = || self.index().listeners.iter().zip(self.0.listeners.iter());
+        let mut of_port = all().filter(|(index, _)| index.port == Some(port));
+        let importing = |(index, _): &(&Listener, &EgressListener)| index.imports(own, key);
+        if let Some((_, found)) = of_port.clone().find(importing) {
+            return Some((found, None));
+        }
+        let (_, open) = all().filter(|(index, _)| index.port.is_none()).find(importing)?;
+        Some((open, of_port.next().map(|(_, other)| other)))
     }
     /// Returns the first import that admits a port of a service, or any port; for traces only, it reads all imports.
     #[must_use]
@@ -118,10 +137,11 @@ impl Egress {
     }
 }
 
-/// Whether a listener imports every visible host on every port.
+/// Whether a listener imports every visible host on every port, as without a Sidecar.
 fn is_open(listener: &EgressListener) -> bool {
     let all = |import: &HostImport| import.namespace == ImportNamespace::Any && import.host.as_str() == "*";
-    listener.port.is_none() && listener.bind.is_none() && listener.hosts.iter().any(all)
+    let plain = listener.bind.is_none() && listener.capture == CaptureMode::Default;
+    listener.port.is_none() && plain && listener.hosts.iter().any(all)
 }
 
 #[derive(Debug)]
@@ -232,11 +252,7 @@ mod tests {
         ];
         for (host, namespace, port, clusters, listeners) in cases {
             assert_eq!(reaches(&egress, host, namespace, port, Surface::Clusters), clusters, "{host} {port}");
-            assert_eq!(
-                reaches(&egress, host, namespace, port, Surface::Listeners),
-                listeners,
-                "{host} {port}"
-            );
+            assert_eq!(reaches(&egress, host, namespace, port, Surface::Routes), listeners, "{host} {port}");
         }
     }
 

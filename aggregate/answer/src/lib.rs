@@ -37,7 +37,7 @@ pub use endpoints::{Assignment, Destination, Endpoint, LocalityEndpoints, endpoi
 pub use explain::{Explanation, Query, WhyNot, endpoint_freshness, explain, explain_with, why_not};
 pub use inbound::{InboundPath, InboundPort, InboundTarget, OwnSide, own_workload, received};
 pub use key::key;
-pub use listener::{ListenerPlan, Match, Serves, listener, listener_name, route_table_name};
+pub use listener::{ListenerPlan, Match, Serves, listener, listener_name, route_table_name, scoped_listener};
 pub use members::{Difference, differing, members, overlay};
 pub use names::{cluster_name, parse_cluster_name};
 pub use resolve::{concrete, find_alias, resolve, visible};

@@ -9,7 +9,12 @@ use tributary_model::{ClientKind, ListenerInputs, PortNumber, Projection, Protoc
 
 use crate::endpoints::sockets;
 use crate::names::cluster_name;
-use crate::vip::{ListenAddress, any_address, loopback, vips};
+use crate::vip::{ListenAddress, any_address, vips};
+
+mod scoped;
+
+use scoped::Socket;
+pub use scoped::scoped_listener;
 
 /// Connections of a listener that a part handles; an empty match handles all connections without another match.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -65,13 +70,21 @@ pub fn listener_name(bind: IpAddr, port: u16) -> String {
 /// Plans the parts of listeners for this port. Empty for UDP, for an alias, and for clients other than
 /// sidecars.
 pub fn listener<R: Recorder>(facts: &ListenerInputs, client: &Projection, r: &mut R) -> Vec<ListenerPlan> {
+    listener_at(facts, client, Socket::of(client), r)
+}
+
+fn listener_at<R: Recorder>(
+    facts: &ListenerInputs,
+    client: &Projection,
+    socket: Socket,
+    r: &mut R,
+) -> Vec<ListenerPlan> {
     let no_sidecar = matches!(client.kind, Some(ClientKind::Envoy | ClientKind::Grpc));
     let nothing = facts.protocol == Protocol::Udp || matches!(facts.resolution, Resolution::Alias(_));
     if no_sidecar || nothing {
         return Vec::new();
     }
-    let binds = client.binds == Some(true);
-    let wide = if binds { loopback(client) } else { any_address(client) };
+    let Socket { wide, binds, declared, whole } = socket;
     let plan = |bind, port, matches, serves| ListenerPlan { bind, port, binds, matches, serves };
     let port = facts.port.get();
     if facts.protocol.is_http() {
@@ -80,10 +93,10 @@ pub fn listener<R: Recorder>(facts: &ListenerInputs, client: &Projection, r: &mu
         return vec![plan(wide, port, matches, Serves::Routes)];
     }
     let cluster = || Serves::Cluster(cluster_name(facts.port, &facts.service.host));
-    let detects = facts.protocol == Protocol::Unspecified && !binds;
-    let targets = targets(facts, client, binds, r);
+    let detects = facts.protocol == Protocol::Unspecified && !binds && !declared;
+    let targets = if declared { Vec::new() } else { targets(facts, client, binds, r) };
     if targets.is_empty() {
-        let matches = unaddressed(facts, binds);
+        let matches = unaddressed(facts, binds || declared || whole);
         let parts = matches.into_iter().map(|matches| plan(wide, port, matches, cluster()));
         let http = if detects { detected(facts, client, &[]) } else { Vec::new() };
         return parts.chain(http).collect();
@@ -159,8 +172,9 @@ fn endpoint_targets<R: Recorder>(facts: &ListenerInputs, client: &Projection, r:
 }
 
 /// Returns the match of a port without destinations: the SNI for TLS. Nothing marks connections
-/// to a service without TLS, so it gets all of its port only if the listener binds, or if they keep their destination.
-fn unaddressed(facts: &ListenerInputs, binds: bool) -> Option<Match> {
+/// to a service without TLS, so it gets all of its port only if the listener is `alone` its own, or if they keep their
+/// destination.
+fn unaddressed(facts: &ListenerInputs, alone: bool) -> Option<Match> {
     if facts.protocol.is_tls() {
         // Envoy rejects a whole listener for a partial wildcard as a server name.
         let host = &facts.service.host;
@@ -170,7 +184,7 @@ fn unaddressed(facts: &ListenerInputs, binds: bool) -> Option<Match> {
     let is_open = facts.resolution == Resolution::Passthrough
         && facts.inline.is_none()
         && facts.addresses.iter().all(|address| address.allocated);
-    (binds || is_open).then(Match::default)
+    (alone || is_open).then(Match::default)
 }
 
 /// Returns the name of the route table that HTTP listeners of a port share.

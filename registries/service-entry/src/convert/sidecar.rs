@@ -4,8 +4,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use tributary_model::{
-    CaptureMode, DeclaredPolicy, EgressListener, Fact, IngressListener, ListenerPort, Policy, PolicyKey,
-    PolicyKind, PortName, Protocol, Sidecar,
+    DeclaredPolicy, EgressListener, Fact, IngressListener, ListenerPort, Policy, PolicyKey, PolicyKind,
+    PortName, Protocol, Sidecar,
 };
 
 use super::endpoints;
@@ -19,8 +19,7 @@ pub(super) fn fact(object: &Object, meta: &Meta, document: &sidecar::Sidecar) ->
         namespace: meta.namespace.clone(),
         name: Arc::clone(&meta.name),
     };
-    let ignored = document.ignored.iter().map(|path| Arc::clone(&path.value));
-    let mut ignored: Vec<Arc<str>> = ignored.chain(without_effect(document)).collect();
+    let mut ignored: Vec<Arc<str>> = document.ignored.iter().map(|path| Arc::clone(&path.value)).collect();
     ignored.sort();
     let policy = Policy::Sidecar(Sidecar {
         selector: document.selector.as_ref().map(|labels| labels.value.clone()).unwrap_or_default(),
@@ -30,17 +29,6 @@ pub(super) fn fact(object: &Object, meta: &Meta, document: &sidecar::Sidecar) ->
         ignored: ignored.into(),
     });
     Fact::Policy(key, Arc::new(DeclaredPolicy { source: object.source(), created: meta.created, policy }))
-}
-
-/// The paths of fields that are read and that no client follows yet.
-fn without_effect(document: &sidecar::Sidecar) -> impl Iterator<Item = Arc<str>> {
-    let listeners = document.egress.iter().enumerate();
-    let of_egress = listeners.flat_map(|(i, listener)| {
-        let bind = listener.bind.is_some().then(|| format!("spec.egress[{i}].bind"));
-        let captured = listener.capture != CaptureMode::Default;
-        bind.into_iter().chain(captured.then(|| format!("spec.egress[{i}].captureMode")))
-    });
-    of_egress.map(Arc::from)
 }
 
 fn egress(listener: &Egress) -> EgressListener {

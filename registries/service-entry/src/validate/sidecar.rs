@@ -76,18 +76,11 @@ fn egress_imports_hosts(sidecar: &Sidecar, faults: &mut Faults) {
 fn egress_without_port_is_last(sidecar: &Sidecar, faults: &mut Faults) {
     let last = sidecar.egress.len().saturating_sub(1);
     for (i, listener) in sidecar.egress.iter().enumerate() {
-        if listener.port.is_some() {
-            continue;
-        }
-        if i != last {
+        if listener.port.is_none() && i != last {
             let message = format!(
                 "spec.egress[{i}] has no port and takes the traffic of all later ones; give it one, or move it to the end"
             );
             faults.refuse(Code::INVALID_PORT, listener.at.at, message);
-        } else if let Some(bind) = &listener.bind {
-            let message =
-                format!("spec.egress[{i}].bind has no effect without a port; add the port or remove it");
-            faults.refuse(Code::INVALID_PORT, bind.at, message);
         }
     }
 }

@@ -71,10 +71,10 @@ impl<'a> Fold<'a> {
     pub(crate) fn view(&self, host: &Hostname) -> Option<&'a Arc<ServiceView>> {
         resolve(self.catalog, host.as_str(), self.scope(), &mut ())
     }
-    /// Returns a port of that service, if it takes part in listeners and routes.
+    /// Returns a port of that service, if it takes part in routes.
     pub(crate) fn port(&self, host: &Hostname, number: PortNumber) -> Option<&'a PortView> {
         let view = self.view(host)?;
-        view.port(number).filter(|port| self.scope().admits(view, port, Surface::Listeners))
+        view.port(number).filter(|port| self.scope().admits(view, port, Surface::Routes))
     }
     /// Whether a host is an alias of the service that `end` means to the class.
     pub(crate) fn leads(&self, host: &Hostname, end: &Hostname) -> bool {

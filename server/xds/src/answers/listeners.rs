@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use imbl::OrdMap;
 use tributary_answer::vip::ListenAddress;
-use tributary_answer::{Listener, ListenerPlan, Match, Serves, Surface, key, listener, listener_name};
+use tributary_answer::{Listener, ListenerPlan, Match, Serves, Surface, key, listener_name, scoped_listener};
 use tributary_model::{
     EncodedResource, Hostname, ListenerInputs, PortNumber, PortView, Resolution, ResourceInputs, Shared,
 };
@@ -110,7 +110,7 @@ fn touched<'a>(start: Start<'a>, fold: Fold<'a>) -> BTreeMap<ListenerAddress, Cl
     let mut out: BTreeMap<ListenerAddress, ClaimChanges> = BTreeMap::new();
     for difference in start.differences(fold) {
         let moved = moved(&difference);
-        for (_, before, after) in ports(&difference, fold.scope(), Surface::Listeners) {
+        for (_, before, after) in ports(&difference, fold.scope(), Surface::Clusters) {
             let same = before.zip(after).is_some_and(|(a, b)| a.listener == b.listener);
             if !moved && same && start.is_same_class() {
                 continue;
@@ -156,7 +156,7 @@ fn claims<'a>(
 }
 
 fn plans(class: &ClientClassKey, node: &ResourceInputs<ListenerInputs>) -> Vec<ListenerPlan> {
-    listener(&node.inputs, &key(node, class), &mut ())
+    scoped_listener(&node.inputs, &key(node, class), class.scope(), &mut ())
 }
 
 impl Table {

@@ -139,7 +139,7 @@ fn touched<'c>(start: Start<'c>, fold: Fold<'c>) -> InputChanges<'c> {
 type InputChanges<'c> = BTreeMap<PortNumber, BTreeMap<&'c Hostname, InputChange<'c>>>;
 
 fn change<'c>(fold: Fold<'c>, difference: &Difference<'c>, all: bool, out: &mut InputChanges<'c>) {
-    for (number, before, after) in ports(difference, fold.scope(), Surface::Listeners) {
+    for (number, before, after) in ports(difference, fold.scope(), Surface::Routes) {
         let same = before.zip(after).is_some_and(|(a, b)| a.route == b.route);
         if all || !same {
             let node = |port: Option<&'c PortView>| port.map(|port| &*port.route);

@@ -65,12 +65,6 @@ fn fields_without_effect_are_named() {
     let ignored: Vec<&str> = sidecar.ignored.iter().map(|path| &**path).collect();
     assert_eq!(
         ignored,
-        [
-            "spec.egress[0].bind",
-            "spec.egress[0].captureMode",
-            "spec.inboundConnectionPool",
-            "spec.ingress[0].connectionPool",
-            "spec.workloadSelector"
-        ]
+        ["spec.inboundConnectionPool", "spec.ingress[0].connectionPool", "spec.workloadSelector"]
     );
 }

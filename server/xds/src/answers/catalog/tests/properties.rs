@@ -5,8 +5,8 @@ use std::collections::HashSet;
 
 use proptest::prelude::*;
 use tributary_answer::{
-    Listener, Surface, VirtualHostPlan, compose_listeners, compose_routes, find_alias, key, listener,
-    members, route, route_table_name,
+    Listener, Surface, VirtualHostPlan, compose_listeners, compose_routes, find_alias, key, members, route,
+    route_table_name, scoped_listener,
 };
 use tributary_model::{Hostname, PortNumber, ServiceView, TrafficDistribution, Visibility};
 
@@ -219,7 +219,7 @@ fn composed_tables(
 ) -> BTreeMap<String, Vec<u8>> {
     let mut ports: BTreeMap<PortNumber, Vec<_>> = BTreeMap::new();
     for (_, view) in members(catalog, class.scope()) {
-        for port in class.scope().ports(view, Surface::Listeners) {
+        for port in class.scope().ports(view, Surface::Routes) {
             let plan = route(&port.route.inputs, &key(&port.route, class));
             ports.entry(port.number).or_default().extend(plan.map(|plan| (view, plan)));
         }
@@ -251,8 +251,9 @@ fn composed_listeners(
 ) -> BTreeMap<String, Vec<u8>> {
     let mut parts = Vec::new();
     for (_, view) in members(catalog, class.scope()) {
-        for port in class.scope().ports(view, Surface::Listeners) {
-            let plans = listener(&port.listener.inputs, &key(&port.listener, class), &mut ());
+        for port in class.scope().ports(view, Surface::Clusters) {
+            let inputs = &port.listener;
+            let plans = scoped_listener(&inputs.inputs, &key(inputs, class), class.scope(), &mut ());
             parts.extend(plans.into_iter().map(|plan| (view, plan)));
         }
     }

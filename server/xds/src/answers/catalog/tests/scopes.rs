@@ -2,11 +2,12 @@
 //! services and any Sidecar; clients outside a Sidecar share everything as before.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 
 use proptest::prelude::*;
 use tributary_answer::ClientSidecar;
 use tributary_fixtures::{mk_egress, mk_ns, mk_sidecar};
-use tributary_model::{EgressListener, Namespace, OutboundMode, Sidecar};
+use tributary_model::{CaptureMode, EgressListener, ListenerPort, Namespace, OutboundMode, Sidecar};
 
 use super::properties::some_services;
 use super::*;
@@ -25,13 +26,24 @@ fn some_import() -> impl Strategy<Value = &'static str> {
         Just("web/d.shop"),
     ]
 }
+/// Address, capture mode and protocol of an egress listener.
+fn some_socket() -> impl Strategy<Value = (Option<IpAddr>, CaptureMode, Protocol)> {
+    let bind = prop_oneof![Just(None), Just(Some(IpAddr::from([127, 0, 0, 9])))];
+    let capture = prop_oneof![3 => Just(CaptureMode::Default), 1 => Just(CaptureMode::None)];
+    let protocol = prop_oneof![Just(Protocol::Unspecified), Just(Protocol::Tcp), Just(Protocol::Http)];
+    (bind, capture, protocol)
+}
 fn some_listeners() -> impl Strategy<Value = Arc<[EgressListener]>> {
-    let hosts = || prop::collection::vec(some_import(), 1..4);
-    (prop::option::of(hosts()), prop::option::of(hosts()), prop::option::of(hosts())).prop_map(|(a, b, c)| {
-        let listener = |port, hosts: &Option<Vec<&str>>| {
-            hosts.iter().flat_map(|hosts| mk_egress(&[(port, hosts)]).to_vec()).collect::<Vec<_>>()
+    let hosts = || prop::option::of((prop::collection::vec(some_import(), 1..4), some_socket()));
+    (hosts(), hosts(), hosts()).prop_map(|of_ports| {
+        let listener = |port, of: Option<(Vec<&str>, _)>| {
+            let (hosts, (bind, capture, protocol)) = of?;
+            let listener = mk_egress(&[(port, &hosts)])[0].clone();
+            let port = listener.port.clone().map(|port| ListenerPort { protocol, ..port });
+            Some(EgressListener { port, bind, capture, ..listener })
         };
-        [listener(Some(80), &a), listener(Some(82), &b), listener(None, &c)].concat().into()
+        let (a, b, c) = of_ports;
+        [listener(Some(80), a), listener(Some(82), b), listener(None, c)].into_iter().flatten().collect()
     })
 }
 /// A Sidecar, or none; its namespace is that of its key only.

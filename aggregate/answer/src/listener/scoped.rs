@@ -1,0 +1,176 @@
+//! Listeners of a service port for a client whose Sidecar has egress listeners: their address, capture mode and
+//! protocol in place of the client's and the port's own.
+
+use tributary_model::{CaptureMode, EgressListener, ListenerInputs, Projection, Protocol, Recorder};
+
+use super::{ListenerPlan, listener, listener_at};
+use crate::scope::Scope;
+use crate::vip::{ListenAddress, any_address, loopback};
+
+/// Where the parts of a port are that have no address of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Socket {
+    /// Addresses of the listener for the whole port.
+    pub(super) wide: ListenAddress,
+    /// Whether listeners open sockets.
+    pub(super) binds: bool,
+    /// Whether the address is declared, and serves also what has an address of its own.
+    pub(super) declared: bool,
+    /// Whether a port that is neither HTTP nor TLS gets all connections if nothing separates them.
+    pub(super) whole: bool,
+}
+
+impl Socket {
+    pub(super) fn of(client: &Projection) -> Self {
+        let binds = client.binds == Some(true);
+        let wide = if binds { loopback(client) } else { any_address(client) };
+        Self { wide, binds, declared: false, whole: false }
+    }
+    fn through(listener: &EgressListener, client: &Projection) -> Self {
+        let binds = match listener.capture {
+            CaptureMode::Default => client.binds,
+            CaptureMode::Iptables => Some(false),
+            CaptureMode::None => Some(true),
+        };
+        let own = Self::of(&Projection { binds, ..client.clone() });
+        match listener.bind {
+            Some(ip) => Self { wide: ListenAddress::only(ip), declared: true, ..own },
+            None => own,
+        }
+    }
+}
+
+/// Plans the parts of listeners for this port of a service, for a client that reaches it by its Sidecar. Empty if no
+/// egress listener imports it.
+pub fn scoped_listener<R: Recorder>(
+    facts: &ListenerInputs,
+    client: &Projection,
+    scope: Scope<'_>,
+    r: &mut R,
+) -> Vec<ListenerPlan> {
+    let Some(egress) = scope.egress() else { return listener(facts, client, r) };
+    let Some((serving, other)) = egress.serving(scope.namespace, &facts.service, facts.port) else {
+        return Vec::new();
+    };
+    let socket = Socket::through(serving, client);
+    let protocol = protocol(serving, facts.protocol);
+    let whole = protocol == Protocol::Tcp && protocol != facts.protocol;
+    let facts = ListenerInputs { protocol, ..facts.clone() };
+    let mut parts = listener_at(&facts, client, Socket { whole, ..socket }, r);
+    if let Some(other) = other {
+        // The address of the listener that is for this port alone is taken.
+        let taken = Socket::through(other, client).wide;
+        parts.retain(|part| part.bind.ip != taken.ip);
+    }
+    parts
+}
+
+/// Returns the protocol of a port behind an egress listener: that of the listener, if it has one. HTTP of a port that is
+/// not HTTP stays the port's protocol, because its service has no routes.
+fn protocol(listener: &EgressListener, own: Protocol) -> Protocol {
+    let declared = listener.port.as_ref().map_or(Protocol::Unspecified, |port| port.protocol);
+    let no_routes = declared.is_http() && !own.is_http();
+    if declared == Protocol::Unspecified || own == Protocol::Udp || no_routes { own } else { declared }
+}
+
+#[cfg(test)]
+mod tests {
+    use tributary_model::{ClientKind, Resolution, ServiceAddress, Sidecar};
+
+    use super::*;
+    use crate::fixtures::*;
+    use crate::scope::ClientSidecar;
+
+    fn mk_facts(protocol: Protocol, vip: Option<&str>) -> ListenerInputs {
+        let address = |ip: &str| ServiceAddress {
+            cluster: None,
+            ip: ip.parse().unwrap(),
+            prefix: 32,
+            allocated: false,
+        };
+        ListenerInputs {
+            service: mk_key("pay.shop", "shop"),
+            port: mk_port(80),
+            protocol,
+            resolution: Resolution::ClientSide,
+            addresses: vip.into_iter().map(address).collect(),
+            inline: None,
+        }
+    }
+    /// Returns an egress listener for the port, or for all ports, that imports these hosts.
+    fn mk_listener(port: Option<(u32, Protocol)>, hosts: &str) -> EgressListener {
+        let mut listener = mk_egress(&[(port.map(|(number, _)| number), &[hosts])])[0].clone();
+        if let (Some(of), Some((_, protocol))) = (&mut listener.port, port) {
+            of.protocol = protocol;
+        }
+        listener
+    }
+    fn shown(listeners: &[EgressListener], facts: &ListenerInputs) -> Vec<String> {
+        shown_to(listeners, facts, false)
+    }
+    fn shown_to(listeners: &[EgressListener], facts: &ListenerInputs, client_binds: bool) -> Vec<String> {
+        let sidecar = Sidecar { egress: listeners.into(), ..Sidecar::default() };
+        let (key, _) = mk_sidecar("web", "default", sidecar.clone());
+        let (namespace, sidecar) = (mk_ns("web"), ClientSidecar::new(&key, &sidecar));
+        let scope = Scope { namespace: Some(&namespace), sidecar: Some(&sidecar) };
+        let client = Projection { binds: Some(client_binds), ..mk_projection(ClientKind::Sidecar) };
+        let line = |part: &ListenerPlan| {
+            let binds = if part.binds { " binds" } else { "" };
+            let http = if part.matches.http { " http" } else { "" };
+            format!("{}{binds}{http} {:?}", part.name(), part.serves)
+        };
+        scoped_listener(facts, &client, scope, &mut ()).iter().map(line).collect()
+    }
+    const TCP: &str = "Cluster(\"outbound|80||pay.shop\")";
+
+    #[test]
+    fn egress_listener_has_its_address_and_capture_mode() {
+        let (http, tcp) = (mk_facts(Protocol::Http, None), mk_facts(Protocol::Tcp, Some("10.96.0.1")));
+        let at = |bind: &str, capture| EgressListener {
+            bind: bind.parse().ok(),
+            capture,
+            ..mk_listener(None, "shop/pay.shop")
+        };
+        let (default, captured, free) = (CaptureMode::Default, CaptureMode::Iptables, CaptureMode::None);
+        for (listener, client_binds, of_http, of_tcp) in [
+            (at("", default), false, "0.0.0.0_80 http Routes", "10.96.0.1_80 CLUSTER"),
+            (at("127.0.0.9", default), false, "127.0.0.9_80 http Routes", "127.0.0.9_80 CLUSTER"),
+            (at("", free), false, "127.0.0.1_80 binds Routes", "127.0.0.1_80 binds CLUSTER"),
+            (at("127.0.0.9", free), false, "127.0.0.9_80 binds Routes", "127.0.0.9_80 binds CLUSTER"),
+            (at("", default), true, "127.0.0.1_80 binds Routes", "127.0.0.1_80 binds CLUSTER"),
+            (at("127.0.0.9", default), true, "127.0.0.9_80 binds Routes", "127.0.0.9_80 binds CLUSTER"),
+            (at("", captured), true, "0.0.0.0_80 http Routes", "10.96.0.1_80 CLUSTER"),
+        ] {
+            let all = std::slice::from_ref(&listener);
+            assert_eq!(shown_to(all, &http, client_binds), [of_http], "{listener:?}");
+            let of_tcp = of_tcp.replace("CLUSTER", TCP);
+            assert_eq!(shown_to(all, &tcp, client_binds), [of_tcp], "{listener:?}");
+        }
+    }
+
+    #[test]
+    fn egress_listener_of_a_port_decides_the_protocol() {
+        let through = |protocol| [mk_listener(Some((80, protocol)), "shop/pay.shop")];
+        let (http, tcp) = (mk_facts(Protocol::Http, None), mk_facts(Protocol::Tcp, Some("10.96.0.1")));
+        let addressed = mk_facts(Protocol::Http, Some("10.96.0.1"));
+        assert_eq!(shown(&through(Protocol::Tcp), &http), [format!("0.0.0.0_80 {TCP}")]);
+        assert_eq!(shown(&through(Protocol::Tcp), &addressed), [format!("10.96.0.1_80 {TCP}")]);
+        assert_eq!(shown(&through(Protocol::Unspecified), &http), ["0.0.0.0_80 http Routes"]);
+        assert_eq!(
+            shown(&through(Protocol::Http), &tcp),
+            [format!("10.96.0.1_80 {TCP}")],
+            "it has no routes"
+        );
+        assert_eq!(shown(&through(Protocol::Tcp), &mk_facts(Protocol::Udp, None)), [""; 0]);
+    }
+
+    #[test]
+    fn port_with_its_own_listener_hides_only_the_listener_of_the_whole_port() {
+        let rest = mk_listener(None, "*/*");
+        let all = [mk_listener(Some((80, Protocol::Http)), "shop/other.shop"), rest];
+        assert_eq!(shown(&all, &mk_facts(Protocol::Http, Some("10.96.0.1"))), [""; 0]);
+        let tcp = mk_facts(Protocol::Tcp, Some("10.96.0.1"));
+        assert_eq!(shown(&all, &tcp), [format!("10.96.0.1_80 {TCP}")]);
+        assert_eq!(shown(&all[..1], &tcp), [""; 0], "nothing imports it");
+    }
+}

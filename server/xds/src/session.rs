@@ -37,6 +37,7 @@ mod sotw;
 mod status;
 mod stuck;
 mod subscription;
+mod sum;
 
 pub use ack::{Acks, Nack, Sent, SyncStatus};
 pub use changed_hosts::{ChangedHosts, Interest};
@@ -53,6 +54,7 @@ use held_versions::{HeldVersions, Holding};
 use pace::Pace;
 use round::Round;
 use subscription::{Forced, Requested, TypeSubscription};
+use sum::SubscribedSum;
 
 /// Reason why the server ends a stream.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -95,6 +97,8 @@ pub(crate) struct TypeState {
     listed: Version,
     /// Whether the client sent a version when it subscribed (SotW).
     reconnected: bool,
+    /// Version of all subscribed resources, if it was needed.
+    sum: Option<SubscribedSum>,
     acks: Acks,
 }
 

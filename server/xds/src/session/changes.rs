@@ -54,7 +54,7 @@ pub(crate) fn known_at(
 }
 
 /// Returns what a client holds after it was sent a name: an absent assignment is an empty one.
-fn holding(kind: ResourceType, name: &str, resource: Option<&EncodedResource>) -> Holding {
+pub(super) fn holding(kind: ResourceType, name: &str, resource: Option<&EncodedResource>) -> Holding {
     match resource {
         Some(resource) => Holding::Version(resource.version),
         None if kind == ResourceType::Endpoints => Holding::Version(empty_assignment(name).version),

@@ -82,16 +82,13 @@ impl Session {
     }
     /// State of the world: a hash over all subscribed resources, equal on every replica. Delta versions
     /// each resource; the version of the response is informational.
-    fn version(&self, kind: ResourceType, to: &ClientSnapshot, payload: &Payload) -> String {
+    fn version(&mut self, kind: ResourceType, to: &ClientSnapshot, payload: &Payload) -> String {
         match (self.variant, payload) {
             (Variant::Delta, _) => to.catalog.generation.to_string(),
-            (Variant::Sotw, Payload::Whole(whole)) => whole.version().to_string(),
+            (Variant::Sotw, Payload::Whole(whole)) if kind.has_wildcard() => whole.version().to_string(),
             (Variant::Sotw, _) => match &self.kinds[kind] {
                 TypeState { known: Some(known), .. } => known.version().to_string(),
-                TypeState { watch: Some(watch), .. } => {
-                    to.many(&self.env, kind, &watch.names).version().to_string()
-                }
-                _ => String::new(),
+                _ => self.version_of_all(kind, to).map(|version| version.to_string()).unwrap_or_default(),
             },
         }
     }

@@ -106,7 +106,11 @@ impl Session {
             }
         }
         if self.variant == Variant::Sotw {
-            needs.whole |= if kind.has_wildcard() { state.is_due() } else { state.known.is_none() };
+            needs.whole |= if kind.has_wildcard() {
+                state.is_due()
+            } else {
+                state.known.is_none() && !self.has_sum(kind, &round.to)
+            };
         }
         if watch.is_wildcard() {
             needs.add(watch.names.iter().map(|name| &**name))?;

@@ -323,6 +323,7 @@ impl Session {
             self.env.counters.wakeups_for_nothing.inc();
         }
         if self.is_bulk() {
+            self.keep_sums(&round.to);
             self.base = Some(Arc::clone(&round.to));
             self.kinds.values_mut().for_each(|state| state.known = None);
             return;

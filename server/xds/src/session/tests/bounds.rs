@@ -165,3 +165,32 @@ fn client_with_few_names_compares_only_changed_hosts() {
     stream.touch(&["unknown.x"], |_| {});
     assert_eq!((stream.responses().len(), stream.count("wakeups_for_nothing")), (0, 1));
 }
+
+#[test]
+fn one_changed_assignment_of_many_reads_no_other() {
+    let all = names(0..2 * MAX_NAMED);
+    let world: Vec<(ResourceType, &str, &str)> = all.iter().map(|name| (E, name.as_str(), "1")).collect();
+    let mut stream = TestStream::sotw(&world);
+    stream.request(E, &refs(&all), "");
+    let first = stream.next().unwrap();
+    stream.request(E, &refs(&all), &first.nonce);
+    assert!(stream.responses().is_empty() && stream.session.is_bulk());
+    for (name, body, expected) in
+        [("s7.x", "2", "eds s7.x=2"), ("s7.x", "1", "eds s7.x=1"), ("s9.x", "3", "eds s9.x=3")]
+    {
+        let before = stream.fake.lookups();
+        stream.set(E, name, body);
+        let changed = stream.next().unwrap();
+        assert_eq!((changed.text().as_str(), stream.next().is_none()), (expected, true));
+        let read = stream.fake.lookups() - before;
+        assert!(read <= 8, "{read} look-ups for one assignment");
+        let mut other = stream.reconnect();
+        other.request(E, &refs(&all), "");
+        assert_eq!(other.next().unwrap().version, changed.version, "all replicas have one version");
+    }
+    stream.drop(&[(E, "s1.x")]);
+    let emptied = stream.next().unwrap();
+    let mut other = stream.reconnect();
+    other.request(E, &refs(&all), "");
+    assert_eq!((emptied.text().as_str(), other.next().unwrap().version), ("eds s1.x=", emptied.version));
+}

@@ -19,6 +19,7 @@ mod layers;
 mod properties;
 mod runs;
 mod scopes;
+mod served;
 
 use envoy_types::pb::envoy::config::cluster::v3::{Cluster, cluster};
 use envoy_types::pb::envoy::config::endpoint::v3::ClusterLoadAssignment;

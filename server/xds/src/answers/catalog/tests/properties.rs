@@ -36,7 +36,7 @@ fn some_resolution() -> impl Strategy<Value = Resolution> {
         1 => "[a-d]".prop_map(|host| Resolution::Alias(Hostname::new(format!("{host}.shop")).unwrap())),
     ]
 }
-fn some_visibility() -> impl Strategy<Value = Visibility> {
+pub(super) fn some_visibility() -> impl Strategy<Value = Visibility> {
     let named = mk_svc("x.y").seen_by(&["web"]).visibility;
     prop_oneof![
         4 => Just(Visibility::Public),

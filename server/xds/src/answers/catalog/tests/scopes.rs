@@ -33,7 +33,7 @@ fn some_socket() -> impl Strategy<Value = (Option<IpAddr>, CaptureMode, Protocol
     let protocol = prop_oneof![Just(Protocol::Unspecified), Just(Protocol::Tcp), Just(Protocol::Http)];
     (bind, capture, protocol)
 }
-fn some_listeners() -> impl Strategy<Value = Arc<[EgressListener]>> {
+pub(super) fn some_listeners() -> impl Strategy<Value = Arc<[EgressListener]>> {
     let hosts = || prop::option::of((prop::collection::vec(some_import(), 1..4), some_socket()));
     (hosts(), hosts(), hosts()).prop_map(|of_ports| {
         let listener = |port, of: Option<(Vec<&str>, _)>| {
@@ -58,7 +58,11 @@ pub(super) fn some_sidecar() -> impl Strategy<Value = Option<Arc<ClientSidecar>>
 }
 
 /// The services that a client reaches, with their ports: a naive reading of the facts.
-fn reached(services: &[Svc], own: &Namespace, egress: &[EgressListener]) -> BTreeSet<(String, String, u32)> {
+pub(super) fn reached(
+    services: &[Svc],
+    own: &Namespace,
+    egress: &[EgressListener],
+) -> BTreeSet<(String, String, u32)> {
     let hosts: BTreeSet<&str> = services.iter().map(|svc| svc.host.as_str()).collect();
     hosts.into_iter().flat_map(|host| reached_as(services, host, own, egress)).collect()
 }
@@ -90,7 +94,7 @@ fn reached_as(
 }
 
 /// Whether a port of this protocol and resolution has an xDS cluster.
-fn is_listed(svc: &Svc, port: u32) -> bool {
+pub(super) fn is_listed(svc: &Svc, port: u32) -> bool {
     let mut of_port: Vec<_> = svc.ports.iter().filter(|(number, _)| *number == port).collect();
     of_port.sort();
     let udp = of_port.first().is_some_and(|(_, protocol)| *protocol == Protocol::Udp);

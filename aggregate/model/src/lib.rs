@@ -78,7 +78,7 @@ pub use precedence::{Precedence, PrecedenceKey};
 pub use protocol::Protocol;
 pub use record::{HoldRecord, ListRecord, ListResult, ProblemRecord, Record};
 pub use registry::{RegistrySpec, RestartMode, Scopes, StalePolicy};
-pub use requests::HttpRetries;
+pub use requests::{AccessLog, HttpRetries, LogEncoding};
 pub use resource_inputs::{ClientDimensions, ResourceInputs};
 pub use separate::{MergeByName, NameOutcome, NamedService, SameName, SeparateReason};
 pub use settings::{FederatedMember, FederatedService, Settings};

@@ -1,4 +1,4 @@
-//! Mesh-wide defaults for the requests of sidecars and gRPC clients: retries.
+//! Mesh-wide defaults for the requests of sidecars and gRPC clients: retries and access logs.
 //!
 //! They are part of [`Settings`](crate::Settings); sources of settings check them, and the encoders of routes and
 //! listeners read them.
@@ -80,6 +80,32 @@ fn status(text: &str) -> Option<u16> {
         100..=103 | 200..=208 | 226 | 300..=305 | 307 | 308 | 400..=418 | 421..=426 | 428 | 429 | 431 | 451
         | 500..=508 | 510 | 511);
     assigned.then_some(code)
+}
+
+/// Form of the entries of an access log.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, serde::Serialize)]
+pub enum LogEncoding {
+    /// Lines of text.
+    #[default]
+    Text,
+    /// Objects of JSON.
+    Json,
+}
+
+/// Log of the requests and connections of sidecars.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize)]
+pub struct AccessLog {
+    /// File on the machine of the proxy, such as `/dev/stdout`; empty for no log.
+    pub file: Arc<str>,
+    /// Form of an entry.
+    pub encoding: LogEncoding,
+    /// Text of a line, or an object of JSON whose values are texts of a line; the usual one if absent.
+    pub format: Option<Arc<str>>,
+}
+
+impl AccessLog {
+    /// Longest text of a file or a format.
+    pub const MOST_TEXT: usize = 64 << 10;
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use crate::export::{EntryVisibility, ExportTo, Visibility};
 use crate::hostname::{HostPattern, Hostname};
 use crate::id::{Namespace, NetworkId, RegistryName};
 use crate::port::PortNumber;
-use crate::requests::HttpRetries;
+use crate::requests::{AccessLog, HttpRetries};
 use crate::separate::MergeByName;
 
 /// CIDRs of one network.
@@ -44,6 +44,8 @@ pub struct Settings {
     pub networks: Option<Arc<[(NetworkId, Cidrs)]>>,
     /// Retries of HTTP requests.
     pub http_retries: Option<Arc<HttpRetries>>,
+    /// Log of requests and connections; none if absent.
+    pub access_log: Option<Arc<AccessLog>>,
     /// Treatment of services with the same name in a cluster and in Consul.
     pub merge_by_name: Option<MergeByName>,
 }
@@ -71,6 +73,7 @@ impl Settings {
             cross_network_direct: self.cross_network_direct.or(under.cross_network_direct),
             networks: self.networks.clone().or_else(|| under.networks.clone()),
             http_retries: self.http_retries.clone().or_else(|| under.http_retries.clone()),
+            access_log: self.access_log.clone().or_else(|| under.access_log.clone()),
             merge_by_name: self.merge_by_name.or(under.merge_by_name),
         }
     }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tributary_model::settings::ClusterLocal;
-use tributary_model::{HostPattern, Hostname, HttpRetries, Namespace, Visibility};
+use tributary_model::{AccessLog, HostPattern, Hostname, HttpRetries, LogEncoding, Namespace, Visibility};
 
 use crate::label_selector::Selectors;
 
@@ -39,6 +39,12 @@ pub struct Mesh {
     pub block_unknown: Option<bool>,
     /// Retries of HTTP requests.
     pub http_retries: Option<Arc<HttpRetries>>,
+    /// File of the access log.
+    pub access_log_file: Option<Arc<str>>,
+    /// Format of its entries.
+    pub access_log_format: Option<Arc<str>>,
+    /// Form of its entries.
+    pub access_log_encoding: LogEncoding,
     /// Hosts that are served only within their cluster, and exceptions; each pattern once.
     pub cluster_local: ClusterLocal,
     /// Upper bounds of the visibility of ServiceEntries.
@@ -70,6 +76,12 @@ pub enum Field {
     Outbound,
     /// `defaultHttpRetryPolicy`.
     HttpRetries,
+    /// `accessLogFile`.
+    AccessLogFile,
+    /// `accessLogFormat`.
+    AccessLogFormat,
+    /// `accessLogEncoding`.
+    AccessLogEncoding,
     /// `serviceSettings`.
     ServiceSettings,
     /// `serviceEntryVisibility`.
@@ -80,7 +92,7 @@ pub enum Field {
 
 impl Field {
     /// Fields under the key `mesh`.
-    const OF_MESH: [Self; 10] = [
+    const OF_MESH: [Self; 13] = [
         Self::Discovery,
         Self::TrustDomain,
         Self::TrustDomainAliases,
@@ -89,6 +101,9 @@ impl Field {
         Self::ConnectTimeout,
         Self::Outbound,
         Self::HttpRetries,
+        Self::AccessLogFile,
+        Self::AccessLogFormat,
+        Self::AccessLogEncoding,
         Self::ServiceSettings,
         Self::Entries,
     ];
@@ -105,6 +120,9 @@ impl Field {
             Self::ConnectTimeout => "connectTimeout",
             Self::Outbound => "outboundTrafficPolicy",
             Self::HttpRetries => "defaultHttpRetryPolicy",
+            Self::AccessLogFile => "accessLogFile",
+            Self::AccessLogFormat => "accessLogFormat",
+            Self::AccessLogEncoding => "accessLogEncoding",
             Self::ServiceSettings => "serviceSettings",
             Self::Entries => "serviceEntryVisibility",
             Self::Networks => "meshNetworks",
@@ -141,11 +159,20 @@ impl Mesh {
                 Field::ConnectTimeout => self.connect_timeout = last.connect_timeout,
                 Field::Outbound => self.block_unknown = last.block_unknown,
                 Field::HttpRetries => self.http_retries = last.http_retries.clone(),
+                Field::AccessLogFile => self.access_log_file = last.access_log_file.clone(),
+                Field::AccessLogFormat => self.access_log_format = last.access_log_format.clone(),
+                Field::AccessLogEncoding => self.access_log_encoding = last.access_log_encoding,
                 Field::ServiceSettings => self.cluster_local = Arc::clone(&last.cluster_local),
                 Field::Entries => self.entries = last.entries.clone(),
                 Field::Networks => self.networks = last.networks.clone(),
             }
         }
+    }
+    /// Returns the access log; `None` if no file is named.
+    #[must_use]
+    pub fn access_log(&self) -> Option<AccessLog> {
+        let (encoding, format) = (self.access_log_encoding, self.access_log_format.clone());
+        self.access_log_file.clone().map(|file| AccessLog { file, encoding, format })
     }
     /// Describes the invalid fields in one line; `None` if all are valid.
     #[must_use]

@@ -313,13 +313,20 @@ fn settings() -> BoxedStrategy<Fact> {
     let networks = vec((network(), vec(cidr, 0..3).prop_map(|list| list.into())), 0..3);
     let merge = select(vec![MergeByName::Off, MergeByName::Report, MergeByName::On]);
     let aliases = of(vec(text(), 0..3));
-    let domains = (of(text()), of(namespace()), of(retries()));
+    let domains = (of(text()), of(namespace()), (of(retries()), of(access_log())));
     let parts = (domains, aliases, of(text()), of(duration()), of(any::<bool>()), of(any::<bool>()));
     (of(visibility()), parts, of(vec(pattern, 0..3)), of(caps), of(networks), of(merge))
         .prop_map(
             |(
                 default_export,
-                ((trust_domain, root_namespace, retries), aliases, domain, connect_timeout, block, direct),
+                (
+                    (trust_domain, root_namespace, (retries, log)),
+                    aliases,
+                    domain,
+                    connect_timeout,
+                    block,
+                    direct,
+                ),
                 local,
                 caps,
                 networks,
@@ -338,6 +345,7 @@ fn settings() -> BoxedStrategy<Fact> {
                     cross_network_direct: direct,
                     networks: networks.map(Into::into),
                     http_retries: retries.map(Arc::new),
+                    access_log: log.map(Arc::new),
                     merge_by_name: merge,
                 }))
             },
@@ -362,6 +370,11 @@ fn retries() -> BoxedStrategy<HttpRetries> {
                 }
             },
         )
+        .boxed()
+}
+fn access_log() -> BoxedStrategy<AccessLog> {
+    (text(), select(vec![LogEncoding::Text, LogEncoding::Json]), of(text()))
+        .prop_map(|(file, encoding, format)| AccessLog { file, encoding, format })
         .boxed()
 }
 fn federated() -> BoxedStrategy<Fact> {

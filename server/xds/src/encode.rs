@@ -4,6 +4,7 @@
 //! encodes the hot path (assignments) and every map in order of key; other bodies come from
 //! envoy-types, in which no map field with more than one key may be used.
 
+mod access_log;
 pub mod assignment;
 pub mod cluster;
 pub mod defaults;

@@ -9,6 +9,7 @@ mod clusters;
 mod collect;
 pub mod compare;
 mod listeners;
+mod logs;
 mod routes;
 mod world;
 

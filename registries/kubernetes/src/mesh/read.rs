@@ -138,6 +138,14 @@ impl Reader {
                 self.fault(field, &why);
             }
         }
+        self.log_format();
+    }
+    /// Checks the format of the access log against its encoding.
+    fn log_format(&mut self) {
+        if let Err(why) = requests::check_format(self.mesh.access_log().as_ref()) {
+            self.mesh.access_log_format = None;
+            self.fault(Field::AccessLogFormat, &why);
+        }
     }
     fn field(&mut self, field: Field, value: &Value) -> Result<(), String> {
         match field {
@@ -149,6 +157,9 @@ impl Reader {
             Field::ConnectTimeout => self.mesh.connect_timeout = Some(duration(value)?),
             Field::Outbound => self.mesh.block_unknown = self.outbound(map(value)?)?,
             Field::HttpRetries => self.mesh.http_retries = Some(self.http_retries(map(value)?)?.into()),
+            Field::AccessLogFile => self.mesh.access_log_file = requests::log_text(value)?,
+            Field::AccessLogFormat => self.mesh.access_log_format = requests::log_text(value)?,
+            Field::AccessLogEncoding => self.mesh.access_log_encoding = requests::log_encoding(value)?,
             Field::ServiceSettings => self.mesh.cluster_local = self.service_settings(value)?,
             Field::Entries => self.mesh.entries = self.entries(map(value)?)?,
             Field::Networks => {}

@@ -1,7 +1,9 @@
-//! Values for the requests of sidecars and gRPC clients: `defaultHttpRetryPolicy`.
+//! Values for the requests of sidecars and gRPC clients: `defaultHttpRetryPolicy` and the access log.
+
+use std::sync::Arc;
 
 use serde_json::Value;
-use tributary_model::HttpRetries;
+use tributary_model::{AccessLog, HttpRetries, LogEncoding};
 
 use super::read::{Tree, duration, get};
 
@@ -35,4 +37,33 @@ fn attempts(value: &Value) -> Result<u32, String> {
 fn flag(tree: &Tree, name: &str) -> Result<Option<bool>, String> {
     let read = |value: &Value| value.as_bool().ok_or_else(|| format!("{name} is neither true nor false"));
     get(tree, name).map(read).transpose()
+}
+
+/// Parses the file or the format of the access log; an empty one is absent.
+pub(super) fn log_text(value: &Value) -> Result<Option<Arc<str>>, String> {
+    let text = value.as_str().ok_or("is not text")?;
+    if text.len() > AccessLog::MOST_TEXT {
+        return Err(format!("is longer than {} bytes", AccessLog::MOST_TEXT));
+    }
+    Ok((!text.is_empty()).then(|| text.into()))
+}
+
+/// Parses `accessLogEncoding`.
+pub(super) fn log_encoding(value: &Value) -> Result<LogEncoding, String> {
+    match value.as_str() {
+        Some("TEXT") => Ok(LogEncoding::Text),
+        Some("JSON") => Ok(LogEncoding::Json),
+        _ => Err(format!("{value} is not one of TEXT, JSON")),
+    }
+}
+
+/// Checks that the format of objects is one.
+pub(super) fn check_format(log: Option<&AccessLog>) -> Result<(), String> {
+    let format = log.filter(|log| log.encoding == LogEncoding::Json).and_then(|log| log.format.as_deref());
+    let is_object = |text: &str| serde_json::from_str::<Tree>(text).is_ok();
+    if format.is_none_or(is_object) {
+        Ok(())
+    } else {
+        Err("is not a JSON object, as accessLogEncoding JSON needs".into())
+    }
 }

@@ -56,8 +56,7 @@ fn supported_fields_are_read_and_ignored_ones_named_once() {
     let want = [("*", true), ("*.shop.svc.cluster.local", false), ("pay.shop.svc.cluster.local", false)];
     assert_eq!(local, want, "the last entry of a pattern wins");
     let ignored: Vec<&str> = mesh.ignored.iter().map(|name| &**name).collect();
-    let want =
-        ["accessLogFile", "defaultConfig", "outboundTrafficPolicy.tls", "serviceSettings[].settings.other"];
+    let want = ["defaultConfig", "outboundTrafficPolicy.tls", "serviceSettings[].settings.other"];
     assert_eq!(ignored, want);
 }
 
@@ -137,6 +136,13 @@ fn invalid_value_is_a_fault_of_its_field() {
         ("defaultHttpRetryPolicy: {attempts: 2, retryOn: [5xx]}", Field::HttpRetries),
         ("defaultHttpRetryPolicy: {attempts: 2, retryOn: 'a b'}", Field::HttpRetries),
         ("defaultHttpRetryPolicy: {attempts: 2, retryRemoteLocalities: 1}", Field::HttpRetries),
+        ("accessLogFile: [/dev/stdout]", Field::AccessLogFile),
+        ("accessLogEncoding: XML", Field::AccessLogEncoding),
+        ("accessLogFormat: {a: b}", Field::AccessLogFormat),
+        (
+            "{accessLogFile: /dev/stdout, accessLogEncoding: JSON, accessLogFormat: '[]'}",
+            Field::AccessLogFormat,
+        ),
         ("serviceSettings: [{settings: {clusterLocal: 'yes'}, hosts: []}]", Field::ServiceSettings),
         ("serviceSettings: [{settings: {}, hosts: ['a b']}]", Field::ServiceSettings),
         ("serviceEntryVisibility: {applyToSidecars: true, defaultVisibility: SOME}", Field::Entries),
@@ -177,6 +183,31 @@ fn retry_policy_is_read_as_istio_does() {
         ["defaultHttpRetryPolicy.budget"]
     );
     assert_eq!(mesh("").http_retries, None);
+}
+
+#[test]
+fn access_log_has_a_file_a_form_and_a_format() {
+    let of = |file: &str, encoding, format: Option<&str>| {
+        Some(AccessLog { file: file.into(), encoding, format: format.map(Into::into) })
+    };
+    let object = "{\"a\": \"%PROTOCOL%\"}";
+    let json = format!("accessLogFile: /dev/stdout\naccessLogEncoding: JSON\naccessLogFormat: '{object}'");
+    let cases = [
+        ("", None),
+        ("accessLogFile: ''", None),
+        ("accessLogFormat: '%PROTOCOL%'", None),
+        ("accessLogFile: /dev/stdout", of("/dev/stdout", LogEncoding::Text, None)),
+        (
+            "{accessLogFile: /a, accessLogFormat: '%PROTOCOL%'}",
+            of("/a", LogEncoding::Text, Some("%PROTOCOL%")),
+        ),
+        ("{accessLogFile: /a, accessLogEncoding: JSON}", of("/a", LogEncoding::Json, None)),
+        (&json, of("/dev/stdout", LogEncoding::Json, Some(object))),
+    ];
+    for (text, want) in cases {
+        let mesh = mesh(text);
+        assert_eq!((mesh.complaint(), mesh.access_log()), (None, want), "{text}");
+    }
 }
 
 #[test]

@@ -9,12 +9,12 @@ mod registries;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use tributary_model::{ClusterId, Code, HostPattern, Hostname, Namespace, NetworkId};
+use tributary_model::{AccessLog, ClusterId, Code, HostPattern, Hostname, Namespace, NetworkId};
 
 use super::Loaded;
 use super::errors::{about, join};
 use super::layers::{self, Origins};
-use super::model::{Config, HttpRetriesConfig};
+use super::model::{AccessLogConfig, AccessLogEncoding, Config, HttpRetriesConfig};
 use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
 use tributary_registry_api::Span;
@@ -203,8 +203,25 @@ impl Rules<'_> {
         }
     }
 
+    fn access_log(&mut self, log: &AccessLogConfig) {
+        let format = log.format.as_deref().unwrap_or_default();
+        for (field, text) in [("file", &*log.file), ("format", format)] {
+            if text.len() > AccessLog::MOST_TEXT {
+                let why = format!("is longer than {} bytes", AccessLog::MOST_TEXT);
+                self.invalid(&format!("settings.accessLog.{field}"), why);
+            }
+        }
+        let is_object = |text| serde_json::from_str::<serde_json::Map<_, _>>(text).is_ok();
+        if log.encoding == AccessLogEncoding::Json && !format.is_empty() && !is_object(format) {
+            self.invalid("settings.accessLog.format", "is not a JSON object; write one, or `encoding: text`");
+        }
+    }
+
     fn settings(&mut self, config: &Config) {
         self.domains(config);
+        if let Some(log) = &config.settings.access_log {
+            self.access_log(log);
+        }
         if let Some(retries) = &config.settings.http_retries {
             self.http_retries(retries);
         }

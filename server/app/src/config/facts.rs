@@ -7,13 +7,14 @@ use std::sync::Arc;
 
 use tributary_model::settings::ClusterLocal;
 use tributary_model::{
-    ExportTo, FederatedMember, FederatedService, HostPattern, Hostname, HttpRetries, Namespace, NetworkId,
-    PortNumber, RegistryName, Settings, Visibility,
+    AccessLog, ExportTo, FederatedMember, FederatedService, HostPattern, Hostname, HttpRetries, LogEncoding,
+    Namespace, NetworkId, PortNumber, RegistryName, Settings, Visibility,
 };
 
 use super::merge::MergeConfig;
 use super::model::{
-    CrossNetwork, FederatedMemberConfig, FederatedServiceConfig, HttpRetriesConfig, SettingsConfig,
+    AccessLogConfig, AccessLogEncoding, CrossNetwork, FederatedMemberConfig, FederatedServiceConfig,
+    HttpRetriesConfig, SettingsConfig,
 };
 
 /// Returns the mesh-wide settings.
@@ -29,6 +30,7 @@ pub fn settings(config: &SettingsConfig) -> Settings {
         domain: text(&config.domain),
         connect_timeout: config.connect_timeout.map(super::Span::get),
         block_unknown: config.block_unknown,
+        access_log: config.access_log.as_ref().map(access_log).map(Arc::new),
         http_retries: config
             .http_retries
             .as_ref()
@@ -59,6 +61,15 @@ pub(super) fn http_retries(config: &HttpRetriesConfig) -> Result<HttpRetries, St
         ..HttpRetries::default()
     };
     retries.on(&config.retry_on)
+}
+
+fn access_log(config: &AccessLogConfig) -> AccessLog {
+    let encoding = match config.encoding {
+        AccessLogEncoding::Text => LogEncoding::Text,
+        AccessLogEncoding::Json => LogEncoding::Json,
+    };
+    let format = config.format.as_deref().filter(|format| !format.is_empty()).map(Arc::from);
+    AccessLog { file: config.file.as_str().into(), encoding, format }
 }
 
 /// Parses `defaultExport`; `.` is each declaration's own namespace.
@@ -161,6 +172,12 @@ mod tests {
         assert_eq!(settings.connect_timeout(), std::time::Duration::from_secs(3));
         assert_eq!(settings.root_namespace, Some(ns("mesh")));
         assert_eq!(settings.cross_network_direct, Some(true));
+        let log =
+            mk_settings("accessLog: {file: /dev/stdout, encoding: json, format: '{}'}").access_log.unwrap();
+        assert_eq!(
+            (&*log.file, log.encoding, log.format.as_deref()),
+            ("/dev/stdout", LogEncoding::Json, Some("{}"))
+        );
         assert_eq!(mk_settings("httpRetries: {}").http_retries.as_deref(), Some(&HttpRetries::default()));
         let retries =
             mk_settings("httpRetries: {attempts: 3, retryOn: '5xx,503', perTryTimeout: 2s}").http_retries;

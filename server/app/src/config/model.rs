@@ -228,6 +228,9 @@ pub struct SettingsConfig {
     pub connect_timeout: Option<Span>,
     /// Retries of HTTP requests by sidecars and gRPC clients; default: `defaultHttpRetryPolicy` of the mesh configuration.
     pub http_retries: Option<HttpRetriesConfig>,
+    /// Log of the requests and connections of sidecars; default: `accessLogFile`, `accessLogEncoding` and
+    /// `accessLogFormat` of the mesh configuration.
+    pub access_log: Option<AccessLogConfig>,
     /// Visibility of declarations without `exportTo`: `*` for all namespaces, `.` for their own, `~` for
     /// none, or a list of namespaces; default: all.
     pub default_export: Option<Vec<String>>,
@@ -271,6 +274,29 @@ impl Default for HttpRetriesConfig {
             retry_ignore_previous_hosts: usual.other_hosts,
         }
     }
+}
+
+/// Log of the requests and connections of sidecars.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct AccessLogConfig {
+    /// File on the proxy's machine, such as `/dev/stdout`; empty for no log.
+    pub file: String,
+    /// Form of an entry.
+    pub encoding: AccessLogEncoding,
+    /// Text of a line, or a JSON object, in Envoy's syntax; default: Istio's.
+    pub format: Option<String>,
+}
+
+/// Form of the entries of an access log.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum AccessLogEncoding {
+    /// Lines of text.
+    #[default]
+    Text,
+    /// JSON objects.
+    Json,
 }
 
 /// How endpoints of other networks are sent.

@@ -7,7 +7,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use tributary_model::{
-    EntryVisibility, HostPattern, HttpRetries, Namespace, NetworkId, Settings, Visibility,
+    AccessLog, EntryVisibility, HostPattern, HttpRetries, LogEncoding, Namespace, NetworkId, Settings,
+    Visibility,
 };
 
 use super::common::{put_duration, put_visibility, read_duration, read_visibility};
@@ -54,6 +55,13 @@ pub(crate) fn put(enc: &mut Encoder, value: &Settings) {
     if let Some(retries) = &value.http_retries {
         enc.nest(13, |enc| put_retries(enc, retries));
     }
+    if let Some(log) = &value.access_log {
+        enc.nest(14, |enc| {
+            enc.text(1, &log.file);
+            enc.flag(2, log.encoding == LogEncoding::Json);
+            enc.texts(3, log.format.as_deref());
+        });
+    }
 }
 
 pub(crate) fn read(d: &mut Decoder, mut fields: Fields<'_>) -> Result<Settings, Fault> {
@@ -73,6 +81,7 @@ pub(crate) fn read(d: &mut Decoder, mut fields: Fields<'_>) -> Result<Settings, 
             11 => out.trust_domain_aliases = Some(list(value, |value| d.fresh(value))?),
             12 => out.root_namespace = Some(d.namespace(value)?),
             13 => out.http_retries = Some(Arc::new(read_retries(d, value)?)),
+            14 => out.access_log = Some(Arc::new(read_log(d, value)?)),
             _ => {}
         }
     }
@@ -125,6 +134,20 @@ fn read_retries(d: &mut Decoder, value: Value<'_>) -> Result<HttpRetries, Fault>
         }
     }
     Ok(HttpRetries { codes: codes.into(), ..out })
+}
+
+fn read_log(d: &mut Decoder, value: Value<'_>) -> Result<AccessLog, Fault> {
+    let mut out = AccessLog { file: "".into(), encoding: LogEncoding::Text, format: None };
+    let mut fields = value.fields()?;
+    while let Some((field, value)) = fields.next()? {
+        match field {
+            1 => out.file = d.fresh(value)?,
+            2 if value.flag()? => out.encoding = LogEncoding::Json,
+            3 => out.format = Some(d.fresh(value)?),
+            _ => {}
+        }
+    }
+    Ok(out)
 }
 
 fn read_local(d: &mut Decoder, value: Value<'_>) -> Result<(HostPattern, bool), Fault> {

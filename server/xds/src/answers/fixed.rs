@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tributary_answer::{names, vip};
 use tributary_model::{Catalog, ClientDimensions, ClientKind, EncodedResource};
 
-use super::fold::unclaimed;
+use super::fold::defaults;
 use super::{ClientClassKey, ResourceType};
 use crate::encode;
 
@@ -45,7 +45,10 @@ impl Fixed {
         if class.kind != ClientKind::Sidecar || class.binds {
             return None;
         }
-        let body = encode::listener::virtual_outbound(any_address(class), unclaimed(catalog, class));
+        let body = encode::listener::virtual_outbound(
+            any_address(class),
+            &defaults(catalog, class, ResourceType::Listener),
+        );
         Some(Arc::new(EncodedResource::new(encode::listener::VIRTUAL_OUTBOUND.into(), body.into())))
     }
     /// Returns a fixed xDS cluster by name.

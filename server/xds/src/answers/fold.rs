@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use tributary_answer::members::Difference;
 use tributary_answer::{Scope, Surface, differing, find_alias, precedence, resolve};
-use tributary_model::{Catalog, ClientKind, Hostname, OutboundMode, PortNumber, PortView, ServiceView};
+use tributary_model::{
+    AccessLog, Catalog, ClientKind, Hostname, OutboundMode, PortNumber, PortView, ServiceView,
+};
 
 use super::layer::Layer;
 use super::store::Store;
@@ -108,7 +110,12 @@ pub(crate) fn defaults(catalog: &Catalog, class: &ClientClassKey, kind: Resource
     if kind != ResourceType::Listener || class.kind != ClientKind::Sidecar {
         return usual;
     }
-    Defaults { retries: catalog.settings.http_retries.clone(), ..usual }
+    Defaults { retries: catalog.settings.http_retries.clone(), log: access_log(catalog), ..usual }
+}
+
+/// Returns the log of the requests and connections of sidecars.
+pub(crate) fn access_log(catalog: &Catalog) -> Option<Arc<AccessLog>> {
+    catalog.settings.access_log.clone().filter(|log| !log.file.is_empty())
 }
 
 /// Compares the precedence of two hosts' claims. Only a host of the generation claims anything; the

@@ -10,10 +10,11 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tributary_answer::vip::ListenAddress;
 use tributary_answer::{InboundPath, InboundPort, InboundTarget, OwnSide, listener_name, names, received};
-use tributary_model::{Catalog, ClientKind, EncodedResource};
+use tributary_model::{AccessLog, Catalog, ClientKind, EncodedResource};
 
 use super::counters::Counters;
 use super::fixed::any_address;
+use super::fold::access_log;
 use super::{ClientClassKey, ResourceType};
 use crate::encode;
 
@@ -30,11 +31,13 @@ enum InboundPlan {
     Virtual {
         bind: ListenAddress,
         ports: Box<[InboundPort]>,
+        log: Option<Arc<AccessLog>>,
     },
     /// A listener with a socket of its own.
     Bound {
         bind: ListenAddress,
         port: InboundPort,
+        log: Option<Arc<AccessLog>>,
     },
 }
 
@@ -111,13 +114,14 @@ impl InboundPlan {
             Self::Cluster { port, to, timeout, families } => {
                 (names::inbound_name(port.target), encode::cluster::inbound(*port, to, *timeout, *families))
             }
-            Self::Virtual { bind, ports } => {
+            Self::Virtual { bind, ports, log } => {
                 let name = encode::listener::VIRTUAL_INBOUND.to_owned();
-                (name, encode::listener::virtual_inbound(*bind, ports))
+                (name, encode::listener::virtual_inbound(*bind, ports, log.as_deref()))
             }
-            Self::Bound { bind, port } => {
-                (listener_name(bind.ip, port.target.get()), encode::listener::inbound(*bind, port))
-            }
+            Self::Bound { bind, port, log } => (
+                listener_name(bind.ip, port.target.get()),
+                encode::listener::inbound(*bind, port, log.as_deref()),
+            ),
         };
         EncodedResource::new(name.into(), body.into())
     }
@@ -136,17 +140,23 @@ fn plans(
                 |path: InboundPath| InboundPlan::Cluster { port: path.port, to: path.to, timeout, families };
             received(catalog, class, own).into_iter().map(cluster).collect()
         }
-        ResourceType::Listener => listeners(class, &received(catalog, class, own)),
+        ResourceType::Listener => listeners(catalog, class, &received(catalog, class, own)),
         ResourceType::Endpoints | ResourceType::Route => Vec::new(),
     }
 }
 
 /// Returns the listener for redirected connections, if there are any, and those that open a socket.
-fn listeners(class: &ClientClassKey, paths: &[InboundPath]) -> Vec<InboundPlan> {
+fn listeners(catalog: &Catalog, class: &ClientClassKey, paths: &[InboundPath]) -> Vec<InboundPlan> {
+    let log = access_log(catalog);
     let captured = paths.iter().filter(|path| path.bind.is_none()).map(|path| path.port);
     let captures = !class.binds;
-    let all = captures.then(|| InboundPlan::Virtual { bind: any_address(class), ports: captured.collect() });
-    let bound =
-        paths.iter().filter_map(|path| Some(InboundPlan::Bound { bind: path.bind?, port: path.port }));
+    let all = captures.then(|| InboundPlan::Virtual {
+        bind: any_address(class),
+        ports: captured.collect(),
+        log: log.clone(),
+    });
+    let bound = paths
+        .iter()
+        .filter_map(|path| Some(InboundPlan::Bound { bind: path.bind?, port: path.port, log: log.clone() }));
     all.into_iter().chain(bound).collect()
 }

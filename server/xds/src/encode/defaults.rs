@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tributary_model::HttpRetries;
+use tributary_model::{AccessLog, HttpRetries};
 
 use super::route::Unclaimed;
 
@@ -13,12 +13,14 @@ pub struct Defaults {
     pub unclaimed: Unclaimed,
     /// Retries of the requests that a listener routes by itself; the usual ones if absent.
     pub retries: Option<Arc<HttpRetries>>,
+    /// Log of requests and connections; none if absent.
+    pub log: Option<Arc<AccessLog>>,
 }
 
 impl Defaults {
     /// Returns the values of a mesh without settings.
     #[must_use]
     pub const fn new(unclaimed: Unclaimed) -> Self {
-        Self { unclaimed, retries: None }
+        Self { unclaimed, retries: None, log: None }
     }
 }

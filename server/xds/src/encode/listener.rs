@@ -21,12 +21,12 @@ use pb::listener_filter_chain_match_predicate::Rule;
 use prost::{Message, Name};
 use tributary_answer::vip::ListenAddress;
 use tributary_answer::{InboundPort, Listener, Match, Serves, VirtualHostPlan, listener_name, names};
-use tributary_model::Protocol;
+use tributary_model::{AccessLog, Protocol};
 
-use super::any;
 use super::cluster::{ads, dns_cache};
 use super::defaults::Defaults;
 use super::route::{Unclaimed, append_host, inbound_host, table_head, virtual_host};
+use super::{access_log, any};
 
 /// Port to which an interceptor redirects outbound traffic.
 const OUTBOUND_PORT: u16 = 15_001;
@@ -47,6 +47,7 @@ pub const VIRTUAL_INBOUND: &str = "virtualInbound";
 /// itself resolves the hosts of requests.
 #[must_use]
 pub fn listener(plan: &Listener, forwards: &BTreeSet<Match>, defaults: &Defaults) -> Vec<u8> {
+    let log = defaults.log.as_deref();
     let mut chains: Vec<pb::FilterChain> = Vec::new();
     let mut rest = None;
     let mut by_target: BTreeMap<(&Serves, bool, bool), usize> = BTreeMap::new();
@@ -67,7 +68,7 @@ pub fn listener(plan: &Listener, forwards: &BTreeSet<Match>, defaults: &Defaults
     }
     // A listener that does not bind its port passes unmatched connections on.
     if rest.is_none() && !plan.binds {
-        rest = Some(tcp_chain(&plan.name, fallback(defaults.unclaimed)));
+        rest = Some(tcp_chain(&plan.name, fallback(defaults.unclaimed), log));
     }
     if chains.is_empty() {
         chains.extend(rest.take());
@@ -124,26 +125,32 @@ fn to_any_of(ports: &[u16]) -> Option<pb::ListenerFilterChainMatchPredicate> {
 /// Encodes the listener that receives all outbound traffic of a workload and passes it to the listener of its
 /// destination; without one, traffic passes through or is blocked.
 #[must_use]
-pub fn virtual_outbound(bind: ListenAddress, unclaimed: Unclaimed) -> Vec<u8> {
+pub fn virtual_outbound(bind: ListenAddress, defaults: &Defaults) -> Vec<u8> {
+    let log = defaults.log.as_deref();
     let mut body = base(VIRTUAL_OUTBOUND, bind, OUTBOUND_PORT, TrafficDirection::Outbound);
     body.use_original_dst = Some(BoolValue { value: true });
-    body.filter_chains =
-        vec![loop_guard(VIRTUAL_OUTBOUND, OUTBOUND_PORT), tcp_chain(VIRTUAL_OUTBOUND, fallback(unclaimed))];
+    body.access_log = access_log::unmatched(log);
+    let rest = tcp_chain(VIRTUAL_OUTBOUND, fallback(defaults.unclaimed), log);
+    body.filter_chains = vec![loop_guard(VIRTUAL_OUTBOUND, OUTBOUND_PORT), rest];
     body.encode_to_vec()
 }
 
 /// Encodes the listener that receives all inbound traffic of a workload. HTTP is detected on ports without a protocol
 /// and on ports that no service has.
 #[must_use]
-pub fn virtual_inbound(bind: ListenAddress, ports: &[InboundPort]) -> Vec<u8> {
+pub fn virtual_inbound(bind: ListenAddress, ports: &[InboundPort], log: Option<&AccessLog>) -> Vec<u8> {
     let mut body = base(VIRTUAL_INBOUND, bind, INBOUND_PORT, TrafficDirection::Inbound);
     body.listener_filters = vec![listener_filter("envoy.filters.listener.original_dst", &OriginalDst {})];
     let own = || ports.iter().filter(|port| port.target.get() != INBOUND_PORT);
-    let others = inbound_http(names::INBOUND_PASSTHROUGH, Protocol::Unspecified, of_http(Default::default()));
+    let rest = of_http(Default::default());
+    let others = inbound_http(names::INBOUND_PASSTHROUGH, Protocol::Unspecified, rest, log);
     let guard = loop_guard(VIRTUAL_INBOUND, INBOUND_PORT);
-    body.filter_chains =
-        std::iter::once(guard).chain(own().flat_map(inbound_chains)).chain([others]).collect();
-    body.default_filter_chain = Some(tcp_chain(VIRTUAL_INBOUND, names::INBOUND_PASSTHROUGH));
+    body.filter_chains = std::iter::once(guard)
+        .chain(own().flat_map(|port| inbound_chains(port, log)))
+        .chain([others])
+        .collect();
+    body.default_filter_chain = Some(tcp_chain(VIRTUAL_INBOUND, names::INBOUND_PASSTHROUGH, log));
+    body.access_log = access_log::unmatched(log);
     let declared = own().filter(|port| port.protocol != Protocol::Unspecified).map(|port| port.target.get());
     detect_http(&mut body, &declared.chain([INBOUND_PORT]).collect::<Vec<_>>());
     body.encode_to_vec()
@@ -151,10 +158,11 @@ pub fn virtual_inbound(bind: ListenAddress, ports: &[InboundPort]) -> Vec<u8> {
 
 /// Encodes the listener of a port on which a workload receives connections that are not redirected.
 #[must_use]
-pub fn inbound(bind: ListenAddress, port: &InboundPort) -> Vec<u8> {
+pub fn inbound(bind: ListenAddress, port: &InboundPort, log: Option<&AccessLog>) -> Vec<u8> {
     let number = port.target.get();
     let mut body = base(&listener_name(bind.ip, number), bind, number, TrafficDirection::Inbound);
-    body.filter_chains = inbound_chains(port);
+    body.access_log = access_log::unmatched(log);
+    body.filter_chains = inbound_chains(port, log);
     if port.protocol == Protocol::Unspecified {
         detect_http(&mut body, &[]);
     }
@@ -202,12 +210,12 @@ fn chain(
     forward: bool,
     defaults: &Defaults,
 ) -> pb::FilterChain {
+    let log = defaults.log.as_deref();
+    let http = |routes| http_chain(&plan.name, routes, forward, log);
     let chain = match serves {
-        Serves::Routes => http_chain(&plan.name, RouteSpecifier::Rds(rds(&plan.port.to_string())), forward),
-        Serves::Http(cluster) => {
-            http_chain(&plan.name, RouteSpecifier::RouteConfig(outbound_routes(cluster, defaults)), forward)
-        }
-        Serves::Cluster(cluster) => tcp_chain(&plan.name, cluster),
+        Serves::Routes => http(RouteSpecifier::Rds(rds(&plan.port.to_string()))),
+        Serves::Http(cluster) => http(RouteSpecifier::RouteConfig(outbound_routes(cluster, defaults))),
+        Serves::Cluster(cluster) => tcp_chain(&plan.name, cluster, log),
     };
     let by_greeting = forward && matches.sni.is_some() && matches!(serves, Serves::Cluster(_));
     let filters =
@@ -242,7 +250,7 @@ const fn fallback(unclaimed: Unclaimed) -> &'static str {
 
 /// Blocks connections to the interceptor's own port, which would loop.
 fn loop_guard(name: &str, port: u16) -> pb::FilterChain {
-    pb::FilterChain { filter_chain_match: Some(to_port(port)), ..tcp_chain(name, names::BLACK_HOLE) }
+    pb::FilterChain { filter_chain_match: Some(to_port(port)), ..tcp_chain(name, names::BLACK_HOLE, None) }
 }
 
 fn to_port(port: u16) -> pb::FilterChainMatch {
@@ -252,22 +260,28 @@ fn to_port(port: u16) -> pb::FilterChainMatch {
     }
 }
 
-fn inbound_chains(port: &InboundPort) -> Vec<pb::FilterChain> {
+fn inbound_chains(port: &InboundPort, log: Option<&AccessLog>) -> Vec<pb::FilterChain> {
     let (name, matches) = (names::inbound_name(port.target), to_port(port.target.get()));
-    let tcp = |matches| pb::FilterChain { filter_chain_match: Some(matches), ..tcp_chain(&name, &name) };
+    let tcp = |matches| pb::FilterChain { filter_chain_match: Some(matches), ..tcp_chain(&name, &name, log) };
     match port.protocol {
         // The second chain names the transport too: without it, Envoy would look no further than the first.
         Protocol::Unspecified => {
             let raw = pb::FilterChainMatch { transport_protocol: RAW.into(), ..matches.clone() };
-            vec![inbound_http(&name, port.protocol, of_http(matches)), tcp(raw)]
+            vec![inbound_http(&name, port.protocol, of_http(matches), log), tcp(raw)]
         }
-        protocol if protocol.is_http() => vec![inbound_http(&name, protocol, matches)],
+        protocol if protocol.is_http() => vec![inbound_http(&name, protocol, matches, log)],
         _ => vec![tcp(matches)],
     }
 }
 
-fn inbound_http(cluster: &str, protocol: Protocol, matches: pb::FilterChainMatch) -> pb::FilterChain {
-    let chain = http_chain(cluster, RouteSpecifier::RouteConfig(inbound_routes(cluster, protocol)), false);
+fn inbound_http(
+    cluster: &str,
+    protocol: Protocol,
+    matches: pb::FilterChainMatch,
+    log: Option<&AccessLog>,
+) -> pb::FilterChain {
+    let routes = RouteSpecifier::RouteConfig(inbound_routes(cluster, protocol));
+    let chain = http_chain(cluster, routes, false, log);
     pb::FilterChain { filter_chain_match: Some(matches), ..chain }
 }
 
@@ -303,20 +317,22 @@ fn one_host(name: &str, write: impl Fn(&VirtualHostPlan) -> Vec<u8>) -> RouteCon
     RouteConfiguration { validate_clusters: Some(BoolValue { value: false }), ..table }
 }
 
-fn tcp_chain(name: &str, cluster: &str) -> pb::FilterChain {
+fn tcp_chain(name: &str, cluster: &str, log: Option<&AccessLog>) -> pb::FilterChain {
     let proxy = TcpProxy {
         stat_prefix: name.into(),
         cluster_specifier: Some(tcp_proxy::ClusterSpecifier::Cluster(cluster.into())),
+        access_log: access_log::requests(log),
         ..TcpProxy::default()
     };
     one_filter("envoy.filters.network.tcp_proxy", any(&proxy))
 }
 
-fn http_chain(name: &str, routes: RouteSpecifier, forward: bool) -> pb::FilterChain {
+fn http_chain(name: &str, routes: RouteSpecifier, forward: bool, log: Option<&AccessLog>) -> pb::FilterChain {
     let filters = forward.then(forward_proxy).into_iter().chain([router()]).collect();
     let manager = hcm::HttpConnectionManager {
         // A stream may be idle: that is for the application to decide.
         stream_idle_timeout: Some(Duration::default()),
+        access_log: access_log::requests(log),
         upgrade_configs: vec![UpgradeConfig { upgrade_type: "websocket".into(), ..UpgradeConfig::default() }],
         ..manager(name, routes, filters)
     };

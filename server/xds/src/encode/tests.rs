@@ -232,7 +232,7 @@ proptest! {
             },
         };
         let ports: Vec<InboundPort> = ports.iter().map(port).collect();
-        let body = listener::virtual_inbound(ListenAddress::only(IpAddr::from([0; 4])), &ports);
+        let body = listener::virtual_inbound(ListenAddress::only(IpAddr::from([0; 4])), &ports, None);
         let message = pb::Listener::decode(&body[..]).unwrap();
         let detected = ports.iter().filter(|port| port.protocol == Protocol::Unspecified);
         let own = ports.iter().chain(detected).filter(|port| port.target.get() != 15_006).count();

@@ -11,12 +11,13 @@ use envoy_types::pb::envoy::extensions::filters::network::http_connection_manage
 use envoy_types::pb::envoy::extensions::filters::network::tcp_proxy::v3::{TcpProxy, tcp_proxy::ClusterSpecifier};
 use prost::Message;
 
-use super::{Facts, attribute, put, routes, seconds, short};
+use super::{Facts, attribute, logs, put, routes, seconds, short};
 
 /// Adds the facts of a listener, and returns the route tables that it names.
 pub(super) fn listener(facts: &mut Facts, body: &Listener) -> Result<Vec<String>> {
     let of = put(facts, format!("lds {}", body.name), whole(body));
     let inspectors = body.listener_filters.iter().map(|filter| short(&filter.name));
+    attribute(facts, &of, "log", logs::entries(&body.access_log)?);
     attribute(facts, &of, "inspect", inspectors.collect::<Vec<_>>().join(","));
     let mut tables = Vec::new();
     for chain in &body.filter_chains {
@@ -118,7 +119,7 @@ fn tcp(facts: &mut Facts, key: String, secured: &str, filter: &Filter) -> Result
         other => format!("{other:?}"),
     };
     let of = put(facts, key, format!("{secured}tcp {cluster}"));
-    attribute(facts, &of, "log", logs(proxy.access_log.len()));
+    attribute(facts, &of, "log", logs::entries(&proxy.access_log)?);
     attribute(facts, &of, "idle", proxy.idle_timeout.map(seconds).unwrap_or_default());
     Ok(())
 }
@@ -139,13 +140,9 @@ fn http(facts: &mut Facts, key: &str, secured: &str, filter: &Filter) -> Result<
     let upgrades = manager.upgrade_configs.iter().map(|upgrade| upgrade.upgrade_type.clone());
     attribute(facts, &of, "upgrades", upgrades.collect::<Vec<_>>().join(","));
     attribute(facts, &of, "stream_idle", manager.stream_idle_timeout.map(seconds).unwrap_or_default());
-    attribute(facts, &of, "log", logs(manager.access_log.len()));
+    attribute(facts, &of, "log", logs::entries(&manager.access_log)?);
     if let Some(table) = inline {
         routes::hosts(facts, &of, table);
     }
     Ok(table)
-}
-
-fn logs(number: usize) -> String {
-    if number == 0 { String::new() } else { number.to_string() }
 }

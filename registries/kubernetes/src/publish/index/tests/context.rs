@@ -219,6 +219,7 @@ trustDomainAliases: [old.test, '']
 rootNamespace: mesh
 connectTimeout: 3s
 defaultHttpRetryPolicy: {attempts: 4}
+accessLogFile: /dev/stdout
 serviceSettings:
 - {settings: {clusterLocal: true}, hosts: ['*.shop.svc.cluster.local']}
 - {settings: {clusterLocal: false}, hosts: ['*.kube-system.svc.cluster.local']}
@@ -231,6 +232,7 @@ serviceEntryVisibility:
     let set = settings(&mut index).unwrap();
     assert_eq!((set.trust_domain(), set.connect_timeout().as_secs()), ("a.test", 3));
     assert_eq!(set.http_retries.as_ref().map(|retries| retries.attempts), Some(4));
+    assert_eq!(set.access_log.as_ref().map(|log| &*log.file), Some("/dev/stdout"));
     let root = |set: &Settings| set.root_namespace().map(|root| root.to_string());
     assert_eq!((root(&usual).as_deref(), root(&set).as_deref()), (Some("istio-system"), Some("mesh")));
     assert_eq!(

@@ -3,7 +3,7 @@
 use envoy_types::pb::envoy::config::listener::v3::{Listener, filter};
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::HttpConnectionManager;
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::http_connection_manager::RouteSpecifier;
-use tributary_model::{HttpRetries, Settings, Shared};
+use tributary_model::{AccessLog, HttpRetries, LogEncoding, Settings, Shared};
 
 use super::*;
 
@@ -56,4 +56,33 @@ fn retries_change_the_listeners_that_route_by_themselves() {
     };
     assert_eq!((attempts(&first), attempts(&second)), (Some(2), Some(7)));
     assert_eq!(changed(&answers, &second, &first), ["10.9.0.9_8000"]);
+}
+
+#[test]
+fn access_log_changes_every_listener_of_sidecars() {
+    let (mut world, answers) = (World::default(), CatalogAnswers::default());
+    let first = world.next(&[mk_svc("pay.shop"), mk_detected()]);
+    let of = |file: &str| {
+        let log = AccessLog { file: file.into(), encoding: LogEncoding::Text, format: None };
+        mk_with(&first, Settings { access_log: Some(log.into()), ..Settings::default() })
+    };
+    let all = ["0.0.0.0_80", "10.9.0.9_8000", "virtualOutbound"];
+    assert_eq!(changed(&answers, &first, &of("/dev/stdout")), all);
+    assert_eq!(changed(&answers, &of("/dev/stdout"), &of("/dev/stderr")), all);
+    assert!(changed(&answers, &first, &of("")).is_empty(), "a log needs a file");
+    let inbound = |catalog: &Arc<Catalog>| {
+        let found = answers.private(
+            catalog,
+            &mk_sidecar(),
+            ResourceType::Listener,
+            tributary_answer::OwnSide::default(),
+        );
+        Listener::decode(found[0].body().unwrap()).unwrap().access_log.len()
+    };
+    assert_eq!((inbound(&first), inbound(&of("/dev/stdout"))), (0, 1));
+    let grpc = mk_class(ClientKind::Grpc, "shop");
+    assert!(answers.changed(&first, &of("/dev/stdout"), &grpc, ResourceType::Listener).is_empty());
+    for kind in [ResourceType::Cluster, ResourceType::Endpoints, ResourceType::Route] {
+        assert!(answers.changed(&first, &of("/dev/stdout"), &mk_sidecar(), kind).is_empty(), "{kind:?}");
+    }
 }

@@ -263,6 +263,29 @@ async fn readers_that_stop_cost_a_bounded_amount() -> Result<()> {
     bounded(&mut world, before, 32 << 20).await
 }
 
+/// Ten thousand Sidecars, each of a namespace of its own: a client costs its own scope, and a change delays no client.
+#[tokio::test]
+async fn ten_thousand_scopes_cost_a_bounded_amount() -> Result<()> {
+    let mut world = World::start().await?;
+    let before = world.server.resident()?;
+    let sidecar = |n: usize| {
+        format!(
+            "apiVersion: networking.istio.io/v1\nkind: Sidecar\nmetadata: {{name: default, namespace: n{n}}}\n\
+             spec:\n  egress: [{{hosts: [\"default/good.test\", \"*/h{n}.test\"]}}]\n---\n"
+        )
+    };
+    world.files.put("sidecars.yaml", &(0..10_000).map(sidecar).collect::<String>())?;
+    for n in [0, 4_999, 9_999] {
+        let id = format!("sidecar~10.0.0.1~client.n{n}~n{n}.svc.cluster.local");
+        let began = Instant::now();
+        let mut client = Follower::like_envoy(world.server.xds(), Variant::Delta, node(&id)).await?;
+        client.holds(CDS, &[&good(1).cluster()], SOON * 2).await?;
+        ensure!(n == 0 || began.elapsed() < AT_ONCE, "connecting took {:?}", began.elapsed());
+    }
+    world.unhurt().await?;
+    bounded(&mut world, before, 256 << 20).await
+}
+
 /// Half of a handshake, half of a frame, half of a message: each waits for ever and delays no other client.
 #[tokio::test]
 async fn half_open_sockets_delay_no_other_client() -> Result<()> {

@@ -37,7 +37,10 @@ fn read(file: &str) -> Result<String> {
 async fn ours(world: &World) -> Result<Recorded> {
     let files = Files::new()?;
     world.write(&files.path().join("world.yaml"))?;
-    let server = TestServer::start(ServerOptions::files(files.path())).await?;
+    let settings = Files::new()?;
+    let config = settings.path().join("config.yaml");
+    world.write_settings(&config)?;
+    let server = TestServer::start(ServerOptions::files(files.path()).config(&config)).await?;
     let mut out = Recorded::new();
     for (name, client) in &world.clients {
         let facts =

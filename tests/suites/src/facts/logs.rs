@@ -11,7 +11,8 @@ use envoy_types::pb::envoy::config::core::v3::data_source::Specifier;
 use envoy_types::pb::envoy::config::core::v3::substitution_format_string::Format;
 use envoy_types::pb::envoy::extensions::access_loggers::file::v3::FileAccessLog;
 use envoy_types::pb::envoy::extensions::access_loggers::file::v3::file_access_log::AccessLogFormat;
-use envoy_types::pb::google::protobuf::Struct;
+use envoy_types::pb::google::protobuf::value::Kind;
+use envoy_types::pb::google::protobuf::{Struct, Value};
 use prost::Message;
 
 /// Returns logs as text; empty without one.
@@ -54,7 +55,22 @@ fn format_of(format: &SubstitutionFormatString) -> String {
     format!("{body}{formatters}{options}")
 }
 
+/// Returns an object with its fields in order.
 fn object(fields: &Struct) -> String {
-    let sorted: BTreeMap<_, _> = fields.fields.iter().map(|(key, one)| (key, one.kind.as_ref())).collect();
-    format!("{sorted:?}")
+    let fields: BTreeMap<_, _> = fields.fields.iter().collect();
+    let texts = fields.into_iter().map(|(name, one)| format!("{name:?}: {}", value(one)));
+    format!("{{{}}}", texts.collect::<Vec<_>>().join(", "))
+}
+
+fn value(value: &Value) -> String {
+    match &value.kind {
+        Some(Kind::StringValue(text)) => format!("{text:?}"),
+        Some(Kind::NumberValue(number)) => number.to_string(),
+        Some(Kind::BoolValue(flag)) => flag.to_string(),
+        Some(Kind::StructValue(fields)) => object(fields),
+        Some(Kind::ListValue(list)) => {
+            format!("[{}]", list.values.iter().map(self::value).collect::<Vec<_>>().join(", "))
+        }
+        Some(Kind::NullValue(_)) | None => "null".to_owned(),
+    }
 }

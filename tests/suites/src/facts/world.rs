@@ -18,6 +18,12 @@ pub struct World {
     pub clients: BTreeMap<String, WorldClient>,
     /// Istio's objects, as in a file.
     pub objects: Vec<serde_json::Value>,
+    /// Values of Istio's mesh configuration, beside `rootNamespace: istio-system`.
+    #[serde(default)]
+    pub mesh: serde_json::Map<String, serde_json::Value>,
+    /// The same values as `settings` of Tributary's configuration.
+    #[serde(default)]
+    pub settings: serde_json::Map<String, serde_json::Value>,
 }
 
 /// A sidecar that asks.
@@ -57,6 +63,14 @@ impl World {
     pub fn write(&self, path: &Path) -> Result<()> {
         let texts = self.objects.iter().map(serde_json::to_string).collect::<Result<Vec<_>, _>>()?;
         std::fs::write(path, texts.join("\n---\n")).with_context(|| format!("write {}", path.display()))
+    }
+
+    /// Writes its settings as a configuration file.
+    pub fn write_settings(&self, path: &Path) -> Result<()> {
+        let config = serde_json::json!({
+            "apiVersion": "tributary.dev/v1alpha1", "kind": "Config", "settings": self.settings,
+        });
+        std::fs::write(path, config.to_string()).with_context(|| format!("write {}", path.display()))
     }
 }
 

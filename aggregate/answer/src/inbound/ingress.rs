@@ -107,7 +107,7 @@ fn target(endpoint: Option<&IngressEndpoint>, class: &ClientClass, ips: &[IpAddr
 /// Returns the client's own address for an unspecified one, and the loopback address of a family that it has for
 /// another one.
 fn address(declared: Option<IpAddr>, class: &ClientClass, ips: &[IpAddr]) -> IpAddr {
-    let declared = declared.unwrap_or(Ipv4Addr::LOCALHOST.into());
+    let declared = declared.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
     let own = || ips.iter().find(|ip| ip.is_ipv4() == declared.is_ipv4()).copied();
     let of_family = loopback(declared.is_ipv4());
     if declared.is_unspecified() {

@@ -22,7 +22,7 @@ use super::{ChangedSet, ClientClassKey, ResourceType};
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum DiffKey {
     /// Client values that the changed hosts mention: for types with a resource per service port.
-    Outcome(SetKey),
+    Outcome(Box<SetKey>),
     /// The layers of both sets: for composites, which hold parts of other hosts beside those that changed.
     Layers(Box<[LayerKey; 2]>),
     /// A class whose earlier layers are forgotten.
@@ -83,7 +83,7 @@ impl HostChanges {
     fn key(&self, to: &Catalog, class: &ClientClassKey, kind: ResourceType) -> DiffKey {
         let mentioned = |attr: &Attr| self.mentions.contains(&(kind, attr.clone()));
         let class = ClientClassKey::alone(base(class, mentioned));
-        DiffKey::Outcome(set_key(to, &class, kind, class.namespace.as_ref(), self.dims[kind]))
+        DiffKey::Outcome(Box::new(set_key(to, &class, kind, class.namespace.as_ref(), self.dims[kind])))
     }
 }
 

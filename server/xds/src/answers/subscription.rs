@@ -181,7 +181,7 @@ fn split(names: Vec<Arc<str>>, runs: &mut Vec<Run>) {
     let mut rest = &names[..];
     while !rest.is_empty() {
         let end = rest.iter().take(LONGEST).position(|name| ends_run(name));
-        let (run, more) = rest.split_at(end.map_or(rest.len().min(LONGEST), |at| at + 1));
+        let (run, more) = rest.split_at(end.map_or_else(|| rest.len().min(LONGEST), |at| at + 1));
         runs.push(Run { names: run.into(), ends: end.is_some() });
         rest = more;
     }

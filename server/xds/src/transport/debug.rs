@@ -131,7 +131,7 @@ impl Page {
         let (named, of_pod) = (self.clients.find(client), self.clients.find_pod(client));
         named
             .first()
-            .or(of_pod.first())
+            .or_else(|| of_pod.first())
             .map_or_else(|| Ok(Vec::new()), |client| dump_of(&self.catalog, client))
     }
 }

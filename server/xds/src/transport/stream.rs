@@ -112,13 +112,13 @@ enum Handled {
     /// The session took it. The next one must wait this long.
     Taken(Duration),
     /// It is about clients, which the session does not see.
-    Debug(Request),
+    Debug(Box<Request>),
 }
 
 /// Handles a decoded request.
 fn handle(session: &mut Session, request: Request, now: Mono) -> Result<Handled, Status> {
     if debug::is_debug(request.type_url()) {
-        return Ok(Handled::Debug(request));
+        return Ok(Handled::Debug(Box::new(request)));
     }
     let wait = match &request {
         Request::Sotw(request) => session.on_sotw(request, now),

@@ -65,6 +65,44 @@ enum Mode {
     Delta,
     /// Delta, with the versions of everything that a first stream received.
     Known,
+    /// Delta, of sidecars that take turns in these namespaces and load all four types.
+    Sidecars(Turns),
+    /// State of the world, one sidecar in each of these namespaces, with the route table of port 80 alone.
+    Routes(Turns),
+}
+
+/// Namespaces that the clients of a world with namespaces take turns in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Turns {
+    first: usize,
+    count: usize,
+}
+
+impl Mode {
+    /// Parses `sotw`, `delta`, `known`, `sidecars:FIRST:COUNT` or `routes:FIRST:COUNT`.
+    fn parse(text: &str) -> Result<Self> {
+        let parts: Vec<&str> = text.split(':').collect();
+        match parts.as_slice() {
+            ["sotw"] => Ok(Self::Sotw),
+            ["delta"] => Ok(Self::Delta),
+            ["known"] => Ok(Self::Known),
+            [of @ ("sidecars" | "routes"), first, count] => {
+                let turns = Turns { first: first.parse()?, count: count.parse()? };
+                Ok(if *of == "routes" { Self::Routes(turns) } else { Self::Sidecars(turns) })
+            }
+            _ => Err(anyhow!("mode {text:?} is not sotw, delta, known, sidecars:N:N or routes:N:N")),
+        }
+    }
+    fn is_delta(self) -> bool {
+        !matches!(self, Self::Sotw | Self::Routes(_))
+    }
+    /// Returns the namespace of client `n`.
+    fn namespace(self, n: usize) -> String {
+        match self {
+            Self::Sidecars(turns) | Self::Routes(turns) => format!("ns-{}", turns.first + n % turns.count),
+            Self::Sotw | Self::Delta | Self::Known => "default".to_owned(),
+        }
+    }
 }
 
 /// Runs until standard input ends.
@@ -74,17 +112,11 @@ pub(crate) fn main(args: &[&str]) -> Result<()> {
         return runtime.block_on(raw((*addr).to_owned(), count.parse()?, bytes.parse()?));
     }
     let [addr, count, mode, samples, stalled] = args else {
-        return Err(anyhow!("usage: client ADDR COUNT sotw|delta|known SAMPLES STALLED"));
-    };
-    let mode = match *mode {
-        "sotw" => Mode::Sotw,
-        "delta" => Mode::Delta,
-        "known" => Mode::Known,
-        other => return Err(anyhow!("mode {other:?} is not sotw, delta or known")),
+        return Err(anyhow!("usage: client ADDR COUNT MODE SAMPLES STALLED"));
     };
     let shared = Arc::new(Shared {
         addr: (*addr).to_owned(),
-        mode,
+        mode: Mode::parse(mode)?,
         tls: std::env::var_os(CA).map(|path| connector(path.as_ref())).transpose()?,
         samples: samples.parse()?,
         bytes: AtomicU64::new(0),
@@ -214,10 +246,15 @@ async fn learn(shared: &Arc<Shared>) -> Result<()> {
 async fn follow(shared: &Arc<Shared>, n: usize) -> Result<()> {
     let loading = shared.loading.acquire().await?;
     let mut stream = Stream::open(shared, n).await?;
-    if shared.mode == Mode::Known {
-        stream.resume().await?;
-    } else {
-        stream.load(n == 0).await?;
+    match shared.mode {
+        Mode::Known => stream.resume().await?,
+        Mode::Routes(_) => stream.load_routes().await?,
+        Mode::Sidecars(_) => {
+            stream.load(n == 0).await?;
+            stream.load_listeners().await?;
+            stream.load_routes().await?;
+        }
+        Mode::Sotw | Mode::Delta => stream.load(n == 0).await?,
     }
     drop(loading);
     shared.loaded.fetch_add(1, Relaxed);

@@ -122,7 +122,7 @@ pub(crate) struct Plain {
 pub(crate) fn plain(size: Size, world: &World) -> BTreeMap<String, Vec<Plain>> {
     let mut all: BTreeMap<String, Vec<Plain>> = BTreeMap::new();
     for service in 0..size.services {
-        let records = all.entry(World::host(service)).or_default();
+        let records = all.entry(world.host(service)).or_default();
         for (n, port) in (0..size.addresses).flat_map(|n| (0..size.ports).map(move |p| (n, p))) {
             records.push(Plain {
                 address: world.ip(service, n, false).to_string(),

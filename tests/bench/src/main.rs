@@ -20,6 +20,7 @@ mod naive;
 mod report;
 mod restore;
 mod rig;
+mod scopes;
 mod storm;
 mod usage;
 mod wire;
@@ -34,9 +35,10 @@ pub(crate) static ALLOCATOR: cap::Cap<tikv_jemallocator::Jemalloc> =
     cap::Cap::new(tikv_jemallocator::Jemalloc, usize::MAX);
 
 /// The benches by name.
-const BENCHES: [&str; 15] = [
+const BENCHES: [&str; 16] = [
     "intake",
     "storm",
+    "scopes",
     "fanout",
     "rolling",
     "relist",
@@ -131,6 +133,8 @@ async fn wired(name: &str, full: bool, table: &mut Table) -> Result<()> {
             storm::large(Size { addresses: 100, ..size }, 50, table).await
         }
         ("storm", false) => storm::run(size, 40, table).await,
+        ("scopes", true) => scopes::run(1_000, 200, table).await,
+        ("scopes", false) => scopes::run(100, 20, table).await,
         ("fanout", true) => changes::fan_out(size, 2_000, 50, 0, table).await,
         ("fanout", false) => changes::fan_out(size, 100, 20, 0, table).await,
         ("slow", true) => changes::fan_out(size, 200, 50, 20, table).await,

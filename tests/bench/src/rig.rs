@@ -56,6 +56,11 @@ impl CatalogSource for Current {
 impl Rig {
     /// Starts the server on a free port and waits until the world is published.
     pub(crate) async fn start(size: Size) -> Result<Self> {
+        Self::serve(World::new(size)?).await
+    }
+
+    /// Starts the server with a world on a free port and waits until it is published.
+    pub(crate) async fn serve(world: World) -> Result<Self> {
         let later = DeferredServer::default();
         let clock = Arc::new(ProcessClock::starting_now());
         let runtime = Runtime::start(
@@ -81,7 +86,6 @@ impl Rig {
         let tls_addr = listener.local_addr()?.to_string();
         server.listen(listener, Some(Arc::new(tls)));
         let source = handle.source(spec()?).await?;
-        let world = World::new(size)?;
         let rig =
             Self { addr, tls_addr, authority, world, answers, server, source, _runtime: runtime, handle };
         rig.relist().await?;
@@ -112,6 +116,11 @@ impl Rig {
     /// Returns the number of resources encoded so far, of every kind.
     pub(crate) fn encodes(&self) -> u64 {
         ResourceType::ALL.iter().map(|&kind| self.answers.counters().encodes(kind)).sum()
+    }
+
+    /// Returns the number of bytes of encoded resources in memory.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        self.answers.held_bytes()
     }
 
     /// Returns a counter of the sessions by name.

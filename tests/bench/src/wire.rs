@@ -7,6 +7,10 @@ use tributary_proto::wire::{Field, Reader, Writer};
 pub(crate) const CDS: &str = "type.googleapis.com/envoy.config.cluster.v3.Cluster";
 /// Type URL of assignments.
 pub(crate) const EDS: &str = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment";
+/// Type URL of listeners.
+pub(crate) const LDS: &str = "type.googleapis.com/envoy.config.listener.v3.Listener";
+/// Type URL of route tables.
+pub(crate) const RDS: &str = "type.googleapis.com/envoy.config.route.v3.RouteConfiguration";
 
 /// Reads the next field and its number; `None` at the end or if the bytes are not a message.
 pub(crate) fn field(message: &mut Reader) -> Option<(u32, Field)> {

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use anyhow::Result;
 use tributary_model::declaration::{DeclKey, Declaration, ServiceAddress, ServiceKey};
 use tributary_model::{
-    Address, AddressRef, Basis, ClusterId, Collection, CollectionKind, Completeness, EndpointGroup,
-    EndpointGroupKey, Fact, GroupPort, Health, Hostname, Labels, Locality, Namespace, ObjectId, Origin,
-    PortName, PortNumber, PortSet, Protocol, RegistryUpdate, Scope, ServicePort, Source, Target, Topology,
-    Workload, WorkloadAddress, WorkloadKind, WorkloadName,
+    Address, AddressRef, Basis, CaptureMode, ClusterId, Collection, CollectionKind, Completeness,
+    DeclaredPolicy, EgressListener, EndpointGroup, EndpointGroupKey, Fact, GroupPort, Health, HostImport,
+    HostPattern, Hostname, ImportNamespace, Labels, Locality, Namespace, ObjectId, Origin, Policy, PolicyKey,
+    PolicyKind, PortName, PortNumber, PortSet, Protocol, RegistryUpdate, Scope, ServicePort, Sidecar, Source,
+    Target, Topology, Workload, WorkloadAddress, WorkloadKind, WorkloadName,
 };
 
 /// Size of the content.
@@ -27,7 +28,10 @@ pub(crate) struct Size {
 pub(crate) struct World {
     size: Size,
     scope: Scope,
-    namespace: Namespace,
+    /// Services take turns in them.
+    namespaces: Vec<Namespace>,
+    /// The first namespaces with a Sidecar each.
+    sidecars: usize,
     pods_namespace: Arc<str>,
     places: Vec<Arc<Topology>>,
     labels: Labels,
@@ -61,7 +65,8 @@ impl World {
         Ok(Self {
             size,
             scope: Scope::new("bench")?,
-            namespace: Namespace::new("default")?,
+            namespaces: vec![Namespace::new("default")?],
+            sidecars: 0,
             pods_namespace: "default".into(),
             places,
             labels: [
@@ -78,10 +83,18 @@ impl World {
         })
     }
 
+    /// Returns a world whose services take turns in `namespaces` namespaces. Each of the first `sidecars` has a
+    /// Sidecar that imports the namespace and as many others as there are for it, which no other imports.
+    pub(crate) fn with_sidecars(size: Size, namespaces: usize, sidecars: usize) -> Result<Self> {
+        let namespaces = (0..namespaces).map(|n| Namespace::new(format!("ns-{n}")));
+        Ok(Self { namespaces: namespaces.collect::<Result<_, _>>()?, sidecars, ..Self::new(size)? })
+    }
+
     /// Returns the collections that a run requires.
     pub(crate) fn collections(&self) -> Vec<Collection> {
-        let kinds = [CollectionKind::Services, CollectionKind::Groups];
-        kinds.map(|kind| Collection { scope: self.scope.clone(), kind }).to_vec()
+        let policies = (self.sidecars > 0).then_some(CollectionKind::Policies);
+        let kinds = [CollectionKind::Services, CollectionKind::Groups].into_iter().chain(policies);
+        kinds.map(|kind| Collection { scope: self.scope.clone(), kind }).collect()
     }
 
     /// Returns the updates of a whole run: everything, listed completely.
@@ -94,6 +107,9 @@ impl World {
         let collections = self.collections();
         let mut all = vec![RegistryUpdate::Follows { required: collections.clone(), optional: Vec::new() }];
         all.extend(collections.iter().cloned().map(RegistryUpdate::ListStarted));
+        for sidecar in 0..self.sidecars {
+            all.push(self.sidecar(sidecar)?);
+        }
         for service in services {
             all.push(self.declare(service)?);
             all.push(self.group(service, moved)?);
@@ -123,21 +139,52 @@ impl World {
     }
 
     /// Returns the host of service `n`.
-    pub(crate) fn host(service: usize) -> String {
-        format!("service-{service}.default.svc.cluster.local")
+    pub(crate) fn host(&self, service: usize) -> String {
+        format!("service-{service}.{}.svc.cluster.local", self.namespace(service))
+    }
+
+    fn namespace(&self, service: usize) -> &Namespace {
+        &self.namespaces[service % self.namespaces.len()]
+    }
+
+    /// Returns the Sidecar of namespace `n`.
+    fn sidecar(&self, n: usize) -> Result<RegistryUpdate> {
+        let others = self.namespaces.len() / self.sidecars - 1;
+        let first = self.sidecars + n * others;
+        let imported = self.namespaces[first..first + others].iter().chain([&self.namespaces[n]]);
+        let import = |namespace: &Namespace| {
+            Ok(HostImport {
+                namespace: ImportNamespace::Named(namespace.clone()),
+                host: HostPattern::new("*")?,
+            })
+        };
+        let hosts = imported.map(import).collect::<Result<_>>()?;
+        let listener = EgressListener { port: None, bind: None, capture: CaptureMode::Default, hosts };
+        let namespace = self.namespaces[n].clone();
+        let declared = DeclaredPolicy {
+            source: Source::new(ObjectId::new("Sidecar", namespace.as_str(), "default")),
+            created: None,
+            policy: Policy::Sidecar(Sidecar { egress: [listener].into(), ..Sidecar::default() }),
+        };
+        let key = PolicyKey { kind: PolicyKind::Sidecar, namespace, name: "default".into() };
+        let fact = Fact::Policy(key, Arc::new(declared));
+        Ok(RegistryUpdate::Put(self.scope.clone(), fact, Basis::Authoritative))
     }
 
     /// Returns the key of service `n`.
     pub(crate) fn key(&self, service: usize) -> Result<ServiceKey> {
-        Ok(ServiceKey { host: Hostname::new(Self::host(service))?, namespace: self.namespace.clone() })
+        Ok(ServiceKey {
+            host: Hostname::new(self.host(service))?,
+            namespace: self.namespace(service).clone(),
+        })
     }
 
-    fn object(service: usize) -> ObjectId {
-        ObjectId::new("Service", "default", format!("service-{service}"))
+    fn object(&self, service: usize) -> ObjectId {
+        ObjectId::new("Service", self.namespace(service).as_str(), format!("service-{service}"))
     }
 
     fn declare(&self, service: usize) -> Result<RegistryUpdate> {
-        let object = Self::object(service);
+        let object = self.object(service);
         let ip = IpAddr::V4(Ipv4Addr::from(0xf0_f0_00_00 + u32::try_from(service)?));
         let declaration = Declaration {
             ports: self.ports.clone(),
@@ -157,12 +204,13 @@ impl World {
         let workload: Arc<str> = format!("service-{service}").into();
         let addresses =
             (0..self.size.addresses).map(|n| self.address(service, n, n < moved, &workload)).collect();
-        let object = ObjectId::new("EndpointSlice", "default", format!("service-{service}-x"));
+        let object =
+            ObjectId::new("EndpointSlice", self.namespace(service).as_str(), format!("service-{service}-x"));
         let group =
             EndpointGroup::new(Source::new(object.clone()), self.port_sets.clone(), vec![], addresses);
         let key = EndpointGroupKey {
             service: self.key(service)?,
-            declaration: Self::object(service),
+            declaration: self.object(service),
             object,
             bucket: 0,
         };
@@ -176,7 +224,7 @@ impl World {
             ObjectId { kind: "Pod", namespace: Arc::clone(&self.pods_namespace), name: Arc::clone(&name) };
         let place = Arc::clone(&self.places[n % self.places.len()]);
         let key = WorkloadName {
-            namespace: self.namespace.clone(),
+            namespace: self.namespace(n).clone(),
             kind: WorkloadKind::Pod,
             name,
             cluster: ClusterId::new("bench")?,

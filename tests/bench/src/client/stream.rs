@@ -13,7 +13,7 @@ use rustls_pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{Mode, Shared};
-use crate::wire::{self, CDS, EDS, Response};
+use crate::wire::{self, CDS, EDS, LDS, RDS, Response};
 
 /// One ADS stream on its own connection.
 pub(super) struct Stream {
@@ -49,9 +49,9 @@ impl Stream {
                 handshake(tls.connect(name, tcp).await.context("TLS handshake")?, window).await?
             }
         };
-        let delta = mode != Mode::Sotw;
+        let delta = mode.is_delta();
         let (send, head) = call(client, delta).await?;
-        let held = BTreeMap::new();
+        let (held, namespace) = (BTreeMap::new(), mode.namespace(n));
         let (shared, pending, names) = (Arc::clone(shared), BytesMut::new(), Arc::default());
         Ok(Self {
             shared,
@@ -60,7 +60,7 @@ impl Stream {
             head: Some(head),
             body: None,
             pending,
-            node: Some(node(n)),
+            node: Some(node(n, &namespace)),
             names,
             held,
         })
@@ -105,6 +105,32 @@ impl Stream {
             }
         }
         Ok(all)
+    }
+
+    pub(super) async fn load_listeners(&mut self) -> Result<()> {
+        self.ask(LDS, &[], None).await?;
+        let response = self.next_of(LDS).await?;
+        ensure!(!response.resources.is_empty(), "no listeners");
+        Ok(())
+    }
+
+    /// Loads the route table of port 80.
+    pub(super) async fn load_routes(&mut self) -> Result<()> {
+        self.ask(RDS, &["80".to_owned()], None).await?;
+        let response = self.next_of(RDS).await?;
+        ensure!(response.resources.len() == 1, "{} route tables", response.resources.len());
+        Ok(())
+    }
+
+    /// Returns the next response of a type; acknowledges all until then.
+    async fn next_of(&mut self, type_url: &str) -> Result<Response> {
+        loop {
+            let response = self.next().await?;
+            self.ack(&response).await?;
+            if response.type_url == type_url {
+                return Ok(response);
+            }
+        }
     }
 
     /// Reconnects with every known version: the server may answer with nothing, or not at all for assignments.
@@ -166,11 +192,12 @@ impl Stream {
             wire::put(&mut out, 6, response.nonce.as_bytes());
         } else {
             wire::put(&mut out, 1, response.version.as_bytes());
-            if response.type_url == EDS {
-                for name in self.names.iter() {
-                    wire::put(&mut out, 3, name.as_bytes());
-                }
-            }
+            let names: &[String] = match response.type_url.as_str() {
+                EDS => &self.names,
+                RDS => &["80".to_owned()],
+                _ => &[],
+            };
+            names.iter().for_each(|name| wire::put(&mut out, 3, name.as_bytes()));
             wire::put(&mut out, 4, response.type_url.as_bytes());
             wire::put(&mut out, 5, response.nonce.as_bytes());
         }
@@ -238,18 +265,18 @@ fn cut(pending: &mut BytesMut) -> Option<Bytes> {
     Some(message.split_off(5))
 }
 
-/// Returns `Node { id, cluster, metadata }` of a sidecar of its own workload in one shared namespace.
-fn node(n: usize) -> Vec<u8> {
+/// Returns `Node { id, cluster, metadata }` of a sidecar of its own workload.
+fn node(n: usize, namespace: &str) -> Vec<u8> {
     let mut value = BytesMut::new();
-    wire::put(&mut value, 3, b"default");
+    wire::put(&mut value, 3, namespace.as_bytes());
     let mut entry = BytesMut::new();
     wire::put(&mut entry, 1, b"NAMESPACE");
     wire::put(&mut entry, 2, &value);
     let mut fields = BytesMut::new();
     wire::put(&mut fields, 1, &entry);
     let mut node = BytesMut::new();
-    let id =
-        format!("sidecar~10.255.{}.{}~bench-{n}.default~default.svc.cluster.local", n >> 8 & 255, n & 255);
+    let address = format!("10.255.{}.{}", n >> 8 & 255, n & 255);
+    let id = format!("sidecar~{address}~bench-{n}.{namespace}~{namespace}.svc.cluster.local");
     wire::put(&mut node, 1, id.as_bytes());
     wire::put(&mut node, 2, b"bench");
     wire::put(&mut node, 3, &fields);

@@ -66,6 +66,9 @@ pub fn listener(plan: &Listener, forwards: &BTreeSet<Match>, defaults: &Defaults
             None => chains.push(chain(plan, (matches, serves), forward, defaults)),
         }
     }
+    if plan.parts.iter().any(|(matches, _)| matches.http && matches.range.is_some()) {
+        chains.extend(raw_copies(&chains));
+    }
     // A listener that does not bind its port passes unmatched connections on.
     if rest.is_none() && !plan.binds {
         rest = Some(tcp_chain(&plan.name, fallback(defaults.unclaimed), log));
@@ -79,6 +82,22 @@ pub fn listener(plan: &Listener, forwards: &BTreeSet<Match>, defaults: &Defaults
     body.default_filter_chain = rest;
     inspect(&mut body, plan);
     body.encode_to_vec()
+}
+
+/// Returns copies of the chains of address ranges that name the transport of connections without TLS. Beside a chain that
+/// names it, which HTTP needs, Envoy would not look at one without.
+fn raw_copies(chains: &[pb::FilterChain]) -> Vec<pb::FilterChain> {
+    let of_any = |matches: &&pb::FilterChainMatch| {
+        !matches.prefix_ranges.is_empty()
+            && matches.server_names.is_empty()
+            && matches.transport_protocol.is_empty()
+    };
+    let copy = |chain: &pb::FilterChain| {
+        let matches = chain.filter_chain_match.as_ref().filter(of_any)?.clone();
+        let raw = pb::FilterChainMatch { transport_protocol: RAW.into(), ..matches };
+        Some(pb::FilterChain { filter_chain_match: Some(raw), ..chain.clone() })
+    };
+    chains.iter().filter_map(copy).collect()
 }
 
 /// Adds what reads the first bytes of connections. They wait for these bytes as long as the client takes.

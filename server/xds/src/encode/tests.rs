@@ -172,6 +172,24 @@ fn some_serves() -> impl Strategy<Value = Serves> {
 fn some_unclaimed() -> impl Strategy<Value = Unclaimed> {
     prop_oneof![Just(Unclaimed::Pass), Just(Unclaimed::Block)]
 }
+#[test]
+fn range_where_http_is_detected_has_a_chain_for_the_rest() {
+    let range = Some((IpAddr::from([10, 1, 0, 0]), 16));
+    let part = |http, serves| (Match { range, http, ..Match::default() }, serves);
+    let parts = [part(true, Serves::Http("c".into())), part(false, Serves::Cluster("c".into()))];
+    let bind = ListenAddress::only(IpAddr::from([0; 4]));
+    let mut plan = Listener { name: "l".into(), bind, port: 80, binds: false, parts: parts.into() };
+    let transports = |plan: &Listener| -> Vec<String> {
+        let body = listener::listener(plan, &Default::default(), &Defaults::new(Unclaimed::Pass));
+        let chains = pb::Listener::decode(&body[..]).unwrap().filter_chains;
+        let tcp = chains.into_iter().filter_map(|chain| chain.filter_chain_match);
+        tcp.filter(|m| m.application_protocols.is_empty()).map(|m| m.transport_protocol).collect()
+    };
+    assert_eq!(transports(&plan), ["", "raw_buffer"]);
+    plan.parts.remove(0);
+    assert_eq!(transports(&plan), [""]);
+}
+
 fn many(cases: u32) -> ProptestConfig {
     ProptestConfig { cases, max_shrink_iters: 4_096, ..ProptestConfig::default() }
 }

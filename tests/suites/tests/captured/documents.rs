@@ -94,6 +94,7 @@ pub(crate) fn documents() -> String {
     for service in SERVICES {
         entry(&mut text, service);
     }
+    range(&mut text);
     own(&mut text);
     text
 }
@@ -109,6 +110,21 @@ fn entry(text: &mut String, service: &Service) {
     );
     for family in Family::BOTH {
         let _ = writeln!(text, "  - {{address: \"{}\", ports: {{main: {target}}}}}", family.host(*machine));
+    }
+}
+
+/// Number in the range of addresses of `range.test`.
+pub(crate) const IN_RANGE: u8 = 200;
+
+/// A service with a range of virtual addresses, `10.97.0.192/26` and `fd97::100/120`, and no protocol.
+fn range(text: &mut String) {
+    head(text, "ServiceEntry", "range");
+    text.push_str(
+        "spec:\n  hosts: [range.test]\n  location: MESH_INTERNAL\n  resolution: STATIC\n  \
+         addresses: [\"10.97.0.192/26\", \"fd97::100/120\"]\n  ports:\n  - {number: 7300, name: main}\n  endpoints:\n",
+    );
+    for family in Family::BOTH {
+        let _ = writeln!(text, "  - {{address: \"{}\", ports: {{main: 7101}}}}", family.host(15));
     }
 }
 

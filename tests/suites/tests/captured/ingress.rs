@@ -106,8 +106,9 @@ fn answer_on(socket: &Path) -> Result<()> {
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let Ok(mut stream) = stream else { return };
-            let _ = stream.read(&mut [0; 64]);
-            let _ = stream.write_all(b"own-socket");
+            if stream.read(&mut [0; 64]).is_ok_and(|read| read > 0) {
+                let _ = stream.write_all(b"own-socket");
+            }
         }
     });
     Ok(())

@@ -1,6 +1,6 @@
 //! What reaches what: every row is a connection, and what must come of it in each IP family.
 
-use crate::documents::STRANGER;
+use crate::documents::{IN_RANGE, STRANGER};
 use crate::talk::Talk;
 use tributary_suites::capture::Side;
 
@@ -78,6 +78,9 @@ pub(crate) const ROWS: &[Row] = &[
     (Pod, Vip(6),      7100, Tcp,                   Backend("other.test")),
     (Pod, STRANGE,     7100, Http("any.test"),      Passed("stranger")),
     (Pod, STRANGE,     7100, Tcp,                   Passed("stranger")),
+    // By a range of virtual addresses.
+    (Pod, Vip(IN_RANGE), 7300, Http("strange.test"), Backend("any.test")),
+    (Pod, Vip(IN_RANGE), 7300, Tcp,                  Backend("any.test")),
     // The same without a virtual address: by endpoint, and HTTP by host at any address.
     (Pod, Machine(17), 7200, Http("bare.test"),     Backend("bare.test")),
     (Pod, Machine(17), 7200, Http("strange.test"),  Backend("bare.test")),

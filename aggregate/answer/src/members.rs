@@ -50,7 +50,12 @@ pub fn differing<'c>(
     new: &'c Catalog,
     scope: Scope<'c>,
 ) -> impl Iterator<Item = Difference<'c>> {
-    old.hosts.diff(&new.hosts).filter_map(move |item| {
+    // from nothing, a Sidecar that names its hosts costs what it names
+    let first = old.hosts.is_empty();
+    let members = first.then(|| members(new, scope)).into_iter().flatten();
+    let added = members.map(|(host, view)| Difference { host, before: None, after: Some(view) });
+    let changed = (!first).then(|| old.hosts.diff(&new.hosts)).into_iter().flatten();
+    added.chain(changed.filter_map(move |item| {
         let host = match item {
             DiffItem::Add(host, _) | DiffItem::Remove(host, _) => host,
             DiffItem::Update { new: (host, _), .. } => host,
@@ -63,7 +68,7 @@ pub fn differing<'c>(
             _ => false,
         };
         (!same).then_some(Difference { host, before, after })
-    })
+    }))
 }
 
 #[cfg(test)]
@@ -115,6 +120,21 @@ mod tests {
             [("cart.shop".to_owned(), true, false), ("pay.shop".to_owned(), true, true)]
         );
         assert_eq!(differing(&old, &old.clone(), Scope::default()).count(), 0);
+    }
+
+    #[test]
+    fn differences_from_nothing_are_the_members() {
+        let (nothing, catalog) = (Catalog::default(), mk_two_namespaces());
+        for namespace in [None, Some("web"), Some("shop")] {
+            let namespace = namespace.map(mk_ns);
+            let scope = Scope::of(namespace.as_ref());
+            let found = differing(&nothing, &catalog, scope).map(|d| (d.host, d.before.is_none(), d.after));
+            let all = members(&catalog, scope).map(|(host, view)| (host, true, Some(view)));
+            let keys = |(host, added, view): (&Hostname, bool, Option<&Arc<ServiceView>>)| {
+                (host.clone(), added, view.map(Arc::as_ptr))
+            };
+            assert_eq!(found.map(keys).collect::<Vec<_>>(), all.map(keys).collect::<Vec<_>>());
+        }
     }
 
     #[test]

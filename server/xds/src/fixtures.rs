@@ -88,9 +88,11 @@ impl World {
     pub(crate) fn next(&mut self, services: &[Svc]) -> Arc<Catalog> {
         self.generation += 1;
         let mut built = BTreeMap::new();
+        let leading = |svc: &&Svc| matches!(svc.resolution, Resolution::Alias(_));
+        let leading: Vec<&Svc> = services.iter().filter(leading).collect();
         for svc in services {
             let key = (svc.host.clone(), svc.namespace.clone());
-            let aliases = leading_to(services, svc);
+            let aliases = leading_to(&leading, svc);
             let view = match self.built.get(&key) {
                 Some((old, view)) if old == svc && view.aliases == aliases => Arc::clone(view),
                 old => Arc::new(mk_view(svc, aliases, old.map(|(_, view)| &**view))),
@@ -155,12 +157,12 @@ fn mk_entry(mut claimants: Vec<Arc<ServiceView>>) -> Shared<HostEntry> {
     Shared::new(HostEntry { claimants: claimants.into() })
 }
 
-/// Returns the aliases of a service, in one step.
-fn leading_to(services: &[Svc], svc: &Svc) -> Arc<[AliasHost]> {
-    let leads = |other: &&Svc| matches!(&other.resolution, Resolution::Alias(to) if to.as_str() == svc.host);
-    let alias = |other: &Svc| AliasHost { service: other.key(), visibility: other.visibility.clone() };
+/// Returns those of some aliases that lead to a service, in one step.
+fn leading_to(aliases: &[&Svc], svc: &Svc) -> Arc<[AliasHost]> {
+    let leads = |other: &&&Svc| matches!(&other.resolution, Resolution::Alias(to) if to.as_str() == svc.host);
+    let alias = |other: &&Svc| AliasHost { service: other.key(), visibility: other.visibility.clone() };
     let is_end = !matches!(svc.resolution, Resolution::Alias(_));
-    let mut out: Vec<AliasHost> = services.iter().filter(|_| is_end).filter(leads).map(alias).collect();
+    let mut out: Vec<AliasHost> = aliases.iter().filter(|_| is_end).filter(leads).map(alias).collect();
     out.sort_by(|a, b| a.service.cmp(&b.service));
     out.into()
 }

@@ -11,6 +11,7 @@ use super::*;
 use crate::fixtures::*;
 
 mod composites;
+mod counts;
 mod defaults;
 mod goldens;
 mod inbound;

@@ -134,6 +134,22 @@ fn errors_name_file_line_and_field() {
             "settings: {trustDomainAliases: [old.test, 'a/b']}\n",
             "TRB0102 t.yaml:3:43: settings.trustDomainAliases[1]: `a/b` is not",
         ),
+        (
+            "settings: {httpRetries: {retryOn: 'a b'}}\n",
+            "TRB0102 t.yaml:3:26: settings.httpRetries.retryOn: \"a b\" is neither a condition of retries",
+        ),
+        (
+            "settings: {httpRetries: {perTryTimeout: 0s}}\n",
+            "TRB0102 t.yaml:3:26: settings.httpRetries.perTryTimeout: is not between 1ms and 1h",
+        ),
+        (
+            "settings: {httpRetries: {backoff: 2h}}\n",
+            "TRB0102 t.yaml:3:26: settings.httpRetries.backoff: is not between 1ms and 1h",
+        ),
+        (
+            "settings: {accessLog: {file: /a, encoding: json, format: x}}\n",
+            "TRB0102 t.yaml:3:50: settings.accessLog.format: is not a JSON object",
+        ),
         ("revision: a b\n", "TRB0102 t.yaml:3:1: revision: `a b` is not the value of a label"),
         (
             "xds:\n  listen: 0.0.0.0:15010\n",

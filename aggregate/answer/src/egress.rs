@@ -3,14 +3,16 @@
 //! Attachment builds a value for each client; resolution asks it for every host. Values compare by content, so
 //! an edit that changes no listener changes no client's class. The index is built on the first look-up.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
 use tributary_model::{
-    CaptureMode, EgressListener, HostImport, Hostname, ImportNamespace, Namespace, PortNumber, ServiceKey,
-    ServiceView,
+    CaptureMode, Catalog, EgressListener, HostEntry, HostImport, Hostname, ImportNamespace, Namespace,
+    PortNumber, ServiceKey, ServiceView, Shared,
 };
+
+use crate::members::overlay;
 
 /// Egress listeners of a Sidecar.
 #[derive(Debug, Clone)]
@@ -127,10 +129,22 @@ impl Egress {
         };
         self.0.listeners.iter().filter(serves).find_map(|listener| listener.hosts.iter().find(admits))
     }
-    /// Returns the hosts that may be imported, if all imports name exact hosts.
+    /// Returns the hosts that may be imported, if no import is a wildcard over all namespaces.
     #[must_use]
-    pub fn exact_hosts(&self) -> Option<&[Hostname]> {
-        self.index().hosts.as_deref()
+    pub fn candidates<'c>(
+        &'c self,
+        catalog: &'c Catalog,
+        own: Option<&'c Namespace>,
+    ) -> Option<BTreeSet<&'c Hostname>> {
+        let narrow = self.index().narrow.as_ref()?;
+        let named = narrow.namespaces.iter().filter_map(|import| match import {
+            ImportNamespace::Named(namespace) => Some(namespace),
+            ImportNamespace::Own => own,
+            ImportNamespace::Any | ImportNamespace::None => None,
+        });
+        let declared = named.filter_map(|namespace| overlay(catalog, namespace)).flatten();
+        let exact = narrow.hosts.iter().filter_map(|host| catalog.hosts.get_key_value(host));
+        Some(declared.chain(exact.map(|(host, _): (_, &Shared<HostEntry>)| host)).collect())
     }
     fn index(&self) -> &Index {
         self.0.index.get_or_init(|| Index::new(&self.0.listeners))
@@ -147,23 +161,39 @@ fn is_open(listener: &EgressListener) -> bool {
 #[derive(Debug)]
 struct Index {
     listeners: Vec<Listener>,
-    /// Imported hosts, sorted, if no import is a wildcard.
-    hosts: Option<Box<[Hostname]>>,
+    /// Without an import of a wildcard over all namespaces.
+    narrow: Option<Narrow>,
+}
+
+/// Where all imported services are found.
+#[derive(Debug)]
+struct Narrow {
+    /// Hosts of imports that name one.
+    hosts: Vec<Hostname>,
+    /// Namespaces of the other imports.
+    namespaces: Vec<ImportNamespace>,
+}
+
+impl Narrow {
+    fn new<'a>(imports: impl Iterator<Item = &'a HostImport>) -> Option<Self> {
+        let mut out = Self { hosts: Vec::new(), namespaces: Vec::new() };
+        for import in imports.filter(|import| import.namespace != ImportNamespace::None) {
+            let host = Hostname::new(import.host.as_str()).ok().filter(|host| !host.is_wildcard());
+            match (host, &import.namespace) {
+                (Some(host), _) => out.hosts.push(host),
+                (None, ImportNamespace::Any) => return None,
+                (None, namespace) if out.namespaces.contains(namespace) => {}
+                (None, namespace) => out.namespaces.push(namespace.clone()),
+            }
+        }
+        Some(out)
+    }
 }
 
 impl Index {
     fn new(listeners: &[EgressListener]) -> Self {
-        let all = || listeners.iter().flat_map(|listener| listener.hosts.iter());
-        let exact: Option<Vec<Hostname>> = all()
-            .filter(|import| import.namespace != ImportNamespace::None)
-            .map(|import| Hostname::new(import.host.as_str()).ok().filter(|host| !host.is_wildcard()))
-            .collect();
-        let hosts = exact.map(|mut hosts| {
-            hosts.sort_unstable();
-            hosts.dedup();
-            hosts.into()
-        });
-        Self { listeners: listeners.iter().map(Listener::new).collect(), hosts }
+        let narrow = Narrow::new(listeners.iter().flat_map(|listener| listener.hosts.iter()));
+        Self { listeners: listeners.iter().map(Listener::new).collect(), narrow }
     }
 }
 
@@ -223,7 +253,7 @@ fn admits(import: &ImportNamespace, own: Option<&Namespace>, namespace: &Namespa
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use tributary_model::{EndpointInputs, HostPattern};
+    use tributary_model::{EndpointInputs, HostPattern, Visibility};
 
     use super::*;
     use crate::fixtures::*;
@@ -272,14 +302,19 @@ mod tests {
     }
 
     #[test]
-    fn exact_hosts_are_listed_only_if_no_import_is_a_wildcard() {
+    fn candidates_are_those_of_imported_namespaces_unless_a_wildcard_is_over_all() {
+        let names = [("a.x", "web"), ("b.x", "shop"), ("c.x", "shop"), ("d.x", "pay")];
+        let views = names.map(|(host, namespace)| mk_view(host, namespace, &[Visibility::Public]));
+        let (catalog, own) = (mk_catalog(views.to_vec()), mk_ns("web"));
         let hosts = |imports: &[&str]| {
             let egress = Egress::new(&mk_egress(&[(None, imports)])).unwrap();
-            egress.exact_hosts().map(|hosts| hosts.iter().map(ToString::to_string).collect::<Vec<_>>())
+            let found = egress.candidates(&catalog, Some(&own))?;
+            Some(found.into_iter().map(ToString::to_string).collect::<Vec<_>>().join(" "))
         };
-        assert_eq!(hosts(&["shop/b.x", "./a.x", "*/a.x", "~/*"]), Some(vec!["a.x".into(), "b.x".into()]));
-        assert_eq!(hosts(&["shop/b.x", "./*.x"]), None);
-        assert_eq!(hosts(&["~/*"]), Some(Vec::new()));
+        assert_eq!(hosts(&["shop/b.x", "./a.x", "*/d.x", "*/e.x", "~/*"]).as_deref(), Some("a.x b.x d.x"));
+        assert_eq!(hosts(&["./*.x", "shop/*"]).as_deref(), Some("a.x b.x c.x"));
+        assert_eq!(hosts(&["shop/b.x", "*/*.x"]), None);
+        assert_eq!(hosts(&["~/*"]).as_deref(), Some(""));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use imbl::OrdSet;
 pub(crate) use tributary_fixtures::{
     mk_egress, mk_host, mk_key, mk_ns, mk_port, mk_shard, mk_sidecar, mk_topology,
 };
@@ -93,11 +94,14 @@ pub(crate) fn mk_view(host: &str, namespace: &str, visibilities: &[Visibility]) 
 }
 pub(crate) fn mk_catalog(views: Vec<Arc<ServiceView>>) -> Catalog {
     let mut hosts: std::collections::BTreeMap<Hostname, Vec<Arc<ServiceView>>> = Default::default();
+    let mut scoped: std::collections::BTreeMap<Namespace, OrdSet<Hostname>> = Default::default();
     for view in views {
+        scoped.entry(view.key.namespace.clone()).or_default().insert(view.key.host.clone());
         hosts.entry(view.key.host.clone()).or_default().push(view);
     }
     let entries = hosts.into_iter().map(|(h, c)| (h, Shared::new(HostEntry { claimants: c.into() })));
-    Catalog { hosts: entries.collect(), ..Catalog::default() }
+    let scoped = scoped.into_iter().map(|(namespace, hosts)| (namespace, Shared::new(hosts)));
+    Catalog { hosts: entries.collect(), scoped: scoped.collect(), ..Catalog::default() }
 }
 pub(crate) fn mk_projection(kind: ClientKind) -> Projection {
     Projection { kind: Some(kind), ..Projection::default() }

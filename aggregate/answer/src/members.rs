@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use imbl::OrdSet;
 use imbl::ordmap::DiffItem;
-use tributary_model::{Catalog, HostEntry, Hostname, Namespace, ServiceView, Shared};
+use tributary_model::{Catalog, Hostname, Namespace, ServiceView};
 
 use crate::resolve::resolve;
 use crate::scope::Scope;
@@ -19,10 +19,9 @@ pub fn members<'c>(
     catalog: &'c Catalog,
     scope: Scope<'c>,
 ) -> impl Iterator<Item = (&'c Hostname, &'c Arc<ServiceView>)> {
-    let exact = scope.egress().and_then(|egress| egress.exact_hosts());
-    let all = exact.is_none().then(|| catalog.hosts.keys());
-    let named = exact.into_iter().flatten().filter_map(|host| catalog.hosts.get_key_value(host));
-    let hosts = all.into_iter().flatten().chain(named.map(|(host, _): (_, &Shared<HostEntry>)| host));
+    let narrow = scope.egress().and_then(|egress| egress.candidates(catalog, scope.namespace));
+    let all = narrow.is_none().then(|| catalog.hosts.keys());
+    let hosts = all.into_iter().flatten().chain(narrow.into_iter().flatten());
     hosts.filter_map(move |host| resolve(catalog, host.as_str(), scope, &mut ()).map(|view| (host, view)))
 }
 

@@ -153,6 +153,8 @@ codes! {
     528 FEDERATED "the endpoint is served through a federated service" => "nothing";
     529 STANDBY "the endpoint waits as a standby of its federated service" => "nothing";
     530 NOT_IMPORTED "the client's Sidecar imports no such host or port" => "add it to `egress` of the Sidecar that the step names";
+    531 ROUTED "the client's requests for the host take this virtual host" => "nothing";
+    532 ROUTED_ELSEWHERE "the client's requests for the host go to another service" => "see which services claim the host with `tributary get services -o wide`";
 
     // 06xx: clients
     601 CLIENT_NO_NODE "a client did not identify itself" => "set `node.id` in its bootstrap";

@@ -15,6 +15,7 @@ pub mod removals;
 pub mod report;
 pub mod resources;
 pub mod rights;
+mod routed;
 pub mod sessions;
 pub mod start_log;
 pub mod state;

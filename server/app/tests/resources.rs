@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 use tributary_app::exit::Exit;
-use tributary_suites::ads::{CDS, EDS, node};
+use tributary_suites::ads::{CDS, EDS, RDS, node};
 use tributary_suites::{AdsClient, Answer, Variant};
 use world::{LONG, World, file_registry, mk_entry, mk_folder};
 
@@ -33,6 +33,21 @@ async fn mk_world() -> (tempfile::TempDir, World) {
     world.until("get endpoints", "10.0.0.1:80").await;
     world.until("get endpoints", "10.0.0.2:80").await;
     (dir, world)
+}
+
+#[tokio::test]
+async fn explanation_for_a_sidecar_names_its_route() {
+    let (_dir, world) = mk_world().await;
+    let id = "sidecar~10.9.0.9~web-1.web~web.svc.cluster.local";
+    let mut client = mk_client(&world, id, EDS, &[PAY]).await;
+    let explain = format!("explain 10.0.0.1 --for-client {id}");
+    assert!(!world.run(&explain).await.out.contains("RDS"), "it has no routes yet");
+    client.stream.subscribe(RDS, &["80"]).unwrap();
+    while client.stream.next(LONG).await.unwrap().type_url != RDS {}
+    let out = world.run(&explain).await.out;
+    let line = out.lines().find(|line| line.contains("TRB0531")).unwrap_or_default();
+    assert!(line.contains("RDS 80, virtual host pay.shop.example:80"), "{out}");
+    assert!(line.ends_with(&format!("requests for pay.shop.example go to {PAY}")), "{out}");
 }
 
 #[tokio::test]

@@ -8,11 +8,13 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tributary_answer::{Client, Explanation, Query, WhyNot, cluster_name, explain_with, resolve};
 use tributary_model::{
-    Catalog, Code, Hostname, Mono, Namespace, PortNumber, ServiceKey, Stage, StepTime, TraceStep, Verdict,
+    Catalog, ClientKind, Code, Hostname, Mono, Namespace, PortNumber, ServiceKey, Stage, StepTime, TraceStep,
+    Verdict,
 };
 use tributary_xds::answers::ResourceType;
 use tributary_xds::session::{Delivery, SyncStatus};
 
+use super::routed::RouteTables;
 use super::sessions::{Found, Sessions};
 use crate::admin::backend::Explained;
 use crate::cli::table::age;
@@ -81,7 +83,9 @@ pub fn explain(request: &ExplainRequest, history: &BTreeMap<ServiceKey, Vec<Trac
         return Err(format!("no source lists the endpoint {} of {host}{withdrawn}", request.endpoint));
     }
     if let Some(found) = &found {
-        all.iter_mut().for_each(|one| deliver(&request.catalog, found, one));
+        let sidecar = found.client.class.kind == ClientKind::Sidecar;
+        let mut tables = sidecar.then(|| RouteTables::new(&request.catalog, found));
+        all.iter_mut().for_each(|one| deliver(&request.catalog, found, tables.as_mut(), one));
     }
     all.iter_mut().for_each(|one| name_withdrawn(one, &request.withdrawn));
     let now = Timestamp::now();
@@ -138,12 +142,19 @@ fn is_of_host(one: &Explanation, host: &str) -> bool {
     one.host.as_ref().is_some_and(|own| same_host(host, own.as_str()))
 }
 
-/// Adds the delivery state of the client to the explanation.
-fn deliver(catalog: &Catalog, found: &Found, one: &mut Explanation) {
+/// Adds the delivery state of the client and the route that leads to the endpoint.
+fn deliver(catalog: &Catalog, found: &Found, tables: Option<&mut RouteTables>, one: &mut Explanation) {
     let served = one.steps.iter().all(|step| step.verdict != Verdict::Drop);
     let Some((host, port)) = one.host.clone().zip(one.port).filter(|_| served) else { return };
     let step = delivered(catalog, found, &host, port);
-    one.add([TraceStep { endpoint: one.endpoint.clone(), ..step }]);
+    let route = tables.and_then(|tables| tables.step(&host, port));
+    let endpoint = one.endpoint.clone();
+    one.add(
+        [Some(step), route]
+            .into_iter()
+            .flatten()
+            .map(|step| TraceStep { endpoint: endpoint.clone(), ..step }),
+    );
 }
 
 /// Returns the delivery state of the resource that carries a port's endpoints.

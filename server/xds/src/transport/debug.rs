@@ -21,7 +21,7 @@ use tributary_proto::{Rope, Variant};
 
 use super::reader::Request;
 use crate::answers::ResourceType;
-use crate::client::ClientNode;
+use crate::client::{ClientNode, pod_of};
 use crate::session::{Nonce, Refusal, SyncStatus, TypeStatus};
 use crate::table::{ClientRow, ClientTable, Connected};
 
@@ -184,11 +184,13 @@ fn client_config(row: &ClientRow, now: SystemTime) -> Resource {
     Resource { name: row.node.to_string(), resource, ..Resource::default() }
 }
 
+/// The id is `pod.namespace`, which istioctl shows and takes; the whole node id of a client that names no pod.
 fn node(row: &ClientRow) -> Node {
     let pairs = [("CLUSTER_ID", &row.cluster), ("NAMESPACE", &row.namespace)];
     let text = |text: &Arc<str>| Value { kind: Some(Kind::StringValue(text.to_string())) };
     let fields = pairs.into_iter().filter_map(|(name, value)| Some((name.to_owned(), text(value.as_ref()?))));
-    Node { id: row.node.to_string(), metadata: Some(Struct { fields: fields.collect() }), ..Node::default() }
+    let id = pod_of(&row.node).unwrap_or(&row.node).to_owned();
+    Node { id, metadata: Some(Struct { fields: fields.collect() }), ..Node::default() }
 }
 
 fn generic(of: &TypeStatus, now: SystemTime) -> GenericXdsConfig {

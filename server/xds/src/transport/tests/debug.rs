@@ -19,12 +19,12 @@ const POD: &str = "sidecar~10.0.0.1~web-0.shop~shop.svc.cluster.local";
 /// As text: an xDS cluster of the name `a=1`, as the fake provider writes a name and a body.
 const CLUSTER: &str = "\n\u{3}a";
 
-/// istioctl's node, its text in place of a nonce, and no acknowledgement.
+/// A request of istioctl 1.30: its node, whose id names another namespace, and a text in place of a nonce.
 fn mk_request(type_url: &str, namespace: &str, names: &[&str]) -> SotwRequest {
-    let pairs = [("GENERATOR", "event"), ("SERVICE_ACCOUNT", "istiod"), ("NAMESPACE", namespace)];
+    let pairs = [("GENERATOR", "event"), ("SERVICE_ACCOUNT", "default"), ("NAMESPACE", namespace)];
     let metadata: Metadata = pairs.into_iter().map(|(key, value)| (key, Value::Text(value.into()))).collect();
-    let id = format!("sidecar~192.0.2.1~test-1.{namespace}~{namespace}.svc.cluster.local");
-    let node = Some(Node { id: id.as_str().into(), metadata, ..Node::default() });
+    let id = "sidecar~192.0.2.1~test-1.default~default.svc.cluster.local";
+    let node = Some(Node { id: id.into(), metadata, ..Node::default() });
     let nonce = "2026-01-01 00:00:00.0 +0000 UTC m=+0.1".into();
     let names = names.iter().copied().collect();
     SotwRequest { node, type_url: type_url.into(), names, nonce, ..SotwRequest::default() }
@@ -42,7 +42,7 @@ async fn identity_of_the_system_namespace_reads_status_and_dump() {
     proxy.send_sotw(SotwRequest { node, type_url: type_url.into(), ..SotwRequest::default() }).await;
     proxy.next().await;
 
-    let operator = ca.client("spiffe://cluster.local/ns/system/sa/istiod");
+    let operator = ca.client("spiffe://cluster.local/ns/system/sa/default");
     let mut connection = dial(&served, &ca, Some(&operator)).await.unwrap();
     let mut stream = connection.sotw().await;
     stream.send_sotw(mk_request(SYNCZ, "system", &[])).await;
@@ -52,7 +52,7 @@ async fn identity_of_the_system_namespace_reads_status_and_dump() {
     assert_eq!(resource.type_url.as_str(), "type.googleapis.com/envoy.service.status.v3.ClientConfig");
     let config = ClientConfig::decode(&resource.body[..]).unwrap();
     let node = config.node.unwrap();
-    assert_eq!(node.id, POD);
+    assert_eq!(node.id, "web-0.shop");
     assert!(node.metadata.unwrap().fields.contains_key("NAMESPACE"));
     let of = &config.generic_xds_configs[0];
     assert_eq!((of.type_url.as_str(), of.config_status()), (type_url, ConfigStatus::Stale));
@@ -123,7 +123,7 @@ async fn dump_has_no_secrets() {
     let ca = Authority::new();
     let (served, _) = secured(&ca.server(Some(&ca))).await;
     let _proxy = dump_of(&served, &ca, &body).await;
-    let operator = ca.client("spiffe://cluster.local/ns/system/sa/istiod");
+    let operator = ca.client("spiffe://cluster.local/ns/system/sa/default");
     let mut stream = dial(&served, &ca, Some(&operator)).await.unwrap().sotw().await;
     stream.send_sotw(mk_request(CONFIG_DUMP, "system", &["web-0.shop"])).await;
     let dump = String::from_utf8_lossy(&stream.message().await.unwrap()).into_owned();
@@ -139,7 +139,7 @@ async fn answers_that_are_not_read_are_few_and_end() {
     // the name again and again: the last one counts
     let name = format!("\n\u{7f}{}", "x".repeat(127));
     let _proxy = dump_of(&served, &ca, &format!("1{}", name.repeat(16_384))).await;
-    let operator = ca.client("spiffe://cluster.local/ns/system/sa/istiod");
+    let operator = ca.client("spiffe://cluster.local/ns/system/sa/default");
     let mut slow = Vec::new();
     for _ in 0..2 {
         let mut connection = dial_with_window(&served, &ca, Some(&operator), 1 << 16).await.unwrap();
@@ -161,7 +161,7 @@ async fn answers_that_are_not_read_are_few_and_end() {
 async fn other_clients_are_refused() {
     let ca = Authority::new();
     let (served, _) = secured(&ca.server(Some(&ca))).await;
-    let own = ca.client("spiffe://cluster.local/ns/shop/sa/istiod");
+    let own = ca.client("spiffe://cluster.local/ns/shop/sa/default");
     let mut connection = dial(&served, &ca, Some(&own)).await.unwrap();
     for type_url in [SYNCZ, CONFIG_DUMP, "istio.io/debug"] {
         let mut stream = connection.sotw().await;
@@ -182,7 +182,7 @@ async fn other_clients_are_refused() {
 async fn request_that_is_not_understood_is_refused_with_the_reason() {
     let ca = Authority::new();
     let (served, _) = secured(&ca.server(Some(&ca))).await;
-    let own = ca.client("spiffe://cluster.local/ns/system/sa/istiod");
+    let own = ca.client("spiffe://cluster.local/ns/system/sa/default");
     let mut connection = dial(&served, &ca, Some(&own)).await.unwrap();
     for (type_url, names, why) in
         [("istio.io/debug", &["syncz"][..], "is not served"), (CONFIG_DUMP, &[], "one resource name")]

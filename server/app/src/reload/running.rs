@@ -129,7 +129,7 @@ impl Running {
             "lastReload": last,
             "certificateError": state.certificates,
             "origins": state.loaded.origins,
-            "config": state.loaded.config,
+            "config": redacted(serde_json::to_value(&state.loaded.config).unwrap_or_default()),
         })
     }
     /// Records an invalid file. Returns whether its error is new.
@@ -166,5 +166,57 @@ impl State {
         self.counts[outcome as usize] += u64::from(is_new);
         self.last = Some(Last { at: Timestamp::now(), outcome, error, restart });
         is_new
+    }
+}
+
+/// Ends of the names of fields that hold a secret themselves, in lower case; files are named by `tokenFile` and the like.
+const SECRETS: [&str; 3] = ["token", "password", "secret"];
+
+/// Replaces the values of secret fields, at any depth.
+fn redacted(value: Value) -> Value {
+    let field = |(name, value): (String, Value)| {
+        let lower = name.to_ascii_lowercase();
+        let is_secret = !value.is_null() && SECRETS.iter().any(|end| lower.ends_with(end));
+        let value = if is_secret { "[redacted]".into() } else { redacted(value) };
+        (name, value)
+    };
+    match value {
+        Value::Object(fields) => Value::Object(fields.into_iter().map(field).collect()),
+        Value::Array(all) => Value::Array(all.into_iter().map(redacted).collect()),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_of_the_configuration_are_not_shown() {
+        let config = json!({"registries": [{"kind": "consul", "token": "hunter2", "tokenFile": "f", "keys": {"a": "b"}}],
+            "x": {"apiToken": ["hunter2"], "Password": "hunter2", "token": null}});
+        let shown = redacted(config);
+        assert!(!shown.to_string().contains("hunter2"), "{shown}");
+        let consul = &shown["registries"][0];
+        assert_eq!((&consul["token"], &consul["tokenFile"]), (&json!("[redacted]"), &json!("f")));
+        assert_eq!((&consul["keys"]["a"], &shown["x"]["token"]), (&json!("b"), &Value::Null));
+    }
+
+    #[test]
+    fn every_secret_field_of_the_schema_is_known() {
+        fn find(value: &Value, out: &mut Vec<String>) {
+            for (name, of) in value["properties"].as_object().into_iter().flatten() {
+                if of.to_string().contains("/Secret\"") || of["format"] == "password" {
+                    out.push(name.clone());
+                }
+            }
+            let children = value.as_object().into_iter().flat_map(|map| map.values());
+            children.chain(value.as_array().into_iter().flatten()).for_each(|child| find(child, out));
+        }
+        let mut names = Vec::new();
+        find(&crate::config::schema::schema(), &mut names);
+        assert!(!names.is_empty(), "the schema has no field of type Secret");
+        let known = |name: &String| SECRETS.iter().any(|end| name.to_ascii_lowercase().ends_with(end));
+        assert!(names.iter().all(known), "{names:?}");
     }
 }

@@ -1,7 +1,7 @@
 //! A secret written in the configuration file. Errors about it and its debug form do not show it.
 //!
-//! Serialization writes the value, because layers of the configuration are merged in serialized form; the merged
-//! configuration itself is never printed.
+//! Serialization writes the value, because layers of the configuration are merged in serialized form; the document of
+//! `/debug/config` replaces the values of fields of this type.
 
 use std::fmt;
 

@@ -42,6 +42,7 @@ pub use members::{Difference, differing, members, overlay};
 pub use names::{cluster_name, parse_cluster_name};
 pub use resolve::{concrete, find_alias, resolve, visible};
 pub use route::{VirtualHostPlan, grpc_route, route};
+pub use scope::trace::not_routed;
 pub use scope::{ClientSidecar, Scope, attach};
 
 #[cfg(test)]

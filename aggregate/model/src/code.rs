@@ -155,6 +155,7 @@ codes! {
     530 NOT_IMPORTED "the client's Sidecar imports no such host or port" => "add it to `egress` of the Sidecar that the step names";
     531 ROUTED "the client's requests for the host take this virtual host" => "nothing";
     532 ROUTED_ELSEWHERE "the client's requests for the host go to another service" => "see which services claim the host with `tributary get services -o wide`";
+    533 NOT_ROUTED "no route of the client leads requests to the port" => "add the host to the egress listener of the port, or remove that listener";
 
     // 06xx: clients
     601 CLIENT_NO_NODE "a client did not identify itself" => "set `node.id` in its bootstrap";

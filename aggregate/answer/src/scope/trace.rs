@@ -43,6 +43,33 @@ pub(crate) fn not_imported(
     }
 }
 
+/// Returns the step of an HTTP port that the client receives and that none of its routes leads to, because the egress
+/// listener of the port has other hosts; `None` if requests are routed.
+#[must_use]
+pub fn not_routed(
+    catalog: &Catalog,
+    view: &ServiceView,
+    port: &PortView,
+    scope: Scope<'_>,
+) -> Option<TraceStep> {
+    let number = port.number;
+    let is_routed = scope.admits(view, port, Surface::Routes) || !scope.admits(view, port, Surface::Clusters);
+    let of_sidecar = scope.sidecar.filter(|_| !is_routed && port.protocol.is_http())?;
+    let mut listeners = of_sidecar.egress.iter().flat_map(|egress| egress.listeners());
+    let listener = listeners.find(|of| of.port.as_ref().is_some_and(|port| port.number == number))?;
+    let named: Vec<String> = listener.hosts.iter().take(MAX_NAMED).map(ToString::to_string).collect();
+    let detail = format!(
+        "requests to port {number} of {} are not routed: {} has an egress listener for the port, which imports {}",
+        view.key,
+        of_sidecar.key,
+        named.join(", ")
+    );
+    let policy = catalog.policies.get(&of_sidecar.key);
+    let shard = policy.map(|policy| &*policy.shard);
+    let step = service_step(Stage::Deliver, Verdict::Warn, Code::NOT_ROUTED, shard, detail);
+    Some(TraceStep { object: policy.map(|policy| policy.declared.source.reference()), ..step })
+}
+
 /// Returns the first egress hosts of a Sidecar, each with the port of its listener.
 fn hosts(sidecar: &ClientSidecar) -> String {
     let listeners = sidecar.egress.iter().flat_map(|egress| egress.listeners());
@@ -75,7 +102,11 @@ pub(crate) fn reaches<R: Recorder>(
 
 #[cfg(test)]
 mod tests {
-    use tributary_model::{Namespace, ObjectVersion, PolicyView, Shared, Sidecar, Trace, Visibility};
+    use std::sync::Arc;
+
+    use tributary_model::{
+        EndpointInputs, Namespace, ObjectVersion, PolicyView, Protocol, Shared, Sidecar, Trace, Visibility,
+    };
 
     use super::*;
     use crate::fixtures::*;
@@ -111,6 +142,28 @@ mod tests {
         let detail =
             "shop/pay.shop is visible to namespace web, imported by shop/*.shop of Sidecar web/narrow";
         assert_eq!(step.detail, detail);
+    }
+
+    #[test]
+    fn port_that_only_its_own_egress_listener_could_route_is_named() {
+        let egress = mk_egress(&[(Some(80), &["net/*"]), (None, &["shop/*"])]);
+        let sidecar = Sidecar { egress, ..Sidecar::default() };
+        let client = ClientSidecar::new(&mk_sidecar("web", "narrow", sidecar.clone()).0, &sidecar);
+        let mut view = ServiceView::clone(&mk_view("pay.shop", "shop", &[Visibility::Public]));
+        let facts = EndpointInputs { service: view.key.clone(), ..mk_one(Vec::new()) };
+        let port = PortView { protocol: Protocol::Http, ..mk_port_view(facts) };
+        view.ports = [port].into();
+        let (catalog, namespace) = (mk_catalog(vec![Arc::new(view.clone())]), mk_ns("web"));
+        let scope = Scope { namespace: Some(&namespace), sidecar: Some(&client) };
+        let step = not_routed(&catalog, &view, &view.ports[0], scope).unwrap();
+        assert_eq!((step.code, step.verdict), (Code::NOT_ROUTED, Verdict::Warn));
+        let detail = "requests to port 80 of shop/pay.shop are not routed: Sidecar web/narrow has an egress listener for \
+                      the port, which imports net/*";
+        assert_eq!(step.detail, detail);
+        let tcp = PortView { protocol: Protocol::Tcp, ..view.ports[0].clone() };
+        assert!(not_routed(&catalog, &view, &tcp, scope).is_none(), "TCP needs no route");
+        let open = Scope { sidecar: None, ..scope };
+        assert!(not_routed(&catalog, &view, &view.ports[0], open).is_none());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::Value;
-use tributary_answer::{Client, Explanation, Query, WhyNot, cluster_name, explain_with, resolve};
+use tributary_answer::{Client, Explanation, Query, WhyNot, cluster_name, explain_with, not_routed, resolve};
 use tributary_model::{
     Catalog, ClientKind, Code, Hostname, Mono, Namespace, PortNumber, ServiceKey, Stage, StepTime, TraceStep,
     Verdict,
@@ -149,12 +149,8 @@ fn deliver(catalog: &Catalog, found: &Found, tables: Option<&mut RouteTables>, o
     let step = delivered(catalog, found, &host, port);
     let route = tables.and_then(|tables| tables.step(&host, port));
     let endpoint = one.endpoint.clone();
-    one.add(
-        [Some(step), route]
-            .into_iter()
-            .flatten()
-            .map(|step| TraceStep { endpoint: endpoint.clone(), ..step }),
-    );
+    let steps = [Some(step), route, unrouted(catalog, found, host.as_str(), Some(port)).pop()];
+    one.add(steps.into_iter().flatten().map(|step| TraceStep { endpoint: endpoint.clone(), ..step }));
 }
 
 /// Returns the delivery state of the resource that carries a port's endpoints.
@@ -212,10 +208,21 @@ pub fn why_not(catalog: &Catalog, sessions: &Sessions, host: &str, client: &str,
         if !steps.is_empty() && steps.iter().all(|step| step.verdict == Verdict::Drop) {
             out.served = 0;
         }
+        let unrouted = unrouted(catalog, &found, &out.host, None).into_iter();
         out.add(steps);
+        out.add(unrouted.map(|step| TraceStep { verdict: Verdict::Drop, ..step }));
     }
     date_reasons(&mut out, now, Timestamp::now());
     Ok(values(vec![out]))
+}
+
+/// Returns the ports, or this one, whose endpoints a sidecar receives while none of its routes leads to them.
+fn unrouted(catalog: &Catalog, found: &Found, host: &str, port: Option<PortNumber>) -> Vec<TraceStep> {
+    let class = &found.client.class;
+    let view = resolve(catalog, host, class.scope(), &mut ()).filter(|_| class.kind == ClientKind::Sidecar);
+    let Some(view) = view else { return Vec::new() };
+    let ports = view.ports.iter().filter(|of| port.is_none_or(|port| port == of.number));
+    ports.filter_map(|port| not_routed(catalog, view, port, class.scope())).collect()
 }
 
 fn undelivered(catalog: &Catalog, found: &Found, host: &str) -> Vec<TraceStep> {

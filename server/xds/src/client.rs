@@ -21,6 +21,8 @@ use crate::session::Refusal;
 
 /// Most addresses that a client may list.
 const MAX_IPS: usize = 64;
+/// Most identities of a certificate that a message lists.
+const MAX_SHOWN: usize = 3;
 
 /// A client as its node describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -158,15 +160,22 @@ impl ClientNode {
             (self.identity, self.class.namespace) = (Some(identity.clone()), Some(id.namespace));
             return Ok(self);
         }
-        let claimed = self.class.namespace.as_ref().map_or("none", |namespace| namespace.as_str());
         let message = format!(
-            "the certificate does not prove namespace {claimed} and the service account of node {:?} in trust domain \
-             {} or its aliases; correct metadata.NAMESPACE and SERVICE_ACCOUNT, the certificate, or \
-             settings.trustDomainAliases",
+            "the certificate presents {}, but node {:?} needs an identity{} in trust domain {} or its aliases; correct \
+             metadata.NAMESPACE and SERVICE_ACCOUNT, the certificate, or settings.trustDomainAliases",
+            presented(identities),
             self.id,
+            self.claims(),
             settings.trust_domain()
         );
         Err(Refusal::new(GrpcCode::PermissionDenied, Code::CLIENT_IDENTITY, message))
+    }
+    /// Returns the namespace and service account that the node claims, for a message.
+    fn claims(&self) -> String {
+        let namespace = self.class.namespace.as_ref().map(|own| format!("namespace {own}"));
+        let account = self.account.as_deref().map(|own| format!("service account {own:?}"));
+        let claimed: Vec<String> = namespace.into_iter().chain(account).collect();
+        if claimed.is_empty() { String::new() } else { format!(" of {}", claimed.join(" and ")) }
     }
     fn is_proven_by(&self, id: &SpiffeId<'_>) -> bool {
         self.class.namespace.as_ref().is_none_or(|own| *own == id.namespace)
@@ -181,6 +190,17 @@ impl ClientNode {
             ClientKind::Envoy | ClientKind::Grpc => None,
         }
     }
+}
+
+/// Lists the first identities of a certificate.
+fn presented(identities: &[Identity]) -> String {
+    if identities.is_empty() {
+        return "no SPIFFE identity".to_owned();
+    }
+    let shown: Vec<&str> = identities.iter().take(MAX_SHOWN).map(Identity::as_str).collect();
+    let more = identities.len() - shown.len();
+    let rest = if more == 0 { String::new() } else { format!(" and {more} more") };
+    format!("{}{rest}", shown.join(", "))
 }
 
 /// The parts of `spiffe://<trust domain>/ns/<namespace>/sa/<account>`.
@@ -396,6 +416,32 @@ mod tests {
             assert_eq!((refusal.status, refusal.code), (GrpcCode::PermissionDenied, Code::CLIENT_IDENTITY));
         }
         assert!(client.authorize(&[], &settings).is_err());
+    }
+
+    #[test]
+    fn refusal_names_what_is_presented_and_what_is_claimed() {
+        let message = |id: &str, account: &[(&str, &str)], presented: &[&str]| {
+            let identities: Vec<_> = presented.iter().map(|text| Identity::new(text).unwrap()).collect();
+            let refusal = parse(id, account).authorize(&identities, &Settings::default()).unwrap_err();
+            refusal.message.split("; ").next().unwrap().to_owned()
+        };
+        let trusted = "in trust domain cluster.local or its aliases";
+        let of_other = |n: i32| format!("spiffe://other/ns/a/sa/{n}");
+        let (one, two, three, four) = (of_other(1), of_other(2), of_other(3), of_other(4));
+        assert_eq!(
+            message(SIDECAR, &[("SERVICE_ACCOUNT", "pay")], &[&one, &two, &three, &four]),
+            format!(
+                "the certificate presents {one}, {two}, {three} and 1 more, but node {SIDECAR:?} needs an identity of \
+                 namespace shop and service account \"pay\" {trusted}"
+            )
+        );
+        assert_eq!(
+            message("x", &[], &[&one]),
+            format!("the certificate presents {one}, but node \"x\" needs an identity {trusted}")
+        );
+        let none = message("x", &[("SERVICE_ACCOUNT", "pay")], &[]);
+        assert!(none.starts_with("the certificate presents no SPIFFE identity, but node"), "{none}");
+        assert!(none.ends_with(&format!("an identity of service account \"pay\" {trusted}")), "{none}");
     }
 
     #[test]

@@ -108,7 +108,7 @@ async fn address_that_waits_for_its_pod_is_explained() {
     let why = world.run("why-not pay.shop --from-client web-1").await;
     assert_eq!(why.exit, Ok(Exit::Ok), "another endpoint is served: {}", why.out);
     for part in [
-        "1 endpoints served",
+        "1 endpoint served",
         "source     TRB0324 ",
         ": 1 dropped",
         "10.0.0.7  listed for shop/pay.shop, waits for",

@@ -142,6 +142,6 @@ async fn short_host_names_are_completed() {
     assert!(world.run("get endpoints --host pay").await.out.contains("10.0.0.1:80"));
     assert_eq!(world.run("explain 10.0.0.1 --host pay.shop").await.exit, Ok(Exit::Ok));
     let why = world.run("why-not pay --from-client web-1").await;
-    assert!(why.out.contains("pay.shop.example") && why.out.contains("1 endpoints served"), "{}", why.out);
+    assert!(why.out.contains("pay.shop.example") && why.out.contains("1 endpoint served"), "{}", why.out);
     world.server.stop().await;
 }

@@ -33,7 +33,8 @@ const MOST_HOSTS: usize = 4_096;
 fn sidecar_is_not_empty(sidecar: &Sidecar, faults: &mut Faults) {
     let pool = sidecar.ignored.iter().any(|path| &*path.value == "spec.inboundConnectionPool");
     if sidecar.egress.is_empty() && sidecar.ingress.is_empty() && sidecar.outbound.is_none() && !pool {
-        let message = "spec has none of egress, ingress and outboundTrafficPolicy; add one";
+        let message =
+            "spec has none of egress, ingress, outboundTrafficPolicy and inboundConnectionPool; add one";
         faults.refuse(Code::MISSING_FIELD, sidecar.at.at, message);
     }
 }

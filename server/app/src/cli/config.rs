@@ -33,6 +33,7 @@ fn validate(file: &Path, env: &Environment, console: &mut Console<'_>) -> Result
     install_crypto();
     runnable::check(&loaded, &Factories::new(env.clone()))?;
     let registries = loaded.config.registries.len();
-    console.note(&format!("{}: valid, {registries} registries", file.display()));
+    let noun = if registries == 1 { "registry" } else { "registries" };
+    console.note(&format!("{}: valid, {registries} {noun}", file.display()));
     Ok(())
 }

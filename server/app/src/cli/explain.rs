@@ -111,7 +111,8 @@ fn prose(item: &ExplainItem, wide: bool, color: bool) -> String {
 
 fn reasons(item: &WhyNotItem, wide: bool, color: bool) -> String {
     let tone = if item.served > 0 { Tone::Plain } else { Tone::Bad };
-    let served = paint(&format!("{} endpoints served", item.served), tone, color);
+    let noun = if item.served == 1 { "endpoint" } else { "endpoints" };
+    let served = paint(&format!("{} {noun} served", item.served), tone, color);
     let service = item.service.as_deref().map(|s| format!("  service {s}")).unwrap_or_default();
     let mut out = format!("{}  {served}{service}  for {}\n", item.host, item.client);
     item.reasons.iter().for_each(|one| reason(one, "dropped", wide, &mut out));

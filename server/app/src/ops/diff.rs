@@ -130,7 +130,7 @@ const ATTRIBUTES: [Attribute; 11] = [
     ("namespace", |c| text(c.namespace.as_ref()), |to, from| to.namespace.clone_from(&from.namespace)),
     (
         "Sidecar",
-        |c| text(c.sidecar.as_ref().map(|s| &s.key)),
+        |c| text(c.sidecar.as_ref().map(|s| format!("{}/{}", s.key.namespace, s.key.name)).as_ref()),
         |to, from| to.sidecar.clone_from(&from.sidecar),
     ),
     ("cluster", |c| text(c.cluster.as_ref()), |to, from| to.cluster.clone_from(&from.cluster)),
@@ -212,7 +212,8 @@ fn differing(path: &str, a: &Value, b: &Value, out: &mut Vec<String>) {
 mod tests {
     use super::*;
     use serde_json::json;
-    use tributary_model::{ClientKind, Locality, Namespace};
+    use tributary_answer::ClientSidecar;
+    use tributary_model::{ClientKind, Locality, Namespace, PolicyKey, PolicyKind, Sidecar};
 
     #[test]
     fn differing_fields_are_listed_by_path() {
@@ -225,6 +226,20 @@ mod tests {
         let mut out = Vec::new();
         differing("", &many(1), &many(2), &mut out);
         assert_eq!(out.len(), MAX_FIELDS);
+    }
+
+    #[test]
+    fn sidecars_are_named_without_their_kind() {
+        let of = |namespace: &str, name: &str| {
+            let namespace = Namespace::new(namespace).unwrap();
+            let key = PolicyKey { kind: PolicyKind::Sidecar, namespace, name: name.into() };
+            let sidecar = Some(Arc::new(ClientSidecar::new(&key, &Sidecar::default())));
+            ClientClass { sidecar, ..ClientClass::new(ClientKind::Sidecar) }
+        };
+        let text = |a: &ClientClass, b: &ClientClass| mixed(a, b).remove(0).0;
+        let (web, root) = (of("web", "default"), of("mesh-root", "default"));
+        assert_eq!(text(&web, &root), "Sidecar web/default / mesh-root/default");
+        assert_eq!(text(&web, &ClientClass::new(ClientKind::Sidecar)), "Sidecar web/default / none");
     }
 
     #[test]

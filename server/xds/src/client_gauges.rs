@@ -41,7 +41,7 @@ impl ClientGauges {
         let all = pairs.map(|(of, kind)| (of, kind, self.of(kind).types[of].load(Relaxed)));
         all.filter(|(.., count)| *count > 0).collect()
     }
-    /// Returns the number of streams that rejected their last response of a type, for each type in use.
+    /// Returns the number of streams with a rejected resource of a type, for each type in use.
     #[must_use]
     pub fn nacked(&self) -> Vec<(ResourceType, u64)> {
         let is_used = |of: ResourceType| self.kinds.iter().any(|kind| kind.types[of].load(Relaxed) > 0);
@@ -63,7 +63,7 @@ impl ClientGauges {
 pub(crate) struct SessionCount {
     counters: Arc<Counters>,
     kind: ClientKind,
-    /// For each type in use, whether its last response was rejected.
+    /// For each type in use, whether a resource of it is rejected.
     types: TypeMap<Option<bool>>,
 }
 
@@ -73,7 +73,7 @@ impl SessionCount {
         counters.clients.of(kind).streams.fetch_add(1, Relaxed);
         Self { counters, kind, types: TypeMap::default() }
     }
-    /// Sets whether a type is in use, and if so whether its last response was rejected.
+    /// Sets whether a type is in use, and if so whether a resource of it is rejected.
     pub(crate) fn set(&mut self, of: ResourceType, state: Option<bool>) {
         let old = std::mem::replace(&mut self.types[of], state);
         let gauges = &self.counters.clients;

@@ -31,6 +31,7 @@ mod held_versions;
 mod message;
 mod pace;
 mod ready;
+mod rejection;
 mod round;
 mod sent;
 mod sotw;
@@ -267,6 +268,10 @@ impl Session {
     /// Records a changed subscription for the round and the interest index.
     fn subscribed(&mut self, kind: ResourceType, restarted: bool) -> Result<(), Refusal> {
         self.interest_moved = true;
+        let TypeState { watch, acks, .. } = self.state(kind);
+        if let Some(watch) = watch {
+            acks.keep(|name| watch.wants(name));
+        }
         self.update_gauges(kind);
         if restarted && let Some(round) = &mut self.round {
             round.forget(kind);
@@ -287,7 +292,8 @@ impl Session {
                 counters.nacks.inc();
                 counters.pushes.refused(kind);
                 self.pace.refused();
-                self.state(kind).acks.refuse(nonce, &error.message, now);
+                let many = self.kinds[kind].acks.needs_names(nonce).then(|| self.sent_names(kind));
+                self.state(kind).acks.refuse(nonce, &error.message, many, now);
                 // Escaped, because the client controls the text; its request pace bounds how often it is logged.
                 tracing::warn!(
                     code = %Code::CLIENT_NACK,

@@ -65,7 +65,7 @@ metrics! {
     REMOVALS_HELD Gauge "removals_held" ["registry"] "Held removals: unconfirmed by their source, still served";
     XDS_CLIENTS Gauge "xds_clients" ["client_kind"] "Connected streams";
     XDS_SUBSCRIPTIONS Gauge "xds_subscriptions" ["type", "client_kind"] "Subscriptions of connected streams";
-    XDS_NACKED Gauge "xds_nacked" ["type"] "Connected streams that rejected their last response of a type";
+    XDS_NACKED Gauge "xds_nacked" ["type"] "Connected streams with a rejected resource of a type";
     XDS_NACKS Counter "xds_nacks" ["type"] "Responses that clients rejected";
     XDS_PUSH_SECONDS Histogram "xds_push_duration_seconds" ["type"] "Time from the start of building a response until the transport accepted all of it, in seconds";
     CONVERGENCE Histogram "convergence_seconds" ["type", "change"] "Time from a source's report of a change until the response with that change, in seconds; change `removal` counts batches that removed an endpoint or changed its health";

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tributary_model::Mono;
 
 use super::env::Nonce;
+use super::rejection::{Carried, Rejections, Verdict};
 
 /// A response that was sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,13 +19,6 @@ pub struct Sent {
     pub generation: u64,
     /// When the transport received it.
     pub at: Mono,
-    /// Names in the response, unless there were more than [`Sent::MAX_NAMES`].
-    pub names: Option<Arc<[Arc<str>]>>,
-}
-
-impl Sent {
-    /// Most names of one response that are recorded.
-    pub const MAX_NAMES: usize = 64;
 }
 
 /// A rejected response.
@@ -52,7 +46,7 @@ pub enum SyncStatus {
     /// The client has not acknowledged the last response.
     #[serde(rename = "STALE")]
     Stale,
-    /// The client rejected a response and has not acknowledged one since.
+    /// The client rejected a resource that it has not accepted in a later version since.
     #[serde(rename = "ERROR")]
     Error,
 }
@@ -73,10 +67,10 @@ impl SyncStatus {
 /// Responses sent, acknowledged and rejected for one type.
 #[derive(Debug, Clone, Default)]
 pub struct Acks {
-    in_flight: VecDeque<Sent>,
+    in_flight: VecDeque<(Sent, Carried)>,
     last: Option<Sent>,
     acked: Option<(Sent, Mono)>,
-    nack: Option<Nack>,
+    rejections: Rejections,
 }
 
 impl Acks {
@@ -93,42 +87,67 @@ impl Acks {
     pub fn acked(&self) -> Option<&(Sent, Mono)> {
         self.acked.as_ref()
     }
-    /// The rejection that no acknowledgement has followed.
+    /// The last rejection of resources that the client has not accepted in a later version since.
     #[must_use]
     pub fn nack(&self) -> Option<&Nack> {
-        self.nack.as_ref()
+        self.rejections.newest()
     }
-    /// The responses that the client has not answered, the oldest first; at most eight.
-    pub fn unanswered(&self) -> impl Iterator<Item = &Sent> {
-        self.in_flight.iter()
+    /// The resources of this rejection that are still rejected, in order.
+    #[must_use]
+    pub fn nacked_names(&self) -> &[Arc<str>] {
+        self.rejections.newest_names()
+    }
+    /// What the rejections mean for a resource.
+    pub(crate) fn verdict(&self, name: &str) -> Verdict {
+        self.rejections.of(name)
+    }
+    /// Whether a response that the client has not answered may carry the resource.
+    pub(crate) fn is_unanswered(&self, name: &str) -> bool {
+        self.in_flight.iter().any(|(_, carried)| carried.has(name))
     }
     /// The state that the last response implies.
     #[must_use]
     pub fn status(&self) -> SyncStatus {
-        match (&self.last, &self.nack, &self.acked) {
+        match (&self.last, self.nack(), &self.acked) {
             (None, ..) => SyncStatus::NotSent,
             (_, Some(_), _) => SyncStatus::Error,
             (Some(last), _, Some((acked, _))) if last.nonce == acked.nonce => SyncStatus::Synced,
             _ => SyncStatus::Stale,
         }
     }
-    pub(crate) fn sent(&mut self, sent: Sent) {
-        if self.in_flight.len() >= Self::IN_FLIGHT {
-            self.in_flight.pop_front();
+    pub(crate) fn sent(&mut self, sent: Sent, carried: Carried) {
+        // the answer to a response that is no longer recorded will not be recognized
+        if self.in_flight.len() >= Self::IN_FLIGHT
+            && let Some((_, carried)) = self.in_flight.pop_front()
+        {
+            self.rejections.replace(&carried);
         }
-        self.in_flight.push_back(sent.clone());
+        self.in_flight.push_back((sent.clone(), carried));
         self.last = Some(sent);
     }
     /// Records an acknowledgement. Returns false if no recorded response has this nonce.
     pub(crate) fn ack(&mut self, nonce: &str, now: Mono) -> bool {
-        let Some(sent) = self.take(nonce) else { return false };
-        self.acked = Some((sent, now));
-        self.nack = None;
+        let Some(at) = self.position(nonce) else { return false };
+        for (sent, carried) in self.in_flight.drain(..=at) {
+            self.rejections.accept(&carried);
+            self.acked = Some((sent, now));
+        }
         true
     }
-    pub(crate) fn refuse(&mut self, nonce: &str, text: &str, now: Mono) {
-        let sent = self.take(nonce);
-        self.nack = Some(Nack { sent, nonce: nonce.into(), text: text.into(), at: now });
+    /// Whether the names of a response are needed for its rejection: it carried all resources, and they were many.
+    pub(crate) fn needs_names(&self, nonce: &str) -> bool {
+        self.position(nonce).is_some_and(|at| self.in_flight[at].1 == Carried::Whole(None))
+    }
+    /// Records a rejection. `all` lists the resources of a response of which [`Acks::needs_names`] holds.
+    pub(crate) fn refuse(&mut self, nonce: &str, text: &str, all: Option<Arc<[Arc<str>]>>, now: Mono) {
+        let found = self.position(nonce).and_then(|at| self.in_flight.drain(..=at).next_back());
+        let (sent, carried) = found.unzip();
+        let nack = Nack { sent, nonce: nonce.into(), text: text.into(), at: now };
+        self.rejections.refuse(nack, carried, all);
+    }
+    /// Forgets the rejections of names that the client no longer subscribes to.
+    pub(crate) fn keep(&mut self, wants: impl Fn(&str) -> bool) {
+        self.rejections.keep(wants);
     }
     /// Whether this is the nonce of the last response.
     pub(crate) fn is_last(&self, nonce: &str) -> bool {
@@ -136,10 +155,9 @@ impl Acks {
         parsed.is_some() && parsed == self.last.as_ref().map(|sent| sent.nonce)
     }
     /// Clients answer in order: an answer also covers every earlier response.
-    fn take(&mut self, nonce: &str) -> Option<Sent> {
+    fn position(&self, nonce: &str) -> Option<usize> {
         let nonce = Nonce::parse(nonce)?;
-        let at = self.in_flight.iter().position(|sent| sent.nonce == nonce)?;
-        self.in_flight.drain(..=at).next_back()
+        self.in_flight.iter().position(|(sent, _)| sent.nonce == nonce)
     }
 }
 
@@ -148,20 +166,20 @@ mod tests {
     use super::*;
 
     fn mk_sent(nonce: u64) -> Sent {
-        Sent { nonce: Nonce(nonce), version: "v".into(), generation: 1, at: Mono(1), names: None }
+        Sent { nonce: Nonce(nonce), version: "v".into(), generation: 1, at: Mono(1) }
     }
 
     #[test]
     fn the_status_follows_the_last_response() {
         let mut acks = Acks::default();
         assert_eq!(acks.status(), SyncStatus::NotSent);
-        acks.sent(mk_sent(1));
+        acks.sent(mk_sent(1), Carried::Whole(None));
         assert_eq!(acks.status(), SyncStatus::Stale);
         assert!(acks.ack("1", Mono(2)));
         assert_eq!(acks.status(), SyncStatus::Synced);
-        acks.sent(mk_sent(2));
-        acks.sent(mk_sent(3));
-        acks.refuse("2", "bad", Mono(3));
+        acks.sent(mk_sent(2), Carried::Whole(None));
+        acks.sent(mk_sent(3), Carried::Whole(None));
+        acks.refuse("2", "bad", None, Mono(3));
         assert_eq!(acks.status(), SyncStatus::Error);
         assert_eq!(acks.nack().unwrap().sent.as_ref().unwrap().nonce, Nonce(2));
         acks.ack("3", Mono(4));
@@ -171,7 +189,7 @@ mod tests {
     #[test]
     fn unknown_nonce_acknowledges_nothing() {
         let mut acks = Acks::default();
-        acks.sent(mk_sent(1));
+        acks.sent(mk_sent(1), Carried::Whole(None));
         assert!(!acks.ack("2", Mono(2)) && !acks.ack("", Mono(2)) && !acks.is_last("2"));
         assert_eq!(acks.status(), SyncStatus::Stale);
     }
@@ -179,7 +197,7 @@ mod tests {
     #[test]
     fn recorded_responses_are_bounded() {
         let mut acks = Acks::default();
-        (1..1000).for_each(|n| acks.sent(mk_sent(n)));
+        (1..1000).for_each(|n| acks.sent(mk_sent(n), Carried::Whole(None)));
         assert_eq!(acks.in_flight.len(), Acks::IN_FLIGHT);
         assert!(acks.is_last(&Nonce(999).to_string()));
     }

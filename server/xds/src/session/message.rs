@@ -9,6 +9,7 @@ use tributary_proto::{Body, Record, ResponseHead, Rope, RopeBuilder, Variant};
 use super::ack::Sent;
 use super::client_snapshot::{ClientSnapshot, Whole};
 use super::held_versions::Holding;
+use super::rejection::{Carried, sorted};
 use super::{Nonce, Session, TypeState};
 use crate::answers::ResourceType;
 use crate::answers::chunks::record;
@@ -36,19 +37,21 @@ pub(crate) enum Payload {
 }
 
 impl Payload {
-    fn len(&self) -> usize {
+    /// Most names of a whole set that are recorded before the client rejects it.
+    const FEW: usize = 64;
+
+    /// Returns what the response carries, by name.
+    fn carried(&self) -> Carried {
         match self {
-            Self::Whole(whole) => whole.len(),
-            Self::Some(resources) => resources.len(),
-            Self::Removed(names) => names.len(),
+            Self::Whole(whole) => {
+                let is_small = whole.len() <= Self::FEW;
+                Carried::Whole(is_small.then(|| sorted(whole.iter().map(|e| Arc::clone(&e.name)))))
+            }
+            Self::Some(resources) => {
+                Carried::Resources(sorted(resources.iter().map(|e| Arc::clone(&e.name))))
+            }
+            Self::Removed(names) => Carried::Removals(sorted(names.iter().cloned())),
         }
-    }
-    fn names(&self) -> Option<Arc<[Arc<str>]>> {
-        (self.len() <= Sent::MAX_NAMES).then(|| match self {
-            Self::Whole(whole) => whole.iter().map(|e| Arc::clone(&e.name)).collect(),
-            Self::Some(resources) => resources.iter().map(|e| Arc::clone(&e.name)).collect(),
-            Self::Removed(names) => names.iter().cloned().collect(),
-        })
     }
     fn removed(&self) -> &[Arc<str>] {
         if let Self::Removed(names) = self { names } else { &[] }
@@ -69,14 +72,8 @@ impl Session {
         let rope = self.frame(kind, to, &payload, &version, nonce);
         self.count(kind, &payload, rope.len());
         self.env.counters.pushes.converged(kind, self.round_observed, now);
-        let sent = Sent {
-            nonce,
-            version: version.into(),
-            generation: to.catalog.generation,
-            at: now,
-            names: payload.names(),
-        };
-        self.state(kind).acks.sent(sent);
+        let sent = Sent { nonce, version: version.into(), generation: to.catalog.generation, at: now };
+        self.state(kind).acks.sent(sent, payload.carried());
         self.update_gauges(kind);
         Outgoing { kind, nonce, rope }
     }

@@ -11,10 +11,11 @@ use bytes::Bytes;
 use tributary_model::{Catalog, EncodedResource, Version};
 
 use super::SyncStatus;
-use super::ack::{Acks, Sent};
+use super::ack::Acks;
 use super::client_snapshot::ClientSnapshot;
 use super::env::Env;
 use super::held_versions::{HeldVersions, Holding};
+use super::rejection::Verdict;
 use super::status::SessionStatus;
 use super::subscription::{Requested, TypeSubscription};
 use crate::answers::{ClientClassKey, ResourceType, empty_assignment};
@@ -132,8 +133,7 @@ impl SentView {
         self.held_back
             .iter()
             .for_each(|name| drop(held.insert(Arc::from(&**name), (Holding::NotSent, None))));
-        let rejected = Rejected::new(&self.acks, held.keys());
-        held.into_iter().map(|(name, holding)| self.resource(name, holding, &rejected)).collect()
+        held.into_iter().map(|(name, holding)| self.resource(name, holding)).collect()
     }
     /// Returns the body of a resource in the version that the client holds; `None` if it is no longer held.
     #[must_use]
@@ -195,20 +195,15 @@ impl SentView {
             Some((resource, Arc::clone(at)))
         })
     }
-    fn resource(
-        &self,
-        name: Arc<str>,
-        (holding, found): (Holding, Option<Found>),
-        rejected: &Rejected,
-    ) -> SentResource {
+    fn resource(&self, name: Arc<str>, (holding, found): (Holding, Option<Found>)) -> SentResource {
         let version = match holding {
             Holding::Version(version) if holding != Holding::FOREIGN => Some(version),
             Holding::Version(_) | Holding::NotSent | Holding::Absent => None,
         };
-        let (state, error) = self.state(&name, holding, rejected);
+        let (state, error) = self.state(&name, holding);
         SentResource { kind: self.kind, name, version, state, error, found }
     }
-    fn state(&self, name: &str, holding: Holding, rejected: &Rejected) -> (ResourceState, Option<Arc<str>>) {
+    fn state(&self, name: &str, holding: Holding) -> (ResourceState, Option<Arc<str>>) {
         let due = match &self.requested {
             Requested::Names(names) => names.contains(name),
             Requested::Nothing | Requested::Everything => false,
@@ -221,82 +216,16 @@ impl SentView {
                 (ResourceState::Sent(SyncStatus::NotSent), None)
             }
             Holding::NotSent | Holding::Absent => (ResourceState::Absent, None),
-            Holding::Version(_) => match rejected.text(name) {
-                Some(text) => (ResourceState::Sent(SyncStatus::Error), Some(text)),
-                None if rejected.carried(name) || self.acks.unanswered().any(|sent| carried(sent, name)) => {
-                    (ResourceState::Sent(SyncStatus::Stale), None)
-                }
-                None => (ResourceState::Sent(SyncStatus::Synced), None),
+            Holding::Version(_) if self.acks.is_unanswered(name) => {
+                (ResourceState::Sent(SyncStatus::Stale), None)
+            }
+            Holding::Version(_) => match self.acks.verdict(name) {
+                Verdict::Rejected(text) => (ResourceState::Sent(SyncStatus::Error), Some(text)),
+                Verdict::Unacknowledged => (ResourceState::Sent(SyncStatus::Stale), None),
+                Verdict::Unaffected => (ResourceState::Sent(SyncStatus::Synced), None),
             },
         }
     }
 }
 
 type Holdings = BTreeMap<Arc<str>, (Holding, Option<Found>)>;
-
-/// Whether a response may have carried a resource: the names of a large response are not recorded.
-fn carried(sent: &Sent, name: &str) -> bool {
-    sent.names.as_ref().is_none_or(|names| names.iter().any(|n| **n == *name))
-}
-
-/// The rejection that no acknowledgement has followed. A client rejects a whole response; if its text names some of the
-/// resources in it, these are the rejected ones, and the others are unacknowledged.
-struct Rejected {
-    sent: Option<Sent>,
-    text: Option<Arc<str>>,
-    names_any: bool,
-}
-
-impl Rejected {
-    fn new<'n>(acks: &Acks, mut names: impl Iterator<Item = &'n Arc<str>>) -> Self {
-        let Some(nack) = acks.nack() else { return Self { sent: None, text: None, names_any: false } };
-        let text = Arc::clone(&nack.text);
-        let sent = nack.sent.clone();
-        let in_response = |name: &str| sent.as_ref().is_none_or(|sent| carried(sent, name));
-        let names_any = names.any(|name| in_response(name) && mentions(&text, name));
-        Self { sent, text: Some(text), names_any }
-    }
-    /// Whether the rejected response may have carried the resource.
-    fn carried(&self, name: &str) -> bool {
-        self.text.is_some() && self.sent.as_ref().is_none_or(|sent| carried(sent, name))
-    }
-    fn text(&self, name: &str) -> Option<Arc<str>> {
-        let text = self.text.as_ref().filter(|_| self.carried(name))?;
-        (!self.names_any || mentions(text, name)).then(|| Arc::clone(text))
-    }
-}
-
-/// Whether a text contains a name, not only as a part of a longer one.
-fn mentions(text: &str, name: &str) -> bool {
-    let inner = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '|');
-    text.match_indices(name).any(|(at, _)| {
-        let (before, after) = (&text[..at], &text[at + name.len()..]);
-        let longer = |rest: &str| {
-            let mut rest = rest.chars();
-            match rest.next() {
-                Some('.') => rest.next().is_some_and(inner),
-                next => next.is_some_and(inner),
-            }
-        };
-        !name.is_empty() && !before.ends_with(|c: char| inner(c) || c == '.') && !longer(after)
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn text_mentions_whole_names_only() {
-        let name = "outbound|80||pay.shop";
-        for text in
-            ["bad outbound|80||pay.shop", "cluster(s) outbound|80||pay.shop: no", "outbound|80||pay.shop."]
-        {
-            assert!(mentions(text, name), "{text}");
-        }
-        for text in ["outbound|80||pay.shop.svc", "xoutbound|80||pay.shop", "outbound|80||pay.shop-2", "no"] {
-            assert!(!mentions(text, name), "{text}");
-        }
-        assert!(!mentions("x", ""));
-    }
-}

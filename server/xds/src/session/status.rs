@@ -6,10 +6,11 @@ use std::time::Duration;
 use tributary_model::{Mono, Version};
 use tributary_proto::Variant;
 
-use super::ack::{Acks, Nack, SyncStatus};
+use super::ack::{Acks, SyncStatus};
 use super::client_snapshot::ClientSnapshot;
 use super::env::Env;
 use super::held_versions::{HeldVersions, Holding};
+use super::rejection::{Verdict, sorted};
 use super::subscription::{Requested, TypeSubscription};
 use super::{Session, TypeState};
 use crate::answers::{ClientClassKey, ResourceType, TypeMap};
@@ -41,11 +42,11 @@ pub struct TypeStatus {
     pub acked_generation: Option<u64>,
     /// Age of the last acknowledgement, in milliseconds.
     pub acked_age_ms: Option<u64>,
-    /// The rejection that no acknowledgement has followed.
+    /// The last rejection of resources that the client has not accepted in a later version since.
     pub nack: Option<NackStatus>,
 }
 
-/// A rejection that no acknowledgement has followed.
+/// A rejection of resources that the client has not accepted in a later version since.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct NackStatus {
     /// Error text of the client.
@@ -54,10 +55,15 @@ pub struct NackStatus {
     pub nonce: Arc<str>,
     /// Generation of the rejected response, if it is still recorded.
     pub generation: Option<u64>,
-    /// Names in the rejected response, if there were few.
+    /// Names of the resources that are still rejected, if there are few.
     pub names: Vec<Arc<str>>,
     /// Age, in milliseconds.
     pub age_ms: u64,
+}
+
+impl NackStatus {
+    /// Most names that are shown.
+    const FEW: usize = 64;
 }
 
 /// What a client was sent of one resource.
@@ -67,9 +73,9 @@ pub struct Delivery {
     pub subscribed: bool,
     /// Version that was last sent; `None` if it was not sent or reported as absent.
     pub version: Option<Version>,
-    /// State of the resource's type.
+    /// State of the resource's type, or of the resource if the client rejected some of the type.
     pub status: SyncStatus,
-    /// Error text of the client, if it rejected a response with this name.
+    /// Error text of the client, if it rejected the resource.
     pub refused: Option<Arc<str>>,
 }
 
@@ -161,6 +167,25 @@ impl Session {
             acks: acks.clone(),
         }
     }
+    /// Returns the names of the resources that the client was sent of a type, in order.
+    pub(super) fn sent_names(&self, kind: ResourceType) -> Arc<[Arc<str>]> {
+        let of = self.of_type(kind);
+        match (&of.known, &of.at, &of.watch) {
+            (Some(known), ..) => {
+                let held = known.iter().filter(|(_, holding)| matches!(holding, Holding::Version(_)));
+                held.map(|(name, _)| Arc::from(name)).collect()
+            }
+            (None, Some(at), Some(watch)) => {
+                let whole = if watch.is_wildcard() {
+                    at.all(&self.env, kind, &watch.names)
+                } else {
+                    at.many(&self.env, kind, &watch.names)
+                };
+                sorted(whole.iter().map(|e| Arc::clone(&e.name)))
+            }
+            (None, ..) => Arc::default(),
+        }
+    }
 }
 
 impl SessionStatus {
@@ -184,8 +209,14 @@ impl SessionStatus {
             (None, Some(at)) => at.one(&self.env, kind, name).map(|e| e.version),
             (None, None) => None,
         };
-        let refused = of.acks.nack().and_then(|nack| refused(nack, name));
-        Delivery { subscribed, version, status: of.acks.status(), refused }
+        let (status, refused) = match (of.acks.status(), of.acks.verdict(name)) {
+            (SyncStatus::Error, _) if of.acks.is_unanswered(name) => (SyncStatus::Stale, None),
+            (SyncStatus::Error, Verdict::Unacknowledged) => (SyncStatus::Stale, None),
+            (SyncStatus::Error, Verdict::Unaffected) => (SyncStatus::Synced, None),
+            (SyncStatus::Error, Verdict::Rejected(text)) => (SyncStatus::Error, Some(text)),
+            (status, _) => (status, None),
+        };
+        Delivery { subscribed, version, status, refused }
     }
     /// Returns the generation that the client has received in full; `None` if the session has no base.
     #[must_use]
@@ -212,11 +243,6 @@ impl SessionStatus {
     }
 }
 
-fn refused(nack: &Nack, name: &str) -> Option<Arc<str>> {
-    let named = nack.sent.as_ref().and_then(|sent| sent.names.as_ref());
-    named.is_none_or(|names| names.iter().any(|n| **n == *name)).then(|| Arc::clone(&nack.text))
-}
-
 fn status(kind: ResourceType, of: &OfType, now: Mono) -> TypeStatus {
     let (last, acked) = (of.acks.last(), of.acks.acked());
     TypeStatus {
@@ -235,7 +261,10 @@ fn status(kind: ResourceType, of: &OfType, now: Mono) -> TypeStatus {
             text: Arc::clone(&nack.text),
             nonce: Arc::clone(&nack.nonce),
             generation: nack.sent.as_ref().map(|sent| sent.generation),
-            names: nack.sent.as_ref().and_then(|s| s.names.as_deref()).unwrap_or_default().to_vec(),
+            names: Some(of.acks.nacked_names())
+                .filter(|n| n.len() <= NackStatus::FEW)
+                .unwrap_or_default()
+                .to_vec(),
             age_ms: ms(now.since(nack.at)),
         }),
     }

@@ -195,6 +195,14 @@ fn rejected_response_is_shown_until_one_is_accepted() {
     let sent = stream.all();
     assert_eq!(sent[0].text(), "cds b=2", "the rejected resource is not sent again");
     stream.sub(C, &[], &[], &sent[0].nonce);
+    assert_eq!(
+        stream.session.status().statuses(stream.now)[0].status,
+        SyncStatus::Error,
+        "a is still rejected"
+    );
+    stream.set(C, "a", "3");
+    let sent = stream.all();
+    stream.sub(C, &[], &[], &sent[0].nonce);
     assert_eq!(stream.session.status().statuses(stream.now)[0].status, SyncStatus::Synced);
 }
 

@@ -96,3 +96,124 @@ fn absent_and_held_back_names_are_distinguished() {
     stream.all();
     assert_eq!(shown(&stream, R), ["r HELD BACK"]);
 }
+
+/// What changes, how the client answers each response (empty: accepts, `-`: not at all, otherwise the error), what is
+/// shown then, and whether the type counts as rejected.
+type Step<'a> = (&'a [(&'a str, &'a str)], &'a [&'a str], &'a [&'a str], u64);
+
+fn answer(stream: &mut TestStream, kind: ResourceType, names: &[&str], nonce: &str, text: &str) {
+    match (stream.session.variant(), text) {
+        (_, "-") => {}
+        (Variant::Sotw, "") => stream.request(kind, names, nonce),
+        (Variant::Sotw, text) => stream.refuse(kind, names, nonce, text),
+        (Variant::Delta, "") => stream.sub(kind, &[], &[], nonce),
+        (Variant::Delta, text) => {
+            let error = Some(ErrorDetail { code: 3, message: text.into() });
+            stream.send_delta(DeltaRequest { nonce: nonce.into(), error, ..mk_delta(kind) });
+        }
+    }
+}
+
+fn nacked(stream: &TestStream, kind: ResourceType) -> u64 {
+    stream.env.counters.clients.nacked().into_iter().find(|(of, _)| *of == kind).unwrap().1
+}
+
+fn run(stream: &mut TestStream, kind: ResourceType, names: &[&str], steps: &[Step<'_>]) {
+    for (at, (changes, answers, expected, count)) in steps.iter().enumerate() {
+        stream.change(|world| {
+            for &(name, body) in *changes {
+                match body {
+                    "" => drop(world.remove(&(kind, name.to_owned()))),
+                    body => drop(world.insert((kind, name.to_owned()), body.to_owned())),
+                }
+            }
+        });
+        let sent = stream.all();
+        assert_eq!(sent.len(), answers.len(), "step {at}: {sent:?}");
+        for (response, text) in sent.iter().zip(*answers) {
+            answer(stream, kind, names, &response.nonce, text);
+        }
+        assert_eq!(shown(stream, kind), *expected, "step {at} {changes:?}");
+        assert_eq!(nacked(stream, kind), *count, "step {at} {changes:?}");
+    }
+}
+
+#[test]
+fn rejection_lasts_until_its_resource_is_accepted_or_removed() {
+    let cases: &[&[Step<'_>]] = &[
+        &[
+            (&[("b", ""), ("c", "1")], &["no", ""], &["a=1 SYNCED", "c=1 ERROR: no"], 1),
+            (&[("a", "")], &[""], &["c=1 ERROR: no"], 1),
+            (&[("c", "2")], &["-"], &["c=2 STALE"], 1),
+            (&[("c", "3")], &[""], &["c=3 SYNCED"], 0),
+        ],
+        &[
+            (&[("c", "1")], &["no"], &["a=1 SYNCED", "b=1 SYNCED", "c=1 ERROR: no"], 1),
+            (&[("c", "")], &[""], &["a=1 SYNCED", "b=1 SYNCED"], 0),
+        ],
+        &[
+            (&[("a", "2")], &["bad"], &["a=2 ERROR: bad", "b=1 SYNCED"], 1),
+            (&[("b", "2")], &["worse"], &["a=2 ERROR: bad", "b=2 ERROR: worse"], 1),
+            (&[("b", "3")], &["worst"], &["a=2 ERROR: bad", "b=3 ERROR: worst"], 1),
+            (&[("b", "4")], &[""], &["a=2 ERROR: bad", "b=4 SYNCED"], 1),
+            (&[("a", "3")], &[""], &["a=3 SYNCED", "b=4 SYNCED"], 0),
+        ],
+        &[
+            (&[("a", "2"), ("b", "2")], &["b: no"], &["a=2 STALE", "b=2 ERROR: b: no"], 1),
+            (&[("a", "3")], &[""], &["a=3 SYNCED", "b=2 ERROR: b: no"], 1),
+            (&[("b", "3")], &[""], &["a=3 SYNCED", "b=3 SYNCED"], 0),
+        ],
+        &[(&[("a", "")], &["no removal"], &["b=1 SYNCED"], 1), (&[("b", "2")], &[""], &["b=2 SYNCED"], 0)],
+    ];
+    for steps in cases {
+        let mut stream = TestStream::delta(&[(L, "a", "1"), (L, "b", "1")]);
+        stream.sub(L, &["*"], &[], "");
+        let first = stream.all().remove(0);
+        stream.sub(L, &[], &[], &first.nonce);
+        run(&mut stream, L, &[], steps);
+    }
+}
+
+#[test]
+fn state_of_the_world_keeps_the_rejection_of_a_name() {
+    let mut stream = TestStream::sotw(&[(E, "a", "1"), (E, "b", "1")]);
+    stream.request(E, &["a", "b"], "");
+    let first = stream.all().remove(0);
+    stream.request(E, &["a", "b"], &first.nonce);
+    let steps: &[(&str, &str, &str, u64)] =
+        &[("a", "2", "no", 1), ("b", "2", "", 1), ("a", "3", "", 0), ("a", "4", "no", 1)];
+    for &(name, body, text, count) in steps {
+        stream.set(E, name, body);
+        let sent = stream.all();
+        answer(&mut stream, E, &["a", "b"], &sent[0].nonce, text);
+        assert_eq!(nacked(&stream, E), count, "{name}={body}");
+        let a = if count == 1 { "ERROR: no" } else { "SYNCED" };
+        let states = shown(&stream, E);
+        assert!(states[0].ends_with(a) && states[1].ends_with("SYNCED"), "{name}={body}: {states:?}");
+    }
+    let nonce = stream.session.status().statuses(stream.now)[0].nack.as_ref().unwrap().nonce.to_string();
+    stream.request(E, &["b"], &nonce);
+    assert_eq!(nacked(&stream, E), 0, "the client no longer wants the rejected name");
+}
+
+#[test]
+fn removals_do_not_end_the_rejection_of_many_resources() {
+    let names: Vec<String> = (0..100).map(|n| format!("l{n:02}")).collect();
+    let world: Vec<_> = names.iter().map(|name| (L, name.as_str(), "1")).collect();
+    let mut stream = TestStream::delta(&world);
+    stream.sub(L, &["*"], &[], "");
+    let first = stream.all().remove(0);
+    answer(&mut stream, L, &[], &first.nonce, "no");
+    for removed in [&names[..1], &names[1..80], &names[80..99]] {
+        let removed: Vec<_> = removed.iter().map(|name| (L, name.as_str())).collect();
+        stream.drop(&removed);
+        let sent = stream.all().remove(0);
+        answer(&mut stream, L, &[], &sent.nonce, "");
+        assert!(shown(&stream, L).iter().all(|line| line.ends_with("=1 ERROR: no")));
+        assert_eq!(nacked(&stream, L), 1);
+    }
+    stream.drop(&[(L, "l99")]);
+    let sent = stream.all().remove(0);
+    answer(&mut stream, L, &[], &sent.nonce, "");
+    assert_eq!((shown(&stream, L), nacked(&stream, L)), (Vec::new(), 0));
+}

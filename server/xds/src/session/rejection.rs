@@ -1,0 +1,207 @@
+//! Resources of one type that a client rejected, until each is accepted in a later version or removed.
+//!
+//! [`super::Acks`] owns them and reports each answer; `get clients`, `get resources` and `explain` read them. A name
+//! belongs to the last rejection that covers it only, so that all lists together are no longer than the rejected
+//! responses. A clone shares the lists.
+
+use std::sync::Arc;
+
+use super::ack::Nack;
+
+/// Names in order.
+type Sorted = Arc<[Arc<str>]>;
+
+/// What a response carries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Carried {
+    /// All subscribed resources; their names, if there are few.
+    Whole(Option<Sorted>),
+    /// These resources.
+    Resources(Sorted),
+    /// Removals of these names.
+    Removals(Sorted),
+}
+
+impl Carried {
+    /// Whether the response may carry the name.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        match self {
+            Self::Whole(None) => true,
+            Self::Whole(Some(names)) | Self::Resources(names) | Self::Removals(names) => {
+                contains(names, name)
+            }
+        }
+    }
+}
+
+/// Puts names in order.
+pub(crate) fn sorted(names: impl Iterator<Item = Arc<str>>) -> Sorted {
+    let mut names: Vec<Arc<str>> = names.collect();
+    names.sort_unstable();
+    names.into()
+}
+
+fn contains(names: &[Arc<str>], name: &str) -> bool {
+    names.binary_search_by(|n| (**n).cmp(name)).is_ok()
+}
+
+/// What a client rejected with one response.
+#[derive(Debug, Clone)]
+enum Scope {
+    /// Resources. A client rejects a whole response; if its text names some of the resources in it, these are the
+    /// rejected ones, and the others are unacknowledged.
+    Names { rejected: Sorted, others: Sorted },
+    /// Nothing that the client could hold, such as a removal. Ends with the next acknowledgement.
+    Nothing,
+    /// A response that is no longer recorded: any resource. Ends with the next acknowledgement.
+    Unknown,
+}
+
+#[derive(Debug, Clone)]
+struct Rejection {
+    nack: Nack,
+    scope: Scope,
+}
+
+impl Rejection {
+    /// Returns the rejection of those resources that are still rejected.
+    fn keep(&self, is_kept: impl Fn(&str) -> bool) -> Option<Self> {
+        let Scope::Names { rejected, others } = &self.scope else { return Some(self.clone()) };
+        let only = |names: &Sorted| -> Sorted {
+            if names.iter().all(|name| is_kept(name)) {
+                return Arc::clone(names);
+            }
+            names.iter().filter(|name| is_kept(name)).cloned().collect()
+        };
+        let (rejected, others) = (only(rejected), only(others));
+        let nack = self.nack.clone();
+        (!rejected.is_empty()).then(|| Self { nack, scope: Scope::Names { rejected, others } })
+    }
+    const fn is_of_names(&self) -> bool {
+        matches!(self.scope, Scope::Names { .. })
+    }
+}
+
+/// What the rejections mean for one resource.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Nothing.
+    Unaffected,
+    /// It was in a response that the client rejected because of other resources.
+    Unacknowledged,
+    /// It was rejected, with this text.
+    Rejected(Arc<str>),
+}
+
+/// The rejections that last, the oldest first.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Rejections(Arc<[Rejection]>);
+
+impl Rejections {
+    /// The last rejection.
+    pub(crate) fn newest(&self) -> Option<&Nack> {
+        self.0.last().map(|rejection| &rejection.nack)
+    }
+    /// Names that the last rejection covers.
+    pub(crate) fn newest_names(&self) -> &[Arc<str>] {
+        match self.0.last().map(|rejection| &rejection.scope) {
+            Some(Scope::Names { rejected, .. }) => rejected,
+            Some(Scope::Nothing | Scope::Unknown) | None => &[],
+        }
+    }
+    /// Returns what is known about a resource.
+    pub(crate) fn of(&self, name: &str) -> Verdict {
+        let verdict = |rejection: &Rejection| match &rejection.scope {
+            Scope::Unknown => Some(Verdict::Rejected(Arc::clone(&rejection.nack.text))),
+            Scope::Names { rejected, .. } if contains(rejected, name) => {
+                Some(Verdict::Rejected(Arc::clone(&rejection.nack.text)))
+            }
+            Scope::Names { others, .. } if contains(others, name) => Some(Verdict::Unacknowledged),
+            Scope::Names { .. } | Scope::Nothing => None,
+        };
+        self.0.iter().rev().find_map(verdict).unwrap_or(Verdict::Unaffected)
+    }
+    /// Records the acknowledgement of a response.
+    pub(crate) fn accept(&mut self, carried: &Carried) {
+        self.replace(carried);
+        self.retain(Rejection::is_of_names);
+    }
+    /// Records that a response took the place of earlier ones.
+    pub(crate) fn replace(&mut self, carried: &Carried) {
+        match carried {
+            Carried::Whole(_) => self.retain(|_| false),
+            Carried::Resources(names) | Carried::Removals(names) => self.keep(|name| !contains(names, name)),
+        }
+    }
+    /// Records a rejection. `all` lists the resources of a large response.
+    pub(crate) fn refuse(&mut self, nack: Nack, carried: Option<Carried>, all: Option<Sorted>) {
+        if let Some(carried) = &carried {
+            self.replace(carried);
+        }
+        self.retain(Rejection::is_of_names);
+        let scope = match carried {
+            None => Scope::Unknown,
+            Some(Carried::Removals(_)) => Scope::Nothing,
+            Some(Carried::Whole(Some(names)) | Carried::Resources(names)) => scope(&nack.text, names),
+            Some(Carried::Whole(None)) => scope(&nack.text, all.unwrap_or_default()),
+        };
+        self.0 = self.0.iter().cloned().chain([Rejection { nack, scope }]).collect();
+    }
+    /// Keeps the rejections of some resources only.
+    pub(crate) fn keep(&mut self, is_kept: impl Fn(&str) -> bool) {
+        if !self.0.is_empty() {
+            self.0 = self.0.iter().filter_map(|rejection| rejection.keep(&is_kept)).collect();
+        }
+    }
+    fn retain(&mut self, is_kept: impl Fn(&Rejection) -> bool) {
+        if !self.0.iter().all(&is_kept) {
+            self.0 = self.0.iter().filter(|rejection| is_kept(rejection)).cloned().collect();
+        }
+    }
+}
+
+fn scope(text: &str, names: Sorted) -> Scope {
+    if names.is_empty() {
+        return Scope::Nothing;
+    }
+    let (rejected, others): (Vec<_>, Vec<_>) = names.iter().cloned().partition(|name| mentions(text, name));
+    if rejected.is_empty() {
+        return Scope::Names { rejected: names, others: Sorted::default() };
+    }
+    Scope::Names { rejected: rejected.into(), others: others.into() }
+}
+
+/// Whether a text contains a name, not only as a part of a longer one.
+fn mentions(text: &str, name: &str) -> bool {
+    let inner = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '|');
+    text.match_indices(name).any(|(at, _)| {
+        let (before, after) = (&text[..at], &text[at + name.len()..]);
+        let longer = |rest: &str| {
+            let mut rest = rest.chars();
+            match rest.next() {
+                Some('.') => rest.next().is_some_and(inner),
+                next => next.is_some_and(inner),
+            }
+        };
+        !name.is_empty() && !before.ends_with(|c: char| inner(c) || c == '.') && !longer(after)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_mentions_whole_names_only() {
+        let name = "outbound|80||pay.shop";
+        for text in
+            ["bad outbound|80||pay.shop", "cluster(s) outbound|80||pay.shop: no", "outbound|80||pay.shop."]
+        {
+            assert!(mentions(text, name), "{text}");
+        }
+        for text in ["outbound|80||pay.shop.svc", "xoutbound|80||pay.shop", "outbound|80||pay.shop-2", "no"] {
+            assert!(!mentions(text, name), "{text}");
+        }
+        assert!(!mentions("x", ""));
+    }
+}

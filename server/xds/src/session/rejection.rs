@@ -75,7 +75,7 @@ impl Rejection {
         };
         let (rejected, others) = (only(rejected), only(others));
         let nack = self.nack.clone();
-        (!rejected.is_empty()).then(|| Self { nack, scope: Scope::Names { rejected, others } })
+        (!rejected.is_empty()).then_some(Self { nack, scope: Scope::Names { rejected, others } })
     }
     const fn is_of_names(&self) -> bool {
         matches!(self.scope, Scope::Names { .. })

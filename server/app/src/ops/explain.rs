@@ -157,7 +157,11 @@ fn deliver(catalog: &Catalog, found: &Found, tables: Option<&mut RouteTables>, o
 fn delivered(catalog: &Catalog, found: &Found, host: &Hostname, port: PortNumber) -> TraceStep {
     let name = cluster_name(port, host);
     let kind = carrier(catalog, &found.client, host, port);
-    let (verdict, code, detail) = outcome(&found.delivery(kind, &name), kind, &name);
+    deliver_step(outcome(&found.delivery(kind, &name), kind, &name))
+}
+
+/// Returns a step about what the client was sent.
+pub(super) fn deliver_step((verdict, code, detail): (Verdict, Code, String)) -> TraceStep {
     TraceStep {
         stage: Stage::Deliver,
         verdict,
@@ -208,9 +212,9 @@ pub fn why_not(catalog: &Catalog, sessions: &Sessions, host: &str, client: &str,
         if !steps.is_empty() && steps.iter().all(|step| step.verdict == Verdict::Drop) {
             out.served = 0;
         }
-        let unrouted = unrouted(catalog, &found, &out.host, None).into_iter();
+        let not_routed = unrouted(catalog, &found, &out.host, None).into_iter();
         out.add(steps);
-        out.add(unrouted.map(|step| TraceStep { verdict: Verdict::Drop, ..step }));
+        out.add(not_routed.map(|step| TraceStep { verdict: Verdict::Drop, ..step }));
     }
     date_reasons(&mut out, now, Timestamp::now());
     Ok(values(vec![out]))

@@ -9,10 +9,11 @@ use std::sync::Arc;
 use serde_json::Value;
 use tributary_answer::cluster_name;
 use tributary_descriptors::Decoder;
-use tributary_model::{Catalog, Code, Hostname, PortNumber, Stage, TraceStep, Verdict};
+use tributary_model::{Catalog, Code, Hostname, PortNumber, TraceStep, Verdict};
 use tributary_xds::answers::ResourceType;
 use tributary_xds::session::{SentResource, SentView};
 
+use super::explain::deliver_step;
 use super::resources::{MAX_DECODED, sent};
 use super::sessions::Found;
 
@@ -78,16 +79,8 @@ fn step_of(of: &VirtualHost, table: &str, host: &Hostname, expected: &str) -> Tr
     let (verdict, code) =
         if leads_here { (Verdict::Pass, Code::ROUTED) } else { (Verdict::Warn, Code::ROUTED_ELSEWHERE) };
     let to = of.cluster.as_deref().unwrap_or("the address that each request names");
-    TraceStep {
-        stage: Stage::Deliver,
-        verdict,
-        code,
-        registry: None,
-        object: None,
-        endpoint: String::new(),
-        detail: format!("RDS {table}, virtual host {}: requests for {host} go to {to}", of.name),
-        time: None,
-    }
+    let detail = format!("RDS {table}, virtual host {}: requests for {host} go to {to}", of.name);
+    deliver_step((verdict, code, detail))
 }
 
 #[cfg(test)]

@@ -171,3 +171,21 @@ pub(crate) fn mk_port_view(facts: EndpointInputs) -> PortView {
         route: Shared::new(ResourceInputs::new(route, ClientDimensions::KIND)),
     }
 }
+
+/// Inputs of port 80 of `shop/pay.shop` with these virtual addresses and lengths of prefixes.
+pub(crate) fn mk_facts_of(protocol: Protocol, addresses: &[(&str, u8)]) -> ListenerInputs {
+    let address = |&(ip, prefix): &(&str, u8)| ServiceAddress {
+        cluster: None,
+        ip: ip.parse().unwrap(),
+        prefix,
+        allocated: false,
+    };
+    ListenerInputs {
+        service: mk_key("pay.shop", "shop"),
+        port: mk_port(80),
+        protocol,
+        resolution: Resolution::ClientSide,
+        addresses: addresses.iter().map(address).collect(),
+        inline: None,
+    }
+}

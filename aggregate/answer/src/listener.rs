@@ -195,27 +195,11 @@ pub fn route_table_name(port: PortNumber) -> String {
 
 #[cfg(test)]
 mod tests {
-    use tributary_model::{ClientDimensions, ResourceInputs, ServiceAddress, Shared};
+    use tributary_model::{ClientDimensions, ResourceInputs, Shared};
 
     use super::*;
     use crate::fixtures::*;
 
-    fn mk_facts_of(protocol: Protocol, addresses: &[(&str, u8)]) -> ListenerInputs {
-        let address = |&(ip, prefix): &(&str, u8)| ServiceAddress {
-            cluster: None,
-            ip: ip.parse().unwrap(),
-            prefix,
-            allocated: false,
-        };
-        ListenerInputs {
-            service: mk_key("pay.shop", "shop"),
-            port: mk_port(80),
-            protocol,
-            resolution: Resolution::ClientSide,
-            addresses: addresses.iter().map(address).collect(),
-            inline: None,
-        }
-    }
     fn shown_for(facts: &ListenerInputs, client: &Projection) -> Vec<String> {
         let plans = listener(facts, client, &mut ());
         let line = |p: &ListenerPlan| {

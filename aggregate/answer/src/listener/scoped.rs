@@ -75,27 +75,15 @@ fn protocol(listener: &EgressListener, own: Protocol) -> Protocol {
 
 #[cfg(test)]
 mod tests {
-    use tributary_model::{ClientKind, Resolution, ServiceAddress, Sidecar};
+    use tributary_model::{ClientKind, Sidecar};
 
     use super::*;
     use crate::fixtures::*;
     use crate::scope::ClientSidecar;
 
     fn mk_facts(protocol: Protocol, vip: Option<&str>) -> ListenerInputs {
-        let address = |ip: &str| ServiceAddress {
-            cluster: None,
-            ip: ip.parse().unwrap(),
-            prefix: 32,
-            allocated: false,
-        };
-        ListenerInputs {
-            service: mk_key("pay.shop", "shop"),
-            port: mk_port(80),
-            protocol,
-            resolution: Resolution::ClientSide,
-            addresses: vip.into_iter().map(address).collect(),
-            inline: None,
-        }
+        let addresses: Vec<(&str, u8)> = vip.into_iter().map(|ip| (ip, 32)).collect();
+        mk_facts_of(protocol, &addresses)
     }
     /// Returns an egress listener for the port, or for all ports, that imports these hosts.
     fn mk_listener(port: Option<(u32, Protocol)>, hosts: &str) -> EgressListener {

@@ -294,6 +294,7 @@ impl Session {
                 self.pace.refused();
                 let many = self.kinds[kind].acks.needs_names(nonce).then(|| self.sent_names(kind));
                 self.state(kind).acks.refuse(nonce, &error.message, many, now);
+                self.forget_gone(kind);
                 // Escaped, because the client controls the text; its request pace bounds how often it is logged.
                 tracing::warn!(
                     code = %Code::CLIENT_NACK,
@@ -310,6 +311,21 @@ impl Session {
             None => {}
         }
         self.update_gauges(kind);
+    }
+    /// Forgets the rejections of routes that disappeared before the client answered: no response removes them.
+    fn forget_gone(&mut self, kind: ResourceType) {
+        if self.variant == Variant::Delta || kind != ResourceType::Route {
+            return;
+        }
+        let moved = self.round.as_ref().filter(|round| round.has_moved(kind)).map(|round| &round.to);
+        let at = moved.or(self.base.as_ref()).cloned();
+        let env = Arc::clone(&self.env);
+        let TypeState { known, acks, .. } = self.state(kind);
+        acks.keep(|name| match (&*known, &at) {
+            (Some(known), _) => known.get(name) != Holding::Absent,
+            (None, Some(at)) => at.one(&env, kind, name).is_some(),
+            (None, None) => true,
+        });
     }
     /// Updates the gauges of a type after a change.
     fn update_gauges(&mut self, kind: ResourceType) {

@@ -251,8 +251,12 @@ impl Session {
     /// Defers removals to the end of the round: an assignment is emptied only after its xDS cluster.
     fn defer_removals(&mut self, round: &mut Round, kind: ResourceType, changes: &mut Changes) {
         if kind != ResourceType::Endpoints {
-            if self.variant == Variant::Delta {
-                round.removed[kind].extend(changes.removed.drain(..));
+            match self.variant {
+                Variant::Delta => round.removed[kind].extend(changes.removed.drain(..)),
+                Variant::Sotw if !kind.has_wildcard() => {
+                    self.lose(kind, std::mem::take(&mut changes.removed))
+                }
+                Variant::Sotw => {}
             }
             return;
         }
@@ -262,6 +266,19 @@ impl Session {
         } else {
             removed.iter().for_each(|name| changes.upsert(empty_assignment(name)));
         }
+    }
+    /// Records that resources are gone which no response can remove.
+    fn lose(&mut self, kind: ResourceType, gone: Vec<Arc<str>>) {
+        if gone.is_empty() {
+            return;
+        }
+        let state = self.state(kind);
+        if let Some(known) = &mut state.known {
+            gone.iter().for_each(|name| known.set(name, Holding::Absent));
+        }
+        let gone: BTreeSet<Arc<str>> = gone.into_iter().collect();
+        state.acks.keep(|name| !gone.contains(name));
+        self.update_gauges(kind);
     }
     /// Requires an assignment for each new or changed xDS cluster (docs/reference/xds.md#warming).
     fn note_forced(&mut self, requested: &Requested, changes: &Changes) {

@@ -217,3 +217,40 @@ fn removals_do_not_end_the_rejection_of_many_resources() {
     answer(&mut stream, L, &[], &sent.nonce, "");
     assert_eq!((shown(&stream, L), nacked(&stream, L)), (Vec::new(), 0));
 }
+
+#[test]
+fn route_that_disappears_takes_its_rejection_along() {
+    for names in [&["r", "s"][..], &["*many"][..]] {
+        // many names make the session compare generations instead of names
+        let many: Vec<String> = (0..2_000).map(|n| format!("n{n}")).collect();
+        let names: Vec<&str> = match names {
+            ["*many"] => ["r", "s"].into_iter().chain(many.iter().map(String::as_str)).collect(),
+            few => few.to_vec(),
+        };
+        let mut stream = TestStream::sotw(&[(R, "r", "1"), (R, "s", "1")]);
+        stream.request(R, &names, "");
+        let first = stream.all().remove(0);
+        stream.request(R, &names, &first.nonce);
+        stream.set(R, "r", "2");
+        let second = stream.all().remove(0);
+        answer(&mut stream, R, &names, &second.nonce, "no");
+        assert_eq!(
+            (shown(&stream, R).remove(names.len() - 2), nacked(&stream, R)),
+            ("r=2 ERROR: no".into(), 1)
+        );
+        stream.drop(&[(R, "r")]);
+        assert_eq!(stream.responses(), Vec::<String>::new(), "the protocol cannot remove a route");
+        let of_r = |stream: &TestStream| shown(stream, R).remove(names.len() - 2);
+        assert_eq!((of_r(&stream), nacked(&stream, R)), ("r ABSENT".into(), 0));
+        // the client answers after the route disappeared
+        stream.set(R, "r", "3");
+        let third = stream.all().remove(0);
+        stream.drop(&[(R, "r")]);
+        assert_eq!(stream.responses(), Vec::<String>::new());
+        answer(&mut stream, R, &names, &third.nonce, "no");
+        assert_eq!((of_r(&stream), nacked(&stream, R)), ("r ABSENT".into(), 0));
+        // the same version again is news to the client
+        stream.set(R, "r", "3");
+        assert_eq!(stream.responses(), ["rds r=3"]);
+    }
+}

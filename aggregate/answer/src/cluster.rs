@@ -9,7 +9,7 @@ use tributary_model::{
 };
 
 use crate::endpoints::{Assignment, inline};
-use crate::names::cluster_name;
+use crate::names::ClusterName;
 use crate::steps::about;
 
 /// How a client finds the endpoints of an xDS cluster.
@@ -53,7 +53,7 @@ pub enum UpstreamHttp {
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClusterPlan<'a> {
     /// Name: `outbound|80||pay.shop`.
-    pub name: String,
+    pub name: ClusterName,
     /// Service.
     pub service: &'a ServiceKey,
     /// Port.
@@ -84,7 +84,7 @@ pub fn cluster<'a, R: Recorder>(
     let discovery = discovery(facts, client, r)?;
     let is_resolved = matches!(discovery, Discovery::StrictDns(_) | Discovery::LogicalDns(_));
     Some(ClusterPlan {
-        name: cluster_name(facts.port, &facts.service.host),
+        name: ClusterName::new(facts.port, &facts.service.host),
         service: &facts.service,
         port: facts.port,
         balancing: balancing(&discovery, client),
@@ -228,7 +228,7 @@ mod tests {
         facts.protocol = Protocol::Grpc;
         let plan = |facts, kind| {
             let plan = cluster(facts, &mk_projection(kind), &mut ()).unwrap();
-            (plan.name, plan.balancing, plan.http == UpstreamHttp::Http2)
+            (plan.name.to_string(), plan.balancing, plan.http == UpstreamHttp::Http2)
         };
         let name = "outbound|80||pay.shop".to_owned();
         assert_eq!(plan(&facts, ClientKind::Grpc), (name.clone(), LoadBalancing::RoundRobin, true));

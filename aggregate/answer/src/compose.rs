@@ -244,6 +244,7 @@ mod tests {
     use tributary_model::{Declaration, DeclarationView, Visibility};
 
     use super::*;
+    use crate::ClusterName;
     use crate::fixtures::*;
 
     fn mk_vhost(host: &str, domains: &[&str]) -> (Arc<ServiceView>, VirtualHostPlan) {
@@ -263,7 +264,7 @@ mod tests {
         (mk_view(host, "shop", &[Visibility::Public]), plan)
     }
     fn to(host: &str) -> Serves {
-        Serves::Cluster(format!("outbound|80||{host}"))
+        Serves::Cluster(ClusterName::new(mk_port(80), &mk_host(host)))
     }
     /// Composes routes without aliases.
     fn composed<'a>(

@@ -39,7 +39,7 @@ pub use inbound::{InboundPath, InboundPort, InboundTarget, OwnSide, own_workload
 pub use key::key;
 pub use listener::{ListenerPlan, Match, Serves, listener, listener_name, route_table_name, scoped_listener};
 pub use members::{Difference, differing, members, overlay};
-pub use names::{cluster_name, parse_cluster_name};
+pub use names::{ClusterName, Subset};
 pub use resolve::{concrete, find_alias, resolve, visible};
 pub use route::{VirtualHostPlan, grpc_route, route};
 pub use scope::trace::not_routed;

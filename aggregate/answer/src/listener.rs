@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use tributary_model::{ClientKind, ListenerInputs, PortNumber, Projection, Protocol, Recorder, Resolution};
 
 use crate::endpoints::sockets;
-use crate::names::cluster_name;
+use crate::names::ClusterName;
 use crate::vip::{ListenAddress, any_address, vips};
 
 mod scoped;
@@ -33,9 +33,9 @@ pub enum Serves {
     /// HTTP, through the route table of the port (`"80"`), which all services of the port share.
     Routes,
     /// HTTP for any host, to the xDS cluster of this name.
-    Http(String),
+    Http(ClusterName),
     /// TCP, to the xDS cluster of this name.
-    Cluster(String),
+    Cluster(ClusterName),
 }
 
 /// Part of a listener that a service port needs.
@@ -92,7 +92,7 @@ fn listener_at<R: Recorder>(
         let matches = Match { http: !binds, ..Match::default() };
         return vec![plan(wide, port, matches, Serves::Routes)];
     }
-    let cluster = || Serves::Cluster(cluster_name(facts.port, &facts.service.host));
+    let cluster = || Serves::Cluster(ClusterName::new(facts.port, &facts.service.host));
     let detects = facts.protocol == Protocol::Unspecified && !binds && !declared;
     let targets = if declared { Vec::new() } else { targets(facts, client, binds, r) };
     if targets.is_empty() {
@@ -117,7 +117,7 @@ fn listener_at<R: Recorder>(
 /// Returns the parts of a port without a protocol for its HTTP connections. Those to an address of the service are
 /// its own, whatever host they name; without a virtual address, its host finds it at any address.
 fn detected(facts: &ListenerInputs, client: &Projection, parts: &[ListenerPlan]) -> Vec<ListenerPlan> {
-    let cluster = cluster_name(facts.port, &facts.service.host);
+    let cluster = ClusterName::new(facts.port, &facts.service.host);
     let own = parts.iter().map(|part| ListenerPlan {
         matches: Match { http: true, ..part.matches.clone() },
         serves: Serves::Http(cluster.clone()),

@@ -1,4 +1,10 @@
 //! Names of xDS resources: formatting and parsing (`docs/reference/xds.md`).
+//!
+//! Names compare as text, so only the one spelling that [`ClusterName`] formats parses again.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
 
 use tributary_model::{Hostname, PortNumber};
 
@@ -9,10 +15,83 @@ pub const BLACK_HOLE: &str = "BlackHoleCluster";
 /// xDS cluster for inbound traffic without a service.
 pub const INBOUND_PASSTHROUGH: &str = "InboundPassthroughCluster";
 
-/// Formats the name of an outbound xDS cluster: `outbound|80||pay.shop`.
-#[must_use]
-pub fn cluster_name(port: PortNumber, host: &Hostname) -> String {
-    format!("outbound|{port}||{host}")
+/// Name of the xDS cluster of a service port, or of a subset of its endpoints: `outbound|80||pay.shop`,
+/// `outbound|80|v1|pay.shop`.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ClusterName {
+    /// Port of the service.
+    pub port: PortNumber,
+    /// Subset of the endpoints; `None` for all of them.
+    pub subset: Option<Subset>,
+    /// Host of the service.
+    pub host: Hostname,
+}
+
+impl ClusterName {
+    /// Names the xDS cluster of all endpoints of a port.
+    #[must_use]
+    pub fn new(port: PortNumber, host: &Hostname) -> Self {
+        Self { port, subset: None, host: host.clone() }
+    }
+}
+
+impl fmt::Display for ClusterName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let subset = self.subset.as_ref().map_or("", Subset::as_str);
+        write!(f, "outbound|{}|{subset}|{}", self.port, self.host)
+    }
+}
+
+impl fmt::Debug for ClusterName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.to_string(), f)
+    }
+}
+
+impl FromStr for ClusterName {
+    type Err = NotAClusterName;
+
+    fn from_str(name: &str) -> Result<Self, NotAClusterName> {
+        parse(name).ok_or(NotAClusterName)
+    }
+}
+
+/// Error: a text is not the name of a service's xDS cluster in its canonical spelling.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NotAClusterName;
+
+impl fmt::Display for NotAClusterName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("not the name of an xDS cluster; write outbound|PORT|SUBSET|HOST")
+    }
+}
+
+impl std::error::Error for NotAClusterName {}
+
+/// Name of a part of a service's endpoints: 1 to 63 ASCII letters, digits and `-`, without `-` at either end.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Subset(Arc<str>);
+
+impl Subset {
+    /// Most bytes of a name.
+    pub const MAX: usize = 63;
+
+    /// Checks the text; `None` if it is not the name of a subset. Upper and lower case differ.
+    #[must_use]
+    pub fn new(text: &str) -> Option<Self> {
+        let bytes = text.as_bytes();
+        let is_edge = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+        let is_valid = bytes.len() <= Self::MAX
+            && is_edge(bytes.first())
+            && is_edge(bytes.last())
+            && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-');
+        is_valid.then(|| Self(text.into()))
+    }
+    /// Name as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
 }
 
 /// Formats the name of an inbound xDS cluster: `inbound|80||`.
@@ -21,54 +100,79 @@ pub fn inbound_name(port: PortNumber) -> String {
     format!("inbound|{port}||")
 }
 
-/// Parses the port and host of `outbound|80||pay.shop`. Rejects names with a subset, because this server
-/// has no subsets.
-#[must_use]
-pub fn parse_cluster_name(name: &str) -> Option<(PortNumber, Hostname)> {
+fn parse(name: &str) -> Option<ClusterName> {
     let rest = name.strip_prefix("outbound|")?;
     let (port, rest) = rest.split_once('|')?;
-    let host = rest.strip_prefix('|')?;
-    Some((parse_port(port)?, canonical_host(host)?))
+    let (subset, host) = rest.split_once('|')?;
+    let subset = if subset.is_empty() { None } else { Some(Subset::new(subset)?) };
+    Some(ClusterName { port: parse_port(port)?, subset, host: canonical_host(host)? })
 }
 
-/// Parses a port in its canonical spelling only: names compare as text, so `080` is a different name.
+/// Parses a port in its canonical spelling only: `080` is a different name.
 fn parse_port(text: &str) -> Option<PortNumber> {
     let number = PortNumber::new(text.parse().ok()?).ok()?;
     (number.to_string() == text).then_some(number)
 }
 
-/// Parses a host in its canonical spelling only, for the same reason.
+/// Parses a host in its canonical spelling only.
 fn canonical_host(text: &str) -> Option<Hostname> {
     Hostname::new(text).ok().filter(|host| host.as_str() == text)
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
     fn xds_cluster_name_round_trips() {
         let (port, host) = (PortNumber::new(80).unwrap(), Hostname::new("*.pay.shop").unwrap());
-        let name = cluster_name(port, &host);
-        assert_eq!(name, "outbound|80||*.pay.shop");
-        assert_eq!(parse_cluster_name(&name), Some((port, host)));
+        let name = ClusterName::new(port, &host);
+        assert_eq!(name.to_string(), "outbound|80||*.pay.shop");
+        assert_eq!("outbound|80||*.pay.shop".parse(), Ok(name.clone()));
+        let of_subset = ClusterName { subset: Subset::new("v1-b"), ..name };
+        assert_eq!(of_subset.to_string(), "outbound|80|v1-b|*.pay.shop");
+        assert_eq!("outbound|80|v1-b|*.pay.shop".parse(), Ok(of_subset));
     }
 
     #[test]
     fn other_spellings_are_rejected() {
+        let long = format!("outbound|80|{}|a.b", "v".repeat(Subset::MAX + 1));
         for bad in [
             "",
             "outbound|80||",
+            "outbound|80|v1|",
             "outbound|080||a.b",
             "outbound|+80||a.b",
             "outbound|0||a.b",
             "outbound|80||A.b",
             "outbound|80||a.b.",
-            "outbound|80|v1|a.b",
+            "outbound|80|||a.b",
+            "outbound|80|v1",
+            "outbound|80|-v1|a.b",
+            "outbound|80|v1-|a.b",
+            "outbound|80|v.1|a.b",
+            "outbound|80| |a.b",
+            "outbound|80|v1|v2|a.b",
             "inbound|80||",
             "outbound_.80_._.a.b",
+            &long,
         ] {
-            assert_eq!(parse_cluster_name(bad), None, "{bad:?}");
+            assert_eq!(bad.parse::<ClusterName>(), Err(NotAClusterName), "{bad:?}");
+        }
+        let longest = long.replacen('v', "", 1);
+        assert_eq!(longest.parse::<ClusterName>().unwrap().to_string(), longest);
+    }
+
+    proptest! {
+        #[test]
+        fn names_that_parse_are_formatted_as_they_were(
+            name in "(outbound|inbound)[|](0?[1-9][0-9]{0,4}|0)[|][a-zA-Z0-9.-]{0,3}[|][a-zA-Z0-9.*_-]{0,6}",
+        ) {
+            if let Ok(parsed) = name.parse::<ClusterName>() {
+                prop_assert_eq!(parsed.to_string(), name);
+            }
         }
     }
 }

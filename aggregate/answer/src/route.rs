@@ -9,7 +9,7 @@ use tributary_model::{
     AliasHost, ClientKind, Hostname, HttpRetries, Projection, Protocol, Resolution, RouteInputs,
 };
 
-use crate::names::cluster_name;
+use crate::names::ClusterName;
 use crate::vip::{short_forms, vips};
 
 /// Virtual host: requests for its domains go to its xDS cluster.
@@ -66,7 +66,7 @@ fn plan(facts: &RouteInputs) -> VirtualHostPlan {
         name: format!("{}:{}", facts.service.host, facts.port),
         domains: Vec::new(),
         alias_domains: BTreeMap::new(),
-        cluster: cluster_name(facts.port, &facts.service.host),
+        cluster: ClusterName::new(facts.port, &facts.service.host).to_string(),
         dynamic: facts.resolution == Resolution::Dynamic,
         retries: facts.retries.clone(),
     }

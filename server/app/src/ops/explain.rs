@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::Value;
-use tributary_answer::{Client, Explanation, Query, WhyNot, cluster_name, explain_with, not_routed, resolve};
+use tributary_answer::{Client, ClusterName, Explanation, Query, WhyNot, explain_with, not_routed, resolve};
 use tributary_model::{
     Catalog, ClientKind, Code, Hostname, Mono, Namespace, PortNumber, ServiceKey, Stage, StepTime, TraceStep,
     Verdict,
@@ -155,7 +155,7 @@ fn deliver(catalog: &Catalog, found: &Found, tables: Option<&mut RouteTables>, o
 
 /// Returns the delivery state of the resource that carries a port's endpoints.
 fn delivered(catalog: &Catalog, found: &Found, host: &Hostname, port: PortNumber) -> TraceStep {
-    let name = cluster_name(port, host);
+    let name = ClusterName::new(port, host).to_string();
     let kind = carrier(catalog, &found.client, host, port);
     deliver_step(outcome(&found.delivery(kind, &name), kind, &name))
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
-use tributary_answer::cluster_name;
+use tributary_answer::ClusterName;
 use tributary_descriptors::Decoder;
 use tributary_model::{Catalog, Code, Hostname, PortNumber, TraceStep, Verdict};
 use tributary_xds::answers::ResourceType;
@@ -45,7 +45,7 @@ impl RouteTables {
         let table = port.to_string();
         let hosts = self.table(&table)?;
         let of = hosts.iter().find(|of| of.domains.iter().any(|domain| domain == host.as_str()))?;
-        Some(step_of(of, &table, host, &cluster_name(port, host)))
+        Some(step_of(of, &table, host, &ClusterName::new(port, host).to_string()))
     }
     fn table(&mut self, name: &str) -> Option<&[VirtualHost]> {
         if !self.decoded.contains_key(name) {

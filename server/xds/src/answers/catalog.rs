@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use smallvec::smallvec;
-use tributary_answer::{OwnSide, Surface, names};
+use tributary_answer::{ClusterName, OwnSide, Surface};
 use tributary_model::{Catalog, EncodedResource, Hostname, Version};
 use tributary_proto::{Body, Variant};
 
@@ -26,7 +26,7 @@ use super::layer::{Layer, LayerKey};
 use super::mentions::Layering;
 use super::private::Inbound;
 use super::routes::port_of_table;
-use super::singles::{self, applied, port_of};
+use super::singles::{self, applied, port_names, port_of};
 use super::store::{Assignments, Clusters, ResourceFamily, Store};
 use super::{
     BodyChunks, ChangedSet, ClientClassKey, ResourceProvider, ResourceSet, ResourceType, Subscription,
@@ -260,8 +260,7 @@ impl CatalogAnswers {
         class: &ClientClassKey,
         name: &str,
     ) -> Option<Arc<EncodedResource>> {
-        let found = S::fill(&self.store, port_of(catalog, class, name)?, class)?;
-        (*found.name == *name).then_some(found)
+        S::find(&self.store, port_of(catalog, class, name)?, class, name)
     }
     fn route_table(
         &self,
@@ -286,11 +285,9 @@ impl CatalogAnswers {
         let (fold, start) = (self.fold(catalog, class), Start::base(catalog, layer));
         let (mut own, mut replaced) = (Vec::new(), Vec::new());
         for difference in start.differences(fold) {
-            for (number, ..) in singles::ports(&difference, fold.scope(), Surface::Clusters) {
-                let name = names::cluster_name(number, difference.host);
-                if !names.contains(&name) {
-                    continue;
-                }
+            let ports = singles::ports(&difference, fold.scope(), Surface::Clusters);
+            let found = ports.flat_map(|(_, before, after)| port_names(kind, [before, after]));
+            for name in found.filter(|name| names.contains(name)) {
                 let (before, after) = (base.get(&name), self.subscribed(catalog, class, kind, &name));
                 if before.zip(after.as_ref()).is_none_or(|(a, b)| a.version != b.version) {
                     own.extend(after);
@@ -343,10 +340,10 @@ impl CatalogAnswers {
     ) -> Option<BodyChunks> {
         let name = &*resource.name;
         let body = match SetStrategy::of(kind, class) {
-            SetStrategy::Clusters => Clusters::body(port_of(catalog, class, name)?, class)?,
-            SetStrategy::Assignments => Assignments::body(port_of(catalog, class, name)?, class)?,
-            SetStrategy::Targets => Targets::body(grpc::port_of(catalog, class, name)?, class)?,
-            SetStrategy::TargetRoutes => TargetRoutes::body(port_of(catalog, class, name)?, class)?,
+            SetStrategy::Clusters => Clusters::body(port_of(catalog, class, name)?, class, name)?,
+            SetStrategy::Assignments => Assignments::body(port_of(catalog, class, name)?, class, name)?,
+            SetStrategy::Targets => Targets::body(grpc::port_of(catalog, class, name)?, class, name)?,
+            SetStrategy::TargetRoutes => TargetRoutes::body(port_of(catalog, class, name)?, class, name)?,
             SetStrategy::Listeners | SetStrategy::Routes => {
                 return self.composite_body(catalog, class, kind, resource);
             }
@@ -435,7 +432,7 @@ impl ResourceProvider for CatalogAnswers {
     fn host_of(&self, class: &ClientClassKey, kind: ResourceType, name: &str) -> Option<Hostname> {
         match SetStrategy::of(kind, class) {
             SetStrategy::Clusters | SetStrategy::Assignments | SetStrategy::TargetRoutes => {
-                names::parse_cluster_name(name).map(|(_, host)| host)
+                name.parse().ok().map(|name: ClusterName| name.host)
             }
             SetStrategy::Targets => grpc::host_of(class, name),
             SetStrategy::Listeners | SetStrategy::Routes | SetStrategy::Nothing => None,

@@ -6,14 +6,15 @@
 
 use std::sync::Arc;
 
+use smallvec::{SmallVec, smallvec};
 use tributary_answer::vip::long_forms;
-use tributary_answer::{ClientClass, Surface, concrete, grpc_route, key, names, resolve};
+use tributary_answer::{ClusterName, Surface, concrete, grpc_route, resolve};
 use tributary_model::{
     Catalog, EncodedResource, Hostname, ListenerInputs, PortNumber, PortView, Projection, Protocol,
     Resolution, ResourceInputs, RouteInputs,
 };
 
-use super::store::{NamedBody, ResourceFamily, Store};
+use super::store::{ResourceFamily, Store, named};
 use super::{ClientClassKey, ResourceType};
 use crate::encode;
 
@@ -25,40 +26,40 @@ pub(crate) struct TargetRoutes;
 
 impl ResourceFamily for Targets {
     type Inputs = ListenerInputs;
+    type Name = String;
     const KIND: ResourceType = ResourceType::Listener;
 
     fn inputs_of(port: &PortView) -> &Arc<ResourceInputs<ListenerInputs>> {
         &port.listener.0
     }
-    fn name(port: PortNumber, host: &Hostname) -> String {
-        format!("{host}:{port}")
+    fn names(inputs: &ListenerInputs) -> SmallVec<[String; 1]> {
+        smallvec![format!("{}:{}", inputs.service.host, inputs.port)]
     }
-    fn encode(inputs: &ListenerInputs, _: &Projection) -> Option<NamedBody> {
-        let name = Self::name(inputs.port, &inputs.service.host);
-        serves(inputs).then(|| (name.clone(), api_listener(&name, inputs)))
+    fn encode(inputs: &ListenerInputs, name: &String, _: &Projection) -> Option<Vec<u8>> {
+        serves(inputs).then(|| api_listener(name, inputs))
     }
-    fn plans(port: &PortView, _: &ClientClass) -> bool {
-        serves(&port.listener.inputs)
+    fn plans(inputs: &ListenerInputs, _: &String, _: &Projection) -> bool {
+        serves(inputs)
     }
 }
 
 impl ResourceFamily for TargetRoutes {
     type Inputs = RouteInputs;
+    type Name = ClusterName;
     const KIND: ResourceType = ResourceType::Route;
 
     fn inputs_of(port: &PortView) -> &Arc<ResourceInputs<RouteInputs>> {
         &port.route.0
     }
-    fn name(port: PortNumber, host: &Hostname) -> String {
-        names::cluster_name(port, host)
+    fn names(inputs: &RouteInputs) -> SmallVec<[ClusterName; 1]> {
+        smallvec![ClusterName::new(inputs.port, &inputs.service.host)]
     }
-    fn encode(inputs: &RouteInputs, projection: &Projection) -> Option<NamedBody> {
+    fn encode(inputs: &RouteInputs, name: &ClusterName, projection: &Projection) -> Option<Vec<u8>> {
         let plan = grpc_route(inputs, projection)?;
-        let body = encode::route::grpc_table(&plan.cluster, &plan);
-        Some((plan.cluster, body))
+        Some(encode::route::grpc_table(&name.to_string(), &plan))
     }
-    fn plans(port: &PortView, class: &ClientClass) -> bool {
-        grpc_route(&port.route.inputs, &key(&port.route, class)).is_some()
+    fn plans(inputs: &RouteInputs, _: &ClusterName, projection: &Projection) -> bool {
+        grpc_route(inputs, projection).is_some()
     }
 }
 
@@ -69,7 +70,8 @@ fn serves(inputs: &ListenerInputs) -> bool {
 }
 
 fn api_listener(name: &str, inputs: &ListenerInputs) -> Vec<u8> {
-    encode::listener::api_listener(name, &names::cluster_name(inputs.port, &inputs.service.host))
+    let routes = ClusterName::new(inputs.port, &inputs.service.host);
+    encode::listener::api_listener(name, &routes.to_string())
 }
 
 /// Returns the listener of a target, under the requested name.
@@ -80,9 +82,12 @@ pub(crate) fn target(
     name: &str,
 ) -> Option<Arc<EncodedResource>> {
     let port = port_of(catalog, class, name)?;
-    let shared = Targets::fill(store, port, class)?;
-    if *shared.name == *name {
-        return Some(shared);
+    let shared = Targets::fill(store, port, class);
+    if shared.is_empty() {
+        return None;
+    }
+    if let Some(canonical) = named(&shared, name) {
+        return Some(Arc::clone(canonical));
     }
     let body = api_listener(name, &port.listener.inputs);
     Some(Arc::new(EncodedResource::new(name.into(), body.into())))

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tributary_model::{Catalog, ClientKind};
+use tributary_model::{Catalog, ClientKind, PortView};
 use tributary_proto::Variant;
 
 use super::catalog::CatalogAnswers;
@@ -11,7 +11,7 @@ use super::folded_set::{FoldedSet, SetStrategy};
 use super::generations::{CachedGeneration, Generations};
 use super::grpc::{self, TargetRoutes, Targets};
 use super::singles::port_of;
-use super::store::{Assignments, Clusters, ResourceFamily};
+use super::store::{Assignments, Clusters, ResourceFamily, named};
 use super::{ChangedSet, ClientClassKey, ResourceSet, ResourceType, Subscription};
 
 /// What a provider has already built. The methods build nothing, so a runtime worker may call them.
@@ -92,10 +92,10 @@ impl Built for CatalogAnswers {
             SetStrategy::TargetRoutes => is_single_kept::<TargetRoutes>(catalog, class, name),
             SetStrategy::Targets => match grpc::port_of(catalog, class, name) {
                 // a listener under another name than the canonical one is built for each request
-                Some(port) => match Targets::cached(port, class) {
-                    Some(Some(found)) => *found.name == *name && found.body().is_some(),
-                    known => known.is_some(),
-                },
+                Some(port) => Targets::cached(port, class).is_some_and(|built| {
+                    let found = named(&built, name);
+                    built.is_empty() || found.is_some_and(|found| found.body().is_some())
+                }),
                 None => true,
             },
             SetStrategy::Listeners | SetStrategy::Routes => {
@@ -151,13 +151,10 @@ impl CatalogAnswers {
 
 fn is_single_kept<S: ResourceFamily>(catalog: &Catalog, class: &ClientClassKey, name: &str) -> bool {
     let is_fixed = S::KIND == ResourceType::Cluster && class.kind == ClientKind::Sidecar;
-    port_of(catalog, class, name).map_or(!is_fixed, |port| is_port_kept::<S>(port, class))
+    port_of(catalog, class, name).map_or(!is_fixed, |port| is_port_kept::<S>(port, class, name))
 }
 
-fn is_port_kept<S: ResourceFamily>(port: &tributary_model::PortView, class: &ClientClassKey) -> bool {
-    match S::cached(port, class) {
-        Some(Some(found)) => found.body().is_some(),
-        Some(None) => true,
-        None => false,
-    }
+fn is_port_kept<S: ResourceFamily>(port: &PortView, class: &ClientClassKey, name: &str) -> bool {
+    let built = S::cached(port, class);
+    built.is_some_and(|built| named(&built, name).is_none_or(|found| found.body().is_some()))
 }

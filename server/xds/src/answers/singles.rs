@@ -1,22 +1,24 @@
-//! CDS and EDS: one resource per service port, named by port and host.
+//! CDS and EDS: resources that each come from one service port, named by port, subset and host.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use smallvec::SmallVec;
 use tributary_answer::members::Difference;
-use tributary_answer::{Scope, Surface, differing, members, names, resolve};
-use tributary_model::{Catalog, EncodedResource, Hostname, PortNumber, PortView, ServiceView};
+use tributary_answer::{ClusterName, Scope, Surface, differing, members, resolve};
+use tributary_model::{Catalog, EncodedResource, PortNumber, PortView, ServiceView};
 
 use super::fold::{Fold, Start};
 use super::folded_set::Tables;
-use super::store::{ResourceFamily, Store};
-use super::{ChangedSet, ClientClassKey, ResourceSet};
+use super::grpc::TargetRoutes;
+use super::store::{Assignments, Clusters, ResourceFamily, Store, named};
+use super::{ChangedSet, ClientClassKey, ResourceSet, ResourceType};
 
-/// Returns the port that a resource name means to this class.
+/// Returns the port that a resource name means to this class, whichever its subset.
 pub(crate) fn port_of<'c>(catalog: &'c Catalog, class: &ClientClassKey, name: &str) -> Option<&'c PortView> {
-    let (port, host) = names::parse_cluster_name(name)?;
-    let view = resolve(catalog, host.as_str(), class.scope(), &mut ())?;
-    view.port(port).filter(|port| class.scope().admits(view, port, Surface::Clusters))
+    let name: ClusterName = name.parse().ok()?;
+    let view = resolve(catalog, name.host.as_str(), class.scope(), &mut ())?;
+    view.port(name.port).filter(|port| class.scope().admits(view, port, Surface::Clusters))
 }
 
 /// Returns every resource of the type for this class, by name.
@@ -27,7 +29,8 @@ pub(crate) fn all<S: ResourceFamily>(
 ) -> Vec<Arc<EncodedResource>> {
     let scope = class.scope();
     let ports = members(catalog, scope).flat_map(|(_, view)| scope.ports(view, Surface::Clusters));
-    let mut out: Vec<_> = ports.filter_map(|port| S::fill(store, port, class)).collect();
+    let mut out = Vec::new();
+    ports.for_each(|port| out.extend_from_slice(&S::fill(store, port, class)));
     out.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     out
 }
@@ -41,8 +44,8 @@ pub(crate) fn changed<S: ResourceFamily>(
 ) -> ChangedSet {
     let mut out = ChangedSet::default();
     for difference in differing(from, to, class.scope()) {
-        for (number, before, after) in ports(&difference, class.scope(), Surface::Clusters) {
-            one_port::<S>(store, class, (difference.host, number), before, after, &mut out);
+        for (_, before, after) in ports(&difference, class.scope(), Surface::Clusters) {
+            one_port::<S>(store, class, before, after, &mut out);
         }
     }
     sort(out)
@@ -58,13 +61,17 @@ pub(crate) fn overlay<S: ResourceFamily>(
 ) -> (Vec<Arc<EncodedResource>>, Vec<Arc<EncodedResource>>, Tables) {
     let (mut own, mut replaced) = (Vec::new(), Vec::new());
     for difference in start.differences(fold) {
-        for (number, _, after) in ports(&difference, fold.scope(), Surface::Clusters) {
-            let before = base.get(&S::name(number, difference.host));
-            let after = after.and_then(|port| S::fill(store, port, fold.class));
-            if before.zip(after.as_ref()).is_none_or(|(a, b)| a.version != b.version) {
-                own.extend(after);
-                replaced.extend(before.cloned());
+        for (_, before, after) in ports(&difference, fold.scope(), Surface::Clusters) {
+            let now = after.map(|port| S::fill(store, port, fold.class)).unwrap_or_default();
+            for resource in now.iter() {
+                let of_base = base.get(&resource.name);
+                if of_base.is_none_or(|of_base| of_base.version != resource.version) {
+                    own.push(Arc::clone(resource));
+                    replaced.extend(of_base.cloned());
+                }
             }
+            let gone = before.map(|port| S::names_beside(port, start.class, &now)).unwrap_or_default();
+            replaced.extend(gone.iter().filter_map(|name| base.get(name)).cloned());
         }
     }
     (own, replaced, Tables::None)
@@ -84,10 +91,20 @@ pub(crate) fn ports<'c>(
     out.into_iter().map(|(number, (before, after))| (number, before, after))
 }
 
+/// Returns the names that the resources of these ports may have, of a type that is named by ports.
+pub(crate) fn port_names(kind: ResourceType, ports: [Option<&PortView>; 2]) -> BTreeSet<String> {
+    let names = |port: &PortView| match kind {
+        ResourceType::Cluster => Clusters::names(&port.cluster.inputs),
+        ResourceType::Endpoints => Assignments::names(&port.endpoints.inputs),
+        ResourceType::Route => TargetRoutes::names(&port.route.inputs),
+        ResourceType::Listener => SmallVec::new(),
+    };
+    ports.into_iter().flatten().flat_map(names).map(|name| name.to_string()).collect()
+}
+
 fn one_port<S: ResourceFamily>(
     store: &Store,
     class: &ClientClassKey,
-    (host, number): (&Hostname, PortNumber),
     before: Option<&PortView>,
     after: Option<&PortView>,
     out: &mut ChangedSet,
@@ -95,18 +112,12 @@ fn one_port<S: ResourceFamily>(
     if before.zip(after).is_some_and(|(a, b)| S::same(a, b)) {
         return;
     }
-    match after.and_then(|port| S::fill(store, port, class)) {
-        Some(now) => {
-            let held = before.and_then(|port| S::cached(port, class)).flatten();
-            if held.is_none_or(|held| held.version != now.version) {
-                out.upserted.push(now);
-            }
-        }
-        None if before.is_some_and(|port| S::exists(port, class)) => {
-            out.removed.push(S::name(number, host).into());
-        }
-        None => {}
-    }
+    let held = before.and_then(|port| S::cached(port, class)).unwrap_or_default();
+    let now = after.map(|port| S::fill(store, port, class)).unwrap_or_default();
+    let differs =
+        |now: &&Arc<EncodedResource>| named(&held, &now.name).is_none_or(|held| held.version != now.version);
+    out.upserted.extend(now.iter().filter(differs).cloned());
+    out.removed.extend(before.map(|port| S::names_beside(port, class, &now)).unwrap_or_default());
 }
 
 /// Sorts by name: the order of hosts is not that of names.
@@ -140,7 +151,11 @@ pub(crate) fn applied(base: &ResourceSet, changed: &ChangedSet) -> Vec<Arc<Encod
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use std::collections::BTreeMap;
+    use tributary_answer::{ClientClass, Subset};
+    use tributary_model::{ClientKind, EndpointInputs, Projection, ResourceInputs};
+
+    use crate::answers::budget::Budget;
+    use crate::fixtures::{Svc, World, mk_svc};
 
     fn mk_resource(name: u8, body: u8) -> Arc<EncodedResource> {
         Arc::new(EncodedResource::new(format!("{name:03}").into(), vec![body].into()))
@@ -150,6 +165,64 @@ mod tests {
     }
     fn summary(members: &[Arc<EncodedResource>]) -> Vec<(Arc<str>, tributary_model::Version)> {
         members.iter().map(|m| (m.name.clone(), m.version)).collect()
+    }
+
+    /// Assignments of a port and of a subset for each of its endpoints.
+    struct Parts;
+
+    impl ResourceFamily for Parts {
+        type Inputs = EndpointInputs;
+        type Name = ClusterName;
+        const KIND: ResourceType = ResourceType::Endpoints;
+
+        fn inputs_of(port: &PortView) -> &Arc<ResourceInputs<EndpointInputs>> {
+            &port.endpoints.0
+        }
+        fn names(inputs: &EndpointInputs) -> SmallVec<[ClusterName; 1]> {
+            let whole = ClusterName::new(inputs.port, &inputs.service.host);
+            let count = inputs.sources.iter().map(|source| source.group.addresses.len()).sum();
+            let part = |n: usize| ClusterName { subset: Subset::new(&format!("v{n}")), ..whole.clone() };
+            (1..=count).map(part).chain([whole.clone()]).collect()
+        }
+        fn encode(_: &EndpointInputs, name: &ClusterName, _: &Projection) -> Option<Vec<u8>> {
+            Some(name.to_string().into_bytes())
+        }
+        fn plans(_: &EndpointInputs, _: &ClusterName, _: &Projection) -> bool {
+            true
+        }
+    }
+    fn mk_at(endpoints: &[&str]) -> [Svc; 2] {
+        [mk_svc("pay.shop").at(endpoints), mk_svc("cart.shop").at(&[])]
+    }
+
+    #[test]
+    fn family_with_subsets_has_a_resource_for_each() {
+        let (mut world, store) = (World::default(), Store::new(Budget::DEFAULT));
+        let class = ClientClassKey::alone(ClientClass::new(ClientKind::Envoy));
+        let two = world.next(&mk_at(&["10.0.0.1", "10.0.0.2"]));
+        let names = |set: &[Arc<EncodedResource>]| -> Vec<String> {
+            set.iter().map(|resource| resource.name.to_string()).collect()
+        };
+        let whole = ["outbound|80|v1|pay.shop", "outbound|80|v2|pay.shop", "outbound|80||cart.shop"];
+        assert_eq!(names(&all::<Parts>(&store, &two, &class))[..3], whole);
+        let find = |name: &str| {
+            let found = Parts::find(&store, port_of(&two, &class, name)?, &class, name)?;
+            (Parts::body(port_of(&two, &class, name)?, &class, name) == found.body().map(Into::into))
+                .then(|| found.name.to_string())
+        };
+        assert_eq!(find(whole[1]).as_deref(), Some(whole[1]));
+        assert_eq!(find("outbound|80|v3|pay.shop"), None);
+        let one = world.next(&mk_at(&["10.0.0.3"]));
+        let to_one = changed::<Parts>(&store, (&two, &one), &class);
+        assert_eq!(
+            (names(&to_one.upserted), &*to_one.removed),
+            (vec![], &["outbound|80|v2|pay.shop".into()][..])
+        );
+        let to_two = changed::<Parts>(&store, (&one, &two), &class);
+        assert_eq!(
+            (names(&to_two.upserted), to_two.removed.len()),
+            (vec!["outbound|80|v2|pay.shop".into()], 0)
+        );
     }
 
     proptest! {

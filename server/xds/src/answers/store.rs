@@ -3,16 +3,15 @@
 //! Every task that needs a resource of one service port calls it. Concurrent callers for the same
 //! resource wait for one encoding.
 
+use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use smallvec::{SmallVec, smallvec};
 use tributary_answer::key::{Outcomes, key};
-use tributary_answer::{ClientClass, cluster, endpoints, names};
+use tributary_answer::{ClientClass, ClusterName, ClusterPlan, cluster, endpoints};
 use tributary_model::encoded_cache::Answers as Slot;
-use tributary_model::{
-    ClusterInputs, EncodedResource, EndpointInputs, Hostname, PortNumber, PortView, Projection,
-    ResourceInputs,
-};
+use tributary_model::{ClusterInputs, EncodedResource, EndpointInputs, PortView, Projection, ResourceInputs};
 
 use super::budget::Budget;
 use super::counters::Counters;
@@ -88,85 +87,108 @@ impl Store {
     }
 }
 
-/// A resource type with one resource per service port.
+/// A resource type whose resources each come from one service port.
 pub(crate) trait ResourceFamily {
     type Inputs: Outcomes;
+    type Name: fmt::Display;
     const KIND: ResourceType;
     fn inputs_of(port: &PortView) -> &Arc<ResourceInputs<Self::Inputs>>;
-    fn name(port: PortNumber, host: &Hostname) -> String;
-    fn encode(inputs: &Self::Inputs, projection: &Projection) -> Option<NamedBody>;
+    /// Returns the names of a port's resources: that of the port, and those of its subsets.
+    fn names(inputs: &Self::Inputs) -> SmallVec<[Self::Name; 1]>;
+    /// Encodes the resource of a name; `None` if the client has none.
+    fn encode(inputs: &Self::Inputs, name: &Self::Name, projection: &Projection) -> Option<Vec<u8>>;
+    /// Whether the client has the resource of a name.
+    fn plans(inputs: &Self::Inputs, name: &Self::Name, projection: &Projection) -> bool;
 
-    fn fill(store: &Store, port: &PortView, class: &ClientClass) -> Option<Arc<EncodedResource>> {
-        let slot = store.fill(Self::KIND, Self::inputs_of(port), class, |inputs, projection| {
-            Self::encode(inputs, projection).into_iter().collect()
-        });
-        slot.first().cloned()
+    /// Returns the resources of a port.
+    fn fill(store: &Store, port: &PortView, class: &ClientClass) -> Slot {
+        store.fill(Self::KIND, Self::inputs_of(port), class, |inputs, projection| {
+            let encode =
+                |name: Self::Name| Some((name.to_string(), Self::encode(inputs, &name, projection)?));
+            Self::names(inputs).into_iter().filter_map(encode).collect()
+        })
     }
-    /// Returns the resource if it was requested before; the outer `None` means that it was not.
-    fn cached(port: &PortView, class: &ClientClass) -> Option<Option<Arc<EncodedResource>>> {
+    /// Returns the resource of a name; `None` for a subset that the port does not have.
+    fn find(store: &Store, port: &PortView, class: &ClientClass, name: &str) -> Option<Arc<EncodedResource>> {
+        named(&Self::fill(store, port, class), name).cloned()
+    }
+    /// Returns the resources of a port if they were requested before.
+    fn cached(port: &PortView, class: &ClientClass) -> Option<Slot> {
         let node = Self::inputs_of(port);
-        node.encoded.get(&key(node, class)).map(|slot| slot.first().cloned())
+        node.encoded.get(&key(node, class))
     }
-    /// Whether the class has this resource, without encoding it.
-    fn exists(port: &PortView, class: &ClientClass) -> bool {
-        Self::cached(port, class).map_or_else(|| Self::plans(port, class), |built| built.is_some())
+    /// Returns the names of a port that the class has, without encoding, but for those of these resources.
+    fn names_beside(port: &PortView, class: &ClientClass, but: &[Arc<EncodedResource>]) -> Vec<Arc<str>> {
+        let names = Self::names(&Self::inputs_of(port).inputs).into_iter();
+        let others =
+            names.map(|name| (name.to_string(), name)).filter(|(text, _)| named(but, text).is_none());
+        let has = |(text, name): &(String, Self::Name)| match Self::cached(port, class) {
+            Some(built) => named(&built, text).is_some(),
+            None => {
+                let node = Self::inputs_of(port);
+                Self::plans(&node.inputs, name, &key(node, class))
+            }
+        };
+        others.filter(has).map(|(text, _)| text.into()).collect()
     }
-    /// Whether the inputs give this class a resource.
-    fn plans(port: &PortView, class: &ClientClass) -> bool;
-    /// Encodes the body again.
-    fn body(port: &PortView, class: &ClientClass) -> Option<Vec<u8>> {
+    /// Encodes the body of a name again.
+    fn body(port: &PortView, class: &ClientClass, name: &str) -> Option<Vec<u8>> {
         let node = Self::inputs_of(port);
-        Self::encode(&node.inputs, &key(node, class)).map(|(_, body)| body)
+        let name = Self::names(&node.inputs).into_iter().find(|own| own.to_string() == name)?;
+        Self::encode(&node.inputs, &name, &key(node, class))
     }
     fn same(a: &PortView, b: &PortView) -> bool {
         Arc::ptr_eq(Self::inputs_of(a), Self::inputs_of(b))
     }
 }
 
-/// CDS: one xDS cluster per port.
+/// Returns the resource of a name.
+pub(crate) fn named<'r>(all: &'r [Arc<EncodedResource>], name: &str) -> Option<&'r Arc<EncodedResource>> {
+    all.iter().find(|resource| *resource.name == *name)
+}
+
+/// CDS: an xDS cluster for each port.
 pub(crate) struct Clusters;
 
 impl ResourceFamily for Clusters {
     type Inputs = ClusterInputs;
+    type Name = ClusterName;
     const KIND: ResourceType = ResourceType::Cluster;
 
     fn inputs_of(port: &PortView) -> &Arc<ResourceInputs<ClusterInputs>> {
         &port.cluster.0
     }
-    fn name(port: PortNumber, host: &Hostname) -> String {
-        names::cluster_name(port, host)
+    fn names(inputs: &ClusterInputs) -> SmallVec<[ClusterName; 1]> {
+        smallvec![ClusterName::new(inputs.port, &inputs.service.host)]
     }
-    fn encode(inputs: &ClusterInputs, projection: &Projection) -> Option<NamedBody> {
+    fn encode(inputs: &ClusterInputs, name: &ClusterName, projection: &Projection) -> Option<Vec<u8>> {
         let plan = cluster(inputs, projection, &mut ())?;
-        let body = encode::cluster::cluster(&plan);
-        Some((plan.name, body))
+        Some(encode::cluster::cluster(&ClusterPlan { name: name.clone(), ..plan }))
     }
-    fn plans(port: &PortView, class: &ClientClass) -> bool {
-        let node = &port.cluster;
-        cluster(&node.inputs, &key(node, class), &mut ()).is_some()
+    fn plans(inputs: &ClusterInputs, _: &ClusterName, projection: &Projection) -> bool {
+        cluster(inputs, projection, &mut ()).is_some()
     }
 }
 
-/// EDS: one assignment per port, even if it is empty.
+/// EDS: an assignment for each port, even if it is empty.
 pub(crate) struct Assignments;
 
 impl ResourceFamily for Assignments {
     type Inputs = EndpointInputs;
+    type Name = ClusterName;
     const KIND: ResourceType = ResourceType::Endpoints;
 
     fn inputs_of(port: &PortView) -> &Arc<ResourceInputs<EndpointInputs>> {
         &port.endpoints.0
     }
-    fn name(port: PortNumber, host: &Hostname) -> String {
-        names::cluster_name(port, host)
+    fn names(inputs: &EndpointInputs) -> SmallVec<[ClusterName; 1]> {
+        smallvec![ClusterName::new(inputs.port, &inputs.service.host)]
     }
-    fn encode(inputs: &EndpointInputs, projection: &Projection) -> Option<NamedBody> {
+    fn encode(inputs: &EndpointInputs, name: &ClusterName, projection: &Projection) -> Option<Vec<u8>> {
         let plan = endpoints(inputs, projection, &mut ());
-        let name = Self::name(inputs.port, &inputs.service.host);
-        let body = encode::assignment::assignment(&name, &plan);
-        Some((name, body))
+        Some(encode::assignment::assignment(&name.to_string(), &plan))
     }
-    fn plans(_: &PortView, _: &ClientClass) -> bool {
+    fn plans(_: &EndpointInputs, _: &ClusterName, _: &Projection) -> bool {
         true
     }
 }

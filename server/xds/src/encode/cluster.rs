@@ -40,17 +40,18 @@ const INBOUND_SOURCES: (&str, &str) = ("127.0.0.6", "::6");
 /// Encodes an xDS cluster.
 #[must_use]
 pub fn cluster(plan: &ClusterPlan<'_>) -> Vec<u8> {
-    let mut body = base(&plan.name, plan.connect_timeout);
+    let name = plan.name.to_string();
+    let mut body = base(&name, plan.connect_timeout);
     body.lb_policy = balancing(plan.balancing).into();
     body.common_lb_config = Some(no_panic());
     if plan.balancing != LoadBalancing::RoundRobin {
         body.typed_extension_protocol_options = protocol_options(plan.http).into_iter().collect();
     }
-    discover(&mut body, plan);
+    discover(&mut body, &name, plan);
     let mut wire = Writer::new();
     wire.message(METADATA, |w| metadata(w, plan.service));
     if let Discovery::StrictDns(within) | Discovery::LogicalDns(within) = &plan.discovery {
-        wire.message(LOAD_ASSIGNMENT, |w| assignment::write(w, &plan.name, within));
+        wire.message(LOAD_ASSIGNMENT, |w| assignment::write(w, &name, within));
     }
     appended(&body, wire)
 }
@@ -133,10 +134,10 @@ fn base(name: &str, connect_timeout: Duration) -> Cluster {
     }
 }
 
-fn discover(body: &mut Cluster, plan: &ClusterPlan<'_>) {
+fn discover(body: &mut Cluster, name: &str, plan: &ClusterPlan<'_>) {
     let kind = match &plan.discovery {
         Discovery::Eds => {
-            body.eds_cluster_config = Some(eds(&plan.name));
+            body.eds_cluster_config = Some(eds(name));
             DiscoveryType::Eds
         }
         Discovery::StrictDns(_) => by_dns(body, plan, DiscoveryType::StrictDns),

@@ -20,7 +20,9 @@ use hcm::http_connection_manager::{RouteSpecifier, UpgradeConfig};
 use pb::listener_filter_chain_match_predicate::Rule;
 use prost::{Message, Name};
 use tributary_answer::vip::ListenAddress;
-use tributary_answer::{InboundPort, Listener, Match, Serves, VirtualHostPlan, listener_name, names};
+use tributary_answer::{
+    ClusterName, InboundPort, Listener, Match, Serves, VirtualHostPlan, listener_name, names,
+};
 use tributary_model::{AccessLog, Protocol};
 
 use super::cluster::{ads, dns_cache};
@@ -234,7 +236,7 @@ fn chain(
     let chain = match serves {
         Serves::Routes => http(RouteSpecifier::Rds(rds(&plan.port.to_string()))),
         Serves::Http(cluster) => http(RouteSpecifier::RouteConfig(outbound_routes(cluster, defaults))),
-        Serves::Cluster(cluster) => tcp_chain(&plan.name, cluster, log),
+        Serves::Cluster(cluster) => tcp_chain(&plan.name, &cluster.to_string(), log),
     };
     let by_greeting = forward && matches.sni.is_some() && matches!(serves, Serves::Cluster(_));
     let filters =
@@ -314,9 +316,9 @@ fn inbound_routes(name: &str, protocol: Protocol) -> RouteConfiguration {
     one_host(name, |plan| inbound_host(plan, protocol))
 }
 
-fn outbound_routes(cluster: &str, defaults: &Defaults) -> RouteConfiguration {
+fn outbound_routes(cluster: &ClusterName, defaults: &Defaults) -> RouteConfiguration {
     let plan = |plan: &VirtualHostPlan| VirtualHostPlan { retries: defaults.retries.clone(), ..plan.clone() };
-    one_host(cluster, |any| virtual_host(&plan(any)))
+    one_host(&cluster.to_string(), |any| virtual_host(&plan(any)))
 }
 
 /// Returns the table of a chain that has one xDS cluster, for every host.

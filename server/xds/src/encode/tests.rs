@@ -12,8 +12,8 @@ use proptest::prelude::*;
 use prost::Message;
 use tributary_answer::vip::ListenAddress;
 use tributary_answer::{
-    Assignment, InboundPort, Listener, Match, Serves, VirtualHostPlan, cluster as cluster_plan, endpoints,
-    inline,
+    Assignment, ClusterName, InboundPort, Listener, Match, Serves, Subset, VirtualHostPlan,
+    cluster as cluster_plan, endpoints, inline,
 };
 use tributary_model::*;
 
@@ -162,11 +162,20 @@ fn some_match() -> impl Strategy<Value = Match> {
         http,
     })
 }
+fn some_cluster() -> impl Strategy<Value = ClusterName> {
+    let host = prop_oneof![Just("pay.shop"), Just("*.shop")].prop_map(|host| Hostname::new(host).unwrap());
+    let subset = prop::option::of("[a-zA-Z0-9]{1,63}").prop_map(|text| Subset::new(&text?));
+    (1u32..65_536, subset, host).prop_map(|(port, subset, host)| ClusterName {
+        port: PortNumber::new(port).unwrap(),
+        subset,
+        host,
+    })
+}
 fn some_serves() -> impl Strategy<Value = Serves> {
     prop_oneof![
         Just(Serves::Routes),
-        some_text().prop_map(Serves::Http),
-        some_text().prop_map(Serves::Cluster)
+        some_cluster().prop_map(Serves::Http),
+        some_cluster().prop_map(Serves::Cluster)
     ]
 }
 fn some_unclaimed() -> impl Strategy<Value = Unclaimed> {
@@ -176,7 +185,8 @@ fn some_unclaimed() -> impl Strategy<Value = Unclaimed> {
 fn range_where_http_is_detected_has_a_chain_for_the_rest() {
     let range = Some((IpAddr::from([10, 1, 0, 0]), 16));
     let part = |http, serves| (Match { range, http, ..Match::default() }, serves);
-    let parts = [part(true, Serves::Http("c".into())), part(false, Serves::Cluster("c".into()))];
+    let cluster: ClusterName = "outbound|80||pay.shop".parse().unwrap();
+    let parts = [part(true, Serves::Http(cluster.clone())), part(false, Serves::Cluster(cluster))];
     let bind = ListenAddress::only(IpAddr::from([0; 4]));
     let mut plan = Listener { name: "l".into(), bind, port: 80, binds: false, parts: parts.into() };
     let transports = |plan: &Listener| -> Vec<String> {
@@ -213,7 +223,7 @@ proptest! {
         let facts = mk_cluster_facts(facts, protocol);
         if let Some(plan) = cluster_plan(&facts, &client, &mut ()) {
             let message = Cluster::decode(&cluster::cluster(&plan)[..]);
-            prop_assert_eq!(message.map(|m| m.name), Ok(plan.name));
+            prop_assert_eq!(message.map(|m| m.name), Ok(plan.name.to_string()));
         }
     }
 }

@@ -161,8 +161,12 @@ fn rarely_used_class_continues_from_its_own_last_set() {
 fn a_subscription_gets_an_assignment_for_every_name() {
     let (mut world, answers) = (World::default(), CatalogAnswers::default());
     let catalog = world.next(&[mk_svc("pay.shop")]);
-    let names =
-        mk_many(&["outbound|80||pay.shop", "outbound|81||pay.shop", "whatever", "outbound|080||pay.shop"]);
+    let names = mk_many(&[
+        "outbound|80||pay.shop",
+        "outbound|81||pay.shop",
+        "outbound|80|v1|pay.shop",
+        "outbound|080||pay.shop",
+    ]);
     let set = answers.many(&catalog, &mk_envoy(), ResourceType::Endpoints, &names);
     assert_eq!(names_of(&set).len(), 4);
     for member in set.members() {
@@ -293,6 +297,7 @@ fn host_is_derived_from_the_resource_name() {
     let host = |kind, name| answers.host_of(&mk_envoy(), kind, name).map(|h| h.to_string());
     assert_eq!(host(ResourceType::Endpoints, "outbound|80||pay.shop").as_deref(), Some("pay.shop"));
     assert_eq!(host(ResourceType::Cluster, "outbound|80||not.there").as_deref(), Some("not.there"));
+    assert_eq!(host(ResourceType::Endpoints, "outbound|80|v1|pay.shop").as_deref(), Some("pay.shop"));
     assert_eq!(host(ResourceType::Cluster, "BlackHoleCluster"), None);
 }
 

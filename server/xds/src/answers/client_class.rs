@@ -23,7 +23,11 @@ impl ClientClassKey {
     }
     /// Returns the address of the class and a weak reference to it.
     pub(crate) fn user(&self) -> (usize, Weak<ClientClass>) {
-        (Arc::as_ptr(&self.0) as usize, Arc::downgrade(&self.0))
+        (self.address(), Arc::downgrade(&self.0))
+    }
+    /// Returns the address of the class.
+    pub(crate) fn address(&self) -> usize {
+        Arc::as_ptr(&self.0) as usize
     }
 }
 impl Deref for ClientClassKey {

@@ -14,6 +14,7 @@ use super::round::Round;
 use super::subscription::{Forced, Requested, TypeSubscription};
 use super::{Outgoing, Session, TypeState};
 use crate::answers::{ResourceType, Subscription};
+use crate::work::WorkKey;
 
 /// Most names and resources that a runtime worker looks at for one type.
 pub const FEW: usize = 64;
@@ -40,6 +41,12 @@ struct Needs<'a> {
 }
 
 impl Session {
+    /// Returns what the next message is built from. Sessions with equal keys mostly need the same.
+    pub(crate) fn work_key(&self, catalog: &Catalog) -> WorkKey {
+        let to = self.round.as_ref().map_or(catalog.generation, |round| round.to.catalog.generation);
+        let from = self.base.as_ref().map(|base| base.catalog.generation);
+        WorkKey { class: self.class.address(), from, to }
+    }
     /// Returns the next message for the transport, if it costs little.
     pub fn next_step(&mut self, now: Mono, catalog: &Arc<Catalog>) -> Step {
         if !self.has_work() {

@@ -12,7 +12,7 @@ use arc_swap::ArcSwap;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep_until};
 use tonic::Status;
-use tributary_model::{Mono, ObservedSince};
+use tributary_model::{Catalog, Mono, ObservedSince};
 use tributary_proto::{Rope, Variant};
 
 use super::connection::Peer;
@@ -141,6 +141,8 @@ struct Stream {
     page: Option<Rope>,
     /// Held until the transport has taken that answer.
     page_permit: Option<OwnedSemaphorePermit>,
+    /// Whether the stored status is the session's.
+    is_stored: bool,
     /// Earliest time to read the next request.
     read_at: Option<Instant>,
     /// Time at which the stream ends.
@@ -175,6 +177,7 @@ impl Stream {
             pushing: None,
             page: None,
             page_permit: None,
+            is_stored: false,
             read_at: None,
             end_at: None,
         };
@@ -258,6 +261,7 @@ impl Stream {
             }
             self.page_permit = None;
             let out;
+            self.is_stored = false;
             (session, out) = self.next_message(session).await?;
             match out {
                 Some(out) => {
@@ -287,28 +291,47 @@ impl Stream {
         }
         Ok(session)
     }
-    /// Returns the next message. Others may have built it by the time this stream has its turn.
+    /// Returns the next message. Streams of a class need the same for a new generation, so all but one wait until that
+    /// one has built it.
     async fn next_message(
         &self,
         mut session: Box<Session>,
     ) -> Result<(Box<Session>, Option<Outgoing>), Status> {
-        let shared = Arc::clone(&self.shared);
-        let catalog = shared.source.current();
-        let mut step = session.next_step(shared.now(), &catalog);
-        if matches!(step, Step::Work) {
-            let turn = shared.workers.turn().await;
-            step = session.next_step(shared.now(), &catalog);
-            if matches!(step, Step::Work) {
-                shared.env.counters.offloaded.inc();
-                let done = turn.run(move || {
-                    let out = session.on_writable(shared.now(), || Arc::clone(&catalog));
-                    (session, out)
-                });
-                return done.await.ok_or_else(failed);
-            }
+        let (workers, catalog) = (&self.shared.workers, self.shared.source.current());
+        let key = session.work_key(&catalog);
+        if key.from.is_some() && session.has_work() {
+            workers.follow(key).await;
         }
-        let out = if let Step::Send(out) = step { Some(out) } else { None };
-        Ok((session, out))
+        let mut step = session.next_step(self.shared.now(), &catalog);
+        let lead = matches!(step, Step::Work).then(|| workers.lead(key)).flatten();
+        if matches!(step, Step::Work) && lead.is_none() {
+            workers.follow(key).await;
+            step = session.next_step(self.shared.now(), &catalog);
+        }
+        match step {
+            Step::Send(out) => Ok((session, Some(out))),
+            Step::Idle => Ok((session, None)),
+            Step::Work => self.build(session, catalog).await,
+        }
+    }
+    /// Builds the next message on a thread for heavy work, unless others have built it by the time of the turn.
+    async fn build(
+        &self,
+        mut session: Box<Session>,
+        catalog: Arc<Catalog>,
+    ) -> Result<(Box<Session>, Option<Outgoing>), Status> {
+        let shared = Arc::clone(&self.shared);
+        let turn = shared.workers.turn().await;
+        match session.next_step(shared.now(), &catalog) {
+            Step::Send(out) => return Ok((session, Some(out))),
+            Step::Idle => return Ok((session, None)),
+            Step::Work => shared.env.counters.offloaded.inc(),
+        }
+        let done = turn.run(move || {
+            let out = session.on_writable(shared.now(), || Arc::clone(&catalog));
+            (session, out)
+        });
+        done.await.ok_or_else(failed)
     }
     /// Registers for completeness while names are held back. Returns whether the session must look again, because the
     /// catalog became complete before.
@@ -319,8 +342,10 @@ impl Stream {
         }
         is_late
     }
-    fn store_status(&self, session: &Session) {
-        self.client.status.store(Arc::new(session.status()));
+    fn store_status(&mut self, session: &Session) {
+        if !std::mem::replace(&mut self.is_stored, true) {
+            self.client.status.store(Arc::new(session.status()));
+        }
     }
     async fn drive(&mut self, mut session: Box<Session>, reader: &mut Reader) -> Status {
         loop {
@@ -338,6 +363,7 @@ impl Stream {
             return Err(Status::unavailable("the client disconnected"));
         }
         self.store_status(&session);
+        self.is_stored = false;
         match self.wait(&session, reader).await? {
             Event::Again => {}
             Event::Request(received) => return self.take(session, received).await,

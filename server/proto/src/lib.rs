@@ -19,6 +19,6 @@ pub mod wire;
 pub use error::ProtoError;
 pub use names::{Names, Pairs, Text};
 pub use node::{Metadata, Node, Value};
-pub use request::{DeltaRequest, ErrorDetail, SotwRequest};
+pub use request::{DeltaRequest, ErrorDetail, Request, SotwRequest};
 pub use response::{Record, ResponseHead, Variant};
 pub use rope::{Body, Rope, RopeBuilder};

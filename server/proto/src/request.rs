@@ -6,6 +6,7 @@ use crate::error::ProtoError;
 use crate::limits::MAX_ERROR_TEXT;
 use crate::names::{Names, Pairs, Text};
 use crate::node::Node;
+use crate::response::Variant;
 use crate::wire::Reader;
 
 /// Error with which a client rejects a response.
@@ -40,6 +41,41 @@ fn cut(bytes: &[u8]) -> String {
         text.pop();
     }
     text
+}
+
+/// One request of either variant.
+#[derive(Debug)]
+pub enum Request {
+    /// State of the world.
+    Sotw(SotwRequest),
+    /// Delta.
+    Delta(DeltaRequest),
+}
+
+impl Request {
+    /// Decodes a message.
+    pub fn decode(variant: Variant, message: Bytes) -> Result<Self, ProtoError> {
+        match variant {
+            Variant::Sotw => SotwRequest::decode(message).map(Self::Sotw),
+            Variant::Delta => DeltaRequest::decode(message).map(Self::Delta),
+        }
+    }
+    /// Returns the node of the client, if the request has one.
+    #[must_use]
+    pub const fn node(&self) -> Option<&Node> {
+        match self {
+            Self::Sotw(request) => request.node.as_ref(),
+            Self::Delta(request) => request.node.as_ref(),
+        }
+    }
+    /// Returns the type URL.
+    #[must_use]
+    pub fn type_url(&self) -> &str {
+        match self {
+            Self::Sotw(request) => request.type_url.as_str(),
+            Self::Delta(request) => request.type_url.as_str(),
+        }
+    }
 }
 
 /// A state-of-the-world request.

@@ -7,12 +7,14 @@
 use std::sync::Arc;
 
 use tributary_model::{Catalog, ClientKind, Mono};
-use tributary_proto::Variant;
+use tributary_proto::{Request, Variant};
 
+use super::ack::SyncStatus;
 use super::client_snapshot::ClientSnapshot;
 use super::round::Round;
+use super::sotw::list_hash;
 use super::subscription::{Forced, Requested, TypeSubscription};
-use super::{Outgoing, Session, TypeState};
+use super::{MAX_NAMED, Outgoing, Session, TypeState};
 use crate::answers::{ResourceType, Subscription};
 use crate::work::WorkKey;
 
@@ -57,6 +59,13 @@ impl Session {
             return Step::Work;
         }
         self.on_writable(now, || Arc::clone(catalog)).map_or(Step::Idle, Step::Send)
+    }
+    /// Whether handling a small request costs little: it is an acknowledgement, or the session has few names.
+    pub fn takes_at_once(&self, request: &Request) -> bool {
+        let Some(kind) = ResourceType::parse(request.type_url()) else { return true };
+        let state = &self.kinds[kind];
+        self.names() <= MAX_NAMED
+            || (state.acks.status() != SyncStatus::Error && is_plain_ack(state, request))
     }
     /// Begins a round if none is in progress and its beginning costs little.
     fn is_ready(&mut self, catalog: &Arc<Catalog>) -> bool {
@@ -182,6 +191,17 @@ impl Session {
         let set = self.env.answers.built_set(&to.catalog, &to.class, kind, listed, self.variant);
         set.is_some_and(|set| to.private(kind).iter().all(|e| set.get(&e.name).is_none()))
     }
+}
+
+/// Whether a request only acknowledges: it rejects nothing and keeps the subscription.
+fn is_plain_ack(state: &TypeState, request: &Request) -> bool {
+    let keeps = match request {
+        Request::Sotw(request) => request.error.is_none() && state.listed == list_hash(request),
+        Request::Delta(request) => {
+            request.error.is_none() && request.subscribe.is_empty() && request.unsubscribe.is_empty()
+        }
+    };
+    keeps && state.watch.is_some()
 }
 
 impl<'a> Needs<'a> {

@@ -100,7 +100,7 @@ impl Session {
 }
 
 /// Hashes the listed names: every acknowledgement repeats the list, and comparing must stay cheap.
-fn list_hash(request: &SotwRequest) -> Version {
+pub(super) fn list_hash(request: &SotwRequest) -> Version {
     Version::of_all(request.names.iter().map(|name| Version::of(name.as_bytes())))
 }
 

@@ -17,9 +17,8 @@ use prost::{Message, Name};
 use tonic::Code as GrpcCode;
 use tributary_descriptors::Decoder;
 use tributary_model::{Catalog, Code, Mono, Namespace};
-use tributary_proto::{Rope, Variant};
+use tributary_proto::{Request, Rope, Variant};
 
-use super::reader::Request;
 use crate::answers::ResourceType;
 use crate::client::{ClientNode, pod_of};
 use crate::session::{Nonce, Refusal, SyncStatus, TypeStatus};

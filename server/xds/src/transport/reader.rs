@@ -8,31 +8,9 @@ use parking_lot::Mutex;
 use tonic::body::Body;
 use tonic::codec::{BufferSettings, DecodeBuf, Decoder};
 use tonic::{Code, Status, Streaming};
-use tributary_proto::{DeltaRequest, Node, ProtoError, SotwRequest, Variant, limits};
+use tributary_proto::{ProtoError, Request, Variant, limits};
 
 use super::inbound::{InboundBudget, Metered, Permit, SharedBody};
-
-/// One request of either variant.
-#[derive(Debug)]
-pub(crate) enum Request {
-    Sotw(SotwRequest),
-    Delta(DeltaRequest),
-}
-
-impl Request {
-    pub(crate) const fn node(&self) -> Option<&Node> {
-        match self {
-            Self::Sotw(request) => request.node.as_ref(),
-            Self::Delta(request) => request.node.as_ref(),
-        }
-    }
-    pub(crate) fn type_url(&self) -> &str {
-        match self {
-            Self::Sotw(request) => request.type_url.as_str(),
-            Self::Delta(request) => request.type_url.as_str(),
-        }
-    }
-}
 
 /// A request that is not decoded yet, with its part of the budget.
 #[derive(Debug)]
@@ -51,12 +29,7 @@ impl Received {
         self.message.len() > Self::SMALL
     }
     pub(crate) fn decode(&self) -> Result<Request, Status> {
-        let message = self.message.clone();
-        let request = match self.variant {
-            Variant::Sotw => SotwRequest::decode(message).map(Request::Sotw),
-            Variant::Delta => DeltaRequest::decode(message).map(Request::Delta),
-        };
-        request.map_err(status)
+        Request::decode(self.variant, self.message.clone()).map_err(status)
     }
 }
 

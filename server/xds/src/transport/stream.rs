@@ -13,18 +13,18 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep_until};
 use tonic::Status;
 use tributary_model::{Catalog, Mono, ObservedSince};
-use tributary_proto::{Rope, Variant};
+use tributary_proto::{Request, Rope, Variant};
 
 use super::connection::Peer;
 use super::debug::{self, Page};
 use super::outbox::Outbox;
 use super::patience::within;
-use super::reader::{Reader, Received, Request};
+use super::reader::{Reader, Received};
 use super::server::Shared;
 use crate::answers::ResourceType;
 use crate::client::ClientNode;
 use crate::interest::{Registration, Wake};
-use crate::session::{ChangedHosts, FEW, MAX_NAMED, Outgoing, Refusal, Session, Step};
+use crate::session::{ChangedHosts, FEW, Outgoing, Refusal, Session, Step};
 use crate::table::{ClientEntryGuard, Connected};
 
 /// Type of a message that an agent may send before its node.
@@ -197,15 +197,20 @@ impl Stream {
         });
         done.await.ok_or_else(failed)
     }
-    /// Handles a request. One with many names, or to a session with many names, is heavy work.
+    /// Handles a request. A large one, and one that changes or rejects some of many names, is heavy work.
     async fn take(&mut self, mut session: Box<Session>, received: Received) -> Result<Box<Session>, Status> {
         let now = self.shared.now();
         let handled;
-        if received.is_large() || session.names() > MAX_NAMED {
+        if received.is_large() {
             (session, handled) =
                 self.work(session, move |session| handle(session, received.decode()?, now)).await?;
         } else {
-            handled = handle(&mut session, received.decode()?, now);
+            let request = received.decode()?;
+            if session.takes_at_once(&request) {
+                handled = handle(&mut session, request, now);
+            } else {
+                (session, handled) = self.work(session, move |session| handle(session, request, now)).await?;
+            }
         }
         self.follow_up(&session, handled?).await?;
         Ok(session)

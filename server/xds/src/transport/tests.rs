@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tributary_model::{Catalog, CatalogChanges, Hostname, Namespace, ObservedSince};
 use tributary_proto::peer::{FrameDecoder, Response as Received, frame};
-use tributary_proto::{DeltaRequest, Node, SotwRequest};
+use tributary_proto::{DeltaRequest, Node, SotwRequest, Text};
 
 use super::{DebugAccess, Limits, XdsServer};
 use crate::answers::ResourceType;

@@ -179,3 +179,26 @@ async fn requests_with_many_names_leave_the_workers_free() {
     assert_eq!(served.source.fake.lookups_on_workers(), 0);
     assert!(served.count("offloaded") >= 3, "decoding, interest and response");
 }
+
+#[tokio::test]
+async fn an_acknowledgement_of_many_names_needs_no_other_thread() {
+    let served = Served::with(&[]).await;
+    let mut connection = served.connect().await;
+    let mut stream = connection.delta().await;
+    let names: Vec<String> = (0..1_100).map(|n| format!("s{n}.x")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    stream.subscribe(ResourceType::Endpoints, &names).await;
+    let response = stream.next().await;
+    let before = served.count("offloaded");
+    let type_url: Text = ResourceType::Endpoints.type_url().into();
+    let nonce: Text = response.nonce.as_str().into();
+    let ack = DeltaRequest { type_url: type_url.clone(), nonce, ..DeltaRequest::default() };
+    stream.send_delta(ack).await;
+    served.reaches("acks", 1).await;
+    assert_eq!(served.count("offloaded"), before);
+    let more =
+        DeltaRequest { type_url, subscribe: ["new.x"].into_iter().collect(), ..DeltaRequest::default() };
+    stream.send_delta(more).await;
+    stream.next().await;
+    assert!(served.count("offloaded") > before, "a changed subscription to many names is heavy work");
+}

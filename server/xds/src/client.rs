@@ -12,17 +12,17 @@ use tonic::Code as GrpcCode;
 use tributary_answer::{ClientSidecar, attach};
 use tributary_model::{
     Catalog, ClientKind, ClusterId, Code, Identity, Labels, Locality, Namespace, NetworkId, NodeName,
-    Settings, WorkloadKey, WorkloadView,
+    WorkloadKey, WorkloadView,
 };
 use tributary_proto::{Metadata, Node, Value};
 
 use crate::answers::ClientClass;
 use crate::session::Refusal;
 
+mod identity;
+
 /// Most addresses that a client may list.
 const MAX_IPS: usize = 64;
-/// Most identities of a certificate that a message lists.
-const MAX_SHOWN: usize = 3;
 
 /// A client as its node describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -148,39 +148,6 @@ impl ClientNode {
         let cluster = self.class.cluster.as_ref().is_none_or(|cluster| *cluster == key.cluster);
         cluster && self.class.namespace.as_ref() == Some(&key.namespace)
     }
-    /// Checks that one of a peer's identities matches this client: its trust domain must be that of the mesh or an
-    /// alias, and its namespace and service account those of the node, if the node has them. A client without a
-    /// namespace is in that of its identity.
-    pub fn authorize(mut self, identities: &[Identity], settings: &Settings) -> Result<Self, Refusal> {
-        let mut trusted = identities
-            .iter()
-            .filter_map(|identity| Some((identity, SpiffeId::parse(identity.as_str())?)))
-            .filter(|(_, id)| settings.trusts(id.trust_domain));
-        if let Some((identity, id)) = trusted.find(|(_, id)| self.is_proven_by(id)) {
-            (self.identity, self.class.namespace) = (Some(identity.clone()), Some(id.namespace));
-            return Ok(self);
-        }
-        let message = format!(
-            "the certificate presents {}, but node {:?} needs an identity{} in trust domain {} or its aliases; correct \
-             metadata.NAMESPACE and SERVICE_ACCOUNT, the certificate, or settings.trustDomainAliases",
-            presented(identities),
-            self.id,
-            self.claims(),
-            settings.trust_domain()
-        );
-        Err(Refusal::new(GrpcCode::PermissionDenied, Code::CLIENT_IDENTITY, message))
-    }
-    /// Returns the namespace and service account that the node claims, for a message.
-    fn claims(&self) -> String {
-        let namespace = self.class.namespace.as_ref().map(|own| format!("namespace {own}"));
-        let account = self.account.as_deref().map(|own| format!("service account {own:?}"));
-        let claimed: Vec<String> = namespace.into_iter().chain(account).collect();
-        if claimed.is_empty() { String::new() } else { format!(" of {}", claimed.join(" and ")) }
-    }
-    fn is_proven_by(&self, id: &SpiffeId<'_>) -> bool {
-        self.class.namespace.as_ref().is_none_or(|own| *own == id.namespace)
-            && self.account.as_deref().is_none_or(|own| own == id.account)
-    }
     /// Returns the code of the note that `get clients` shows.
     #[must_use]
     pub fn remark(&self, wants_listeners: bool) -> Option<Code> {
@@ -189,35 +156,6 @@ impl ClientNode {
             ClientKind::Envoy if wants_listeners => Some(Code::CLIENT_NO_PROFILE),
             ClientKind::Envoy | ClientKind::Grpc => None,
         }
-    }
-}
-
-/// Lists the first identities of a certificate.
-fn presented(identities: &[Identity]) -> String {
-    if identities.is_empty() {
-        return "no SPIFFE identity".to_owned();
-    }
-    let shown: Vec<&str> = identities.iter().take(MAX_SHOWN).map(Identity::as_str).collect();
-    let more = identities.len() - shown.len();
-    let rest = if more == 0 { String::new() } else { format!(" and {more} more") };
-    format!("{}{rest}", shown.join(", "))
-}
-
-/// The parts of `spiffe://<trust domain>/ns/<namespace>/sa/<account>`.
-struct SpiffeId<'a> {
-    trust_domain: &'a str,
-    namespace: Namespace,
-    account: &'a str,
-}
-
-impl<'a> SpiffeId<'a> {
-    /// Parses an identity. The path must have exactly these parts: a prefix could be a different workload.
-    fn parse(identity: &'a str) -> Option<Self> {
-        let (trust_domain, path) = identity.strip_prefix("spiffe://")?.split_once('/')?;
-        let parts: Vec<&str> = path.split('/').collect();
-        let ["ns", namespace, "sa", account] = parts[..] else { return None };
-        let namespace = Namespace::new(namespace).ok()?;
-        (!trust_domain.is_empty() && !account.is_empty()).then_some(Self { trust_domain, namespace, account })
     }
 }
 
@@ -311,11 +249,11 @@ mod tests {
         Node { id: id.into(), metadata, ..Node::default() }
     }
 
-    fn parse(id: &str, metadata: &[(&str, &str)]) -> ClientNode {
+    pub(super) fn parse(id: &str, metadata: &[(&str, &str)]) -> ClientNode {
         ClientNode::parse(Some(&mk_node(id, metadata))).unwrap()
     }
 
-    const SIDECAR: &str = "sidecar~10.0.0.1~pay-1.shop~shop.svc.cluster.local";
+    pub(super) const SIDECAR: &str = "sidecar~10.0.0.1~pay-1.shop~shop.svc.cluster.local";
 
     #[test]
     fn only_a_missing_node_or_an_empty_id_is_rejected() {
@@ -391,77 +329,6 @@ mod tests {
         assert_eq!(cluster(&[]), ClusterId::new("own").ok());
         assert_eq!(cluster(&[("CLUSTER_ID", "east")]), ClusterId::new("east").ok());
         assert_eq!(parse(SIDECAR, &[]).at(&catalog).0.cluster, None, "the server has no cluster");
-    }
-
-    #[test]
-    fn an_identity_must_match_namespace_and_account() {
-        let identity = |text: &str| Identity::new(text).unwrap();
-        let settings = Settings { trust_domain: Some("td".into()), ..Settings::default() };
-        let client = parse(SIDECAR, &[("SERVICE_ACCOUNT", "pay")]);
-        let own = [identity("spiffe://td/ns/web/sa/pay"), identity("spiffe://td/ns/shop/sa/pay")];
-        let proven = client.clone().authorize(&own, &settings).unwrap();
-        assert_eq!((&proven.class, proven.identity.as_ref()), (&client.class, Some(&own[1])));
-        for wrong in [
-            "spiffe://td/ns/web/sa/pay",
-            "spiffe://td/ns/shop/sa/other",
-            "spiffe://td/ns/shop",
-            "shop",
-            "spiffe://td/ns/shop/sa/pay/x",
-            "spiffe://td/a/ns/shop/sa/pay",
-            "spiffe://td//ns/shop/sa/pay",
-            "spiffe:///ns/shop/sa/pay",
-            "spiffe://other/ns/shop/sa/pay",
-        ] {
-            let refusal = client.clone().authorize(&[identity(wrong)], &settings).unwrap_err();
-            assert_eq!((refusal.status, refusal.code), (GrpcCode::PermissionDenied, Code::CLIENT_IDENTITY));
-        }
-        assert!(client.authorize(&[], &settings).is_err());
-    }
-
-    #[test]
-    fn refusal_names_what_is_presented_and_what_is_claimed() {
-        let message = |id: &str, account: &[(&str, &str)], presented: &[&str]| {
-            let identities: Vec<_> = presented.iter().map(|text| Identity::new(text).unwrap()).collect();
-            let refusal = parse(id, account).authorize(&identities, &Settings::default()).unwrap_err();
-            refusal.message.split("; ").next().unwrap().to_owned()
-        };
-        let trusted = "in trust domain cluster.local or its aliases";
-        let of_other = |n: i32| format!("spiffe://other/ns/a/sa/{n}");
-        let (one, two, three, four) = (of_other(1), of_other(2), of_other(3), of_other(4));
-        assert_eq!(
-            message(SIDECAR, &[("SERVICE_ACCOUNT", "pay")], &[&one, &two, &three, &four]),
-            format!(
-                "the certificate presents {one}, {two}, {three} and 1 more, but node {SIDECAR:?} needs an identity of \
-                 namespace shop and service account \"pay\" {trusted}"
-            )
-        );
-        assert_eq!(
-            message("x", &[], &[&one]),
-            format!("the certificate presents {one}, but node \"x\" needs an identity {trusted}")
-        );
-        let none = message("x", &[("SERVICE_ACCOUNT", "pay")], &[]);
-        assert!(none.starts_with("the certificate presents no SPIFFE identity, but node"), "{none}");
-        assert!(none.ends_with(&format!("an identity of service account \"pay\" {trusted}")), "{none}");
-    }
-
-    #[test]
-    fn identity_of_an_alias_is_trusted() {
-        let settings = Settings { trust_domain_aliases: Some(["old".into()].into()), ..Settings::default() };
-        for (domain, is_trusted) in [("cluster.local", true), ("old", true), ("older", false)] {
-            let identity = Identity::new(format!("spiffe://{domain}/ns/shop/sa/pay")).unwrap();
-            assert_eq!(parse(SIDECAR, &[]).authorize(&[identity], &settings).is_ok(), is_trusted, "{domain}");
-        }
-    }
-
-    #[test]
-    fn client_without_a_namespace_is_in_that_of_its_identity() {
-        let identity = [Identity::new("spiffe://cluster.local/ns/shop/sa/pay").unwrap()];
-        let proven = |metadata: &[(&str, &str)]| {
-            parse("test-id", metadata).authorize(&identity, &Settings::default()).map(|c| c.class.namespace)
-        };
-        assert_eq!(proven(&[]), Ok(Namespace::new("shop").ok()));
-        assert!(proven(&[("SERVICE_ACCOUNT", "other")]).is_err());
-        assert!(proven(&[("NAMESPACE", "web")]).is_err());
     }
 
     #[test]

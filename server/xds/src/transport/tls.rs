@@ -109,13 +109,13 @@ fn certificates(what: &'static str, pem: &[u8]) -> Result<Vec<CertificateDer<'st
     Ok(all)
 }
 
-/// Returns the SPIFFE URIs of a verified peer's certificate.
+/// Returns the URIs of a verified peer's certificate. None if one cannot be an identity: the others must not hide it.
 pub(crate) fn identities(certificate: &CertificateDer<'_>) -> Vec<Identity> {
     let Ok((_, certificate)) = X509Certificate::from_der(certificate) else { return Vec::new() };
     let Ok(Some(names)) = certificate.subject_alternative_name() else { return Vec::new() };
     let uris = names.value.general_names.iter().filter_map(|name| match name {
-        GeneralName::URI(uri) if uri.starts_with("spiffe://") => Identity::new(uri).ok(),
+        GeneralName::URI(uri) => Some(Identity::new(*uri).ok()),
         _ => None,
     });
-    uris.collect()
+    uris.collect::<Option<_>>().unwrap_or_default()
 }

@@ -112,7 +112,7 @@ async fn streams_are_served_over_tls() {
 async fn a_certificate_must_prove_the_namespace() {
     let ca = Authority::new();
     let (served, _) = secured(&ca.server(Some(&ca))).await;
-    let own = ca.client_of(&["spiffe://other.test/ns/shop/sa/pay", "spiffe://cluster.local/ns/shop/sa/pay"]);
+    let own = ca.client("spiffe://cluster.local/ns/shop/sa/pay");
     let mut connection = dial(&served, &ca, Some(&own)).await.unwrap();
 
     let mut right = connection.sotw().await;
@@ -149,6 +149,24 @@ async fn certificate_of_another_trust_domain_is_rejected() {
             "{uri}: {message}"
         );
     }
+}
+
+#[tokio::test]
+async fn certificate_with_several_uris_is_rejected() {
+    let ca = Authority::new();
+    let (served, _) = secured(&ca.server(Some(&ca))).await;
+    let right = "spiffe://cluster.local/ns/shop/sa/pay";
+    for other in ["spiffe://other.test/ns/shop/sa/pay", "https://example.com/shop"] {
+        let own = ca.client_of(&[other, right]);
+        let mut stream = dial(&served, &ca, Some(&own)).await.unwrap().sotw().await;
+        stream.send_sotw(mk_request("shop")).await;
+        let (code, message) = stream.end().await;
+        assert!(code == Code::PermissionDenied && message.contains("2 URIs"), "{other}: {message}");
+    }
+    let unreadable = ca.client_of(&[right, "spiffe://a b"]);
+    let mut stream = dial(&served, &ca, Some(&unreadable)).await.unwrap().sotw().await;
+    stream.send_sotw(mk_request("shop")).await;
+    assert_eq!(stream.end().await.0, Code::PermissionDenied, "a URI that is no identity counts too");
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Applies the flags of `serve` over the other layers of the configuration.
 
 use crate::args::ServeArgs;
-use crate::config::model::{Config, TlsConfig};
+use crate::config::model::Config;
 use crate::config::{Origins, Span};
 use crate::exit::{CommandError, Exit};
 use tributary_model::Code;
@@ -80,19 +80,25 @@ fn registries(args: &ServeArgs, config: &mut Config, origins: &mut Origins) -> R
 /// Applies the files of the xDS listener's TLS. A file without a flag stays that of the lower layers, so no flag turns
 /// client authentication off.
 fn tls(args: &ServeArgs, config: &mut Config, origins: &mut Origins) -> Result<(), CommandError> {
-    let mut tls = config.xds.tls.take();
-    if let (Some(cert), Some(key)) = (&args.xds_cert, &args.xds_key) {
-        let client_ca_file = tls.and_then(|lower| lower.client_ca_file);
-        tls = Some(TlsConfig { cert_file: cert.clone(), key_file: key.clone(), client_ca_file });
-        origins.insert("xds.tls.certFile".to_owned(), "--xds-cert".to_owned());
-        origins.insert("xds.tls.keyFile".to_owned(), "--xds-key".to_owned());
+    let given = [&args.xds_cert, &args.xds_key, &args.xds_client_ca];
+    if given.iter().all(|file| file.is_none()) {
+        return Ok(());
     }
-    if let Some(ca) = &args.xds_client_ca {
-        let Some(tls) = &mut tls else { return Err(without_certificate()) };
-        tls.client_ca_file = Some(ca.clone());
-        origins.insert("xds.tls.clientCaFile".to_owned(), "--xds-client-ca".to_owned());
+    if args.xds_cert.is_none() && config.xds.tls.is_none() {
+        return Err(without_certificate());
     }
-    config.xds.tls = tls;
+    let tls = config.xds.tls.get_or_insert_default();
+    let fields = [
+        (&mut tls.cert_file, "certFile", "--xds-cert"),
+        (&mut tls.key_file, "keyFile", "--xds-key"),
+        (&mut tls.client_ca_file, "clientCaFile", "--xds-client-ca"),
+    ];
+    for ((at, field, flag), file) in fields.into_iter().zip(given) {
+        if let Some(file) = file {
+            *at = Some(file.clone());
+            origins.insert(format!("xds.tls.{field}"), flag.to_owned());
+        }
+    }
     Ok(())
 }
 

@@ -196,7 +196,7 @@ fn certificate_flags_keep_the_client_authorities_of_the_file() {
     let pair = mk_args(&["--xds-cert", "c2", "--xds-key", "k2"]);
     let loaded = mk_loaded(file, Environment::default(), &pair).unwrap();
     let tls = loaded.config.xds.tls.unwrap();
-    assert_eq!((tls.cert_file.to_str(), tls.key_file.to_str()), (Some("c2"), Some("k2")));
+    assert_eq!(tls.pair(), Ok((Path::new("c2"), Path::new("k2"))));
     assert_eq!(tls.client_ca_file.as_deref(), Some(Path::new("ca")), "clients stay authenticated");
     let of = |field: &str| loaded.origins[&format!("xds.tls.{field}")].as_str();
     assert_eq!((of("certFile"), of("keyFile")), ("--xds-cert", "--xds-key"));
@@ -204,9 +204,39 @@ fn certificate_flags_keep_the_client_authorities_of_the_file() {
 
     let authorities = mk_args(&["--xds-client-ca", "ca2"]);
     let tls = mk_loaded(file, Environment::default(), &authorities).unwrap().config.xds.tls.unwrap();
-    assert_eq!((tls.cert_file.to_str(), tls.client_ca_file.unwrap().to_str()), (Some("c"), Some("ca2")));
+    assert_eq!(tls.pair(), Ok((Path::new("c"), Path::new("k"))));
+    assert_eq!(tls.client_ca_file.as_deref(), Some(Path::new("ca2")));
     let error = mk_loaded("", Environment::default(), &authorities).unwrap_err().to_string();
     assert!(error.starts_with("TRB0111 `--xds-client-ca` needs a certificate"), "{error}");
+}
+
+#[test]
+fn layers_complete_the_files_of_tls_field_by_field() {
+    let authorities = "xds:\n  tls: {clientCaFile: ca}\n";
+    let complete = |loaded: Result<Loaded, CommandError>| {
+        let tls = loaded.unwrap().config.xds.tls.unwrap();
+        assert_eq!(tls.pair(), Ok((Path::new("c"), Path::new("k"))));
+        assert_eq!(tls.client_ca_file.as_deref(), Some(Path::new("ca")));
+    };
+    let flags = mk_args(&["--xds-cert", "c", "--xds-key", "k"]);
+    complete(mk_loaded(authorities, Environment::default(), &flags));
+    let key = [("TRIBUTARY_XDS__TLS__KEY_FILE", "k")];
+    let certificate = "xds:\n  tls: {clientCaFile: ca, certFile: c}\n";
+    complete(mk_loaded(certificate, Environment::from(key), &ServeArgs::default()));
+    let pair = Environment::from([("TRIBUTARY_XDS__TLS", "{certFile: c, keyFile: k}")]);
+    complete(mk_loaded(authorities, pair, &ServeArgs::default()));
+
+    let refused = |body: &str, env| mk_loaded(body, env, &ServeArgs::default()).unwrap_err().to_string();
+    let error = refused(authorities, Environment::default());
+    assert!(
+        error.starts_with("TRB0102 t.yaml:4:9: xds.tls.certFile is missing; set it, or start the"),
+        "{error}"
+    );
+    let error = refused("", Environment::from(key));
+    assert!(
+        error.starts_with("TRB0102 TRIBUTARY_XDS__TLS__KEY_FILE: xds.tls.certFile is missing"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -41,7 +41,10 @@ fn errors_name_file_line_and_field() {
             "TRB0106 t.yaml:4:3: registries[0].kind: unknown registry kind `flie`",
         ),
         ("registries:\n- name: a\n", "TRB0102 t.yaml:4:3: `registries[0].kind` is missing"),
-        ("xds:\n  tls:\n    certFile: c\n", "TRB0102 t.yaml:5:5: `xds.tls.keyFile` is missing"),
+        (
+            "xds:\n  tls:\n    certFile: c\n",
+            "TRB0102 t.yaml:5:5: xds.tls.keyFile is missing; set it, or start",
+        ),
         (
             "registries:\n- kind: file\n",
             "TRB0102 t.yaml:4:3: registries[0].path: a file registry needs a directory",

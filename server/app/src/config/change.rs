@@ -225,7 +225,7 @@ mod tests {
     fn fields_that_need_a_restart_are_listed_and_not_applied() {
         let old = Config::default();
         let mut new = Config { cluster_id: "east".into(), ..Config::default() };
-        new.xds.tls = Some(TlsConfig { cert_file: "c".into(), key_file: "k".into(), client_ca_file: None });
+        new.xds.tls = Some(TlsConfig { cert_file: Some("c".into()), ..TlsConfig::default() });
         new.log.level = "debug".into();
         let change = Change::between(&old, &new);
         assert_eq!(change.restart, ["clusterId", "xds.tls"]);

@@ -33,6 +33,7 @@ pub fn check(config: &mut Config, origins: &Origins, env: &Environment) -> Resul
     rules.control_plane(config);
     warnings.extend(idle_writes(config));
     rules.addresses(config);
+    rules.certificates(config);
     rules.times(config);
     rules.settings(config);
     rules.federated(config);
@@ -133,6 +134,21 @@ impl Rules<'_> {
         if config.xds.max_connections == 0 {
             self.invalid("xds.maxConnections", "must be more than 0");
         }
+    }
+    /// Each layer may set a part of `xds.tls`; together they must set certificate and key.
+    fn certificates(&mut self, config: &Config) {
+        let Some(tls) = &config.xds.tls else { return };
+        let Err(missing) = tls.pair() else { return };
+        let set = [
+            ("xds.tls.certFile", &tls.cert_file),
+            ("xds.tls.keyFile", &tls.key_file),
+            ("xds.tls.clientCaFile", &tls.client_ca_file),
+        ];
+        let beside = set.into_iter().find(|(_, file)| file.is_some()).map_or("xds.tls", |(field, _)| field);
+        let why = format!(
+            "xds.tls.{missing} is missing; set it, or start the server with --xds-cert and --xds-key"
+        );
+        self.errors.push(about(self.origin(beside), why));
     }
     fn distinct(&mut self, field: &str, a: SocketAddr, other: &str, b: SocketAddr) {
         if a == b && a.port() != 0 {

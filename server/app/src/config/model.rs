@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -116,18 +116,28 @@ impl Default for XdsConfig {
     }
 }
 
-/// Certificates, by file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+/// Certificates, by file. Each layer may set a part; together they set certificate and key.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct TlsConfig {
-    /// Certificate chain, PEM.
-    pub cert_file: PathBuf,
-    /// Private key, PEM.
-    pub key_file: PathBuf,
+    /// Certificate chain, PEM; a file, variable or flag must set it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cert_file: Option<PathBuf>,
+    /// Private key, PEM; a file, variable or flag must set it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key_file: Option<PathBuf>,
     /// Authorities of client certificates, PEM. If set, a client must present a certificate, and its SPIFFE
     /// URI is its identity.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub client_ca_file: Option<PathBuf>,
+}
+
+impl TlsConfig {
+    /// Returns certificate and key, or the name of a field that no layer has set.
+    pub fn pair(&self) -> Result<(&Path, &Path), &'static str> {
+        let cert = self.cert_file.as_deref().ok_or("certFile")?;
+        Ok((cert, self.key_file.as_deref().ok_or("keyFile")?))
+    }
 }
 
 /// Admin listener: health, metrics and `/debug`.

@@ -2,7 +2,7 @@
 //!
 //! `Xds` reads them before it binds a port. An error names the file, its field, and where the field was set.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,17 +30,19 @@ pub struct Certificates {
 
 /// Files, and where each was set.
 struct Files {
-    config: TlsConfig,
+    certificate: PathBuf,
+    key: PathBuf,
+    client_ca: Option<PathBuf>,
     origins: Origins,
 }
 
 impl Certificates {
     /// Reads the files of a configuration; `None` without TLS.
     pub fn of(loaded: &Loaded) -> Result<Option<Self>, CommandError> {
-        let Some(config) = loaded.config.xds.tls.clone() else { return Ok(None) };
+        let Some(config) = &loaded.config.xds.tls else { return Ok(None) };
         let own = loaded.origins.iter().filter(|(field, _)| field.starts_with("xds"));
         let origins = own.map(|(field, origin)| (field.clone(), origin.clone())).collect();
-        Self::read(Files { config, origins }).map(Some)
+        Self::read(Files::of(config, origins)?).map(Some)
     }
     fn read(files: Files) -> Result<Self, CommandError> {
         let seen = files.material()?;
@@ -91,12 +93,18 @@ fn same(a: &TlsMaterial, b: &TlsMaterial) -> bool {
 }
 
 impl Files {
+    /// A configuration without one of the pair is an error here too: it must never serve without TLS.
+    fn of(config: &TlsConfig, origins: Origins) -> Result<Self, CommandError> {
+        let missing = |field| CommandError::config(format!("xds.tls.{field} is missing; set it"));
+        let (certificate, key) = config.pair().map_err(missing)?;
+        let client_ca = config.client_ca_file.clone();
+        Ok(Self { certificate: certificate.to_owned(), key: key.to_owned(), client_ca, origins })
+    }
     fn material(&self) -> Result<TlsMaterial, CommandError> {
-        let TlsConfig { cert_file, key_file, client_ca_file } = &self.config;
-        let client_ca = client_ca_file.as_ref().map(|path| self.bytes("clientCaFile", path));
+        let client_ca = self.client_ca.as_ref().map(|path| self.bytes("clientCaFile", path));
         Ok(TlsMaterial {
-            certificates: self.bytes("certFile", cert_file)?,
-            key: self.bytes("keyFile", key_file)?,
+            certificates: self.bytes("certFile", &self.certificate)?,
+            key: self.bytes("keyFile", &self.key)?,
             client_ca: client_ca.transpose()?,
         })
     }
@@ -111,25 +119,23 @@ impl Files {
     }
     /// Returns the error of the file that cannot be used.
     fn unusable(&self, error: &TlsError) -> CommandError {
-        let TlsConfig { cert_file, key_file, client_ca_file } = &self.config;
-        let (field, path) = match (error.what, client_ca_file) {
+        let (field, path) = match (error.what, &self.client_ca) {
             (TlsError::PAIR, _) => return self.mismatch(),
-            ("the key", _) => ("keyFile", key_file),
+            ("the key", _) => ("keyFile", &self.key),
             ("the client CA", Some(path)) => ("clientCaFile", path),
-            _ => ("certFile", cert_file),
+            _ => ("certFile", &self.certificate),
         };
         self.error(field, format_args!("{}: {error}", path.display()))
     }
     /// Returns the error of a key and a certificate that do not belong together. They may come from two layers, so it
     /// names both places.
     fn mismatch(&self) -> CommandError {
-        let TlsConfig { cert_file, key_file, .. } = &self.config;
         let place = layers::origin(&self.origins, "xds.tls.certFile");
         let place = place.map(|place| format!(", set by {place}")).unwrap_or_default();
         let why = format!(
             "{}: is not the key of the certificate {} (certFile{place})",
-            key_file.display(),
-            cert_file.display()
+            self.key.display(),
+            self.certificate.display()
         );
         self.error("keyFile", why)
             .next("set certificate and key in the same place, and check that they belong together")
@@ -147,24 +153,23 @@ mod tests {
 
     fn mk_certificate(dir: &Path) -> TlsConfig {
         let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
-        let files =
-            TlsConfig { cert_file: dir.join("c.pem"), key_file: dir.join("k.pem"), client_ca_file: None };
-        std::fs::write(&files.cert_file, made.cert.pem()).unwrap();
-        std::fs::write(&files.key_file, made.signing_key.serialize_pem()).unwrap();
-        files
+        let (certificate, key) = (dir.join("c.pem"), dir.join("k.pem"));
+        std::fs::write(&certificate, made.cert.pem()).unwrap();
+        std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+        TlsConfig { cert_file: Some(certificate), key_file: Some(key), client_ca_file: None }
     }
 
-    fn read(config: TlsConfig) -> Result<Certificates, CommandError> {
-        Certificates::read(Files { config, origins: Origins::new() })
+    fn read(config: &TlsConfig) -> Result<Certificates, CommandError> {
+        Certificates::read(Files::of(config, Origins::new()).unwrap())
     }
 
     #[test]
     fn changed_certificates_load_and_invalid_ones_do_not() {
         let dir = tempfile::tempdir().unwrap();
         let files = mk_certificate(dir.path());
-        let mut certificates = read(files.clone()).unwrap();
+        let mut certificates = read(&files).unwrap();
         assert_eq!(certificates.look(), Ok(false), "nothing has changed");
-        std::fs::write(&files.cert_file, "no certificate").unwrap();
+        std::fs::write(files.pair().unwrap().0, "no certificate").unwrap();
         let failure = certificates.look().unwrap_err();
         assert_eq!(failure.code, Some(Code::TLS_FILES));
         assert!(certificates.look().is_err(), "the error repeats until the files are valid");
@@ -176,9 +181,8 @@ mod tests {
     fn invalid_certificates_are_shown_until_they_are_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let files = mk_certificate(dir.path());
-        let (mut certificates, running) =
-            (read(files.clone()).unwrap(), Running::new(Loaded::default(), None));
-        std::fs::write(&files.cert_file, "no certificate").unwrap();
+        let (mut certificates, running) = (read(&files).unwrap(), Running::new(Loaded::default(), None));
+        std::fs::write(files.pair().unwrap().0, "no certificate").unwrap();
         for _ in 0..2 {
             certificates.look_and_report(&running);
             let shown = running.document()["certificateError"].to_string();
@@ -196,8 +200,8 @@ mod tests {
     fn private_key_is_never_printed() {
         let dir = tempfile::tempdir().unwrap();
         let files = mk_certificate(dir.path());
-        std::fs::write(&files.key_file, "canary").unwrap();
-        let failure = read(files).err().unwrap();
+        std::fs::write(files.pair().unwrap().1, "canary").unwrap();
+        let failure = read(&files).err().unwrap();
         assert!(!failure.to_string().contains("canary"), "{failure}");
     }
 

@@ -9,7 +9,7 @@ use tributary_model::{ClientKind, ListenerInputs, PortNumber, Projection, Protoc
 
 use crate::endpoints::sockets;
 use crate::names::ClusterName;
-use crate::vip::{ListenAddress, any_address, vips};
+use crate::vip::{ListenAddress, vips};
 
 mod scoped;
 
@@ -98,7 +98,7 @@ fn listener_at<R: Recorder>(
     if targets.is_empty() {
         let matches = unaddressed(facts, binds || declared || whole);
         let parts = matches.into_iter().map(|matches| plan(wide, port, matches, cluster()));
-        let http = if detects { detected(facts, client, &[]) } else { Vec::new() };
+        let http = if detects { detected(facts, client, wide, &[]) } else { Vec::new() };
         return parts.chain(http).collect();
     }
     let one = |target| match target {
@@ -109,14 +109,19 @@ fn listener_at<R: Recorder>(
     };
     let mut parts: Vec<ListenerPlan> = targets.into_iter().map(one).collect();
     if detects {
-        parts.extend(detected(facts, client, &parts));
+        parts.extend(detected(facts, client, wide, &parts));
     }
     parts
 }
 
 /// Returns the parts of a port without a protocol for its HTTP connections. Those to an address of the service are
 /// its own, whatever host they name; without a virtual address, its host finds it at any address.
-fn detected(facts: &ListenerInputs, client: &Projection, parts: &[ListenerPlan]) -> Vec<ListenerPlan> {
+fn detected(
+    facts: &ListenerInputs,
+    client: &Projection,
+    wide: ListenAddress,
+    parts: &[ListenerPlan],
+) -> Vec<ListenerPlan> {
     let cluster = ClusterName::new(facts.port, &facts.service.host);
     let own = parts.iter().map(|part| ListenerPlan {
         matches: Match { http: true, ..part.matches.clone() },
@@ -124,7 +129,7 @@ fn detected(facts: &ListenerInputs, client: &Projection, parts: &[ListenerPlan])
         ..part.clone()
     });
     let shared = vips(&facts.addresses, client).is_empty().then(|| ListenerPlan {
-        bind: any_address(client),
+        bind: wide,
         port: facts.port.get(),
         binds: false,
         matches: Match { http: true, ..Match::default() },
@@ -199,6 +204,7 @@ mod tests {
 
     use super::*;
     use crate::fixtures::*;
+    use crate::vip::any_address;
 
     fn shown_for(facts: &ListenerInputs, client: &Projection) -> Vec<String> {
         let plans = listener(facts, client, &mut ());

@@ -33,10 +33,12 @@ impl Socket {
             CaptureMode::None => Some(true),
         };
         let own = Self::of(&Projection { binds, ..client.clone() });
-        match listener.bind {
-            Some(ip) => Self { wide: ListenAddress::only(ip), declared: true, ..own },
-            None => own,
-        }
+        let Some(ip) = listener.bind else { return own };
+        let wide = ListenAddress::only(ip);
+        // Without a socket, a wildcard address receives every redirected connection of the port, also those to strangers:
+        // addresses of services separate them, as without `bind`.
+        let strangers = !own.binds && ip.is_unspecified();
+        Self { wide, declared: !strangers, whole: strangers, ..own }
     }
 }
 
@@ -56,7 +58,7 @@ pub fn scoped_listener<R: Recorder>(
     let protocol = protocol(serving, facts.protocol);
     let whole = protocol == Protocol::Tcp && protocol != facts.protocol;
     let facts = ListenerInputs { protocol, ..facts.clone() };
-    let mut parts = listener_at(&facts, client, Socket { whole, ..socket }, r);
+    let mut parts = listener_at(&facts, client, Socket { whole: whole || socket.whole, ..socket }, r);
     if let Some(other) = other {
         // The address of the listener that is for this port alone is taken.
         let taken = Socket::through(other, client).wide;
@@ -133,6 +135,38 @@ mod tests {
             assert_eq!(shown_to(all, &http, client_binds), [of_http], "{listener:?}");
             let of_tcp = of_tcp.replace("CLUSTER", TCP);
             assert_eq!(shown_to(all, &tcp, client_binds), [of_tcp], "{listener:?}");
+        }
+    }
+
+    /// Istio 1.32 (`pilot/pkg/networking/core/listener.go`) makes a listener of the wildcard address that opens no socket. Its
+    /// TCP part matches everything, so the first service has the connections of the others, and of strangers.
+    #[test]
+    fn wildcard_address_without_a_socket_leaves_strangers_alone() {
+        let at = |bind: &str, capture| {
+            let bind = bind.parse().ok();
+            [EgressListener {
+                bind,
+                capture,
+                ..mk_listener(Some((80, Protocol::Unspecified)), "shop/pay.shop")
+            }]
+        };
+        let default = CaptureMode::Default;
+        let (http, tcp) = (mk_facts(Protocol::Http, None), mk_facts(Protocol::Tcp, Some("10.96.0.1")));
+        let (tls, auto) = (mk_facts(Protocol::Tls, None), mk_facts(Protocol::Unspecified, None));
+        for wildcard in ["0.0.0.0", "::"] {
+            let wide = |text: &str| text.replace("WIDE", wildcard).replace("CLUSTER", TCP);
+            let of = |facts| shown(&at(wildcard, default), facts);
+            assert_eq!(of(&http), [wide("WIDE_80 http Routes")]);
+            assert_eq!(of(&tcp), [wide("10.96.0.1_80 CLUSTER")]);
+            assert_eq!(of(&tls), [wide("WIDE_80 CLUSTER")], "by its server name");
+            assert_eq!(of(&auto), [wide("WIDE_80 CLUSTER"), wide("WIDE_80 http Routes")]);
+            let alone = mk_facts(Protocol::Tcp, None);
+            assert_eq!(
+                of(&alone),
+                [wide("WIDE_80 CLUSTER")],
+                "nothing separates it, and `bind` gives it the port"
+            );
+            assert_eq!(shown(&at(wildcard, CaptureMode::None), &tcp), [wide("WIDE_80 binds CLUSTER")]);
         }
     }
 

@@ -9,6 +9,7 @@ mod changes;
 mod children;
 mod client;
 mod consul;
+mod crowd;
 mod delay;
 mod floor;
 mod intake;
@@ -35,10 +36,11 @@ pub(crate) static ALLOCATOR: cap::Cap<tikv_jemallocator::Jemalloc> =
     cap::Cap::new(tikv_jemallocator::Jemalloc, usize::MAX);
 
 /// The benches by name.
-const BENCHES: [&str; 16] = [
+const BENCHES: [&str; 17] = [
     "intake",
     "storm",
     "scopes",
+    "crowd",
     "fanout",
     "rolling",
     "relist",
@@ -135,6 +137,11 @@ async fn wired(name: &str, full: bool, table: &mut Table) -> Result<()> {
         ("storm", false) => storm::run(size, 40, table).await,
         ("scopes", true) => scopes::run(1_000, 200, table).await,
         ("scopes", false) => scopes::run(100, 20, table).await,
+        ("crowd", true) => {
+            crowd::run(size, 2_000, table).await?;
+            crowd::run(Size { services: 200, ..size }, 10_000, table).await
+        }
+        ("crowd", false) => crowd::run(size, 100, table).await,
         ("fanout", true) => changes::fan_out(size, 2_000, 50, 0, table).await,
         ("fanout", false) => changes::fan_out(size, 100, 20, 0, table).await,
         ("slow", true) => changes::fan_out(size, 200, 50, 20, table).await,

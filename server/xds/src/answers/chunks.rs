@@ -10,7 +10,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use tributary_model::{EncodedResource, Version};
-use tributary_proto::rope::BY_REFERENCE;
 use tributary_proto::{Body, Record, RopeBuilder, Variant};
 
 use super::ResourceType;
@@ -100,9 +99,10 @@ impl Chunks {
     }
 }
 
-/// Whether a body is shared by reference instead of copied into a chunk.
+/// Whether a body is shared by reference instead of copied into a chunk: it fills a chunk alone. A smaller one would
+/// cost every stream two frames, of the record's head and of the body.
 fn is_large(member: &EncodedResource) -> bool {
-    member.len as usize >= BY_REFERENCE
+    member.len as usize >= Chunks::LEAST
 }
 
 fn push(
@@ -254,20 +254,20 @@ mod tests {
 
     #[test]
     fn large_body_is_shared_by_reference() {
-        let large = Arc::new(EncodedResource::unfilled("80".into(), Version(1), 3 * BY_REFERENCE));
+        let large = Arc::new(EncodedResource::unfilled("80".into(), Version(1), 3 * Chunks::LEAST));
         let small = mk_member(1, 1);
-        let pieces = [b"a", b"b", b"c"].map(|text| Bytes::from(text.repeat(BY_REFERENCE)));
+        let pieces = [b"a", b"b", b"c"].map(|text| Bytes::from(text.repeat(Chunks::LEAST)));
         let body = |m: &Arc<EncodedResource>| match m.body() {
             Some(body) => Some(smallvec![body]),
             None => Some(pieces.iter().cloned().collect()),
         };
         let all = [&large, &small];
         let (rope, copied) = Chunks::default().rope(Variant::Sotw, ResourceType::Route, &all, body);
-        assert!(copied < BY_REFERENCE, "{copied} bytes were copied");
+        assert!(copied < Chunks::LEAST, "{copied} bytes were copied");
         let shared = |piece: &&Bytes| rope.chunks().iter().any(|chunk| chunk.as_ptr() == piece.as_ptr());
         assert_eq!(pieces.iter().filter(shared).count(), 3);
         let message = DiscoveryResponse::decode(&*rope.chunks().concat()).unwrap();
-        assert_eq!((message.resources.len(), message.resources[0].value.len()), (2, 3 * BY_REFERENCE));
+        assert_eq!((message.resources.len(), message.resources[0].value.len()), (2, 3 * Chunks::LEAST));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use tributary_model::{Code, Condition, Hostname, ObjectRef, PortView, ServiceKey, ServiceView};
 
+use crate::claims::RouteClaim;
 use crate::listener::{ListenerPlan, Match, Serves, listener_name};
 use crate::route::VirtualHostPlan;
 use crate::vip::ListenAddress;
@@ -161,59 +162,41 @@ fn settle(
 }
 
 /// Composes the virtual hosts of a route table, sorted by name, each with the domains that it serves; also
-/// returns the conflicts. Removes virtual hosts without domains. `find_alias` returns the alias through
-/// which a host resolves to a service; the alias then claims the host's domains
-/// ([`find_alias`](crate::find_alias)).
+/// returns the conflicts. Removes virtual hosts without domains.
 #[must_use]
 pub fn compose_routes<'a>(
-    parts: impl IntoIterator<Item = (&'a Arc<ServiceView>, VirtualHostPlan)>,
-    find_alias: impl Fn(&Hostname, &ServiceView) -> Option<&'a Arc<ServiceView>>,
+    claims: impl IntoIterator<Item = RouteClaim<'a>>,
 ) -> (Vec<VirtualHostPlan>, Vec<Conflict>) {
-    let parts: Vec<(&ServiceView, VirtualHostPlan)> =
-        parts.into_iter().map(|(view, plan)| (&**view, plan)).collect();
-    let claims = claims(&parts, find_alias);
-    let conflicts: Vec<Conflict> =
-        claims.iter().filter_map(|(domain, claims)| contest(domain, claims)).collect();
-    let won = |view: &ServiceView, domain: &str| {
-        let first = claims.get(domain).and_then(|claims| claims.first());
-        first.is_some_and(|claim| std::ptr::eq(claim.to, view))
+    let mut claims: Vec<RouteClaim<'a>> = claims.into_iter().collect();
+    claims.sort_by(|a, b| a.by.key.cmp(&b.by.key));
+    let by_domain = by_domain(&claims);
+    let conflicts = by_domain.iter().filter_map(|(domain, by)| contest(domain, by)).collect();
+    let owns = |by: &Arc<ServiceView>, domain: &str| {
+        by_domain.get(domain).and_then(|all| all.first()).is_some_and(|first| Arc::ptr_eq(first, by))
     };
-    let mut hosts: Vec<VirtualHostPlan> = parts
-        .iter()
-        .map(|(view, plan)| {
-            let domains = plan.domains.iter().filter(|d| won(view, d)).cloned().collect();
-            VirtualHostPlan { domains, ..plan.clone() }
-        })
-        .filter(|plan| !plan.domains.is_empty())
-        .collect();
+    let mut aliases: BTreeMap<&ServiceKey, Vec<&RouteClaim<'a>>> = BTreeMap::new();
+    for claim in claims.iter().filter(|claim| claim.plan.is_none()) {
+        aliases.entry(&claim.to.key).or_default().push(claim);
+    }
+    let host = |own: &RouteClaim<'a>| {
+        let led = aliases.get(&own.to.key).into_iter().flatten();
+        let won = led.flat_map(|alias| alias.domains.iter().filter(|domain| owns(alias.by, domain)).cloned());
+        Some(own.plan.as_ref()?.with_claims(|domain| owns(own.by, domain), won))
+    };
+    let mut hosts: Vec<VirtualHostPlan> =
+        claims.iter().filter_map(host).filter(|plan| !plan.is_empty()).collect();
     hosts.sort_by(|a, b| a.name.cmp(&b.name));
     (hosts, conflicts)
 }
 
-/// Claim on a domain: the claiming service, and the service whose virtual host gets the domain.
-struct DomainClaim<'a> {
-    by: &'a ServiceView,
-    to: &'a ServiceView,
-}
-
-/// Returns all claims by domain, in order of precedence.
-fn claims<'p, 'a: 'p>(
-    parts: &'p [(&'a ServiceView, VirtualHostPlan)],
-    find_alias: impl Fn(&Hostname, &ServiceView) -> Option<&'a Arc<ServiceView>>,
-) -> BTreeMap<&'p str, Vec<DomainClaim<'a>>> {
-    let mut out: BTreeMap<&str, Vec<DomainClaim<'_>>> = BTreeMap::new();
-    for (view, plan) in parts {
-        for domain in &plan.domains {
-            let by = match plan.alias_domains.get(domain) {
-                Some(host) => find_alias(host, view).map(|alias| &**alias),
-                None => Some(*view),
-            };
-            let claim = by.map(|by| DomainClaim { by, to: view });
-            out.entry(domain).or_default().extend(claim);
-        }
+/// Returns the claimants of each domain, in order of precedence.
+fn by_domain<'p, 'a>(claims: &'p [RouteClaim<'a>]) -> BTreeMap<&'p str, Vec<&'a Arc<ServiceView>>> {
+    let mut out: BTreeMap<&str, Vec<&Arc<ServiceView>>> = BTreeMap::new();
+    for claim in claims {
+        claim.domains.iter().for_each(|domain| out.entry(domain).or_default().push(claim.by));
     }
-    for (domain, claims) in &mut out {
-        claims.sort_by(|a, b| claim_order(domain, &a.by.key.host, &b.by.key.host, || precedence(a.by, b.by)));
+    for (domain, by) in &mut out {
+        by.sort_by(|a, b| claim_order(domain, &a.key.host, &b.key.host, || precedence(a, b)));
     }
     out
 }
@@ -230,11 +213,11 @@ pub fn claim_order(
     is_short(a).cmp(&is_short(b)).then_with(precedence)
 }
 
-fn contest(domain: &str, claims: &[DomainClaim<'_>]) -> Option<Conflict> {
-    let (winner, rest) = claims.split_first()?;
-    let agrees = |by: &ServiceView| is_same_backend(winner.by, by) || is_member_of(winner.by, by);
-    let losers = rest.iter().map(|claim| claim.by).filter(|by| !agrees(by));
-    let claimants: Vec<&ServiceView> = std::iter::once(winner.by).chain(losers).collect();
+fn contest(domain: &str, by: &[&Arc<ServiceView>]) -> Option<Conflict> {
+    let (winner, rest) = by.split_first()?;
+    let agrees = |by: &ServiceView| is_same_backend(winner, by) || is_member_of(winner, by);
+    let losers = rest.iter().map(|by| &***by).filter(|by| !agrees(by));
+    let claimants: Vec<&ServiceView> = std::iter::once(&***winner).chain(losers).collect();
     (claimants.len() > 1).then(|| Conflict::new(Code::DOMAIN_CONFLICT, domain.to_owned(), &claimants))
 }
 
@@ -251,7 +234,7 @@ mod tests {
         let plan = VirtualHostPlan {
             name: format!("{host}:80"),
             domains: domains.iter().map(|d| (*d).to_owned()).collect(),
-            alias_domains: BTreeMap::new(),
+            addresses: Vec::new(),
             cluster: format!("outbound|80||{host}"),
             dynamic: false,
             retries: None,
@@ -270,7 +253,11 @@ mod tests {
     fn composed<'a>(
         parts: impl IntoIterator<Item = (&'a Arc<ServiceView>, VirtualHostPlan)>,
     ) -> (Vec<VirtualHostPlan>, Vec<Conflict>) {
-        compose_routes(parts, |_, _| None)
+        compose_routes(parts.into_iter().map(|(view, plan)| mk_claim(view, plan)))
+    }
+    /// Returns what a service claims for its own virtual host.
+    fn mk_claim(view: &Arc<ServiceView>, plan: VirtualHostPlan) -> RouteClaim<'_> {
+        RouteClaim { by: view, to: view, domains: plan.domains.clone(), plan: Some(plan) }
     }
     fn refs<T: Clone>(parts: &[(Arc<ServiceView>, T)]) -> Vec<(&Arc<ServiceView>, T)> {
         parts.iter().map(|(view, plan)| (view, plan.clone())).collect()
@@ -323,11 +310,13 @@ mod tests {
             Arc::new(ServiceView { declarations: [first].into(), ..view })
         };
         let (target, other, name) = (aged("pay.shop", 1), aged("a.shop", 2), aged("b.shop", 3));
-        let (_, mut aliased) = mk_vhost("pay.shop", &["pay.shop", "10.0.0.1"]);
-        aliased.alias_domains.insert("10.0.0.1".to_owned(), mk_host("b.shop"));
-        let parts = [(target, aliased), (other, mk_vhost("a.shop", &["10.0.0.1"]).1)];
+        let (_, own) = mk_vhost("pay.shop", &["pay.shop"]);
+        let (_, theirs) = mk_vhost("a.shop", &["10.0.0.1"]);
         let domains = |is_alias: bool| {
-            let (hosts, conflicts) = compose_routes(refs(&parts), |_, _| is_alias.then_some(&name));
+            let alias =
+                RouteClaim { by: &name, to: &target, plan: None, domains: vec!["10.0.0.1".to_owned()] };
+            let claims = [mk_claim(&target, own.clone()), mk_claim(&other, theirs.clone())];
+            let (hosts, conflicts) = compose_routes(claims.into_iter().chain(is_alias.then_some(alias)));
             let names = conflicts.iter().flat_map(|c| c.claimants.iter().map(|k| k.host.to_string()));
             (hosts.iter().map(|h| h.domains.join(" ")).collect::<Vec<_>>(), names.collect::<Vec<_>>())
         };

@@ -2,13 +2,13 @@
 //! names that services of different hosts claim. Computed on request, for diagnosis.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use tributary_model::{
-    Catalog, Code, Condition, EndpointInputs, EndpointSource, Hostname, ObjectRef, PortView, ServiceKey,
+    Catalog, Code, Condition, EndpointInputs, EndpointSource, ObjectRef, PortNumber, PortView, ServiceKey,
     ServiceView,
 };
 
+use crate::claims::{RouteClaim, route_claims};
 use crate::client::ClientClass;
 use crate::compose::{Conflict, compose_listeners, compose_routes};
 use crate::egress::Surface;
@@ -16,8 +16,6 @@ use crate::endpoints::Destination;
 use crate::key::key;
 use crate::listener::scoped_listener;
 use crate::members::members;
-use crate::resolve::find_alias;
-use crate::route::{VirtualHostPlan, route};
 
 /// Maximum number of endpoints in a condition's message.
 const MAX_NAMED: usize = 8;
@@ -102,22 +100,19 @@ fn targets(source: &EndpointSource) -> impl Iterator<Item = (Destination<'_>, Op
 #[must_use]
 pub fn contested(catalog: &Catalog, class: &ClientClass) -> Vec<Conflict> {
     let mut listeners = Vec::new();
-    let mut tables: BTreeMap<u16, Vec<(&Arc<ServiceView>, VirtualHostPlan)>> = BTreeMap::new();
+    let mut tables: BTreeMap<PortNumber, Vec<RouteClaim<'_>>> = BTreeMap::new();
     for (_, view) in members(catalog, class.scope()) {
         for port in class.scope().ports(view, Surface::Clusters) {
             let inputs = &port.listener;
             let plans = scoped_listener(&inputs.inputs, &key(inputs, class), class.scope(), &mut ());
             listeners.extend(plans.into_iter().map(|plan| (view, plan)));
-            if !class.scope().admits(view, port, Surface::Routes) {
-                continue;
-            }
-            let plan = route(&port.route.inputs, &key(&port.route, class));
-            tables.entry(port.number.get()).or_default().extend(plan.map(|plan| (view, plan)));
+        }
+        for (port, claim) in route_claims(catalog, view, class) {
+            tables.entry(port).or_default().push(claim);
         }
     }
     let (_, mut conflicts) = compose_listeners(listeners);
-    let alias = |host: &Hostname, end: &ServiceView| find_alias(catalog, host.as_str(), class.scope(), end);
-    conflicts.extend(tables.into_values().flat_map(|parts| compose_routes(parts, alias).1));
+    conflicts.extend(tables.into_values().flat_map(|claims| compose_routes(claims).1));
     conflicts
 }
 
@@ -136,6 +131,8 @@ pub fn contested_by_service(catalog: &Catalog, class: &ClientClass) -> BTreeMap<
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use tributary_model::{
         Address, AddressRef, ClientDimensions, ClientKind, ListenerInputs, ResourceInputs, RouteInputs,
         ServiceAddress, Shared, Visibility,

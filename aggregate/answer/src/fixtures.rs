@@ -131,9 +131,6 @@ pub(crate) fn mk_alias(host: &str, target: &str) -> Arc<ServiceView> {
     let key = view.key.clone();
     Arc::new(ServiceView { key, declarations, ports, conditions, aliases, addresses: 0, partial })
 }
-pub(crate) fn mk_alias_host(host: &str, visibility: Visibility) -> AliasHost {
-    AliasHost { service: mk_key(host, "shop"), visibility }
-}
 /// HTTP port 80 with these endpoints.
 pub(crate) fn mk_port_view(facts: EndpointInputs) -> PortView {
     let (service, port) = (facts.service.clone(), facts.port);
@@ -154,7 +151,6 @@ pub(crate) fn mk_port_view(facts: EndpointInputs) -> PortView {
         protocol,
         resolution,
         addresses: Arc::from([]),
-        aliases: Arc::from([]),
         headless: false,
         retries: None,
     };

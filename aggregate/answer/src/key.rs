@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tributary_model::{
-    AliasHost, ClientDimensions, ClusterId, ClusterInputs, EndpointInputs, EndpointSource, Hostname,
+    ClientDimensions, ClientKind, ClusterId, ClusterInputs, EndpointInputs, EndpointSource, Hostname,
     ListenerInputs, Locality, NamedValues, Namespace, NetworkId, NodeName, Places, Projection,
     ResourceInputs, RouteInputs, ServiceAddress, TrafficDistribution, Visibility,
 };
@@ -162,33 +162,37 @@ impl Outcomes for ListenerInputs {
 }
 
 impl Outcomes for RouteInputs {
+    /// gRPC has one table for any authority.
     fn reduce(node: &ResourceInputs<Self>, client: Projection) -> Projection {
-        let RouteInputs { service, aliases, addresses, .. } = &node.inputs;
-        let hosts = || std::iter::once(&service.host).chain(aliases.iter().map(|alias| &alias.service.host));
-        let sees = |namespace: Option<&Namespace>| -> Vec<bool> {
-            let admits = |alias: &AliasHost| alias.visibility.admits(&alias.service.namespace, namespace);
-            aliases.iter().map(admits).collect()
+        let RouteInputs { service, addresses, .. } = &node.inputs;
+        let (domain, cluster) = match client.kind {
+            Some(ClientKind::Grpc) => {
+                (client.domain.as_ref().map(|_| None), client.cluster.as_ref().map(|_| None))
+            }
+            _ => (
+                client.domain.clone().map(|own| domain_of(own?, &service.host)),
+                cluster_of(addresses, &client),
+            ),
         };
-        let special = |own: &Namespace| !aliases.is_empty() && sees(Some(own)) != sees(None);
-        Projection {
-            domain: client.domain.clone().map(|domain| domain_of(domain?, hosts())),
-            namespace: client.namespace.clone().map(|own| own.filter(special)),
-            cluster: cluster_of(addresses, &client),
-            ..client
-        }
+        Projection { domain, cluster, ..client }
     }
     fn mentions(node: &ResourceInputs<Self>, report: &mut dyn FnMut(Attr)) {
-        let RouteInputs { service, aliases, addresses, .. } = &node.inputs;
-        mention_addresses(addresses, report);
-        for host in std::iter::once(&service.host).chain(aliases.iter().map(|alias| &alias.service.host)) {
-            if let Some(domain) = own_domain(host) {
-                report(Attr::Domain(domain.into()));
-            }
-        }
-        for alias in aliases.iter().filter(|alias| alias.visibility != Visibility::Public) {
-            report(Attr::Namespace(alias.service.namespace.clone()));
-            list_of(&alias.visibility).iter().for_each(|ns| report(Attr::Namespace(ns.clone())));
-        }
+        mention_addresses(&node.inputs.addresses, report);
+        mention_names(&node.inputs.service.host, report);
+    }
+}
+
+/// Returns the key of the names that a client has for a host.
+#[must_use]
+pub fn key_of_names(host: &Hostname, client: &ClientClass) -> Projection {
+    let domain = client.domain.clone().and_then(|own| domain_of(own, host));
+    Projection { domain: Some(domain), ..Projection::default() }
+}
+
+/// Reports every client value that changes the names of a host.
+pub fn mention_names(host: &Hostname, report: &mut dyn FnMut(Attr)) {
+    if let Some(domain) = own_domain(host) {
+        report(Attr::Domain(domain.into()));
     }
 }
 
@@ -238,21 +242,15 @@ fn mention_endpoints(
     }
 }
 
-/// Returns the DNS domain if a host is of its namespace, a domain with only its suffix if a host is of its suffix.
-fn domain_of<'h>(domain: Arc<str>, hosts: impl Iterator<Item = &'h Hostname>) -> Option<Arc<str>> {
+/// Returns the DNS domain if the host is of its namespace, a domain with only its suffix if the host is of its suffix.
+fn domain_of(domain: Arc<str>, host: &Hostname) -> Option<Arc<str>> {
     let (own, suffix) = domain.split_once(".svc.")?;
-    let mut same_suffix = false;
-    for host in hosts {
-        let Some((name, rest)) = host.as_str().split_once(".svc.") else { continue };
-        same_suffix |= rest == suffix;
-        if rest == suffix && name.split_once('.').is_some_and(|(_, namespace)| namespace == own) {
-            return Some(domain);
-        }
-    }
-    if own.is_empty() && same_suffix {
+    let (name, _) = host.as_str().split_once(".svc.").filter(|(_, rest)| *rest == suffix)?;
+    let is_own = own.is_empty() || name.split_once('.').is_some_and(|(_, namespace)| namespace == own);
+    if is_own {
         return Some(domain);
     }
-    same_suffix.then(|| foreign_domain(suffix))
+    Some(foreign_domain(suffix))
 }
 
 /// Returns the DNS domain of a client whose namespace has no service.

@@ -9,6 +9,7 @@
 //! [`Projection`]: tributary_model::Projection
 //! [`Recorder`]: tributary_model::Recorder
 
+pub mod claims;
 pub mod client;
 pub mod cluster;
 pub mod compose;
@@ -28,6 +29,7 @@ pub mod vip;
 
 mod steps;
 
+pub use claims::{RouteClaim, route_claims, routed_ports};
 pub use client::{Client, ClientClass, project};
 pub use cluster::{ClusterPlan, Discovery, LoadBalancing, UpstreamHttp, cluster};
 pub use compose::{Conflict, Listener, claim_order, compose_listeners, compose_routes, precedence};
@@ -40,8 +42,8 @@ pub use key::key;
 pub use listener::{ListenerPlan, Match, Serves, listener, listener_name, route_table_name, scoped_listener};
 pub use members::{Difference, differing, members, overlay};
 pub use names::{ClusterName, Subset};
-pub use resolve::{concrete, find_alias, resolve, visible};
-pub use route::{VirtualHostPlan, grpc_route, route};
+pub use resolve::{concrete, resolve, visible};
+pub use route::{VirtualHostPlan, grpc_route, names_of, route};
 pub use scope::trace::not_routed;
 pub use scope::{ClientSidecar, Scope, attach};
 

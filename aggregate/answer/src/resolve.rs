@@ -7,9 +7,7 @@
 
 use std::sync::Arc;
 
-use tributary_model::{
-    Catalog, Code, DeclarationView, Recorder, Resolution, ServiceView, Stage, TraceStep, Verdict,
-};
+use tributary_model::{Catalog, Code, DeclarationView, Recorder, ServiceView, Stage, TraceStep, Verdict};
 
 use crate::scope::Scope;
 use crate::scope::trace::{imported, not_imported};
@@ -75,27 +73,11 @@ pub fn concrete<'c, R: Recorder>(
 ) -> Option<&'c Arc<ServiceView>> {
     let mut at = view;
     for _ in 0..MAX_ALIASES {
-        let Some(Resolution::Alias(target)) = at.first().map(|d| &d.declaration.resolution) else {
-            return Some(at);
-        };
+        let Some(target) = at.alias_target() else { return Some(at) };
         at = resolve(catalog, target.as_str(), scope, r)?;
     }
     about(r, (Stage::Merge, Verdict::Drop, Code::ALIAS_LOOP), &view.key, "its aliases form a loop");
     None
-}
-
-/// Returns the alias through which a client of this scope resolves `host` to `end`; `None` if the host resolves
-/// differently. The declarations of the alias, not those of `end`, claim the host's domains.
-#[must_use]
-pub fn find_alias<'c>(
-    catalog: &'c Catalog,
-    host: &str,
-    scope: Scope<'_>,
-    end: &ServiceView,
-) -> Option<&'c Arc<ServiceView>> {
-    let view = resolve(catalog, host, scope, &mut ())?;
-    let target = concrete(catalog, view, scope, &mut ())?;
-    (target.key == end.key && target.key != view.key).then_some(view)
 }
 
 fn no_such_host(host: &str) -> TraceStep {

@@ -14,9 +14,10 @@ pub(crate) mod registries;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use imbl::{OrdMap, OrdSet};
 use tributary_model::{
-    Catalog, CatalogChanges, HostEntry, Hostname, Namespace, ServiceKey, ServiceView, Shared, Workload,
-    WorkloadAddress, WorkloadKey, WorkloadView,
+    Catalog, CatalogChanges, HostEntry, Hostname, Namespace, PortNumber, ServiceKey, ServiceView, Shared,
+    Workload, WorkloadAddress, WorkloadKey, WorkloadView,
 };
 
 use crate::build::assemble::{assemble, audiences, with_conditions};
@@ -66,15 +67,15 @@ impl State {
         changed: &mut CatalogChanges,
     ) -> BTreeSet<Hostname> {
         let hosts: BTreeSet<Hostname> = keys.iter().map(|key| key.host.clone()).collect();
-        for key in keys {
-            let before = self.hosts.get(&key).and_then(|service| service.view.clone());
-            self.build_service(&key);
-            let after = self.hosts.get(&key).and_then(|service| service.view.as_deref());
-            changed.hosts.extend(affected_aliases(before.as_deref(), after));
-        }
+        keys.iter().for_each(|key| self.build_service(key));
         for host in &hosts {
+            let before = self.draft.hosts.get(host).cloned();
             if self.build_host(host) {
                 changed.hosts.insert(host.clone());
+                let (aliases, after) = (self.draft.aliases_of(host), self.draft.hosts.get(host));
+                if !aliases.is_empty() && leads_elsewhere(before.as_deref(), after.map(|entry| &**entry)) {
+                    changed.hosts.extend(aliases.into_iter().cloned());
+                }
             }
             self.hosts.prune(host);
         }
@@ -155,11 +156,12 @@ impl State {
             views.iter().flat_map(|v| audiences(v).cloned()).collect::<BTreeSet<Namespace>>()
         };
         let (were, are) = (visible_in(before), visible_in(&views));
-        for namespace in were.difference(&are) {
-            self.set_scoped(namespace, host, false);
+        for namespace in were.symmetric_difference(&are) {
+            set_listed(&mut self.draft.scoped, namespace, host, are.contains(namespace));
         }
-        for namespace in are.difference(&were) {
-            self.set_scoped(namespace, host, true);
+        let (were, are) = (alias_targets(before), alias_targets(&views));
+        for target in were.symmetric_difference(&are) {
+            set_listed(&mut self.draft.aliases, target, host, are.contains(target));
         }
         if views.is_empty() {
             self.draft.hosts.remove(host);
@@ -168,20 +170,6 @@ impl State {
             self.draft.hosts.insert(host.clone(), Shared::new(entry));
         }
         true
-    }
-
-    fn set_scoped(&mut self, namespace: &Namespace, host: &Hostname, visible: bool) {
-        let mut hosts = self.draft.scoped.get(namespace).map(|s| (**s).clone()).unwrap_or_default();
-        if visible {
-            hosts.insert(host.clone());
-        } else {
-            hosts.remove(host);
-        }
-        if hosts.is_empty() {
-            self.draft.scoped.remove(namespace);
-        } else {
-            self.draft.scoped.insert(namespace.clone(), Shared::new(hosts));
-        }
     }
 
     fn build_workloads(&mut self, changed: &mut CatalogChanges) {
@@ -258,15 +246,47 @@ fn waiting_by_shard(
     service.shards.iter().map(|s| (s.id, s.waiting().count())).filter(|(_, count)| *count > 0).collect()
 }
 
-/// Returns the aliases of a service whose ports changed: a client that names an alias and a port gets that port.
-fn affected_aliases(before: Option<&ServiceView>, after: Option<&ServiceView>) -> BTreeSet<Hostname> {
-    let numbers = |view: Option<&ServiceView>| {
-        view.iter().flat_map(|view| view.ports.iter()).map(|port| port.number).collect::<Vec<_>>()
-    };
-    if numbers(before) == numbers(after) {
-        return BTreeSet::new();
+/// Adds a host to the list of a key, or removes it.
+fn set_listed<K: Ord + Clone>(
+    lists: &mut OrdMap<K, Shared<OrdSet<Hostname>>>,
+    key: &K,
+    host: &Hostname,
+    listed: bool,
+) {
+    let mut hosts = lists.get(key).map(|hosts| (**hosts).clone()).unwrap_or_default();
+    if listed {
+        hosts.insert(host.clone());
+    } else {
+        hosts.remove(host);
     }
-    before.into_iter().chain(after).flat_map(ServiceView::alias_hosts).cloned().collect()
+    if hosts.is_empty() {
+        lists.remove(key);
+    } else {
+        lists.insert(key.clone(), Shared::new(hosts));
+    }
+}
+
+/// Returns the hosts that declarations name as targets of aliases.
+fn alias_targets(views: &[Arc<ServiceView>]) -> BTreeSet<Hostname> {
+    let declarations = views.iter().flat_map(|view| view.declarations.iter());
+    declarations.filter_map(|seen| seen.declaration.alias_target().cloned()).collect()
+}
+
+/// Whether an alias of a host may mean other ports than before: those of a different service, or more or fewer.
+fn leads_elsewhere(before: Option<&HostEntry>, after: Option<&HostEntry>) -> bool {
+    let led = |entry: Option<&HostEntry>| {
+        let views = entry.into_iter().flat_map(|entry| entry.claimants.iter());
+        let of = |view: &Arc<ServiceView>| {
+            let numbers: Vec<PortNumber> = view.ports.iter().map(|port| port.number).collect();
+            let seen = view
+                .declarations
+                .iter()
+                .map(|seen| (seen.visibility.clone(), seen.declaration.alias_target().cloned()));
+            (view.key.clone(), numbers, seen.collect::<Vec<_>>())
+        };
+        views.map(of).collect::<Vec<_>>()
+    };
+    led(before) != led(after)
 }
 
 fn same_workload(a: &WorkloadView, b: &WorkloadView) -> bool {

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tributary_model::{
-    AliasHost, Code, CollectionKind, Condition, Declaration, DeclarationView, EndpointGroup, EndpointSource,
+    Code, CollectionKind, Condition, Declaration, DeclarationView, EndpointGroup, EndpointSource,
     FederationInfo, GroupPort, Identity, Mono, Namespace, NetworkId, ObjectId, ObjectRef, Origin,
     PartialView, PortName, PortNumber, Protocol, Recorder, Resolution, ServiceAddress, ServiceKey,
     ServicePort, Settings, ShardPriority, Stage, StepTime, Target, TraceStep, Verdict, Visibility,
@@ -47,7 +47,7 @@ pub(crate) struct Merged {
     /// Virtual addresses, sorted.
     pub(crate) addresses: Vec<ServiceAddress>,
     /// Aliases from other hosts.
-    pub(crate) aliases: Vec<AliasHost>,
+    pub(crate) aliases: Vec<ServiceKey>,
     /// Number of endpoint addresses.
     pub(crate) size: u32,
     /// Whether it is a federated service.

@@ -37,6 +37,9 @@ pub struct Catalog {
     /// Overlay of each namespace: the hosts that its clients may see differently from a client without
     /// a namespace, because they are declared there, or exported to it and not to all.
     pub scoped: OrdMap<Namespace, Shared<OrdSet<Hostname>>>,
+    /// Hosts that a declaration makes aliases of a host, by that host; whether a client sees the declaration does not
+    /// matter.
+    pub aliases: OrdMap<Hostname, Shared<OrdSet<Hostname>>>,
     /// All workloads.
     pub workloads: OrdMap<WorkloadKey, Shared<WorkloadView>>,
     /// Workloads by address.
@@ -96,6 +99,18 @@ impl Catalog {
     #[must_use]
     pub fn service(&self, key: &ServiceKey) -> Option<&Arc<ServiceView>> {
         self.hosts.get(&key.host)?.claimants.iter().find(|view| view.key == *key)
+    }
+    /// Returns the hosts that may be aliases of a host to some client, directly or through other aliases.
+    #[must_use]
+    pub fn aliases_of<'c>(&'c self, host: &Hostname) -> BTreeSet<&'c Hostname> {
+        let mut out = BTreeSet::new();
+        let mut open: Vec<&Hostname> = self.aliases.get(host).into_iter().flat_map(|of| of.iter()).collect();
+        while let Some(alias) = open.pop() {
+            if alias != host && out.insert(alias) {
+                open.extend(self.aliases.get(alias).into_iter().flat_map(|of| of.iter()));
+            }
+        }
+        out
     }
     /// Iterates over every service, by host and precedence.
     pub fn services(&self) -> impl Iterator<Item = &Arc<ServiceView>> {

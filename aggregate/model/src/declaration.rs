@@ -208,6 +208,14 @@ pub struct Declaration {
 }
 
 impl Declaration {
+    /// Returns the host that it makes its host an alias of.
+    #[must_use]
+    pub fn alias_target(&self) -> Option<&Hostname> {
+        match &self.resolution {
+            Resolution::Alias(host) => Some(host),
+            _ => None,
+        }
+    }
     /// Creates a declaration without ports, with default values.
     #[must_use]
     pub fn new(source: Source) -> Self {

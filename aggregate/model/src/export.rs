@@ -73,22 +73,6 @@ impl Visibility {
             Self::Namespaces(list) => client.is_some_and(|ns| list.binary_search(ns).is_ok()),
         }
     }
-    /// Returns the union of the visibilities of several declarations of namespace `own`.
-    #[must_use]
-    pub fn any_of<'a>(all: impl IntoIterator<Item = &'a Self>, own: &Namespace) -> Self {
-        let mut named: Vec<Namespace> = Vec::new();
-        for one in all {
-            match one {
-                Self::Public => return Self::Public,
-                Self::Namespaces(list) => named.extend(list.iter().cloned()),
-                Self::Own => named.push(own.clone()),
-                Self::Hidden => {}
-            }
-        }
-        named.sort();
-        named.dedup();
-        if named.is_empty() { Self::Hidden } else { Self::Namespaces(named.into()) }
-    }
     /// Parses a mesh default from an `exportTo` list: `*` wins, then `~`, then `.`, which is each
     /// declaration's own namespace. An empty list gives `None`.
     #[must_use]
@@ -190,16 +174,6 @@ mod tests {
         let caps =
             EntryVisibility { default: Visibility::Own, namespaces: [(ns("web"), public.clone())].into() };
         assert_eq!((caps.of(&own), caps.of(&ns("web"))), (&Visibility::Own, &public));
-    }
-
-    #[test]
-    fn visibilities_of_several_declarations_are_united() {
-        let own = ns("shop");
-        let only = |names: &[&str]| Visibility::Namespaces(names.iter().map(|name| ns(name)).collect());
-        let any = |all: &[Visibility]| Visibility::any_of(all, &own);
-        assert_eq!(any(&[]), Visibility::Hidden);
-        assert_eq!(any(&[only(&["web"]), Visibility::Own, Visibility::Hidden]), only(&["shop", "web"]));
-        assert_eq!(any(&[only(&["web"]), Visibility::Public]), Visibility::Public);
     }
 
     #[test]

@@ -99,7 +99,7 @@ pub use update::{
     Stamped,
 };
 pub use view::{
-    AliasHost, ClusterInputs, Condition, DeclarationView, EndpointInputs, EndpointSource, FederationInfo,
+    ClusterInputs, Condition, DeclarationView, EndpointInputs, EndpointSource, FederationInfo,
     ListenerInputs, PartialView, PortView, RouteInputs, ServiceView, ShardRef,
 };
 pub use weight::{WeightUnit, common_divisor};

@@ -75,16 +75,6 @@ impl DeclarationView {
     }
 }
 
-/// Service whose host is an alias of a service (resolution Alias). Its own declarations decide which clients see the
-/// name and in which order it claims its domain; the declarations of its target do not.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AliasHost {
-    /// Host and namespace.
-    pub service: ServiceKey,
-    /// Union of the visibilities of its declarations.
-    pub visibility: Visibility,
-}
-
 /// One service, merged from all its declarations.
 #[derive(Debug, Clone)]
 pub struct ServiceView {
@@ -96,8 +86,8 @@ pub struct ServiceView {
     pub ports: Arc<[PortView]>,
     /// Conditions of the service.
     pub conditions: Arc<[Condition]>,
-    /// Services of other hosts whose alias resolves to this service, sorted.
-    pub aliases: Arc<[AliasHost]>,
+    /// Services of other hosts that are aliases of this host to a client that sees everything, sorted.
+    pub aliases: Arc<[ServiceKey]>,
     /// Number of addresses in all its groups.
     pub addresses: u32,
     /// The service as clients see it that see some of its declarations; empty if all have one visibility.
@@ -264,8 +254,6 @@ pub struct RouteInputs {
     pub resolution: Resolution,
     /// Virtual addresses of all declarations, sorted.
     pub addresses: Arc<[ServiceAddress]>,
-    /// Services of other hosts whose alias resolves to this service, sorted.
-    pub aliases: Arc<[AliasHost]>,
     /// Whether the service is headless: `*.host` routes to it too.
     pub headless: bool,
     /// Retries of requests; the usual ones if absent.
@@ -278,10 +266,15 @@ impl ServiceView {
     pub fn port(&self, number: PortNumber) -> Option<&PortView> {
         self.ports.binary_search_by(|p| p.number.cmp(&number)).ok().map(|i| &self.ports[i])
     }
-    /// Returns the other hosts whose alias resolves to this service, sorted.
+    /// Returns the hosts of its aliases, sorted.
     #[must_use]
     pub fn alias_hosts(&self) -> BTreeSet<&Hostname> {
-        self.aliases.iter().map(|alias| &alias.service.host).collect()
+        self.aliases.iter().map(|alias| &alias.host).collect()
+    }
+    /// Returns the host that this service is an alias of; `None` if it is not an alias.
+    #[must_use]
+    pub fn alias_target(&self) -> Option<&Hostname> {
+        self.first()?.declaration.alias_target()
     }
     /// Returns the service as clients of this namespace see it: merged from the declarations that they see.
     #[must_use]

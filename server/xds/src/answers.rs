@@ -22,6 +22,7 @@ pub mod set;
 pub mod subscription;
 
 pub(crate) mod chunks;
+mod claims;
 mod diff_cache;
 mod fixed;
 mod fold;

@@ -88,14 +88,11 @@ impl World {
     pub(crate) fn next(&mut self, services: &[Svc]) -> Arc<Catalog> {
         self.generation += 1;
         let mut built = BTreeMap::new();
-        let leading = |svc: &&Svc| matches!(svc.resolution, Resolution::Alias(_));
-        let leading: Vec<&Svc> = services.iter().filter(leading).collect();
         for svc in services {
             let key = (svc.host.clone(), svc.namespace.clone());
-            let aliases = leading_to(&leading, svc);
             let view = match self.built.get(&key) {
-                Some((old, view)) if old == svc && view.aliases == aliases => Arc::clone(view),
-                old => Arc::new(mk_view(svc, aliases, old.map(|(_, view)| &**view))),
+                Some((old, view)) if old == svc => Arc::clone(view),
+                old => Arc::new(mk_view(svc, old.map(|(_, view)| &**view))),
             };
             built.insert(key, (svc.clone(), view));
         }
@@ -106,8 +103,12 @@ impl World {
     fn catalog(&self, before: &Catalog) -> Catalog {
         let mut hosts: BTreeMap<Hostname, Vec<Arc<ServiceView>>> = BTreeMap::new();
         let mut scoped: BTreeMap<Namespace, OrdSet<Hostname>> = BTreeMap::new();
+        let mut aliases: BTreeMap<Hostname, OrdSet<Hostname>> = BTreeMap::new();
         for (svc, view) in self.built.values() {
             let host = view.key.host.clone();
+            if let Resolution::Alias(target) = &svc.resolution {
+                aliases.entry(target.clone()).or_default().insert(host.clone());
+            }
             hosts.entry(host.clone()).or_default().push(Arc::clone(view));
             scoped.entry(view.key.namespace.clone()).or_default().insert(host.clone());
             if let Visibility::Namespaces(list) = &svc.visibility {
@@ -125,6 +126,7 @@ impl World {
                 same,
             ),
             scoped: scoped.into_iter().map(|(ns, hosts)| (ns, Shared::new(hosts))).collect(),
+            aliases: aliases.into_iter().map(|(host, aliases)| (host, Shared::new(aliases))).collect(),
             ..Catalog::default()
         }
     }
@@ -157,17 +159,7 @@ fn mk_entry(mut claimants: Vec<Arc<ServiceView>>) -> Shared<HostEntry> {
     Shared::new(HostEntry { claimants: claimants.into() })
 }
 
-/// Returns those of some aliases that lead to a service, in one step.
-fn leading_to(aliases: &[&Svc], svc: &Svc) -> Arc<[AliasHost]> {
-    let leads = |other: &&&Svc| matches!(&other.resolution, Resolution::Alias(to) if to.as_str() == svc.host);
-    let alias = |other: &&Svc| AliasHost { service: other.key(), visibility: other.visibility.clone() };
-    let is_end = !matches!(svc.resolution, Resolution::Alias(_));
-    let mut out: Vec<AliasHost> = aliases.iter().filter(|_| is_end).filter(leads).map(alias).collect();
-    out.sort_by(|a, b| a.service.cmp(&b.service));
-    out.into()
-}
-
-fn mk_view(svc: &Svc, aliases: Arc<[AliasHost]>, old: Option<&ServiceView>) -> ServiceView {
+fn mk_view(svc: &Svc, old: Option<&ServiceView>) -> ServiceView {
     let key = svc.key();
     let shard = mk_shard("east");
     let declaration = Arc::new(mk_declaration(svc));
@@ -184,14 +176,14 @@ fn mk_view(svc: &Svc, aliases: Arc<[AliasHost]>, old: Option<&ServiceView>) -> S
     numbers.dedup_by_key(|(n, _)| *n);
     let mk = |&(number, protocol): &(PortNumber, Protocol)| {
         let before = old.and_then(|view| view.port(number));
-        mk_port(svc, &key, &aliases, (number, protocol), &view, before)
+        mk_port(svc, &key, (number, protocol), &view, before)
     };
     ServiceView {
         ports: numbers.iter().map(mk).collect(),
         key,
         declarations: [view.clone()].into(),
         conditions: Arc::from([]),
-        aliases: Arc::clone(&aliases),
+        aliases: Arc::from([]),
         addresses: u32::try_from(svc.endpoints.len()).unwrap(),
         partial: Arc::from([]),
     }
@@ -212,7 +204,6 @@ fn mk_inputs<T: PartialEq>(
 fn mk_port(
     svc: &Svc,
     service: &ServiceKey,
-    aliases: &Arc<[AliasHost]>,
     (port, protocol): (PortNumber, Protocol),
     view: &DeclarationView,
     old: Option<&PortView>,
@@ -249,14 +240,10 @@ fn mk_port(
         protocol,
         resolution: svc.resolution.clone(),
         addresses,
-        aliases: Arc::clone(aliases),
         headless,
         retries: None,
     };
-    let open = aliases.iter().all(|alias| alias.visibility == Visibility::Public);
-    let route_dims = ClientDimensions::KIND
-        | ClientDimensions::DOMAIN
-        | if open { ClientDimensions::NONE } else { ClientDimensions::NAMESPACE };
+    let route_dims = ClientDimensions::KIND | ClientDimensions::DOMAIN;
     PortView {
         number: port,
         name: PortName::new("p").unwrap(),

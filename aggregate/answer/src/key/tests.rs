@@ -10,7 +10,7 @@ use tributary_model::{
 use super::*;
 use crate::fixtures::*;
 use crate::listener::listener;
-use crate::route::route;
+use crate::route::{names_of, route};
 
 fn on_nodes(nodes: &[&str]) -> EndpointInputs {
     let address = |(i, node): (usize, &&str)| {
@@ -66,14 +66,13 @@ fn mk_cluster_ip(ip: &str, cluster: &str) -> ServiceAddress {
         allocated: false,
     }
 }
-fn mk_route(host: &str, aliases: Vec<AliasHost>) -> RouteInputs {
+fn mk_route(host: &str) -> RouteInputs {
     RouteInputs {
         service: mk_key(host, "shop"),
         port: mk_port(80),
         protocol: Protocol::Http,
         resolution: Resolution::ClientSide,
         addresses: [mk_cluster_ip("10.9.0.1", "c1"), mk_cluster_ip("10.9.0.2", "c2")].into(),
-        aliases: aliases.into(),
         headless: false,
         retries: None,
     }
@@ -86,15 +85,12 @@ fn in_namespace(namespace: &str, suffix: &str) -> ClientClass {
     }
 }
 fn route_dims() -> ClientDimensions {
-    ClientDimensions::KIND
-        | ClientDimensions::DOMAIN
-        | ClientDimensions::NAMESPACE
-        | ClientDimensions::CLUSTER
+    ClientDimensions::KIND | ClientDimensions::DOMAIN | ClientDimensions::CLUSTER
 }
 
 #[test]
 fn a_thousand_namespaces_have_two_keys_of_a_route() {
-    let node = ResourceInputs::new(mk_route("pay.n7.svc.cluster.local", vec![]), route_dims());
+    let node = ResourceInputs::new(mk_route("pay.n7.svc.cluster.local"), route_dims());
     let all = || (0..1000).map(|n| in_namespace(&format!("n{n}"), "cluster.local"));
     assert_eq!(keys(&node, all()), 2);
     let elsewhere = (0..1000).map(|n| in_namespace("n7", &format!("cluster{n}.local")));
@@ -119,13 +115,12 @@ proptest! {
     fn key_of_a_route_gives_the_route_of_the_whole_client(
         class in some_class(),
         host in prop::sample::select(vec!["pay.shop.svc.cluster.local", "pay.web.svc.cluster.local", "pay.example.com"]),
-        alias in prop::option::of(prop::sample::select(vec!["a.web.svc.cluster.local", "b.shop.svc.other.local"])),
-        public in any::<bool>(),
     ) {
-        let visibility = if public { Visibility::Public } else { Visibility::Namespaces([mk_ns("web")].into()) };
-        let aliases = alias.iter().map(|host| mk_alias_host(host, visibility.clone())).collect();
-        let node = ResourceInputs::new(mk_route(host, aliases), route_dims());
+        let node = ResourceInputs::new(mk_route(host), route_dims());
         prop_assert_eq!(route(&node.inputs, &key(&node, &class)), route(&node.inputs, &class.project(route_dims())));
+        let names = |domain: Option<&str>| names_of(&mk_host(host), domain, true);
+        let key = key_of_names(&mk_host(host), &class);
+        prop_assert_eq!(names(key.domain.flatten().as_deref()), names(class.domain.as_deref()));
     }
 
     #[test]

@@ -6,10 +6,9 @@
 use std::sync::Arc;
 
 use tributary_model::{
-    AliasHost, Attributes, ClientDimensions, ClusterInputs, Code, Condition, EndpointInputs, EndpointSource,
-    Identity, ListenerInputs, Namespace, NetworkId, PortNumber, PortView, Protocol, Resolution,
-    ResourceInputs, RouteInputs, ServiceAddress, ServiceKey, ServiceView, Shared, Target,
-    TrafficDistribution, Visibility,
+    Attributes, ClientDimensions, ClusterInputs, Code, Condition, EndpointInputs, EndpointSource, Identity,
+    ListenerInputs, Namespace, NetworkId, PortNumber, PortView, Protocol, Resolution, ResourceInputs,
+    RouteInputs, ServiceAddress, ServiceKey, ServiceView, Shared, Target, TrafficDistribution, Visibility,
 };
 
 use crate::build::dims;
@@ -23,7 +22,6 @@ struct Common {
     attributes: Arc<Attributes>,
     identities: Arc<[Identity]>,
     addresses: Arc<[ServiceAddress]>,
-    aliases: Arc<[AliasHost]>,
     traffic: TrafficDistribution,
     one_audience: bool,
     has_selector: bool,
@@ -46,7 +44,6 @@ pub(crate) fn assemble(
         attributes: keep_one(before.map(|p| &p.cluster.inputs.attributes), &first.attributes),
         identities: keep(before.map(|p| &p.cluster.inputs.identities), identities),
         addresses: keep(before.map(|p| &p.listener.inputs.addresses), addresses),
-        aliases: keep(old.map(|v| &v.aliases), aliases),
         traffic: first.attributes.traffic,
         has_selector: declarations.iter().any(|d| d.declaration.selector.is_some()),
         one_audience: one_audience || declarations.windows(2).all(|w| w[0].visibility == w[1].visibility),
@@ -62,7 +59,7 @@ pub(crate) fn assemble(
         declarations: keep(old.map(|v| &v.declarations), declarations),
         ports: ports.into(),
         conditions: keep(old.map(|v| &v.conditions), with_claims(old, conditions.finish())),
-        aliases: common.aliases,
+        aliases: keep(old.map(|v| &v.aliases), aliases),
         addresses: size,
         partial: keep(old.map(|v| &v.partial), partial),
     };
@@ -153,7 +150,6 @@ fn assemble_port(
         port: number,
         protocol,
         addresses: Arc::clone(&common.addresses),
-        aliases: Arc::clone(&common.aliases),
         resolution: common.resolution.clone(),
         headless: common.attributes.headless,
         retries: context.settings.effective.http_retries.clone(),

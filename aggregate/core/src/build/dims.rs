@@ -4,8 +4,8 @@
 //! if the inputs can make the resources of two clients differ.
 
 use tributary_model::{
-    AliasHost, ClientDimensions, ClusterInputs, EndpointInputs, ListenerInputs, ResourceInputs, RouteInputs,
-    ServiceAddress, Shared, TrafficDistribution, Visibility,
+    ClientDimensions, ClusterInputs, EndpointInputs, ListenerInputs, ResourceInputs, RouteInputs,
+    ServiceAddress, Shared, TrafficDistribution,
 };
 
 /// Returns the dimensions of an xDS cluster: the kind of client, and where it resolves names its IP families and the
@@ -62,15 +62,9 @@ pub(crate) fn listener(facts: &ListenerInputs, one_audience: bool) -> ClientDime
         | virtual_addresses(&facts.addresses)
 }
 
-/// Returns the dimensions of a port's part in route tables; an alias that is not public adds the client's namespace.
+/// Returns the dimensions of a port's part in route tables: the client's DNS domain completes short names.
 pub(crate) fn route(facts: &RouteInputs) -> ClientDimensions {
-    let is_public = |alias: &AliasHost| alias.visibility == Visibility::Public;
-    let named = if facts.aliases.iter().all(is_public) {
-        ClientDimensions::NONE
-    } else {
-        ClientDimensions::NAMESPACE
-    };
-    ClientDimensions::KIND | ClientDimensions::DOMAIN | named | virtual_addresses(&facts.addresses)
+    ClientDimensions::KIND | ClientDimensions::DOMAIN | virtual_addresses(&facts.addresses)
 }
 
 /// Returns the dimensions of virtual addresses: a client uses those of its own cluster and families,

@@ -3,10 +3,10 @@
 //! Called by the build's name phase. Agrees with the later merge: a service has an outline if and only if it gets a
 //! view, and outlines have the order of the host's claimants.
 
-use tributary_model::{Hostname, Resolution, Settings, Visibility};
+use tributary_model::Hostname;
 
 use super::precedence::{Ranked, compare, ranked};
-use super::{join, parts, visibility};
+use super::{join, parts};
 use crate::state::MergeContext;
 use crate::state::services::{Decl, Hosts, Service};
 
@@ -27,20 +27,7 @@ impl<'a> Outline<'a> {
     }
     /// Returns the target host if it is an alias.
     pub(crate) fn alias_target(&self) -> Option<&'a Hostname> {
-        match &self.first?.declaration.resolution {
-            Resolution::Alias(host) => Some(host),
-            _ => None,
-        }
-    }
-    /// Returns the combined visibility of its declarations.
-    pub(crate) fn visibility(&self, settings: &Settings) -> Visibility {
-        let key = &self.service.key;
-        let of_shard = |shard: &Ranked<'a>| {
-            let own = shard.declarations.iter().filter(|decl| !parts::is_import(decl));
-            own.map(|decl| visibility(settings, shard, &decl.declaration, key)).collect::<Vec<_>>()
-        };
-        let all: Vec<Visibility> = self.shards.iter().flat_map(of_shard).collect();
-        Visibility::any_of(&all, &key.namespace)
+        self.first?.declaration.alias_target()
     }
 }
 

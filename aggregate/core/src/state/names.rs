@@ -12,11 +12,11 @@ mod same;
 
 use std::sync::Arc;
 
-use tributary_model::{AliasHost, FederatedService, Hostname, Namespace, SameName, ServiceKey};
+use tributary_model::{FederatedService, Hostname, Namespace, SameName, ServiceKey};
 
 use crate::state::shards::{ShardId, Shards};
 use aliases::Aliases;
-pub(crate) use aliases::{Declared, DeclaredAlias, End, Settling};
+pub(crate) use aliases::{Declared, End, Settling};
 use edges::Edges;
 pub(crate) use edges::Reader;
 pub(crate) use joins::JoinChange;
@@ -51,7 +51,7 @@ impl NameGraph {
         self.aliases.end_of(alias)
     }
     /// Returns the aliases of a host from other hosts, sorted.
-    pub(crate) fn aliases_of(&self, host: &Hostname) -> Vec<AliasHost> {
+    pub(crate) fn aliases_of(&self, host: &Hostname) -> Vec<ServiceKey> {
         self.aliases.aliases_of(host)
     }
     /// Returns the outcome for a service's name if a different service has the same name.

@@ -1,7 +1,7 @@
 //! Aliases: hosts that point to other hosts.
 
 use super::fixtures::*;
-use tributary_model::{ClientDimensions, Code, Declaration, ExportTo, Fact, Resolution, Visibility};
+use tributary_model::{Code, Declaration, ExportTo, Fact, Resolution, Visibility};
 
 fn alias(name: &str, to: &str) -> Fact {
     let resolution = Resolution::Alias(mk_host(to));
@@ -24,8 +24,8 @@ fn alias_chain_is_flattened_onto_its_end() {
     assert_eq!(outcome.changed.hosts.len(), 3, "the end and all its aliases");
     assert_eq!(aliases(&mut world, "shop/c.shop"), ["a.shop", "b.shop"]);
     assert!(world.codes("shop/a.shop").is_empty());
-    let route = &world.view("shop/c.shop").unwrap().ports[0].route;
-    assert_eq!(route.inputs.aliases.len(), 2, "the route inputs contain them too");
+    let possible = world.catalog().aliases_of(&mk_host("c.shop")).len();
+    assert_eq!(possible, 2, "the catalog lists them for any client");
     assert!(aliases(&mut world, "shop/b.shop").is_empty());
 }
 
@@ -42,26 +42,43 @@ fn changed_port_changes_the_aliases_of_its_service() {
 }
 
 #[test]
-fn alias_has_its_own_visibility() {
+fn changed_visibility_of_an_alias_changes_no_other_host() {
     let mut world = World::of_files();
-    world.put("file", [alias("a.shop", "c.shop"), concrete("c.shop")]);
-    let seen = |world: &mut World| {
-        let port = &world.view("shop/c.shop").unwrap().ports[0];
-        let aliases = port.route.inputs.aliases.iter().map(|alias| alias.visibility.clone());
-        (aliases.collect::<Vec<_>>(), port.route.dimensions.contains(ClientDimensions::NAMESPACE))
-    };
-    assert_eq!(
-        seen(&mut world),
-        (vec![Visibility::Public], false),
-        "public resources are shared by all clients"
-    );
+    world.put("file", [alias("b.shop", "a.shop"), alias("a.shop", "c.shop"), concrete("c.shop")]);
     let only = Visibility::Namespaces([mk_ns("web")].into());
-    let Fact::Service(key, value) = alias("a.shop", "c.shop") else { panic!() };
-    let export = ExportTo::Set(only.clone());
-    let narrowed = Fact::Service(key, Declaration { export, ..(*value).clone() }.into());
-    let outcome = world.put("file", [narrowed]);
-    assert_eq!(outcome.changed.hosts.len(), 2, "the alias and its target");
-    assert_eq!(seen(&mut world), (vec![only], true));
+    let narrowed = |name: &str, to: Option<&str>| {
+        let Fact::Service(key, value) = to.map_or_else(|| concrete(name), |to| alias(name, to)) else {
+            panic!()
+        };
+        Fact::Service(key, Declaration { export: ExportTo::Set(only.clone()), ..(*value).clone() }.into())
+    };
+    let changed = |world: &mut World, fact| {
+        world.put("file", [fact]).changed.hosts.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(changed(&mut world, narrowed("b.shop", Some("a.shop"))), ["b.shop"]);
+    assert_eq!(
+        changed(&mut world, narrowed("a.shop", Some("c.shop"))),
+        ["a.shop", "b.shop"],
+        "b leads through it"
+    );
+    assert_eq!(changed(&mut world, narrowed("c.shop", None)), ["a.shop", "b.shop", "c.shop"]);
+}
+
+#[test]
+fn alias_of_a_second_declaration_is_listed_for_those_who_see_it() {
+    let mut world = World::of_files();
+    let second = Declaration { resolution: Resolution::Alias(mk_host("b.shop")), ..mk_decl("z", "80 http") };
+    world.put("file", [concrete("a.shop"), mk_service("shop/a.shop", second), concrete("b.shop")]);
+    let listed = |world: &mut World| {
+        world
+            .catalog()
+            .aliases_of(&mk_host("b.shop"))
+            .into_iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(listed(&mut world), ["a.shop"]);
+    assert!(aliases(&mut world, "shop/b.shop").is_empty(), "the first declaration is no alias");
 }
 
 #[test]

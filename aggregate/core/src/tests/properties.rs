@@ -1,15 +1,15 @@
 //! Every delivery ends in a fresh build: permutation, duplication, conflation, splitting into batches and
 //! relists of the same facts result in the same catalog, which equals the naive one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use tributary_model::{
-    Catalog, Completeness, Condition, Declaration, ExportTo, Fact, FederatedMember, Health, Labels, PortName,
-    ProviderId, RegistrySpec, RegistryUpdate, Resolution, Selector, ServiceKey, Settings, Timestamp,
-    Visibility, Workload,
+    Catalog, Completeness, Condition, Declaration, ExportTo, Fact, FederatedMember, Health, Hostname, Labels,
+    PortName, ProviderId, RegistrySpec, RegistryUpdate, Resolution, Selector, ServiceKey, Settings,
+    Timestamp, Visibility, Workload,
 };
 
 use super::fixtures::*;
@@ -195,6 +195,21 @@ fn fresh(facts: &Facts) -> Arc<Catalog> {
 }
 
 /// Returns all conditions with their messages.
+/// Returns what the catalog lists as aliases.
+fn alias_hosts(catalog: &Catalog) -> BTreeMap<Hostname, BTreeSet<Hostname>> {
+    catalog.aliases.iter().map(|(host, aliases)| (host.clone(), aliases.iter().cloned().collect())).collect()
+}
+/// Reads the aliases from the declarations of all services.
+fn declared_aliases(catalog: &Catalog) -> BTreeMap<Hostname, BTreeSet<Hostname>> {
+    let mut out: BTreeMap<Hostname, BTreeSet<Hostname>> = BTreeMap::new();
+    for view in catalog.services() {
+        for target in view.declarations.iter().filter_map(|seen| seen.declaration.alias_target()) {
+            out.entry(target.clone()).or_default().insert(view.key.host.clone());
+        }
+    }
+    out
+}
+
 fn conditions(catalog: &Catalog) -> BTreeMap<ServiceKey, Vec<Condition>> {
     catalog.services().map(|v| (v.key.clone(), v.conditions.to_vec())).collect()
 }
@@ -328,9 +343,10 @@ proptest! {
             for (a, b) in a.ports.iter().zip(b.ports.iter()) {
                 prop_assert_eq!(&a.endpoints.inputs, &b.endpoints.inputs, "order of sources included");
                 prop_assert_eq!(&a.listener.inputs.addresses, &b.listener.inputs.addresses);
-                prop_assert_eq!(&a.route.inputs.aliases, &b.route.inputs.aliases);
             }
+            prop_assert_eq!(&a.aliases, &b.aliases);
         }
+        prop_assert_eq!(alias_hosts(&walked), declared_aliases(&walked));
     }
 
     #[test]
@@ -344,9 +360,10 @@ proptest! {
             for (a, b) in a.ports.iter().zip(b.ports.iter()) {
                 prop_assert_eq!(&a.endpoints.inputs, &b.endpoints.inputs);
                 prop_assert_eq!(&a.listener.inputs.addresses, &b.listener.inputs.addresses);
-                prop_assert_eq!(&a.route.inputs.aliases, &b.route.inputs.aliases);
             }
+            prop_assert_eq!(&a.aliases, &b.aliases);
         }
+        prop_assert_eq!(alias_hosts(&walked), declared_aliases(&walked));
     }
 
     #[test]
@@ -359,7 +376,7 @@ proptest! {
             world.core.remove_registry(&mk_name(registry), &tributary_model::Evidence::Operator);
         }
         let catalog = world.catalog();
-        prop_assert!(catalog.hosts.is_empty() && catalog.scoped.is_empty());
+        prop_assert!(catalog.hosts.is_empty() && catalog.scoped.is_empty() && catalog.aliases.is_empty());
         prop_assert!(catalog.workloads.is_empty() && catalog.workload_ips.is_empty());
         prop_assert!(catalog.policies.is_empty());
         prop_assert!(world.core.is_empty(), "{:?}", world.core);

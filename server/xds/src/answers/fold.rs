@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use tributary_answer::members::Difference;
-use tributary_answer::{Scope, Surface, differing, find_alias, precedence, resolve};
+use tributary_answer::{Scope, Surface, differing, precedence, resolve};
 use tributary_model::{
     AccessLog, Catalog, ClientKind, Hostname, OutboundMode, PortNumber, PortView, ServiceView,
 };
@@ -77,11 +77,6 @@ impl<'a> Fold<'a> {
     pub(crate) fn port(&self, host: &Hostname, number: PortNumber) -> Option<&'a PortView> {
         let view = self.view(host)?;
         view.port(number).filter(|port| self.scope().admits(view, port, Surface::Routes))
-    }
-    /// Whether a host is an alias of the service that `end` means to the class.
-    pub(crate) fn leads(&self, host: &Hostname, end: &Hostname) -> bool {
-        let leads = |end| find_alias(self.catalog, host.as_str(), self.scope(), end).is_some();
-        self.view(end).is_some_and(|end| leads(end))
     }
     /// Compares the precedence of two hosts' claims.
     pub(crate) fn order(&self, a: &Hostname, b: &Hostname) -> Ordering {

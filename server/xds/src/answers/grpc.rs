@@ -54,12 +54,12 @@ impl ResourceFamily for TargetRoutes {
     fn names(inputs: &RouteInputs) -> SmallVec<[ClusterName; 1]> {
         smallvec![ClusterName::new(inputs.port, &inputs.service.host)]
     }
-    fn encode(inputs: &RouteInputs, name: &ClusterName, projection: &Projection) -> Option<Vec<u8>> {
-        let plan = grpc_route(inputs, projection)?;
+    fn encode(inputs: &RouteInputs, name: &ClusterName, _: &Projection) -> Option<Vec<u8>> {
+        let plan = grpc_route(inputs)?;
         Some(encode::route::grpc_table(&name.to_string(), &plan))
     }
-    fn plans(inputs: &RouteInputs, _: &ClusterName, projection: &Projection) -> bool {
-        grpc_route(inputs, projection).is_some()
+    fn plans(inputs: &RouteInputs, _: &ClusterName, _: &Projection) -> bool {
+        grpc_route(inputs).is_some()
     }
 }
 

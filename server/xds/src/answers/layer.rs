@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tributary_answer::key::{self, Attr, attrs};
+use tributary_answer::key::{self, Attr, attrs, key_of_names};
 use tributary_answer::{key as key_of, overlay, resolve};
 use tributary_model::{Catalog, Hostname, PortView, Projection, ServiceView};
 
@@ -99,11 +99,16 @@ pub(crate) fn candidates(
 
 fn outcome(catalog: &Catalog, kind: ResourceType, class: &ClientClassKey, host: &Hostname) -> HostOutcome {
     let view = resolve(catalog, host.as_str(), class.scope(), &mut ());
-    let keys = view.map(|view| view.ports.iter().map(|port| port_key(port, kind, class)).collect());
+    let mut keys = SmallVec::new();
+    if let Some(view) = view {
+        keys.extend(view.ports.iter().map(|port| port_key(port, kind, class)));
+        let has_names = kind == ResourceType::Route && view.alias_target().is_some();
+        keys.extend(has_names.then(|| key_of_names(host, class)));
+    }
     HostOutcome {
         host: host.clone(),
         view: view.map_or(0, |view: &Arc<ServiceView>| Arc::as_ptr(view) as usize),
-        keys: keys.unwrap_or_default(),
+        keys,
     }
 }
 

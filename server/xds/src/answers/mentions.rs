@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use imbl::ordmap::DiffItem;
 use imbl::{OrdMap, OrdSet};
-use tributary_answer::key::{Attr, Outcomes};
+use tributary_answer::key::{Attr, Outcomes, mention_names};
 use tributary_model::{Catalog, HostEntry, Hostname, PortView, ServiceView, Visibility};
 
 use super::ResourceType;
@@ -122,6 +122,11 @@ pub(crate) fn of_host(entry: &HostEntry) -> BTreeSet<Mention> {
     for view in entry.claimants.iter() {
         let partial = view.partial.iter().flat_map(|partial| partial.view.ports.iter());
         view.ports.iter().chain(partial).for_each(|port| of_port(port, &mut out));
+        if view.declarations.iter().any(|seen| seen.declaration.alias_target().is_some()) {
+            mention_names(&view.key.host, &mut |attr| {
+                out.insert((ResourceType::Route, attr));
+            });
+        }
     }
     if !is_equal_for_all(entry) {
         let namespaces: BTreeSet<_> = entry.claimants.iter().flat_map(|view| audiences(view)).collect();

@@ -1,28 +1,26 @@
 //! RDS for sidecars: a port's route table, joined from the virtual hosts of all its services.
 //!
 //! A table is a persistent map of parts, so the next generation joins only the ports whose services
-//! changed again and shares the rest. Every domain keeps all its claimants in order of precedence;
-//! the first owns it. A host that is an alias of another service claims its domains itself, for that
-//! service's part. The table's version is the hash over its parts' versions; its bytes are a list of runs
-//! (`runs.rs`), each written when it is needed first.
+//! changed again and shares the rest. Services and aliases claim domains; the first claimant of a domain owns it, an
+//! alias for the part of the service that it leads to. The table's version is the hash over its parts' versions; its
+//! bytes are a list of runs (`runs.rs`), each written when it is needed first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use imbl::OrdMap;
-use smallvec::SmallVec;
+use imbl::{OrdMap, OrdSet};
 use tributary_answer::{
-    Difference, Surface, VirtualHostPlan, claim_order, concrete, key, route, route_table_name,
+    Difference, VirtualHostPlan, claim_order, key, names_of, route, route_table_name, routed_ports,
 };
 use tributary_model::{
     Catalog, EncodedResource, Hostname, PortNumber, PortView, ResourceInputs, RouteInputs, ServiceView,
     Shared, Version,
 };
 
+use super::claims::Claims;
 use super::fold::{Fold, Start, moved};
 use super::runs::{Edits, PartId, Runs};
-use super::singles::ports;
 use super::tables::{TableChanges, table_changes};
 use super::{BodyChunks, ClientClassKey, ResourceType};
 use crate::encode::route::{table_head, table_tail, virtual_host};
@@ -36,19 +34,48 @@ pub(crate) struct Routes {
 #[derive(Debug, Clone, Default)]
 struct Table {
     runs: Runs,
-    /// The hosts that claim a domain, in order of precedence.
-    owners: OrdMap<Arc<str>, SmallVec<[Hostname; 1]>>,
-    /// Claiming hosts that are aliases, with the host whose part they use.
-    led: OrdMap<Hostname, Hostname>,
+    /// Hosts that claim each domain.
+    domains: Claims<Arc<str>, Hostname>,
+    /// Hosts of the services that aliases lead to, by alias.
+    ends: OrdMap<Hostname, Hostname>,
+    /// Aliases by the host that they lead to.
+    aliases: OrdMap<Hostname, OrdSet<Hostname>>,
     resource: Option<Arc<EncodedResource>>,
 }
 
-/// Inputs of a host on a port, before and after.
-struct InputChange<'c> {
-    host: &'c Hostname,
-    before: Option<&'c ResourceInputs<RouteInputs>>,
-    after: Option<&'c ResourceInputs<RouteInputs>>,
+/// The port whose virtual host has the domains that a host claims.
+#[derive(Clone, Copy)]
+struct Claim<'c> {
+    port: &'c PortView,
+    /// Whether the host is an alias of the port's service.
+    is_alias: bool,
 }
+
+impl<'c> Claim<'c> {
+    /// Returns the host of the service that gets the domains.
+    fn to(&self) -> &'c Hostname {
+        &self.port.route.inputs.service.host
+    }
+    /// Returns the domains that a host claims.
+    fn domains(&self, class: &ClientClassKey, host: &Hostname) -> Vec<String> {
+        let Some(plan) = plan(class, &self.port.route) else { return Vec::new() };
+        if self.is_alias { alias_names(class, host, self.port) } else { plan.claims().cloned().collect() }
+    }
+}
+
+fn alias_names(class: &ClientClassKey, alias: &Hostname, port: &PortView) -> Vec<String> {
+    names_of(alias, class.domain.as_deref(), port.route.inputs.headless)
+}
+
+/// Claims of a host on a port's table, before and after.
+struct ClaimChange<'c> {
+    host: &'c Hostname,
+    before: Option<Claim<'c>>,
+    after: Option<Claim<'c>>,
+}
+
+/// Changed claims by port and host.
+type ClaimChanges<'c> = BTreeMap<PortNumber, BTreeMap<&'c Hostname, ClaimChange<'c>>>;
 
 impl Routes {
     /// Computes the tables at the end of a fold from those at its start; `None` if they are unchanged.
@@ -60,7 +87,7 @@ impl Routes {
         let mut tables = self.tables.clone();
         for (number, changes) in touched {
             let mut table = tables.get(&number).map_or_else(Table::default, |table| Table::clone(table));
-            let changes: Vec<InputChange<'_>> = changes.into_values().collect();
+            let changes: Vec<ClaimChange<'_>> = changes.into_values().collect();
             table.apply(fold, start.class, number, &changes);
             if table.runs.is_empty() {
                 tables.remove(&number);
@@ -120,47 +147,59 @@ pub(crate) fn touched_ports(start: Start<'_>, fold: Fold<'_>) -> BTreeSet<PortNu
     touched(start, fold).into_keys().collect()
 }
 
-fn touched<'c>(start: Start<'c>, fold: Fold<'c>) -> InputChanges<'c> {
-    let mut out = InputChanges::new();
-    let mut targets = BTreeSet::new();
+fn touched<'c>(start: Start<'c>, fold: Fold<'c>) -> ClaimChanges<'c> {
+    let (mut out, mut aliases) = (ClaimChanges::new(), BTreeSet::new());
     for difference in start.differences(fold) {
-        targets.extend(alias_targets(start, fold, &difference));
         let all = moved(&difference) || !start.is_same_class();
-        change(fold, &difference, all, &mut out);
+        if change(start, fold, &difference, all, &mut out) {
+            let possible = [start.catalog, fold.catalog].map(|catalog| catalog.aliases_of(difference.host));
+            aliases.extend(possible.into_iter().flatten());
+        }
     }
-    for host in targets {
+    for host in aliases {
         let (before, after) = (start.view(host), fold.view(host));
-        change(fold, &Difference { host, before, after }, true, &mut out);
+        change(start, fold, &Difference { host, before, after }, true, &mut out);
     }
     out
 }
 
-/// Changed inputs by port and host.
-type InputChanges<'c> = BTreeMap<PortNumber, BTreeMap<&'c Hostname, InputChange<'c>>>;
-
-fn change<'c>(fold: Fold<'c>, difference: &Difference<'c>, all: bool, out: &mut InputChanges<'c>) {
-    for (number, before, after) in ports(difference, fold.scope(), Surface::Routes) {
-        let same = before.zip(after).is_some_and(|(a, b)| a.route == b.route);
-        if all || !same {
-            let node = |port: Option<&'c PortView>| port.map(|port| &*port.route);
-            let change = InputChange { host: difference.host, before: node(before), after: node(after) };
-            out.entry(number).or_default().insert(difference.host, change);
-        }
-    }
-}
-
-/// Returns the hosts of which this host was or is an alias: its claims for them may have changed.
-fn alias_targets<'c>(
+/// Adds the claims of a host that changed, or `all` of them. Returns whether there are any.
+fn change<'c>(
     start: Start<'c>,
     fold: Fold<'c>,
-    of: &Difference<'c>,
-) -> impl Iterator<Item = &'c Hostname> {
-    let end = |catalog: &'c Catalog, class: &'c ClientClassKey, view: &'c Arc<ServiceView>| {
-        let end = concrete(catalog, view, class.scope(), &mut ())?;
-        (end.key.host != view.key.host).then_some(&end.key.host)
+    difference: &Difference<'c>,
+    all: bool,
+    out: &mut ClaimChanges<'c>,
+) -> bool {
+    let mut ports: BTreeMap<PortNumber, (Option<Claim<'_>>, Option<Claim<'_>>)> = BTreeMap::new();
+    for claim in claims(start.catalog, start.class, difference.before) {
+        ports.entry(claim.port.number).or_default().0 = Some(claim);
+    }
+    for claim in claims(fold.catalog, fold.class, difference.after) {
+        ports.entry(claim.port.number).or_default().1 = Some(claim);
+    }
+    let same = |(before, after): &(Option<Claim<'_>>, Option<Claim<'_>>)| {
+        before.zip(*after).is_some_and(|(a, b)| a.is_alias == b.is_alias && a.port.route == b.port.route)
     };
-    let before = of.before.and_then(|view| end(start.catalog, start.class, view));
-    before.into_iter().chain(of.after.and_then(|view| end(fold.catalog, fold.class, view)))
+    ports.retain(|_, ends| all || !same(ends));
+    let any = !ports.is_empty();
+    for (number, (before, after)) in ports {
+        let change = ClaimChange { host: difference.host, before, after };
+        out.entry(number).or_default().insert(difference.host, change);
+    }
+    any
+}
+
+fn claims<'c>(
+    catalog: &'c Catalog,
+    class: &ClientClassKey,
+    view: Option<&'c Arc<ServiceView>>,
+) -> impl Iterator<Item = Claim<'c>> {
+    let found = view.and_then(|view| Some((view, routed_ports(catalog, view, class.scope())?)));
+    found.into_iter().flat_map(|(view, (end, ports))| {
+        let is_alias = !Arc::ptr_eq(end, view);
+        ports.into_iter().map(move |port| Claim { port, is_alias })
+    })
 }
 
 fn plan(class: &ClientClassKey, node: &ResourceInputs<RouteInputs>) -> Option<VirtualHostPlan> {
@@ -177,119 +216,97 @@ impl Table {
         fold: Fold<'_>,
         before: &ClientClassKey,
         number: PortNumber,
-        changes: &[InputChange<'_>],
+        changes: &[ClaimChange<'_>],
     ) {
-        let (mut contested, mut edits) = (BTreeSet::new(), Edits::new());
-        for change in changes {
-            edits.extend(change.before.map(|node| (part_id(node), None)));
-            let plan = change.before.and_then(|node| plan(before, node));
-            plan.iter().for_each(|plan| self.release_all(plan, change.host, &mut contested));
+        let (mut contested, mut edits, mut hosts) = (BTreeSet::new(), Edits::new(), BTreeSet::new());
+        for (change, claim) in changes.iter().filter_map(|change| Some((change, change.before?))) {
+            edits.extend((!claim.is_alias).then(|| (part_id(&claim.port.route), None)));
+            hosts.insert(claim.to().clone());
+            self.release(before, change.host, claim, &mut contested);
         }
-        for change in changes {
-            let plan = change.after.and_then(|node| plan(fold.class, node));
-            plan.iter().for_each(|plan| self.claim_all(fold, plan, change.host, &mut contested));
+        for (change, claim) in changes.iter().filter_map(|change| Some((change, change.after?))) {
+            hosts.insert(claim.to().clone());
+            self.claim(fold, change.host, claim, &mut contested);
         }
-        let claimants = contested.iter().filter_map(|d| self.owners.get(d)).flatten();
-        let parts = claimants.map(|host| self.part_of(host).clone());
-        let hosts: BTreeSet<Hostname> =
-            changes.iter().map(|change| change.host.clone()).chain(parts).collect();
+        let claimants = contested.iter().flat_map(|domain| self.domains.of(domain));
+        hosts.extend(claimants.map(|host| self.ends.get(host).unwrap_or(host).clone()));
         let ports = hosts.iter().filter_map(|host| Some((host, fold.port(host, number)?)));
-        edits.extend(ports.map(|(host, port)| (part_id(&port.route), self.part(fold, &port.route, host))));
+        edits.extend(ports.map(|(host, port)| (part_id(&port.route), self.part(fold, port, host))));
         self.runs = self.runs.edited(&fold.store.runs, edits);
         self.update_resource(fold, number);
     }
-    /// Returns the host whose part has the domains that a host claims.
-    fn part_of<'a>(&'a self, host: &'a Hostname) -> &'a Hostname {
-        self.led.get(host).unwrap_or(host)
-    }
-    /// Returns the host that claims a domain for a part; `None` if an alias means a different service to the class.
-    fn claimant<'a>(
-        &self,
-        plan: &'a VirtualHostPlan,
-        domain: &str,
-        host: &'a Hostname,
-    ) -> Option<&'a Hostname> {
-        let Some(by) = plan.alias_domains.get(domain) else { return Some(host) };
-        (self.led.get(by) == Some(host)).then_some(by)
-    }
-    fn release_all(&mut self, plan: &VirtualHostPlan, host: &Hostname, contested: &mut BTreeSet<Arc<str>>) {
-        for domain in &plan.domains {
-            if let Some(by) = self.claimant(plan, domain, host) {
-                self.release(domain, by, contested);
-            }
-        }
-        for by in plan.alias_domains.values() {
-            if self.led.get(by) == Some(host) {
-                self.led.remove(by);
-            }
-        }
-    }
-    fn claim_all(
+    fn release(
         &mut self,
-        fold: Fold<'_>,
-        plan: &VirtualHostPlan,
+        class: &ClientClassKey,
         host: &Hostname,
+        claim: Claim<'_>,
         contested: &mut BTreeSet<Arc<str>>,
     ) {
-        let hosts: BTreeSet<&Hostname> = plan.alias_domains.values().collect();
-        for by in hosts.into_iter().filter(|by| fold.leads(by, host)) {
-            self.led.insert(by.clone(), host.clone());
+        if claim.is_alias {
+            self.lead(host, None);
         }
-        for domain in &plan.domains {
-            if let Some(by) = self.claimant(plan, domain, host) {
-                self.claim(fold, domain, by, contested);
+        let domains = claim.domains(class, host);
+        contested.extend(domains.iter().filter_map(|domain| self.domains.remove(&**domain, |by| by == host)));
+    }
+    fn claim(
+        &mut self,
+        fold: Fold<'_>,
+        host: &Hostname,
+        claim: Claim<'_>,
+        contested: &mut BTreeSet<Arc<str>>,
+    ) {
+        if claim.is_alias {
+            self.lead(host, Some(claim.to()));
+        }
+        for domain in claim.domains(fold.class, host) {
+            let order = |a: &Hostname, b: &Hostname| claim_order(&domain, a, b, || fold.order(a, b));
+            contested.extend(self.domains.add(&*domain, host.clone(), order));
+        }
+    }
+    /// Sets the host that an alias leads to.
+    fn lead(&mut self, alias: &Hostname, to: Option<&Hostname>) {
+        if let Some(before) = self.ends.remove(alias) {
+            let mut aliases = self.aliases.remove(&before).unwrap_or_default();
+            aliases.remove(alias);
+            if !aliases.is_empty() {
+                self.aliases.insert(before, aliases);
             }
         }
-    }
-    fn release(&mut self, domain: &str, host: &Hostname, contested: &mut BTreeSet<Arc<str>>) {
-        let Some((name, owners)) = self.owners.get_key_value(domain) else { return };
-        let name = Arc::clone(name);
-        let left: SmallVec<[Hostname; 1]> = owners.iter().filter(|owner| *owner != host).cloned().collect();
-        if left.is_empty() {
-            self.owners.remove(domain);
-        } else {
-            self.owners.insert(Arc::clone(&name), left);
-            contested.insert(name);
+        if let Some(to) = to {
+            self.ends.insert(alias.clone(), to.clone());
+            self.aliases.entry(to.clone()).or_default().insert(alias.clone());
         }
     }
-    fn claim(&mut self, fold: Fold<'_>, domain: &str, host: &Hostname, contested: &mut BTreeSet<Arc<str>>) {
-        let Some((name, owners)) = self.owners.get_key_value(domain) else {
-            self.owners.insert(domain.into(), SmallVec::from_elem(host.clone(), 1));
-            return;
-        };
-        let (name, mut owners) = (Arc::clone(name), owners.clone());
-        let at = owners
-            .partition_point(|owner| claim_order(domain, owner, host, || fold.order(owner, host)).is_lt());
-        owners.insert(at, host.clone());
-        contested.insert(Arc::clone(&name));
-        self.owners.insert(name, owners);
-    }
-    /// Shared with every class that agrees on it, unless another service owns one of its domains.
-    fn part(
-        &self,
-        fold: Fold<'_>,
-        node: &ResourceInputs<RouteInputs>,
-        host: &Hostname,
-    ) -> Option<Arc<EncodedResource>> {
-        let full = plan(fold.class, node)?;
-        let won = self.won(host, &full);
-        if won.domains.is_empty() {
+    /// Shared with every class that agrees on it, unless it lacks a domain of its own or has one of an alias.
+    fn part(&self, fold: Fold<'_>, port: &PortView, host: &Hostname) -> Option<Arc<EncodedResource>> {
+        let full = plan(fold.class, &port.route)?;
+        let won = self.won(fold.class, port, host, &full);
+        if won.is_empty() {
             return None;
         }
-        if won.domains.len() < full.domains.len() {
+        if won != full {
             return Some(fold.store.keep(ResourceType::Route, (won.name.clone(), virtual_host(&won))));
         }
         let encode = |inputs: &RouteInputs, projection: &_| {
             route(inputs, projection).map(|p| (p.name.clone(), virtual_host(&p))).into_iter().collect()
         };
-        fold.store.fill(ResourceType::Route, node, fold.class, encode).first().cloned()
+        fold.store.fill(ResourceType::Route, &port.route, fold.class, encode).first().cloned()
     }
-    fn won(&self, host: &Hostname, plan: &VirtualHostPlan) -> VirtualHostPlan {
-        let has = |domain: &&String| {
-            let first = self.owners.get(domain.as_str()).and_then(|owners| owners.first());
-            first.is_some() && first == self.claimant(plan, domain, host)
-        };
-        VirtualHostPlan { domains: plan.domains.iter().filter(has).cloned().collect(), ..plan.clone() }
+    /// Returns the virtual host of a service with the domains that it and its aliases own.
+    fn won(
+        &self,
+        class: &ClientClassKey,
+        port: &PortView,
+        host: &Hostname,
+        full: &VirtualHostPlan,
+    ) -> VirtualHostPlan {
+        let owns = |by: &Hostname, domain: &str| self.domains.of(domain).first() == Some(by);
+        let aliases = self.aliases.get(host).into_iter().flatten();
+        let names = aliases.flat_map(|alias| {
+            let names = alias_names(class, alias, port).into_iter();
+            names.filter(move |name| owns(alias, name))
+        });
+        full.with_claims(|domain| owns(host, domain), names)
     }
     /// Updates the table as a resource; keeps the previous one if the version is unchanged.
     fn update_resource(&mut self, fold: Fold<'_>, number: PortNumber) {
@@ -311,9 +328,9 @@ impl Table {
         part: &Arc<EncodedResource>,
     ) -> Option<Bytes> {
         part.body().or_else(|| {
-            let full = plan(fold.class, &fold.port(host, number)?.route)?;
-            let body = BodyChunks::from_elem(virtual_host(&self.won(host, &full)).into(), 1);
-            fold.store.refill(part, body)?.pop()
+            let port = fold.port(host, number)?;
+            let won = self.won(fold.class, port, host, &plan(fold.class, &port.route)?);
+            fold.store.refill(part, BodyChunks::from_elem(virtual_host(&won).into(), 1))?.pop()
         })
     }
 }

@@ -326,7 +326,7 @@ fn one_host(name: &str, write: impl Fn(&VirtualHostPlan) -> Vec<u8>) -> RouteCon
     let plan = VirtualHostPlan {
         name: name.into(),
         domains: vec!["*".into()],
-        alias_domains: Default::default(),
+        addresses: Vec::new(),
         cluster: name.into(),
         dynamic: false,
         retries: None,

@@ -93,7 +93,7 @@ fn outbound(plan: &VirtualHostPlan) -> Retries<'_> {
 
 fn write_host(wire: &mut Writer, plan: &VirtualHostPlan, prefix: &str, retries: Retries<'_>) {
     wire.string(1, &plan.name);
-    for domain in &plan.domains {
+    for domain in plan.claims() {
         wire.string(2, domain);
     }
     wire.message(3, |w| {
@@ -141,7 +141,7 @@ mod tests {
         VirtualHostPlan {
             name: "pay.shop:80".into(),
             domains: domains.iter().map(|&d| d.into()).collect(),
-            alias_domains: Default::default(),
+            addresses: Vec::new(),
             cluster: "outbound|80||pay.shop".into(),
             dynamic: false,
             retries: None,

@@ -278,7 +278,7 @@ proptest! {
         let mut table = table_head("80");
         for (name, domains, cluster) in &hosts {
             let plan = VirtualHostPlan {
- alias_domains: Default::default(),
+                addresses: Vec::new(),
                 name: name.clone(), domains: domains.clone(), cluster: cluster.clone(), dynamic: false, retries: None,
             };
             append_host(&mut table, &route::virtual_host(&plan));

@@ -4,11 +4,11 @@
 
 use std::collections::BTreeSet;
 
-use tributary_model::{Hostname, Resolution, ServiceKey};
+use tributary_model::{Hostname, ServiceKey};
 
 use crate::merge::outline::{Outline, outlines};
 use crate::state::State;
-use crate::state::names::{Declared, DeclaredAlias, End, Reader, Settling};
+use crate::state::names::{Declared, End, Reader, Settling};
 
 impl State {
     /// Updates aliases after these hosts changed. Returns the hosts that must be built again because of it.
@@ -24,8 +24,7 @@ impl State {
         }
         hosts.iter().for_each(|host| self.upstream(host, &mut settling.aliases));
         for alias in settling.aliases {
-            let end =
-                self.context.names.aliases.declared(&alias).map(|declared| self.follow(&alias, &declared.to));
+            let end = self.context.names.aliases.declared(&alias).map(|to| self.follow(&alias, to));
             self.context.names.aliases.end(alias, end, &mut settling.again);
         }
         settling.again
@@ -36,17 +35,12 @@ impl State {
         let shards = self.hosts.of(host).iter().flat_map(|service| &service.shards);
         let mut declarations = shards.flat_map(|shard| &shard.declarations);
         self.context.names.aliases.declares(host)
-            || declarations.any(|decl| matches!(decl.declaration.resolution, Resolution::Alias(_)))
+            || declarations.any(|decl| decl.declaration.alias_target().is_some())
     }
 
     fn declared_leads(&self, host: &Hostname) -> Declared {
-        let declared = |outline: &Outline<'_>| {
-            let visibility = outline.visibility(&self.context.settings.effective);
-            Some((
-                outline.service.key.clone(),
-                DeclaredAlias { to: outline.alias_target()?.clone(), visibility },
-            ))
-        };
+        let declared =
+            |outline: &Outline<'_>| Some((outline.service.key.clone(), outline.alias_target()?.clone()));
         outlines(&self.context, &self.hosts, host).iter().filter_map(declared).collect()
     }
 

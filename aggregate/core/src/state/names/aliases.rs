@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tributary_model::{AliasHost, Hostname, ServiceKey, Visibility};
+use tributary_model::{Hostname, ServiceKey};
 
 use super::edges::{Edges, Read, Reader};
 
@@ -20,17 +20,8 @@ pub(crate) enum End {
     Loop,
 }
 
-/// Declared alias.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct DeclaredAlias {
-    /// Host that it points to.
-    pub(crate) to: Hostname,
-    /// Clients that see the alias; the target's own visibility does not matter.
-    pub(crate) visibility: Visibility,
-}
-
-/// Aliases among a host's claimants.
-pub(crate) type Declared = BTreeMap<ServiceKey, DeclaredAlias>;
+/// Aliases among a host's claimants, with the host that each points to.
+pub(crate) type Declared = BTreeMap<ServiceKey, Hostname>;
 
 /// All aliases and their ends.
 #[derive(Debug, Default)]
@@ -46,18 +37,14 @@ impl Aliases {
     pub(crate) fn end_of(&self, alias: &ServiceKey) -> Option<&End> {
         self.ends.get(alias)
     }
-    /// Returns a declared alias.
-    pub(crate) fn declared(&self, alias: &ServiceKey) -> Option<&DeclaredAlias> {
+    /// Returns the host that a declared alias points to.
+    pub(crate) fn declared(&self, alias: &ServiceKey) -> Option<&Hostname> {
         self.declared.get(&alias.host)?.get(alias)
     }
     /// Returns the aliases of a host from other hosts, sorted.
-    pub(crate) fn aliases_of(&self, host: &Hostname) -> Vec<AliasHost> {
-        let keys = self.ending_at.get(host).into_iter().flatten().filter(|key| key.host != *host);
-        let alias = |service: &ServiceKey| {
-            let visibility = self.declared(service)?.visibility.clone();
-            Some(AliasHost { service: service.clone(), visibility })
-        };
-        keys.filter_map(alias).collect()
+    pub(crate) fn aliases_of(&self, host: &Hostname) -> Vec<ServiceKey> {
+        let keys = self.ending_at.get(host).into_iter().flatten();
+        keys.filter(|key| key.host != *host).cloned().collect()
     }
     /// Replaces a host's aliases. Adds the changed ones and the hosts where they ended to `settling`.
     pub(crate) fn declare(
@@ -68,15 +55,15 @@ impl Aliases {
         settling: &mut Settling,
     ) {
         let known = self.declared.remove(host).unwrap_or_default();
-        for (key, _) in known.iter().filter(|&(key, declared)| now.get(key) != Some(declared)) {
+        for (key, _) in known.iter().filter(|&(key, to)| now.get(key) != Some(to)) {
             edges.set(&Reader::Alias(key.clone()), Vec::new());
             settling.aliases.insert(key.clone());
             if let Some(End::Host(end)) = self.ends.get(key) {
                 settling.again.insert(end.clone());
             }
         }
-        for (key, declared) in now.iter().filter(|&(key, declared)| known.get(key) != Some(declared)) {
-            edges.set(&Reader::Alias(key.clone()), vec![Read { host: declared.to.clone(), namespace: None }]);
+        for (key, to) in now.iter().filter(|&(key, to)| known.get(key) != Some(to)) {
+            edges.set(&Reader::Alias(key.clone()), vec![Read { host: to.clone(), namespace: None }]);
             settling.aliases.insert(key.clone());
         }
         if !now.is_empty() {

@@ -10,6 +10,7 @@ use tributary_model::{ClientKind, Protocol, Resolution, Version};
 use super::*;
 use crate::fixtures::*;
 
+mod aliases;
 mod composites;
 mod counts;
 mod defaults;

@@ -8,8 +8,9 @@ use envoy_types::pb::envoy::extensions::filters::network::http_connection_manage
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::http_connection_manager::RouteSpecifier;
 use envoy_types::pb::envoy::extensions::filters::network::tcp_proxy::v3::{TcpProxy, tcp_proxy};
 use prost::Name;
-use tributary_model::{Settings, Shared, Visibility};
+use tributary_model::{Settings, Shared};
 
+use super::aliases::mk_leading;
 use super::*;
 use crate::answers::ClientClass;
 
@@ -153,38 +154,6 @@ fn host_owns_its_name_before_hosts_that_shorten_to_it() {
     assert_eq!(owner(&both).as_deref(), Some("pay.shop:80"));
     let alone = world.next(&[long]);
     assert_eq!(owner(&alone).as_deref(), Some("pay.shop.svc.cluster.local:80"));
-}
-
-fn mk_leading(host: &str, to: &str) -> Svc {
-    mk_svc(host).at(&[]).resolved(Resolution::Alias(tributary_model::Hostname::new(to).unwrap()))
-}
-/// Returns the domains of a namespace's table for port 80, by virtual host.
-fn table_of(answers: &CatalogAnswers, catalog: &Arc<Catalog>, namespace: &str) -> Vec<String> {
-    let (class, kind) = (mk_class(ClientKind::Sidecar, namespace), ResourceType::Route);
-    let found = answers.one(catalog, &class, kind, "80").unwrap();
-    let body = answers.bytes(catalog, &class, kind, &found).unwrap();
-    let table = RouteConfiguration::decode(body).unwrap();
-    let names = table.virtual_hosts.iter().filter(|host| host.name != "allow_any");
-    names.map(|host| format!("{}: {}", host.name, host.domains.join(" "))).collect()
-}
-
-#[test]
-fn alias_claims_its_domain_where_it_is_exported() {
-    let (mut world, answers) = (World::default(), CatalogAnswers::default());
-    // The target is older than the other namespace's declaration of the name; the alias is younger.
-    let target = Svc { created: Some(1), ..mk_svc("pay.shop") };
-    let own = Svc { created: Some(2), ..mk_svc("old.shop").in_namespace("web") };
-    let name = Svc { created: Some(3), ..mk_leading("old.shop", "pay.shop").seen_by(&["shop"]) };
-    let catalog = world.next(&[name.clone(), own.clone(), target.clone()]);
-    let plain = ["pay.shop:80: pay.shop pay.shop.", "old.shop:80: old.shop old.shop."];
-    assert_eq!(table_of(&answers, &catalog, "web"), plain, "its own declaration owns the domain");
-    assert_eq!(table_of(&answers, &catalog, ""), plain, "the alias is exported to one namespace");
-    let led = ["pay.shop:80: pay.shop pay.shop. old.shop old.shop."];
-    assert_eq!(table_of(&answers, &catalog, "shop"), led, "the alias is the namespace's own service");
-    let first = Svc { created: Some(1), visibility: Visibility::Public, ..name };
-    let catalog = world.next(&[first, own, target]);
-    assert_eq!(table_of(&answers, &catalog, ""), led, "the older host has precedence");
-    assert_eq!(table_of(&answers, &catalog, "web"), plain, "a namespace's own declaration has precedence");
 }
 
 #[test]
@@ -355,7 +324,7 @@ fn grpc_target_is_served_under_the_requested_name() {
     }
     let table = answers.one(&catalog, &class, ResourceType::Route, &route).unwrap();
     let table = RouteConfiguration::decode(table.body().unwrap()).unwrap();
-    assert!(table.virtual_hosts[0].domains.iter().any(|d| d == "pay.shop:80"));
+    assert_eq!(table.virtual_hosts[0].domains, ["*"], "whatever the target is called");
     let all = answers.all(&catalog, &class, ResourceType::Listener);
     assert_eq!(names_of(&all), [format!("{host}:80")]);
 }

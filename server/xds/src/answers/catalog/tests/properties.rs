@@ -5,10 +5,10 @@ use std::collections::HashSet;
 
 use proptest::prelude::*;
 use tributary_answer::{
-    Listener, Surface, VirtualHostPlan, compose_listeners, compose_routes, find_alias, key, members, route,
-    route_table_name, scoped_listener,
+    Listener, RouteClaim, Surface, VirtualHostPlan, compose_listeners, compose_routes, key, members,
+    route_claims, route_table_name, scoped_listener,
 };
-use tributary_model::{Hostname, PortNumber, ServiceView, TrafficDistribution, Visibility};
+use tributary_model::{Hostname, PortNumber, TrafficDistribution, Visibility};
 
 use super::scopes::some_sidecar;
 use super::*;
@@ -217,23 +217,18 @@ fn composed_tables(
     class: &ClientClassKey,
     unclaimed: Unclaimed,
 ) -> BTreeMap<String, Vec<u8>> {
-    let mut ports: BTreeMap<PortNumber, Vec<_>> = BTreeMap::new();
+    let mut ports: BTreeMap<PortNumber, Vec<RouteClaim<'_>>> = BTreeMap::new();
     for (_, view) in members(catalog, class.scope()) {
-        for port in class.scope().ports(view, Surface::Routes) {
-            let plan = route(&port.route.inputs, &key(&port.route, class));
-            ports.entry(port.number).or_default().extend(plan.map(|plan| (view, plan)));
+        for (port, claim) in route_claims(catalog, view, class) {
+            ports.entry(port).or_default().push(claim);
         }
     }
-    let namespace = |plan: &(_, VirtualHostPlan)| {
-        let (view, plan): &(&Arc<ServiceView>, _) = plan;
-        (plan.cluster.clone(), view.key.namespace.clone())
-    };
-    let table = |(number, parts): (PortNumber, Vec<_>)| {
-        let namespaces: BTreeMap<_, _> = parts.iter().map(namespace).collect();
-        let leads =
-            |host: &Hostname, end: &ServiceView| find_alias(catalog, host.as_str(), class.scope(), end);
-        let (mut hosts, _) = compose_routes(parts, leads);
-        hosts.sort_by_key(|plan| (namespaces[&plan.cluster].clone(), plan.cluster.clone()));
+    let namespace =
+        |claim: &RouteClaim<'_>| Some((claim.plan.as_ref()?.cluster.clone(), claim.to.key.namespace.clone()));
+    let table = |(number, claims): (PortNumber, Vec<RouteClaim<'_>>)| {
+        let namespaces: BTreeMap<_, _> = claims.iter().filter_map(namespace).collect();
+        let (mut hosts, _) = compose_routes(claims);
+        hosts.sort_by_key(|plan: &VirtualHostPlan| (namespaces[&plan.cluster].clone(), plan.cluster.clone()));
         (!hosts.is_empty()).then(|| {
             let name = route_table_name(number);
             let mut out = table_head(&name);

@@ -13,6 +13,13 @@ use imbl::OrdMap;
 #[derive(Debug, Clone)]
 pub(crate) struct Claims<M: Ord, C>(OrdMap<M, Claimants<C>>);
 
+/// Order of precedence among claims.
+pub(crate) trait ClaimOrder<C> {
+    fn compare(&self, a: &C, b: &C) -> Ordering;
+    /// Sorts many claims; looks each claimant up once.
+    fn sort(&self, all: &mut Vec<C>);
+}
+
 /// Claimants of one match, never empty. Most matches have one.
 #[derive(Debug, Clone)]
 enum Claimants<C> {
@@ -69,6 +76,19 @@ impl<M: Ord + Clone, C: Clone> Claims<M, C> {
         self.set(on.clone(), all);
         Some(on)
     }
+    /// Adds many claims at once: few by insertion, many by sorting all of them.
+    pub(crate) fn add_all(&mut self, on: M, added: Vec<C>, order: &impl ClaimOrder<C>) {
+        let mut all = self.of(&on).to_vec();
+        if added.len() * 16 < all.len() {
+            for claim in added {
+                all.insert(all.partition_point(|known| order.compare(known, &claim).is_le()), claim);
+            }
+        } else {
+            all.extend(added);
+            order.sort(&mut all);
+        }
+        self.set(on, all);
+    }
     /// Removes the claims that `gone` admits. Returns the match if others still claim it.
     pub(crate) fn remove<Q: Ord + ?Sized>(&mut self, on: &Q, gone: impl Fn(&C) -> bool) -> Option<M>
     where
@@ -77,6 +97,14 @@ impl<M: Ord + Clone, C: Clone> Claims<M, C> {
         let (on, known) = self.0.get_key_value(on)?;
         let (on, left) = (on.clone(), known.all().iter().filter(|claim| !gone(claim)).cloned().collect());
         self.set(on.clone(), left).then_some(on)
+    }
+    /// Returns the matches with their claimants, in order of the matches.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&M, &[C])> {
+        self.0.iter().map(|(on, claimants)| (on, claimants.all()))
+    }
+    /// Whether nothing is claimed.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
     /// Replaces the claimants of a match. Returns whether there are any.
     fn set(&mut self, on: M, all: Vec<C>) -> bool {

@@ -9,12 +9,12 @@ use std::sync::Arc;
 use smallvec::{SmallVec, smallvec};
 use tributary_answer::vip::long_forms;
 use tributary_answer::{ClusterName, Surface, concrete, grpc_route, resolve};
+use tributary_model::encoded_cache::Answers as Slot;
 use tributary_model::{
-    Catalog, EncodedResource, Hostname, ListenerInputs, PortNumber, PortView, Projection, Protocol,
-    Resolution, ResourceInputs, RouteInputs,
+    Catalog, EncodedResource, Hostname, PortNumber, PortView, Projection, ResourceInputs, RouteInputs,
 };
 
-use super::store::{ResourceFamily, Store, named};
+use super::store::{NamedBody, ResourceFamily, Store, encode_names, named};
 use super::{ClientClassKey, ResourceType};
 use crate::encode;
 
@@ -25,21 +25,28 @@ pub(crate) struct Targets;
 pub(crate) struct TargetRoutes;
 
 impl ResourceFamily for Targets {
-    type Inputs = ListenerInputs;
+    type Inputs = RouteInputs;
     type Name = String;
     const KIND: ResourceType = ResourceType::Listener;
 
-    fn inputs_of(port: &PortView) -> &Arc<ResourceInputs<ListenerInputs>> {
-        &port.listener.0
+    /// A target has a listener if it has routes; the listener reads nothing else.
+    fn inputs_of(port: &PortView) -> &Arc<ResourceInputs<RouteInputs>> {
+        &port.route.0
     }
-    fn names(inputs: &ListenerInputs) -> SmallVec<[String; 1]> {
+    fn names(inputs: &RouteInputs) -> SmallVec<[String; 1]> {
         smallvec![format!("{}:{}", inputs.service.host, inputs.port)]
     }
-    fn encode(inputs: &ListenerInputs, name: &String, _: &Projection) -> Option<Vec<u8>> {
-        serves(inputs).then(|| api_listener(name, inputs))
+    fn encode(inputs: &RouteInputs, name: &String, _: &Projection) -> Option<Vec<u8>> {
+        grpc_route(inputs).map(|_| api_listener(name, inputs))
     }
-    fn plans(inputs: &ListenerInputs, _: &String, _: &Projection) -> bool {
-        serves(inputs)
+    fn plans(inputs: &RouteInputs, _: &String, _: &Projection) -> bool {
+        grpc_route(inputs).is_some()
+    }
+    fn of_type(slot: Slot) -> Slot {
+        slot.first().cloned().into_iter().collect()
+    }
+    fn encode_all(inputs: &RouteInputs, projection: &Projection) -> Vec<(ResourceType, NamedBody)> {
+        listener_and_routes(inputs, projection)
     }
 }
 
@@ -61,15 +68,21 @@ impl ResourceFamily for TargetRoutes {
     fn plans(inputs: &RouteInputs, _: &ClusterName, _: &Projection) -> bool {
         grpc_route(inputs).is_some()
     }
+    fn of_type(slot: Slot) -> Slot {
+        slot.iter().skip(1).cloned().collect()
+    }
+    fn encode_all(inputs: &RouteInputs, projection: &Projection) -> Vec<(ResourceType, NamedBody)> {
+        listener_and_routes(inputs, projection)
+    }
 }
 
-/// Whether the listener has a route table.
-fn serves(inputs: &ListenerInputs) -> bool {
-    inputs.protocol != Protocol::Udp
-        && !matches!(inputs.resolution, Resolution::Alias(_) | Resolution::Dynamic)
+/// Encodes the listener of a target, then its routes: a client that requests one requests both.
+fn listener_and_routes(inputs: &RouteInputs, projection: &Projection) -> Vec<(ResourceType, NamedBody)> {
+    let listener = encode_names::<Targets>(inputs, projection);
+    listener.into_iter().chain(encode_names::<TargetRoutes>(inputs, projection)).collect()
 }
 
-fn api_listener(name: &str, inputs: &ListenerInputs) -> Vec<u8> {
+fn api_listener(name: &str, inputs: &RouteInputs) -> Vec<u8> {
     let routes = ClusterName::new(inputs.port, &inputs.service.host);
     encode::listener::api_listener(name, &routes.to_string())
 }
@@ -89,7 +102,7 @@ pub(crate) fn target(
     if let Some(canonical) = named(&shared, name) {
         return Some(Arc::clone(canonical));
     }
-    let body = api_listener(name, &port.listener.inputs);
+    let body = api_listener(name, &port.route.inputs);
     Some(Arc::new(EncodedResource::new(name.into(), body.into())))
 }
 

@@ -1,9 +1,9 @@
 //! LDS for sidecars: listeners, joined from the parts of all services that claim them.
 //!
-//! Each match within a listener keeps all its claimants in order of precedence; the first serves.
-//! Services that claim a port's route table claim the same part, so most changes leave the
-//! listener and its version unchanged.
+//! Services claim the matches within a listener; the first claimant of a match serves it. Services that claim a
+//! port's route table claim the same part, so most changes leave the listener and its version unchanged.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
@@ -15,6 +15,7 @@ use tributary_model::{
     EncodedResource, Hostname, ListenerInputs, PortNumber, PortView, Resolution, ResourceInputs, Shared,
 };
 
+use super::claims::{ClaimOrder, Claims};
 use super::fold::{self, Fold, Start, moved};
 use super::singles::ports;
 use super::tables::{TableChanges, table_changes};
@@ -34,7 +35,7 @@ pub(crate) struct Listeners {
 struct Table {
     also: Option<Ipv6Addr>,
     binds: bool,
-    claims: OrdMap<Match, Arc<Vec<Claim>>>,
+    claims: Claims<Match, Claim>,
     resource: Option<(Plan, Arc<EncodedResource>)>,
 }
 
@@ -61,7 +62,7 @@ struct Claim {
 struct ClaimChanges {
     also: Option<Ipv6Addr>,
     binds: bool,
-    removed: BTreeMap<Match, Vec<Claim>>,
+    removed: BTreeMap<Match, BTreeSet<Claim>>,
     added: BTreeMap<Match, Vec<Claim>>,
 }
 
@@ -125,7 +126,7 @@ fn touched<'a>(start: Start<'a>, fold: Fold<'a>) -> BTreeMap<ListenerAddress, Cl
                 }
                 let (plan, claim) = claim;
                 let changes = out.entry((plan.bind.ip, plan.port)).or_default();
-                changes.removed.entry(plan.matches).or_default().push(claim);
+                changes.removed.entry(plan.matches).or_default().insert(claim);
             }
             for (plan, claim) in after {
                 let changes = out.entry((plan.bind.ip, plan.port)).or_default();
@@ -164,22 +165,13 @@ impl Table {
         self.also = self.also.or(changes.also);
         self.binds |= changes.binds;
         for (matches, removed) in changes.removed {
-            let kept = self.claims.get(&matches).map_or_else(Vec::new, |claims| without(claims, &removed));
-            self.keep(matches, kept);
+            self.claims.remove(&matches, |claim| removed.contains(claim));
         }
         for (matches, added) in changes.added {
-            let claims = self.claims.get(&matches).map_or_else(Vec::new, |claims| claims.to_vec());
-            self.keep(matches, merged(fold, claims, added));
+            self.claims.add_all(matches, added, &Precedence(fold));
         }
         if !self.claims.is_empty() {
             self.encode(fold, address);
-        }
-    }
-    fn keep(&mut self, matches: Match, claims: Vec<Claim>) {
-        if claims.is_empty() {
-            self.claims.remove(&matches);
-        } else {
-            self.claims.insert(matches, Arc::new(claims));
         }
     }
     /// Encodes the listener; keeps the previous resource if the plan is unchanged.
@@ -192,8 +184,7 @@ impl Table {
         self.resource = Some((plan, resource));
     }
     fn plan(&self, (ip, port): ListenerAddress) -> Plan {
-        let serving =
-            |(m, claims): (&Match, &Arc<Vec<Claim>>)| Some((m.clone(), claims.first()?.serves.clone()));
+        let serving = |(m, claims): (&Match, &[Claim])| Some((m.clone(), claims.first()?.serves.clone()));
         let (name, bind) = (listener_name(ip, port), ListenAddress { ip, also: self.also });
         let parts = self.claims.iter().filter_map(serving).collect();
         Plan { listener: Listener { name, bind, port, binds: self.binds, parts }, forwards: self.forwards() }
@@ -214,34 +205,18 @@ impl Plan {
     }
 }
 
-/// Returns the claims without the removed ones, each removed once.
-fn without(claims: &[Claim], removed: &[Claim]) -> Vec<Claim> {
-    let mut removed: Vec<&Claim> = removed.iter().collect();
-    let keep = |claim: &&Claim| match removed.iter().position(|g| g == claim) {
-        Some(at) => {
-            removed.swap_remove(at);
-            false
-        }
-        None => true,
-    };
-    claims.iter().filter(keep).cloned().collect()
-}
+/// Order of precedence of the services, then of their ports.
+struct Precedence<'a>(Fold<'a>);
 
-/// Merges claims in order of precedence, then of port: few by insertion, many by sorting.
-fn merged(fold: Fold<'_>, mut claims: Vec<Claim>, added: Vec<Claim>) -> Vec<Claim> {
-    if added.len() * 16 < claims.len() {
-        for claim in added {
-            let precedes =
-                |other: &Claim| fold.order(&other.host, &claim.host).then(other.port.cmp(&claim.port));
-            let at = claims.partition_point(|other| precedes(other).is_le());
-            claims.insert(at, claim);
-        }
-        return claims;
+impl ClaimOrder<Claim> for Precedence<'_> {
+    fn compare(&self, a: &Claim, b: &Claim) -> Ordering {
+        self.0.order(&a.host, &b.host).then(a.port.cmp(&b.port))
     }
-    let mut all: Vec<_> =
-        claims.into_iter().chain(added).map(|claim| (fold.view(&claim.host), claim)).collect();
-    all.sort_by(|(view_a, a), (view_b, b)| {
-        fold::order(&a.host, *view_a, &b.host, *view_b).then(a.port.cmp(&b.port))
-    });
-    all.into_iter().map(|(_, claim)| claim).collect()
+    fn sort(&self, all: &mut Vec<Claim>) {
+        let mut ranked: Vec<_> = all.drain(..).map(|claim| (self.0.view(&claim.host), claim)).collect();
+        ranked.sort_by(|(view_a, a), (view_b, b)| {
+            fold::order(&a.host, *view_a, &b.host, *view_b).then(a.port.cmp(&b.port))
+        });
+        all.extend(ranked.into_iter().map(|(_, claim)| claim));
+    }
 }

@@ -288,9 +288,10 @@ impl Table {
             return Some(fold.store.keep(ResourceType::Route, (won.name.clone(), virtual_host(&won))));
         }
         let encode = |inputs: &RouteInputs, projection: &_| {
-            route(inputs, projection).map(|p| (p.name.clone(), virtual_host(&p))).into_iter().collect()
+            let host = route(inputs, projection).map(|plan| (plan.name.clone(), virtual_host(&plan)));
+            host.into_iter().map(|host| (ResourceType::Route, host)).collect()
         };
-        fold.store.fill(ResourceType::Route, &port.route, fold.class, encode).first().cloned()
+        fold.store.fill(&port.route, fold.class, encode).first().cloned()
     }
     /// Returns the virtual host of a service with the domains that it and its aliases own.
     fn won(

@@ -37,16 +37,15 @@ impl Store {
     /// Returns the resources that these inputs give to clients of this class.
     pub(crate) fn fill<T: Outcomes>(
         &self,
-        kind: ResourceType,
         node: &ResourceInputs<T>,
         class: &ClientClass,
-        encode: impl Fn(&T, &Projection) -> Vec<NamedBody>,
+        encode: impl Fn(&T, &Projection) -> Vec<(ResourceType, NamedBody)>,
     ) -> Slot {
         let projection = key(node, class);
         let mut built = false;
         let slot = node.encoded.get_or_make(&projection, || {
             built = true;
-            encode(&node.inputs, &projection).into_iter().map(|encoded| self.count(kind, encoded)).collect()
+            encode(&node.inputs, &projection).into_iter().map(|encoded| self.count(encoded)).collect()
         });
         for resource in slot.iter() {
             if built {
@@ -57,7 +56,7 @@ impl Store {
         }
         slot
     }
-    fn count(&self, kind: ResourceType, (name, body): NamedBody) -> Arc<EncodedResource> {
+    fn count(&self, (kind, (name, body)): (ResourceType, NamedBody)) -> Arc<EncodedResource> {
         self.counters.encoded(kind, body.len());
         Arc::new(EncodedResource::new(name.into(), body.into()))
     }
@@ -88,7 +87,7 @@ impl Store {
 }
 
 /// A resource type whose resources each come from one service port.
-pub(crate) trait ResourceFamily {
+pub(crate) trait ResourceFamily: Sized {
     type Inputs: Outcomes;
     type Name: fmt::Display;
     const KIND: ResourceType;
@@ -100,13 +99,19 @@ pub(crate) trait ResourceFamily {
     /// Whether the client has the resource of a name.
     fn plans(inputs: &Self::Inputs, name: &Self::Name, projection: &Projection) -> bool;
 
+    /// Returns the resources of this type among those that are cached with the inputs. Only where two types read the
+    /// same inputs for the same clients are there others.
+    fn of_type(slot: Slot) -> Slot {
+        slot
+    }
+    /// Encodes everything that is cached with the inputs.
+    fn encode_all(inputs: &Self::Inputs, projection: &Projection) -> Vec<(ResourceType, NamedBody)> {
+        encode_names::<Self>(inputs, projection)
+    }
+
     /// Returns the resources of a port.
     fn fill(store: &Store, port: &PortView, class: &ClientClass) -> Slot {
-        store.fill(Self::KIND, Self::inputs_of(port), class, |inputs, projection| {
-            let encode =
-                |name: Self::Name| Some((name.to_string(), Self::encode(inputs, &name, projection)?));
-            Self::names(inputs).into_iter().filter_map(encode).collect()
-        })
+        Self::of_type(store.fill(Self::inputs_of(port), class, Self::encode_all))
     }
     /// Returns the resource of a name; `None` for a subset that the port does not have.
     fn find(store: &Store, port: &PortView, class: &ClientClass, name: &str) -> Option<Arc<EncodedResource>> {
@@ -115,7 +120,7 @@ pub(crate) trait ResourceFamily {
     /// Returns the resources of a port if they were requested before.
     fn cached(port: &PortView, class: &ClientClass) -> Option<Slot> {
         let node = Self::inputs_of(port);
-        node.encoded.get(&key(node, class))
+        node.encoded.get(&key(node, class)).map(Self::of_type)
     }
     /// Returns the names of a port that the class has, without encoding, but for those of these resources.
     fn names_beside(port: &PortView, class: &ClientClass, but: &[Arc<EncodedResource>]) -> Vec<Arc<str>> {
@@ -140,6 +145,15 @@ pub(crate) trait ResourceFamily {
     fn same(a: &PortView, b: &PortView) -> bool {
         Arc::ptr_eq(Self::inputs_of(a), Self::inputs_of(b))
     }
+}
+
+/// Encodes the resources of a type.
+pub(crate) fn encode_names<S: ResourceFamily>(
+    inputs: &S::Inputs,
+    projection: &Projection,
+) -> Vec<(ResourceType, NamedBody)> {
+    let encode = |name: S::Name| Some((S::KIND, (name.to_string(), S::encode(inputs, &name, projection)?)));
+    S::names(inputs).into_iter().filter_map(encode).collect()
 }
 
 /// Returns the resource of a name.

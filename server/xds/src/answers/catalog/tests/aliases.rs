@@ -115,3 +115,25 @@ fn alias_claims_its_domain_where_it_is_exported() {
     assert_eq!(table(&catalog, ""), led, "the older host has precedence");
     assert_eq!(table(&catalog, "web"), plain, "a namespace's own declaration has precedence");
 }
+
+#[test]
+fn alias_encodes_only_the_part_of_its_service() {
+    let (mut world, answers) = (World::default(), CatalogAnswers::default());
+    let mut services: Vec<Svc> = (0..100).map(|n| mk_svc(&format!("s{n:02}.shop"))).collect();
+    let class = mk_class(ClientKind::Sidecar, "web");
+    let mut encoded = |services: &[Svc]| {
+        let catalog = world.next(services);
+        answers.all(&catalog, &class, ResourceType::Listener);
+        answers.one(&catalog, &class, ResourceType::Route, "80").unwrap();
+        [ResourceType::Listener, ResourceType::Route].map(|kind| answers.counters().encodes(kind))
+    };
+    assert_eq!(encoded(&services), [1, 100]);
+    services.push(mk_leading("old.shop", "s07.shop"));
+    assert_eq!(encoded(&services), [1, 101], "a new alias");
+    services[100] = mk_leading("old.shop", "s08.shop");
+    assert_eq!(encoded(&services), [1, 102], "its part of s07.shop is the shared one again");
+    services[8] = services[8].clone().at(&["10.0.0.9"]);
+    assert_eq!(encoded(&services), [1, 102], "an endpoint of its service");
+    services[9] = services[9].clone().virtual_at(&["10.9.0.9"]);
+    assert_eq!(encoded(&services), [1, 103], "another service");
+}

@@ -330,6 +330,28 @@ fn grpc_target_is_served_under_the_requested_name() {
 }
 
 #[test]
+fn endpoint_change_touches_no_api_listener() {
+    let (mut world, answers) = (World::default(), CatalogAnswers::default());
+    let services =
+        |ip: &str| ["a.shop", "b.shop"].map(|host| mk_svc(host).on(&[(80, Protocol::Tcp)]).at(&[ip]));
+    let class = mk_grpc("shop.svc.cluster.local");
+    let mut first = world.next(&services("10.0.0.1"));
+    for kind in [ResourceType::Listener, ResourceType::Route] {
+        assert_eq!(answers.folded(&first, &class, kind).set.len(), 2, "{kind:?}");
+    }
+    let encodes =
+        || [ResourceType::Listener, ResourceType::Route].map(|kind| answers.counters().encodes(kind));
+    for n in 2..5 {
+        let second = world.next(&services(&format!("10.0.0.{n}")));
+        for kind in [ResourceType::Listener, ResourceType::Route] {
+            assert!(answers.changed(&first, &second, &class, kind).is_empty(), "{kind:?}");
+        }
+        first = second;
+    }
+    assert_eq!(encodes(), [2, 2]);
+}
+
+#[test]
 fn only_an_unambiguous_target_has_a_host() {
     let answers = CatalogAnswers::default();
     let class = mk_grpc("shop.svc.cluster.local");

@@ -105,6 +105,20 @@ impl Settings {
     pub fn root_namespace(&self) -> Option<Namespace> {
         self.root_namespace.clone().or_else(|| Namespace::new("istio-system").ok())
     }
+    /// Parses the name of a root namespace. No object is in a namespace whose name is not a DNS label.
+    pub fn parse_root_namespace(text: &str) -> Result<Namespace, String> {
+        let edge = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+        let is_edged = text.bytes().next().is_some_and(edge) && text.bytes().next_back().is_some_and(edge);
+        let is_label = is_edged && text.len() <= 63 && text.bytes().all(|b| edge(b) || b == b'-');
+        let refused = || {
+            let shown: String = text.chars().take(80).collect();
+            format!(
+                "`{shown}` is not the name of a namespace; write 1 to 63 lower-case letters, digits and `-`, such as \
+                 `istio-system`"
+            )
+        };
+        Some(text).filter(|_| is_label).and_then(|text| Namespace::new(text).ok()).ok_or_else(refused)
+    }
     /// Domain of Kubernetes service names.
     #[must_use]
     pub fn domain(&self) -> &str {
@@ -190,6 +204,17 @@ mod tests {
             assert_eq!(settings.is_cluster_local(&Hostname::new(host).unwrap()), Some(want), "{host}");
         }
         assert_eq!(Settings::default().is_cluster_local(&Hostname::new("a.svc").unwrap()), None);
+    }
+
+    #[test]
+    fn root_namespace_is_a_dns_label() {
+        for fine in ["istio-system", "a", "0b", &"a".repeat(63)] {
+            assert_eq!(Settings::parse_root_namespace(fine).unwrap().as_str(), fine);
+        }
+        for bad in ["", "Bad_Name", "a.b", "-a", "a-", "a b", &"a".repeat(64)] {
+            let why = Settings::parse_root_namespace(bad).unwrap_err();
+            assert!(why.starts_with(&format!("`{bad}` is not")) && why.contains("write 1 to 63"), "{why}");
+        }
     }
 
     #[test]

@@ -139,7 +139,19 @@ fn errors_name_file_line_and_field() {
         ),
         (
             "settings: {httpRetries: {retryOn: 'a b'}}\n",
-            "TRB0102 t.yaml:3:26: settings.httpRetries.retryOn: \"a b\" is neither a condition of retries",
+            "TRB0102 t.yaml:3:26: settings.httpRetries.retryOn: \"a b\" is not a condition of retries; write",
+        ),
+        (
+            "settings: {httpRetries: {retryOn: 'reset,5xxx'}}\n",
+            "TRB0102 t.yaml:3:26: settings.httpRetries.retryOn: \"5xxx\" is not a condition of retries; write",
+        ),
+        (
+            "settings: {httpRetries: {attempts: -3}}\n",
+            "TRB0102 t.yaml:3:36: settings.httpRetries.attempts: `-3` is out of range; write a number from 0",
+        ),
+        (
+            "settings: {rootNamespace: Bad_Name}\n",
+            "TRB0102 t.yaml:3:12: settings.rootNamespace: `Bad_Name` is not the name of a namespace; write",
         ),
         (
             "settings: {httpRetries: {perTryTimeout: 0s}}\n",

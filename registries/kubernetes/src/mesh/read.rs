@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use serde_saphyr::{DuplicateKeyPolicy, MergeKeyPolicy, Options};
 use tributary_model::settings::ClusterLocal;
-use tributary_model::{HostPattern, HttpRetries, Namespace, Visibility};
+use tributary_model::{HostPattern, HttpRetries, Namespace, Settings, Visibility};
 
 use super::networks::MeshNetworks;
 use super::requests;
@@ -238,8 +238,7 @@ fn trust_domain(value: &Value) -> Result<Option<Arc<str>>, String> {
 
 fn root_namespace(value: &Value) -> Result<Option<Namespace>, String> {
     let text = value.as_str().ok_or("is not text")?;
-    let name = (!text.is_empty()).then(|| Namespace::new(text));
-    name.transpose().map_err(|error| error.to_string())
+    (!text.is_empty()).then(|| Settings::parse_root_namespace(text)).transpose()
 }
 
 fn aliases(value: &Value) -> Result<Option<Arc<[Arc<str>]>>, String> {

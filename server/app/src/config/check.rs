@@ -9,7 +9,7 @@ mod registries;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use tributary_model::{AccessLog, ClusterId, Code, HostPattern, Hostname, Namespace, NetworkId};
+use tributary_model::{AccessLog, ClusterId, Code, HostPattern, Hostname, Namespace, NetworkId, Settings};
 
 use super::Loaded;
 use super::errors::{about, join};
@@ -189,7 +189,7 @@ impl Rules<'_> {
             self.trust_domain("settings.trustDomain", domain);
         }
         if let Some(root) = &config.settings.root_namespace {
-            self.valid("settings.rootNamespace", Namespace::new(root));
+            self.valid("settings.rootNamespace", Settings::parse_root_namespace(root));
         }
         let aliases = &config.settings.trust_domain_aliases;
         if aliases.len() > MAX_ALIASES {

@@ -92,13 +92,16 @@ pub struct Client {
     pub labels: Labels,
     /// Attributes that answers may depend on.
     pub class: ClientClass,
+    /// Whether it takes its listeners from this server, for explanations.
+    pub listens: bool,
 }
 
 impl Client {
     /// Creates a client with this id and kind, and default values.
     #[must_use]
     pub fn new(id: &str, kind: ClientKind) -> Self {
-        Self { id: id.into(), ips: Arc::from([]), labels: Labels::default(), class: ClientClass::new(kind) }
+        let class = ClientClass::new(kind);
+        Self { id: id.into(), ips: Arc::from([]), labels: Labels::default(), class, listens: true }
     }
 }
 

@@ -117,21 +117,26 @@ fn discovery<'a, R: Recorder>(
         None
     };
     if facts.protocol == Protocol::Udp {
-        return none(r, Code::NO_SUCH_PORT, "a UDP port has no xDS cluster");
+        let detail = format!("port {} is UDP, for which clients receive nothing", facts.port);
+        return none(r, Code::UDP_NOT_SERVED, &detail);
     }
     match &facts.resolution {
         Resolution::ClientSide => Some(Discovery::Eds),
         // gRPC cannot pass a connection through; it gets the known endpoints.
         Resolution::Passthrough if grpc => Some(Discovery::Eds),
         Resolution::Passthrough => Some(Discovery::OriginalDestination(facts.target)),
-        Resolution::Dynamic if grpc => none(r, Code::DNS_RESOLVED, "gRPC has no forward proxy"),
+        Resolution::Dynamic if grpc => none(
+            r,
+            Code::KIND_CANNOT_REACH,
+            "gRPC cannot resolve the host of each request, as DYNAMIC_DNS needs",
+        ),
         Resolution::Dynamic => Some(Discovery::ForwardProxy),
-        Resolution::Alias(_) => none(r, Code::SHADOWED_SERVICE, "an alias has no xDS cluster of its own"),
+        Resolution::Alias(_) => none(r, Code::ALIAS, "an alias has no xDS cluster of its own"),
         Resolution::DnsStrict | Resolution::DnsLogical => {
             let found = facts.inline.as_ref().map(|inline| resolved(&inline.inputs, client, grpc, r));
             match found.flatten() {
                 Some(discovery) => Some(discovery),
-                None => none(r, Code::NO_SUCH_ENDPOINT, "a DNS service without endpoints has no xDS cluster"),
+                None => none(r, Code::NO_ENDPOINTS, "a DNS service without endpoints has no xDS cluster"),
             }
         }
     }
@@ -215,7 +220,7 @@ mod tests {
         let mut udp = mk_cluster(Resolution::ClientSide, None);
         udp.protocol = Protocol::Udp;
         let empty = mk_cluster(Resolution::DnsStrict, Some(mk_named(&[])));
-        for (facts, code) in [(udp, Code::NO_SUCH_PORT), (empty, Code::NO_SUCH_ENDPOINT)] {
+        for (facts, code) in [(udp, Code::UDP_NOT_SERVED), (empty, Code::NO_ENDPOINTS)] {
             let mut trace = Trace::default();
             assert!(cluster(&facts, &mk_projection(ClientKind::Envoy), &mut trace).is_none());
             assert_eq!(trace.steps.last().unwrap().code, code);

@@ -8,6 +8,7 @@ mod document;
 mod freshness;
 mod pending;
 mod query;
+mod reach;
 mod source;
 mod why_not;
 
@@ -28,6 +29,7 @@ use crate::scope::trace::reaches;
 pub use document::{Explanation, Outcome, Reason, Refused, StepDocument, StepObject, WhyNot};
 pub use freshness::endpoint_freshness;
 pub use query::Query;
+pub use reach::{Carrier, carrier, leading_listeners};
 pub use why_not::why_not;
 
 /// Maximum number of service ports that one query explains.
@@ -122,12 +124,17 @@ fn explain_port(
     let facts = open_to_all(&port.endpoints.inputs, client);
     let assignment = assigned(&facts, client, port, &mut within);
     let sent = assignment.endpoints().any(|e| e.target.to_string() == *endpoint);
+    if let Some(client) = client.filter(|_| reached) {
+        let steps = reach::reach(catalog, view, port, client).into_iter();
+        within.steps.extend(steps.filter(|step| sent || step.verdict == Verdict::Drop));
+    }
     // The core's trace already contains the source steps.
     trace.steps.extend(within.steps.into_iter().filter(|s| !(traced && s.stage == Stage::Source)));
     trace.steps.retain(|step| step.endpoint.is_empty() || step.endpoint == *endpoint);
     out.add(trace.steps);
     out.add(pending::held(catalog, &view.key.host, port, endpoint));
-    out.verdict = if reached && sent { Outcome::Served } else { Outcome::Dropped };
+    let carried = client.is_none_or(|client| carrier(port, &client.class).is_some());
+    out.verdict = if reached && sent && carried { Outcome::Served } else { Outcome::Dropped };
     out
 }
 

@@ -22,6 +22,7 @@ pub mod key;
 pub mod listener;
 pub mod members;
 pub mod names;
+pub mod policy_conditions;
 pub mod resolve;
 pub mod route;
 pub mod scope;
@@ -36,12 +37,16 @@ pub use compose::{Conflict, Listener, claim_order, compose_listeners, compose_ro
 pub use conditions::{conditions, contested, contested_by_service};
 pub use egress::{Egress, Surface};
 pub use endpoints::{Assignment, Destination, Endpoint, LocalityEndpoints, endpoints, inline};
-pub use explain::{Explanation, Query, WhyNot, endpoint_freshness, explain, explain_with, why_not};
+pub use explain::{
+    Carrier, Explanation, Query, WhyNot, carrier, endpoint_freshness, explain, explain_with,
+    leading_listeners, why_not,
+};
 pub use inbound::{InboundPath, InboundPort, InboundTarget, OwnSide, own_workload, received};
 pub use key::key;
 pub use listener::{ListenerPlan, Match, Serves, listener, listener_name, route_table_name, scoped_listener};
 pub use members::{Difference, differing, members, overlay};
 pub use names::{ClusterName, Subset};
+pub use policy_conditions::{PolicyConditions, Selectable, policy_conditions};
 pub use resolve::{concrete, resolve, visible};
 pub use route::{VirtualHostPlan, grpc_route, names_of, route};
 pub use scope::trace::not_routed;

@@ -22,7 +22,8 @@ pub fn visible(view: &ServiceView, scope: Scope<'_>) -> bool {
     is_exported(view, scope) && scope.rank(view).is_some()
 }
 
-fn is_exported(view: &ServiceView, scope: Scope<'_>) -> bool {
+/// Whether a client of this scope sees any declaration of the service.
+pub(crate) fn is_exported(view: &ServiceView, scope: Scope<'_>) -> bool {
     view.declarations.iter().any(|d| admits(view, d, scope))
 }
 
@@ -74,6 +75,10 @@ pub fn concrete<'c, R: Recorder>(
     let mut at = view;
     for _ in 0..MAX_ALIASES {
         let Some(target) = at.alias_target() else { return Some(at) };
+        if r.is_on() {
+            let detail = format!("is an alias of {target}, whose listeners and routes take its traffic");
+            about(r, (Stage::Merge, Verdict::Pass, Code::ALIAS), &at.key, &detail);
+        }
         at = resolve(catalog, target.as_str(), scope, r)?;
     }
     about(r, (Stage::Merge, Verdict::Drop, Code::ALIAS_LOOP), &view.key, "its aliases form a loop");

@@ -424,7 +424,7 @@ fn declared(shard: &Ranked<'_>, decl: &Decl) -> TraceStep {
         registry: Some(info.registry.name.clone()),
         object: Some(decl.declaration.source.reference()),
         endpoint: String::new(),
-        detail: format!("declared by {} (scope {})", info.registry, info.scope),
+        detail: format!("declared by registry {} (scope {})", info.registry.name, info.scope),
         time: Some(StepTime::Confirmed(at)),
     }
 }
@@ -463,7 +463,7 @@ fn trace_source<R: Recorder>(with: &With<'_>, source: &EndpointSource, confirmed
 
 fn source_detail(source: &EndpointSource, origin: Option<&Origin>) -> String {
     let of = origin.map(|o| format!(" for {}", o.object)).unwrap_or_default();
-    format!("listed by {} (scope {}){of}", source.shard.registry, source.shard.scope)
+    format!("listed by registry {} (scope {}){of}", source.shard.registry.name, source.shard.scope)
 }
 
 /// Returns when the source confirmed an endpoint, or the workload that it was selected from.

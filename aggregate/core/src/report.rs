@@ -267,7 +267,10 @@ fn describe(obstacle: &Obstacle) -> Arc<str> {
         Obstacle::Identity => "the source's identity changed; accept it if that is intended".into(),
         Obstacle::Weaker(collections) => {
             const SHOWN: usize = 4;
-            let named = collections.iter().take(SHOWN).map(|c| format!("{:?} of {}", c.kind, c.scope));
+            let named = collections
+                .iter()
+                .take(SHOWN)
+                .map(|c| format!("the {} of scope {}", c.kind.words(), c.scope));
             let more = collections.len().saturating_sub(SHOWN);
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
             let named = named.collect::<Vec<_>>().join(", ");

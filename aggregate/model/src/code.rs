@@ -41,7 +41,7 @@ codes! {
     106 UNKNOWN_REGISTRY_KIND "unknown kind of registry" => "use one of the kinds that `tributary serve --help` lists";
     107 TLS_FILES "certificate, key or CA cannot be read" => "check the named file";
     108 SERVER_UNREACHABLE "no server answers at this address" => "start one with `tributary serve` or pass `--server`";
-    109 NOT_FOUND "name not found" => "list the known names with `tributary get`";
+    109 NOT_FOUND "name not found" => "list the known names: `tributary get services`, `get clients`, `get registries` or `get policies`";
     110 REGISTRY_NAME_TAKEN "two registries have the same name" => "give one of them another `name`";
     111 FLAG_INVALID "a flag's value is not valid" => "see `tributary serve --help`";
     112 STATE_UNUSABLE "the state directory cannot be used" => "see the message; choose another directory with `--state-dir`, or serve without one: `--state-dir none`";
@@ -122,6 +122,9 @@ codes! {
     441 POLICY_CONFLICT "two policies apply to the same workloads" => "change or delete one; the first in precedence applies";
     442 POLICY_FIELD_IGNORED "fields of a policy have no effect" => "remove them, or see the reference page of the policy's kind";
 
+    443 EGRESS_HOST_UNMATCHED "egress hosts of a Sidecar match no service that its workloads may see" => "correct their namespace or host, or extend the `exportTo` of the services";
+    444 SELECTOR_UNMATCHED "a policy selects no known workload" => "make its labels and namespace match a workload, or delete it";
+
     // 05xx: why an endpoint is or is not served
     501 SOURCE_ENDPOINT "the source lists this endpoint" => "nothing";
     502 NO_SUCH_ENDPOINT "no source lists this endpoint" => "check the source object and the status of its registry: `tributary get registries -o wide`";
@@ -156,6 +159,13 @@ codes! {
     531 ROUTED "the client's requests for the host take this virtual host" => "nothing";
     532 ROUTED_ELSEWHERE "the client's requests for the host go to another service" => "see which services claim the host with `tributary get services -o wide`";
     533 NOT_ROUTED "no route of the client leads requests to the port" => "add the host to the egress listener of the port, or remove that listener";
+    534 REACHED "how the client reaches the port" => "nothing";
+    535 NO_ENDPOINTS "no source lists endpoints for the port" => "check the service's selector and target port, and the status of its registry: `tributary get registries -o wide`";
+    536 UDP_NOT_SERVED "clients receive nothing for UDP ports" => "nothing; their traffic does not pass through the client";
+    537 NO_LISTENER_MATCHES "no listener of the client matches connections to the port" => "give the service an address, or name a protocol with a host (HTTP, TLS)";
+    538 KIND_CANNOT_REACH "clients of this kind cannot use the service's resolution" => "use another kind of client, or another resolution";
+    539 ALIAS "the host is an alias of another service" => "nothing";
+    540 WILDCARD "the host is one of those that a wildcard host matches" => "nothing";
 
     // 06xx: clients
     601 CLIENT_NO_NODE "a client did not identify itself" => "set `node.id` in its bootstrap";

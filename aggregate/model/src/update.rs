@@ -41,6 +41,18 @@ impl CollectionKind {
     pub const ALL: [Self; 6] =
         [Self::Services, Self::Groups, Self::Workloads, Self::Gateways, Self::Settings, Self::Policies];
 
+    /// Name of its facts in messages.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Services => "services",
+            Self::Groups => "endpoints",
+            Self::Workloads => "workloads",
+            Self::Gateways => "gateways",
+            Self::Settings => "settings",
+            Self::Policies => "policies",
+        }
+    }
     /// Position in [`CollectionKind::ALL`].
     #[must_use]
     pub const fn index(self) -> usize {

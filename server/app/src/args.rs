@@ -139,8 +139,8 @@ pub struct GetArgs {
     /// What to list
     #[arg(value_enum)]
     pub what: Resource,
-    /// Only this item: a host, an address, a client's id or pod.namespace, the name of a registry or policy. For
-    /// resources, the client
+    /// Only this item: a host, an address, a client's id or pod.namespace, a registry or a policy. Hosts and policies also
+    /// as NAMESPACE/NAME. For resources, the client
     pub name: Option<String>,
     /// Only this namespace
     #[arg(short, long)]

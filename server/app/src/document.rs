@@ -10,6 +10,7 @@ pub mod filter;
 pub mod guard;
 pub mod merges;
 pub mod policies;
+mod policy_spec;
 pub mod registries;
 pub mod resources;
 pub mod services;

@@ -75,6 +75,14 @@ impl CommandError {
     pub fn config(message: impl Into<String>) -> Self {
         Self::new(Exit::Usage, Code::CONFIG_INVALID, message)
     }
+    /// Sets the next step of a name that was not found, of clients or of what `others` says how to list.
+    #[must_use]
+    pub fn listing(self, others: &str) -> Self {
+        match self.exit {
+            Exit::NotFound => self.next(format!("list clients with `tributary get clients`, {others}")),
+            _ => self,
+        }
+    }
     /// Sets the next step.
     #[must_use]
     pub fn next(mut self, next: impl Into<String>) -> Self {

@@ -16,7 +16,7 @@ use tributary_app::admin::metrics::{self, Sample};
 use tributary_app::admin::{Access, AdminBackend, Check, ROUTES, Readiness, Shared, Surface, router};
 use tributary_app::document::ResourceItem;
 use tributary_app::document::state::{EndItem, Part, StateDocument};
-use tributary_app::document::{ClientItem, HeldItem, RegistryItem};
+use tributary_app::document::{ClientItem, Filter, HeldItem, PolicyItem, RegistryItem};
 use tributary_app::ops::diff::Differences;
 use tributary_app::ops::resources::{ResourceRequest, Resources};
 use tributary_model::{Catalog, RegistryName};
@@ -60,6 +60,9 @@ impl AdminBackend for Fake {
             ClientItem { id: SECRET.into(), ..ClientItem::default() },
             ClientItem { id: "b".into(), ..ClientItem::default() },
         ]
+    }
+    async fn policies(&self, _: Filter) -> (Vec<PolicyItem>, usize) {
+        (vec![PolicyItem { name: SECRET.into(), ..PolicyItem::default() }], 0)
     }
     async fn registries(&self) -> Vec<RegistryItem> {
         vec![RegistryItem { name: SECRET.into(), ..RegistryItem::default() }]

@@ -29,18 +29,32 @@ async fn sidecars_of_files_are_listed_kept_while_invalid_and_removed() {
     put(dir.path(), "a.yaml", &mk_sidecar("narrow", "  egress:\n  - hosts: [pay.example.com]\n"));
     let problems = world.until("get registries -o wide", "a.yaml:6:13").await;
     assert!(problems.contains("write NAMESPACE/HOST"), "{problems}");
-    assert!(world.run("get policies").await.out.contains("narrow"));
+    let table = world.until("get policies -o wide", "Quarantined").await;
+    let kept = "a newer version is not valid, this one stays served: TRB0307 ";
+    assert!(
+        table.contains("narrow") && table.contains(kept) && table.contains("a.yaml:6:13: spec"),
+        "{table}"
+    );
+    let yaml = world.run("get policies shop/narrow -o yaml").await.out;
+    assert!(yaml.contains("status: Quarantined") && yaml.contains("- ./*"), "the served version: {yaml}");
     // an ignored field and a second Sidecar of the namespace are shown
     let pool = "  inboundConnectionPool: {tcp: {maxConnections: 3}}\n";
     put(dir.path(), "a.yaml", &mk_sidecar("narrow", &format!("{NARROW}{pool}")));
     put(dir.path(), "b.yaml", &mk_sidecar("other", NARROW));
     let table = world.until("get policies -o wide", "TRB0441,TRB0442").await;
     assert!(table.contains("these fields have no effect: spec.inboundConnectionPool"), "{table}");
+    assert!(!table.contains("Quarantined"), "{table}");
     let names = world.run("get policies -n shop -o name").await;
     assert_eq!((names.exit, names.out.lines().count()), (Ok(Exit::Ok), 2), "{}", names.out);
     let one = world.run("get policies other -o json").await.out;
     let one: serde_json::Value = serde_json::from_str(&one).unwrap();
     assert_eq!((one["kind"].as_str(), one["items"][0]["name"].as_str()), (Some("PolicyList"), Some("other")));
+    for (name, count) in
+        [("shop/other", 1), ("Sidecar/shop/other", 1), ("other -n shop", 1), ("web/other", 0)]
+    {
+        let found = world.run(&format!("get policies {name} -o name")).await;
+        assert_eq!(found.out.lines().count(), count, "{name}: {}", found.out);
+    }
     // deleted files take their policies back
     std::fs::remove_file(dir.path().join("a.yaml")).unwrap();
     std::fs::remove_file(dir.path().join("b.yaml")).unwrap();
@@ -77,4 +91,91 @@ async fn until_no_policy(world: &World) {
         }
     };
     tokio::time::timeout(world::LONG, gone).await.expect("the policies go with their files");
+}
+
+#[tokio::test]
+async fn spec_is_shown_as_it_is_served() {
+    let dir = tempfile::tempdir().unwrap();
+    let spec = "  workloadSelector:
+    labels:
+      app: front
+  egress:
+  - port:
+      number: 9080
+      protocol: HTTP
+      name: web
+    bind: 127.0.0.1
+    captureMode: NONE
+    hosts:
+    - ./*
+    - shop/*.example.com
+  - hosts:
+    - \"*/*\"
+  ingress:
+  - port:
+      number: 80
+    captureMode: IPTABLES
+    defaultEndpoint: 127.0.0.1:8080
+  - port:
+      number: 81
+    defaultEndpoint: unix:///run/app.sock
+  outboundTrafficPolicy:
+    mode: REGISTRY_ONLY
+";
+    put(dir.path(), "a.yaml", &mk_sidecar("narrow", spec));
+    let world = World::start(&["--registry", &format!("file={}", dir.path().display())]).await;
+    world.until("get policies", "narrow").await;
+    let out = world.run("get policies narrow -o json").await.out;
+    let out: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let want: serde_json::Value = serde_json::json!({
+        "workloadSelector": {"labels": {"app": "front"}},
+        "egress": [
+            {"port": {"number": 9080, "protocol": "HTTP", "name": "web"}, "bind": "127.0.0.1", "captureMode": "NONE",
+             "hosts": ["./*", "shop/*.example.com"]},
+            {"hosts": ["*/*"]},
+        ],
+        "ingress": [
+            {"port": {"number": 80}, "captureMode": "IPTABLES", "defaultEndpoint": "127.0.0.1:8080"},
+            {"port": {"number": 81}, "defaultEndpoint": "unix:///run/app.sock"},
+        ],
+        "outboundTrafficPolicy": {"mode": "REGISTRY_ONLY"},
+    });
+    assert_eq!(out["items"][0]["spec"], want);
+}
+
+#[tokio::test]
+async fn sidecar_that_was_never_valid_is_listed_as_not_served() {
+    let dir = tempfile::tempdir().unwrap();
+    put(dir.path(), "a.yaml", &mk_sidecar("broken", "  egress:\n  - hosts: [pay.example.com]\n"));
+    let world = World::start(&["--registry", &format!("file={}", dir.path().display())]).await;
+    let table = world.until("get policies -o wide", "NotServed").await;
+    assert!(table.contains("not valid: TRB0307 ") && table.contains("a.yaml:6:13: spec"), "{table}");
+    put(dir.path(), "a.yaml", &mk_sidecar("broken", NARROW));
+    let table = world.until("get policies", " Served ").await;
+    assert!(!table.contains("NotServed"), "{table}");
+}
+
+#[tokio::test]
+async fn egress_hosts_and_selectors_that_match_nothing_are_conditions() {
+    let dir = tempfile::tempdir().unwrap();
+    let spec =
+        "  workloadSelector: {labels: {app: frnot}}\n  egress:\n  - hosts: [./*, shop/pya.example.com]\n";
+    put(dir.path(), "a.yaml", &mk_sidecar("narrow", spec));
+    let world = World::start(&["--registry", &format!("file={}", dir.path().display())]).await;
+    let table = world.until("get policies -o wide", "TRB0443,TRB0444").await;
+    assert!(table.contains("match no service that its workloads may see: shop/pya.example.com;"), "{table}");
+    assert!(table.contains("of namespace shop has its labels: app=frnot"), "{table}");
+    put(
+        dir.path(),
+        "b.yaml",
+        "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: pya, namespace: shop}\nspec:\n  hosts: [pya.example.com]\n  \
+         ports: [{number: 80, name: http, protocol: HTTP}]\n  resolution: DNS\n---\napiVersion: networking.istio.io/v1\n\
+         kind: WorkloadEntry\nmetadata: {name: vm, namespace: shop, labels: {app: frnot}}\nspec: {address: 10.0.0.9}\n",
+    );
+    let gone = async {
+        while world.run("get policies").await.out.contains("TRB044") {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(world::LONG, gone).await.expect("both match now");
 }

@@ -48,6 +48,13 @@ async fn explanation_for_a_sidecar_names_its_route() {
     let line = out.lines().find(|line| line.contains("TRB0531")).unwrap_or_default();
     assert!(line.contains("RDS 80, virtual host pay.shop.example:80"), "{out}");
     assert!(line.ends_with(&format!("requests for pay.shop.example go to {PAY}")), "{out}");
+    let out = world.run(&format!("why-not pay --from-client {id}")).await.out;
+    let leads = format!(
+        "port 80 (HTTP): listener 0.0.0.0_80 leads requests for pay.shop.example by route table 80 to xDS cluster {PAY}"
+    );
+    assert!(out.contains("1 endpoint served") && out.contains(&leads), "{out}");
+    let out = world.run(&format!("why-not other.shop.example --from-client {id}")).await.out;
+    assert!(out.contains("TRB0524") && !out.contains("TRB0534"), "{out}");
 }
 
 #[tokio::test]

@@ -67,6 +67,9 @@ async fn answers_end_in_the_documented_exit_codes() {
         let result = world.run(command).await;
         let got = result.exit.as_ref().map_or_else(|failure| failure.exit, |exit| *exit);
         assert_eq!(got, exit, "{command}: {:?} {} {}", result.exit, result.out, result.talk);
+        if let (Err(failure), true) = (&result.exit, command.ends_with("absent")) {
+            assert!(failure.next.contains("`tributary get clients`"), "{command}: {failure}");
+        }
     }
     let result = world.run("explain 10.0.0.1").await.out;
     for stage in ["source", "merge", "health", "weight"] {

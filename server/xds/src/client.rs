@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use tonic::Code as GrpcCode;
-use tributary_answer::{ClientSidecar, attach};
+use tributary_answer::{ClientSidecar, Selectable, attach};
 use tributary_model::{
     Catalog, ClientKind, ClusterId, Code, Identity, Labels, Locality, Namespace, NetworkId, NodeName,
     WorkloadKey, WorkloadView,
@@ -128,6 +128,14 @@ impl ClientNode {
         let labels = own.first().map_or(&self.labels, |(_, view)| &view.workload.labels);
         class.sidecar = sidecar(catalog, &class, labels, earlier);
         (class, own.into_iter().map(|(key, _)| key.clone()).collect())
+    }
+    /// Returns what policies select the client by; `None` if none can.
+    #[must_use]
+    pub fn selectable(&self, catalog: &Catalog) -> Option<Selectable> {
+        let namespace = self.class.namespace.clone().filter(|_| self.class.kind != ClientKind::Envoy)?;
+        let own = self.own(catalog);
+        let labels = own.first().map_or(&self.labels, |(_, view)| &view.workload.labels).clone();
+        Some(Selectable { kind: self.class.kind, namespace, labels, is_known: !own.is_empty() })
     }
     /// Only a sidecar is looked up: any other client with the same address is not the workload.
     fn own<'c>(&self, catalog: &'c Catalog) -> Vec<(&'c WorkloadKey, &'c WorkloadView)> {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use dashmap::DashMap;
+use tributary_answer::Selectable;
 use tributary_model::{Catalog, ClientKind, Code, Identity, Locality, Mono};
 
 use crate::answers::{ClientClass, ResourceType};
@@ -72,7 +73,7 @@ pub struct ClientRow {
     pub names: usize,
     /// The worst state of its types.
     pub status: SyncStatus,
-    /// Notes: `partial: mtls`, rejected resources, …
+    /// Notes: xDS clusters without mesh TLS, rejected resources, …
     pub notes: Vec<Note>,
     /// State of its types.
     pub types: Vec<TypeStatus>,
@@ -103,6 +104,11 @@ impl Connected {
     #[must_use]
     pub fn class(&self, catalog: &Catalog) -> ClientClass {
         self.status.load().client.at(catalog).0
+    }
+    /// Returns what policies select the client by in this generation; `None` if none can.
+    #[must_use]
+    pub fn selectable(&self, catalog: &Catalog) -> Option<Selectable> {
+        self.status.load().client.selectable(catalog)
     }
     /// Returns the client's row.
     #[must_use]
@@ -146,7 +152,9 @@ fn notes(session: &SessionStatus, catalog: &Catalog, types: &[TypeStatus]) -> Ve
     let mut out = Vec::new();
     let mut note = |code, text: String| out.push(Note { code, text });
     match session.client.remark(session.wants_listeners()) {
-        Some(Code::CLIENT_PARTIAL_MTLS) => note(Code::CLIENT_PARTIAL_MTLS, "partial: mtls".into()),
+        Some(Code::CLIENT_PARTIAL_MTLS) => {
+            note(Code::CLIENT_PARTIAL_MTLS, "xDS clusters without mesh TLS".into())
+        }
         Some(code) => note(code, code.info().title.into()),
         None => {}
     }

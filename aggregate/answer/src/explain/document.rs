@@ -132,6 +132,11 @@ impl Explanation {
         let port_text = port.map(|port| format!(":{port}")).unwrap_or_default();
         (self.service, self.host, self.port) = (Some(format!("{host}{port_text}")), Some(host.clone()), port);
     }
+    /// Removes the steps about what leads to its port: the client was sent something else.
+    pub fn forget_reach(&mut self) {
+        let Some(port) = self.port else { return };
+        self.steps.retain(|step| !leads_to(step, port));
+    }
     /// Adds decisions of other components and keeps the order of stages. A drop at the stage deliver turns the
     /// outcome into dropped.
     pub fn add(&mut self, steps: impl IntoIterator<Item = TraceStep>) {
@@ -152,7 +157,7 @@ impl Explanation {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WhyNot {
-    /// Requested host.
+    /// Requested host, in full; the wildcard host that matches it if no source declares it.
     pub host: String,
     /// Service that serves it to this client.
     pub service: Option<String>,
@@ -160,8 +165,13 @@ pub struct WhyNot {
     pub client: String,
     /// Number of endpoints that the client receives, over all ports.
     pub served: usize,
+    /// Whether a port needs no endpoints, because each connection or request names its destination.
+    pub any_destination: bool,
     /// Rules that removed candidates, in order of stage.
     pub reasons: Vec<Reason>,
+    /// What leads the client to the ports of the service, and which service that is.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reached: Vec<StepDocument>,
     /// Endpoints served although their source no longer lists them, grouped as the reasons are.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub held: Vec<Reason>,
@@ -214,17 +224,28 @@ impl WhyNot {
             service: None,
             client: client.id.to_string(),
             served: 0,
+            any_destination: false,
             reasons: Vec::new(),
+            reached: Vec::new(),
             held: Vec::new(),
             partial: !catalog.complete,
         }
     }
-    /// Adds removed candidates and held removals; ignores other steps.
+    /// Removes the steps about what leads to a port: the client was sent something else.
+    pub fn forget_reach(&mut self, port: PortNumber) {
+        self.reached.retain(|step| !leads_to(step, port));
+    }
+    /// Adds removed candidates, held removals and what leads to a port; ignores other steps.
     pub fn add(&mut self, steps: impl IntoIterator<Item = TraceStep>) {
         for step in steps {
             let list = match (step.verdict, step.code) {
                 (Verdict::Drop, _) => &mut self.reasons,
                 (_, Code::REMOVAL_HELD) => &mut self.held,
+                (_, Code::REACHED | Code::ROUTED | Code::ALIAS | Code::WILDCARD) => {
+                    self.reached
+                        .extend((self.reached.len() < Self::MAX_NAMED).then(|| StepDocument::of(step)));
+                    continue;
+                }
                 _ => continue,
             };
             let reason = reason(list, step.stage, step.code);
@@ -241,6 +262,12 @@ impl WhyNot {
         }
         self.reasons.sort_by_key(|r| (r.stage, r.code));
     }
+}
+
+/// Whether a step names what leads to a port. [`super::reach`] writes its detail.
+fn leads_to(step: &StepDocument, port: PortNumber) -> bool {
+    let rest = step.detail.strip_prefix("port ").and_then(|rest| rest.strip_prefix(&port.to_string()));
+    step.code == Code::REACHED && rest.is_some_and(|rest| rest.starts_with([' ', ':']))
 }
 
 fn reason(list: &mut Vec<Reason>, stage: Stage, code: Code) -> &mut Reason {

@@ -7,12 +7,12 @@ use tributary_model::{
     Catalog, Code, ExcludedObject, Hostname, ServiceView, Stage, Trace, TraceStep, Verdict,
 };
 
+use super::reach::{Carrier, carrier, reach};
 use super::{WhyNot, assigned, pending};
 use crate::client::Client;
-use crate::cluster::cluster;
-use crate::key::key;
 use crate::resolve::{concrete, resolve};
 use crate::scope::trace::reaches;
+use crate::steps::service_step;
 use crate::vip::long_forms;
 
 /// Returns every candidate that a rule removed for this client, grouped by rule. Expands a short name with
@@ -24,9 +24,14 @@ pub fn why_not(catalog: &Catalog, host: &str, client: &Client) -> WhyNot {
     let known = candidates.iter().find(|name| catalog.hosts.contains_key(name.as_str()));
     let waits = || candidates.iter().find(|name| catalog.pending.contains_key(name.as_str()));
     let host = known.or_else(waits).unwrap_or(&host);
-    let mut out = WhyNot::new(catalog, host, client);
     let mut trace = Trace::default();
-    if known.is_none() {
+    let wildcard = if known.is_none() { wildcard(catalog, host) } else { None };
+    if let Some(wildcard) = wildcard {
+        trace.steps.push(matched(host, wildcard));
+    }
+    let host = wildcard.map_or(host.as_str(), Hostname::as_str);
+    let mut out = WhyNot::new(catalog, host, client);
+    if known.is_none() && wildcard.is_none() {
         // Skips full names with a search suffix appended.
         let plausible = candidates.iter().filter(|name| name.matches(".svc.").count() <= 1);
         trace.steps.extend(plausible.flat_map(|name| excluded(catalog, name)));
@@ -43,6 +48,19 @@ pub fn why_not(catalog: &Catalog, host: &str, client: &Client) -> WhyNot {
     out.add(trace.steps);
     out.add(hosts(host, found).iter().flat_map(|host| pending::of_host(catalog, host)));
     out
+}
+
+/// Returns the longest wildcard host that matches a host which no source declares.
+fn wildcard<'c>(catalog: &'c Catalog, host: &str) -> Option<&'c Hostname> {
+    // `*` sorts before every character that begins another host.
+    let wildcards = catalog.hosts.keys().take_while(|known| known.is_wildcard());
+    let matching = wildcards.filter(|known| host.ends_with(&known.as_str()[1..]) && known.as_str() != host);
+    matching.max_by_key(|known| known.as_str().len())
+}
+
+fn matched(host: &str, wildcard: &Hostname) -> TraceStep {
+    let detail = format!("no source declares {host} itself; {wildcard} matches it");
+    service_step(Stage::Merge, Verdict::Pass, Code::WILDCARD, None, detail)
 }
 
 /// Returns the requested host, and the hosts of its members if it is a federated service.
@@ -96,13 +114,18 @@ fn ports(catalog: &Catalog, view: &Arc<ServiceView>, client: &Client, out: &mut 
             continue;
         }
         let assignment = assigned(&port.endpoints.inputs, Some(client), port, trace);
-        out.served += assignment.endpoints().count();
-        let inputs = &port.cluster;
-        let mut of_cluster = Trace::default();
-        if cluster(&inputs.inputs, &key(inputs, &client.class), &mut of_cluster).is_none() {
-            // The trace already contains the endpoint steps; add only the reasons for the missing xDS cluster.
-            let reasons = of_cluster.steps.into_iter();
-            trace.steps.extend(reasons.filter(|s| s.endpoint.is_empty() && s.verdict == Verdict::Drop));
+        let carrier = carrier(port, &client.class);
+        if carrier.is_some() {
+            out.served += assignment.endpoints().count();
         }
+        // What nothing leads to is not received.
+        let unmatched = |step: TraceStep| match step.verdict {
+            Verdict::Warn => TraceStep { verdict: Verdict::Drop, ..step },
+            Verdict::Pass | Verdict::Drop => step,
+        };
+        let steps: Vec<_> = reach(catalog, view, port, client).into_iter().map(unmatched).collect();
+        let is_reached = steps.iter().any(|step| step.verdict == Verdict::Pass);
+        out.any_destination |= is_reached && carrier == Some(Carrier::Destination);
+        trace.steps.extend(steps);
     }
 }

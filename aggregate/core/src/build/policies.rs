@@ -13,6 +13,7 @@ use tributary_model::{
 
 use crate::state::State;
 use crate::state::policies::{Ranked, rank};
+use crate::state::shards::ShardInfo;
 
 /// Policies of a kind and namespace that apply to every workload, the first in precedence first.
 type Wide = BTreeMap<(PolicyKind, Namespace), Vec<PolicyKey>>;
@@ -152,7 +153,13 @@ fn ignored(declared: &DeclaredPolicy) -> Option<Condition> {
 fn declared_twice(ranked: &[Ranked<'_>]) -> Option<Condition> {
     let (first, _) = ranked.first().filter(|_| ranked.len() > 1)?;
     let objects: Vec<ObjectRef> = ranked.iter().take(NAMED).map(|(_, d)| d.source.reference()).collect();
-    let message =
-        format!("{} registries or scopes declare it; that of {} applies", ranked.len(), first.shard.registry);
+    let in_one = ranked.iter().all(|(info, _)| info.shard.registry.name == first.shard.registry.name);
+    let owner = |info: &ShardInfo| match in_one {
+        true => format!("scope {} of registry {}", info.shard.scope, info.shard.registry.name),
+        false => format!("registry {}", info.shard.registry.name),
+    };
+    let owners: BTreeSet<String> = ranked.iter().map(|(info, _)| owner(info)).collect();
+    let shown = owners.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let message = format!("{} sources declare it: {shown}; that of {} applies", ranked.len(), owner(first));
     Some(Condition { code: Code::POLICY_CONFLICT, objects: objects.into(), message: message.into() })
 }

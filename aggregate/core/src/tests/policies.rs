@@ -85,6 +85,8 @@ fn policy_of_two_registries_is_served_by_precedence() {
     let served = view(&mut world, &first).unwrap();
     assert_eq!(served.shard.registry.name.as_str(), "crd", "its rank precedes age");
     assert_eq!(codes(&mut world, &first), [Code::POLICY_CONFLICT]);
+    let message = "2 sources declare it: registry crd, registry file; that of registry crd applies";
+    assert_eq!(&*served.conditions[0].message, message);
     world.report("crd", [mk_deleted(&first)]);
     assert_eq!(view(&mut world, &first).unwrap().shard.registry.name.as_str(), "file");
     assert!(codes(&mut world, &first).is_empty());

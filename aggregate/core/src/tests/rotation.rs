@@ -54,7 +54,7 @@ fn weaker_run_waits_for_a_failure_or_for_acceptance() {
         world.report_in("file", shadow, updates);
         assert_eq!(world.generation("file"), Generation(1), "it can read less");
         let waits_for = world.core.status()[0].waits_for.clone().unwrap();
-        assert!(waits_for.contains("Groups of "), "{waits_for}");
+        assert!(waits_for.contains("the endpoints of scope "), "{waits_for}");
         assert!(world.core.status()[0].needs_accept);
         (world, shadow)
     };

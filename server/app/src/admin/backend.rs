@@ -11,7 +11,7 @@ use tributary_xds::answers::ResourceType;
 
 use super::metrics::Sample;
 use crate::document::state::{EndItem, Part, StateDocument};
-use crate::document::{ClientItem, HeldItem, RegistryItem};
+use crate::document::{ClientItem, Filter, HeldItem, PolicyItem, RegistryItem};
 use crate::ops::diff::Differences;
 use crate::ops::resources::{ResourceRequest, Resources};
 
@@ -33,6 +33,8 @@ pub trait AdminBackend: Send + Sync + 'static {
     async fn is_alive(&self) -> bool;
     /// Connected clients.
     async fn clients(&self) -> Vec<ClientItem>;
+    /// Policies that match a filter, and the number beyond its limit.
+    async fn policies(&self, filter: Filter) -> (Vec<PolicyItem>, usize);
     /// Registries.
     async fn registries(&self) -> Vec<RegistryItem>;
     /// Held removals.

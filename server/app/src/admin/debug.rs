@@ -17,8 +17,7 @@ use super::backend::Explained;
 use super::routes::ROUTES;
 use crate::document::{Filter, List, Metadata, clients as client_list, endpoints as endpoint_list};
 use crate::document::{
-    guard as held_list, merges as merge_list, policies as policy_list, registries as registry_list,
-    services as service_list,
+    guard as held_list, merges as merge_list, registries as registry_list, services as service_list,
 };
 
 /// How long a request with `after` waits for a newer generation.
@@ -57,7 +56,16 @@ pub async fn merges(State(shared): State<Shared>, params: Params<Filter>) -> Res
 
 /// Policies.
 pub async fn policies(State(shared): State<Shared>, params: Params<Filter>) -> Response {
-    catalog_list(shared, params, "PolicyList", policy_list::list).await
+    let filter = match filter_of(params) {
+        Ok(filter) => filter,
+        Err(refusal) => return *refusal,
+    };
+    wait(&shared, filter.after).await;
+    let Ok(_permit) = shared.work.try_acquire() else { return busy() };
+    let (items, more) = shared.inside.policies(filter).await;
+    let mut list = List::new("PolicyList", items, metadata(&shared, &shared.inside.catalog()), usize::MAX);
+    list.metadata.remaining = more;
+    Json(list).into_response()
 }
 
 /// Clients.

@@ -37,7 +37,8 @@ async fn compare(
         ("b", Some(args.b.as_str())),
         ("type", args.kind.map(|kind| kind.as_str())),
     ];
-    let body = Server::find(&args.server, env)?.get("/debug/diff", &query).await?;
+    let answer = Server::find(&args.server, env)?.get("/debug/diff", &query).await;
+    let body = answer.map_err(|failure| failure.listing("hosts with `tributary get services`"))?;
     let list: List<Value> = parse(&body)?;
     console.data(&render(args, &list, console.color)?)?;
     if list.metadata.remaining > 0 {

@@ -6,7 +6,7 @@ use super::get::{document, parse};
 use super::table::{Tone, paint};
 use super::{Console, Server};
 use crate::args::{ExplainArgs, Output, WhyNotArgs};
-use crate::document::explain::{ReasonItem, StepObject};
+use crate::document::explain::{ReasonItem, StepItem, StepObject};
 use crate::document::{ExplainItem, List, Metadata, WhyNotItem};
 use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
@@ -22,18 +22,20 @@ pub async fn explain(
         ("host", args.host.as_deref()),
         ("client", args.for_client.as_deref()),
     ];
-    let body = Server::find(&args.server, env)?.get("/debug/explain", &query).await?;
+    let answer = Server::find(&args.server, env)?.get("/debug/explain", &query).await;
+    let body = answer.map_err(|failure| failure.listing("endpoints with `tributary get endpoints`"))?;
     show(&body, args.output, console)
 }
 
-/// Explains why a client does not receive a host's endpoints. Exit 3 if it receives none, else 0.
+/// Explains why a client does not receive a host's endpoints. Exit 3 if it receives none and needs some, else 0.
 pub async fn why_not(
     args: &WhyNotArgs,
     env: &Environment,
     console: &mut Console<'_>,
 ) -> Result<Exit, CommandError> {
     let query = [("host", Some(args.host.as_str())), ("client", Some(args.from_client.as_str()))];
-    let body = Server::find(&args.server, env)?.get("/debug/why-not", &query).await?;
+    let answer = Server::find(&args.server, env)?.get("/debug/why-not", &query).await;
+    let body = answer.map_err(|failure| failure.listing("hosts with `tributary get services`"))?;
     show_why_not(&body, args.output, console)
 }
 
@@ -56,7 +58,7 @@ fn show_why_not(body: &[u8], output: Output, console: &mut Console<'_>) -> Resul
     let (color, wide) = (console.color, output == Output::Wide);
     let text = || list.items.iter().map(|item| reasons(item, wide, color)).collect();
     write(body, &list.metadata, output, console, text)?;
-    let served = list.items.iter().any(|item| item.served > 0);
+    let served = list.items.iter().any(WhyNotItem::is_served);
     Ok(if served { Exit::Ok } else { Exit::No })
 }
 
@@ -96,25 +98,32 @@ fn prose(item: &ExplainItem, wide: bool, color: bool) -> String {
         out.push_str(&format!("  for {client}"));
     }
     out.push('\n');
-    for step in &item.steps {
-        let tone = match step.verdict.as_str() {
-            "drop" => Tone::Bad,
-            "warn" => Tone::Warn,
-            _ => Tone::Plain,
-        };
-        let verdict = paint(&format!("{:<4}", step.verdict.to_uppercase()), tone, color);
-        let object = step.object.as_ref().map(|object| source(object, wide)).unwrap_or_default();
-        out.push_str(&format!("  {:<10} {verdict} {}  {}{object}\n", step.stage, step.code, step.detail));
-    }
+    item.steps.iter().for_each(|one| step(one, wide, color, &mut out));
     out
 }
 
+fn step(step: &StepItem, wide: bool, color: bool, out: &mut String) {
+    let tone = match step.verdict.as_str() {
+        "drop" => Tone::Bad,
+        "warn" => Tone::Warn,
+        _ => Tone::Plain,
+    };
+    let verdict = paint(&format!("{:<4}", step.verdict.to_uppercase()), tone, color);
+    let object = step.object.as_ref().map(|object| source(object, wide)).unwrap_or_default();
+    out.push_str(&format!("  {:<10} {verdict} {}  {}{object}\n", step.stage, step.code, step.detail));
+}
+
 fn reasons(item: &WhyNotItem, wide: bool, color: bool) -> String {
-    let tone = if item.served > 0 { Tone::Plain } else { Tone::Bad };
+    let tone = if item.is_served() { Tone::Plain } else { Tone::Bad };
     let noun = if item.served == 1 { "endpoint" } else { "endpoints" };
-    let served = paint(&format!("{} {noun} served", item.served), tone, color);
+    let text = match item.served {
+        0 if item.any_destination => "served without endpoints".to_owned(),
+        count => format!("{count} {noun} served"),
+    };
+    let served = paint(&text, tone, color);
     let service = item.service.as_deref().map(|s| format!("  service {s}")).unwrap_or_default();
     let mut out = format!("{}  {served}{service}  for {}\n", item.host, item.client);
+    item.reached.iter().for_each(|one| step(one, wide, color, &mut out));
     item.reasons.iter().for_each(|one| reason(one, "dropped", wide, &mut out));
     item.held.iter().for_each(|one| reason(one, "held", wide, &mut out));
     out

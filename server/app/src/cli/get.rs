@@ -18,7 +18,8 @@ pub async fn run(args: &GetArgs, env: &Environment, console: &mut Console<'_>) -
     if args.watch {
         return watch::run(args, &server, console).await;
     }
-    let body = server.get(&path(args.what), &query(args)).await?;
+    let answer = server.get(&path(args.what), &query(args)).await;
+    let body = answer.map_err(|failure| failure.listing("hosts with `tributary get services`"))?;
     let list: List<Value> = parse(&body)?;
     console.data(&render(args, &list, console.color)?)?;
     conclude(args, &list, console)
@@ -222,7 +223,7 @@ fn merges(items: &[MergeItem], wide: bool) -> Table {
 }
 
 fn policies(items: &[PolicyItem], wide: bool) -> Table {
-    let heads = ["KIND", "NAMESPACE", "NAME", "SELECTOR", "REGISTRY", "CONDITIONS"];
+    let heads = ["KIND", "NAMESPACE", "NAME", "STATUS", "SELECTOR", "REGISTRY", "CONDITIONS"];
     let mut table = Table::new(&heads, &["POSITION", "VERSION", "CREATED", "FRESHNESS", "MESSAGES"], wide);
     for item in items {
         let each = |text: &dyn Fn(&crate::document::ConditionItem) -> String, between: &str| {
@@ -231,10 +232,14 @@ fn policies(items: &[PolicyItem], wide: bool) -> Table {
         let selector: Vec<String> =
             item.selector.iter().map(|(key, value)| format!("{key}={value}")).collect();
         let tone = if item.conditions.is_empty() { Tone::Plain } else { Tone::Warn };
+        let conditions = each(&|condition| condition.message.clone(), "; ");
+        let messages = [item.reason.clone(), conditions].into_iter().filter(|text| !text.is_empty());
+        let messages = messages.collect::<Vec<_>>().join("; ");
         table.row(vec![
             item.kind.clone().into(),
             item.namespace.clone().into(),
             item.name.clone().into(),
+            Cell(item.status.clone(), if item.reason.is_empty() { Tone::Plain } else { Tone::Bad }),
             selector.join(",").into(),
             item.registry.clone().into(),
             Cell(each(&|condition| condition.code.clone(), ","), tone),
@@ -242,7 +247,7 @@ fn policies(items: &[PolicyItem], wide: bool) -> Table {
             item.source.resource_version.clone().into(),
             item.created.clone().into(),
             Cell(item.freshness.clone(), if item.freshness == "Live" { Tone::Plain } else { Tone::Warn }),
-            each(&|condition| condition.message.clone(), "; ").into(),
+            messages.into(),
         ]);
     }
     table

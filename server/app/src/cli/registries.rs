@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use super::table::{Cell, Table, Tone, age};
 use crate::document::registries::SourceItem;
+use crate::document::state::kind_name;
 use crate::document::{ConditionItem, RegistryItem};
+use tributary_model::CollectionKind;
 
 fn tone(state: &str) -> Tone {
     match state {
@@ -86,15 +88,21 @@ const MOST_SCOPES: usize = 20;
 /// Withheld collections of one registry with one freshness.
 #[derive(Default)]
 struct WithheldGroup<'a> {
-    kinds: BTreeMap<&'a str, Vec<&'a str>>,
+    kinds: BTreeMap<&'a str, Vec<String>>,
+    /// Number of collections of each scope, withheld or not.
+    of_scope: BTreeMap<&'a str, usize>,
     facts: u64,
 }
 
 impl WithheldGroup<'_> {
-    /// Names the collections by scope: `Services, Groups of east; Services of west`.
+    /// Names the collections by scope: `services, endpoints of east; all of west`.
     fn covers(&self) -> String {
         let named = self.kinds.iter().take(MOST_SCOPES);
-        let named = named.map(|(scope, kinds)| format!("{} of {scope}", kinds.join(", ")));
+        let named =
+            named.map(|(scope, kinds)| match kinds.len() == self.of_scope.get(scope).copied().unwrap_or(0) {
+                true => format!("all of {scope}"),
+                false => format!("{} of {scope}", kinds.join(", ")),
+            });
         let more = self.kinds.len().saturating_sub(MOST_SCOPES);
         let more = (more > 0).then(|| format!("and {more} more scopes"));
         named.chain(more).collect::<Vec<_>>().join("; ")
@@ -107,7 +115,9 @@ fn withheld(items: &[RegistryItem]) -> Table {
     let all = items.iter().flat_map(|item| item.collections.iter().map(move |one| (item, one)));
     for (item, one) in all.filter(|(_, one)| one.withheld) {
         let group = groups.entry((&item.name, &one.freshness)).or_default();
-        group.kinds.entry(&one.scope).or_default().push(&one.kind);
+        group.kinds.entry(&one.scope).or_default().push(words(&one.kind));
+        let same_scope = item.collections.iter().filter(|other| other.scope == one.scope);
+        group.of_scope.entry(&one.scope).or_insert_with(|| same_scope.count());
         group.facts = group.facts.saturating_add(one.facts);
     }
     let mut table = Table::new(&["REGISTRY", "WITHHELD", "FACTS", "FRESHNESS"], &[], true);
@@ -116,6 +126,12 @@ fn withheld(items: &[RegistryItem]) -> Table {
         table.row(vec![(*registry).into(), group.covers().into(), group.facts.into(), freshness]);
     }
     table
+}
+
+/// Returns the words for a kind of facts; the name itself if a newer server has it.
+fn words(kind: &str) -> String {
+    let known = CollectionKind::ALL.into_iter().find(|known| kind_name(*known) == kind);
+    known.map_or_else(|| kind.to_owned(), |known| known.words().to_owned())
 }
 
 fn ended(items: &[RegistryItem]) -> Table {
@@ -281,14 +297,19 @@ mod tests {
             collection("cluster", "Gateways", "no answer"),
         ];
         let item = RegistryItem { name: "k".into(), collections: all.into(), ..RegistryItem::default() };
-        let expected = "\nREGISTRY   WITHHELD                                              FACTS   FRESHNESS\n\
-                        k          Services, Groups of cluster; Gateways of configmaps   6       Stale: 403\n\
-                        k          Gateways of cluster                                   2       Stale: no answer\n";
+        let expected = "\nREGISTRY   WITHHELD                                            FACTS   FRESHNESS\n\
+                        k          services, endpoints of cluster; all of configmaps   6       Stale: 403\n\
+                        k          gateways of cluster                                 2       Stale: no answer\n";
         assert_eq!(more(&[item], true, false), expected);
-        let many = (0..30).map(|at| collection(&format!("ns{at:02}"), "Services", "403")).collect();
+        let many = (0..30).map(|at| collection(&format!("ns{at:02}"), "Groups", "403"));
+        let live = (0..30).map(|at| CollectionItem {
+            withheld: false,
+            ..collection(&format!("ns{at:02}"), "Services", "")
+        });
+        let many = many.chain(live).collect();
         let item = RegistryItem { name: "k".into(), collections: many, ..RegistryItem::default() };
         let text = more(&[item], true, false);
-        assert!(text.contains("Services of ns19; and 10 more scopes   60 "), "{text}");
+        assert!(text.contains("endpoints of ns19; and 10 more scopes   60 "), "{text}");
     }
 
     #[test]

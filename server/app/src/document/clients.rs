@@ -43,7 +43,7 @@ pub struct ClientItem {
     pub connected_millis: u64,
     /// Subscribed types.
     pub types: Vec<ClientTypeItem>,
-    /// Notes for the operator, such as `partial: mtls`.
+    /// Notes for the operator, such as `TRB0606 xDS clusters without mesh TLS`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }

@@ -75,6 +75,12 @@ pub struct WhyNotItem {
     pub client: String,
     /// Number of endpoints that the client receives.
     pub served: usize,
+    /// Whether a port needs no endpoints, because each connection or request names its destination.
+    #[serde(default)]
+    pub any_destination: bool,
+    /// What leads the client to the ports of the service, and which service that is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reached: Vec<StepItem>,
     /// Rules that excluded candidates.
     pub reasons: Vec<ReasonItem>,
     /// Endpoints that are served although their source no longer lists them.
@@ -122,6 +128,14 @@ impl ExplainItem {
     #[must_use]
     pub fn is_served(&self) -> bool {
         self.verdict == "served"
+    }
+}
+
+impl WhyNotItem {
+    /// Whether the client reaches the service.
+    #[must_use]
+    pub const fn is_served(&self) -> bool {
+        self.served > 0 || self.any_destination
     }
 }
 

@@ -62,6 +62,16 @@ impl Filter {
     pub fn takes_registry(&self, registry: &str) -> bool {
         self.registry.as_deref().is_none_or(|wanted| wanted == registry)
     }
+    /// Whether the filter's name is this object's: `NAME`, `NAMESPACE/NAME` or `KIND/NAMESPACE/NAME`.
+    #[must_use]
+    pub fn takes_object(&self, kind: &str, namespace: &str, name: &str) -> bool {
+        let Some(wanted) = &self.name else { return true };
+        let mut parts = wanted.rsplit('/');
+        parts.next().is_some_and(|of| same_host(of, name))
+            && parts.next().is_none_or(|of| of == namespace)
+            && parts.next().is_none_or(|of| of.eq_ignore_ascii_case(kind))
+            && parts.next().is_none()
+    }
     /// Whether the filter matches this name.
     #[must_use]
     pub fn takes_name(&self, name: &str) -> bool {
@@ -72,4 +82,25 @@ impl Filter {
 /// Compares hosts as DNS names.
 pub fn same_host(wanted: &str, host: &str) -> bool {
     wanted.strip_suffix('.').unwrap_or(wanted).eq_ignore_ascii_case(host)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn object_is_named_with_or_without_namespace_and_kind() {
+        let takes = |name: &str| {
+            let filter = Filter { name: Some(name.to_owned()), ..Filter::default() };
+            filter.takes_object("Sidecar", "web", "default")
+        };
+        for fine in ["default", "web/default", "Sidecar/web/default", "sidecar/web/default"] {
+            assert!(takes(fine), "{fine}");
+        }
+        for bad in ["", "web", "shop/default", "Gateway/web/default", "x/Sidecar/web/default", "web/default/"]
+        {
+            assert!(!takes(bad), "{bad}");
+        }
+        assert!(Filter::default().takes_object("Sidecar", "web", "default"));
+    }
 }

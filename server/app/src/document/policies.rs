@@ -1,12 +1,19 @@
-//! Policies as documents: their source, what they select, and the conditions that concern them.
+//! Policies as documents: their source, what they select, their spec, and the conditions that concern them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use tributary_model::{Catalog, Collection, CollectionKind, PolicyKey, PolicyView};
+use serde_json::Value;
+use tributary_answer::{Selectable, policy_conditions};
+use tributary_core::ProblemView;
+use tributary_model::{
+    Catalog, Collection, CollectionKind, Condition, Namespace, PolicyKey, PolicyKind, PolicyView,
+};
 
 use super::endpoints::freshness_text;
 use super::filter::Filter;
+use super::policy_spec::spec;
 use super::{ConditionItem, ObjectItem, timestamp};
 
 /// One policy.
@@ -19,6 +26,13 @@ pub struct PolicyItem {
     pub namespace: String,
     /// Name.
     pub name: String,
+    /// `Served`; `Quarantined`: the newest version is not valid and an older one stays served; `NotServed`: no version was
+    /// valid.
+    #[serde(default)]
+    pub status: String,
+    /// Why a version is not served.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
     /// Registry that reports it.
     pub registry: String,
     /// Scope that reports it.
@@ -33,40 +47,123 @@ pub struct PolicyItem {
     /// Labels of the workloads that it selects; empty for all workloads of its namespace.
     #[serde(default)]
     pub selector: BTreeMap<String, String>,
+    /// Spec as it is served, without fields that have no effect.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub spec: Value,
     /// Conditions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<ConditionItem>,
 }
 
-/// Returns the policies that match the filter, in order, and the number beyond its limit.
-#[must_use]
-pub fn list(catalog: &Catalog, filter: &Filter) -> (Vec<PolicyItem>, usize) {
-    let matching = catalog.policies.iter().filter(|(key, view)| {
-        filter.takes_name(&key.name)
-            && filter.takes_namespace(key.namespace.as_str())
-            && filter.takes_registry(view.shard.registry.name.as_str())
-            && filter.host.is_none()
-    });
-    let more = matching.clone().count().saturating_sub(filter.limit());
-    (matching.take(filter.limit()).map(|(key, view)| item(catalog, key, view)).collect(), more)
+/// Most egress hosts in the specs of one list.
+const MAX_SPEC_HOSTS: usize = 200_000;
+
+/// What the catalog does not have about policies.
+#[derive(Debug, Default)]
+pub struct PolicyFacts {
+    /// Problems of policies: objects whose newest version is not valid.
+    pub problems: Vec<ProblemView>,
+    /// Connected clients.
+    pub clients: Vec<Selectable>,
 }
 
-fn item(catalog: &Catalog, key: &PolicyKey, view: &PolicyView) -> PolicyItem {
+/// Returns the policies that match the filter, in order, and the number beyond its limit.
+#[must_use]
+pub fn list(catalog: &Catalog, facts: &PolicyFacts, filter: &Filter) -> (Vec<PolicyItem>, usize) {
+    let wanted = |key: &PolicyKey| takes(filter, key);
+    let more = policy_conditions(catalog, &facts.clients, &wanted);
+    let known = facts.problems.iter().filter_map(|problem| Some((of_problem(problem)?, problem)));
+    let mut problems: BTreeMap<(&str, PolicyKey), &ProblemView> = known.collect();
+    let of_registry = |name: &str| filter.takes_registry(name);
+    let (mut items, mut specs) = (BTreeMap::new(), MAX_SPEC_HOSTS);
+    for (key, view) in catalog.policies.iter().filter(|(key, _)| wanted(key)) {
+        let registry = view.shard.registry.name.as_str();
+        let problem = problems.remove(&(registry, key.clone()));
+        if of_registry(registry) {
+            let conditions = more.get(key).map(Vec::as_slice).unwrap_or_default();
+            let spec = bounded_spec(view, &mut specs);
+            items.insert(key.clone(), PolicyItem { spec, ..item(catalog, key, view, conditions, problem) });
+        }
+    }
+    for ((registry, key), problem) in problems {
+        if wanted(&key) && of_registry(registry) && !catalog.policies.contains_key(&key) {
+            items.entry(key).or_insert_with_key(|key| not_served(key, problem));
+        }
+    }
+    let remaining = items.len().saturating_sub(filter.limit());
+    (items.into_values().take(filter.limit()).collect(), remaining)
+}
+
+fn takes(filter: &Filter, key: &PolicyKey) -> bool {
+    filter.takes_object(key.kind.as_str(), key.namespace.as_str(), &key.name)
+        && filter.takes_namespace(key.namespace.as_str())
+        && filter.host.is_none()
+}
+
+/// Returns the spec of a policy, as long as the specs of a list are not too many hosts.
+fn bounded_spec(view: &PolicyView, left: &mut usize) -> Value {
+    let hosts =
+        view.sidecar().map_or(1, |of| 1 + of.egress.iter().map(|one| 1 + one.hosts.len()).sum::<usize>());
+    if hosts > *left {
+        return "left out: the list has too many hosts; name one policy".into();
+    }
+    *left -= hosts;
+    spec(view.policy())
+}
+
+/// Returns the registry and the key of the policy that a problem is about.
+fn of_problem(problem: &ProblemView) -> Option<(&str, PolicyKey)> {
+    let id = &problem.object.id;
+    let (kind, namespace) = (PolicyKind::parse(id.kind)?, Namespace::new(&*id.namespace).ok()?);
+    Some((problem.registry.as_str(), PolicyKey { kind, namespace, name: Arc::clone(&id.name) }))
+}
+
+/// Describes a problem; its message has the position.
+fn described(problem: &ProblemView) -> String {
+    format!("{} {}", problem.problem.code, problem.problem.message)
+}
+
+/// Returns the item of a policy of which no version was ever valid.
+fn not_served(key: &PolicyKey, problem: &ProblemView) -> PolicyItem {
+    PolicyItem {
+        kind: key.kind.to_string(),
+        namespace: key.namespace.to_string(),
+        name: key.name.to_string(),
+        status: "NotServed".to_owned(),
+        reason: format!("not valid: {}", described(problem)),
+        registry: problem.registry.to_string(),
+        source: ObjectItem::from(&problem.object),
+        ..PolicyItem::default()
+    }
+}
+
+fn item(
+    catalog: &Catalog,
+    key: &PolicyKey,
+    view: &PolicyView,
+    more: &[Condition],
+    problem: Option<&ProblemView>,
+) -> PolicyItem {
     let registry = &view.shard.registry.name;
     let of = Collection { scope: view.shard.scope.clone(), kind: CollectionKind::Policies };
     let collections = catalog.registries.get(registry).map(|known| &*known.collections).unwrap_or_default();
     let freshness = collections.iter().find(|(known, _)| *known == of).map(|(_, freshness)| freshness);
     let labels = view.policy().selector().pairs();
+    let kept =
+        |problem| format!("a newer version is not valid, this one stays served: {}", described(problem));
     PolicyItem {
         kind: key.kind.to_string(),
         namespace: key.namespace.to_string(),
         name: key.name.to_string(),
+        status: if problem.is_some() { "Quarantined" } else { "Served" }.to_owned(),
+        reason: problem.map(kept).unwrap_or_default(),
         registry: registry.to_string(),
         scope: view.shard.scope.to_string(),
         freshness: freshness.map_or_else(|| "Unknown".to_owned(), freshness_text),
         source: ObjectItem::from(&view.declared.source),
         created: view.declared.created.map(timestamp).unwrap_or_default(),
         selector: labels.map(|(label, value)| (label.to_string(), value.to_string())).collect(),
-        conditions: view.conditions.iter().map(ConditionItem::from).collect(),
+        spec: Value::Null,
+        conditions: view.conditions.iter().chain(more).map(ConditionItem::from).collect(),
     }
 }

@@ -6,7 +6,7 @@ use tributary_model::{
     Catalog, ClientKind, Condition, DeclarationView, Health, PortView, Resolution, ServiceView, Visibility,
 };
 
-use super::filter::{Filter, same_host};
+use super::filter::Filter;
 use super::{ConditionItem, ObjectItem};
 
 /// One service.
@@ -81,16 +81,18 @@ pub struct DeclarationItem {
 /// Returns the services that match the filter, ordered by host and precedence.
 #[must_use]
 pub fn list(catalog: &Catalog, filter: &Filter) -> Vec<ServiceItem> {
-    let takes_host = |host: &str| {
-        filter.takes_host(host) && filter.name.as_deref().is_none_or(|name| same_host(name, host))
-    };
+    let takes_host = |host: &str| filter.takes_host(host);
     // Names that hosts contest show before a client; a plain sidecar meets all that are public.
     let contested = contested_by_service(catalog, &ClientClass::new(ClientKind::Sidecar));
     let of = |view: &ServiceView| contested.get(&view.key).map_or(&[][..], Vec::as_slice);
     let hosts = catalog.hosts.iter().filter(|(host, _)| takes_host(host.as_str()));
     let claims = hosts.flat_map(|(_, entry)| entry.claimants.iter().enumerate());
     claims
-        .filter(|(_, view)| filter.takes_namespace(view.key.namespace.as_str()) && of_registry(view, filter))
+        .filter(|(_, view)| {
+            let (namespace, host) = (view.key.namespace.as_str(), view.key.host.as_str());
+            filter.takes_namespace(namespace) && filter.takes_object("Service", namespace, host)
+        })
+        .filter(|(_, view)| of_registry(view, filter))
         .map(|(precedence, view)| item(precedence, view, of(view)))
         .collect()
 }

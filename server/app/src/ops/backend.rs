@@ -7,8 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::Value;
 use tokio::sync::watch;
-use tributary_core::RegistryStatus;
-use tributary_model::{Catalog, RegistryName, ServiceKey, Trace, TraceStep};
+use tributary_core::{ProblemView, RegistryStatus};
+use tributary_model::{Catalog, PolicyKind, RegistryName, ServiceKey, Trace, TraceStep};
 use tributary_registry_api::Clock;
 use tributary_runtime::{Handle, ReadyBecause};
 use tributary_xds::answers::ResourceType;
@@ -24,8 +24,9 @@ use crate::admin::backend::{Explained, NotThere};
 use crate::admin::metrics::Sample;
 use crate::admin::{AdminBackend, Check, Readiness};
 use crate::config::RegistryKind;
+use crate::document::policies::{self, PolicyFacts};
 use crate::document::state::{EndItem, Part, StateDocument};
-use crate::document::{ClientItem, HeldItem, RegistryItem, short_name};
+use crate::document::{ClientItem, Filter, HeldItem, PolicyItem, RegistryItem, short_name};
 use crate::reload::Running;
 use crate::wiring::journal::State;
 
@@ -155,6 +156,19 @@ impl AdminBackend for LiveBackend {
         let sessions = Arc::clone(&self.sessions);
         run_blocking(move || sessions.items()).await
     }
+    async fn policies(&self, filter: Filter) -> (Vec<PolicyItem>, usize) {
+        let is_policy = |problem: &ProblemView| PolicyKind::parse(problem.object.id.kind).is_some();
+        let look =
+            move |core: &tributary_core::Core| core.problems().filter(is_policy).take(Filter::MAX).collect();
+        let problems = self.handle.inspect(look).await.unwrap_or_default();
+        let (catalog, sessions) = (self.handle.catalog(), Arc::clone(&self.sessions));
+        let make = move || {
+            let clients = sessions.table.all();
+            let clients = clients.iter().filter_map(|client| client.selectable(&catalog)).collect();
+            policies::list(&catalog, &PolicyFacts { problems, clients }, &filter)
+        };
+        run_blocking(make).await
+    }
     async fn registries(&self) -> Vec<RegistryItem> {
         let (core, runs, kinds) = (self.core_report().await, self.handle.runs(), self.kinds());
         let (catalog, now) = (self.handle.catalog(), self.clock.now());
@@ -208,7 +222,11 @@ impl AdminBackend for LiveBackend {
             .unwrap_or_else(|| Ok(Vec::new()))
     }
     async fn why_not(&self, host: &str, client: &str) -> Explained {
-        explain::why_not(&self.handle.catalog(), &self.sessions, host, client, self.clock.now())
+        let (catalog, sessions, now) = (self.handle.catalog(), Arc::clone(&self.sessions), self.clock.now());
+        let (host, client) = (host.to_owned(), client.to_owned());
+        run_blocking(move || Some(explain::why_not(&catalog, &sessions, &host, &client, now)))
+            .await
+            .unwrap_or_else(|| Err("the explanation failed".to_owned()))
     }
     async fn resources(&self, request: ResourceRequest) -> Resources {
         let (catalog, sessions) = (self.handle.catalog(), Arc::clone(&self.sessions));

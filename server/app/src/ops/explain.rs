@@ -6,15 +6,18 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::Value;
-use tributary_answer::{Client, ClusterName, Explanation, Query, WhyNot, explain_with, not_routed, resolve};
+use tributary_answer::{
+    Carrier, ClientClass, ClusterName, Explanation, Query, Surface, WhyNot, carrier, concrete, explain_with,
+    not_routed, resolve,
+};
 use tributary_model::{
-    Catalog, ClientKind, Code, Hostname, Mono, Namespace, PortNumber, ServiceKey, Stage, StepTime, TraceStep,
-    Verdict,
+    Catalog, ClientKind, Code, Hostname, Mono, Namespace, PortView, ServiceKey, ServiceView, Stage, StepTime,
+    TraceStep, Verdict,
 };
 use tributary_xds::answers::ResourceType;
 use tributary_xds::session::{Delivery, SyncStatus};
 
-use super::routed::RouteTables;
+use super::routed::SentTables;
 use super::sessions::{Found, Sessions};
 use crate::admin::backend::Explained;
 use crate::cli::table::age;
@@ -76,15 +79,16 @@ pub fn explain(request: &ExplainRequest, history: &BTreeMap<ServiceKey, Vec<Trac
     let history = |key: &ServiceKey| history.get(key).cloned().unwrap_or_default();
     let client = found.as_ref().map(|found| &found.client);
     let mut all = explain_with(&request.catalog, &query, client, &history);
-    all.retain(|one| request.host.as_deref().is_none_or(|host| is_of_host(one, host)));
+    let served_by = request.host.as_deref().map(|host| served_by(&request.catalog, host, found.as_ref()));
+    all.retain(|one| served_by.as_deref().is_none_or(|host| is_of_host(one, host)));
     // An endpoint that no source lists has an explanation too, with one step.
     if let (true, Some(host)) = (all.is_empty(), &request.host) {
         let withdrawn: String = request.withdrawn.iter().map(|of| format!("; {of}")).collect();
         return Err(format!("no source lists the endpoint {} of {host}{withdrawn}", request.endpoint));
     }
     if let Some(found) = &found {
-        let sidecar = found.client.class.kind == ClientKind::Sidecar;
-        let mut tables = sidecar.then(|| RouteTables::new(&request.catalog, found));
+        let sidecar = found.client.class.kind == ClientKind::Sidecar && found.client.listens;
+        let mut tables = sidecar.then(|| SentTables::new(&request.catalog, found));
         all.iter_mut().for_each(|one| deliver(&request.catalog, found, tables.as_mut(), one));
     }
     all.iter_mut().for_each(|one| name_withdrawn(one, &request.withdrawn));
@@ -142,22 +146,41 @@ fn is_of_host(one: &Explanation, host: &str) -> bool {
     one.host.as_ref().is_some_and(|own| same_host(host, own.as_str()))
 }
 
-/// Adds the delivery state of the client and the route that leads to the endpoint.
-fn deliver(catalog: &Catalog, found: &Found, tables: Option<&mut RouteTables>, one: &mut Explanation) {
-    let served = one.steps.iter().all(|step| step.verdict != Verdict::Drop);
-    let Some((host, port)) = one.host.clone().zip(one.port).filter(|_| served) else { return };
-    let step = delivered(catalog, found, &host, port);
-    let route = tables.and_then(|tables| tables.step(&host, port));
-    let endpoint = one.endpoint.clone();
-    let steps = [Some(step), route, unrouted(catalog, found, host.as_str(), Some(port)).pop()];
-    one.add(steps.into_iter().flatten().map(|step| TraceStep { endpoint: endpoint.clone(), ..step }));
+/// Returns the host of the service that serves a host: another one for an alias.
+fn served_by(catalog: &Catalog, host: &str, found: Option<&Found>) -> String {
+    let class = found.map(|found| &found.client.class);
+    let scope = class.map(ClientClass::scope).unwrap_or_default();
+    let view =
+        resolve(catalog, host, scope, &mut ()).and_then(|view| concrete(catalog, view, scope, &mut ()));
+    view.map_or_else(|| host.to_owned(), |view| view.key.host.to_string())
 }
 
-/// Returns the delivery state of the resource that carries a port's endpoints.
-fn delivered(catalog: &Catalog, found: &Found, host: &Hostname, port: PortNumber) -> TraceStep {
-    let name = ClusterName::new(port, host).to_string();
-    let kind = carrier(catalog, &found.client, host, port);
-    deliver_step(outcome(&found.delivery(kind, &name), kind, &name))
+/// Adds the delivery state of the client, and what its listeners and routes lead to.
+fn deliver(catalog: &Catalog, found: &Found, tables: Option<&mut SentTables>, one: &mut Explanation) {
+    let served = one.steps.iter().all(|step| step.verdict != Verdict::Drop);
+    let Some((host, number)) = one.host.clone().zip(one.port).filter(|_| served) else { return };
+    let view = resolve(catalog, host.as_str(), found.client.class.scope(), &mut ());
+    let Some((view, port)) = view.and_then(|view| Some((view, view.port(number)?))) else { return };
+    let mut steps: Vec<TraceStep> = delivered(found, view, port).into_iter().collect();
+    let sent = tables.map(|tables| tables.steps(&host, &host, port, &found.client.class)).unwrap_or_default();
+    if sent.iter().any(|step| step.verdict == Verdict::Warn) {
+        one.forget_reach();
+    }
+    steps.extend(sent);
+    steps.extend(unrouted(catalog, found, view, port));
+    let endpoint = one.endpoint.clone();
+    one.add(steps.into_iter().map(|step| TraceStep { endpoint: endpoint.clone(), ..step }));
+}
+
+/// Returns the delivery state of the resource that carries a port's endpoints; `None` if the client receives none for
+/// the port.
+fn delivered(found: &Found, view: &ServiceView, port: &PortView) -> Option<TraceStep> {
+    let name = ClusterName::new(port.number, &view.key.host).to_string();
+    let kind = match carrier(port, &found.client.class)? {
+        Carrier::Endpoints => ResourceType::Endpoints,
+        Carrier::Cluster | Carrier::Destination => ResourceType::Cluster,
+    };
+    Some(deliver_step(outcome(&found.delivery(kind, &name), kind, &name)))
 }
 
 /// Returns a step about what the client was sent.
@@ -172,13 +195,6 @@ pub(super) fn deliver_step((verdict, code, detail): (Verdict, Code, String)) -> 
         detail,
         time: None,
     }
-}
-
-/// Endpoints of a DNS service are inside the xDS cluster.
-fn carrier(catalog: &Catalog, client: &Client, host: &Hostname, port: PortNumber) -> ResourceType {
-    let view = resolve(catalog, host.as_str(), client.class.scope(), &mut ());
-    let dns = view.is_some_and(|v| v.port(port).is_some_and(|p| p.endpoints.inputs.resolution.is_dns()));
-    if dns { ResourceType::Cluster } else { ResourceType::Endpoints }
 }
 
 fn outcome(delivery: &Delivery, kind: ResourceType, name: &str) -> (Verdict, Code, String) {
@@ -200,40 +216,62 @@ fn outcome(delivery: &Delivery, kind: ResourceType, name: &str) -> (Verdict, Cod
     }
 }
 
-/// Explains why a client does not receive a host's endpoints.
-pub fn why_not(catalog: &Catalog, sessions: &Sessions, host: &str, client: &str, now: Mono) -> Explained {
+/// Explains why a client does not receive a host's endpoints, and what leads it to those that it receives.
+pub fn why_not(
+    catalog: &Arc<Catalog>,
+    sessions: &Sessions,
+    host: &str,
+    client: &str,
+    now: Mono,
+) -> Explained {
     let found = sessions.find(catalog, client)?;
-    let namespace = found.client.class.namespace.as_ref().map(|namespace| namespace.as_str());
+    let class = &found.client.class;
+    let namespace = class.namespace.as_ref().map(|namespace| namespace.as_str());
     let host = short_name::host(catalog, host, namespace)?;
     let mut out = tributary_answer::why_not(catalog, &host, &found.client);
-    if out.served > 0 {
-        let steps = undelivered(catalog, &found, &out.host);
-        // Endpoints that were not sent are not served, whatever the answer contains.
-        if !steps.is_empty() && steps.iter().all(|step| step.verdict == Verdict::Drop) {
-            out.served = 0;
-        }
-        let not_routed = unrouted(catalog, &found, &out.host, None).into_iter();
-        out.add(steps);
-        out.add(not_routed.map(|step| TraceStep { verdict: Verdict::Drop, ..step }));
+    let view = resolve(catalog, &out.host, class.scope(), &mut ());
+    let view = view.and_then(|view| concrete(catalog, view, class.scope(), &mut ()));
+    if let Some(view) = view.filter(|_| out.served > 0 || out.any_destination) {
+        add_delivery(catalog, &found, view, &mut out);
     }
     date_reasons(&mut out, now, Timestamp::now());
     Ok(values(vec![out]))
 }
 
-/// Returns the ports, or this one, whose endpoints a sidecar receives while none of its routes leads to them.
-fn unrouted(catalog: &Catalog, found: &Found, host: &str, port: Option<PortNumber>) -> Vec<TraceStep> {
+/// Adds what the client was not sent, and what its listeners and routes lead to.
+fn add_delivery(catalog: &Arc<Catalog>, found: &Found, view: &ServiceView, out: &mut WhyNot) {
     let class = &found.client.class;
-    let view = resolve(catalog, host, class.scope(), &mut ()).filter(|_| class.kind == ClientKind::Sidecar);
-    let Some(view) = view else { return Vec::new() };
-    let ports = view.ports.iter().filter(|of| port.is_none_or(|port| port == of.number));
-    ports.filter_map(|port| not_routed(catalog, view, port, class.scope())).collect()
+    let ports = || class.scope().ports(view, Surface::Clusters);
+    let steps: Vec<TraceStep> = ports().filter_map(|port| delivered(found, view, port)).collect();
+    // What was not sent is not served, whatever the answer contains.
+    if !steps.is_empty() && steps.iter().all(|step| step.verdict == Verdict::Drop) {
+        (out.served, out.any_destination) = (0, false);
+        out.reached.retain(|step| step.code != Code::REACHED);
+        return out.add(steps);
+    }
+    out.add(steps);
+    let lost = |step: TraceStep| match step.verdict {
+        Verdict::Warn => TraceStep { verdict: Verdict::Drop, ..step },
+        Verdict::Pass | Verdict::Drop => step,
+    };
+    if class.kind == ClientKind::Sidecar && found.client.listens {
+        let mut tables = SentTables::new(catalog, found);
+        let host = Hostname::new(&out.host).unwrap_or_else(|_| view.key.host.clone());
+        for port in ports() {
+            let steps = tables.steps(&host, &view.key.host, port, class);
+            if steps.iter().any(|step| step.verdict == Verdict::Warn) {
+                out.forget_reach(port.number);
+            }
+            out.add(steps.into_iter().chain(unrouted(catalog, found, view, port)).map(lost));
+        }
+    }
 }
 
-fn undelivered(catalog: &Catalog, found: &Found, host: &str) -> Vec<TraceStep> {
-    let Some(view) = resolve(catalog, host, found.client.class.scope(), &mut ()) else {
-        return Vec::new();
-    };
-    view.ports.iter().map(|port| delivered(catalog, found, &view.key.host, port.number)).collect()
+/// Returns the step of a port whose endpoints a sidecar receives while none of its routes leads to them.
+fn unrouted(catalog: &Catalog, found: &Found, view: &ServiceView, port: &PortView) -> Option<TraceStep> {
+    let class = &found.client.class;
+    let listens = class.kind == ClientKind::Sidecar && found.client.listens;
+    if listens { not_routed(catalog, view, port, class.scope()) } else { None }
 }
 
 fn values<T: serde::Serialize>(items: Vec<T>) -> Vec<Value> {

@@ -49,8 +49,19 @@ pub fn unread(status: &RegistryStatus) -> Option<String> {
     });
     let all: Vec<_> = unread.collect();
     let (_, why) = all.first()?;
-    let names: Vec<_> = all.iter().map(|(one, _)| format!("{:?} of {}", one.kind, one.scope)).collect();
+    let mut scopes: BTreeMap<&Scope, Vec<&str>> = BTreeMap::new();
+    all.iter().for_each(|(one, _)| scopes.entry(&one.scope).or_default().push(one.kind.words()));
+    let covers = |(scope, kinds): (&&Scope, &Vec<&str>)| {
+        let is_whole = kinds.len() == count(status, scope);
+        if is_whole { format!("scope {scope}") } else { format!("{} of scope {scope}", kinds.join(", ")) }
+    };
+    let names: Vec<_> = scopes.iter().map(covers).collect();
     Some(format!("could never read {}: {why}", shortened(names.iter().map(String::as_str))))
+}
+
+/// Returns the number of collections that a scope has.
+fn count(status: &RegistryStatus, scope: &Scope) -> usize {
+    status.collections.iter().filter(|one| one.collection.scope == *scope).count()
 }
 
 fn run(status: &RegistryStatus) -> Option<(Subject, String)> {

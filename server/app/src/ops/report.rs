@@ -258,7 +258,7 @@ mod tests {
             id: Arc::new(RegistryId { name, provider: ProviderId::KUBERNETES, cluster }),
             generation: Generation(4),
             shadow: Some(Generation(5)),
-            waits_for: Some("the new run can read less of Groups of dc1".into()),
+            waits_for: Some("the new run can read less of the endpoints of scope dc1".into()),
             needs_accept: true,
             identity: Some(Fingerprint::new("uid-1").unwrap()),
             ended: vec![
@@ -296,7 +296,7 @@ mod tests {
         let all = items(mk_status(), RegistryKind::Kubernetes, Mono(62_000));
         let items: Vec<_> = all.iter().map(|item| serde_json::to_value(item).unwrap()).collect();
         assert_eq!((&items[0]["nextGeneration"], &items[0]["identity"]), (&5.into(), &"uid-1".into()));
-        let waits = "the new run can read less of Groups of dc1; see `tributary state show`";
+        let waits = "the new run can read less of the endpoints of scope dc1; see `tributary state show`";
         assert_eq!(items[0]["reason"], format!("403 forbidden; a new run waits: {waits}"));
         let withheld: Vec<_> = (0..2).map(|at| items[0]["collections"][at]["withheld"].clone()).collect();
         assert_eq!(withheld, [false, true]);
@@ -307,8 +307,8 @@ mod tests {
         let columns = text.split_whitespace().collect::<Vec<_>>().join(" ");
         for part in [
             "IDENTITY NEXT RUN WAITS FOR",
-            "uid-1 5 the new run can read less of Groups of dc1",
-            "REGISTRY WITHHELD FACTS FRESHNESS k Groups of dc1 3 Stale: 403 forbidden",
+            "uid-1 5 the new run can read less of the endpoints of scope dc1",
+            "REGISTRY WITHHELD FACTS FRESHNESS k endpoints of dc1 3 Stale: 403 forbidden",
             "REGISTRY ENDED SCOPE AGO EVIDENCE k dc2 61s 404 no such datacenter k dc3 61s an operator",
         ] {
             assert!(columns.contains(part), "no {part:?} in {text}");
@@ -321,7 +321,7 @@ mod tests {
         let mut status = mk_status();
         assert_eq!(notices::unread(&status), None, "it has facts");
         status.collections.iter_mut().for_each(|collection| collection.facts = 0);
-        let why = "could never read Groups of dc1: 403 forbidden";
+        let why = "could never read endpoints of scope dc1: 403 forbidden";
         assert_eq!(notices::unread(&status).as_deref(), Some(why));
         status.collections[1].confirmed = Some(1);
         assert_eq!(notices::unread(&status), None, "it was empty when it was last read");

@@ -67,7 +67,9 @@ impl Sessions {
         let exact = self.table.find(id).into_iter().next();
         let connected = exact.map_or_else(|| self.of_pod(id), Ok)?;
         let class = connected.class(catalog);
-        let client = Client { class: class.clone(), ..Client::new(&connected.node(), class.kind) };
+        let mut of_listeners = [ResourceType::Listener, ResourceType::Route].into_iter();
+        let listens = of_listeners.any(|kind| connected.sent(kind).is_some());
+        let client = Client { class: class.clone(), listens, ..Client::new(&connected.node(), class.kind) };
         Ok(Found { connected, client })
     }
     /// Returns the newest stream of the only client with this `pod.namespace` or pod.

@@ -1,0 +1,173 @@
+//! Names what leads a client to a port of a service: its listeners, its route table or its target, and the xDS cluster
+//! behind them; or why nothing does.
+//!
+//! Explain and why-not call it. It plans with the functions that serve clients, so it names what they plan; whether the
+//! client was sent that is the application's to add.
+
+use std::collections::BTreeSet;
+
+use tributary_model::{
+    Catalog, ClientKind, Code, PortView, Protocol, ServiceView, Stage, Trace, TraceStep, Verdict,
+};
+
+use crate::client::{Client, ClientClass};
+use crate::cluster::{ClusterPlan, Discovery, cluster};
+use crate::endpoints::Destination;
+use crate::key::key;
+use crate::listener::{ListenerPlan, Serves, route_table_name, scoped_listener};
+use crate::scope::trace::not_routed;
+use crate::steps::service_step;
+
+/// Maximum number of listeners in a step.
+const MAX_NAMED: usize = 8;
+
+/// Resource that carries the endpoints of a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Carrier {
+    /// The assignment.
+    Endpoints,
+    /// The xDS cluster; the client resolves its names.
+    Cluster,
+    /// The xDS cluster, which needs none: each connection or request names its destination.
+    Destination,
+}
+
+/// Returns the resource that carries the endpoints of a port to clients of this class; `None` if they receive nothing
+/// for the port.
+#[must_use]
+pub fn carrier(port: &PortView, class: &ClientClass) -> Option<Carrier> {
+    let plan = cluster(&port.cluster.inputs, &key(&port.cluster, class), &mut ())?;
+    Some(match plan.discovery {
+        Discovery::Eds => Carrier::Endpoints,
+        Discovery::StrictDns(_) | Discovery::LogicalDns(_) => Carrier::Cluster,
+        Discovery::OriginalDestination(_) | Discovery::ForwardProxy => Carrier::Destination,
+    })
+}
+
+/// Returns the listeners of a sidecar that lead connections to the xDS cluster of a port, by name.
+#[must_use]
+pub fn leading_listeners(port: &PortView, class: &ClientClass) -> BTreeSet<String> {
+    let inputs = &port.listener;
+    let parts = scoped_listener(&inputs.inputs, &key(inputs, class), class.scope(), &mut ());
+    parts.iter().filter(|part| leads(part)).map(ListenerPlan::name).collect()
+}
+
+const fn leads(part: &ListenerPlan) -> bool {
+    matches!(part.serves, Serves::Cluster(_))
+}
+
+/// Returns what leads clients of this class to a port that they import, or why nothing does; a warning if they receive
+/// endpoints that nothing leads to. Empty if another step explains the port.
+pub(super) fn reach(
+    catalog: &Catalog,
+    view: &ServiceView,
+    port: &PortView,
+    client: &Client,
+) -> Vec<TraceStep> {
+    let class = &client.class;
+    let mut reasons = Trace::default();
+    let Some(plan) = cluster(&port.cluster.inputs, &key(&port.cluster, class), &mut reasons) else {
+        // The assignment's own trace has the steps of endpoints.
+        reasons.steps.retain(|step| step.endpoint.is_empty() && step.verdict == Verdict::Drop);
+        return reasons.steps;
+    };
+    if plan.discovery == Discovery::Eds && !has_endpoints(port) {
+        let waits = catalog.pending.contains_key(view.key.host.as_str());
+        return if waits { Vec::new() } else { vec![without_endpoints(port)] };
+    }
+    let own = || vec!["listeners and routes are the client's own; endpoints are in".to_owned()];
+    let ways = match class.kind {
+        ClientKind::Sidecar if !client.listens => own(),
+        ClientKind::Sidecar if not_routed(catalog, view, port, class.scope()).is_some() => return Vec::new(),
+        ClientKind::Sidecar => listeners(port, class, &plan),
+        ClientKind::Grpc => vec![format!("target {}:{} leads to", view.key.host, port.number)],
+        ClientKind::Envoy => own(),
+    };
+    if ways.is_empty() {
+        return vec![unmatched(port)];
+    }
+    let (name, end) = (&plan.name, kept(&plan.discovery));
+    ways.into_iter()
+        .map(|way| step(port, Verdict::Pass, Code::REACHED, &format!("{way} xDS cluster {name}{end}")))
+        .collect()
+}
+
+/// Returns the beginnings of sentences about the listeners and the route table of a port.
+fn listeners(port: &PortView, class: &ClientClass, plan: &ClusterPlan<'_>) -> Vec<String> {
+    let inputs = &port.listener;
+    let parts = scoped_listener(&inputs.inputs, &key(inputs, class), class.scope(), &mut ());
+    let own: Vec<String> = parts.iter().filter(|part| leads(part)).map(matched).collect();
+    let routes = parts.iter().find(|part| part.serves == Serves::Routes);
+    let of_routes = routes.map(|part| {
+        let (name, table) = (part.name(), route_table_name(port.number));
+        format!("listener {name} leads requests for {} by route table {table} to", plan.service.host)
+    });
+    named(&own).into_iter().chain(of_routes).collect()
+}
+
+/// Describes which connections a part of a listener handles.
+fn matched(part: &ListenerPlan) -> String {
+    let range = part.matches.range.map(|(ip, prefix)| format!(" ({ip}/{prefix})"));
+    let sni = part.matches.sni.as_ref().map(|sni| format!(" (server name {sni})"));
+    format!("{}{}", part.name(), range.or(sni).unwrap_or_default())
+}
+
+fn named(all: &[String]) -> Option<String> {
+    let shown = all.iter().take(MAX_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match all.len() {
+        0 => None,
+        1 => Some(format!("listener {shown} leads connections to")),
+        count if count <= MAX_NAMED => Some(format!("listeners {shown} lead connections to")),
+        count => Some(format!("listeners {shown} and {} more lead connections to", count - MAX_NAMED)),
+    }
+}
+
+/// Returns the end of a sentence: how the client finds the endpoints of an xDS cluster.
+const fn kept(discovery: &Discovery<'_>) -> &'static str {
+    match discovery {
+        Discovery::Eds => "",
+        Discovery::StrictDns(_) | Discovery::LogicalDns(_) => ", whose names the client resolves",
+        Discovery::OriginalDestination(None) => ", which keeps the destination of each connection",
+        Discovery::OriginalDestination(Some(_)) => {
+            ", which keeps the destination of each connection except the port"
+        }
+        Discovery::ForwardProxy => ", which resolves the host of each request",
+    }
+}
+
+/// Whether any source lists an endpoint of the port, healthy or not.
+fn has_endpoints(port: &PortView) -> bool {
+    port.endpoints.inputs.sources.iter().any(|source| {
+        source.group.addresses.iter().any(|address| {
+            let at = source.ports.get(usize::from(address.port_set)).copied().flatten();
+            let of = at.and_then(|at| source.group.ports(address).get(usize::from(at)));
+            of.is_some_and(|of| Destination::of(&source.group, address, of.number).is_some())
+        })
+    })
+}
+
+fn without_endpoints(port: &PortView) -> TraceStep {
+    let listed = port.endpoints.inputs.sources.iter().any(|source| !source.group.addresses.is_empty());
+    let why = match listed {
+        true => "the listed endpoints have no port for it",
+        false => "no source lists an endpoint",
+    };
+    step(port, Verdict::Drop, Code::NO_ENDPOINTS, why)
+}
+
+fn unmatched(port: &PortView) -> TraceStep {
+    let why = "it has no virtual address that the client uses, no endpoint with an IP address that the client uses, and \
+               no host in its protocol, so no listener of the client matches its connections";
+    step(port, Verdict::Warn, Code::NO_LISTENER_MATCHES, why)
+}
+
+fn step(port: &PortView, verdict: Verdict, code: Code, detail: &str) -> TraceStep {
+    let protocol = match port.protocol {
+        Protocol::Unspecified => String::new(),
+        known => format!(" ({})", known.as_str()),
+    };
+    service_step(Stage::Deliver, verdict, code, None, format!("port {}{protocol}: {detail}", port.number))
+}
+
+#[cfg(test)]
+mod tests;

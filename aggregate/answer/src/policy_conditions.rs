@@ -1,0 +1,314 @@
+//! Conditions of policies that only the whole catalog and the clients show: egress hosts that match nothing, and
+//! selectors that select nobody or several policies for one client. Computed on request, for diagnosis.
+//!
+//! A list of policies calls it once. It walks the hosts and workloads once each, and only if a policy needs them; looking
+//! up egress hosts is bounded by [`MAX_LOOKS`]. While a registry has not synced it finds nothing: what is missing may
+//! still come.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use tributary_model::{
+    Catalog, ClientKind, Code, Condition, HostImport, ImportNamespace, Labels, Namespace, PolicyKey,
+    PolicyView, ServiceView, Sidecar,
+};
+
+use crate::resolve::is_exported;
+use crate::scope::{Scope, attach};
+
+/// Most services that one request compares with egress hosts. Policies beyond it have no condition of their hosts.
+const MAX_LOOKS: usize = 4_000_000;
+/// Most egress hosts in a message.
+const MAX_NAMED: usize = 8;
+/// Most policies that are compared for one client, the first by name.
+const MAX_SELECTING: usize = 16;
+
+/// Conditions by policy.
+pub type PolicyConditions = BTreeMap<PolicyKey, Vec<Condition>>;
+
+/// Labels of a connected client by which policies select it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Selectable {
+    /// Kind.
+    pub kind: ClientKind,
+    /// Namespace.
+    pub namespace: Namespace,
+    /// Labels of its workload, else of its node.
+    pub labels: Labels,
+    /// Whether a workload is known for it.
+    pub is_known: bool,
+}
+
+/// Returns the conditions of the wanted policies that concern hosts, workloads and these clients.
+#[must_use]
+pub fn policy_conditions(
+    catalog: &Catalog,
+    clients: &[Selectable],
+    wanted: &dyn Fn(&PolicyKey) -> bool,
+) -> PolicyConditions {
+    let mut out = PolicyConditions::new();
+    if !catalog.complete || catalog.policies.is_empty() {
+        return out;
+    }
+    let mut add = |key: &PolicyKey, found: Option<Condition>| {
+        if let Some(found) = found {
+            out.entry(key.clone()).or_default().push(found);
+        }
+    };
+    let mut hosts = Hosts::new(catalog);
+    let policies = || catalog.policies.iter().filter(|(key, _)| wanted(key));
+    for (key, view) in policies() {
+        add(key, view.sidecar().and_then(|sidecar| hosts.unmatched(key, view, sidecar)));
+    }
+    if !policies().any(|(_, view)| !view.policy().selector().is_empty()) {
+        return out;
+    }
+    let selected = selected(catalog, clients);
+    for (key, view) in policies() {
+        let selects = !view.policy().selector().is_empty();
+        add(key, (selects && !selected.contains(key)).then(|| without_workload(key, view)));
+    }
+    for (key, rivals) in rivals(catalog, clients).into_iter().filter(|(key, _)| wanted(key)) {
+        add(key, Some(conflict(catalog, key, &rivals)));
+    }
+    out
+}
+
+/// Returns the policies that select a known workload or a connected client.
+fn selected<'c>(catalog: &'c Catalog, clients: &[Selectable]) -> BTreeSet<&'c PolicyKey> {
+    let selectors = Selectors::of(catalog);
+    let mut found = BTreeSet::new();
+    if selectors.by_pair.is_empty() {
+        return found;
+    }
+    for client in clients {
+        found.extend(selectors.matching(&client.namespace, &client.labels));
+    }
+    let workloads = catalog.workloads.iter().filter(|(key, _)| selectors.namespaces.contains(&key.namespace));
+    for (key, view) in workloads {
+        found.extend(selectors.matching(&key.namespace, &view.workload.labels));
+    }
+    found
+}
+
+/// Policies with a selector, under the first pair of labels of each.
+struct Selectors<'c> {
+    by_pair: HashMap<(&'c Namespace, &'c str, &'c str), Vec<(&'c PolicyKey, &'c Labels)>>,
+    namespaces: BTreeSet<&'c Namespace>,
+}
+
+impl<'c> Selectors<'c> {
+    fn of(catalog: &'c Catalog) -> Self {
+        let mut out = Self { by_pair: HashMap::new(), namespaces: BTreeSet::new() };
+        for (key, view) in &catalog.policies {
+            let labels = view.policy().selector();
+            if let Some((label, value)) = labels.pairs().next() {
+                out.by_pair.entry((&key.namespace, label, value)).or_default().push((key, labels));
+                out.namespaces.insert(&key.namespace);
+            }
+        }
+        out
+    }
+    /// Iterates over the policies that select a workload with these labels.
+    fn matching<'s>(
+        &'s self,
+        namespace: &'s Namespace,
+        labels: &'s Labels,
+    ) -> impl Iterator<Item = &'c PolicyKey> + use<'c, 's> {
+        let filed = |(label, value): (&'s Arc<str>, &'s Arc<str>)| {
+            let key: (&Namespace, &str, &str) = (namespace, label, value);
+            self.by_pair.get(&key)
+        };
+        let candidates = labels.pairs().filter_map(filed).flatten();
+        candidates.filter(|(_, own)| own.is_subset_of(labels)).map(|(key, _)| *key)
+    }
+}
+
+fn without_workload(key: &PolicyKey, view: &PolicyView) -> Condition {
+    let pairs = view.policy().selector().pairs();
+    let labels: Vec<String> = pairs.map(|(label, value)| format!("{label}={value}")).collect();
+    let message = format!(
+        "no known workload and no connected client of namespace {} has its labels: {}",
+        key.namespace,
+        labels.join(", ")
+    );
+    condition(Code::SELECTOR_UNMATCHED, view, message)
+}
+
+/// Returns the policies that select a client of no known workload together with others; the one that applies first.
+fn rivals<'c>(catalog: &'c Catalog, clients: &[Selectable]) -> BTreeMap<&'c PolicyKey, Vec<PolicyKey>> {
+    let selectors = Selectors::of(catalog);
+    let mut out = BTreeMap::new();
+    for client in clients.iter().filter(|client| !client.is_known) {
+        let mut keys: Vec<&PolicyKey> = selectors.matching(&client.namespace, &client.labels).collect();
+        keys.sort();
+        keys.dedup();
+        keys.truncate(MAX_SELECTING);
+        if keys.len() < 2 {
+            continue;
+        }
+        let first = attach(catalog, client.kind, Some(&client.namespace), &client.labels).map(|(key, _)| key);
+        let others = keys.iter().filter(|key| Some(**key) != first);
+        let all: Vec<PolicyKey> = first.into_iter().chain(others.copied()).cloned().collect();
+        for key in keys {
+            out.entry(key).or_insert_with(|| all.clone());
+        }
+    }
+    out
+}
+
+fn conflict(catalog: &Catalog, key: &PolicyKey, rivals: &[PolicyKey]) -> Condition {
+    let message = match rivals.first() {
+        Some(first) if first == key => {
+            "it applies to connected clients that another one also selects".to_owned()
+        }
+        Some(first) => format!("{first} applies to connected clients that it also selects"),
+        None => String::new(),
+    };
+    let views = rivals.iter().filter_map(|key| catalog.policies.get(key));
+    let objects = views.map(|view| view.declared.source.reference()).collect();
+    Condition { code: Code::POLICY_CONFLICT, objects, message: message.into() }
+}
+
+fn condition(code: Code, view: &PolicyView, message: String) -> Condition {
+    Condition { code, objects: [view.declared.source.reference()].into(), message: message.into() }
+}
+
+/// Services by reversed host, so that a suffix is a range: of all namespaces, and of each.
+struct Index<'c> {
+    all: ByHost<'c>,
+    by_namespace: HashMap<&'c Namespace, ByHost<'c>>,
+}
+
+type ByHost<'c> = BTreeMap<String, Vec<&'c Arc<ServiceView>>>;
+
+impl<'c> Index<'c> {
+    fn of(catalog: &'c Catalog) -> Self {
+        let mut out = Self { all: ByHost::new(), by_namespace: HashMap::new() };
+        for view in catalog.services() {
+            let host = reversed(view.key.host.as_str());
+            let own = out.by_namespace.entry(&view.key.namespace).or_default();
+            own.entry(host.clone()).or_default().push(view);
+            out.all.entry(host).or_default().push(view);
+        }
+        out
+    }
+    /// Iterates over the services of one or all namespaces whose host ends in a suffix.
+    fn ending(
+        &self,
+        namespace: Option<&Namespace>,
+        suffix: &str,
+    ) -> impl Iterator<Item = &'c Arc<ServiceView>> + use<'_, 'c> {
+        let hosts = namespace.map_or(Some(&self.all), |namespace| self.by_namespace.get(namespace));
+        let start = reversed(suffix);
+        let from = (Bound::Included(start.clone()), Bound::Unbounded);
+        let ranges = hosts.map(|hosts| hosts.range(from)).into_iter().flatten();
+        ranges
+            .take_while(move |(host, _)| host.starts_with(&start))
+            .flat_map(|(_, views)| views.iter().copied())
+    }
+}
+
+fn reversed(host: &str) -> String {
+    host.chars().rev().collect()
+}
+
+/// How the catalog answers an egress host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Found {
+    Nothing,
+    /// Declared, and not exported to the namespace of the Sidecar.
+    Hidden,
+    Visible,
+}
+
+/// Looks up egress hosts.
+struct Hosts<'c> {
+    catalog: &'c Catalog,
+    /// Built when a wildcard is first looked up.
+    index: Option<Index<'c>>,
+    /// Services that were compared.
+    looks: usize,
+}
+
+impl<'c> Hosts<'c> {
+    const fn new(catalog: &'c Catalog) -> Self {
+        Self { catalog, index: None, looks: 0 }
+    }
+    /// Returns the condition of a Sidecar with egress hosts that match nothing.
+    fn unmatched(&mut self, key: &PolicyKey, view: &PolicyView, sidecar: &Sidecar) -> Option<Condition> {
+        let root = self.catalog.settings.root_namespace();
+        // Clients of every namespace have a Sidecar without labels of the root namespace.
+        let is_everywhere = sidecar.selector.is_empty() && root.as_ref() == Some(&key.namespace);
+        let own = (!is_everywhere).then_some(&key.namespace);
+        let imports = sidecar.egress.iter().flat_map(|listener| listener.hosts.iter());
+        let imports: BTreeSet<&HostImport> =
+            imports.filter(|one| !is_usual(one, root.as_ref(), own)).collect();
+        let mut lost: Vec<String> = Vec::new();
+        for import in imports {
+            match self.find(import, own) {
+                Found::Visible => {}
+                Found::Hidden => lost.push(format!("{import} (not exported to {})", key.namespace)),
+                Found::Nothing => lost.push(import.to_string()),
+            }
+            if self.looks > MAX_LOOKS {
+                return None;
+            }
+        }
+        let shown = lost.iter().take(MAX_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+        let more = lost.len().saturating_sub(MAX_NAMED);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let message =
+            format!("these egress hosts match no service that its workloads may see: {shown}{more}");
+        (!lost.is_empty()).then(|| condition(Code::EGRESS_HOST_UNMATCHED, view, message))
+    }
+    fn find(&mut self, import: &HostImport, own: Option<&Namespace>) -> Found {
+        let namespace = match &import.namespace {
+            ImportNamespace::Named(namespace) => Some(namespace),
+            ImportNamespace::Own => own,
+            ImportNamespace::Any | ImportNamespace::None => None,
+        };
+        let (catalog, looks) = (self.catalog, &mut self.looks);
+        if let Some(suffix) = import.host.as_str().strip_prefix('*') {
+            let index = self.index.get_or_insert_with(|| Index::of(catalog));
+            return best(index.ending(namespace, suffix), own, looks);
+        }
+        let entry = catalog.hosts.get(import.host.as_str());
+        let claimants = entry.into_iter().flat_map(|entry| entry.claimants.iter());
+        best(claimants.filter(|view| namespace.is_none_or(|of| view.key.namespace == *of)), own, looks)
+    }
+}
+
+/// Returns what is best of some services, and counts those that it looks at. Without an own namespace, any is visible.
+fn best<'v>(
+    views: impl Iterator<Item = &'v Arc<ServiceView>>,
+    own: Option<&Namespace>,
+    looks: &mut usize,
+) -> Found {
+    let mut best = Found::Nothing;
+    for view in views {
+        *looks += 1;
+        let is_seen = own.is_none_or(|own| is_exported(view, Scope::of(Some(own))));
+        best = best.max(if is_seen { Found::Visible } else { Found::Hidden });
+        if best == Found::Visible || *looks > MAX_LOOKS {
+            break;
+        }
+    }
+    best
+}
+
+/// Whether an import that matches nothing is no mistake: nothing, everything, all of the client's own namespace, which may
+/// have clients only, or all of the root namespace.
+fn is_usual(import: &HostImport, root: Option<&Namespace>, own: Option<&Namespace>) -> bool {
+    let all = import.host.as_str() == "*";
+    match &import.namespace {
+        ImportNamespace::None => true,
+        ImportNamespace::Any => all,
+        ImportNamespace::Own => all || own.is_none(),
+        ImportNamespace::Named(namespace) => all && (root == Some(namespace) || own == Some(namespace)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,113 @@
+//! Conditions of policies over small catalogs.
+
+use tributary_model::{
+    ClusterId, ObjectId, Shared, Source, Visibility, Workload, WorkloadKind, WorkloadName, WorkloadView,
+};
+
+use super::*;
+use crate::fixtures::*;
+
+fn mk_with(policies: Vec<(PolicyKey, Shared<PolicyView>)>) -> Catalog {
+    let catalog = mk_catalog(vec![
+        mk_view("pay.shop.svc", "shop", &[Visibility::Public]),
+        mk_view("stock.shop.svc", "shop", &[Visibility::Own]),
+        mk_view("img.web.svc", "web", &[Visibility::Own]),
+    ]);
+    Catalog { complete: true, policies: policies.into_iter().collect(), ..catalog }
+}
+
+fn mk_importing(namespace: &str, hosts: &[&str]) -> (PolicyKey, Shared<PolicyView>) {
+    let hosts = hosts.iter().copied().collect::<Vec<_>>();
+    mk_sidecar(namespace, "a", Sidecar { egress: mk_egress(&[(None, &hosts)]), ..Sidecar::default() })
+}
+
+fn mk_selecting(name: &str, labels: &[(&str, &str)]) -> (PolicyKey, Shared<PolicyView>) {
+    mk_sidecar("web", name, Sidecar { selector: labels.iter().copied().collect(), ..Sidecar::default() })
+}
+
+fn mk_client(labels: &[(&str, &str)], is_known: bool) -> Selectable {
+    let labels = labels.iter().copied().collect();
+    Selectable { kind: ClientKind::Sidecar, namespace: mk_ns("web"), labels, is_known }
+}
+
+/// Returns the conditions as `name: TRB0443 message`.
+fn shown(catalog: &Catalog, clients: &[Selectable]) -> Vec<String> {
+    let all = policy_conditions(catalog, clients, &|_| true);
+    let line = |key: &PolicyKey, one: &Condition| format!("{}: {} {}", key.name, one.code, one.message);
+    all.iter().flat_map(|(key, list)| list.iter().map(move |one| line(key, one))).collect()
+}
+
+#[test]
+fn egress_host_that_matches_no_visible_service_is_named() {
+    let lost = "a: TRB0443 these egress hosts match no service that its workloads may see: ";
+    let cases: &[(&str, &[&str], &str)] = &[
+        ("web", &["shop/pay.shop.svc", "*/pay.shop.svc", "*/*.shop.svc", "shop/*", "./*", "*/*", "~/*"], ""),
+        ("web", &["./img.web.svc", "istio-system/*", "*/*pay.shop.svc", "web/*"], ""),
+        ("web", &["shop/pya.shop.svc"], "shop/pya.shop.svc"),
+        ("web", &["web/pay.shop.svc"], "web/pay.shop.svc"),
+        ("web", &["shpo/*", "*/*.shpo.svc"], "*/*.shpo.svc, shpo/*"),
+        ("web", &["shop/stock.shop.svc"], "shop/stock.shop.svc (not exported to web)"),
+        ("web", &["*/*.stock.shop.svc", "./x.web.svc"], "*/*.stock.shop.svc, ./x.web.svc"),
+        // applies to clients of every namespace
+        ("istio-system", &["./x", "shop/stock.shop.svc", "*/img.web.svc"], ""),
+        ("istio-system", &["*/x.y"], "*/x.y"),
+        ("empty", &["./*"], ""),
+    ];
+    for (namespace, hosts, named) in cases {
+        let found = shown(&mk_with(vec![mk_importing(namespace, hosts)]), &[]);
+        let want = if named.is_empty() { Vec::new() } else { vec![format!("{lost}{named}")] };
+        assert_eq!(found, want, "{namespace}: {hosts:?}");
+    }
+}
+
+#[test]
+fn nothing_is_reported_before_every_registry_has_synced() {
+    let catalog = mk_with(vec![mk_importing("web", &["x/y"]), mk_selecting("b", &[("app", "x")])]);
+    assert_eq!(shown(&catalog, &[]).len(), 2);
+    assert_eq!(shown(&Catalog { complete: false, ..catalog }, &[]), [""; 0]);
+}
+
+#[test]
+fn many_unmatched_hosts_are_counted() {
+    let hosts: Vec<String> = (0..20).map(|n| format!("*/h{n:02}.x")).collect();
+    let hosts: Vec<&str> = hosts.iter().map(String::as_str).collect();
+    let found = shown(&mk_with(vec![mk_importing("web", &hosts)]), &[]).remove(0);
+    assert!(found.ends_with("*/h06.x, */h07.x and 12 more"), "{found}");
+}
+
+#[test]
+fn selector_without_workload_or_client_is_named() {
+    let mut catalog = mk_with(vec![mk_selecting("front", &[("app", "front"), ("v", "1")])]);
+    let none = "front: TRB0444 no known workload and no connected client of namespace web has its labels: app=front, v=1";
+    assert_eq!(shown(&catalog, &[]), [none]);
+    assert_eq!(shown(&catalog, &[mk_client(&[("app", "front")], false)]), [none]);
+    assert_eq!(shown(&catalog, &[mk_client(&[("app", "front"), ("v", "1"), ("x", "y")], false)]), [""; 0]);
+    let key = |namespace: &str| WorkloadName {
+        namespace: mk_ns(namespace),
+        kind: WorkloadKind::Entry,
+        name: "vm".into(),
+        cluster: ClusterId::new("c1").unwrap(),
+    };
+    let labels = [("app", "front"), ("v", "1")].into_iter().collect();
+    let workload =
+        Workload { labels, ..Workload::new(Source::new(ObjectId::new("WorkloadEntry", "web", "vm"))) };
+    let view = WorkloadView { shard: mk_shard("crd"), workload: workload.into(), services: Arc::from([]) };
+    catalog.workloads.insert(key("shop").into(), Shared::new(view.clone()));
+    assert_eq!(shown(&catalog, &[]), [none], "of another namespace");
+    catalog.workloads.insert(key("web").into(), Shared::new(view));
+    assert_eq!(shown(&catalog, &[]), [""; 0]);
+}
+
+#[test]
+fn policies_that_select_one_unknown_client_conflict() {
+    let catalog = mk_with(vec![mk_selecting("a", &[("app", "x")]), mk_selecting("b", &[("v", "1")])]);
+    let both = [("app", "x"), ("v", "1")];
+    let found = shown(&catalog, &[mk_client(&both, false)]);
+    let want = [
+        "a: TRB0441 it applies to connected clients that another one also selects",
+        "b: TRB0441 Sidecar web/a applies to connected clients that it also selects",
+    ];
+    assert_eq!(found, want);
+    assert_eq!(shown(&catalog, &[mk_client(&both, true)]), [""; 0], "the core compares known workloads");
+    assert_eq!(shown(&catalog, &[mk_client(&both[..1], false), mk_client(&both[1..], false)]), [""; 0]);
+}

@@ -10,6 +10,7 @@ mod pending;
 mod query;
 mod reach;
 mod source;
+mod unread;
 mod why_not;
 
 use std::borrow::Cow;
@@ -73,6 +74,7 @@ fn unknown(catalog: &Catalog, query: &Query, client: Option<&Client>) -> Explana
     let (stage, verdict, code) = (Stage::Source, Verdict::Drop, Code::NO_SUCH_ENDPOINT);
     let (registry, object, endpoint) = (None, None, query.to_string());
     out.add([TraceStep { stage, verdict, code, registry, object, endpoint, detail, time: None }]);
+    out.add(unread::of_catalog(catalog));
     out
 }
 

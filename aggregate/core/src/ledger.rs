@@ -245,6 +245,7 @@ impl Ledger {
         let was_doubted = before.is_some_and(|before| before.basis != BasisKind::Authoritative);
         let change = if was_doubted { Change::Changed } else { change };
         scoped.problems.unspare(fact.object(), &item);
+        scoped.problems.release(scope, fact.object(), out);
         if before.is_some_and(|before| scoped.list(item.kind()).lacks(before.seen))
             && scoped.list_mut(item.kind()).found()
         {
@@ -333,6 +334,13 @@ impl Ledger {
         let removes = scoped.list_mut(collection.kind).end(how, unseen.len(), at);
         if scoped.list(collection.kind).confirmed == Some(at) {
             out.confirm(collection, at);
+        }
+        if how == Completeness::ExceptInvalid {
+            let kept = unseen.iter().filter_map(|(_, object)| object.clone());
+            scoped.problems.keep(&collection.scope, kept, (generation, at), out);
+        }
+        if removes {
+            scoped.problems.release_all(&collection.scope, out);
         }
         for (item, object) in unseen.into_iter().filter(|_| removes) {
             if !scoped.problems.spare(object.as_ref(), &item, generation) {

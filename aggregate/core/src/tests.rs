@@ -22,4 +22,5 @@ mod selection;
 mod stale_sets;
 mod statuses;
 mod storms;
+mod unread;
 mod visibility;

@@ -86,6 +86,8 @@ pub struct RegistryView {
     pub generation: Generation,
     /// Freshness per collection, sorted.
     pub collections: Arc<[(Collection, Freshness)]>,
+    /// Collections that no run has read, sorted: nothing is known of them, which is not the same as empty.
+    pub unread: Arc<[Collection]>,
     /// Priority of its shards, as the staleness policy sets it.
     pub priority: ShardPriority,
     /// Conditions of the registry itself (such as groups that wait for a declaration).
@@ -131,7 +133,7 @@ pub struct CatalogChanges {
     pub gateways: bool,
     /// Whether any setting changed.
     pub settings: bool,
-    /// Whether [`Catalog::complete`] changed.
+    /// Whether [`Catalog::complete`] changed, or which collections were never read.
     pub complete: bool,
     /// Whether a registry's freshness or priority changed. Clients read neither: endpoints that a changed priority
     /// demotes are changed hosts.

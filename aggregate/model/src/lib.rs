@@ -41,6 +41,7 @@ pub mod stale_set;
 pub mod status;
 pub mod time;
 pub mod trace;
+pub mod unread;
 pub mod update;
 pub mod view;
 pub mod weight;
@@ -94,6 +95,7 @@ pub use status::{
 };
 pub use time::{Mono, Timestamp};
 pub use trace::{Recorder, Stage, StepTime, Trace, TraceStep, Verdict};
+pub use unread::UnreadCollection;
 pub use update::{
     Basis, Collection, CollectionKind, Completeness, ConfirmRequest, Fact, FactId, FactKey, RegistryUpdate,
     Stamped,

@@ -195,6 +195,9 @@ pub enum Completeness {
     Filtered,
     /// The readable part; removes nothing.
     Partial,
+    /// Every object that could be identified. Facts that the list lacks may belong to an invalid document: they stay, and
+    /// do not make the others stale.
+    ExceptInvalid,
 }
 
 /// Update that an adapter reports.

@@ -68,7 +68,7 @@ impl Connector {
                 registry = %self.name,
                 server = connection.server(),
                 credential = connection.described(),
-                "connected to a cluster"
+                "requests to a cluster use this credential; `tributary get registries` shows what it may read"
             );
         }
     }

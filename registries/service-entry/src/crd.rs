@@ -6,7 +6,7 @@
 
 mod factory;
 mod fetched;
-mod kinds;
+pub(crate) mod kinds;
 mod options;
 mod resource_table;
 mod send;

@@ -11,6 +11,7 @@ use tributary_model::{ClusterId, ProviderId, RegistryId, RegistryName, RegistryS
 use tributary_registry_api::{CancellationToken, Registry, RegistryError, RegistryFactory, RegistryIo};
 
 use crate::convert::Context;
+use crate::crd::kinds::is_of_sidecars;
 use crate::files::{Directory, Timing};
 use crate::source::{DocumentSource, SourceEvent, collections, registry_updates};
 
@@ -76,7 +77,7 @@ impl RequiredScopes {
     /// Returns the update to send before this event's own updates, if the event changes the required scopes.
     fn observe(&mut self, event: &SourceEvent) -> Option<RegistryUpdate> {
         let (scope, is) = match event {
-            SourceEvent::Withheld(scope, _) => (scope, false),
+            SourceEvent::Withheld(scope, _) => (scope, is_of_sidecars(scope)),
             SourceEvent::ListStarted(scope) | SourceEvent::ListEnded(scope, _) => (scope, true),
             _ => return None,
         };
@@ -164,6 +165,18 @@ mod tests {
         required_scopes.observe(&withheld());
         let listed = SourceEvent::ListEnded(scope("b"), Completeness::Complete);
         assert_eq!(scopes(&required_scopes.observe(&listed).unwrap()), ["a", "b"]);
+    }
+
+    #[test]
+    fn unreadable_sidecars_stay_required() {
+        let mut required_scopes =
+            RequiredScopes::new([scope("serviceentries"), scope("sidecars")].into_iter());
+        let withheld = |name| SourceEvent::Withheld(scope(name), Withheld::forbidden("403"));
+        let less = required_scopes.observe(&withheld("serviceentries")).unwrap();
+        assert_eq!(scopes(&less), ["sidecars"]);
+        assert_eq!(required_scopes.observe(&withheld("sidecars")), None);
+        let mut namespaced = RequiredScopes::new([scope("sidecars/shop")].into_iter());
+        assert_eq!(namespaced.observe(&withheld("sidecars/shop")), None);
     }
 
     #[test]

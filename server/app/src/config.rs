@@ -18,6 +18,7 @@ pub mod merge;
 pub mod model;
 pub mod registry;
 pub mod schema;
+pub mod secret_files;
 pub mod shape;
 pub mod staleness;
 pub mod tree;
@@ -74,6 +75,7 @@ pub fn layer(file: Option<&ConfigFile>, env: &Environment, flags: Flags<'_>) -> 
     let (mut config, strangers) = layers::environment(&base, env, &mut origins)?;
     flags(&mut config, &mut origins)?;
     let istio = istio::apply(&mut config, env, &mut origins);
-    let warnings = check::check(&mut config, &origins, env)?;
+    let mut warnings = check::check(&mut config, &origins, env)?;
+    warnings.extend(secret_files::warnings(&config, file.map(|file| &*file.path), env));
     Ok(Loaded { config, origins, unknown_variables: strangers, warnings, istio })
 }

@@ -34,8 +34,10 @@ impl LogLevel {
     }
 }
 
-/// Targets that log every failed request; the status of a registry reports each failure once.
-const REPORTED_AS_STATUS: &str = "kube_client::client::builder=off,rustls_platform_verifier=off";
+/// Targets that log every failed request, or that a watched directory is gone; the status of a registry reports each
+/// failure once.
+const REPORTED_AS_STATUS: &str =
+    "kube_client::client::builder=off,notify::inotify=off,rustls_platform_verifier=off";
 
 fn parse(filter: &str) -> Result<EnvFilter, CommandError> {
     let quiet = format!("{REPORTED_AS_STATUS},{filter}");
@@ -176,6 +178,11 @@ mod tests {
     fn invalid_level_is_rejected_and_changes_nothing() {
         assert!(LogLevel::default().set("a=b=c").is_err());
         assert!(LogLevel::default().set("warn,tributary=debug").is_ok());
+    }
+
+    #[test]
+    fn gone_directories_are_reported_by_their_registry() {
+        assert!(parse("info").unwrap().to_string().contains("notify::inotify=off"));
     }
 
     #[test]

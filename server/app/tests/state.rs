@@ -396,3 +396,35 @@ async fn until_versions(world: &World, done: impl Fn(&Seen) -> bool) {
     };
     assert!(tokio::time::timeout(LONG, waiting).await.is_ok(), "{:?}", see(world).await);
 }
+
+/// One document does not identify its object: only what it may be stays as it was, and nothing is withdrawn.
+#[tokio::test]
+async fn invalid_document_makes_no_other_object_stale_after_a_restart() {
+    let place = Place::new();
+    place.config(&[("files", "files", ", staleness: withdraw(1s)")]);
+    let before = place.remember().await;
+    put(&place.path("files"), "cart.yaml", "{]");
+    let world = place.start().await;
+    until_ready(&world).await;
+    until_complete(&world).await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let shown = registry(&world, "files").await;
+    assert_eq!(shown["state"], "Live", "{shown}");
+    assert_eq!(see(&world).await, before, "{shown}");
+    let kept = shown.to_string();
+    assert!(kept.contains("TRB0318") && kept.contains("TRB0301"), "{kept}");
+    put(&place.path("files"), "cart.yaml", &mk_entry("cart", "cart.shop", "10.0.0.2"));
+    until(&world, |shown| !shown.contains("TRB03")).await;
+    assert_eq!(see(&world).await, before);
+    world.server.stop().await;
+}
+
+/// Waits until the registry `files` is shown as wanted.
+async fn until(world: &World, wanted: impl Fn(&str) -> bool) {
+    let waiting = async {
+        while !wanted(&registry(world, "files").await.to_string()) {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(LONG, waiting).await.expect("not shown in time");
+}

@@ -89,6 +89,12 @@ pub trait ResourceProvider: Built + Send + Sync {
         kind: ResourceType,
     ) -> Arc<ChangedSet>;
 
+    /// Whether the assignment of this name has no endpoints and nothing proves that there are none, because they were never
+    /// read.
+    fn lacks_endpoints(&self, catalog: &Catalog, class: &ClientClassKey, name: &str) -> bool {
+        singles::lacks_endpoints(catalog, class, name)
+    }
+
     /// Returns the host that a resource name is about, for the interest index. `None` for names about
     /// many hosts (a port's routes) or no host: a client that holds such a name must look at every
     /// generation.

@@ -28,6 +28,8 @@ pub(crate) struct Fake {
     /// Whether look-ups wait.
     blocked: AtomicBool,
     private_builds: AtomicU64,
+    /// Names whose endpoints were never read.
+    unread: Mutex<Vec<String>>,
 }
 
 /// Name of the resource that only the client's own workload receives.
@@ -50,6 +52,10 @@ impl Fake {
     /// Returns the number of look-ups of single resources on the runtime's workers.
     pub(crate) fn lookups_on_workers(&self) -> u64 {
         self.lookups_on_workers.load(Ordering::Relaxed)
+    }
+    /// Sets the names whose endpoints were never read.
+    pub(crate) fn set_unread(&self, names: &[&str]) {
+        *self.unread.lock() = names.iter().map(|name| (*name).to_owned()).collect();
     }
     /// Blocks every caller, or releases them.
     pub(crate) fn block(&self, blocked: bool) {
@@ -128,6 +134,9 @@ impl ResourceProvider for Fake {
         let upserted = new.map(|((_, name), body)| self.encode(kind, name, body)).collect();
         let removed = from.keys().filter(|key| key.0 == kind && key.1 != INBOUND && !to.contains_key(key));
         Arc::new(ChangedSet { upserted, removed: removed.map(|(_, name)| name.as_str().into()).collect() })
+    }
+    fn lacks_endpoints(&self, _: &Catalog, _: &ClientClassKey, name: &str) -> bool {
+        self.unread.lock().iter().any(|unread| unread == name)
     }
     fn host_of(&self, _: &ClientClassKey, _: ResourceType, name: &str) -> Option<Hostname> {
         Hostname::new(name).ok()

@@ -111,7 +111,7 @@ pub struct InterestIndex {
     attached: Attached,
     /// Catalog of the last publication.
     last: Mutex<Arc<Catalog>>,
-    /// Streams with names whose removal waits for a complete catalog.
+    /// Streams with names that are held until something more has been read.
     holding: DashMap<u64, Arc<Wake>>,
     next: AtomicU64,
     waiting: Arc<AtomicUsize>,
@@ -225,7 +225,7 @@ pub struct Registration {
 }
 
 impl Registration {
-    /// Sets whether the stream holds names back until the catalog is complete. Returns whether it begins to.
+    /// Sets whether the stream holds names back until something more has been read. Returns whether it begins to.
     pub fn hold(&mut self, holds: bool) -> bool {
         if std::mem::replace(&mut self.holds, holds) == holds {
             return false;

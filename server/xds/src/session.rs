@@ -17,7 +17,7 @@ use tonic::Code as GrpcCode;
 use tributary_model::{Catalog, Code, Hostname, Mono, ObservedSince, Version};
 use tributary_proto::{ErrorDetail, Variant};
 
-use crate::answers::{ClientClassKey, ResourceType, TypeMap};
+use crate::answers::{ClientClassKey, ResourceType, Subscription, TypeMap};
 use crate::client::ClientNode;
 use crate::client_gauges::SessionCount;
 
@@ -92,7 +92,7 @@ pub(crate) struct TypeState {
     just_subscribed: bool,
     /// Versions that the client holds, unless the base records them.
     known: Option<HeldVersions>,
-    /// Names that only the client knows, while the catalog is incomplete (law 1).
+    /// Names that only the client knows, or whose endpoints only it knows, while the catalog is partial (law 1).
     held: BTreeMap<Box<str>, Holding>,
     /// Hash over the names that the client listed last (SotW).
     listed: Version,
@@ -113,6 +113,18 @@ impl TypeState {
     }
     fn is_due(&self) -> bool {
         self.watch.is_some() && (self.must_reply || self.just_subscribed || !self.requested.is_nothing())
+    }
+    /// Whether names of this client may be held back in this generation.
+    fn may_hold(&self, catalog: &Catalog) -> bool {
+        (self.reconnected || !self.held.is_empty()) && catalog.is_partial()
+    }
+    /// Holds back assignments that a reconnecting client carries over and whose endpoints this server cannot read (SotW).
+    fn hold_unread(&mut self, env: &Env, to: &ClientSnapshot, names: &Subscription) {
+        let carried = names.iter().filter(|_| self.reconnected);
+        let unread = carried.filter(|name| changes::is_unread(env, to, ResourceType::Endpoints, name));
+        for name in unread {
+            self.held.entry((&**name).into()).or_insert(Holding::NotSent);
+        }
     }
     /// Ends the subscription; keeps the record of responses.
     fn forget(&mut self) {
@@ -213,7 +225,7 @@ impl Session {
             || self.stale != ChangedHosts::Nothing
             || self.kinds.values().any(TypeState::is_due)
     }
-    /// Whether names wait for a complete catalog, which must then wake this session.
+    /// Whether names wait until everything has been read, which must then wake this session.
     #[must_use]
     pub fn holds_names(&self) -> bool {
         self.kinds.values().any(|state| !state.held.is_empty())

@@ -24,6 +24,7 @@ fn mk_registry_view(name: &str) -> RegistryView {
         id: mk_shard(name).registry.clone(),
         generation: Generation(1),
         collections: Arc::from([]),
+        unread: Arc::from([]),
         priority: ShardPriority::Normal,
         conditions: Arc::from([]),
         excluded: Arc::from([]),

@@ -8,7 +8,7 @@ use tributary_model::{
 };
 
 use super::reach::{Carrier, carrier, reach};
-use super::{WhyNot, assigned, pending};
+use super::{WhyNot, assigned, pending, unread};
 use crate::client::Client;
 use crate::resolve::{concrete, resolve};
 use crate::scope::trace::reaches;
@@ -43,6 +43,7 @@ pub fn why_not(catalog: &Catalog, host: &str, client: &Client) -> WhyNot {
     if let Some(view) = found {
         out.service = Some(view.key.to_string());
         trace.steps.extend(separate(view));
+        trace.steps.extend(unread::of_service(catalog, view));
         ports(catalog, view, client, &mut out, &mut trace);
     }
     out.add(trace.steps);

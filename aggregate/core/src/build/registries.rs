@@ -26,9 +26,13 @@ impl State {
         for name in std::mem::take(&mut self.dirty.registries) {
             let now = registries.get(&name).map(|registry| self.registry_view(registry));
             self.dirty.statuses.insert(name.clone());
-            if self.draft.registries.get(&name).map(|old| &**old) == now.as_ref() {
+            let before = self.draft.registries.get(&name);
+            if before.map(|old| &**old) == now.as_ref() {
                 continue;
             }
+            let unread = |view: &RegistryView| Arc::clone(&view.unread);
+            changed.complete |= before.map(|old| unread(old)).unwrap_or_default()
+                != now.as_ref().map(unread).unwrap_or_default();
             changed.registries = true;
             match now {
                 Some(view) => self.draft.registries.insert(name, Shared::new(view)),
@@ -43,12 +47,14 @@ impl State {
         let ledger = &registry.ledger;
         let collections: Vec<(_, Freshness)> =
             ledger.collections().map(|(c, list)| (c, list.freshness.clone())).collect();
+        let conditions = self.registry_conditions(&registry.info.id.name).into_iter();
         RegistryView {
             id: Arc::clone(&registry.info.id),
             generation: ledger.generation,
             collections: collections.into(),
+            unread: ledger.unread().collect(),
             priority: registry.info.priority,
-            conditions: self.registry_conditions(&registry.info.id.name).into(),
+            conditions: conditions.chain(ledger.unread_conditions()).collect(),
             excluded: ledger.scopes.values().filter_map(|scoped| scoped.excluded.clone()).collect(),
         }
     }

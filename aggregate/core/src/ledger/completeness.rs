@@ -3,7 +3,10 @@
 //! The registry asks before it serves a run, and the build and the report for the state of the catalog. Unknown is
 //! not empty (law 1). Pure.
 
-use tributary_model::{Collection, ListResult};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use tributary_model::{Code, Collection, CollectionKind, Condition, Freshness, ListResult, Scope};
 
 use super::Ledger;
 
@@ -30,11 +33,32 @@ impl Ledger {
             Some(all) => !all.required.iter().all(|collection| self.is_known(collection)),
         }
     }
+    /// Returns whether the collections that decide what clients may receive were ever known: the policies, and the services
+    /// of each scope of which anything else is known. Without them, clients would reach more or lose whole services.
+    pub(crate) fn knows_deciding(&self) -> bool {
+        let required = self.follows.iter().flat_map(|all| &all.required);
+        let mut deciding = required.filter(|collection| match collection.kind {
+            CollectionKind::Policies => true,
+            CollectionKind::Services => self.knows_part_of(&collection.scope),
+            _ => false,
+        });
+        deciding.all(|collection| self.is_known(collection))
+    }
+    fn knows_part_of(&self, scope: &Scope) -> bool {
+        let of_scope = |kind| Collection { scope: scope.clone(), kind };
+        CollectionKind::ALL.into_iter().any(|kind| self.is_known(&of_scope(kind)))
+    }
     /// Returns whether a required collection was ever known. A run that may read none of them knows nothing of its source,
     /// which is not the same as an empty source.
     pub(crate) fn knows_any(&self) -> bool {
         let required = self.follows.as_ref().map(|all| &all.required);
         required.is_none_or(|all| all.is_empty() || all.iter().any(|collection| self.is_known(collection)))
+    }
+    /// Returns the followed collections that were never known, sorted.
+    pub(crate) fn unread(&self) -> impl Iterator<Item = Collection> {
+        let all = self.follows.iter().flat_map(|all| all.required.iter().chain(&all.optional));
+        let unread: BTreeSet<&Collection> = all.filter(|collection| !self.is_known(collection)).collect();
+        unread.into_iter().cloned()
     }
     /// Returns whether a collection was ever known. One that could never be read is unknown but does not block sync.
     fn is_known(&self, collection: &Collection) -> bool {
@@ -45,4 +69,30 @@ impl Ledger {
         let was_read = list.result != Some(ListResult::Withheld) || list.confirmed.is_some();
         list.is_known() && (was_read || scoped.tables.len(collection.kind) > 0)
     }
+    /// Returns the conditions for collections that no run could read, if clients receive something else than they should.
+    pub(crate) fn unread_conditions(&self) -> impl Iterator<Item = Condition> {
+        self.unread().filter_map(|collection| {
+            let list = self.list(&collection)?;
+            let Freshness::Stale { why, .. } = &list.freshness else { return None };
+            unread_condition(&collection, why)
+        })
+    }
+}
+
+fn unread_condition(Collection { scope, kind }: &Collection, why: &str) -> Option<Condition> {
+    let (code, what, effect) = match kind {
+        CollectionKind::Policies => {
+            let effect = "clients reach all that is exported to them, also where a policy restricts them";
+            (Code::POLICIES_UNREAD, "policies", effect)
+        }
+        CollectionKind::Groups => {
+            (Code::ENDPOINTS_UNREAD, "endpoints", "clients that hold endpoints of its services keep them")
+        }
+        CollectionKind::Workloads => {
+            (Code::ENDPOINTS_UNREAD, "workloads", "clients that hold endpoints of its services keep them")
+        }
+        _ => return None,
+    };
+    let message = format!("the {what} of {scope} have never been read: {why}; {effect}");
+    Some(Condition { code, objects: Arc::from([]), message: message.into() })
 }

@@ -57,17 +57,18 @@ impl List {
             Freshness::Syncing | Freshness::Stale { .. } => {}
         }
     }
-    /// Ends a list that lacked `missing` known facts. Returns whether those facts must be removed.
+    /// Ends a list that lacked `missing` known facts. Those of invalid documents do not make it stale. Returns whether those facts must be removed.
     pub(crate) fn end(&mut self, how: Completeness, missing: usize, at: Mono) -> bool {
         self.listing = false;
         self.result = Some(match how {
             Completeness::Complete => ListResult::Complete,
             Completeness::Filtered => ListResult::Filtered,
-            Completeness::Partial => ListResult::Partial,
+            Completeness::Partial | Completeness::ExceptInvalid => ListResult::Partial,
         });
         let removes = self.open && how == Completeness::Complete;
         self.open &= !removes;
-        self.missing = if removes || !self.open { 0 } else { missing };
+        let stays_live = removes || !self.open || how == Completeness::ExceptInvalid;
+        self.missing = if stays_live { 0 } else { missing };
         if self.missing == 0 {
             (self.freshness, self.confirmed) = (Freshness::Live, Some(at));
         } else {

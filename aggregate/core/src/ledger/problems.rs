@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tributary_model::{FactId, Generation, Mono, ObjectId, ObjectRef, Problem, ProblemRecord, Scope};
+use tributary_model::{Code, FactId, Generation, Mono, ObjectId, ObjectRef, Problem, ProblemRecord, Scope};
 
 use super::Output;
 
@@ -25,6 +25,8 @@ pub(crate) struct Problems {
     spared: BTreeMap<ObjectId, BTreeSet<FactId>>,
     /// Spared facts whose problem ended in this batch, until they are reported again.
     unrepeated: BTreeSet<FactId>,
+    /// Objects with a problem because the list lacked them and may have lacked them for an invalid document.
+    kept: BTreeSet<ObjectId>,
 }
 
 impl Problems {
@@ -52,6 +54,7 @@ impl Problems {
         (generation, at): (Generation, Mono),
         out: &mut impl Output,
     ) {
+        self.kept.remove(&object.id);
         let Some(problem) = problem else { return self.repair(scope, &object.id, out) };
         let since = self.open.get(&object.id).map_or(at, |known| known.record.since);
         if self.open.len() >= Self::MOST && !self.open.contains_key(&object.id) {
@@ -67,6 +70,39 @@ impl Problems {
             out.problem(scope, object, None);
         }
         self.unrepeated.extend(self.spared.remove(object).unwrap_or_default());
+    }
+    /// Gives objects that a list lacked the problem that explains why they stay, unless they have one.
+    pub(super) fn keep(
+        &mut self,
+        scope: &Scope,
+        objects: impl IntoIterator<Item = ObjectId>,
+        now: (Generation, Mono),
+        out: &mut impl Output,
+    ) {
+        for object in objects {
+            if self.is_bad(Some(&object), now.0) || self.open.len() >= Self::MOST {
+                continue;
+            }
+            let message = format!(
+                "{object} stays as it was last read: no document names it, and a document of {scope} does not identify its \
+                 object; correct that document, or remove it"
+            );
+            let problem = Problem { code: Code::OBJECT_KEPT, message: message.into() };
+            self.report(scope, ObjectRef::new(object.clone()), Some(problem), now, out);
+            self.kept.insert(object);
+        }
+    }
+    /// Ends the problem that [`Self::keep`] gave to an object: it is listed again.
+    pub(super) fn release(&mut self, scope: &Scope, object: Option<&ObjectId>, out: &mut impl Output) {
+        if let Some(object) = object.filter(|object| self.kept.remove(*object)) {
+            self.repair(scope, object, out);
+        }
+    }
+    /// Ends every problem that [`Self::keep`] gave: a complete list decides about the objects.
+    pub(super) fn release_all(&mut self, scope: &Scope, out: &mut impl Output) {
+        for object in std::mem::take(&mut self.kept) {
+            self.repair(scope, &object, out);
+        }
     }
     /// Ends the problems that only earlier runs reported.
     pub(super) fn end_older(&mut self, scope: &Scope, generation: Generation, out: &mut impl Output) {

@@ -5,7 +5,7 @@ mod naive;
 use std::collections::BTreeMap;
 
 use tributary_model::{
-    Basis, Collection, CollectionKind, Completeness, EndEvidence, Evidence, Fact, FactKey, Freshness,
+    Basis, Code, Collection, CollectionKind, Completeness, EndEvidence, Evidence, Fact, FactKey, Freshness,
     Generation, Mono, ObjectId, ProblemRecord, RegistryUpdate, Scope, Scopes, Withheld,
 };
 
@@ -273,4 +273,75 @@ fn inherited_fact_outlives_a_problem_of_the_new_run() {
     take(&mut served, [bad(None)], &mut out);
     assert_eq!(names(&out), "b");
     assert_eq!(served.scopes.values().map(|s| s.tables.iter(WORKLOADS).count()).sum::<usize>(), 1);
+}
+
+fn explained(ledger: &Ledger) -> Vec<(String, Code)> {
+    ledger.problems().map(|record| (record.object.id.name.to_string(), record.problem.code)).collect()
+}
+
+/// The list of a directory after a restart, in which a document does not identify its object.
+fn listed_with_an_invalid_document() -> (Ledger, Applied) {
+    let (mut ledger, mut out) = listed();
+    ledger.restart(Generation(2), Mono(20), &"over".into());
+    let updates = [follows(), restart(), mk_put(fact("a")), synced(Completeness::ExceptInvalid)];
+    take(&mut ledger, updates, &mut out);
+    (ledger, out)
+}
+
+#[test]
+fn invalid_document_makes_no_other_fact_stale() {
+    let (ledger, out) = listed_with_an_invalid_document();
+    assert_eq!((names(&out).as_str(), freshness(&ledger)), ("a b", "live"));
+    assert!(ledger.is_synced() && !ledger.is_unknown());
+    assert_eq!(explained(&ledger), [("b".to_owned(), Code::OBJECT_KEPT)], "the reason why it stays");
+}
+
+#[test]
+fn fact_of_an_invalid_document_is_decided_by_the_corrected_one() {
+    let (mut ledger, mut out) = listed_with_an_invalid_document();
+    take(&mut ledger, [mk_put(fact("b"))], &mut out);
+    assert_eq!((names(&out).as_str(), explained(&ledger)), ("a b", Vec::new()), "listed again");
+    take(&mut ledger, [synced(Completeness::Complete)], &mut out);
+    assert_eq!(names(&out), "a b");
+    let (mut ledger, mut out) = listed_with_an_invalid_document();
+    take(&mut ledger, [synced(Completeness::Complete)], &mut out);
+    assert_eq!((names(&out).as_str(), explained(&ledger)), ("a", Vec::new()), "its document was removed");
+    let (mut ledger, mut out) = listed_with_an_invalid_document();
+    ledger.restart(Generation(3), Mono(30), &"over".into());
+    let again = [follows(), restart(), mk_put(fact("a")), synced(Completeness::ExceptInvalid)];
+    take(&mut ledger, again, &mut out);
+    assert_eq!((names(&out).as_str(), explained(&ledger).len()), ("a b", 1), "still invalid");
+}
+
+#[test]
+fn unread_policies_and_services_are_not_synced() {
+    let of = |scope: &str, kind| Collection { scope: mk_scope(scope), kind };
+    let refused = |collection| RegistryUpdate::Withheld(collection, Withheld::forbidden("403"));
+    let read = |collection| RegistryUpdate::ListEnded(collection, Completeness::Complete);
+    let run = |required: Vec<Collection>, updates: Vec<RegistryUpdate>| {
+        let (mut ledger, mut out) = (Ledger::new(Generation(1)), Applied::default());
+        let follows = RegistryUpdate::Follows { required, optional: Vec::new() };
+        take(&mut ledger, std::iter::once(follows).chain(updates), &mut out);
+        ledger
+    };
+    let (services, groups) = (of("cluster", CollectionKind::Services), of("cluster", CollectionKind::Groups));
+    let both = vec![services.clone(), groups.clone()];
+    let ledger = run(both.clone(), vec![refused(services.clone()), read(groups.clone())]);
+    assert!(!ledger.knows_deciding(), "endpoints without services prove nothing");
+    let ledger = run(both, vec![read(services.clone()), refused(groups.clone())]);
+    assert!(ledger.knows_deciding());
+    assert_eq!(ledger.unread().collect::<Vec<_>>(), [groups]);
+    let codes: Vec<Code> = ledger.unread_conditions().map(|condition| condition.code).collect();
+    assert_eq!(codes, [Code::ENDPOINTS_UNREAD]);
+    let policies = of("sidecars", CollectionKind::Policies);
+    let two = vec![services.clone(), policies.clone()];
+    let ledger = run(two.clone(), vec![read(services.clone()), refused(policies.clone())]);
+    assert!(!ledger.knows_deciding(), "it is unknown whom the policies restrict");
+    assert!(
+        run(two, vec![read(services.clone()), read(policies)]).knows_deciding(),
+        "no CRD is an empty list"
+    );
+    let other = of("dc2", CollectionKind::Services);
+    let parts = vec![services.clone(), other.clone()];
+    assert!(run(parts, vec![read(services), refused(other)]).knows_deciding(), "a part of a registry");
 }

@@ -34,6 +34,11 @@ pub(crate) const WORKLOAD_GROUPS: Resource =
 /// The Sidecar resource.
 pub(crate) const SIDECARS: Resource = Resource { plural: "sidecars", kind: SIDECAR, ..SERVICE_ENTRIES };
 
+/// Whether a scope holds the Sidecars of a cluster. Where they cannot be read, it is unknown which clients they restrict.
+pub(crate) fn is_of_sidecars(scope: &Scope) -> bool {
+    scope.as_str().split('/').next() == Some(SIDECARS.plural)
+}
+
 impl Kinds {
     /// The resources to watch.
     pub(crate) fn resources(self) -> &'static [Resource] {

@@ -227,8 +227,12 @@ impl Tree {
     /// Reports the end of the list once a second listing confirms the first, and again when it becomes
     /// complete; returns whether to look again for that.
     fn end_of_list(&mut self, whole: bool, now: Mono, events: &mut Vec<SourceEvent>) -> bool {
-        let unclear = !whole || self.files.values().any(Contents::is_unclear);
-        let how = if unclear { Completeness::Partial } else { Completeness::Complete };
+        let is_unclear = || self.files.values().any(Contents::is_unclear);
+        let how = match whole {
+            false => Completeness::Partial,
+            true if is_unclear() => Completeness::ExceptInvalid,
+            true => Completeness::Complete,
+        };
         match self.phase {
             Phase::Unlisted => {
                 self.phase = Phase::Listed(now);

@@ -93,7 +93,10 @@ pub fn list(catalog: &Catalog, filter: &Filter) -> Vec<ServiceItem> {
             filter.takes_namespace(namespace) && filter.takes_object("Service", namespace, host)
         })
         .filter(|(_, view)| of_registry(view, filter))
-        .map(|(precedence, view)| item(precedence, view, of(view)))
+        .map(|(precedence, view)| {
+            let unread = catalog.unread_condition(view).into_iter();
+            item(precedence, view, &of(view).iter().cloned().chain(unread).collect::<Vec<_>>())
+        })
         .collect()
 }
 

@@ -82,7 +82,15 @@ pub async fn when_ready(handle: Handle, stop: CancellationToken) {
     let start = readiness.borrow().clone();
     let catalog = handle.catalog();
     let services = catalog.services().count();
-    tracing::info!(services, not_synced = names(&start.unknown), "ready; answering xDS");
+    match names(&start.unknown) {
+        None => tracing::info!(services, "ready; answering xDS"),
+        Some(not_synced) => tracing::warn!(
+            services,
+            not_synced,
+            "ready; answering xDS, although registries have not synced: clients may lose what only these know, or reach more \
+             than their Sidecars allow; see `tributary get registries -o wide`"
+        ),
+    }
     let counts = tokio::task::spawn_blocking(move || behind_gateways(&handle.catalog()));
     for (network, count) in counts.await.unwrap_or_default() {
         tracing::info!(

@@ -153,7 +153,7 @@ impl Running {
     pub fn set_certificates(&self, failure: Option<&CommandError>) -> bool {
         let error = failure.map(ToString::to_string);
         let mut state = self.0.lock();
-        let is_new = error.is_some() && state.certificates != error;
+        let is_new = state.certificates != error;
         state.certificates = error;
         is_new
     }

@@ -73,6 +73,9 @@ impl Certificates {
             Err(failure) if is_new => {
                 tracing::error!(error = %failure, "changed certificates are invalid; the old ones stay in use");
             }
+            Ok(false) if is_new => {
+                tracing::info!("the certificates are valid again, and the same as before; they stay in use");
+            }
             Ok(false) | Err(_) => {}
         }
     }

@@ -19,6 +19,7 @@ use tributary_runtime::{Handle, JournalSink, NoJournal, SnapshotRequest, Supervi
 
 use crate::config::Config;
 use crate::config::model::{RegistryConfig, Source};
+use crate::config::registry::CONFIG_REGISTRY;
 use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
 
@@ -295,7 +296,7 @@ struct Restored {
 
 impl Restored {
     fn log(&self, whole: bool) {
-        let registries = self.given.len();
+        let registries = self.given.iter().filter(|name| name.as_str() != CONFIG_REGISTRY).count();
         if self.is_new && registries == 0 {
             tracing::info!("the state directory is empty");
         } else {

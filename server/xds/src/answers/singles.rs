@@ -16,9 +16,23 @@ use super::{ChangedSet, ClientClassKey, ResourceSet, ResourceType};
 
 /// Returns the port that a resource name means to this class, whichever its subset.
 pub(crate) fn port_of<'c>(catalog: &'c Catalog, class: &ClientClassKey, name: &str) -> Option<&'c PortView> {
+    found(catalog, class, name).map(|(_, port)| port)
+}
+
+/// Whether the assignment of a name has no endpoints and nothing proves that there are none.
+pub(crate) fn lacks_endpoints(catalog: &Catalog, class: &ClientClassKey, name: &str) -> bool {
+    found(catalog, class, name).is_some_and(|(view, port)| catalog.lacks_endpoints(view, port))
+}
+
+fn found<'c>(
+    catalog: &'c Catalog,
+    class: &ClientClassKey,
+    name: &str,
+) -> Option<(&'c Arc<ServiceView>, &'c PortView)> {
     let name: ClusterName = name.parse().ok()?;
     let view = resolve(catalog, name.host.as_str(), class.scope(), &mut ())?;
-    view.port(name.port).filter(|port| class.scope().admits(view, port, Surface::Clusters))
+    let port = view.port(name.port).filter(|port| class.scope().admits(view, port, Surface::Clusters))?;
+    Some((view, port))
 }
 
 /// Returns every resource of the type for this class, by name.

@@ -177,7 +177,7 @@ pub(crate) fn of<'n>(
 
 /// Holds back removals of names that only the client knows while the catalog is incomplete (law 1;
 /// docs/reference/xds.md#removals-while-sources-are-unknown),
-/// and resolves them when it is complete. A held name that appears as the client holds it is not
+/// and resolves them when it is complete. Assignments whose endpoints were never read are held as well. A held name that appears as the client holds it is not
 /// sent again.
 pub(crate) fn hold(
     env: &Env,
@@ -187,6 +187,9 @@ pub(crate) fn hold(
     changes: &mut Changes,
 ) {
     settle(env, state, to, kind, changes);
+    if kind == ResourceType::Endpoints && to.catalog.is_partial() {
+        hold_emptied(env, state, to, changes);
+    }
     if to.catalog.complete {
         return;
     }
@@ -202,10 +205,33 @@ pub(crate) fn hold(
     });
 }
 
+/// Whether the assignment is empty only because this server has never been able to read its endpoints.
+pub(crate) fn is_unread(env: &Env, to: &ClientSnapshot, kind: ResourceType, name: &str) -> bool {
+    kind == ResourceType::Endpoints && env.answers.lacks_endpoints(&to.catalog, &to.class, name)
+}
+
+/// Holds back assignments that would take away endpoints which the client claims and this server cannot read.
+fn hold_emptied(env: &Env, state: &mut TypeState, to: &ClientSnapshot, changes: &mut Changes) {
+    let Some(known) = state.known.as_ref().filter(|known| known.claimed) else { return };
+    let held = &mut state.held;
+    changes.upserted.retain(|name, _| {
+        let holding = known.get(name);
+        let is_kept = holding != Holding::NotSent && is_unread(env, to, ResourceType::Endpoints, name);
+        if is_kept {
+            held.insert((&**name).into(), holding);
+        }
+        !is_kept
+    });
+}
+
 /// Releases held names that exist by now or that are known to be removed.
 fn settle(env: &Env, state: &mut TypeState, to: &ClientSnapshot, kind: ResourceType, changes: &mut Changes) {
     for (name, holding) in std::mem::take(&mut state.held) {
         match to.one(env, kind, &name) {
+            Some(_) if is_unread(env, to, kind, &name) => {
+                changes.upserted.remove(&*name);
+                state.held.insert(name, holding);
+            }
             Some(new) if holding == Holding::Version(new.version) => drop(changes.upserted.remove(&*name)),
             Some(new) => changes.upsert(new),
             None if !to.catalog.complete => drop(state.held.insert(name, holding)),

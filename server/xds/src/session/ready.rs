@@ -223,7 +223,7 @@ impl<'a> Needs<'a> {
             Requested::Nothing => Some(()),
             Requested::Names(names) => self.add(names.iter().map(|name| &**name)),
             Requested::Everything => {
-                let holds = !to.catalog.complete && (state.reconnected || !state.held.is_empty());
+                let holds = state.may_hold(&to.catalog);
                 let is_looked_up = kind != ResourceType::Endpoints || holds;
                 self.whole |= kind != ResourceType::Endpoints || !holds;
                 let names = watch.names.iter().map(|name| &**name);

@@ -230,7 +230,7 @@ impl Session {
         let state = self.state(kind);
         let Some(watch) = state.watch.clone() else { return false };
         let all = || watch.names.iter().map(|name| &**name);
-        let holds = !to.catalog.complete && (state.reconnected || !state.held.is_empty());
+        let holds = state.may_hold(&to.catalog);
         match requested {
             Requested::Nothing => {}
             Requested::Names(names) => {
@@ -242,6 +242,7 @@ impl Session {
                 return true;
             }
             Requested::Everything if holds => {
+                state.hold_unread(&env, to, &watch.names);
                 all().for_each(|name| resolve_one(&env, state, kind, to, name, changes));
             }
             Requested::Everything => return true,
@@ -378,8 +379,8 @@ fn resolve_one(
 ) {
     let endpoints = kind == ResourceType::Endpoints;
     match to.one(env, kind, name) {
+        _ if state.held.contains_key(name) => {}
         Some(resource) => changes.upsert(resource),
-        None if state.held.contains_key(name) => {}
         None if endpoints && state.reconnected && !to.catalog.complete => {
             state.held.insert(name.into(), Holding::NotSent);
         }

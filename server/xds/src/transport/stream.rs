@@ -338,10 +338,10 @@ impl Stream {
         });
         done.await.ok_or_else(failed)
     }
-    /// Registers for completeness while names are held back. Returns whether the session must look again, because the
-    /// catalog became complete before.
+    /// Registers for what becomes readable while names are held back. Returns whether the session must look again: a
+    /// generation may have been published before the registration.
     fn registers_held(&mut self, session: &mut Session) -> bool {
-        let is_late = self.registration.hold(session.holds_names()) && self.shared.source.current().complete;
+        let is_late = self.registration.hold(session.holds_names());
         if is_late {
             session.on_generation(ChangedHosts::Everything);
         }

@@ -313,11 +313,11 @@ fn incomplete_listing_removes_nothing() {
 }
 
 #[test]
-fn first_list_with_unclear_documents_is_partial() {
+fn first_list_with_unclear_documents_keeps_only_what_they_may_be() {
     let mut dir = Dir::new();
     dir.put("a.yaml", "{]");
     dir.look();
-    assert_eq!(dir.later(250), ["Partial"]);
+    assert_eq!(dir.later(250), ["ExceptInvalid"]);
     dir.put("a.yaml", &doc("a", "10.0.0.1"));
     assert_eq!(dir.later(1), ["new a", "good Document conf/a.yaml#0", "Complete"]);
 }

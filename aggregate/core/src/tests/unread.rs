@@ -1,0 +1,79 @@
+//! Collections that were never read: what the catalog reports about the endpoints of a service.
+
+use super::fixtures::*;
+use tributary_model::{Code, Collection, CollectionKind, Completeness, ProviderId, RegistryUpdate, Withheld};
+
+const PAY: &str = "shop/pay.shop";
+
+fn withheld(kind: CollectionKind) -> RegistryUpdate {
+    RegistryUpdate::Withheld(mk_collection(kind), Withheld::forbidden("403 forbidden"))
+}
+fn ended(kind: CollectionKind) -> RegistryUpdate {
+    RegistryUpdate::ListEnded(mk_collection(kind), Completeness::Complete)
+}
+
+/// A run that may list services and not their endpoints.
+fn mk_world() -> World {
+    let mut world = World::with(&[mk_spec("east", ProviderId::KUBERNETES)]);
+    let mut updates = mk_list([mk_service(PAY, mk_decl("pay", "80 http"))]);
+    updates.retain(|update| {
+        !matches!(update, RegistryUpdate::ListEnded(Collection { kind: CollectionKind::Groups, .. }, _))
+    });
+    updates.push(withheld(CollectionKind::Groups));
+    world.report("east", updates);
+    world
+}
+
+/// Whether the assignment of the port proves nothing, and the codes of the service's condition and of the registry.
+fn judged(world: &mut World) -> (bool, Option<Code>, Vec<Code>) {
+    let catalog = world.catalog();
+    let view = catalog.service(&mk_key(PAY)).unwrap();
+    let registry = &catalog.registries[&mk_name("east")];
+    let of_registry = registry.conditions.iter().map(|condition| condition.code).collect();
+    let of_service = catalog.unread_condition(view).map(|condition| condition.code);
+    (catalog.lacks_endpoints(view, &view.ports[0]), of_service, of_registry)
+}
+
+#[test]
+fn unread_endpoints_are_not_an_empty_service() {
+    let mut world = mk_world();
+    let unread = Code::ENDPOINTS_UNREAD;
+    assert_eq!(judged(&mut world), (true, Some(unread), vec![unread]));
+    let catalog = world.catalog();
+    assert!(!catalog.complete && catalog.is_partial());
+    let text = catalog.unread().next().unwrap().text();
+    assert!(text.contains("registry east") && text.contains("403 forbidden"), "{text}");
+    let outcome = world.report("east", [ended(CollectionKind::Groups)]);
+    assert!(outcome.changed.complete, "clients that hold names are woken");
+    assert_eq!(judged(&mut world), (false, None, Vec::new()));
+    world.report("east", [withheld(CollectionKind::Groups)]);
+    assert_eq!(judged(&mut world), (false, None, Vec::new()), "it was read once");
+}
+
+#[test]
+fn first_readable_registry_of_two_wakes_its_holders() {
+    let mut world =
+        World::with(&[mk_spec("east", ProviderId::KUBERNETES), mk_spec("west", ProviderId::KUBERNETES)]);
+    let refused = || std::iter::once(mk_required()).chain(KINDS.map(withheld));
+    world.report("east", refused());
+    world.report("west", refused());
+    let outcome = world.report("east", KINDS.map(ended));
+    assert!(!world.catalog().complete && outcome.changed.complete);
+}
+
+#[test]
+fn known_endpoints_of_another_registry_are_served() {
+    let mut world = mk_world();
+    world.add_registry(&mk_spec("west", ProviderId::KUBERNETES));
+    world.restart("west");
+    world.list(
+        "west",
+        [mk_service(PAY, mk_decl("pay", "80 http")), mk_group(PAY, "pay", "a", "10.0.0.1:http=80")],
+    );
+    let (lacks, condition, _) = judged(&mut world);
+    assert_eq!(
+        (lacks, condition),
+        (false, Some(Code::ENDPOINTS_UNREAD)),
+        "what is known is served, and the rest is named"
+    );
+}

@@ -92,9 +92,12 @@ fn selected<'c>(catalog: &'c Catalog, clients: &[Selectable]) -> BTreeSet<&'c Po
     found
 }
 
+/// Namespace, label and value.
+type Pair<'c> = (&'c Namespace, &'c str, &'c str);
+
 /// Policies with a selector, under the first pair of labels of each.
 struct Selectors<'c> {
-    by_pair: HashMap<(&'c Namespace, &'c str, &'c str), Vec<(&'c PolicyKey, &'c Labels)>>,
+    by_pair: HashMap<Pair<'c>, Vec<(&'c PolicyKey, &'c Labels)>>,
     namespaces: BTreeSet<&'c Namespace>,
 }
 
@@ -117,8 +120,8 @@ impl<'c> Selectors<'c> {
         labels: &'s Labels,
     ) -> impl Iterator<Item = &'c PolicyKey> + use<'c, 's> {
         let filed = |(label, value): (&'s Arc<str>, &'s Arc<str>)| {
-            let key: (&Namespace, &str, &str) = (namespace, label, value);
-            self.by_pair.get(&key)
+            let pair: Pair<'_> = (namespace, label, value);
+            self.by_pair.get(&pair)
         };
         let candidates = labels.pairs().filter_map(filed).flatten();
         candidates.filter(|(_, own)| own.is_subset_of(labels)).map(|(key, _)| *key)

@@ -75,7 +75,7 @@ pub(super) fn reach(
         let waits = catalog.pending.contains_key(view.key.host.as_str());
         return if waits { Vec::new() } else { vec![without_endpoints(port)] };
     }
-    let own = || vec!["listeners and routes are the client's own; endpoints are in".to_owned()];
+    let own = || vec!["listeners and routes are the client's own; it receives".to_owned()];
     let ways = match class.kind {
         ClientKind::Sidecar if !client.listens => own(),
         ClientKind::Sidecar if not_routed(catalog, view, port, class.scope()).is_some() => return Vec::new(),

@@ -17,8 +17,7 @@ fn mk_with(policies: Vec<(PolicyKey, Shared<PolicyView>)>) -> Catalog {
 }
 
 fn mk_importing(namespace: &str, hosts: &[&str]) -> (PolicyKey, Shared<PolicyView>) {
-    let hosts = hosts.iter().copied().collect::<Vec<_>>();
-    mk_sidecar(namespace, "a", Sidecar { egress: mk_egress(&[(None, &hosts)]), ..Sidecar::default() })
+    mk_sidecar(namespace, "a", Sidecar { egress: mk_egress(&[(None, hosts)]), ..Sidecar::default() })
 }
 
 fn mk_selecting(name: &str, labels: &[(&str, &str)]) -> (PolicyKey, Shared<PolicyView>) {

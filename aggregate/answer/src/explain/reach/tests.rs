@@ -131,7 +131,7 @@ fn every_kind_of_service_names_what_leads_to_it() {
             "pay.shop",
             Envoy,
             true,
-            "TRB0534 port 80 (TCP): listeners and routes are the client's own; endpoints are in xDS cluster outbound|80||pay.shop",
+            "TRB0534 port 80 (TCP): listeners and routes are the client's own; it receives xDS cluster outbound|80||pay.shop",
         ),
         (
             &http,

@@ -2,16 +2,16 @@
 //! selectors that select nobody or several policies for one client. Computed on request, for diagnosis.
 //!
 //! A list of policies calls it once. It walks the hosts and workloads once each, and only if a policy needs them; looking
-//! up egress hosts is bounded by [`MAX_LOOKS`]. While a registry has not synced it finds nothing: what is missing may
-//! still come.
+//! up egress hosts is bounded by [`MAX_LOOKS`]. While a registry has not synced, or could never read its services or
+//! workloads, it reports none as missing: they may still come.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
 
 use tributary_model::{
-    Catalog, ClientKind, Code, Condition, HostImport, ImportNamespace, Labels, Namespace, PolicyKey,
-    PolicyView, ServiceView, Sidecar,
+    Catalog, ClientKind, Code, CollectionKind, Condition, HostImport, ImportNamespace, Labels, Namespace,
+    PolicyKey, PolicyView, ServiceView, Sidecar,
 };
 
 use crate::resolve::is_exported;
@@ -58,14 +58,17 @@ pub fn policy_conditions(
     };
     let mut hosts = Hosts::new(catalog);
     let policies = || catalog.policies.iter().filter(|(key, _)| wanted(key));
-    for (key, view) in policies() {
+    let unread = |kind: CollectionKind| catalog.unread().any(|unread| unread.collection.kind == kind);
+    let services_known = !unread(CollectionKind::Services);
+    for (key, view) in policies().filter(|_| services_known) {
         add(key, view.sidecar().and_then(|sidecar| hosts.unmatched(key, view, sidecar)));
     }
     if !policies().any(|(_, view)| !view.policy().selector().is_empty()) {
         return out;
     }
     let selected = selected(catalog, clients);
-    for (key, view) in policies() {
+    let workloads_known = !unread(CollectionKind::Workloads);
+    for (key, view) in policies().filter(|_| workloads_known) {
         let selects = !view.policy().selector().is_empty();
         add(key, (selects && !selected.contains(key)).then(|| without_workload(key, view)));
     }

@@ -72,7 +72,8 @@ pub(super) fn reach(
         return reasons.steps;
     };
     if plan.discovery == Discovery::Eds && !has_endpoints(port) {
-        let waits = catalog.pending.contains_key(view.key.host.as_str());
+        let unread = catalog.unread_endpoints(view).next().is_some();
+        let waits = unread || catalog.pending.contains_key(view.key.host.as_str());
         return if waits { Vec::new() } else { vec![without_endpoints(port)] };
     }
     let own = || vec!["listeners and routes are the client's own; it receives".to_owned()];

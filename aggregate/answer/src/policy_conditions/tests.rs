@@ -1,7 +1,8 @@
 //! Conditions of policies over small catalogs.
 
 use tributary_model::{
-    ClusterId, ObjectId, Shared, Source, Visibility, Workload, WorkloadKind, WorkloadName, WorkloadView,
+    ClusterId, Collection, Generation, ObjectId, RegistryView, ShardPriority, Shared, Source, Visibility,
+    Workload, WorkloadKind, WorkloadName, WorkloadView,
 };
 
 use super::*;
@@ -64,6 +65,27 @@ fn nothing_is_reported_before_every_registry_has_synced() {
     let catalog = mk_with(vec![mk_importing("web", &["x/y"]), mk_selecting("b", &[("app", "x")])]);
     assert_eq!(shown(&catalog, &[]).len(), 2);
     assert_eq!(shown(&Catalog { complete: false, ..catalog }, &[]), [""; 0]);
+}
+
+#[test]
+fn unread_workloads_and_services_are_not_missing() {
+    let mut catalog = mk_with(vec![mk_importing("web", &["x/y"]), mk_selecting("b", &[("app", "x")])]);
+    for (kind, code) in [(CollectionKind::Workloads, "TRB0443"), (CollectionKind::Services, "TRB0444")] {
+        let shard = mk_shard("east");
+        let collection = Collection { scope: shard.scope.clone(), kind };
+        let registry = RegistryView {
+            id: shard.registry.clone(),
+            generation: Generation(1),
+            collections: Arc::from([]),
+            unread: [collection].into(),
+            priority: ShardPriority::Normal,
+            conditions: Arc::from([]),
+            excluded: Arc::from([]),
+        };
+        catalog.registries.insert(shard.registry.name.clone(), Shared::new(registry));
+        let found = shown(&catalog, &[]);
+        assert!(found.len() == 1 && found[0].contains(code), "{found:?}");
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tributary_model::{Catalog, PortNumber, PortView, ServiceView};
 
 use crate::client::ClientClass;
-use crate::egress::Surface;
+use crate::egress::PortSet;
 use crate::key::key;
 use crate::resolve::concrete;
 use crate::route::{VirtualHostPlan, names_of, route};
@@ -24,8 +24,8 @@ pub fn routed_ports<'c>(
 ) -> Option<(&'c Arc<ServiceView>, Vec<&'c PortView>)> {
     let end = concrete(catalog, view, scope, &mut ())?;
     let is_alias = !Arc::ptr_eq(end, view);
-    let admits = |port: &&PortView| !is_alias || scope.admits(view, port, Surface::Routes);
-    Some((end, scope.ports(end, Surface::Routes).filter(admits).collect()))
+    let admits = |port: &&PortView| !is_alias || scope.admits(view, port, PortSet::Routed);
+    Some((end, scope.ports(end, PortSet::Routed).filter(admits).collect()))
 }
 
 /// Claim of a service on domains of a port's route table.

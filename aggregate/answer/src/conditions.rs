@@ -11,7 +11,7 @@ use tributary_model::{
 use crate::claims::{RouteClaim, route_claims};
 use crate::client::ClientClass;
 use crate::compose::{Conflict, compose_listeners, compose_routes};
-use crate::egress::Surface;
+use crate::egress::PortSet;
 use crate::endpoints::Destination;
 use crate::key::key;
 use crate::listener::scoped_listener;
@@ -33,7 +33,7 @@ pub fn conditions(view: &ServiceView) -> Vec<Condition> {
 
 /// Returns the condition of a port whose listeners match endpoints, of which none is an IP address.
 fn unmatched(view: &ServiceView, port: &PortView) -> Option<Condition> {
-    let endpoints = port.listener.inputs.inline.as_ref()?;
+    let endpoints = port.listener.inputs.endpoints.as_ref()?;
     let mut targets = endpoints.inputs.sources.iter().flat_map(targets).map(|(target, _)| target).peekable();
     targets.peek()?;
     if targets.any(|target| matches!(target, Destination::Ip(..))) {
@@ -102,7 +102,7 @@ pub fn contested(catalog: &Catalog, class: &ClientClass) -> Vec<Conflict> {
     let mut listeners = Vec::new();
     let mut tables: BTreeMap<PortNumber, Vec<RouteClaim<'_>>> = BTreeMap::new();
     for (_, view) in members(catalog, class.scope()) {
-        for port in class.scope().ports(view, Surface::Clusters) {
+        for port in class.scope().ports(view, PortSet::Imported) {
             let inputs = &port.listener;
             let plans = scoped_listener(&inputs.inputs, &key(inputs, class), class.scope(), &mut ());
             listeners.extend(plans.into_iter().map(|plan| (view, plan)));
@@ -169,8 +169,8 @@ mod tests {
             let facts = mk_facts(vec![mk_source("east", group)]);
             let view = mk_on("pay.shop", facts, &[]);
             let port = &view.ports[0];
-            let inline = is_matched.then(|| port.endpoints.clone());
-            let listener = ListenerInputs { inline, ..port.listener.inputs.clone() };
+            let endpoints = is_matched.then(|| port.endpoints.clone());
+            let listener = ListenerInputs { endpoints, ..port.listener.inputs.clone() };
             let listener = Shared::new(ResourceInputs::new(listener, ClientDimensions::KIND));
             let port = PortView { listener, ..port.clone() };
             let view = ServiceView { ports: [port].into(), ..ServiceView::clone(&view) };

@@ -39,13 +39,13 @@ impl Hash for Egress {
     }
 }
 
-/// Which traffic an import must admit.
+/// Ports of a service that a client reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Surface {
-    /// xDS clusters, assignments and listeners: everything that any egress listener imports.
-    Clusters,
-    /// Routes: a port that has an egress listener of its own takes hosts only from it.
-    Routes,
+pub enum PortSet {
+    /// Those that any egress listener imports: they have xDS clusters, assignments and listeners.
+    Imported,
+    /// Those whose hosts are in route tables: a port that has an egress listener of its own takes hosts only from it.
+    Routed,
 }
 
 impl Egress {
@@ -79,18 +79,12 @@ impl Egress {
     }
     /// Whether a port of an imported service reaches the client.
     #[must_use]
-    pub fn admits(
-        &self,
-        own: Option<&Namespace>,
-        key: &ServiceKey,
-        port: PortNumber,
-        surface: Surface,
-    ) -> bool {
+    pub fn admits(&self, own: Option<&Namespace>, key: &ServiceKey, port: PortNumber, set: PortSet) -> bool {
         let index = self.index();
         let of_port = |listener: &&Listener| listener.port == Some(port);
         let open = |listener: &&Listener| listener.port.is_none();
         let imports = |listener: &Listener| listener.imports(own, key);
-        let has_listener = surface == Surface::Routes && index.listeners.iter().any(|l| of_port(&l));
+        let has_listener = set == PortSet::Routed && index.listeners.iter().any(|l| of_port(&l));
         index.listeners.iter().filter(of_port).any(imports)
             || !has_listener && index.listeners.iter().filter(open).any(imports)
     }
@@ -258,8 +252,8 @@ mod tests {
     use super::*;
     use crate::fixtures::*;
 
-    fn reaches(egress: &Egress, host: &str, namespace: &str, port: u32, surface: Surface) -> bool {
-        egress.admits(Some(&mk_ns("web")), &mk_key(host, namespace), mk_port(port), surface)
+    fn reaches(egress: &Egress, host: &str, namespace: &str, port: u32, set: PortSet) -> bool {
+        egress.admits(Some(&mk_ns("web")), &mk_key(host, namespace), mk_port(port), set)
     }
 
     #[test]
@@ -281,8 +275,8 @@ mod tests {
             ("a.pay", "pay", 80, false, false),
         ];
         for (host, namespace, port, clusters, listeners) in cases {
-            assert_eq!(reaches(&egress, host, namespace, port, Surface::Clusters), clusters, "{host} {port}");
-            assert_eq!(reaches(&egress, host, namespace, port, Surface::Routes), listeners, "{host} {port}");
+            assert_eq!(reaches(&egress, host, namespace, port, PortSet::Imported), clusters, "{host} {port}");
+            assert_eq!(reaches(&egress, host, namespace, port, PortSet::Routed), listeners, "{host} {port}");
         }
     }
 
@@ -356,7 +350,7 @@ mod tests {
             let listener = EgressListener { hosts: hosts.into(), ..mk_egress(&[(None, &["./x.y"])])[0].clone() };
             let listeners = [listener.clone(), listener].into();
             let egress = Egress::new(&listeners).unwrap();
-            let found = egress.admits(Some(&own), &key, mk_port(80), Surface::Clusters);
+            let found = egress.admits(Some(&own), &key, mk_port(80), PortSet::Imported);
             prop_assert_eq!(found, expected);
         }
     }

@@ -89,7 +89,7 @@ pub(crate) fn mk_view(host: &str, namespace: &str, visibilities: &[Visibility]) 
         conditions: Arc::from([]),
         aliases: Arc::from([]),
         addresses: 0,
-        partial: Arc::from([]),
+        audiences: Arc::from([]),
     })
 }
 pub(crate) fn mk_catalog(views: Vec<Arc<ServiceView>>) -> Catalog {
@@ -127,9 +127,9 @@ pub(crate) fn mk_alias(host: &str, target: &str) -> Arc<ServiceView> {
     let aliases = view.aliases.clone();
     let declarations = Arc::from([declaration]);
     let (ports, conditions) = (view.ports.clone(), view.conditions.clone());
-    let partial = Arc::from([]);
+    let audiences = Arc::from([]);
     let key = view.key.clone();
-    Arc::new(ServiceView { key, declarations, ports, conditions, aliases, addresses: 0, partial })
+    Arc::new(ServiceView { key, declarations, ports, conditions, aliases, addresses: 0, audiences })
 }
 /// HTTP port 80 with these endpoints.
 pub(crate) fn mk_port_view(facts: EndpointInputs) -> PortView {
@@ -143,7 +143,7 @@ pub(crate) fn mk_port_view(facts: EndpointInputs) -> PortView {
         protocol,
         resolution: resolution.clone(),
         addresses: Arc::from([]),
-        inline: None,
+        endpoints: None,
     };
     let route = RouteInputs {
         service,
@@ -182,6 +182,6 @@ pub(crate) fn mk_facts_of(protocol: Protocol, addresses: &[(&str, u8)]) -> Liste
         protocol,
         resolution: Resolution::ClientSide,
         addresses: addresses.iter().map(address).collect(),
-        inline: None,
+        endpoints: None,
     }
 }

@@ -145,8 +145,10 @@ impl Outcomes for ListenerInputs {
     /// Listeners match the endpoints that a client may have, in any order.
     fn reduce(node: &ResourceInputs<Self>, client: Projection) -> Projection {
         let addressed = cluster_of(&node.inputs.addresses, &client);
-        let Some(inline) = &node.inputs.inline else { return Projection { cluster: addressed, ..client } };
-        let named = inline.named_or_make(named);
+        let Some(endpoints) = &node.inputs.endpoints else {
+            return Projection { cluster: addressed, ..client };
+        };
+        let named = endpoints.named_or_make(named);
         let node_name = |own: NodeName| if named.nodes.contains(&own) { own } else { NodeName::unnamed() };
         let by_endpoints = admitted(named, false, client.clone());
         let cluster =
@@ -155,8 +157,8 @@ impl Outcomes for ListenerInputs {
     }
     fn mentions(node: &ResourceInputs<Self>, report: &mut dyn FnMut(Attr)) {
         mention_addresses(&node.inputs.addresses, report);
-        if let Some(inline) = &node.inputs.inline {
-            mention_endpoints(inline, node.dimensions, report);
+        if let Some(endpoints) = &node.inputs.endpoints {
+            mention_endpoints(endpoints, node.dimensions, report);
         }
     }
 }

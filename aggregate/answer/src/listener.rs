@@ -165,7 +165,7 @@ fn targets<R: Recorder>(facts: &ListenerInputs, client: &Projection, binds: bool
 
 /// Returns the endpoints as destinations, at their own ports.
 fn endpoint_targets<R: Recorder>(facts: &ListenerInputs, client: &Projection, r: &mut R) -> Vec<Target> {
-    let Some(endpoints) = &facts.inline else { return Vec::new() };
+    let Some(endpoints) = &facts.endpoints else { return Vec::new() };
     let mut sockets = sockets(&endpoints.inputs, client, r);
     sockets.retain(|(ip, _)| client.takes(*ip));
     let has_listeners = sockets.len() <= MAX_ENDPOINT_LISTENERS;
@@ -187,7 +187,7 @@ fn unaddressed(facts: &ListenerInputs, alone: bool) -> Option<Match> {
             .then(|| Match { sni: Some(host.as_str().to_owned()), ..Match::default() });
     }
     let is_open = facts.resolution == Resolution::Passthrough
-        && facts.inline.is_none()
+        && facts.endpoints.is_none()
         && facts.addresses.iter().all(|address| address.allocated);
     (alone || is_open).then(Match::default)
 }
@@ -276,7 +276,7 @@ mod tests {
         let endpoints = mk_one(endpoints.iter().map(|ip| mk_address(ip)).collect());
         ListenerInputs {
             resolution,
-            inline: Some(Shared::new(ResourceInputs::new(endpoints, ClientDimensions::NONE))),
+            endpoints: Some(Shared::new(ResourceInputs::new(endpoints, ClientDimensions::NONE))),
             ..mk_facts_of(Protocol::Tcp, &[])
         }
     }

@@ -14,7 +14,7 @@ use tributary_model::{
     PortView, ServiceView, Sidecar,
 };
 
-use crate::egress::{Egress, Surface};
+use crate::egress::{Egress, PortSet};
 
 /// Sidecar as one client has it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -86,17 +86,17 @@ impl<'a> Scope<'a> {
     }
     /// Whether a port of a resolved service reaches the client.
     #[must_use]
-    pub fn admits(self, view: &ServiceView, port: &PortView, surface: Surface) -> bool {
-        let imports = |egress: &Egress| egress.admits(self.namespace, &view.key, port.number, surface);
+    pub fn admits(self, view: &ServiceView, port: &PortView, set: PortSet) -> bool {
+        let imports = |egress: &Egress| egress.admits(self.namespace, &view.key, port.number, set);
         self.egress().is_none_or(imports)
     }
     /// Iterates over the ports of a resolved service that reach the client, by number.
     pub fn ports<'v>(
         self,
         view: &'v ServiceView,
-        surface: Surface,
+        set: PortSet,
     ) -> impl Iterator<Item = &'v PortView> + use<'a, 'v> {
-        view.ports.iter().filter(move |port| self.admits(view, port, surface))
+        view.ports.iter().filter(move |port| self.admits(view, port, set))
     }
 }
 

@@ -32,19 +32,19 @@ pub struct ListenAddress {
     /// Address in the listener's name.
     pub ip: IpAddr,
     /// IPv6 address beside an IPv4 address, for a client that uses both families.
-    pub also: Option<Ipv6Addr>,
+    pub additional: Option<Ipv6Addr>,
 }
 
 impl ListenAddress {
     /// Returns a single address.
     #[must_use]
     pub const fn only(ip: IpAddr) -> Self {
-        Self { ip, also: None }
+        Self { ip, additional: None }
     }
     fn of(client: &Projection, four: Ipv4Addr, six: Ipv6Addr) -> Self {
         match client.families {
             Some((false, true)) => Self::only(six.into()),
-            Some((true, true)) => Self { ip: four.into(), also: Some(six) },
+            Some((true, true)) => Self { ip: four.into(), additional: Some(six) },
             _ => Self::only(four.into()),
         }
     }
@@ -136,7 +136,7 @@ mod tests {
     fn listen_addresses_follow_the_clients_families() {
         let of = |families| {
             let client = client("c1", families, false);
-            [any_address(&client), loopback(&client)].map(|a| (a.ip.to_string(), a.also))
+            [any_address(&client), loopback(&client)].map(|a| (a.ip.to_string(), a.additional))
         };
         let [any, local] = [Ipv6Addr::UNSPECIFIED, Ipv6Addr::LOCALHOST];
         assert_eq!(of((true, false)), [("0.0.0.0".into(), None), ("127.0.0.1".into(), None)]);

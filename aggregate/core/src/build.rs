@@ -4,9 +4,9 @@
 //! Called at the end of every batch; [`Core::publish`](crate::Core::publish) returns the result.
 
 pub(crate) mod assemble;
+mod audience;
 pub(crate) mod dims;
 mod names;
-mod partial;
 mod pending;
 mod policies;
 pub(crate) mod registries;
@@ -21,7 +21,7 @@ use tributary_model::{
 };
 
 use crate::build::assemble::{assemble, audiences, with_conditions};
-use crate::build::partial::partial_views;
+use crate::build::audience::audience_views;
 use crate::ledger::Registries;
 use crate::merge::conditions::host_conflict;
 use crate::merge::merge;
@@ -86,7 +86,7 @@ impl State {
         let Some(service) = self.hosts.get(key) else { return };
         let mut merged = merge(&self.context, &self.hosts, service, &mut ());
         if let Some(merged) = &mut merged {
-            merged.partial = partial_views(&self.context, service, merged, &mut self.counters);
+            merged.audiences = audience_views(&self.context, service, merged, &mut self.counters);
         }
         let is_join = merged.as_ref().is_some_and(|m| m.is_join);
         let networks = merged.as_ref().map(|m| m.networks.clone()).unwrap_or_default();

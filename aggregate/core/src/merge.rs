@@ -17,10 +17,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tributary_model::{
-    Code, CollectionKind, Condition, Declaration, DeclarationView, EndpointGroup, EndpointSource,
-    FederationInfo, GroupPort, Identity, Mono, Namespace, NetworkId, ObjectId, ObjectRef, Origin,
-    PartialView, PortName, PortNumber, Protocol, Recorder, Resolution, ServiceAddress, ServiceKey,
-    ServicePort, Settings, ShardPriority, Stage, StepTime, Target, TraceStep, Verdict, Visibility,
+    AudienceView, Code, CollectionKind, Condition, Declaration, DeclarationView, EndpointGroup,
+    EndpointSource, FederationInfo, GroupPort, Identity, Mono, Namespace, NetworkId, ObjectId, ObjectRef,
+    Origin, PortName, PortNumber, Protocol, Recorder, Resolution, ServiceAddress, ServiceKey, ServicePort,
+    Settings, ShardPriority, Stage, StepTime, Target, TraceStep, Verdict, Visibility,
 };
 
 pub(crate) use join::refusal;
@@ -55,7 +55,7 @@ pub(crate) struct Merged {
     /// Whether every client that receives it sees all of its declarations.
     pub(crate) one_audience: bool,
     /// The service as clients see it that see some of its declarations.
-    pub(crate) partial: Vec<PartialView>,
+    pub(crate) audiences: Vec<AudienceView>,
 }
 
 /// Merged port.

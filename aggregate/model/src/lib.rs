@@ -101,8 +101,8 @@ pub use update::{
     Stamped,
 };
 pub use view::{
-    ClusterInputs, Condition, DeclarationView, EndpointInputs, EndpointSource, FederationInfo,
-    ListenerInputs, PartialView, PortView, RouteInputs, ServiceView, ShardRef,
+    AudienceView, ClusterInputs, Condition, DeclarationView, EndpointInputs, EndpointSource, FederationInfo,
+    ListenerInputs, PortView, RouteInputs, ServiceView, ShardRef,
 };
 pub use weight::{WeightUnit, common_divisor};
 pub use workload::{Workload, WorkloadAddress, WorkloadKey, WorkloadKind, WorkloadName};

@@ -91,19 +91,19 @@ pub struct ServiceView {
     /// Number of addresses in all its groups.
     pub addresses: u32,
     /// The service as clients see it that see some of its declarations; empty if all have one visibility.
-    pub partial: Arc<[PartialView]>,
+    pub audiences: Arc<[AudienceView]>,
 }
 
 /// A service, merged from the declarations that some clients see.
 #[derive(Debug, Clone)]
-pub struct PartialView {
+pub struct AudienceView {
     /// For each declaration of the service, whether these clients see it.
     pub visible: Arc<[bool]>,
     /// The service for these clients.
     pub view: Arc<ServiceView>,
 }
 
-impl PartialEq for PartialView {
+impl PartialEq for AudienceView {
     fn eq(&self, other: &Self) -> bool {
         self.visible == other.visible && Arc::ptr_eq(&self.view, &other.view)
     }
@@ -238,7 +238,7 @@ pub struct ListenerInputs {
     /// Virtual addresses of all declarations, sorted.
     pub addresses: Arc<[ServiceAddress]>,
     /// Endpoints whose addresses listeners match, if neither host, SNI nor virtual address identifies the port.
-    pub inline: Option<Shared<ResourceInputs<EndpointInputs>>>,
+    pub endpoints: Option<Shared<ResourceInputs<EndpointInputs>>>,
 }
 
 /// Inputs of a port's part of route tables.
@@ -281,9 +281,10 @@ impl ServiceView {
     pub fn seen_by<'v>(self: &'v Arc<Self>, namespace: Option<&Namespace>) -> &'v Arc<Self> {
         let sees =
             |declaration: &DeclarationView| declaration.visibility.admits(&self.key.namespace, namespace);
-        let fits =
-            |partial: &&PartialView| self.declarations.iter().map(sees).eq(partial.visible.iter().copied());
-        self.partial.iter().find(fits).map_or(self, |partial| &partial.view)
+        let fits = |audience: &&AudienceView| {
+            self.declarations.iter().map(sees).eq(audience.visible.iter().copied())
+        };
+        self.audiences.iter().find(fits).map_or(self, |audience| &audience.view)
     }
     /// Returns the declaration with the highest precedence; `None` only for a view that the core did not build.
     #[must_use]

@@ -185,7 +185,7 @@ fn mk_view(svc: &Svc, old: Option<&ServiceView>) -> ServiceView {
         conditions: Arc::from([]),
         aliases: Arc::from([]),
         addresses: u32::try_from(svc.endpoints.len()).unwrap(),
-        partial: Arc::from([]),
+        audiences: Arc::from([]),
     }
 }
 
@@ -232,7 +232,7 @@ fn mk_port(
         protocol,
         resolution: svc.resolution.clone(),
         addresses: addresses.clone(),
-        inline: has_inline(svc, protocol).then(|| endpoints.clone()),
+        endpoints: matches_endpoints(svc, protocol).then(|| endpoints.clone()),
     };
     let route = RouteInputs {
         service: service.clone(),
@@ -264,7 +264,7 @@ fn mk_port(
 }
 
 /// Whether listeners match the endpoints of the port: it is TCP without a virtual address.
-fn has_inline(svc: &Svc, protocol: Protocol) -> bool {
+fn matches_endpoints(svc: &Svc, protocol: Protocol) -> bool {
     let headless = svc.resolution == Resolution::Passthrough;
     let is_tcp = protocol == Protocol::Tcp || (headless && protocol == Protocol::Tls);
     let has_endpoints = headless || svc.resolution.is_dns() || svc.resolution == Resolution::ClientSide;

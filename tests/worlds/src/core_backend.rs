@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use tributary_answer::{
-    Client, ClientClass, ClientSidecar, Discovery, Query, Surface, attach, cluster, conditions,
+    Client, ClientClass, ClientSidecar, Discovery, PortSet, Query, attach, cluster, conditions,
     contested_by_service, endpoints, members, resolve, why_not,
 };
 use tributary_core::{Core, CoreConfig, RunOrder};
@@ -248,7 +248,7 @@ impl Backend for CoreBackend {
         let (host, number) = host_and_port(port)?;
         let found = resolve(&self.catalog, host.as_str(), client.class.scope(), &mut ());
         let scope = client.class.scope();
-        let reached = |view| scope.ports(view, Surface::Clusters).find(|port| port.number == number);
+        let reached = |view| scope.ports(view, PortSet::Imported).find(|port| port.number == number);
         let Some(port) = found.and_then(|view| reached(view)) else { return Ok(Vec::new()) };
         let of_cluster = client.class.project(port.cluster.dimensions);
         match cluster(&port.cluster.inputs, &of_cluster, &mut ()).map(|plan| plan.discovery) {
@@ -264,7 +264,7 @@ impl Backend for CoreBackend {
         let client = self.client(name)?;
         let mut out = BTreeMap::new();
         for (host, view) in members(&self.catalog, client.class.scope()) {
-            for port in client.class.scope().ports(view, Surface::Clusters) {
+            for port in client.class.scope().ports(view, PortSet::Imported) {
                 let projection = client.class.project(port.cluster.dimensions);
                 if let Some(plan) = cluster(&port.cluster.inputs, &projection, &mut ()) {
                     out.insert(format!("{host}:{}", port.number), type_of(&plan.discovery).to_owned());

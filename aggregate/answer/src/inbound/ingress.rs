@@ -82,7 +82,7 @@ fn own_address(class: &ClientClass, ips: &[IpAddr]) -> ListenAddress {
     let four = routed().find(|ip| ip.is_ipv4());
     let six = routed().find_map(|ip| if let IpAddr::V6(ip) = ip { Some(*ip) } else { None });
     match (four, six) {
-        (Some(ip), also) => ListenAddress { ip: *ip, also },
+        (Some(ip), additional) => ListenAddress { ip: *ip, additional },
         (None, Some(ip)) => ListenAddress::only(ip.into()),
         (None, None) => any_address(&class.project(ClientDimensions::FAMILIES)),
     }
@@ -151,7 +151,7 @@ mod tests {
         let ips: Vec<IpAddr> = ips.iter().map(|ip| ip.parse().unwrap()).collect();
         let own = OwnSide { workloads: &[], ips: &ips };
         let line = |path: &InboundPath| {
-            let also = |bind: ListenAddress| bind.also.map(|ip| format!(",{ip}")).unwrap_or_default();
+            let also = |bind: ListenAddress| bind.additional.map(|ip| format!(",{ip}")).unwrap_or_default();
             let bind = path.bind.map(|bind| format!(" at {}{}", bind.ip, also(bind))).unwrap_or_default();
             let to = path.to.fixed().map_or_else(|| "original".to_owned(), |to| to.to_string());
             format!("{}{bind} to {to}", path.port.target)

@@ -44,7 +44,7 @@ fn three_endpoints_on_a_thousand_nodes_have_four_keys() {
     local.sources = sources.into();
     let endpoints = Shared::new(ResourceInputs::new(local, ClientDimensions::NODE));
     assert_eq!(keys(&endpoints, (0..1000).map(on_node)), 4);
-    let facts = ListenerInputs { inline: Some(endpoints), ..mk_listener(&[]) };
+    let facts = ListenerInputs { endpoints: Some(endpoints), ..mk_listener(&[]) };
     assert_eq!(keys(&ResourceInputs::new(facts, ClientDimensions::NODE), (0..1000).map(on_node)), 4);
 }
 
@@ -55,7 +55,7 @@ fn mk_listener(addresses: &[(&str, &str)]) -> ListenerInputs {
         protocol: Protocol::Tcp,
         resolution: Resolution::ClientSide,
         addresses: addresses.iter().map(|(ip, cluster)| mk_cluster_ip(ip, cluster)).collect(),
-        inline: None,
+        endpoints: None,
     }
 }
 fn mk_cluster_ip(ip: &str, cluster: &str) -> ServiceAddress {
@@ -128,7 +128,7 @@ proptest! {
         let addresses: &[_] = if inline { &[] } else { &[("10.9.0.1", "c1"), ("10.9.0.2", "c2")] };
         let mut facts = mk_listener(addresses);
         let dims = ClientDimensions::KIND | ClientDimensions::CLUSTER;
-        facts.inline = inline.then(|| Shared::new(ResourceInputs::new(on_nodes(&["n1"]), dims)));
+        facts.endpoints = inline.then(|| Shared::new(ResourceInputs::new(on_nodes(&["n1"]), dims)));
         let node = ResourceInputs::new(facts, dims);
         let whole = listener(&node.inputs, &class.project(dims), &mut ());
         prop_assert_eq!(listener(&node.inputs, &key(&node, &class), &mut ()), whole);

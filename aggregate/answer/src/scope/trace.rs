@@ -5,7 +5,7 @@ use tributary_model::{
 };
 
 use super::{ClientSidecar, Scope};
-use crate::egress::Surface;
+use crate::egress::PortSet;
 use crate::steps::service_step;
 
 /// Maximum number of egress hosts in a step.
@@ -53,7 +53,7 @@ pub fn not_routed(
     scope: Scope<'_>,
 ) -> Option<TraceStep> {
     let number = port.number;
-    let is_routed = scope.admits(view, port, Surface::Routes) || !scope.admits(view, port, Surface::Clusters);
+    let is_routed = scope.admits(view, port, PortSet::Routed) || !scope.admits(view, port, PortSet::Imported);
     let of_sidecar = scope.sidecar.filter(|_| !is_routed && port.protocol.is_http())?;
     let mut listeners = of_sidecar.egress.iter().flat_map(|egress| egress.listeners());
     let listener = listeners.find(|of| of.port.as_ref().is_some_and(|port| port.number == number))?;
@@ -93,7 +93,7 @@ pub(crate) fn reaches<R: Recorder>(
     scope: Scope<'_>,
     r: &mut R,
 ) -> bool {
-    let admits = scope.admits(view, port, Surface::Clusters);
+    let admits = scope.admits(view, port, PortSet::Imported);
     if !admits {
         r.step(|| not_imported(catalog, &view.key, Some(port.number), scope));
     }

@@ -36,7 +36,7 @@ pub(crate) fn assemble(
     counters: &mut Counters,
 ) -> Option<Arc<ServiceView>> {
     let Merged { declarations, ports, conditions, identities, addresses, aliases, size, .. } = merged;
-    let Merged { is_join, one_audience, partial, .. } = merged;
+    let Merged { is_join, one_audience, audiences, .. } = merged;
     let first = &declarations.first()?.declaration;
     let before = old.and_then(|v| v.ports.first());
     let common = Common {
@@ -61,7 +61,7 @@ pub(crate) fn assemble(
         conditions: keep(old.map(|v| &v.conditions), with_claims(old, conditions.finish())),
         aliases: keep(old.map(|v| &v.aliases), aliases),
         addresses: size,
-        partial: keep(old.map(|v| &v.partial), partial),
+        audiences: keep(old.map(|v| &v.audiences), audiences),
     };
     Some(unless_same(old, view))
 }
@@ -81,7 +81,7 @@ fn unless_same(old: Option<&Arc<ServiceView>>, new: ServiceView) -> Arc<ServiceV
         Arc::ptr_eq(&old.declarations, &new.declarations)
             && Arc::ptr_eq(&old.conditions, &new.conditions)
             && Arc::ptr_eq(&old.aliases, &new.aliases)
-            && Arc::ptr_eq(&old.partial, &new.partial)
+            && Arc::ptr_eq(&old.audiences, &new.audiences)
             && old.addresses == new.addresses
             && old.ports.len() == new.ports.len()
             && old.ports.iter().zip(new.ports.iter()).all(|(a, b)| same_port(a, b))
@@ -121,7 +121,6 @@ fn assemble_port(
     let facts = endpoint_facts(key, number, port.sources, gated, common);
     let dims = dims::endpoints(&facts, common.one_audience);
     let endpoints = keep_inputs(old.map(|p| &p.endpoints), facts, dims, counters);
-    let inline = |when: bool| when.then(|| endpoints.clone());
     let facts = ClusterInputs {
         service: key.clone(),
         port: number,
@@ -131,7 +130,7 @@ fn assemble_port(
         attributes: Arc::clone(&common.attributes),
         identities: Arc::clone(&common.identities),
         connect_timeout: context.settings.effective.connect_timeout(),
-        inline: inline(common.resolution.is_dns()),
+        inline: common.resolution.is_dns().then(|| endpoints.clone()),
     };
     let dims = dims::cluster(&facts);
     let cluster = keep_inputs(old.map(|p| &p.cluster), facts, dims, counters);
@@ -141,7 +140,8 @@ fn assemble_port(
         protocol,
         resolution: common.resolution.clone(),
         addresses: Arc::clone(&common.addresses),
-        inline: inline(matches_endpoints(common, protocol, endpoints.inputs.sources.is_empty())),
+        endpoints: matches_endpoints(common, protocol, endpoints.inputs.sources.is_empty())
+            .then(|| endpoints.clone()),
     };
     let dims = dims::listener(&facts, common.one_audience);
     let listener = keep_inputs(old.map(|p| &p.listener), facts, dims, counters);

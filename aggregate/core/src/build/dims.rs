@@ -53,12 +53,12 @@ fn admitted(facts: &EndpointInputs, one_audience: bool) -> ClientDimensions {
 pub(crate) fn listener(facts: &ListenerInputs, one_audience: bool) -> ClientDimensions {
     let matched =
         |endpoints: &Shared<ResourceInputs<EndpointInputs>>| admitted(&endpoints.inputs, one_audience);
-    let inline = facts.inline.as_ref().map_or(ClientDimensions::NONE, matched);
+    let matched = facts.endpoints.as_ref().map_or(ClientDimensions::NONE, matched);
     // the wildcard address has the client's own family
     ClientDimensions::KIND
         | ClientDimensions::BINDS
         | ClientDimensions::FAMILIES
-        | inline
+        | matched
         | virtual_addresses(&facts.addresses)
 }
 

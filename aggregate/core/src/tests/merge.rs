@@ -151,7 +151,7 @@ fn listeners_match_endpoints_of_tcp_without_address() {
         edit(&mut declaration);
         world.put("file", [mk_service("shop/pay.shop", declaration)]);
         let view = world.view("shop/pay.shop").unwrap();
-        let is_matched = |port: &&PortView| port.listener.inputs.inline.is_some();
+        let is_matched = |port: &&PortView| port.listener.inputs.endpoints.is_some();
         view.ports.iter().filter(is_matched).map(|port| port.number.get()).collect::<Vec<_>>()
     };
     let addressed = |allocated| {

@@ -164,7 +164,7 @@ fn preferred_endpoints_fork_assignments_and_not_listeners() {
     );
     let view = world.view("shop/pay.shop").unwrap();
     let port = &view.ports[0];
-    assert!(port.listener.inputs.inline.is_some(), "its listeners match endpoints");
+    assert!(port.listener.inputs.endpoints.is_some(), "its listeners match endpoints");
     assert!(port.endpoints.dimensions.contains(ClientDimensions::NODE | ClientDimensions::LOCALITY));
     for dimension in [ClientDimensions::NODE, ClientDimensions::LOCALITY, ClientDimensions::NETWORK] {
         assert!(!port.listener.dimensions.contains(dimension), "{dimension:?}");
@@ -356,5 +356,5 @@ fn client_gets_ports_of_visible_declarations_only() {
     let view = world.view("shop/pay.shop").unwrap();
     assert!(Arc::ptr_eq(&before, view.seen_by(None)), "an endpoint that it does not see changed");
     world.report("file", [mk_deleted(&mk_service("shop/pay.shop", exported("b", Visibility::Public)))]);
-    assert!(world.view("shop/pay.shop").unwrap().partial.is_empty(), "one visibility remains");
+    assert!(world.view("shop/pay.shop").unwrap().audiences.is_empty(), "one visibility remains");
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 use tributary_answer::{
-    Carrier, ClientClass, ClusterName, Explanation, Query, Surface, WhyNot, carrier, concrete, explain_with,
+    Carrier, ClientClass, ClusterName, Explanation, PortSet, Query, WhyNot, carrier, concrete, explain_with,
     not_routed, resolve,
 };
 use tributary_model::{
@@ -241,7 +241,7 @@ pub fn why_not(
 /// Adds what the client was not sent, and what its listeners and routes lead to.
 fn add_delivery(catalog: &Arc<Catalog>, found: &Found, view: &ServiceView, out: &mut WhyNot) {
     let class = &found.client.class;
-    let ports = || class.scope().ports(view, Surface::Clusters);
+    let ports = || class.scope().ports(view, PortSet::Imported);
     let steps: Vec<TraceStep> = ports().filter_map(|port| delivered(found, view, port)).collect();
     // What was not sent is not served, whatever the answer contains.
     if !steps.is_empty() && steps.iter().all(|step| step.verdict == Verdict::Drop) {

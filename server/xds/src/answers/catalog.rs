@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use smallvec::smallvec;
-use tributary_answer::{ClusterName, OwnSide, Surface};
+use tributary_answer::{ClusterName, OwnSide, PortSet};
 use tributary_model::{Catalog, EncodedResource, Hostname, Version};
 use tributary_proto::{Body, Variant};
 
@@ -285,7 +285,7 @@ impl CatalogAnswers {
         let (fold, start) = (self.fold(catalog, class), Start::base(catalog, layer));
         let (mut own, mut replaced) = (Vec::new(), Vec::new());
         for difference in start.differences(fold) {
-            let ports = singles::ports(&difference, fold.scope(), Surface::Clusters);
+            let ports = singles::ports(&difference, fold.scope(), PortSet::Imported);
             let found = ports.flat_map(|(_, before, after)| port_names(kind, [before, after]));
             for name in found.filter(|name| names.contains(name)) {
                 let (before, after) = (base.get(&name), self.subscribed(catalog, class, kind, &name));

@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use tributary_answer::members::Difference;
-use tributary_answer::{Scope, Surface, differing, precedence, resolve};
+use tributary_answer::{PortSet, Scope, differing, precedence, resolve};
 use tributary_model::{
     AccessLog, Catalog, ClientKind, Hostname, OutboundMode, PortNumber, PortView, ServiceView,
 };
@@ -76,7 +76,7 @@ impl<'a> Fold<'a> {
     /// Returns a port of that service, if it takes part in routes.
     pub(crate) fn port(&self, host: &Hostname, number: PortNumber) -> Option<&'a PortView> {
         let view = self.view(host)?;
-        view.port(number).filter(|port| self.scope().admits(view, port, Surface::Routes))
+        view.port(number).filter(|port| self.scope().admits(view, port, PortSet::Routed))
     }
     /// Compares the precedence of two hosts' claims.
     pub(crate) fn order(&self, a: &Hostname, b: &Hostname) -> Ordering {

@@ -290,8 +290,8 @@ fn all_dims(catalog: &Catalog) -> KindDims {
 }
 
 fn view_dims(view: &ServiceView) -> KindDims {
-    let partial = view.partial.iter().flat_map(|partial| partial.view.ports.iter());
-    view.ports.iter().chain(partial).fold(KindDims::default(), |dims, port| union(dims, port_dims(port)))
+    let others = view.audiences.iter().flat_map(|audience| audience.view.ports.iter());
+    view.ports.iter().chain(others).fold(KindDims::default(), |dims, port| union(dims, port_dims(port)))
 }
 
 fn port_dims(port: &PortView) -> KindDims {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use smallvec::{SmallVec, smallvec};
 use tributary_answer::vip::long_forms;
-use tributary_answer::{ClusterName, Surface, concrete, grpc_route, resolve};
+use tributary_answer::{ClusterName, PortSet, concrete, grpc_route, resolve};
 use tributary_model::encoded_cache::Answers as Slot;
 use tributary_model::{
     Catalog, EncodedResource, Hostname, PortNumber, PortView, Projection, ResourceInputs, RouteInputs,
@@ -119,7 +119,7 @@ pub(crate) fn port_of<'c>(
         .into_iter()
         .find_map(|host| resolve(catalog, &host.to_ascii_lowercase(), scope, &mut ()))?;
     let view = concrete(catalog, found, scope, &mut ())?;
-    view.port(port).filter(|port| scope.admits(view, port, Surface::Clusters))
+    view.port(port).filter(|port| scope.admits(view, port, PortSet::Imported))
 }
 
 /// Returns the host that a target is about, if only one is possible: a short form may mean a different

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use imbl::OrdMap;
 use tributary_answer::vip::ListenAddress;
-use tributary_answer::{Listener, ListenerPlan, Match, Serves, Surface, key, listener_name, scoped_listener};
+use tributary_answer::{Listener, ListenerPlan, Match, PortSet, Serves, key, listener_name, scoped_listener};
 use tributary_model::{
     EncodedResource, Hostname, ListenerInputs, PortNumber, PortView, Resolution, ResourceInputs, Shared,
 };
@@ -33,7 +33,7 @@ pub(crate) struct Listeners {
 
 #[derive(Debug, Clone, Default)]
 struct Table {
-    also: Option<Ipv6Addr>,
+    additional: Option<Ipv6Addr>,
     binds: bool,
     claims: Claims<Match, Claim>,
     resource: Option<(Plan, Arc<EncodedResource>)>,
@@ -60,7 +60,7 @@ struct Claim {
 /// Claims removed from and added to the matches of one listener.
 #[derive(Debug, Default)]
 struct ClaimChanges {
-    also: Option<Ipv6Addr>,
+    additional: Option<Ipv6Addr>,
     binds: bool,
     removed: BTreeMap<Match, BTreeSet<Claim>>,
     added: BTreeMap<Match, Vec<Claim>>,
@@ -111,7 +111,7 @@ fn touched<'a>(start: Start<'a>, fold: Fold<'a>) -> BTreeMap<ListenerAddress, Cl
     let mut out: BTreeMap<ListenerAddress, ClaimChanges> = BTreeMap::new();
     for difference in start.differences(fold) {
         let moved = moved(&difference);
-        for (_, before, after) in ports(&difference, fold.scope(), Surface::Clusters) {
+        for (_, before, after) in ports(&difference, fold.scope(), PortSet::Imported) {
             let same = before.zip(after).is_some_and(|(a, b)| a.listener == b.listener);
             if !moved && same && start.is_same_class() {
                 continue;
@@ -130,7 +130,7 @@ fn touched<'a>(start: Start<'a>, fold: Fold<'a>) -> BTreeMap<ListenerAddress, Cl
             }
             for (plan, claim) in after {
                 let changes = out.entry((plan.bind.ip, plan.port)).or_default();
-                (changes.also, changes.binds) = (plan.bind.also, plan.binds);
+                (changes.additional, changes.binds) = (plan.bind.additional, plan.binds);
                 changes.added.entry(plan.matches).or_default().push(claim);
             }
         }
@@ -162,7 +162,7 @@ fn plans(class: &ClientClassKey, node: &ResourceInputs<ListenerInputs>) -> Vec<L
 
 impl Table {
     fn apply(&mut self, fold: Fold<'_>, address: ListenerAddress, changes: ClaimChanges) {
-        self.also = self.also.or(changes.also);
+        self.additional = self.additional.or(changes.additional);
         self.binds |= changes.binds;
         for (matches, removed) in changes.removed {
             self.claims.remove(&matches, |claim| removed.contains(claim));
@@ -185,7 +185,7 @@ impl Table {
     }
     fn plan(&self, (ip, port): ListenerAddress) -> Plan {
         let serving = |(m, claims): (&Match, &[Claim])| Some((m.clone(), claims.first()?.serves.clone()));
-        let (name, bind) = (listener_name(ip, port), ListenAddress { ip, also: self.also });
+        let (name, bind) = (listener_name(ip, port), ListenAddress { ip, additional: self.additional });
         let parts = self.claims.iter().filter_map(serving).collect();
         Plan { listener: Listener { name, bind, port, binds: self.binds, parts }, forwards: self.forwards() }
     }

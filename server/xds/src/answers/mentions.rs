@@ -120,8 +120,8 @@ impl Mentions {
 pub(crate) fn of_host(entry: &HostEntry) -> BTreeSet<Mention> {
     let mut out = BTreeSet::new();
     for view in entry.claimants.iter() {
-        let partial = view.partial.iter().flat_map(|partial| partial.view.ports.iter());
-        view.ports.iter().chain(partial).for_each(|port| of_port(port, &mut out));
+        let others = view.audiences.iter().flat_map(|audience| audience.view.ports.iter());
+        view.ports.iter().chain(others).for_each(|port| of_port(port, &mut out));
         if view.declarations.iter().any(|seen| seen.declaration.alias_target().is_some()) {
             mention_names(&view.key.host, &mut |attr| {
                 out.insert((ResourceType::Route, attr));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tributary_answer::members::Difference;
-use tributary_answer::{ClusterName, Scope, Surface, differing, members, resolve};
+use tributary_answer::{ClusterName, PortSet, Scope, differing, members, resolve};
 use tributary_model::{Catalog, EncodedResource, PortNumber, PortView, ServiceView};
 
 use super::fold::{Fold, Start};
@@ -31,7 +31,7 @@ fn found<'c>(
 ) -> Option<(&'c Arc<ServiceView>, &'c PortView)> {
     let name: ClusterName = name.parse().ok()?;
     let view = resolve(catalog, name.host.as_str(), class.scope(), &mut ())?;
-    let port = view.port(name.port).filter(|port| class.scope().admits(view, port, Surface::Clusters))?;
+    let port = view.port(name.port).filter(|port| class.scope().admits(view, port, PortSet::Imported))?;
     Some((view, port))
 }
 
@@ -42,7 +42,7 @@ pub(crate) fn all<S: ResourceFamily>(
     class: &ClientClassKey,
 ) -> Vec<Arc<EncodedResource>> {
     let scope = class.scope();
-    let ports = members(catalog, scope).flat_map(|(_, view)| scope.ports(view, Surface::Clusters));
+    let ports = members(catalog, scope).flat_map(|(_, view)| scope.ports(view, PortSet::Imported));
     let mut out = Vec::new();
     ports.for_each(|port| out.extend_from_slice(&S::fill(store, port, class)));
     out.sort_unstable_by(|a, b| a.name.cmp(&b.name));
@@ -58,7 +58,7 @@ pub(crate) fn changed<S: ResourceFamily>(
 ) -> ChangedSet {
     let mut out = ChangedSet::default();
     for difference in differing(from, to, class.scope()) {
-        for (_, before, after) in ports(&difference, class.scope(), Surface::Clusters) {
+        for (_, before, after) in ports(&difference, class.scope(), PortSet::Imported) {
             one_port::<S>(store, class, before, after, &mut out);
         }
     }
@@ -75,7 +75,7 @@ pub(crate) fn overlay<S: ResourceFamily>(
 ) -> (Vec<Arc<EncodedResource>>, Vec<Arc<EncodedResource>>, Tables) {
     let (mut own, mut replaced) = (Vec::new(), Vec::new());
     for difference in start.differences(fold) {
-        for (_, before, after) in ports(&difference, fold.scope(), Surface::Clusters) {
+        for (_, before, after) in ports(&difference, fold.scope(), PortSet::Imported) {
             let now = after.map(|port| S::fill(store, port, fold.class)).unwrap_or_default();
             for resource in now.iter() {
                 let of_base = base.get(&resource.name);
@@ -95,11 +95,10 @@ pub(crate) fn overlay<S: ResourceFamily>(
 pub(crate) fn ports<'c>(
     difference: &Difference<'c>,
     scope: Scope<'_>,
-    surface: Surface,
+    set: PortSet,
 ) -> impl Iterator<Item = (PortNumber, Option<&'c PortView>, Option<&'c PortView>)> {
     let mut out: BTreeMap<PortNumber, (Option<&PortView>, Option<&PortView>)> = BTreeMap::new();
-    let of =
-        |view: Option<&'c Arc<ServiceView>>| view.into_iter().flat_map(|view| scope.ports(view, surface));
+    let of = |view: Option<&'c Arc<ServiceView>>| view.into_iter().flat_map(|view| scope.ports(view, set));
     of(difference.before).for_each(|port| out.entry(port.number).or_default().0 = Some(port));
     of(difference.after).for_each(|port| out.entry(port.number).or_default().1 = Some(port));
     out.into_iter().map(|(number, (before, after))| (number, before, after))

@@ -203,14 +203,14 @@ pub fn api_listener(name: &str, route_name: &str) -> Vec<u8> {
 }
 
 fn base(name: &str, bind: ListenAddress, port: u16, direction: TrafficDirection) -> pb::Listener {
-    let also = bind.also.map(|ip| pb::AdditionalAddress {
+    let additional = bind.additional.map(|ip| pb::AdditionalAddress {
         address: Some(socket(ip.into(), port)),
         ..pb::AdditionalAddress::default()
     });
     pb::Listener {
         name: name.into(),
         address: Some(socket(bind.ip, port)),
-        additional_addresses: also.into_iter().collect(),
+        additional_addresses: additional.into_iter().collect(),
         traffic_direction: direction.into(),
         ..pb::Listener::default()
     }

@@ -238,7 +238,7 @@ proptest! {
         (forward, unclaimed) in (any::<bool>(), some_unclaimed()),
     ) {
         let forwards = parts.keys().filter(|_| forward).cloned().collect();
-        let bind = ListenAddress { ip: bind, also: binds.then_some(Ipv6Addr::UNSPECIFIED) };
+        let bind = ListenAddress { ip: bind, additional: binds.then_some(Ipv6Addr::UNSPECIFIED) };
         let plan = Listener { name: "l".into(), bind, port, binds, parts: parts.into_iter().collect() };
         let message = pb::Listener::decode(&listener::listener(&plan, &forwards, &Defaults::new(unclaimed))[..]).unwrap();
         let chains = message.filter_chains.len() + usize::from(message.default_filter_chain.is_some());

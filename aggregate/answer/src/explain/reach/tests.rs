@@ -47,7 +47,7 @@ fn mk_catalog_of(kind: &Kind, host: &str) -> Catalog {
     let listener = ListenerInputs {
         protocol: kind.protocol,
         addresses: addresses.clone(),
-        inline: inline(matches),
+        endpoints: inline(matches),
         ..port.listener.inputs.clone()
     };
     let route = RouteInputs { protocol: kind.protocol, addresses, ..port.route.inputs.clone() };

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use proptest::prelude::*;
 use tributary_answer::{
-    Listener, RouteClaim, Surface, VirtualHostPlan, compose_listeners, compose_routes, key, members,
+    Listener, PortSet, RouteClaim, VirtualHostPlan, compose_listeners, compose_routes, key, members,
     route_claims, route_table_name, scoped_listener,
 };
 use tributary_model::{Hostname, PortNumber, TrafficDistribution, Visibility};
@@ -246,7 +246,7 @@ fn composed_listeners(
 ) -> BTreeMap<String, Vec<u8>> {
     let mut parts = Vec::new();
     for (_, view) in members(catalog, class.scope()) {
-        for port in class.scope().ports(view, Surface::Clusters) {
+        for port in class.scope().ports(view, PortSet::Imported) {
             let inputs = &port.listener;
             let plans = scoped_listener(&inputs.inputs, &key(inputs, class), class.scope(), &mut ());
             parts.extend(plans.into_iter().map(|plan| (view, plan)));

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use tributary_model::{DeclarationView, Namespace, PartialView, Visibility};
+use tributary_model::{AudienceView, DeclarationView, Namespace, Visibility};
 
 use crate::build::assemble::assemble;
 use crate::counters::Counters;
@@ -15,18 +15,18 @@ use crate::state::MergeContext;
 use crate::state::services::Service;
 
 /// Returns a view for each set of declarations that some clients see, but neither all nor none.
-pub(crate) fn partial_views(
+pub(crate) fn audience_views(
     context: &MergeContext,
     service: &Service,
     merged: &Merged,
     counters: &mut Counters,
-) -> Vec<PartialView> {
-    let old = service.view.as_ref().map(|view| &*view.partial).unwrap_or_default();
+) -> Vec<AudienceView> {
+    let old = service.view.as_ref().map(|view| &*view.audiences).unwrap_or_default();
     let build = |(visible, namespace): (Vec<bool>, Option<&Namespace>)| {
-        let before = old.iter().find(|partial| *partial.visible == *visible).map(|partial| &partial.view);
+        let before = old.iter().find(|audience| *audience.visible == *visible).map(|audience| &audience.view);
         let merged = merge_visible(context, service, namespace)?;
         let view = assemble(context, &service.key, merged, before, counters)?;
-        Some(PartialView { visible: visible.into(), view })
+        Some(AudienceView { visible: visible.into(), view })
     };
     client_groups(&service.key.namespace, &merged.declarations).into_iter().filter_map(build).collect()
 }

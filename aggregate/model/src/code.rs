@@ -168,6 +168,7 @@ codes! {
     538 KIND_CANNOT_REACH "clients of this kind cannot use the service's resolution" => "use another kind of client, or another resolution";
     539 ALIAS "the host is an alias of another service" => "nothing";
     540 WILDCARD "the host is one of those that a wildcard host matches" => "nothing";
+    541 NO_SUCH_SUBSET "the service has no such subset" => "request the name without the subset: no policy defines subsets";
 
     // 06xx: clients
     601 CLIENT_NO_NODE "a client did not identify itself" => "set `node.id` in its bootstrap";

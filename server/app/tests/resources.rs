@@ -75,6 +75,13 @@ async fn resources_of_a_client_are_marked_and_decoded() {
     let yaml = world.run("get resources web-1 -o yaml").await.out;
     assert!(yaml.contains("cluster_name: ") && yaml.contains("10.0.0.1"), "{yaml}");
     assert!(!world.run("get resources web-1").await.out.contains("10.0.0.1"), "a table has names only");
+    let subset = "outbound|80|v1|pay.shop.example";
+    client.stream.subscribe(EDS, &[PAY, subset]).unwrap();
+    let table = world.until("get resources web-1", subset).await;
+    let why = table.lines().find(|line| line.contains(subset)).unwrap_or_default();
+    assert!(why.contains("pay.shop.example has no subset v1"), "{table}");
+    let why = world.run(&format!("why-not {subset} --from-client web-1")).await;
+    assert!(why.out.contains("TRB0541") && why.out.contains("no subset v1"), "{}", why.out);
     let none = world.run("get resources web-1 --type cds").await;
     assert_eq!((none.exit, none.talk.contains("no resources")), (Ok(Exit::Ok), true), "{}", none.talk);
     for (command, exit) in [

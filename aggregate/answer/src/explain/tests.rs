@@ -218,6 +218,20 @@ fn why_not_uses_the_search_list_and_reports_unknown_hosts() {
 }
 
 #[test]
+fn why_not_takes_the_name_of_an_xds_cluster() {
+    let catalog = mk_served(mk_one(vec![mk_address("10.0.0.1")]), Visibility::Public);
+    let answer = |name: &str| why_not(&catalog, name, &mk_client("web"));
+    let whole = answer("outbound|80||pay.shop");
+    assert_eq!((whole.host.as_str(), whole.served, whole.reasons.len()), ("pay.shop", 1, 0));
+    let part = answer("outbound|80|v1|pay.shop");
+    assert_eq!(
+        (part.host.as_str(), part.served, part.reasons[0].code),
+        ("pay.shop", 0, Code::NO_SUCH_SUBSET)
+    );
+    assert_eq!(part.reasons[0].dropped[0].detail, "pay.shop has no subset v1");
+}
+
+#[test]
 fn queries_parse_every_form_of_an_endpoint() {
     let read = |text: &str| text.parse::<Query>().unwrap();
     assert_eq!(read("10.0.0.1"), Query::Ip("10.0.0.1".parse().unwrap()));

@@ -10,15 +10,18 @@ use tributary_model::{
 use super::reach::{Carrier, carrier, reach};
 use super::{WhyNot, assigned, pending, unread};
 use crate::client::Client;
+use crate::names::{ClusterName, Subset};
 use crate::resolve::{concrete, resolve};
 use crate::scope::trace::reaches;
 use crate::steps::service_step;
 use crate::vip::long_forms;
 
 /// Returns every candidate that a rule removed for this client, grouped by rule. Expands a short name with
-/// the client's own search list.
+/// the client's own search list. The name of an xDS cluster stands for its host and subset.
 #[must_use]
 pub fn why_not(catalog: &Catalog, host: &str, client: &Client) -> WhyNot {
+    let name = host.trim().parse::<ClusterName>().ok();
+    let host = name.as_ref().map_or(host, |name| name.host.as_str());
     let host = host.trim().trim_end_matches('.').to_ascii_lowercase();
     let candidates = long_forms(&host, client.class.domain.as_deref());
     let known = candidates.iter().find(|name| catalog.hosts.contains_key(name.as_str()));
@@ -48,7 +51,16 @@ pub fn why_not(catalog: &Catalog, host: &str, client: &Client) -> WhyNot {
     }
     out.add(trace.steps);
     out.add(hosts(host, found).iter().flat_map(|host| pending::of_host(catalog, host)));
+    if let Some(subset) = name.and_then(|name| name.subset) {
+        (out.served, out.any_destination) = (0, false);
+        out.add([no_such_subset(host, &subset)]);
+    }
     out
+}
+
+fn no_such_subset(host: &str, subset: &Subset) -> TraceStep {
+    let detail = format!("{host} has no subset {}", subset.as_str());
+    service_step(Stage::Merge, Verdict::Drop, Code::NO_SUCH_SUBSET, None, detail)
 }
 
 /// Returns the longest wildcard host that matches a host which no source declares.

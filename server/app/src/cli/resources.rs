@@ -43,6 +43,7 @@ pub fn query(args: &GetArgs) -> Vec<(&str, Option<&str>)> {
 pub fn table(items: &[ResourceItem], wide: bool) -> Table {
     let mut table = Table::new(&["TYPE", "NAME", "STATE", "BYTES", "WHY"], &["VERSION"], wide);
     for item in items {
+        let why = if item.error.is_empty() { &item.note } else { &item.error };
         let tone = match item.state.as_str() {
             "SYNCED" => Tone::Plain,
             "ERROR" => Tone::Bad,
@@ -53,7 +54,7 @@ pub fn table(items: &[ResourceItem], wide: bool) -> Table {
             item.name.clone().into(),
             Cell(item.state.clone(), tone),
             item.bytes.map(|bytes| bytes.to_string()).unwrap_or_default().into(),
-            item.error.clone().into(),
+            why.clone().into(),
             item.version.clone().into(),
         ]);
     }

@@ -24,7 +24,7 @@ pub struct ResourceItem {
     /// Length of the encoded resource, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u32>,
-    /// Why there is no body.
+    /// Why there is no body, or nothing in it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
     /// Decoded resource.

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use serde_json::value::to_raw_value;
+use tributary_answer::ClusterName;
 use tributary_descriptors::Decoder;
 use tributary_model::Catalog;
-use tributary_xds::answers::ResourceType;
+use tributary_xds::answers::{ResourceType, empty_assignment};
 use tributary_xds::session::{SentResource, SentView};
 
 use super::sessions::{Found, Sessions};
@@ -74,9 +75,17 @@ fn item(resource: &SentResource) -> ResourceItem {
         state: resource.state.as_str().to_owned(),
         error: resource.error.as_ref().map(ToString::to_string).unwrap_or_default(),
         bytes: resource.len(),
-        note: String::new(),
+        note: no_such_subset(resource).unwrap_or_default(),
         body: None,
     }
+}
+
+/// Returns why a subset has no endpoints and no cluster.
+fn no_such_subset(resource: &SentResource) -> Option<String> {
+    let name: ClusterName = resource.name.parse().ok()?;
+    let is_empty = resource.version.is_none_or(|held| held == empty_assignment(&resource.name).version);
+    let subset = name.subset.filter(|_| is_empty)?;
+    Some(format!("{} has no subset {}: no policy defines subsets", name.host, subset.as_str()))
 }
 
 /// Decodes bodies within a bound.

@@ -1,5 +1,5 @@
 //! Conditions of policies that only the whole catalog and the clients show: egress hosts that match nothing, and
-//! selectors that select nobody or several policies for one client. Computed on request, for diagnosis.
+//! selectors that select no workload or several policies for one client. Computed on request, for diagnosis.
 //!
 //! A list of policies calls it once. It walks the hosts and workloads once each, and only if a policy needs them; looking
 //! up egress hosts is bounded by [`MAX_LOOKS`]. While a registry has not synced, or could never read its services or

@@ -270,7 +270,7 @@ fn describe(obstacle: &Obstacle) -> Arc<str> {
             let named = collections
                 .iter()
                 .take(SHOWN)
-                .map(|c| format!("the {} of scope {}", c.kind.words(), c.scope));
+                .map(|c| format!("the {} of scope {}", c.kind.plain_name(), c.scope));
             let more = collections.len().saturating_sub(SHOWN);
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
             let named = named.collect::<Vec<_>>().join(", ");

@@ -43,7 +43,7 @@ impl CollectionKind {
 
     /// Name of its facts in messages.
     #[must_use]
-    pub const fn words(self) -> &'static str {
+    pub const fn plain_name(self) -> &'static str {
         match self {
             Self::Services => "services",
             Self::Groups => "endpoints",

@@ -75,7 +75,7 @@ impl CommandError {
     pub fn config(message: impl Into<String>) -> Self {
         Self::new(Exit::Usage, Code::CONFIG_INVALID, message)
     }
-    /// Sets the next step of a name that was not found, of clients or of what `others` says how to list.
+    /// Sets the next step of a name that was not found, of a client or of what `others` lists.
     #[must_use]
     pub fn listing(self, others: &str) -> Self {
         match self.exit {

@@ -115,7 +115,7 @@ fn withheld(items: &[RegistryItem]) -> Table {
     let all = items.iter().flat_map(|item| item.collections.iter().map(move |one| (item, one)));
     for (item, one) in all.filter(|(_, one)| one.withheld) {
         let group = groups.entry((&item.name, &one.freshness)).or_default();
-        group.kinds.entry(&one.scope).or_default().push(words(&one.kind));
+        group.kinds.entry(&one.scope).or_default().push(plain_name(&one.kind));
         let same_scope = item.collections.iter().filter(|other| other.scope == one.scope);
         group.of_scope.entry(&one.scope).or_insert_with(|| same_scope.count());
         group.facts = group.facts.saturating_add(one.facts);
@@ -128,10 +128,10 @@ fn withheld(items: &[RegistryItem]) -> Table {
     table
 }
 
-/// Returns the words for a kind of facts; the name itself if a newer server has it.
-fn words(kind: &str) -> String {
+/// Returns the plain name of a kind of facts; the name itself if a newer server has it.
+fn plain_name(kind: &str) -> String {
     let known = CollectionKind::ALL.into_iter().find(|known| kind_name(*known) == kind);
-    known.map_or_else(|| kind.to_owned(), |known| known.words().to_owned())
+    known.map_or_else(|| kind.to_owned(), |known| known.plain_name().to_owned())
 }
 
 fn ended(items: &[RegistryItem]) -> Table {

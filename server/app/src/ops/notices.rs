@@ -50,7 +50,7 @@ pub fn unread(status: &RegistryStatus) -> Option<String> {
     let all: Vec<_> = unread.collect();
     let (_, why) = all.first()?;
     let mut scopes: BTreeMap<&Scope, Vec<&str>> = BTreeMap::new();
-    all.iter().for_each(|(one, _)| scopes.entry(&one.scope).or_default().push(one.kind.words()));
+    all.iter().for_each(|(one, _)| scopes.entry(&one.scope).or_default().push(one.kind.plain_name()));
     let covers = |(scope, kinds): (&&Scope, &Vec<&str>)| {
         let is_whole = kinds.len() == count(status, scope);
         if is_whole { format!("scope {scope}") } else { format!("{} of scope {scope}", kinds.join(", ")) }

@@ -81,7 +81,7 @@ fn asked(kind: &Kind, host: &str, client: ClientKind) -> WhyNot {
 }
 
 /// Returns the steps of why-not that are about the port, as `TRB0534 …`, and whether the client reaches it.
-fn told(kind: &Kind, host: &str, client: ClientKind) -> (String, bool) {
+fn explained_port(kind: &Kind, host: &str, client: ClientKind) -> (String, bool) {
     let out = asked(kind, host, client);
     let reached = out.reached.iter().map(|step| format!("{} {}", step.code, step.detail));
     let dropped = out
@@ -236,7 +236,7 @@ fn every_kind_of_service_names_what_leads_to_it() {
         ),
     ];
     for (kind, host, client, reached, sentence) in rows {
-        assert_eq!(told(kind, host, *client), ((*sentence).to_owned(), *reached));
+        assert_eq!(explained_port(kind, host, *client), ((*sentence).to_owned(), *reached));
     }
 }
 
@@ -274,7 +274,7 @@ fn alias_and_host_of_a_wildcard_name_the_service_that_serves_them() {
     catalog
         .hosts
         .extend(mk_catalog(vec![mk_alias("old.shop", "pay.shop"), mk_alias("lost.shop", "gone.shop")]).hosts);
-    let told = |host: &str| {
+    let explained_port = |host: &str| {
         let out = why_not(&catalog, host, &mk_client(ClientKind::Sidecar));
         let steps: Vec<_> = out.reached.iter().map(|step| format!("{} {}", step.code, step.detail)).collect();
         (
@@ -286,8 +286,8 @@ fn alias_and_host_of_a_wildcard_name_the_service_that_serves_them() {
     let alias = |of: &str, target: &str| {
         format!("TRB0539 shop/{of}: is an alias of {target}, whose listeners and routes take its traffic")
     };
-    assert_eq!(told("old.shop"), (1, alias("old.shop", "pay.shop"), Vec::new()));
-    assert_eq!(told("lost.shop"), (0, alias("lost.shop", "gone.shop"), vec![524]));
+    assert_eq!(explained_port("old.shop"), (1, alias("old.shop", "pay.shop"), Vec::new()));
+    assert_eq!(explained_port("lost.shop"), (0, alias("lost.shop", "gone.shop"), vec![524]));
     let catalog =
         mk_catalog_of(&Kind { endpoints: &[], resolution: Resolution::Passthrough, ..TCP }, "*.shop");
     let out = why_not(&catalog, "a.b.shop", &mk_client(ClientKind::Sidecar));

@@ -1,5 +1,6 @@
-//! Conditions of policies that only the whole catalog and the clients show: egress hosts that match nothing, and
-//! selectors that select no workload or several policies for one client. Computed on request, for diagnosis.
+//! Conditions of policies that only the whole catalog and the clients show: egress hosts that match nothing, an
+//! egress proxy that is not reached, and selectors that select no workload or several policies for one client. Computed
+//! on request, for diagnosis.
 //!
 //! A list of policies calls it once. It walks the hosts and workloads once each, and only if a policy needs them; looking
 //! up egress hosts is bounded by [`MAX_LOOKS`]. While a registry has not synced, or could never read its services or
@@ -16,6 +17,8 @@ use tributary_model::{
 
 use crate::resolve::is_exported;
 use crate::scope::{Scope, attach};
+
+mod proxy;
 
 /// Most services that one request compares with egress hosts. Policies beyond it have no condition of their hosts.
 const MAX_LOOKS: usize = 4_000_000;
@@ -62,6 +65,7 @@ pub fn policy_conditions(
     let services_known = !unread(CollectionKind::Services);
     for (key, view) in policies().filter(|_| services_known) {
         add(key, view.sidecar().and_then(|sidecar| hosts.unmatched(key, view, sidecar)));
+        add(key, proxy::unreachable_proxy(catalog, key, view));
     }
     if !policies().any(|(_, view)| !view.policy().selector().is_empty()) {
         return out;

@@ -36,7 +36,7 @@ impl ClientSidecar {
         Self {
             key: key.clone(),
             egress: Egress::new(&sidecar.egress),
-            outbound: sidecar.outbound,
+            outbound: sidecar.outbound.clone(),
             ingress: Arc::clone(&sidecar.ingress),
         }
     }

@@ -126,6 +126,7 @@ codes! {
 
     443 EGRESS_HOST_UNMATCHED "egress hosts of a Sidecar match no service that its workloads may see" => "correct their namespace or host, or extend the `exportTo` of the services";
     444 SELECTOR_UNMATCHED "a policy selects no known workload" => "make its labels and namespace match a workload, or delete it";
+    445 EGRESS_PROXY_UNREACHABLE "the egress proxy of a Sidecar is not reached, so connections to unknown hosts fail" => "declare its host and port, and import the host in `egress` of the Sidecar";
 
     // 05xx: why an endpoint is or is not served
     501 SOURCE_ENDPOINT "the source lists this endpoint" => "nothing";

@@ -85,8 +85,8 @@ pub use separate::{MergeByName, NameOutcome, NamedService, SameName, SeparateRea
 pub use settings::{FederatedMember, FederatedService, Settings};
 pub use shared::Shared;
 pub use sidecar::{
-    CaptureMode, EgressListener, HostImport, ImportNamespace, IngressEndpoint, IngressListener, ListenerPort,
-    OutboundMode, Sidecar,
+    CaptureMode, EgressListener, EgressProxy, HostImport, ImportNamespace, IngressEndpoint, IngressListener,
+    ListenerPort, OutboundMode, Sidecar,
 };
 pub use stale_set::StaleSet;
 pub use status::{

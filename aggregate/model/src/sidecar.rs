@@ -29,12 +29,23 @@ pub struct Sidecar {
 }
 
 /// Treatment of connections to unknown hosts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 pub enum OutboundMode {
     /// They pass.
     AllowAny,
     /// They are rejected.
     RegistryOnly,
+    /// They go to a port of this service.
+    Proxy(EgressProxy),
+}
+
+/// Port of a service that receives connections to unknown hosts.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+pub struct EgressProxy {
+    /// Host.
+    pub host: Hostname,
+    /// Port.
+    pub port: PortNumber,
 }
 
 /// How traffic reaches a listener.

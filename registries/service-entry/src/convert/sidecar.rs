@@ -4,12 +4,12 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use tributary_model::{
-    DeclaredPolicy, EgressListener, Fact, IngressListener, ListenerPort, Policy, PolicyKey, PolicyKind,
-    PortName, Protocol, Sidecar,
+    DeclaredPolicy, EgressListener, EgressProxy, Fact, IngressListener, ListenerPort, OutboundMode, Policy,
+    PolicyKey, PolicyKind, PortName, Protocol, Sidecar,
 };
 
 use super::endpoints;
-use crate::document::sidecar::{self, Egress, Ingress, Port};
+use crate::document::sidecar::{self, Egress, Ingress, Outbound, Port};
 use crate::document::{Meta, Object, Text};
 
 /// The policy of a document.
@@ -25,7 +25,7 @@ pub(super) fn fact(object: &Object, meta: &Meta, document: &sidecar::Sidecar) ->
         selector: document.selector.as_ref().map(|labels| labels.value.clone()).unwrap_or_default(),
         egress: document.egress.iter().map(egress).collect(),
         ingress: document.ingress.iter().filter_map(ingress).collect(),
-        outbound: document.outbound,
+        outbound: document.outbound.as_ref().map(outbound),
         ignored: ignored.into(),
     });
     Fact::Policy(key, Arc::new(DeclaredPolicy { source: object.source(), created: meta.created, policy }))
@@ -47,6 +47,21 @@ fn ingress(listener: &Ingress) -> Option<IngressListener> {
         capture: listener.capture,
         endpoint: listener.endpoint.as_ref().and_then(|text| sidecar::endpoint(&text.value).ok()),
     })
+}
+
+/// A policy without a mode blocks unknown hosts, as in Istio.
+fn outbound(document: &Outbound) -> OutboundMode {
+    let proxy = document.proxy.as_ref().and_then(proxy).map(OutboundMode::Proxy);
+    match (document.passes, proxy) {
+        (false, _) => OutboundMode::RegistryOnly,
+        (true, None) => OutboundMode::AllowAny,
+        (true, Some(proxy)) => proxy,
+    }
+}
+
+fn proxy(document: &sidecar::EgressProxy) -> Option<EgressProxy> {
+    let host = sidecar::proxy_host(&document.host.as_ref()?.value)?;
+    Some(EgressProxy { host, port: endpoints::number_of(document.port.as_ref()?.value)? })
 }
 
 fn port(port: &Port) -> Option<ListenerPort> {

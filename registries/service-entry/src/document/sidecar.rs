@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use tributary_model::{
-    CaptureMode, HostImport, HostPattern, ImportNamespace, IngressEndpoint, Labels, Namespace, OutboundMode,
+    CaptureMode, HostImport, HostPattern, Hostname, ImportNamespace, IngressEndpoint, Labels, Namespace,
     PortNumber,
 };
 
@@ -24,9 +24,29 @@ pub struct Sidecar {
     /// The ingress listeners.
     pub ingress: Vec<Ingress>,
     /// Treatment of connections to unknown hosts.
-    pub outbound: Option<OutboundMode>,
+    pub outbound: Option<Outbound>,
     /// Paths of fields that have no effect, with their positions.
     pub ignored: Vec<Text>,
+}
+
+/// Treatment of connections to unknown hosts.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Outbound {
+    /// Whether they pass.
+    pub passes: bool,
+    /// The service that receives them.
+    pub proxy: Option<EgressProxy>,
+}
+
+/// The service that receives connections to unknown hosts.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct EgressProxy {
+    /// Position.
+    pub at: Located<()>,
+    /// Its host.
+    pub host: Option<Text>,
+    /// Number of its port.
+    pub port: Option<Located<i64>>,
 }
 
 /// The hosts of one egress listener.
@@ -90,6 +110,11 @@ pub(crate) fn import(text: &str) -> Result<HostImport, &'static str> {
     let host = HostPattern::new(host)
         .map_err(|_| "write a DNS name after the `/`, optionally with a wildcard in front, or `*`")?;
     Ok(HostImport { namespace, host })
+}
+
+/// Parses the host of an egress proxy.
+pub(crate) fn proxy_host(text: &str) -> Option<Hostname> {
+    Hostname::new(text).ok().filter(|host| !host.is_wildcard())
 }
 
 /// Parses the destination of an ingress listener; the error is a correction.

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use tributary_model::{Code, Protocol};
 
 use super::{names, service_entry};
-use crate::document::sidecar::{Port, Sidecar, endpoint, import};
+use crate::document::sidecar::{self, Port, Sidecar, endpoint, import};
 use crate::document::{Text, workload};
 use crate::read::fault::{Faults, clip};
 
@@ -24,7 +24,11 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("listener_ports_are_unique", listener_ports_are_unique),
     ("listeners_bind_to_ips", listeners_bind_to_ips),
     ("ingress_destinations_are_own", ingress_destinations_are_own),
+    ("egress_proxy_is_a_port_of_a_host", egress_proxy_is_a_port_of_a_host),
 ];
+
+/// Path of the egress proxy, for messages.
+const PROXY: &str = "spec.outboundTrafficPolicy.egressProxy";
 
 /// Maximum number of items in one Sidecar.
 const MOST_LISTENERS: usize = 512;
@@ -93,6 +97,34 @@ fn ingress_names_a_port(sidecar: &Sidecar, faults: &mut Faults) {
             listener.at.at,
             format!("spec.ingress[{i}].port is missing; add it"),
         );
+    }
+}
+
+fn egress_proxy_is_a_port_of_a_host(sidecar: &Sidecar, faults: &mut Faults) {
+    let Some(outbound) = &sidecar.outbound else { return };
+    let Some(proxy) = &outbound.proxy else { return };
+    if !outbound.passes {
+        let message = format!(
+            "{PROXY} has no meaning where unknown hosts are blocked; set `mode: ALLOW_ANY` beside it"
+        );
+        faults.refuse(Code::FIELD_NOT_SERVED, proxy.at.at, message);
+    }
+    match &proxy.host {
+        None => faults.refuse(Code::MISSING_FIELD, proxy.at.at, format!("{PROXY}.host is missing; add it")),
+        Some(host) if sidecar::proxy_host(&host.value).is_none() => {
+            let message = format!(
+                "{PROXY}.host {:?} is not valid; write the whole DNS name of the service, without a wildcard",
+                clip(&host.value)
+            );
+            faults.refuse(Code::INVALID_HOST, host.at, message);
+        }
+        Some(_) => {}
+    }
+    match &proxy.port {
+        None => {
+            faults.refuse(Code::MISSING_FIELD, proxy.at.at, format!("{PROXY}.port.number is missing; add it"))
+        }
+        Some(number) => service_entry::number(number, &format!("{PROXY}.port.number"), faults),
     }
 }
 

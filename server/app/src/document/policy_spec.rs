@@ -28,8 +28,8 @@ fn of_sidecar(sidecar: &Sidecar) -> Value {
     if !sidecar.ingress.is_empty() {
         out.insert("ingress".into(), sidecar.ingress.iter().map(ingress).collect());
     }
-    if let Some(mode) = sidecar.outbound {
-        out.insert("outboundTrafficPolicy".into(), json!({"mode": outbound(mode)}));
+    if let Some(mode) = &sidecar.outbound {
+        out.insert("outboundTrafficPolicy".into(), outbound(mode));
     }
     Value::Object(out)
 }
@@ -76,10 +76,14 @@ fn capture(mode: CaptureMode) -> Option<Value> {
     }
 }
 
-const fn outbound(mode: OutboundMode) -> &'static str {
+fn outbound(mode: &OutboundMode) -> Value {
     match mode {
-        OutboundMode::AllowAny => "ALLOW_ANY",
-        OutboundMode::RegistryOnly => "REGISTRY_ONLY",
+        OutboundMode::AllowAny => json!({"mode": "ALLOW_ANY"}),
+        OutboundMode::RegistryOnly => json!({"mode": "REGISTRY_ONLY"}),
+        OutboundMode::Proxy(proxy) => {
+            let port = json!({"number": proxy.port.get()});
+            json!({"mode": "ALLOW_ANY", "egressProxy": {"host": proxy.host.as_str(), "port": port}})
+        }
     }
 }
 

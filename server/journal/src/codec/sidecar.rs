@@ -5,8 +5,8 @@
 use std::net::IpAddr;
 
 use tributary_model::{
-    EgressListener, HostImport, HostPattern, ImportNamespace, IngressEndpoint, IngressListener, Labels,
-    ListenerPort, Namespace, Sidecar,
+    EgressListener, EgressProxy, HostImport, HostPattern, Hostname, ImportNamespace, IngressEndpoint,
+    IngressListener, Labels, ListenerPort, Namespace, OutboundMode, Sidecar,
 };
 
 use super::decode::{self, Decoder};
@@ -22,20 +22,21 @@ pub(crate) fn put(enc: &mut Encoder, value: &Sidecar) {
     for listener in &*value.ingress {
         enc.nest(3, |enc| put_ingress(enc, listener));
     }
-    enc.opt_int(4, value.outbound.map(codes::outbound));
+    put_outbound(enc, value.outbound.as_ref());
     enc.texts(5, value.ignored.iter().map(|path| &**path));
 }
 
 pub(crate) fn read(d: &mut Decoder, mut fields: Fields<'_>) -> Result<Sidecar, Fault> {
-    let (mut selector, mut outbound) = (Labels::default(), None);
+    let (mut selector, mut outbound, mut proxy) = (Labels::default(), None, None);
     let (mut egress, mut ingress, mut ignored) = (Vec::new(), Vec::new(), Vec::new());
     while let Some((field, value)) = fields.next()? {
         match field {
             1 => selector = d.labels(value)?,
             2 => egress.push(read_egress(d, value)?),
             3 => ingress.push(read_ingress(d, value)?),
-            4 => outbound = Some(codes::read_outbound(value.int()?)?),
+            4 => outbound = Some(value.int()?),
             5 => ignored.push(d.fresh(value)?),
+            6 => proxy = Some(read_proxy(d, value)?),
             _ => {}
         }
     }
@@ -43,9 +44,49 @@ pub(crate) fn read(d: &mut Decoder, mut fields: Fields<'_>) -> Result<Sidecar, F
         selector,
         egress: egress.into(),
         ingress: ingress.into(),
-        outbound,
+        outbound: read_outbound(outbound, proxy)?,
         ignored: ignored.into(),
     })
+}
+
+/// The number of a mode never changes. One that an older release does not know is a fault there.
+fn put_outbound(enc: &mut Encoder, mode: Option<&OutboundMode>) {
+    match mode {
+        None => {}
+        Some(OutboundMode::AllowAny) => enc.int(4, 1_u8),
+        Some(OutboundMode::RegistryOnly) => enc.int(4, 2_u8),
+        Some(OutboundMode::Proxy(proxy)) => {
+            enc.int(4, 3_u8);
+            enc.nest(6, |enc| {
+                enc.text(1, proxy.host.as_str());
+                enc.int(2, proxy.port.get());
+            });
+        }
+    }
+}
+
+fn read_outbound(mode: Option<u64>, proxy: Option<EgressProxy>) -> Result<Option<OutboundMode>, Fault> {
+    Ok(Some(match mode {
+        None => return Ok(None),
+        Some(1) => OutboundMode::AllowAny,
+        Some(2) => OutboundMode::RegistryOnly,
+        Some(3) => OutboundMode::Proxy(proxy.ok_or(Fault::Missing("egress proxy"))?),
+        Some(_) => return Err(Fault::Unknown("outbound mode")),
+    }))
+}
+
+fn read_proxy(d: &mut Decoder, value: Value<'_>) -> Result<EgressProxy, Fault> {
+    let (mut host, mut port) = (None, None);
+    let mut fields = value.fields()?;
+    while let Some((field, value)) = fields.next()? {
+        match field {
+            1 => host = Some(d.name(value, |text| Hostname::new(text))?),
+            2 => port = Some(decode::port(value)?),
+            _ => {}
+        }
+    }
+    let host = host.ok_or(Fault::Missing("host of an egress proxy"))?;
+    Ok(EgressProxy { host, port: port.ok_or(Fault::Missing("port of an egress proxy"))? })
 }
 
 fn put_egress(enc: &mut Encoder, value: &EgressListener) {

@@ -37,7 +37,9 @@ fn ingress() -> BoxedStrategy<IngressListener> {
         .boxed()
 }
 fn sidecar() -> BoxedStrategy<Policy> {
-    let outbound = of(select(vec![OutboundMode::AllowAny, OutboundMode::RegistryOnly]));
+    let proxy = (host(), port()).prop_map(|(host, port)| OutboundMode::Proxy(EgressProxy { host, port }));
+    let plain = select(vec![OutboundMode::AllowAny, OutboundMode::RegistryOnly]);
+    let outbound = of(prop_oneof![plain, proxy]);
     (labels(), vec(egress(), 0..3), vec(ingress(), 0..3), outbound, vec(text(), 0..3))
         .prop_map(|(selector, egress, ingress, outbound, ignored)| {
             let (egress, ingress, ignored) = (egress.into(), ingress.into(), ignored.into());

@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use tributary_answer::members::Difference;
-use tributary_answer::{PortSet, Scope, differing, precedence, resolve};
+use tributary_answer::{ClusterName, PortSet, Scope, differing, precedence, resolve};
 use tributary_model::{
     AccessLog, Catalog, ClientKind, Hostname, OutboundMode, PortNumber, PortView, ServiceView,
 };
@@ -92,16 +92,22 @@ impl<'a> Fold<'a> {
     }
 }
 
-/// Returns the handling of traffic that matches no service: that of the client's Sidecar, else the mesh's.
+/// Returns the handling of traffic that matches no service: that of the client's Sidecar, else the mesh's. An egress proxy
+/// is named whether or not the client has its xDS cluster: without it, the traffic fails and does not pass.
 pub(crate) fn unclaimed(catalog: &Catalog, class: &ClientClassKey) -> Unclaimed {
-    let outbound = class.sidecar.as_ref().and_then(|sidecar| sidecar.outbound);
-    let blocks = outbound.map(|mode| mode == OutboundMode::RegistryOnly).or(catalog.settings.block_unknown);
-    if blocks == Some(true) { Unclaimed::Block } else { Unclaimed::Pass }
+    match class.sidecar.as_ref().and_then(|sidecar| sidecar.outbound.as_ref()) {
+        Some(OutboundMode::AllowAny) => Unclaimed::Pass,
+        Some(OutboundMode::RegistryOnly) => Unclaimed::Block,
+        Some(OutboundMode::Proxy(proxy)) => Unclaimed::To(ClusterName::new(proxy.port, &proxy.host)),
+        None if catalog.settings.block_unknown == Some(true) => Unclaimed::Block,
+        None => Unclaimed::Pass,
+    }
 }
 
 /// Returns the mesh-wide values that a set of this type depends on. Routes of tables have theirs in their inputs.
 pub(crate) fn defaults(catalog: &Catalog, class: &ClientClassKey, kind: ResourceType) -> Defaults {
-    let usual = Defaults::new(unclaimed(catalog, class));
+    let handles = matches!(kind, ResourceType::Listener | ResourceType::Route);
+    let usual = Defaults::new(if handles { unclaimed(catalog, class) } else { Unclaimed::Pass });
     if kind != ResourceType::Listener || class.kind != ClientKind::Sidecar {
         return usual;
     }

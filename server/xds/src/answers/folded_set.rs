@@ -235,7 +235,7 @@ pub(crate) fn changed_routes(
 
 /// Builds the table of a port without services.
 pub(crate) fn no_routes(fold: Fold<'_>, name: &str) -> Arc<EncodedResource> {
-    Arc::new(EncodedResource::new(name.into(), empty_table(name, fold.unclaimed()).into()))
+    Arc::new(EncodedResource::new(name.into(), empty_table(name, &fold.unclaimed()).into()))
 }
 
 fn differs(held: Option<&ResourceSet>, now: &EncodedResource) -> bool {

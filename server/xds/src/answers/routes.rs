@@ -132,7 +132,7 @@ pub(crate) fn joined(
     body: impl FnMut(&PartId, &Arc<EncodedResource>) -> Option<Bytes>,
 ) -> Option<BodyChunks> {
     let runs = runs.bytes(&fold.store.budget.copies(), body)?;
-    let (head, tail) = (table_head(name).into(), table_tail(fold.unclaimed()).into());
+    let (head, tail) = (table_head(name).into(), table_tail(&fold.unclaimed()).into());
     Some(std::iter::once(head).chain(runs).chain([tail]).collect())
 }
 
@@ -312,7 +312,7 @@ impl Table {
     /// Updates the table as a resource; keeps the previous one if the version is unchanged.
     fn update_resource(&mut self, fold: Fold<'_>, number: PortNumber) {
         let name = route_table_name(number);
-        let (head, tail) = (table_head(&name), table_tail(fold.unclaimed()));
+        let (head, tail) = (table_head(&name), table_tail(&fold.unclaimed()));
         let version = Version::of_all([Version::of(&head), Version::of(&tail), self.runs.version()]);
         if self.resource.as_ref().is_some_and(|now| now.version == version) {
             return;

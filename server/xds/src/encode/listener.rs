@@ -27,7 +27,7 @@ use tributary_model::{AccessLog, Protocol};
 
 use super::cluster::{ads, dns_cache};
 use super::defaults::Defaults;
-use super::route::{Unclaimed, append_host, inbound_host, table_head, virtual_host};
+use super::route::{append_host, inbound_host, table_head, virtual_host};
 use super::{access_log, any};
 
 /// Port to which an interceptor redirects outbound traffic.
@@ -73,7 +73,7 @@ pub fn listener(plan: &Listener, forwards: &BTreeSet<Match>, defaults: &Defaults
     }
     // A listener that does not bind its port passes unmatched connections on.
     if rest.is_none() && !plan.binds {
-        rest = Some(tcp_chain(&plan.name, fallback(defaults.unclaimed), log));
+        rest = Some(tcp_chain(&plan.name, &defaults.unclaimed.cluster(), log));
     }
     if chains.is_empty() {
         chains.extend(rest.take());
@@ -151,7 +151,7 @@ pub fn virtual_outbound(bind: ListenAddress, defaults: &Defaults) -> Vec<u8> {
     let mut body = base(VIRTUAL_OUTBOUND, bind, OUTBOUND_PORT, TrafficDirection::Outbound);
     body.use_original_dst = Some(BoolValue { value: true });
     body.access_log = access_log::unmatched(log);
-    let rest = tcp_chain(VIRTUAL_OUTBOUND, fallback(defaults.unclaimed), log);
+    let rest = tcp_chain(VIRTUAL_OUTBOUND, &defaults.unclaimed.cluster(), log);
     body.filter_chains = vec![loop_guard(VIRTUAL_OUTBOUND, OUTBOUND_PORT), rest];
     body.encode_to_vec()
 }
@@ -260,13 +260,6 @@ fn chain_match(matches: &Match) -> pb::FilterChainMatch {
         ..pb::FilterChainMatch::default()
     };
     if matches.http { of_http(found) } else { found }
-}
-
-const fn fallback(unclaimed: Unclaimed) -> &'static str {
-    match unclaimed {
-        Unclaimed::Pass => names::PASSTHROUGH,
-        Unclaimed::Block => names::BLACK_HOLE,
-    }
 }
 
 /// Blocks connections to the interceptor's own port, which would loop.

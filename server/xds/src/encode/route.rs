@@ -3,8 +3,9 @@
 //! A port's table is a composite: each virtual host is encoded once and shared, and the table is their
 //! concatenation. So the table's own fields and its virtual hosts are written separately.
 
-use tributary_answer::VirtualHostPlan;
-use tributary_answer::names::PASSTHROUGH;
+use std::borrow::Cow;
+
+use tributary_answer::{ClusterName, VirtualHostPlan, names};
 use tributary_model::Protocol;
 use tributary_proto::wire::{Writer, field_len};
 
@@ -13,13 +14,27 @@ use super::retries::Retries;
 const NAME: u32 = 1;
 const VIRTUAL_HOSTS: u32 = 2;
 
-/// Handling of requests for hosts that match no service.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// Handling of traffic for hosts that match no service.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Unclaimed {
-    /// Passes them on to their original destination.
+    /// Passes it on to its original destination.
     Pass,
-    /// Blocks them.
+    /// Blocks it.
     Block,
+    /// Sends it to this xDS cluster.
+    To(ClusterName),
+}
+
+impl Unclaimed {
+    /// Returns the xDS cluster that connections go to.
+    #[must_use]
+    pub fn cluster(&self) -> Cow<'static, str> {
+        match self {
+            Self::Pass => names::PASSTHROUGH.into(),
+            Self::Block => names::BLACK_HOLE.into(),
+            Self::To(cluster) => cluster.to_string().into(),
+        }
+    }
 }
 
 /// Encodes one virtual host of a port's table.
@@ -59,7 +74,7 @@ pub fn host_len(body: usize) -> usize {
 
 /// Encodes the fields of a port's table after its virtual hosts, with the catch-all host.
 #[must_use]
-pub fn table_tail(unclaimed: Unclaimed) -> Vec<u8> {
+pub fn table_tail(unclaimed: &Unclaimed) -> Vec<u8> {
     let mut wire = Writer::new();
     wire.message(VIRTUAL_HOSTS, |w| catch_all(w, unclaimed));
     // xDS clusters arrive in a separate response of the same round; routes need not wait for them.
@@ -71,7 +86,7 @@ pub fn table_tail(unclaimed: Unclaimed) -> Vec<u8> {
 
 /// Encodes the table of a port without services.
 #[must_use]
-pub fn empty_table(name: &str, unclaimed: Unclaimed) -> Vec<u8> {
+pub fn empty_table(name: &str, unclaimed: &Unclaimed) -> Vec<u8> {
     let mut out = table_head(name);
     out.extend_from_slice(&table_tail(unclaimed));
     out
@@ -103,18 +118,17 @@ fn write_host(wire: &mut Writer, plan: &VirtualHostPlan, prefix: &str, retries: 
     });
 }
 
-fn catch_all(wire: &mut Writer, unclaimed: Unclaimed) {
-    let name = match unclaimed {
-        Unclaimed::Pass => "allow_any",
-        Unclaimed::Block => "block_all",
-    };
+fn catch_all(wire: &mut Writer, unclaimed: &Unclaimed) {
+    let name = if *unclaimed == Unclaimed::Block { "block_all" } else { "allow_any" };
     wire.string(1, name);
     wire.string(2, "*");
     wire.message(3, |w| {
         w.message(1, |w| w.present(1, "/"));
         match unclaimed {
-            Unclaimed::Pass => w.message(2, |w| to_cluster(w, PASSTHROUGH, Retries::None)),
             Unclaimed::Block => w.message(7, |w| w.number(1, 502)),
+            Unclaimed::Pass | Unclaimed::To(_) => {
+                w.message(2, |w| to_cluster(w, &unclaimed.cluster(), Retries::None));
+            }
         }
         w.string(14, name);
     });
@@ -168,7 +182,7 @@ mod tests {
         let mut table = table_head("80");
         append_host(&mut table, &body);
         assert_eq!(table.len(), table_head("80").len() + host_len(body.len()));
-        table.extend(table_tail(Unclaimed::Pass));
+        table.extend(table_tail(&Unclaimed::Pass));
         let table = pb::RouteConfiguration::decode(&table[..]).unwrap();
         assert_eq!((table.name.as_str(), table.ignore_port_in_host_matching), ("80", true));
         assert_eq!(table.validate_clusters.map(|v| v.value), Some(false));
@@ -202,9 +216,19 @@ mod tests {
 
     #[test]
     fn unmatched_traffic_can_be_blocked() {
-        let table = pb::RouteConfiguration::decode(&empty_table("80", Unclaimed::Block)[..]).unwrap();
+        let table = pb::RouteConfiguration::decode(&empty_table("80", &Unclaimed::Block)[..]).unwrap();
         let Some(Action::DirectResponse(answer)) = &table.virtual_hosts[0].routes[0].action else { panic!() };
         assert_eq!((answer.status, table.virtual_hosts.len()), (502, 1));
+    }
+
+    #[test]
+    fn unmatched_traffic_can_go_to_a_service() {
+        let proxy = Unclaimed::To("outbound|8080||out.shop".parse().unwrap());
+        let table = pb::RouteConfiguration::decode(&empty_table("80", &proxy)[..]).unwrap();
+        let [host] = &table.virtual_hosts[..] else { panic!("{:?}", table.virtual_hosts) };
+        assert_eq!((host.name.as_str(), &host.domains[..]), ("allow_any", &["*".to_owned()][..]));
+        assert_eq!(cluster_of(&host.routes[0]), ("outbound|8080||out.shop", Some(0)));
+        assert_eq!(attempts_of(&host.routes[0]), None, "a stranger's requests are its own");
     }
 
     #[test]

@@ -179,7 +179,8 @@ fn some_serves() -> impl Strategy<Value = Serves> {
     ]
 }
 fn some_unclaimed() -> impl Strategy<Value = Unclaimed> {
-    prop_oneof![Just(Unclaimed::Pass), Just(Unclaimed::Block)]
+    let proxy = Unclaimed::To("outbound|8080||out.shop".parse().unwrap());
+    prop_oneof![Just(Unclaimed::Pass), Just(Unclaimed::Block), Just(proxy)]
 }
 #[test]
 fn range_where_http_is_detected_has_a_chain_for_the_rest() {
@@ -285,7 +286,7 @@ proptest! {
             let grpc = RouteConfiguration::decode(&route::grpc_table("t", &plan)[..]).unwrap();
             prop_assert_eq!(&grpc.virtual_hosts[0].domains, domains);
         }
-        table.extend(table_tail(unclaimed));
+        table.extend(table_tail(&unclaimed));
         let message = RouteConfiguration::decode(&table[..]).unwrap();
         prop_assert_eq!(message.virtual_hosts.len(), hosts.len() + 1);
         let named = message.virtual_hosts.iter().zip(&hosts).all(|(host, (name, domains, _))| {

@@ -73,7 +73,20 @@ pub(crate) const SERVICES: &[Service] = &[
     service("secure.test", None, (443, "TLS"), (23, 8443)),
     service("safe.test", None, (443, "TLS"), (24, 8443)),
     service("set.test", None, (8080, "HTTP"), (25, 8080)),
+    service(PROXY, Some(8), (3128, ""), (26, 3128)),
 ];
+
+/// Service that receives what is for strangers, where there is an egress proxy.
+pub(crate) const PROXY: &str = "out.test";
+
+/// Returns a Sidecar that has the proxy for its strangers.
+pub(crate) fn egress_proxy() -> String {
+    let mut text = String::new();
+    head(&mut text, "Sidecar", "default");
+    let policy = format!("{{mode: ALLOW_ANY, egressProxy: {{host: {PROXY}, port: {{number: 3128}}}}}}");
+    let _ = writeln!(text, "spec:\n  outboundTrafficPolicy: {policy}");
+    text
+}
 
 /// Machine that belongs to no service.
 pub(crate) const STRANGER: u8 = 50;

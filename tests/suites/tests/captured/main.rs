@@ -11,7 +11,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
-use documents::{Family, OWN, OWN_SECRET, SERVICES, STRANGER, STRANGER_PORTS, documents};
+use documents::{
+    Family, OWN, OWN_SECRET, PROXY, SERVICES, STRANGER, STRANGER_PORTS, documents, egress_proxy,
+};
 use serde_json::json;
 use table::{ROWS, Row, To, Wanted};
 use talk::{Outcome, speak};
@@ -30,6 +32,8 @@ const NAME: &str = "own";
 enum Policy {
     AllowAny,
     RegistryOnly,
+    /// Strangers reach the egress proxy of a Sidecar.
+    Proxy,
 }
 
 #[test]
@@ -52,13 +56,24 @@ fn captured_sidecar_of_the_registry_only_matches_the_table_delta() -> Result<()>
     check(Policy::RegistryOnly, Variant::Delta)
 }
 
+#[test]
+fn captured_sidecar_with_an_egress_proxy_matches_the_table_sotw() -> Result<()> {
+    check(Policy::Proxy, Variant::Sotw)
+}
+
+#[test]
+fn captured_sidecar_with_an_egress_proxy_matches_the_table_delta() -> Result<()> {
+    check(Policy::Proxy, Variant::Delta)
+}
+
 fn check(policy: Policy, variant: Variant) -> Result<()> {
     if is_left_out() {
         return Ok(());
     }
     let pod = CapturedPod::new(&machines())?;
     pod.in_world(async || {
-        with_sidecar(&pod, &documents(), policy, variant, async |envoy| {
+        let proxy = if policy == Policy::Proxy { egress_proxy() } else { String::new() };
+        with_sidecar(&pod, &(documents() + &proxy), policy, variant, async |envoy| {
             matches_the_table(&pod, policy, variant, envoy).await
         })
         .await
@@ -179,6 +194,7 @@ fn wanted((.., wanted): &Row, policy: Policy) -> Outcome {
     match (*wanted, policy) {
         (Wanted::Backend(name), _) => reached(name),
         (Wanted::Passed(name) | Wanted::PassedOr(name, _), Policy::AllowAny) => reached(name),
+        (Wanted::Passed(_) | Wanted::PassedOr(..), Policy::Proxy) => reached(PROXY),
         (Wanted::PassedOr(_, status), Policy::RegistryOnly) => Outcome::Status(status),
         (Wanted::Passed(_), Policy::RegistryOnly) | (Wanted::Closed, _) => Outcome::Closed,
     }

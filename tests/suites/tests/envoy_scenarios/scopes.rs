@@ -114,6 +114,30 @@ async fn requests_reach_imported_hosts_only_delta() -> Result<()> {
     sidecar_decides(Variant::Delta).await
 }
 
+async fn egress_proxy_receives_strangers(variant: Variant) -> Result<()> {
+    let scoped = mk_scoped().await?;
+    let envoy = scoped.envoy(variant, "default").await?;
+    let port = scoped.stranger.addr().port();
+    let proxy = format!("ALLOW_ANY, egressProxy: {{host: stock.test, port: {{number: {port}}}}}");
+    scoped.import("\"./*\"", &proxy)?;
+    scoped.answers(&envoy, ["pay", "stock", "stock", "stock"]).await?;
+    scoped.import("\"./pay.test\"", &proxy)?;
+    scoped.answers(&envoy, ["pay", REJECTED, REJECTED, REJECTED]).await?;
+    scoped.import("\"./*\"", "ALLOW_ANY")?;
+    scoped.answers(&envoy, ["pay", "stock", "stranger", "stranger"]).await?;
+    nothing_refused(&envoy).await
+}
+
+#[tokio::test]
+async fn unknown_hosts_reach_the_egress_proxy_sotw() -> Result<()> {
+    egress_proxy_receives_strangers(Variant::Sotw).await
+}
+
+#[tokio::test]
+async fn unknown_hosts_reach_the_egress_proxy_delta() -> Result<()> {
+    egress_proxy_receives_strangers(Variant::Delta).await
+}
+
 #[tokio::test]
 async fn requests_reach_exported_hosts_only() -> Result<()> {
     let scoped = mk_scoped().await?;

@@ -55,6 +55,10 @@ fn outbound_mode_is_registry_only_if_its_policy_names_none() {
     assert_eq!(mode(""), None);
     assert_eq!(mode("  outboundTrafficPolicy: {}\n"), Some(OutboundMode::RegistryOnly));
     assert_eq!(mode("  outboundTrafficPolicy: {mode: ALLOW_ANY}\n"), Some(OutboundMode::AllowAny));
+    let proxy =
+        "  outboundTrafficPolicy: {mode: ALLOW_ANY, egressProxy: {host: Out.x, port: {number: 8080}}}\n";
+    let (host, port) = (Hostname::new("out.x").unwrap(), PortNumber::new(8080).unwrap());
+    assert_eq!(mode(proxy), Some(OutboundMode::Proxy(EgressProxy { host, port })));
 }
 
 #[test]

@@ -1,18 +1,18 @@
 //! The fields of a Sidecar. Fields that are not served and would change what a workload reaches or accepts are
 //! refused; other fields that are not served are kept by path and shown.
 
-use tributary_model::{CaptureMode, Code, OutboundMode};
+use tributary_model::{CaptureMode, Code};
 
 use super::fields::Fields;
-use crate::document::sidecar::{Egress, Ingress, Port, Sidecar};
+use crate::document::sidecar::{Egress, EgressProxy, Ingress, Outbound, Port, Sidecar};
 use crate::document::{Located, Text};
 use crate::read::fault::Faults;
 use crate::read::node::{Node, Value};
 
 const CAPTURE: [(&str, CaptureMode); 3] =
     [("DEFAULT", CaptureMode::Default), ("IPTABLES", CaptureMode::Iptables), ("NONE", CaptureMode::None)];
-const OUTBOUND: [(&str, OutboundMode); 2] =
-    [("REGISTRY_ONLY", OutboundMode::RegistryOnly), ("ALLOW_ANY", OutboundMode::AllowAny)];
+/// Modes of `outboundTrafficPolicy`, and whether connections to unknown hosts pass.
+const OUTBOUND: [(&str, bool); 2] = [("REGISTRY_ONLY", false), ("ALLOW_ANY", true)];
 
 pub(super) fn decode(spec: &Node, path: String, faults: &mut Faults) -> Sidecar {
     let at = Located::new(spec.at, ());
@@ -107,14 +107,31 @@ fn port(fields: &mut Fields<'_>, faults: &mut Faults) -> Option<Port> {
 }
 
 /// The mode; a policy without one is `REGISTRY_ONLY`, as in Istio.
-fn outbound(fields: &mut Fields<'_>, faults: &mut Faults) -> Option<OutboundMode> {
+fn outbound(fields: &mut Fields<'_>, faults: &mut Faults) -> Option<Outbound> {
     let (path, node) = fields.get("outboundTrafficPolicy")?;
     let mut inner = Fields::open(node, path, faults)?;
-    let mode = inner.choice("mode", &OUTBOUND, faults).map_or(OutboundMode::RegistryOnly, |mode| mode.value);
-    let fix = "remove it; declare the proxy as a ServiceEntry and connect to it";
-    refuse(&mut inner, "egressProxy", fix, faults);
+    let passes = inner.choice("mode", &OUTBOUND, faults).is_some_and(|mode| mode.value);
+    let proxy = proxy(&mut inner, faults);
     inner.finish(faults);
-    Some(mode)
+    Some(Outbound { passes, proxy })
+}
+
+fn proxy(fields: &mut Fields<'_>, faults: &mut Faults) -> Option<EgressProxy> {
+    let (path, node) = fields.get("egressProxy")?;
+    let mut inner = Fields::open(node, path, faults)?;
+    let host = inner.text("host", faults);
+    let port = inner.get("port").and_then(|(path, node)| {
+        let mut port = Fields::open(node, path, faults)?;
+        let number = port.int("number", faults);
+        port.finish(faults);
+        number
+    });
+    if let Some(subset) = inner.text("subset", faults).filter(|subset| !subset.value.is_empty()) {
+        let message = format!("{} is not served; remove it, or name a host of its own", inner.path("subset"));
+        faults.refuse(Code::FIELD_NOT_SERVED, subset.at, message);
+    }
+    inner.finish(faults);
+    Some(EgressProxy { at: Located::new(node.at, ()), host, port })
 }
 
 /// Refuses a field that is not served.

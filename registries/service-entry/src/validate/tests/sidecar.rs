@@ -8,6 +8,10 @@ fn mk_sidecar(spec: &str) -> String {
 
 const EGRESS: &str = "  egress: [{hosts: [./*]}]\n";
 
+fn mk_proxy(mode: &str, fields: &str) -> String {
+    mk_sidecar(&format!("{EGRESS}  outboundTrafficPolicy: {{mode: {mode}, egressProxy: {{{fields}}}}}\n"))
+}
+
 #[test]
 fn every_rule_of_a_sidecar_has_its_test() {
     let tests = include_str!("sidecar.rs");
@@ -49,14 +53,34 @@ fn fields_that_are_not_served_are_refused() {
         &mk_sidecar(&format!("  ingress:\n  - {port}, targetPort: 81}}\n")),
         &[(not, 8, 61, "remove it")],
     );
-    let proxy = format!("{EGRESS}  outboundTrafficPolicy: {{mode: ALLOW_ANY, egressProxy: {{host: a.b}}}}\n");
-    refused(&mk_sidecar(&proxy), &[(not, 8, 57, "ServiceEntry")]);
+    let proxy = mk_proxy("ALLOW_ANY", "host: a.b, subset: v1, port: {number: 80}");
+    refused(&proxy, &[(not, 8, 77, "egressProxy.subset is not served")]);
     let dynamic = format!("{EGRESS}  outboundTrafficPolicy: {{mode: ALLOW_ANY_DYNAMIC_DNS}}\n");
     refused(&mk_sidecar(&dynamic), &[(Code::WRONG_TYPE, 8, 33, "REGISTRY_ONLY, ALLOW_ANY")]);
     refused(
         &mk_sidecar(&format!("{EGRESS}  egres: []\n")),
         &[(Code::UNKNOWN_FIELD, 8, 3, "did you mean egress?")],
     );
+}
+
+#[test]
+fn egress_proxy_is_a_port_of_a_host() {
+    let (port, any) = ("port: {number: 80}", "ALLOW_ANY");
+    taken(&mk_proxy(any, &format!("host: a.b, {port}")));
+    taken(&mk_proxy(any, &format!("host: a.b, subset: \"\", {port}")));
+    let whole = format!("host: a.b, {port}");
+    refused(&mk_proxy("REGISTRY_ONLY", &whole), &[(Code::FIELD_NOT_SERVED, 8, 61, "mode: ALLOW_ANY")]);
+    refused(&mk_proxy(any, port), &[(Code::MISSING_FIELD, 8, 57, "egressProxy.host is missing")]);
+    refused(
+        &mk_proxy(any, "host: a.b"),
+        &[(Code::MISSING_FIELD, 8, 57, "egressProxy.port.number is missing")],
+    );
+    for host in ["\"*.b\"", "\"a b\""] {
+        let text = mk_proxy(any, &format!("host: {host}, {port}"));
+        refused(&text, &[(Code::INVALID_HOST, 8, 64, "without a wildcard")]);
+    }
+    let none = mk_proxy(any, "host: a.b, port: {number: 0}");
+    refused(&none, &[(Code::INVALID_PORT, 8, 84, "write a port from 1 to 65535")]);
 }
 
 #[test]

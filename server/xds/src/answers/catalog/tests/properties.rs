@@ -215,7 +215,7 @@ proptest! {
 fn composed_tables(
     catalog: &Catalog,
     class: &ClientClassKey,
-    unclaimed: Unclaimed,
+    unclaimed: &Unclaimed,
 ) -> BTreeMap<String, Vec<u8>> {
     let mut ports: BTreeMap<PortNumber, Vec<RouteClaim<'_>>> = BTreeMap::new();
     for (_, view) in members(catalog, class.scope()) {
@@ -242,7 +242,7 @@ fn composed_tables(
 fn composed_listeners(
     catalog: &Catalog,
     class: &ClientClassKey,
-    unclaimed: Unclaimed,
+    unclaimed: &Unclaimed,
 ) -> BTreeMap<String, Vec<u8>> {
     let mut parts = Vec::new();
     for (_, view) in members(catalog, class.scope()) {
@@ -252,7 +252,7 @@ fn composed_listeners(
             parts.extend(plans.into_iter().map(|plan| (view, plan)));
         }
     }
-    let defaults = Defaults::new(unclaimed);
+    let defaults = Defaults::new(unclaimed.clone());
     let body = |l: &Listener| encode::listener::listener(l, &Default::default(), &defaults);
     compose_listeners(parts).0.iter().map(|l| (l.name.clone(), body(l))).collect()
 }
@@ -277,10 +277,10 @@ proptest! {
                 let body = |m: &Arc<EncodedResource>| answers.bytes(catalog, &class, kind, m).unwrap().to_vec();
                 set.members().iter().map(|m| (m.name.to_string(), body(m))).collect::<BTreeMap<_, _>>()
             };
-            prop_assert_eq!(bodies(ResourceType::Route), composed_tables(catalog, &class, unclaimed));
+            prop_assert_eq!(bodies(ResourceType::Route), composed_tables(catalog, &class, &unclaimed));
             let mut listeners = bodies(ResourceType::Listener);
             prop_assert!(listeners.remove("virtualOutbound").is_some());
-            prop_assert_eq!(listeners, composed_listeners(catalog, &class, unclaimed));
+            prop_assert_eq!(listeners, composed_listeners(catalog, &class, &unclaimed));
         }
     }
 
@@ -305,8 +305,9 @@ proptest! {
 /// Whether the budget holds the resource; resources that are few or built per request are exempt.
 fn is_of_services(resource: &EncodedResource) -> bool {
     let name = &*resource.name;
-    let is_empty = |unclaimed| resource.body().is_some_and(|b| b == empty_table(name, unclaimed));
-    let empty_table = is_empty(Unclaimed::Pass) || is_empty(Unclaimed::Block);
+    let is_empty = |unclaimed: &Unclaimed| resource.body().is_some_and(|b| b == empty_table(name, unclaimed));
+    let proxy = Unclaimed::To("outbound|80||a.shop".parse().unwrap());
+    let empty_table = [Unclaimed::Pass, Unclaimed::Block, proxy].iter().any(is_empty);
     !name.ends_with("Cluster") && name != "virtualOutbound" && !empty_table
 }
 

@@ -6,8 +6,10 @@ use std::net::IpAddr;
 
 use proptest::prelude::*;
 use tributary_answer::ClientSidecar;
-use tributary_fixtures::{mk_egress, mk_ns, mk_sidecar};
-use tributary_model::{CaptureMode, EgressListener, ListenerPort, Namespace, OutboundMode, Sidecar};
+use tributary_fixtures::{mk_egress, mk_host, mk_ns, mk_sidecar};
+use tributary_model::{
+    CaptureMode, EgressListener, EgressProxy, ListenerPort, Namespace, OutboundMode, PortNumber, Sidecar,
+};
 
 use super::properties::some_services;
 use super::*;
@@ -48,8 +50,9 @@ pub(super) fn some_listeners() -> impl Strategy<Value = Arc<[EgressListener]>> {
 }
 /// A Sidecar, or none; its namespace is that of its key only.
 pub(super) fn some_sidecar() -> impl Strategy<Value = Option<Arc<ClientSidecar>>> {
-    let outbound =
-        prop_oneof![Just(None), Just(Some(OutboundMode::RegistryOnly)), Just(Some(OutboundMode::AllowAny))];
+    let proxy = EgressProxy { host: mk_host("a.shop"), port: PortNumber::new(80).unwrap() };
+    let modes = [OutboundMode::RegistryOnly, OutboundMode::AllowAny, OutboundMode::Proxy(proxy)];
+    let outbound = prop::option::of(prop::sample::select(modes.to_vec()));
     let sidecar = (some_listeners(), outbound).prop_map(|(egress, outbound)| {
         let sidecar = Sidecar { egress, outbound, ..Sidecar::default() };
         Arc::new(ClientSidecar::new(&mk_sidecar("shop", "default", sidecar.clone()).0, &sidecar))
@@ -191,6 +194,44 @@ fn sidecar_decides_about_connections_to_unknown_hosts() {
     let mesh = answers.one(&catalog, &none, ResourceType::Listener, "virtualOutbound").unwrap().version;
     assert_eq!([of(None), of(Some(OutboundMode::AllowAny))], [mesh, mesh]);
     assert_ne!(of(Some(OutboundMode::RegistryOnly)), mesh);
+}
+
+#[test]
+fn unknown_hosts_go_to_the_egress_proxy_of_a_sidecar() {
+    let (answers, proxy) = (CatalogAnswers::default(), "outbound|8080||out.shop");
+    let catalog = World::default().next(&[mk_svc("a.shop")]);
+    let class = |outbound| {
+        let sidecar = Sidecar { outbound, ..Sidecar::default() };
+        let sidecar = ClientSidecar::new(&mk_sidecar("shop", "default", sidecar.clone()).0, &sidecar);
+        let class = (*mk_class(ClientKind::Sidecar, "shop")).clone();
+        ClientClassKey::alone(ClientClass { sidecar: Some(Arc::new(sidecar)), ..class })
+    };
+    let through = EgressProxy { host: mk_host("out.shop"), port: PortNumber::new(8080).unwrap() };
+    let (plain, proxied) = (class(None), class(Some(OutboundMode::Proxy(through))));
+    let names = |class: &ClientClassKey, kind, name: &str| {
+        let resource = answers.one(&catalog, class, kind, name).unwrap();
+        let body = answers.bytes(&catalog, class, kind, &resource).unwrap();
+        [proxy, "PassthroughCluster"].map(|cluster| contains(&body, cluster))
+    };
+    for (kind, name) in [
+        (ResourceType::Listener, "virtualOutbound"),
+        (ResourceType::Listener, "0.0.0.0_80"),
+        (ResourceType::Route, "80"),
+        (ResourceType::Route, "81"),
+    ] {
+        assert_eq!(names(&plain, kind, name), [false, true], "{name}");
+        assert_eq!(names(&proxied, kind, name), [true, false], "{name}");
+    }
+    let version = |class: &ClientClassKey| answers.all(&catalog, class, ResourceType::Cluster).version();
+    assert_eq!(
+        version(&plain),
+        version(&proxied),
+        "its xDS cluster is that of the service, if it is declared"
+    );
+}
+
+fn contains(body: &[u8], text: &str) -> bool {
+    body.windows(text.len()).any(|window| window == text.as_bytes())
 }
 
 #[test]

@@ -7,7 +7,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use tributary_model::{
-    ClientDimensions, ClientKind, ClusterId, Labels, Locality, Namespace, NetworkId, NodeName, Projection,
+    ClientDimensions, ClientKind, ClosedPorts, ClusterId, Labels, Locality, Namespace, NetworkId, NodeName,
+    Projection,
 };
 
 use crate::scope::{ClientSidecar, Scope};
@@ -33,6 +34,8 @@ pub struct ClientClass {
     pub families: (bool, bool),
     /// Whether its listeners bind their ports (INTERCEPTION_MODE=NONE).
     pub binds: bool,
+    /// Ports on which its proxy cannot listen.
+    pub closed: ClosedPorts,
     /// DNS domain that completes short names.
     pub domain: Option<Arc<str>>,
     /// Whether it captures DNS and therefore uses allocated addresses.
@@ -53,6 +56,7 @@ impl ClientClass {
             node: None,
             families: (true, true),
             binds: false,
+            closed: ClosedPorts::default(),
             domain: None,
             dns_capture: false,
         }
@@ -75,6 +79,7 @@ impl ClientClass {
             namespace: has(ClientDimensions::NAMESPACE).then(|| self.namespace.clone()),
             families: has(ClientDimensions::FAMILIES).then_some(self.families),
             binds: has(ClientDimensions::BINDS).then_some(self.binds),
+            closed: has(ClientDimensions::BINDS).then_some(self.closed),
             domain: has(ClientDimensions::DOMAIN).then(|| self.domain.clone()),
             dns_capture: has(ClientDimensions::DNS_CAPTURE).then_some(self.dns_capture),
         }

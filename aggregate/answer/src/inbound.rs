@@ -11,6 +11,7 @@ use tributary_model::{
 };
 
 use crate::client::{Client, ClientClass};
+use crate::vip::ListenAddress;
 pub use ingress::{InboundPath, InboundTarget};
 
 /// What makes the inbound side of a client its own.
@@ -58,10 +59,20 @@ fn may_be(key: &WorkloadKey, client: &Client) -> bool {
 #[must_use]
 pub fn received(catalog: &Catalog, class: &ClientClass, own: OwnSide<'_>) -> Vec<InboundPath> {
     match &class.sidecar {
-        Some(sidecar) if !sidecar.ingress.is_empty() => ingress::paths(&sidecar.ingress, class, own.ips),
+        Some(sidecar) if !sidecar.ingress.is_empty() => {
+            let mut paths = ingress::paths(&sidecar.ingress, class, own.ips);
+            paths.retain(|path| is_open(path, class));
+            paths
+        }
         _ if class.binds => Vec::new(),
         _ => inbound(catalog, own.workloads).into_iter().map(InboundPath::captured).collect(),
     }
+}
+
+/// Whether the client can listen where a path needs a socket.
+fn is_open(path: &InboundPath, class: &ClientClass) -> bool {
+    let closed = |at: ListenAddress| class.closed.reason(at.ip, path.port.target.get(), true).is_some();
+    !path.bind.is_some_and(closed)
 }
 
 /// Returns the ports on which services reach these workloads, sorted by number.

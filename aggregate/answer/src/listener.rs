@@ -14,6 +14,7 @@ use crate::vip::{ListenAddress, vips};
 mod scoped;
 
 use scoped::Socket;
+pub(crate) use scoped::not_listened;
 pub use scoped::scoped_listener;
 
 /// Connections of a listener that a part handles; an empty match handles all connections without another match.
@@ -70,7 +71,14 @@ pub fn listener_name(bind: IpAddr, port: u16) -> String {
 /// Plans the parts of listeners for this port. Empty for UDP, for an alias, and for clients other than
 /// sidecars.
 pub fn listener<R: Recorder>(facts: &ListenerInputs, client: &Projection, r: &mut R) -> Vec<ListenerPlan> {
-    listener_at(facts, client, Socket::of(client), r)
+    open(listener_at(facts, client, Socket::of(client), r), client)
+}
+
+/// Removes the parts of listeners that the client cannot have.
+fn open(mut parts: Vec<ListenerPlan>, client: &Projection) -> Vec<ListenerPlan> {
+    let closed = client.closed.unwrap_or_default();
+    parts.retain(|part| closed.reason(part.bind.ip, part.port, part.binds).is_none());
+    parts
 }
 
 fn listener_at<R: Recorder>(

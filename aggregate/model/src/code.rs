@@ -170,6 +170,7 @@ codes! {
     539 ALIAS "the host is an alias of another service" => "nothing";
     540 WILDCARD "the host is one of those that a wildcard host matches" => "nothing";
     541 NO_SUCH_SUBSET "the service has no such subset" => "request the name without the subset: no policy defines subsets";
+    542 PORT_CLOSED "the client's proxy cannot listen on the port" => "use another port; UNPRIVILEGED_POD closes those below 1024, and its own listeners have some above 15000";
 
     // 06xx: clients
     601 CLIENT_NO_NODE "a client did not identify itself" => "set `node.id` in its bootstrap";

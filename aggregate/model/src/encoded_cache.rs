@@ -11,6 +11,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use parking_lot::Mutex;
 
+use crate::closed_ports::ClosedPorts;
 use crate::hash::Version;
 use crate::id::{ClusterId, Namespace, NetworkId, NodeName};
 use crate::locality::Locality;
@@ -50,6 +51,8 @@ pub struct Projection {
     pub families: Option<(bool, bool)>,
     /// Whether its listeners bind their ports (INTERCEPTION_MODE=NONE).
     pub binds: Option<bool>,
+    /// Ports on which it cannot listen; has the dimension of `binds`.
+    pub closed: Option<ClosedPorts>,
     /// DNS domain that completes short names.
     pub domain: Option<Option<Arc<str>>>,
     /// Whether it captures DNS and therefore uses allocated addresses.

@@ -6,6 +6,7 @@
 
 pub mod address;
 pub mod catalog;
+pub mod closed_ports;
 pub mod code;
 pub mod declaration;
 pub mod encoded_cache;
@@ -49,6 +50,7 @@ pub mod workload;
 
 pub use address::{Address, AddressRef, Origin, Topology};
 pub use catalog::{Catalog, CatalogChanges, HostEntry, ObservedSince, RegistryView, WorkloadView};
+pub use closed_ports::{ClosedPorts, PortClosed};
 pub use code::Code;
 pub use declaration::{
     Attributes, DeclKey, Declaration, DeclarationRole, DeclarationWarning, Resolution, Selector,

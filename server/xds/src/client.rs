@@ -10,9 +10,10 @@ use std::sync::Arc;
 
 use tonic::Code as GrpcCode;
 use tributary_answer::{ClientSidecar, Selectable, attach};
+use tributary_model::closed_ports::{METRICS_PORT, STATUS_PORT};
 use tributary_model::{
-    Catalog, ClientKind, ClusterId, Code, Identity, Labels, Locality, Namespace, NetworkId, NodeName,
-    WorkloadKey, WorkloadView,
+    Catalog, ClientKind, ClosedPorts, ClusterId, Code, Identity, Labels, Locality, Namespace, NetworkId,
+    NodeName, WorkloadKey, WorkloadView,
 };
 use tributary_proto::{Metadata, Node, Value};
 
@@ -90,6 +91,7 @@ impl ClientNode {
             families: families(&ips),
             binds: meta.text("INTERCEPTION_MODE").is_some_and(|mode| mode == "NONE"),
             domain: parts.as_ref().map(|parts| parts.domain).filter(|d| !d.is_empty()).map(Arc::from),
+            closed: closed(meta),
             dns_capture: is_true(meta, "DNS_CAPTURE"),
             ..ClientClass::new(kind(node, parts.as_ref()))
         };
@@ -221,6 +223,17 @@ fn locality(node: &Node, labels: &Labels) -> Locality {
     }
 }
 
+/// Reads the ports on which the proxy cannot listen. The listeners of its bootstrap count only at Istio's default ports: sets
+/// of listeners are shared, and a port of each client's choice would divide them.
+fn closed(meta: &Metadata) -> ClosedPorts {
+    let has = |name: &str, port: u16| meta.text(name).is_some_and(|text| text.parse() == Ok(port));
+    ClosedPorts {
+        privileged: is_true(meta, "UNPRIVILEGED_POD"),
+        status: has("ENVOY_STATUS_PORT", STATUS_PORT),
+        metrics: has("ENVOY_PROMETHEUS_PORT", METRICS_PORT),
+    }
+}
+
 fn is_true(meta: &Metadata, name: &str) -> bool {
     meta.text(name).is_some_and(|text| matches!(text.as_str(), "true" | "1" | "True" | "TRUE"))
 }
@@ -337,6 +350,24 @@ mod tests {
         assert_eq!(cluster(&[]), ClusterId::new("own").ok());
         assert_eq!(cluster(&[("CLUSTER_ID", "east")]), ClusterId::new("east").ok());
         assert_eq!(parse(SIDECAR, &[]).at(&catalog).0.cluster, None, "the server has no cluster");
+    }
+
+    #[test]
+    fn ports_of_the_proxy_are_closed_to_listeners() {
+        let closed = |metadata: &[(&str, &str)]| parse(SIDECAR, metadata).class.closed;
+        assert_eq!(closed(&[]), ClosedPorts::default());
+        let istio = [
+            ("UNPRIVILEGED_POD", "true"),
+            ("ENVOY_STATUS_PORT", "15021"),
+            ("ENVOY_PROMETHEUS_PORT", "15090"),
+        ];
+        assert_eq!(closed(&istio), ClosedPorts { privileged: true, status: true, metrics: true });
+        let other =
+            [("UNPRIVILEGED_POD", "false"), ("ENVOY_STATUS_PORT", "15022"), ("ENVOY_PROMETHEUS_PORT", "x")];
+        assert_eq!(closed(&other), ClosedPorts::default());
+        let number = [("ENVOY_STATUS_PORT", Value::Number(15_021.0))].into_iter().collect();
+        let node = Node { id: SIDECAR.into(), metadata: number, ..Node::default() };
+        assert!(ClientNode::parse(Some(&node)).unwrap().class.closed.status, "Istio sends a number");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::client::{Client, ClientClass};
 use crate::cluster::{ClusterPlan, Discovery, cluster};
 use crate::endpoints::Destination;
 use crate::key::key;
-use crate::listener::{ListenerPlan, Serves, route_table_name, scoped_listener};
+use crate::listener::{ListenerPlan, Serves, not_listened, route_table_name, scoped_listener};
 use crate::scope::trace::not_routed;
 use crate::steps::service_step;
 
@@ -85,7 +85,7 @@ pub(super) fn reach(
         ClientKind::Envoy => own(),
     };
     if ways.is_empty() {
-        return vec![unmatched(port)];
+        return vec![not_listened(view, port, class).unwrap_or_else(|| unmatched(port))];
     }
     let (name, end) = (&plan.name, kept(&plan.discovery));
     ways.into_iter()

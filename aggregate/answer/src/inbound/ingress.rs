@@ -125,7 +125,7 @@ fn loopback(four: bool) -> IpAddr {
 
 #[cfg(test)]
 mod tests {
-    use tributary_model::{Catalog, ClientKind, ListenerPort, PortName, Sidecar};
+    use tributary_model::{Catalog, ClientKind, ClosedPorts, ListenerPort, PortName, Sidecar};
 
     use super::*;
     use crate::fixtures::*;
@@ -209,6 +209,21 @@ mod tests {
         assert_eq!(at(BOTH, &["fd00::7", "fd00::8", "10.0.0.7"]), "82 at 10.0.0.7,fd00::7 to original");
         assert_eq!(at(SIX, &["::1", "fd00::7"]), "82 at fd00::7 to original");
         assert_eq!(at(SIX, &["::1"]), "82 at :: to original");
+    }
+
+    #[test]
+    fn ingress_without_privilege_opens_no_port_below_1024() {
+        let listener = |number, capture| mk_listener(number, capture, None);
+        let ingress = [
+            listener(80, CaptureMode::None),
+            listener(81, CaptureMode::Iptables),
+            listener(8080, CaptureMode::None),
+        ];
+        let closed = ClosedPorts { privileged: true, ..ClosedPorts::default() };
+        let class = ClientClass { closed, ..mk_class(FOUR, false, &ingress) };
+        let paths = received(&Catalog::default(), &class, OwnSide::default());
+        let ports: Vec<u16> = paths.iter().map(|path| path.port.target.get()).collect();
+        assert_eq!(ports, [81, 8080]);
     }
 
     #[test]

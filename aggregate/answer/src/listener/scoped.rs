@@ -1,10 +1,16 @@
 //! Listeners of a service port for a client whose Sidecar has egress listeners: their address, capture mode and
 //! protocol in place of the client's and the port's own.
 
-use tributary_model::{CaptureMode, EgressListener, ListenerInputs, Projection, Protocol, Recorder};
+use tributary_model::{
+    CaptureMode, Code, EgressListener, ListenerInputs, PortClosed, PortView, Projection, Protocol, Recorder,
+    ServiceView, Stage, TraceStep, Verdict,
+};
 
-use super::{ListenerPlan, listener, listener_at};
+use super::{ListenerPlan, listener_at, open};
+use crate::client::ClientClass;
+use crate::key::key;
 use crate::scope::Scope;
+use crate::steps::service_step;
 use crate::vip::{ListenAddress, any_address, loopback};
 
 /// Where the parts of a port are that have no address of their own.
@@ -50,7 +56,17 @@ pub fn scoped_listener<R: Recorder>(
     scope: Scope<'_>,
     r: &mut R,
 ) -> Vec<ListenerPlan> {
-    let Some(egress) = scope.egress() else { return listener(facts, client, r) };
+    open(wanted(facts, client, scope, r), client)
+}
+
+/// Plans the parts as if every port were open to the client.
+fn wanted<R: Recorder>(
+    facts: &ListenerInputs,
+    client: &Projection,
+    scope: Scope<'_>,
+    r: &mut R,
+) -> Vec<ListenerPlan> {
+    let Some(egress) = scope.egress() else { return listener_at(facts, client, Socket::of(client), r) };
     let Some((serving, other)) = egress.serving(scope.namespace, &facts.service, facts.port) else {
         return Vec::new();
     };
@@ -67,6 +83,24 @@ pub fn scoped_listener<R: Recorder>(
     parts
 }
 
+/// Returns the step of a port that has no listener because the client's proxy cannot listen there.
+pub(crate) fn not_listened(view: &ServiceView, port: &PortView, class: &ClientClass) -> Option<TraceStep> {
+    let inputs = &port.listener;
+    let parts = wanted(&inputs.inputs, &key(inputs, class), class.scope(), &mut ());
+    let reason =
+        |part: &ListenerPlan| Some((part.port, class.closed.reason(part.bind.ip, part.port, part.binds)?));
+    let (at, closed) = parts.iter().find_map(reason)?;
+    let why = match closed {
+        PortClosed::Privileged => "opens no port below 1024 (UNPRIVILEGED_POD)",
+        PortClosed::Taken => "has a listener of its own there",
+    };
+    let detail = format!(
+        "port {} of {} has no listener on port {at}: the client's proxy {why}",
+        port.number, view.key
+    );
+    Some(service_step(Stage::Deliver, Verdict::Warn, Code::PORT_CLOSED, None, detail))
+}
+
 /// Returns the protocol of a port behind an egress listener: that of the listener, if it has one. HTTP of a port that is
 /// not HTTP stays the port's protocol, because its service has no routes.
 fn protocol(listener: &EgressListener, own: Protocol) -> Protocol {
@@ -77,7 +111,10 @@ fn protocol(listener: &EgressListener, own: Protocol) -> Protocol {
 
 #[cfg(test)]
 mod tests {
-    use tributary_model::{ClientKind, Sidecar};
+    use tributary_model::{
+        ClientDimensions, ClientKind, ClosedPorts, EndpointInputs, ResourceInputs, Shared, Sidecar,
+        Visibility,
+    };
 
     use super::*;
     use crate::fixtures::*;
@@ -168,6 +205,54 @@ mod tests {
             );
             assert_eq!(shown(&at(wildcard, CaptureMode::None), &tcp), [wide("WIDE_80 binds CLUSTER")]);
         }
+    }
+
+    /// The rule of Istio 1.32, `Proxy.CanBindToPort` of `pilot/pkg/model/context.go`, which skips such ports too.
+    #[test]
+    fn listener_that_the_proxy_cannot_have_is_left_out() {
+        let all = ClosedPorts { privileged: true, status: true, metrics: true };
+        let names = |facts: &ListenerInputs, binds: bool, closed: ClosedPorts| -> Vec<String> {
+            let client = mk_projection(ClientKind::Sidecar);
+            let client = Projection { binds: Some(binds), closed: Some(closed), ..client };
+            scoped_listener(facts, &client, Scope::default(), &mut ())
+                .iter()
+                .map(ListenerPlan::name)
+                .collect()
+        };
+        let at = |port, protocol, vip| ListenerInputs { port: mk_port(port), ..mk_facts(protocol, vip) };
+        let http = |port| at(port, Protocol::Http, None);
+        assert_eq!(names(&http(80), true, all), [""; 0], "no privilege");
+        assert_eq!(names(&http(80), false, all), ["0.0.0.0_80"], "it opens no socket");
+        assert_eq!(names(&http(1_024), true, all), ["127.0.0.1_1024"]);
+        for port in [15_001, 15_006, 15_021, 15_090] {
+            assert_eq!(names(&http(port), false, all), [""; 0], "{port}");
+            let tcp = at(port, Protocol::Tcp, Some("10.96.0.1"));
+            assert_eq!(names(&tcp, false, all), [format!("10.96.0.1_{port}")]);
+        }
+        assert_eq!(
+            names(&http(15_001), false, ClosedPorts::default()),
+            [""; 0],
+            "every sidecar listens there"
+        );
+        assert_eq!(names(&http(15_021), false, ClosedPorts::default()), ["0.0.0.0_15021"]);
+    }
+
+    #[test]
+    fn step_names_the_port_that_is_closed() {
+        let facts = EndpointInputs { service: mk_key("pay.shop", "shop"), ..mk_one(Vec::new()) };
+        let port = mk_port_view(facts);
+        let dimensions = ClientDimensions::KIND | ClientDimensions::BINDS;
+        let inputs = ResourceInputs::new(port.listener.inputs.clone(), dimensions);
+        let port = PortView { listener: Shared::new(inputs), ..port };
+        let view = mk_view("pay.shop", "shop", &[Visibility::Public]);
+        let closed = ClosedPorts { privileged: true, ..ClosedPorts::default() };
+        let captured = ClientClass { closed, ..ClientClass::new(ClientKind::Sidecar) };
+        assert!(not_listened(&view, &port, &captured).is_none());
+        let step = not_listened(&view, &port, &ClientClass { binds: true, ..captured }).unwrap();
+        assert_eq!((step.code, step.verdict), (Code::PORT_CLOSED, Verdict::Warn));
+        let detail = "port 80 of shop/pay.shop has no listener on port 80: the client's proxy opens no port below 1024 \
+                      (UNPRIVILEGED_POD)";
+        assert_eq!(step.detail, detail);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tributary_descriptors::Decoder;
-use tributary_model::{Catalog, Version};
+use tributary_model::{Catalog, ClosedPorts, Version};
 use tributary_xds::answers::{
     CatalogAnswers, ClientClass, ClientClassKey, ResourceProvider as _, ResourceType,
 };
@@ -126,7 +126,7 @@ impl<'s> Reasons<'s> {
 /// Attribute of a client that answers may depend on: its name, its text, and how to take it from another client.
 type Attribute = (&'static str, fn(&ClientClass) -> String, fn(&mut ClientClass, &ClientClass));
 
-const ATTRIBUTES: [Attribute; 11] = [
+const ATTRIBUTES: [Attribute; 12] = [
     ("namespace", |c| text(c.namespace.as_ref()), |to, from| to.namespace.clone_from(&from.namespace)),
     (
         "Sidecar",
@@ -141,6 +141,7 @@ const ATTRIBUTES: [Attribute; 11] = [
     ("kind", |c| format!("{:?}", c.kind).to_lowercase(), |to, from| to.kind = from.kind),
     ("IP families", |c| families(c.families), |to, from| to.families = from.families),
     ("bound ports", |c| c.binds.to_string(), |to, from| to.binds = from.binds),
+    ("closed ports", |c| closed(c.closed), |to, from| to.closed = from.closed),
     ("DNS capture", |c| c.dns_capture.to_string(), |to, from| to.dns_capture = from.dns_capture),
 ];
 
@@ -151,6 +152,13 @@ fn text(value: Option<&impl ToString>) -> String {
 fn families((v4, v6): (bool, bool)) -> String {
     let names = [(v4, "IPv4"), (v6, "IPv6")];
     names.iter().filter(|(has, _)| *has).map(|(_, name)| *name).collect::<Vec<_>>().join("+")
+}
+
+fn closed(ports: ClosedPorts) -> String {
+    let ClosedPorts { privileged, status, metrics } = ports;
+    let names = [(privileged, "below 1024"), (status, "status"), (metrics, "metrics")];
+    let named: Vec<&str> = names.iter().filter(|(is, _)| *is).map(|(_, name)| *name).collect();
+    if named.is_empty() { "none".to_owned() } else { named.join("+") }
 }
 
 /// Returns the first class with each attribute of the second that differs, and the two values.
@@ -263,9 +271,10 @@ mod tests {
             node: _,
             families: _,
             binds: _,
+            closed: _,
             domain: _,
             dns_capture: _,
         } = a;
-        assert_eq!(ATTRIBUTES.len(), 11);
+        assert_eq!(ATTRIBUTES.len(), 12);
     }
 }

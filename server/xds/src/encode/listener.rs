@@ -23,17 +23,13 @@ use tributary_answer::vip::ListenAddress;
 use tributary_answer::{
     ClusterName, InboundPort, Listener, Match, Serves, VirtualHostPlan, listener_name, names,
 };
+use tributary_model::closed_ports::{INBOUND_PORT, OUTBOUND_PORT};
 use tributary_model::{AccessLog, Protocol};
 
 use super::cluster::{ads, dns_cache};
 use super::defaults::Defaults;
 use super::route::{append_host, inbound_host, table_head, virtual_host};
 use super::{access_log, any};
-
-/// Port to which an interceptor redirects outbound traffic.
-const OUTBOUND_PORT: u16 = 15_001;
-/// Port to which an interceptor redirects inbound traffic.
-const INBOUND_PORT: u16 = 15_006;
 
 /// Protocols that the HTTP inspector reports. HTTP/1.0 is left to its destination, because Envoy refuses it.
 const HTTP: [&str; 2] = ["http/1.1", "h2c"];

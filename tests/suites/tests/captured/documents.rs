@@ -74,6 +74,9 @@ pub(crate) const SERVICES: &[Service] = &[
     service("safe.test", None, (443, "TLS"), (24, 8443)),
     service("set.test", None, (8080, "HTTP"), (25, 8080)),
     service(PROXY, Some(8), (3128, ""), (26, 3128)),
+    // The proxy has listeners of its own on these ports.
+    service("out.own.test", None, (15_001, "HTTP"), (27, 8080)),
+    service("in.own.test", None, (15_006, "HTTP"), (28, 8080)),
 ];
 
 /// Service that receives what is for strangers, where there is an egress proxy.

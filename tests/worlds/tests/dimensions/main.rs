@@ -8,7 +8,8 @@ use anyhow::{Result, ensure};
 use proptest::prelude::*;
 use tributary_answer::{ClientClass, cluster, endpoints, inline, listener, route};
 use tributary_model::{
-    Catalog, ClientDimensions, ClientKind, ClusterId, Locality, Namespace, NetworkId, NodeName, PortView,
+    Catalog, ClientDimensions, ClientKind, ClosedPorts, ClusterId, Locality, Namespace, NetworkId, NodeName,
+    PortView,
 };
 use tributary_worlds::{Case, CoreBackend, run, worlds};
 
@@ -46,6 +47,11 @@ fn mk_classes() -> Result<Vec<ClientClass>> {
             ClientClass { families: (false, true), ..plain.clone() },
             ClientClass { families: (true, false), ..plain.clone() },
             ClientClass { binds: true, ..plain.clone() },
+            ClientClass {
+                closed: ClosedPorts { privileged: true, ..ClosedPorts::default() },
+                binds: true,
+                ..plain.clone()
+            },
             ClientClass { domain: Some(domain), ..plain.clone() },
             ClientClass { dns_capture: true, ..plain.clone() },
             plain,

@@ -13,6 +13,7 @@ mod documents;
 mod end;
 mod evidence;
 mod reload;
+mod settings;
 mod start;
 
 const SOON: Duration = Duration::from_secs(20);

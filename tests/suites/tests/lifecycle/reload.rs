@@ -5,7 +5,7 @@ use tributary_suites::eventually;
 use super::*;
 
 /// Writes a temporary file and renames it, as `Files` does for documents.
-fn write(path: &Path, text: &str) -> Result<()> {
+pub(super) fn write(path: &Path, text: &str) -> Result<()> {
     let fresh = path.with_extension("new");
     std::fs::write(&fresh, text)?;
     Ok(std::fs::rename(&fresh, path)?)

@@ -120,11 +120,12 @@ async fn spec_is_shown_as_it_is_served() {
       number: 81
     defaultEndpoint: unix:///run/app.sock
   outboundTrafficPolicy:
-    mode: REGISTRY_ONLY
+    mode: ALLOW_ANY
+    egressProxy: {host: out.example.com, port: {number: 3128}}
 ";
     put(dir.path(), "a.yaml", &mk_sidecar("narrow", spec));
     let world = World::start(&["--registry", &format!("file={}", dir.path().display())]).await;
-    world.until("get policies", "narrow").await;
+    world.until("get policies -o wide", "TRB0445").await;
     let out = world.run("get policies narrow -o json").await.out;
     let out: serde_json::Value = serde_json::from_str(&out).unwrap();
     let want: serde_json::Value = serde_json::json!({
@@ -138,7 +139,9 @@ async fn spec_is_shown_as_it_is_served() {
             {"port": {"number": 80}, "captureMode": "IPTABLES", "defaultEndpoint": "127.0.0.1:8080"},
             {"port": {"number": 81}, "defaultEndpoint": "unix:///run/app.sock"},
         ],
-        "outboundTrafficPolicy": {"mode": "REGISTRY_ONLY"},
+        "outboundTrafficPolicy": {
+            "mode": "ALLOW_ANY", "egressProxy": {"host": "out.example.com", "port": {"number": 3128}},
+        },
     });
     assert_eq!(out["items"][0]["spec"], want);
 }

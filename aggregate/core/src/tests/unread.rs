@@ -1,6 +1,7 @@
 //! Collections that were never read: what the catalog reports about the endpoints of a service.
 
 use super::fixtures::*;
+use super::journal::Journal;
 use tributary_model::{Code, Collection, CollectionKind, Completeness, ProviderId, RegistryUpdate, Withheld};
 
 const PAY: &str = "shop/pay.shop";
@@ -15,13 +16,16 @@ fn ended(kind: CollectionKind) -> RegistryUpdate {
 /// A run that may list services and not their endpoints.
 fn mk_world() -> World {
     let mut world = World::with(&[mk_spec("east", ProviderId::KUBERNETES)]);
+    world.report("east", without_endpoints());
+    world
+}
+fn without_endpoints() -> Vec<RegistryUpdate> {
     let mut updates = mk_list([mk_service(PAY, mk_decl("pay", "80 http"))]);
     updates.retain(|update| {
         !matches!(update, RegistryUpdate::ListEnded(Collection { kind: CollectionKind::Groups, .. }, _))
     });
     updates.push(withheld(CollectionKind::Groups));
-    world.report("east", updates);
-    world
+    updates
 }
 
 /// Whether the assignment of the port proves nothing, and the codes of the service's condition and of the registry.
@@ -76,4 +80,18 @@ fn known_endpoints_of_another_registry_are_served() {
         (false, Some(Code::ENDPOINTS_UNREAD)),
         "what is known is served, and the rest is named"
     );
+}
+
+#[test]
+fn what_was_never_read_is_unread_after_a_restart() {
+    let spec = mk_spec("east", ProviderId::KUBERNETES);
+    let (mut before, mut journal) = (World::with(std::slice::from_ref(&spec)), Journal::default());
+    journal.take(before.report("east", without_endpoints()).records);
+    let mut world = journal.restored(std::slice::from_ref(&spec));
+    let (lacks, condition, _) = judged(&mut world);
+    assert_eq!((lacks, condition), (true, Some(Code::ENDPOINTS_UNREAD)), "the source is away");
+    assert!(!world.catalog().complete);
+    world.restart("east");
+    world.report("east", without_endpoints());
+    assert!(judged(&mut world).0, "the source still refuses");
 }

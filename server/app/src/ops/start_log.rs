@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tokio_util::sync::CancellationToken;
 use tributary_model::{Catalog, NetworkId, RegistryName};
-use tributary_runtime::Handle;
+use tributary_runtime::{Handle, ReadyBecause};
 
 use crate::config::istio::IstioVariable;
 use crate::config::model::{RegistryConfig, Source, Write};
@@ -82,9 +82,14 @@ pub async fn when_ready(handle: Handle, stop: CancellationToken) {
     let start = readiness.borrow().clone();
     let catalog = handle.catalog();
     let services = catalog.services().count();
-    match names(&start.unknown) {
-        None => tracing::info!(services, "ready; answering xDS"),
-        Some(not_synced) => tracing::warn!(
+    match (names(&start.unknown), start.ready) {
+        (None, _) => tracing::info!(services, "ready; answering xDS"),
+        (Some(not_synced), Some(ReadyBecause::Restored)) => tracing::info!(
+            services,
+            not_synced,
+            "ready; answering xDS with the restored catalog until these registries have synced"
+        ),
+        (Some(not_synced), _) => tracing::warn!(
             services,
             not_synced,
             "ready; answering xDS, although registries have not synced: clients may lose what only these know, or reach more \

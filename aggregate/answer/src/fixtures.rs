@@ -185,3 +185,24 @@ pub(crate) fn mk_facts_of(protocol: Protocol, addresses: &[(&str, u8)]) -> Liste
         endpoints: None,
     }
 }
+
+/// A registry about which nothing is known.
+pub(crate) fn mk_registry_view(name: &str) -> RegistryView {
+    RegistryView {
+        id: mk_shard(name).registry.clone(),
+        generation: Generation(1),
+        collections: Arc::from([]),
+        unread: Arc::from([]),
+        priority: ShardPriority::Normal,
+        conditions: Arc::from([]),
+        excluded: Arc::from([]),
+    }
+}
+
+/// Adds a registry that could never read a collection of the scope that declares the services.
+pub(crate) fn add_unread(catalog: &mut Catalog, kind: CollectionKind) {
+    let shard = mk_shard("east");
+    let collection = Collection { scope: shard.scope.clone(), kind };
+    let registry = RegistryView { unread: [collection].into(), ..mk_registry_view("east") };
+    catalog.registries.insert(shard.registry.name.clone(), Shared::new(registry));
+}

@@ -66,6 +66,17 @@ pub struct TraceStep {
     pub time: Option<StepTime>,
 }
 
+impl TraceStep {
+    /// Returns the step with a warning as a removal: for a client that receives endpoints to which nothing leads.
+    #[must_use]
+    pub fn dropping(self) -> Self {
+        match self.verdict {
+            Verdict::Warn => Self { verdict: Verdict::Drop, ..self },
+            Verdict::Pass | Verdict::Drop => self,
+        }
+    }
+}
+
 /// Time of a step's cause, by the core's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StepTime {

@@ -31,6 +31,7 @@ impl UnreadCollection<'_> {
         let Self { registry, collection: Collection { scope, kind }, why } = self;
         let what = match kind {
             CollectionKind::Workloads => "workloads",
+            CollectionKind::Services => "services",
             _ => "endpoints",
         };
         let why = if why.is_empty() { "the first list is in progress" } else { why };

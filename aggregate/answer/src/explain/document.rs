@@ -159,6 +159,9 @@ impl Explanation {
 pub struct WhyNot {
     /// Requested host, in full; the wildcard host that matches it if no source declares it.
     pub host: String,
+    /// Requested port, if the request names one; the answer is about this port alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub port: Option<PortNumber>,
     /// Service that serves it to this client.
     pub service: Option<String>,
     /// Node id of the client.
@@ -221,6 +224,7 @@ impl WhyNot {
     pub(super) fn new(catalog: &Catalog, host: &str, client: &Client) -> Self {
         Self {
             host: host.to_owned(),
+            port: None,
             service: None,
             client: client.id.to_string(),
             served: 0,

@@ -19,17 +19,6 @@ fn mk_client(namespace: &str) -> Client {
     client.class.namespace = Some(mk_ns(namespace));
     client
 }
-fn mk_registry_view(name: &str) -> RegistryView {
-    RegistryView {
-        id: mk_shard(name).registry.clone(),
-        generation: Generation(1),
-        collections: Arc::from([]),
-        unread: Arc::from([]),
-        priority: ShardPriority::Normal,
-        conditions: Arc::from([]),
-        excluded: Arc::from([]),
-    }
-}
 fn explain_one(catalog: &Catalog, text: &str, client: Option<&Client>) -> Explanation {
     let mut all = explain(catalog, &text.parse().unwrap(), client);
     assert_eq!(all.len(), 1, "{all:?}");
@@ -229,6 +218,21 @@ fn why_not_takes_the_name_of_an_xds_cluster() {
         ("pay.shop", 0, Code::NO_SUCH_SUBSET)
     );
     assert_eq!(part.reasons[0].dropped[0].detail, "pay.shop has no subset v1");
+    let none = answer("outbound|9999||pay.shop");
+    assert_eq!((none.port.map(|port| port.get()), none.served), (Some(9999), 0));
+    assert_eq!(none.reasons[0].code, Code::NO_SUCH_PORT);
+    assert_eq!(none.reasons[0].dropped[0].detail, "pay.shop has no port 9999");
+}
+
+#[test]
+fn why_not_names_unread_declarations_of_an_unknown_host() {
+    let mut catalog = mk_served(mk_one(vec![mk_address("10.0.0.1")]), Visibility::Public);
+    add_unread(&mut catalog, CollectionKind::Services);
+    let codes = |host: &str| -> Vec<Code> {
+        why_not(&catalog, host, &mk_client("web")).reasons.iter().map(|reason| reason.code).collect()
+    };
+    assert!(codes("other.shop").contains(&Code::SERVICES_UNREAD));
+    assert!(!codes("pay.shop").contains(&Code::SERVICES_UNREAD), "it is declared");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tributary_model::{
-    Catalog, Code, ExcludedObject, Hostname, ServiceView, Stage, Trace, TraceStep, Verdict,
+    Catalog, Code, ExcludedObject, Hostname, PortNumber, ServiceView, Stage, Trace, TraceStep, Verdict,
 };
 
 use super::reach::{Carrier, carrier, reach};
@@ -17,7 +17,7 @@ use crate::steps::service_step;
 use crate::vip::long_forms;
 
 /// Returns every candidate that a rule removed for this client, grouped by rule. Expands a short name with
-/// the client's own search list. The name of an xDS cluster stands for its host and subset.
+/// the client's own search list. The name of an xDS cluster stands for its host, port and subset.
 #[must_use]
 pub fn why_not(catalog: &Catalog, host: &str, client: &Client) -> WhyNot {
     let name = host.trim().parse::<ClusterName>().ok();
@@ -34,10 +34,12 @@ pub fn why_not(catalog: &Catalog, host: &str, client: &Client) -> WhyNot {
     }
     let host = wildcard.map_or(host.as_str(), Hostname::as_str);
     let mut out = WhyNot::new(catalog, host, client);
+    out.port = name.as_ref().map(|name| name.port);
     if known.is_none() && wildcard.is_none() {
         // Skips full names with a search suffix appended.
         let plausible = candidates.iter().filter(|name| name.matches(".svc.").count() <= 1);
         trace.steps.extend(plausible.flat_map(|name| excluded(catalog, name)));
+        trace.steps.extend(unread::of_services(catalog));
     }
     let scope = client.class.scope();
     let found = resolve(catalog, host, scope, &mut trace)
@@ -56,6 +58,11 @@ pub fn why_not(catalog: &Catalog, host: &str, client: &Client) -> WhyNot {
         out.add([no_such_subset(host, &subset)]);
     }
     out
+}
+
+fn no_such_port(view: &ServiceView, number: PortNumber) -> TraceStep {
+    let detail = format!("{} has no port {number}", view.key.host);
+    service_step(Stage::Merge, Verdict::Drop, Code::NO_SUCH_PORT, None, detail)
 }
 
 fn no_such_subset(host: &str, subset: &Subset) -> TraceStep {
@@ -122,7 +129,11 @@ fn excluded(catalog: &Catalog, host: &str) -> Vec<TraceStep> {
 }
 
 fn ports(catalog: &Catalog, view: &Arc<ServiceView>, client: &Client, out: &mut WhyNot, trace: &mut Trace) {
-    for port in view.ports.iter() {
+    let wanted = out.port;
+    if let Some(number) = wanted.filter(|number| view.port(*number).is_none()) {
+        trace.steps.push(no_such_port(view, number));
+    }
+    for port in view.ports.iter().filter(|port| wanted.is_none_or(|number| port.number == number)) {
         if !reaches(catalog, view, port, client.class.scope(), trace) {
             continue;
         }
@@ -131,12 +142,7 @@ fn ports(catalog: &Catalog, view: &Arc<ServiceView>, client: &Client, out: &mut 
         if carrier.is_some() {
             out.served += assignment.endpoints().count();
         }
-        // What nothing leads to is not received.
-        let unmatched = |step: TraceStep| match step.verdict {
-            Verdict::Warn => TraceStep { verdict: Verdict::Drop, ..step },
-            Verdict::Pass | Verdict::Drop => step,
-        };
-        let steps: Vec<_> = reach(catalog, view, port, client).into_iter().map(unmatched).collect();
+        let steps: Vec<_> = reach(catalog, view, port, client).into_iter().map(TraceStep::dropping).collect();
         let is_reached = steps.iter().any(|step| step.verdict == Verdict::Pass);
         out.any_destination |= is_reached && carrier == Some(Carrier::Destination);
         trace.steps.extend(steps);

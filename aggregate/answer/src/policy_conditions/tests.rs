@@ -1,8 +1,7 @@
 //! Conditions of policies over small catalogs.
 
 use tributary_model::{
-    ClusterId, Collection, Generation, ObjectId, RegistryView, ShardPriority, Shared, Source, Visibility,
-    Workload, WorkloadKind, WorkloadName, WorkloadView,
+    ClusterId, ObjectId, Shared, Source, Visibility, Workload, WorkloadKind, WorkloadName, WorkloadView,
 };
 
 use super::*;
@@ -71,18 +70,7 @@ fn nothing_is_reported_before_every_registry_has_synced() {
 fn unread_workloads_and_services_are_not_missing() {
     let mut catalog = mk_with(vec![mk_importing("web", &["x/y"]), mk_selecting("b", &[("app", "x")])]);
     for (kind, code) in [(CollectionKind::Workloads, "TRB0443"), (CollectionKind::Services, "TRB0444")] {
-        let shard = mk_shard("east");
-        let collection = Collection { scope: shard.scope.clone(), kind };
-        let registry = RegistryView {
-            id: shard.registry.clone(),
-            generation: Generation(1),
-            collections: Arc::from([]),
-            unread: [collection].into(),
-            priority: ShardPriority::Normal,
-            conditions: Arc::from([]),
-            excluded: Arc::from([]),
-        };
-        catalog.registries.insert(shard.registry.name.clone(), Shared::new(registry));
+        add_unread(&mut catalog, kind);
         let found = shown(&catalog, &[]);
         assert!(found.len() == 1 && found[0].contains(code), "{found:?}");
     }

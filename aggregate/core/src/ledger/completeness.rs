@@ -74,13 +74,23 @@ impl Ledger {
         self.unread().filter_map(|collection| {
             let list = self.list(&collection)?;
             let Freshness::Stale { why, .. } = &list.freshness else { return None };
-            unread_condition(&collection, why)
+            unread_condition(&collection, self.requires(&collection), why)
         })
     }
 }
 
-fn unread_condition(Collection { scope, kind }: &Collection, why: &str) -> Option<Condition> {
+/// Only required policies and endpoints matter by themselves: where an optional scope is not readable, its services are
+/// not known either.
+fn unread_condition(
+    Collection { scope, kind }: &Collection,
+    is_required: bool,
+    why: &str,
+) -> Option<Condition> {
     let (code, what, effect) = match kind {
+        CollectionKind::Services if !is_required => {
+            (Code::SERVICES_UNREAD, "services", "hosts that only they declare are not served")
+        }
+        _ if !is_required => return None,
         CollectionKind::Policies => {
             let effect = "clients reach all that is exported to them, also where a policy restricts them";
             (Code::POLICIES_UNREAD, "policies", effect)

@@ -314,6 +314,19 @@ fn fact_of_an_invalid_document_is_decided_by_the_corrected_one() {
 }
 
 #[test]
+fn unread_optional_services_are_named_once() {
+    let (mut ledger, mut out) = (Ledger::new(Generation(1)), Applied::default());
+    let of = |kind| Collection { scope: mk_scope("serviceentries"), kind };
+    let optional: Vec<Collection> =
+        [CollectionKind::Services, CollectionKind::Groups, CollectionKind::Workloads].map(of).to_vec();
+    let follows = RegistryUpdate::Follows { required: Vec::new(), optional: optional.clone() };
+    let refused = optional.into_iter().map(|one| RegistryUpdate::Withheld(one, Withheld::forbidden("403")));
+    take(&mut ledger, std::iter::once(follows).chain(refused), &mut out);
+    let codes: Vec<Code> = ledger.unread_conditions().map(|condition| condition.code).collect();
+    assert_eq!(codes, [Code::SERVICES_UNREAD], "no service of the scope is known, so none lacks endpoints");
+}
+
+#[test]
 fn unread_policies_and_services_are_not_synced() {
     let of = |scope: &str, kind| Collection { scope: mk_scope(scope), kind };
     let refused = |collection| RegistryUpdate::Withheld(collection, Withheld::forbidden("403"));

@@ -241,7 +241,11 @@ pub fn why_not(
 /// Adds what the client was not sent, and what its listeners and routes lead to.
 fn add_delivery(catalog: &Arc<Catalog>, found: &Found, view: &ServiceView, out: &mut WhyNot) {
     let class = &found.client.class;
-    let ports = || class.scope().ports(view, PortSet::Imported);
+    let wanted = out.port;
+    let ports = || {
+        let ports = class.scope().ports(view, PortSet::Imported);
+        ports.filter(move |port| wanted.is_none_or(|number| port.number == number))
+    };
     let steps: Vec<TraceStep> = ports().filter_map(|port| delivered(found, view, port)).collect();
     // What was not sent is not served, whatever the answer contains.
     if !steps.is_empty() && steps.iter().all(|step| step.verdict == Verdict::Drop) {
@@ -250,10 +254,6 @@ fn add_delivery(catalog: &Arc<Catalog>, found: &Found, view: &ServiceView, out: 
         return out.add(steps);
     }
     out.add(steps);
-    let lost = |step: TraceStep| match step.verdict {
-        Verdict::Warn => TraceStep { verdict: Verdict::Drop, ..step },
-        Verdict::Pass | Verdict::Drop => step,
-    };
     if class.kind == ClientKind::Sidecar && found.client.listens {
         let mut tables = SentTables::new(catalog, found);
         let host = Hostname::new(&out.host).unwrap_or_else(|_| view.key.host.clone());
@@ -262,7 +262,7 @@ fn add_delivery(catalog: &Arc<Catalog>, found: &Found, view: &ServiceView, out: 
             if steps.iter().any(|step| step.verdict == Verdict::Warn) {
                 out.forget_reach(port.number);
             }
-            out.add(steps.into_iter().chain(unrouted(catalog, found, view, port)).map(lost));
+            out.add(steps.into_iter().chain(unrouted(catalog, found, view, port)).map(TraceStep::dropping));
         }
     }
 }

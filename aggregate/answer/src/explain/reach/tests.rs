@@ -313,18 +313,7 @@ fn what_the_client_was_not_sent_is_forgotten_by_port() {
 #[test]
 fn unread_endpoints_are_not_called_missing() {
     let mut catalog = mk_catalog_of(&Kind { endpoints: &[], ..TCP }, "pay.shop");
-    let shard = mk_shard("east");
-    let collection = Collection { scope: shard.scope.clone(), kind: CollectionKind::Groups };
-    let registry = RegistryView {
-        id: shard.registry.clone(),
-        generation: Generation(1),
-        collections: Arc::from([]),
-        unread: [collection].into(),
-        priority: ShardPriority::Normal,
-        conditions: Arc::from([]),
-        excluded: Arc::from([]),
-    };
-    catalog.registries.insert(shard.registry.name.clone(), Shared::new(registry));
+    add_unread(&mut catalog, CollectionKind::Groups);
     let out = why_not(&catalog, "pay.shop", &mk_client(ClientKind::Sidecar));
     let codes: Vec<Code> = out.reasons.iter().map(|reason| reason.code).collect();
     assert_eq!(codes, [Code::ENDPOINTS_UNREAD]);

@@ -313,8 +313,8 @@ pub struct WhyNotArgs {
     /// The host that the client requests; its first labels are enough
     pub host: String,
     /// The client, by node id or pod.namespace
-    #[arg(long, value_name = "ID")]
-    pub from_client: String,
+    #[arg(long, value_name = "ID", alias = "from-client")]
+    pub for_client: String,
     /// Output format
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     pub output: Output,
@@ -457,7 +457,7 @@ mod tests {
             (&["serve", "--xds-listen", ":1"], "`:1` is not an IP address with a port; write for example"),
             (&["get", "pods"], "services, endpoints, clients, registries"),
             (&["diff", "a"], "CLIENT_B"),
-            (&["why-not", "a.b"], "--from-client"),
+            (&["why-not", "a.b"], "--for-client"),
         ] {
             let error = parse(args).unwrap_err();
             assert_eq!(error.exit_code(), 2, "{args:?}");
@@ -471,6 +471,17 @@ mod tests {
             let error = parse(&["serve", "--registry", address]).unwrap_err().render().to_string();
             assert!(error.contains("--registry") && error.contains("TRB0111"), "{error}");
             assert!(!error.contains("hunter2"), "{error}");
+        }
+    }
+
+    #[test]
+    fn client_flag_of_why_not_has_its_earlier_name_too() {
+        for flag in ["--for-client", "--from-client"] {
+            let Ok(Command::WhyNot(args)) = parse(&["why-not", "a.b", flag, "web-1"]).map(|cli| cli.command)
+            else {
+                panic!("{flag} was not accepted");
+            };
+            assert_eq!(args.for_client, "web-1");
         }
     }
 

@@ -65,6 +65,9 @@ pub struct Metadata {
     /// Number of items beyond the limit.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub remaining: usize,
+    /// What an operator should know about the choice of the clients, such as streams that share a node id.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 const fn is_zero(n: &usize) -> bool {
@@ -96,6 +99,7 @@ impl Metadata {
             as_of: timestamp(now),
             resource_version: generation.to_string(),
             remaining: 0,
+            notes: Vec::new(),
         }
     }
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tower::ServiceExt as _;
 use tributary_app::admin::access::Peer;
-use tributary_app::admin::backend::{Explained, NotThere};
+use tributary_app::admin::backend::{Answer, Explained, NotThere};
 use tributary_app::admin::metrics::{self, Sample};
 use tributary_app::admin::{Access, AdminBackend, Check, ROUTES, Readiness, Shared, Surface, router};
 use tributary_app::document::ResourceItem;
@@ -88,7 +88,8 @@ impl AdminBackend for Fake {
     }
     async fn explain(&self, endpoint: &str, _: Option<&str>, _: Option<&str>) -> Explained {
         if endpoint == "10.0.0.1" {
-            Ok(vec![json!({"endpoint": endpoint, "service": SECRET})])
+            let items = vec![json!({"endpoint": endpoint, "service": SECRET})];
+            Ok(Answer { items, ..Answer::default() })
         } else {
             Err("no endpoint".into())
         }
@@ -98,7 +99,8 @@ impl AdminBackend for Fake {
     }
     async fn resources(&self, request: ResourceRequest) -> Resources {
         let item = ResourceItem { name: SECRET.into(), ..ResourceItem::default() };
-        if request.client == "b" { Ok((vec![item], 3)) } else { Err(format!("no client {}", request.client)) }
+        let answer = Answer { items: vec![item], more: 3, notes: Vec::new() };
+        if request.client == "b" { Ok(answer) } else { Err(format!("no client {}", request.client)) }
     }
     async fn diff(&self, a: &str, _: &str, _: Option<ResourceType>) -> Differences {
         Err(format!("no client {a}"))

@@ -121,7 +121,7 @@ async fn rejection_shows_the_clients_error_text() {
         "{}",
         result.out
     );
-    let result = world.run("why-not pay.shop --from-client web-1").await;
+    let result = world.run("why-not pay.shop --for-client web-1").await;
     assert_eq!(result.exit, Ok(Exit::No), "{}", result.out);
     assert!(result.out.contains("TRB0522") && result.out.contains("0 endpoints served"), "{}", result.out);
     world.server.stop().await;
@@ -178,7 +178,7 @@ async fn unsubscribed_and_invisible_hosts_are_explained_by_rule() {
         ("c.shop", Exit::No, "TRB0506"),
         ("d.shop", Exit::No, "TRB0524"),
     ] {
-        let result = world.run(&format!("why-not {host} --from-client web-1")).await;
+        let result = world.run(&format!("why-not {host} --for-client web-1")).await;
         assert_eq!(result.exit, Ok(exit), "{host}: {}", result.out);
         assert!(result.out.contains(code), "{host}: {}", result.out);
     }

@@ -105,7 +105,7 @@ async fn address_that_waits_for_its_pod_is_explained() {
     );
     assert!(step["since"].as_str().is_some_and(|at| at.ends_with('Z')), "{step}");
 
-    let why = world.run("why-not pay.shop --from-client web-1").await;
+    let why = world.run("why-not pay.shop --for-client web-1").await;
     assert_eq!(why.exit, Ok(Exit::Ok), "another endpoint is served: {}", why.out);
     for part in [
         "1 endpoint served",
@@ -127,7 +127,7 @@ async fn waiting_and_held_addresses_are_explained() {
     put(&run, mk_group("cart.shop", "10.0.0.8"));
     let waits = "merge      DROP TRB0404  listed for shop/cart.shop, waits for the declaration Service shop/cart, for ";
     world.until("explain 10.0.0.8", waits).await;
-    let why = world.run("why-not cart.shop --from-client web-1").await;
+    let why = world.run("why-not cart.shop --for-client web-1").await;
     assert!(
         why.out.contains("merge      TRB0404") && why.out.contains("10.0.0.8:80  listed for"),
         "{}",
@@ -141,7 +141,7 @@ async fn waiting_and_held_addresses_are_explained() {
     remove(&run, &mk_group("cart.shop", "10.0.0.8"), Evidence::AbsentFromList);
     let reason = "missing from the last answer for shop/cart.shop; the removal of its endpoints is held: the host would have no endpoint left, for ";
     world.until("explain 10.0.0.8", &format!("source     WARN TRB0203  {reason}")).await;
-    let why = world.run("why-not cart.shop --from-client web-1").await;
+    let why = world.run("why-not cart.shop --for-client web-1").await;
     assert!(why.out.contains("source     TRB0203 ") && why.out.contains(": 1 held\n"), "{}", why.out);
     assert!(why.out.contains(reason), "{}", why.out);
     world.server.stop().await;

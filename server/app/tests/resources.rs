@@ -48,12 +48,12 @@ async fn explanation_for_a_sidecar_names_its_route() {
     let line = out.lines().find(|line| line.contains("TRB0531")).unwrap_or_default();
     assert!(line.contains("RDS 80, virtual host pay.shop.example:80"), "{out}");
     assert!(line.ends_with(&format!("requests for pay.shop.example go to {PAY}")), "{out}");
-    let out = world.run(&format!("why-not pay --from-client {id}")).await.out;
+    let out = world.run(&format!("why-not pay --for-client {id}")).await.out;
     let leads = format!(
         "port 80 (HTTP): listener 0.0.0.0_80 leads requests for pay.shop.example by route table 80 to xDS cluster {PAY}"
     );
     assert!(out.contains("1 endpoint served") && out.contains(&leads), "{out}");
-    let out = world.run(&format!("why-not other.shop.example --from-client {id}")).await.out;
+    let out = world.run(&format!("why-not other.shop.example --for-client {id}")).await.out;
     assert!(out.contains("TRB0524") && !out.contains("TRB0534"), "{out}");
 }
 
@@ -80,7 +80,7 @@ async fn resources_of_a_client_are_marked_and_decoded() {
     let table = world.until("get resources web-1", subset).await;
     let why = table.lines().find(|line| line.contains(subset)).unwrap_or_default();
     assert!(why.contains("pay.shop.example has no subset v1"), "{table}");
-    let why = world.run(&format!("why-not {subset} --from-client web-1")).await;
+    let why = world.run(&format!("why-not {subset} --for-client web-1")).await;
     assert!(why.out.contains("TRB0541") && why.out.contains("no subset v1"), "{}", why.out);
     let none = world.run("get resources web-1 --type cds").await;
     assert_eq!((none.exit, none.talk.contains("no resources")), (Ok(Exit::Ok), true), "{}", none.talk);
@@ -155,7 +155,54 @@ async fn short_host_names_are_completed() {
     let _client = mk_client(&world, "web-1", EDS, &[PAY]).await;
     assert!(world.run("get endpoints --host pay").await.out.contains("10.0.0.1:80"));
     assert_eq!(world.run("explain 10.0.0.1 --host pay.shop").await.exit, Ok(Exit::Ok));
-    let why = world.run("why-not pay --from-client web-1").await;
+    let why = world.run("why-not pay --for-client web-1").await;
     assert!(why.out.contains("pay.shop.example") && why.out.contains("1 endpoint served"), "{}", why.out);
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn different_streams_of_one_node_id_are_an_error() {
+    let (_dir, world) = mk_world().await;
+    let own = "outbound|80||own.shop.example";
+    let mut a = mk_client(&world, "web-1", EDS, &[PAY]).await;
+    let mut b = mk_client(&world, "web-1", EDS, &[PAY]).await;
+    let of_pay = "why-not pay --for-client web-1";
+    for stream in [&mut a, &mut b] {
+        stream.stream.ack(&stream.first).unwrap();
+    }
+    let synced = async {
+        while world.run("get clients").await.out.matches("SYNCED").count() < 2 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(LONG, synced).await.unwrap();
+    for command in [of_pay, "explain 10.0.0.1 --for-client web-1", "get resources web-1", "diff web-1 web-1"]
+    {
+        let same = world.run(command).await;
+        assert_eq!(same.exit, Ok(Exit::Ok), "{command}: {}", same.out);
+        assert!(same.talk.contains("2 streams share the node id"), "{command}: {}", same.talk);
+    }
+    b.stream.subscribe(EDS, &[PAY, own]).unwrap();
+    world.until("get clients", "EDS 2").await;
+    let mut names: Vec<String> = Vec::new();
+    for command in [of_pay, "explain 10.0.0.1 --for-client web-1", "get resources web-1", "diff web-1 web-1"]
+    {
+        let error = world.run(command).await.exit.unwrap_err();
+        assert!(error.message.contains("`web-1` may be 2 streams"), "{command}: {error}");
+        names = error
+            .message
+            .split_whitespace()
+            .filter(|name| name.starts_with("web-1-"))
+            .map(str::to_owned)
+            .collect();
+        assert_eq!(names.len(), 2, "{command}: {error}");
+    }
+    let mut holders = 0;
+    for name in &names {
+        let one = world.run(&format!("get resources {name}")).await;
+        assert!(one.out.contains(PAY) && one.talk.is_empty(), "{name}: {}{}", one.out, one.talk);
+        holders += usize::from(one.out.contains(own));
+    }
+    assert_eq!(holders, 1, "each name selects its own stream");
     world.server.stop().await;
 }

@@ -62,7 +62,7 @@ async fn answers_end_in_the_documented_exit_codes() {
         ("explain 10.0.0.9", Exit::NotFound),
         ("explain 10.0.0.1 --host other.shop", Exit::NotFound),
         ("explain 10.0.0.1 --for-client absent", Exit::NotFound),
-        ("why-not pay.shop --from-client absent", Exit::NotFound),
+        ("why-not pay.shop --for-client absent", Exit::NotFound),
     ] {
         let result = world.run(command).await;
         let got = result.exit.as_ref().map_or_else(|failure| failure.exit, |exit| *exit);

@@ -65,8 +65,19 @@ pub trait AdminBackend: Send + Sync + 'static {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotThere(pub String);
 
+/// Items of an answer about clients.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Answer<T> {
+    /// Items.
+    pub items: Vec<T>,
+    /// Number of items beyond the limit.
+    pub more: usize,
+    /// What an operator should know about the choice of the clients.
+    pub notes: Vec<String>,
+}
+
 /// Explanations as `answer` writes them, or the reason why there are none.
-pub type Explained = Result<Vec<Value>, String>;
+pub type Explained = Result<Answer<Value>, String>;
 
 /// Readiness.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use serde_json::json;
 use tributary_model::{Catalog, Code};
 
 use super::Shared;
-use super::backend::Explained;
+use super::backend::{Answer, Explained};
 use super::routes::ROUTES;
 use crate::document::{Filter, List, Metadata, clients as client_list, endpoints as endpoint_list};
 use crate::document::{
@@ -184,8 +184,8 @@ pub async fn config(State(shared): State<Shared>) -> Json<serde_json::Value> {
 
 fn explained(shared: &Shared, kind: &str, found: Explained) -> Response {
     match found {
-        Ok(items) => {
-            let metadata = metadata(shared, &shared.inside.catalog());
+        Ok(Answer { items, notes, .. }) => {
+            let metadata = Metadata { notes, ..metadata(shared, &shared.inside.catalog()) };
             let limit = crate::document::ExplainItem::MAX;
             Json(List::new(kind, items, metadata, limit)).into_response()
         }

@@ -9,6 +9,7 @@ use tributary_model::Code;
 use tributary_xds::answers::ResourceType;
 
 use super::Shared;
+use super::backend::Answer;
 use super::debug::{Params, busy, metadata, problem, refuse};
 use crate::document::{Filter, List};
 use crate::ops::resources::ResourceRequest;
@@ -73,11 +74,11 @@ pub async fn diff(State(shared): State<Shared>, params: Params<DiffQuery>) -> Re
     answer(&shared, "DiffList", found)
 }
 
-fn answer<T: Serialize>(shared: &Shared, kind: &str, found: Result<(Vec<T>, usize), String>) -> Response {
+fn answer<T: Serialize>(shared: &Shared, kind: &str, found: Result<Answer<T>, String>) -> Response {
     match found {
-        Ok((items, more)) => {
+        Ok(Answer { items, more, notes }) => {
             let mut list = List::new(kind, items, metadata(shared, &shared.inside.catalog()), usize::MAX);
-            list.metadata.remaining = more;
+            (list.metadata.remaining, list.metadata.notes) = (more, notes);
             Json(list).into_response()
         }
         Err(what) => problem(StatusCode::NOT_FOUND, Some(Code::NOT_FOUND), &what),

@@ -41,6 +41,7 @@ async fn compare(
     let body = answer.map_err(|failure| failure.listing("hosts with `tributary get services`"))?;
     let list: List<Value> = parse(&body)?;
     console.data(&render(args, &list, console.color)?)?;
+    list.metadata.notes.iter().for_each(|note| console.note(note));
     if list.metadata.remaining > 0 {
         console.note(&format!("{} more are not shown; narrow the list with --type", list.metadata.remaining));
     }

@@ -33,7 +33,7 @@ pub async fn why_not(
     env: &Environment,
     console: &mut Console<'_>,
 ) -> Result<Exit, CommandError> {
-    let query = [("host", Some(args.host.as_str())), ("client", Some(args.from_client.as_str()))];
+    let query = [("host", Some(args.host.as_str())), ("client", Some(args.for_client.as_str()))];
     let answer = Server::find(&args.server, env)?.get("/debug/why-not", &query).await;
     let body = answer.map_err(|failure| failure.listing("hosts with `tributary get services`"))?;
     show_why_not(&body, args.output, console)
@@ -75,6 +75,7 @@ fn write(
         Output::Table | Output::Wide | Output::Name => tame(&prose(), console.color),
     };
     console.data(&text)?;
+    metadata.notes.iter().for_each(|note| console.note(note));
     if metadata.partial {
         console
             .note("the answer may be incomplete: a registry has not synced; see `tributary get registries`");

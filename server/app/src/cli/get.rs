@@ -60,6 +60,7 @@ fn conclude(args: &GetArgs, list: &List<Value>, console: &mut Console<'_>) -> Re
         return Err(CommandError::new(Exit::NotFound, Code::NOT_FOUND, format!("no {what} named `{name}`"))
             .next(format!("list them with `tributary get {what}`")));
     }
+    list.metadata.notes.iter().for_each(|note| console.note(note));
     if list.metadata.remaining > 0 {
         let more = list.metadata.remaining;
         let flags =

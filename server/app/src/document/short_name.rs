@@ -39,13 +39,17 @@ pub fn choose<'c>(
     match all[..] {
         [] => Ok(wanted.to_owned()),
         [one] => Ok(one.to_owned()),
-        _ => {
-            let shown = all.iter().take(MAX_CANDIDATES).copied().collect::<Vec<_>>().join(", ");
-            let more = all.len().saturating_sub(MAX_CANDIDATES);
-            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            Err(format!("`{wanted}` may be {} {what}: {shown}{more}; write one of them", all.len()))
-        }
+        _ => Err(ambiguous(wanted, what, &all)),
     }
+}
+
+/// Returns the error for a name of several candidates; lists the first of them.
+#[must_use]
+pub fn ambiguous(wanted: &str, what: &str, all: &[&str]) -> String {
+    let shown = all.iter().take(MAX_CANDIDATES).copied().collect::<Vec<_>>().join(", ");
+    let more = all.len().saturating_sub(MAX_CANDIDATES);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("`{wanted}` may be {} {what}: {shown}{more}; write one of them", all.len())
 }
 
 /// Whether a name is the `pod.namespace` or the pod of a node id.

@@ -20,7 +20,7 @@ use super::removals;
 use super::report::{self, CoreReport, Report};
 use super::resources::{self, ResourceRequest, Resources};
 use super::{metrics, notices, sessions::Sessions, state};
-use crate::admin::backend::{Explained, NotThere};
+use crate::admin::backend::{Answer, Explained, NotThere};
 use crate::admin::metrics::Sample;
 use crate::admin::{AdminBackend, Check, Readiness};
 use crate::config::RegistryKind;
@@ -219,7 +219,7 @@ impl AdminBackend for LiveBackend {
         let history = self.history(keys).await;
         run_blocking(move || Some(explain::explain(&request, &history)))
             .await
-            .unwrap_or_else(|| Ok(Vec::new()))
+            .unwrap_or_else(|| Ok(Answer::default()))
     }
     async fn why_not(&self, host: &str, client: &str) -> Explained {
         let (catalog, sessions, now) = (self.handle.catalog(), Arc::clone(&self.sessions), self.clock.now());

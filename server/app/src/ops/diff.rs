@@ -16,6 +16,7 @@ use tributary_xds::session::{SentResource, SentView};
 
 use super::resources::{MAX_DECODED, sent};
 use super::sessions::Sessions;
+use crate::admin::backend::Answer;
 use crate::document::{DiffItem, Filter};
 
 /// Most differing resources whose reason is looked for.
@@ -23,8 +24,8 @@ const MAX_EXPLAINED: usize = 1_000;
 /// Most differing fields that are listed of a resource.
 const MAX_FIELDS: usize = 8;
 
-/// Differences, and the number of those beyond the limit.
-pub type Differences = Result<(Vec<DiffItem>, usize), String>;
+/// Differences, or the reason why there are none.
+pub type Differences = Result<Answer<DiffItem>, String>;
 
 /// Returns the differences between two clients, by type and name.
 pub fn list(
@@ -54,7 +55,7 @@ pub fn list(
             ..item(kind, name, version(a), version(b))
         });
     }
-    Ok((items, more))
+    Ok(Answer { items, more, notes: [a.note, b.note].into_iter().flatten().collect() })
 }
 
 type Held<'s> = Option<(&'s SentView, &'s SentResource)>;

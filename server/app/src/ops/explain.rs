@@ -19,7 +19,7 @@ use tributary_xds::session::{Delivery, SyncStatus};
 
 use super::routed::SentTables;
 use super::sessions::{Found, Sessions};
-use crate::admin::backend::Explained;
+use crate::admin::backend::{Answer, Explained};
 use crate::cli::table::age;
 use crate::document::{Filter, endpoints, filter::same_host, short_name, timestamp};
 
@@ -94,7 +94,7 @@ pub fn explain(request: &ExplainRequest, history: &BTreeMap<ServiceKey, Vec<Trac
     all.iter_mut().for_each(|one| name_withdrawn(one, &request.withdrawn));
     let now = Timestamp::now();
     all.iter_mut().for_each(|one| set_times(one, request.now, now));
-    Ok(values(all))
+    Ok(answer(all, found.and_then(|found| found.note)))
 }
 
 /// Adds the withdrawn scopes: an endpoint that no source lists may belong to one of them.
@@ -235,7 +235,7 @@ pub fn why_not(
         add_delivery(catalog, &found, view, &mut out);
     }
     date_reasons(&mut out, now, Timestamp::now());
-    Ok(values(vec![out]))
+    Ok(answer(vec![out], found.note))
 }
 
 /// Adds what the client was not sent, and what its listeners and routes lead to.
@@ -274,6 +274,7 @@ fn unrouted(catalog: &Catalog, found: &Found, view: &ServiceView, port: &PortVie
     if listens { not_routed(catalog, view, port, class.scope()) } else { None }
 }
 
-fn values<T: serde::Serialize>(items: Vec<T>) -> Vec<Value> {
-    items.into_iter().filter_map(|item| serde_json::to_value(item).ok()).collect()
+fn answer<T: serde::Serialize>(items: Vec<T>, note: Option<String>) -> Answer<Value> {
+    let items = items.into_iter().filter_map(|item| serde_json::to_value(item).ok()).collect();
+    Answer { items, more: 0, notes: note.into_iter().collect() }
 }

@@ -10,6 +10,7 @@ use tributary_xds::answers::{ResourceType, empty_assignment};
 use tributary_xds::session::{SentResource, SentView};
 
 use super::sessions::{Found, Sessions};
+use crate::admin::backend::Answer;
 use crate::document::{Filter, ResourceItem, short_name};
 
 /// Most bytes of decoded resources in one answer.
@@ -30,8 +31,8 @@ pub struct ResourceRequest {
     pub bodies: bool,
 }
 
-/// Resources, and the number of those beyond the limit.
-pub type Resources = Result<(Vec<ResourceItem>, usize), String>;
+/// Resources, or the reason why there are none.
+pub type Resources = Result<Answer<ResourceItem>, String>;
 
 /// Returns the resources of a client, by type and name.
 pub fn list(catalog: &Arc<Catalog>, sessions: &Sessions, request: &ResourceRequest) -> Resources {
@@ -53,7 +54,7 @@ pub fn list(catalog: &Arc<Catalog>, sessions: &Sessions, request: &ResourceReque
             items.push(bodies.add(&view, resource, item(resource)));
         }
     }
-    Ok((items, more))
+    Ok(Answer { items, more, notes: found.note.into_iter().collect() })
 }
 
 /// Returns what a client was sent of each type that it subscribes to.

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tributary_answer::Client;
-use tributary_model::Catalog;
+use tributary_answer::{Client, ClientClass};
+use tributary_model::{Catalog, Version};
 use tributary_registry_api::Clock;
 use tributary_runtime::Handle;
 use tributary_xds::answers::{CatalogAnswers, ResourceType};
 use tributary_xds::counters::Counters;
-use tributary_xds::session::{Delivery, SentView, TypeStatus};
+use tributary_xds::session::{Delivery, ResourceState, SentResource, SentView, TypeStatus};
 use tributary_xds::table::{ClientRow, ClientTable, Connected};
 use tributary_xds::transport::XdsServer;
 
@@ -43,7 +43,12 @@ pub struct Found {
     connected: Arc<Connected>,
     /// The client as answers see it.
     pub client: Client,
+    /// Other streams that the name may mean.
+    pub note: Option<String>,
 }
+
+/// Most streams of one name that are compared; more are different clients.
+const MAX_COMPARED: usize = 32;
 
 impl Sessions {
     /// Whether streams are being ended.
@@ -62,25 +67,81 @@ impl Sessions {
         let (catalog, now) = (self.handle.catalog(), self.clock.now());
         self.table.rows(&catalog, now).into_iter().map(item).collect()
     }
-    /// Returns the client of this node id, connection, `pod.namespace` or pod; its newest stream if it has several.
-    pub fn find(&self, catalog: &Catalog, id: &str) -> Result<Found, String> {
-        let exact = self.table.find(id).into_iter().next();
-        let connected = exact.map_or_else(|| self.of_pod(id), Ok)?;
+    /// Returns the client of this node id, connection, `pod.namespace` or pod. Of several streams it returns the newest if
+    /// all were sent the same.
+    pub fn find(&self, catalog: &Arc<Catalog>, id: &str) -> Result<Found, String> {
+        let (connected, note) = self.stream(catalog, id)?;
         let class = connected.class(catalog);
         let mut of_listeners = [ResourceType::Listener, ResourceType::Route].into_iter();
         let listens = of_listeners.any(|kind| connected.sent(kind).is_some());
         let client = Client { class: class.clone(), listens, ..Client::new(&connected.node(), class.kind) };
-        Ok(Found { connected, client })
+        Ok(Found { connected, client, note })
     }
-    /// Returns the newest stream of the only client with this `pod.namespace` or pod.
-    fn of_pod(&self, pod: &str) -> Result<Arc<Connected>, String> {
+    /// Returns the stream that a name means, and a note if others share the name.
+    fn stream(&self, catalog: &Arc<Catalog>, id: &str) -> Result<(Arc<Connected>, Option<String>), String> {
+        let (mut exact, of_node): (Vec<_>, Vec<_>) =
+            self.table.find(id).into_iter().partition(|stream| stream.connection() == id);
+        if let Some(exact) = exact.pop() {
+            let count = of_node.len();
+            let note =
+                || format!("`{id}` is also the node id of {count} other streams; see `get clients -o wide`");
+            return Ok((exact, (count > 0).then(note)));
+        }
+        let streams = if of_node.is_empty() { self.of_pod(id)? } else { of_node };
+        only(catalog, id, streams)
+    }
+    /// Returns the streams of the only client with this `pod.namespace` or pod, the newest first.
+    fn of_pod(&self, pod: &str) -> Result<Vec<Arc<Connected>>, String> {
         let mut all = self.table.all();
         all.retain(|client| short_name::is_pod(&client.node(), pod));
         let nodes: BTreeSet<Arc<str>> = all.iter().map(|client| client.node()).collect();
         short_name::choose(pod, "clients", nodes.iter().map(|node| &**node))?;
-        let newest = all.into_iter().max_by_key(|client| client.id);
-        newest.ok_or_else(|| format!("no client `{pod}` is connected"))
+        all.sort_by_key(|client| std::cmp::Reverse(client.id));
+        Ok(all)
     }
+}
+
+/// Returns the first of some streams if the answers about all of them are the same; else an error that lists them.
+fn only(
+    catalog: &Arc<Catalog>,
+    id: &str,
+    mut streams: Vec<Arc<Connected>>,
+) -> Result<(Arc<Connected>, Option<String>), String> {
+    if streams.len() > 1 && !are_alike(catalog, &streams) {
+        let names: Vec<String> =
+            streams.iter().map(|stream| format!("{} from {}", stream.connection(), stream.peer)).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        return Err(short_name::ambiguous(id, "streams that were not sent the same", &names));
+    }
+    if streams.is_empty() {
+        return Err(format!("no client `{id}` is connected"));
+    }
+    let (count, first) = (streams.len(), streams.swap_remove(0));
+    let note = || {
+        format!(
+            "{count} streams share the node id and were sent the same; the answer is about {}",
+            first.connection()
+        )
+    };
+    let note = (count > 1).then(note);
+    Ok((first, note))
+}
+
+/// Whether streams have the same class, and the same resources in the same state.
+fn are_alike(catalog: &Arc<Catalog>, streams: &[Arc<Connected>]) -> bool {
+    let mut rest = streams.iter();
+    let first = rest.next().map(|stream| held(catalog, stream));
+    streams.len() <= MAX_COMPARED && rest.all(|stream| Some(held(catalog, stream)) == first)
+}
+
+/// What answers about a stream depend on: its class, and each resource with its version, its state and the client's error.
+type Held = (ClientClass, Vec<(ResourceType, Arc<str>, Option<Version>, ResourceState, Option<Arc<str>>)>);
+
+fn held(catalog: &Arc<Catalog>, stream: &Connected) -> Held {
+    let sent = ResourceType::ALL.into_iter().filter_map(|kind| stream.sent(kind));
+    let all = sent.flat_map(|view| view.resources(catalog));
+    let one = |of: SentResource| (of.kind, of.name, of.version, of.state, of.error);
+    (stream.class(catalog), all.map(one).collect())
 }
 
 impl Found {

@@ -169,7 +169,9 @@ impl Core {
             identity: ledger.identity.clone(),
             ended: ledger.ended.iter().map(ended).collect(),
             unknown: ledger.is_unknown(),
-            synced: ledger.is_synced() && ledger.knows_any() && ledger.knows_deciding(),
+            synced: ledger.is_synced()
+                && ledger.knows_any()
+                && ledger.knows_deciding(registry.info.services_decide),
             priority: registry.info.priority,
             stale: registry.stale,
             by_policy: self.by_policy(registry),

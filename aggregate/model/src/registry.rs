@@ -21,6 +21,8 @@ pub struct RegistrySpec {
     pub limited_visibility: bool,
     /// Whether its settings take precedence over those of all other registries.
     pub overrides_settings: bool,
+    /// Whether the required services of each scope decide the start, also where nothing else of the scope is known.
+    pub services_decide: bool,
     /// Scopes that the configuration allows. Facts of other scopes end after a run has synced.
     pub scopes: Scopes,
     /// How a later run starts.
@@ -80,7 +82,18 @@ impl RegistrySpec {
         let precedence = Precedence { provider: Precedence::of_provider(&id.provider), rank };
         let (scopes, restart, stale) = (Scopes::Discovered, RestartMode::InPlace, StalePolicy::Hold);
         let (can_confirm, limited_visibility, overrides_settings) = (false, false, false);
-        Self { id, precedence, can_confirm, limited_visibility, overrides_settings, scopes, restart, stale }
+        let services_decide = false;
+        Self {
+            id,
+            precedence,
+            can_confirm,
+            limited_visibility,
+            overrides_settings,
+            services_decide,
+            scopes,
+            restart,
+            stale,
+        }
     }
     /// Sets the scopes that the configuration lists.
     #[must_use]
@@ -110,6 +123,12 @@ impl RegistrySpec {
     #[must_use]
     pub const fn overriding_settings(mut self) -> Self {
         self.overrides_settings = true;
+        self
+    }
+    /// Makes the required services of each scope decide the start: its scopes are parts of one source.
+    #[must_use]
+    pub const fn deciding_by_services(mut self) -> Self {
+        self.services_decide = true;
         self
     }
     /// Sets the staleness policy.

@@ -7,13 +7,14 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::StreamExt;
 use futures::stream::{Stream, select_all, unfold};
-use tributary_model::{ClusterId, ProviderId, RegistryId, RegistryName, RegistrySpec, RegistryUpdate, Scope};
+use tributary_model::{
+    ClusterId, Collection, ProviderId, RegistryId, RegistryName, RegistrySpec, RegistryUpdate, Scope,
+};
 use tributary_registry_api::{CancellationToken, Registry, RegistryError, RegistryFactory, RegistryIo};
 
 use crate::convert::Context;
-use crate::crd::kinds::is_of_sidecars;
 use crate::files::{Directory, Timing};
-use crate::source::{DocumentSource, SourceEvent, collections, registry_updates};
+use crate::source::{Content, DocumentSource, SourceEvent, registry_updates};
 
 /// One run over any sources of documents.
 pub struct ServiceEntryRegistry {
@@ -34,8 +35,8 @@ impl Registry for ServiceEntryRegistry {
     async fn run(self: Box<Self>, io: RegistryIo, stop: CancellationToken) -> Result<(), RegistryError> {
         let Self { mut sources, context } = *self;
         sources.iter_mut().for_each(|source| source.hold(&io.held));
-        let mut required_scopes = RequiredScopes::new(sources.iter().flat_map(|source| source.scopes()));
-        io.out.send(required_scopes.required());
+        let mut followed = FollowedScopes::new(sources.iter().flat_map(|source| contents(source.as_ref())));
+        io.out.send(followed.follows());
         // Each source confirms absence itself, so confirm requests are not handled.
         let mut incoming = select_all(sources.into_iter().map(|source| Box::pin(follow(source))));
         loop {
@@ -45,8 +46,10 @@ impl Registry for ServiceEntryRegistry {
             };
             let Some(events) = events.transpose()? else { return Ok(()) };
             let updates = events.into_iter().flat_map(|event| {
-                let required = required_scopes.observe(&event);
-                required.into_iter().chain(registry_updates(event, &context))
+                let follows = followed.observe(&event);
+                let mut updates = registry_updates(event, &context);
+                updates.retain(|update| followed.concerns(update));
+                follows.into_iter().chain(updates)
             });
             if !io.out.send_all(updates) {
                 return Ok(());
@@ -55,34 +58,54 @@ impl Registry for ServiceEntryRegistry {
     }
 }
 
+/// The scopes of a source with their contents.
+fn contents(source: &dyn DocumentSource) -> Vec<(Scope, Content)> {
+    source.scopes().into_iter().map(|scope| (scope.clone(), source.content(&scope))).collect()
+}
+
 /// The events of a source, until it fails.
 fn follow(source: Box<dyn DocumentSource>) -> impl Stream<Item = Result<Vec<SourceEvent>, RegistryError>> {
     unfold(source, |mut source| async move { Some((source.next().await, source)) })
 }
 
-/// The followed scopes, each with whether the registry is complete only with it.
-struct RequiredScopes(BTreeMap<Scope, bool>);
+/// The followed scopes, each with its content and whether the registry is complete only with it.
+struct FollowedScopes(BTreeMap<Scope, (Content, bool)>);
 
-impl RequiredScopes {
-    fn new(scopes: impl Iterator<Item = Scope>) -> Self {
-        Self(scopes.map(|scope| (scope, true)).collect())
+impl FollowedScopes {
+    fn new(scopes: impl Iterator<Item = (Scope, Content)>) -> Self {
+        Self(scopes.map(|(scope, content)| (scope, (content, true))).collect())
     }
-    fn required(&self) -> RegistryUpdate {
+    fn follows(&self) -> RegistryUpdate {
         let of = |required: bool| {
-            let scopes = self.0.iter().filter(move |(_, is)| **is == required);
-            scopes.flat_map(|(scope, _)| collections(scope)).collect()
+            let scopes = self.0.iter().filter(move |(_, (_, is))| *is == required);
+            let collections = scopes.flat_map(|(scope, (content, _))| {
+                content.kinds.iter().map(|kind| Collection { scope: scope.clone(), kind: *kind })
+            });
+            collections.collect()
         };
         RegistryUpdate::Follows { required: of(true), optional: of(false) }
     }
     /// Returns the update to send before this event's own updates, if the event changes the required scopes.
     fn observe(&mut self, event: &SourceEvent) -> Option<RegistryUpdate> {
-        let (scope, is) = match event {
-            SourceEvent::Withheld(scope, _) => (scope, is_of_sidecars(scope)),
-            SourceEvent::ListStarted(scope) | SourceEvent::ListEnded(scope, _) => (scope, true),
+        let (scope, is_withheld) = match event {
+            SourceEvent::Withheld(scope, _) => (scope, true),
+            SourceEvent::ListStarted(scope) | SourceEvent::ListEnded(scope, _) => (scope, false),
             _ => return None,
         };
-        let was = self.0.insert(scope.clone(), is);
-        (was != Some(is)).then(|| self.required())
+        let (content, required) = self.0.get_mut(scope)?;
+        let was = std::mem::replace(required, !is_withheld || content.decides);
+        (was != *required).then(|| self.follows())
+    }
+    /// Whether the scope may contain what a list update is about; true for other updates.
+    fn concerns(&self, update: &RegistryUpdate) -> bool {
+        let (RegistryUpdate::ListStarted(list)
+        | RegistryUpdate::ListEnded(list, _)
+        | RegistryUpdate::Progress(list)
+        | RegistryUpdate::Withheld(list, _)) = update
+        else {
+            return true;
+        };
+        self.0.get(&list.scope).is_some_and(|(content, _)| content.kinds.contains(&list.kind))
     }
 }
 
@@ -121,7 +144,7 @@ impl RegistryFactory for FileFactory {
     fn spec(&self) -> RegistrySpec {
         // `build` refuses a directory whose name is not a valid scope.
         let scopes = self.directories.iter().filter_map(|directory| Directory::scope(directory).ok());
-        RegistrySpec::new(self.id.clone(), 1).configured(scopes).limiting_visibility()
+        RegistrySpec::new(self.id.clone(), 1).configured(scopes).limiting_visibility().deciding_by_services()
     }
     fn build(&self) -> Result<Box<dyn Registry>, RegistryError> {
         let mut sources: Vec<Box<dyn DocumentSource>> = Vec::new();
@@ -136,7 +159,7 @@ impl RegistryFactory for FileFactory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tributary_model::{Completeness, RestartMode, Scopes, Withheld};
+    use tributary_model::{CollectionKind, Completeness, RestartMode, Scopes, Withheld};
 
     fn scope(name: &str) -> Scope {
         Scope::new(name).unwrap()
@@ -149,34 +172,48 @@ mod tests {
         scopes
     }
 
-    #[test]
-    fn withheld_scope_is_optional_until_it_begins_or_is_listed() {
-        let mut required_scopes = RequiredScopes::new([scope("a"), scope("b")].into_iter());
-        assert_eq!(scopes(&required_scopes.required()), ["a", "b"]);
-        assert_eq!(required_scopes.observe(&SourceEvent::ListStarted(scope("a"))), None);
-        let withheld = || SourceEvent::Withheld(scope("b"), Withheld::forbidden("403"));
-        let less = required_scopes.observe(&withheld()).unwrap();
-        assert_eq!(scopes(&less), ["a"]);
-        let RegistryUpdate::Follows { optional, .. } = &less else { panic!("{less:?}") };
-        assert!(optional.iter().all(|collection| collection.scope == scope("b")) && optional.len() == 4);
-        assert_eq!(required_scopes.observe(&withheld()), None, "it is reported once");
-        let all = required_scopes.observe(&SourceEvent::ListStarted(scope("b"))).unwrap();
-        assert_eq!(scopes(&all), ["a", "b"]);
-        required_scopes.observe(&withheld());
-        let listed = SourceEvent::ListEnded(scope("b"), Completeness::Complete);
-        assert_eq!(scopes(&required_scopes.observe(&listed).unwrap()), ["a", "b"]);
+    fn mk_followed(scopes: &[(&str, Content)]) -> FollowedScopes {
+        FollowedScopes::new(scopes.iter().map(|(name, content)| (scope(name), *content)))
     }
 
     #[test]
-    fn unreadable_sidecars_stay_required() {
-        let mut required_scopes =
-            RequiredScopes::new([scope("serviceentries"), scope("sidecars")].into_iter());
+    fn withheld_scope_is_optional_until_it_begins_or_is_listed() {
+        let mut followed = mk_followed(&[("a", Content::ANY), ("b", Content::ANY)]);
+        assert_eq!(scopes(&followed.follows()), ["a", "b"]);
+        assert_eq!(followed.observe(&SourceEvent::ListStarted(scope("a"))), None);
+        let withheld = || SourceEvent::Withheld(scope("b"), Withheld::forbidden("403"));
+        let less = followed.observe(&withheld()).unwrap();
+        assert_eq!(scopes(&less), ["a"]);
+        let RegistryUpdate::Follows { optional, .. } = &less else { panic!("{less:?}") };
+        assert!(optional.iter().all(|collection| collection.scope == scope("b")) && optional.len() == 4);
+        assert_eq!(followed.observe(&withheld()), None, "it is reported once");
+        let all = followed.observe(&SourceEvent::ListStarted(scope("b"))).unwrap();
+        assert_eq!(scopes(&all), ["a", "b"]);
+        followed.observe(&withheld());
+        let listed = SourceEvent::ListEnded(scope("b"), Completeness::Complete);
+        assert_eq!(scopes(&followed.observe(&listed).unwrap()), ["a", "b"]);
+    }
+
+    #[test]
+    fn scope_that_decides_stays_required() {
+        const POLICIES: Content = Content { kinds: &[CollectionKind::Policies], decides: true };
+        let mut followed = mk_followed(&[("sidecars", POLICIES), ("workloadentries", Content::ANY)]);
         let withheld = |name| SourceEvent::Withheld(scope(name), Withheld::forbidden("403"));
-        let less = required_scopes.observe(&withheld("serviceentries")).unwrap();
-        assert_eq!(scopes(&less), ["sidecars"]);
-        assert_eq!(required_scopes.observe(&withheld("sidecars")), None);
-        let mut namespaced = RequiredScopes::new([scope("sidecars/shop")].into_iter());
-        assert_eq!(namespaced.observe(&withheld("sidecars/shop")), None);
+        assert_eq!(followed.observe(&withheld("sidecars")), None);
+        assert_eq!(scopes(&followed.observe(&withheld("workloadentries")).unwrap()), ["sidecars"]);
+        assert_eq!(followed.observe(&withheld("other")), None, "it is not followed");
+    }
+
+    #[test]
+    fn list_reports_the_kinds_that_a_scope_may_contain() {
+        const POLICIES: Content = Content { kinds: &[CollectionKind::Policies], decides: true };
+        let followed = mk_followed(&[("sidecars", POLICIES)]);
+        let RegistryUpdate::Follows { required, .. } = followed.follows() else { panic!() };
+        assert_eq!(required.len(), 1);
+        let list = |kind| RegistryUpdate::ListStarted(Collection { scope: scope("sidecars"), kind });
+        assert!(followed.concerns(&list(CollectionKind::Policies)));
+        assert!(!followed.concerns(&list(CollectionKind::Services)));
+        assert!(followed.concerns(&RegistryUpdate::Excluded(scope("sidecars"), [].into())));
     }
 
     #[test]

@@ -16,11 +16,30 @@ use tributary_registry_api::{Differ, RegistryError};
 use crate::convert::{Context, convert};
 use crate::document::Object;
 
+/// What a scope may contain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Content {
+    /// Kinds of facts that its documents have.
+    pub kinds: &'static [CollectionKind],
+    /// Whether the registry is complete only with it, also while it may not be read: without it, clients lose hosts or
+    /// reach more than they may.
+    pub decides: bool,
+}
+
+impl Content {
+    /// Documents of any kind, not waited for while they may not be read.
+    pub const ANY: Self = Self { kinds: &KINDS, decides: false };
+}
+
 /// Reports documents and their changes.
 #[async_trait]
 pub trait DocumentSource: Send + 'static {
     /// The scopes that it reports; they are constant.
     fn scopes(&self) -> Vec<Scope>;
+    /// What one of these scopes may contain; constant.
+    fn content(&self, _scope: &Scope) -> Content {
+        Content::ANY
+    }
     /// Passes the scopes whose facts are held from earlier runs; called once, before the first `next`.
     fn hold(&mut self, _scopes: &[Scope]) {}
     /// Waits for the next events, in order. Events of one answer belong to one batch. A source that is
@@ -71,15 +90,16 @@ pub enum Change {
 }
 
 /// The kinds of facts that documents have.
-pub(crate) const KINDS: [CollectionKind; 4] =
+const KINDS: [CollectionKind; 4] =
     [CollectionKind::Services, CollectionKind::Groups, CollectionKind::Workloads, CollectionKind::Policies];
 
-/// The collections of a scope.
-pub(crate) fn collections(scope: &Scope) -> impl Iterator<Item = Collection> {
+/// The collections that a list of a scope may contain.
+fn collections(scope: &Scope) -> impl Iterator<Item = Collection> {
     KINDS.into_iter().map(|kind| Collection { scope: scope.clone(), kind })
 }
 
-/// Converts an event to updates.
+/// Converts an event to updates. Those of a list name every kind of facts that documents have; a run passes on the kinds that
+/// the scope may contain.
 #[must_use]
 pub fn registry_updates(event: SourceEvent, context: &Context) -> Vec<RegistryUpdate> {
     match event {

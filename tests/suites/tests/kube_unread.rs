@@ -183,11 +183,15 @@ async fn waits_for(server: &TestServer, registry: &str, text: &str) -> Result<()
     .await
 }
 
-/// Without the Sidecars it is unknown what clients may reach, and without the Services what exists.
+/// Without the Sidecars it is unknown what clients may reach, and without Services and ServiceEntries what exists.
 #[tokio::test]
 async fn server_waits_for_sidecars_and_services() -> Result<()> {
     let etcd = Arc::new(Etcd::start().await?);
-    let cases = [("services", "kubernetes"), ("networking.istio.io/sidecars", "kubernetes-entries")];
+    let cases = [
+        ("services", "kubernetes"),
+        ("networking.istio.io/sidecars", "kubernetes-entries"),
+        ("networking.istio.io/serviceentries", "kubernetes-entries"),
+    ];
     for (kind, registry) in cases {
         let plural = kind.rsplit('/').next().unwrap_or(kind);
         let cluster = cluster(&etcd, plural).await?;
@@ -202,16 +206,40 @@ async fn server_waits_for_sidecars_and_services() -> Result<()> {
     Ok(())
 }
 
+/// Each kind is shown with what its absence means, and with nothing else.
 #[tokio::test]
-async fn unread_sidecars_are_shown_once_the_timeout_has_passed() -> Result<()> {
+async fn unread_kinds_are_shown_once_the_timeout_has_passed() -> Result<()> {
     let etcd = Arc::new(Etcd::start().await?);
-    let cluster = cluster(&etcd, "timeout").await?;
-    cluster.api().allow("reader", &READ, &without("networking.istio.io/sidecars")).await?;
-    let (server, _config) = watched(&cluster)?.arg("--first-sync-timeout").arg("2s").start().await?;
-    let shown = server.registry("kubernetes-entries").await?.to_string();
-    ensure!(shown.contains("TRB0212") && shown.contains("sidecars"), "{shown}");
-    let (_, body) = get(server.admin(), "/readyz?verbose").await?;
-    ensure!(body.contains("registry kubernetes-entries: has not synced"), "{body}");
+    for (plural, code) in [("sidecars", "TRB0212"), ("serviceentries", "TRB0213")] {
+        let cluster = cluster(&etcd, &format!("timeout-{plural}")).await?;
+        cluster.api().allow("reader", &READ, &without(&format!("networking.istio.io/{plural}"))).await?;
+        let (server, _config) = watched(&cluster)?.arg("--first-sync-timeout").arg("2s").start().await?;
+        let shown = server.registry("kubernetes-entries").await?;
+        let codes: Vec<&str> =
+            shown["conditions"].as_array().into_iter().flatten().filter_map(|c| c["code"].as_str()).collect();
+        ensure!(codes == [code] && shown.to_string().contains(plural), "{shown}");
+        let (_, body) = get(server.admin(), "/readyz?verbose").await?;
+        ensure!(body.contains("registry kubernetes-entries: has not synced"), "{body}");
+        cluster.api().allow("reader", &READ, &READABLE).await?;
+        let mut client = Follower::like_envoy(server.xds(), Variant::Delta, node("late")).await?;
+        client.has_endpoints(&outbound(80, FAR), &["10.9.0.1:80".parse()?], SOON).await?;
+    }
+    Ok(())
+}
+
+/// Entries of workloads declare no host, so nothing waits for them.
+#[tokio::test]
+async fn server_is_ready_without_workload_entries() -> Result<()> {
+    let etcd = Arc::new(Etcd::start().await?);
+    let cluster = cluster(&etcd, "entries").await?;
+    for (kind, codes) in [("workloadentries", &["TRB0211"][..]), ("workloadgroups", &[])] {
+        cluster.api().allow("reader", &READ, &without(&format!("networking.istio.io/{kind}"))).await?;
+        let (server, _config) = watched(&cluster)?.arg("--first-sync-timeout").arg("0").start().await?;
+        let shown = server.registry("kubernetes-entries").await?;
+        let found: Vec<&str> =
+            shown["conditions"].as_array().into_iter().flatten().filter_map(|c| c["code"].as_str()).collect();
+        ensure!(found == codes, "{kind}: {shown}");
+    }
     Ok(())
 }
 

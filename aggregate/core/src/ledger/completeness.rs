@@ -34,12 +34,13 @@ impl Ledger {
         }
     }
     /// Returns whether the collections that decide what clients may receive were ever known: the policies, and the services
-    /// of each scope of which anything else is known. Without them, clients would reach more or lose whole services.
-    pub(crate) fn knows_deciding(&self) -> bool {
+    /// of each scope of which anything else is known, or of every scope if `services_decide`. Without them, clients would
+    /// reach more or lose whole services.
+    pub(crate) fn knows_deciding(&self, services_decide: bool) -> bool {
         let required = self.follows.iter().flat_map(|all| &all.required);
         let mut deciding = required.filter(|collection| match collection.kind {
             CollectionKind::Policies => true,
-            CollectionKind::Services => self.knows_part_of(&collection.scope),
+            CollectionKind::Services => services_decide || self.knows_part_of(&collection.scope),
             _ => false,
         });
         deciding.all(|collection| self.is_known(collection))
@@ -70,27 +71,29 @@ impl Ledger {
         list.is_known() && (was_read || scoped.tables.len(collection.kind) > 0)
     }
     /// Returns the conditions for collections that no run could read, if clients receive something else than they should.
-    pub(crate) fn unread_conditions(&self) -> impl Iterator<Item = Condition> {
-        self.unread().filter_map(|collection| {
-            let list = self.list(&collection)?;
+    /// Endpoints matter by themselves only where the services of their scope are known, workloads also where it has none.
+    pub(crate) fn unread_conditions(&self) -> Vec<Condition> {
+        let unread: BTreeSet<Collection> = self.unread().collect();
+        let condition = |collection: &Collection| {
+            let list = self.list(collection)?;
             let Freshness::Stale { why, .. } = &list.freshness else { return None };
-            unread_condition(&collection, self.requires(&collection), why)
-        })
+            let services = Collection { scope: collection.scope.clone(), kind: CollectionKind::Services };
+            let matters = match collection.kind {
+                CollectionKind::Groups => self.is_known(&services),
+                CollectionKind::Workloads => !unread.contains(&services),
+                _ => true,
+            };
+            unread_condition(collection, why).filter(|_| matters)
+        };
+        unread.iter().filter_map(condition).collect()
     }
 }
 
-/// Only required policies and endpoints matter by themselves: where an optional scope is not readable, its services are
-/// not known either.
-fn unread_condition(
-    Collection { scope, kind }: &Collection,
-    is_required: bool,
-    why: &str,
-) -> Option<Condition> {
+fn unread_condition(Collection { scope, kind }: &Collection, why: &str) -> Option<Condition> {
     let (code, what, effect) = match kind {
-        CollectionKind::Services if !is_required => {
+        CollectionKind::Services => {
             (Code::SERVICES_UNREAD, "services", "hosts that only they declare are not served")
         }
-        _ if !is_required => return None,
         CollectionKind::Policies => {
             let effect = "clients reach all that is exported to them, also where a policy restricts them";
             (Code::POLICIES_UNREAD, "policies", effect)
@@ -99,7 +102,8 @@ fn unread_condition(
             (Code::ENDPOINTS_UNREAD, "endpoints", "clients that hold endpoints of its services keep them")
         }
         CollectionKind::Workloads => {
-            (Code::ENDPOINTS_UNREAD, "workloads", "clients that hold endpoints of its services keep them")
+            let effect = "clients that hold endpoints of services that select them keep these";
+            (Code::ENDPOINTS_UNREAD, "workloads", effect)
         }
         _ => return None,
     };

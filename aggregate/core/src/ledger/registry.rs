@@ -41,6 +41,8 @@ pub(crate) struct RegistryInfo {
     pub(crate) limited_visibility: bool,
     /// Whether its settings take precedence over those of all other registries.
     pub(crate) overrides_settings: bool,
+    /// Whether the required services of each scope decide the start.
+    pub(crate) services_decide: bool,
     /// Configured priority of its facts.
     pub(crate) priority: ShardPriority,
 }
@@ -53,6 +55,7 @@ impl RegistryInfo {
             can_confirm: spec.can_confirm,
             limited_visibility: spec.limited_visibility,
             overrides_settings: spec.overrides_settings,
+            services_decide: spec.services_decide,
             priority: ShardPriority::Normal,
         }
     }

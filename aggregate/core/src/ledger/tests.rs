@@ -322,7 +322,7 @@ fn unread_optional_services_are_named_once() {
     let follows = RegistryUpdate::Follows { required: Vec::new(), optional: optional.clone() };
     let refused = optional.into_iter().map(|one| RegistryUpdate::Withheld(one, Withheld::forbidden("403")));
     take(&mut ledger, std::iter::once(follows).chain(refused), &mut out);
-    let codes: Vec<Code> = ledger.unread_conditions().map(|condition| condition.code).collect();
+    let codes: Vec<Code> = ledger.unread_conditions().iter().map(|condition| condition.code).collect();
     assert_eq!(codes, [Code::SERVICES_UNREAD], "no service of the scope is known, so none lacks endpoints");
 }
 
@@ -340,21 +340,25 @@ fn unread_policies_and_services_are_not_synced() {
     let (services, groups) = (of("cluster", CollectionKind::Services), of("cluster", CollectionKind::Groups));
     let both = vec![services.clone(), groups.clone()];
     let ledger = run(both.clone(), vec![refused(services.clone()), read(groups.clone())]);
-    assert!(!ledger.knows_deciding(), "endpoints without services prove nothing");
+    assert!(!ledger.knows_deciding(false), "endpoints without services prove nothing");
     let ledger = run(both, vec![read(services.clone()), refused(groups.clone())]);
-    assert!(ledger.knows_deciding());
+    assert!(ledger.knows_deciding(false));
     assert_eq!(ledger.unread().collect::<Vec<_>>(), [groups]);
-    let codes: Vec<Code> = ledger.unread_conditions().map(|condition| condition.code).collect();
+    let codes: Vec<Code> = ledger.unread_conditions().iter().map(|condition| condition.code).collect();
     assert_eq!(codes, [Code::ENDPOINTS_UNREAD]);
     let policies = of("sidecars", CollectionKind::Policies);
     let two = vec![services.clone(), policies.clone()];
     let ledger = run(two.clone(), vec![read(services.clone()), refused(policies.clone())]);
-    assert!(!ledger.knows_deciding(), "it is unknown whom the policies restrict");
+    assert!(!ledger.knows_deciding(false), "it is unknown whom the policies restrict");
     assert!(
-        run(two, vec![read(services.clone()), read(policies)]).knows_deciding(),
+        run(two, vec![read(services.clone()), read(policies)]).knows_deciding(false),
         "no CRD is an empty list"
     );
     let other = of("dc2", CollectionKind::Services);
     let parts = vec![services.clone(), other.clone()];
-    assert!(run(parts, vec![read(services), refused(other)]).knows_deciding(), "a part of a registry");
+    let ledger = run(parts, vec![read(services), refused(other)]);
+    assert!(ledger.knows_deciding(false), "a part of a registry");
+    assert!(!ledger.knows_deciding(true), "parts of one source");
+    let codes: Vec<Code> = ledger.unread_conditions().iter().map(|condition| condition.code).collect();
+    assert_eq!(codes, [Code::SERVICES_UNREAD]);
 }

@@ -47,7 +47,8 @@ impl RegistryFactory for CrdFactory {
     fn spec(&self) -> RegistrySpec {
         // Namespaces are validated before, so each is a valid scope name.
         let scopes = self.options.scopes().unwrap_or_default();
-        RegistrySpec::new(self.id.clone(), self.rank).configured(scopes).shadowing().limiting_visibility()
+        let spec = RegistrySpec::new(self.id.clone(), self.rank).configured(scopes).shadowing();
+        spec.limiting_visibility().deciding_by_services()
     }
     fn build(&self) -> Result<Box<dyn Registry>, RegistryError> {
         let source =

@@ -1,9 +1,10 @@
 //! The kinds that are watched in a cluster, and their scopes.
 
 use tributary_kube_client::Resource;
-use tributary_model::{InvalidName, Namespace, Scope};
+use tributary_model::{CollectionKind, InvalidName, Namespace, Scope};
 
 use crate::document::{API_GROUP, API_VERSIONS, SERVICE_ENTRY, SIDECAR, WORKLOAD_ENTRY, WORKLOAD_GROUP};
+use crate::source::Content;
 
 /// The kinds of a cluster to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -34,9 +35,17 @@ pub(crate) const WORKLOAD_GROUPS: Resource =
 /// The Sidecar resource.
 pub(crate) const SIDECARS: Resource = Resource { plural: "sidecars", kind: SIDECAR, ..SERVICE_ENTRIES };
 
-/// Whether a scope holds the Sidecars of a cluster. Where they cannot be read, it is unknown which clients they restrict.
-pub(crate) fn is_of_sidecars(scope: &Scope) -> bool {
-    scope.as_str().split('/').next() == Some(SIDECARS.plural)
+/// What the objects of a kind contain. Without the ServiceEntries clients lose hosts, and without the Sidecars it is unknown
+/// which clients they restrict.
+pub(crate) fn content(resource: &Resource) -> Content {
+    let (kinds, decides): (&[CollectionKind], bool) = match resource.kind {
+        SERVICE_ENTRY => (&[CollectionKind::Services, CollectionKind::Groups], true),
+        SIDECAR => (&[CollectionKind::Policies], true),
+        WORKLOAD_ENTRY => (&[CollectionKind::Workloads], false),
+        // it has no facts: the list only ends the problems of its objects
+        _ => (&[CollectionKind::Groups], false),
+    };
+    Content { kinds, decides }
 }
 
 impl Kinds {

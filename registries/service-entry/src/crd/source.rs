@@ -20,7 +20,7 @@ use super::options::{Addresses, CrdOptions};
 use super::resource_table::ResourceTable;
 use super::send;
 use crate::allocate::Writer;
-use crate::source::{DocumentSource, SourceEvent};
+use crate::source::{Content, DocumentSource, SourceEvent};
 
 /// The custom resources of one cluster.
 pub struct CrdSource {
@@ -43,6 +43,7 @@ struct Followed {
     table: ResourceTable,
     /// Whether addresses may be written into its objects.
     writable: bool,
+    content: Content,
 }
 
 /// Event that woke the source.
@@ -196,7 +197,8 @@ impl CrdOptions {
         let watch =
             Watch::new(client.clone(), self.watch(resource, namespace), self.random_source(scope.as_str()));
         let watch = watch.of_cluster(cluster.clone());
-        Ok(Followed { scope, watch, table, writable: *resource == kinds::SERVICE_ENTRIES })
+        let (writable, content) = (*resource == kinds::SERVICE_ENTRIES, kinds::content(resource));
+        Ok(Followed { scope, watch, table, writable, content })
     }
 }
 
@@ -224,6 +226,10 @@ async fn run_writer(writer: &mut Option<Writer>, listed: bool) {
 impl DocumentSource for CrdSource {
     fn scopes(&self) -> Vec<Scope> {
         self.kinds.iter().map(|kind| kind.scope.clone()).collect()
+    }
+
+    fn content(&self, scope: &Scope) -> Content {
+        self.kinds.iter().find(|kind| kind.scope == *scope).map_or(Content::ANY, |kind| kind.content)
     }
 
     fn hold(&mut self, scopes: &[Scope]) {

@@ -81,7 +81,10 @@ impl Cluster {
         let (own, name) = (self.clone(), entries.clone());
         let scopes = self.entry_options().scopes()?;
         let entries = self.factory(
-            self.spec(entries, ProviderId::SERVICE_ENTRY).configured(scopes).limiting_visibility(),
+            self.spec(entries, ProviderId::SERVICE_ENTRY)
+                .configured(scopes)
+                .limiting_visibility()
+                .deciding_by_services(),
             Box::new(move |connection| own.entries(&name, connection, receiver.clone())),
         );
         Ok(vec![objects, entries])

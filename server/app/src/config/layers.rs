@@ -45,6 +45,11 @@ pub const OTHER_VARIABLES: &[(&str, &str)] = &[
          `CONSUL_CACERT`, `CONSUL_CAPATH`, `CONSUL_CLIENT_CERT`, `CONSUL_CLIENT_KEY`, \
          `CONSUL_TLS_SERVER_NAME`, `CONSUL_NAMESPACE` and `CONSUL_PARTITION` for fields that it does not set",
     ),
+    (
+        "_RJEM_MALLOC_CONF",
+        "options of the allocator, jemalloc; on Linux in addition to \
+         `background_thread:true,dirty_decay_ms:1000,muzzy_decay_ms:0`",
+    ),
 ];
 
 /// A field set by a variable.

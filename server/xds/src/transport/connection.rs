@@ -1,8 +1,9 @@
 //! One connection: handshakes, age limit, shutdown.
 
 use std::convert::Infallible;
+use std::future::Future;
 use std::net::SocketAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -37,26 +38,37 @@ pub(crate) struct Peer {
     pub(crate) streams: AtomicU64,
 }
 
+/// A connection being served, in an allocation of its size: a plain one holds no state of TLS.
+pub(crate) type Connection = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 /// Serves a connection until it ends.
-pub(crate) async fn run(
+pub(crate) fn run(
     shared: Arc<Shared>,
     routes: Routes,
     (tcp, address): (TcpStream, SocketAddr),
     tls: Option<Arc<Tls>>,
-) {
+) -> Connection {
     let _ = tcp.set_nodelay(true);
     let ending = shared.stop.child_token();
-    let peer = |identities| Arc::new(Peer { address, identities, ending, streams: AtomicU64::new(0) });
-    let Some(tls) = tls else { return serve(shared, routes, tcp, peer(None)).await };
-    let config = tls.current();
-    let accept = TlsAcceptor::from(config).accept(tcp);
-    let Some(Ok(stream)) = within(shared.limits.handshake, accept).await else {
+    let peer = Peer { address, identities: None, ending, streams: AtomicU64::new(0) };
+    match tls {
+        None => Box::pin(serve(shared, routes, tcp, Arc::new(peer))),
+        Some(tls) => Box::pin(handshake(shared, routes, tcp, peer, tls)),
+    }
+}
+
+/// Serves a connection over TLS.
+async fn handshake(shared: Arc<Shared>, routes: Routes, tcp: TcpStream, peer: Peer, tls: Arc<Tls>) {
+    let accept = TlsAcceptor::from(tls.current()).accept(tcp);
+    // both are large, and needed for a short time, or moved often
+    let accepted = Box::pin(within(shared.limits.handshake, accept)).await;
+    let Some(Ok(stream)) = accepted.map(|stream| stream.map(Box::new)) else {
         shared.env.counters.handshakes_failed.inc();
         return;
     };
     let proven = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
     let identities = proven.map(tls::identities);
-    serve(shared, routes, stream, peer(identities)).await;
+    serve(shared, routes, stream, Arc::new(Peer { identities, ..peer })).await;
 }
 
 /// Ends gracefully on drain and age, and immediately if no request arrives in time.
@@ -140,4 +152,22 @@ fn builder(limits: &Limits) -> http2::Builder<StreamExecutor> {
         .keep_alive_interval(Some(limits.keepalive))
         .keep_alive_timeout(limits.keepalive_timeout);
     builder
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio_rustls::server::TlsStream;
+
+    /// Returns the size of the future that a function returns.
+    const fn size<A, B, C, D, F>(_: fn(A, B, C, D) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn a_connection_holds_little() {
+        let (plain, secure) = (size(serve::<TcpStream>), size(serve::<Box<TlsStream<TcpStream>>>));
+        assert!(plain <= 2_048, "{plain} bytes");
+        assert!(secure <= 2_048, "{secure} bytes");
+    }
 }

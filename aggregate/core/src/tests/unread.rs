@@ -2,7 +2,10 @@
 
 use super::fixtures::*;
 use super::journal::Journal;
-use tributary_model::{Code, Collection, CollectionKind, Completeness, ProviderId, RegistryUpdate, Withheld};
+use tributary_model::{
+    Code, Collection, CollectionKind, Completeness, Declaration, ProviderId, RegistryUpdate, Resolution,
+    Withheld,
+};
 
 const PAY: &str = "shop/pay.shop";
 
@@ -52,6 +55,32 @@ fn unread_endpoints_are_not_an_empty_service() {
     assert_eq!(judged(&mut world), (false, None, Vec::new()));
     world.report("east", [withheld(CollectionKind::Groups)]);
     assert_eq!(judged(&mut world), (false, None, Vec::new()), "it was read once");
+}
+
+#[test]
+fn alias_has_no_unread_endpoints() {
+    let mut world = mk_world();
+    let resolution = Resolution::Alias(mk_host("pay.shop"));
+    let alias = Declaration { resolution, ..mk_decl("old", "80 http") };
+    world.report("east", [mk_put(mk_service("shop/old.shop", alias))]);
+    let catalog = world.catalog();
+    let condition = |key| catalog.unread_condition(catalog.service(&mk_key(key)).unwrap());
+    assert_eq!((condition("shop/old.shop"), condition(PAY).is_some()), (None, true));
+}
+
+#[test]
+fn scope_that_was_never_read_is_named_without_its_kinds() {
+    let texts = |world: &mut World| {
+        let mut texts: Vec<String> = world.catalog().unread().map(|one| one.text()).collect();
+        texts.dedup();
+        texts
+    };
+    let part =
+        format!("registry east has never read the endpoints of scope {}: 403 forbidden", mk_scope(SCOPE));
+    assert_eq!(texts(&mut mk_world()), [part.clone()]);
+    let mut world = World::with(&[mk_spec("east", ProviderId::KUBERNETES)]);
+    world.report("east", std::iter::once(mk_required()).chain(KINDS.map(withheld)));
+    assert_eq!(texts(&mut world), [part.replace("the endpoints of ", "")]);
 }
 
 #[test]

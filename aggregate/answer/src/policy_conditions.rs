@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use tributary_model::{
     Catalog, ClientKind, Code, CollectionKind, Condition, HostImport, ImportNamespace, Labels, Namespace,
-    PolicyKey, PolicyView, ServiceView, Sidecar,
+    PolicyKey, PolicyView, PortNumber, ServiceView, Sidecar,
 };
 
 use crate::resolve::is_exported;
@@ -63,7 +63,7 @@ pub fn policy_conditions(
     let policies = || catalog.policies.iter().filter(|(key, _)| wanted(key));
     let unread = |kind: CollectionKind| catalog.unread().any(|unread| unread.collection.kind == kind);
     let services_known = !unread(CollectionKind::Services);
-    for (key, view) in policies().filter(|_| services_known) {
+    for (key, view) in policies().filter(|(key, view)| services_known && has_effect(catalog, key, view)) {
         add(key, view.sidecar().and_then(|sidecar| hosts.unmatched(key, view, sidecar)));
         add(key, proxy::unreachable_proxy(catalog, key, view));
     }
@@ -80,6 +80,13 @@ pub fn policy_conditions(
         add(key, Some(conflict(catalog, key, &rivals)));
     }
     out
+}
+
+/// Whether a policy applies to some workload that it selects: of those without a selector only the first of a namespace
+/// does.
+fn has_effect(catalog: &Catalog, key: &PolicyKey, view: &PolicyView) -> bool {
+    let first = || attach(catalog, ClientKind::Sidecar, Some(&key.namespace), &Labels::default());
+    !view.policy().selector().is_empty() || first().is_none_or(|(first, _)| first == key)
 }
 
 /// Returns the policies that select a known workload or a connected client.
@@ -230,6 +237,8 @@ enum Found {
     Nothing,
     /// Declared, and not exported to the namespace of the Sidecar.
     Hidden,
+    /// Visible, without the port of the egress listener.
+    WithoutPort(PortNumber),
     Visible,
 }
 
@@ -252,13 +261,17 @@ impl<'c> Hosts<'c> {
         // Clients of every namespace have a Sidecar without labels of the root namespace.
         let is_everywhere = sidecar.selector.is_empty() && root.as_ref() == Some(&key.namespace);
         let own = (!is_everywhere).then_some(&key.namespace);
-        let imports = sidecar.egress.iter().flat_map(|listener| listener.hosts.iter());
-        let imports: BTreeSet<&HostImport> =
-            imports.filter(|one| !is_usual(one, root.as_ref(), own)).collect();
+        let imports = sidecar.egress.iter().flat_map(|listener| {
+            let port = listener.port.as_ref().map(|port| port.number);
+            listener.hosts.iter().map(move |import| (import, port))
+        });
+        let imports: BTreeSet<(&HostImport, Option<PortNumber>)> =
+            imports.filter(|(one, _)| !is_usual(one, root.as_ref(), own)).collect();
         let mut lost: Vec<String> = Vec::new();
-        for import in imports {
-            match self.find(import, own) {
+        for (import, port) in imports {
+            match self.find(import, own, port) {
                 Found::Visible => {}
+                Found::WithoutPort(port) => lost.push(format!("{import} (no port {port})")),
                 Found::Hidden => lost.push(format!("{import} (not exported to {})", key.namespace)),
                 Found::Nothing => lost.push(import.to_string()),
             }
@@ -273,7 +286,7 @@ impl<'c> Hosts<'c> {
             format!("these egress hosts match no service that its workloads may see: {shown}{more}");
         (!lost.is_empty()).then(|| condition(Code::EGRESS_HOST_UNMATCHED, view, message))
     }
-    fn find(&mut self, import: &HostImport, own: Option<&Namespace>) -> Found {
+    fn find(&mut self, import: &HostImport, own: Option<&Namespace>, port: Option<PortNumber>) -> Found {
         let namespace = match &import.namespace {
             ImportNamespace::Named(namespace) => Some(namespace),
             ImportNamespace::Own => own,
@@ -282,25 +295,30 @@ impl<'c> Hosts<'c> {
         let (catalog, looks) = (self.catalog, &mut self.looks);
         if let Some(suffix) = import.host.as_str().strip_prefix('*') {
             let index = self.index.get_or_insert_with(|| Index::of(catalog));
-            return best(index.ending(namespace, suffix), own, looks);
+            return best(index.ending(namespace, suffix), (own, port), looks);
         }
         let entry = catalog.hosts.get(import.host.as_str());
         let claimants = entry.into_iter().flat_map(|entry| entry.claimants.iter());
-        best(claimants.filter(|view| namespace.is_none_or(|of| view.key.namespace == *of)), own, looks)
+        let named = claimants.filter(|view| namespace.is_none_or(|of| view.key.namespace == *of));
+        best(named, (own, port), looks)
     }
 }
 
 /// Returns what is best of some services, and counts those that it looks at. Without an own namespace, any is visible.
 fn best<'v>(
     views: impl Iterator<Item = &'v Arc<ServiceView>>,
-    own: Option<&Namespace>,
+    (own, port): (Option<&Namespace>, Option<PortNumber>),
     looks: &mut usize,
 ) -> Found {
     let mut best = Found::Nothing;
     for view in views {
         *looks += 1;
         let is_seen = own.is_none_or(|own| is_exported(view, Scope::of(Some(own))));
-        best = best.max(if is_seen { Found::Visible } else { Found::Hidden });
+        best = best.max(match port.filter(|port| view.port(*port).is_none()) {
+            _ if !is_seen => Found::Hidden,
+            Some(port) => Found::WithoutPort(port),
+            None => Found::Visible,
+        });
         if best == Found::Visible || *looks > MAX_LOOKS {
             break;
         }

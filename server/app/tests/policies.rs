@@ -55,6 +55,8 @@ async fn sidecars_of_files_are_listed_kept_while_invalid_and_removed() {
         let found = world.run(&format!("get policies {name} -o name")).await;
         assert_eq!(found.out.lines().count(), count, "{name}: {}", found.out);
     }
+    let missing = world.run("get policies web/other").await.exit.unwrap_err();
+    assert_eq!(missing.message, "policy `web/other` not found");
     // deleted files take their policies back
     std::fs::remove_file(dir.path().join("a.yaml")).unwrap();
     std::fs::remove_file(dir.path().join("b.yaml")).unwrap();
@@ -153,6 +155,15 @@ async fn sidecar_that_was_never_valid_is_listed_as_not_served() {
     let world = World::start(&["--registry", &format!("file={}", dir.path().display())]).await;
     let table = world.until("get policies -o wide", "NotServed").await;
     assert!(table.contains("not valid: TRB0307 ") && table.contains("a.yaml:6:13: spec"), "{table}");
+    let short = world.run("get policies").await;
+    let row: Vec<&str> = short.out.lines().nth(1).unwrap().split_whitespace().collect();
+    let named = ["Sidecar", "shop", "broken", "NotServed", "unknown", "file", "TRB0307"];
+    assert_eq!(row, named, "its selector is not known, and the code is that of the reason");
+    assert!(short.talk.contains("`-o wide` has the reason"), "{}", short.talk);
+    let yaml = world.run("get policies -o yaml").await.out;
+    for absent in ["selector", "scope", "freshness", "created", "spec:"] {
+        assert!(!yaml.lines().any(|line| line.trim_start().starts_with(absent)), "{absent}: {yaml}");
+    }
     put(dir.path(), "a.yaml", &mk_sidecar("broken", NARROW));
     let table = world.until("get policies", " Served ").await;
     assert!(!table.contains("NotServed"), "{table}");

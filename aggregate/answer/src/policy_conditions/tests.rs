@@ -1,7 +1,8 @@
 //! Conditions of policies over small catalogs.
 
 use tributary_model::{
-    ClusterId, ObjectId, Shared, Source, Visibility, Workload, WorkloadKind, WorkloadName, WorkloadView,
+    ClusterId, EgressProxy, EndpointInputs, ObjectId, OutboundMode, Shared, Source, Visibility, Workload,
+    WorkloadKind, WorkloadName, WorkloadView,
 };
 
 use super::*;
@@ -57,6 +58,37 @@ fn egress_host_that_matches_no_visible_service_is_named() {
         let want = if named.is_empty() { Vec::new() } else { vec![format!("{lost}{named}")] };
         assert_eq!(found, want, "{namespace}: {hosts:?}");
     }
+}
+
+#[test]
+fn egress_host_without_the_port_of_its_listener_is_named() {
+    let view = ServiceView::clone(&mk_view("pay.shop.svc", "shop", &[Visibility::Public]));
+    let port = mk_port_view(EndpointInputs { service: mk_key("pay.shop.svc", "shop"), ..mk_one(Vec::new()) });
+    let view = Arc::new(ServiceView { ports: [port].into(), ..view });
+    let found = |port: u32, hosts: &[&str]| {
+        let egress = mk_egress(&[(Some(port), hosts)]);
+        let policy = mk_sidecar("web", "a", Sidecar { egress, ..Sidecar::default() });
+        let policies = [policy].into_iter().collect();
+        shown(&Catalog { complete: true, policies, ..mk_catalog(vec![Arc::clone(&view)]) }, &[])
+    };
+    let hosts = ["shop/pay.shop.svc", "*/*.shop.svc", "*/*"];
+    assert_eq!(found(80, &hosts), [""; 0]);
+    let lost = "a: TRB0443 these egress hosts match no service that its workloads may see: ";
+    let both = "*/*.shop.svc (no port 9080), shop/pay.shop.svc (no port 9080)";
+    assert_eq!(found(9080, &hosts), [format!("{lost}{both}")]);
+}
+
+#[test]
+fn sidecar_without_effect_has_no_condition_of_its_hosts() {
+    let importing = |name: &str| {
+        let egress = mk_egress(&[(None, &["shop/pya.shop.svc"])]);
+        let proxy = EgressProxy { host: mk_host("out.shop"), port: mk_port(80) };
+        let outbound = Some(OutboundMode::Proxy(proxy));
+        mk_sidecar("web", name, Sidecar { egress, outbound, ..Sidecar::default() })
+    };
+    let found = shown(&mk_with(vec![importing("a"), importing("b")]), &[]);
+    let names: Vec<&str> = found.iter().map(|line| &line[..10]).collect();
+    assert_eq!(names, ["a: TRB0443", "a: TRB0445"], "the core shows that b has no effect");
 }
 
 #[test]

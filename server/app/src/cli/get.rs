@@ -1,5 +1,7 @@
 //! `tributary get`: lists the contents of a running server.
 
+use std::collections::BTreeMap;
+
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -57,7 +59,8 @@ fn conclude(args: &GetArgs, list: &List<Value>, console: &mut Console<'_>) -> Re
     let what = args.what.as_str();
     let is_named = args.name.as_ref().filter(|_| args.what != Resource::Resources);
     if let (Some(name), true) = (is_named, list.items.is_empty()) {
-        return Err(CommandError::new(Exit::NotFound, Code::NOT_FOUND, format!("no {what} named `{name}`"))
+        let message = format!("{} `{name}` not found", one(args.what));
+        return Err(CommandError::new(Exit::NotFound, Code::NOT_FOUND, message)
             .next(format!("list them with `tributary get {what}`")));
     }
     list.metadata.notes.iter().for_each(|note| console.note(note));
@@ -73,11 +76,31 @@ fn conclude(args: &GetArgs, list: &List<Value>, console: &mut Console<'_>) -> Re
             console.note("only a configuration with `merge: {byName: report}` or `on` finds them");
         }
     }
+    if args.what == Resource::Policies && args.output == Output::Table && list.items.iter().any(has_reason) {
+        console.note("`-o wide` has the reason of each policy that is Quarantined or NotServed");
+    }
     if list.metadata.partial {
         console.note("the list may be incomplete: a registry has not synced; see `tributary get registries`");
         return Ok(Exit::Partial);
     }
     Ok(Exit::Ok)
+}
+
+/// Returns the name of one item of a list.
+const fn one(what: Resource) -> &'static str {
+    match what {
+        Resource::Services => "service",
+        Resource::Endpoints => "endpoint",
+        Resource::Clients => "client",
+        Resource::Registries => "registry",
+        Resource::Merges => "merge",
+        Resource::Resources => "resource",
+        Resource::Policies => "policy",
+    }
+}
+
+fn has_reason(policy: &Value) -> bool {
+    policy.get("reason").is_some()
 }
 
 /// Renders the list in the requested format.
@@ -188,7 +211,10 @@ fn endpoints(items: &[EndpointItem], wide: bool) -> Table {
             item.weight.into(),
             item.cluster.clone().into(),
             item.network.clone().into(),
-            Cell(item.freshness.clone(), if item.freshness == "Live" { Tone::Plain } else { Tone::Warn }),
+            Cell(
+                item.freshness.clone(),
+                if item.freshness == "Live" || item.freshness.is_empty() { Tone::Plain } else { Tone::Warn },
+            ),
             item.workload.as_ref().map(ToString::to_string).unwrap_or_default().into(),
             item.source.position.clone().into(),
             item.source.resource_version.clone().into(),
@@ -227,13 +253,16 @@ fn policies(items: &[PolicyItem], wide: bool) -> Table {
     let heads = ["KIND", "NAMESPACE", "NAME", "STATUS", "SELECTOR", "REGISTRY", "CONDITIONS"];
     let mut table = Table::new(&heads, &["POSITION", "VERSION", "CREATED", "FRESHNESS", "MESSAGES"], wide);
     for item in items {
-        let each = |text: &dyn Fn(&crate::document::ConditionItem) -> String, between: &str| {
-            item.conditions.iter().map(text).collect::<Vec<_>>().join(between)
+        let labels = |labels: &BTreeMap<String, String>| {
+            labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",")
         };
-        let selector: Vec<String> =
-            item.selector.iter().map(|(key, value)| format!("{key}={value}")).collect();
-        let tone = if item.conditions.is_empty() { Tone::Plain } else { Tone::Warn };
-        let conditions = each(&|condition| condition.message.clone(), "; ");
+        let selector = item.selector.as_ref().map_or_else(|| "unknown".to_owned(), labels);
+        let codes =
+            std::iter::once(&item.code).chain(item.conditions.iter().map(|condition| &condition.code));
+        let codes: Vec<&str> = codes.map(String::as_str).filter(|code| !code.is_empty()).collect();
+        let tone = if codes.is_empty() { Tone::Plain } else { Tone::Warn };
+        let conditions: Vec<&str> = item.conditions.iter().map(|condition| &*condition.message).collect();
+        let conditions = conditions.join("; ");
         let messages = [item.reason.clone(), conditions].into_iter().filter(|text| !text.is_empty());
         let messages = messages.collect::<Vec<_>>().join("; ");
         table.row(vec![
@@ -241,13 +270,16 @@ fn policies(items: &[PolicyItem], wide: bool) -> Table {
             item.namespace.clone().into(),
             item.name.clone().into(),
             Cell(item.status.clone(), if item.reason.is_empty() { Tone::Plain } else { Tone::Bad }),
-            selector.join(",").into(),
+            selector.into(),
             item.registry.clone().into(),
-            Cell(each(&|condition| condition.code.clone(), ","), tone),
+            Cell(codes.join(","), tone),
             item.source.position.clone().into(),
             item.source.resource_version.clone().into(),
             item.created.clone().into(),
-            Cell(item.freshness.clone(), if item.freshness == "Live" { Tone::Plain } else { Tone::Warn }),
+            Cell(
+                item.freshness.clone(),
+                if item.freshness == "Live" || item.freshness.is_empty() { Tone::Plain } else { Tone::Warn },
+            ),
             messages.into(),
         ]);
     }

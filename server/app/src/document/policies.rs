@@ -30,23 +30,28 @@ pub struct PolicyItem {
     /// valid.
     #[serde(default)]
     pub status: String,
+    /// Code of the reason why a version is not served.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub code: String,
     /// Why a version is not served.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// Registry that reports it.
     pub registry: String,
-    /// Scope that reports it.
+    /// Scope that reports it; empty if it is not served.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub scope: String,
     /// Freshness of that scope: `Live`, `Stale: why`, `Syncing`, `Unknown`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub freshness: String,
     /// Object that declares it.
     pub source: ObjectItem,
     /// Creation time; empty if the source has none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub created: String,
-    /// Labels of the workloads that it selects; empty for all workloads of its namespace.
-    #[serde(default)]
-    pub selector: BTreeMap<String, String>,
+    /// Labels of the workloads that it selects; empty for all workloads of its namespace; absent if it is not served.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selector: Option<BTreeMap<String, String>>,
     /// Spec as it is served, without fields that have no effect.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub spec: Value,
@@ -130,6 +135,7 @@ fn not_served(key: &PolicyKey, problem: &ProblemView) -> PolicyItem {
         namespace: key.namespace.to_string(),
         name: key.name.to_string(),
         status: "NotServed".to_owned(),
+        code: problem.problem.code.to_string(),
         reason: format!("not valid: {}", described(problem)),
         registry: problem.registry.to_string(),
         source: ObjectItem::from(&problem.object),
@@ -156,13 +162,14 @@ fn item(
         namespace: key.namespace.to_string(),
         name: key.name.to_string(),
         status: if problem.is_some() { "Quarantined" } else { "Served" }.to_owned(),
+        code: problem.map(|problem| problem.problem.code.to_string()).unwrap_or_default(),
         reason: problem.map(kept).unwrap_or_default(),
         registry: registry.to_string(),
         scope: view.shard.scope.to_string(),
         freshness: freshness.map_or_else(|| "Unknown".to_owned(), freshness_text),
         source: ObjectItem::from(&view.declared.source),
         created: view.declared.created.map(timestamp).unwrap_or_default(),
-        selector: labels.map(|(label, value)| (label.to_string(), value.to_string())).collect(),
+        selector: Some(labels.map(|(label, value)| (label.to_string(), value.to_string())).collect()),
         spec: Value::Null,
         conditions: view.conditions.iter().chain(more).map(ConditionItem::from).collect(),
     }

@@ -82,7 +82,7 @@ fn ingress(node: &Node, path: String, ignored: &mut Vec<Text>, faults: &mut Faul
         capture: fields.choice("captureMode", &CAPTURE, faults).unwrap_or_default().value,
         endpoint: fields.text("defaultEndpoint", faults).filter(|text| !text.value.is_empty()),
     };
-    let fix = "remove it; connections are accepted by the mesh TLS settings of the workload";
+    let fix = "remove it; inbound listeners do not end TLS, and would accept connections without it";
     refuse(&mut fields, "tls", fix, faults);
     ignore(&mut fields, "connectionPool", ignored);
     fields.finish(faults);

@@ -97,6 +97,11 @@ pub fn cluster<'a, R: Recorder>(
     })
 }
 
+/// Describes why clients of any kind receive nothing for a port.
+pub(crate) fn udp_not_served(port: PortNumber) -> String {
+    format!("port {port} is UDP: clients receive nothing for it, and its traffic does not pass through them")
+}
+
 fn upstream_http(protocol: Protocol, client: &Projection) -> UpstreamHttp {
     let detects = protocol == Protocol::Unspecified && client.kind == Some(ClientKind::Sidecar);
     match protocol.is_http2() {
@@ -117,8 +122,7 @@ fn discovery<'a, R: Recorder>(
         None
     };
     if facts.protocol == Protocol::Udp {
-        let detail = format!("port {} is UDP, for which clients receive nothing", facts.port);
-        return none(r, Code::UDP_NOT_SERVED, &detail);
+        return none(r, Code::UDP_NOT_SERVED, &udp_not_served(facts.port));
     }
     match &facts.resolution {
         Resolution::ClientSide => Some(Discovery::Eds),

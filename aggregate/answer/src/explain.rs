@@ -17,8 +17,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use tributary_model::{
-    Catalog, ClientKind, Code, EndpointInputs, PortView, Projection, Recorder, ServiceKey, ServiceView,
-    Shared, Stage, Trace, TraceStep, Verdict, WorkloadView,
+    Catalog, ClientKind, Code, EndpointInputs, PortView, Projection, Protocol, Recorder, ServiceKey,
+    ServiceView, Shared, Stage, Trace, TraceStep, Verdict, WorkloadView,
 };
 
 use crate::client::Client;
@@ -127,15 +127,19 @@ fn explain_port(
     let assignment = assigned(&facts, client, port, &mut within);
     let sent = assignment.endpoints().any(|e| e.target.to_string() == *endpoint);
     if let Some(client) = client.filter(|_| reached) {
-        let steps = reach::reach(catalog, view, port, client).into_iter();
+        let steps = reach::reach(catalog, view, port, (client, view.key.host.as_str())).into_iter();
         within.steps.extend(steps.filter(|step| sent || step.verdict == Verdict::Drop));
+    }
+    if client.is_none() {
+        within.steps.extend(reach::not_served(view, port));
     }
     // The core's trace already contains the source steps.
     trace.steps.extend(within.steps.into_iter().filter(|s| !(traced && s.stage == Stage::Source)));
     trace.steps.retain(|step| step.endpoint.is_empty() || step.endpoint == *endpoint);
     out.add(trace.steps);
     out.add(pending::held(catalog, &view.key.host, port, endpoint));
-    let carried = client.is_none_or(|client| carrier(port, &client.class).is_some());
+    let is_udp = port.protocol == Protocol::Udp;
+    let carried = client.map_or(!is_udp, |client| carrier(port, &client.class).is_some());
     out.verdict = if reached && sent && carried { Outcome::Served } else { Outcome::Dropped };
     out
 }

@@ -7,7 +7,9 @@
 
 use std::sync::Arc;
 
-use tributary_model::{Catalog, Code, DeclarationView, Recorder, ServiceView, Stage, TraceStep, Verdict};
+use tributary_model::{
+    Catalog, Code, DeclarationView, Hostname, Recorder, ServiceView, Stage, TraceStep, Verdict,
+};
 
 use crate::scope::Scope;
 use crate::scope::trace::{imported, not_imported};
@@ -73,16 +75,40 @@ pub fn concrete<'c, R: Recorder>(
     r: &mut R,
 ) -> Option<&'c Arc<ServiceView>> {
     let mut at = view;
+    // filled for traces only
+    let mut passed: Vec<&ServiceView> = Vec::new();
     for _ in 0..MAX_ALIASES {
         let Some(target) = at.alias_target() else { return Some(at) };
         if r.is_on() {
-            let detail = format!("is an alias of {target}, whose listeners and routes take its traffic");
-            about(r, (Stage::Merge, Verdict::Pass, Code::ALIAS), &at.key, &detail);
+            if passed.iter().any(|one| one.key == at.key) {
+                break;
+            }
+            passed.push(at);
+            about(r, (Stage::Merge, Verdict::Pass, Code::ALIAS), &at.key, &led_to(catalog, target));
         }
         at = resolve(catalog, target.as_str(), scope, r)?;
     }
-    about(r, (Stage::Merge, Verdict::Drop, Code::ALIAS_LOOP), &view.key, "its aliases form a loop");
+    r.step(|| alias_loop(view, &passed, at));
     None
+}
+
+/// Describes what takes the traffic of an alias.
+fn led_to(catalog: &Catalog, target: &Hostname) -> String {
+    match catalog.hosts.contains_key(target.as_str()) {
+        true => format!("is an alias of {target}, whose listeners and routes take its traffic"),
+        false => format!(
+            "is an alias of {target}, which no source declares; connections to it are those to an unknown host"
+        ),
+    }
+}
+
+/// Names the aliases of a loop that returns to `at`.
+fn alias_loop(view: &ServiceView, passed: &[&ServiceView], at: &ServiceView) -> TraceStep {
+    let first = passed.iter().position(|one| one.key == at.key).unwrap_or_default();
+    let hosts = passed[first..].iter().map(|one| one.key.host.as_str()).chain([at.key.host.as_str()]);
+    let hosts: Vec<&str> = hosts.collect();
+    let detail = format!("{}: its aliases form a loop: {}", view.key, hosts.join(" -> "));
+    crate::steps::service_step(Stage::Merge, Verdict::Drop, Code::ALIAS_LOOP, None, detail)
 }
 
 fn no_such_host(host: &str) -> TraceStep {
@@ -218,5 +244,31 @@ mod tests {
         assert_eq!(end("pay.shop", "web").as_deref(), Some("pay.shop"));
         assert_eq!(end("a.shop", "cart"), None);
         assert_eq!(end("x.shop", "web"), None, "a loop resolves to nothing");
+    }
+
+    #[test]
+    fn alias_loop_names_each_alias_once() {
+        let catalog = mk_catalog(vec![
+            mk_alias("a.shop", "b.shop"),
+            mk_alias("b.shop", "c.shop"),
+            mk_alias("c.shop", "b.shop"),
+            mk_alias("out.shop", "db.example.com"),
+        ]);
+        let steps = |host: &str| {
+            let start = resolve(&catalog, host, Scope::default(), &mut ()).unwrap();
+            let mut trace = Trace::default();
+            assert!(concrete(&catalog, start, Scope::default(), &mut trace).is_none());
+            trace.steps.retain(|step| step.code != Code::VISIBLE);
+            trace.steps.iter().map(|step| format!("{} {}", step.code, step.detail)).collect::<Vec<_>>()
+        };
+        let alias = |of: &str, target: &str| {
+            format!("TRB0539 shop/{of}: is an alias of {target}, whose listeners and routes take its traffic")
+        };
+        let around = "TRB0407 shop/a.shop: its aliases form a loop: b.shop -> c.shop -> b.shop";
+        let want = [alias("a.shop", "b.shop"), alias("b.shop", "c.shop"), alias("c.shop", "b.shop")];
+        assert_eq!(steps("a.shop"), [&want[..], &[around.to_owned()]].concat());
+        let outside = "TRB0539 shop/out.shop: is an alias of db.example.com, which no source declares; \
+                       connections to it are those to an unknown host";
+        assert_eq!(steps("out.shop"), [outside, "TRB0524 no source declares db.example.com"]);
     }
 }

@@ -125,7 +125,7 @@ codes! {
     441 POLICY_CONFLICT "two policies apply to the same workloads" => "change or delete one; the first in precedence applies";
     442 POLICY_FIELD_IGNORED "fields of a policy have no effect" => "remove them, or see the reference page of the policy's kind";
 
-    443 EGRESS_HOST_UNMATCHED "egress hosts of a Sidecar match no service that its workloads may see" => "correct their namespace or host, or extend the `exportTo` of the services";
+    443 EGRESS_HOST_UNMATCHED "egress hosts of a Sidecar match no service that its workloads may see" => "correct their namespace or host, or the port of the listener, or extend the `exportTo` of the services";
     444 SELECTOR_UNMATCHED "a policy selects no known workload" => "make its labels and namespace match a workload, or delete it";
     445 EGRESS_PROXY_UNREACHABLE "the egress proxy of a Sidecar is not reached, so connections to unknown hosts fail" => "declare its host and port, and import the host in `egress` of the Sidecar";
 
@@ -165,7 +165,7 @@ codes! {
     533 NOT_ROUTED "no route of the client leads requests to the port" => "add the host to the egress listener of the port, or remove that listener";
     534 REACHED "how the client reaches the port" => "nothing";
     535 NO_ENDPOINTS "no source lists endpoints for the port" => "check the service's selector and target port, and the status of its registry: `tributary get registries -o wide`";
-    536 UDP_NOT_SERVED "clients receive nothing for UDP ports" => "nothing; their traffic does not pass through the client";
+    536 UDP_NOT_SERVED "UDP ports are not served" => "nothing";
     537 NO_LISTENER_MATCHES "no listener of the client matches connections to the port" => "give the service an address, or name a protocol with a host (HTTP, TLS)";
     538 KIND_CANNOT_REACH "clients of this kind cannot use the service's resolution" => "use another kind of client, or another resolution";
     539 ALIAS "the host is an alias of another service" => "nothing";

@@ -116,7 +116,8 @@ async fn clients_differ_by_what_their_namespace_sees() {
     let _c = mk_client(&world, &of("web-1", "shop"), CDS, &["*"]).await;
     let result = world.run("diff web-0.shop web-0.other").await;
     assert_eq!(result.exit, Ok(Exit::Failed), "as of diff(1): {}", result.out);
-    let lines: Vec<&str> = result.out.lines().skip(1).collect();
+    assert!(result.out.starts_with("a is web-0.shop, b is web-0.other\nTYPE"), "{}", result.out);
+    let lines: Vec<&str> = result.out.lines().skip(2).collect();
     assert_eq!(lines.len(), 1, "{}", result.out);
     assert!(
         lines[0].contains("outbound|80||own.shop.example") && lines[0].contains("namespace shop / other")

@@ -11,7 +11,7 @@ use tributary_model::{
 };
 
 use crate::client::{Client, ClientClass};
-use crate::cluster::{ClusterPlan, Discovery, cluster};
+use crate::cluster::{Discovery, cluster, udp_not_served};
 use crate::endpoints::Destination;
 use crate::key::key;
 use crate::listener::{ListenerPlan, Serves, not_listened, route_table_name, scoped_listener};
@@ -57,12 +57,13 @@ const fn leads(part: &ListenerPlan) -> bool {
 }
 
 /// Returns what leads clients of this class to a port that they import, or why nothing does; a warning if they receive
-/// endpoints that nothing leads to. Empty if another step explains the port.
+/// endpoints that nothing leads to. Empty if another step explains the port. The client names the service by the host
+/// `named`, which may be an alias.
 pub(super) fn reach(
     catalog: &Catalog,
     view: &ServiceView,
     port: &PortView,
-    client: &Client,
+    (client, named): (&Client, &str),
 ) -> Vec<TraceStep> {
     let class = &client.class;
     let mut reasons = Trace::default();
@@ -80,8 +81,8 @@ pub(super) fn reach(
     let ways = match class.kind {
         ClientKind::Sidecar if !client.listens => own(),
         ClientKind::Sidecar if not_routed(catalog, view, port, class.scope()).is_some() => return Vec::new(),
-        ClientKind::Sidecar => listeners(port, class, &plan),
-        ClientKind::Grpc => vec![format!("target {}:{} leads to", view.key.host, port.number)],
+        ClientKind::Sidecar => listeners(port, class, named),
+        ClientKind::Grpc => vec![format!("target {named}:{} leads to", port.number)],
         ClientKind::Envoy => own(),
     };
     if ways.is_empty() {
@@ -93,15 +94,22 @@ pub(super) fn reach(
         .collect()
 }
 
+/// Returns why no client receives anything for a UDP port; `None` for other ports.
+pub(super) fn not_served(view: &ServiceView, port: &PortView) -> Option<TraceStep> {
+    let detail = || format!("{}: {}", view.key, udp_not_served(port.number));
+    let step = || service_step(Stage::Merge, Verdict::Drop, Code::UDP_NOT_SERVED, None, detail());
+    (port.protocol == Protocol::Udp).then(step)
+}
+
 /// Returns the beginnings of sentences about the listeners and the route table of a port.
-fn listeners(port: &PortView, class: &ClientClass, plan: &ClusterPlan<'_>) -> Vec<String> {
+fn listeners(port: &PortView, class: &ClientClass, named_by: &str) -> Vec<String> {
     let inputs = &port.listener;
     let parts = scoped_listener(&inputs.inputs, &key(inputs, class), class.scope(), &mut ());
     let own: Vec<String> = parts.iter().filter(|part| leads(part)).map(matched).collect();
     let routes = parts.iter().find(|part| part.serves == Serves::Routes);
     let of_routes = routes.map(|part| {
         let (name, table) = (part.name(), route_table_name(port.number));
-        format!("listener {name} leads requests for {} by route table {table} to", plan.service.host)
+        format!("listener {name} leads requests for {named_by} by route table {table} to")
     });
     named(&own).into_iter().chain(of_routes).collect()
 }

@@ -129,7 +129,7 @@ fn excluded(catalog: &Catalog, host: &str) -> Vec<TraceStep> {
 }
 
 fn ports(catalog: &Catalog, view: &Arc<ServiceView>, client: &Client, out: &mut WhyNot, trace: &mut Trace) {
-    let wanted = out.port;
+    let (wanted, host) = (out.port, out.host.clone());
     if let Some(number) = wanted.filter(|number| view.port(*number).is_none()) {
         trace.steps.push(no_such_port(view, number));
     }
@@ -142,7 +142,8 @@ fn ports(catalog: &Catalog, view: &Arc<ServiceView>, client: &Client, out: &mut 
         if carrier.is_some() {
             out.served += assignment.endpoints().count();
         }
-        let steps: Vec<_> = reach(catalog, view, port, client).into_iter().map(TraceStep::dropping).collect();
+        let steps: Vec<_> =
+            reach(catalog, view, port, (client, &host)).into_iter().map(TraceStep::dropping).collect();
         let is_reached = steps.iter().any(|step| step.verdict == Verdict::Pass);
         out.any_destination |= is_reached && carrier == Some(Carrier::Destination);
         trace.steps.extend(steps);

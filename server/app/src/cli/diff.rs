@@ -59,10 +59,18 @@ fn render(args: &DiffArgs, list: &List<Value>, color: bool) -> Result<String, Co
             Ok(all.iter().map(|item| format!("{}/{}\n", item.kind, item.name)).collect())
         }
         Output::Table | Output::Wide => {
-            let table = table(&items(list)?, args.output == Output::Wide);
-            Ok(table.render(!args.no_headers, color))
+            let table = table(&items(list)?, args.output == Output::Wide).render(!args.no_headers, color);
+            let is_headed = !args.no_headers && !list.items.is_empty();
+            let clients =
+                if is_headed { format!("a is {}, b is {}\n", args.a, args.b) } else { String::new() };
+            Ok(tame(&clients) + &table)
         }
     }
+}
+
+/// Replaces control characters of names.
+fn tame(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() && c != '\n' { ' ' } else { c }).collect()
 }
 
 fn table(items: &[DiffItem], wide: bool) -> Table {

@@ -10,6 +10,7 @@ use crate::document::explain::{ReasonItem, StepItem, StepObject};
 use crate::document::{ExplainItem, List, Metadata, WhyNotItem};
 use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
+use tributary_model::Code;
 
 /// Explains how an endpoint came to be served. Exit 3 if no candidate is served, 4 if no source lists it.
 pub async fn explain(
@@ -130,11 +131,22 @@ fn reasons(item: &WhyNotItem, wide: bool, color: bool) -> String {
     out
 }
 
+/// Rules about something that does not exist, so that they exclude nothing that could be counted.
+const NOTHING_EXISTS: [Code; 6] = [
+    Code::NO_SUCH_HOST,
+    Code::NO_SUCH_PORT,
+    Code::NO_SUCH_SUBSET,
+    Code::NO_ENDPOINTS,
+    Code::ALIAS_LOOP,
+    Code::UDP_NOT_SERVED,
+];
+
 fn reason(reason: &ReasonItem, outcome: &str, wide: bool, out: &mut String) {
-    out.push_str(&format!(
-        "  {:<10} {} {}: {} {outcome}\n",
-        reason.stage, reason.code, reason.title, reason.count
-    ));
+    let count = match NOTHING_EXISTS.iter().any(|code| code.to_string() == reason.code) {
+        true => String::new(),
+        false => format!(": {} {outcome}", reason.count),
+    };
+    out.push_str(&format!("  {:<10} {} {}{count}\n", reason.stage, reason.code, reason.title));
     for dropped in &reason.dropped {
         let object = dropped.object.as_ref().map(|object| source(object, wide)).unwrap_or_default();
         let space = if dropped.endpoint.is_empty() { "" } else { "  " };
@@ -146,8 +158,52 @@ fn reason(reason: &ReasonItem, outcome: &str, wide: bool, out: &mut String) {
 }
 
 fn source(object: &StepObject, wide: bool) -> String {
-    let registry = object.registry.as_deref().map(|r| format!("{r}: ")).unwrap_or_default();
+    let registry = object.registry.as_deref().unwrap_or_default();
+    if object.name.is_empty() {
+        return format!("  [{registry}]");
+    }
+    let registry = if registry.is_empty() { String::new() } else { format!("{registry}: ") };
     let place =
         if wide && !object.position.is_empty() { format!(" ({})", object.position) } else { String::new() };
     format!("  [{registry}{object}{place}]")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mk_reason(code: Code) -> ReasonItem {
+        ReasonItem {
+            stage: "merge".into(),
+            code: code.to_string(),
+            title: "a rule".into(),
+            next: "nothing".into(),
+            count: 1,
+            dropped: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_does_not_exist_is_not_counted() {
+        let shown = |code| {
+            let mut out = String::new();
+            reason(&mk_reason(code), "dropped", false, &mut out);
+            out
+        };
+        assert_eq!(shown(Code::NO_SUCH_PORT), "  merge      TRB0525 a rule\n");
+        assert_eq!(shown(Code::NOT_IMPORTED), "  merge      TRB0530 a rule: 1 dropped\n");
+    }
+
+    #[test]
+    fn source_without_an_object_is_its_registry() {
+        let object = |name: &str| StepObject {
+            registry: Some("east".into()),
+            kind: if name.is_empty() { String::new() } else { "Pod".into() },
+            namespace: String::new(),
+            name: name.into(),
+            position: String::new(),
+        };
+        assert_eq!(source(&object(""), true), "  [east]");
+        assert_eq!(source(&object("a"), true), "  [east: Pod a]");
+    }
 }

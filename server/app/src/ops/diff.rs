@@ -141,9 +141,9 @@ const ATTRIBUTES: [Attribute; 12] = [
     ("DNS domain", |c| text(c.domain.as_ref()), |to, from| to.domain.clone_from(&from.domain)),
     ("kind", |c| format!("{:?}", c.kind).to_lowercase(), |to, from| to.kind = from.kind),
     ("IP families", |c| families(c.families), |to, from| to.families = from.families),
-    ("bound ports", |c| c.binds.to_string(), |to, from| to.binds = from.binds),
+    ("listeners", |c| of_ports(c.binds), |to, from| to.binds = from.binds),
     ("closed ports", |c| closed(c.closed), |to, from| to.closed = from.closed),
-    ("DNS capture", |c| c.dns_capture.to_string(), |to, from| to.dns_capture = from.dns_capture),
+    ("DNS capture", |c| on_off(c.dns_capture), |to, from| to.dns_capture = from.dns_capture),
 ];
 
 fn text(value: Option<&impl ToString>) -> String {
@@ -153,6 +153,15 @@ fn text(value: Option<&impl ToString>) -> String {
 fn families((v4, v6): (bool, bool)) -> String {
     let names = [(v4, "IPv4"), (v6, "IPv6")];
     names.iter().filter(|(has, _)| *has).map(|(_, name)| *name).collect::<Vec<_>>().join("+")
+}
+
+/// Describes the listeners of services: bound to their ports, or reached by redirection.
+fn of_ports(binds: bool) -> String {
+    if binds { "bound to ports" } else { "behind redirection" }.to_owned()
+}
+
+fn on_off(is_on: bool) -> String {
+    if is_on { "on" } else { "off" }.to_owned()
 }
 
 fn closed(ports: ClosedPorts) -> String {
@@ -249,6 +258,14 @@ mod tests {
         let (web, root) = (of("web", "default"), of("mesh-root", "default"));
         assert_eq!(text(&web, &root), "Sidecar web/default / mesh-root/default");
         assert_eq!(text(&web, &ClientClass::new(ClientKind::Sidecar)), "Sidecar web/default / none");
+    }
+
+    #[test]
+    fn switches_are_words() {
+        let a = ClientClass::new(ClientKind::Sidecar);
+        let b = ClientClass { binds: true, dns_capture: true, ..a.clone() };
+        let tried: Vec<String> = mixed(&a, &b).into_iter().map(|(text, _)| text).collect();
+        assert_eq!(tried, ["listeners behind redirection / bound to ports", "DNS capture off / on"]);
     }
 
     #[test]

@@ -218,21 +218,21 @@ fn every_kind_of_service_names_what_leads_to_it() {
             "pay.shop",
             Sidecar,
             false,
-            "TRB0536 shop/pay.shop: port 80 is UDP, for which clients receive nothing",
+            "TRB0536 shop/pay.shop: port 80 is UDP: clients receive nothing for it, and its traffic does not pass through them",
         ),
         (
             &udp,
             "pay.shop",
             Grpc,
             false,
-            "TRB0536 shop/pay.shop: port 80 is UDP, for which clients receive nothing",
+            "TRB0536 shop/pay.shop: port 80 is UDP: clients receive nothing for it, and its traffic does not pass through them",
         ),
         (
             &udp,
             "pay.shop",
             Envoy,
             false,
-            "TRB0536 shop/pay.shop: port 80 is UDP, for which clients receive nothing",
+            "TRB0536 shop/pay.shop: port 80 is UDP: clients receive nothing for it, and its traffic does not pass through them",
         ),
     ];
     for (kind, host, client, reached, sentence) in rows {
@@ -247,6 +247,9 @@ fn port_without_resources_serves_no_endpoint() {
     let (catalog, client) = (mk_catalog_of(&udp, "pay.shop"), mk_client(ClientKind::Grpc));
     let explained = explain(&catalog, &"10.0.0.1".parse().unwrap(), Some(&client)).remove(0);
     assert_eq!(explained.verdict, crate::explain::Outcome::Dropped);
+    assert!(explained.steps.iter().any(|step| step.code == Code::UDP_NOT_SERVED), "{explained:?}");
+    let explained = explain(&catalog, &"10.0.0.1".parse().unwrap(), None).remove(0);
+    assert_eq!(explained.verdict, crate::explain::Outcome::Dropped, "no client of any kind receives it");
     assert!(explained.steps.iter().any(|step| step.code == Code::UDP_NOT_SERVED), "{explained:?}");
     let explained =
         explain(&mk_catalog_of(&TCP, "pay.shop"), &"10.0.0.1".parse().unwrap(), Some(&client)).remove(0);
@@ -287,7 +290,13 @@ fn alias_and_host_of_a_wildcard_name_the_service_that_serves_them() {
         format!("TRB0539 shop/{of}: is an alias of {target}, whose listeners and routes take its traffic")
     };
     assert_eq!(explained_port("old.shop"), (1, alias("old.shop", "pay.shop"), Vec::new()));
-    assert_eq!(explained_port("lost.shop"), (0, alias("lost.shop", "gone.shop"), vec![524]));
+    let outside = "TRB0539 shop/lost.shop: is an alias of gone.shop, which no source declares; connections to it are \
+                   those to an unknown host";
+    assert_eq!(explained_port("lost.shop"), (0, outside.to_owned(), vec![524]));
+    let out = why_not(&catalog, "old.shop", &mk_client(ClientKind::Grpc));
+    let details: Vec<&str> = out.reached.iter().map(|step| step.detail.as_str()).collect();
+    let target = "port 80 (TCP): target old.shop:80 leads to xDS cluster outbound|80||pay.shop";
+    assert!(details.contains(&target), "{details:?}");
     let catalog =
         mk_catalog_of(&Kind { endpoints: &[], resolution: Resolution::Passthrough, ..TCP }, "*.shop");
     let out = why_not(&catalog, "a.b.shop", &mk_client(ClientKind::Sidecar));

@@ -190,6 +190,9 @@ async fn different_streams_of_one_node_id_are_an_error() {
     {
         let error = world.run(command).await.exit.unwrap_err();
         assert!(error.message.contains("`web-1` may be 2 streams"), "{command}: {error}");
+        for named in [PAY, own] {
+            assert!(error.message.contains(&format!(" with EDS {named}")), "{command}: {error}");
+        }
         names = error
             .message
             .split_whitespace()

@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn switches_are_words() {
+    fn switches_are_described() {
         let a = ClientClass::new(ClientKind::Sidecar);
         let b = ClientClass { binds: true, dns_capture: true, ..a.clone() };
         let tried: Vec<String> = mixed(&a, &b).into_iter().map(|(text, _)| text).collect();

@@ -108,8 +108,7 @@ fn only(
     mut streams: Vec<Arc<Connected>>,
 ) -> Result<(Arc<Connected>, Option<String>), String> {
     if streams.len() > 1 && !are_alike(catalog, &streams) {
-        let names: Vec<String> =
-            streams.iter().map(|stream| format!("{} from {}", stream.connection(), stream.peer)).collect();
+        let names: Vec<String> = streams.iter().map(|stream| described(catalog, stream)).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         return Err(short_name::ambiguous(id, "streams that were not sent the same", &names));
     }
@@ -125,6 +124,15 @@ fn only(
     };
     let note = (count > 1).then(note);
     Ok((first, note))
+}
+
+/// Describes a stream by its connection and a resource that it names, the listener of a gRPC target if it is one.
+fn described(catalog: &Arc<Catalog>, stream: &Connected) -> String {
+    let kinds = [ResourceType::Listener].into_iter().chain(ResourceType::ALL);
+    let mut views = kinds.filter_map(|kind| stream.sent(kind));
+    let named = views.find_map(|view| view.resources(catalog).into_iter().next());
+    let named = named.map(|one| format!(" with {} {}", one.kind.as_str().to_uppercase(), one.name));
+    format!("{} from {}{}", stream.connection(), stream.peer, named.unwrap_or_default())
 }
 
 /// Whether streams have the same class, and the same resources in the same state.

@@ -77,7 +77,7 @@ fn scope_that_was_never_read_is_named_without_its_kinds() {
     };
     let part =
         format!("registry east has never read the endpoints of scope {}: 403 forbidden", mk_scope(SCOPE));
-    assert_eq!(texts(&mut mk_world()), [part.clone()]);
+    assert_eq!(texts(&mut mk_world()), std::slice::from_ref(&part));
     let mut world = World::with(&[mk_spec("east", ProviderId::KUBERNETES)]);
     world.report("east", std::iter::once(mk_required()).chain(KINDS.map(withheld)));
     assert_eq!(texts(&mut world), [part.replace("the endpoints of ", "")]);

@@ -33,6 +33,8 @@ pub struct CollectionStatus {
     pub facts: u64,
     /// Time of the source's last confirmation, in milliseconds since the process started.
     pub confirmed: Option<u64>,
+    /// False if no run has read it, also not before a restart.
+    pub known: bool,
 }
 
 /// A scope that has ended.
@@ -80,6 +82,8 @@ pub struct RegistryStatus {
     /// True if every required collection has a result in the served run, including "cannot be read", and any was ever
     /// known. A server that starts waits for this.
     pub synced: bool,
+    /// True if no collection is missing that decides what clients may reach, now or in the restored state.
+    pub decided: bool,
     /// Configured priority of its facts.
     pub priority: ShardPriority,
     /// Policy for stale scopes.
@@ -160,6 +164,7 @@ impl Core {
     fn registry_status(&self, registry: &Registry) -> RegistryStatus {
         let (ledger, state) = (&registry.ledger, &self.state);
         let shards = state.context.shards.of(&registry.info.id.name);
+        let decided = ledger.knows_deciding(registry.info.services_decide);
         RegistryStatus {
             id: Arc::clone(&registry.info.id),
             generation: ledger.generation,
@@ -169,9 +174,8 @@ impl Core {
             identity: ledger.identity.clone(),
             ended: ledger.ended.iter().map(ended).collect(),
             unknown: ledger.is_unknown(),
-            synced: ledger.is_synced()
-                && ledger.knows_any()
-                && ledger.knows_deciding(registry.info.services_decide),
+            synced: ledger.is_synced() && ledger.knows_any() && decided,
+            decided,
             priority: registry.info.priority,
             stale: registry.stale,
             by_policy: self.by_policy(registry),
@@ -204,6 +208,7 @@ impl Core {
             withheld: list.result == Some(ListResult::Withheld),
             facts: shard.map_or(0, |info| info.counted(collection.kind)),
             confirmed: list.confirmed.map(|at| at.0),
+            known: registry.ledger.is_known(&collection),
             collection,
         }
     }

@@ -77,6 +77,15 @@ pub struct ListRecord {
     pub confirmed: Option<Mono>,
 }
 
+impl ListRecord {
+    /// Whether any run has read the collection: one that was never listed or only refused is unknown, not empty.
+    #[must_use]
+    pub fn was_read(&self) -> bool {
+        let has_result = self.result.is_some_and(|result| result != ListResult::Withheld);
+        has_result || self.count > 0 || self.confirmed.is_some()
+    }
+}
+
 /// Invalid object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProblemRecord {

@@ -232,6 +232,8 @@ impl CoreTask {
         let status = self.core.status();
         let synced = status.iter().filter(|one| one.synced).map(|one| &one.id.name);
         self.start.synced.extend(synced.filter(|name| self.rule.known.contains(*name)).cloned());
+        let undecided = status.iter().filter(|one| !one.decided).map(|one| &one.id.name);
+        self.start.undecided = undecided.filter(|name| self.rule.known.contains(*name)).cloned().collect();
         if let Some(config) = &self.rule.config_cluster
             && self.start.synced.contains(config)
         {

@@ -35,6 +35,8 @@ impl Default for StartRule {
 pub struct StartFacts {
     /// Whether a journal of a server that had been ready was restored.
     pub restored: bool,
+    /// Known registries of which a collection that decides what clients may reach was never read, also not before the restart.
+    pub undecided: BTreeSet<RegistryName>,
     /// Registries whose required collections have all been listed once.
     pub synced: BTreeSet<RegistryName>,
     /// Registries that were known at start and have been removed since.
@@ -79,7 +81,7 @@ impl StartRule {
         let unknown: BTreeSet<RegistryName> = self.known.iter().filter(waits).cloned().collect();
         let timed_out = || self.deadline(facts).is_some_and(|deadline| now >= deadline);
         let ready = before.ready.or_else(|| {
-            if facts.restored {
+            if facts.restored && facts.undecided.is_empty() {
                 Some(ReadyBecause::Restored)
             } else if unknown.is_empty() {
                 Some(ReadyBecause::Synced)
@@ -91,10 +93,12 @@ impl StartRule {
         });
         Readiness { ready, unknown }
     }
-    /// Returns when the first sync times out; `None` if no timeout applies yet.
+    /// Returns when the first sync times out; `None` if no timeout applies yet. Restored facts of the config cluster may be served
+    /// without it.
     #[must_use]
     pub fn deadline(&self, facts: &StartFacts) -> Option<Mono> {
         let from = match &self.config_cluster {
+            _ if facts.restored => Mono::START,
             Some(name) if facts.left.contains(name) => Mono::START,
             Some(_) => facts.config_synced?,
             None => Mono::START,
@@ -166,6 +170,21 @@ mod tests {
     fn restored_journal_of_a_ready_server_is_ready_at_once() {
         let facts = StartFacts { restored: true, ..StartFacts::default() };
         assert_eq!(judged(&mk_rule(&["a"], Some("a")), &facts, 0).ready, Some(ReadyBecause::Restored));
+    }
+
+    #[test]
+    fn restored_journal_without_a_policy_waits_for_it_until_the_timeout() {
+        let undecided = BTreeSet::from([name("b")]);
+        let facts = StartFacts { restored: true, undecided, ..StartFacts::default() };
+        let rule = mk_rule(&["a", "b"], Some("a"));
+        assert_eq!(judged(&rule, &facts, 29).ready, None);
+        assert_eq!(
+            judged(&rule, &facts, 30).ready,
+            Some(ReadyBecause::TimedOut),
+            "also without the config cluster"
+        );
+        let known = StartFacts { undecided: BTreeSet::new(), ..facts };
+        assert_eq!(judged(&rule, &known, 1).ready, Some(ReadyBecause::Restored), "it was read since");
     }
 
     #[test]

@@ -227,6 +227,40 @@ async fn unread_kinds_are_shown_once_the_timeout_has_passed() -> Result<()> {
     Ok(())
 }
 
+/// A state that a server kept without the Sidecars does not make the next start ready, until they are read or the timeout
+/// has passed.
+#[tokio::test]
+async fn sidecars_that_a_kept_state_lacks_are_awaited_again() -> Result<()> {
+    let etcd = Arc::new(Etcd::start().await?);
+    let cluster = cluster(&etcd, "kept").await?;
+    let state = tempfile::tempdir()?;
+    let path = state.path().to_string_lossy();
+    let with = |timeout: &str| -> Result<Watched> {
+        let all = watched(&cluster)?.arg("--state-dir").arg(&path);
+        Ok(all.arg("--first-sync-timeout").arg(timeout))
+    };
+    cluster.api().allow("reader", &READ, &without("networking.istio.io/sidecars")).await?;
+    let (server, _config) = with("2s")?.start().await?;
+    let (_, shown, _) = server.command(&["state", "show"]).await?;
+    let row =
+        |shown: &str, text: &str| shown.lines().find(|row| row.contains(text)).unwrap_or_default().to_owned();
+    ensure!(row(&shown, "sidecars").contains("never read"), "{shown}");
+    ensure!(!row(&shown, "serviceentries").contains("never read"), "{shown}");
+    server.stop(SOON).await?;
+    let (mut server, _config) = with("0")?.launch()?;
+    waits_for(&server, "kubernetes-entries", "sidecars").await?;
+    tokio::time::sleep(QUIET).await;
+    waits_for(&server, "kubernetes-entries", "sidecars").await?;
+    cluster.api().allow("reader", &READ, &READABLE).await?;
+    server.ready(SOON).await?;
+    server.stop(SOON).await?;
+    cluster.api().allow("reader", &READ, &without("networking.istio.io/sidecars")).await?;
+    let (server, _config) = with("0")?.start().await?;
+    let shown = server.registry("kubernetes-entries").await?;
+    ensure!(shown["conditions"].as_array().is_none_or(Vec::is_empty), "they are known: {shown}");
+    Ok(())
+}
+
 /// Entries of workloads declare no host, so nothing waits for them.
 #[tokio::test]
 async fn server_is_ready_without_workload_entries() -> Result<()> {

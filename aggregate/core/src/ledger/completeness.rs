@@ -62,7 +62,7 @@ impl Ledger {
         unread.into_iter().cloned()
     }
     /// Returns whether a collection was ever known. One that could never be read is unknown but does not block sync.
-    fn is_known(&self, collection: &Collection) -> bool {
+    pub(crate) fn is_known(&self, collection: &Collection) -> bool {
         let Some(scoped) = self.scopes.get(&collection.scope) else {
             return self.has_ended(&collection.scope);
         };

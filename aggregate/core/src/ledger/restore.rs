@@ -3,7 +3,7 @@
 //! Called before a registry's first run. Restored facts are stale since the source's last
 //! confirmation; the first run lists them like any later run.
 
-use tributary_model::{Collection, Generation, ListResult, Mono, Record, Scope};
+use tributary_model::{Collection, Generation, Mono, Record, Scope};
 
 use super::tables::{BasisKind, Change, Mark};
 use super::{Ended, Ledger, Output};
@@ -29,8 +29,7 @@ impl Ledger {
             Record::List(_, collection, list) => {
                 let Some(scoped) = self.scoped(&collection.scope) else { return out.refuse() };
                 // a collection that no run listed or could read stays unknown
-                let was_read = list.result.is_some_and(|result| result != ListResult::Withheld);
-                if was_read || list.count > 0 || list.confirmed.is_some() {
+                if list.was_read() {
                     scoped.list_mut(collection.kind).restore(list.confirmed, now);
                 }
                 if list.required {

@@ -112,6 +112,28 @@ fn known_endpoints_of_another_registry_are_served() {
 }
 
 #[test]
+fn policies_that_were_never_read_are_missed_after_a_restart() {
+    let spec = mk_spec("east", ProviderId::SERVICE_ENTRY);
+    let policies = || Collection { scope: mk_scope(SCOPE), kind: CollectionKind::Policies };
+    let follows = RegistryUpdate::Follows { required: vec![policies()], optional: Vec::new() };
+    let is_decided = |world: &World| world.core.status()[0].decided;
+    let ends = [
+        (RegistryUpdate::Withheld(policies(), Withheld::forbidden("403")), false),
+        (RegistryUpdate::ListEnded(policies(), Completeness::Complete), true),
+    ];
+    for (end, decided) in ends {
+        let mut before = World::with(std::slice::from_ref(&spec));
+        let mut journal = Journal::default();
+        journal.take(before.report("east", vec![follows.clone(), end.clone()]).records);
+        let mut world = journal.restored(std::slice::from_ref(&spec));
+        assert_eq!(is_decided(&world), decided, "{end:?}, and the source is away");
+        world.restart("east");
+        world.report("east", vec![follows.clone(), end]);
+        assert_eq!(is_decided(&world), decided, "the source answers as before");
+    }
+}
+
+#[test]
 fn what_was_never_read_is_unread_after_a_restart() {
     let spec = mk_spec("east", ProviderId::KUBERNETES);
     let (mut before, mut journal) = (World::with(std::slice::from_ref(&spec)), Journal::default());

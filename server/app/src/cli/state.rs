@@ -261,15 +261,17 @@ fn row(item: &StateItem, list: &StateListItem) -> Vec<Cell> {
         list.kind.clone().into(),
         list.facts.into(),
         list.confirmed_millis_ago.map(age).unwrap_or_default().into(),
-        remembered(item),
+        remembered(item, list.never_read),
         list.freshness.clone().into(),
         item.identity.clone().into(),
     ]
 }
 
-/// Describes whether a restart would restore a registry, and why its next run does not serve.
-fn remembered(item: &StateItem) -> Cell {
+/// Describes whether a restart would restore a registry, and why its next run does not serve. What was never read is unknown,
+/// also after a restart.
+fn remembered(item: &StateItem, never_read: bool) -> Cell {
     let (mut text, mut tone) = match item.whole {
+        true if never_read => ("never read".to_owned(), Tone::Warn),
         true => ("whole".to_owned(), Tone::Plain),
         false => (format!("not whole: {}", item.reason), Tone::Bad),
     };
@@ -297,5 +299,13 @@ mod tests {
         assert_eq!(summary(&state("", Some(journal))), "/d: 9 bytes, 4 in use");
         assert_eq!(summary(&state("read-only", None)), "/d: state is not kept: read-only");
         assert!(summary(&StateDocument::default()).ends_with("disabled"));
+    }
+
+    #[test]
+    fn what_was_never_read_is_not_called_whole() {
+        let item = |whole, reason: &str| StateItem { whole, reason: reason.into(), ..StateItem::default() };
+        assert_eq!(remembered(&item(true, ""), false).0, "whole");
+        assert_eq!(remembered(&item(true, ""), true).0, "never read");
+        assert_eq!(remembered(&item(false, "x"), true).0, "not whole: x");
     }
 }

@@ -92,6 +92,9 @@ pub struct StateListItem {
     /// `Live`, `Stale: why`, `Syncing` or `Unknown`; empty for a directory that no server holds.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub freshness: String,
+    /// Whether no run has read it: it is unknown, not empty.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub never_read: bool,
     /// Time since its source last confirmed it, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confirmed_millis_ago: Option<u64>,

@@ -251,6 +251,7 @@ mod tests {
             withheld,
             facts: 3,
             confirmed: None,
+            known: true,
         };
         let stale = Freshness::Stale { since: SinceMono(Mono(1)), why: "403 forbidden".into() };
         let end = |name: &str, evidence| EndedScope { scope: scope(name), evidence, at: 1_000 };
@@ -267,6 +268,7 @@ mod tests {
             ],
             unknown: false,
             synced: true,
+            decided: true,
             priority: ShardPriority::default(),
             stale: StalePolicy::Hold,
             by_policy: BTreeMap::new(),

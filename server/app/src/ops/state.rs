@@ -78,6 +78,7 @@ fn list(status: &CollectionStatus, now: Mono) -> StateListItem {
         kind: kind_name(status.collection.kind),
         facts: status.facts,
         freshness: freshness_text(&status.freshness),
+        never_read: !status.known,
         confirmed_millis_ago: status.confirmed.map(|at| millis(now, Mono(at))),
     }
 }
@@ -110,6 +111,7 @@ fn kept(registry: &RegistryReport, now: Mono) -> StateItem {
         kind: kind_name(*kind),
         facts: list.found,
         freshness: String::new(),
+        never_read: !list.list.was_read(),
         confirmed_millis_ago: list.list.confirmed.map(|at| millis(now, at)),
     };
     StateItem {

@@ -316,6 +316,7 @@ mod tests {
             ended: Vec::new(),
             unknown: false,
             synced: true,
+            decided: true,
             priority: tributary_model::ShardPriority::default(),
             stale: StalePolicy::Hold,
             by_policy: BTreeMap::new(),
@@ -342,6 +343,7 @@ mod tests {
             withheld: false,
             facts,
             confirmed: None,
+            known: true,
         };
         let served = |facts, freshness| {
             let mut status = mk_status(&[("dc1", SourceState::Unreachable, "no path")]);

@@ -8,6 +8,7 @@ pub mod backend;
 pub mod counts;
 pub mod diff;
 pub mod explain;
+pub mod invalid;
 pub mod metrics;
 pub mod notices;
 pub mod problem_log;

@@ -184,3 +184,19 @@ async fn unsubscribed_and_invisible_hosts_are_explained_by_rule() {
     }
     world.server.stop().await;
 }
+
+/// The host of a document that was never valid is declared by nothing; the document is the reason.
+#[tokio::test]
+async fn why_not_names_invalid_documents_that_may_declare_the_host() {
+    let broken = mk_entry("far", "far.shop", "10.0.0.9").replace("number: 80", "number: 99999");
+    assert!(broken.contains("99999"), "{broken}");
+    let dir = mk_folder(&[("far.yaml", broken), ("pay.yaml", mk_entry("pay", "pay.shop", "10.0.0.1"))]);
+    let world = World::start(&["--registry", &file_registry(&dir)]).await;
+    world.until("get endpoints", "10.0.0.1:80").await;
+    let _client = mk_client(&world, Variant::Delta).await;
+    let far = world.run("why-not far.shop --for-client web-1").await.out;
+    assert!(far.contains("TRB0524") && far.contains("far.yaml:6:20"), "{far}");
+    assert!(far.contains("not valid, and may declare this host"), "{far}");
+    let pay = world.run("why-not pay.shop --for-client web-1").await.out;
+    assert!(!pay.contains("far.yaml"), "its host is declared: {pay}");
+}

@@ -2,8 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail the test")]
 
 use log::Log;
-use tributary_app::cli::Server;
-use world::{LONG, World, file_registry, mk_entry, mk_folder, put};
+use world::{World, file_registry, mk_entry, mk_folder, put};
 
 #[path = "support/log.rs"]
 mod log;
@@ -11,11 +10,6 @@ mod log;
 mod world;
 
 const UNREACHABLE: &str = "consul=http://127.0.0.1:1";
-
-async fn readyz(world: &World) -> String {
-    let server = Server::parse(&world.server.addresses().admin.to_string(), LONG).unwrap();
-    String::from_utf8(server.get("/readyz?verbose", &[]).await.unwrap().to_vec()).unwrap()
-}
 
 #[tokio::test]
 async fn start_and_end_of_a_server_are_logged() {
@@ -53,7 +47,7 @@ async fn registry_that_was_never_read_has_no_known_facts() {
     assert!(line.contains("nothing of it is known yet") && line.contains("consul"), "{line}");
     assert!(log.lines("last known facts").is_empty(), "{:?}", log.lines(""));
     log.until("ready; answering xDS").await;
-    let ready = readyz(&world).await;
+    let ready = world.readyz().await;
     assert!(
         ready.contains("[-] registry consul: has not synced: http://127.0.0.1:1: cannot connect"),
         "{ready}"

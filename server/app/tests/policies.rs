@@ -164,8 +164,11 @@ async fn sidecar_that_was_never_valid_is_listed_as_not_served() {
     for absent in ["selector", "scope", "freshness", "created", "spec:"] {
         assert!(!yaml.lines().any(|line| line.trim_start().starts_with(absent)), "{absent}: {yaml}");
     }
+    let ready = world.readyz().await;
+    assert!(ready.contains("policy Sidecar shop/broken") && ready.contains("a.yaml:6:13"), "{ready}");
     put(dir.path(), "a.yaml", &mk_sidecar("broken", NARROW));
     let table = world.until("get policies", " Served ").await;
+    assert!(!world.readyz().await.contains("policy Sidecar"));
     assert!(!table.contains("NotServed"), "{table}");
 }
 

@@ -117,7 +117,8 @@ fn bounded_spec(view: &PolicyView, left: &mut usize) -> Value {
 }
 
 /// Returns the registry and the key of the policy that a problem is about.
-fn of_problem(problem: &ProblemView) -> Option<(&str, PolicyKey)> {
+#[must_use]
+pub fn of_problem(problem: &ProblemView) -> Option<(&str, PolicyKey)> {
     let id = &problem.object.id;
     let (kind, namespace) = (PolicyKind::parse(id.kind)?, Namespace::new(&*id.namespace).ok()?);
     Some((problem.registry.as_str(), PolicyKey { kind, namespace, name: Arc::clone(&id.name) }))

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 use tokio::sync::watch;
 use tributary_core::{ProblemView, RegistryStatus};
-use tributary_model::{Catalog, PolicyKind, RegistryName, ServiceKey, Trace, TraceStep};
+use tributary_model::{Catalog, RegistryName, ServiceKey, Trace, TraceStep};
 use tributary_registry_api::Clock;
 use tributary_runtime::{Handle, ReadyBecause};
 use tributary_xds::answers::ResourceType;
@@ -16,6 +16,7 @@ use tributary_xds::answers::ResourceType;
 use super::counts::RegistryCounts;
 use super::diff::{self, Differences};
 use super::explain::{self, ExplainRequest};
+use super::invalid;
 use super::removals;
 use super::report::{self, CoreReport, Report};
 use super::resources::{self, ResourceRequest, Resources};
@@ -24,7 +25,7 @@ use crate::admin::backend::{Answer, Explained, NotThere};
 use crate::admin::metrics::Sample;
 use crate::admin::{AdminBackend, Check, Readiness};
 use crate::config::RegistryKind;
-use crate::document::policies::{self, PolicyFacts};
+use crate::document::policies::{self, PolicyFacts, of_problem};
 use crate::document::state::{EndItem, Part, StateDocument};
 use crate::document::{ClientItem, Filter, HeldItem, PolicyItem, RegistryItem, short_name};
 use crate::reload::Running;
@@ -33,6 +34,8 @@ use crate::wiring::journal::State;
 /// Time that the core may take for a batch before the server counts as dead.
 const TURN: Duration = Duration::from_secs(10);
 
+/// Maximum number of policies in conditions of readiness.
+const MOST_POLICIES: usize = 16;
 /// Maximum number of characters of a reason in a condition of readiness.
 const LONGEST_REASON: usize = 200;
 
@@ -60,6 +63,12 @@ impl LiveBackend {
             held: core.held().collect(),
             problems: core.problems().collect(),
         };
+        self.handle.inspect(look).await.unwrap_or_default()
+    }
+    /// Returns problems that a condition selects, at most as many as a list has items; none once the server stops.
+    async fn problems(&self, takes: impl Fn(&ProblemView) -> bool + Send + 'static) -> Vec<ProblemView> {
+        let look =
+            move |core: &tributary_core::Core| core.problems().filter(takes).take(Filter::MAX).collect();
         self.handle.inspect(look).await.unwrap_or_default()
     }
     /// Returns the registries without their held removals and problems, which metrics only count.
@@ -147,6 +156,12 @@ impl AdminBackend for LiveBackend {
         let unread: Vec<_> = all.iter().filter_map(unread).filter(|check| !is_named(check)).collect();
         readiness.checks.extend(unread);
         readiness.checks.extend(all.iter().filter_map(waiting));
+        let problems = self.problems(|problem| of_problem(problem).is_some()).await;
+        let missing =
+            invalid::policies_not_served(&self.handle.catalog(), &problems).into_iter().take(MOST_POLICIES);
+        readiness.checks.extend(
+            missing.map(|(policy, why)| Check::new(format!("policy {policy}"), false, bounded(&why))),
+        );
         readiness
     }
     async fn is_alive(&self) -> bool {
@@ -157,10 +172,7 @@ impl AdminBackend for LiveBackend {
         run_blocking(move || sessions.items()).await
     }
     async fn policies(&self, filter: Filter) -> (Vec<PolicyItem>, usize) {
-        let is_policy = |problem: &ProblemView| PolicyKind::parse(problem.object.id.kind).is_some();
-        let look =
-            move |core: &tributary_core::Core| core.problems().filter(is_policy).take(Filter::MAX).collect();
-        let problems = self.handle.inspect(look).await.unwrap_or_default();
+        let problems = self.problems(|problem| of_problem(problem).is_some()).await;
         let (catalog, sessions) = (self.handle.catalog(), Arc::clone(&self.sessions));
         let make = move || {
             let clients = sessions.table.all();
@@ -224,7 +236,8 @@ impl AdminBackend for LiveBackend {
     async fn why_not(&self, host: &str, client: &str) -> Explained {
         let (catalog, sessions, now) = (self.handle.catalog(), Arc::clone(&self.sessions), self.clock.now());
         let (host, client) = (host.to_owned(), client.to_owned());
-        run_blocking(move || Some(explain::why_not(&catalog, &sessions, &host, &client, now)))
+        let problems = self.problems(invalid::may_declare).await;
+        run_blocking(move || Some(explain::why_not(&catalog, &sessions, &host, &client, &problems, now)))
             .await
             .unwrap_or_else(|| Err("the explanation failed".to_owned()))
     }

@@ -10,6 +10,7 @@ use tributary_answer::{
     Carrier, ClientClass, ClusterName, Explanation, PortSet, Query, WhyNot, carrier, concrete, explain_with,
     not_routed, resolve,
 };
+use tributary_core::ProblemView;
 use tributary_model::{
     Catalog, ClientKind, Code, Hostname, Mono, Namespace, PortView, ServiceKey, ServiceView, Stage, StepTime,
     TraceStep, Verdict,
@@ -17,6 +18,7 @@ use tributary_model::{
 use tributary_xds::answers::ResourceType;
 use tributary_xds::session::{Delivery, SyncStatus};
 
+use super::invalid;
 use super::routed::SentTables;
 use super::sessions::{Found, Sessions};
 use crate::admin::backend::{Answer, Explained};
@@ -222,6 +224,7 @@ pub fn why_not(
     sessions: &Sessions,
     host: &str,
     client: &str,
+    problems: &[ProblemView],
     now: Mono,
 ) -> Explained {
     let found = sessions.find(catalog, client)?;
@@ -229,6 +232,7 @@ pub fn why_not(
     let namespace = class.namespace.as_ref().map(|namespace| namespace.as_str());
     let host = short_name::host(catalog, host, namespace)?;
     let mut out = tributary_answer::why_not(catalog, &host, &found.client);
+    invalid::add_declaring(&mut out, problems);
     let view = resolve(catalog, &out.host, class.scope(), &mut ());
     let view = view.and_then(|view| concrete(catalog, view, class.scope(), &mut ()));
     if let Some(view) = view.filter(|_| out.served > 0 || out.any_destination) {

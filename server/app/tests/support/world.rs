@@ -78,6 +78,12 @@ impl World {
         world.until("get registries", "Live").await;
         world
     }
+    /// Returns the readiness page with its reasons.
+    pub(crate) async fn readyz(&self) -> String {
+        let server =
+            tributary_app::cli::Server::parse(&self.server.addresses().admin.to_string(), LONG).unwrap();
+        String::from_utf8(server.get("/readyz?verbose", &[]).await.unwrap().to_vec()).unwrap()
+    }
     pub(crate) async fn run(&self, command: &str) -> CommandResult {
         let admin = self.server.addresses().admin.to_string();
         let args = ["tributary"].into_iter().chain(command.split(' ')).chain(["--server", &admin]);

@@ -30,7 +30,7 @@ use crate::scope::trace::reaches;
 pub use document::{Explanation, Outcome, Reason, Refused, StepDocument, StepObject, WhyNot};
 pub use freshness::endpoint_freshness;
 pub use query::Query;
-pub use reach::{Carrier, carrier, leading_listeners};
+pub use reach::{Carrier, carrier, leading_listeners, leading_resources};
 pub use why_not::why_not;
 
 /// Maximum number of service ports that one query explains.

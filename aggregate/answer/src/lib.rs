@@ -39,7 +39,7 @@ pub use egress::{Egress, PortSet};
 pub use endpoints::{Assignment, Destination, Endpoint, LocalityEndpoints, endpoints, inline};
 pub use explain::{
     Carrier, Explanation, Query, WhyNot, carrier, endpoint_freshness, explain, explain_with,
-    leading_listeners, why_not,
+    leading_listeners, leading_resources, why_not,
 };
 pub use inbound::{InboundPath, InboundPort, InboundTarget, OwnSide, own_workload, received};
 pub use key::key;

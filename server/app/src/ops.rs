@@ -12,6 +12,7 @@ pub mod invalid;
 pub mod metrics;
 pub mod notices;
 pub mod problem_log;
+mod rejected;
 pub mod removals;
 pub mod report;
 pub mod resources;

@@ -52,6 +52,15 @@ pub fn leading_listeners(port: &PortView, class: &ClientClass) -> BTreeSet<Strin
     parts.iter().filter(|part| leads(part)).map(ListenerPlan::name).collect()
 }
 
+/// Returns the listeners of a sidecar that lead to a port, each with its route table if requests take one.
+#[must_use]
+pub fn leading_resources(port: &PortView, class: &ClientClass) -> BTreeSet<(String, Option<String>)> {
+    let inputs = &port.listener;
+    let parts = scoped_listener(&inputs.inputs, &key(inputs, class), class.scope(), &mut ());
+    let table = |part: &ListenerPlan| (part.serves == Serves::Routes).then(|| route_table_name(port.number));
+    parts.iter().map(|part| (part.name(), table(part))).collect()
+}
+
 const fn leads(part: &ListenerPlan) -> bool {
     matches!(part.serves, Serves::Cluster(_))
 }

@@ -19,6 +19,7 @@ use tributary_xds::answers::ResourceType;
 use tributary_xds::session::{Delivery, SyncStatus};
 
 use super::invalid;
+use super::rejected::Rejections;
 use super::routed::SentTables;
 use super::sessions::{Found, Sessions};
 use crate::admin::backend::{Answer, Explained};
@@ -158,20 +159,52 @@ fn served_by(catalog: &Catalog, host: &str, found: Option<&Found>) -> String {
 }
 
 /// Adds the delivery state of the client, and what its listeners and routes lead to.
-fn deliver(catalog: &Catalog, found: &Found, tables: Option<&mut SentTables>, one: &mut Explanation) {
+fn deliver(catalog: &Arc<Catalog>, found: &Found, tables: Option<&mut SentTables>, one: &mut Explanation) {
     let served = one.steps.iter().all(|step| step.verdict != Verdict::Drop);
     let Some((host, number)) = one.host.clone().zip(one.port).filter(|_| served) else { return };
     let view = resolve(catalog, host.as_str(), found.client.class.scope(), &mut ());
     let Some((view, port)) = view.and_then(|view| Some((view, view.port(number)?))) else { return };
-    let mut steps: Vec<TraceStep> = delivered(found, view, port).into_iter().collect();
+    let delivery = PortDelivery::new(catalog, found, view, port);
+    let tables = tables.filter(|_| !delivery.rejections.of_ways);
     let sent = tables.map(|tables| tables.steps(&host, &host, port, &found.client.class)).unwrap_or_default();
-    if sent.iter().any(|step| step.verdict == Verdict::Warn) {
+    if delivery.rejections.closed || sent.iter().any(|step| step.verdict == Verdict::Warn) {
         one.forget_reach();
     }
+    let mut steps = delivery.rejections.steps;
+    steps.extend(delivery.carrier);
     steps.extend(sent);
     steps.extend(unrouted(catalog, found, view, port));
     let endpoint = one.endpoint.clone();
     one.add(steps.into_iter().map(|step| TraceStep { endpoint: endpoint.clone(), ..step }));
+}
+
+/// Delivery of a port to a client.
+struct PortDelivery<'v> {
+    port: &'v PortView,
+    rejections: Rejections,
+    /// Delivery state of the resource that carries the endpoints; `None` if rejected resources are the cause of it.
+    carrier: Option<TraceStep>,
+}
+
+impl<'v> PortDelivery<'v> {
+    fn new(catalog: &Arc<Catalog>, found: &Found, view: &ServiceView, port: &'v PortView) -> Self {
+        let rejections = Rejections::new(catalog, found, view, port);
+        // A client requests nothing behind a resource that it rejected.
+        let is_effect = |step: &TraceStep| rejections.closed && step.code == Code::NOT_DELIVERED;
+        let carrier = delivered(found, view, port).filter(|step| !is_effect(step));
+        Self { port, rejections, carrier }
+    }
+    fn is_known(&self) -> bool {
+        self.rejections.closed || self.carrier.is_some()
+    }
+    fn is_delivered(&self) -> bool {
+        let carrier = self.carrier.as_ref();
+        !self.rejections.closed && carrier.is_some_and(|step| step.verdict != Verdict::Drop)
+    }
+    /// Returns the steps, with each rejected resource as a removal.
+    fn steps(self) -> impl Iterator<Item = TraceStep> {
+        self.rejections.steps.into_iter().map(TraceStep::dropping).chain(self.carrier)
+    }
 }
 
 /// Returns the delivery state of the resource that carries a port's endpoints; `None` if the client receives none for
@@ -250,18 +283,21 @@ fn add_delivery(catalog: &Arc<Catalog>, found: &Found, view: &ServiceView, out: 
         let ports = class.scope().ports(view, PortSet::Imported);
         ports.filter(move |port| wanted.is_none_or(|number| port.number == number))
     };
-    let steps: Vec<TraceStep> = ports().filter_map(|port| delivered(found, view, port)).collect();
-    // What was not sent is not served, whatever the answer contains.
-    if !steps.is_empty() && steps.iter().all(|step| step.verdict == Verdict::Drop) {
+    let all: Vec<PortDelivery<'_>> =
+        ports().map(|port| PortDelivery::new(catalog, found, view, port)).collect();
+    // What was not sent, or is behind a rejected resource, is not served, whatever the answer contains.
+    if !all.iter().any(PortDelivery::is_delivered) && all.iter().any(PortDelivery::is_known) {
         (out.served, out.any_destination) = (0, false);
         out.reached.retain(|step| step.code != Code::REACHED);
-        return out.add(steps);
+        return out.add(all.into_iter().flat_map(PortDelivery::steps));
     }
-    out.add(steps);
+    all.iter().filter(|of| of.rejections.closed).for_each(|of| out.forget_reach(of.port.number));
+    let led: Vec<&PortView> = all.iter().filter(|of| !of.rejections.of_ways).map(|of| of.port).collect();
+    out.add(all.into_iter().flat_map(PortDelivery::steps));
     if class.kind == ClientKind::Sidecar && found.client.listens {
         let mut tables = SentTables::new(catalog, found);
         let host = Hostname::new(&out.host).unwrap_or_else(|_| view.key.host.clone());
-        for port in ports() {
+        for port in led {
             let steps = tables.steps(&host, &view.key.host, port, class);
             if steps.iter().any(|step| step.verdict == Verdict::Warn) {
                 out.forget_reach(port.number);

@@ -71,6 +71,8 @@ pub struct Acks {
     last: Option<Sent>,
     acked: Option<(Sent, Mono)>,
     rejections: Rejections,
+    /// Whether the client held versions of the type when the stream began.
+    resumed: bool,
 }
 
 impl Acks {
@@ -100,6 +102,14 @@ impl Acks {
     /// What the rejections mean for a resource.
     pub(crate) fn verdict(&self, name: &str) -> Verdict {
         self.rejections.of(name)
+    }
+    /// Whether the client may use versions that are older than those it rejected.
+    pub(crate) const fn has_earlier(&self) -> bool {
+        self.resumed || self.acked.is_some()
+    }
+    /// Records that the client held versions of the type when the stream began.
+    pub(crate) const fn resume(&mut self) {
+        self.resumed = true;
     }
     /// Whether a response that the client has not answered may carry the resource.
     pub(crate) fn is_unanswered(&self, name: &str) -> bool {
@@ -184,6 +194,20 @@ mod tests {
         assert_eq!(acks.nack().unwrap().sent.as_ref().unwrap().nonce, Nonce(2));
         acks.ack("3", Mono(4));
         assert_eq!(acks.status(), SyncStatus::Synced);
+    }
+
+    #[test]
+    fn earlier_versions_are_those_acknowledged_or_held_at_the_start() {
+        let mut acks = Acks::default();
+        acks.sent(mk_sent(1), Carried::Whole(None));
+        acks.refuse("1", "bad", None, Mono(2));
+        assert!(!acks.has_earlier());
+        let mut resumed = acks.clone();
+        resumed.resume();
+        assert!(resumed.has_earlier());
+        acks.sent(mk_sent(2), Carried::Whole(None));
+        acks.ack("2", Mono(3));
+        assert!(acks.has_earlier());
     }
 
     #[test]

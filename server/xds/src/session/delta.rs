@@ -51,6 +51,9 @@ impl Session {
         let must_reply = kind.has_wildcard() && !watch.is_empty();
         let state = self.state(kind);
         state.start(watch, requested);
+        if known.is_some() {
+            state.acks.resume();
+        }
         state.known = known;
         state.must_reply = must_reply;
         self.subscribed(kind, true)

@@ -46,6 +46,9 @@ impl Session {
         state.listed = list_hash(request);
         state.must_reply = true;
         state.reconnected = !request.version.is_empty();
+        if state.reconnected {
+            state.acks.resume();
+        }
         self.subscribed(kind, true)
     }
     /// Handles an answer to the last response: only a changed subscription gets a response.

@@ -77,6 +77,9 @@ pub struct Delivery {
     pub status: SyncStatus,
     /// Error text of the client, if it rejected the resource.
     pub refused: Option<Arc<str>>,
+    /// Whether the client may use an earlier version: it acknowledged a response of the type, or held versions when the
+    /// stream began.
+    pub may_have_earlier: bool,
 }
 
 fn ms(age: Duration) -> u64 {
@@ -216,7 +219,7 @@ impl SessionStatus {
             (SyncStatus::Error, Verdict::Rejected(text)) => (SyncStatus::Error, Some(text)),
             (status, _) => (status, None),
         };
-        Delivery { subscribed, version, status, refused }
+        Delivery { subscribed, version, status, refused, may_have_earlier: of.acks.has_earlier() }
     }
     /// Returns the generation that the client has received in full; `None` if the session has no base.
     #[must_use]

@@ -1,0 +1,115 @@
+//! Which rejected resources keep a client from a port: listeners, route tables and xDS clusters.
+//!
+//! `explain` and `why-not` call it for a connected client. A client that rejected the newest version of a resource uses
+//! an earlier one, if it accepted one; else nothing that comes behind the resource is reached.
+
+use std::sync::Arc;
+
+use tributary_answer::vip::long_forms;
+use tributary_answer::{Carrier, ClusterName, carrier, concrete, leading_resources, resolve};
+use tributary_model::{Catalog, ClientKind, Code, PortView, ServiceView, TraceStep, Verdict};
+use tributary_xds::answers::ResourceType;
+
+use super::explain::deliver_step;
+use super::sessions::Found;
+
+/// Most rejected resources that are named for a port.
+const MAX_NAMED: usize = 8;
+
+/// Rejected resources between a client and a port.
+#[derive(Debug, Default)]
+pub(super) struct Rejections {
+    /// A step for each, with the client's text: a removal if the port is not reached, else a warning.
+    pub(super) steps: Vec<TraceStep>,
+    /// Whether nothing leads the client to the port.
+    pub(super) closed: bool,
+    /// Whether a listener or route table is among them, so that what was sent last does not show where it leads.
+    pub(super) of_ways: bool,
+}
+
+/// Resources that lead to a port, one behind the other.
+type Way = Vec<(ResourceType, String)>;
+
+impl Rejections {
+    /// Returns what a client rejected on its ways to a port.
+    pub(super) fn new(catalog: &Arc<Catalog>, found: &Found, view: &ServiceView, port: &PortView) -> Self {
+        let ways = ways(catalog, found, view, port);
+        let of_ways: Vec<Option<TraceStep>> = ways.iter().map(|way| first(found, way)).collect();
+        let is_closed = |step: &Option<TraceStep>| step.as_ref().is_some_and(|s| s.verdict == Verdict::Drop);
+        let blocked = !of_ways.is_empty() && of_ways.iter().all(is_closed);
+        let mut steps: Vec<TraceStep> = of_ways.into_iter().flatten().take(MAX_NAMED).collect();
+        let of_ways = !steps.is_empty();
+        if !blocked {
+            steps.iter_mut().for_each(|step| step.verdict = Verdict::Warn);
+        }
+        // The xDS cluster itself carries the endpoints of other ports, and its delivery state is theirs.
+        if carrier(port, &found.client.class) == Some(Carrier::Endpoints) {
+            let cluster = ClusterName::new(port.number, &view.key.host).to_string();
+            steps.extend(step(found, ResourceType::Cluster, &cluster));
+        }
+        let closed = steps.iter().any(|step| step.verdict == Verdict::Drop);
+        Self { steps, closed, of_ways }
+    }
+}
+
+/// Returns the ways on which a client reaches a port; none if its listeners are its own.
+fn ways(catalog: &Arc<Catalog>, found: &Found, view: &ServiceView, port: &PortView) -> Vec<Way> {
+    let client = &found.client;
+    match client.class.kind {
+        ClientKind::Sidecar if client.listens => {
+            let ways = leading_resources(port, &client.class).into_iter();
+            let table = |name: String| (ResourceType::Route, name);
+            ways.map(|(listener, routes)| {
+                std::iter::once((ResourceType::Listener, listener)).chain(routes.map(table)).collect()
+            })
+            .collect()
+        }
+        ClientKind::Grpc => {
+            let routes = (ResourceType::Route, ClusterName::new(port.number, &view.key.host).to_string());
+            let targets = targets(catalog, found, view, port);
+            match targets.is_empty() {
+                true => vec![vec![routes]],
+                false => targets
+                    .into_iter()
+                    .map(|target| vec![(ResourceType::Listener, target), routes.clone()])
+                    .collect(),
+            }
+        }
+        ClientKind::Sidecar | ClientKind::Envoy => Vec::new(),
+    }
+}
+
+/// Returns the targets of a gRPC client that mean a port, by the names of their listeners.
+fn targets(catalog: &Arc<Catalog>, found: &Found, view: &ServiceView, port: &PortView) -> Vec<String> {
+    let (class, scope) = (&found.client.class, found.client.class.scope());
+    let means = |target: &str| {
+        let Some((host, number)) = target.rsplit_once(':') else { return false };
+        let mut hosts = long_forms(host, class.domain.as_deref()).into_iter();
+        let of = hosts.find_map(|host| resolve(catalog, &host.to_ascii_lowercase(), scope, &mut ()));
+        let of = of.and_then(|of| concrete(catalog, of, scope, &mut ()));
+        number == port.number.to_string() && of.is_some_and(|of| of.key == view.key)
+    };
+    let sent = found.sent(ResourceType::Listener);
+    let all = sent.into_iter().flat_map(|sent| sent.resources(catalog));
+    all.map(|one| one.name.to_string()).filter(|name| means(name)).collect()
+}
+
+/// Returns the first rejected resource of a way that ends it, else the first of which an earlier version may be used.
+fn first(found: &Found, way: &Way) -> Option<TraceStep> {
+    let steps = way.iter().filter_map(|(kind, name)| step(found, *kind, name));
+    // of equal ones, the first
+    steps.min_by_key(|step| step.verdict != Verdict::Drop)
+}
+
+fn step(found: &Found, kind: ResourceType, name: &str) -> Option<TraceStep> {
+    let delivery = found.delivery(kind, name);
+    let text = delivery.refused?;
+    let what = format!("the client rejected {} {name}", kind.as_str().to_uppercase());
+    Some(deliver_step(match delivery.may_have_earlier {
+        true => {
+            let uses = "it uses the version that it accepted earlier, if it has one";
+            (Verdict::Warn, Code::NACKED, format!("{what}, so {uses}: {text}"))
+        }
+        false => (Verdict::Drop, Code::NACKED, format!("{what}: {text}")),
+    }))
+}

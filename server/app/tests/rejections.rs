@@ -1,0 +1,130 @@
+//! Clients that reject listeners, route tables or xDS clusters, and what `explain` and `why-not` report about them.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests fail the test")]
+
+use tributary_app::exit::Exit;
+use tributary_suites::ads::{CDS, EDS, LDS, RDS, node};
+use tributary_suites::{AdsClient, Variant};
+use world::{LONG, World, file_registry, mk_entry, mk_folder, put};
+
+#[path = "support/world.rs"]
+mod world;
+
+const PAY: &str = "outbound|80||pay.shop.example";
+const SIDECAR: &str = "sidecar~10.9.0.9~web-1.web~web.svc.cluster.local";
+const TEXT: &str = "Error adding/updating listener(s): bad access log format";
+
+async fn mk_world() -> (tempfile::TempDir, World) {
+    let dir = mk_folder(&[("pay.yaml", mk_entry("pay", "pay.shop.example", "10.0.0.1"))]);
+    let world = World::start(&["--registry", &file_registry(&dir)]).await;
+    world.until("get endpoints", "10.0.0.1:80").await;
+    (dir, world)
+}
+
+async fn connect(world: &World, id: &str, agent: Option<&str>) -> AdsClient {
+    let xds = world.server.addresses().xds;
+    let mut node = node(id);
+    node.user_agent_name = agent.unwrap_or_default().to_owned();
+    AdsClient::connect(xds, Variant::Delta, node).await.unwrap()
+}
+
+/// Subscribes and answers the first response: with a rejection if there is a text.
+async fn answer(stream: &mut AdsClient, kind: &str, names: &[&str], rejected: Option<&str>) {
+    stream.subscribe(kind, names).unwrap();
+    answer_next(stream, kind, rejected).await;
+}
+
+async fn answer_next(stream: &mut AdsClient, kind: &str, rejected: Option<&str>) {
+    let response = loop {
+        let response = stream.next(LONG).await.unwrap();
+        if response.type_url == kind {
+            break response;
+        }
+        stream.ack(&response).unwrap();
+    };
+    match rejected {
+        Some(text) => stream.nack(&response, text).unwrap(),
+        None => stream.ack(&response).unwrap(),
+    }
+}
+
+async fn until_error(world: &World, client: &str, kind: &str) {
+    world.until(&format!("get resources {client} --type {kind}"), "ERROR").await;
+}
+
+/// Checks that neither command reports that the client reaches the host, and that both name the rejected resource.
+async fn check_cut(world: &World, client: &str, rejected: &str) {
+    for command in ["explain 10.0.0.1", "why-not pay.shop.example"] {
+        let result = world.run(&format!("{command} --for-client {client}")).await;
+        assert_eq!(result.exit, Ok(Exit::No), "{command}: {}", result.out);
+        assert!(result.out.contains(rejected) && result.out.contains("TRB0522"), "{command}: {}", result.out);
+        for other in ["TRB0531", "TRB0534", "TRB0521"] {
+            assert!(!result.out.contains(other), "{command}: {}", result.out);
+        }
+    }
+    let why = world.run(&format!("why-not pay.shop.example --for-client {client}")).await.out;
+    assert!(why.contains("0 endpoints served"), "{why}");
+}
+
+#[tokio::test]
+async fn sidecar_that_rejected_all_listeners_is_not_served() {
+    let (_dir, world) = mk_world().await;
+    let mut stream = connect(&world, SIDECAR, None).await;
+    answer(&mut stream, CDS, &["*"], None).await;
+    answer(&mut stream, EDS, &[PAY], None).await;
+    answer(&mut stream, LDS, &["*"], Some(TEXT)).await;
+    until_error(&world, SIDECAR, "lds").await;
+    check_cut(&world, SIDECAR, &format!("the client rejected LDS 0.0.0.0_80: {TEXT}")).await;
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn sidecar_that_rejected_the_route_table_is_not_served() {
+    let (_dir, world) = mk_world().await;
+    let mut stream = connect(&world, SIDECAR, None).await;
+    answer(&mut stream, EDS, &[PAY], None).await;
+    answer(&mut stream, LDS, &["*"], None).await;
+    answer(&mut stream, RDS, &["80"], Some("no such route")).await;
+    until_error(&world, SIDECAR, "rds").await;
+    check_cut(&world, SIDECAR, "the client rejected RDS 80: no such route").await;
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn rejection_after_an_acknowledgement_is_a_warning() {
+    let (dir, world) = mk_world().await;
+    let mut stream = connect(&world, SIDECAR, None).await;
+    answer(&mut stream, EDS, &[PAY], None).await;
+    answer(&mut stream, LDS, &["*"], None).await;
+    answer(&mut stream, RDS, &["80"], None).await;
+    put(dir.path(), "other.yaml", &mk_entry("other", "other.shop.example", "10.0.0.2"));
+    answer_next(&mut stream, RDS, Some("no such route")).await;
+    until_error(&world, SIDECAR, "rds").await;
+    let text = "the client rejected RDS 80, so it uses the version that it accepted earlier, if it has one: no such route";
+    let explained = world.run(&format!("explain 10.0.0.1 --for-client {SIDECAR}")).await;
+    assert_eq!(explained.exit, Ok(Exit::Ok), "{}", explained.out);
+    let line = explained.out.lines().find(|line| line.contains(text)).unwrap_or_default();
+    assert!(line.contains("WARN TRB0522"), "{}", explained.out);
+    let why = world.run(&format!("why-not pay.shop.example --for-client {SIDECAR}")).await.out;
+    assert!(why.contains("1 endpoint served") && why.contains(text), "{why}");
+    assert!(!why.contains("TRB0531"), "what was sent last is not what it uses: {why}");
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn grpc_client_that_rejected_its_way_is_not_served() {
+    let (_dir, world) = mk_world().await;
+    let target = "pay.shop.example:80";
+    let ways = [(LDS, "lds", target), (RDS, "rds", PAY), (CDS, "cds", PAY)];
+    for (rejected, (_, short, name)) in ways.iter().enumerate() {
+        let id = format!("grpc-{short}");
+        let mut stream = connect(&world, &id, Some("gRPC Go")).await;
+        for (kind, _, name) in &ways[..rejected] {
+            answer(&mut stream, kind, &[name], None).await;
+        }
+        answer(&mut stream, ways[rejected].0, &[name], Some("unusable")).await;
+        until_error(&world, &id, short).await;
+        check_cut(&world, &id, &format!("the client rejected {} {name}: unusable", short.to_uppercase()))
+            .await;
+    }
+    world.server.stop().await;
+}

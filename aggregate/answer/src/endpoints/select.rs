@@ -1,13 +1,18 @@
 //! Selects the addresses that a client may have: by visibility, node, cluster, network and kind of
 //! address. Keeps the order of the inputs.
 
+use std::borrow::Cow;
+
 use tributary_model::{
-    Address, AddressRef, ClientKind, Code, EndpointInputs, EndpointSource, Health, NetworkId, ObjectId,
-    Projection, Recorder, ShardPriority, Stage, Timestamp, Verdict, labels,
+    Address, AddressRef, ClientKind, Code, EndpointInputs, EndpointSource, Health, Namespace, NetworkId,
+    ObjectId, Projection, Recorder, ShardPriority, Stage, Timestamp, Verdict, Visibility, labels,
 };
 
 use super::{Destination, Names};
 use crate::steps::endpoint_step;
+
+/// Maximum number of namespaces in a step.
+const MAX_NAMED: usize = 8;
 
 /// Address that may become an endpoint.
 #[derive(Debug, Clone)]
@@ -270,7 +275,7 @@ fn record_pass<R: Recorder>(candidate: &Candidate<'_>, r: &mut R) {
     record(
         candidate,
         (Stage::Visibility, Verdict::Pass, Code::VISIBLE),
-        format!("{object} is visible to the client"),
+        format!("{object} is exported to {}", exported_to(&candidate.source.visibility)),
         r,
     );
     let network = network_detail(candidate);
@@ -280,6 +285,22 @@ fn record_pass<R: Recorder>(candidate: &Candidate<'_>, r: &mut R) {
         format!("reached directly ({network})"),
         r,
     );
+}
+
+/// Returns whom a declaration is exported to. Whether the client's Sidecar imports it is decided for the whole service.
+fn exported_to(visibility: &Visibility) -> Cow<'static, str> {
+    match visibility {
+        Visibility::Public => "every namespace".into(),
+        Visibility::Own => "its own namespace".into(),
+        Visibility::Hidden => "no namespace".into(),
+        Visibility::Namespaces(all) => {
+            let named: Vec<&str> = all.iter().take(MAX_NAMED).map(Namespace::as_str).collect();
+            let more = all.len().saturating_sub(MAX_NAMED);
+            let end = if more > 0 { format!(" and {more} more") } else { String::new() };
+            let noun = if all.len() == 1 { "namespace" } else { "namespaces" };
+            format!("{noun} {}{end}", named.join(", ")).into()
+        }
+    }
 }
 
 /// The network of an endpoint; without one, why its label does not count.

@@ -90,6 +90,37 @@ fn invisible_endpoint_ends_at_the_stage_visibility() {
     );
 }
 
+/// Returns the details of the steps about the visibility of the endpoint's own declaration.
+fn exported(explanation: &Explanation) -> Vec<&str> {
+    let steps = explanation.steps.iter().filter(|step| step.code == Code::VISIBLE);
+    let of_object = |step: &&StepDocument| step.detail.starts_with("ServiceEntry ");
+    steps.filter(of_object).map(|step| step.detail.as_str()).collect()
+}
+
+#[test]
+fn endpoint_outside_of_the_sidecar_is_exported_not_visible() {
+    let catalog = mk_served(mk_one(vec![mk_address("10.0.0.1")]), Visibility::Public);
+    let sidecar = Sidecar { egress: mk_egress(&[(None, &["./*"])]), ..Sidecar::default() };
+    let mut client = mk_client("web");
+    let narrow = crate::scope::ClientSidecar::new(&mk_sidecar("web", "narrow", sidecar.clone()).0, &sidecar);
+    client.class.sidecar = Some(Arc::new(narrow));
+    let explanation = explain_one(&catalog, "10.0.0.1", Some(&client));
+    assert!(decided(&explanation).contains(&(Stage::Visibility, Verdict::Drop, 530)), "{explanation:?}");
+    assert_eq!(exported(&explanation), ["ServiceEntry shop/pay is exported to every namespace"]);
+    let without = explain_one(&catalog, "10.0.0.1", None);
+    assert_eq!(exported(&without), ["ServiceEntry shop/pay is exported to every namespace"]);
+}
+
+#[test]
+fn exported_namespaces_are_named() {
+    let mut source = mk_source("east", mk_group("a", &[], vec![mk_address("10.0.0.1")]));
+    source.visibility = Visibility::Namespaces([mk_ns("shop"), mk_ns("web")].into());
+    let catalog = mk_served(mk_facts(vec![source]), Visibility::Public);
+    let want = "ServiceEntry shop/pay is exported to namespaces shop, web";
+    assert_eq!(exported(&explain_one(&catalog, "10.0.0.1", Some(&mk_client("web")))), [want]);
+    assert_eq!(exported(&explain_one(&catalog, "10.0.0.1", None)), [want]);
+}
+
 #[test]
 fn terminating_endpoint_ends_at_the_stage_health() {
     let gone = Address { health: Health::Terminating, ..mk_address("10.0.0.1") };

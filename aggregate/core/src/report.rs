@@ -71,6 +71,8 @@ pub struct RegistryStatus {
     pub shadow: Option<Generation>,
     /// Reason why that run does not replace it yet, for operators.
     pub waits_for: Option<Arc<str>>,
+    /// Why that run could not read its source yet, while the served run still reports.
+    pub shadow_failure: Option<Arc<str>>,
     /// True if the run waits until an operator accepts it.
     pub needs_accept: bool,
     /// Identity of the source, if it has one.
@@ -170,6 +172,7 @@ impl Core {
             generation: ledger.generation,
             shadow: registry.shadow.as_ref().map(|shadow| shadow.ledger.generation),
             waits_for: waits_for(registry),
+            shadow_failure: shadow_failure(registry).map(Into::into),
             needs_accept: registry.needs_accept(),
             identity: ledger.identity.clone(),
             ended: ledger.ended.iter().map(ended).collect(),
@@ -258,6 +261,15 @@ fn waits_for(registry: &Registry) -> Option<Arc<str>> {
         }
         obstacle => Some(describe(&obstacle)),
     }
+}
+
+/// Returns why a shadow has not listed everything, if it fails. Without a status of the served run, that of the shadow is
+/// the registry's own.
+fn shadow_failure(registry: &Registry) -> Option<&str> {
+    let reports = registry.ledger.scopes.values().any(|scoped| scoped.status.is_some());
+    let shadow = registry.shadow.as_ref().filter(|_| reports)?;
+    let is_listing = matches!(registry.obstacle()?, Obstacle::NotSynced);
+    failure(&shadow.ledger).filter(|_| is_listing)
 }
 
 /// Returns the reason of the worst status that a run has reported, if it fails.

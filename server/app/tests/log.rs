@@ -74,3 +74,32 @@ async fn invalid_object_is_logged_once_until_its_problem_ends() {
     assert_eq!(log.lines("object has a problem").len(), 1, "{:?}", log.lines(""));
     world.server.stop().await;
 }
+
+#[tokio::test]
+async fn rotation_that_cannot_read_its_source_is_logged_and_shown() {
+    let old = mk_folder(&[("pay.yaml", mk_entry("pay", "pay.shop", "10.0.0.1"))]);
+    let config = mk_folder(&[]);
+    let new = config.path().join("later");
+    let text = |path: &std::path::Path| {
+        let registry = format!("- {{kind: file, name: east, path: {}}}\n", path.display());
+        format!("apiVersion: tributary.dev/v1alpha1\nkind: Config\nregistries:\n{registry}")
+    };
+    put(config.path(), "c.yaml", &text(old.path()));
+    let (log, _guard) = Log::start();
+    let world = World::start(&["--config", config.path().join("c.yaml").to_str().unwrap()]).await;
+    put(config.path(), "c.yaml", &text(&new));
+    let line = log.until("a new run cannot read its source").await;
+    let wanted = ["WARN", "registry=east", &format!("{} cannot be read", new.display())];
+    assert!(wanted.iter().all(|text| line.contains(text)), "{line}");
+    let table = world.run("get registries").await.out;
+    assert!(table.contains("Live") && table.contains("a new run waits until it can read"), "{table}");
+    assert!(world.readyz().await.contains("run east: a new run waits until it can read its source: "));
+    assert!(world.run("get endpoints").await.out.contains("10.0.0.1:80"), "the old facts stay");
+    std::fs::create_dir(&new).unwrap();
+    put(&new, "pay.yaml", &mk_entry("pay", "pay.shop", "10.0.0.2"));
+    world.until("get endpoints", "10.0.0.2:80").await;
+    log.until("no new run fails to read its source").await;
+    assert_eq!(log.lines("a new run cannot read").len(), 1, "{:?}", log.lines(""));
+    assert!(!world.run("get registries").await.out.contains("a new run waits"));
+    world.server.stop().await;
+}

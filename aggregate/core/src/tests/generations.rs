@@ -118,6 +118,11 @@ fn waiting_run_shows_why_it_fails() {
     let status = SourceStatus::new(SourceState::Unreachable, "no kubeconfig");
     world.report_in("file", shadow, [RegistryUpdate::Status(mk_scope(SCOPE), status)]);
     assert_eq!(waits_for(&world), "the new run has not listed everything yet: no kubeconfig");
+    let failure = |world: &World| world.core.status()[0].shadow_failure.clone();
+    assert_eq!(failure(&world), None, "no served run reports: this is the state of the registry");
+    let live = SourceStatus::new(SourceState::Live, "");
+    world.report("file", [RegistryUpdate::Status(mk_scope(SCOPE), live)]);
+    assert_eq!(failure(&world).as_deref(), Some("no kubeconfig"));
 }
 
 #[test]

@@ -143,7 +143,7 @@ impl AdminBackend for LiveBackend {
             (status.id.name.clone(), overall.reason.to_string())
         };
         let waiting = |status: &RegistryStatus| {
-            let why = notices::waiting(status)?;
+            let why = notices::waiting(status).or_else(|| notices::failing(status))?;
             Some(Check::new(format!("run {}", status.id.name), false, why))
         };
         // a registry counts as synced without a collection that cannot be read

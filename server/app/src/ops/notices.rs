@@ -1,5 +1,5 @@
-//! Notices that an operator may have to act on, once per change: a run that waits for `state accept`, a
-//! staleness policy that applies, a journal that cannot be written.
+//! Notices that an operator may have to act on, once per change: a run that waits for `state accept` or
+//! cannot read its source, a staleness policy that applies, a journal that cannot be written.
 //!
 //! The status log calls it with every status and every error of the journal, and it writes to the log; reports use its texts. It keeps the
 //! notices that it logged last.
@@ -17,6 +17,8 @@ use crate::config::staleness::Staleness;
 enum Subject {
     /// Run of a registry that waits for `state accept`.
     Run(RegistryName),
+    /// Run that cannot read its source, while an earlier one is served.
+    FailingRun(RegistryName),
     /// Staleness policy that applies to a scope of a registry.
     Policy(RegistryName, Scope),
     /// Journal that cannot be written.
@@ -36,6 +38,13 @@ fn obstacle(status: &RegistryStatus) -> Option<&str> {
 #[must_use]
 pub fn waiting(status: &RegistryStatus) -> Option<String> {
     obstacle(status).map(|why| format!("a new run waits: {why}; see `tributary state show`"))
+}
+
+/// Returns the notice of a run that cannot read its source while an earlier one is served.
+#[must_use]
+pub fn failing(status: &RegistryStatus) -> Option<String> {
+    let why = status.shadow_failure.as_deref()?;
+    Some(format!("a new run waits until it can read its source: {why}"))
 }
 
 /// Returns which required collections of a registry could never be read, with the reason of the first; `None` if there
@@ -68,6 +77,10 @@ fn run(status: &RegistryStatus) -> Option<(Subject, String)> {
     Some((Subject::Run(status.id.name.clone()), obstacle(status)?.to_owned()))
 }
 
+fn failing_run(status: &RegistryStatus) -> Option<(Subject, String)> {
+    Some((Subject::FailingRun(status.id.name.clone()), status.shadow_failure.as_deref()?.to_owned()))
+}
+
 fn policies(status: &RegistryStatus) -> impl Iterator<Item = (Subject, String)> {
     let text = Staleness::from(status.stale).to_string();
     let name = &status.id.name;
@@ -78,6 +91,12 @@ fn begins(subject: &Subject, text: &str) {
     match subject {
         Subject::Run(registry) => {
             tracing::warn!(%registry, reason = text, "a new run waits to be accepted; see `tributary state show`");
+        }
+        Subject::FailingRun(registry) => {
+            tracing::warn!(
+                %registry, reason = text,
+                "a new run cannot read its source; serving the facts of the earlier run until it can"
+            );
         }
         Subject::Policy(registry, scope) => {
             tracing::warn!(%registry, %scope, policy = text, "the staleness policy applies to a scope");
@@ -94,6 +113,7 @@ fn begins(subject: &Subject, text: &str) {
 fn ends(subject: &Subject) {
     match subject {
         Subject::Run(registry) => tracing::info!(%registry, "no run waits to be accepted"),
+        Subject::FailingRun(registry) => tracing::info!(%registry, "no new run fails to read its source"),
         Subject::Policy(registry, scope) => {
             tracing::info!(%registry, %scope, "the staleness policy no longer applies to a scope");
         }
@@ -136,7 +156,8 @@ impl Notices {
     /// Logs the changes since the last call, among them the error of a journal that cannot be written. Its later errors
     /// do not repeat the notice.
     pub fn look(&mut self, all: &[RegistryStatus], journal: Option<String>) {
-        let registries = all.iter().flat_map(|status| run(status).into_iter().chain(policies(status)));
+        let runs = |status| run(status).into_iter().chain(failing_run(status));
+        let registries = all.iter().flat_map(|status| runs(status).chain(policies(status)));
         let journal = journal.map(|error| (Subject::Journal, error));
         let (begun, ended) = self.changes(registries.chain(journal).collect());
         begun.iter().for_each(|(subject, text)| begins(subject, text));

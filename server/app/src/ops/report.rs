@@ -210,7 +210,8 @@ fn counted(status: &RegistryStatus) -> impl Iterator<Item = &CollectionStatus> {
 /// Returns the reason of a state, with notes for the operator.
 fn with_notes(reason: String, status: &RegistryStatus) -> String {
     let all = std::iter::once(reason).filter(|reason| !reason.is_empty());
-    let all = all.chain(notices::policy(status)).chain(notices::waiting(status));
+    let all =
+        all.chain(notices::policy(status)).chain(notices::waiting(status)).chain(notices::failing(status));
     all.collect::<Vec<_>>().join("; ")
 }
 
@@ -260,6 +261,7 @@ mod tests {
             generation: Generation(4),
             shadow: Some(Generation(5)),
             waits_for: Some("the new run can read less of the endpoints of scope dc1".into()),
+            shadow_failure: None,
             needs_accept: true,
             identity: Some(Fingerprint::new("uid-1").unwrap()),
             ended: vec![
@@ -316,6 +318,16 @@ mod tests {
             assert!(columns.contains(part), "no {part:?} in {text}");
         }
         assert!(!columns.contains("dc1 Services"), "a readable collection is not listed as withheld: {text}");
+    }
+
+    #[test]
+    fn failing_new_run_is_a_reason_of_a_live_registry() {
+        let mut status = mk_status();
+        status.collections.truncate(1);
+        (status.needs_accept, status.shadow_failure) = (false, Some("/nowhere cannot be read".into()));
+        let all = items(status, RegistryKind::File, Mono(62_000));
+        let shown = [&*all[0].state, &*all[0].reason];
+        assert_eq!(shown, ["Live", "a new run waits until it can read its source: /nowhere cannot be read"]);
     }
 
     #[test]

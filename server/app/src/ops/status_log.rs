@@ -311,6 +311,7 @@ mod tests {
             generation: Generation(1),
             shadow: None,
             waits_for: None,
+            shadow_failure: None,
             needs_accept: false,
             identity: None,
             ended: Vec::new(),

@@ -310,7 +310,7 @@ pub struct ExplainArgs {
 /// Flags of `why-not`.
 #[derive(Debug, Clone, Args)]
 pub struct WhyNotArgs {
-    /// The host that the client requests; its first labels are enough
+    /// The host that the client requests, also as HOST:PORT; its first labels are enough
     pub host: String,
     /// The client, by node id or pod.namespace
     #[arg(long, value_name = "ID", alias = "from-client")]

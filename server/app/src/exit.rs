@@ -36,7 +36,7 @@ impl Exit {
         (Self::Failed, "the command failed; of `diff`: the clients differ"),
         (Self::Usage, "the command line or the configuration is wrong; of `diff` also: the command failed"),
         (Self::No, "the command worked and the answer is no: not served, not healthy"),
-        (Self::NotFound, "name not found"),
+        (Self::NotFound, "name not found; a filter, such as `--host`, that matches nothing ends with 0"),
         (Self::TimedOut, "a wait timed out"),
         (Self::NotAuthorised, "the server refused the request"),
         (Self::Partial, "the answer is incomplete: a registry has not synced"),

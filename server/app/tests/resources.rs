@@ -53,6 +53,8 @@ async fn explanation_for_a_sidecar_names_its_route() {
         "port 80 (HTTP): listener 0.0.0.0_80 leads requests for pay.shop.example by route table 80 to xDS cluster {PAY}"
     );
     assert!(out.contains("1 endpoint served") && out.contains(&leads), "{out}");
+    let of_port = world.run(&format!("why-not pay:81 --for-client {id}")).await.out;
+    assert!(of_port.contains("pay.shop.example has no port 81"), "{of_port}");
     let out = world.run(&format!("why-not other.shop.example --for-client {id}")).await.out;
     assert!(out.contains("TRB0524") && !out.contains("TRB0534"), "{out}");
 }
@@ -72,6 +74,13 @@ async fn resources_of_a_client_are_marked_and_decoded() {
     assert_eq!((&item["name"], &item["state"]), (&PAY.into(), &"SYNCED".into()), "{item}");
     let address = &item["body"]["endpoints"][0]["lb_endpoints"][0]["endpoint"]["address"];
     assert_eq!(address["socket_address"]["address"], "10.0.0.1", "{item}");
+    let absent = world.run("get resources web-1 --resource absent").await.exit.unwrap_err();
+    assert_eq!(
+        (absent.exit, absent.code),
+        (Exit::NotFound, Some(tributary_model::Code::NOT_FOUND)),
+        "{absent}"
+    );
+    assert_eq!(world.run("get resources web-1 --host absent").await.exit, Ok(Exit::Ok), "a filter");
     let yaml = world.run("get resources web-1 -o yaml").await.out;
     assert!(yaml.contains("cluster_name: ") && yaml.contains("10.0.0.1"), "{yaml}");
     assert!(!world.run("get resources web-1").await.out.contains("10.0.0.1"), "a table has names only");

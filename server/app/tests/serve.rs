@@ -58,6 +58,14 @@ async fn answers_end_in_the_documented_exit_codes() {
         ("get endpoints 10.0.0.1", Exit::Ok),
         ("explain 10.0.0.1", Exit::Ok),
         ("explain 10.0.0.1:80 --host pay.shop", Exit::Ok),
+        ("get services pay", Exit::Ok),
+        ("get services shop/pay", Exit::Ok),
+        ("get services ServiceEntry/shop/pay", Exit::NotFound),
+        ("get services pay -n shop", Exit::Ok),
+        ("get services pay -n web", Exit::NotFound),
+        ("get services web/pay", Exit::NotFound),
+        ("get services --host nope.shop", Exit::Ok),
+        ("why-not  --for-client absent", Exit::Usage),
         ("get services nope.shop", Exit::NotFound),
         ("explain 10.0.0.9", Exit::NotFound),
         ("explain 10.0.0.1 --host other.shop", Exit::NotFound),
@@ -67,7 +75,7 @@ async fn answers_end_in_the_documented_exit_codes() {
         let result = world.run(command).await;
         let got = result.exit.as_ref().map_or_else(|failure| failure.exit, |exit| *exit);
         assert_eq!(got, exit, "{command}: {:?} {} {}", result.exit, result.out, result.talk);
-        if let (Err(failure), true) = (&result.exit, command.ends_with("absent")) {
+        if let (Err(failure), true) = (&result.exit, command.ends_with(" absent") && exit == Exit::NotFound) {
             assert!(failure.next.contains("`tributary get clients`"), "{command}: {failure}");
         }
     }

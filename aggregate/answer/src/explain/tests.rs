@@ -256,6 +256,23 @@ fn why_not_takes_the_name_of_an_xds_cluster() {
 }
 
 #[test]
+fn why_not_takes_a_host_with_a_port() {
+    let catalog = mk_served(mk_one(vec![mk_address("10.0.0.1")]), Visibility::Public);
+    let answer = |name: &str| {
+        let answer = why_not(&catalog, name, &mk_client("web"));
+        (answer.host, answer.port.map(|port| port.get()), answer.reasons.first().map(|reason| reason.code))
+    };
+    let whole = answer("outbound|80||pay.shop");
+    assert_eq!((answer("Pay.shop:80"), whole.1), (whole.clone(), Some(80)));
+    assert_eq!(answer("pay.shop.:9999"), ("pay.shop".to_owned(), Some(9999), Some(Code::NO_SUCH_PORT)));
+    let unknown = Some(Code::NO_SUCH_HOST);
+    assert_eq!(answer("no.shop:80"), ("no.shop".to_owned(), Some(80), unknown));
+    for bad in ["pay.shop:0", "pay.shop:x", "fd00::1:80"] {
+        assert_eq!(answer(bad), (bad.to_owned(), None, unknown), "{bad}");
+    }
+}
+
+#[test]
 fn why_not_names_unread_declarations_of_an_unknown_host() {
     let mut catalog = mk_served(mk_one(vec![mk_address("10.0.0.1")]), Visibility::Public);
     add_unread(&mut catalog, CollectionKind::Services);

@@ -17,11 +17,12 @@ use crate::steps::service_step;
 use crate::vip::long_forms;
 
 /// Returns every candidate that a rule removed for this client, grouped by rule. Expands a short name with
-/// the client's own search list. The name of an xDS cluster stands for its host, port and subset.
+/// the client's own search list. `HOST:PORT` and the name of an xDS cluster stand for that port alone.
 #[must_use]
 pub fn why_not(catalog: &Catalog, host: &str, client: &Client) -> WhyNot {
     let name = host.trim().parse::<ClusterName>().ok();
-    let host = name.as_ref().map_or(host, |name| name.host.as_str());
+    let of_port = with_port(host);
+    let host = name.as_ref().map_or(of_port.map_or(host, |(host, _)| host), |name| name.host.as_str());
     let host = host.trim().trim_end_matches('.').to_ascii_lowercase();
     let candidates = long_forms(&host, client.class.domain.as_deref());
     let known = candidates.iter().find(|name| catalog.hosts.contains_key(name.as_str()));
@@ -34,7 +35,7 @@ pub fn why_not(catalog: &Catalog, host: &str, client: &Client) -> WhyNot {
     }
     let host = wildcard.map_or(host.as_str(), Hostname::as_str);
     let mut out = WhyNot::new(catalog, host, client);
-    out.port = name.as_ref().map(|name| name.port);
+    out.port = name.as_ref().map(|name| name.port).or(of_port.map(|(_, port)| port));
     if known.is_none() && wildcard.is_none() {
         // Skips full names with a search suffix appended.
         let plausible = candidates.iter().filter(|name| name.matches(".svc.").count() <= 1);
@@ -58,6 +59,13 @@ pub fn why_not(catalog: &Catalog, host: &str, client: &Client) -> WhyNot {
         out.add([no_such_subset(host, &subset)]);
     }
     out
+}
+
+/// Returns host and port of `HOST:PORT`; `None` without a port.
+fn with_port(text: &str) -> Option<(&str, PortNumber)> {
+    let (host, port) = text.trim().rsplit_once(':')?;
+    let port = PortNumber::new(port.parse().ok()?).ok()?;
+    (!host.contains(':')).then_some((host, port))
 }
 
 fn no_such_port(view: &ServiceView, number: PortNumber) -> TraceStep {

@@ -36,22 +36,24 @@ pub fn index() -> std::future::Ready<Json<serde_json::Value>> {
 /// Services.
 pub async fn services(State(shared): State<Shared>, params: Params<Filter>) -> Response {
     catalog_list(shared, params, "ServiceList", |catalog, filter| {
+        filter.complete_name(catalog)?;
         let mut items = service_list::list(catalog, filter);
         let more = items.len().saturating_sub(filter.limit());
         items.truncate(filter.limit());
-        (items, more)
+        Ok((items, more))
     })
     .await
 }
 
 /// Endpoints.
 pub async fn endpoints(State(shared): State<Shared>, params: Params<Filter>) -> Response {
-    catalog_list(shared, params, "EndpointList", endpoint_list::list).await
+    catalog_list(shared, params, "EndpointList", |catalog, filter| Ok(endpoint_list::list(catalog, filter)))
+        .await
 }
 
 /// Services with the same name in a cluster and in Consul.
 pub async fn merges(State(shared): State<Shared>, params: Params<Filter>) -> Response {
-    catalog_list(shared, params, "MergeList", merge_list::list).await
+    catalog_list(shared, params, "MergeList", |catalog, filter| Ok(merge_list::list(catalog, filter))).await
 }
 
 /// Policies.
@@ -198,7 +200,7 @@ async fn catalog_list<T: Serialize + Send + 'static>(
     shared: Shared,
     params: Params<Filter>,
     kind: &'static str,
-    make: fn(&Catalog, &Filter) -> (Vec<T>, usize),
+    make: fn(&Catalog, &mut Filter) -> Result<(Vec<T>, usize), String>,
 ) -> Response {
     let mut filter = match filter_of(params) {
         Ok(filter) => filter,
@@ -209,10 +211,11 @@ async fn catalog_list<T: Serialize + Send + 'static>(
     let made = tokio::task::spawn_blocking(move || {
         let _permit = permit;
         let catalog = shared.inside.catalog();
-        if let Err(ambiguous) = filter.complete(&catalog) {
-            return problem(StatusCode::NOT_FOUND, Some(Code::NOT_FOUND), &ambiguous);
-        }
-        let (items, more) = make(&catalog, &filter);
+        let made = filter.complete(&catalog).and_then(|()| make(&catalog, &mut filter));
+        let (items, more) = match made {
+            Ok(made) => made,
+            Err(ambiguous) => return problem(StatusCode::NOT_FOUND, Some(Code::NOT_FOUND), &ambiguous),
+        };
         let mut list = List::new(kind, items, metadata(&shared, &catalog), usize::MAX);
         list.metadata.remaining = more;
         Json(list).into_response()

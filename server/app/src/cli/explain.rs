@@ -34,6 +34,10 @@ pub async fn why_not(
     env: &Environment,
     console: &mut Console<'_>,
 ) -> Result<Exit, CommandError> {
+    if args.host.trim().is_empty() {
+        let error = CommandError::new(Exit::Usage, Code::FLAG_INVALID, "`why-not` needs a host");
+        return Err(error.next("list hosts with `tributary get services`"));
+    }
     let query = [("host", Some(args.host.as_str())), ("client", Some(args.for_client.as_str()))];
     let answer = Server::find(&args.server, env)?.get("/debug/why-not", &query).await;
     let body = answer.map_err(|failure| failure.listing("hosts with `tributary get services`"))?;

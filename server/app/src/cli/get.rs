@@ -57,17 +57,18 @@ pub fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, CommandError> {
 
 fn conclude(args: &GetArgs, list: &List<Value>, console: &mut Console<'_>) -> Result<Exit, CommandError> {
     let what = args.what.as_str();
-    let is_named = args.name.as_ref().filter(|_| args.what != Resource::Resources);
-    if let (Some(name), true) = (is_named, list.items.is_empty()) {
+    let is_resources = args.what == Resource::Resources;
+    let name = if is_resources { &args.resource } else { &args.name };
+    if let (Some(name), true) = (name, list.items.is_empty()) {
         let message = format!("{} `{name}` not found", one(args.what));
-        return Err(CommandError::new(Exit::NotFound, Code::NOT_FOUND, message)
-            .next(format!("list them with `tributary get {what}`")));
+        let client = args.name.as_ref().filter(|_| is_resources).map(|client| format!(" {client}"));
+        let next = format!("list them with `tributary get {what}{}`", client.unwrap_or_default());
+        return Err(CommandError::new(Exit::NotFound, Code::NOT_FOUND, message).next(next));
     }
     list.metadata.notes.iter().for_each(|note| console.note(note));
     if list.metadata.remaining > 0 {
         let more = list.metadata.remaining;
-        let flags =
-            if args.what == Resource::Resources { "--type or --host" } else { "--host, -n or --registry" };
+        let flags = if is_resources { "--type or --host" } else { "--host, -n or --registry" };
         console.note(&format!("{more} more are not shown; narrow the list with {flags}"));
     }
     if list.items.is_empty() && matches!(args.output, Output::Table | Output::Wide) {

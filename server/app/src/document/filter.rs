@@ -43,8 +43,18 @@ impl Filter {
     /// Completes a short host name; an ambiguous one is an error with its candidates.
     pub fn complete(&mut self, catalog: &Catalog) -> Result<(), String> {
         if let Some(host) = &self.host {
-            self.host = Some(short_name::host(catalog, host, self.namespace.as_deref())?);
+            self.host = Some(short_name::host_in(catalog, host, self.namespace.as_deref())?);
         }
+        Ok(())
+    }
+    /// Completes a name that is a short host: `HOST`, `NAMESPACE/HOST` or `KIND/NAMESPACE/HOST`.
+    pub fn complete_name(&mut self, catalog: &Catalog) -> Result<(), String> {
+        let Some(name) = &self.name else { return Ok(()) };
+        let (place, host) =
+            name.rsplit_once('/').map_or((None, &**name), |(place, host)| (Some(place), host));
+        let of_place = place.map(|place| place.rsplit_once('/').map_or(place, |(_, namespace)| namespace));
+        let host = short_name::host_in(catalog, host, of_place.or(self.namespace.as_deref()))?;
+        self.name = Some(place.map_or(host.clone(), |place| format!("{place}/{host}")));
         Ok(())
     }
     /// Whether the filter matches this namespace.

@@ -1,6 +1,6 @@
 //! Short names that an operator writes: a host without its last labels, a pod instead of a node id.
 
-use tributary_model::Catalog;
+use tributary_model::{Catalog, HostEntry};
 use tributary_xds::client::pod_of;
 
 use super::filter::same_host;
@@ -11,9 +11,39 @@ const MAX_CANDIDATES: usize = 10;
 /// Returns the host that a name stands for: that host, else the one host that starts with the name's labels, preferring
 /// one of the namespace. A name without candidates is returned unchanged. An ambiguous one is an error with its
 /// candidates.
+///
+/// A port after the host (`pay:8080`) stays.
 pub fn host(catalog: &Catalog, wanted: &str, namespace: Option<&str>) -> Result<String, String> {
+    if let Some((name, port)) = split_port(wanted) {
+        return Ok(format!("{}:{port}", host(catalog, name, namespace)?));
+    }
+    among(catalog, &|_| true, wanted, namespace)
+}
+
+/// Returns the host that a name stands for among the hosts with a service in this namespace.
+pub fn host_in(catalog: &Catalog, wanted: &str, namespace: Option<&str>) -> Result<String, String> {
+    let is_listed = |entry: &HostEntry| {
+        let mut claimants = entry.claimants.iter();
+        namespace.is_none_or(|namespace| claimants.any(|view| view.key.namespace.as_str() == namespace))
+    };
+    among(catalog, &is_listed, wanted, namespace)
+}
+
+/// Returns a host and the port that follows it; `None` without a port.
+fn split_port(text: &str) -> Option<(&str, u16)> {
+    let (name, port) = text.trim().rsplit_once(':')?;
+    (!name.contains([':', '|'])).then_some((name, port.parse().ok()?))
+}
+
+fn among(
+    catalog: &Catalog,
+    is_listed: &dyn Fn(&HostEntry) -> bool,
+    wanted: &str,
+    namespace: Option<&str>,
+) -> Result<String, String> {
     let name = wanted.strip_suffix('.').unwrap_or(wanted).to_ascii_lowercase();
-    let all = || catalog.hosts.keys().map(|host| host.as_str());
+    let listed = || catalog.hosts.iter().filter(|(_, entry)| is_listed(entry));
+    let all = || listed().map(|(host, _)| host.as_str());
     if name.is_empty() || name.parse::<std::net::IpAddr>().is_ok() || all().any(|host| same_host(&name, host))
     {
         return Ok(wanted.to_owned());
@@ -90,6 +120,10 @@ mod tests {
             "`pay` may be 2 hosts: pay.shop.svc.cluster.local, pay.web.svc.cluster.local; write one of them"
         );
         assert_eq!(of("pay", Some("other")), Err(ambiguous));
+        assert_eq!(of("pay.shop:8080", None).as_deref(), Ok("pay.shop.svc.cluster.local:8080"));
+        for other in ["outbound|80||cart", "fd00::1:80", "cart:x"] {
+            assert_eq!(of(other, None).as_deref(), Ok(other));
+        }
     }
 
     #[test]

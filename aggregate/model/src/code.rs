@@ -35,7 +35,7 @@ codes! {
     // 01xx: command line and configuration
     101 NO_REGISTRY "no registry is configured" => "configure one, for example `--registry file=DIR`";
     102 CONFIG_INVALID "the configuration is not valid" => "correct the named field; `tributary config schema` prints what is allowed";
-    103 ADDRESS_IN_USE "a listening address is in use" => "choose another port or stop the other process";
+    103 ADDRESS_IN_USE "the server cannot listen on an address: it is in use, or not of this machine" => "choose another port or stop the other process";
     104 PLAINTEXT_NOT_LOOPBACK "plaintext xDS is offered on a non-loopback address" => "configure TLS or listen on 127.0.0.1";
     105 CONFIG_RELOAD_FAILED "the changed configuration file is not valid; the previous configuration stays active" => "correct the named field";
     106 UNKNOWN_REGISTRY_KIND "unknown kind of registry" => "use one of the kinds that `tributary serve --help` lists";

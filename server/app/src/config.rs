@@ -15,6 +15,7 @@ pub mod istio;
 pub mod kind;
 pub mod layers;
 pub mod merge;
+pub mod missing_files;
 pub mod model;
 pub mod registry;
 pub mod schema;

@@ -79,8 +79,11 @@ pub fn cannot_bind(field: &str, address: SocketAddr, error: &std::io::Error) -> 
             format!("{field}: {address} is in use"),
         );
     }
-    CommandError::plain(format!("{field}: cannot listen on {address}: {error}"))
-        .next("choose another address")
+    let message = match error.kind() {
+        std::io::ErrorKind::AddrNotAvailable => format!("{field}: {address} is no address of this machine"),
+        _ => format!("{field}: cannot listen on {address}: {error}"),
+    };
+    CommandError::new(Exit::Failed, Code::ADDRESS_IN_USE, message).next("choose another address or port")
 }
 
 async fn connection(stream: TcpStream, peer: SocketAddr, router: Router, stop: CancellationToken) {
@@ -98,4 +101,25 @@ async fn connection(stream: TcpStream, peer: SocketAddr, router: Router, stop: C
         () = stop.cancelled() => connection.as_mut().graceful_shutdown(),
     }
     let _ = connection.await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn address_that_cannot_be_bound_has_a_code_and_a_next_step() {
+        // 192.0.2.0/24 is for documentation: no machine has such an address.
+        let foreign = Listener::bind("admin.listen", "192.0.2.1:0".parse().unwrap()).await.unwrap_err();
+        assert_eq!(
+            foreign.to_string(),
+            "TRB0103 admin.listen: 192.0.2.1:0 is no address of this machine\n  next: choose another address or port"
+        );
+        let first = Listener::bind("admin.listen", "127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let used = Listener::bind("admin.listen", first.address).await.unwrap_err().to_string();
+        assert!(
+            used.starts_with("TRB0103 ") && used.contains("is in use\n  next: choose another port"),
+            "{used}"
+        );
+    }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::Console;
 use super::get::document;
 use crate::args::{ConfigCommand, Output};
-use crate::config::{Config, load, schema};
+use crate::config::{Config, load, missing_files, schema};
 use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
 use crate::serve::install_crypto;
@@ -32,6 +32,8 @@ fn validate(file: &Path, env: &Environment, console: &mut Console<'_>) -> Result
     let loaded = load(Some(file), env, &|_, _| Ok(()))?;
     install_crypto();
     runnable::check(&loaded, &Factories::new(env.clone()))?;
+    let missing = missing_files::warnings(&loaded.config);
+    loaded.warnings.iter().chain(&missing).for_each(|warning| console.note(&format!("warning: {warning}")));
     let registries = loaded.config.registries.len();
     let noun = if registries == 1 { "registry" } else { "registries" };
     console.note(&format!("{}: valid, {registries} {noun}", file.display()));

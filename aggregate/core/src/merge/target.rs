@@ -3,7 +3,9 @@
 //! Called when a bucket of selected workloads is built. A port without a match yields no address and a
 //! condition, never a default.
 
-use tributary_model::{PortNumber, ServicePort, Target, Workload, WorkloadAddress, WorkloadKind};
+use tributary_model::{
+    Declaration, PortNumber, ServicePort, Target, Workload, WorkloadAddress, WorkloadKind,
+};
 
 /// Port of one workload that serves a declared port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +40,12 @@ pub(crate) fn resolve_target_port(
         Target::NamedOr(number) => own().or(*number).or(Some(port.number)),
     };
     number.map_or(ResolvedPort::Miss, ResolvedPort::Number)
+}
+
+/// Returns whether a selected workload is an endpoint of any port of the declaration.
+pub(crate) fn serves_any_port(declaration: &Declaration, kind: WorkloadKind, workload: &Workload) -> bool {
+    let serves = |port| resolve_target_port(port, kind, workload) != ResolvedPort::Miss;
+    !workload.addresses.is_empty() && declaration.ports.iter().any(serves)
 }
 
 #[cfg(test)]

@@ -10,10 +10,12 @@ use tributary_model::{Declaration, EndpointGroup, FactId, Hostname, Resolution, 
 use super::Proposals;
 use super::guard::{HoldKey, Proposal, reason};
 use crate::merge::matching_port;
+use crate::merge::target::serves_any_port;
 use crate::removal::difference::missing;
 use crate::state::State;
 use crate::state::services::{Decl, GroupFact, Service, decl_key, group_key};
 use crate::state::shards::ShardId;
+use crate::state::workloads::WorkloadFact;
 
 /// Doubted removals of one batch.
 #[derive(Debug, Default)]
@@ -148,7 +150,7 @@ impl State {
         before > 0 && after == 0
     }
 
-    /// Returns how many workloads a declaration selects, and how many of them would remain.
+    /// Returns how many selected workloads are endpoints of a declaration, and how many of them would remain.
     fn selected(&self, decl: &Decl, proposals: &Proposals) -> (usize, usize) {
         let Some(id) = decl.selector else { return (0, 0) };
         let slots =
@@ -157,9 +159,12 @@ impl State {
             let goes = |shard| proposals.contains_key(&(shard, FactId::Workload(slot.key.clone())));
             // the value that the next registry reports may not match the selector
             let next = slot.facts.iter().find(|fact| !fact.held && !goes(fact.shard));
-            let stays =
-                next.is_some_and(|fact| self.context.selection.would_match(id, &slot.key, &fact.workload));
-            (had + 1, left + usize::from(stays))
+            let serves =
+                |fact: &WorkloadFact| serves_any_port(&decl.declaration, slot.key.kind, &fact.workload);
+            let stays = next.is_some_and(|fact| {
+                serves(fact) && self.context.selection.would_match(id, &slot.key, &fact.workload)
+            });
+            (had + usize::from(slot.first().is_some_and(serves)), left + usize::from(stays))
         })
     }
 }

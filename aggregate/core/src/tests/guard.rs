@@ -4,7 +4,7 @@ use super::fixtures::*;
 use proptest::prelude::*;
 use tributary_model::{
     Code, Collection, CollectionKind, Completeness, Declaration, Evidence, ExportTo, Fact, FactKey, Mono,
-    ProviderId, RegistrySpec, RegistryUpdate, Resolution, Visibility,
+    PortName, ProviderId, RegistrySpec, RegistryUpdate, Resolution, ServicePort, Target, Visibility,
 };
 
 const A: &str = "10.0.0.1:http=80";
@@ -466,6 +466,22 @@ fn unreachable_endpoints_do_not_count_as_remaining() {
         assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.0:80"]);
         assert_eq!(held(&world), [mk_fact_key(&decl())]);
     }
+}
+
+#[test]
+fn workload_without_the_port_does_not_count_as_remaining() {
+    let mut world = World::confirming();
+    let selector = Some(mk_selector("app=w"));
+    let mut selecting = Declaration { selector, ..mk_decl("other", "81 admin") };
+    let unnamed =
+        ServicePort { target: Target::Name(PortName::new("web").unwrap()), ..selecting.ports[0].clone() };
+    selecting.ports = [unnamed].into();
+    world.put("east", [decl(), nth(0), mk_workload("w", "10.0.0.7", "app=w")]);
+    world.put("east", [mk_service("shop/pay.shop", selecting)]);
+    world.put("east", ballast());
+    world.report("east", [absent(&decl())]);
+    assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.0:80"], "the workload has no port `web`");
+    assert_eq!(held(&world), [mk_fact_key(&decl())]);
 }
 
 #[test]

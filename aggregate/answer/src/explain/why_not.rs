@@ -21,8 +21,10 @@ use crate::vip::long_forms;
 #[must_use]
 pub fn why_not(catalog: &Catalog, host: &str, client: &Client) -> WhyNot {
     let name = host.trim().parse::<ClusterName>().ok();
-    let of_port = with_port(host);
-    let host = name.as_ref().map_or(of_port.map_or(host, |(host, _)| host), |name| name.host.as_str());
+    let (host, port) = match &name {
+        Some(name) => (name.host.as_str(), Some(name.port)),
+        None => with_port(host).map_or((host, None), |(host, port)| (host, Some(port))),
+    };
     let host = host.trim().trim_end_matches('.').to_ascii_lowercase();
     let candidates = long_forms(&host, client.class.domain.as_deref());
     let known = candidates.iter().find(|name| catalog.hosts.contains_key(name.as_str()));
@@ -35,7 +37,7 @@ pub fn why_not(catalog: &Catalog, host: &str, client: &Client) -> WhyNot {
     }
     let host = wildcard.map_or(host.as_str(), Hostname::as_str);
     let mut out = WhyNot::new(catalog, host, client);
-    out.port = name.as_ref().map(|name| name.port).or(of_port.map(|(_, port)| port));
+    out.port = port;
     if known.is_none() && wildcard.is_none() {
         // Skips full names with a search suffix appended.
         let plausible = candidates.iter().filter(|name| name.matches(".svc.").count() <= 1);

@@ -195,12 +195,15 @@ fn explained(shared: &Shared, kind: &str, found: Explained) -> Response {
     }
 }
 
+/// Items of a list and the number of those left out; a name that is ambiguous or not found is an error.
+type Made<T> = Result<(Vec<T>, usize), String>;
+
 /// Builds a list from the catalog on a blocking thread.
 async fn catalog_list<T: Serialize + Send + 'static>(
     shared: Shared,
     params: Params<Filter>,
     kind: &'static str,
-    make: fn(&Catalog, &mut Filter) -> Result<(Vec<T>, usize), String>,
+    make: fn(&Catalog, &mut Filter) -> Made<T>,
 ) -> Response {
     let mut filter = match filter_of(params) {
         Ok(filter) => filter,

@@ -50,11 +50,16 @@ impl Filter {
     /// Completes a name that is a short host: `HOST`, `NAMESPACE/HOST` or `KIND/NAMESPACE/HOST`.
     pub fn complete_name(&mut self, catalog: &Catalog) -> Result<(), String> {
         let Some(name) = &self.name else { return Ok(()) };
-        let (place, host) =
-            name.rsplit_once('/').map_or((None, &**name), |(place, host)| (Some(place), host));
+        let (place, host) = match name.rsplit_once('/') {
+            Some((place, host)) => (Some(place), host),
+            None => (None, &**name),
+        };
         let of_place = place.map(|place| place.rsplit_once('/').map_or(place, |(_, namespace)| namespace));
         let host = short_name::host_in(catalog, host, of_place.or(self.namespace.as_deref()))?;
-        self.name = Some(place.map_or(host.clone(), |place| format!("{place}/{host}")));
+        self.name = Some(match place {
+            Some(place) => format!("{place}/{host}"),
+            None => host,
+        });
         Ok(())
     }
     /// Whether the filter matches this namespace.

@@ -212,10 +212,7 @@ fn endpoints(items: &[EndpointItem], wide: bool) -> Table {
             item.weight.into(),
             item.cluster.clone().into(),
             item.network.clone().into(),
-            Cell(
-                item.freshness.clone(),
-                if item.freshness == "Live" || item.freshness.is_empty() { Tone::Plain } else { Tone::Warn },
-            ),
+            freshness(&item.freshness),
             item.workload.as_ref().map(ToString::to_string).unwrap_or_default().into(),
             item.source.position.clone().into(),
             item.source.resource_version.clone().into(),
@@ -223,6 +220,11 @@ fn endpoints(items: &[EndpointItem], wide: bool) -> Table {
         ]);
     }
     table
+}
+
+/// Returns the cell of a freshness; a policy that is not served has none.
+fn freshness(text: &str) -> Cell {
+    Cell(text.to_owned(), if matches!(text, "Live" | "") { Tone::Plain } else { Tone::Warn })
 }
 
 fn labels(item: &EndpointItem) -> String {
@@ -277,10 +279,7 @@ fn policies(items: &[PolicyItem], wide: bool) -> Table {
             item.source.position.clone().into(),
             item.source.resource_version.clone().into(),
             item.created.clone().into(),
-            Cell(
-                item.freshness.clone(),
-                if item.freshness == "Live" || item.freshness.is_empty() { Tone::Plain } else { Tone::Warn },
-            ),
+            freshness(&item.freshness),
             messages.into(),
         ]);
     }

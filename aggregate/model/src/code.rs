@@ -134,7 +134,7 @@ codes! {
     502 NO_SUCH_ENDPOINT "no source lists this endpoint" => "check the source object and the status of its registry: `tributary get registries -o wide`";
     503 MERGED "the shard takes part in the service" => "nothing";
     504 SHADOWED_SERVICE "another declaration of this host is served to this client" => "see the claimants with `tributary get services -o wide`";
-    505 VISIBLE "the declaration is visible to this client" => "nothing";
+    505 VISIBLE "the declaration is exported to this client" => "nothing";
     506 NOT_VISIBLE "the declaration is not exported to this client's namespace" => "extend its `exportTo`";
     507 OTHER_NODE "only endpoints on the client's own node are served" => "see internalTrafficPolicy";
     508 OTHER_CLUSTER "only endpoints of the client's own cluster are served" => "export the service or make it global";

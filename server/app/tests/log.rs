@@ -98,7 +98,7 @@ async fn rotation_that_cannot_read_its_source_is_logged_and_shown() {
     std::fs::create_dir(&new).unwrap();
     put(&new, "pay.yaml", &mk_entry("pay", "pay.shop", "10.0.0.2"));
     world.until("get endpoints", "10.0.0.2:80").await;
-    log.until("no new run fails to read its source").await;
+    log.until("the new run no longer fails to read its source").await;
     assert_eq!(log.lines("a new run cannot read").len(), 1, "{:?}", log.lines(""));
     assert!(!world.run("get registries").await.out.contains("a new run waits"));
     world.server.stop().await;

@@ -111,17 +111,17 @@ async fn rejection_after_an_acknowledgement_is_a_warning() {
 }
 
 #[tokio::test]
-async fn grpc_client_that_rejected_its_way_is_not_served() {
+async fn grpc_client_that_rejected_a_resource_is_not_served() {
     let (_dir, world) = mk_world().await;
     let target = "pay.shop.example:80";
-    let ways = [(LDS, "lds", target), (RDS, "rds", PAY), (CDS, "cds", PAY)];
-    for (rejected, (_, short, name)) in ways.iter().enumerate() {
+    let path = [(LDS, "lds", target), (RDS, "rds", PAY), (CDS, "cds", PAY)];
+    for (rejected, (_, short, name)) in path.iter().enumerate() {
         let id = format!("grpc-{short}");
         let mut stream = connect(&world, &id, Some("gRPC Go")).await;
-        for (kind, _, name) in &ways[..rejected] {
+        for (kind, _, name) in &path[..rejected] {
             answer(&mut stream, kind, &[name], None).await;
         }
-        answer(&mut stream, ways[rejected].0, &[name], Some("unusable")).await;
+        answer(&mut stream, path[rejected].0, &[name], Some("unusable")).await;
         until_error(&world, &id, short).await;
         check_cut(&world, &id, &format!("the client rejected {} {name}: unusable", short.to_uppercase()))
             .await;

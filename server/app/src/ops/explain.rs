@@ -165,7 +165,7 @@ fn deliver(catalog: &Arc<Catalog>, found: &Found, tables: Option<&mut SentTables
     let view = resolve(catalog, host.as_str(), found.client.class.scope(), &mut ());
     let Some((view, port)) = view.and_then(|view| Some((view, view.port(number)?))) else { return };
     let delivery = PortDelivery::new(catalog, found, view, port);
-    let tables = tables.filter(|_| !delivery.rejections.of_ways);
+    let tables = tables.filter(|_| !delivery.rejections.on_path);
     let sent = tables.map(|tables| tables.steps(&host, &host, port, &found.client.class)).unwrap_or_default();
     if delivery.rejections.closed || sent.iter().any(|step| step.verdict == Verdict::Warn) {
         one.forget_reach();
@@ -292,7 +292,7 @@ fn add_delivery(catalog: &Arc<Catalog>, found: &Found, view: &ServiceView, out: 
         return out.add(all.into_iter().flat_map(PortDelivery::steps));
     }
     all.iter().filter(|of| of.rejections.closed).for_each(|of| out.forget_reach(of.port.number));
-    let led: Vec<&PortView> = all.iter().filter(|of| !of.rejections.of_ways).map(|of| of.port).collect();
+    let led: Vec<&PortView> = all.iter().filter(|of| !of.rejections.on_path).map(|of| of.port).collect();
     out.add(all.into_iter().flat_map(PortDelivery::steps));
     if class.kind == ClientKind::Sidecar && found.client.listens {
         let mut tables = SentTables::new(catalog, found);

@@ -113,7 +113,9 @@ fn begins(subject: &Subject, text: &str) {
 fn ends(subject: &Subject) {
     match subject {
         Subject::Run(registry) => tracing::info!(%registry, "no run waits to be accepted"),
-        Subject::FailingRun(registry) => tracing::info!(%registry, "no new run fails to read its source"),
+        Subject::FailingRun(registry) => {
+            tracing::info!(%registry, "the new run no longer fails to read its source")
+        }
         Subject::Policy(registry, scope) => {
             tracing::info!(%registry, %scope, "the staleness policy no longer applies to a scope");
         }

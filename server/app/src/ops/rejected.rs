@@ -24,21 +24,21 @@ pub(super) struct Rejections {
     /// Whether nothing leads the client to the port.
     pub(super) closed: bool,
     /// Whether a listener or route table is among them, so that what was sent last does not show where it leads.
-    pub(super) of_ways: bool,
+    pub(super) on_path: bool,
 }
 
 /// Resources that lead to a port, one behind the other.
-type Way = Vec<(ResourceType, String)>;
+type Path = Vec<(ResourceType, String)>;
 
 impl Rejections {
-    /// Returns what a client rejected on its ways to a port.
+    /// Returns what a client rejected on its paths to a port.
     pub(super) fn new(catalog: &Arc<Catalog>, found: &Found, view: &ServiceView, port: &PortView) -> Self {
-        let ways = ways(catalog, found, view, port);
-        let of_ways: Vec<Option<TraceStep>> = ways.iter().map(|way| first(found, way)).collect();
+        let paths = paths(catalog, found, view, port);
+        let rejected: Vec<Option<TraceStep>> = paths.iter().map(|path| first(found, path)).collect();
         let is_closed = |step: &Option<TraceStep>| step.as_ref().is_some_and(|s| s.verdict == Verdict::Drop);
-        let blocked = !of_ways.is_empty() && of_ways.iter().all(is_closed);
-        let mut steps: Vec<TraceStep> = of_ways.into_iter().flatten().take(MAX_NAMED).collect();
-        let of_ways = !steps.is_empty();
+        let blocked = !rejected.is_empty() && rejected.iter().all(is_closed);
+        let mut steps: Vec<TraceStep> = rejected.into_iter().flatten().take(MAX_NAMED).collect();
+        let on_path = !steps.is_empty();
         if !blocked {
             steps.iter_mut().for_each(|step| step.verdict = Verdict::Warn);
         }
@@ -48,21 +48,22 @@ impl Rejections {
             steps.extend(step(found, ResourceType::Cluster, &cluster));
         }
         let closed = steps.iter().any(|step| step.verdict == Verdict::Drop);
-        Self { steps, closed, of_ways }
+        Self { steps, closed, on_path }
     }
 }
 
-/// Returns the ways on which a client reaches a port; none if its listeners are its own.
-fn ways(catalog: &Arc<Catalog>, found: &Found, view: &ServiceView, port: &PortView) -> Vec<Way> {
+/// Returns the paths on which a client reaches a port; none if its listeners are its own.
+fn paths(catalog: &Arc<Catalog>, found: &Found, view: &ServiceView, port: &PortView) -> Vec<Path> {
     let client = &found.client;
     match client.class.kind {
         ClientKind::Sidecar if client.listens => {
-            let ways = leading_resources(port, &client.class).into_iter();
+            let paths = leading_resources(port, &client.class).into_iter();
             let table = |name: String| (ResourceType::Route, name);
-            ways.map(|(listener, routes)| {
-                std::iter::once((ResourceType::Listener, listener)).chain(routes.map(table)).collect()
-            })
-            .collect()
+            paths
+                .map(|(listener, routes)| {
+                    std::iter::once((ResourceType::Listener, listener)).chain(routes.map(table)).collect()
+                })
+                .collect()
         }
         ClientKind::Grpc => {
             let routes = (ResourceType::Route, ClusterName::new(port.number, &view.key.host).to_string());
@@ -94,9 +95,9 @@ fn targets(catalog: &Arc<Catalog>, found: &Found, view: &ServiceView, port: &Por
     all.map(|one| one.name.to_string()).filter(|name| means(name)).collect()
 }
 
-/// Returns the first rejected resource of a way that ends it, else the first of which an earlier version may be used.
-fn first(found: &Found, way: &Way) -> Option<TraceStep> {
-    let steps = way.iter().filter_map(|(kind, name)| step(found, *kind, name));
+/// Returns the first rejected resource of a path that ends it, else the first of which an earlier version may be used.
+fn first(found: &Found, path: &Path) -> Option<TraceStep> {
+    let steps = path.iter().filter_map(|(kind, name)| step(found, *kind, name));
     // of equal ones, the first
     steps.min_by_key(|step| step.verdict != Verdict::Drop)
 }

@@ -67,14 +67,14 @@ pub fn policy_conditions(
         add(key, view.sidecar().and_then(|sidecar| hosts.unmatched(key, view, sidecar)));
         add(key, proxy::unreachable_proxy(catalog, key, view));
     }
-    if !policies().any(|(_, view)| !view.policy().selector().is_empty()) {
+    let selects = |view: &PolicyView| view.policy().selector().is_some_and(|labels| !labels.is_empty());
+    if !policies().any(|(_, view)| selects(view)) {
         return out;
     }
     let selected = selected(catalog, clients);
     let workloads_known = !unread(CollectionKind::Workloads);
     for (key, view) in policies().filter(|_| workloads_known) {
-        let selects = !view.policy().selector().is_empty();
-        add(key, (selects && !selected.contains(key)).then(|| without_workload(key, view)));
+        add(key, (selects(view) && !selected.contains(key)).then(|| without_workload(key, view)));
     }
     for (key, rivals) in rivals(catalog, clients).into_iter().filter(|(key, _)| wanted(key)) {
         add(key, Some(conflict(catalog, key, &rivals)));
@@ -119,7 +119,7 @@ impl<'c> Selectors<'c> {
     fn of(catalog: &'c Catalog) -> Self {
         let mut out = Self { by_pair: HashMap::new(), namespaces: BTreeSet::new() };
         for (key, view) in &catalog.policies {
-            let labels = view.policy().selector();
+            let Some(labels) = view.policy().selector() else { continue };
             if let Some((label, value)) = labels.pairs().next() {
                 out.by_pair.entry((&key.namespace, label, value)).or_default().push((key, labels));
                 out.namespaces.insert(&key.namespace);
@@ -143,7 +143,7 @@ impl<'c> Selectors<'c> {
 }
 
 fn without_workload(key: &PolicyKey, view: &PolicyView) -> Condition {
-    let pairs = view.policy().selector().pairs();
+    let pairs = view.policy().selector().into_iter().flat_map(Labels::pairs);
     let labels: Vec<String> = pairs.map(|(label, value)| format!("{label}={value}")).collect();
     let message = format!(
         "no known workload and no connected client of namespace {} has its labels: {}",

@@ -9,6 +9,7 @@ pub mod catalog;
 pub mod closed_ports;
 pub mod code;
 pub mod declaration;
+pub mod destination_rule;
 pub mod encoded_cache;
 pub mod endpoint_group;
 pub mod evidence;
@@ -40,8 +41,10 @@ pub mod shared;
 pub mod sidecar;
 pub mod stale_set;
 pub mod status;
+pub mod subset;
 pub mod time;
 pub mod trace;
+pub mod traffic_policy;
 pub mod unread;
 pub mod update;
 pub mod view;
@@ -56,6 +59,7 @@ pub use declaration::{
     Attributes, DeclKey, Declaration, DeclarationRole, DeclarationWarning, Resolution, Selector,
     ServiceAddress, ServiceKey, TrafficDistribution,
 };
+pub use destination_rule::{DestinationRule, SubsetRule};
 pub use encoded_cache::{Answers, ClientKind, EncodedCache, EncodedResource, Projection};
 pub use endpoint_group::{EndpointGroup, EndpointGroupKey, GroupPort, PortSet, Summary, WaitingAddress};
 pub use evidence::{EndEvidence, Evidence};
@@ -95,8 +99,14 @@ pub use status::{
     DetailValue, Freshness, OverallState, OverallStatus, Problem, ShardPriority, SinceMono, SourceDetail,
     SourceMode, SourcePart, SourceState, SourceStatus, Withheld, WithheldCause,
 };
+pub use subset::Subset;
 pub use time::{Mono, Timestamp};
 pub use trace::{Recorder, Stage, StepTime, Trace, TraceStep, Verdict};
+pub use traffic_policy::{
+    Algorithm, ClientTls, ConnectionPool, Distribution, FailoverLabel, HashCookie, HashKey, Keepalive,
+    LoadBalancer, LocalityBalancing, OutlierDetection, PoolHttp, PortPolicies, TlsSettings, TrafficPolicy,
+    Warmup,
+};
 pub use unread::UnreadCollection;
 pub use update::{
     Basis, Collection, CollectionKind, Completeness, ConfirmRequest, Fact, FactId, FactKey, RegistryUpdate,

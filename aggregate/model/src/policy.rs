@@ -6,6 +6,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::destination_rule::DestinationRule;
 use crate::id::Namespace;
 use crate::labels::Labels;
 use crate::object::Source;
@@ -19,17 +20,20 @@ use crate::view::{Condition, ShardRef};
 pub enum PolicyKind {
     /// What workloads reach and receive.
     Sidecar,
+    /// How clients use the endpoints of a host.
+    DestinationRule,
 }
 
 impl PolicyKind {
     /// Every kind.
-    pub const ALL: [Self; 1] = [Self::Sidecar];
+    pub const ALL: [Self; 2] = [Self::Sidecar, Self::DestinationRule];
 
     /// Name in documents.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Sidecar => "Sidecar",
+            Self::DestinationRule => "DestinationRule",
         }
     }
     /// Returns the kind of this name.
@@ -66,6 +70,8 @@ impl fmt::Display for PolicyKey {
 pub enum Policy {
     /// What workloads reach and receive.
     Sidecar(Sidecar),
+    /// How clients use the endpoints of a host.
+    DestinationRule(DestinationRule),
 }
 
 impl Policy {
@@ -74,13 +80,16 @@ impl Policy {
     pub const fn kind(&self) -> PolicyKind {
         match self {
             Self::Sidecar(_) => PolicyKind::Sidecar,
+            Self::DestinationRule(_) => PolicyKind::DestinationRule,
         }
     }
-    /// Labels of the workloads that it selects; empty for all workloads of its namespace.
+    /// Labels of the workloads that it selects, empty for all workloads of its namespace, if it is of a kind of which one
+    /// applies to a workload.
     #[must_use]
-    pub const fn selector(&self) -> &Labels {
+    pub const fn selector(&self) -> Option<&Labels> {
         match self {
-            Self::Sidecar(sidecar) => &sidecar.selector,
+            Self::Sidecar(sidecar) => Some(&sidecar.selector),
+            Self::DestinationRule(_) => None,
         }
     }
     /// Paths of valid fields that have no effect, sorted.
@@ -88,6 +97,7 @@ impl Policy {
     pub fn ignored(&self) -> &[Arc<str>] {
         match self {
             Self::Sidecar(sidecar) => &sidecar.ignored,
+            Self::DestinationRule(rule) => &rule.ignored,
         }
     }
 }
@@ -127,6 +137,15 @@ impl PolicyView {
     pub fn sidecar(&self) -> Option<&Sidecar> {
         match self.policy() {
             Policy::Sidecar(sidecar) => Some(sidecar),
+            Policy::DestinationRule(_) => None,
+        }
+    }
+    /// Content, if it is a DestinationRule.
+    #[must_use]
+    pub fn destination_rule(&self) -> Option<&DestinationRule> {
+        match self.policy() {
+            Policy::DestinationRule(rule) => Some(rule),
+            Policy::Sidecar(_) => None,
         }
     }
     /// Key that decides its precedence: among the policies for one workload, the first applies.

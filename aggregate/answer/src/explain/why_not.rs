@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tributary_model::{
-    Catalog, Code, ExcludedObject, Hostname, PortNumber, ServiceView, Stage, Trace, TraceStep, Verdict,
+    Catalog, Code, ExcludedObject, Hostname, PortNumber, ServiceView, Stage, Subset, Trace, TraceStep,
+    Verdict,
 };
 
 use super::reach::{Carrier, carrier, reach};
 use super::{WhyNot, assigned, pending, unread};
 use crate::client::Client;
-use crate::names::{ClusterName, Subset};
+use crate::names::ClusterName;
 use crate::resolve::{concrete, resolve};
 use crate::scope::trace::reaches;
 use crate::steps::service_step;

@@ -47,7 +47,7 @@ impl State {
         let mut again = BTreeSet::new();
         for key in dirty {
             let first = context.policies.ranked(key, &context.shards).first().copied();
-            let selector = first.map(|(_, declared)| declared.policy.selector().clone());
+            let selector = first.and_then(|(_, declared)| declared.policy.selector().cloned());
             let overlaps = &mut context.policies.overlaps;
             again.extend(overlaps.set(key, selector.as_ref(), &context.selection, &context.workloads));
             again.extend(overlaps.rivals(key).cloned());
@@ -97,7 +97,7 @@ impl State {
 
     /// Returns the condition of a policy that is not alone in applying to every workload of its namespace.
     fn same_namespace(&self, key: &PolicyKey, declared: &DeclaredPolicy, wide: &Wide) -> Option<Condition> {
-        if !declared.policy.selector().is_empty() {
+        if declared.policy.selector().is_none_or(|labels| !labels.is_empty()) {
             return None;
         }
         let all = wide.get(&(key.kind, key.namespace.clone()))?;

@@ -8,7 +8,7 @@ pub(crate) mod overlaps;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tributary_model::{DeclaredPolicy, Namespace, PolicyKey, PolicyKind, PrecedenceKey};
+use tributary_model::{DeclaredPolicy, Labels, Namespace, PolicyKey, PolicyKind, PrecedenceKey};
 
 use crate::state::shards::{ShardId, ShardInfo, Shards};
 use overlaps::Overlaps;
@@ -73,7 +73,8 @@ impl Policies {
         let keys = self.reported.range(first..).map(|(key, _)| key);
         let keys = keys.take_while(|key| key.kind == kind && key.namespace == *namespace);
         let served = keys.filter_map(|key| Some((key, *self.ranked(key, shards).first()?)));
-        let mut wide: Vec<_> = served.filter(|(_, (_, value))| value.policy.selector().is_empty()).collect();
+        let mut wide: Vec<_> =
+            served.filter(|(_, (_, value))| value.policy.selector().is_some_and(Labels::is_empty)).collect();
         wide.sort_by(|(_, a), (_, b)| rank(*a).order(&rank(*b)));
         wide.into_iter().map(|(key, _)| key.clone()).collect()
     }

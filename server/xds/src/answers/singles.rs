@@ -164,8 +164,8 @@ pub(crate) fn applied(base: &ResourceSet, changed: &ChangedSet) -> Vec<Arc<Encod
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use tributary_answer::{ClientClass, Subset};
-    use tributary_model::{ClientKind, EndpointInputs, Projection, ResourceInputs};
+    use tributary_answer::ClientClass;
+    use tributary_model::{ClientKind, EndpointInputs, Projection, ResourceInputs, Subset};
 
     use crate::answers::budget::Budget;
     use crate::fixtures::{Svc, World, mk_svc};

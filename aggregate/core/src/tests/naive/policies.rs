@@ -63,7 +63,7 @@ fn collide(
     specs: &[RegistrySpec],
     facts: &Facts,
 ) -> bool {
-    let (one, other) = (one.policy.selector(), other.policy.selector());
+    let (Some(one), Some(other)) = (one.policy.selector(), other.policy.selector()) else { return false };
     if one.is_empty() || other.is_empty() {
         return one.is_empty() && other.is_empty();
     }

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tributary_model::{
-    ClientKind, ClusterInputs, Code, EndpointInputs, Identity, PortNumber, Projection, Protocol, Recorder,
-    Resolution, ServiceKey, Stage, Verdict,
+    Algorithm, ClientKind, ClusterInputs, Code, EndpointInputs, Identity, PoolHttp, PortNumber, Projection,
+    Protocol, Recorder, Resolution, ServiceKey, Stage, Subset, TrafficPolicy, Verdict,
 };
 
-use crate::endpoints::{Assignment, inline};
+use crate::endpoints::{Assignment, inline_of};
 use crate::names::ClusterName;
 use crate::steps::about;
 
@@ -34,6 +34,12 @@ pub enum LoadBalancing {
     LeastRequest,
     /// Round robin (gRPC: its C core rejects least request).
     RoundRobin,
+    /// Random (Envoy).
+    Random,
+    /// By hash, with a ring of at least this size.
+    RingHash(Option<u64>),
+    /// By hash, with a table of this size (Envoy).
+    Maglev(Option<u64>),
     /// As the xDS cluster's type requires (original destination, forward proxy).
     ByType,
 }
@@ -62,6 +68,10 @@ pub struct ClusterPlan<'a> {
     pub discovery: Discovery<'a>,
     /// Load balancing policy.
     pub balancing: LoadBalancing,
+    /// Settings of the DestinationRule that applies to the client.
+    pub policy: Option<&'a TrafficPolicy>,
+    /// Whether it is for gRPC, which lacks most settings.
+    pub grpc: bool,
     /// Version of HTTP on connections to endpoints.
     pub http: UpstreamHttp,
     /// Maximum duration of a connection attempt.
@@ -74,26 +84,38 @@ pub struct ClusterPlan<'a> {
     pub ipv6_only: bool,
 }
 
-/// Plans the xDS cluster of a port. Returns `None` for UDP, for an alias, and for a resolution that
-/// the client does not support.
+/// Plans the xDS cluster of a port, or of a subset of its endpoints. Returns `None` for UDP, for an alias, for a
+/// resolution that the client does not support, and for a subset that no rule of the client declares.
 pub fn cluster<'a, R: Recorder>(
     facts: &'a ClusterInputs,
+    subset: Option<&Subset>,
     client: &Projection,
     r: &mut R,
 ) -> Option<ClusterPlan<'a>> {
-    let discovery = discovery(facts, client, r)?;
+    let namespace = client.namespace.as_ref().and_then(Option::as_ref);
+    let policy = match (facts.policy_of(namespace), subset) {
+        (Some(policy), subset) => Some(policy.of(subset)?),
+        (None, Some(_)) => return None,
+        (None, None) => None,
+    };
+    let discovery = discovery(facts, subset, client, policy, r)?;
     let is_resolved = matches!(discovery, Discovery::StrictDns(_) | Discovery::LogicalDns(_));
+    let pool = policy.and_then(|policy| policy.pool.as_ref());
+    let timeout = pool.and_then(|pool| pool.connect_timeout);
+    let name = ClusterName::new(facts.port, &facts.service.host);
     Some(ClusterPlan {
-        name: ClusterName::new(facts.port, &facts.service.host),
+        name: ClusterName { subset: subset.cloned(), ..name },
         service: &facts.service,
         port: facts.port,
-        balancing: balancing(&discovery, client),
+        balancing: balancing(&discovery, client, policy),
         discovery,
-        http: upstream_http(facts.protocol, client),
-        connect_timeout: facts.connect_timeout,
+        http: upstream_http(facts.protocol, client, pool.map_or(PoolHttp::OfPort, |pool| pool.http)),
+        connect_timeout: timeout.unwrap_or(facts.connect_timeout),
         identities: &facts.identities,
         race_connect: facts.attributes.race_connect,
         ipv6_only: is_resolved && client.families == Some((false, true)),
+        policy,
+        grpc: client.kind == Some(ClientKind::Grpc),
     })
 }
 
@@ -102,8 +124,13 @@ pub(crate) fn udp_not_served(port: PortNumber) -> String {
     format!("port {port} is UDP: clients receive nothing for it, and its traffic does not pass through them")
 }
 
-fn upstream_http(protocol: Protocol, client: &Projection) -> UpstreamHttp {
+fn upstream_http(protocol: Protocol, client: &Projection, rule: PoolHttp) -> UpstreamHttp {
     let detects = protocol == Protocol::Unspecified && client.kind == Some(ClientKind::Sidecar);
+    match rule {
+        PoolHttp::Upgrade => return UpstreamHttp::Http2,
+        PoolHttp::OfClient => return UpstreamHttp::AsDownstream,
+        PoolHttp::OfPort => {}
+    }
     match protocol.is_http2() {
         true => UpstreamHttp::Http2,
         false if detects => UpstreamHttp::AsDownstream,
@@ -113,10 +140,13 @@ fn upstream_http(protocol: Protocol, client: &Projection) -> UpstreamHttp {
 
 fn discovery<'a, R: Recorder>(
     facts: &'a ClusterInputs,
+    subset: Option<&Subset>,
     client: &Projection,
+    policy: Option<&TrafficPolicy>,
     r: &mut R,
 ) -> Option<Discovery<'a>> {
     let grpc = client.kind == Some(ClientKind::Grpc);
+    let passes = policy.is_some_and(|policy| algorithm(policy) == Some(&Algorithm::Passthrough));
     let none = |r: &mut R, code, detail: &str| {
         about(r, (Stage::Merge, Verdict::Drop, code), &facts.service, detail);
         None
@@ -125,6 +155,9 @@ fn discovery<'a, R: Recorder>(
         return none(r, Code::UDP_NOT_SERVED, &udp_not_served(facts.port));
     }
     match &facts.resolution {
+        Resolution::ClientSide | Resolution::DnsStrict | Resolution::DnsLogical if passes && !grpc => {
+            Some(Discovery::OriginalDestination(None))
+        }
         Resolution::ClientSide => Some(Discovery::Eds),
         // gRPC cannot pass a connection through; it gets the known endpoints.
         Resolution::Passthrough if grpc => Some(Discovery::Eds),
@@ -137,7 +170,7 @@ fn discovery<'a, R: Recorder>(
         Resolution::Dynamic => Some(Discovery::ForwardProxy),
         Resolution::Alias(_) => none(r, Code::ALIAS, "an alias has no xDS cluster of its own"),
         Resolution::DnsStrict | Resolution::DnsLogical => {
-            let found = facts.inline.as_ref().map(|inline| resolved(&inline.inputs, client, grpc, r));
+            let found = facts.inline.as_ref().map(|inline| resolved(&inline.inputs, subset, client, grpc, r));
             match found.flatten() {
                 Some(discovery) => Some(discovery),
                 None => none(r, Code::NO_ENDPOINTS, "a DNS service without endpoints has no xDS cluster"),
@@ -149,11 +182,12 @@ fn discovery<'a, R: Recorder>(
 /// Returns the DNS discovery of a client. gRPC supports LOGICAL_DNS only (gRFC A37).
 fn resolved<'a, R: Recorder>(
     facts: &'a EndpointInputs,
+    subset: Option<&Subset>,
     client: &Projection,
     grpc: bool,
     r: &mut R,
 ) -> Option<Discovery<'a>> {
-    let within = inline(facts, client, r);
+    let within = inline_of(facts, subset, client, r)?;
     if within.is_empty() {
         return None;
     }
@@ -161,11 +195,30 @@ fn resolved<'a, R: Recorder>(
     Some(if logical { Discovery::LogicalDns(within) } else { Discovery::StrictDns(within) })
 }
 
-fn balancing(discovery: &Discovery<'_>, client: &Projection) -> LoadBalancing {
-    match (discovery, client.kind) {
-        (Discovery::OriginalDestination(_) | Discovery::ForwardProxy, _) => LoadBalancing::ByType,
-        (_, Some(ClientKind::Grpc)) => LoadBalancing::RoundRobin,
-        _ => LoadBalancing::LeastRequest,
+fn algorithm(policy: &TrafficPolicy) -> Option<&Algorithm> {
+    policy.balancer.as_ref().map(|balancer| &balancer.algorithm)
+}
+
+/// Returns the load balancing policy; what gRPC does not support is round robin there.
+fn balancing(
+    discovery: &Discovery<'_>,
+    client: &Projection,
+    policy: Option<&TrafficPolicy>,
+) -> LoadBalancing {
+    if let Discovery::OriginalDestination(_) | Discovery::ForwardProxy = discovery {
+        return LoadBalancing::ByType;
+    }
+    let set = match policy.and_then(algorithm).unwrap_or(&Algorithm::Usual) {
+        Algorithm::Usual | Algorithm::LeastRequest | Algorithm::Passthrough => LoadBalancing::LeastRequest,
+        Algorithm::Random => LoadBalancing::Random,
+        Algorithm::RoundRobin => LoadBalancing::RoundRobin,
+        Algorithm::RingHash(_, size) => LoadBalancing::RingHash(*size),
+        Algorithm::Maglev(_, size) => LoadBalancing::Maglev(*size),
+    };
+    match (client.kind, set) {
+        (Some(ClientKind::Grpc), LoadBalancing::RingHash(size)) => LoadBalancing::RingHash(size),
+        (Some(ClientKind::Grpc), _) => LoadBalancing::RoundRobin,
+        (_, set) => set,
     }
 }
 
@@ -186,7 +239,7 @@ mod tests {
         let hosts = if resolution.is_dns() { &["a.example.com", "b.example.com"][..] } else { &[] };
         let inline = EndpointInputs { resolution: resolution.clone(), ..mk_named(hosts) };
         let facts = mk_cluster(resolution.clone(), resolution.is_dns().then_some(inline));
-        cluster(&facts, &mk_projection(kind), &mut ()).map(|plan| match plan.discovery {
+        cluster(&facts, None, &mk_projection(kind), &mut ()).map(|plan| match plan.discovery {
             Discovery::Eds => "EDS",
             Discovery::StrictDns(a) => {
                 assert_eq!(a.endpoints().count(), 2);
@@ -226,7 +279,7 @@ mod tests {
         let empty = mk_cluster(Resolution::DnsStrict, Some(mk_named(&[])));
         for (facts, code) in [(udp, Code::UDP_NOT_SERVED), (empty, Code::NO_ENDPOINTS)] {
             let mut trace = Trace::default();
-            assert!(cluster(&facts, &mk_projection(ClientKind::Envoy), &mut trace).is_none());
+            assert!(cluster(&facts, None, &mk_projection(ClientKind::Envoy), &mut trace).is_none());
             assert_eq!(trace.steps.last().unwrap().code, code);
         }
     }
@@ -236,7 +289,7 @@ mod tests {
         let mut facts = mk_cluster(Resolution::ClientSide, None);
         facts.protocol = Protocol::Grpc;
         let plan = |facts, kind| {
-            let plan = cluster(facts, &mk_projection(kind), &mut ()).unwrap();
+            let plan = cluster(facts, None, &mk_projection(kind), &mut ()).unwrap();
             (plan.name.to_string(), plan.balancing, plan.http == UpstreamHttp::Http2)
         };
         let name = "outbound|80||pay.shop".to_owned();

@@ -18,10 +18,11 @@ mod select;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use tributary_model::{
-    Address, AddressRef, ClientKind, Code, EndpointGroup, EndpointInputs, EndpointSource, Health, Locality,
-    PortNumber, Projection, Recorder, Stage, Verdict, labels,
+    Address, AddressRef, ClientKind, Code, EndpointGroup, EndpointInputs, EndpointOrder, EndpointSource,
+    Health, Labels, Locality, PortNumber, Projection, Recorder, Stage, Subset, Verdict, labels,
 };
 
 use crate::steps::{about, endpoint_step};
@@ -136,25 +137,76 @@ impl<'a> Assignment<'a> {
     }
 }
 
-/// Builds the EDS assignment. It is empty for a service that clients resolve by DNS, whose endpoints are
+/// Builds the EDS assignment of a port. It is empty for a service that clients resolve by DNS, whose endpoints are
 /// inside its xDS cluster ([`inline`]).
 pub fn endpoints<'a, R: Recorder>(
     facts: &'a EndpointInputs,
     client: &Projection,
     r: &mut R,
 ) -> Assignment<'a> {
+    endpoints_of(facts, None, client, r).unwrap_or_default()
+}
+
+/// Builds the EDS assignment of a subset, or of all endpoints; `None` for a subset that no rule of the client declares.
+pub fn endpoints_of<'a, R: Recorder>(
+    facts: &'a EndpointInputs,
+    subset: Option<&Subset>,
+    client: &Projection,
+    r: &mut R,
+) -> Option<Assignment<'a>> {
+    let part = Part::of(facts, subset, client)?;
     if facts.resolution.is_dns() {
         let step = (Stage::Merge, Verdict::Drop, Code::DNS_RESOLVED);
         about(r, step, &facts.service, "its endpoints stand inside its xDS cluster, not in EDS");
-        return Assignment::default();
+        return Some(Assignment::default());
     }
-    assign(facts, client, Names::Refused, r)
+    Some(assign(facts, part, client, Names::Refused, r))
 }
 
 /// Builds the assignment inside an xDS cluster of a DNS type. It may contain names. Where only one endpoint
 /// is allowed (LOGICAL_DNS, and every DNS type for gRPC) it contains the first healthy one in precedence.
 pub fn inline<'a, R: Recorder>(facts: &'a EndpointInputs, client: &Projection, r: &mut R) -> Assignment<'a> {
-    assign(facts, client, Names::Taken, r)
+    inline_of(facts, None, client, r).unwrap_or_default()
+}
+
+/// Builds the assignment inside the xDS cluster of a subset, or of all endpoints, as [`endpoints_of`].
+pub fn inline_of<'a, R: Recorder>(
+    facts: &'a EndpointInputs,
+    subset: Option<&Subset>,
+    client: &Projection,
+    r: &mut R,
+) -> Option<Assignment<'a>> {
+    Some(assign(facts, Part::of(facts, subset, client)?, client, Names::Taken, r))
+}
+
+/// Part of the endpoints: labels that they must have, and their order.
+#[derive(Debug, Clone, Copy, Default)]
+struct Part<'a> {
+    labels: Option<&'a Labels>,
+    order: Option<&'a EndpointOrder>,
+}
+
+impl<'a> Part<'a> {
+    /// Returns the part of a subset, or of all endpoints; `None` if no rule of the client declares the subset.
+    fn of(facts: &'a EndpointInputs, subset: Option<&Subset>, client: &Projection) -> Option<Self> {
+        let namespace = client.namespace.as_ref().and_then(Option::as_ref);
+        let policy = facts.policy_of(namespace);
+        let Some(subset) = subset else {
+            return Some(Self { labels: None, order: policy.map(|policy| &policy.whole) });
+        };
+        let (_, labels, order) = policy?.subsets.iter().find(|(name, ..)| name == subset)?;
+        Some(Self { labels: Some(labels), order: Some(order) })
+    }
+    /// Whether an endpoint has the labels. Those that a federated service adds count too.
+    fn contains(self, candidate: &Candidate<'_>) -> bool {
+        let federated = candidate.source.federation.as_ref().map(|federation| &federation.labels);
+        let has = |(key, value): (&Arc<str>, &Arc<str>)| {
+            let own =
+                federated.and_then(|labels| labels.get(key)).or_else(|| candidate.address.labels.get(key));
+            own == Some(&**value)
+        };
+        self.labels.is_none_or(|labels| labels.pairs().all(has))
+    }
 }
 
 /// Returns the sockets of all endpoints that the client may reach, whichever it prefers.
@@ -167,7 +219,7 @@ pub(crate) fn sockets<R: Recorder>(
         Destination::Ip(ip, port) => Some((ip, port)),
         Destination::Name(..) | Destination::Pipe(_) => None,
     };
-    admitted(facts, client, Names::Taken, r).iter().filter_map(socket).collect()
+    admitted(facts, Part::default(), client, Names::Taken, r).iter().filter_map(socket).collect()
 }
 
 /// Whether endpoints may be DNS names.
@@ -181,11 +233,12 @@ pub(crate) enum Names {
 
 fn assign<'a, R: Recorder>(
     facts: &'a EndpointInputs,
+    part: Part<'_>,
     client: &Projection,
     names: Names,
     r: &mut R,
 ) -> Assignment<'a> {
-    let mut candidates = admitted(facts, client, names, r);
+    let mut candidates = admitted(facts, part, client, names, r);
     if names == Names::Taken && takes_one(facts, client) {
         keep_first(&mut candidates, r);
     }
@@ -195,12 +248,14 @@ fn assign<'a, R: Recorder>(
 /// Returns the endpoints that the client may have, without duplicates.
 fn admitted<'a, R: Recorder>(
     facts: &'a EndpointInputs,
+    part: Part<'_>,
     client: &Projection,
     names: Names,
     r: &mut R,
 ) -> Vec<Candidate<'a>> {
     let mut candidates = select::select(facts, client, names, r);
     dedup::dedup(facts, &mut candidates, client, r);
+    candidates.retain(|candidate| part.contains(candidate));
     candidates.retain(|c| admit_health(c, r));
     federation::admit(&mut candidates, r);
     candidates

@@ -4,12 +4,12 @@
 //! thousand. So a value that the inputs do not name becomes one that nothing equals, and all such
 //! values share a key. The plans read the key as they read any projection.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use tributary_model::{
-    ClientDimensions, ClientKind, ClusterId, ClusterInputs, EndpointInputs, EndpointSource, Hostname,
-    ListenerInputs, Locality, NamedValues, Namespace, NetworkId, NodeName, Places, Projection,
+    ClientDimensions, ClientKind, ClusterId, ClusterInputs, EndpointInputs, EndpointPolicy, EndpointSource,
+    Hostname, ListenerInputs, Locality, NamedValues, Namespace, NetworkId, NodeName, Places, Projection,
     ResourceInputs, RouteInputs, ServiceAddress, TrafficDistribution, Visibility,
 };
 
@@ -129,12 +129,28 @@ impl Outcomes for EndpointInputs {
 
 impl Outcomes for ClusterInputs {
     fn reduce(node: &ResourceInputs<Self>, client: Projection) -> Projection {
-        match &node.inputs.inline {
+        let ClusterInputs { inline, policy, .. } = &node.inputs;
+        let own = client.namespace.clone().flatten();
+        let reduced = match inline {
             Some(inline) => EndpointInputs::reduce(inline, client),
             None => client,
-        }
+        };
+        let Some(policy) = policy else { return reduced };
+        let alike = |own: &Namespace| match inline {
+            // two namespaces with the same endpoints may have different rules
+            Some(inline) => {
+                let is_named = inline.named_or_make(named).namespaces.contains_key(own);
+                (is_named || policy.alike(own).is_some()).then(|| own.clone())
+            }
+            None => policy.alike(own).cloned(),
+        };
+        let namespace = reduced.namespace.as_ref().map(|_| own.as_ref().and_then(alike));
+        Projection { namespace, ..reduced }
     }
     fn mentions(node: &ResourceInputs<Self>, report: &mut dyn FnMut(Attr)) {
+        if let Some(rules) = &node.inputs.policy {
+            rules.namespaces().cloned().map(Attr::Namespace).for_each(&mut *report);
+        }
         if let Some(inline) = &node.inputs.inline {
             mention_endpoints(inline, node.dimensions, report);
         }
@@ -344,14 +360,14 @@ fn add_place(places: &mut Places, at: &Locality, node: Option<&NodeName>) {
     subzones.entry(Arc::clone(&at.subzone)).or_default().extend(node.cloned());
 }
 
-/// Groups the namespaces that the sources name by what they see.
+/// Groups the namespaces that the sources and rules name by what they see and what applies to them.
 fn namespaces(facts: &EndpointInputs) -> BTreeMap<Namespace, Namespace> {
     let own = &facts.service.namespace;
-    let sees = |client: Option<&Namespace>| -> Vec<bool> {
+    let sees = |client: Option<&Namespace>| -> (Vec<bool>, Option<&EndpointPolicy>) {
         let admits = |source: &EndpointSource| source.visibility.admits(own, client);
-        facts.sources.iter().map(admits).collect()
+        (facts.sources.iter().map(admits).collect(), facts.policy_of(client))
     };
-    let mut first: BTreeMap<Vec<bool>, Namespace> = BTreeMap::new();
+    let mut first: HashMap<_, Namespace> = HashMap::new();
     let mut out = BTreeMap::new();
     let without = sees(None);
     for namespace in listed(facts) {
@@ -364,10 +380,11 @@ fn namespaces(facts: &EndpointInputs) -> BTreeMap<Namespace, Namespace> {
     out
 }
 
-/// Returns the namespaces that any visibility names, sorted.
+/// Returns the namespaces that any visibility or rule names, sorted.
 fn listed(facts: &EndpointInputs) -> BTreeSet<&Namespace> {
     let lists = facts.sources.iter().flat_map(|source| list_of(&source.visibility));
-    lists.chain([&facts.service.namespace]).collect()
+    let ruled = facts.policy.iter().flat_map(|policy| policy.namespaces());
+    lists.chain(ruled).chain([&facts.service.namespace]).collect()
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ pub use cluster::{ClusterPlan, Discovery, LoadBalancing, UpstreamHttp, cluster};
 pub use compose::{Conflict, Listener, claim_order, compose_listeners, compose_routes, precedence};
 pub use conditions::{conditions, contested, contested_by_service};
 pub use egress::{Egress, PortSet};
-pub use endpoints::{Assignment, Destination, Endpoint, LocalityEndpoints, endpoints, inline};
+pub use endpoints::{Assignment, Destination, Endpoint, LocalityEndpoints, endpoints, endpoints_of, inline};
 pub use explain::{
     Carrier, Explanation, Query, WhyNot, carrier, endpoint_freshness, explain, explain_with,
     leading_listeners, leading_resources, why_not,

@@ -10,6 +10,7 @@ mod names;
 mod pending;
 mod policies;
 pub(crate) mod registries;
+mod rules;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -35,6 +36,7 @@ impl State {
         let mut changed = CatalogChanges::default();
         let complete = membership_known && registries.values().all(|r| !r.ledger.is_unknown());
         self.build_settings(&mut changed);
+        self.follow_rules();
         let built =
             self.context.selection.build(&self.context.workloads, &self.context.shards, &mut self.counters);
         self.dirty.urgent |= built.urgent;
@@ -58,6 +60,7 @@ impl State {
         changed.settings = true;
         self.draft.settings = self.context.settings.effective.clone();
         self.counters.full_passes.settings += 1;
+        self.context.rules.complete(&self.context.settings.effective);
         self.dirty.services.extend(self.hosts.iter().map(|s| s.key.clone()));
     }
 

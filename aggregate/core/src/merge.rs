@@ -11,6 +11,7 @@ mod name;
 pub(crate) mod outline;
 pub(crate) mod parts;
 pub(crate) mod precedence;
+pub(crate) mod rules;
 pub(crate) mod target;
 
 use std::collections::BTreeMap;

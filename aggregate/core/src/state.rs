@@ -11,6 +11,7 @@ pub(crate) mod names;
 pub(crate) mod outage;
 pub(crate) mod pending;
 pub(crate) mod policies;
+pub(crate) mod rules;
 pub(crate) mod selectors;
 pub(crate) mod services;
 pub(crate) mod settings;
@@ -32,6 +33,7 @@ use names::{JoinChange, NameGraph};
 use outage::OutageTimers;
 use pending::WaitingTable;
 use policies::Policies;
+use rules::Rules;
 use selectors::Selection;
 use services::Hosts;
 use settings::SettingsTable;
@@ -51,6 +53,8 @@ pub(crate) struct MergeContext {
     pub(crate) gateways: Gateways,
     /// Policies, and workloads that several of them select.
     pub(crate) policies: Policies,
+    /// DestinationRules by host.
+    pub(crate) rules: Rules,
     /// Mesh-wide values.
     pub(crate) settings: SettingsTable,
     /// Aliases, federated services and services with the same name.

@@ -9,7 +9,7 @@ use crate::export::ExportTo;
 use crate::hostname::HostPattern;
 use crate::labels::Labels;
 use crate::subset::Subset;
-use crate::traffic_policy::PortPolicies;
+use crate::traffic_policy::{LocalityBalancing, PortPolicies, TrafficPolicy};
 
 /// Settings and subsets of the endpoints of a host.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -37,4 +37,40 @@ pub struct SubsetRule {
     pub labels: Labels,
     /// Settings, each part instead of that of the rule.
     pub policies: PortPolicies,
+}
+
+/// What rules set for the xDS clusters of one port.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct ClusterPolicy {
+    /// Settings of all endpoints.
+    pub whole: TrafficPolicy,
+    /// Settings of each subset, by name.
+    pub subsets: Arc<[(Subset, TrafficPolicy)]>,
+}
+
+impl ClusterPolicy {
+    /// Returns the settings of all endpoints or of a subset; `None` if the subset does not exist.
+    #[must_use]
+    pub fn of(&self, subset: Option<&Subset>) -> Option<&TrafficPolicy> {
+        let Some(subset) = subset else { return Some(&self.whole) };
+        self.subsets.iter().find(|(name, _)| name == subset).map(|(_, policy)| policy)
+    }
+}
+
+/// What rules set for the assignments of one port.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct EndpointPolicy {
+    /// Order of all endpoints.
+    pub whole: EndpointOrder,
+    /// Labels and order of each subset, by name.
+    pub subsets: Arc<[(Subset, Labels, EndpointOrder)]>,
+}
+
+/// Order of endpoints that a rule sets.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct EndpointOrder {
+    /// Which localities are used; that of the service or of the mesh if absent.
+    pub locality: Option<LocalityBalancing>,
+    /// Whether endpoints that fail are ejected, without which no locality replaces another.
+    pub ejects: bool,
 }

@@ -108,6 +108,20 @@ impl HostPattern {
         let suffix = self.0.strip_prefix('*');
         *self.0 == *host.0 || suffix.is_some_and(|suffix| host.0.ends_with(suffix))
     }
+    /// Returns the text after the `*` of a wildcard; `None` for a host.
+    #[must_use]
+    pub fn suffix(&self) -> Option<&str> {
+        self.0.strip_prefix('*')
+    }
+    /// Returns the pattern with a name without a dot completed, as one of a Kubernetes service: such a name means the
+    /// service of this namespace.
+    #[must_use]
+    pub fn completed(&self, namespace: &str, domain: &str) -> Self {
+        if self.0.contains('.') || self.suffix().is_some() {
+            return self.clone();
+        }
+        Self::new(format!("{}.{namespace}.svc.{domain}", self.0)).unwrap_or_else(|_| self.clone())
+    }
     /// Sort key among patterns that match one host; the greatest is the most specific. A host is more
     /// specific than a suffix, a longer suffix more than a shorter one.
     #[must_use]

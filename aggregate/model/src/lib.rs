@@ -5,6 +5,7 @@
 //! names, hosts and ports are newtypes without unchecked constructors.
 
 pub mod address;
+pub mod by_namespace;
 pub mod catalog;
 pub mod closed_ports;
 pub mod code;
@@ -52,6 +53,7 @@ pub mod weight;
 pub mod workload;
 
 pub use address::{Address, AddressRef, Origin, Topology};
+pub use by_namespace::ByNamespace;
 pub use catalog::{Catalog, CatalogChanges, HostEntry, ObservedSince, RegistryView, WorkloadView};
 pub use closed_ports::{ClosedPorts, PortClosed};
 pub use code::Code;
@@ -59,7 +61,7 @@ pub use declaration::{
     Attributes, DeclKey, Declaration, DeclarationRole, DeclarationWarning, Resolution, Selector,
     ServiceAddress, ServiceKey, TrafficDistribution,
 };
-pub use destination_rule::{DestinationRule, SubsetRule};
+pub use destination_rule::{ClusterPolicy, DestinationRule, EndpointOrder, EndpointPolicy, SubsetRule};
 pub use encoded_cache::{Answers, ClientKind, EncodedCache, EncodedResource, Projection};
 pub use endpoint_group::{EndpointGroup, EndpointGroupKey, GroupPort, PortSet, Summary, WaitingAddress};
 pub use evidence::{EndEvidence, Evidence};

@@ -7,10 +7,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::by_namespace::ByNamespace;
 use crate::code::Code;
 use crate::declaration::{
     Attributes, Declaration, Resolution, ServiceAddress, ServiceKey, TrafficDistribution,
 };
+use crate::destination_rule::{ClusterPolicy, EndpointPolicy};
 use crate::endpoint_group::EndpointGroup;
 use crate::export::Visibility;
 use crate::hostname::Hostname;
@@ -149,6 +151,16 @@ pub struct ClusterInputs {
     pub connect_timeout: Duration,
     /// Endpoints carried inside the xDS cluster (DNS resolutions only).
     pub inline: Option<Shared<ResourceInputs<EndpointInputs>>>,
+    /// What DestinationRules set, by the namespace of the client.
+    pub policy: Option<Arc<ByNamespace<Option<Arc<ClusterPolicy>>>>>,
+}
+
+impl ClusterInputs {
+    /// Returns what DestinationRules set for a client.
+    #[must_use]
+    pub fn policy_of(&self, namespace: Option<&Namespace>) -> Option<&ClusterPolicy> {
+        self.policy.as_ref()?.get(namespace).as_deref()
+    }
 }
 
 /// Inputs of an endpoint assignment.
@@ -166,6 +178,16 @@ pub struct EndpointInputs {
     pub sources: Arc<[EndpointSource]>,
     /// Networks that clients reach only through gateways, sorted.
     pub gated: Arc<[NetworkId]>,
+    /// What DestinationRules set, by the namespace of the client.
+    pub policy: Option<Arc<ByNamespace<Option<Arc<EndpointPolicy>>>>>,
+}
+
+impl EndpointInputs {
+    /// Returns what DestinationRules set for a client.
+    #[must_use]
+    pub fn policy_of(&self, namespace: Option<&Namespace>) -> Option<&EndpointPolicy> {
+        self.policy.as_ref()?.get(namespace).as_deref()
+    }
 }
 
 /// One endpoint group behind one service port.

@@ -224,6 +224,7 @@ fn mk_port(
         identities: Arc::from([]),
         connect_timeout: Duration::from_secs(10),
         inline: svc.resolution.is_dns().then(|| endpoints.clone()),
+        policy: None,
     };
     let addresses: Arc<[ServiceAddress]> = svc.addresses.iter().map(|a| mk_vip(a)).collect();
     let listener = ListenerInputs {
@@ -316,6 +317,7 @@ fn mk_endpoints(svc: &Svc, service: &ServiceKey, port: PortNumber, view: &Declar
         traffic: svc.traffic,
         sources: [source].into(),
         gated: Arc::from([]),
+        policy: None,
     }
 }
 

@@ -36,7 +36,7 @@ pub enum Carrier {
 /// for the port.
 #[must_use]
 pub fn carrier(port: &PortView, class: &ClientClass) -> Option<Carrier> {
-    let plan = cluster(&port.cluster.inputs, &key(&port.cluster, class), &mut ())?;
+    let plan = cluster(&port.cluster.inputs, None, &key(&port.cluster, class), &mut ())?;
     Some(match plan.discovery {
         Discovery::Eds => Carrier::Endpoints,
         Discovery::StrictDns(_) | Discovery::LogicalDns(_) => Carrier::Cluster,
@@ -76,7 +76,7 @@ pub(super) fn reach(
 ) -> Vec<TraceStep> {
     let class = &client.class;
     let mut reasons = Trace::default();
-    let Some(plan) = cluster(&port.cluster.inputs, &key(&port.cluster, class), &mut reasons) else {
+    let Some(plan) = cluster(&port.cluster.inputs, None, &key(&port.cluster, class), &mut reasons) else {
         // The assignment's own trace has the steps of endpoints.
         reasons.steps.retain(|step| step.endpoint.is_empty() && step.verdict == Verdict::Drop);
         return reasons.steps;

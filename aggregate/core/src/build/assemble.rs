@@ -12,6 +12,7 @@ use tributary_model::{
 };
 
 use crate::build::dims;
+use crate::build::rules::ServiceRules;
 use crate::counters::Counters;
 use crate::merge::{Merged, MergedPort, gated};
 use crate::state::MergeContext;
@@ -25,6 +26,7 @@ struct Common {
     traffic: TrafficDistribution,
     one_audience: bool,
     has_selector: bool,
+    rules: ServiceRules,
 }
 
 /// Builds a view; `None` if nothing declares the service.
@@ -45,6 +47,7 @@ pub(crate) fn assemble(
         identities: keep(before.map(|p| &p.cluster.inputs.identities), identities),
         addresses: keep(before.map(|p| &p.listener.inputs.addresses), addresses),
         traffic: first.attributes.traffic,
+        rules: ServiceRules::of(context, key),
         has_selector: declarations.iter().any(|d| d.declaration.selector.is_some()),
         one_audience: one_audience || declarations.windows(2).all(|w| w[0].visibility == w[1].visibility),
     };
@@ -118,7 +121,8 @@ fn assemble_port(
 ) -> PortView {
     let (protocol, gated) =
         (port.protocol, gated(context, port.sources.iter().flat_map(|s| s.group.summary.networks.iter())));
-    let facts = endpoint_facts(key, number, port.sources, gated, common);
+    let policy = common.rules.of_endpoints(number, old.map(|p| &p.endpoints.inputs.policy));
+    let facts = EndpointInputs { policy, ..endpoint_facts(key, number, port.sources, gated, common) };
     let dims = dims::endpoints(&facts, common.one_audience);
     let endpoints = keep_inputs(old.map(|p| &p.endpoints), facts, dims, counters);
     let facts = ClusterInputs {
@@ -131,6 +135,7 @@ fn assemble_port(
         identities: Arc::clone(&common.identities),
         connect_timeout: context.settings.effective.connect_timeout(),
         inline: common.resolution.is_dns().then(|| endpoints.clone()),
+        policy: common.rules.of_clusters(number, old.map(|p| &p.cluster.inputs.policy)),
     };
     let dims = dims::cluster(&facts);
     let cluster = keep_inputs(old.map(|p| &p.cluster), facts, dims, counters);
@@ -173,6 +178,7 @@ fn endpoint_facts(
         traffic: common.traffic,
         sources: shared(sources),
         gated: shared(gated),
+        policy: None,
     }
 }
 

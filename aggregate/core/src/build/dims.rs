@@ -4,15 +4,23 @@
 //! if the inputs can make the resources of two clients differ.
 
 use tributary_model::{
-    ClientDimensions, ClusterInputs, EndpointInputs, ListenerInputs, ResourceInputs, RouteInputs,
-    ServiceAddress, Shared, TrafficDistribution,
+    ByNamespace, ClientDimensions, ClusterInputs, EndpointInputs, ListenerInputs, ResourceInputs,
+    RouteInputs, ServiceAddress, Shared, TrafficDistribution,
 };
 
 /// Returns the dimensions of an xDS cluster: the kind of client, and where it resolves names its IP families and the
 /// dimensions of inline endpoints.
 pub(crate) fn cluster(facts: &ClusterInputs) -> ClientDimensions {
     let resolves = |e: &Shared<ResourceInputs<EndpointInputs>>| e.dimensions | ClientDimensions::FAMILIES;
-    ClientDimensions::KIND | facts.inline.as_ref().map_or(ClientDimensions::NONE, resolves)
+    ClientDimensions::KIND
+        | facts.inline.as_ref().map_or(ClientDimensions::NONE, resolves)
+        | ruled(facts.policy.as_deref())
+}
+
+/// Returns the dimensions of rules that differ between clients.
+fn ruled<T: PartialEq>(rules: Option<&ByNamespace<T>>) -> ClientDimensions {
+    let differ = rules.is_some_and(|rules| rules.namespaces().next().is_some());
+    if differ { ClientDimensions::NAMESPACE } else { ClientDimensions::NONE }
 }
 
 /// Returns the dimensions of an assignment: of its endpoints, and of their order.
@@ -24,7 +32,7 @@ pub(crate) fn endpoints(facts: &EndpointInputs, one_audience: bool) -> ClientDim
             ClientDimensions::LOCALITY | ClientDimensions::NETWORK | ClientDimensions::NODE
         }
     };
-    admitted(facts, one_audience) | order
+    admitted(facts, one_audience) | order | ruled(facts.policy.as_deref())
 }
 
 /// Returns the dimensions that decide which endpoints a client may have. `one_audience`: all declarations of the

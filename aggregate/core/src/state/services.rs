@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tributary_model::{
-    DeclKey, Declaration, EndpointGroup, EndpointGroupKey, FederatedService, Hostname, Mono, NetworkId,
-    ObjectId, ServiceKey, ServiceView,
+    DeclKey, Declaration, EndpointGroup, EndpointGroupKey, FederatedService, HostPattern, Hostname, Mono,
+    NetworkId, ObjectId, ServiceKey, ServiceView,
 };
 
 use crate::state::selectors::SelectorId;
@@ -202,6 +202,15 @@ impl Hosts {
     /// Returns every service, by host and namespace.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Service> {
         self.map.values().flatten()
+    }
+    /// Returns the services whose host matches a pattern; a wildcard compares every host.
+    pub(crate) fn matching<'h>(&'h self, pattern: &'h HostPattern) -> impl Iterator<Item = &'h ServiceKey> {
+        let exact = Hostname::new(pattern.as_str()).ok();
+        let exact = exact.and_then(|host| self.map.get(&host)).into_iter().flatten();
+        let is_wild = pattern.suffix().is_some();
+        let all = self.map.iter().filter(move |(host, _)| is_wild && pattern.matches(host));
+        let wild = all.flat_map(|(_, services)| services);
+        exact.chain(wild).map(|service| &service.key)
     }
     /// Returns a service.
     pub(crate) fn get(&self, key: &ServiceKey) -> Option<&Service> {

@@ -3,15 +3,18 @@
 //! Every task that needs a resource of one service port calls it. Concurrent callers for the same
 //! resource wait for one encoding.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 use tributary_answer::key::{Outcomes, key};
-use tributary_answer::{ClientClass, ClusterName, ClusterPlan, cluster, endpoints};
+use tributary_answer::{ClientClass, ClusterName, cluster, endpoints_of};
 use tributary_model::encoded_cache::Answers as Slot;
-use tributary_model::{ClusterInputs, EncodedResource, EndpointInputs, PortView, Projection, ResourceInputs};
+use tributary_model::{
+    ClusterInputs, EncodedResource, EndpointInputs, PortView, Projection, ResourceInputs, Subset,
+};
 
 use super::budget::Budget;
 use super::counters::Counters;
@@ -173,15 +176,28 @@ impl ResourceFamily for Clusters {
         &port.cluster.0
     }
     fn names(inputs: &ClusterInputs) -> SmallVec<[ClusterName; 1]> {
-        smallvec![ClusterName::new(inputs.port, &inputs.service.host)]
+        let subsets = inputs.policy.iter().flat_map(|policy| policy.values()).flatten();
+        let subsets = subsets.flat_map(|policy| policy.subsets.iter().map(|(name, _)| name));
+        with_subsets(ClusterName::new(inputs.port, &inputs.service.host), subsets)
     }
     fn encode(inputs: &ClusterInputs, name: &ClusterName, projection: &Projection) -> Option<Vec<u8>> {
-        let plan = cluster(inputs, projection, &mut ())?;
-        Some(encode::cluster::cluster(&ClusterPlan { name: name.clone(), ..plan }))
+        Some(encode::cluster::cluster(&cluster(inputs, name.subset.as_ref(), projection, &mut ())?))
     }
-    fn plans(inputs: &ClusterInputs, _: &ClusterName, projection: &Projection) -> bool {
-        cluster(inputs, projection, &mut ()).is_some()
+    fn plans(inputs: &ClusterInputs, name: &ClusterName, projection: &Projection) -> bool {
+        cluster(inputs, name.subset.as_ref(), projection, &mut ()).is_some()
     }
+}
+
+/// Returns the name of a port and those of the subsets that any client has.
+fn with_subsets<'s>(
+    whole: ClusterName,
+    subsets: impl Iterator<Item = &'s Subset>,
+) -> SmallVec<[ClusterName; 1]> {
+    let subsets: BTreeSet<&Subset> = subsets.collect();
+    let of = |subset: &Subset| ClusterName { subset: Some(subset.clone()), ..whole.clone() };
+    let mut names: SmallVec<[ClusterName; 1]> = subsets.into_iter().map(of).collect();
+    names.push(whole);
+    names
 }
 
 /// EDS: an assignment for each port, even if it is empty.
@@ -196,13 +212,20 @@ impl ResourceFamily for Assignments {
         &port.endpoints.0
     }
     fn names(inputs: &EndpointInputs) -> SmallVec<[ClusterName; 1]> {
-        smallvec![ClusterName::new(inputs.port, &inputs.service.host)]
+        let subsets = inputs.policy.iter().flat_map(|policy| policy.values()).flatten();
+        let subsets = subsets.flat_map(|policy| policy.subsets.iter().map(|(name, ..)| name));
+        with_subsets(ClusterName::new(inputs.port, &inputs.service.host), subsets)
     }
     fn encode(inputs: &EndpointInputs, name: &ClusterName, projection: &Projection) -> Option<Vec<u8>> {
-        let plan = endpoints(inputs, projection, &mut ());
+        let plan = endpoints_of(inputs, name.subset.as_ref(), projection, &mut ())?;
         Some(encode::assignment::assignment(&name.to_string(), &plan))
     }
-    fn plans(_: &EndpointInputs, _: &ClusterName, _: &Projection) -> bool {
-        true
+    fn plans(inputs: &EndpointInputs, name: &ClusterName, projection: &Projection) -> bool {
+        let namespace = projection.namespace.as_ref().and_then(Option::as_ref);
+        let has = |subset: &Subset| {
+            let policy = inputs.policy_of(namespace);
+            policy.is_some_and(|policy| policy.subsets.iter().any(|(name, ..)| name == subset))
+        };
+        name.subset.as_ref().is_none_or(has)
     }
 }

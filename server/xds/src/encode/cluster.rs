@@ -19,13 +19,12 @@ use envoy_types::pb::envoy::extensions::upstreams::http::v3::{HttpProtocolOption
 use envoy_types::pb::envoy::r#type::v3::Percent;
 use envoy_types::pb::google::protobuf::{Any, UInt32Value};
 use http_protocol_options::UpstreamProtocolOptions;
+use http_protocol_options::explicit_http_config::ProtocolConfig;
 use prost::Message;
-use tributary_answer::{
-    ClusterPlan, Discovery, InboundPort, InboundTarget, LoadBalancing, UpstreamHttp, names,
-};
+use tributary_answer::{ClusterPlan, Discovery, InboundPort, InboundTarget, UpstreamHttp, names};
 use tributary_model::{PortNumber, Protocol, ServiceKey};
 
-use super::{any, assignment, duration};
+use super::{any, assignment, duration, traffic};
 use tributary_proto::wire::Writer;
 
 const METADATA: u32 = 25;
@@ -42,12 +41,13 @@ const INBOUND_SOURCES: (&str, &str) = ("127.0.0.6", "::6");
 pub fn cluster(plan: &ClusterPlan<'_>) -> Vec<u8> {
     let name = plan.name.to_string();
     let mut body = base(&name, plan.connect_timeout);
-    body.lb_policy = balancing(plan.balancing).into();
     body.common_lb_config = Some(no_panic());
-    if plan.balancing != LoadBalancing::RoundRobin {
-        body.typed_extension_protocol_options = protocol_options(plan.http).into_iter().collect();
+    if !plan.grpc {
+        let common = traffic::http_options(plan.policy);
+        body.typed_extension_protocol_options = protocol_options(plan, common).into_iter().collect();
     }
     discover(&mut body, &name, plan);
+    traffic::apply(&mut body, plan);
     let mut wire = Writer::new();
     wire.message(METADATA, |w| metadata(w, plan.service));
     if let Discovery::StrictDns(within) | Discovery::LogicalDns(within) = &plan.discovery {
@@ -94,7 +94,7 @@ pub fn inbound(
         Protocol::Unspecified => UpstreamHttp::AsDownstream,
         _ => UpstreamHttp::Http1,
     };
-    body.typed_extension_protocol_options = protocol_options(http).into_iter().collect();
+    body.typed_extension_protocol_options = version_options(http).into_iter().collect();
     let Some(fixed) = to.fixed() else {
         return from_inbound(original_destination(body), families).encode_to_vec();
     };
@@ -173,7 +173,7 @@ fn by_dns(body: &mut Cluster, plan: &ClusterPlan<'_>, kind: DiscoveryType) -> Di
         _ => DnsLookupFamily::V4Preferred,
     };
     body.dns_lookup_family = family.into();
-    if plan.balancing != LoadBalancing::RoundRobin {
+    if !plan.grpc {
         body.respect_dns_ttl = true;
         body.dns_refresh_rate = Some(duration(DNS_REFRESH));
     }
@@ -196,14 +196,6 @@ pub(crate) fn ads() -> ConfigSource {
     }
 }
 
-const fn balancing(balancing: LoadBalancing) -> LbPolicy {
-    match balancing {
-        LoadBalancing::LeastRequest => LbPolicy::LeastRequest,
-        LoadBalancing::RoundRobin => LbPolicy::RoundRobin,
-        LoadBalancing::ByType => LbPolicy::ClusterProvided,
-    }
-}
-
 /// Disables panic mode, in which a client would use unhealthy endpoints when most are unhealthy.
 fn no_panic() -> cluster::CommonLbConfig {
     cluster::CommonLbConfig {
@@ -212,35 +204,60 @@ fn no_panic() -> cluster::CommonLbConfig {
     }
 }
 
-/// Returns the options for a version of HTTP; HTTP/1.1 is Envoy's own.
-fn protocol_options(http: UpstreamHttp) -> Option<(String, Any)> {
+/// Returns the options of an xDS cluster: those of its version of HTTP, where HTTP/1.1 is Envoy's own, and of a rule.
+fn protocol_options(
+    plan: &ClusterPlan<'_>,
+    common: Option<core::HttpProtocolOptions>,
+) -> Option<(String, Any)> {
+    let streams = plan.policy.and_then(|policy| policy.pool.as_ref()?.max_streams);
+    let upstream = match plan.http {
+        UpstreamHttp::Http1 if common.is_none() => return None,
+        UpstreamHttp::Http1 => explicit(ProtocolConfig::HttpProtocolOptions(Http1ProtocolOptions::default())),
+        UpstreamHttp::Http2 => explicit(ProtocolConfig::Http2ProtocolOptions(Http2ProtocolOptions {
+            max_concurrent_streams: streams.map(|value| UInt32Value { value }),
+            ..Http2ProtocolOptions::default()
+        })),
+        UpstreamHttp::AsDownstream => either(),
+    };
+    Some(options(upstream, common))
+}
+
+/// Returns the options of a version of HTTP without a rule.
+fn version_options(http: UpstreamHttp) -> Option<(String, Any)> {
     match http {
         UpstreamHttp::Http1 => None,
-        UpstreamHttp::Http2 => Some(http2()),
+        UpstreamHttp::Http2 => {
+            let config = ProtocolConfig::Http2ProtocolOptions(Http2ProtocolOptions::default());
+            Some(options(explicit(config), None))
+        }
         UpstreamHttp::AsDownstream => Some(as_downstream()),
     }
 }
 
-fn http2() -> (String, Any) {
-    use http_protocol_options::ExplicitHttpConfig;
-    use http_protocol_options::explicit_http_config::ProtocolConfig;
-    let config = ProtocolConfig::Http2ProtocolOptions(Http2ProtocolOptions::default());
-    let explicit = ExplicitHttpConfig { protocol_config: Some(config) };
-    options(UpstreamProtocolOptions::ExplicitHttpConfig(explicit))
+fn explicit(config: ProtocolConfig) -> UpstreamProtocolOptions {
+    let explicit = http_protocol_options::ExplicitHttpConfig { protocol_config: Some(config) };
+    UpstreamProtocolOptions::ExplicitHttpConfig(explicit)
 }
 
-fn as_downstream() -> (String, Any) {
+fn either() -> UpstreamProtocolOptions {
     let both = http_protocol_options::UseDownstreamHttpConfig {
         http_protocol_options: Some(Http1ProtocolOptions::default()),
         http2_protocol_options: Some(Http2ProtocolOptions::default()),
         ..<_>::default()
     };
-    options(UpstreamProtocolOptions::UseDownstreamProtocolConfig(both))
+    UpstreamProtocolOptions::UseDownstreamProtocolConfig(both)
 }
 
-fn options(upstream: UpstreamProtocolOptions) -> (String, Any) {
-    let options =
-        HttpProtocolOptions { upstream_protocol_options: Some(upstream), ..HttpProtocolOptions::default() };
+fn as_downstream() -> (String, Any) {
+    options(either(), None)
+}
+
+fn options(upstream: UpstreamProtocolOptions, common: Option<core::HttpProtocolOptions>) -> (String, Any) {
+    let options = HttpProtocolOptions {
+        common_http_protocol_options: common,
+        upstream_protocol_options: Some(upstream),
+        ..HttpProtocolOptions::default()
+    };
     ("envoy.extensions.upstreams.http.v3.HttpProtocolOptions".into(), any(&options))
 }
 

@@ -12,8 +12,8 @@ use proptest::prelude::*;
 use prost::Message;
 use tributary_answer::vip::ListenAddress;
 use tributary_answer::{
-    Assignment, ClusterName, InboundPort, Listener, Match, Serves, Subset, VirtualHostPlan,
-    cluster as cluster_plan, endpoints, inline,
+    Assignment, ClusterName, InboundPort, Listener, Match, Serves, VirtualHostPlan, cluster as cluster_plan,
+    endpoints, inline,
 };
 use tributary_model::*;
 
@@ -120,6 +120,7 @@ fn mk_facts(host: &str, port: u32, resolution: Resolution, group: EndpointGroup)
         traffic: TrafficDistribution::Any,
         sources: [source].into(),
         gated: Arc::from([]),
+        policy: None,
     }
 }
 fn mk_cluster_facts(facts: EndpointInputs, protocol: Protocol) -> ClusterInputs {
@@ -133,6 +134,7 @@ fn mk_cluster_facts(facts: EndpointInputs, protocol: Protocol) -> ClusterInputs 
         identities: Arc::from([]),
         connect_timeout: Duration::MAX,
         inline: Some(Shared::new(ResourceInputs::new(facts, ClientDimensions::KIND))),
+        policy: None,
     }
 }
 fn some_kind() -> impl Strategy<Value = ClientKind> {
@@ -222,7 +224,7 @@ proptest! {
             agrees(&plan, &message.unwrap())?;
         }
         let facts = mk_cluster_facts(facts, protocol);
-        if let Some(plan) = cluster_plan(&facts, &client, &mut ()) {
+        if let Some(plan) = cluster_plan(&facts, None, &client, &mut ()) {
             let message = Cluster::decode(&cluster::cluster(&plan)[..]);
             prop_assert_eq!(message.map(|m| m.name), Ok(plan.name.to_string()));
         }

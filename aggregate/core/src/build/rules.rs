@@ -1,0 +1,71 @@
+//! Services that a changed DestinationRule may concern, and what the rules set for each of their ports.
+//!
+//! The build calls it before it builds services.
+
+use std::sync::Arc;
+
+use tributary_model::{
+    ByNamespace, ClusterPolicy, EndpointPolicy, Policy, PolicyKind, PortNumber, ServiceKey,
+};
+
+use crate::merge::rules::{Applied, MergedRule, applied};
+use crate::state::{MergeContext, State};
+
+/// Values of a port, by the namespace of the client; `None` if no rule concerns it.
+pub(super) type PortRules<T> = Option<Arc<ByNamespace<Option<Arc<T>>>>>;
+
+impl State {
+    /// Marks the services of changed rules.
+    pub(super) fn follow_rules(&mut self) {
+        let context = &mut self.context;
+        for key in self.dirty.policies.iter().filter(|key| key.kind == PolicyKind::DestinationRule) {
+            let first = context.policies.ranked(key, &context.shards).first().map(|(_, declared)| *declared);
+            let host = first.and_then(|declared| match &declared.policy {
+                Policy::DestinationRule(rule) => Some(&rule.host),
+                Policy::Sidecar(_) => None,
+            });
+            for pattern in context.rules.set(key, host, &context.settings.effective) {
+                self.dirty.services.extend(self.hosts.matching(&pattern).cloned());
+            }
+        }
+    }
+}
+
+/// What the rules of a service set for its ports.
+pub(super) struct ServiceRules(Option<Applied>);
+
+impl ServiceRules {
+    pub(super) fn of(context: &MergeContext, key: &ServiceKey) -> Self {
+        Self(if context.rules.is_empty() { None } else { applied(context, key) })
+    }
+    /// Returns what they set for the xDS clusters of a port.
+    pub(super) fn of_clusters(
+        &self,
+        port: PortNumber,
+        old: Option<&PortRules<ClusterPolicy>>,
+    ) -> PortRules<ClusterPolicy> {
+        self.made(old, |rule| {
+            Some(rule.of_clusters(port)).filter(|policy| *policy != ClusterPolicy::default())
+        })
+    }
+    /// Returns what they set for the assignments of a port.
+    pub(super) fn of_endpoints(
+        &self,
+        port: PortNumber,
+        old: Option<&PortRules<EndpointPolicy>>,
+    ) -> PortRules<EndpointPolicy> {
+        self.made(old, |rule| rule.of_endpoints(port))
+    }
+    fn made<T: PartialEq>(
+        &self,
+        old: Option<&PortRules<T>>,
+        make: impl Fn(&MergedRule) -> Option<T>,
+    ) -> PortRules<T> {
+        let values = self.0.as_ref()?.map(|rule| rule.as_deref().and_then(&make).map(Arc::new));
+        if values.values().all(Option::is_none) {
+            return None;
+        }
+        let same = old.and_then(Option::as_ref).filter(|old| ***old == values);
+        Some(same.map_or_else(|| Arc::new(values), Arc::clone))
+    }
+}

@@ -1,0 +1,201 @@
+//! Decides which DestinationRules apply to the clients of a service.
+//!
+//! As in Istio: the rules of the client's namespace decide, else those that the service's namespace exports, else those
+//! that the root namespace exports; in each the most specific host. Rules of one host and namespace add their subsets to
+//! those of the first in precedence. The build calls it for each changed service.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use tributary_model::{
+    ByNamespace, ClusterPolicy, DestinationRule, EndpointOrder, EndpointPolicy, ExportTo, Hostname,
+    Namespace, Policy, PolicyKey, PortNumber, PortPolicies, PrecedenceKey, ServiceKey, SubsetRule,
+    TrafficPolicy, Visibility,
+};
+
+use crate::state::MergeContext;
+use crate::state::policies::rank;
+use crate::state::rules::ByOwner;
+
+/// Rules of one host and namespace as one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct MergedRule {
+    /// Settings of all endpoints, from the first rule that has any.
+    pub(crate) policies: PortPolicies,
+    /// Subsets, from the first rule that has the name.
+    pub(crate) subsets: Vec<SubsetRule>,
+    /// Rules, the first in precedence first.
+    pub(crate) from: Vec<PolicyKey>,
+    export: ExportTo,
+}
+
+/// What applies to the clients of each namespace.
+pub(crate) type Applied = ByNamespace<Option<Arc<MergedRule>>>;
+
+/// Returns the rules that apply to a service; `None` if there is none for any client.
+pub(crate) fn applied(context: &MergeContext, service: &ServiceKey) -> Option<Applied> {
+    let found = Found::new(context, &service.host);
+    if found.by_pattern.is_empty() {
+        return None;
+    }
+    let choice = |client: Option<&Namespace>| found.choose(&service.namespace, client);
+    let named = found.namespaces().into_iter().map(|client| (client.clone(), choice(Some(client))));
+    let named: Vec<_> = named.collect();
+    let applied = ByNamespace::new(choice(None), named);
+    let is_any = applied.values().any(Option::is_some);
+    is_any.then_some(applied)
+}
+
+/// The rules whose host matches that of a service.
+struct Found<'c> {
+    context: &'c MergeContext,
+    by_pattern: Vec<&'c ByOwner>,
+    root: Option<Namespace>,
+}
+
+impl<'c> Found<'c> {
+    fn new(context: &'c MergeContext, host: &Hostname) -> Self {
+        let root = context.settings.effective.root_namespace();
+        Self { context, by_pattern: context.rules.matching(host), root }
+    }
+    /// Returns the namespaces whose clients may have other rules than a client without one.
+    fn namespaces(&self) -> BTreeSet<&Namespace> {
+        let owners = self.by_pattern.iter().flat_map(|owners| owners.keys());
+        let rules = self.by_pattern.iter().flat_map(|owners| owners.values().flatten());
+        let exports = rules.filter_map(|key| match &self.ranked(key)?.rule.export {
+            ExportTo::Set(Visibility::Namespaces(list)) => Some(list),
+            _ => None,
+        });
+        owners.chain(exports.flat_map(|list| list.iter())).collect()
+    }
+    fn choose(&self, own: &Namespace, client: Option<&Namespace>) -> Option<Arc<MergedRule>> {
+        let root = self.root.as_ref();
+        let of_client = client.and_then(|client| {
+            let is_root = root == Some(client);
+            // rules that the root namespace exports are meant for all, so those of the service's namespace precede them
+            let is_local = |rule: &DestinationRule| {
+                if is_root { is_private(rule, client) } else { concerns(rule, client) }
+            };
+            self.first(client, is_local, |_| true)
+        });
+        let exported = |owner: &Namespace| {
+            self.first(owner, |rule| !is_private(rule, owner), |export| admits(export, owner, client))
+        };
+        of_client.or_else(|| exported(own)).or_else(|| exported(root?))
+    }
+    /// Returns the rule of a namespace and of the most specific host among those of a kind, if a client sees it.
+    fn first(
+        &self,
+        owner: &Namespace,
+        is_of_kind: impl Fn(&DestinationRule) -> bool,
+        sees: impl Fn(&ExportTo) -> bool,
+    ) -> Option<Arc<MergedRule>> {
+        let of_pattern = |owners: &&ByOwner| {
+            let rules = owners.get(owner).into_iter().flatten().filter_map(|key| self.ranked(key));
+            let found: Vec<_> =
+                rules.filter(|found| found.rule.selector.is_empty() && is_of_kind(found.rule)).collect();
+            (!found.is_empty()).then(|| merged(found))
+        };
+        let merged = self.by_pattern.iter().find_map(of_pattern)?;
+        merged.into_iter().find(|rule| sees(&rule.export)).map(Arc::new)
+    }
+    fn ranked(&self, key: &'c PolicyKey) -> Option<RankedRule<'c>> {
+        let first = self.context.policies.ranked(key, &self.context.shards).first().copied()?;
+        match &first.1.policy {
+            Policy::DestinationRule(rule) => Some(RankedRule { key, rank: rank(first), rule }),
+            Policy::Sidecar(_) => None,
+        }
+    }
+}
+
+/// Rule with its place in the order of precedence.
+struct RankedRule<'c> {
+    key: &'c PolicyKey,
+    rank: PrecedenceKey<'c>,
+    rule: &'c DestinationRule,
+}
+
+/// Merges the rules of one host and namespace: a rule adds to those that are exported to some of its clients only.
+fn merged(mut rules: Vec<RankedRule<'_>>) -> Vec<MergedRule> {
+    rules.sort_by(|a, b| a.rank.order(&b.rank));
+    let mut out: Vec<MergedRule> = Vec::new();
+    for RankedRule { key, rule, .. } in rules {
+        let mut is_apart = true;
+        for known in out.iter_mut().filter(|known| contains(&rule.export, &known.export)) {
+            known.add(key, rule);
+            is_apart = false;
+        }
+        if is_apart {
+            out.push(MergedRule::new(key, rule));
+        }
+    }
+    out
+}
+
+impl MergedRule {
+    fn new(key: &PolicyKey, rule: &DestinationRule) -> Self {
+        Self {
+            policies: rule.policies.clone(),
+            subsets: rule.subsets.to_vec(),
+            from: vec![key.clone()],
+            export: rule.export.clone(),
+        }
+    }
+    fn add(&mut self, key: &PolicyKey, rule: &DestinationRule) {
+        let new = |subset: &&SubsetRule| !self.subsets.iter().any(|known| known.name == subset.name);
+        let subsets: Vec<SubsetRule> = rule.subsets.iter().filter(new).cloned().collect();
+        self.subsets.extend(subsets);
+        if self.policies.is_empty() {
+            self.policies = rule.policies.clone();
+        }
+        self.from.push(key.clone());
+    }
+    /// Returns the settings of a port's xDS clusters.
+    pub(crate) fn of_clusters(&self, port: PortNumber) -> ClusterPolicy {
+        let whole = self.policies.of(port).clone();
+        let subset = |subset: &SubsetRule| (subset.name.clone(), subset.policies.of_under(port, &whole));
+        ClusterPolicy { subsets: self.subsets.iter().map(subset).collect(), whole }
+    }
+    /// Returns the order and the subsets of a port's endpoints; `None` if they are as without a rule.
+    pub(crate) fn of_endpoints(&self, port: PortNumber) -> Option<EndpointPolicy> {
+        let ClusterPolicy { whole, subsets } = self.of_clusters(port);
+        let labels = self.subsets.iter().map(|subset| subset.labels.clone());
+        let subsets =
+            subsets.iter().zip(labels).map(|((name, policy), labels)| (name.clone(), labels, order(policy)));
+        let policy = EndpointPolicy { whole: order(&whole), subsets: subsets.collect() };
+        (policy != EndpointPolicy::default()).then_some(policy)
+    }
+}
+
+fn order(policy: &TrafficPolicy) -> EndpointOrder {
+    let locality = policy.balancer.as_ref().and_then(|balancer| balancer.locality.clone());
+    EndpointOrder { locality, ejects: policy.outliers.is_some() }
+}
+
+/// Whether a rule concerns the clients of its own namespace.
+fn concerns(rule: &DestinationRule, own: &Namespace) -> bool {
+    admits(&rule.export, own, Some(own))
+}
+
+/// Whether a rule concerns no clients but those of its own namespace.
+fn is_private(rule: &DestinationRule, own: &Namespace) -> bool {
+    match &rule.export {
+        ExportTo::Default | ExportTo::Set(Visibility::Public | Visibility::Hidden) => false,
+        ExportTo::Set(Visibility::Own) => true,
+        ExportTo::Set(Visibility::Namespaces(list)) => **list == [own.clone()],
+    }
+}
+
+fn admits(export: &ExportTo, own: &Namespace, client: Option<&Namespace>) -> bool {
+    export.resolve(&Visibility::Public).admits(own, client)
+}
+
+/// Whether all clients of `other` are clients of `export` too, as Istio compares their lists.
+fn contains(export: &ExportTo, other: &ExportTo) -> bool {
+    match (export, other) {
+        (ExportTo::Set(Visibility::Namespaces(all)), ExportTo::Set(Visibility::Namespaces(some))) => {
+            some.iter().all(|one| all.contains(one))
+        }
+        _ => export == other,
+    }
+}

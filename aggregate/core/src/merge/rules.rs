@@ -97,7 +97,8 @@ impl<'c> Found<'c> {
             (!found.is_empty()).then(|| merged(found))
         };
         let merged = self.by_pattern.iter().find_map(of_pattern)?;
-        merged.into_iter().find(|rule| sees(&rule.export)).map(Arc::new)
+        // as in Istio, the last of several that a client sees
+        merged.into_iter().rfind(|rule| sees(&rule.export)).map(Arc::new)
     }
     fn ranked(&self, key: &'c PolicyKey) -> Option<RankedRule<'c>> {
         let first = self.context.policies.ranked(key, &self.context.shards).first().copied()?;
@@ -121,9 +122,12 @@ fn merged(mut rules: Vec<RankedRule<'_>>) -> Vec<MergedRule> {
     let mut out: Vec<MergedRule> = Vec::new();
     for RankedRule { key, rule, .. } in rules {
         let mut is_apart = true;
-        for known in out.iter_mut().filter(|known| contains(&rule.export, &known.export)) {
-            known.add(key, rule);
-            is_apart = false;
+        for known in &mut out {
+            // the last comparison decides, as in Istio
+            is_apart = !contains(&rule.export, &known.export);
+            if !is_apart {
+                known.add(key, rule);
+            }
         }
         if is_apart {
             out.push(MergedRule::new(key, rule));

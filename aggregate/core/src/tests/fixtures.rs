@@ -11,12 +11,12 @@ pub(crate) use tributary_fixtures::{
 };
 use tributary_model::{
     Address, AddressRef, Basis, Catalog, ClusterId, Code, Collection, CollectionKind, Completeness, DeclKey,
-    Declaration, DeclaredPolicy, EndpointGroup, EndpointGroupKey, Evidence, Fact, FactKey, Gateway,
-    GatewayAddress, GatewayKey, Generation, GroupPort, Health, Labels, Locality, Mono, NetworkId, ObjectId,
-    ObjectRef, Policy, PolicyKey, PolicyKind, PortName, PortNumber, PortSet, Protocol, ProviderId, Record,
-    RegistryName, RegistrySpec, RegistryUpdate, Resolution, Selector, ServiceKey, ServicePort, ServiceView,
-    Sidecar, Source, Stamped, Target, Timestamp, Topology, Workload, WorkloadAddress, WorkloadKey,
-    WorkloadKind, WorkloadName,
+    Declaration, DeclaredPolicy, DestinationRule, EndpointGroup, EndpointGroupKey, Evidence, ExportTo, Fact,
+    FactKey, Gateway, GatewayAddress, GatewayKey, Generation, GroupPort, Health, HostPattern, Labels,
+    Locality, Mono, NetworkId, ObjectId, ObjectRef, Policy, PolicyKey, PolicyKind, PortName, PortNumber,
+    PortPolicies, PortSet, Protocol, ProviderId, Record, RegistryName, RegistrySpec, RegistryUpdate,
+    Resolution, Selector, ServiceKey, ServicePort, ServiceView, Sidecar, Source, Stamped, Subset, SubsetRule,
+    Target, Timestamp, Topology, Workload, WorkloadAddress, WorkloadKey, WorkloadKind, WorkloadName,
 };
 
 pub(crate) fn mk_labels(text: &str) -> Labels {
@@ -179,6 +179,32 @@ pub(crate) fn mk_sidecar(name: &str, labels: &str, created: Option<i64>) -> Fact
         source: Source::new(ObjectId::new("Sidecar", namespace, name)),
         created: created.and_then(|s| Timestamp::from_second(s).ok()),
         policy: Policy::Sidecar(sidecar),
+    };
+    Fact::Policy(key, Arc::new(declared))
+}
+
+/// Returns a DestinationRule of a namespace, such as `shop/a`, created in this second, with these subsets, each with the
+/// label `v` of its name, that is exported so, such as `*` or `cli,oth`.
+pub(crate) fn mk_rule(name: &str, created: i64, host: &str, export: &str, subsets: &str) -> Fact {
+    let (namespace, name) = name.split_once('/').unwrap();
+    let key = PolicyKey { kind: PolicyKind::DestinationRule, namespace: mk_ns(namespace), name: name.into() };
+    let subset = |name: &str| SubsetRule {
+        name: Subset::new(name).unwrap(),
+        labels: mk_labels(&format!("v={name}")),
+        policies: PortPolicies::default(),
+    };
+    let rule = DestinationRule {
+        host: HostPattern::new(host).unwrap(),
+        export: ExportTo::parse(export.split(','), &key.namespace),
+        selector: Labels::default(),
+        policies: PortPolicies::default(),
+        subsets: subsets.split(',').filter(|name| !name.is_empty()).map(subset).collect(),
+        ignored: Arc::from([]),
+    };
+    let declared = DeclaredPolicy {
+        source: Source::new(ObjectId::new("DestinationRule", namespace, name)),
+        created: Timestamp::from_second(created).ok(),
+        policy: Policy::DestinationRule(rule),
     };
     Fact::Policy(key, Arc::new(declared))
 }

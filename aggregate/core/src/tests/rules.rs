@@ -1,0 +1,122 @@
+//! DestinationRules: which one applies to the clients of which namespace, and what a change builds.
+//!
+//! The cases of [`CHOICES`] are those that pilot-discovery 1.30 was recorded with.
+
+use std::sync::Arc;
+
+use tributary_model::{Algorithm, Fact, LoadBalancer, Policy, PortPolicies, TrafficPolicy};
+
+use super::fixtures::*;
+
+const PAY: &str = "svc/pay.test";
+
+/// Rules, such as `cli/a@2 pay.test * v1,v2`, each a name, second of creation, host, namespaces and subsets.
+fn mk_rules(texts: &[&str]) -> Vec<Fact> {
+    let rule = |text: &&str| {
+        let mut parts = text.split(' ');
+        let mut next = || parts.next().unwrap_or_default();
+        let (name, created) = next().split_once('@').unwrap();
+        let (host, export, subsets) = (next(), next(), next());
+        mk_rule(name, created.parse().unwrap(), host, if export == "-" { "" } else { export }, subsets)
+    };
+    texts.iter().map(rule).collect()
+}
+
+/// Returns the subsets that clients of a namespace have; `-` without a rule.
+fn subsets(world: &mut World, service: &str, namespace: &str) -> String {
+    let view = world.view(service).unwrap();
+    let inputs = &view.ports[0].cluster.inputs;
+    let Some(policy) = inputs.policy_of(Some(&mk_ns(namespace))) else { return "-".into() };
+    let names: Vec<&str> = policy.subsets.iter().map(|(name, _)| name.as_str()).collect();
+    names.join(",")
+}
+
+/// Rules, and the subsets that clients of the namespaces cli, oth, svc and istio-system have.
+const CHOICES: &[(&[&str], [&str; 4])] = &[
+    (&["svc/a@1 pay.test - v1"], ["v1", "v1", "v1", "v1"]),
+    (&["svc/a@1 pay.test . v1"], ["-", "-", "v1", "-"]),
+    (&["svc/a@1 pay.test cli v1"], ["v1", "-", "-", "-"]),
+    (&["oth/a@1 pay.test * v1"], ["-", "v1", "-", "-"]),
+    // the client's namespace precedes the service's, that precedes the root namespace
+    (
+        &["cli/a@9 pay.test - c", "svc/a@1 pay.test - s", "istio-system/a@0 pay.test - r"],
+        ["c", "s", "s", "s"],
+    ),
+    (&["istio-system/a@1 *.test * r"], ["r", "r", "r", "r"]),
+    (&["istio-system/a@1 pay.test . r", "svc/a@1 pay.test - s"], ["s", "s", "s", "r"]),
+    (&["cli/a@1 pay.test oth c", "svc/a@1 pay.test - s"], ["s", "s", "s", "s"]),
+    // the most specific host within a namespace; any host of a namespace precedes that of the next one
+    (&["svc/a@1 *.test - wide", "svc/b@2 pay.test - exact"], ["exact", "exact", "exact", "exact"]),
+    (&["cli/a@1 * - wide", "svc/b@2 pay.test - exact"], ["wide", "exact", "exact", "exact"]),
+    (&["svc/a@1 pay.test . own", "svc/b@2 *.test - wide"], ["wide", "wide", "own", "wide"]),
+    (&["svc/a@1 pay.test cli c", "svc/b@2 *.test - wide", "istio-system/r@1 * - r"], ["c", "r", "wide", "r"]),
+    // rules of one host and the same exports add their subsets
+    (
+        &["svc/a@2 pay.test - v1,v2", "svc/b@1 pay.test - v2,v3"],
+        ["v2,v3,v1", "v2,v3,v1", "v2,v3,v1", "v2,v3,v1"],
+    ),
+    // other exports: the last that the client sees
+    (&["svc/a@1 pay.test cli c", "svc/b@2 pay.test * all"], ["all", "all", "all", "all"]),
+    (&["svc/a@1 pay.test cli c", "svc/b@2 pay.test cli,oth more"], ["c,more", "-", "-", "-"]),
+    (&["svc/a@1 pay.test * a", "svc/b@2 pay.test cli b", "svc/c@3 pay.test * c"], ["c", "c", "a,c", "c"]),
+];
+
+#[test]
+fn rule_of_each_client_is_that_of_istio() {
+    for (rules, want) in CHOICES {
+        let mut world = World::of_files();
+        let service = mk_service(PAY, mk_decl("pay", "80 http"));
+        world.list("file", mk_rules(rules).into_iter().chain([service]));
+        let got = ["cli", "oth", "svc", "istio-system"].map(|namespace| subsets(&mut world, PAY, namespace));
+        assert_eq!(got.each_ref().map(String::as_str), *want, "{rules:?}");
+    }
+}
+
+#[test]
+fn short_host_is_a_service_of_the_rules_namespace() {
+    let mut world = World::of_files();
+    let full = "svc/pay.svc.svc.cluster.local";
+    let all = [mk_service(full, mk_decl("pay", "80 http")), mk_rule("svc/a", 1, "pay", "", "v1")];
+    world.list("file", all);
+    assert_eq!(subsets(&mut world, full, "cli"), "v1");
+    world.put("file", [mk_rule("svc/a", 1, "pay.svc", "", "v1")]);
+    assert_eq!(subsets(&mut world, full, "cli"), "-", "a host with a dot is a whole name");
+}
+
+fn mk_balanced(mut rule: Fact, algorithm: Algorithm) -> Fact {
+    let Fact::Policy(_, declared) = &mut rule else { panic!("not a policy") };
+    let Policy::DestinationRule(rule_mut) = &mut Arc::make_mut(declared).policy else { panic!("not a rule") };
+    let balancer = Some(Arc::new(LoadBalancer { algorithm, ..LoadBalancer::default() }));
+    let all = TrafficPolicy { balancer, ..TrafficPolicy::default() };
+    rule_mut.policies = PortPolicies { all, ..PortPolicies::default() };
+    rule
+}
+
+#[test]
+fn change_of_a_rule_builds_only_what_it_concerns() {
+    let mut world = World::of_files();
+    let other = "svc/other.test";
+    let services = [PAY, other].map(|name| mk_service(name, mk_decl(name, "80 http")));
+    world.list("file", services);
+    let before = (world.view(PAY).unwrap(), world.view(other).unwrap());
+    // a rule for a host that no service has
+    let outcome = world.put("file", [mk_rule("svc/none", 1, "none.test", "", "v1")]);
+    assert!(outcome.changed.hosts.is_empty(), "{:?}", outcome.changed.hosts);
+    // load balancing concerns the xDS cluster alone
+    let rule = || mk_rule("svc/a", 1, "pay.test", "", "");
+    let outcome = world.put("file", [mk_balanced(rule(), Algorithm::Random)]);
+    assert_eq!(outcome.changed.hosts.len(), 1);
+    let after = world.view(PAY).unwrap();
+    let (was, is) = (&before.0.ports[0], &after.ports[0]);
+    assert!(was.cluster != is.cluster && was.endpoints == is.endpoints && was.route == is.route);
+    assert!(Arc::ptr_eq(&before.1, &world.view(other).unwrap()));
+    // subsets concern endpoints too
+    world.put("file", [mk_rule("svc/a", 1, "pay.test", "", "v1")]);
+    assert!(world.view(PAY).unwrap().ports[0].endpoints != is.endpoints);
+    world.report("file", [mk_deleted(&rule())]);
+    let gone = world.view(PAY).unwrap();
+    assert!(
+        gone.ports[0].cluster.inputs == was.cluster.inputs
+            && gone.ports[0].endpoints.inputs == was.endpoints.inputs
+    );
+}

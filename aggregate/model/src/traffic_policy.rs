@@ -178,6 +178,8 @@ pub struct ConnectionPool {
     pub max_duration: Option<Duration>,
     /// Time without requests until a connection is closed.
     pub idle_timeout: Option<Duration>,
+    /// Time without bytes until a connection of TCP is closed; without a limit for 0.
+    pub tcp_idle_timeout: Option<Duration>,
     /// Most requests that wait for a connection.
     pub max_pending: Option<u32>,
     /// Most requests at once.

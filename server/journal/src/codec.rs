@@ -9,12 +9,14 @@
 mod codes;
 mod common;
 mod decode;
+mod destination_rule;
 mod encode;
 pub(crate) mod entry;
 mod federated_service;
 mod gateway;
 mod group;
 mod intern;
+mod load_balancer;
 pub(crate) mod member;
 mod policy;
 mod preset;
@@ -25,6 +27,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 pub(crate) mod time;
+mod traffic_policy;
 mod wire;
 mod workload;
 

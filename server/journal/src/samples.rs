@@ -1,6 +1,7 @@
 //! Random facts and records for the tests of this crate.
 
 mod policies;
+mod traffic_policies;
 
 use std::net::IpAddr;
 use std::sync::Arc;

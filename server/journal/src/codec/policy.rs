@@ -10,7 +10,7 @@ use super::common::{Like, put_source, put_timestamp, read_source, read_timestamp
 use super::decode::Decoder;
 use super::encode::Encoder;
 use super::wire::Fields;
-use super::{Fault, sidecar};
+use super::{Fault, destination_rule, sidecar};
 
 pub(crate) fn put(enc: &mut Encoder, key: &PolicyKey, value: &DeclaredPolicy) {
     put_source(enc, 1, &value.source, &like(key));
@@ -19,6 +19,7 @@ pub(crate) fn put(enc: &mut Encoder, key: &PolicyKey, value: &DeclaredPolicy) {
     }
     enc.nest(3, |enc| match &value.policy {
         Policy::Sidecar(policy) => sidecar::put(enc, policy),
+        Policy::DestinationRule(policy) => destination_rule::put(enc, policy),
     });
 }
 
@@ -35,6 +36,9 @@ pub(crate) fn read(
             3 => {
                 policy = Some(match key.kind {
                     PolicyKind::Sidecar => Policy::Sidecar(sidecar::read(d, value.fields()?)?),
+                    PolicyKind::DestinationRule => {
+                        Policy::DestinationRule(destination_rule::read(d, value.fields()?)?)
+                    }
                 });
             }
             _ => {}

@@ -140,7 +140,7 @@ pub struct GetArgs {
     #[arg(value_enum)]
     pub what: Resource,
     /// Only this item: a host, an address, a client's id or pod.namespace, a registry or a policy. Hosts and policies also
-    /// as NAMESPACE/NAME. For resources, the client
+    /// as NAMESPACE/NAME, and policies by kind, such as DestinationRule. For resources, the client
     pub name: Option<String>,
     /// Only this namespace
     #[arg(short, long)]
@@ -192,7 +192,7 @@ pub enum Resource {
     /// What a client was sent, and whether it acknowledged it
     #[value(alias = "resource")]
     Resources,
-    /// Policies, such as Sidecars, with their sources and conditions
+    /// Policies, such as Sidecars and DestinationRules, with their sources and conditions
     #[value(alias = "policy", alias = "config")]
     Policies,
 }

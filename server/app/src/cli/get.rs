@@ -253,7 +253,7 @@ fn merges(items: &[MergeItem], wide: bool) -> Table {
 }
 
 fn policies(items: &[PolicyItem], wide: bool) -> Table {
-    let heads = ["KIND", "NAMESPACE", "NAME", "STATUS", "SELECTOR", "REGISTRY", "CONDITIONS"];
+    let heads = ["KIND", "NAMESPACE", "NAME", "STATUS", "HOST", "SELECTOR", "REGISTRY", "CONDITIONS"];
     let mut table = Table::new(&heads, &["POSITION", "VERSION", "CREATED", "FRESHNESS", "MESSAGES"], wide);
     for item in items {
         let labels = |labels: &BTreeMap<String, String>| {
@@ -273,6 +273,7 @@ fn policies(items: &[PolicyItem], wide: bool) -> Table {
             item.namespace.clone().into(),
             item.name.clone().into(),
             Cell(item.status.clone(), if item.reason.is_empty() { Tone::Plain } else { Tone::Bad }),
+            item.host.clone().into(),
             selector.into(),
             item.registry.clone().into(),
             Cell(codes.join(","), tone),

@@ -8,7 +8,8 @@ use serde_json::Value;
 use tributary_answer::{Selectable, policy_conditions};
 use tributary_core::ProblemView;
 use tributary_model::{
-    Catalog, Collection, CollectionKind, Condition, Namespace, PolicyKey, PolicyKind, PolicyView,
+    Catalog, Collection, CollectionKind, Condition, Labels, Namespace, Policy, PolicyKey, PolicyKind,
+    PolicyView,
 };
 
 use super::endpoints::freshness_text;
@@ -20,7 +21,7 @@ use super::{ConditionItem, ObjectItem, timestamp};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PolicyItem {
-    /// `Sidecar`, …
+    /// `Sidecar` or `DestinationRule`.
     pub kind: String,
     /// Namespace.
     pub namespace: String,
@@ -49,7 +50,11 @@ pub struct PolicyItem {
     /// Creation time; empty if the source has none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub created: String,
-    /// Labels of the workloads that it selects; empty for all workloads of its namespace; absent if it is not served.
+    /// Host that it concerns, if it is of a kind that concerns one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub host: String,
+    /// Labels of the workloads that it selects; empty for all workloads of its namespace, or for all clients; absent if it is
+    /// not served.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<BTreeMap<String, String>>,
     /// Spec as it is served, without fields that have no effect.
@@ -60,8 +65,8 @@ pub struct PolicyItem {
     pub conditions: Vec<ConditionItem>,
 }
 
-/// Most egress hosts in the specs of one list.
-const MAX_SPEC_HOSTS: usize = 200_000;
+/// Most items, such as egress hosts and subsets, in the specs of one list.
+const MAX_SPEC_ITEMS: usize = 200_000;
 
 /// What the catalog does not have about policies.
 #[derive(Debug, Default)]
@@ -80,7 +85,7 @@ pub fn list(catalog: &Catalog, facts: &PolicyFacts, filter: &Filter) -> (Vec<Pol
     let known = facts.problems.iter().filter_map(|problem| Some((of_problem(problem)?, problem)));
     let mut problems: BTreeMap<(&str, PolicyKey), &ProblemView> = known.collect();
     let of_registry = |name: &str| filter.takes_registry(name);
-    let (mut items, mut specs) = (BTreeMap::new(), MAX_SPEC_HOSTS);
+    let (mut items, mut specs) = (BTreeMap::new(), MAX_SPEC_ITEMS);
     for (key, view) in catalog.policies.iter().filter(|(key, _)| wanted(key)) {
         let registry = view.shard.registry.name.as_str();
         let problem = problems.remove(&(registry, key.clone()));
@@ -99,21 +104,41 @@ pub fn list(catalog: &Catalog, facts: &PolicyFacts, filter: &Filter) -> (Vec<Pol
     (items.into_values().take(filter.limit()).collect(), remaining)
 }
 
+/// Whether the filter matches; the name of a kind matches each policy of it, which no object has as its own name.
 fn takes(filter: &Filter, key: &PolicyKey) -> bool {
-    filter.takes_object(key.kind.as_str(), key.namespace.as_str(), &key.name)
+    let is_of_kind = filter.name.as_deref() == Some(key.kind.as_str());
+    (is_of_kind || filter.takes_object(key.kind.as_str(), key.namespace.as_str(), &key.name))
         && filter.takes_namespace(key.namespace.as_str())
         && filter.host.is_none()
 }
 
-/// Returns the spec of a policy, as long as the specs of a list are not too many hosts.
+/// Returns the spec of a policy, as long as the specs of a list have not too many items.
 fn bounded_spec(view: &PolicyView, left: &mut usize) -> Value {
-    let hosts =
-        view.sidecar().map_or(1, |of| 1 + of.egress.iter().map(|one| 1 + one.hosts.len()).sum::<usize>());
-    if hosts > *left {
-        return "left out: the list has too many hosts; name one policy".into();
+    let items = items(view.policy());
+    if items > *left {
+        return "left out: the list has too many items; name one policy".into();
     }
-    *left -= hosts;
+    *left -= items;
     spec(view.policy())
+}
+
+/// Returns about how many items the spec of a policy has.
+fn items(policy: &Policy) -> usize {
+    match policy {
+        Policy::Sidecar(of) => 1 + of.egress.iter().map(|one| 1 + one.hosts.len()).sum::<usize>(),
+        Policy::DestinationRule(of) => {
+            let subsets = of.subsets.iter().map(|subset| 1 + subset.policies.ports.len());
+            1 + of.policies.ports.len() + subsets.sum::<usize>()
+        }
+    }
+}
+
+/// Returns the labels of the workloads or clients that a policy selects.
+const fn selector(policy: &Policy) -> &Labels {
+    match policy {
+        Policy::Sidecar(of) => &of.selector,
+        Policy::DestinationRule(of) => &of.selector,
+    }
 }
 
 /// Returns the registry and the key of the policy that a problem is about.
@@ -155,7 +180,7 @@ fn item(
     let of = Collection { scope: view.shard.scope.clone(), kind: CollectionKind::Policies };
     let collections = catalog.registries.get(registry).map(|known| &*known.collections).unwrap_or_default();
     let freshness = collections.iter().find(|(known, _)| *known == of).map(|(_, freshness)| freshness);
-    let labels = view.policy().selector().pairs();
+    let labels = selector(view.policy()).pairs();
     let kept =
         |problem| format!("a newer version is not valid, this one stays served: {}", described(problem));
     PolicyItem {
@@ -170,6 +195,7 @@ fn item(
         freshness: freshness.map_or_else(|| "Unknown".to_owned(), freshness_text),
         source: ObjectItem::from(&view.declared.source),
         created: view.declared.created.map(timestamp).unwrap_or_default(),
+        host: view.destination_rule().map(|rule| rule.host.to_string()).unwrap_or_default(),
         selector: Some(labels.map(|(label, value)| (label.to_string(), value.to_string())).collect()),
         spec: Value::Null,
         conditions: view.conditions.iter().chain(more).map(ConditionItem::from).collect(),

@@ -1,56 +1,23 @@
-//! Specs of policies as they are served, in the form of their source documents.
+//! Specs of policies as they are served, in the form of their source documents. Each kind has a module.
 //!
-//! Fields without effect are left out; a condition of the policy names them. A policy has no secrets.
+//! Fields without effect are left out; a condition of the policy names them. A policy has no secrets: it names files of keys.
 
-use serde_json::{Map, Value, json};
-use tributary_model::{
-    CaptureMode, EgressListener, IngressEndpoint, IngressListener, ListenerPort, OutboundMode, Policy,
-    Protocol, Sidecar,
-};
+mod destination_rule;
+mod load_balancer;
+mod sidecar;
+
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use tributary_model::Policy;
 
 /// Returns the spec of a policy.
 #[must_use]
 pub(super) fn spec(policy: &Policy) -> Value {
     match policy {
-        Policy::Sidecar(sidecar) => of_sidecar(sidecar),
+        Policy::Sidecar(policy) => sidecar::spec(policy),
+        Policy::DestinationRule(policy) => destination_rule::spec(policy),
     }
-}
-
-fn of_sidecar(sidecar: &Sidecar) -> Value {
-    let mut out = Map::new();
-    if !sidecar.selector.is_empty() {
-        let pairs = sidecar.selector.pairs().map(|(label, value)| (label.to_string(), json!(**value)));
-        out.insert("workloadSelector".into(), json!({"labels": pairs.collect::<Map<_, _>>()}));
-    }
-    if !sidecar.egress.is_empty() {
-        out.insert("egress".into(), sidecar.egress.iter().map(egress).collect());
-    }
-    if !sidecar.ingress.is_empty() {
-        out.insert("ingress".into(), sidecar.ingress.iter().map(ingress).collect());
-    }
-    if let Some(mode) = &sidecar.outbound {
-        out.insert("outboundTrafficPolicy".into(), outbound(mode));
-    }
-    Value::Object(out)
-}
-
-fn egress(listener: &EgressListener) -> Value {
-    let hosts: Vec<String> = listener.hosts.iter().map(ToString::to_string).collect();
-    let mut out = Map::new();
-    add(&mut out, "port", listener.port.as_ref().map(port));
-    add(&mut out, "bind", listener.bind.map(|ip| json!(ip.to_string())));
-    add(&mut out, "captureMode", capture(listener.capture));
-    add(&mut out, "hosts", Some(json!(hosts)));
-    Value::Object(out)
-}
-
-fn ingress(listener: &IngressListener) -> Value {
-    let mut out = Map::new();
-    add(&mut out, "port", Some(port(&listener.port)));
-    add(&mut out, "bind", listener.bind.map(|ip| json!(ip.to_string())));
-    add(&mut out, "captureMode", capture(listener.capture));
-    add(&mut out, "defaultEndpoint", listener.endpoint.as_ref().map(|at| json!(endpoint(at))));
-    Value::Object(out)
 }
 
 fn add(out: &mut Map<String, Value>, name: &str, value: Option<Value>) {
@@ -59,38 +26,26 @@ fn add(out: &mut Map<String, Value>, name: &str, value: Option<Value>) {
     }
 }
 
-fn port(port: &ListenerPort) -> Value {
-    let mut out = Map::new();
-    add(&mut out, "number", Some(json!(port.number.get())));
-    let protocol = (port.protocol != Protocol::Unspecified).then(|| json!(port.protocol.as_str()));
-    add(&mut out, "protocol", protocol);
-    add(&mut out, "name", (!port.name.as_str().is_empty()).then(|| json!(port.name.as_str())));
-    Value::Object(out)
+/// Adds a map that is not empty.
+fn add_map(out: &mut Map<String, Value>, name: &str, value: Map<String, Value>) {
+    add(out, name, (!value.is_empty()).then_some(Value::Object(value)));
 }
 
-fn capture(mode: CaptureMode) -> Option<Value> {
-    match mode {
-        CaptureMode::Default => None,
-        CaptureMode::Iptables => Some(json!("IPTABLES")),
-        CaptureMode::None => Some(json!("NONE")),
-    }
+/// Returns a duration in seconds, such as `1.5s`.
+fn seconds(duration: Duration) -> Value {
+    let nanos = format!(".{:09}", duration.subsec_nanos());
+    let decimals = nanos.trim_end_matches('0').trim_end_matches('.');
+    format!("{}{decimals}s", duration.as_secs()).into()
 }
 
-fn outbound(mode: &OutboundMode) -> Value {
-    match mode {
-        OutboundMode::AllowAny => json!({"mode": "ALLOW_ANY"}),
-        OutboundMode::RegistryOnly => json!({"mode": "REGISTRY_ONLY"}),
-        OutboundMode::Proxy(proxy) => {
-            let port = json!({"number": proxy.port.get()});
-            json!({"mode": "ALLOW_ANY", "egressProxy": {"host": proxy.host.as_str(), "port": port}})
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_decimal_seconds() {
+        for (millis, text) in [(0, "0s"), (1_500, "1.5s"), (30, "0.03s"), (5_400_000, "5400s")] {
+            assert_eq!(seconds(Duration::from_millis(millis)), text);
         }
-    }
-}
-
-fn endpoint(at: &IngressEndpoint) -> String {
-    match at {
-        IngressEndpoint::Address(Some(ip), port) => std::net::SocketAddr::new(*ip, port.get()).to_string(),
-        IngressEndpoint::Address(None, port) => format!(":{port}"),
-        IngressEndpoint::Unix(path) => format!("unix://{path}"),
     }
 }

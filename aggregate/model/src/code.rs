@@ -64,7 +64,7 @@ codes! {
     // 03xx: documents
     301 YAML_SYNTAX "the document is not YAML" => "correct the named line";
     302 DOCUMENT_TOO_LARGE "the document is larger than its bound" => "split it";
-    303 UNKNOWN_KIND "the document's kind is not supported" => "use ServiceEntry, WorkloadEntry, WorkloadGroup or Sidecar of networking.istio.io";
+    303 UNKNOWN_KIND "the document's kind is not supported" => "use ServiceEntry, WorkloadEntry, WorkloadGroup, Sidecar or DestinationRule of networking.istio.io";
     304 UNKNOWN_FIELD "unknown field" => "remove it or correct its spelling";
     305 WRONG_TYPE "a field has the wrong type" => "write it as the message describes";
     306 MISSING_FIELD "a required field is missing" => "add it";
@@ -87,6 +87,7 @@ codes! {
     323 NOT_WRITTEN "a write to an object failed" => "see the message; the server tries again";
     324 POD_NOT_SEEN "an endpoint waits for its pod, which has not been received" => "check that the pod exists and that its namespace is selected: `tributary get registries -o wide`";
     325 FIELD_NOT_SERVED "a field is not served" => "remove it; see the reference page of the object's kind";
+    326 VALUE_INVALID "a value is out of its range, or contradicts another one" => "write it as the message describes";
 
     // 04xx: conditions of a service
     401 PORT_CONFLICT "shards declare a port number with different names or protocols" => "make the declarations agree; the first in precedence is served";

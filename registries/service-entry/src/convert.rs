@@ -5,7 +5,9 @@
 //! fixed order; the core merges the declarations of a host.
 
 mod context;
+mod destination_rule;
 mod endpoints;
+mod load_balancer;
 mod service_entry;
 mod sidecar;
 mod topology;
@@ -32,6 +34,9 @@ pub fn convert(object: &Object, context: &Context) -> Vec<Fact> {
         Body::WorkloadEntry(entry) => workload::fact(object, meta, entry, context).into_iter().collect(),
         Body::WorkloadGroup(_) => Vec::new(),
         Body::Sidecar(document) => vec![sidecar::fact(object, meta, document)],
+        Body::DestinationRule(document) => {
+            destination_rule::fact(object, meta, document).into_iter().collect()
+        }
     }
 }
 

@@ -1,10 +1,12 @@
-//! Documents as Istio publishes them: ServiceEntry, WorkloadEntry, WorkloadGroup and Sidecar, typed.
+//! Documents as Istio publishes them: ServiceEntry, WorkloadEntry, WorkloadGroup, Sidecar and DestinationRule, typed.
 //!
 //! A document holds the content of its source: not validated, without file names, and compared without
 //! positions, so that a moved document is equal. [`Object`] adds the position and version that were read.
 
+pub mod destination_rule;
 pub mod service_entry;
 pub mod sidecar;
+pub mod traffic_policy;
 pub mod workload;
 
 use std::collections::BTreeMap;
@@ -14,6 +16,7 @@ use tributary_kube_client::ClusterContext;
 use tributary_model::object::ObjectVersion;
 use tributary_model::{Labels, Namespace, ObjectId, Source, Timestamp};
 
+pub use destination_rule::DestinationRule;
 pub use service_entry::{Location, Resolution, SePort, ServiceEntry};
 pub use sidecar::Sidecar;
 pub use workload::{Probe, WorkloadEntry, WorkloadGroup, WorkloadSpec};
@@ -90,6 +93,8 @@ pub enum Body {
     WorkloadGroup(WorkloadGroup),
     /// What workloads reach and receive.
     Sidecar(Sidecar),
+    /// How clients use the endpoints of a host.
+    DestinationRule(DestinationRule),
 }
 
 /// The API group of all supported kinds.
@@ -104,12 +109,16 @@ pub const WORKLOAD_ENTRY: &str = "WorkloadEntry";
 pub const WORKLOAD_GROUP: &str = "WorkloadGroup";
 /// The kind of a [`Body::Sidecar`].
 pub const SIDECAR: &str = "Sidecar";
+/// The kind of a [`Body::DestinationRule`].
+pub const DESTINATION_RULE: &str = "DestinationRule";
 /// The kind shown for a document without a supported kind.
 pub const UNIDENTIFIED: &str = "Document";
 
 /// The kind of that name, if it is supported.
 pub(crate) fn known_kind(text: &str) -> Option<&'static str> {
-    [SERVICE_ENTRY, WORKLOAD_ENTRY, WORKLOAD_GROUP, SIDECAR].into_iter().find(|kind| *kind == text)
+    [SERVICE_ENTRY, WORKLOAD_ENTRY, WORKLOAD_GROUP, SIDECAR, DESTINATION_RULE]
+        .into_iter()
+        .find(|kind| *kind == text)
 }
 
 impl Body {
@@ -121,6 +130,7 @@ impl Body {
             Self::WorkloadEntry(_) => WORKLOAD_ENTRY,
             Self::WorkloadGroup(_) => WORKLOAD_GROUP,
             Self::Sidecar(_) => SIDECAR,
+            Self::DestinationRule(_) => DESTINATION_RULE,
         }
     }
 }

@@ -3,7 +3,9 @@
 //! [`crate::read::load`] calls it after decoding. Each rule is a function in a table, reads one document alone,
 //! and reports the position of the field and a correction.
 
+mod destination_rule;
 mod hosts;
+mod load_balancer;
 mod names;
 mod resolution;
 mod service_entry;
@@ -16,6 +18,7 @@ use crate::read::fault::Faults;
 /// Runs every rule.
 pub(crate) fn validate(document: &Document, faults: &mut Faults) {
     meta(&document.meta, faults);
+    let namespace = &document.meta.namespace;
     match &document.body {
         Body::ServiceEntry(entry) => {
             for (_, rule) in service_entry::RULES {
@@ -28,6 +31,12 @@ pub(crate) fn validate(document: &Document, faults: &mut Faults) {
             for (_, rule) in sidecar::RULES {
                 rule(sidecar, faults);
             }
+        }
+        Body::DestinationRule(document) => {
+            for (_, rule) in destination_rule::RULES {
+                rule(document, faults);
+            }
+            destination_rule::selecting_rule_stays_in_its_namespace(document, namespace, faults);
         }
     }
 }

@@ -37,16 +37,18 @@ const ENTRIES: &str = "serviceentries";
 const WORKLOADS: &str = "workloadentries";
 const GROUPS: &str = "workloadgroups";
 const SIDECARS: &str = "sidecars";
+const RULES: &str = "destinationrules";
 
 struct CrdHarness {
     named: bool,
 }
 
-const REFUSABLES: [Refusable; 4] = [
+const REFUSABLES: [Refusable; 5] = [
     Refusable { name: ENTRIES, goes_stale: true, rest: Rest::Endpoint(1) },
     Refusable { name: WORKLOADS, goes_stale: true, rest: Rest::Removal },
     Refusable { name: GROUPS, goes_stale: true, rest: Rest::Removal },
     Refusable { name: SIDECARS, goes_stale: true, rest: Rest::Removal },
+    Refusable { name: RULES, goes_stale: true, rest: Rest::Removal },
 ];
 
 const fn kind(plural: &'static str, kind: &'static str) -> Kind {
@@ -61,6 +63,7 @@ impl Harness for CrdHarness {
             kind(WORKLOADS, "WorkloadEntry"),
             kind(GROUPS, "WorkloadGroup"),
             kind(SIDECARS, "Sidecar"),
+            kind(RULES, "DestinationRule"),
             Kind { group: "", version: "v1", plural: "namespaces", kind: "Namespace", namespaced: false },
         ]);
         be(&server, "uid-1");

@@ -131,10 +131,39 @@ fn mk_documents() -> Vec<Tree> {
                 ("outboundTrafficPolicy", map([("mode", plain("REGISTRY_ONLY"))])),
             ]),
         ),
+        mk_destination_rule(),
     ]
     .into_iter()
     .map(without_placeholder)
     .collect()
+}
+
+fn mk_destination_rule() -> Tree {
+    let key = map([("httpHeaderName", plain("user")), ("ringHash", map([("minimumRingSize", plain("9"))]))]);
+    let share = map([("from", plain("a/*")), ("to", map([("a", plain("80")), ("b", plain("20"))]))]);
+    let hash = map([("consistentHash", key), ("localityLbSetting", map([("distribute", list([share]))]))]);
+    let ramp = map([("duration", plain("1m30s")), ("minimumPercent", plain("12.5"))]);
+    let simple = map([("simple", plain("ROUND_ROBIN")), ("warmup", ramp)]);
+    let port = map([("port", map([("number", plain("80"))])), ("loadBalancer", simple)]);
+    let limits = map([("maxConnections", plain("3")), ("connectTimeout", plain("250ms"))]);
+    let pool = map([("tcp", limits), ("http", map([("useClientProtocol", plain("true"))]))]);
+    let policy = map([
+        ("loadBalancer", hash),
+        ("connectionPool", pool),
+        ("outlierDetection", map([("consecutive5xxErrors", plain("3")), ("interval", plain("1s"))])),
+        ("tls", map([("mode", plain("SIMPLE")), ("subjectAltNames", list([plain("a.example.com")]))])),
+        ("portLevelSettings", list([port])),
+    ]);
+    let labels = || map([("version", plain("v1"))]);
+    let subset = map([("name", plain("v1")), ("labels", labels()), ("trafficPolicy", policy.clone())]);
+    let spec = [
+        ("host", plain("a.example.com")),
+        ("trafficPolicy", policy),
+        ("subsets", list([subset])),
+        ("exportTo", list([plain("\".\"")])),
+        ("workloadSelector", map([("matchLabels", labels())])),
+    ];
+    mk_document("DestinationRule", map(spec))
 }
 
 fn without_placeholder(mut tree: Tree) -> Tree {
@@ -399,7 +428,7 @@ fn in_labels(tree: &Tree) -> bool {
         return if let Tree::List(items) = tree { items.iter().any(in_labels) } else { false };
     };
     fields.iter().any(|(key, value)| {
-        let free = matches!(key.as_str(), "labels" | "annotations" | "ports");
+        let free = matches!(key.as_str(), "labels" | "annotations" | "ports" | "matchLabels" | "to");
         let holds = matches!(value, Tree::Map(inner) if inner.iter().any(|(key, _)| key == "unknownField"));
         (free && holds) || in_labels(value)
     })

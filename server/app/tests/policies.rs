@@ -157,7 +157,7 @@ async fn sidecar_that_was_never_valid_is_listed_as_not_served() {
     assert!(table.contains("not valid: TRB0307 ") && table.contains("a.yaml:6:13: spec"), "{table}");
     let short = world.run("get policies").await;
     let row: Vec<&str> = short.out.lines().nth(1).unwrap().split_whitespace().collect();
-    let named = ["Sidecar", "shop", "broken", "NotServed", "unknown", "file", "TRB0307"];
+    let named = ["Sidecar", "shop", "broken", "NotServed", "-", "unknown", "file", "TRB0307"];
     assert_eq!(row, named, "its selector is not known, and the code is that of the reason");
     assert!(short.talk.contains("`-o wide` has the reason"), "{}", short.talk);
     let yaml = world.run("get policies -o yaml").await.out;
@@ -195,4 +195,79 @@ async fn egress_hosts_and_selectors_that_match_nothing_are_conditions() {
         }
     };
     tokio::time::timeout(world::LONG, gone).await.expect("both match now");
+}
+
+const RULE: &str = "  host: pay.example.com
+  workloadSelector: {matchLabels: {app: web}}
+  trafficPolicy:
+    loadBalancer:
+      consistentHash: {httpCookie: {name: user, ttl: 1m30s}, maglev: {tableSize: 251}}
+      localityLbSetting: {distribute: [{from: eu, to: {us: 20, eu: 80}}]}
+    connectionPool:
+      tcp: {maxConnections: 3, connectTimeout: 250ms, idleTimeout: 1h}
+      http: {maxRetries: 2, h2UpgradePolicy: UPGRADE}
+    outlierDetection: {consecutive5xxErrors: 0, minHealthPercent: 10}
+    portLevelSettings:
+    - port: {number: 443}
+      tls: {mode: MUTUAL, clientCertificate: /c, privateKey: /k, sni: pay}
+    tunnel: {targetHost: a.b, targetPort: 80}
+  subsets:
+  - name: v1
+    labels: {version: v1}
+    trafficPolicy:
+      loadBalancer: {simple: ROUND_ROBIN, warmup: {duration: 10s, minimumPercent: 12.5}}
+";
+
+fn mk_rule(spec: &str) -> String {
+    mk_sidecar("pay", spec).replace("kind: Sidecar", "kind: DestinationRule")
+}
+
+#[tokio::test]
+async fn destination_rules_of_files_are_listed_with_host_and_spec() {
+    let dir = tempfile::tempdir().unwrap();
+    put(dir.path(), "a.yaml", &mk_rule(RULE));
+    put(dir.path(), "b.yaml", &mk_sidecar("narrow", NARROW));
+    let world = World::start(&["--registry", &format!("file={}", dir.path().display())]).await;
+    world.until("get policies", "narrow").await;
+    let table = world.until("get policies DestinationRule -o wide", "TRB0442").await;
+    for part in ["HOST", "pay.example.com", "app=web", "no effect: spec.trafficPolicy.tunnel"] {
+        assert!(table.contains(part), "no {part:?} in {table}");
+    }
+    assert!(!table.contains("narrow"), "only one kind is named: {table}");
+    let one = world.run("get policies DestinationRule/shop/pay -o json").await.out;
+    let one: serde_json::Value = serde_json::from_str(&one).unwrap();
+    let tls =
+        serde_json::json!({"mode": "MUTUAL", "clientCertificate": "/c", "privateKey": "/k", "sni": "pay"});
+    let warmup = serde_json::json!({"duration": "10s", "minimumPercent": 12.5});
+    let want = serde_json::json!({
+        "host": "pay.example.com",
+        "workloadSelector": {"matchLabels": {"app": "web"}},
+        "trafficPolicy": {
+            "loadBalancer": {
+                "consistentHash": {"httpCookie": {"name": "user", "ttl": "90s"}, "maglev": {"tableSize": 251}},
+                "localityLbSetting": {"enabled": true, "distribute": [{"from": "eu", "to": {"eu": 80, "us": 20}}]},
+            },
+            "connectionPool": {
+                "tcp": {"maxConnections": 3, "connectTimeout": "0.25s", "idleTimeout": "3600s"},
+                "http": {"maxRetries": 2, "h2UpgradePolicy": "UPGRADE"},
+            },
+            "outlierDetection": {"consecutive5xxErrors": 0, "minHealthPercent": 10},
+            "portLevelSettings": [{"port": {"number": 443}, "tls": tls}],
+        },
+        "subsets": [{
+            "name": "v1",
+            "labels": {"version": "v1"},
+            "trafficPolicy": {"loadBalancer": {"simple": "ROUND_ROBIN", "warmup": warmup}},
+        }],
+        "exportTo": ["shop"],
+    });
+    assert_eq!(one["items"][0]["spec"], want);
+    // an invalid version is quarantined with the position of its field
+    put(
+        dir.path(),
+        "a.yaml",
+        &mk_rule("  host: pay.example.com\n  trafficPolicy: {tls: {mode: ISTIO_MUTUAL}}\n"),
+    );
+    let table = world.until("get policies pay -o wide", "Quarantined").await;
+    assert!(table.contains("TRB0325 ") && table.contains("a.yaml:6:31: spec"), "{table}");
 }

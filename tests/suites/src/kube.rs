@@ -17,11 +17,12 @@ pub use server::{ApiServer, ApiServerOptions};
 pub use watched::Watched;
 
 /// Definitions of the custom resources that Tributary reads; minimal versions of the originals.
-pub const CRDS: [&str; 7] = [
+pub const CRDS: [&str; 8] = [
     include_str!("../crds/serviceentries.yaml"),
     include_str!("../crds/workloadentries.yaml"),
     include_str!("../crds/workloadgroups.yaml"),
     include_str!("../crds/sidecars.yaml"),
+    include_str!("../crds/destinationrules.yaml"),
     include_str!("../crds/serviceexports.yaml"),
     include_str!("../crds/serviceimports.yaml"),
     include_str!("../crds/gateways.yaml"),
@@ -31,7 +32,7 @@ pub const CRDS: [&str; 7] = [
 pub const READ: [&str; 3] = ["get", "list", "watch"];
 
 /// Every resource that Tributary reads in a cluster, with its API group.
-pub const READABLE: [&str; 13] = [
+pub const READABLE: [&str; 14] = [
     "namespaces",
     "services",
     "discovery.k8s.io/endpointslices",
@@ -42,6 +43,7 @@ pub const READABLE: [&str; 13] = [
     "networking.istio.io/workloadentries",
     "networking.istio.io/workloadgroups",
     "networking.istio.io/sidecars",
+    "networking.istio.io/destinationrules",
     "multicluster.x-k8s.io/serviceexports",
     "multicluster.x-k8s.io/serviceimports",
     "gateway.networking.k8s.io/gateways",
@@ -54,11 +56,12 @@ pub fn without(kind: &str) -> Vec<&'static str> {
 }
 
 /// The kinds that [`CRDS`] define.
-pub const CUSTOM_KINDS: [(&str, &str); 7] = [
+pub const CUSTOM_KINDS: [(&str, &str); 8] = [
     ("networking.istio.io/v1", "ServiceEntry"),
     ("networking.istio.io/v1", "WorkloadEntry"),
     ("networking.istio.io/v1", "WorkloadGroup"),
     ("networking.istio.io/v1", "Sidecar"),
+    ("networking.istio.io/v1", "DestinationRule"),
     ("multicluster.x-k8s.io/v1alpha1", "ServiceExport"),
     ("multicluster.x-k8s.io/v1alpha1", "ServiceImport"),
     ("gateway.networking.k8s.io/v1", "Gateway"),

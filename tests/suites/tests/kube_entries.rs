@@ -96,7 +96,7 @@ impl Reported {
             }
             Fact::Workload(key, _) => Some((key.name.to_string(), Vec::new())),
             Fact::Policy(key, declared) => {
-                let Policy::Sidecar(sidecar) = &declared.policy;
+                let Policy::Sidecar(sidecar) = &declared.policy else { return None };
                 let hosts = sidecar.egress.iter().flat_map(|listener| listener.hosts.iter());
                 Some((key.to_string(), hosts.map(ToString::to_string).collect()))
             }
@@ -337,7 +337,8 @@ async fn addresses_are_allocated_while_other_writers_change_entries() -> Result<
 
 #[tokio::test]
 async fn missing_permission_is_shown_and_its_grant_is_noticed() -> Result<()> {
-    const READ: [&str; 4] = ["serviceentries", "workloadentries", "workloadgroups", "sidecars"];
+    const READ: [&str; 5] =
+        ["serviceentries", "workloadentries", "workloadgroups", "sidecars", "destinationrules"];
     let server = cluster().await?;
     let named =
         |plurals: &[&str]| plurals.iter().map(|p| format!("networking.istio.io/{p}")).collect::<Vec<_>>();

@@ -185,12 +185,13 @@ async fn waits_for(server: &TestServer, registry: &str, text: &str) -> Result<()
 
 /// Without the Sidecars it is unknown what clients may reach, and without Services and ServiceEntries what exists.
 #[tokio::test]
-async fn server_waits_for_sidecars_and_services() -> Result<()> {
+async fn server_waits_for_policies_and_services() -> Result<()> {
     let etcd = Arc::new(Etcd::start().await?);
     let cases = [
         ("services", "kubernetes"),
         ("networking.istio.io/sidecars", "kubernetes-entries"),
         ("networking.istio.io/serviceentries", "kubernetes-entries"),
+        ("networking.istio.io/destinationrules", "kubernetes-entries"),
     ];
     for (kind, registry) in cases {
         let plural = kind.rsplit('/').next().unwrap_or(kind);

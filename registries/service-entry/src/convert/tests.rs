@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tributary_model::*;
 
+mod destination_rule;
 mod sidecar;
 
 use super::*;

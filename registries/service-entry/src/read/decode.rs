@@ -3,17 +3,21 @@
 //! Called by [`crate::read::load`]. One pass finds all faults of a document; an invalid field is omitted and
 //! decoding continues.
 
+mod destination_rule;
 mod fields;
+mod load_balancer;
 mod meta;
+mod numbers;
 mod service_entry;
 mod sidecar;
+mod traffic_policy;
 mod workload;
 
 use tributary_model::Code;
 
 use crate::document::{
-    API_GROUP, API_VERSIONS, Body, Document, Located, SERVICE_ENTRY, SIDECAR, WORKLOAD_ENTRY, WORKLOAD_GROUP,
-    known_kind,
+    API_GROUP, API_VERSIONS, Body, DESTINATION_RULE, Document, Located, SERVICE_ENTRY, SIDECAR,
+    WORKLOAD_ENTRY, WORKLOAD_GROUP, known_kind,
 };
 use crate::read::fault::{Faults, Pos, clip};
 use crate::read::node::{Node, Value};
@@ -53,6 +57,7 @@ fn body(kind: &'static str, root: &mut Fields<'_>, at: Pos, faults: &mut Faults)
     match kind {
         SERVICE_ENTRY => Body::ServiceEntry(service_entry::decode(spec, path, status, faults)),
         SIDECAR => Body::Sidecar(sidecar::decode(spec, path, faults)),
+        DESTINATION_RULE => Body::DestinationRule(destination_rule::decode(spec, path, faults)),
         WORKLOAD_ENTRY => Body::WorkloadEntry(workload::entry(spec, path, status, faults)),
         _ => Body::WorkloadGroup(workload::group(spec, path, faults)),
     }
@@ -65,7 +70,7 @@ fn kind(root: &mut Fields<'_>, faults: &mut Faults) -> Option<&'static str> {
     let (kind, version) = (kind?, version?);
     let Some(known) = known_kind(&kind.value) else {
         let message = format!(
-            "kind {:?} is not supported; use {SERVICE_ENTRY}, {WORKLOAD_ENTRY}, {WORKLOAD_GROUP} or {SIDECAR} of {API_GROUP}",
+            "kind {:?} is not supported; use {SERVICE_ENTRY}, {WORKLOAD_ENTRY}, {WORKLOAD_GROUP}, {SIDECAR} or {DESTINATION_RULE} of {API_GROUP}",
             clip(&kind.value)
         );
         faults.refuse(Code::UNKNOWN_KIND, kind.at, message);

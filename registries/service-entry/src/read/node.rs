@@ -11,7 +11,7 @@ use crate::read::fault::Pos;
 pub(crate) mod bounds {
     /// Bytes of text.
     pub(crate) const BYTES: usize = 4 * 1024 * 1024;
-    /// Depth of nesting. The deepest field that is read is at 6.
+    /// Depth of nesting. The deepest field that is read is at 13.
     pub(crate) const DEPTH: usize = 24;
     /// Scalars and collections, before aliases are expanded.
     pub(crate) const NODES: usize = 500_000;

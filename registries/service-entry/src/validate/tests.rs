@@ -1,5 +1,6 @@
 //! Each rule of the table, with a document that breaks it and nothing else.
 
+mod destination_rule;
 mod sidecar;
 
 use super::*;

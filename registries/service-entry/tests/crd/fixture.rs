@@ -15,6 +15,7 @@ pub(crate) const ENTRIES: &str = "serviceentries";
 pub(crate) const WORKLOADS: &str = "workloadentries";
 pub(crate) const GROUPS: &str = "workloadgroups";
 pub(crate) const SIDECARS: &str = "sidecars";
+pub(crate) const RULES: &str = "destinationrules";
 
 pub(crate) fn kind(plural: &'static str) -> Kind {
     served(plural, "v1")
@@ -25,6 +26,7 @@ pub(crate) fn served(plural: &'static str, version: &'static str) -> Kind {
         ENTRIES => "ServiceEntry",
         WORKLOADS => "WorkloadEntry",
         SIDECARS => "Sidecar",
+        RULES => "DestinationRule",
         _ => "WorkloadGroup",
     };
     Kind { group: "networking.istio.io", version, plural, kind, namespaced: true }
@@ -54,8 +56,12 @@ pub(crate) fn sidecar(name: &str, host: &str) -> Value {
     object("Sidecar", name, json!({ "egress": [{ "hosts": [host] }] }))
 }
 
+pub(crate) fn rule(name: &str, host: &str) -> Value {
+    object("DestinationRule", name, json!({ "host": host, "subsets": [{ "name": "v1" }] }))
+}
+
 pub(crate) fn server() -> ApiServer {
-    ApiServer::new(&[kind(ENTRIES), kind(WORKLOADS), kind(GROUPS), kind(SIDECARS)])
+    ApiServer::new(&[kind(ENTRIES), kind(WORKLOADS), kind(GROUPS), kind(SIDECARS), kind(RULES)])
 }
 
 pub(crate) const fn secs(seconds: u64) -> Duration {

@@ -8,10 +8,11 @@ use tributary_scripted_api::{Answer, ApiServer, ReceivedRequest};
 use tributary_service_entry::{CrdOptions, Kinds};
 
 use crate::fixture::{
-    ENTRIES, Fixture, GROUPS, SIDECARS, WORKLOADS, entry, kind, secs, served, server, sidecar, workload,
+    ENTRIES, Fixture, GROUPS, RULES, SIDECARS, WORKLOADS, entry, kind, rule, secs, served, server, sidecar,
+    workload,
 };
 
-const ALL: [&str; 4] = [ENTRIES, WORKLOADS, GROUPS, SIDECARS];
+const ALL: [&str; 5] = [ENTRIES, WORKLOADS, GROUPS, SIDECARS, RULES];
 
 #[tokio::test(start_paused = true)]
 async fn absent_kinds_count_as_empty_until_they_appear() {
@@ -210,4 +211,36 @@ async fn sidecars_stay_while_forbidden_and_go_with_their_definition() {
     fixture.until_shown("pay.example.com Sidecar shop/narrow").await;
     fixture.server.delete(SIDECARS, "shop", "narrow");
     fixture.until_shown("pay.example.com").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn destination_rules_stay_while_forbidden_and_go_with_their_definition() {
+    let mut fixture = Fixture::all(server());
+    fixture.server.put(RULES, rule("pay", "pay.example.com"));
+    fixture.server.put(SIDECARS, sidecar("narrow", "./*"));
+    fixture.until_shown("Sidecar shop/narrow DestinationRule shop/pay").await;
+    fixture.server.answer(RULES, None, usize::MAX, Answer::Status(403, "no right to list"));
+    fixture.server.end(RULES);
+    fixture.until("withheld", |f| f.withheld.contains(RULES)).await;
+    fixture.server.delete(SIDECARS, "shop", "narrow");
+    fixture.until_shown("DestinationRule shop/pay").await;
+    assert_eq!(fixture.withheld.len(), 1, "Sidecars are followed: {:?}", fixture.withheld);
+    fixture.server.heal();
+    fixture.until("read", |f| f.withheld.is_empty()).await;
+    // an invalid edit is quarantined alone
+    fixture.server.put(RULES, rule("pay", "a b"));
+    fixture.until("the problem", |f| f.problems.contains_key("DestinationRule shop/pay")).await;
+    assert_eq!(fixture.shown(), "DestinationRule shop/pay");
+    fixture.server.put(RULES, rule("pay", "*.example.com"));
+    fixture.until("no problem", |f| f.problems.is_empty()).await;
+    assert_eq!(fixture.puts, 3, "a Sidecar, and two versions of the rule");
+    fixture.server.uninstall(RULES);
+    fixture.until_shown("").await;
+    fixture.server.install(served(RULES, "v1alpha3"));
+    let mut old = rule("pay", "pay");
+    old["apiVersion"] = "networking.istio.io/v1alpha3".into();
+    fixture.server.put(RULES, old);
+    fixture.until_shown("DestinationRule shop/pay").await;
+    fixture.server.delete(RULES, "shop", "pay");
+    fixture.until_shown("").await;
 }

@@ -13,8 +13,10 @@ use crate::config::model::Write;
 use crate::wiring::cluster::{ADDRESSES, Cluster, EXPORTS};
 
 /// Custom resources of the entries registry: group and plurals.
-const ENTRIES: (&str, [&str; 4]) =
-    ("networking.istio.io", ["serviceentries", "workloadentries", "workloadgroups", "sidecars"]);
+const ENTRIES: (&str, [&str; 5]) = (
+    "networking.istio.io",
+    ["serviceentries", "workloadentries", "workloadgroups", "sidecars", "destinationrules"],
+);
 /// Verbs of a watch.
 const READ: [&str; 2] = ["list", "watch"];
 

@@ -93,7 +93,7 @@ pub async fn when_ready(handle: Handle, stop: CancellationToken) {
             services,
             not_synced,
             "ready; answering xDS, although registries have not synced: clients may lose what only these know, or reach more \
-             than their Sidecars allow; see `tributary get registries -o wide`"
+             than their policies allow; see `tributary get registries -o wide`"
         ),
     }
     let counts = tokio::task::spawn_blocking(move || behind_gateways(&handle.catalog()));

@@ -1,5 +1,5 @@
 //! Kubernetes cluster as two registries of one membership: its own objects, and its custom resources
-//! (ServiceEntry, WorkloadEntry, WorkloadGroup, Sidecar).
+//! (ServiceEntry, WorkloadEntry, WorkloadGroup, Sidecar, DestinationRule).
 //!
 //! Their runs connect, reconnect and lead as `tributary_kube_client` does it; this module chooses the options
 //! from the configuration and joins the two factories.
@@ -266,7 +266,10 @@ mod tests {
             Scopes::Discovered => panic!("the scopes are configured"),
         };
         assert_eq!(scopes(&specs[0]), ["cluster", "configmaps", "gateways"]);
-        assert_eq!(scopes(&specs[1]), ["serviceentries", "sidecars", "workloadentries", "workloadgroups"]);
+        assert_eq!(
+            scopes(&specs[1]),
+            ["destinationrules", "serviceentries", "sidecars", "workloadentries", "workloadgroups"]
+        );
         assert!(specs.iter().all(|spec| spec.restart == RestartMode::Shadow));
     }
 }

@@ -9,7 +9,7 @@ fn policy(meta: &str, spec: &str) -> (PolicyKey, Arc<DeclaredPolicy>) {
 }
 
 fn sidecar(spec: &str) -> Sidecar {
-    let Policy::Sidecar(sidecar) = policy("", spec).1.policy.clone();
+    let Policy::Sidecar(sidecar) = policy("", spec).1.policy.clone() else { panic!("not a Sidecar") };
     sidecar
 }
 

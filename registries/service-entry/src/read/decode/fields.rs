@@ -150,6 +150,18 @@ impl<'n> Fields<'n> {
         faults.refuse(Code::WRONG_TYPE, text.at, message);
         None
     }
+    /// Keeps the path of a field that has no effect.
+    pub(crate) fn ignored(&mut self, name: &'static str, ignored: &mut Vec<Text>) {
+        if let Some((path, node)) = self.get(name).filter(|(_, node)| !is_unset(&node.value)) {
+            ignored.push(Located::new(node.at, path.as_str().into()));
+        }
+    }
+    /// Refuses a field that is not served.
+    pub(crate) fn not_served(&mut self, name: &'static str, fix: &str, faults: &mut Faults) {
+        if let Some((path, node)) = self.get(name).filter(|(_, node)| !is_unset(&node.value)) {
+            faults.refuse(Code::FIELD_NOT_SERVED, node.at, format!("{path} is not served; {fix}"));
+        }
+    }
     /// Reports unknown fields.
     pub(crate) fn finish(self, faults: &mut Faults) {
         for (key, _) in self.entries {
@@ -169,6 +181,17 @@ impl<'n> Fields<'n> {
             Some((d, k)) if d <= 2 => format!("did you mean {k}?"),
             _ => format!("remove it, or write one of {}", self.known.join(", ")),
         }
+    }
+}
+
+/// Whether a value is that of an absent field.
+fn is_unset(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) | Value::Int(0) => true,
+        Value::Text(text) => text.is_empty(),
+        Value::List(items) => items.is_empty(),
+        Value::Map(entries) => entries.is_empty(),
+        Value::Bool(_) | Value::Int(_) | Value::Float(_) => false,
     }
 }
 
@@ -224,7 +247,7 @@ pub(crate) fn int(node: &Node, path: &str, faults: &mut Faults) -> Option<Locate
     }
 }
 
-fn wrong(faults: &mut Faults, at: Pos, path: &str, is: &Value, should: &str) {
+pub(super) fn wrong(faults: &mut Faults, at: Pos, path: &str, is: &Value, should: &str) {
     faults.refuse(Code::WRONG_TYPE, at, format!("{path} is {}; it must be {should}", is.what()));
 }
 

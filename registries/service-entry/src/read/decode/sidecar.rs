@@ -7,7 +7,7 @@ use super::fields::Fields;
 use crate::document::sidecar::{Egress, EgressProxy, Ingress, Outbound, Port, Sidecar};
 use crate::document::{Located, Text};
 use crate::read::fault::Faults;
-use crate::read::node::{Node, Value};
+use crate::read::node::Node;
 
 const CAPTURE: [(&str, CaptureMode); 3] =
     [("DEFAULT", CaptureMode::Default), ("IPTABLES", CaptureMode::Iptables), ("NONE", CaptureMode::None)];
@@ -30,7 +30,7 @@ pub(super) fn decode(spec: &Node, path: String, faults: &mut Faults) -> Sidecar 
         },
         outbound: outbound(&mut fields, faults),
         ignored: {
-            ignore(&mut fields, "inboundConnectionPool", &mut ignored);
+            fields.ignored("inboundConnectionPool", &mut ignored);
             ignored
         },
     };
@@ -83,8 +83,8 @@ fn ingress(node: &Node, path: String, ignored: &mut Vec<Text>, faults: &mut Faul
         endpoint: fields.text("defaultEndpoint", faults).filter(|text| !text.value.is_empty()),
     };
     let fix = "remove it; inbound listeners do not end TLS, and would accept connections without it";
-    refuse(&mut fields, "tls", fix, faults);
-    ignore(&mut fields, "connectionPool", ignored);
+    fields.not_served("tls", fix, faults);
+    fields.ignored("connectionPool", ignored);
     fields.finish(faults);
     ingress
 }
@@ -132,20 +132,4 @@ fn proxy(fields: &mut Fields<'_>, faults: &mut Faults) -> Option<EgressProxy> {
     }
     inner.finish(faults);
     Some(EgressProxy { at: Located::new(node.at, ()), host, port })
-}
-
-/// Refuses a field that is not served.
-fn refuse(fields: &mut Fields<'_>, name: &'static str, fix: &str, faults: &mut Faults) {
-    if let Some((path, node)) = fields.get(name) {
-        faults.refuse(Code::FIELD_NOT_SERVED, node.at, format!("{path} is not served; {fix}"));
-    }
-}
-
-/// Keeps the path of a field that has no effect.
-fn ignore(fields: &mut Fields<'_>, name: &'static str, ignored: &mut Vec<Text>) {
-    let some =
-        |(_, node): &(String, &Node)| !matches!(&node.value, Value::Map(entries) if entries.is_empty());
-    if let Some((path, node)) = fields.get(name).filter(some) {
-        ignored.push(Located::new(node.at, path.as_str().into()));
-    }
 }

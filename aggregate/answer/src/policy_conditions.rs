@@ -86,7 +86,8 @@ pub fn policy_conditions(
 /// does.
 fn has_effect(catalog: &Catalog, key: &PolicyKey, view: &PolicyView) -> bool {
     let first = || attach(catalog, ClientKind::Sidecar, Some(&key.namespace), &Labels::default());
-    !view.policy().selector().is_empty() || first().is_none_or(|(first, _)| first == key)
+    view.policy().selector().is_some_and(|labels| !labels.is_empty())
+        || first().is_none_or(|(first, _)| first == key)
 }
 
 /// Returns the policies that select a known workload or a connected client.

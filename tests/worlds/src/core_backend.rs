@@ -251,7 +251,7 @@ impl Backend for CoreBackend {
         let reached = |view| scope.ports(view, PortSet::Imported).find(|port| port.number == number);
         let Some(port) = found.and_then(|view| reached(view)) else { return Ok(Vec::new()) };
         let of_cluster = client.class.project(port.cluster.dimensions);
-        match cluster(&port.cluster.inputs, &of_cluster, &mut ()).map(|plan| plan.discovery) {
+        match cluster(&port.cluster.inputs, None, &of_cluster, &mut ()).map(|plan| plan.discovery) {
             None | Some(Discovery::OriginalDestination(_) | Discovery::ForwardProxy) => Ok(Vec::new()),
             Some(Discovery::StrictDns(within) | Discovery::LogicalDns(within)) => Ok(Row::all(&within)),
             Some(Discovery::Eds) => {
@@ -266,7 +266,7 @@ impl Backend for CoreBackend {
         for (host, view) in members(&self.catalog, client.class.scope()) {
             for port in client.class.scope().ports(view, PortSet::Imported) {
                 let projection = client.class.project(port.cluster.dimensions);
-                if let Some(plan) = cluster(&port.cluster.inputs, &projection, &mut ()) {
+                if let Some(plan) = cluster(&port.cluster.inputs, None, &projection, &mut ()) {
                     out.insert(format!("{host}:{}", port.number), type_of(&plan.discovery).to_owned());
                 }
             }

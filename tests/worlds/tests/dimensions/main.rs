@@ -69,7 +69,7 @@ fn compare(port: &PortView, class: &ClientClass) -> Result<()> {
     ensure!(same, "endpoints: {}", about());
     let part = &port.cluster;
     let declared = class.project(part.dimensions);
-    let same = cluster(&part.inputs, &declared, &mut ()) == cluster(&part.inputs, &all, &mut ());
+    let same = cluster(&part.inputs, None, &declared, &mut ()) == cluster(&part.inputs, None, &all, &mut ());
     ensure!(same, "cluster: {}", about());
     if let Some(within) = &part.inputs.inline {
         let same = inline(&within.inputs, &declared, &mut ()) == inline(&within.inputs, &all, &mut ());

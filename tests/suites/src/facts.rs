@@ -7,9 +7,11 @@
 
 mod clusters;
 mod collect;
+mod compact;
 pub mod compare;
 mod listeners;
 mod logs;
+mod policy;
 mod routes;
 mod world;
 

@@ -13,7 +13,7 @@ use envoy_types::pb::envoy::extensions::upstreams::http::v3::http_protocol_optio
 use envoy_types::pb::google::protobuf::{Struct, Value, value::Kind};
 use prost::Message;
 
-use super::{Facts, attribute, put, seconds};
+use super::{Facts, attribute, compact, policy, put, seconds};
 use crate::follower;
 
 /// Adds the facts of a cluster.
@@ -30,6 +30,9 @@ pub(super) fn cluster(facts: &mut Facts, body: &Cluster) {
     add("service", services(body));
     add("sockets", sockets(body));
     add("sources", sources(body));
+    for (name, value) in policy::cluster(body) {
+        add(&name, value);
+    }
     if let Some(within) = &body.load_assignment {
         endpoints(facts, &of, within);
     }
@@ -42,7 +45,13 @@ pub(super) fn assignment(facts: &mut Facts, body: &ClusterLoadAssignment) {
 }
 
 fn endpoints(facts: &mut Facts, of: &str, body: &ClusterLoadAssignment) {
+    if let Some(policy) = &body.policy {
+        attribute(facts, of, "policy", compact::text(policy));
+    }
     for locality in &body.endpoints {
+        if let Some((name, value)) = policy::locality(locality) {
+            put(facts, format!("{of} locality {} {name}", locality.priority), value);
+        }
         for endpoint in &locality.lb_endpoints {
             let address = follower::address(endpoint).or_else(|| follower::hostname(endpoint));
             let address = address.unwrap_or_else(|| "none".to_owned());
@@ -63,7 +72,7 @@ fn endpoints(facts: &mut Facts, of: &str, body: &ClusterLoadAssignment) {
     }
 }
 
-fn place(locality: &Locality) -> String {
+pub(super) fn place(locality: &Locality) -> String {
     let parts = [&locality.region, &locality.zone, &locality.sub_zone].map(String::as_str);
     parts.join("/").trim_end_matches('/').to_owned()
 }
@@ -112,7 +121,11 @@ fn limits(body: &Cluster) -> String {
         let fields =
             [limit.max_connections, limit.max_pending_requests, limit.max_requests, limit.max_retries];
         let is_max = |value: &Option<_>| matches!(value, Some(value) if *value == max());
-        if fields.iter().all(is_max) { "maximum".to_owned() } else { format!("{fields:?}") }
+        if fields.iter().all(is_max) && limit.retry_budget.is_none() {
+            "maximum".to_owned()
+        } else {
+            compact::text(limit)
+        }
     });
     texts.collect::<Vec<_>>().join(",")
 }

@@ -11,7 +11,7 @@ use envoy_types::pb::envoy::extensions::filters::network::http_connection_manage
 use envoy_types::pb::envoy::extensions::filters::network::tcp_proxy::v3::{TcpProxy, tcp_proxy::ClusterSpecifier};
 use prost::Message;
 
-use super::{Facts, attribute, logs, put, routes, seconds, short};
+use super::{Facts, attribute, compact, logs, policy, put, routes, seconds, short};
 
 /// Adds the facts of a listener, and returns the route tables that it names.
 pub(super) fn listener(facts: &mut Facts, body: &Listener) -> Result<Vec<String>> {
@@ -116,9 +116,13 @@ fn tcp(facts: &mut Facts, key: String, secured: &str, filter: &Filter) -> Result
     let proxy = TcpProxy::decode(config(filter)?).context("decode a TCP proxy")?;
     let cluster = match &proxy.cluster_specifier {
         Some(ClusterSpecifier::Cluster(name)) => name.clone(),
-        other => format!("{other:?}"),
+        Some(ClusterSpecifier::WeightedClusters(clusters)) => compact::text(clusters),
+        None => String::new(),
     };
     let of = put(facts, key, format!("{secured}tcp {cluster}"));
+    for (name, value) in policy::tcp_proxy(&proxy) {
+        attribute(facts, &of, &name, value);
+    }
     attribute(facts, &of, "log", logs::entries(&proxy.access_log)?);
     attribute(facts, &of, "idle", proxy.idle_timeout.map(seconds).unwrap_or_default());
     Ok(())

@@ -7,7 +7,7 @@ use envoy_types::pb::envoy::config::route::v3::{
     RetryPolicy, Route, RouteConfiguration, RouteMatch, VirtualHost,
 };
 
-use super::{Facts, attribute, put, seconds};
+use super::{Facts, attribute, compact, policy, put, seconds};
 
 /// Adds the facts of a table.
 pub(super) fn table(facts: &mut Facts, body: &RouteConfiguration) {
@@ -27,6 +27,9 @@ fn virtual_host(facts: &mut Facts, of: &str, host: &VirtualHost) {
     let mut domains = host.domains.clone();
     domains.sort();
     let of = put(facts, format!("{of} host {}", host.name), domains.join(","));
+    for (name, value) in policy::virtual_host(host) {
+        attribute(facts, &of, &name, value);
+    }
     for (number, one) in host.routes.iter().enumerate() {
         route(facts, format!("{of} route {number}"), one);
     }
@@ -35,6 +38,9 @@ fn virtual_host(facts: &mut Facts, of: &str, host: &VirtualHost) {
 fn route(facts: &mut Facts, key: String, route: &Route) {
     let matches = route.r#match.as_ref().map(matching).unwrap_or_default();
     let of = put(facts, key, format!("{matches} to {}", target(route)));
+    for (name, value) in policy::route(route) {
+        attribute(facts, &of, &name, value);
+    }
     let Some(Action::Route(action)) = &route.action else { return };
     attribute(facts, &of, "timeout", action.timeout.map(seconds).unwrap_or_default());
     attribute(facts, &of, "idle", action.idle_timeout.map(seconds).unwrap_or_default());
@@ -42,41 +48,45 @@ fn route(facts: &mut Facts, key: String, route: &Route) {
 }
 
 fn matching(matches: &RouteMatch) -> String {
-    match &matches.path_specifier {
+    let simple = match &matches.path_specifier {
         Some(PathSpecifier::Prefix(prefix)) => format!("prefix {prefix}"),
-        other => format!("{other:?}"),
-    }
+        _ => compact::text(matches),
+    };
+    policy::extended(simple, matches)
 }
 
 fn target(route: &Route) -> String {
     match &route.action {
         Some(Action::Route(action)) => match &action.cluster_specifier {
             Some(ClusterSpecifier::Cluster(name)) => name.clone(),
+            Some(ClusterSpecifier::WeightedClusters(clusters)) => compact::text(clusters),
             other => format!("{other:?}"),
         },
-        Some(Action::DirectResponse(response)) => format!("status {}", response.status),
+        Some(Action::DirectResponse(response)) => policy::direct_response(response),
+        Some(Action::Redirect(redirect)) => format!("redirect {}", compact::text(redirect)),
         other => format!("{other:?}"),
     }
 }
 
-fn retry(policy: &RetryPolicy) -> String {
-    let number = policy.num_retries.map_or(1, |number| number.value);
+fn retry(retry: &RetryPolicy) -> String {
+    let number = retry.num_retries.map_or(1, |number| number.value);
     let predicates: Vec<&str> =
-        policy.retry_host_predicate.iter().map(|one| super::short(&one.name)).collect();
-    let codes: Vec<String> = policy.retriable_status_codes.iter().map(u32::to_string).collect();
+        retry.retry_host_predicate.iter().map(|one| super::short(&one.name)).collect();
+    let codes: Vec<String> = retry.retriable_status_codes.iter().map(u32::to_string).collect();
     let parts = [
         format!("{number} times"),
-        policy.retry_on.clone(),
+        retry.retry_on.clone(),
         codes.join(","),
         predicates.join(","),
-        format!("{} hosts", policy.host_selection_retry_max_attempts),
-        policy.per_try_timeout.map(|time| format!("each {}", seconds(time))).unwrap_or_default(),
-        policy
+        format!("{} hosts", retry.host_selection_retry_max_attempts),
+        retry.per_try_timeout.map(|time| format!("each {}", seconds(time))).unwrap_or_default(),
+        retry
             .retry_back_off
             .and_then(|wait| wait.base_interval)
             .map(|wait| format!("wait {}", seconds(wait)))
             .unwrap_or_default(),
-        policy.retry_priority.as_ref().map(|one| super::short(&one.name).to_owned()).unwrap_or_default(),
+        retry.retry_priority.as_ref().map(|one| super::short(&one.name).to_owned()).unwrap_or_default(),
+        policy::further_retry(retry),
     ];
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use envoy_types::pb::envoy::config::core::v3::Node;
+use envoy_types::pb::envoy::config::core::v3::{Locality, Node};
 use envoy_types::pb::google::protobuf::{Struct, Value, value::Kind};
 use serde::Deserialize;
 
@@ -18,6 +18,9 @@ pub struct World {
     pub clients: BTreeMap<String, WorldClient>,
     /// Istio's objects, as in a file.
     pub objects: Vec<serde_json::Value>,
+    /// Objects of Kubernetes, which only an API server can serve.
+    #[serde(default)]
+    pub kubernetes: Vec<serde_json::Value>,
     /// Values of Istio's mesh configuration, beside `rootNamespace: istio-system`.
     #[serde(default)]
     pub mesh: serde_json::Map<String, serde_json::Value>,
@@ -36,6 +39,8 @@ pub struct WorldClient {
     pub labels: BTreeMap<String, String>,
     /// Addresses; `192.0.2.1` if there are none.
     pub addresses: Vec<String>,
+    /// Where it runs, as `region/zone/subzone`.
+    pub locality: String,
     /// How its traffic is captured.
     pub mode: Mode,
 }
@@ -93,7 +98,14 @@ impl WorldClient {
         }
         let fields = fields.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
         let id = format!("sidecar~{}~{name}.{namespace}~{namespace}.svc.cluster.local", addresses[0]);
-        Node { metadata: Some(Struct { fields }), ..node(&id) }
+        Node { metadata: Some(Struct { fields }), locality: self.place(), ..node(&id) }
+    }
+
+    fn place(&self) -> Option<Locality> {
+        let mut parts = self.locality.split('/').map(str::to_owned);
+        let region = parts.next().filter(|region| !region.is_empty())?;
+        let [zone, sub_zone] = [parts.next(), parts.next()].map(Option::unwrap_or_default);
+        Some(Locality { region, zone, sub_zone })
     }
 }
 

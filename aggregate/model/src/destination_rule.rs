@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::export::ExportTo;
 use crate::hostname::HostPattern;
 use crate::labels::Labels;
+use crate::policy::PolicyKey;
 use crate::subset::Subset;
 use crate::traffic_policy::{LocalityBalancing, PortPolicies, TrafficPolicy};
 
@@ -46,6 +47,8 @@ pub struct ClusterPolicy {
     pub whole: TrafficPolicy,
     /// Settings of each subset, by name.
     pub subsets: Arc<[(Subset, TrafficPolicy)]>,
+    /// Rules that these come from, the first in precedence first; the others add subsets or the settings of all.
+    pub from: Arc<[PolicyKey]>,
 }
 
 impl ClusterPolicy {

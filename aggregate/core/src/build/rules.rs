@@ -44,9 +44,7 @@ impl ServiceRules {
         port: PortNumber,
         old: Option<&PortRules<ClusterPolicy>>,
     ) -> PortRules<ClusterPolicy> {
-        self.made(old, |rule| {
-            Some(rule.of_clusters(port)).filter(|policy| *policy != ClusterPolicy::default())
-        })
+        self.made(old, |rule| Some(rule.of_clusters(port)))
     }
     /// Returns what they set for the assignments of a port.
     pub(super) fn of_endpoints(

@@ -24,8 +24,15 @@ pub(crate) struct MergedRule {
     pub(crate) policies: PortPolicies,
     /// Subsets, from the first rule that has the name.
     pub(crate) subsets: Vec<SubsetRule>,
-    /// Rules, the first in precedence first.
-    pub(crate) from: Vec<PolicyKey>,
+    /// Rules, the first in precedence first; of the others those that add something.
+    pub(crate) from: Arc<[PolicyKey]>,
+}
+
+/// Rules of one host and namespace while they are merged.
+struct Merging {
+    policies: PortPolicies,
+    subsets: Vec<SubsetRule>,
+    from: Vec<PolicyKey>,
     export: ExportTo,
 }
 
@@ -98,7 +105,7 @@ impl<'c> Found<'c> {
         };
         let merged = self.by_pattern.iter().find_map(of_pattern)?;
         // as in Istio, the last of several that a client sees
-        merged.into_iter().rfind(|rule| sees(&rule.export)).map(Arc::new)
+        merged.into_iter().rfind(|rule| sees(&rule.export)).map(|rule| Arc::new(rule.finish()))
     }
     fn ranked(&self, key: &'c PolicyKey) -> Option<RankedRule<'c>> {
         let first = self.context.policies.ranked(key, &self.context.shards).first().copied()?;
@@ -117,9 +124,9 @@ struct RankedRule<'c> {
 }
 
 /// Merges the rules of one host and namespace: a rule adds to those that are exported to some of its clients only.
-fn merged(mut rules: Vec<RankedRule<'_>>) -> Vec<MergedRule> {
+fn merged(mut rules: Vec<RankedRule<'_>>) -> Vec<Merging> {
     rules.sort_by(|a, b| a.rank.order(&b.rank));
-    let mut out: Vec<MergedRule> = Vec::new();
+    let mut out: Vec<Merging> = Vec::new();
     for RankedRule { key, rule, .. } in rules {
         let mut is_apart = true;
         for known in &mut out {
@@ -130,13 +137,13 @@ fn merged(mut rules: Vec<RankedRule<'_>>) -> Vec<MergedRule> {
             }
         }
         if is_apart {
-            out.push(MergedRule::new(key, rule));
+            out.push(Merging::new(key, rule));
         }
     }
     out
 }
 
-impl MergedRule {
+impl Merging {
     fn new(key: &PolicyKey, rule: &DestinationRule) -> Self {
         Self {
             policies: rule.policies.clone(),
@@ -148,21 +155,31 @@ impl MergedRule {
     fn add(&mut self, key: &PolicyKey, rule: &DestinationRule) {
         let new = |subset: &&SubsetRule| !self.subsets.iter().any(|known| known.name == subset.name);
         let subsets: Vec<SubsetRule> = rule.subsets.iter().filter(new).cloned().collect();
+        let sets_all = self.policies.is_empty() && !rule.policies.is_empty();
+        if !subsets.is_empty() || sets_all {
+            self.from.push(key.clone());
+        }
         self.subsets.extend(subsets);
-        if self.policies.is_empty() {
+        if sets_all {
             self.policies = rule.policies.clone();
         }
-        self.from.push(key.clone());
     }
+    fn finish(self) -> MergedRule {
+        MergedRule { policies: self.policies, subsets: self.subsets, from: self.from.into() }
+    }
+}
+
+impl MergedRule {
     /// Returns the settings of a port's xDS clusters.
     pub(crate) fn of_clusters(&self, port: PortNumber) -> ClusterPolicy {
         let whole = self.policies.of(port).clone();
         let subset = |subset: &SubsetRule| (subset.name.clone(), subset.policies.of_under(port, &whole));
-        ClusterPolicy { subsets: self.subsets.iter().map(subset).collect(), whole }
+        let subsets = self.subsets.iter().map(subset).collect();
+        ClusterPolicy { subsets, whole, from: Arc::clone(&self.from) }
     }
     /// Returns the order and the subsets of a port's endpoints; `None` if they are as without a rule.
     pub(crate) fn of_endpoints(&self, port: PortNumber) -> Option<EndpointPolicy> {
-        let ClusterPolicy { whole, subsets } = self.of_clusters(port);
+        let ClusterPolicy { whole, subsets, .. } = self.of_clusters(port);
         let labels = self.subsets.iter().map(|subset| subset.labels.clone());
         let subsets =
             subsets.iter().zip(labels).map(|((name, policy), labels)| (name.clone(), labels, order(policy)));

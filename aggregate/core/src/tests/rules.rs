@@ -73,6 +73,35 @@ fn rule_of_each_client_is_that_of_istio() {
 }
 
 #[test]
+fn rules_that_add_something_are_named() {
+    let cases: &[(&[&str], &str)] = &[
+        (&["svc/a@2 pay.test - v1,v2", "svc/b@1 pay.test - v2"], "b,a"),
+        (&["svc/a@1 pay.test - v1,v2", "svc/b@2 pay.test - v2"], "a"),
+        (&["svc/a@1 pay.test - ", "svc/b@2 pay.test - "], "a"),
+        (&["svc/a@1 pay.test cli c", "svc/b@2 pay.test * all"], "b"),
+    ];
+    for (rules, want) in cases {
+        let mut world = World::of_files();
+        let service = mk_service(PAY, mk_decl("pay", "80 http"));
+        world.list("file", mk_rules(rules).into_iter().chain([service]));
+        let view = world.view(PAY).unwrap();
+        let policy = view.ports[0].cluster.inputs.policy_of(Some(&mk_ns("oth"))).unwrap();
+        let names: Vec<&str> = policy.from.iter().map(|key| &*key.name).collect();
+        assert_eq!(names.join(","), *want, "{rules:?}");
+    }
+    // the settings of a younger rule apply where older ones have none
+    let mut world = World::of_files();
+    let rules = ["svc/a", "svc/b", "svc/c"].map(|name| mk_rule(name, 1, "pay.test", "", ""));
+    let [first, second, third] = rules;
+    let set = [second, third].map(|rule| mk_balanced(rule, Algorithm::Random));
+    let service = mk_service(PAY, mk_decl("pay", "80 http"));
+    world.list("file", [first, service].into_iter().chain(set));
+    let view = world.view(PAY).unwrap();
+    let policy = view.ports[0].cluster.inputs.policy_of(None).unwrap();
+    assert_eq!(policy.from.iter().map(|key| &*key.name).collect::<Vec<_>>(), ["a", "b"]);
+}
+
+#[test]
 fn short_host_is_a_service_of_the_rules_namespace() {
     let mut world = World::of_files();
     let full = "svc/pay.svc.svc.cluster.local";

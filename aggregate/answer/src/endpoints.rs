@@ -82,8 +82,7 @@ impl Endpoint<'_> {
     /// Returns a label of the endpoint; labels of the federated service precede its own.
     #[must_use]
     pub fn label(&self, key: &str) -> Option<&str> {
-        let federated = self.source.federation.as_ref().and_then(|federation| federation.labels.get(key));
-        federated.or_else(|| self.address.labels.get(key))
+        label(self.source, self.address, key)
     }
     /// Formats the workload as Istio does: `name;namespace;canonical name;canonical revision;cluster`; `None` if
     /// it is unknown. Omits the revision "latest" and empty trailing parts.
@@ -103,6 +102,11 @@ impl Endpoint<'_> {
         let text = parts.join(";");
         Some(text.trim_end_matches(';').to_owned()).filter(|t| !t.is_empty())
     }
+}
+
+fn label<'a>(source: &'a EndpointSource, address: &'a Address, key: &str) -> Option<&'a str> {
+    let federated = source.federation.as_ref().and_then(|federation| federation.labels.get(key));
+    federated.or_else(|| address.labels.get(key))
 }
 
 /// Endpoints of one locality at one priority.
@@ -197,15 +201,18 @@ impl<'a> Part<'a> {
         let (_, labels, order) = policy?.subsets.iter().find(|(name, ..)| name == subset)?;
         Some(Self { labels: Some(labels), order: Some(order) })
     }
-    /// Whether an endpoint has the labels. Those that a federated service adds count too.
-    fn contains(self, candidate: &Candidate<'_>) -> bool {
-        let federated = candidate.source.federation.as_ref().map(|federation| &federation.labels);
-        let has = |(key, value): (&Arc<str>, &Arc<str>)| {
-            let own =
-                federated.and_then(|labels| labels.get(key)).or_else(|| candidate.address.labels.get(key));
-            own == Some(&**value)
-        };
-        self.labels.is_none_or(|labels| labels.pairs().all(has))
+    /// Returns the first label of the subset that an endpoint does not have, as key and value.
+    fn missing(self, candidate: &Candidate<'_>) -> Option<(&'a str, &'a str)> {
+        let lacks = |(key, value): &(&Arc<str>, &Arc<str>)| candidate.label(key) != Some(&***value);
+        let (key, value) = self.labels?.pairs().find(lacks)?;
+        Some((key, value))
+    }
+    fn admits<R: Recorder>(self, candidate: &Candidate<'_>, r: &mut R) -> bool {
+        let missing = self.missing(candidate);
+        if let Some((key, value)) = missing {
+            candidate.refuse(&Refusal::NotInSubset(key, value), r);
+        }
+        missing.is_none()
     }
 }
 
@@ -255,7 +262,7 @@ fn admitted<'a, R: Recorder>(
 ) -> Vec<Candidate<'a>> {
     let mut candidates = select::select(facts, client, names, r);
     dedup::dedup(facts, &mut candidates, client, r);
-    candidates.retain(|candidate| part.contains(candidate));
+    candidates.retain(|candidate| part.admits(candidate, r));
     candidates.retain(|c| admit_health(c, r));
     federation::admit(&mut candidates, r);
     candidates
@@ -296,6 +303,10 @@ fn admit_health<R: Recorder>(candidate: &Candidate<'_>, r: &mut R) -> bool {
 }
 
 impl Candidate<'_> {
+    /// Returns a label of the endpoint; labels of the federated service precede its own.
+    fn label(&self, key: &str) -> Option<&str> {
+        label(self.source, self.address, key)
+    }
     fn record<R: Recorder>(&self, step: (Stage, Verdict, Code), detail: impl FnOnce() -> String, r: &mut R) {
         r.step(|| endpoint_step(step, self.source, self.target.to_string(), detail()));
     }

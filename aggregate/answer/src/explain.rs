@@ -9,6 +9,7 @@ mod freshness;
 mod pending;
 mod query;
 mod reach;
+mod rules;
 mod source;
 mod unread;
 mod why_not;
@@ -18,11 +19,11 @@ use std::sync::Arc;
 
 use tributary_model::{
     Catalog, ClientKind, Code, EndpointInputs, PortView, Projection, Protocol, Recorder, ServiceKey,
-    ServiceView, Shared, Stage, Trace, TraceStep, Verdict, WorkloadView,
+    ServiceView, Shared, Stage, Subset, Trace, TraceStep, Verdict, WorkloadView,
 };
 
 use crate::client::Client;
-use crate::endpoints::{Assignment, endpoints, inline};
+use crate::endpoints::{Assignment, endpoints_of, inline_of};
 use crate::key::key;
 use crate::resolve::{claimant, record};
 use crate::scope::trace::reaches;
@@ -31,7 +32,8 @@ pub use document::{Explanation, Outcome, Reason, Refused, StepDocument, StepObje
 pub use freshness::endpoint_freshness;
 pub use query::Query;
 pub use reach::{Carrier, carrier, leading_listeners, leading_resources};
-pub use why_not::why_not;
+pub use rules::{AppliedRule, applied_rules};
+pub use why_not::{why_not, why_not_in};
 
 /// Maximum number of service ports that one query explains.
 const MAX_EXPLANATIONS: usize = 64;
@@ -43,20 +45,20 @@ const MAX_EXPLANATIONS: usize = 64;
 /// [`explain_with`].
 #[must_use]
 pub fn explain(catalog: &Catalog, query: &Query, client: Option<&Client>) -> Vec<Explanation> {
-    explain_with(catalog, query, client, &|_| Vec::new())
+    explain_with(catalog, (query, None), client, &|_| Vec::new())
 }
 
-/// Explains as [`explain`] does, with the stages source and merge as the core traces them: `history` returns the
-/// steps of a service, or an empty list if the core does not know it.
+/// Explains as [`explain`] does, of a subset if one is named, with the stages source and merge as the core traces them:
+/// `history` returns the steps of a service, or an empty list if the core does not know it.
 #[must_use]
 pub fn explain_with(
     catalog: &Catalog,
-    query: &Query,
+    (query, subset): (&Query, Option<&Subset>),
     client: Option<&Client>,
     history: &dyn Fn(&ServiceKey) -> Vec<TraceStep>,
 ) -> Vec<Explanation> {
     let ports = query.serving_ports(catalog, MAX_EXPLANATIONS);
-    let of = |port: &ServingPort<'_>| explain_port(catalog, port, client, history(&port.view.key));
+    let of = |port: &ServingPort<'_>| explain_port(catalog, port, (client, subset), history(&port.view.key));
     let mut out: Vec<Explanation> = ports.iter().map(of).collect();
     out.extend(pending::explanations(catalog, query, client, MAX_EXPLANATIONS));
     if out.is_empty() {
@@ -112,7 +114,7 @@ pub(crate) struct ServingPort<'c> {
 fn explain_port(
     catalog: &Catalog,
     serving: &ServingPort<'_>,
-    client: Option<&Client>,
+    (client, subset): (Option<&Client>, Option<&Subset>),
     history: Vec<TraceStep>,
 ) -> Explanation {
     let ServingPort { view, port, endpoint } = serving;
@@ -124,10 +126,12 @@ fn explain_port(
     let reached = client.is_none_or(|client| serves(catalog, serving, client, &mut trace));
     let mut within = Trace::default();
     let facts = open_to_all(&port.endpoints.inputs, client);
-    let assignment = assigned(&facts, client, port, &mut within);
+    let assignment = assigned(&facts, (client, subset), port, &mut within).unwrap_or_default();
     let sent = assignment.endpoints().any(|e| e.target.to_string() == *endpoint);
     if let Some(client) = client.filter(|_| reached) {
-        let steps = reach::reach(catalog, view, port, (client, view.key.host.as_str())).into_iter();
+        within.steps.extend(rules::steps(catalog, view, port, &client.class, subset));
+        let named = (view.key.host.as_str(), subset);
+        let steps = reach::reach(catalog, view, port, client, named).into_iter();
         within.steps.extend(steps.filter(|step| sent || step.verdict == Verdict::Drop));
     }
     if client.is_none() {
@@ -139,7 +143,7 @@ fn explain_port(
     out.add(trace.steps);
     out.add(pending::held(catalog, &view.key.host, port, endpoint));
     let is_udp = port.protocol == Protocol::Udp;
-    let carried = client.map_or(!is_udp, |client| carrier(port, &client.class).is_some());
+    let carried = client.map_or(!is_udp, |client| carrier(port, subset, &client.class).is_some());
     out.verdict = if reached && sent && carried { Outcome::Served } else { Outcome::Dropped };
     out
 }
@@ -161,17 +165,21 @@ fn serves<R: Recorder>(catalog: &Catalog, serving: &ServingPort<'_>, client: &Cl
     chosen.is_some_and(|chosen| Arc::ptr_eq(chosen, view)) && reaches(catalog, view, port, scope, r)
 }
 
-/// Returns the endpoints that a client gets for a port, by EDS or inside the xDS cluster.
+/// Returns the endpoints that a client gets for a port or a subset of its endpoints, by EDS or inside the xDS cluster;
+/// `None` for a subset that no rule of the client declares.
 pub(crate) fn assigned<'a, R: Recorder>(
     facts: &'a EndpointInputs,
-    client: Option<&Client>,
+    (client, subset): (Option<&Client>, Option<&Subset>),
     port: &PortView,
     r: &mut R,
-) -> Assignment<'a> {
+) -> Option<Assignment<'a>> {
     // Without a client no dimension is declared, and decisions that need one are left open.
     let projection = client.map_or_else(Projection::default, |c| key(&port.endpoints, &c.class));
     let projection = with_kind(projection, client.map(|c| c.class.kind));
-    if facts.resolution.is_dns() { inline(facts, &projection, r) } else { endpoints(facts, &projection, r) }
+    match facts.resolution.is_dns() {
+        true => inline_of(facts, subset, &projection, r),
+        false => endpoints_of(facts, subset, &projection, r),
+    }
 }
 
 /// Adds the client kind, which decides how many endpoints a DNS type may have. It is a dimension of the

@@ -38,8 +38,8 @@ pub use conditions::{conditions, contested, contested_by_service};
 pub use egress::{Egress, PortSet};
 pub use endpoints::{Assignment, Destination, Endpoint, LocalityEndpoints, endpoints, endpoints_of, inline};
 pub use explain::{
-    Carrier, Explanation, Query, WhyNot, carrier, endpoint_freshness, explain, explain_with,
-    leading_listeners, leading_resources, why_not,
+    AppliedRule, Carrier, Explanation, Query, WhyNot, applied_rules, carrier, endpoint_freshness, explain,
+    explain_with, leading_listeners, leading_resources, why_not, why_not_in,
 };
 pub use inbound::{InboundPath, InboundPort, InboundTarget, OwnSide, own_workload, received};
 pub use key::key;

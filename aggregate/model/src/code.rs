@@ -130,6 +130,11 @@ codes! {
     444 SELECTOR_UNMATCHED "a policy selects no known workload" => "make its labels and namespace match a workload, or delete it";
     445 EGRESS_PROXY_UNREACHABLE "the egress proxy of a Sidecar is not reached, so connections to unknown hosts fail" => "declare its host and port, and import the host in `egress` of the Sidecar";
 
+    446 RULE_HOST_UNMATCHED "the host of a DestinationRule matches no service that it could concern" => "correct the host: a name without a dot means a service of the rule's namespace, any other is taken as it stands";
+    447 SUBSET_UNMATCHED "a subset of a DestinationRule matches no endpoint" => "make its labels match those of endpoints (`tributary explain ENDPOINT --host HOST --subset NAME`), or remove it";
+    448 RULE_SHADOWED "a DestinationRule, or a part of it, has no effect because another one precedes it" => "move what is needed to the one that applies, and remove the rest";
+    449 RULE_WITHOUT_CLIENTS "a DestinationRule concerns no client" => "declare it in the namespace of the clients, of the service, or the root namespace, and extend its `exportTo`";
+
     // 05xx: why an endpoint is or is not served
     501 SOURCE_ENDPOINT "the source lists this endpoint" => "nothing";
     502 NO_SUCH_ENDPOINT "no source lists this endpoint" => "check the source object and the status of its registry: `tributary get registries -o wide`";
@@ -171,8 +176,11 @@ codes! {
     538 KIND_CANNOT_REACH "clients of this kind cannot use the service's resolution" => "use another kind of client, or another resolution";
     539 ALIAS "the host is an alias of another service" => "nothing";
     540 WILDCARD "the host is one of those that a wildcard host matches" => "nothing";
-    541 NO_SUCH_SUBSET "the service has no such subset" => "request the name without the subset: no policy defines subsets";
+    541 NO_SUCH_SUBSET "the service has no such subset" => "request a subset that a DestinationRule declares, or declare it in the rule that applies to the client";
     542 PORT_CLOSED "the client's proxy cannot listen on the port" => "use another port; UNPRIVILEGED_POD closes those below 1024, and its own listeners have some above 15000";
+    543 RULE_APPLIES "a DestinationRule applies to the client" => "nothing";
+    544 NOT_IN_SUBSET "the endpoint does not have a label of the subset" => "change the labels of the endpoint or of the subset";
+    545 NOT_FOR_GRPC "settings of a DestinationRule have no effect on gRPC clients" => "use a sidecar, or settings that gRPC reads";
 
     // 06xx: clients
     601 CLIENT_NO_NODE "a client did not identify itself" => "set `node.id` in its bootstrap";

@@ -8,9 +8,11 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::config::Span;
 use crate::config::model::{LogFormat, RegistryConfig};
 use crate::config::shape::ip_port;
+pub use explain::{ExplainArgs, WhyNotArgs};
 use registry::{RegistryParser, parse_kind};
 pub use state::{StateAcceptArgs, StateCommand, StateDirectoryArgs, StateEndArgs, StateShowArgs};
 
+mod explain;
 mod registry;
 mod state;
 
@@ -285,42 +287,6 @@ pub enum Output {
     Yaml,
     /// Names only, one a line
     Name,
-}
-
-/// Flags of `explain`.
-#[derive(Debug, Clone, Args)]
-pub struct ExplainArgs {
-    /// The endpoint: IP, IP:PORT, [IPv6]:PORT, NAME:PORT or unix:PATH
-    #[arg(value_name = "IP[:PORT]")]
-    pub endpoint: String,
-    /// As this client receives it, with the delivery state
-    #[arg(long, value_name = "ID")]
-    pub for_client: Option<String>,
-    /// Only as an endpoint of this host
-    #[arg(long)]
-    pub host: Option<String>,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t = Output::Table)]
-    pub output: Output,
-    /// Server to request.
-    #[command(flatten)]
-    pub server: ServerArgs,
-}
-
-/// Flags of `why-not`.
-#[derive(Debug, Clone, Args)]
-pub struct WhyNotArgs {
-    /// The host that the client requests, also as HOST:PORT; its first labels are enough
-    pub host: String,
-    /// The client, by node id or pod.namespace
-    #[arg(long, value_name = "ID", alias = "from-client")]
-    pub for_client: String,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t = Output::Table)]
-    pub output: Output,
-    /// Server to request.
-    #[command(flatten)]
-    pub server: ServerArgs,
 }
 
 /// Commands for held removals.

@@ -86,7 +86,7 @@ impl AdminBackend for Fake {
         let is_known = registry.as_str() == "east";
         is_known.then_some(()).ok_or_else(|| NotThere("not found".to_owned()))
     }
-    async fn explain(&self, endpoint: &str, _: Option<&str>, _: Option<&str>) -> Explained {
+    async fn explain(&self, endpoint: &str, _: (Option<&str>, Option<&str>), _: Option<&str>) -> Explained {
         if endpoint == "10.0.0.1" {
             let items = vec![json!({"endpoint": endpoint, "service": SECRET})];
             Ok(Answer { items, ..Answer::default() })
@@ -94,7 +94,7 @@ impl AdminBackend for Fake {
             Err("no endpoint".into())
         }
     }
-    async fn why_not(&self, _: &str, client: &str) -> Explained {
+    async fn why_not(&self, _: &str, _: Option<&str>, client: &str) -> Explained {
         Err(format!("no client {client}"))
     }
     async fn resources(&self, request: ResourceRequest) -> Resources {

@@ -88,7 +88,7 @@ async fn resources_of_a_client_are_marked_and_decoded() {
     client.stream.subscribe(EDS, &[PAY, subset]).unwrap();
     let table = world.until("get resources web-1", subset).await;
     let why = table.lines().find(|line| line.contains(subset)).unwrap_or_default();
-    assert!(why.contains("pay.shop.example has no subset v1"), "{table}");
+    assert!(why.contains("no DestinationRule that applies to the client declares subset v1"), "{table}");
     let why = world.run(&format!("why-not {subset} --for-client web-1")).await;
     assert!(why.out.contains("TRB0541") && why.out.contains("no subset v1"), "{}", why.out);
     let none = world.run("get resources web-1 --type cds").await;

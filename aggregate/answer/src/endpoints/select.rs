@@ -81,6 +81,8 @@ pub(super) enum Refusal<'a> {
     UnixForGrpc,
     Duplicate(&'a EndpointSource),
     OnlyOne,
+    /// Key and value of a label of the requested subset that it does not have.
+    NotInSubset(&'a str, &'a str),
     NoShare,
     /// Number of healthy active endpoints, and the number that is enough.
     Waiting(usize, usize),
@@ -91,9 +93,12 @@ impl Refusal<'_> {
         match self {
             Self::NotVisible | Self::OtherNode | Self::OtherCluster => Stage::Visibility,
             Self::OtherNetwork => Stage::Network,
-            Self::NoPort | Self::NotAnIp | Self::UnixForGrpc | Self::Duplicate(_) | Self::OnlyOne => {
-                Stage::Merge
-            }
+            Self::NoPort
+            | Self::NotAnIp
+            | Self::UnixForGrpc
+            | Self::Duplicate(_)
+            | Self::OnlyOne
+            | Self::NotInSubset(..) => Stage::Merge,
             Self::NoShare | Self::Waiting(..) => Stage::Weight,
         }
     }
@@ -108,6 +113,7 @@ impl Refusal<'_> {
             Self::UnixForGrpc => Code::UNIX_NOT_FOR_GRPC,
             Self::Duplicate(_) => Code::DUPLICATE_ADDRESS,
             Self::OnlyOne => Code::DNS_RESOLVED,
+            Self::NotInSubset(..) => Code::NOT_IN_SUBSET,
             Self::NoShare => Code::FEDERATED,
             Self::Waiting(..) => Code::STANDBY,
         }
@@ -137,6 +143,10 @@ impl Refusal<'_> {
             Self::Duplicate(owner) => {
                 format!("already served by {} of {}", owner.group.source.object, owner.shard.registry)
             }
+            Self::NotInSubset(key, value) => match candidate.label(key) {
+                Some(own) => format!("its label {key} is {own}, and the subset has {key}={value}"),
+                None => format!("it has no label {key}, and the subset has {key}={value}"),
+            },
             Self::NoShare => "its member of the federated service has a share of 0".into(),
             Self::Waiting(healthy, enough) => {
                 format!(

@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 use tributary_model::{
-    Catalog, Code, Hostname, PortNumber, RegistryName, Stage, StepTime, TraceStep, Verdict,
+    Catalog, Code, Hostname, PortNumber, RegistryName, Stage, StepTime, Subset, TraceStep, Verdict,
 };
 
 use crate::client::Client;
@@ -162,6 +162,9 @@ pub struct WhyNot {
     /// Requested port, if the request names one; the answer is about this port alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<PortNumber>,
+    /// Requested subset, if the request names one; the answer is about its endpoints alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subset: Option<Subset>,
     /// Service that serves it to this client.
     pub service: Option<String>,
     /// Node id of the client.
@@ -172,7 +175,7 @@ pub struct WhyNot {
     pub any_destination: bool,
     /// Rules that removed candidates, in order of stage.
     pub reasons: Vec<Reason>,
-    /// What leads the client to the ports of the service, and which service that is.
+    /// What leads the client to the ports of the service, which service that is, and which DestinationRules apply.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reached: Vec<StepDocument>,
     /// Endpoints served although their source no longer lists them, grouped as the reasons are.
@@ -225,6 +228,7 @@ impl WhyNot {
         Self {
             host: host.to_owned(),
             port: None,
+            subset: None,
             service: None,
             client: client.id.to_string(),
             served: 0,
@@ -245,7 +249,15 @@ impl WhyNot {
             let list = match (step.verdict, step.code) {
                 (Verdict::Drop, _) => &mut self.reasons,
                 (_, Code::REMOVAL_HELD) => &mut self.held,
-                (_, Code::REACHED | Code::ROUTED | Code::ALIAS | Code::WILDCARD) => {
+                (
+                    _,
+                    Code::REACHED
+                    | Code::ROUTED
+                    | Code::ALIAS
+                    | Code::WILDCARD
+                    | Code::RULE_APPLIES
+                    | Code::NOT_FOR_GRPC,
+                ) => {
                     self.reached
                         .extend((self.reached.len() < Self::MAX_NAMED).then(|| StepDocument::of(step)));
                     continue;

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use tributary_model::{
-    Catalog, ClientKind, Code, PortView, Protocol, ServiceView, Stage, Trace, TraceStep, Verdict,
+    Catalog, ClientKind, Code, PortView, Protocol, ServiceView, Stage, Subset, Trace, TraceStep, Verdict,
 };
 
 use crate::client::{Client, ClientClass};
@@ -32,11 +32,11 @@ pub enum Carrier {
     Destination,
 }
 
-/// Returns the resource that carries the endpoints of a port to clients of this class; `None` if they receive nothing
-/// for the port.
+/// Returns the resource that carries the endpoints of a port, or of a subset of them, to clients of this class; `None` if
+/// they receive nothing for it.
 #[must_use]
-pub fn carrier(port: &PortView, class: &ClientClass) -> Option<Carrier> {
-    let plan = cluster(&port.cluster.inputs, None, &key(&port.cluster, class), &mut ())?;
+pub fn carrier(port: &PortView, subset: Option<&Subset>, class: &ClientClass) -> Option<Carrier> {
+    let plan = cluster(&port.cluster.inputs, subset, &key(&port.cluster, class), &mut ())?;
     Some(match plan.discovery {
         Discovery::Eds => Carrier::Endpoints,
         Discovery::StrictDns(_) | Discovery::LogicalDns(_) => Carrier::Cluster,
@@ -67,16 +67,17 @@ const fn leads(part: &ListenerPlan) -> bool {
 
 /// Returns what leads clients of this class to a port that they import, or why nothing does; a warning if they receive
 /// endpoints that nothing leads to. Empty if another step explains the port. The client names the service by the host
-/// `named`, which may be an alias.
+/// `named`, which may be an alias. Only a route that names a subset leads to it.
 pub(super) fn reach(
     catalog: &Catalog,
     view: &ServiceView,
     port: &PortView,
-    (client, named): (&Client, &str),
+    client: &Client,
+    (named, subset): (&str, Option<&Subset>),
 ) -> Vec<TraceStep> {
     let class = &client.class;
     let mut reasons = Trace::default();
-    let Some(plan) = cluster(&port.cluster.inputs, None, &key(&port.cluster, class), &mut reasons) else {
+    let Some(plan) = cluster(&port.cluster.inputs, subset, &key(&port.cluster, class), &mut reasons) else {
         // The assignment's own trace has the steps of endpoints.
         reasons.steps.retain(|step| step.endpoint.is_empty() && step.verdict == Verdict::Drop);
         return reasons.steps;
@@ -89,6 +90,9 @@ pub(super) fn reach(
     let own = || vec!["listeners and routes are the client's own; it receives".to_owned()];
     let ways = match class.kind {
         ClientKind::Sidecar if !client.listens => own(),
+        ClientKind::Sidecar if subset.is_some() => {
+            vec!["a route that names the subset, and nothing else, leads to".to_owned()]
+        }
         ClientKind::Sidecar if not_routed(catalog, view, port, class.scope()).is_some() => return Vec::new(),
         ClientKind::Sidecar => listeners(port, class, named),
         ClientKind::Grpc => vec![format!("target {named}:{} leads to", port.number)],

@@ -1,6 +1,7 @@
 //! One test per stage, on the returned document.
 
 mod pending;
+mod rules;
 mod workloads;
 
 use tributary_model::*;
@@ -60,7 +61,7 @@ fn core_trace_replaces_the_source_steps_of_the_view() {
         time: None,
     };
     let history = |_: &ServiceKey| vec![step("10.0.0.1:8080"), step("10.0.0.2:8080")];
-    let all = explain_with(&catalog, &"10.0.0.1".parse().unwrap(), None, &history);
+    let all = explain_with(&catalog, (&"10.0.0.1".parse().unwrap(), None), None, &history);
     let source_steps: Vec<&str> =
         all[0].steps.iter().filter(|s| s.stage < Stage::Visibility).map(|s| s.detail.as_str()).collect();
     assert_eq!(source_steps, ["traced 10.0.0.1:8080"]);
@@ -248,7 +249,10 @@ fn why_not_takes_the_name_of_an_xds_cluster() {
         (part.host.as_str(), part.served, part.reasons[0].code),
         ("pay.shop", 0, Code::NO_SUCH_SUBSET)
     );
-    assert_eq!(part.reasons[0].dropped[0].detail, "pay.shop has no subset v1");
+    assert_eq!(
+        part.reasons[0].dropped[0].detail,
+        "port 80: no subset v1, because no DestinationRule applies to the client"
+    );
     let none = answer("outbound|9999||pay.shop");
     assert_eq!((none.port.map(|port| port.get()), none.served), (Some(9999), 0));
     assert_eq!(none.reasons[0].code, Code::NO_SUCH_PORT);

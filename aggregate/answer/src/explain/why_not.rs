@@ -9,7 +9,7 @@ use tributary_model::{
 };
 
 use super::reach::{Carrier, carrier, reach};
-use super::{WhyNot, assigned, pending, unread};
+use super::{WhyNot, assigned, pending, rules, unread};
 use crate::client::Client;
 use crate::names::ClusterName;
 use crate::resolve::{concrete, resolve};
@@ -18,14 +18,22 @@ use crate::steps::service_step;
 use crate::vip::long_forms;
 
 /// Returns every candidate that a rule removed for this client, grouped by rule. Expands a short name with
-/// the client's own search list. `HOST:PORT` and the name of an xDS cluster stand for that port alone.
+/// the client's own search list. `HOST:PORT` and the name of an xDS cluster stand for that port alone, the
+/// latter also for its subset.
 #[must_use]
 pub fn why_not(catalog: &Catalog, host: &str, client: &Client) -> WhyNot {
+    why_not_in(catalog, host, None, client)
+}
+
+/// Returns what [`why_not`] does, for a subset if one is given.
+#[must_use]
+pub fn why_not_in(catalog: &Catalog, host: &str, subset: Option<&Subset>, client: &Client) -> WhyNot {
     let name = host.trim().parse::<ClusterName>().ok();
     let (host, port) = match &name {
         Some(name) => (name.host.as_str(), Some(name.port)),
         None => with_port(host).map_or((host, None), |(host, port)| (host, Some(port))),
     };
+    let subset = name.as_ref().and_then(|name| name.subset.as_ref()).or(subset);
     let host = host.trim().trim_end_matches('.').to_ascii_lowercase();
     let candidates = long_forms(&host, client.class.domain.as_deref());
     let known = candidates.iter().find(|name| catalog.hosts.contains_key(name.as_str()));
@@ -38,7 +46,7 @@ pub fn why_not(catalog: &Catalog, host: &str, client: &Client) -> WhyNot {
     }
     let host = wildcard.map_or(host.as_str(), Hostname::as_str);
     let mut out = WhyNot::new(catalog, host, client);
-    out.port = port;
+    (out.port, out.subset) = (port, subset.cloned());
     if known.is_none() && wildcard.is_none() {
         // Skips full names with a search suffix appended.
         let plausible = candidates.iter().filter(|name| name.matches(".svc.").count() <= 1);
@@ -57,10 +65,6 @@ pub fn why_not(catalog: &Catalog, host: &str, client: &Client) -> WhyNot {
     }
     out.add(trace.steps);
     out.add(hosts(host, found).iter().flat_map(|host| pending::of_host(catalog, host)));
-    if let Some(subset) = name.and_then(|name| name.subset) {
-        (out.served, out.any_destination) = (0, false);
-        out.add([no_such_subset(host, &subset)]);
-    }
     out
 }
 
@@ -74,11 +78,6 @@ fn with_port(text: &str) -> Option<(&str, PortNumber)> {
 fn no_such_port(view: &ServiceView, number: PortNumber) -> TraceStep {
     let detail = format!("{} has no port {number}", view.key.host);
     service_step(Stage::Merge, Verdict::Drop, Code::NO_SUCH_PORT, None, detail)
-}
-
-fn no_such_subset(host: &str, subset: &Subset) -> TraceStep {
-    let detail = format!("{host} has no subset {}", subset.as_str());
-    service_step(Stage::Merge, Verdict::Drop, Code::NO_SUCH_SUBSET, None, detail)
 }
 
 /// Returns the longest wildcard host that matches a host which no source declares.
@@ -140,7 +139,8 @@ fn excluded(catalog: &Catalog, host: &str) -> Vec<TraceStep> {
 }
 
 fn ports(catalog: &Catalog, view: &Arc<ServiceView>, client: &Client, out: &mut WhyNot, trace: &mut Trace) {
-    let (wanted, host) = (out.port, out.host.clone());
+    let (wanted, host, subset) = (out.port, out.host.clone(), out.subset.clone());
+    let subset = subset.as_ref();
     if let Some(number) = wanted.filter(|number| view.port(*number).is_none()) {
         trace.steps.push(no_such_port(view, number));
     }
@@ -148,13 +148,14 @@ fn ports(catalog: &Catalog, view: &Arc<ServiceView>, client: &Client, out: &mut 
         if !reaches(catalog, view, port, client.class.scope(), trace) {
             continue;
         }
-        let assignment = assigned(&port.endpoints.inputs, Some(client), port, trace);
-        let carrier = carrier(port, &client.class);
+        trace.steps.extend(rules::steps(catalog, view, port, &client.class, subset));
+        let assignment = assigned(&port.endpoints.inputs, (Some(client), subset), port, trace);
+        let carrier = carrier(port, subset, &client.class);
         if carrier.is_some() {
-            out.served += assignment.endpoints().count();
+            out.served += assignment.map_or(0, |assignment| assignment.endpoints().count());
         }
-        let steps: Vec<_> =
-            reach(catalog, view, port, (client, &host)).into_iter().map(TraceStep::dropping).collect();
+        let reached = reach(catalog, view, port, client, (&host, subset));
+        let steps: Vec<_> = reached.into_iter().map(TraceStep::dropping).collect();
         let is_reached = steps.iter().any(|step| step.verdict == Verdict::Pass);
         out.any_destination |= is_reached && carrier == Some(Carrier::Destination);
         trace.steps.extend(steps);

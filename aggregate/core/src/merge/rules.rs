@@ -39,7 +39,7 @@ struct Merging {
 /// What applies to the clients of each namespace.
 pub(crate) type Applied = ByNamespace<Option<Arc<MergedRule>>>;
 
-/// Returns the rules that apply to a service; `None` if there is none for any client.
+/// Returns the rules that apply to a service; `None` if no client has any.
 pub(crate) fn applied(context: &MergeContext, service: &ServiceKey) -> Option<Applied> {
     let found = Found::new(context, &service.host);
     if found.by_pattern.is_empty() {

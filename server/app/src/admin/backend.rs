@@ -48,9 +48,14 @@ pub trait AdminBackend: Send + Sync + 'static {
     /// Accepts a registry's next run although it serves less or has a new identity.
     async fn accept(&self, registry: RegistryName) -> Result<(), NotThere>;
     /// Explains an endpoint; one item for each service port behind it.
-    async fn explain(&self, endpoint: &str, host: Option<&str>, client: Option<&str>) -> Explained;
+    async fn explain(
+        &self,
+        endpoint: &str,
+        of: (Option<&str>, Option<&str>),
+        client: Option<&str>,
+    ) -> Explained;
     /// Explains why a client does not receive a host's endpoints.
-    async fn why_not(&self, host: &str, client: &str) -> Explained;
+    async fn why_not(&self, host: &str, subset: Option<&str>, client: &str) -> Explained;
     /// Resources that a client was sent.
     async fn resources(&self, request: ResourceRequest) -> Resources;
     /// Differences between the resources of two clients.

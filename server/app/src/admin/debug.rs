@@ -139,6 +139,7 @@ pub async fn release(State(shared): State<Shared>, params: Params<ReleaseQuery>)
 pub struct ExplainQuery {
     endpoint: String,
     host: Option<String>,
+    subset: Option<String>,
     client: Option<String>,
 }
 
@@ -148,12 +149,13 @@ pub async fn explain(State(shared): State<Shared>, params: Params<ExplainQuery>)
         Ok(query) => query,
         Err(e) => return refuse(&e.body_text()),
     };
-    let texts = [Some(&query.endpoint), query.host.as_ref(), query.client.as_ref()];
+    let texts = [Some(&query.endpoint), query.host.as_ref(), query.subset.as_ref(), query.client.as_ref()];
     if texts.into_iter().flatten().any(|text| text.len() > Filter::MAX_TEXT) {
         return refuse("a parameter is too long");
     }
     let Ok(_permit) = shared.work.try_acquire() else { return busy() };
-    let found = shared.inside.explain(&query.endpoint, query.host.as_deref(), query.client.as_deref()).await;
+    let (host, subset, client) = (query.host.as_deref(), query.subset.as_deref(), query.client.as_deref());
+    let found = shared.inside.explain(&query.endpoint, (host, subset), client).await;
     explained(&shared, "ExplainList", found)
 }
 
@@ -162,6 +164,7 @@ pub async fn explain(State(shared): State<Shared>, params: Params<ExplainQuery>)
 #[serde(deny_unknown_fields)]
 pub struct WhyNotQuery {
     host: String,
+    subset: Option<String>,
     client: String,
 }
 
@@ -171,11 +174,12 @@ pub async fn why_not(State(shared): State<Shared>, params: Params<WhyNotQuery>) 
         Ok(query) => query,
         Err(e) => return refuse(&e.body_text()),
     };
-    if query.host.len().max(query.client.len()) > Filter::MAX_TEXT {
+    let texts = [Some(&query.host), query.subset.as_ref(), Some(&query.client)];
+    if texts.into_iter().flatten().any(|text| text.len() > Filter::MAX_TEXT) {
         return refuse("a parameter is too long");
     }
     let Ok(_permit) = shared.work.try_acquire() else { return busy() };
-    let found = shared.inside.why_not(&query.host, &query.client).await;
+    let found = shared.inside.why_not(&query.host, query.subset.as_deref(), &query.client).await;
     explained(&shared, "WhyNotList", found)
 }
 

@@ -154,14 +154,14 @@ pub const ROUTES: &[Route] = &[
         path: "/debug/explain",
         access: Access::Loopback,
         changes: false,
-        about: "ExplainList: how `endpoint` came to be served; takes `host` and `client`",
+        about: "ExplainList: how `endpoint` came to be served; takes `host`, `subset` and `client`",
         handler: || get(debug::explain),
     },
     Route {
         path: "/debug/why-not",
         access: Access::Loopback,
         changes: false,
-        about: "WhyNotList: why `client` does not receive endpoints of `host`",
+        about: "WhyNotList: why `client` does not receive endpoints of `host`; takes `subset`",
         handler: || get(debug::why_not),
     },
     Route {

@@ -21,6 +21,7 @@ pub async fn explain(
     let query = [
         ("endpoint", Some(args.endpoint.as_str())),
         ("host", args.host.as_deref()),
+        ("subset", args.subset.as_deref()),
         ("client", args.for_client.as_deref()),
     ];
     let answer = Server::find(&args.server, env)?.get("/debug/explain", &query).await;
@@ -38,7 +39,11 @@ pub async fn why_not(
         let error = CommandError::new(Exit::Usage, Code::FLAG_INVALID, "`why-not` needs a host");
         return Err(error.next("list hosts with `tributary get services`"));
     }
-    let query = [("host", Some(args.host.as_str())), ("client", Some(args.for_client.as_str()))];
+    let query = [
+        ("host", Some(args.host.as_str())),
+        ("subset", args.subset.as_deref()),
+        ("client", Some(args.for_client.as_str())),
+    ];
     let answer = Server::find(&args.server, env)?.get("/debug/why-not", &query).await;
     let body = answer.map_err(|failure| failure.listing("hosts with `tributary get services`"))?;
     show_why_not(&body, args.output, console)

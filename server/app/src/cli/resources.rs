@@ -2,7 +2,7 @@
 
 use super::table::{Cell, Table, Tone};
 use crate::args::{GetArgs, Output, Resource};
-use crate::document::ResourceItem;
+use crate::document::{ObjectItem, ResourceItem};
 use crate::exit::{CommandError, Exit};
 use tributary_model::Code;
 
@@ -41,7 +41,7 @@ pub fn query(args: &GetArgs) -> Vec<(&str, Option<&str>)> {
 /// Returns the table of resources.
 #[must_use]
 pub fn table(items: &[ResourceItem], wide: bool) -> Table {
-    let mut table = Table::new(&["TYPE", "NAME", "STATE", "BYTES", "WHY"], &["VERSION"], wide);
+    let mut table = Table::new(&["TYPE", "NAME", "STATE", "BYTES", "RULE", "WHY"], &["VERSION"], wide);
     for item in items {
         let why = if item.error.is_empty() { &item.note } else { &item.error };
         let tone = match item.state.as_str() {
@@ -54,9 +54,19 @@ pub fn table(items: &[ResourceItem], wide: bool) -> Table {
             item.name.clone().into(),
             Cell(item.state.clone(), tone),
             item.bytes.map(|bytes| bytes.to_string()).unwrap_or_default().into(),
+            rules(item, wide).into(),
             why.clone().into(),
             item.version.clone().into(),
         ]);
     }
     table
+}
+
+/// Returns the DestinationRules of a resource as `namespace/name`, with their positions in a wide table.
+fn rules(item: &ResourceItem, wide: bool) -> String {
+    let one = |rule: &ObjectItem| match rule.position.as_str() {
+        position if wide && !position.is_empty() => format!("{}/{} ({position})", rule.namespace, rule.name),
+        _ => format!("{}/{}", rule.namespace, rule.name),
+    };
+    item.rules.iter().map(one).collect::<Vec<_>>().join(", ")
 }

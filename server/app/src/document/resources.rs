@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::ObjectItem;
+
 /// One resource of one client.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -27,6 +29,10 @@ pub struct ResourceItem {
     /// Why there is no body, or nothing in it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
+    /// DestinationRules that apply to the client: of an xDS cluster or its endpoints, the first in precedence first; of a
+    /// subset, the one that declares it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<ObjectItem>,
     /// Decoded resource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<Box<RawValue>>,

@@ -15,7 +15,7 @@ use tributary_xds::answers::ResourceType;
 
 use super::counts::RegistryCounts;
 use super::diff::{self, Differences};
-use super::explain::{self, ExplainRequest};
+use super::explain::{self, ExplainRequest, PartOfService};
 use super::invalid;
 use super::removals;
 use super::report::{self, CoreReport, Report};
@@ -27,7 +27,7 @@ use crate::admin::{AdminBackend, Check, Readiness};
 use crate::config::RegistryKind;
 use crate::document::policies::{self, PolicyFacts, of_problem};
 use crate::document::state::{EndItem, Part, StateDocument};
-use crate::document::{ClientItem, Filter, HeldItem, PolicyItem, RegistryItem, short_name};
+use crate::document::{ClientItem, Filter, HeldItem, PolicyItem, RegistryItem};
 use crate::reload::Running;
 use crate::wiring::journal::State;
 
@@ -207,10 +207,15 @@ impl AdminBackend for LiveBackend {
     async fn accept(&self, registry: RegistryName) -> Result<(), NotThere> {
         state::accept(&self.handle, registry).await
     }
-    async fn explain(&self, endpoint: &str, host: Option<&str>, client: Option<&str>) -> Explained {
+    async fn explain(
+        &self,
+        endpoint: &str,
+        (host, subset): (Option<&str>, Option<&str>),
+        client: Option<&str>,
+    ) -> Explained {
         let catalog = self.handle.catalog();
         let request = ExplainRequest {
-            host: host.map(|host| short_name::host(&catalog, host, None)).transpose()?,
+            of: PartOfService::read(&catalog, host, subset)?,
             catalog,
             endpoint: endpoint.to_owned(),
             sessions: Arc::clone(&self.sessions),
@@ -233,13 +238,16 @@ impl AdminBackend for LiveBackend {
             .await
             .unwrap_or_else(|| Ok(Answer::default()))
     }
-    async fn why_not(&self, host: &str, client: &str) -> Explained {
+    async fn why_not(&self, host: &str, subset: Option<&str>, client: &str) -> Explained {
         let (catalog, sessions, now) = (self.handle.catalog(), Arc::clone(&self.sessions), self.clock.now());
         let (host, client) = (host.to_owned(), client.to_owned());
+        let subset = explain::subset(subset)?;
         let problems = self.problems(invalid::may_declare).await;
-        run_blocking(move || Some(explain::why_not(&catalog, &sessions, &host, &client, &problems, now)))
-            .await
-            .unwrap_or_else(|| Err("the explanation failed".to_owned()))
+        let of = move || {
+            let of = (&*host, subset.as_ref());
+            Some(explain::why_not(&catalog, &sessions, of, &client, &problems, now))
+        };
+        run_blocking(of).await.unwrap_or_else(|| Err("the explanation failed".to_owned()))
     }
     async fn resources(&self, request: ResourceRequest) -> Resources {
         let (catalog, sessions) = (self.handle.catalog(), Arc::clone(&self.sessions));

@@ -12,8 +12,8 @@ use tributary_answer::{
 };
 use tributary_core::ProblemView;
 use tributary_model::{
-    Catalog, ClientKind, Code, Hostname, Mono, Namespace, PortView, ServiceKey, ServiceView, Stage, StepTime,
-    TraceStep, Verdict,
+    Catalog, ClientKind, Code, Hostname, Mono, Namespace, PortNumber, PortView, ServiceKey, ServiceView,
+    Stage, StepTime, Subset, TraceStep, Verdict,
 };
 use tributary_xds::answers::ResourceType;
 use tributary_xds::session::{Delivery, SyncStatus};
@@ -35,8 +35,8 @@ pub struct ExplainRequest {
     pub catalog: Arc<Catalog>,
     /// Endpoint, as written.
     pub endpoint: String,
-    /// Only as an endpoint of this host.
-    pub host: Option<String>,
+    /// Only as an endpoint of this host, port and subset.
+    pub of: PartOfService,
     /// Connected clients.
     pub sessions: Arc<Sessions>,
     /// As this client receives it.
@@ -47,13 +47,40 @@ pub struct ExplainRequest {
     pub now: Mono,
 }
 
+/// Part of a service that an operator names: its host, one of its ports, and a subset of the endpoints.
+#[derive(Debug, Clone, Default)]
+pub struct PartOfService {
+    host: Option<String>,
+    port: Option<PortNumber>,
+    subset: Option<Subset>,
+}
+
+impl PartOfService {
+    /// Reads a host, whose first labels are enough, or the name of an xDS cluster, and the name of a subset.
+    pub fn read(catalog: &Catalog, host: Option<&str>, subset: Option<&str>) -> Result<Self, String> {
+        let subset = self::subset(subset)?;
+        if let Some(name) = host.and_then(|host| host.trim().parse::<ClusterName>().ok()) {
+            let subset = name.subset.or(subset);
+            return Ok(Self { host: Some(name.host.to_string()), port: Some(name.port), subset });
+        }
+        let host = host.map(|host| short_name::host(catalog, host, None)).transpose()?;
+        Ok(Self { host, port: None, subset })
+    }
+}
+
+/// Reads the name of a subset.
+pub fn subset(text: Option<&str>) -> Result<Option<Subset>, String> {
+    let read = |text| Subset::new(text).ok_or_else(|| format!("`{text}` is not the name of a subset"));
+    text.map(read).transpose()
+}
+
 impl ExplainRequest {
     /// Returns the services that have this endpoint.
     #[must_use]
     pub fn services(&self) -> Vec<ServiceKey> {
         let filter = Filter {
             name: Some(self.endpoint.clone()),
-            host: self.host.clone(),
+            host: self.of.host.clone(),
             limit: Some(Filter::MAX),
             ..Filter::default()
         };
@@ -81,18 +108,21 @@ pub fn explain(request: &ExplainRequest, history: &BTreeMap<ServiceKey, Vec<Trac
     };
     let history = |key: &ServiceKey| history.get(key).cloned().unwrap_or_default();
     let client = found.as_ref().map(|found| &found.client);
-    let mut all = explain_with(&request.catalog, &query, client, &history);
-    let served_by = request.host.as_deref().map(|host| served_by(&request.catalog, host, found.as_ref()));
+    let PartOfService { host, port, subset } = &request.of;
+    let subset = subset.as_ref();
+    let mut all = explain_with(&request.catalog, (&query, subset), client, &history);
+    let served_by = host.as_deref().map(|host| served_by(&request.catalog, host, found.as_ref()));
     all.retain(|one| served_by.as_deref().is_none_or(|host| is_of_host(one, host)));
+    all.retain(|one| port.is_none() || one.port.is_none() || one.port == *port);
     // An endpoint that no source lists has an explanation too, with one step.
-    if let (true, Some(host)) = (all.is_empty(), &request.host) {
+    if let (true, Some(host)) = (all.is_empty(), host) {
         let withdrawn: String = request.withdrawn.iter().map(|of| format!("; {of}")).collect();
         return Err(format!("no source lists the endpoint {} of {host}{withdrawn}", request.endpoint));
     }
     if let Some(found) = &found {
         let sidecar = found.client.class.kind == ClientKind::Sidecar && found.client.listens;
         let mut tables = sidecar.then(|| SentTables::new(&request.catalog, found));
-        all.iter_mut().for_each(|one| deliver(&request.catalog, found, tables.as_mut(), one));
+        all.iter_mut().for_each(|one| deliver(&request.catalog, (found, subset), tables.as_mut(), one));
     }
     all.iter_mut().for_each(|one| name_withdrawn(one, &request.withdrawn));
     let now = Timestamp::now();
@@ -159,13 +189,18 @@ fn served_by(catalog: &Catalog, host: &str, found: Option<&Found>) -> String {
 }
 
 /// Adds the delivery state of the client, and what its listeners and routes lead to.
-fn deliver(catalog: &Arc<Catalog>, found: &Found, tables: Option<&mut SentTables>, one: &mut Explanation) {
+fn deliver(
+    catalog: &Arc<Catalog>,
+    (found, subset): (&Found, Option<&Subset>),
+    tables: Option<&mut SentTables>,
+    one: &mut Explanation,
+) {
     let served = one.steps.iter().all(|step| step.verdict != Verdict::Drop);
     let Some((host, number)) = one.host.clone().zip(one.port).filter(|_| served) else { return };
     let view = resolve(catalog, host.as_str(), found.client.class.scope(), &mut ());
     let Some((view, port)) = view.and_then(|view| Some((view, view.port(number)?))) else { return };
-    let delivery = PortDelivery::new(catalog, found, view, port);
-    let tables = tables.filter(|_| !delivery.rejections.on_path);
+    let delivery = PortDelivery::new(catalog, (found, subset), view, port);
+    let tables = tables.filter(|_| subset.is_none() && !delivery.rejections.on_path);
     let sent = tables.map(|tables| tables.steps(&host, &host, port, &found.client.class)).unwrap_or_default();
     if delivery.rejections.closed || sent.iter().any(|step| step.verdict == Verdict::Warn) {
         one.forget_reach();
@@ -173,7 +208,7 @@ fn deliver(catalog: &Arc<Catalog>, found: &Found, tables: Option<&mut SentTables
     let mut steps = delivery.rejections.steps;
     steps.extend(delivery.carrier);
     steps.extend(sent);
-    steps.extend(unrouted(catalog, found, view, port));
+    steps.extend(unrouted(catalog, found, view, port).filter(|_| subset.is_none()));
     let endpoint = one.endpoint.clone();
     one.add(steps.into_iter().map(|step| TraceStep { endpoint: endpoint.clone(), ..step }));
 }
@@ -187,11 +222,16 @@ struct PortDelivery<'v> {
 }
 
 impl<'v> PortDelivery<'v> {
-    fn new(catalog: &Arc<Catalog>, found: &Found, view: &ServiceView, port: &'v PortView) -> Self {
-        let rejections = Rejections::new(catalog, found, view, port);
+    fn new(
+        catalog: &Arc<Catalog>,
+        (found, subset): (&Found, Option<&Subset>),
+        view: &ServiceView,
+        port: &'v PortView,
+    ) -> Self {
+        let rejections = Rejections::new(catalog, (found, subset), view, port);
         // A client requests nothing behind a resource that it rejected.
         let is_effect = |step: &TraceStep| rejections.closed && step.code == Code::NOT_DELIVERED;
-        let carrier = delivered(found, view, port).filter(|step| !is_effect(step));
+        let carrier = delivered(found, subset, view, port).filter(|step| !is_effect(step));
         Self { port, rejections, carrier }
     }
     fn is_known(&self) -> bool {
@@ -209,9 +249,15 @@ impl<'v> PortDelivery<'v> {
 
 /// Returns the delivery state of the resource that carries a port's endpoints; `None` if the client receives none for
 /// the port.
-fn delivered(found: &Found, view: &ServiceView, port: &PortView) -> Option<TraceStep> {
-    let name = ClusterName::new(port.number, &view.key.host).to_string();
-    let kind = match carrier(port, &found.client.class)? {
+fn delivered(
+    found: &Found,
+    subset: Option<&Subset>,
+    view: &ServiceView,
+    port: &PortView,
+) -> Option<TraceStep> {
+    let name = ClusterName { subset: subset.cloned(), ..ClusterName::new(port.number, &view.key.host) };
+    let name = name.to_string();
+    let kind = match carrier(port, subset, &found.client.class)? {
         Carrier::Endpoints => ResourceType::Endpoints,
         Carrier::Cluster | Carrier::Destination => ResourceType::Cluster,
     };
@@ -255,7 +301,7 @@ fn outcome(delivery: &Delivery, kind: ResourceType, name: &str) -> (Verdict, Cod
 pub fn why_not(
     catalog: &Arc<Catalog>,
     sessions: &Sessions,
-    host: &str,
+    (host, subset): (&str, Option<&Subset>),
     client: &str,
     problems: &[ProblemView],
     now: Mono,
@@ -264,7 +310,7 @@ pub fn why_not(
     let class = &found.client.class;
     let namespace = class.namespace.as_ref().map(|namespace| namespace.as_str());
     let host = short_name::host(catalog, host, namespace)?;
-    let mut out = tributary_answer::why_not(catalog, &host, &found.client);
+    let mut out = tributary_answer::why_not_in(catalog, &host, subset, &found.client);
     invalid::add_declaring(&mut out, problems);
     let view = resolve(catalog, &out.host, class.scope(), &mut ());
     let view = view.and_then(|view| concrete(catalog, view, class.scope(), &mut ()));
@@ -278,13 +324,14 @@ pub fn why_not(
 /// Adds what the client was not sent, and what its listeners and routes lead to.
 fn add_delivery(catalog: &Arc<Catalog>, found: &Found, view: &ServiceView, out: &mut WhyNot) {
     let class = &found.client.class;
-    let wanted = out.port;
+    let (wanted, subset) = (out.port, out.subset.clone());
+    let subset = subset.as_ref();
     let ports = || {
         let ports = class.scope().ports(view, PortSet::Imported);
         ports.filter(move |port| wanted.is_none_or(|number| port.number == number))
     };
     let all: Vec<PortDelivery<'_>> =
-        ports().map(|port| PortDelivery::new(catalog, found, view, port)).collect();
+        ports().map(|port| PortDelivery::new(catalog, (found, subset), view, port)).collect();
     // What was not sent, or is behind a rejected resource, is not served, whatever the answer contains.
     if !all.iter().any(PortDelivery::is_delivered) && all.iter().any(PortDelivery::is_known) {
         (out.served, out.any_destination) = (0, false);
@@ -294,7 +341,7 @@ fn add_delivery(catalog: &Arc<Catalog>, found: &Found, view: &ServiceView, out: 
     all.iter().filter(|of| of.rejections.closed).for_each(|of| out.forget_reach(of.port.number));
     let led: Vec<&PortView> = all.iter().filter(|of| !of.rejections.on_path).map(|of| of.port).collect();
     out.add(all.into_iter().flat_map(PortDelivery::steps));
-    if class.kind == ClientKind::Sidecar && found.client.listens {
+    if class.kind == ClientKind::Sidecar && found.client.listens && subset.is_none() {
         let mut tables = SentTables::new(catalog, found);
         let host = Hostname::new(&out.host).unwrap_or_else(|_| view.key.host.clone());
         for port in led {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tributary_answer::vip::long_forms;
 use tributary_answer::{Carrier, ClusterName, carrier, concrete, leading_resources, resolve};
-use tributary_model::{Catalog, ClientKind, Code, PortView, ServiceView, TraceStep, Verdict};
+use tributary_model::{Catalog, ClientKind, Code, PortView, ServiceView, Subset, TraceStep, Verdict};
 use tributary_xds::answers::ResourceType;
 
 use super::explain::deliver_step;
@@ -32,8 +32,14 @@ type Path = Vec<(ResourceType, String)>;
 
 impl Rejections {
     /// Returns what a client rejected on its paths to a port.
-    pub(super) fn new(catalog: &Arc<Catalog>, found: &Found, view: &ServiceView, port: &PortView) -> Self {
-        let paths = paths(catalog, found, view, port);
+    pub(super) fn new(
+        catalog: &Arc<Catalog>,
+        (found, subset): (&Found, Option<&Subset>),
+        view: &ServiceView,
+        port: &PortView,
+    ) -> Self {
+        // which of a client's routes name a subset is not known here
+        let paths = if subset.is_none() { paths(catalog, found, view, port) } else { Vec::new() };
         let rejected: Vec<Option<TraceStep>> = paths.iter().map(|path| first(found, path)).collect();
         let is_closed = |step: &Option<TraceStep>| step.as_ref().is_some_and(|s| s.verdict == Verdict::Drop);
         let blocked = !rejected.is_empty() && rejected.iter().all(is_closed);
@@ -43,8 +49,9 @@ impl Rejections {
             steps.iter_mut().for_each(|step| step.verdict = Verdict::Warn);
         }
         // The xDS cluster itself carries the endpoints of other ports, and its delivery state is theirs.
-        if carrier(port, &found.client.class) == Some(Carrier::Endpoints) {
-            let cluster = ClusterName::new(port.number, &view.key.host).to_string();
+        if carrier(port, subset, &found.client.class) == Some(Carrier::Endpoints) {
+            let cluster = ClusterName::new(port.number, &view.key.host);
+            let cluster = ClusterName { subset: subset.cloned(), ..cluster }.to_string();
             steps.extend(step(found, ResourceType::Cluster, &cluster));
         }
         let closed = steps.iter().any(|step| step.verdict == Verdict::Drop);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::value::to_raw_value;
-use tributary_answer::ClusterName;
+use tributary_answer::{AppliedRule, ClusterName, applied_rules, resolve};
 use tributary_descriptors::Decoder;
 use tributary_model::Catalog;
 use tributary_xds::answers::{ResourceType, empty_assignment};
@@ -11,7 +11,7 @@ use tributary_xds::session::{SentResource, SentView};
 
 use super::sessions::{Found, Sessions};
 use crate::admin::backend::Answer;
-use crate::document::{Filter, ResourceItem, short_name};
+use crate::document::{Filter, ObjectItem, ResourceItem, short_name};
 
 /// Most bytes of decoded resources in one answer.
 pub const MAX_DECODED: usize = 64 << 20;
@@ -51,7 +51,9 @@ pub fn list(catalog: &Arc<Catalog>, sessions: &Sessions, request: &ResourceReque
                 more += 1;
                 continue;
             }
-            items.push(bodies.add(&view, resource, item(resource)));
+            let (rules, note) = rules(catalog, &found, resource);
+            let item = ResourceItem { rules, note, ..item(resource) };
+            items.push(bodies.add(&view, resource, item));
         }
     }
     Ok(Answer { items, more, notes: found.note.into_iter().collect() })
@@ -76,17 +78,37 @@ fn item(resource: &SentResource) -> ResourceItem {
         state: resource.state.as_str().to_owned(),
         error: resource.error.as_ref().map(ToString::to_string).unwrap_or_default(),
         bytes: resource.len(),
-        note: no_such_subset(resource).unwrap_or_default(),
+        note: String::new(),
+        rules: Vec::new(),
         body: None,
     }
 }
 
-/// Returns why a subset has no endpoints and no cluster.
-fn no_such_subset(resource: &SentResource) -> Option<String> {
-    let name: ClusterName = resource.name.parse().ok()?;
+/// Returns the DestinationRules that apply to the client of an xDS cluster or its endpoints, and why a subset has nothing.
+fn rules(catalog: &Catalog, found: &Found, resource: &SentResource) -> (Vec<ObjectItem>, String) {
+    if !matches!(resource.kind, ResourceType::Cluster | ResourceType::Endpoints) {
+        return (Vec::new(), String::new());
+    }
+    let Ok(ClusterName { port, subset, host }) = resource.name.parse() else {
+        return (Vec::new(), String::new());
+    };
+    let class = &found.client.class;
+    let view = resolve(catalog, host.as_str(), class.scope(), &mut ());
+    let port = view.and_then(|view| view.port(port));
+    let of = |port| applied_rules(catalog, port, class.namespace.as_ref(), subset.as_ref());
+    let applied: Vec<AppliedRule<'_>> = port.map(of).unwrap_or_default();
+    let rules = applied.iter().map(|rule| ObjectItem::from(&rule.view.declared.source)).collect();
     let is_empty = resource.version.is_none_or(|held| held == empty_assignment(&resource.name).version);
-    let subset = name.subset.filter(|_| is_empty)?;
-    Some(format!("{} has no subset {}: no policy defines subsets", name.host, subset.as_str()))
+    let note = match subset.filter(|_| is_empty) {
+        Some(subset) if applied.is_empty() => {
+            format!("no DestinationRule that applies to the client declares subset {}", subset.as_str())
+        }
+        Some(subset) if resource.kind == ResourceType::Endpoints => {
+            format!("the client may use no endpoint with the labels of subset {}", subset.as_str())
+        }
+        _ => String::new(),
+    };
+    (rules, note)
 }
 
 /// Decodes bodies within a bound.

@@ -145,7 +145,7 @@ fn keepalive_of(keepalive: Keepalive) -> core::TcpKeepalive {
     }
 }
 
-/// Success rates eject nothing, as in Istio: with few endpoints they say little.
+/// Success rates eject nothing, as in Istio: with few endpoints they mean little.
 fn eject(body: &mut Cluster, outliers: &OutlierDetection) {
     let enforced = |errors: Option<u32>| errors.map(|errors| number(if errors > 0 { 100 } else { 0 }));
     let local = outliers.local_failures.filter(|failures| outliers.splits_local && *failures > 0);

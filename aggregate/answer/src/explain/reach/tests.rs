@@ -262,7 +262,7 @@ fn endpoints_of_connections_that_keep_their_destination_are_in_the_cluster() {
     let carried = |kind: &Kind, client| {
         let catalog = mk_catalog_of(kind, "pay.shop");
         let view = catalog.services().next().unwrap().clone();
-        carrier(&view.ports[0], &ClientClass::new(client))
+        carrier(&view.ports[0], None, &ClientClass::new(client))
     };
     let headless = Kind { resolution: Resolution::Passthrough, addresses: &[], ..TCP };
     assert_eq!(carried(&TCP, ClientKind::Sidecar), Some(Carrier::Endpoints));

@@ -7,8 +7,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use tributary_model::{
-    ClientDimensions, ClientKind, ClosedPorts, ClusterId, Labels, Locality, Namespace, NetworkId, NodeName,
-    Projection,
+    Catalog, ClientDimensions, ClientKind, ClosedPorts, ClusterId, Labels, Locality, Namespace, NetworkId,
+    NodeName, Projection, labels,
 };
 
 use crate::scope::{ClientSidecar, Scope};
@@ -40,6 +40,8 @@ pub struct ClientClass {
     pub domain: Option<Arc<str>>,
     /// Whether it captures DNS and therefore uses allocated addresses.
     pub dns_capture: bool,
+    /// Labels by which any rule orders endpoints; an absent one has an empty text.
+    pub labels: Labels,
 }
 
 impl ClientClass {
@@ -59,6 +61,7 @@ impl ClientClass {
             closed: ClosedPorts::default(),
             domain: None,
             dns_capture: false,
+            labels: Labels::default(),
         }
     }
     /// Returns what clients of this class may see.
@@ -82,6 +85,30 @@ impl ClientClass {
             closed: has(ClientDimensions::BINDS).then_some(self.closed),
             domain: has(ClientDimensions::DOMAIN).then(|| self.domain.clone()),
             dns_capture: has(ClientDimensions::DNS_CAPTURE).then_some(self.dns_capture),
+            labels: has(ClientDimensions::LABELS).then(|| self.labels.clone()),
+        }
+    }
+    /// Returns the labels by which rules order endpoints, of a client with these labels. Its location counts as labels, and
+    /// precedes its own labels except for the network.
+    #[must_use]
+    pub fn compared(&self, catalog: &Catalog, own: &Labels) -> Labels {
+        let value = |key: &str| {
+            let own = own.get(key).unwrap_or_default();
+            let place = self.place(key).unwrap_or_default();
+            let first = if key == labels::NETWORK { [own, place] } else { [place, own] };
+            first.into_iter().find(|value| !value.is_empty()).unwrap_or_default().into()
+        };
+        catalog.compared_labels.iter().map(|key| (Arc::clone(key), value(key))).collect()
+    }
+    fn place(&self, key: &str) -> Option<&str> {
+        match key {
+            labels::REGION => Some(&self.locality.region),
+            labels::ZONE => Some(&self.locality.zone),
+            labels::SUBZONE => Some(&self.locality.subzone),
+            labels::NETWORK => self.network.as_ref().map(|network| network.as_str()),
+            labels::CLUSTER => self.cluster.as_ref().map(|cluster| cluster.as_str()),
+            labels::NODE => self.node.as_ref().map(|node| node.as_str()),
+            _ => None,
         }
     }
 }
@@ -119,6 +146,22 @@ pub fn project(client: &Client, dims: ClientDimensions) -> Projection {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_labels_that_rules_compare_are_kept() {
+        let keys = ["tier", labels::NETWORK, labels::REGION, "app"];
+        let catalog = Catalog { compared_labels: keys.map(Arc::from).into(), ..Catalog::default() };
+        let class = ClientClass {
+            locality: Locality::parse("eu/1b"),
+            network: NetworkId::new("net1").ok(),
+            ..ClientClass::new(ClientKind::Sidecar)
+        };
+        let own = [("tier", "a"), ("other", "x"), (labels::REGION, "us"), (labels::NETWORK, "net2")];
+        let got = class.compared(&catalog, &own.into_iter().collect());
+        let want = [("tier", "a"), (labels::NETWORK, "net2"), (labels::REGION, "eu"), ("app", "")];
+        assert_eq!(got, want.into_iter().collect());
+        assert_eq!(class.compared(&Catalog::default(), &own.into_iter().collect()), Labels::default());
+    }
 
     #[test]
     fn projection_has_exactly_its_dimensions() {

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tributary_model::{
-    Algorithm, ClientKind, ClusterInputs, Code, EndpointInputs, Identity, PoolHttp, PortNumber, Projection,
-    Protocol, Recorder, Resolution, ServiceKey, Stage, Subset, TrafficPolicy, Verdict,
+    Algorithm, ClientKind, ClusterInputs, Code, EndpointInputs, EndpointOrder, Identity, PoolHttp,
+    PortNumber, Preference, Projection, Protocol, Recorder, Resolution, ServiceKey, Stage, Subset,
+    TrafficPolicy, Verdict,
 };
 
 use crate::endpoints::{Assignment, inline_of};
@@ -68,6 +69,8 @@ pub struct ClusterPlan<'a> {
     pub discovery: Discovery<'a>,
     /// Load balancing policy.
     pub balancing: LoadBalancing,
+    /// Whether clients choose among the localities of a priority by their weights.
+    pub weighs_localities: bool,
     /// Settings of the DestinationRule that applies to the client.
     pub policy: Option<&'a TrafficPolicy>,
     /// Whether it is for gRPC, which lacks most settings.
@@ -108,6 +111,7 @@ pub fn cluster<'a, R: Recorder>(
         service: &facts.service,
         port: facts.port,
         balancing: balancing(&discovery, client, policy),
+        weighs_localities: weighs_localities(facts, &discovery, policy),
         discovery,
         http: upstream_http(facts.protocol, client, pool.map_or(PoolHttp::OfPort, |pool| pool.http)),
         connect_timeout: timeout.unwrap_or(facts.connect_timeout),
@@ -193,6 +197,18 @@ fn resolved<'a, R: Recorder>(
     }
     let logical = grpc || facts.resolution == Resolution::DnsLogical;
     Some(if logical { Discovery::LogicalDns(within) } else { Discovery::StrictDns(within) })
+}
+
+/// Whether localities have weights that count: only where the server sends endpoints.
+fn weighs_localities(
+    facts: &ClusterInputs,
+    discovery: &Discovery<'_>,
+    policy: Option<&TrafficPolicy>,
+) -> bool {
+    let order = policy.map(EndpointOrder::of);
+    let preference = Preference::of(order.as_ref(), facts.attributes.traffic);
+    matches!(discovery, Discovery::Eds | Discovery::StrictDns(_) | Discovery::LogicalDns(_))
+        && preference.weighs_localities()
 }
 
 fn algorithm(policy: &TrafficPolicy) -> Option<&Algorithm> {

@@ -6,11 +6,12 @@
 //! inputs give equal assignments.
 //!
 //! A candidate passes `select` (may this client have it?), `dedup` (is it a duplicate?), health,
-//! `federation` (role of its member), `priority` and `assemble` (localities and weights). Each
+//! `federation` (role of its member), `priority`, `distribute` and `assemble` (localities and weights). Each
 //! rejection and each pass is a step.
 
 mod assemble;
 mod dedup;
+mod distribute;
 mod federation;
 mod priority;
 mod select;
@@ -22,7 +23,8 @@ use std::sync::Arc;
 
 use tributary_model::{
     Address, AddressRef, ClientKind, Code, EndpointGroup, EndpointInputs, EndpointOrder, EndpointSource,
-    Health, Labels, Locality, PortNumber, Projection, Recorder, Stage, Subset, Verdict, labels,
+    Health, Labels, Locality, PortNumber, Preference, Projection, Recorder, Stage, Subset, Topology, Verdict,
+    labels,
 };
 
 use crate::steps::{about, endpoint_step};
@@ -109,6 +111,21 @@ fn label<'a>(source: &'a EndpointSource, address: &'a Address, key: &str) -> Opt
     federated.or_else(|| address.labels.get(key))
 }
 
+/// Returns the label that orders an endpoint; empty if it has none. Its location counts as labels.
+pub(crate) fn label_of<'a>(source: &'a EndpointSource, address: &'a Address, key: &str) -> &'a str {
+    let Topology { cluster, network, locality, node } = &*address.topology;
+    let place = || match key {
+        labels::REGION => Some(&*locality.region),
+        labels::ZONE => Some(&*locality.zone),
+        labels::SUBZONE => Some(&*locality.subzone),
+        labels::NETWORK => network.as_ref().map(|network| network.as_str()),
+        labels::CLUSTER => cluster.as_ref().map(|cluster| cluster.as_str()),
+        labels::NODE => node.as_ref().map(|node| node.as_str()),
+        _ => None,
+    };
+    label(source, address, key).or_else(place).unwrap_or_default()
+}
+
 /// Endpoints of one locality at one priority.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LocalityEndpoints<'a> {
@@ -116,9 +133,9 @@ pub struct LocalityEndpoints<'a> {
     pub priority: u32,
     /// Locality.
     pub locality: Locality,
-    /// Sum of their weights.
+    /// Sum of their weights, or the share that a rule sets.
     pub weight: u32,
-    /// Endpoints, sorted by destination. Never empty.
+    /// Endpoints, sorted by destination; empty only where a rule gives the locality no share.
     pub endpoints: Vec<Endpoint<'a>>,
 }
 
@@ -130,7 +147,7 @@ pub struct Assignment<'a> {
 }
 
 impl<'a> Assignment<'a> {
-    /// Whether the assignment has no endpoints.
+    /// Whether the assignment has no localities.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.localities.is_empty()
@@ -248,8 +265,10 @@ fn assign<'a, R: Recorder>(
     let mut candidates = admitted(facts, part, client, names, r);
     if names == Names::Taken && takes_one(facts, client) {
         keep_first(&mut candidates, r);
+        // clients reject an xDS cluster without its only endpoint
+        return assemble::assemble(Preference::Alike, client, candidates, r);
     }
-    assemble::assemble(facts, client, candidates, r)
+    assemble::assemble(facts.preference(part.order), client, candidates, r)
 }
 
 /// Returns the endpoints that the client may have, without duplicates.

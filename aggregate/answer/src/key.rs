@@ -9,11 +9,13 @@ use std::sync::Arc;
 
 use tributary_model::{
     ClientDimensions, ClientKind, ClusterId, ClusterInputs, EndpointInputs, EndpointPolicy, EndpointSource,
-    Hostname, ListenerInputs, Locality, NamedValues, Namespace, NetworkId, NodeName, Places, Projection,
-    ResourceInputs, RouteInputs, ServiceAddress, TrafficDistribution, Visibility,
+    Hostname, ListenerInputs, Locality, NamedValues, Namespace, NetworkId, NodeName, Projection,
+    ResourceInputs, RouteInputs, ServiceAddress, Visibility,
 };
 
 use crate::client::ClientClass;
+
+mod order;
 
 /// Client value.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -30,6 +32,8 @@ pub enum Attr {
     Namespace(Namespace),
     /// DNS domain of one namespace.
     Domain(Arc<str>),
+    /// Key and value of a label.
+    Label(Arc<str>, Arc<str>),
 }
 
 /// Returns the values of a client.
@@ -43,7 +47,8 @@ pub fn attrs(client: &ClientClass) -> Vec<Attr> {
         client.namespace.clone().map(Attr::Namespace),
         client.domain.clone().map(Attr::Domain),
     ];
-    named.into_iter().flatten().chain([region]).collect()
+    let label = |(key, value): (&Arc<str>, &Arc<str>)| Attr::Label(Arc::clone(key), Arc::clone(value));
+    named.into_iter().flatten().chain([region]).chain(client.labels.pairs().map(label)).collect()
 }
 
 /// Replaces the values that are not kept by values that no inputs mention. Inputs that mention none of the
@@ -60,7 +65,11 @@ pub fn base(client: &ClientClass, keeps: impl Fn(&Attr) -> bool) -> ClientClass 
         own.split_once(".svc.").map(|(_, suffix)| foreign_domain(suffix))
     };
     let own = client.clone();
+    let label = |(key, value): (&Arc<str>, &Arc<str>)| {
+        keeps(&Attr::Label(Arc::clone(key), Arc::clone(value))).then(|| (Arc::clone(key), Arc::clone(value)))
+    };
     ClientClass {
+        labels: own.labels.pairs().filter_map(label).collect(),
         network: own.network.map(|n| if keeps(&Attr::Network(n.clone())) { n } else { NetworkId::unnamed() }),
         cluster: own.cluster.map(|c| if keeps(&Attr::Cluster(c.clone())) { c } else { ClusterId::unnamed() }),
         node: own.node.map(|n| if keeps(&Attr::Node(n.clone())) { n } else { NodeName::unnamed() }),
@@ -81,13 +90,14 @@ fn other_place(own: &Locality) -> Locality {
 }
 
 /// Dimensions whose values the inputs may name; the others have few values.
-const OPEN: [ClientDimensions; 6] = [
+const OPEN: [ClientDimensions; 7] = [
     ClientDimensions::NETWORK,
     ClientDimensions::CLUSTER,
     ClientDimensions::LOCALITY,
     ClientDimensions::NODE,
     ClientDimensions::NAMESPACE,
     ClientDimensions::DOMAIN,
+    ClientDimensions::LABELS,
 ];
 
 /// Inputs that name client values.
@@ -110,16 +120,17 @@ pub fn key<T: Outcomes>(node: &ResourceInputs<T>, client: &ClientClass) -> Proje
 impl Outcomes for EndpointInputs {
     fn reduce(node: &ResourceInputs<Self>, client: Projection) -> Projection {
         let named = node.named_or_make(named);
-        let ordered = node.inputs.traffic;
-        let near = near(named, ordered, &client);
+        let order = named.orders.get(client.namespace.as_ref().and_then(Option::as_ref));
+        let (locality, near, labels) = order::reduce(order, &client);
         let node_name = |own: NodeName| {
-            let is_named = named.nodes.contains(&own) || near.node.as_ref() == Some(&own);
+            let is_named = named.nodes.contains(&own) || near.as_ref() == Some(&own);
             if is_named { own } else { NodeName::unnamed() }
         };
         Projection {
             node: client.node.clone().map(|own| own.map(node_name)),
-            locality: client.locality.is_some().then_some(near.locality),
-            ..admitted(named, ordered != TrafficDistribution::Any, client)
+            locality: client.locality.is_some().then_some(locality),
+            labels: client.labels.is_some().then_some(labels),
+            ..admitted(named, order.near.is_some(), client)
         }
     }
     fn mentions(node: &ResourceInputs<Self>, report: &mut dyn FnMut(Attr)) {
@@ -252,12 +263,7 @@ fn mention_endpoints(
     if has(ClientDimensions::NODE) {
         named.nodes.iter().cloned().map(Attr::Node).for_each(&mut *report);
     }
-    if has(ClientDimensions::LOCALITY) {
-        named.places.keys().cloned().map(Attr::Region).for_each(&mut *report);
-        let subzones = named.places.values().flat_map(BTreeMap::values).flat_map(BTreeMap::values);
-        let nodes = subzones.flatten().filter(|_| has(ClientDimensions::NODE));
-        nodes.cloned().map(Attr::Node).for_each(&mut *report);
-    }
+    order::mention(&named.orders, dims, report);
 }
 
 /// Returns the DNS domain if the host is of its namespace, a domain with only its suffix if the host is of its suffix.
@@ -301,43 +307,12 @@ fn admitted(named: &NamedValues, compares: bool, client: Projection) -> Projecti
     }
 }
 
-/// The part of a client's location that decides the order of endpoints.
-#[derive(Default)]
-struct Near {
-    locality: Locality,
-    node: Option<NodeName>,
-}
-
-/// Compares part by part and stops at the first that no endpoint has: further parts cannot differ.
-fn near(named: &NamedValues, order: TrafficDistribution, client: &Projection) -> Near {
-    let Some(own) = client.locality.as_ref().filter(|_| order != TrafficDistribution::Any) else {
-        return Near::default();
-    };
-    let by_node = order == TrafficDistribution::SameNode;
-    let node = client.node.clone().flatten().filter(|_| by_node);
-    let has_network = client.network.as_ref().is_some_and(Option::is_some);
-    if own.region.is_empty() && !has_network && node.is_none() {
-        return Near::default();
-    }
-    let mut out =
-        Near { locality: Locality { region: Locality::unnamed_part(), ..Locality::default() }, node: None };
-    let Some(zones) = named.places.get(&own.region) else { return out };
-    out.locality.region = Arc::clone(&own.region);
-    out.locality.zone = Locality::unnamed_part();
-    let Some(subzones) = zones.get(&own.zone) else { return out };
-    out.locality.zone = Arc::clone(&own.zone);
-    if !by_node {
-        return out;
-    }
-    out.locality.subzone = Locality::unnamed_part();
-    let Some(nodes) = subzones.get(&own.subzone) else { return out };
-    out.locality.subzone = Arc::clone(&own.subzone);
-    out.node = node.filter(|own| nodes.contains(own));
-    out
-}
-
 fn named(facts: &EndpointInputs) -> NamedValues {
-    let mut out = NamedValues { namespaces: namespaces(facts), ..NamedValues::default() };
+    let mut out = NamedValues {
+        namespaces: namespaces(facts),
+        orders: order::named_orders(facts),
+        ..NamedValues::default()
+    };
     for source in facts.sources.iter() {
         let attributes = &source.declaration.attributes;
         let by_cluster = attributes.cluster_local || attributes.own_cluster_only;
@@ -346,18 +321,9 @@ fn named(facts: &EndpointInputs) -> NamedValues {
             out.networks.extend(topology.network.clone());
             out.clusters.extend(topology.cluster.clone().filter(|_| by_cluster));
             out.nodes.extend(topology.node.clone().filter(|_| attributes.node_local));
-            if facts.traffic != TrafficDistribution::Any {
-                add_place(&mut out.places, &topology.locality, topology.node.as_ref());
-            }
         }
     }
     out
-}
-
-fn add_place(places: &mut Places, at: &Locality, node: Option<&NodeName>) {
-    let zones = places.entry(Arc::clone(&at.region)).or_default();
-    let subzones = zones.entry(Arc::clone(&at.zone)).or_default();
-    subzones.entry(Arc::clone(&at.subzone)).or_default().extend(node.cloned());
 }
 
 /// Groups the namespaces that the sources and rules name by what they see and what applies to them.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::id::Namespace;
 
 /// A value for most clients, and another one for those of some namespaces.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ByNamespace<T> {
     usual: T,
     named: Arc<[(Namespace, T)]>,

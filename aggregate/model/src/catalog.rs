@@ -48,6 +48,8 @@ pub struct Catalog {
     pub gateways: OrdMap<GatewayKey, Shared<Gateway>>,
     /// Policies, each from the first shard in precedence.
     pub policies: OrdMap<PolicyKey, Shared<PolicyView>>,
+    /// Keys of the client labels that order endpoints, sorted; at most [`Labels::MAX`](crate::Labels::MAX).
+    pub compared_labels: Arc<[Arc<str>]>,
     /// Registries with their freshness.
     pub registries: OrdMap<RegistryName, Shared<RegistryView>>,
     /// Services of the same name in a cluster and in Consul, if the settings enable the search.

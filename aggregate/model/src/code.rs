@@ -181,6 +181,7 @@ codes! {
     543 RULE_APPLIES "a DestinationRule applies to the client" => "nothing";
     544 NOT_IN_SUBSET "the endpoint does not have a label of the subset" => "change the labels of the endpoint or of the subset";
     545 NOT_FOR_GRPC "settings of a DestinationRule have no effect on gRPC clients" => "use a sidecar, or settings that gRPC reads";
+    546 NO_LOCALITY_SHARE "a rule distributes the client's requests among other localities" => "add the locality to `distribute` of the DestinationRule";
 
     // 06xx: clients
     601 CLIENT_NO_NODE "a client did not identify itself" => "set `node.id` in its bootstrap";

@@ -3,6 +3,7 @@
 //! Adapters build these values from `networking.istio.io` DestinationRules after validation; the core decides which
 //! rule applies to which clients of which service.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::export::ExportTo;
@@ -27,6 +28,22 @@ pub struct DestinationRule {
     pub subsets: Arc<[SubsetRule]>,
     /// Paths of valid fields that have no effect, sorted.
     pub ignored: Arc<[Arc<str>]>,
+}
+
+impl DestinationRule {
+    /// Returns the keys of the client labels by which it orders endpoints.
+    #[must_use]
+    pub fn compared_labels(&self) -> BTreeSet<Arc<str>> {
+        let all = std::iter::once(&self.policies).chain(self.subsets.iter().map(|subset| &subset.policies));
+        let policies = all.flat_map(|of| std::iter::once(&of.all).chain(of.ports.values()));
+        let balancers = policies.filter_map(|policy| policy.balancer.as_ref());
+        let labels = balancers.filter_map(|balancer| match &balancer.locality {
+            Some(LocalityBalancing::Failover { labels, .. }) => Some(labels),
+            _ => None,
+        });
+        let compared = labels.flat_map(|labels| labels.iter()).filter(|label| label.value.is_none());
+        compared.map(|label| Arc::clone(&label.key)).collect()
+    }
 }
 
 /// Endpoints with certain labels.

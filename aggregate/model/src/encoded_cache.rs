@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use crate::closed_ports::ClosedPorts;
 use crate::hash::Version;
 use crate::id::{ClusterId, Namespace, NetworkId, NodeName};
+use crate::labels::Labels;
 use crate::locality::Locality;
 use crate::resource_inputs::ClientDimensions;
 
@@ -57,6 +58,8 @@ pub struct Projection {
     pub domain: Option<Option<Arc<str>>>,
     /// Whether it captures DNS and therefore uses allocated addresses.
     pub dns_capture: Option<bool>,
+    /// Labels that order endpoints, empty text for an absent one. A key that is not here has a value that no endpoint has.
+    pub labels: Option<Labels>,
 }
 
 impl Projection {
@@ -79,6 +82,7 @@ impl Projection {
         note(self.binds.is_some(), ClientDimensions::BINDS);
         note(self.domain.is_some(), ClientDimensions::DOMAIN);
         note(self.dns_capture.is_some(), ClientDimensions::DNS_CAPTURE);
+        note(self.labels.is_some(), ClientDimensions::LABELS);
         out
     }
     /// Whether the client can use this address; true if its IP families are not declared.

@@ -165,6 +165,18 @@ impl PartialEq for Labels {
 
 impl Eq for Labels {}
 
+impl PartialOrd for Labels {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Labels {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.pairs().cmp(other.pairs())
+    }
+}
+
 impl std::hash::Hash for Labels {
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
         for pair in self.pairs() {

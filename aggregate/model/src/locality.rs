@@ -41,6 +41,17 @@ impl Locality {
         static PART: OnceLock<Arc<str>> = OnceLock::new();
         Arc::clone(PART.get_or_init(|| "-".repeat(Self::MAX_PART + 1).into()))
     }
+    /// Whether a pattern such as `region/zone/*` matches it. `*` and a missing part match any part, a missing region only
+    /// an unknown one.
+    #[must_use]
+    pub fn matches(&self, pattern: &str) -> bool {
+        let mut parts = pattern.split('/');
+        let (region, zone, subzone) = (parts.next().unwrap_or_default(), parts.next(), parts.next());
+        let is = |pattern: Option<&str>, own: &str| {
+            pattern.is_none_or(|pattern| pattern.is_empty() || pattern == "*" || pattern == own)
+        };
+        (region == "*" || region == &*self.region) && is(zone, &self.zone) && is(subzone, &self.subzone)
+    }
     /// Whether all parts are unknown.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -78,6 +89,18 @@ mod tests {
     fn label_value_uses_dots_unless_it_has_slashes() {
         assert_eq!(Locality::parse_label("eu.1b"), Locality::parse("eu/1b"));
         assert_eq!(Locality::parse_label("eu.west/1b"), Locality::parse("eu.west/1b"));
+    }
+
+    #[test]
+    fn pattern_matches_the_parts_that_it_names() {
+        let at = Locality::parse("eu/1b/rack3");
+        for pattern in ["*", "eu", "eu/*", "eu/1b", "eu/1b/*", "eu/1b/rack3"] {
+            assert!(at.matches(pattern), "{pattern}");
+        }
+        for pattern in ["", "us", "us/*", "eu/1c", "eu/1b/rack4", "eu/*/rack4"] {
+            assert!(!at.matches(pattern), "{pattern}");
+        }
+        assert!(Locality::default().matches("*") && !Locality::default().matches("eu/*"));
     }
 
     #[test]

@@ -5,7 +5,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::by_namespace::ByNamespace;
+use crate::declaration::TrafficDistribution;
 use crate::id::{ClusterId, Namespace, NetworkId, NodeName};
+use crate::traffic_policy::FailoverLabel;
 
 /// Nodes of endpoints, by region, zone and subzone.
 pub type Places = BTreeMap<Arc<str>, BTreeMap<Arc<str>, BTreeMap<Arc<str>, BTreeSet<NodeName>>>>;
@@ -22,6 +25,35 @@ pub struct NamedValues {
     /// Namespaces that see other endpoints than a client without a namespace, each with the first
     /// namespace that sees the same.
     pub namespaces: BTreeMap<Namespace, Namespace>,
-    /// Locations that the order of endpoints compares; empty if their order does not depend on the client.
-    pub places: Places,
+    /// What the order of endpoints compares, by the namespace of the client.
+    pub orders: ByNamespace<NamedOrder>,
 }
+
+/// Client values that the order of endpoints compares.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NamedOrder {
+    /// Locations of endpoints that a traffic distribution compares, and which of them.
+    pub near: Option<(TrafficDistribution, Places)>,
+    /// Regions, zones and subzones that failover or shares compare.
+    pub parts: Parts,
+    /// Labels that failover compares, for each list of labels.
+    pub labels: Vec<NamedLabels>,
+}
+
+/// Subzones by region and zone.
+pub type Parts = BTreeMap<Arc<str>, BTreeMap<Arc<str>, BTreeSet<Arc<str>>>>;
+
+/// Values of endpoints for one list of labels.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedLabels {
+    /// Labels, the most significant first.
+    pub labels: Arc<[FailoverLabel]>,
+    /// Networks, if the first label is the network: then the others count also where it differs.
+    pub networks: Option<BTreeSet<Arc<str>>>,
+    /// Values of the other labels.
+    pub values: LabelValues,
+}
+
+/// Values of a label, each with those of the next label where it has this value.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct LabelValues(pub BTreeMap<Arc<str>, LabelValues>);

@@ -33,6 +33,8 @@ impl ClientDimensions {
     pub const DOMAIN: Self = Self(1 << 8);
     /// Whether the client captures DNS.
     pub const DNS_CAPTURE: Self = Self(1 << 9);
+    /// Labels that order endpoints.
+    pub const LABELS: Self = Self(1 << 10);
 
     /// Whether `self` contains all dimensions of `other`.
     #[must_use]

@@ -156,6 +156,15 @@ pub struct FailoverLabel {
     pub value: Option<Arc<str>>,
 }
 
+impl FailoverLabel {
+    /// Whether it compares networks. As the first label it does not end the comparison: the others count among endpoints
+    /// of other networks too.
+    #[must_use]
+    pub fn is_network(&self) -> bool {
+        *self.key == *crate::labels::NETWORK && self.value.is_none()
+    }
+}
+
 /// Shares of clients in one place.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct Distribution {

@@ -129,6 +129,7 @@ impl ClientNode {
         class.cluster = class.cluster.take().or_else(|| self.default_cluster.clone());
         let labels = own.first().map_or(&self.labels, |(_, view)| &view.workload.labels);
         class.sidecar = sidecar(catalog, &class, labels, earlier);
+        class.labels = class.compared(catalog, labels);
         (class, own.into_iter().map(|(key, _)| key.clone()).collect())
     }
     /// Returns what policies select the client by; `None` if none can.

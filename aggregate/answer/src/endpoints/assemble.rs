@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tributary_model::{
-    Code, EndpointInputs, Locality, Projection, Recorder, ShardPriority, Stage, Verdict, WeightUnit,
+    Code, Locality, Preference, Projection, Recorder, ShardPriority, Stage, Verdict, WeightUnit,
 };
 
-use super::select::Candidate;
+use super::distribute::Shares;
+use super::select::{Candidate, Refusal};
 use super::{Assignment, Endpoint, LocalityEndpoints, federation, priority};
 
 /// Clients reject a sum of weights over 32 bits; half of that leaves room for rounding up to 1.
@@ -16,12 +17,12 @@ type Bins<'a> = BTreeMap<(u32, &'a Locality), Vec<Candidate<'a>>>;
 
 /// Builds the assignment. Candidates are sorted by destination and keep that order.
 pub(super) fn assemble<'a, R: Recorder>(
-    facts: &'a EndpointInputs,
+    preference: Preference<'_>,
     client: &Projection,
     mut candidates: Vec<Candidate<'a>>,
     r: &mut R,
 ) -> Assignment<'a> {
-    let raw: Vec<u32> = candidates.iter().map(|c| priority::raw(facts, client, c)).collect();
+    let raw: Vec<u32> = candidates.iter().map(|c| priority::raw(preference, client, c)).collect();
     let distinct: Vec<u32> = raw.iter().copied().collect::<BTreeSet<_>>().into_iter().collect();
     let unit = convert_weights(&mut candidates);
     federation::split(&mut candidates, &raw);
@@ -32,12 +33,20 @@ pub(super) fn assemble<'a, R: Recorder>(
         bins.entry((compact, &candidate.address.topology.locality)).or_default().push(candidate);
     }
     let scales = scales(&bins);
+    let shares = Shares::of(preference, client);
     let locality = |((priority, locality), members): ((u32, &Locality), Vec<Candidate<'a>>)| {
         let scale = scales.get(&priority).copied().unwrap_or(1);
         let unit = Some(unit).filter(|unit| scale == 1 && *unit != WeightUnit::ONE);
+        if shares.is_some_and(|shares| !shares.include(locality)) {
+            return without_share(priority, locality, &members, scale, r);
+        }
         locality_endpoints(priority, locality, members, (scale, unit), r)
     };
-    Assignment { localities: bins.into_iter().map(locality).collect() }
+    let mut localities: Vec<_> = bins.into_iter().map(locality).collect();
+    if let Some(shares) = shares {
+        shares.apply(&mut localities);
+    }
+    Assignment { localities }
 }
 
 /// Converts all weights to one unit, which it returns: endpoints of all groups compare by it.
@@ -72,8 +81,7 @@ fn locality_endpoints<'a, R: Recorder>(
     let endpoints: Vec<Endpoint<'a>> = members
         .into_iter()
         .map(|candidate| {
-            let weight = candidate.weight / scale;
-            let weight = u32::try_from(weight).unwrap_or(u32::MAX).max(1);
+            let weight = scaled(&candidate, scale);
             record(&candidate, priority, locality, (weight, unit), r);
             let Candidate { target, source, address, health, .. } = candidate;
             Endpoint { target, health, weight, address, source }
@@ -81,6 +89,23 @@ fn locality_endpoints<'a, R: Recorder>(
         .collect();
     let weight = endpoints.iter().fold(0_u32, |sum, e| sum.saturating_add(e.weight));
     LocalityEndpoints { priority, locality: locality.clone(), weight, endpoints }
+}
+
+/// Returns a locality whose endpoints the client does not use, with the weight that they had.
+fn without_share<'a, R: Recorder>(
+    priority: u32,
+    locality: &Locality,
+    members: &[Candidate<'a>],
+    scale: u64,
+    r: &mut R,
+) -> LocalityEndpoints<'a> {
+    members.iter().for_each(|candidate| candidate.refuse(&Refusal::NoLocalityShare, r));
+    let weight = members.iter().fold(0_u32, |sum, c| sum.saturating_add(scaled(c, scale)));
+    LocalityEndpoints { priority, locality: locality.clone(), weight, endpoints: Vec::new() }
+}
+
+fn scaled(candidate: &Candidate<'_>, scale: u64) -> u32 {
+    u32::try_from(candidate.weight / scale).unwrap_or(u32::MAX).max(1)
 }
 
 fn record<R: Recorder>(

@@ -12,6 +12,9 @@ use super::select::{Candidate, Refusal};
 /// Weight of a share of 1; large, so shares divided among many endpoints stay distinct after rounding.
 const UNIT: u128 = 10_000;
 
+/// Offset of a standby's priority, beyond any distance.
+const STANDBY: u32 = 1 << 20;
+
 /// Removes endpoints of waiting standby members and of members with a share of 0.
 pub(super) fn admit<R: Recorder>(candidates: &mut Vec<Candidate<'_>>, r: &mut R) {
     if candidates.iter().all(|c| c.source.federation.is_none()) {
@@ -45,7 +48,7 @@ fn is_active(candidate: &Candidate<'_>) -> bool {
 /// decide; else 0.
 pub(super) fn standby_offset(candidate: &Candidate<'_>) -> u32 {
     let decided_here = candidate.source.federation.as_ref().is_none_or(|f| f.min_healthy.is_some());
-    if candidate.standby && !decided_here { 1_000 } else { 0 }
+    if candidate.standby && !decided_here { STANDBY } else { 0 }
 }
 
 /// Splits the traffic of each priority among members by their shares; a member's share is divided among its

@@ -1,11 +1,20 @@
 //! Computes priorities (`docs/reference/xds.md`): near endpoints first, then endpoints of demoted
 //! shards. A traffic distribution is a list of labels, the most important first; the first that differs
-//! decides. All endpoints of other networks follow all endpoints of the client's own network.
+//! decides. All endpoints of other networks follow all endpoints of the client's own network. A rule's failover compares
+//! localities, labels, or labels and then localities.
 
-use tributary_model::{EndpointInputs, Projection, ShardPriority, Topology, TrafficDistribution};
+use std::sync::Arc;
+
+use tributary_model::{
+    FailoverLabel, Labels, Locality, Preference, Projection, ShardPriority, Topology, TrafficDistribution,
+};
 
 use super::federation::standby_offset;
+use super::label_of;
 use super::select::Candidate;
+
+/// Distances of localities; labels come before them.
+const PLACES: u32 = 5;
 
 /// Known location of a client or endpoint.
 struct Position<'p> {
@@ -44,9 +53,51 @@ impl<'p> Position<'p> {
 }
 
 /// Returns the priority of a candidate before gaps are closed.
-pub(super) fn raw(facts: &EndpointInputs, client: &Projection, candidate: &Candidate<'_>) -> u32 {
+pub(super) fn raw(preference: Preference<'_>, client: &Projection, candidate: &Candidate<'_>) -> u32 {
     let demoted = u32::from(candidate.source.priority == ShardPriority::Demoted);
-    distance(facts.traffic, client, &candidate.address.topology) + demoted + standby_offset(candidate)
+    let distance = match preference {
+        Preference::Alike | Preference::Distribute(_) => 0,
+        Preference::Near(traffic) => distance(traffic, client, &candidate.address.topology),
+        Preference::Failover { regions, labels } => {
+            let by_label = mismatch(labels, client.labels.as_ref(), candidate);
+            let by_place = if preference.compares_localities() {
+                place(regions, client.locality.as_ref(), &candidate.address.topology.locality)
+            } else {
+                0
+            };
+            by_label * PLACES + by_place
+        }
+    };
+    distance + demoted + standby_offset(candidate)
+}
+
+/// Returns 0 for an endpoint whose labels all agree with the client's, and more the earlier one differs. An absent label
+/// agrees with an absent one. A different network adds the number of labels, and the others still count.
+fn mismatch(list: &[FailoverLabel], own: Option<&Labels>, candidate: &Candidate<'_>) -> u32 {
+    let differs = |label: &FailoverLabel| {
+        let wanted = label.value.as_deref().or_else(|| own.map_or(Some(""), |own| own.get(&label.key)));
+        wanted != Some(label_of(candidate.source, candidate.address, &label.key))
+    };
+    let by_network = list.first().is_some_and(FailoverLabel::is_network);
+    let other_network = by_network && list.first().is_some_and(differs);
+    let first = list.iter().skip(usize::from(by_network)).position(differs);
+    let near = first.map_or(0, |at| list.len() - usize::from(by_network) - at);
+    u32::try_from(near + if other_network { list.len() } else { 0 }).unwrap_or(u32::MAX / (2 * PLACES))
+}
+
+/// Returns the distance of an endpoint's locality. Unknown parts are equal.
+fn place(regions: &[(Arc<str>, Arc<str>)], own: Option<&Locality>, their: &Locality) -> u32 {
+    let unknown = Locality::default();
+    let own = own.unwrap_or(&unknown);
+    if own.region != their.region {
+        let replaces = regions.iter().find(|(from, _)| *from == own.region);
+        return if replaces.is_none_or(|(_, to)| *to == their.region) { 3 } else { 4 };
+    }
+    match (own.zone == their.zone, own.subzone == their.subzone) {
+        (true, true) => 0,
+        (true, false) => 1,
+        (false, _) => 2,
+    }
 }
 
 fn distance(traffic: TrafficDistribution, client: &Projection, topology: &Topology) -> u32 {

@@ -84,6 +84,8 @@ pub(super) enum Refusal<'a> {
     /// Key and value of a label of the requested subset that it does not have.
     NotInSubset(&'a str, &'a str),
     NoShare,
+    /// A rule distributes the client's requests among other localities.
+    NoLocalityShare,
     /// Number of healthy active endpoints, and the number that is enough.
     Waiting(usize, usize),
 }
@@ -99,7 +101,7 @@ impl Refusal<'_> {
             | Self::Duplicate(_)
             | Self::OnlyOne
             | Self::NotInSubset(..) => Stage::Merge,
-            Self::NoShare | Self::Waiting(..) => Stage::Weight,
+            Self::NoShare | Self::NoLocalityShare | Self::Waiting(..) => Stage::Weight,
         }
     }
     pub(super) const fn code(&self) -> Code {
@@ -115,6 +117,7 @@ impl Refusal<'_> {
             Self::OnlyOne => Code::DNS_RESOLVED,
             Self::NotInSubset(..) => Code::NOT_IN_SUBSET,
             Self::NoShare => Code::FEDERATED,
+            Self::NoLocalityShare => Code::NO_LOCALITY_SHARE,
             Self::Waiting(..) => Code::STANDBY,
         }
     }
@@ -148,6 +151,14 @@ impl Refusal<'_> {
                 None => format!("it has no label {key}, and the subset has {key}={value}"),
             },
             Self::NoShare => "its member of the federated service has a share of 0".into(),
+            Self::NoLocalityShare => format!(
+                "its locality {} has no share of this client's requests",
+                if topology.locality.is_empty() {
+                    "(none)".to_owned()
+                } else {
+                    topology.locality.to_string()
+                }
+            ),
             Self::Waiting(healthy, enough) => {
                 format!(
                     "standby: the number of healthy active endpoints is {healthy}, and {enough} is enough"

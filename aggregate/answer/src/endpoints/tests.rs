@@ -6,6 +6,7 @@ use super::*;
 use crate::fixtures::*;
 
 mod federation;
+mod locality;
 mod properties;
 
 fn assign_all(facts: &EndpointInputs) -> Vec<String> {

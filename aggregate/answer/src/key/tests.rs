@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use proptest::prelude::*;
 use tributary_model::{
     Address, AddressRef, Attributes, ClientKind, Declaration, Protocol, Resolution, Shared,
+    TrafficDistribution,
 };
 
 use super::*;

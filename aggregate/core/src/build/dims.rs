@@ -3,8 +3,10 @@
 //! Called when resource inputs are built. Fewer dimensions allow more sharing: each is declared only
 //! if the inputs can make the resources of two clients differ.
 
+use std::ops::BitOr;
+
 use tributary_model::{
-    ByNamespace, ClientDimensions, ClusterInputs, EndpointInputs, ListenerInputs, ResourceInputs,
+    ByNamespace, ClientDimensions, ClusterInputs, EndpointInputs, ListenerInputs, Preference, ResourceInputs,
     RouteInputs, ServiceAddress, Shared, TrafficDistribution,
 };
 
@@ -25,14 +27,24 @@ fn ruled<T: PartialEq>(rules: Option<&ByNamespace<T>>) -> ClientDimensions {
 
 /// Returns the dimensions of an assignment: of its endpoints, and of their order.
 pub(crate) fn endpoints(facts: &EndpointInputs, one_audience: bool) -> ClientDimensions {
-    let order = match facts.traffic {
-        TrafficDistribution::Any => ClientDimensions::NONE,
-        TrafficDistribution::SameZone => ClientDimensions::LOCALITY | ClientDimensions::NETWORK,
-        TrafficDistribution::SameNode => {
-            ClientDimensions::LOCALITY | ClientDimensions::NETWORK | ClientDimensions::NODE
-        }
-    };
+    let order = facts.preferences().map(ordered).fold(ClientDimensions::NONE, BitOr::bitor);
     admitted(facts, one_audience) | order | ruled(facts.policy.as_deref())
+}
+
+/// Returns the dimensions that an order of endpoints compares.
+fn ordered(preference: Preference<'_>) -> ClientDimensions {
+    let near = ClientDimensions::LOCALITY | ClientDimensions::NETWORK;
+    match preference {
+        Preference::Alike | Preference::Near(TrafficDistribution::Any) => ClientDimensions::NONE,
+        Preference::Near(TrafficDistribution::SameZone) => near,
+        Preference::Near(TrafficDistribution::SameNode) => near | ClientDimensions::NODE,
+        Preference::Distribute(_) => ClientDimensions::LOCALITY,
+        Preference::Failover { labels, .. } => {
+            let by_label = if labels.is_empty() { ClientDimensions::NONE } else { ClientDimensions::LABELS };
+            let by_place = preference.compares_localities();
+            by_label | if by_place { ClientDimensions::LOCALITY } else { ClientDimensions::NONE }
+        }
+    }
 }
 
 /// Returns the dimensions that decide which endpoints a client may have. `one_audience`: all declarations of the

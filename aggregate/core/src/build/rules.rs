@@ -20,10 +20,14 @@ impl State {
         let context = &mut self.context;
         for key in self.dirty.policies.iter().filter(|key| key.kind == PolicyKind::DestinationRule) {
             let first = context.policies.ranked(key, &context.shards).first().map(|(_, declared)| *declared);
-            let host = first.and_then(|declared| match &declared.policy {
-                Policy::DestinationRule(rule) => Some(&rule.host),
+            let rule = first.and_then(|declared| match &declared.policy {
+                Policy::DestinationRule(rule) => Some(rule),
                 Policy::Sidecar(_) => None,
             });
+            let host = rule.map(|rule| &rule.host);
+            if context.rules.set_labels(key, rule) {
+                self.draft.compared_labels = context.rules.compared_labels();
+            }
             for pattern in context.rules.set(key, host, &context.settings.effective) {
                 self.dirty.services.extend(self.hosts.matching(&pattern).cloned());
             }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tributary_model::{
     ByNamespace, ClusterPolicy, DestinationRule, EndpointOrder, EndpointPolicy, ExportTo, Hostname,
     Namespace, Policy, PolicyKey, PortNumber, PortPolicies, PrecedenceKey, ServiceKey, SubsetRule,
-    TrafficPolicy, Visibility,
+    Visibility,
 };
 
 use crate::state::MergeContext;
@@ -181,16 +181,13 @@ impl MergedRule {
     pub(crate) fn of_endpoints(&self, port: PortNumber) -> Option<EndpointPolicy> {
         let ClusterPolicy { whole, subsets, .. } = self.of_clusters(port);
         let labels = self.subsets.iter().map(|subset| subset.labels.clone());
-        let subsets =
-            subsets.iter().zip(labels).map(|((name, policy), labels)| (name.clone(), labels, order(policy)));
-        let policy = EndpointPolicy { whole: order(&whole), subsets: subsets.collect() };
+        let subsets = subsets
+            .iter()
+            .zip(labels)
+            .map(|((name, policy), labels)| (name.clone(), labels, EndpointOrder::of(policy)));
+        let policy = EndpointPolicy { whole: EndpointOrder::of(&whole), subsets: subsets.collect() };
         (policy != EndpointPolicy::default()).then_some(policy)
     }
-}
-
-fn order(policy: &TrafficPolicy) -> EndpointOrder {
-    let locality = policy.balancer.as_ref().and_then(|balancer| balancer.locality.clone());
-    EndpointOrder { locality, ejects: policy.outliers.is_some() }
 }
 
 /// Whether a rule concerns the clients of its own namespace.

@@ -3,8 +3,9 @@
 //! The build writes it before services; [`crate::merge::rules`] decides which of the found rules applies to whom.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
-use tributary_model::{HostPattern, Hostname, Namespace, PolicyKey, Settings};
+use tributary_model::{DestinationRule, HostPattern, Hostname, Labels, Namespace, PolicyKey, Settings};
 
 /// Rules of one host pattern, by their namespace.
 pub(crate) type ByOwner = BTreeMap<Namespace, BTreeSet<PolicyKey>>;
@@ -17,6 +18,8 @@ pub(crate) struct Rules {
     exact: BTreeMap<HostPattern, ByOwner>,
     /// By the length of the text after the `*`, then by this text.
     wild: BTreeMap<usize, HashMap<Box<str>, ByOwner>>,
+    /// Keys of the client labels by which rules order endpoints.
+    labels: BTreeMap<PolicyKey, BTreeSet<Arc<str>>>,
 }
 
 impl Rules {
@@ -37,6 +40,20 @@ impl Rules {
             self.insert(key, now.clone());
         }
         before.into_iter().chain(now).collect()
+    }
+    /// Sets or removes (`None`) the client labels by which a rule orders endpoints. Returns whether they changed.
+    pub(crate) fn set_labels(&mut self, key: &PolicyKey, rule: Option<&DestinationRule>) -> bool {
+        let labels = rule.map(DestinationRule::compared_labels).unwrap_or_default();
+        if labels.is_empty() {
+            return self.labels.remove(key).is_some();
+        }
+        self.labels.insert(key.clone(), labels.clone()) != Some(labels)
+    }
+    /// Returns the keys of the client labels by which any rule orders endpoints, sorted. Beyond the limit of a set of
+    /// labels, those with the greatest keys do not count.
+    pub(crate) fn compared_labels(&self) -> Arc<[Arc<str>]> {
+        let all: BTreeSet<&Arc<str>> = self.labels.values().flatten().collect();
+        all.into_iter().take(Labels::MAX).cloned().collect()
     }
     /// Completes short names again, after the domain changed. All services are built again then.
     pub(crate) fn complete(&mut self, settings: &Settings) {

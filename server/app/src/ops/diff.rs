@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tributary_descriptors::Decoder;
-use tributary_model::{Catalog, ClosedPorts, Version};
+use tributary_model::{Catalog, ClosedPorts, Labels, Version};
 use tributary_xds::answers::{
     CatalogAnswers, ClientClass, ClientClassKey, ResourceProvider as _, ResourceType,
 };
@@ -127,7 +127,7 @@ impl<'s> Reasons<'s> {
 /// Attribute of a client that answers may depend on: its name, its text, and how to take it from another client.
 type Attribute = (&'static str, fn(&ClientClass) -> String, fn(&mut ClientClass, &ClientClass));
 
-const ATTRIBUTES: [Attribute; 12] = [
+const ATTRIBUTES: [Attribute; 13] = [
     ("namespace", |c| text(c.namespace.as_ref()), |to, from| to.namespace.clone_from(&from.namespace)),
     (
         "Sidecar",
@@ -144,6 +144,7 @@ const ATTRIBUTES: [Attribute; 12] = [
     ("listeners", |c| of_ports(c.binds), |to, from| to.binds = from.binds),
     ("closed ports", |c| closed(c.closed), |to, from| to.closed = from.closed),
     ("DNS capture", |c| on_off(c.dns_capture), |to, from| to.dns_capture = from.dns_capture),
+    ("labels that rules compare", |c| labels(&c.labels), |to, from| to.labels.clone_from(&from.labels)),
 ];
 
 fn text(value: Option<&impl ToString>) -> String {
@@ -162,6 +163,11 @@ fn of_ports(binds: bool) -> String {
 
 fn on_off(is_on: bool) -> String {
     if is_on { "on" } else { "off" }.to_owned()
+}
+
+fn labels(labels: &Labels) -> String {
+    let texts: Vec<String> = labels.pairs().map(|(key, value)| format!("{key}={value}")).collect();
+    if texts.is_empty() { "none".to_owned() } else { texts.join(",") }
 }
 
 fn closed(ports: ClosedPorts) -> String {
@@ -292,7 +298,8 @@ mod tests {
             closed: _,
             domain: _,
             dns_capture: _,
+            labels: _,
         } = a;
-        assert_eq!(ATTRIBUTES.len(), 12);
+        assert_eq!(ATTRIBUTES.len(), 13);
     }
 }

@@ -12,9 +12,7 @@ use envoy_types::pb::envoy::config::core::v3 as core;
 use envoy_types::pb::envoy::r#type::v3::Percent;
 use envoy_types::pb::google::protobuf::{UInt32Value, UInt64Value};
 use tributary_answer::{ClusterPlan, LoadBalancing};
-use tributary_model::{
-    ConnectionPool, Keepalive, LocalityBalancing, OutlierDetection, TrafficPolicy, Warmup,
-};
+use tributary_model::{ConnectionPool, Keepalive, OutlierDetection, TrafficPolicy, Warmup};
 
 use super::duration;
 
@@ -57,14 +55,7 @@ fn balance(body: &mut Cluster, plan: &ClusterPlan<'_>) {
     if let Some(config) = config(plan.balancing, warmup) {
         body.lb_config = Some(config);
     }
-    let weighs = match balancer.and_then(|balancer| balancer.locality.as_ref()) {
-        Some(LocalityBalancing::Distribute(_)) => true,
-        Some(LocalityBalancing::Failover { .. }) => {
-            plan.policy.is_some_and(|policy| policy.outliers.is_some())
-        }
-        Some(LocalityBalancing::Off) | None => false,
-    };
-    if weighs {
+    if plan.weighs_localities {
         use cluster::common_lb_config::{LocalityConfigSpecifier, LocalityWeightedLbConfig};
         let weighted = LocalityConfigSpecifier::LocalityWeightedLbConfig(LocalityWeightedLbConfig {});
         body.common_lb_config.get_or_insert_default().locality_config_specifier = Some(weighted);

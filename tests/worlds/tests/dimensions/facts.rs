@@ -18,8 +18,11 @@ pub(crate) struct Generated {
     protocol: Protocol,
     export: Visibility,
     addresses: Vec<ServiceAddress>,
-    endpoints: Vec<(AddressRef, Topology)>,
+    endpoints: Vec<(AddressRef, Topology, &'static str)>,
 }
+
+/// DestinationRule of a namespace for the service: order of all endpoints and of a subset.
+pub(crate) type GeneratedRule = (&'static str, TrafficPolicy, TrafficPolicy);
 
 fn traffic() -> impl Strategy<Value = TrafficDistribution> {
     use TrafficDistribution::{Any, SameNode, SameZone};
@@ -52,7 +55,29 @@ fn virtual_address() -> impl Strategy<Value = ServiceAddress> {
     })
 }
 
-fn endpoint() -> impl Strategy<Value = (AddressRef, Topology)> {
+fn policy() -> impl Strategy<Value = TrafficPolicy> {
+    let label = |key: &str| FailoverLabel { key: key.into(), value: None };
+    let failover = |regions: &[(&str, &str)], keys: &[&str]| LocalityBalancing::Failover {
+        regions: regions.iter().map(|(from, to)| ((*from).into(), (*to).into())).collect(),
+        labels: keys.iter().map(|key| label(key)).collect(),
+    };
+    let to: Arc<[(Arc<str>, u32)]> = [("eu/*".into(), 60), ("us/2a".into(), 40)].into();
+    let locality = prop_oneof![
+        Just(None),
+        Just(Some(LocalityBalancing::Off)),
+        Just(Some(failover(&[], &[]))),
+        Just(Some(failover(&[("eu", "us")], &["tier"]))),
+        Just(Some(failover(&[], &["tier", labels::REGION]))),
+        Just(Some(LocalityBalancing::Distribute([Distribution { from: "eu/*".into(), to }].into()))),
+    ];
+    (locality, any::<bool>()).prop_map(|(locality, ejects)| TrafficPolicy {
+        balancer: Some(Arc::new(LoadBalancer { locality, ..LoadBalancer::default() })),
+        outliers: ejects.then(Arc::default),
+        ..TrafficPolicy::default()
+    })
+}
+
+fn endpoint() -> impl Strategy<Value = (AddressRef, Topology, &'static str)> {
     let at = prop_oneof![
         4 => (1..5_u8).prop_map(|n| AddressRef::Ip([10, 0, 0, n].into())),
         1 => Just(AddressRef::Name(0)),
@@ -62,14 +87,15 @@ fn endpoint() -> impl Strategy<Value = (AddressRef, Topology)> {
     let cluster = prop_oneof![Just(""), Just("east"), Just("west")];
     let locality = prop_oneof![Just(""), Just("eu/1b"), Just("us/2a")];
     let node = prop_oneof![Just(""), Just("n1"), Just("n2")];
-    (at, network, cluster, locality, node).prop_map(|(at, network, cluster, locality, node)| {
+    let tier = prop_oneof![Just(""), Just("a"), Just("b")];
+    (at, network, cluster, locality, node, tier).prop_map(|(at, network, cluster, locality, node, tier)| {
         let place = Topology {
             cluster: ClusterId::new(cluster).ok(),
             network: NetworkId::new(network).ok(),
             locality: Locality::parse(locality),
             node: NodeName::new(node).ok(),
         };
-        (at, place)
+        (at, place, tier)
     })
 }
 
@@ -90,13 +116,16 @@ fn generated() -> impl Strategy<Value = Generated> {
     )
 }
 
-/// Returns up to two declarations of one service, and whether `net2` has a gateway.
-pub(crate) fn any_facts() -> impl Strategy<Value = (Vec<Generated>, bool)> {
-    (prop::collection::vec(generated(), 1..3), any::<bool>())
+/// Returns up to two declarations of one service, whether `net2` has a gateway, and rules for the service.
+pub(crate) fn any_facts() -> impl Strategy<Value = (Vec<Generated>, bool, Vec<GeneratedRule>)> {
+    let rule = (prop_oneof![Just("shop"), Just("web")], policy(), policy());
+    (prop::collection::vec(generated(), 1..3), any::<bool>(), prop::collection::vec(rule, 0..3))
 }
 
 /// Returns the catalog that the core publishes for these facts.
-pub(crate) fn publish((all, gated): (Vec<Generated>, bool)) -> Result<Arc<Catalog>> {
+pub(crate) fn publish(
+    (all, gated, rules): (Vec<Generated>, bool, Vec<GeneratedRule>),
+) -> Result<Arc<Catalog>> {
     let mut core = Core::new(CoreConfig::default());
     let name = RegistryName::new("memory")?;
     let cluster = ClusterId::new("east")?;
@@ -111,11 +140,41 @@ pub(crate) fn publish((all, gated): (Vec<Generated>, bool)) -> Result<Arc<Catalo
     if gated {
         facts.push(gateway(cluster)?);
     }
+    for (at, rule) in rules.into_iter().enumerate() {
+        facts.push(rule_of(at, rule)?);
+    }
     let scope = Scope::new("all")?;
     let put = |fact| RegistryUpdate::Put(scope.clone(), fact, Basis::Authoritative);
     let stamp = |value| Stamped { registry: name.clone(), generation: Generation(1), at: Mono(1), value };
     core.apply(Mono(1), facts.into_iter().map(put).map(stamp).collect());
     Ok(core.publish())
+}
+
+fn rule_of(at: usize, (namespace, whole, subset): GeneratedRule) -> Result<Fact> {
+    let policies = |all| PortPolicies { all, ..PortPolicies::default() };
+    let name = Subset::new("v1").into_iter();
+    let subsets = name.map(|name| SubsetRule {
+        name,
+        labels: [("tier", "a")].into_iter().collect(),
+        policies: policies(subset.clone()),
+    });
+    let rule = DestinationRule {
+        host: Hostname::new("pay.shop")?.into(),
+        export: ExportTo::Default,
+        selector: Labels::default(),
+        policies: policies(whole),
+        subsets: subsets.collect(),
+        ignored: Arc::from([]),
+    };
+    let name = format!("r{at}");
+    let declared = DeclaredPolicy {
+        source: Source::new(ObjectId::new("DestinationRule", namespace, &*name)),
+        created: None,
+        policy: Policy::DestinationRule(rule),
+    };
+    let namespace = Namespace::new(namespace)?;
+    let key = PolicyKey { kind: PolicyKind::DestinationRule, namespace, name: name.into() };
+    Ok(Fact::Policy(key, Arc::new(declared)))
 }
 
 fn gateway(cluster: ClusterId) -> Result<Fact> {
@@ -164,7 +223,10 @@ fn facts_of(at: usize, generated: Generated) -> Result<[Fact; 2]> {
     };
     let set: PortSet = [GroupPort { name: port_name, number: Some(port) }].into();
     let names = vec!["db.example.com".into(), "/run/pay.sock".into()];
-    let listed = generated.endpoints.into_iter().map(|(at, place)| Address::new(at, Arc::new(place)));
+    let listed = generated.endpoints.into_iter().map(|(at, place, tier)| {
+        let labels = [("tier", tier)].into_iter().filter(|(_, tier)| !tier.is_empty()).collect();
+        Address { labels, ..Address::new(at, Arc::new(place)) }
+    });
     let group = EndpointGroup::new(Source::new(object.clone()), vec![set], names, listed.collect());
     let decl = DeclKey { service: service.clone(), object: object.clone() };
     let key = EndpointGroupKey { service, declaration: object.clone(), object, bucket: 0 };

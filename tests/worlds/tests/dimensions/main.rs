@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use anyhow::{Result, ensure};
 use proptest::prelude::*;
-use tributary_answer::{ClientClass, cluster, endpoints, inline, listener, route};
+use tributary_answer::{ClientClass, cluster, endpoints, endpoints_of, inline, key, listener, route};
 use tributary_model::{
     Catalog, ClientDimensions, ClientKind, ClosedPorts, ClusterId, Locality, Namespace, NetworkId, NodeName,
-    PortView,
+    PortView, Projection, Subset,
 };
 use tributary_worlds::{Case, CoreBackend, run, worlds};
 
@@ -27,6 +27,7 @@ fn everything() -> ClientDimensions {
         ClientDimensions::BINDS,
         ClientDimensions::DOMAIN,
         ClientDimensions::DNS_CAPTURE,
+        ClientDimensions::LABELS,
     ];
     all.into_iter().fold(ClientDimensions::NONE, |sum, dim| sum | dim)
 }
@@ -41,6 +42,12 @@ fn mk_classes() -> Result<Vec<ClientClass>> {
             ClientClass { network: Some(NetworkId::new("net1")?), ..plain.clone() },
             ClientClass { cluster: Some(ClusterId::new("east")?), ..plain.clone() },
             ClientClass { locality: Locality::parse("eu/1b"), ..plain.clone() },
+            ClientClass {
+                locality: Locality::parse("us/2a"),
+                namespace: Some(Namespace::new("web")?),
+                ..plain.clone()
+            },
+            ClientClass { labels: [("tier", "a")].into_iter().collect(), ..plain.clone() },
             ClientClass { node: Some(NodeName::new("n1")?), ..plain.clone() },
             ClientClass { namespace: Some(Namespace::new("shop")?), ..plain.clone() },
             ClientClass { namespace: Some(Namespace::new("web")?), ..plain.clone() },
@@ -67,6 +74,10 @@ fn compare(port: &PortView, class: &ClientClass) -> Result<()> {
     let declared = class.project(part.dimensions);
     let same = endpoints(&part.inputs, &declared, &mut ()) == endpoints(&part.inputs, &all, &mut ());
     ensure!(same, "endpoints: {}", about());
+    let v1 = Subset::new("v1");
+    let of = |client: &Projection| endpoints_of(&part.inputs, v1.as_ref(), client, &mut ());
+    ensure!(of(&declared) == of(&all), "subset: {}", about());
+    ensure!(of(&key(part, class)) == of(&all), "key of a subset: {}", about());
     let part = &port.cluster;
     let declared = class.project(part.dimensions);
     let same = cluster(&part.inputs, None, &declared, &mut ()) == cluster(&part.inputs, None, &all, &mut ());

@@ -26,14 +26,62 @@ fn an_address() -> impl Strategy<Value = Address> {
     let network = prop_oneof![Just(""), Just("net1"), Just("net2")];
     let locality = prop_oneof![Just(""), Just("r1/z1/s1"), Just("r1/z2"), Just("r2")];
     let node = prop_oneof![Just(""), Just("n1"), Just("n2")];
-    (at, health, weight, network, locality, node, 0..2_u16).prop_map(
-        |(at, health, weight, network, locality, node, port_set)| Address {
+    let labels = some_labels(&["", "a", "b"]);
+    (at, health, weight, network, locality, node, 0..2_u16, labels).prop_map(
+        |(at, health, weight, network, locality, node, port_set, labels)| Address {
             health,
             weight,
             port_set,
+            labels,
             ..Address::new(at, mk_topology(network, locality, node))
         },
     )
+}
+
+/// Labels that orders compare; an empty text stands for an absent one.
+fn some_labels(values: &'static [&'static str]) -> impl Strategy<Value = Labels> {
+    prop::collection::vec(prop::sample::select(values), 2)
+        .prop_map(|values| ["tier", "app"].into_iter().zip(values).collect())
+}
+
+fn an_order() -> impl Strategy<Value = EndpointOrder> {
+    let regions = prop::collection::vec((region(), region()), 0..2);
+    let keys = vec!["tier", "app", "tier=b", "app=a", labels::NETWORK, labels::REGION, labels::ZONE];
+    let label = prop::sample::select(keys).prop_map(|text| match text.split_once('=') {
+        Some((key, value)) => FailoverLabel { key: key.into(), value: Some(value.into()) },
+        None => FailoverLabel { key: text.into(), value: None },
+    });
+    let failover = (regions, prop::collection::vec(label, 0..4)).prop_map(|(regions, labels)| {
+        LocalityBalancing::Failover { regions: regions.into(), labels: labels.into() }
+    });
+    let place = || prop::sample::select(vec!["*", "r1/*", "r1/z1/*", "r1/z1/s1", "r2", "r9/z9/*"]);
+    let to = prop::collection::vec((place().prop_map(Arc::from), 1..100_u32), 1..3);
+    let entry = (place(), to).prop_map(|(from, to)| Distribution { from: from.into(), to: to.into() });
+    let shares = prop::collection::vec(entry, 1..3).prop_map(|all| LocalityBalancing::Distribute(all.into()));
+    let locality = prop_oneof![
+        1 => Just(None),
+        1 => Just(Some(LocalityBalancing::Off)),
+        3 => failover.prop_map(Some),
+        2 => shares.prop_map(Some),
+    ];
+    (locality, prop::bool::weighted(0.8)).prop_map(|(locality, ejects)| EndpointOrder { locality, ejects })
+}
+
+fn region() -> impl Strategy<Value = Arc<str>> {
+    prop::sample::select(vec!["r1", "r2", "r8"]).prop_map(Arc::from)
+}
+
+/// Rules of all clients, and others for those of one namespace.
+fn some_rules() -> impl Strategy<Value = ByNamespace<Option<Arc<EndpointPolicy>>>> {
+    let policy = || {
+        let subset = (an_order(), some_labels(&["", "a"]));
+        (an_order(), prop::option::of(subset)).prop_map(|(whole, subset)| {
+            let subset = subset.map(|(order, labels)| (Subset::new("v1").unwrap(), labels, order));
+            EndpointPolicy { whole, subsets: subset.into_iter().collect() }
+        })
+    };
+    let some = || prop::option::of(policy().prop_map(Arc::new));
+    (some(), some()).prop_map(|(usual, web)| ByNamespace::new(usual, [(mk_ns("web"), web)]))
 }
 
 fn a_source() -> impl Strategy<Value = EndpointSource> {
@@ -70,10 +118,11 @@ fn some_facts() -> impl Strategy<Value = EndpointInputs> {
         1 => Just(Resolution::DnsStrict),
         1 => Just(Resolution::DnsLogical)
     ];
-    (prop::collection::vec(a_source(), 0..5), traffic, resolution, any::<bool>()).prop_map(
-        |(sources, traffic, resolution, gate)| {
+    let rules = prop::option::of(some_rules().prop_map(Arc::new));
+    (prop::collection::vec(a_source(), 0..5), traffic, resolution, any::<bool>(), rules).prop_map(
+        |(sources, traffic, resolution, gate, policy)| {
             let gated = if gate { vec![NetworkId::new("net2").unwrap()] } else { vec![] };
-            EndpointInputs { traffic, resolution, gated: gated.into(), ..mk_facts(sources) }
+            EndpointInputs { traffic, resolution, gated: gated.into(), policy, ..mk_facts(sources) }
         },
     )
 }
@@ -85,14 +134,20 @@ fn a_class() -> impl Strategy<Value = crate::ClientClass> {
     let node = prop::sample::select(vec!["", "n1", "n2", "n9"]);
     let cluster = prop::sample::select(vec!["", "c1", "c9"]);
     let namespace = prop::sample::select(vec!["", "shop", "web"]);
-    (kind, locality, network, node, cluster, namespace).prop_map(
-        |(kind, locality, network, node, cluster, namespace)| crate::ClientClass {
-            locality: Locality::parse(locality),
-            network: NetworkId::new(network).ok(),
-            node: NodeName::new(node).ok(),
-            cluster: ClusterId::new(cluster).ok(),
-            namespace: Namespace::new(namespace).ok(),
-            ..crate::ClientClass::new(kind)
+    let labels = some_labels(&["", "a", "b", "z"]);
+    (kind, locality, network, node, cluster, namespace, labels).prop_map(
+        |(kind, locality, network, node, cluster, namespace, own)| {
+            let class = crate::ClientClass {
+                locality: Locality::parse(locality),
+                network: NetworkId::new(network).ok(),
+                node: NodeName::new(node).ok(),
+                cluster: ClusterId::new(cluster).ok(),
+                namespace: Namespace::new(namespace).ok(),
+                ..crate::ClientClass::new(kind)
+            };
+            let keys = ["tier", "app", labels::NETWORK, labels::REGION, labels::ZONE];
+            let catalog = Catalog { compared_labels: keys.map(Arc::from).into(), ..Catalog::default() };
+            crate::ClientClass { labels: class.compared(&catalog, &own), ..class }
         },
     )
 }
@@ -104,20 +159,22 @@ fn everything() -> ClientDimensions {
         | ClientDimensions::LOCALITY
         | ClientDimensions::NODE
         | ClientDimensions::NAMESPACE
+        | ClientDimensions::LABELS
 }
 
-fn assert_strict(assignment: &Assignment<'_>, names: bool, kind: ClientKind) {
+fn assert_strict(assignment: &Assignment<'_>, names: bool, kind: ClientKind, distributed: bool) {
     let mut targets = BTreeSet::new();
     let mut localities = BTreeSet::new();
     let mut priorities = BTreeSet::new();
     let mut sums = std::collections::BTreeMap::<u32, u64>::new();
     for locality in &assignment.localities {
         assert!(localities.insert((locality.priority, &locality.locality)), "duplicate locality");
-        assert!(!locality.endpoints.is_empty(), "an empty locality");
+        assert!(distributed || !locality.endpoints.is_empty(), "an empty locality");
         priorities.insert(locality.priority);
         let sum: u64 = locality.endpoints.iter().map(|e| u64::from(e.weight)).sum();
-        assert_eq!(u64::from(locality.weight), sum);
-        *sums.entry(locality.priority).or_default() += sum;
+        assert!(distributed || u64::from(locality.weight) == sum, "{locality:?}");
+        assert!(locality.weight >= 1);
+        *sums.entry(locality.priority).or_default() += u64::from(locality.weight);
         assert!(locality.endpoints.is_sorted_by(|a, b| a.target < b.target));
         for endpoint in &locality.endpoints {
             assert!(targets.insert(endpoint.target), "{} stands twice", endpoint.target);
@@ -140,9 +197,10 @@ proptest! {
     #[test]
     fn every_client_accepts_the_assignment(facts in some_facts(), class in a_class()) {
         let client = class.project(everything());
-        assert_strict(&endpoints(&facts, &client, &mut ()), false, class.kind);
+        let distributed = facts.preferences().any(|order| matches!(order, Preference::Distribute(_)));
+        assert_strict(&endpoints(&facts, &client, &mut ()), false, class.kind, distributed);
         let within = inline(&facts, &client, &mut ());
-        assert_strict(&within, true, class.kind);
+        assert_strict(&within, true, class.kind, distributed);
         if facts.resolution == Resolution::DnsLogical {
             assert!(within.endpoints().count() <= 1);
         }
@@ -169,6 +227,23 @@ proptest! {
         prop_assert_eq!(of_key.steps, of_client.steps, "explain shows a different decision");
         let named = |client: &Projection| inline(&node.inputs, client, &mut ());
         prop_assert_eq!(named(&key(&node, &class)), named(&whole));
+        let subset = Subset::new("v1").unwrap();
+        let part = |client: &Projection| endpoints_of(&node.inputs, Some(&subset), client, &mut ());
+        prop_assert_eq!(part(&key(&node, &class)), part(&whole), "the key misses what a subset compares");
+    }
+
+    #[test]
+    fn values_that_are_not_mentioned_change_no_key(facts in some_facts(), class in a_class()) {
+        let node = ResourceInputs::new(facts, everything());
+        let mut mentioned = Vec::new();
+        key::Outcomes::mentions(&node, &mut |attr| mentioned.push(attr));
+        let base = key::base(&class, |_| false);
+        // a kept value is one of a base; the others are those that overlays leave to it
+        let kept = key::base(&class, |attr| mentioned.contains(attr));
+        prop_assert_eq!(key(&node, &class), key(&node, &kept));
+        if key::attrs(&class).iter().all(|attr| !mentioned.contains(attr)) {
+            prop_assert_eq!(key(&node, &class), key(&node, &base));
+        }
     }
 
     #[test]

@@ -18,6 +18,7 @@ mod pending;
 mod policies;
 mod properties;
 mod rotation;
+mod rule_properties;
 mod rules;
 mod selection;
 mod stale_sets;

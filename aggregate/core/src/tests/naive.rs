@@ -2,6 +2,7 @@
 //! join of the core.
 
 pub(crate) mod policies;
+pub(crate) mod rules;
 
 use std::collections::{BTreeMap, BTreeSet};
 

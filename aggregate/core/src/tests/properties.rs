@@ -119,7 +119,7 @@ pub(super) fn any_fact() -> impl Strategy<Value = Fact> {
 }
 
 /// Update of a history: this registry puts a fact (`true`) or deletes it.
-type Update = (usize, Fact, bool);
+pub(super) type Update = (usize, Fact, bool);
 
 fn any_history() -> impl Strategy<Value = Vec<Update>> {
     // only one registry has settings: the naive function does not combine them
@@ -161,7 +161,7 @@ fn any_joining_history() -> impl Strategy<Value = Vec<Update>> {
     })
 }
 
-fn final_facts(history: &[Update]) -> Facts {
+pub(super) fn final_facts(history: &[Update]) -> Facts {
     let mut facts = BTreeMap::new();
     for (registry, fact, put) in history {
         let key = (*registry, fact.item());
@@ -185,7 +185,7 @@ fn mk_world() -> World {
 }
 
 /// Returns the catalog of a new core that receives the final facts, one list per registry.
-fn fresh(facts: &Facts) -> Arc<Catalog> {
+pub(super) fn fresh(facts: &Facts) -> Arc<Catalog> {
     let mut world = mk_world();
     for (i, registry) in REGISTRIES.iter().enumerate() {
         let own = facts.iter().filter(|((r, _), _)| *r == i).map(|(_, fact)| fact.clone());
@@ -216,7 +216,7 @@ fn conditions(catalog: &Catalog) -> BTreeMap<ServiceKey, Vec<Condition>> {
 
 /// Order and batches in which a history is delivered.
 #[derive(Debug, Clone)]
-struct Delivery {
+pub(super) struct Delivery {
     /// Random number for each update, by which updates of different facts are reordered.
     order: Vec<u16>,
     /// Updates after which the state of a random fact is reported again.
@@ -228,7 +228,7 @@ struct Delivery {
     relists: Vec<(Index, usize, usize, bool)>,
 }
 
-fn any_delivery() -> impl Strategy<Value = Delivery> {
+pub(super) fn any_delivery() -> impl Strategy<Value = Delivery> {
     (
         proptest::collection::vec(any::<u16>(), 40),
         proptest::collection::vec(any::<(Index, Index)>(), 0..6),
@@ -279,7 +279,7 @@ fn rotate(world: &mut World, registry: usize, cut: usize, reported: &Facts) {
     world.report_in(name, shadow, mk_list(own));
 }
 
-fn walk(history: &[Update], delivery: &Delivery) -> Arc<Catalog> {
+pub(super) fn walk(history: &[Update], delivery: &Delivery) -> Arc<Catalog> {
     let mut world = mk_world();
     let updates = reordered(history, &delivery.order);
     let mut batch: Vec<tributary_model::Stamped<RegistryUpdate>> = Vec::new();

@@ -48,7 +48,8 @@ pub(crate) fn answer(specs: &[RegistrySpec], facts: &Facts) -> Policies {
     declared.keys().map(|key| ((*key).clone(), (named(key), codes(key)))).collect()
 }
 
-fn rank(specs: &[RegistrySpec], registry: usize, created: Option<Timestamp>) -> impl Ord + use<> {
+/// Returns the precedence of a value of a registry, of this age.
+pub(super) fn rank(specs: &[RegistrySpec], registry: usize, created: Option<Timestamp>) -> impl Ord + use<> {
     let spec = &specs[registry];
     let age = created.map_or(i64::MAX, |t| t.as_second());
     let position = (spec.precedence.provider, spec.id.provider.clone(), spec.precedence.rank, age);

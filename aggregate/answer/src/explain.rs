@@ -126,10 +126,12 @@ fn explain_port(
     let reached = client.is_none_or(|client| serves(catalog, serving, client, &mut trace));
     let mut within = Trace::default();
     let facts = open_to_all(&port.endpoints.inputs, client);
+    if let Some(client) = client.filter(|_| reached) {
+        within.steps.extend(rules::steps(catalog, view, port, &client.class, subset));
+    }
     let assignment = assigned(&facts, (client, subset), port, &mut within).unwrap_or_default();
     let sent = assignment.endpoints().any(|e| e.target.to_string() == *endpoint);
     if let Some(client) = client.filter(|_| reached) {
-        within.steps.extend(rules::steps(catalog, view, port, &client.class, subset));
         let named = (view.key.host.as_str(), subset);
         let steps = reach::reach(catalog, view, port, client, named).into_iter();
         within.steps.extend(steps.filter(|step| sent || step.verdict == Verdict::Drop));

@@ -1,6 +1,6 @@
 //! Conditions of policies that only the whole catalog and the clients show: egress hosts that match nothing, an
-//! egress proxy that is not reached, and selectors that select no workload or several policies for one client. Computed
-//! on request, for diagnosis.
+//! egress proxy that is not reached, selectors that select no workload or several policies for one client, and
+//! DestinationRules without effect. Computed on request, for diagnosis.
 //!
 //! A list of policies calls it once. It walks the hosts and workloads once each, and only if a policy needs them; looking
 //! up egress hosts is bounded by [`MAX_LOOKS`]. While a registry has not synced, or could never read its services or
@@ -19,6 +19,7 @@ use crate::resolve::is_exported;
 use crate::scope::{Scope, attach};
 
 mod proxy;
+mod rules;
 
 /// Most services that one request compares with egress hosts. Policies beyond it have no condition of their hosts.
 const MAX_LOOKS: usize = 4_000_000;
@@ -66,6 +67,12 @@ pub fn policy_conditions(
     for (key, view) in policies().filter(|(key, view)| services_known && has_effect(catalog, key, view)) {
         add(key, view.sidecar().and_then(|sidecar| hosts.unmatched(key, view, sidecar)));
         add(key, proxy::unreachable_proxy(catalog, key, view));
+    }
+    if services_known {
+        let mut rules = rules::RuleConditions::new(catalog, clients, wanted);
+        for (key, view) in policies() {
+            rules.of(key, view).into_iter().for_each(|found| add(key, Some(found)));
+        }
     }
     let selects = |view: &PolicyView| view.policy().selector().is_some_and(|labels| !labels.is_empty());
     if !policies().any(|(_, view)| selects(view)) {

@@ -4,7 +4,7 @@
 use tributary_app::exit::Exit;
 use tributary_suites::ads::node;
 use tributary_suites::{AdsClient, Variant};
-use world::{LONG, World, file_registry, mk_folder};
+use world::{LONG, World, file_registry, mk_folder, put};
 
 #[path = "support/world.rs"]
 mod world;
@@ -82,5 +82,86 @@ async fn rule_and_subset_that_decide_are_named_with_their_file() {
     let rule = &json["items"][0]["rules"][0];
     assert_eq!(rule["name"].as_str(), Some("pay-parts"));
     assert!(rule["position"].as_str().unwrap().ends_with("/rule.yaml:1:1"), "{rule}");
+    world.server.stop().await;
+}
+
+/// Returns the conditions of each rule, as `namespace/name: CODE message`.
+async fn conditions(world: &World) -> Vec<String> {
+    let json = world.run("get policies DestinationRule -o json").await.out;
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    let of = |item: &serde_json::Value| -> Vec<String> {
+        let name = format!("{}/{}", text(&item["namespace"]), text(&item["name"]));
+        let all = item["conditions"].as_array().cloned().unwrap_or_default();
+        all.iter().map(|one| format!("{name}: {} {}", text(&one["code"]), text(&one["message"]))).collect()
+    };
+    json["items"].as_array().unwrap().iter().flat_map(of).collect()
+}
+
+#[tokio::test]
+async fn rules_and_subsets_without_effect_are_conditions() {
+    let subsets = |names: &[&str]| -> String {
+        let all: Vec<String> =
+            names.iter().map(|name| format!("{{name: {name}, labels: {{version: {name}}}}}")).collect();
+        format!("subsets: [{}]", all.join(", "))
+    };
+    let balanced = "trafficPolicy: {loadBalancer: {simple: RANDOM}}";
+    let rules = [
+        ("a", "shop", format!("host: pay.shop, {balanced}, {}", subsets(&["v1", "v9"]))),
+        ("b", "shop", format!("host: pay.shop, {balanced}, {}", subsets(&["v1", "v2"]))),
+        ("c", "shop", format!("host: pay.shop, {}", subsets(&["v1"]))),
+        ("lost", "shop", "host: none.shop".to_owned()),
+        ("short", "shop", "host: web.shop".to_owned()),
+        ("alone", "third", "host: pay.shop".to_owned()),
+        ("away", "third", "host: pay.shop, exportTo: [cli]".to_owned()),
+        ("wide", "cli", format!("host: '*', {}", subsets(&["v1"]))),
+        ("narrow", "cli", "host: pay.shop, exportTo: [oth]".to_owned()),
+    ];
+    let vm = "apiVersion: networking.istio.io/v1\nkind: WorkloadEntry\nmetadata: {name: vm, namespace: cli}\nspec: {address: 10.0.0.9}\n";
+    let web = world::mk_entry("web", "web.shop.svc.cluster.local", "10.0.0.3");
+    let mut files = vec![("pay.yaml", mk_pay()), ("vm.yaml", vm.to_owned()), ("web.yaml", web)];
+    let all: String = rules
+        .iter()
+        .map(|(name, namespace, spec)| format!("---\n{}", mk_rule(name, namespace, spec)))
+        .collect();
+    files.push(("rules.yaml", all));
+    let dir = mk_folder(&files);
+    let world = World::start(&["--registry", &file_registry(&dir)]).await;
+    world.until("get endpoints", "10.0.0.3:80").await;
+    world.until("get policies", "wide").await;
+    let want = [
+        "cli/narrow: TRB0449 it is not exported to clients of its own namespace, and its namespace is neither the root namespace \
+         nor one with a service of the host pay.shop, which are: shop",
+        "shop/a: TRB0447 no endpoint has the labels of these subsets: v9 of pay.shop:80",
+        "shop/b: TRB0448 another rule of the host precedes these parts: trafficPolicy (that of DestinationRule shop/a), \
+         subset v1 (that of DestinationRule shop/a)",
+        "shop/c: TRB0448 DestinationRule shop/a applies in its place to clients of pay.shop",
+        "shop/lost: TRB0446 no service has the host none.shop",
+        "shop/short: TRB0446 no service has the host web.shop; a name with a dot is taken as it stands, so write \
+         web.shop.svc.cluster.local",
+        "third/alone: TRB0449 no known workload and no connected client is in a namespace that uses it: third",
+        "third/away: TRB0449 it is not exported to clients of its own namespace, and its namespace is neither the root \
+         namespace nor one with a service of the host pay.shop, which are: shop",
+    ];
+    assert_eq!(conditions(&world).await, want);
+    let table = world.run("get policies -o wide").await.out;
+    assert!(table.contains("TRB0447") && table.contains("v9 of pay.shop:80"), "{table}");
+    // an endpoint of the version, a client of the namespace
+    put(dir.path(), "pay.yaml", &mk_pay().replace("version: v2", "version: v9"));
+    put(dir.path(), "vm.yaml", &vm.replace("namespace: cli", "namespace: third"));
+    let changed = async {
+        loop {
+            let now = conditions(&world).await;
+            let has = |text: &str| now.iter().any(|one| one.starts_with(text));
+            if !has("shop/a") && !has("third/alone") && has("cli/wide: TRB0449") {
+                return now;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    };
+    let now =
+        tokio::time::timeout(LONG, changed).await.expect("the conditions follow endpoints and workloads");
+    let lost = "shop/b: TRB0447 no endpoint has the labels of these subsets: v2 of pay.shop:80";
+    assert!(now.contains(&lost.to_owned()), "{now:?}");
     world.server.stop().await;
 }

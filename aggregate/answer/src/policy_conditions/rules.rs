@@ -1,0 +1,280 @@
+//! Conditions of DestinationRules: a host that no service has, a subset whose labels no endpoint has, a rule or a part of
+//! it that another one precedes, and a rule that no client uses.
+//!
+//! The list of policies calls it once. It reads which rules the core applied. It walks all services once, and the
+//! endpoints of those with subsets, bounded by [`MAX_LOOKS`].
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use tributary_model::{
+    Catalog, Code, CollectionKind, Condition, DestinationRule, EndpointInputs, EndpointPolicy, ExportTo,
+    HostPattern, Labels, Namespace, PolicyKey, PolicyKind, PolicyView, PortView, Resolution, ServiceView,
+    Subset, Visibility,
+};
+
+use super::{Index, MAX_LOOKS, MAX_NAMED, Selectable};
+
+/// Conditions of rules.
+pub(super) struct RuleConditions<'c> {
+    catalog: &'c Catalog,
+    /// Namespaces that have a known workload or a connected client; `None` while workloads are not known.
+    inhabited: Option<BTreeSet<&'c Namespace>>,
+    used: BTreeMap<&'c PolicyKey, Use<'c>>,
+    /// Built when a wildcard is first looked up.
+    index: Option<Index<'c>>,
+    /// Endpoints that were compared.
+    looks: usize,
+}
+
+/// Where a rule applies.
+#[derive(Default)]
+struct Use<'c> {
+    /// Whether clients of namespaces that no rule names use it.
+    by_most: bool,
+    /// Namespaces whose clients use it.
+    by: BTreeSet<&'c Namespace>,
+    /// Its subsets that another rule has already.
+    taken: BTreeMap<&'c Subset, &'c PolicyKey>,
+    /// Rule whose settings apply in place of its own.
+    settings_of: Option<&'c PolicyKey>,
+    /// Ports of services where no endpoint has the labels of a subset.
+    unmatched: BTreeMap<&'c Subset, BTreeSet<String>>,
+    /// Subsets whose labels some endpoint has.
+    matched: BTreeSet<&'c Subset>,
+}
+
+/// Condition, with the other rules that it concerns.
+struct Found<'c>(Code, Vec<&'c PolicyKey>, String);
+
+impl<'c> RuleConditions<'c> {
+    /// Reads where rules apply; nothing if none is wanted.
+    pub(super) fn new(
+        catalog: &'c Catalog,
+        clients: &'c [Selectable],
+        wanted: &dyn Fn(&PolicyKey) -> bool,
+    ) -> Self {
+        let mut out = Self { catalog, inhabited: None, used: BTreeMap::new(), index: None, looks: 0 };
+        if !catalog.policies.keys().any(|key| key.kind == PolicyKind::DestinationRule && wanted(key)) {
+            return out;
+        }
+        if !catalog.unread().any(|unread| unread.collection.kind == CollectionKind::Workloads) {
+            let workloads = catalog.workloads.keys().map(|key| &key.namespace);
+            out.inhabited = Some(workloads.chain(clients.iter().map(|client| &client.namespace)).collect());
+        }
+        for view in catalog.services() {
+            view.ports.iter().for_each(|port| out.read(view, port, wanted));
+        }
+        out
+    }
+    /// Returns the conditions of a rule.
+    pub(super) fn of(&mut self, key: &'c PolicyKey, view: &'c PolicyView) -> Vec<Condition> {
+        let Some(rule) = view.destination_rule() else { return Vec::new() };
+        let found: Vec<Found<'c>> = match self.used.get(key) {
+            Some(used) => {
+                let all = [self.unused(used), shadowed(used), unmatched(used, rule)];
+                all.into_iter().flatten().collect()
+            }
+            None => vec![self.without_effect(key, rule)],
+        };
+        found.into_iter().map(|found| self.condition(view, found)).collect()
+    }
+    /// Records which rules a port has for which clients, and which of their subsets have endpoints.
+    fn read(&mut self, view: &'c ServiceView, port: &'c PortView, wanted: &dyn Fn(&PolicyKey) -> bool) {
+        let Some(policies) = &port.cluster.inputs.policy else { return };
+        let mut seen: Vec<&[PolicyKey]> = Vec::new();
+        for namespace in std::iter::once(None).chain(policies.namespaces().map(Some)) {
+            let Some(policy) = policies.get(namespace) else { continue };
+            for key in policy.from.iter().filter(|key| wanted(key)) {
+                let used = self.used.entry(key).or_default();
+                used.by_most |= namespace.is_none();
+                used.by.extend(namespace);
+            }
+            if seen.contains(&&*policy.from) {
+                continue;
+            }
+            seen.push(&policy.from);
+            self.compare(&policy.from, wanted);
+            if let Some(endpoints) = port.endpoints.inputs.policy_of(namespace) {
+                self.count(view, port, &policy.from, endpoints, wanted);
+            }
+        }
+    }
+    fn rule(&self, key: &PolicyKey) -> Option<&'c DestinationRule> {
+        self.catalog.policies.get(key)?.destination_rule()
+    }
+    /// Returns the first rule of a merge that declares a subset.
+    fn declaring(&self, from: &'c [PolicyKey], name: &Subset) -> Option<&'c PolicyKey> {
+        let declares = |rule: &DestinationRule| rule.subsets.iter().any(|of| of.name == *name);
+        from.iter().find(|key| self.rule(key).is_some_and(declares))
+    }
+    /// Records which parts of each rule of a merge are those of rules before it.
+    fn compare(&mut self, from: &'c [PolicyKey], wanted: &dyn Fn(&PolicyKey) -> bool) {
+        for (at, key) in from.iter().enumerate().skip(1).filter(|(_, key)| wanted(key)) {
+            let Some(rule) = self.rule(key) else { continue };
+            let before = &from[..at];
+            let names = rule.subsets.iter().map(|subset| &subset.name);
+            let taken: Vec<_> =
+                names.filter_map(|name| Some((name, self.declaring(before, name)?))).collect();
+            let sets = |key: &&PolicyKey| self.rule(key).is_some_and(|of| !of.policies.is_empty());
+            let settings_of = before.iter().find(sets).filter(|_| !rule.policies.is_empty());
+            let used = self.used.entry(key).or_default();
+            used.taken.extend(taken);
+            used.settings_of = used.settings_of.or(settings_of);
+        }
+    }
+    /// Records which subsets of a port have endpoints. Without any endpoint the service is at fault, not the rule, and
+    /// where clients keep the destination of a connection, labels select nothing.
+    fn count(
+        &mut self,
+        view: &'c ServiceView,
+        port: &'c PortView,
+        from: &'c [PolicyKey],
+        policy: &'c EndpointPolicy,
+        wanted: &dyn Fn(&PolicyKey) -> bool,
+    ) {
+        let inputs = &port.endpoints.inputs;
+        let selects = inputs.resolution == Resolution::ClientSide || inputs.resolution.is_dns();
+        let is_unread = self.catalog.unread_endpoints(view).next().is_some();
+        let has_any = inputs.sources.iter().any(|source| !source.group.addresses.is_empty());
+        if !selects || is_unread || !has_any || self.looks > MAX_LOOKS {
+            return;
+        }
+        for (name, labels, _) in policy.subsets.iter() {
+            let Some(key) = self.declaring(from, name).filter(|key| wanted(key)) else { continue };
+            let is_matched = self.is_matched(inputs, labels);
+            let used = self.used.entry(key).or_default();
+            if is_matched {
+                used.matched.insert(name);
+            } else {
+                used.unmatched.entry(name).or_default().insert(format!("{}:{}", view.key.host, port.number));
+            }
+        }
+    }
+    fn is_matched(&mut self, inputs: &EndpointInputs, labels: &Labels) -> bool {
+        inputs.sources.iter().any(|source| {
+            self.looks += source.group.addresses.len();
+            let federated = source.federation.as_ref().map(|federation| &federation.labels);
+            source.group.addresses.iter().any(|address| {
+                let own = |key: &str| {
+                    federated.and_then(|labels| labels.get(key)).or_else(|| address.labels.get(key))
+                };
+                labels.pairs().all(|(key, value)| own(key) == Some(&**value))
+            })
+        })
+    }
+    /// Returns the condition of a rule that only clients of namespaces without clients would use.
+    fn unused(&self, used: &Use<'c>) -> Option<Found<'c>> {
+        let inhabited = self.inhabited.as_ref()?;
+        let has_clients = used.by_most || used.by.iter().any(|namespace| inhabited.contains(namespace));
+        let names = named(used.by.iter().map(|namespace| namespace.as_str()));
+        let message =
+            format!("no known workload and no connected client is in a namespace that uses it: {names}");
+        (!has_clients).then(|| Found(Code::RULE_WITHOUT_CLIENTS, Vec::new(), message))
+    }
+    /// Returns why a rule applies to no client.
+    fn without_effect(&mut self, key: &'c PolicyKey, rule: &DestinationRule) -> Found<'c> {
+        let domain = self.catalog.settings.domain.as_deref().unwrap_or("cluster.local");
+        let host = rule.host.completed(key.namespace.as_str(), domain);
+        let services = self.services(&host);
+        if services.is_empty() {
+            let message = self.no_such_host(&host, domain);
+            return Found(Code::RULE_HOST_UNMATCHED, Vec::new(), message);
+        }
+        if let Some(other) = services.iter().find_map(|service| self.preceding(key, rule, service)) {
+            let message = format!("{other} applies in its place to clients of {host}");
+            return Found(Code::RULE_SHADOWED, vec![other], message);
+        }
+        let owners: BTreeSet<&str> = services.iter().map(|view| view.key.namespace.as_str()).collect();
+        let message = format!(
+            "it is not exported to clients of its own namespace, and its namespace is neither the root namespace nor one with \
+             a service of the host {host}, which are: {}",
+            named(owners.into_iter())
+        );
+        let by_labels = || "a rule with a workloadSelector is not served".to_owned();
+        let message = if rule.selector.is_empty() { message } else { by_labels() };
+        Found(Code::RULE_WITHOUT_CLIENTS, Vec::new(), message)
+    }
+    fn services(&mut self, host: &HostPattern) -> Vec<&'c Arc<ServiceView>> {
+        let catalog = self.catalog;
+        let Some(suffix) = host.suffix() else {
+            let entry = catalog.hosts.get(host.to_string().as_str());
+            return entry.into_iter().flat_map(|entry| entry.claimants.iter()).collect();
+        };
+        let index = self.index.get_or_insert_with(|| Index::of(catalog));
+        index.ending(None, suffix).take(MAX_SERVICES).collect()
+    }
+    fn no_such_host(&self, host: &HostPattern, domain: &str) -> String {
+        let longer = format!("{host}.svc.{domain}");
+        let hint = if self.catalog.hosts.contains_key(longer.as_str()) {
+            format!("; a name with a dot is taken as it stands, so write {longer}")
+        } else {
+            String::new()
+        };
+        format!("no service has the host {host}{hint}")
+    }
+    /// Returns the rule that applies to those clients of a service that a rule is exported to.
+    fn preceding(
+        &self,
+        key: &PolicyKey,
+        rule: &DestinationRule,
+        view: &ServiceView,
+    ) -> Option<&'c PolicyKey> {
+        let own = &key.namespace;
+        let is_of_all =
+            view.key.namespace == *own || self.catalog.settings.root_namespace().as_ref() == Some(own);
+        let listed: Vec<Option<&Namespace>> = match &rule.export {
+            ExportTo::Set(Visibility::Namespaces(list)) => list.iter().map(Some).collect(),
+            _ => vec![Some(own), None],
+        };
+        let reached = listed.into_iter().filter(|client| is_of_all || *client == Some(own));
+        let applied = reached.flat_map(|client| {
+            let view = self.catalog.service(&view.key)?;
+            let policy = view.ports.first()?.cluster.inputs.policy_of(client)?;
+            policy.from.first()
+        });
+        applied.filter(|_| rule.selector.is_empty()).find(|other| *other != key)
+    }
+    fn condition(&self, view: &PolicyView, Found(code, others, message): Found<'_>) -> Condition {
+        let others = others.into_iter().filter_map(|key| self.catalog.policies.get(key));
+        let others = others.map(|other| other.declared.source.reference());
+        let objects = std::iter::once(view.declared.source.reference()).chain(others).collect();
+        Condition { code, objects, message: message.into() }
+    }
+}
+
+/// Most services of a wildcard that are compared.
+const MAX_SERVICES: usize = 1_000;
+
+/// Returns the condition of a rule of which parts are those of other rules.
+fn shadowed<'c>(used: &Use<'c>) -> Option<Found<'c>> {
+    let subsets = used.taken.iter().map(|(name, of)| format!("subset {} (that of {of})", name.as_str()));
+    let settings = used.settings_of.map(|of| format!("trafficPolicy (that of {of})"));
+    let parts: Vec<String> = settings.into_iter().chain(subsets).collect();
+    let others: BTreeSet<&PolicyKey> = used.taken.values().copied().chain(used.settings_of).collect();
+    let message = || {
+        format!("another rule of the host precedes these parts: {}", named(parts.iter().map(String::as_str)))
+    };
+    (!parts.is_empty()).then(|| Found(Code::RULE_SHADOWED, others.into_iter().collect(), message()))
+}
+
+/// Returns the condition of a rule with subsets that no endpoint is in; of a wildcard, in no service.
+fn unmatched<'c>(used: &Use<'c>, rule: &DestinationRule) -> Option<Found<'c>> {
+    let is_wild = rule.host.suffix().is_some();
+    let lost = used.unmatched.iter().filter(|(name, _)| !is_wild || !used.matched.contains(*name));
+    let part = |(name, ports): (&&Subset, &BTreeSet<String>)| {
+        format!("{} of {}", name.as_str(), named(ports.iter().map(String::as_str)))
+    };
+    let parts: Vec<String> = lost.map(part).collect();
+    let message = || {
+        format!("no endpoint has the labels of these subsets: {}", named(parts.iter().map(String::as_str)))
+    };
+    (!parts.is_empty()).then(|| Found(Code::SUBSET_UNMATCHED, Vec::new(), message()))
+}
+
+fn named<'t>(all: impl Iterator<Item = &'t str>) -> String {
+    let all: Vec<&str> = all.collect();
+    let shown = all.iter().take(MAX_NAMED).copied().collect::<Vec<_>>().join(", ");
+    let more = all.len().saturating_sub(MAX_NAMED);
+    if more > 0 { format!("{shown} and {more} more") } else { shown }
+}

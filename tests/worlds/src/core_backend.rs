@@ -294,7 +294,8 @@ impl Backend for CoreBackend {
             core.trace(key, &mut trace);
             trace.steps
         };
-        let documents = tributary_answer::explain_with(&self.catalog, &query, client.as_ref(), &history);
+        let documents =
+            tributary_answer::explain_with(&self.catalog, (&query, None), client.as_ref(), &history);
         documents.iter().map(|d| Ok(serde_json::to_value(d)?)).collect()
     }
     async fn why_not(&mut self, host: &str, name: &str) -> Result<serde_json::Value> {

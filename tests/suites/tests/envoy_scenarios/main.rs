@@ -16,6 +16,7 @@ use tributary_suites::{
 mod asking;
 mod changes;
 mod clients_apart;
+mod localities;
 mod order;
 mod refusals;
 mod restarts;

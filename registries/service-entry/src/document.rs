@@ -94,7 +94,7 @@ pub enum Body {
     /// What workloads reach and receive.
     Sidecar(Sidecar),
     /// How clients use the endpoints of a host.
-    DestinationRule(DestinationRule),
+    DestinationRule(Box<DestinationRule>),
 }
 
 /// The API group of all supported kinds.

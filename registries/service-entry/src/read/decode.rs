@@ -57,7 +57,7 @@ fn body(kind: &'static str, root: &mut Fields<'_>, at: Pos, faults: &mut Faults)
     match kind {
         SERVICE_ENTRY => Body::ServiceEntry(service_entry::decode(spec, path, status, faults)),
         SIDECAR => Body::Sidecar(sidecar::decode(spec, path, faults)),
-        DESTINATION_RULE => Body::DestinationRule(destination_rule::decode(spec, path, faults)),
+        DESTINATION_RULE => Body::DestinationRule(Box::new(destination_rule::decode(spec, path, faults))),
         WORKLOAD_ENTRY => Body::WorkloadEntry(workload::entry(spec, path, status, faults)),
         _ => Body::WorkloadGroup(workload::group(spec, path, faults)),
     }

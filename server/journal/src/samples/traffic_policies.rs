@@ -2,7 +2,9 @@
 
 use super::*;
 
-fn texts() -> BoxedStrategy<Arc<[(Arc<str>, Arc<str>)]>> {
+type Texts = Arc<[(Arc<str>, Arc<str>)]>;
+
+fn texts() -> BoxedStrategy<Texts> {
     vec((text(), text()), 0..3).prop_map(Into::into).boxed()
 }
 fn number() -> BoxedStrategy<Option<u32>> {

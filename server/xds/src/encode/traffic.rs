@@ -132,7 +132,6 @@ fn keepalive_of(keepalive: Keepalive) -> core::TcpKeepalive {
         keepalive_probes: keepalive.probes.map(number),
         keepalive_time: seconds(keepalive.time),
         keepalive_interval: seconds(keepalive.interval),
-        ..core::TcpKeepalive::default()
     }
 }
 

@@ -169,9 +169,12 @@ fn route_action(action: &RouteAction) -> Attributes {
     let usual = action.max_grpc_timeout == action.timeout;
     out.retain(|(name, value)| {
         let unlimited = "{max_stream_duration: 0s, grpc_timeout_header_max: 0s}";
-        !SHOWN.contains(&name.as_str())
-            && !(name == "max_grpc_timeout" && usual)
-            && !(name == "max_stream_duration" && value == unlimited)
+        let as_usual = match name.as_str() {
+            "max_grpc_timeout" => usual,
+            "max_stream_duration" => value == unlimited,
+            name => SHOWN.contains(&name),
+        };
+        !as_usual
     });
     out
 }

@@ -80,7 +80,7 @@ fn priorities(facts: &EndpointInputs, client: (&str, &str)) -> String {
     let priority = |n: usize| {
         let target = Destination::Ip([10, 0, 0, u8::try_from(n).unwrap()].into(), 8080);
         let is_in = |l: &&LocalityEndpoints<'_>| l.endpoints.iter().any(|e| e.target == target);
-        whole.localities.iter().find(is_in).map_or("-".to_owned(), |l| l.priority.to_string())
+        whole.localities.iter().find(is_in).map_or_else(|| "-".to_owned(), |l| l.priority.to_string())
     };
     (0..ENDPOINTS.len()).map(priority).collect()
 }

@@ -110,7 +110,7 @@ fn outliers(outliers: &OutlierDetection) -> Value {
     let mut out = Map::new();
     add(&mut out, "consecutive5xxErrors", outliers.server_errors.map(Into::into));
     add(&mut out, "consecutiveGatewayErrors", outliers.gateway_errors.map(Into::into));
-    add(&mut out, "splitExternalLocalOriginErrors", outliers.splits_local.then(|| json!(true)));
+    add(&mut out, "splitExternalLocalOriginErrors", outliers.splits_local.then_some(json!(true)));
     add(&mut out, "consecutiveLocalOriginFailures", outliers.local_failures.map(Into::into));
     add(&mut out, "interval", outliers.interval.map(seconds));
     add(&mut out, "baseEjectionTime", outliers.ejection_time.map(seconds));
@@ -144,5 +144,5 @@ fn verification(out: &mut Map<String, Value>, settings: &TlsSettings) {
     let names: Vec<&str> = settings.names.iter().map(|name| &**name).collect();
     add(out, "subjectAltNames", (!names.is_empty()).then(|| json!(names)));
     add(out, "sni", text(&settings.sni));
-    add(out, "insecureSkipVerify", settings.insecure.then(|| json!(true)));
+    add(out, "insecureSkipVerify", settings.insecure.then_some(json!(true)));
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tributary_model::{
-    Algorithm, ClientKind, ClusterInputs, Code, EndpointInputs, EndpointOrder, Identity, PoolHttp,
+    Algorithm, ClientKind, ClientTls, ClusterInputs, Code, EndpointInputs, EndpointOrder, Identity, PolicyKey, PoolHttp,
     PortNumber, Preference, Projection, Protocol, Recorder, Resolution, ServiceKey, Stage, Subset,
     TrafficPolicy, Verdict,
 };
@@ -81,6 +81,8 @@ pub struct ClusterPlan<'a> {
     pub connect_timeout: Duration,
     /// Identities that its endpoints may prove, sorted.
     pub identities: &'a Arc<[Identity]>,
+    /// Identities that its first declaration names, sorted.
+    pub declared_names: &'a Arc<[Identity]>,
     /// Whether clients try all addresses of a DNS answer at once.
     pub race_connect: bool,
     /// Whether the client resolves names and reaches IPv6 addresses only.
@@ -116,6 +118,7 @@ pub fn cluster<'a, R: Recorder>(
         http: upstream_http(facts.protocol, client, pool.map_or(PoolHttp::OfPort, |pool| pool.http)),
         connect_timeout: timeout.unwrap_or(facts.connect_timeout),
         identities: &facts.identities,
+        declared_names: &facts.attributes.identities,
         race_connect: facts.attributes.race_connect,
         ipv6_only: is_resolved && client.families == Some((false, true)),
         policy,
@@ -155,6 +158,13 @@ fn discovery<'a, R: Recorder>(
         about(r, (Stage::Merge, Verdict::Drop, code), &facts.service, detail);
         None
     };
+    if grpc && policy.is_some_and(has_tls) {
+        return none(
+            r,
+            Code::KIND_CANNOT_REACH,
+            "gRPC reads no files of certificates, as the TLS of its rule needs",
+        );
+    }
     if facts.protocol == Protocol::Udp {
         return none(r, Code::UDP_NOT_SERVED, &udp_not_served(facts.port));
     }
@@ -209,6 +219,10 @@ fn weighs_localities(
     let preference = Preference::of(order.as_ref(), facts.attributes.traffic);
     matches!(discovery, Discovery::Eds | Discovery::StrictDns(_) | Discovery::LogicalDns(_))
         && preference.weighs_localities()
+}
+
+fn has_tls(policy: &TrafficPolicy) -> bool {
+    policy.tls.as_ref().is_some_and(|tls| **tls != ClientTls::Disable)
 }
 
 fn algorithm(policy: &TrafficPolicy) -> Option<&Algorithm> {

@@ -36,6 +36,7 @@ mod mentions;
 mod private;
 mod routes;
 mod runs;
+mod secrets;
 mod singles;
 mod store;
 mod tables;

@@ -11,6 +11,7 @@ pub mod defaults;
 pub mod listener;
 mod retries;
 pub mod route;
+pub mod tls;
 mod traffic;
 
 use std::time::Duration;

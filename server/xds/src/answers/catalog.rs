@@ -26,6 +26,7 @@ use super::layer::{Layer, LayerKey};
 use super::mentions::Layering;
 use super::private::Inbound;
 use super::routes::port_of_table;
+use super::secrets::secret;
 use super::singles::{self, applied, port_names, port_of};
 use super::store::{Assignments, Clusters, ResourceFamily, Store};
 use super::{
@@ -137,7 +138,7 @@ impl CatalogAnswers {
                 let changes = tables.differing(&base.tables).into_owned();
                 (changes.0, changes.1, tables.kept(&base.tables))
             }
-            SetStrategy::Nothing => (Vec::new(), Vec::new(), Tables::None),
+            SetStrategy::Secrets | SetStrategy::Nothing => (Vec::new(), Vec::new(), Tables::None),
         };
         self.store.counters.overlays.one();
         base.overlaid(own, &replaced, kept)
@@ -173,7 +174,7 @@ impl CatalogAnswers {
                 FoldedSet::listeners(fold, from, self.fixed.listener(&cached.catalog, class))
             }
             SetStrategy::Routes => FoldedSet::routes(fold, from),
-            SetStrategy::Nothing => FoldedSet::new(Tables::None, Vec::new()),
+            SetStrategy::Secrets | SetStrategy::Nothing => FoldedSet::new(Tables::None, Vec::new()),
         }
     }
     fn single_set<S: ResourceFamily>(
@@ -217,7 +218,7 @@ impl CatalogAnswers {
             SetStrategy::Listeners | SetStrategy::Routes => {
                 self.composite_difference((from, to), class, kind)
             }
-            SetStrategy::Nothing => ChangedSet::default(),
+            SetStrategy::Secrets | SetStrategy::Nothing => ChangedSet::default(),
         }
     }
     fn composite_difference(
@@ -234,9 +235,7 @@ impl CatalogAnswers {
         let fold = self.fold(to, class);
         match kind {
             ResourceType::Listener => changed_listeners(fold, from, held.as_deref(), &now),
-            ResourceType::Cluster | ResourceType::Endpoints | ResourceType::Route => {
-                changed_routes(fold, from, held.as_deref(), &now)
-            }
+            _ => changed_routes(fold, from, held.as_deref(), &now),
         }
     }
     /// Returns the cache key of a difference of composites.
@@ -307,7 +306,7 @@ impl CatalogAnswers {
         let found = self.one(catalog, class, kind, name);
         match kind {
             ResourceType::Endpoints => Some(found.unwrap_or_else(|| empty_assignment(name))),
-            ResourceType::Cluster | ResourceType::Listener | ResourceType::Route => found,
+            _ => found,
         }
     }
     /// Encodes the body of a composite again: from the tables of the base, else from those of the overlay.
@@ -347,6 +346,7 @@ impl CatalogAnswers {
             SetStrategy::Listeners | SetStrategy::Routes => {
                 return self.composite_body(catalog, class, kind, resource);
             }
+            SetStrategy::Secrets => secret(name)?.body()?.to_vec(),
             SetStrategy::Nothing => return None,
         };
         (Version::of(&body) == resource.version).then(|| smallvec![body.into()])
@@ -374,7 +374,7 @@ impl ResourceProvider for CatalogAnswers {
         };
         match SetStrategy::of(kind, class) {
             // what a short target means depends on the client's DNS domain, which no listener reads
-            SetStrategy::Targets => return whole(class),
+            SetStrategy::Targets | SetStrategy::Secrets => return whole(class),
             SetStrategy::Listeners | SetStrategy::Routes => {
                 let key = (id, layer.key.clone());
                 return cached.subscribed.get_or_make(&key, class, || hold(whole(class))).1;
@@ -406,6 +406,7 @@ impl ResourceProvider for CatalogAnswers {
             SetStrategy::TargetRoutes => self.single::<TargetRoutes>(catalog, class, name),
             SetStrategy::Listeners => self.folded(catalog, class, kind).set.get(name).cloned(),
             SetStrategy::Routes => self.route_table(catalog, class, name),
+            SetStrategy::Secrets => secret(name),
             SetStrategy::Nothing => None,
         }
     }
@@ -435,7 +436,7 @@ impl ResourceProvider for CatalogAnswers {
                 name.parse().ok().map(|name: ClusterName| name.host)
             }
             SetStrategy::Targets => grpc::host_of(class, name),
-            SetStrategy::Listeners | SetStrategy::Routes | SetStrategy::Nothing => None,
+            _ => None,
         }
     }
 

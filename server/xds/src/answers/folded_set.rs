@@ -29,7 +29,9 @@ pub(crate) enum SetStrategy {
     Listeners,
     /// Route tables joined from the parts of services (sidecars).
     Routes,
-    /// No resources: a plain Envoy has its own listeners and routes.
+    /// Files of the client, by the names that its xDS clusters have for them.
+    Secrets,
+    /// No resources: a plain Envoy has its own listeners and routes, and gRPC reads no files.
     Nothing,
 }
 
@@ -42,7 +44,9 @@ impl SetStrategy {
             (ResourceType::Route, ClientKind::Grpc) => Self::TargetRoutes,
             (ResourceType::Listener, ClientKind::Sidecar) => Self::Listeners,
             (ResourceType::Route, ClientKind::Sidecar) => Self::Routes,
-            (ResourceType::Listener | ResourceType::Route, ClientKind::Envoy) => Self::Nothing,
+            (ResourceType::Secret, ClientKind::Sidecar | ClientKind::Envoy) => Self::Secrets,
+            (ResourceType::Listener | ResourceType::Route, ClientKind::Envoy)
+            | (ResourceType::Secret, ClientKind::Grpc) => Self::Nothing,
         }
     }
 }

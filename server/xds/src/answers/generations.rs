@@ -257,7 +257,7 @@ pub(crate) fn set_key(
     let fixed = match kind {
         ResourceType::Listener => ClientDimensions::BINDS | ClientDimensions::FAMILIES,
         ResourceType::Cluster if class.kind == ClientKind::Sidecar => ClientDimensions::FAMILIES,
-        ResourceType::Cluster | ResourceType::Endpoints | ResourceType::Route => ClientDimensions::NONE,
+        _ => ClientDimensions::NONE,
     };
     SetKey {
         kind,
@@ -300,6 +300,7 @@ fn port_dims(port: &PortView) -> KindDims {
         ResourceType::Endpoints => port.endpoints.dimensions,
         ResourceType::Listener => port.listener.dimensions,
         ResourceType::Route => port.route.dimensions,
+        ResourceType::Secret => ClientDimensions::NONE,
     })
 }
 

@@ -118,5 +118,6 @@ fn port_key(port: &PortView, kind: ResourceType, class: &ClientClassKey) -> Proj
         ResourceType::Endpoints => key_of(&port.endpoints, class),
         ResourceType::Listener => key_of(&port.listener, class),
         ResourceType::Route => key_of(&port.route, class),
+        ResourceType::Secret => Projection::default(),
     }
 }

@@ -141,7 +141,7 @@ fn plans(
             received(catalog, class, own).into_iter().map(cluster).collect()
         }
         ResourceType::Listener => listeners(catalog, class, &received(catalog, class, own)),
-        ResourceType::Endpoints | ResourceType::Route => Vec::new(),
+        ResourceType::Endpoints | ResourceType::Route | ResourceType::Secret => Vec::new(),
     }
 }
 

@@ -101,7 +101,7 @@ impl Built for CatalogAnswers {
             SetStrategy::Listeners | SetStrategy::Routes => {
                 self.kept(catalog, class, kind).is_some_and(|folded| folded.is_written(name))
             }
-            SetStrategy::Nothing => true,
+            SetStrategy::Secrets | SetStrategy::Nothing => true,
         }
     }
 }

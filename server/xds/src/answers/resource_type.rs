@@ -13,6 +13,8 @@ pub enum ResourceType {
     Listener,
     /// RDS.
     Route,
+    /// SDS.
+    Secret,
 }
 
 /// Protocol rules of a type.
@@ -50,13 +52,20 @@ const SPECS: TypeMap<TypeSpec> = TypeMap([
         has_wildcard: false,
         removal: Some(1),
     },
+    TypeSpec {
+        url: "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret",
+        name: "sds",
+        has_wildcard: false,
+        removal: Some(3),
+    },
 ]);
 
 impl ResourceType {
     /// Number of types.
-    pub const COUNT: usize = 4;
+    pub const COUNT: usize = 5;
     /// All types, in the order of a round.
-    pub const ALL: [Self; Self::COUNT] = [Self::Cluster, Self::Endpoints, Self::Listener, Self::Route];
+    pub const ALL: [Self; Self::COUNT] =
+        [Self::Cluster, Self::Endpoints, Self::Listener, Self::Route, Self::Secret];
 
     const fn spec(self) -> &'static TypeSpec {
         &SPECS.0[self as usize]
@@ -140,12 +149,14 @@ mod tests {
 
     #[test]
     fn each_row_belongs_to_its_type() {
-        let types = ["Cluster", "ClusterLoadAssignment", "Listener", "RouteConfiguration"];
+        let types = ["Cluster", "ClusterLoadAssignment", "Listener", "RouteConfiguration", "Secret"];
         for (kind, of) in ResourceType::ALL.into_iter().zip(types) {
             assert_eq!(kind.type_url().rsplit('.').next(), Some(of));
             assert_eq!(TypeMap::from_fn(|kind| kind)[kind], kind);
         }
         let removals: Vec<ResourceType> = ResourceType::removals().collect();
-        assert_eq!(removals, [ResourceType::Listener, ResourceType::Route, ResourceType::Cluster]);
+        let order =
+            [ResourceType::Listener, ResourceType::Route, ResourceType::Cluster, ResourceType::Secret];
+        assert_eq!(removals, order);
     }
 }

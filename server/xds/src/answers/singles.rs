@@ -110,7 +110,7 @@ pub(crate) fn port_names(kind: ResourceType, ports: [Option<&PortView>; 2]) -> B
         ResourceType::Cluster => Clusters::names(&port.cluster.inputs),
         ResourceType::Endpoints => Assignments::names(&port.endpoints.inputs),
         ResourceType::Route => TargetRoutes::names(&port.route.inputs),
-        ResourceType::Listener => SmallVec::new(),
+        ResourceType::Listener | ResourceType::Secret => SmallVec::new(),
     };
     ports.into_iter().flatten().flat_map(names).map(|name| name.to_string()).collect()
 }

@@ -24,7 +24,7 @@ use prost::Message;
 use tributary_answer::{ClusterPlan, Discovery, InboundPort, InboundTarget, UpstreamHttp, names};
 use tributary_model::{PortNumber, Protocol, ServiceKey};
 
-use super::{any, assignment, duration, traffic};
+use super::{any, assignment, duration, tls, traffic};
 use tributary_proto::wire::Writer;
 
 const METADATA: u32 = 25;
@@ -43,8 +43,8 @@ pub fn cluster(plan: &ClusterPlan<'_>) -> Vec<u8> {
     let mut body = base(&name, plan.connect_timeout);
     body.common_lb_config = Some(no_panic());
     if !plan.grpc {
-        let common = traffic::http_options(plan.policy);
-        body.typed_extension_protocol_options = protocol_options(plan, common).into_iter().collect();
+        body.typed_extension_protocol_options = protocol_options(plan).into_iter().collect();
+        body.transport_socket = tls::socket(plan);
     }
     discover(&mut body, &name, plan);
     traffic::apply(&mut body, plan);
@@ -205,13 +205,11 @@ fn no_panic() -> cluster::CommonLbConfig {
 }
 
 /// Returns the options of an xDS cluster: those of its version of HTTP, where HTTP/1.1 is Envoy's own, and of a rule.
-fn protocol_options(
-    plan: &ClusterPlan<'_>,
-    common: Option<core::HttpProtocolOptions>,
-) -> Option<(String, Any)> {
+fn protocol_options(plan: &ClusterPlan<'_>) -> Option<(String, Any)> {
+    let (common, upstream) = (traffic::http_options(plan.policy), tls::http_options(plan));
     let streams = plan.policy.and_then(|policy| policy.pool.as_ref()?.max_streams);
-    let upstream = match plan.http {
-        UpstreamHttp::Http1 if common.is_none() => return None,
+    let version = match plan.http {
+        UpstreamHttp::Http1 if common.is_none() && upstream.is_none() => return None,
         UpstreamHttp::Http1 => explicit(ProtocolConfig::HttpProtocolOptions(Http1ProtocolOptions::default())),
         UpstreamHttp::Http2 => explicit(ProtocolConfig::Http2ProtocolOptions(Http2ProtocolOptions {
             max_concurrent_streams: streams.map(|value| UInt32Value { value }),
@@ -219,7 +217,7 @@ fn protocol_options(
         })),
         UpstreamHttp::AsDownstream => either(),
     };
-    Some(options(upstream, common))
+    Some(options(version, common, upstream))
 }
 
 /// Returns the options of a version of HTTP without a rule.
@@ -228,7 +226,7 @@ fn version_options(http: UpstreamHttp) -> Option<(String, Any)> {
         UpstreamHttp::Http1 => None,
         UpstreamHttp::Http2 => {
             let config = ProtocolConfig::Http2ProtocolOptions(Http2ProtocolOptions::default());
-            Some(options(explicit(config), None))
+            Some(options(explicit(config), None, None))
         }
         UpstreamHttp::AsDownstream => Some(as_downstream()),
     }
@@ -249,13 +247,18 @@ fn either() -> UpstreamProtocolOptions {
 }
 
 fn as_downstream() -> (String, Any) {
-    options(either(), None)
+    options(either(), None, None)
 }
 
-fn options(upstream: UpstreamProtocolOptions, common: Option<core::HttpProtocolOptions>) -> (String, Any) {
+fn options(
+    version: UpstreamProtocolOptions,
+    common: Option<core::HttpProtocolOptions>,
+    upstream: Option<core::UpstreamHttpProtocolOptions>,
+) -> (String, Any) {
     let options = HttpProtocolOptions {
         common_http_protocol_options: common,
-        upstream_protocol_options: Some(upstream),
+        upstream_http_protocol_options: upstream,
+        upstream_protocol_options: Some(version),
         ..HttpProtocolOptions::default()
     };
     ("envoy.extensions.upstreams.http.v3.HttpProtocolOptions".into(), any(&options))

@@ -130,7 +130,7 @@ impl Client {
         match kind {
             ResourceType::Endpoints => self.wanted.iter().map(String::as_str).collect(),
             ResourceType::Route => list(&ROUTES),
-            ResourceType::Cluster | ResourceType::Listener => Names::default(),
+            ResourceType::Cluster | ResourceType::Listener | ResourceType::Secret => Names::default(),
         }
     }
     fn subscribe_to_assignments(&mut self) {

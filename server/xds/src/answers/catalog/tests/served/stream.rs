@@ -6,6 +6,7 @@ use std::task::{Context, Poll, Waker};
 
 use envoy_types::pb::envoy::config::listener::v3::Listener;
 use envoy_types::pb::envoy::config::route::v3::RouteConfiguration;
+use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::Secret;
 use tributary_model::Mono;
 use tributary_proto::peer::Response;
 use tributary_proto::{DeltaRequest, SotwRequest};
@@ -105,5 +106,6 @@ pub(super) fn name_in(kind: ResourceType, body: &[u8]) -> String {
         ResourceType::Endpoints => ClusterLoadAssignment::decode(body).unwrap().cluster_name,
         ResourceType::Listener => Listener::decode(body).unwrap().name,
         ResourceType::Route => RouteConfiguration::decode(body).unwrap().name,
+        ResourceType::Secret => Secret::decode(body).unwrap().name,
     }
 }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tributary_model::{
-    Algorithm, ClientKind, ClientTls, ClusterInputs, Code, EndpointInputs, EndpointOrder, Identity, PolicyKey, PoolHttp,
-    PortNumber, Preference, Projection, Protocol, Recorder, Resolution, ServiceKey, Stage, Subset,
-    TrafficPolicy, Verdict,
+    Algorithm, ClientKind, ClientTls, ClusterInputs, Code, EndpointInputs, EndpointOrder, Identity,
+    PolicyKey, PoolHttp, PortNumber, Preference, Projection, Protocol, Recorder, Resolution, ServiceKey,
+    Stage, Subset, TrafficPolicy, Verdict,
 };
 
 use crate::endpoints::{Assignment, inline_of};
@@ -73,6 +73,8 @@ pub struct ClusterPlan<'a> {
     pub weighs_localities: bool,
     /// Settings of the DestinationRule that applies to the client.
     pub policy: Option<&'a TrafficPolicy>,
+    /// That rule, the first of several.
+    pub rule: Option<&'a PolicyKey>,
     /// Whether it is for gRPC, which lacks most settings.
     pub grpc: bool,
     /// Version of HTTP on connections to endpoints.
@@ -98,7 +100,8 @@ pub fn cluster<'a, R: Recorder>(
     r: &mut R,
 ) -> Option<ClusterPlan<'a>> {
     let namespace = client.namespace.as_ref().and_then(Option::as_ref);
-    let policy = match (facts.policy_of(namespace), subset) {
+    let found = facts.policy_of(namespace);
+    let policy = match (found, subset) {
         (Some(policy), subset) => Some(policy.of(subset)?),
         (None, Some(_)) => return None,
         (None, None) => None,
@@ -122,6 +125,7 @@ pub fn cluster<'a, R: Recorder>(
         race_connect: facts.attributes.race_connect,
         ipv6_only: is_resolved && client.families == Some((false, true)),
         policy,
+        rule: found.and_then(|found| found.from.first()),
         grpc: client.kind == Some(ClientKind::Grpc),
     })
 }
@@ -254,7 +258,7 @@ fn balancing(
 
 #[cfg(test)]
 mod tests {
-    use tributary_model::{Address, AddressRef, Trace};
+    use tributary_model::{Address, AddressRef, ByNamespace, ClusterPolicy, TlsSettings, Trace};
 
     use super::*;
     use crate::fixtures::*;
@@ -312,6 +316,24 @@ mod tests {
             assert!(cluster(&facts, None, &mk_projection(ClientKind::Envoy), &mut trace).is_none());
             assert_eq!(trace.steps.last().unwrap().code, code);
         }
+    }
+
+    #[test]
+    fn grpc_has_no_cluster_with_tls_of_files() {
+        let mut facts = mk_cluster(Resolution::ClientSide, None);
+        let rule = |tls: ClientTls| {
+            let whole = TrafficPolicy { tls: Some(Arc::new(tls)), ..TrafficPolicy::default() };
+            let policy = ClusterPolicy { whole, ..ClusterPolicy::default() };
+            Some(Arc::new(ByNamespace::new(Some(Arc::new(policy)), [])))
+        };
+        let has = |facts: &ClusterInputs, kind| cluster(facts, None, &mk_projection(kind), &mut ()).is_some();
+        facts.policy = rule(ClientTls::Simple(TlsSettings::default()));
+        assert!(has(&facts, ClientKind::Sidecar) && has(&facts, ClientKind::Envoy));
+        let mut trace = Trace::default();
+        assert!(cluster(&facts, None, &mk_projection(ClientKind::Grpc), &mut trace).is_none());
+        assert_eq!(trace.steps.last().unwrap().code, Code::KIND_CANNOT_REACH);
+        facts.policy = rule(ClientTls::Disable);
+        assert!(has(&facts, ClientKind::Grpc));
     }
 
     #[test]

@@ -151,7 +151,7 @@ fn settle(
     let others = claims.iter().skip(1).filter(loses);
     let losers: Vec<&ServiceView> = others.clone().map(|(view, _)| *view).collect();
     // The same services have claimed the same address for TCP.
-    let is_known = matches!(first, Serves::Http(_));
+    let is_known = matches!(first, Serves::Http(..));
     if !losers.is_empty() && !is_known {
         let mixed = first == Serves::Routes || others.clone().any(|(_, s)| *s == Serves::Routes);
         let code = if mixed { Code::LISTENER_CONFLICT } else { Code::ADDRESS_CONFLICT };
@@ -238,6 +238,7 @@ mod tests {
             cluster: format!("outbound|80||{host}"),
             dynamic: false,
             retries: None,
+            hash: None,
         };
         (mk_view(host, "shop", &[Visibility::Public]), plan)
     }
@@ -247,7 +248,7 @@ mod tests {
         (mk_view(host, "shop", &[Visibility::Public]), plan)
     }
     fn to(host: &str) -> Serves {
-        Serves::Cluster(ClusterName::new(mk_port(80), &mk_host(host)))
+        Serves::Cluster(ClusterName::new(mk_port(80), &mk_host(host)), None)
     }
     /// Composes routes without aliases.
     fn composed<'a>(

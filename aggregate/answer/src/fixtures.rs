@@ -146,6 +146,7 @@ pub(crate) fn mk_port_view(facts: EndpointInputs) -> PortView {
         resolution: resolution.clone(),
         addresses: Arc::from([]),
         endpoints: None,
+        policy: None,
     };
     let route = RouteInputs {
         service,
@@ -155,6 +156,7 @@ pub(crate) fn mk_port_view(facts: EndpointInputs) -> PortView {
         addresses: Arc::from([]),
         headless: false,
         retries: None,
+        hash: None,
     };
     PortView {
         number: port,
@@ -185,6 +187,7 @@ pub(crate) fn mk_facts_of(protocol: Protocol, addresses: &[(&str, u8)]) -> Liste
         resolution: Resolution::ClientSide,
         addresses: addresses.iter().map(address).collect(),
         endpoints: None,
+        policy: None,
     }
 }
 

@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use tributary_model::{
-    ClientDimensions, ClientKind, ClusterId, ClusterInputs, EndpointInputs, EndpointPolicy, EndpointSource,
-    Hostname, ListenerInputs, Locality, NamedValues, Namespace, NetworkId, NodeName, Projection,
-    ResourceInputs, RouteInputs, ServiceAddress, Visibility,
+    ByNamespace, ClientDimensions, ClientKind, ClusterId, ClusterInputs, EndpointInputs, EndpointPolicy,
+    EndpointSource, Hostname, ListenerInputs, Locality, NamedValues, Namespace, NetworkId, NodeName,
+    Projection, ResourceInputs, RouteInputs, ServiceAddress, Visibility,
 };
 
 use crate::client::ClientClass;
@@ -159,9 +159,7 @@ impl Outcomes for ClusterInputs {
         Projection { namespace, ..reduced }
     }
     fn mentions(node: &ResourceInputs<Self>, report: &mut dyn FnMut(Attr)) {
-        if let Some(rules) = &node.inputs.policy {
-            rules.namespaces().cloned().map(Attr::Namespace).for_each(&mut *report);
-        }
+        mention_ruled(node.inputs.policy.as_deref(), report);
         if let Some(inline) = &node.inputs.inline {
             mention_endpoints(inline, node.dimensions, report);
         }
@@ -172,18 +170,25 @@ impl Outcomes for ListenerInputs {
     /// Listeners match the endpoints that a client may have, in any order.
     fn reduce(node: &ResourceInputs<Self>, client: Projection) -> Projection {
         let addressed = cluster_of(&node.inputs.addresses, &client);
+        let own = client.namespace.clone().flatten();
+        let ruled = |own: &Namespace| node.inputs.policy.as_ref()?.alike(own).cloned();
         let Some(endpoints) = &node.inputs.endpoints else {
-            return Projection { cluster: addressed, ..client };
+            let namespace = client.namespace.as_ref().map(|_| own.as_ref().and_then(ruled));
+            return Projection { cluster: addressed, namespace, ..client };
         };
+        // two namespaces with the same endpoints may have different rules
+        let differs = own.as_ref().and_then(ruled).is_some();
         let named = endpoints.named_or_make(named);
         let node_name = |own: NodeName| if named.nodes.contains(&own) { own } else { NodeName::unnamed() };
         let by_endpoints = admitted(named, false, client.clone());
         let cluster =
             if addressed.as_ref().is_some_and(Option::is_some) { addressed } else { by_endpoints.cluster };
-        Projection { node: client.node.map(|own| own.map(node_name)), cluster, ..by_endpoints }
+        let namespace = by_endpoints.namespace.map(|reduced| if differs { own } else { reduced });
+        Projection { node: client.node.map(|own| own.map(node_name)), cluster, namespace, ..by_endpoints }
     }
     fn mentions(node: &ResourceInputs<Self>, report: &mut dyn FnMut(Attr)) {
         mention_addresses(&node.inputs.addresses, report);
+        mention_ruled(node.inputs.policy.as_deref(), report);
         if let Some(endpoints) = &node.inputs.endpoints {
             mention_endpoints(endpoints, node.dimensions, report);
         }
@@ -203,11 +208,14 @@ impl Outcomes for RouteInputs {
                 cluster_of(addresses, &client),
             ),
         };
-        Projection { domain, cluster, ..client }
+        let ruled = |own: Namespace| node.inputs.hash.as_ref()?.alike(&own).cloned();
+        let namespace = client.namespace.clone().map(|own| own.and_then(ruled));
+        Projection { domain, cluster, namespace, ..client }
     }
     fn mentions(node: &ResourceInputs<Self>, report: &mut dyn FnMut(Attr)) {
         mention_addresses(&node.inputs.addresses, report);
         mention_names(&node.inputs.service.host, report);
+        mention_ruled(node.inputs.hash.as_deref(), report);
     }
 }
 
@@ -230,6 +238,12 @@ fn own_domain(host: &Hostname) -> Option<&str> {
     let (_, domain) = host.as_str().split_once('.')?;
     let (name, _) = host.as_str().split_once(".svc.")?;
     name.contains('.').then_some(domain)
+}
+
+/// Reports the namespaces whose clients have rules of their own.
+fn mention_ruled<T: PartialEq>(rules: Option<&ByNamespace<T>>, report: &mut dyn FnMut(Attr)) {
+    let namespaces = rules.into_iter().flat_map(ByNamespace::namespaces);
+    namespaces.cloned().map(Attr::Namespace).for_each(report);
 }
 
 fn list_of(visibility: &Visibility) -> &[Namespace] {

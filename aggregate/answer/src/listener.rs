@@ -4,8 +4,11 @@
 //! [`compose`](crate::compose) decides between them.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
-use tributary_model::{ClientKind, ListenerInputs, PortNumber, Projection, Protocol, Recorder, Resolution};
+use tributary_model::{
+    ClientKind, ConnectionPolicy, ListenerInputs, PortNumber, Projection, Protocol, Recorder, Resolution,
+};
 
 use crate::endpoints::sockets;
 use crate::names::ClusterName;
@@ -34,9 +37,9 @@ pub enum Serves {
     /// HTTP, through the route table of the port (`"80"`), which all services of the port share.
     Routes,
     /// HTTP for any host, to the xDS cluster of this name.
-    Http(ClusterName),
+    Http(ClusterName, Option<Arc<ConnectionPolicy>>),
     /// TCP, to the xDS cluster of this name.
-    Cluster(ClusterName),
+    Cluster(ClusterName, Option<Arc<ConnectionPolicy>>),
 }
 
 /// Part of a listener that a service port needs.
@@ -100,7 +103,8 @@ fn listener_at<R: Recorder>(
         let matches = Match { http: !binds, ..Match::default() };
         return vec![plan(wide, port, matches, Serves::Routes)];
     }
-    let cluster = || Serves::Cluster(ClusterName::new(facts.port, &facts.service.host));
+    let policy = policy_of(facts, client);
+    let cluster = || Serves::Cluster(ClusterName::new(facts.port, &facts.service.host), policy.clone());
     let detects = facts.protocol == Protocol::Unspecified && !binds && !declared;
     let targets = if declared { Vec::new() } else { targets(facts, client, binds, r) };
     if targets.is_empty() {
@@ -122,6 +126,11 @@ fn listener_at<R: Recorder>(
     parts
 }
 
+/// Returns what DestinationRules set for the client's connections.
+fn policy_of(facts: &ListenerInputs, client: &Projection) -> Option<Arc<ConnectionPolicy>> {
+    facts.policy_of(client.namespace.as_ref().and_then(Option::as_ref)).cloned()
+}
+
 /// Returns the parts of a port without a protocol for its HTTP connections. Those to an address of the service are
 /// its own, whatever host they name; without a virtual address, its host finds it at any address.
 fn detected(
@@ -133,7 +142,7 @@ fn detected(
     let cluster = ClusterName::new(facts.port, &facts.service.host);
     let own = parts.iter().map(|part| ListenerPlan {
         matches: Match { http: true, ..part.matches.clone() },
-        serves: Serves::Http(cluster.clone()),
+        serves: Serves::Http(cluster.clone(), policy_of(facts, client)),
         ..part.clone()
     });
     let shared = vips(&facts.addresses, client).is_empty().then(|| ListenerPlan {
@@ -222,7 +231,7 @@ mod tests {
             let http = if p.matches.http { " http" } else { "" };
             let serves = match p.serves {
                 Serves::Routes => "routes",
-                Serves::Http(_) | Serves::Cluster(_) => "cluster",
+                Serves::Http(..) | Serves::Cluster(..) => "cluster",
             };
             format!("{}{range}{sni}{http} {serves}", p.name())
         };

@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use tributary_model::{ClientKind, Hostname, HttpRetries, Projection, Protocol, Resolution, RouteInputs};
+use tributary_model::{
+    ClientKind, HashKey, Hostname, HttpRetries, Projection, Protocol, Resolution, RouteInputs,
+};
 
 use crate::names::ClusterName;
 use crate::vip::{short_forms, vips};
@@ -25,6 +27,8 @@ pub struct VirtualHostPlan {
     pub dynamic: bool,
     /// Retries of requests; the usual ones if absent.
     pub retries: Option<Arc<HttpRetries>>,
+    /// Property of a request that decides its endpoint.
+    pub hash: Option<Arc<HashKey>>,
 }
 
 impl VirtualHostPlan {
@@ -70,19 +74,19 @@ pub fn route(facts: &RouteInputs, client: &Projection) -> Option<VirtualHostPlan
     let mut seen: BTreeSet<String> = domains.iter().cloned().collect();
     let addresses = virtual_addresses.into_iter().filter(|a| a.is_host()).map(|a| authority(a.ip));
     let addresses = addresses.filter(|address| seen.insert(address.clone())).collect();
-    Some(VirtualHostPlan { domains, addresses, ..plan(facts) })
+    Some(VirtualHostPlan { domains, addresses, ..plan(facts, client) })
 }
 
 /// Plans the single virtual host of the route table `outbound|80||pay.shop` that a gRPC client requests. It takes any
 /// authority: the client has the table from the listener of its target, whatever name or alias the target has.
 #[must_use]
-pub fn grpc_route(facts: &RouteInputs) -> Option<VirtualHostPlan> {
+pub fn grpc_route(facts: &RouteInputs, client: &Projection) -> Option<VirtualHostPlan> {
     let unroutable = matches!(facts.resolution, Resolution::Alias(_) | Resolution::Dynamic);
     let has_table = facts.protocol != Protocol::Udp && !unroutable;
-    has_table.then(|| VirtualHostPlan { domains: vec!["*".to_owned()], ..plan(facts) })
+    has_table.then(|| VirtualHostPlan { domains: vec!["*".to_owned()], ..plan(facts, client) })
 }
 
-fn plan(facts: &RouteInputs) -> VirtualHostPlan {
+fn plan(facts: &RouteInputs, client: &Projection) -> VirtualHostPlan {
     VirtualHostPlan {
         name: format!("{}:{}", facts.service.host, facts.port),
         domains: Vec::new(),
@@ -90,6 +94,7 @@ fn plan(facts: &RouteInputs) -> VirtualHostPlan {
         cluster: ClusterName::new(facts.port, &facts.service.host).to_string(),
         dynamic: facts.resolution == Resolution::Dynamic,
         retries: facts.retries.clone(),
+        hash: facts.hash_of(client.namespace.as_ref().and_then(Option::as_ref)).cloned(),
     }
 }
 
@@ -130,6 +135,7 @@ mod tests {
             addresses: [ip("10.0.0.1", 32), ip("10.1.0.0", 16), ip("fd00::1", 128)].into(),
             headless: false,
             retries: None,
+            hash: None,
         }
     }
     fn client(kind: ClientKind) -> Projection {
@@ -169,7 +175,7 @@ mod tests {
             (plan.domains, plan.dynamic),
             (vec!["*.example.com".to_owned(), "*.example.com.".to_owned()], true)
         );
-        assert!(grpc_route(&facts).is_none(), "gRPC has no forward proxy");
+        assert!(grpc_route(&facts, &client(ClientKind::Grpc)).is_none(), "gRPC has no forward proxy");
     }
 
     #[test]
@@ -179,7 +185,7 @@ mod tests {
         for (protocol, sidecar, grpc) in cases {
             let facts = mk_route("pay.shop", protocol);
             assert_eq!(route(&facts, &client(ClientKind::Sidecar)).is_some(), sidecar, "{protocol:?}");
-            assert_eq!(grpc_route(&facts).is_some(), grpc, "{protocol:?}");
+            assert_eq!(grpc_route(&facts, &client(ClientKind::Grpc)).is_some(), grpc, "{protocol:?}");
         }
         let mut alias = mk_route("pay.shop", Protocol::Http);
         alias.resolution = Resolution::Alias(mk_host("b.shop"));
@@ -189,7 +195,7 @@ mod tests {
     #[test]
     fn grpc_table_takes_any_authority() {
         let facts = mk_route("pay.shop.svc.cluster.local", Protocol::Grpc);
-        let plan = grpc_route(&facts).unwrap();
+        let plan = grpc_route(&facts, &client(ClientKind::Grpc)).unwrap();
         assert_eq!((plan.claims().count(), &*plan.domains, plan.dynamic), (1, &["*".to_owned()][..], false));
     }
 }

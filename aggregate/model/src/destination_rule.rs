@@ -5,13 +5,14 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::export::ExportTo;
 use crate::hostname::HostPattern;
 use crate::labels::Labels;
 use crate::policy::PolicyKey;
 use crate::subset::Subset;
-use crate::traffic_policy::{LocalityBalancing, PortPolicies, TrafficPolicy};
+use crate::traffic_policy::{HashKey, LocalityBalancing, PortPolicies, TrafficPolicy};
 
 /// Settings and subsets of the endpoints of a host.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -75,6 +76,19 @@ impl ClusterPolicy {
         let Some(subset) = subset else { return Some(&self.whole) };
         self.subsets.iter().find(|(name, _)| name == subset).map(|(_, policy)| policy)
     }
+}
+
+/// What rules set for connections to one port, which a client's listeners decide.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct ConnectionPolicy {
+    /// Property of a request that decides its endpoint.
+    pub hash: Option<HashKey>,
+    /// Whether the client's address decides the endpoint of a connection of TCP.
+    pub by_source: bool,
+    /// Time without bytes until a connection of TCP is closed; without a limit for 0.
+    pub idle_timeout: Option<Duration>,
+    /// Longest duration of a connection of TCP.
+    pub max_duration: Option<Duration>,
 }
 
 /// What rules set for the assignments of one port.

@@ -62,7 +62,9 @@ pub use declaration::{
     Attributes, DeclKey, Declaration, DeclarationRole, DeclarationWarning, Resolution, Selector,
     ServiceAddress, ServiceKey, TrafficDistribution,
 };
-pub use destination_rule::{ClusterPolicy, DestinationRule, EndpointOrder, EndpointPolicy, SubsetRule};
+pub use destination_rule::{
+    ClusterPolicy, ConnectionPolicy, DestinationRule, EndpointOrder, EndpointPolicy, SubsetRule,
+};
 pub use encoded_cache::{Answers, ClientKind, EncodedCache, EncodedResource, Projection};
 pub use endpoint_group::{EndpointGroup, EndpointGroupKey, GroupPort, PortSet, Summary, WaitingAddress};
 pub use evidence::{EndEvidence, Evidence};

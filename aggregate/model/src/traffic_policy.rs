@@ -50,6 +50,14 @@ impl PortPolicies {
 }
 
 impl TrafficPolicy {
+    /// Returns the property of a request that decides its endpoint.
+    #[must_use]
+    pub fn hash(&self) -> Option<&HashKey> {
+        match &self.balancer.as_ref()?.algorithm {
+            Algorithm::RingHash(key, _) | Algorithm::Maglev(key, _) => Some(key),
+            _ => None,
+        }
+    }
     /// Returns these parts, the absent ones from `above`.
     #[must_use]
     pub fn over(&self, above: &Self) -> Self {

@@ -12,7 +12,7 @@ use crate::code::Code;
 use crate::declaration::{
     Attributes, Declaration, Resolution, ServiceAddress, ServiceKey, TrafficDistribution,
 };
-use crate::destination_rule::{ClusterPolicy, EndpointPolicy};
+use crate::destination_rule::{ClusterPolicy, ConnectionPolicy, EndpointPolicy};
 use crate::endpoint_group::EndpointGroup;
 use crate::export::Visibility;
 use crate::hostname::Hostname;
@@ -26,6 +26,7 @@ use crate::requests::HttpRetries;
 use crate::resource_inputs::ResourceInputs;
 use crate::shared::Shared;
 use crate::status::ShardPriority;
+use crate::traffic_policy::HashKey;
 
 /// Registry and scope that report a shard.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
@@ -261,6 +262,16 @@ pub struct ListenerInputs {
     pub addresses: Arc<[ServiceAddress]>,
     /// Endpoints whose addresses listeners match, if neither host, SNI nor virtual address identifies the port.
     pub endpoints: Option<Shared<ResourceInputs<EndpointInputs>>>,
+    /// What DestinationRules set, by the namespace of the client.
+    pub policy: Option<Arc<ByNamespace<Option<Arc<ConnectionPolicy>>>>>,
+}
+
+impl ListenerInputs {
+    /// Returns what DestinationRules set for a client.
+    #[must_use]
+    pub fn policy_of(&self, namespace: Option<&Namespace>) -> Option<&Arc<ConnectionPolicy>> {
+        self.policy.as_ref()?.get(namespace).as_ref()
+    }
 }
 
 /// Inputs of a port's part of route tables.
@@ -280,6 +291,16 @@ pub struct RouteInputs {
     pub headless: bool,
     /// Retries of requests; the usual ones if absent.
     pub retries: Option<Arc<HttpRetries>>,
+    /// Property of a request that decides its endpoint, as DestinationRules set it, by the namespace of the client.
+    pub hash: Option<Arc<ByNamespace<Option<Arc<HashKey>>>>>,
+}
+
+impl RouteInputs {
+    /// Returns the property of a client's request that decides its endpoint.
+    #[must_use]
+    pub fn hash_of(&self, namespace: Option<&Namespace>) -> Option<&Arc<HashKey>> {
+        self.hash.as_ref()?.get(namespace).as_ref()
+    }
 }
 
 impl ServiceView {

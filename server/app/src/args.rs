@@ -236,6 +236,8 @@ pub enum XdsType {
     Lds,
     /// Routes
     Rds,
+    /// Names of the client's files of TLS
+    Sds,
 }
 
 impl XdsType {
@@ -247,6 +249,7 @@ impl XdsType {
             Self::Eds => "eds",
             Self::Lds => "lds",
             Self::Rds => "rds",
+            Self::Sds => "sds",
         }
     }
 }

@@ -198,7 +198,7 @@ async fn egress_hosts_and_selectors_that_match_nothing_are_conditions() {
 }
 
 const RULE: &str = "  host: pay.example.com
-  workloadSelector: {matchLabels: {app: web}}
+  workloadSelector: {}
   trafficPolicy:
     loadBalancer:
       consistentHash: {httpCookie: {name: user, ttl: 1m30s}, maglev: {tableSize: 251}}
@@ -230,7 +230,7 @@ async fn destination_rules_of_files_are_listed_with_host_and_spec() {
     let world = World::start(&["--registry", &format!("file={}", dir.path().display())]).await;
     world.until("get policies", "narrow").await;
     let table = world.until("get policies DestinationRule -o wide", "TRB0442").await;
-    for part in ["HOST", "pay.example.com", "app=web", "no effect: spec.trafficPolicy.tunnel"] {
+    for part in ["HOST", "pay.example.com", "no effect: spec.trafficPolicy.tunnel"] {
         assert!(table.contains(part), "no {part:?} in {table}");
     }
     assert!(!table.contains("narrow"), "only one kind is named: {table}");
@@ -241,7 +241,6 @@ async fn destination_rules_of_files_are_listed_with_host_and_spec() {
     let warmup = serde_json::json!({"duration": "10s", "minimumPercent": 12.5});
     let want = serde_json::json!({
         "host": "pay.example.com",
-        "workloadSelector": {"matchLabels": {"app": "web"}},
         "trafficPolicy": {
             "loadBalancer": {
                 "consistentHash": {"httpCookie": {"name": "user", "ttl": "90s"}, "maglev": {"tableSize": 251}},

@@ -8,6 +8,7 @@ mod access_log;
 pub mod assignment;
 pub mod cluster;
 pub mod defaults;
+mod hash;
 pub mod listener;
 mod retries;
 pub mod route;

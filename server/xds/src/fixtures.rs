@@ -234,6 +234,7 @@ fn mk_port(
         resolution: svc.resolution.clone(),
         addresses: addresses.clone(),
         endpoints: matches_endpoints(svc, protocol).then(|| endpoints.clone()),
+        policy: None,
     };
     let route = RouteInputs {
         service: service.clone(),
@@ -243,6 +244,7 @@ fn mk_port(
         addresses,
         headless,
         retries: None,
+        hash: None,
     };
     let route_dims = ClientDimensions::KIND | ClientDimensions::DOMAIN;
     PortView {

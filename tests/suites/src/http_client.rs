@@ -12,6 +12,14 @@ use tokio::net::TcpStream;
 
 const WITHIN: Duration = Duration::from_secs(10);
 
+/// Returns status and body of a GET for a host, with a further header.
+pub async fn get_as(addr: SocketAddr, host: &str, header: (&str, &str)) -> Result<(StatusCode, String)> {
+    let request = Request::get("/").header("host", host).header(header.0, header.1);
+    let request = request.body(Empty::<Bytes>::new())?;
+    let what = format!("GET {host} at {addr}");
+    crate::wait::in_time(&what, WITHIN, send(addr, request)).await.with_context(|| what.clone())
+}
+
 /// Returns status and body of a GET.
 pub async fn get(addr: SocketAddr, path: &str) -> Result<(StatusCode, String)> {
     request(addr, Method::GET, path).await
@@ -38,10 +46,13 @@ pub async fn get_json(addr: SocketAddr, path: &str) -> Result<serde_json::Value>
 }
 
 async fn exchange(addr: SocketAddr, method: Method, path: &str) -> Result<(StatusCode, String)> {
+    let request = Request::builder().method(method).uri(path).header("host", addr.to_string());
+    send(addr, request.body(Empty::<Bytes>::new())?).await
+}
+
+async fn send(addr: SocketAddr, request: Request<Empty<Bytes>>) -> Result<(StatusCode, String)> {
     let stream = TcpStream::connect(addr).await?;
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-    let request = Request::builder().method(method).uri(path).header("host", addr.to_string());
-    let request = request.body(Empty::<Bytes>::new())?;
     let work = async {
         let response = sender.send_request(request).await?;
         let status = response.status();

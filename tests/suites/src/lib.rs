@@ -48,5 +48,5 @@ pub use process::Process;
 pub use rest::Rest;
 pub use server::{ServerOptions, TestServer};
 pub use switch::Switch;
-pub use tls::{Authority, Identity};
+pub use tls::{Authority, Identity, TlsFront, replace};
 pub use wait::eventually;

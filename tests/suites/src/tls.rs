@@ -1,7 +1,7 @@
 //! Keys and certificates for one test: an authority, a server, and clients with a SPIFFE URI, as files for the
 //! server's configuration and as a TLS stream for the raw ADS client.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,13 +11,15 @@ use rcgen::{
     KeyUsagePurpose, SanType,
 };
 use rustls::crypto::ring::default_provider;
-use rustls::{ClientConfig, RootCertStore};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tempfile::TempDir;
-use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::client::TlsStream;
+use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 /// A test authority; its files are removed with it.
 #[derive(Debug)]
@@ -70,6 +72,24 @@ impl Authority {
         let mut params = CertificateParams::new(vec!["localhost".to_owned(), "127.0.0.1".to_owned()])?;
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         self.sign(name, params)
+    }
+
+    /// Creates a server identity for these hosts, in files named after `name`.
+    pub fn server_of(&self, name: &str, hosts: &[&str]) -> Result<Identity> {
+        let mut params =
+            CertificateParams::new(hosts.iter().map(|host| (*host).to_owned()).collect::<Vec<_>>())?;
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        self.sign(name, params)
+    }
+
+    /// Starts a server that ends TLS and passes the bytes on to a backend. With `verifies`, clients must have a certificate
+    /// of this authority.
+    pub async fn front(&self, identity: &Identity, backend: SocketAddr, verifies: bool) -> Result<TlsFront> {
+        let config = serving(&self.certificate, identity, verifies)?;
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("open a port for TLS")?;
+        let addr = listener.local_addr()?;
+        let task = tokio::spawn(pass_on(listener, TlsAcceptor::from(Arc::new(config)), backend));
+        Ok(TlsFront { addr, task })
     }
 
     /// Creates a client identity whose only name is a URI such as `spiffe://cluster.local/ns/default/sa/web`.
@@ -129,8 +149,58 @@ pub fn trusting(certificates: &str, identity: Option<&Identity>) -> Result<Clien
     Ok(builder.with_client_auth_cert(vec![certificate], key)?)
 }
 
+/// A server that ends TLS; closed when dropped.
+#[derive(Debug)]
+pub struct TlsFront {
+    addr: SocketAddr,
+    task: JoinHandle<()>,
+}
+
+impl TlsFront {
+    /// Returns the address that it listens on.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+}
+
+impl Drop for TlsFront {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+fn serving(authority: &str, identity: &Identity, verifies: bool) -> Result<ServerConfig> {
+    let chain = vec![CertificateDer::from_pem_slice(identity.certificate.as_bytes())?];
+    let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes())?;
+    let provider = Arc::new(default_provider());
+    let config = ServerConfig::builder_with_provider(Arc::clone(&provider));
+    let config = config.with_safe_default_protocol_versions().context("protocol versions")?;
+    let config = if verifies {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(authority.as_bytes())?)?;
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build()?;
+        config.with_client_cert_verifier(verifier)
+    } else {
+        config.with_no_client_auth()
+    };
+    config.with_single_cert(chain, key).context("the certificate of a server")
+}
+
+async fn pass_on(listener: TcpListener, acceptor: TlsAcceptor, backend: SocketAddr) {
+    // Dropped with this task: every connection ends with it.
+    let mut connections = JoinSet::new();
+    while let Ok((stream, _)) = listener.accept().await {
+        let acceptor = acceptor.clone();
+        connections.spawn(async move {
+            let mut inside = acceptor.accept(stream).await?;
+            let mut outside = TcpStream::connect(backend).await?;
+            tokio::io::copy_bidirectional(&mut inside, &mut outside).await
+        });
+    }
+}
+
 /// Replaces the file in one step, so a reloading server never reads a partial file.
-fn replace(path: &Path, text: &str) -> Result<()> {
+pub fn replace(path: &Path, text: &str) -> Result<()> {
     let fresh = path.with_extension("new");
     std::fs::write(&fresh, text).with_context(|| format!("write {}", fresh.display()))?;
     std::fs::rename(&fresh, path).with_context(|| format!("replace {}", path.display()))

@@ -62,7 +62,7 @@ pub fn leading_resources(port: &PortView, class: &ClientClass) -> BTreeSet<(Stri
 }
 
 const fn leads(part: &ListenerPlan) -> bool {
-    matches!(part.serves, Serves::Cluster(_))
+    matches!(part.serves, Serves::Cluster(..))
 }
 
 /// Returns what leads clients of this class to a port that they import, or why nothing does; a warning if they receive

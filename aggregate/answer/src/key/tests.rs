@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use proptest::prelude::*;
 use tributary_model::{
-    Address, AddressRef, Attributes, ClientKind, Declaration, Protocol, Resolution, Shared,
-    TrafficDistribution,
+    Address, AddressRef, Attributes, ClientKind, ConnectionPolicy, Declaration, HashKey, Protocol,
+    Resolution, Shared, TrafficDistribution,
 };
 
 use super::*;
@@ -57,6 +57,7 @@ fn mk_listener(addresses: &[(&str, &str)]) -> ListenerInputs {
         resolution: Resolution::ClientSide,
         addresses: addresses.iter().map(|(ip, cluster)| mk_cluster_ip(ip, cluster)).collect(),
         endpoints: None,
+        policy: None,
     }
 }
 fn mk_cluster_ip(ip: &str, cluster: &str) -> ServiceAddress {
@@ -76,6 +77,7 @@ fn mk_route(host: &str) -> RouteInputs {
         addresses: [mk_cluster_ip("10.9.0.1", "c1"), mk_cluster_ip("10.9.0.2", "c2")].into(),
         headless: false,
         retries: None,
+        hash: None,
     }
 }
 fn in_namespace(namespace: &str, suffix: &str) -> ClientClass {
@@ -101,6 +103,29 @@ fn a_thousand_namespaces_have_two_keys_of_a_route() {
     assert_eq!(keys(&node, clusters), 3, "two clusters have an address");
 }
 
+/// Returns a value of most clients, and others of the namespaces shop and web.
+fn mk_by_namespace<T: PartialEq>(values: [T; 3]) -> Arc<ByNamespace<Option<Arc<T>>>> {
+    let [usual, shop, web] = values.map(|value| Some(Arc::new(value)));
+    let named = [("shop", shop), ("web", web)].map(|(name, value)| (Namespace::new(name).unwrap(), value));
+    Arc::new(ByNamespace::new(usual, named))
+}
+fn mk_hashed(header: &str) -> HashKey {
+    HashKey::Header(header.into())
+}
+
+#[test]
+fn clients_with_other_rules_have_other_hash_keys() {
+    let dims = route_dims() | ClientDimensions::NAMESPACE;
+    let hash = Some(mk_by_namespace(["a", "b", "b"].map(mk_hashed)));
+    let node = ResourceInputs::new(RouteInputs { hash, ..mk_route("pay.example.com") }, dims);
+    let of = |namespace: &str| key(&node, &in_namespace(namespace, "cluster.local"));
+    let header = |namespace: &str| route(&node.inputs, &of(namespace)).unwrap().hash;
+    assert_eq!(header("n9").as_deref(), Some(&mk_hashed("a")));
+    assert_eq!(header("shop").as_deref(), Some(&mk_hashed("b")));
+    assert_eq!(of("shop"), of("web"), "equal rules have one key");
+    assert_eq!(keys(&node, (0..1000).map(|n| in_namespace(&format!("n{n}"), "cluster.local"))), 1);
+}
+
 fn some_class() -> impl Strategy<Value = ClientClass> {
     let namespace = prop::sample::select(vec!["", "shop", "web", "n9"]);
     let suffix = prop::sample::select(vec!["", "cluster.local", "other.local"]);
@@ -116,19 +141,28 @@ proptest! {
     fn key_of_a_route_gives_the_route_of_the_whole_client(
         class in some_class(),
         host in prop::sample::select(vec!["pay.shop.svc.cluster.local", "pay.web.svc.cluster.local", "pay.example.com"]),
+        ruled in any::<bool>(),
     ) {
-        let node = ResourceInputs::new(mk_route(host), route_dims());
-        prop_assert_eq!(route(&node.inputs, &key(&node, &class)), route(&node.inputs, &class.project(route_dims())));
+        let hash = ruled.then(|| mk_by_namespace(["a", "b", "c"].map(mk_hashed)));
+        let dims = if ruled { route_dims() | ClientDimensions::NAMESPACE } else { route_dims() };
+        let node = ResourceInputs::new(RouteInputs { hash, ..mk_route(host) }, dims);
+        prop_assert_eq!(route(&node.inputs, &key(&node, &class)), route(&node.inputs, &class.project(dims)));
         let names = |domain: Option<&str>| names_of(&mk_host(host), domain, true);
         let key = key_of_names(&mk_host(host), &class);
         prop_assert_eq!(names(key.domain.flatten().as_deref()), names(class.domain.as_deref()));
     }
 
     #[test]
-    fn key_of_a_listener_gives_the_parts_of_the_whole_client(class in some_class(), inline in any::<bool>()) {
+    fn key_of_a_listener_gives_the_parts_of_the_whole_client(class in some_class(), inline in any::<bool>(), ruled in any::<bool>()) {
         let addresses: &[_] = if inline { &[] } else { &[("10.9.0.1", "c1"), ("10.9.0.2", "c2")] };
         let mut facts = mk_listener(addresses);
-        let dims = ClientDimensions::KIND | ClientDimensions::CLUSTER;
+        let rule = |seconds| ConnectionPolicy {
+            idle_timeout: Some(std::time::Duration::from_secs(seconds)),
+            ..ConnectionPolicy::default()
+        };
+        facts.policy = ruled.then(|| mk_by_namespace([1, 2, 3].map(rule)));
+        let ruled = if ruled { ClientDimensions::NAMESPACE } else { ClientDimensions::NONE };
+        let dims = ClientDimensions::KIND | ClientDimensions::CLUSTER | ruled;
         facts.endpoints = inline.then(|| Shared::new(ResourceInputs::new(on_nodes(&["n1"]), dims)));
         let node = ResourceInputs::new(facts, dims);
         let whole = listener(&node.inputs, &class.project(dims), &mut ());

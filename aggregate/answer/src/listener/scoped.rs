@@ -144,7 +144,7 @@ mod tests {
         let line = |part: &ListenerPlan| {
             let binds = if part.binds { " binds" } else { "" };
             let http = if part.matches.http { " http" } else { "" };
-            format!("{}{binds}{http} {:?}", part.name(), part.serves)
+            format!("{}{binds}{http} {:?}", part.name(), part.serves).replace(", None)", ")")
         };
         scoped_listener(facts, &client, scope, &mut ()).iter().map(line).collect()
     }

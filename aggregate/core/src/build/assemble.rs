@@ -147,6 +147,9 @@ fn assemble_port(
         addresses: Arc::clone(&common.addresses),
         endpoints: matches_endpoints(common, protocol, endpoints.inputs.sources.is_empty())
             .then(|| endpoints.clone()),
+        policy: (!protocol.is_http())
+            .then(|| common.rules.of_connections(number, old.map(|p| &p.listener.inputs.policy)))
+            .flatten(),
     };
     let dims = dims::listener(&facts, common.one_audience);
     let listener = keep_inputs(old.map(|p| &p.listener), facts, dims, counters);
@@ -158,6 +161,7 @@ fn assemble_port(
         resolution: common.resolution.clone(),
         headless: common.attributes.headless,
         retries: context.settings.effective.http_retries.clone(),
+        hash: common.rules.of_routes(number, old.map(|p| &p.route.inputs.hash)),
     };
     let dims = dims::route(&facts);
     let route = keep_inputs(old.map(|p| &p.route), facts, dims, counters);

@@ -79,12 +79,16 @@ pub(crate) fn listener(facts: &ListenerInputs, one_audience: bool) -> ClientDime
         | ClientDimensions::BINDS
         | ClientDimensions::FAMILIES
         | matched
+        | ruled(facts.policy.as_deref())
         | virtual_addresses(&facts.addresses)
 }
 
 /// Returns the dimensions of a port's part in route tables: the client's DNS domain completes short names.
 pub(crate) fn route(facts: &RouteInputs) -> ClientDimensions {
-    ClientDimensions::KIND | ClientDimensions::DOMAIN | virtual_addresses(&facts.addresses)
+    ClientDimensions::KIND
+        | ClientDimensions::DOMAIN
+        | ruled(facts.hash.as_deref())
+        | virtual_addresses(&facts.addresses)
 }
 
 /// Returns the dimensions of virtual addresses: a client uses those of its own cluster and families,

@@ -5,7 +5,8 @@
 use std::sync::Arc;
 
 use tributary_model::{
-    ByNamespace, ClusterPolicy, EndpointPolicy, Policy, PolicyKind, PortNumber, ServiceKey,
+    ByNamespace, ClusterPolicy, ConnectionPolicy, EndpointPolicy, HashKey, Policy, PolicyKind, PortNumber,
+    ServiceKey,
 };
 
 use crate::merge::rules::{Applied, MergedRule, applied};
@@ -57,6 +58,18 @@ impl ServiceRules {
         old: Option<&PortRules<EndpointPolicy>>,
     ) -> PortRules<EndpointPolicy> {
         self.made(old, |rule| rule.of_endpoints(port))
+    }
+    /// Returns what they set for the routes of a port.
+    pub(super) fn of_routes(&self, port: PortNumber, old: Option<&PortRules<HashKey>>) -> PortRules<HashKey> {
+        self.made(old, |rule| rule.of_routes(port))
+    }
+    /// Returns what they set for the connections of a port without a route table.
+    pub(super) fn of_connections(
+        &self,
+        port: PortNumber,
+        old: Option<&PortRules<ConnectionPolicy>>,
+    ) -> PortRules<ConnectionPolicy> {
+        self.made(old, |rule| rule.of_connections(port))
     }
     fn made<T: PartialEq>(
         &self,

@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tributary_model::{
-    ByNamespace, ClusterPolicy, DestinationRule, EndpointOrder, EndpointPolicy, ExportTo, Hostname,
-    Namespace, Policy, PolicyKey, PortNumber, PortPolicies, PrecedenceKey, ServiceKey, SubsetRule,
-    Visibility,
+    ByNamespace, ClusterPolicy, ConnectionPolicy, DestinationRule, EndpointOrder, EndpointPolicy, ExportTo,
+    HashKey, Hostname, Namespace, Policy, PolicyKey, PortNumber, PortPolicies, PrecedenceKey, ServiceKey,
+    SubsetRule, Visibility,
 };
 
 use crate::state::MergeContext;
@@ -176,6 +176,22 @@ impl MergedRule {
         let subset = |subset: &SubsetRule| (subset.name.clone(), subset.policies.of_under(port, &whole));
         let subsets = self.subsets.iter().map(subset).collect();
         ClusterPolicy { subsets, whole, from: Arc::clone(&self.from) }
+    }
+    /// Returns the property of a request that decides its endpoint: that of the port's settings, else that of all ports.
+    /// As in Istio, settings of the port without a hash do not take it away.
+    pub(crate) fn of_routes(&self, port: PortNumber) -> Option<HashKey> {
+        self.policies.of(port).hash().or_else(|| self.policies.all.hash()).cloned()
+    }
+    /// Returns the settings of a port's connections. As in Istio, those of TCP are the rule's for all ports.
+    pub(crate) fn of_connections(&self, port: PortNumber) -> Option<ConnectionPolicy> {
+        let all = &self.policies.all;
+        let policy = ConnectionPolicy {
+            hash: self.of_routes(port),
+            by_source: all.hash() == Some(&HashKey::SourceIp),
+            idle_timeout: all.pool.as_ref().and_then(|pool| pool.tcp_idle_timeout),
+            max_duration: all.pool.as_ref().and_then(|pool| pool.max_duration),
+        };
+        (policy != ConnectionPolicy::default()).then_some(policy)
     }
     /// Returns the order and the subsets of a port's endpoints; `None` if they are as without a rule.
     pub(crate) fn of_endpoints(&self, port: PortNumber) -> Option<EndpointPolicy> {

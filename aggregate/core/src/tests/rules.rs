@@ -3,8 +3,12 @@
 //! The cases of [`CHOICES`] are those that pilot-discovery 1.30 was recorded with.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use tributary_model::{Algorithm, Fact, LoadBalancer, Policy, PortPolicies, TrafficPolicy};
+use tributary_model::{
+    Algorithm, ConnectionPool, Fact, HashKey, LoadBalancer, Policy, PortNumber, PortPolicies, ServiceView,
+    TrafficPolicy,
+};
 
 use super::fixtures::*;
 
@@ -112,13 +116,60 @@ fn short_host_is_a_service_of_the_rules_namespace() {
     assert_eq!(subsets(&mut world, full, "cli"), "-", "a host with a dot is a whole name");
 }
 
-fn mk_balanced(mut rule: Fact, algorithm: Algorithm) -> Fact {
+fn mk_balanced(rule: Fact, algorithm: Algorithm) -> Fact {
+    mk_with(rule, PortPolicies { all: mk_policy(Some(algorithm), None), ..PortPolicies::default() })
+}
+
+/// Sets the policies of a rule.
+fn mk_with(mut rule: Fact, policies: PortPolicies) -> Fact {
     let Fact::Policy(_, declared) = &mut rule else { panic!("not a policy") };
     let Policy::DestinationRule(rule_mut) = &mut Arc::make_mut(declared).policy else { panic!("not a rule") };
-    let balancer = Some(Arc::new(LoadBalancer { algorithm, ..LoadBalancer::default() }));
-    let all = TrafficPolicy { balancer, ..TrafficPolicy::default() };
-    rule_mut.policies = PortPolicies { all, ..PortPolicies::default() };
+    rule_mut.policies = policies;
     rule
+}
+fn mk_policy(algorithm: Option<Algorithm>, tcp: Option<u64>) -> TrafficPolicy {
+    let balancer = algorithm.map(|algorithm| Arc::new(LoadBalancer { algorithm, ..LoadBalancer::default() }));
+    let pool = tcp.map(Duration::from_secs).map(|time| {
+        let (tcp_idle_timeout, max_duration) = (Some(time), Some(time * 2));
+        Arc::new(ConnectionPool { tcp_idle_timeout, max_duration, ..ConnectionPool::default() })
+    });
+    TrafficPolicy { balancer, pool, ..TrafficPolicy::default() }
+}
+/// Returns the view of a service with an HTTP port and a TCP port that a rule concerns.
+fn ruled(all: TrafficPolicy, ports: &[(u32, TrafficPolicy)]) -> Arc<ServiceView> {
+    let mut world = World::of_files();
+    let ports = ports.iter().map(|(port, policy)| (PortNumber::new(*port).unwrap(), policy.clone()));
+    let policies = PortPolicies { all, ports: Arc::new(ports.collect()) };
+    let rule = mk_with(mk_rule("svc/a", 1, "pay.test", "", ""), policies);
+    world.list("file", [mk_service(PAY, mk_decl("pay", "80 http http, 81 tcp tcp")), rule]);
+    world.view(PAY).unwrap()
+}
+
+#[test]
+fn hash_of_a_port_precedes_that_of_the_rule() {
+    let header = |name: &str| Algorithm::RingHash(HashKey::Header(name.into()), None);
+    let hash = |view: &ServiceView| match view.ports[0].route.inputs.hash_of(None).map(|key| &**key) {
+        Some(HashKey::Header(name)) => name.to_string(),
+        other => format!("{other:?}"),
+    };
+    let all = mk_policy(Some(header("all")), None);
+    assert_eq!(hash(&ruled(all.clone(), &[])), "all");
+    assert_eq!(hash(&ruled(all.clone(), &[(80, mk_policy(Some(header("port")), None))])), "port");
+    let random = mk_policy(Some(Algorithm::Random), None);
+    assert_eq!(hash(&ruled(all, &[(80, random.clone())])), "all", "as in Istio");
+    assert_eq!(hash(&ruled(random, &[])), "None");
+}
+
+#[test]
+fn durations_of_tcp_are_those_of_all_ports() {
+    let source = Algorithm::RingHash(HashKey::SourceIp, None);
+    let view = ruled(mk_policy(Some(source), Some(3)), &[(81, mk_policy(None, Some(9)))]);
+    let policy = |port: usize| view.ports[port].listener.inputs.policy_of(None).cloned();
+    let tcp = policy(1).unwrap();
+    let seconds = |time: Option<Duration>| time.map(|time| time.as_secs());
+    assert_eq!((seconds(tcp.idle_timeout), seconds(tcp.max_duration)), (Some(3), Some(6)));
+    assert!(tcp.by_source);
+    assert_eq!(policy(0), None, "HTTP has them in its route table and cluster");
 }
 
 #[test]

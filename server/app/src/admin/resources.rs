@@ -92,5 +92,5 @@ fn are_bounded<const N: usize>(texts: [Option<&String>; N]) -> bool {
 fn type_of(text: Option<&str>) -> Result<Option<ResourceType>, String> {
     let Some(text) = text else { return Ok(None) };
     let found = ResourceType::ALL.into_iter().find(|kind| kind.as_str().eq_ignore_ascii_case(text));
-    found.map(Some).ok_or_else(|| "`type` is not cds, eds, lds or rds".to_owned())
+    found.map(Some).ok_or_else(|| "`type` is not cds, eds, lds, rds or sds".to_owned())
 }

@@ -9,7 +9,7 @@ use tributary_model::EncodedResource;
 
 use crate::encode::tls;
 
-/// Returns the secret of a name; `None` if the name is none of those that xDS clusters have.
+/// Returns the secret of a name; `None` for a name that no xDS cluster has.
 pub(crate) fn secret(name: &str) -> Option<Arc<EncodedResource>> {
     let body = tls::secret(&name.parse().ok()?);
     Some(Arc::new(EncodedResource::new(name.into(), body.into())))

@@ -22,7 +22,7 @@ use http_protocol_options::UpstreamProtocolOptions;
 use http_protocol_options::explicit_http_config::ProtocolConfig;
 use prost::Message;
 use tributary_answer::{ClusterPlan, Discovery, InboundPort, InboundTarget, UpstreamHttp, names};
-use tributary_model::{PortNumber, Protocol, ServiceKey};
+use tributary_model::{PolicyKey, PortNumber, Protocol, ServiceKey};
 
 use super::{any, assignment, duration, tls, traffic};
 use tributary_proto::wire::Writer;
@@ -49,7 +49,7 @@ pub fn cluster(plan: &ClusterPlan<'_>) -> Vec<u8> {
     discover(&mut body, &name, plan);
     traffic::apply(&mut body, plan);
     let mut wire = Writer::new();
-    wire.message(METADATA, |w| metadata(w, plan.service));
+    wire.message(METADATA, |w| metadata(w, plan));
     if let Discovery::StrictDns(within) | Discovery::LogicalDns(within) = &plan.discovery {
         wire.message(LOAD_ASSIGNMENT, |w| assignment::write(w, &name, within));
     }
@@ -324,12 +324,19 @@ fn source(address: &str) -> core::SocketAddress {
     }
 }
 
-/// Encodes `{istio: {services: [{host, name, namespace}]}}`, which statistics and access logs read.
-fn metadata(wire: &mut Writer, service: &ServiceKey) {
+/// Encodes `{istio: {config, services: [{host, name, namespace}], subset}}`, which statistics and access logs read.
+fn metadata(wire: &mut Writer, plan: &ClusterPlan<'_>) {
     wire.entry(1, "istio", |w| {
+        if let Some(PolicyKey { namespace, name, .. }) = plan.rule {
+            let path = format!("/apis/networking.istio.io/v1/namespaces/{namespace}/destination-rule/{name}");
+            w.struct_string("config", &path);
+        }
         w.entry(1, "services", |w| {
-            w.message(6, |w| w.message(1, |w| w.message(5, |w| described(w, service))))
+            w.message(6, |w| w.message(1, |w| w.message(5, |w| described(w, plan.service))))
         });
+        if let Some(subset) = &plan.name.subset {
+            w.struct_string("subset", subset.as_str());
+        }
     });
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use envoy_types::pb::envoy::config::core::v3::{self as core, CidrRange, TrafficDirection};
 use envoy_types::pb::envoy::config::listener::v3 as pb;
@@ -14,7 +15,7 @@ use envoy_types::pb::envoy::extensions::filters::listener::tls_inspector::v3::Tl
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3 as hcm;
 use envoy_types::pb::envoy::extensions::filters::network::sni_dynamic_forward_proxy::v3 as sni_filter;
 use envoy_types::pb::envoy::extensions::filters::network::tcp_proxy::v3::{TcpProxy, tcp_proxy};
-use envoy_types::pb::envoy::r#type::v3::Int32Range;
+use envoy_types::pb::envoy::r#type::v3::{HashPolicy, Int32Range, hash_policy};
 use envoy_types::pb::google::protobuf::{Any, BoolValue, Duration, UInt32Value};
 use hcm::http_connection_manager::{RouteSpecifier, UpgradeConfig};
 use pb::listener_filter_chain_match_predicate::Rule;
@@ -24,12 +25,12 @@ use tributary_answer::{
     ClusterName, InboundPort, Listener, Match, Serves, VirtualHostPlan, listener_name, names,
 };
 use tributary_model::closed_ports::{INBOUND_PORT, OUTBOUND_PORT};
-use tributary_model::{AccessLog, Protocol};
+use tributary_model::{AccessLog, ConnectionPolicy, Protocol};
 
 use super::cluster::{ads, dns_cache};
 use super::defaults::Defaults;
 use super::route::{append_host, inbound_host, table_head, virtual_host};
-use super::{access_log, any};
+use super::{access_log, any, duration};
 
 /// Protocols that the HTTP inspector reports. HTTP/1.0 is left to its destination, because Envoy refuses it.
 const HTTP: [&str; 2] = ["http/1.1", "h2c"];
@@ -231,10 +232,14 @@ fn chain(
     let http = |routes| http_chain(&plan.name, routes, forward, log);
     let chain = match serves {
         Serves::Routes => http(RouteSpecifier::Rds(rds(&plan.port.to_string()))),
-        Serves::Http(cluster) => http(RouteSpecifier::RouteConfig(outbound_routes(cluster, defaults))),
-        Serves::Cluster(cluster) => tcp_chain(&plan.name, &cluster.to_string(), log),
+        Serves::Http(cluster, policy) => {
+            http(RouteSpecifier::RouteConfig(outbound_routes(cluster, policy.as_deref(), defaults)))
+        }
+        Serves::Cluster(cluster, policy) => {
+            ruled_tcp_chain(&plan.name, &cluster.to_string(), policy.as_deref(), log)
+        }
     };
-    let by_greeting = forward && matches.sni.is_some() && matches!(serves, Serves::Cluster(_));
+    let by_greeting = forward && matches.sni.is_some() && matches!(serves, Serves::Cluster(..));
     let filters =
         by_greeting.then(|| sni_forward_proxy(plan.port)).into_iter().chain(chain.filters).collect();
     let filter_chain_match = (*matches != Match::default()).then(|| chain_match(matches));
@@ -305,8 +310,16 @@ fn inbound_routes(name: &str, protocol: Protocol) -> RouteConfiguration {
     one_host(name, |plan| inbound_host(plan, protocol))
 }
 
-fn outbound_routes(cluster: &ClusterName, defaults: &Defaults) -> RouteConfiguration {
-    let plan = |plan: &VirtualHostPlan| VirtualHostPlan { retries: defaults.retries.clone(), ..plan.clone() };
+fn outbound_routes(
+    cluster: &ClusterName,
+    policy: Option<&ConnectionPolicy>,
+    defaults: &Defaults,
+) -> RouteConfiguration {
+    let hash = policy.and_then(|policy| policy.hash.clone()).map(Arc::new);
+    let plan = |plan: &VirtualHostPlan| {
+        let retries = defaults.retries.clone();
+        VirtualHostPlan { retries, hash: hash.clone(), ..plan.clone() }
+    };
     one_host(&cluster.to_string(), |any| virtual_host(&plan(any)))
 }
 
@@ -319,6 +332,7 @@ fn one_host(name: &str, write: impl Fn(&VirtualHostPlan) -> Vec<u8>) -> RouteCon
         cluster: name.into(),
         dynamic: false,
         retries: None,
+        hash: None,
     };
     let mut body = table_head(name);
     append_host(&mut body, &write(&plan));
@@ -328,13 +342,31 @@ fn one_host(name: &str, write: impl Fn(&VirtualHostPlan) -> Vec<u8>) -> RouteCon
 }
 
 fn tcp_chain(name: &str, cluster: &str, log: Option<&AccessLog>) -> pb::FilterChain {
+    ruled_tcp_chain(name, cluster, None, log)
+}
+
+fn ruled_tcp_chain(
+    name: &str,
+    cluster: &str,
+    policy: Option<&ConnectionPolicy>,
+    log: Option<&AccessLog>,
+) -> pb::FilterChain {
+    let by_source = policy.is_some_and(|policy| policy.by_source);
     let proxy = TcpProxy {
         stat_prefix: name.into(),
         cluster_specifier: Some(tcp_proxy::ClusterSpecifier::Cluster(cluster.into())),
         access_log: access_log::requests(log),
+        idle_timeout: policy.and_then(|policy| policy.idle_timeout).map(duration),
+        max_downstream_connection_duration: policy.and_then(|policy| policy.max_duration).map(duration),
+        hash_policy: by_source.then(source_hash).into_iter().collect(),
         ..TcpProxy::default()
     };
     one_filter("envoy.filters.network.tcp_proxy", any(&proxy))
+}
+
+fn source_hash() -> HashPolicy {
+    let by = hash_policy::PolicySpecifier::SourceIp(hash_policy::SourceIp {});
+    HashPolicy { policy_specifier: Some(by) }
 }
 
 fn http_chain(name: &str, routes: RouteSpecifier, forward: bool, log: Option<&AccessLog>) -> pb::FilterChain {

@@ -9,6 +9,7 @@ use tributary_answer::{ClusterName, VirtualHostPlan, names};
 use tributary_model::Protocol;
 use tributary_proto::wire::{Writer, field_len};
 
+use super::hash;
 use super::retries::Retries;
 
 const NAME: u32 = 1;
@@ -113,7 +114,12 @@ fn write_host(wire: &mut Writer, plan: &VirtualHostPlan, prefix: &str, retries: 
     }
     wire.message(3, |w| {
         w.message(1, |w| w.present(1, prefix));
-        w.message(2, |w| to_cluster(w, &plan.cluster, retries));
+        w.message(2, |w| {
+            to_cluster(w, &plan.cluster, retries);
+            if let Some(key) = &plan.hash {
+                hash::write(w, key);
+            }
+        });
         w.string(14, "default");
     });
 }
@@ -159,6 +165,7 @@ mod tests {
             cluster: "outbound|80||pay.shop".into(),
             dynamic: false,
             retries: None,
+            hash: None,
         }
     }
     fn cluster_of(route: &pb::Route) -> (&str, Option<i64>) {

@@ -176,8 +176,8 @@ fn some_cluster() -> impl Strategy<Value = ClusterName> {
 fn some_serves() -> impl Strategy<Value = Serves> {
     prop_oneof![
         Just(Serves::Routes),
-        some_cluster().prop_map(Serves::Http),
-        some_cluster().prop_map(Serves::Cluster)
+        some_cluster().prop_map(|cluster| Serves::Http(cluster, None)),
+        some_cluster().prop_map(|cluster| Serves::Cluster(cluster, None))
     ]
 }
 fn some_unclaimed() -> impl Strategy<Value = Unclaimed> {
@@ -189,7 +189,8 @@ fn range_where_http_is_detected_has_a_chain_for_the_rest() {
     let range = Some((IpAddr::from([10, 1, 0, 0]), 16));
     let part = |http, serves| (Match { range, http, ..Match::default() }, serves);
     let cluster: ClusterName = "outbound|80||pay.shop".parse().unwrap();
-    let parts = [part(true, Serves::Http(cluster.clone())), part(false, Serves::Cluster(cluster))];
+    let parts =
+        [part(true, Serves::Http(cluster.clone(), None)), part(false, Serves::Cluster(cluster, None))];
     let bind = ListenAddress::only(IpAddr::from([0; 4]));
     let mut plan = Listener { name: "l".into(), bind, port: 80, binds: false, parts: parts.into() };
     let transports = |plan: &Listener| -> Vec<String> {
@@ -283,6 +284,7 @@ proptest! {
             let plan = VirtualHostPlan {
                 addresses: Vec::new(),
                 name: name.clone(), domains: domains.clone(), cluster: cluster.clone(), dynamic: false, retries: None,
+                hash: None,
             };
             append_host(&mut table, &route::virtual_host(&plan));
             let grpc = RouteConfiguration::decode(&route::grpc_table("t", &plan)[..]).unwrap();

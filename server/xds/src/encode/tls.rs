@@ -2,7 +2,7 @@
 //! (docs/reference/destination-rule.md#files).
 //!
 //! `cluster` calls it for xDS clusters of Envoy; `answers::secrets` for the secrets that these clusters name. A secret has
-//! all that it says in its name, so it needs no catalog.
+//! all of its content in its name, so it needs no catalog.
 
 use std::fmt;
 use std::str::FromStr;
@@ -211,8 +211,8 @@ mod tests {
         assert_eq!(secret.name, name);
         secret.r#type.unwrap()
     }
-    fn file(source: &Option<DataSource>) -> &str {
-        match source.as_ref().unwrap().specifier.as_ref().unwrap() {
+    fn file(source: Option<&DataSource>) -> &str {
+        match source.unwrap().specifier.as_ref().unwrap() {
             Specifier::Filename(path) => path,
             other => panic!("{other:?} is no file"),
         }
@@ -223,15 +223,18 @@ mod tests {
         let folder = |folder: Option<WatchedDirectory>| folder.map(|folder| folder.path);
         let pb::secret::Type::ValidationContext(roots) = decoded("file-root:/etc/ca.pem") else { panic!() };
         assert_eq!(
-            (file(&roots.trusted_ca), folder(roots.watched_directory)),
+            (file(roots.trusted_ca.as_ref()), folder(roots.watched_directory)),
             ("/etc/ca.pem", Some("/etc".into()))
         );
         let pb::secret::Type::ValidationContext(roots) = decoded("file-root:system") else { panic!() };
-        assert_eq!(file(&roots.trusted_ca), SYSTEM_ROOTS);
+        assert_eq!(file(roots.trusted_ca.as_ref()), SYSTEM_ROOTS);
         for (name, watched) in [("file-cert:/a/c~/a/k", Some("/a".to_owned())), ("file-cert:/a/c~/b/k", None)]
         {
             let pb::secret::Type::TlsCertificate(own) = decoded(name) else { panic!() };
-            assert_eq!((file(&own.certificate_chain), folder(own.watched_directory)), ("/a/c", watched));
+            assert_eq!(
+                (file(own.certificate_chain.as_ref()), folder(own.watched_directory)),
+                ("/a/c", watched)
+            );
         }
     }
 }

@@ -11,10 +11,10 @@ use envoy_types::pb::envoy::extensions::upstreams::http::v3::HttpProtocolOptions
 use envoy_types::pb::google::protobuf::Any;
 use prost::Message;
 
-/// Fields that say nothing of the policy: where secrets come from, and texts of tracing.
+/// Fields that are not part of the policy: where secrets come from, and texts of tracing.
 const LEFT_OUT: [&str; 3] = ["sds_config", "runtime_key", "engine_type"];
 
-/// Values that a field has if it is not set; of enumerations those that say nothing.
+/// Values that a field has if it is not set; of enumerations those that change nothing.
 const DEFAULTS: [&str; 14] = [
     "None",
     "false",

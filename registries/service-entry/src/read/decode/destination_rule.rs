@@ -1,6 +1,6 @@
 //! The fields of a DestinationRule. Its settings are decoded by `traffic_policy`.
 
-use tributary_model::Labels;
+use tributary_model::{Code, Labels};
 
 use super::fields::Fields;
 use super::traffic_policy;
@@ -46,11 +46,17 @@ fn subset(node: &Node, path: String, ignored: &mut Vec<Text>, faults: &mut Fault
     subset
 }
 
-/// A selector without labels selects every client of its namespace, as in Istio.
+/// A selector without labels selects every client of its namespace, as in Istio. One with labels is refused: for the other
+/// clients the rule would be a different one.
 fn selector(fields: &mut Fields<'_>, faults: &mut Faults) -> Option<Located<Labels>> {
     let (path, node) = fields.get("workloadSelector")?;
     let mut inner = Fields::open(node, path, faults)?;
     let labels = inner.labels("matchLabels", faults).unwrap_or_default().value;
+    if !labels.is_empty() {
+        let fix = "remove it for a rule of all clients of the namespace";
+        let message = format!("{} is not served; {fix}", inner.path("matchLabels"));
+        faults.refuse(Code::FIELD_NOT_SERVED, node.at, message);
+    }
     inner.finish(faults);
     Some(Located::new(node.at, labels))
 }

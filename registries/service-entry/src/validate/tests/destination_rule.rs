@@ -110,6 +110,8 @@ fn what_decides_reach_or_identity_is_refused() {
     refused_at(&mk_tls("mode: ISTIO_MUTUAL"), not, "ISTIO", "comes with mesh TLS");
     refused_at(&mk_tls("mode: SIMPLE, credentialName: abc"), not, "abc", "name files of the client");
     taken(&mk_tls("mode: SIMPLE, credentialName: \"\""));
+    let selecting = mk_rule("  workloadSelector: {matchLabels: {app: a}}\n");
+    refused_at(&selecting, not, "{matchLabels", "workloadSelector.matchLabels is not served");
 }
 
 #[test]
@@ -175,7 +177,7 @@ fn rule_size_is_within_limits() {
 fn rule_selector_is_valid() {
     let text = mk_rule("  workloadSelector: {matchLabels: {app: \"a*\"}}\n");
     refused(&text, &[(Code::INVALID_NAME, 8, 21, "use up to 63 letters")]);
-    taken(&mk_rule("  workloadSelector: {matchLabels: {app: a}}\n  exportTo: [\".\", shop]\n"));
+    taken(&mk_rule("  workloadSelector: {matchLabels: {}}\n  exportTo: [\".\", shop]\n"));
 }
 
 #[test]

@@ -27,7 +27,8 @@ impl State {
         let dirty = std::mem::take(&mut self.dirty.policies);
         let mut again = self.follow_policies(&dirty);
         let mut wide = Wide::new();
-        for key in &dirty {
+        // of other kinds, one does not take the place of another
+        for key in dirty.iter().filter(|key| key.kind == PolicyKind::Sidecar) {
             wide.entry((key.kind, key.namespace.clone())).or_insert_with(|| {
                 self.context.policies.wide(key.kind, &key.namespace, &self.context.shards)
             });

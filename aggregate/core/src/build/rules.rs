@@ -2,6 +2,7 @@
 //!
 //! The build calls it before it builds services.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tributary_model::{
@@ -19,6 +20,7 @@ impl State {
     /// Marks the services of changed rules.
     pub(super) fn follow_rules(&mut self) {
         let context = &mut self.context;
+        let mut patterns = BTreeSet::new();
         for key in self.dirty.policies.iter().filter(|key| key.kind == PolicyKind::DestinationRule) {
             let first = context.policies.ranked(key, &context.shards).first().map(|(_, declared)| *declared);
             let rule = first.and_then(|declared| match &declared.policy {
@@ -29,10 +31,9 @@ impl State {
             if context.rules.set_labels(key, rule) {
                 self.draft.compared_labels = context.rules.compared_labels();
             }
-            for pattern in context.rules.set(key, host, &context.settings.effective) {
-                self.dirty.services.extend(self.hosts.matching(&pattern).cloned());
-            }
+            patterns.extend(context.rules.set(key, host, &context.settings.effective));
         }
+        self.dirty.services.extend(self.hosts.matching(&patterns));
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tributary_model::{
     ByNamespace, ClusterPolicy, ConnectionPolicy, DestinationRule, EndpointOrder, EndpointPolicy, ExportTo,
     HashKey, Hostname, Namespace, Policy, PolicyKey, PortNumber, PortPolicies, PrecedenceKey, ServiceKey,
-    SubsetRule, Visibility,
+    Subset, SubsetRule, Visibility,
 };
 
 use crate::state::MergeContext;
@@ -28,10 +28,18 @@ pub(crate) struct MergedRule {
     pub(crate) from: Arc<[PolicyKey]>,
 }
 
+/// Rules of one host and namespace, and the clients that may use them.
+struct Exported {
+    owner: Namespace,
+    to: ExportTo,
+    rule: Arc<MergedRule>,
+}
+
 /// Rules of one host and namespace while they are merged.
 struct Merging {
     policies: PortPolicies,
     subsets: Vec<SubsetRule>,
+    names: BTreeSet<Subset>,
     from: Vec<PolicyKey>,
     export: ExportTo,
 }
@@ -45,7 +53,8 @@ pub(crate) fn applied(context: &MergeContext, service: &ServiceKey) -> Option<Ap
     if found.by_pattern.is_empty() {
         return None;
     }
-    let choice = |client: Option<&Namespace>| found.choose(&service.namespace, client);
+    let exported = found.exported(&service.namespace);
+    let choice = |client: Option<&Namespace>| found.choose(&exported, client);
     let named = found.namespaces().into_iter().map(|client| (client.clone(), choice(Some(client))));
     let named: Vec<_> = named.collect();
     let applied = ByNamespace::new(choice(None), named);
@@ -75,37 +84,36 @@ impl<'c> Found<'c> {
         });
         owners.chain(exports.flat_map(|list| list.iter())).collect()
     }
-    fn choose(&self, own: &Namespace, client: Option<&Namespace>) -> Option<Arc<MergedRule>> {
-        let root = self.root.as_ref();
+    /// Returns what the namespace of the service exports, and what the root namespace exports. Computed once, because
+    /// rules may name very many namespaces.
+    fn exported(&self, own: &Namespace) -> [Vec<Exported>; 2] {
+        let of = |owner: &Namespace| self.merged(owner, |rule| !is_private(rule, owner));
+        [of(own), self.root.as_ref().map(of).unwrap_or_default()]
+    }
+    fn choose(&self, exported: &[Vec<Exported>; 2], client: Option<&Namespace>) -> Option<Arc<MergedRule>> {
         let of_client = client.and_then(|client| {
-            let is_root = root == Some(client);
+            let is_root = self.root.as_ref() == Some(client);
             // rules that the root namespace exports are meant for all, so those of the service's namespace precede them
             let is_local = |rule: &DestinationRule| {
                 if is_root { is_private(rule, client) } else { concerns(rule, client) }
             };
-            self.first(client, is_local, |_| true)
+            // as in Istio, the last of several
+            self.merged(client, is_local).pop()
         });
-        let exported = |owner: &Namespace| {
-            self.first(owner, |rule| !is_private(rule, owner), |export| admits(export, owner, client))
-        };
-        of_client.or_else(|| exported(own)).or_else(|| exported(root?))
+        let sees = |of: &&Exported| admits(&of.to, &of.owner, client);
+        let found = of_client.as_ref().or_else(|| exported.iter().find_map(|all| all.iter().rfind(sees)));
+        found.map(|of| Arc::clone(&of.rule))
     }
-    /// Returns the rule of a namespace and of the most specific host among those of a kind, if a client sees it.
-    fn first(
-        &self,
-        owner: &Namespace,
-        is_of_kind: impl Fn(&DestinationRule) -> bool,
-        sees: impl Fn(&ExportTo) -> bool,
-    ) -> Option<Arc<MergedRule>> {
+    /// Returns the rules of a namespace and of the most specific host among those of a kind, one per set of clients.
+    fn merged(&self, owner: &Namespace, is_of_kind: impl Fn(&DestinationRule) -> bool) -> Vec<Exported> {
         let of_pattern = |owners: &&ByOwner| {
             let rules = owners.get(owner).into_iter().flatten().filter_map(|key| self.ranked(key));
             let found: Vec<_> =
                 rules.filter(|found| found.rule.selector.is_empty() && is_of_kind(found.rule)).collect();
             (!found.is_empty()).then(|| merged(found))
         };
-        let merged = self.by_pattern.iter().find_map(of_pattern)?;
-        // as in Istio, the last of several that a client sees
-        merged.into_iter().rfind(|rule| sees(&rule.export)).map(|rule| Arc::new(rule.finish()))
+        let merged = self.by_pattern.iter().find_map(of_pattern).unwrap_or_default();
+        merged.into_iter().map(|of| of.finish(owner)).collect()
     }
     fn ranked(&self, key: &'c PolicyKey) -> Option<RankedRule<'c>> {
         let first = self.context.policies.ranked(key, &self.context.shards).first().copied()?;
@@ -148,13 +156,15 @@ impl Merging {
         Self {
             policies: rule.policies.clone(),
             subsets: rule.subsets.to_vec(),
+            names: rule.subsets.iter().map(|subset| subset.name.clone()).collect(),
             from: vec![key.clone()],
             export: rule.export.clone(),
         }
     }
     fn add(&mut self, key: &PolicyKey, rule: &DestinationRule) {
-        let new = |subset: &&SubsetRule| !self.subsets.iter().any(|known| known.name == subset.name);
-        let subsets: Vec<SubsetRule> = rule.subsets.iter().filter(new).cloned().collect();
+        let names = &mut self.names;
+        let subsets: Vec<SubsetRule> =
+            rule.subsets.iter().filter(|subset| names.insert(subset.name.clone())).cloned().collect();
         let sets_all = self.policies.is_empty() && !rule.policies.is_empty();
         if !subsets.is_empty() || sets_all {
             self.from.push(key.clone());
@@ -164,8 +174,10 @@ impl Merging {
             self.policies = rule.policies.clone();
         }
     }
-    fn finish(self) -> MergedRule {
-        MergedRule { policies: self.policies, subsets: self.subsets, from: self.from.into() }
+    fn finish(self, owner: &Namespace) -> Exported {
+        let Self { policies, subsets, from, export, .. } = self;
+        let rule = Arc::new(MergedRule { policies, subsets, from: from.into() });
+        Exported { owner: owner.clone(), to: export, rule }
     }
 }
 

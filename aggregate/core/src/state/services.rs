@@ -3,7 +3,7 @@
 //! Written by apply, read by merge. Each fact is stored here once. Vectors are sorted and small: most
 //! services have one shard, one declaration and a few groups.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use tributary_model::{
@@ -203,14 +203,21 @@ impl Hosts {
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Service> {
         self.map.values().flatten()
     }
-    /// Returns the services whose host matches a pattern; a wildcard compares every host.
-    pub(crate) fn matching<'h>(&'h self, pattern: &'h HostPattern) -> impl Iterator<Item = &'h ServiceKey> {
-        let exact = Hostname::new(pattern.as_str()).ok();
-        let exact = exact.and_then(|host| self.map.get(&host)).into_iter().flatten();
-        let is_wild = pattern.suffix().is_some();
-        let all = self.map.iter().filter(move |(host, _)| is_wild && pattern.matches(host));
-        let wild = all.flat_map(|(_, services)| services);
-        exact.chain(wild).map(|service| &service.key)
+    /// Returns the services whose host matches any of the patterns. Wildcards, however many, look at every host once.
+    pub(crate) fn matching(&self, patterns: &BTreeSet<HostPattern>) -> BTreeSet<ServiceKey> {
+        let mut wild: BTreeMap<usize, HashSet<&str>> = BTreeMap::new();
+        for suffix in patterns.iter().filter_map(HostPattern::suffix) {
+            wild.entry(suffix.len()).or_default().insert(suffix);
+        }
+        let exact = patterns.iter().filter(|pattern| pattern.suffix().is_none());
+        let exact = exact.filter_map(|pattern| self.map.get(&Hostname::new(pattern.as_str()).ok()?));
+        let ends = |host: &str| {
+            let tail = |length: &usize| host.len().checked_sub(*length).and_then(|from| host.get(from..));
+            wild.iter().any(|(length, suffixes)| tail(length).is_some_and(|tail| suffixes.contains(tail)))
+        };
+        let all = (!wild.is_empty()).then(|| self.map.iter()).into_iter().flatten();
+        let ending = all.filter(|(host, _)| ends(host.as_str())).map(|(_, services)| services);
+        exact.chain(ending).flatten().map(|service| service.key.clone()).collect()
     }
     /// Returns a service.
     pub(crate) fn get(&self, key: &ServiceKey) -> Option<&Service> {

@@ -200,3 +200,60 @@ fn change_of_a_rule_builds_only_what_it_concerns() {
             && gone.ports[0].endpoints.inputs == was.endpoints.inputs
     );
 }
+
+#[test]
+fn rule_for_no_service_builds_nothing_and_an_edit_builds_the_inputs_that_it_concerns() {
+    let mut world = World::of_files();
+    let name = |i: usize| format!("svc/s{i}.test");
+    let services = (0..20).map(|i| mk_service(&name(i), mk_decl(&name(i), "80 http, 81 admin")));
+    world.put("file", services.collect::<Vec<_>>());
+    let mut built = |facts: Vec<Fact>| {
+        let before = world.core.counters();
+        let outcome = world.put("file", facts);
+        let after = world.core.counters();
+        (
+            after.views - before.views,
+            after.resource_inputs - before.resource_inputs,
+            outcome.changed.hosts.len(),
+        )
+    };
+    let rule = |host: &str, subsets: &str| mk_rule("svc/a", 1, host, "", subsets);
+    assert_eq!(built(vec![rule("none.test", "v1")]), (0, 0, 0));
+    assert_eq!(built(vec![rule("none.test", "v1,v2")]), (0, 0, 0), "neither does an edit");
+    // clusters of two ports, then also their endpoints
+    assert_eq!(built(vec![mk_balanced(rule("s3.test", ""), Algorithm::Random)]), (1, 2, 1));
+    assert_eq!(built(vec![mk_balanced(rule("s3.test", ""), Algorithm::RoundRobin)]), (1, 2, 1));
+    assert_eq!(built(vec![mk_balanced(rule("s3.test", "v1"), Algorithm::RoundRobin)]), (1, 4, 1));
+    // from one host to another: both
+    assert_eq!(built(vec![mk_balanced(rule("s4.test", "v1"), Algorithm::RoundRobin)]), (2, 8, 2));
+    // a rule that adds nothing to another changes no input
+    assert_eq!(built(vec![mk_rule("svc/b", 2, "s4.test", "", "v1")]).1, 0);
+    assert_eq!(built(vec![mk_rule("svc/w", 2, "*.test", "", "v1")]).2, 19, "all but the exact one");
+}
+
+/// Checks that a list takes at most ten times of what was measured without optimization, in milliseconds.
+fn loads_within(measured: u64, facts: impl Iterator<Item = Fact>) {
+    let (mut world, facts) = (World::of_files(), facts.collect::<Vec<_>>());
+    let start = std::time::Instant::now();
+    world.list("file", facts);
+    let took = start.elapsed();
+    assert!(took < std::time::Duration::from_millis(10 * measured), "{took:?}, measured: {measured} ms");
+}
+
+#[test]
+fn many_rules_load_within_a_deadline() {
+    let services =
+        || (0..10_000).map(|i| mk_service(&format!("svc/s{i}.test"), mk_decl(&format!("s{i}"), "80 http")));
+    let rule = |i: usize, host: &str, export: &str, subsets: &str| {
+        mk_rule(&format!("svc/r{i}"), 1, host, export, subsets)
+    };
+    // one for each of 10,000 services, by name and by a wildcard
+    loads_within(2_600, services().chain((0..10_000).map(|i| rule(i, &format!("s{i}.test"), "", "v1,v2"))));
+    loads_within(1_500, services().chain((0..10_000).map(|i| rule(i, &format!("*s{i}.test"), "", "v1,v2"))));
+    // of one host, with one subset each
+    let one = || std::iter::once(mk_service(PAY, mk_decl("pay", "80 http")));
+    loads_within(440, one().chain((0..10_000).map(|i| rule(i, "pay.test", "", &format!("v{i}")))));
+    // of one host, each exported to 256 other namespaces
+    let export = |i: usize| (0..256).map(|j| format!("n{}", i * 256 + j)).collect::<Vec<_>>().join(",");
+    loads_within(480, one().chain((0..100).map(|i| rule(i, "pay.test", &export(i), "v1"))));
+}

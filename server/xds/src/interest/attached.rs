@@ -1,7 +1,8 @@
 //! Streams whose class may change: with the policies of their namespace or the root namespace, and with the
 //! workloads at their addresses.
 //!
-//! A changed policy wakes a stream only if its class changes, so a policy that selects no client wakes none.
+//! A changed policy wakes a stream only if its class changes, so a policy that selects no client wakes none. Kinds other
+//! than Sidecar change no class: they wake the readers of the services that they change.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -10,7 +11,8 @@ use std::sync::Arc;
 use dashmap::DashMap;
 use imbl::ordmap::DiffItem;
 use tributary_model::{
-    Catalog, ClientKind, Namespace, ObservedSince, PolicyKey, Shared, WorkloadAddress, WorkloadView,
+    Catalog, ClientKind, Namespace, ObservedSince, PolicyKey, PolicyKind, Shared, WorkloadAddress,
+    WorkloadView,
 };
 
 use super::{Waiters, Wake, wake_each};
@@ -80,7 +82,8 @@ impl Attached {
         changed: &BTreeSet<PolicyKey>,
         observed: ObservedSince,
     ) -> usize {
-        let namespaces: BTreeSet<&Namespace> = changed.iter().map(|key| &key.namespace).collect();
+        let sidecars = changed.iter().filter(|key| key.kind == PolicyKind::Sidecar);
+        let namespaces: BTreeSet<&Namespace> = sidecars.map(|key| &key.namespace).collect();
         let root = now.settings.root_namespace();
         if root.is_some_and(|root| namespaces.contains(&root)) {
             return self.members.iter().map(|members| wake_moved(&members, now, observed)).sum();
@@ -103,7 +106,10 @@ impl Attached {
 }
 
 fn wake_moved(members: &HashMap<u64, Member>, now: &Catalog, observed: ObservedSince) -> usize {
-    let all = members.len().saturating_mul(now.policies.len()) > MAX_READS;
+    let most = MAX_READS / members.len().max(1);
+    // the first kind in order
+    let sidecars = now.policies.keys().take_while(|key| key.kind == PolicyKind::Sidecar);
+    let all = sidecars.take(most + 1).count() > most;
     let moved = members.values().filter(|member| all || member.moves(now));
     moved.map(|member| member.wake.wake(observed)).count()
 }

@@ -1,6 +1,6 @@
 //! Tests of the index: who is woken by which publication.
 
-use tributary_fixtures::{mk_egress, mk_sidecar};
+use tributary_fixtures::{mk_egress, mk_policy, mk_sidecar};
 use tributary_model::{ClientKind, Labels, Namespace, PolicyKey, PolicyView, Shared, Sidecar};
 
 use super::*;
@@ -251,6 +251,25 @@ fn policy_wakes_only_clients_whose_class_it_changes() {
     let all = mk_importing("istio-system", "default", "", &["./*"]);
     assert_eq!(publish(&[mk_importing("shop", "a", "", &["web/*"]), all]), [false, false, true]);
     assert_eq!(publish(&[]), [true; 3]);
+}
+
+#[test]
+fn rules_wake_no_client_however_many_there_are() {
+    let index = Arc::new(InterestIndex::default());
+    let rule = |n: usize| {
+        let rule = tributary_fixtures::mk_rule("none.shop", &[]);
+        mk_policy("shop", &n.to_string(), tributary_model::Policy::DestinationRule(rule))
+    };
+    let policies: Vec<(PolicyKey, Shared<PolicyView>)> = (0..2_000).map(rule).collect();
+    let now = with_policies(&Catalog::default(), &policies);
+    let node = mk_node("shop", &[("app", "pay")]);
+    let streams: Vec<_> = (0..1_000).map(|_| mk_stream_of(&index, &node, &now, Interest::Every)).collect();
+    let sidecar = mk_importing("shop", "a", "none", &["./*"]).0;
+    for changed in [policies[0].0.clone(), sidecar] {
+        let changed = CatalogChanges { policies: [changed].into(), ..CatalogChanges::default() };
+        assert_eq!(index.published(&now, &changed, ObservedSince::default()), 0);
+    }
+    assert!(!streams.into_iter().any(|stream| stream.was_woken()));
 }
 
 #[test]

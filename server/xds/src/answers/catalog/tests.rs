@@ -19,6 +19,7 @@ mod inbound;
 mod keys;
 mod layers;
 mod properties;
+mod rules;
 mod runs;
 mod scopes;
 mod served;

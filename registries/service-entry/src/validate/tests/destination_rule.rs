@@ -176,7 +176,7 @@ fn rule_size_is_within_limits() {
 #[test]
 fn rule_selector_is_valid() {
     let text = mk_rule("  workloadSelector: {matchLabels: {app: \"a*\"}}\n");
-    refused(&text, &[(Code::INVALID_NAME, 8, 21, "use up to 63 letters")]);
+    refused(&text, &[(Code::FIELD_NOT_SERVED, 8, 21, "matchLabels is not served")]);
     taken(&mk_rule("  workloadSelector: {matchLabels: {}}\n  exportTo: [\".\", shop]\n"));
 }
 

@@ -170,3 +170,46 @@ async fn grpc_core_outlives_the_server() -> Result<()> {
     client.reaches("second", 20, SOON).await?;
     client.stop_load().await?.check_clean()
 }
+
+/// A rule with all that sidecars read is accepted, and calls go on. With TLS of files, which gRPC does not read, calls fail
+/// in place of plain text.
+async fn rule_is_accepted(language: Language) -> Result<()> {
+    let backend = Backend::start("only").await?;
+    let (files, server) = serve(&entry(&[backend.addr()])).await?;
+    let rule = |policy: &str| {
+        let of = "{apiVersion: networking.istio.io/v1, kind: DestinationRule, metadata: {name: echo, namespace: default}, spec: ";
+        files.put("rule.yaml", &format!("{of}{{host: {HOST}, trafficPolicy: {{{policy}}}}}}}\n"))
+    };
+    rule(
+        "loadBalancer: {consistentHash: {httpHeaderName: x-user, ringHash: {minimumRingSize: 64}}}, \
+         outlierDetection: {consecutive5xxErrors: 2, interval: 1s, baseEjectionTime: 5s, maxEjectionPercent: 50}, \
+         connectionPool: {tcp: {maxConnections: 9, connectTimeout: 2s, tcpKeepalive: {time: 60s}}, \
+         http: {http2MaxRequests: 100, idleTimeout: 5s}}",
+    )?;
+    let client = GrpcClient::start(language, &GrpcConfig::new(server.xds())).await?;
+    let client = tokio::sync::Mutex::new(client);
+    let calls = async |wanted: bool| {
+        eventually(&format!("calls to succeed: {wanted}"), SOON, || async {
+            let called: Called = client.lock().await.call(TARGET, Duration::from_secs(5), false).await?;
+            ensure!(called.ok == wanted, "{called:?}");
+            Ok(())
+        })
+        .await
+    };
+    calls(true).await?;
+    server.is_content("grpc-under-test", SOON).await?;
+    rule("tls: {mode: SIMPLE}")?;
+    calls(false).await?;
+    rule("tls: {mode: DISABLE}")?;
+    calls(true).await
+}
+
+#[tokio::test]
+async fn grpc_core_accepts_a_rule() -> Result<()> {
+    rule_is_accepted(Language::Python).await
+}
+
+#[tokio::test]
+async fn grpc_javascript_accepts_a_rule() -> Result<()> {
+    rule_is_accepted(Language::JavaScript).await
+}

@@ -123,6 +123,29 @@ async fn replaced_files_of_tls_are_read_again() -> Result<()> {
     Ok(())
 }
 
+/// Files that do not exist fail the requests of their own host alone.
+#[tokio::test]
+async fn missing_files_of_tls_fail_their_host_alone() -> Result<()> {
+    let (files, port, backend) = (Files::new()?, ports::free_port()?, Backend::start("plain").await?);
+    let tls = |tls: &str| format!("trafficPolicy: {{tls: {{mode: SIMPLE{tls}}}}}");
+    let missing = tls(&format!(", caCertificates: {}/none.pem", files.path().display()));
+    serve(&files, &Entry::http("missing.test", port).at(backend.addr()), "missing.test", &missing)?;
+    let folder = tls(", caCertificates: /none/none.pem");
+    serve(&files, &Entry::http("folder.test", port).at(backend.addr()), "folder.test", &folder)?;
+    files.put("plain.yaml", &Entry::http("plain.test", port).at(backend.addr()).yaml())?;
+    let server = TestServer::start(ServerOptions::files(files.path())).await?;
+    for variant in Variant::BOTH {
+        let envoy = Envoy::start(&EnvoyConfig::new(server.xds(), variant).sidecar("tls")).await?;
+        envoy.live(SOON).await?;
+        answers(port, "plain.test", 200).await?;
+        for host in ["missing.test", "folder.test"] {
+            answers(port, host, 503).await?;
+        }
+        assert_eq!(envoy.warming_clusters().await?, 0);
+    }
+    Ok(())
+}
+
 /// Returns the backend of each of 1,000 keys.
 async fn backends_of_keys(port: u16) -> Result<BTreeMap<String, String>> {
     let mut out = BTreeMap::new();

@@ -7,8 +7,8 @@ use tributary_model::{Code, HostPattern, Namespace, Subset};
 
 use super::load_balancer::{self, refuse};
 use super::{names, service_entry};
-use crate::document::DestinationRule;
 use crate::document::traffic_policy::{TlsMode, TrafficPolicy};
+use crate::document::{DestinationRule, Text};
 use crate::read::fault::{Faults, clip};
 
 pub(super) type Rule = fn(&DestinationRule, &mut Faults);
@@ -38,12 +38,16 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("local_failures_are_split", local_failures_are_split),
     ("mutual_tls_names_certificate_and_key", mutual_tls_names_certificate_and_key),
     ("insecure_tls_verifies_nothing", insecure_tls_verifies_nothing),
+    ("tls_names_files_and_a_host", tls_names_files_and_a_host),
 ];
 
 /// Maximum number of items in each list of a DestinationRule.
 pub(super) const MOST_SUBSETS: usize = 256;
 pub(super) const MOST_PORTS: usize = 512;
 pub(super) const MOST_ITEMS: usize = 256;
+/// Most bytes of a file's path, and of the name of a server that a client requests.
+const MOST_PATH: usize = 4096;
+const MOST_SNI: usize = 255;
 
 fn rule_names_a_host(rule: &DestinationRule, faults: &mut Faults) {
     match &rule.host {
@@ -223,6 +227,30 @@ fn mutual_tls_names_certificate_and_key(rule: &DestinationRule, faults: &mut Fau
         for (name, _) in parts.into_iter().filter(|(_, file)| file.is_none()) {
             let message = format!("{path}.tls.{name} is missing; add the path of a file of the client");
             faults.refuse(Code::MISSING_FIELD, tls.at.at, message);
+        }
+    }
+}
+
+/// A secret's name joins the paths of certificate and key by `~`, and Envoy takes no longer name of a server.
+fn tls_names_files_and_a_host(rule: &DestinationRule, faults: &mut Faults) {
+    for (path, policy) in rule.policies() {
+        let Some(tls) = policy.tls.as_ref().filter(|tls| tls.mode != TlsMode::Disable) else { continue };
+        let text = |text: Option<&Text>| text.map(|text| text.value.clone());
+        let files = [
+            ("clientCertificate", text(tls.certificate.as_ref()), true),
+            ("privateKey", text(tls.key.as_ref()), true),
+            ("caCertificates", tls.settings.authorities.clone(), false),
+            ("caCrl", tls.settings.revoked.clone(), false),
+        ];
+        for (name, file, is_joined) in files {
+            let is_path = |file: &str| file.len() <= MOST_PATH && !file.contains(char::is_control);
+            if file.is_some_and(|file| !is_path(&file) || is_joined && file.contains('~')) {
+                let fix = "is no path of up to 4,096 bytes without control characters and `~`; correct it";
+                refuse(faults, tls.at.at, &format!("{path}.tls.{name} {fix}"));
+            }
+        }
+        if tls.settings.sni.as_ref().is_some_and(|sni| sni.len() > MOST_SNI) {
+            refuse(faults, tls.at.at, &format!("{path}.tls.sni has more than 255 bytes; name a host"));
         }
     }
 }

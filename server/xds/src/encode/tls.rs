@@ -17,7 +17,7 @@ use pb::common_tls_context::{CombinedCertificateValidationContext, ValidationCon
 use pb::tls_parameters::TlsProtocol;
 use prost::Message;
 use tributary_answer::{ClusterPlan, UpstreamHttp};
-use tributary_model::{ClientTls, TlsSettings};
+use tributary_model::{ClientTls, Identity, TlsSettings};
 
 use super::any;
 use super::cluster::ads;
@@ -58,14 +58,14 @@ impl FromStr for SecretName {
 
     fn from_str(name: &str) -> Result<Self, NotASecretName> {
         let path = |text: &str| {
-            let is_path = !text.is_empty() && text.len() <= PATH_MAX && !text.contains(['\0', '~']);
+            let is_path = !text.is_empty() && text.len() <= PATH_MAX && !text.contains(char::is_control);
             is_path.then(|| text.to_owned()).ok_or(NotASecretName)
         };
         if let Some(file) = name.strip_prefix("file-root:") {
             return if file == "system" { Ok(Self::SystemRoots) } else { path(file).map(Self::Roots) };
         }
         let files = name.strip_prefix("file-cert:").and_then(|files| files.split_once('~'));
-        let (chain, key) = files.ok_or(NotASecretName)?;
+        let (chain, key) = files.filter(|(_, key)| !key.contains('~')).ok_or(NotASecretName)?;
         Ok(Self::Certificate(path(chain)?, path(key)?))
     }
 }
@@ -150,7 +150,7 @@ fn verification(settings: &TlsSettings, plan: &ClusterPlan<'_>) -> ValidationCon
         None | Some("system") => SecretName::SystemRoots,
         Some(file) => SecretName::Roots(file.into()),
     };
-    let of_service = plan.declared_names.iter().map(|name| name.as_str());
+    let of_service = plan.declared_names.iter().map(Identity::as_str);
     let names: Vec<&str> = settings.names.iter().map(|name| &**name).collect();
     let names = if names.is_empty() { of_service.collect() } else { names };
     let own = pb::CertificateValidationContext {
@@ -192,7 +192,7 @@ mod tests {
     fn names_of_secrets_lead_back_to_their_files() {
         let names = [
             SecretName::SystemRoots,
-            SecretName::Roots("/etc/ca.pem".into()),
+            SecretName::Roots("/etc/ca~1.pem".into()),
             SecretName::Certificate("/etc/cert.pem".into(), "/etc/key.pem".into()),
         ];
         for name in names {

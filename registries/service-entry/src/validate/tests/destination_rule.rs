@@ -357,6 +357,27 @@ fn mutual_tls_names_certificate_and_key() {
 }
 
 #[test]
+fn tls_names_files_and_a_host() {
+    refused_at(
+        &mk_tls("mode: MUTUAL, clientCertificate: /a~b, privateKey: /k"),
+        BAD,
+        "{mode",
+        "clientCertificate is no path",
+    );
+    let long = "a".repeat(4097);
+    refused_at(
+        &mk_tls(&format!("mode: SIMPLE, caCertificates: /{long}")),
+        BAD,
+        "{mode",
+        "caCertificates is no path",
+    );
+    let long = "a".repeat(256);
+    refused_at(&mk_tls(&format!("mode: SIMPLE, sni: {long}")), BAD, "{mode", "sni has more than 255 bytes");
+    taken(&mk_tls("mode: SIMPLE, caCertificates: /a~b, caCrl: /c~d, sni: pay.example.com"));
+    taken(&mk_tls("mode: MUTUAL, clientCertificate: /a, privateKey: /k"));
+}
+
+#[test]
 fn insecure_tls_verifies_nothing() {
     let of = |more: &str| mk_tls(&format!("mode: SIMPLE, insecureSkipVerify: true{more}"));
     refused_at(&of(", caCertificates: /a"), BAD, "true", "contradicts caCertificates");

@@ -26,7 +26,7 @@ pub struct NamedValues {
     /// namespace that sees the same.
     pub namespaces: BTreeMap<Namespace, Namespace>,
     /// What the order of endpoints compares, by the namespace of the client.
-    pub orders: ByNamespace<NamedOrder>,
+    pub orders: ByNamespace<Arc<NamedOrder>>,
 }
 
 /// Client values that the order of endpoints compares.

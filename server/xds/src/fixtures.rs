@@ -27,6 +27,8 @@ pub(crate) struct Svc {
     /// Port in place of that of the original destination.
     pub(crate) target: Option<u32>,
     pub(crate) traffic: TrafficDistribution,
+    /// Order that a rule sets; every third endpoint has no label `tier`, the others `a` or `b`.
+    pub(crate) order: Option<LocalityBalancing>,
     pub(crate) created: Option<i64>,
     /// Whether its endpoints are mesh workloads: mTLS, an origin, labels.
     pub(crate) mtls: bool,
@@ -45,6 +47,7 @@ pub(crate) fn mk_svc(host: &str) -> Svc {
         resolution: Resolution::ClientSide,
         target: None,
         traffic: TrafficDistribution::Any,
+        order: None,
         created: None,
         mtls: false,
     }
@@ -208,10 +211,11 @@ fn mk_port(
     view: &DeclarationView,
     old: Option<&PortView>,
 ) -> PortView {
-    let near = svc.traffic != TrafficDistribution::Any;
+    let near = svc.traffic != TrafficDistribution::Any || svc.order.is_some();
     let facts = mk_endpoints(svc, service, port, view);
-    let dims =
-        if near { ClientDimensions::KIND | ClientDimensions::LOCALITY } else { ClientDimensions::KIND };
+    let places = if near { ClientDimensions::LOCALITY } else { ClientDimensions::NONE };
+    let labels = if svc.order.is_some() { ClientDimensions::LABELS } else { ClientDimensions::NONE };
+    let dims = ClientDimensions::KIND | places | labels;
     let endpoints = mk_inputs(facts, dims, old.map(|o| &o.endpoints));
     let headless = svc.resolution == Resolution::Passthrough;
     let cluster = ClusterInputs {
@@ -224,8 +228,9 @@ fn mk_port(
         identities: Arc::from([]),
         connect_timeout: Duration::from_secs(10),
         inline: svc.resolution.is_dns().then(|| endpoints.clone()),
-        policy: None,
+        policy: svc.order.clone().map(mk_cluster_policy),
     };
+    let resolved = if svc.resolution.is_dns() { dims } else { ClientDimensions::NONE };
     let addresses: Arc<[ServiceAddress]> = svc.addresses.iter().map(|a| mk_vip(a)).collect();
     let listener = ListenerInputs {
         service: service.clone(),
@@ -253,7 +258,7 @@ fn mk_port(
         protocol,
         cluster: mk_inputs(
             cluster,
-            ClientDimensions::KIND | ClientDimensions::FAMILIES,
+            ClientDimensions::KIND | ClientDimensions::FAMILIES | resolved,
             old.map(|o| &o.cluster),
         ),
         listener: mk_inputs(
@@ -285,9 +290,13 @@ fn mk_endpoints(svc: &Svc, service: &ServiceKey, port: PortNumber, view: &Declar
     });
     let meshed = [(labels::CANONICAL_NAME, "web"), (labels::CANONICAL_REVISION, "v1")];
     let labels: Labels = meshed.into_iter().filter(|_| svc.mtls).collect();
+    let labels = |i: usize| match ["", "a", "b"][i % 3] {
+        tier if svc.order.is_some() && !tier.is_empty() => labels.with([("tier", tier)]),
+        _ => labels.clone(),
+    };
     let address = |(i, text): (usize, &String)| Address {
         mtls: svc.mtls,
-        labels: labels.clone(),
+        labels: labels(i),
         origin: origin.clone(),
         weight: u32::try_from(i % 3).unwrap(),
         ..Address::new(AddressRef::Ip(text.parse().unwrap()), Arc::new(place(i)))
@@ -319,8 +328,22 @@ fn mk_endpoints(svc: &Svc, service: &ServiceKey, port: PortNumber, view: &Declar
         traffic: svc.traffic,
         sources: [source].into(),
         gated: Arc::from([]),
-        policy: None,
+        policy: svc.order.clone().map(mk_policy),
     }
+}
+
+fn mk_policy(order: LocalityBalancing) -> Arc<ByNamespace<Option<Arc<EndpointPolicy>>>> {
+    let whole = EndpointOrder { locality: Some(order), ejects: true };
+    let policy = EndpointPolicy { whole, ..EndpointPolicy::default() };
+    Arc::new(ByNamespace::new(Some(Arc::new(policy)), []))
+}
+
+fn mk_cluster_policy(order: LocalityBalancing) -> Arc<ByNamespace<Option<Arc<ClusterPolicy>>>> {
+    let balancer = LoadBalancer { locality: Some(order), ..LoadBalancer::default() };
+    let (balancer, outliers) = (Some(Arc::new(balancer)), Some(Arc::default()));
+    let whole = TrafficPolicy { balancer, outliers, ..TrafficPolicy::default() };
+    let policy = ClusterPolicy { whole, ..ClusterPolicy::default() };
+    Arc::new(ByNamespace::new(Some(Arc::new(policy)), []))
 }
 
 fn mk_vip(text: &str) -> ServiceAddress {

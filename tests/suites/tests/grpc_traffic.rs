@@ -121,6 +121,40 @@ async fn grpc_javascript_falls_over_by_locality() -> Result<()> {
     calls_fall_over(Language::JavaScript).await
 }
 
+/// Shares of localities that a DestinationRule sets; localities without a share are sent without endpoints.
+async fn calls_follow_shares(language: Language) -> Result<()> {
+    let places = Places::start().await?;
+    let (files, server) = serve(&places.entry(&["near", "next", "far"])).await?;
+    let share = |to: &str| {
+        let text = format!(
+            "apiVersion: networking.istio.io/v1\nkind: DestinationRule\nmetadata: {{name: echo, namespace: default}}\n\
+             spec: {{host: {HOST}, trafficPolicy: {{loadBalancer: {{localityLbSetting: {{distribute: [{{from: eu/*, to: {{{to}: 100}}}}]}}}}}}}}\n"
+        );
+        files.put("rule.yaml", &text)
+    };
+    share("eu/b")?;
+    let mut client = GrpcClient::start(language, &in_eu_a(&server)).await?;
+    for (to, backend) in [("us/*", "far"), ("eu/b", "next"), ("eu/a", "near")] {
+        share(to)?;
+        answered_by(&mut client, backend).await?;
+        for _ in 0..20 {
+            let called: Called = client.call(TARGET, SOON, true).await?;
+            ensure!(called.ok && called.backend == backend, "{called:?}, not {backend}");
+        }
+    }
+    server.is_content("grpc-under-test", SOON).await.map(drop)
+}
+
+#[tokio::test]
+async fn grpc_core_follows_shares_of_localities() -> Result<()> {
+    calls_follow_shares(Language::Python).await
+}
+
+#[tokio::test]
+async fn grpc_javascript_follows_shares_of_localities() -> Result<()> {
+    calls_follow_shares(Language::JavaScript).await
+}
+
 /// While the nearest locality exists, no call leaves it; when it is removed under load, no call fails.
 #[tokio::test]
 async fn grpc_core_changes_priority_under_load() -> Result<()> {

@@ -3,31 +3,38 @@
 //!
 //! The key calls it. A rule's order counts only for the namespaces to which the rule applies.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use tributary_model::{
     ByNamespace, ClientDimensions, EndpointInputs, EndpointPolicy, FailoverLabel, LabelValues, Labels,
-    Locality, NamedLabels, NamedOrder, NodeName, Parts, Places, Preference, Projection, TrafficDistribution,
+    Locality, NamedLabels, NamedOrder, Namespace, NodeName, Parts, Places, Preference, Projection,
+    TrafficDistribution,
 };
 
 use super::Attr;
 use crate::endpoints::label_of;
 
 /// Returns the values that the orders of endpoints compare, by the namespace of the client.
-pub(super) fn named_orders(facts: &EndpointInputs) -> ByNamespace<NamedOrder> {
-    let of = |policy: Option<&EndpointPolicy>| {
-        let whole = facts.preference(policy.map(|policy| &policy.whole));
-        let subsets = policy.into_iter().flat_map(|policy| policy.subsets.iter());
-        let subsets = subsets.map(|(_, _, order)| facts.preference(Some(order)));
-        let mut out = NamedOrder::default();
-        std::iter::once(whole).chain(subsets).for_each(|preference| add(&mut out, facts, preference));
-        out
+pub(super) fn named_orders(facts: &EndpointInputs) -> ByNamespace<Arc<NamedOrder>> {
+    // the rules of many namespaces are often equal
+    let mut known: HashMap<Option<&EndpointPolicy>, Arc<NamedOrder>> = HashMap::new();
+    let mut of = |namespace: Option<&Namespace>| {
+        let policy = facts.policy_of(namespace);
+        Arc::clone(known.entry(policy).or_insert_with(|| Arc::new(named_order(facts, policy))))
     };
-    match &facts.policy {
-        Some(policies) => policies.map(|policy| of(policy.as_deref())),
-        None => ByNamespace::new(of(None), []),
-    }
+    let ruled = facts.policy.iter().flat_map(|policies| policies.namespaces());
+    let named: Vec<_> = ruled.map(|namespace| (namespace.clone(), of(Some(namespace)))).collect();
+    ByNamespace::new(of(None), named)
+}
+
+fn named_order(facts: &EndpointInputs, policy: Option<&EndpointPolicy>) -> NamedOrder {
+    let whole = facts.preference(policy.map(|policy| &policy.whole));
+    let subsets = policy.into_iter().flat_map(|policy| policy.subsets.iter());
+    let subsets = subsets.map(|(_, _, order)| facts.preference(Some(order)));
+    let mut out = NamedOrder::default();
+    std::iter::once(whole).chain(subsets).for_each(|preference| add(&mut out, facts, preference));
+    out
 }
 
 fn add(out: &mut NamedOrder, facts: &EndpointInputs, preference: Preference<'_>) {
@@ -211,11 +218,12 @@ fn compared(order: &NamedOrder, own: &Labels) -> Labels {
 
 /// Reports every client value that changes an order.
 pub(super) fn mention(
-    orders: &ByNamespace<NamedOrder>,
+    orders: &ByNamespace<Arc<NamedOrder>>,
     dims: ClientDimensions,
     report: &mut dyn FnMut(Attr),
 ) {
-    for order in orders.values() {
+    let mut seen = HashSet::new();
+    for order in orders.values().filter(|order| seen.insert(Arc::as_ptr(order))) {
         if dims.contains(ClientDimensions::LOCALITY) {
             let near = order.near.iter().flat_map(|(_, places)| places.keys());
             near.chain(order.parts.keys()).cloned().map(Attr::Region).for_each(&mut *report);

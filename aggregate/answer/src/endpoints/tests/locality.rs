@@ -220,6 +220,26 @@ fn subsets_have_their_own_order() {
 }
 
 #[test]
+fn key_keeps_what_the_orders_of_all_subsets_compare() {
+    let near = EndpointInputs { traffic: TrafficDistribution::SameZone, ..mk_endpoints([1; 7]) };
+    let subsets = [("a", "a", mk_failover(&[], &[])), ("c", "c", mk_failover(&[("r9", "r3")], &[]))];
+    let facts = mk_ruled(near, EndpointOrder::default(), &subsets);
+    let dims = dims() | ClientDimensions::NETWORK;
+    let of = |client: (&str, &str), subset: Option<&str>| {
+        let class = mk_client(client);
+        let subset = subset.and_then(Subset::new);
+        let part =
+            |client: &Projection| shown(&endpoints_of(&facts, subset.as_ref(), client, &mut ()).unwrap());
+        let of_key = part(&key(&ResourceInputs::new(facts.clone(), dims), &class));
+        assert_eq!(of_key, part(&class.project(dims)), "key of {client:?}");
+        of_key
+    };
+    assert_eq!(of(CLIENTS[0], Some("a")), ["0 10.0.0.0:8080 1", "1 10.0.0.1:8080 1"]);
+    assert_eq!(of(("r9", ""), Some("c")), ["0 10.0.0.4:8080 1", "1 10.0.0.6:8080 1"]);
+    assert_eq!(of(("r9", ""), None).iter().filter(|line| line.starts_with('0')).count(), 7);
+}
+
+#[test]
 fn only_endpoint_of_an_xds_cluster_needs_no_share() {
     let name = |at| Address::new(AddressRef::Name(0), mk_topology("", at, ""));
     let group = mk_group("a", &["db.example.com"], vec![name("r2/z3")]);

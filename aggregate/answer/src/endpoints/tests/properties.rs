@@ -24,7 +24,7 @@ fn an_address() -> impl Strategy<Value = Address> {
     ];
     let weight = prop_oneof![Just(0), Just(1), Just(5), Just(u32::MAX), Just(u32::MAX - 1)];
     let network = prop_oneof![Just(""), Just("net1"), Just("net2")];
-    let locality = prop_oneof![Just(""), Just("r1/z1/s1"), Just("r1/z2"), Just("r2")];
+    let locality = prop_oneof![Just(""), Just("r1/z1/s1"), Just("r1/z1/s2"), Just("r1/z2"), Just("r2")];
     let node = prop_oneof![Just(""), Just("n1"), Just("n2")];
     let labels = some_labels(&["", "a", "b"]);
     (at, health, weight, network, locality, node, 0..2_u16, labels).prop_map(
@@ -59,7 +59,7 @@ fn an_order() -> impl Strategy<Value = EndpointOrder> {
     let entry = (place(), to).prop_map(|(from, to)| Distribution { from: from.into(), to: to.into() });
     let shares = prop::collection::vec(entry, 1..3).prop_map(|all| LocalityBalancing::Distribute(all.into()));
     let locality = prop_oneof![
-        1 => Just(None),
+        3 => Just(None),
         1 => Just(Some(LocalityBalancing::Off)),
         3 => failover.prop_map(Some),
         2 => shares.prop_map(Some),
@@ -74,8 +74,9 @@ fn region() -> impl Strategy<Value = Arc<str>> {
 /// Rules of all clients, and others for those of one namespace.
 fn some_rules() -> impl Strategy<Value = ByNamespace<Option<Arc<EndpointPolicy>>>> {
     let policy = || {
-        let subset = (an_order(), some_labels(&["", "a"]));
-        (an_order(), prop::option::of(subset)).prop_map(|(whole, subset)| {
+        let of_all = Just(Labels::default());
+        let subset = (an_order(), prop_oneof![2 => of_all, 1 => some_labels(&["", "a"])]);
+        (an_order(), prop::option::weighted(0.8, subset)).prop_map(|(whole, subset)| {
             let subset = subset.map(|(order, labels)| (Subset::new("v1").unwrap(), labels, order));
             EndpointPolicy { whole, subsets: subset.into_iter().collect() }
         })

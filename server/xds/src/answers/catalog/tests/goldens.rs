@@ -7,6 +7,7 @@ use envoy_types::pb::envoy::config::core::v3::address::Address as At;
 use envoy_types::pb::envoy::config::core::v3::{ApiVersion, HealthStatus, Metadata};
 use envoy_types::pb::envoy::config::endpoint::v3::lb_endpoint::HostIdentifier;
 use envoy_types::pb::google::protobuf::value::Kind as Is;
+use tributary_model::{Distribution, LocalityBalancing};
 
 use super::*;
 
@@ -28,7 +29,15 @@ fn mk_services() -> Vec<Svc> {
         dns("logical.shop", Resolution::DnsLogical),
         Svc { names: vec!["/run/pay.sock".into()], ..mk_svc("unix.shop").at(&[]) },
         mk_svc("empty.shop").at(&[]),
+        mk_shared(),
     ]
+}
+/// A service whose requests go to two of its three localities, a third of them to one.
+fn mk_shared() -> Svc {
+    let to = [("eu/1a".into(), 33), ("eu/1b".into(), 67)].into();
+    let shares = [Distribution { from: "*".into(), to }];
+    let order = Some(LocalityBalancing::Distribute(shares.into()));
+    Svc { order, ..mk_svc("shared.shop").at(&["10.0.0.1", "10.0.0.2", "10.0.0.3"]) }
 }
 fn mk_classes() -> [ClientClassKey; 3] {
     [ClientKind::Envoy, ClientKind::Sidecar, ClientKind::Grpc].map(|kind| mk_class(kind, "shop"))
@@ -129,6 +138,24 @@ fn assignment_contains_every_endpoint_attribute() {
     let Some(At::Pipe(pipe)) = &at.address.as_ref().unwrap().address else { panic!() };
     assert_eq!(pipe.path, "/run/pay.sock");
     assert!(unix.endpoints[0].lb_endpoints[0].metadata.is_none());
+}
+
+#[test]
+fn shares_of_localities_are_weights() {
+    use envoy_types::pb::envoy::config::cluster::v3::cluster::common_lb_config::LocalityConfigSpecifier;
+    let (catalog, answers) = (World::default().next(&mk_services()), CatalogAnswers::default());
+    let body = mk_decoded(&answers, &catalog, "outbound|80||shared.shop");
+    let shown: Vec<_> = body
+        .endpoints
+        .iter()
+        .map(|group| (group.load_balancing_weight.unwrap().value, group.lb_endpoints.len(), group.priority))
+        .collect();
+    assert_eq!(shown, [(33, 1, 0), (67, 1, 0), (2, 0, 0)]);
+    let specifier =
+        |name| mk_cluster(ClientKind::Sidecar, name).common_lb_config.unwrap().locality_config_specifier;
+    let weighted = specifier("outbound|80||shared.shop");
+    assert!(matches!(weighted, Some(LocalityConfigSpecifier::LocalityWeightedLbConfig(_))));
+    assert!(specifier("outbound|80||empty.shop").is_none());
 }
 
 #[test]

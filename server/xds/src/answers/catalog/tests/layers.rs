@@ -40,13 +40,15 @@ fn a_class() -> impl Strategy<Value = ClientClassKey> {
     ]);
     let namespace = prop::sample::select(vec!["", "shop", "web", "other"]);
     let place = prop::sample::select(vec!["", "eu/1a", "eu/1z", "us/2a", "ap"]);
-    (kind, namespace, place, any::<bool>(), some_sidecar()).prop_map(
-        |(kind, namespace, place, named, sidecar)| {
+    let tier = prop::sample::select(vec!["", "a", "b", "z"]);
+    (kind, namespace, place, any::<bool>(), some_sidecar(), tier).prop_map(
+        |(kind, namespace, place, named, sidecar, tier)| {
             let domain = named.then(|| format!("{namespace}.svc.cluster.local").into());
             let class = mk_class(kind, namespace);
             let sidecar = sidecar.filter(|_| class.namespace.is_some() && kind != ClientKind::Envoy);
             let locality = Locality::parse(place);
-            ClientClassKey::alone(ClientClass { locality, domain, sidecar, ..(*class).clone() })
+            let labels = [("tier", tier)].into_iter().collect();
+            ClientClassKey::alone(ClientClass { locality, domain, sidecar, labels, ..(*class).clone() })
         },
     )
 }

@@ -8,7 +8,9 @@ use tributary_answer::{
     Listener, PortSet, RouteClaim, VirtualHostPlan, compose_listeners, compose_routes, key, members,
     route_claims, route_table_name, scoped_listener,
 };
-use tributary_model::{Hostname, PortNumber, TrafficDistribution, Visibility};
+use tributary_model::{
+    Distribution, FailoverLabel, Hostname, LocalityBalancing, PortNumber, TrafficDistribution, Visibility,
+};
 
 use super::scopes::some_sidecar;
 use super::*;
@@ -48,6 +50,22 @@ pub(super) fn some_visibility() -> impl Strategy<Value = Visibility> {
 fn some_traffic() -> impl Strategy<Value = TrafficDistribution> {
     prop_oneof![3 => Just(TrafficDistribution::Any), 1 => Just(TrafficDistribution::SameZone)]
 }
+/// Orders that a rule sets: none, by locality, by label, by both, and shares.
+fn some_order() -> impl Strategy<Value = Option<LocalityBalancing>> {
+    let tier = || FailoverLabel { key: "tier".into(), value: None };
+    let failover = |regions: &[(&str, &str)], labels: Vec<FailoverLabel>| LocalityBalancing::Failover {
+        regions: regions.iter().map(|(from, to)| ((*from).into(), (*to).into())).collect(),
+        labels: labels.into(),
+    };
+    let shares = [Distribution { from: "eu/1a".into(), to: [("eu/*".into(), 100)].into() }];
+    prop_oneof![
+        3 => Just(None),
+        1 => Just(Some(failover(&[("ap", "us")], vec![]))),
+        1 => Just(Some(failover(&[], vec![tier()]))),
+        1 => Just(Some(failover(&[("eu", "us")], vec![tier()]))),
+        1 => Just(Some(LocalityBalancing::Distribute(shares.into()))),
+    ]
+}
 prop_compose! {
     fn some_service()(
         host in "[a-d]",
@@ -56,7 +74,7 @@ prop_compose! {
         endpoints in prop::collection::vec(1u8..6, 0..6),
         address in prop::option::of(1u8..4),
         (visibility, resolution, traffic) in (some_visibility(), some_resolution(), some_traffic()),
-        (created, mtls) in (prop::option::of(0i64..3), any::<bool>()),
+        (created, mtls, order) in (prop::option::of(0i64..3), any::<bool>(), some_order()),
     ) -> Svc {
         Svc {
             host: format!("{host}.shop"),
@@ -69,6 +87,7 @@ prop_compose! {
             resolution,
             target: None,
             traffic,
+            order,
             created,
             mtls,
         }

@@ -231,29 +231,27 @@ fn rule_for_no_service_builds_nothing_and_an_edit_builds_the_inputs_that_it_conc
     assert_eq!(built(vec![mk_rule("svc/w", 2, "*.test", "", "v1")]).2, 19, "all but the exact one");
 }
 
-/// Checks that a list takes at most ten times of what was measured without optimization, in milliseconds.
-fn loads_within(measured: u64, facts: impl Iterator<Item = Fact>) {
-    let (mut world, facts) = (World::of_files(), facts.collect::<Vec<_>>());
-    let start = std::time::Instant::now();
-    world.list("file", facts);
-    let took = start.elapsed();
-    assert!(took < std::time::Duration::from_millis(10 * measured), "{took:?}, measured: {measured} ms");
+/// Checks how many views a list builds.
+fn builds(views: u64, facts: impl Iterator<Item = Fact>) {
+    let mut world = World::of_files();
+    world.list("file", facts.collect::<Vec<_>>());
+    assert_eq!(world.core.counters().views, views);
 }
 
 #[test]
-fn many_rules_load_within_a_deadline() {
+fn many_rules_build_each_service_once() {
     let services =
         || (0..10_000).map(|i| mk_service(&format!("svc/s{i}.test"), mk_decl(&format!("s{i}"), "80 http")));
     let rule = |i: usize, host: &str, export: &str, subsets: &str| {
         mk_rule(&format!("svc/r{i}"), 1, host, export, subsets)
     };
     // one for each of 10,000 services, by name and by a wildcard
-    loads_within(2_600, services().chain((0..10_000).map(|i| rule(i, &format!("s{i}.test"), "", "v1,v2"))));
-    loads_within(1_500, services().chain((0..10_000).map(|i| rule(i, &format!("*s{i}.test"), "", "v1,v2"))));
+    builds(10_000, services().chain((0..10_000).map(|i| rule(i, &format!("s{i}.test"), "", "v1,v2"))));
+    builds(10_000, services().chain((0..10_000).map(|i| rule(i, &format!("*s{i}.test"), "", "v1,v2"))));
     // of one host, with one subset each
     let one = || std::iter::once(mk_service(PAY, mk_decl("pay", "80 http")));
-    loads_within(440, one().chain((0..10_000).map(|i| rule(i, "pay.test", "", &format!("v{i}")))));
+    builds(1, one().chain((0..10_000).map(|i| rule(i, "pay.test", "", &format!("v{i}")))));
     // of one host, each exported to 256 other namespaces
     let export = |i: usize| (0..256).map(|j| format!("n{}", i * 256 + j)).collect::<Vec<_>>().join(",");
-    loads_within(480, one().chain((0..100).map(|i| rule(i, "pay.test", &export(i), "v1"))));
+    builds(1, one().chain((0..100).map(|i| rule(i, "pay.test", &export(i), "v1"))));
 }

@@ -161,7 +161,7 @@ fn mk_destination_rule() -> Tree {
         ("trafficPolicy", policy),
         ("subsets", list([subset])),
         ("exportTo", list([plain("\".\"")])),
-        ("workloadSelector", map([("matchLabels", labels())])),
+        ("workloadSelector", map([("matchLabels", map([]))])),
     ];
     mk_document("DestinationRule", map(spec))
 }

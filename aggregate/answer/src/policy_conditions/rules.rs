@@ -191,8 +191,6 @@ impl<'c> RuleConditions<'c> {
              a service of the host {host}, which are: {}",
             named(owners.into_iter())
         );
-        let by_labels = || "a rule with a workloadSelector is not served".to_owned();
-        let message = if rule.selector.is_empty() { message } else { by_labels() };
         Found(Code::RULE_WITHOUT_CLIENTS, Vec::new(), message)
     }
     fn services(&mut self, host: &HostPattern) -> Vec<&'c Arc<ServiceView>> {

@@ -21,6 +21,8 @@ use tributary_service_entry::{
 use tributary_suites::kube::{Login, Named, With, mk_namespace};
 use tributary_suites::{ApiServer, eventually};
 
+/// Kinds that a source lists.
+const KINDS: usize = 5;
 const SOON: Duration = Duration::from_secs(20);
 const LEASE: LeaseTiming =
     LeaseTiming { duration: Duration::from_secs(3), renew: Duration::from_millis(500) };
@@ -209,7 +211,9 @@ async fn definitions_added_at_runtime_are_read_and_removed_ones_end() -> Result<
     let server = ApiServer::start().await?;
     server.api().apply(&mk_namespace("shop")).await?;
     let replica = Replica::reading(&server, &Login::user("admin"))?;
-    replica.until("kinds that are absent to count as empty", |reported| reported.listed.len() == 4).await?;
+    replica
+        .until("kinds that are absent to count as empty", |reported| reported.listed.len() == KINDS)
+        .await?;
     server.api().define().await?;
     server.api().apply_all(&[entry("pay"), workload("w")]).await?;
     replica.until("the objects", |reported| reported.shown().keys().eq(["pay.example.com", "w"])).await?;

@@ -108,7 +108,8 @@ async fn clusters_share_an_etcd_and_nothing_else() -> Result<()> {
     one.api().apply(&mk_namespace("shop")).await?;
     assert!(two.api().find(&named("v1", "Namespace", "", "shop")).await?.is_none());
     let before = etcd.revision().await?;
-    assert_eq!(etcd.compact().await?, before);
+    // the API servers write leases of their own in between
+    assert!(etcd.compact().await? >= before);
     one.daemon().kill();
     one.restart().await?;
     let watch = "/api/v1/namespaces?watch=true&resourceVersion=1&timeoutSeconds=1";

@@ -51,6 +51,15 @@ impl Hostname {
     pub fn is_partial_wildcard(&self) -> bool {
         self.is_wildcard() && !self.0.starts_with("*.")
     }
+    /// Returns the host with a name without a dot completed, as one of a Kubernetes service: such a name means the
+    /// service of this namespace.
+    #[must_use]
+    pub fn completed(&self, namespace: &str, domain: &str) -> Self {
+        if self.0.contains('.') || self.is_wildcard() {
+            return self.clone();
+        }
+        Self::new(format!("{}.{namespace}.svc.{domain}", self.0)).unwrap_or_else(|_| self.clone())
+    }
 }
 
 fn label_ok(label: &str) -> bool {
@@ -113,14 +122,10 @@ impl HostPattern {
     pub fn suffix(&self) -> Option<&str> {
         self.0.strip_prefix('*')
     }
-    /// Returns the pattern with a name without a dot completed, as one of a Kubernetes service: such a name means the
-    /// service of this namespace.
+    /// Returns the pattern with a name without a dot completed, as [`Hostname::completed`] does.
     #[must_use]
     pub fn completed(&self, namespace: &str, domain: &str) -> Self {
-        if self.0.contains('.') || self.suffix().is_some() {
-            return self.clone();
-        }
-        Self::new(format!("{}.{namespace}.svc.{domain}", self.0)).unwrap_or_else(|_| self.clone())
+        Hostname(Arc::clone(&self.0)).completed(namespace, domain).into()
     }
     /// Sort key among patterns that match one host; the greatest is the most specific. A host is more
     /// specific than a suffix, a longer suffix more than a shorter one.

@@ -20,7 +20,10 @@ pub mod gateway;
 pub mod hash;
 pub mod health;
 pub mod hostname;
+pub mod http_match;
+pub mod http_route;
 pub mod id;
+pub mod l4_route;
 pub mod labels;
 pub mod locality;
 pub mod merge_name;
@@ -50,6 +53,7 @@ pub mod traffic_policy;
 pub mod unread;
 pub mod update;
 pub mod view;
+pub mod virtual_service;
 pub mod weight;
 pub mod workload;
 
@@ -74,10 +78,17 @@ pub use gateway::{Gateway, GatewayAddress, GatewayKey};
 pub use hash::{Version, VersionSum};
 pub use health::Health;
 pub use hostname::{HostPattern, Hostname};
+pub use http_match::{ClientMatch, GatewayMatch, HttpMatch, TextMatch};
+pub use http_route::{
+    AbortStatus, Cors, DirectResponse, FaultAbort, FaultDelay, FaultInjection, HeaderChanges,
+    HeaderOperations, HttpAction, HttpRoute, Mirror, Mirroring, PathRewrite, Redirect, RedirectPath,
+    RedirectPort, RequestShare, ResponseBody, Rewrite, RouteRetries, RouteSettings, WeightedDestination,
+};
 pub use id::{
     ClusterId, Fingerprint, Generation, Identity, InvalidName, Namespace, NetworkId, NodeName, ProviderId,
     RegistryId, RegistryName, Scope,
 };
+pub use l4_route::{L4Destination, L4Match, TcpRoute, TlsMatch, TlsRoute};
 pub use labels::Labels;
 pub use locality::Locality;
 pub use merge_name::{MergeName, MergeSide};
@@ -122,5 +133,6 @@ pub use view::{
     AudienceView, ClusterInputs, Condition, DeclarationView, EndpointInputs, EndpointSource, FederationInfo,
     ListenerInputs, PortView, RouteInputs, ServiceView, ShardRef,
 };
+pub use virtual_service::{DelegateRef, RouteDestination, VirtualService};
 pub use weight::{WeightUnit, common_divisor};
 pub use workload::{Workload, WorkloadAddress, WorkloadKey, WorkloadKind, WorkloadName};

@@ -14,6 +14,7 @@ use crate::precedence::{Precedence, PrecedenceKey};
 use crate::sidecar::Sidecar;
 use crate::time::Timestamp;
 use crate::view::{Condition, ShardRef};
+use crate::virtual_service::VirtualService;
 
 /// Kind of policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
@@ -22,11 +23,13 @@ pub enum PolicyKind {
     Sidecar,
     /// How clients use the endpoints of a host.
     DestinationRule,
+    /// How the requests and connections of clients to certain hosts are routed.
+    VirtualService,
 }
 
 impl PolicyKind {
     /// Every kind.
-    pub const ALL: [Self; 2] = [Self::Sidecar, Self::DestinationRule];
+    pub const ALL: [Self; 3] = [Self::Sidecar, Self::DestinationRule, Self::VirtualService];
 
     /// Name in documents.
     #[must_use]
@@ -34,6 +37,7 @@ impl PolicyKind {
         match self {
             Self::Sidecar => "Sidecar",
             Self::DestinationRule => "DestinationRule",
+            Self::VirtualService => "VirtualService",
         }
     }
     /// Returns the kind of this name.
@@ -72,6 +76,8 @@ pub enum Policy {
     Sidecar(Sidecar),
     /// How clients use the endpoints of a host.
     DestinationRule(DestinationRule),
+    /// How the requests and connections of clients to certain hosts are routed.
+    VirtualService(VirtualService),
 }
 
 impl Policy {
@@ -81,6 +87,7 @@ impl Policy {
         match self {
             Self::Sidecar(_) => PolicyKind::Sidecar,
             Self::DestinationRule(_) => PolicyKind::DestinationRule,
+            Self::VirtualService(_) => PolicyKind::VirtualService,
         }
     }
     /// Labels of the workloads that it selects, empty for all workloads of its namespace, if it is of a kind of which one
@@ -89,7 +96,7 @@ impl Policy {
     pub const fn selector(&self) -> Option<&Labels> {
         match self {
             Self::Sidecar(sidecar) => Some(&sidecar.selector),
-            Self::DestinationRule(_) => None,
+            Self::DestinationRule(_) | Self::VirtualService(_) => None,
         }
     }
     /// Paths of valid fields that have no effect, sorted.
@@ -98,6 +105,7 @@ impl Policy {
         match self {
             Self::Sidecar(sidecar) => &sidecar.ignored,
             Self::DestinationRule(rule) => &rule.ignored,
+            Self::VirtualService(service) => &service.ignored,
         }
     }
 }
@@ -137,7 +145,7 @@ impl PolicyView {
     pub fn sidecar(&self) -> Option<&Sidecar> {
         match self.policy() {
             Policy::Sidecar(sidecar) => Some(sidecar),
-            Policy::DestinationRule(_) => None,
+            Policy::DestinationRule(_) | Policy::VirtualService(_) => None,
         }
     }
     /// Content, if it is a DestinationRule.
@@ -145,7 +153,15 @@ impl PolicyView {
     pub fn destination_rule(&self) -> Option<&DestinationRule> {
         match self.policy() {
             Policy::DestinationRule(rule) => Some(rule),
-            Policy::Sidecar(_) => None,
+            Policy::Sidecar(_) | Policy::VirtualService(_) => None,
+        }
+    }
+    /// Content, if it is a VirtualService.
+    #[must_use]
+    pub fn virtual_service(&self) -> Option<&VirtualService> {
+        match self.policy() {
+            Policy::VirtualService(service) => Some(service),
+            Policy::Sidecar(_) | Policy::DestinationRule(_) => None,
         }
     }
     /// Key that decides its precedence: among the policies for one workload, the first applies.

@@ -25,7 +25,7 @@ impl State {
             let first = context.policies.ranked(key, &context.shards).first().map(|(_, declared)| *declared);
             let rule = first.and_then(|declared| match &declared.policy {
                 Policy::DestinationRule(rule) => Some(rule),
-                Policy::Sidecar(_) => None,
+                Policy::Sidecar(_) | Policy::VirtualService(_) => None,
             });
             let host = rule.map(|rule| &rule.host);
             if context.rules.set_labels(key, rule) {

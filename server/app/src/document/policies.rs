@@ -130,14 +130,16 @@ fn items(policy: &Policy) -> usize {
             let subsets = of.subsets.iter().map(|subset| 1 + subset.policies.ports.len());
             1 + of.policies.ports.len() + subsets.sum::<usize>()
         }
+        Policy::VirtualService(_) => 1,
     }
 }
 
 /// Returns the labels of the workloads or clients that a policy selects.
-const fn selector(policy: &Policy) -> &Labels {
+const fn selector(policy: &Policy) -> Option<&Labels> {
     match policy {
-        Policy::Sidecar(of) => &of.selector,
-        Policy::DestinationRule(of) => &of.selector,
+        Policy::Sidecar(of) => Some(&of.selector),
+        Policy::DestinationRule(of) => Some(&of.selector),
+        Policy::VirtualService(_) => None,
     }
 }
 
@@ -180,7 +182,7 @@ fn item(
     let of = Collection { scope: view.shard.scope.clone(), kind: CollectionKind::Policies };
     let collections = catalog.registries.get(registry).map(|known| &*known.collections).unwrap_or_default();
     let freshness = collections.iter().find(|(known, _)| *known == of).map(|(_, freshness)| freshness);
-    let labels = selector(view.policy()).pairs();
+    let labels = selector(view.policy()).into_iter().flat_map(Labels::pairs);
     let kept =
         |problem| format!("a newer version is not valid, this one stays served: {}", described(problem));
     PolicyItem {

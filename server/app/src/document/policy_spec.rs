@@ -17,6 +17,7 @@ pub(super) fn spec(policy: &Policy) -> Value {
     match policy {
         Policy::Sidecar(policy) => sidecar::spec(policy),
         Policy::DestinationRule(policy) => destination_rule::spec(policy),
+        Policy::VirtualService(_) => Value::Null,
     }
 }
 

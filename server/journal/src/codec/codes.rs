@@ -31,7 +31,7 @@ codes! {
     capture read_capture CaptureMode "capture mode" { 0 Default 1 Iptables 2 None }
     list_result read_list_result ListResult "result of a list" { 1 Withheld 2 Partial 3 Filtered 4 Complete }
     merge read_merge MergeByName "way to merge by name" { 0 Off 1 Report 2 On }
-    policy read_policy PolicyKind "kind of policy" { 1 Sidecar 2 DestinationRule }
+    policy read_policy PolicyKind "kind of policy" { 1 Sidecar 2 DestinationRule 3 VirtualService }
     pool_http read_pool_http PoolHttp "version of HTTP" { 0 OfPort 1 Upgrade 2 OfClient }
     declared_part read_declared_part DeclarationRole "part of a service" { 0 Whole 1 Offer 2 Import }
     merge_side read_merge_side MergeSide "side of a merge by name" { 0 Base 1 Joining }

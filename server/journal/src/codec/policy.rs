@@ -20,6 +20,7 @@ pub(crate) fn put(enc: &mut Encoder, key: &PolicyKey, value: &DeclaredPolicy) {
     enc.nest(3, |enc| match &value.policy {
         Policy::Sidecar(policy) => sidecar::put(enc, policy),
         Policy::DestinationRule(policy) => destination_rule::put(enc, policy),
+        Policy::VirtualService(_) => {}
     });
 }
 
@@ -39,6 +40,7 @@ pub(crate) fn read(
                     PolicyKind::DestinationRule => {
                         Policy::DestinationRule(destination_rule::read(d, value.fields()?)?)
                     }
+                    PolicyKind::VirtualService => return Err(Fault::Unknown("kind of policy")),
                 });
             }
             _ => {}

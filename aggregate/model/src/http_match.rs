@@ -1,0 +1,165 @@
+//! Conditions under which a route of a VirtualService serves an HTTP request.
+//!
+//! Adapters build these values after validation. The answer of a client decides the conditions on the client itself,
+//! which are its port, labels, namespace and gateway; a proxy decides the others.
+
+use std::sync::Arc;
+
+use crate::id::Namespace;
+use crate::labels::Labels;
+use crate::port::PortNumber;
+
+/// Conditions that a request must all fulfil.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, serde::Serialize)]
+pub struct HttpMatch {
+    /// Name; may be empty.
+    pub name: Arc<str>,
+    /// Path; any if absent. Never [`TextMatch::Present`].
+    pub uri: Option<TextMatch>,
+    /// Whether upper and lower case of the path are alike.
+    pub ignores_uri_case: bool,
+    /// Scheme.
+    pub scheme: Option<TextMatch>,
+    /// Method.
+    pub method: Option<TextMatch>,
+    /// Host of the request.
+    pub authority: Option<TextMatch>,
+    /// Headers that fulfil a condition, sorted by name; names keep their case.
+    pub headers: Arc<[(Arc<str>, TextMatch)]>,
+    /// Headers that do not fulfil a condition, sorted by name. A missing header is like an empty one, but does not
+    /// count as present.
+    pub without_headers: Arc<[(Arc<str>, TextMatch)]>,
+    /// Parameters of the query, sorted by name.
+    pub query: Arc<[(Arc<str>, TextMatch)]>,
+    /// Port of the listener.
+    pub port: Option<PortNumber>,
+    /// Clients.
+    pub clients: ClientMatch,
+    /// Name of the statistics; may be empty.
+    pub stat_prefix: Arc<str>,
+}
+
+impl HttpMatch {
+    /// Whether a sidecar with these labels in this namespace has the route in a listener of this port. A list of
+    /// gateways with `mesh` makes other conditions on the client void.
+    #[must_use]
+    pub fn admits(&self, port: PortNumber, labels: &Labels, namespace: Option<&Namespace>) -> bool {
+        let is_client = match self.clients.gateways {
+            GatewayMatch::Undeclared => self.clients.admits_workload(labels, namespace),
+            GatewayMatch::Mesh => true,
+            GatewayMatch::Other => false,
+        };
+        is_client && self.port.is_none_or(|own| own == port)
+    }
+    /// Whether every request of an admitted client matches, so that the routes behind it serve none: the path is any,
+    /// the prefix `/` or the pattern `.*`, and nothing else is asked of the request.
+    #[must_use]
+    pub fn is_catch_all(&self) -> bool {
+        let any_path = match &self.uri {
+            None => true,
+            Some(TextMatch::Prefix(prefix)) => &**prefix == "/",
+            Some(TextMatch::Regex(pattern)) => &**pattern == ".*",
+            Some(TextMatch::Exact(_) | TextMatch::Present) => false,
+        };
+        any_path
+            && self.scheme.is_none()
+            && self.method.is_none()
+            && self.authority.is_none()
+            && self.headers.is_empty()
+            && self.without_headers.is_empty()
+            && self.query.is_empty()
+    }
+}
+
+/// Condition on a text.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+pub enum TextMatch {
+    /// Any text.
+    Present,
+    /// This text, which may be empty.
+    Exact(Arc<str>),
+    /// A text that starts with this.
+    Prefix(Arc<str>),
+    /// A text that this RE2 pattern matches as a whole.
+    Regex(Arc<str>),
+}
+
+/// Conditions on a client.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, serde::Serialize)]
+pub struct ClientMatch {
+    /// Labels that it must have; empty for any.
+    pub labels: Labels,
+    /// Its namespace.
+    pub namespace: Option<Namespace>,
+    /// Gateways through which the traffic comes.
+    pub gateways: GatewayMatch,
+}
+
+impl ClientMatch {
+    /// Whether a workload fulfils the conditions on labels and namespace.
+    #[must_use]
+    pub fn admits_workload(&self, labels: &Labels, namespace: Option<&Namespace>) -> bool {
+        self.namespace.as_ref().is_none_or(|own| Some(own) == namespace) && self.labels.is_subset_of(labels)
+    }
+}
+
+/// Gateways through which traffic comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, serde::Serialize)]
+pub enum GatewayMatch {
+    /// No condition is declared: those of the VirtualService.
+    #[default]
+    Undeclared,
+    /// Sidecars are among them.
+    Mesh,
+    /// Sidecars are not among them.
+    Other,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mk_port(number: u32) -> PortNumber {
+        PortNumber::new(number).unwrap()
+    }
+    fn mk_labels(pairs: &[(&str, &str)]) -> Labels {
+        pairs.iter().copied().collect()
+    }
+
+    #[test]
+    fn match_admits_clients_by_port_labels_and_namespace() {
+        let shop = Namespace::new("shop").unwrap();
+        let clients = ClientMatch {
+            labels: mk_labels(&[("app", "a")]),
+            namespace: Some(shop.clone()),
+            gateways: GatewayMatch::Undeclared,
+        };
+        let found = HttpMatch { port: Some(mk_port(80)), clients, ..HttpMatch::default() };
+        let labels = mk_labels(&[("app", "a"), ("x", "y")]);
+        assert!(found.admits(mk_port(80), &labels, Some(&shop)));
+        assert!(!found.admits(mk_port(81), &labels, Some(&shop)));
+        assert!(!found.admits(mk_port(80), &Labels::default(), Some(&shop)));
+        assert!(!found.admits(mk_port(80), &labels, None));
+        let through = |gateways| {
+            let clients = ClientMatch { gateways, ..found.clients.clone() };
+            HttpMatch { clients, ..found.clone() }.admits(mk_port(80), &Labels::default(), None)
+        };
+        assert!(through(GatewayMatch::Mesh) && !through(GatewayMatch::Other));
+    }
+
+    #[test]
+    fn any_path_without_conditions_catches_everything() {
+        let of = |uri| HttpMatch { uri, ignores_uri_case: true, ..HttpMatch::default() };
+        for uri in [None, Some(TextMatch::Prefix("/".into())), Some(TextMatch::Regex(".*".into()))] {
+            let found = of(uri);
+            assert!(found.is_catch_all(), "{found:?}");
+            let headers = [("x".into(), TextMatch::Regex(".*".into()))].into();
+            assert!(!HttpMatch { headers, ..found }.is_catch_all());
+        }
+        for uri in
+            [TextMatch::Exact("/".into()), TextMatch::Prefix("".into()), TextMatch::Regex("/.*".into())]
+        {
+            assert!(!of(Some(uri.clone())).is_catch_all(), "{uri:?}");
+        }
+    }
+}

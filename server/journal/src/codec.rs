@@ -15,6 +15,8 @@ pub(crate) mod entry;
 mod federated_service;
 mod gateway;
 mod group;
+mod http_route;
+mod http_settings;
 mod intern;
 mod load_balancer;
 pub(crate) mod member;
@@ -28,6 +30,7 @@ mod state;
 mod tests;
 pub(crate) mod time;
 mod traffic_policy;
+mod virtual_service;
 mod wire;
 mod workload;
 

@@ -2,6 +2,7 @@
 
 mod policies;
 mod traffic_policies;
+mod virtual_services;
 
 use std::net::IpAddr;
 use std::sync::Arc;

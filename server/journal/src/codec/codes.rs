@@ -4,8 +4,8 @@
 //! does not know is a fault there.
 
 use tributary_model::{
-    CaptureMode, CollectionKind, DeclarationRole, Health, ListResult, MergeByName, MergeSide, PolicyKind,
-    PoolHttp, Protocol, TrafficDistribution, WorkloadKind,
+    CaptureMode, CollectionKind, DeclarationRole, GatewayMatch, Health, ListResult, MergeByName, MergeSide,
+    PolicyKind, PoolHttp, Protocol, TrafficDistribution, WorkloadKind,
 };
 
 use super::Fault;
@@ -27,6 +27,7 @@ codes! {
     collection read_collection CollectionKind "collection" {
         1 Services 2 Groups 3 Workloads 4 Gateways 5 Settings 6 Policies
     }
+    gateways read_gateways GatewayMatch "gateways of a match" { 0 Undeclared 1 Mesh 2 Other }
     health read_health Health "health" { 0 Healthy 1 Draining 2 Unhealthy 3 Terminating }
     capture read_capture CaptureMode "capture mode" { 0 Default 1 Iptables 2 None }
     list_result read_list_result ListResult "result of a list" { 1 Withheld 2 Partial 3 Filtered 4 Complete }

@@ -138,6 +138,10 @@ impl Encoder {
         write(self);
         close_nested(&mut self.body, start);
     }
+    /// Writes bytes.
+    pub(crate) fn bytes(&mut self, field: u32, bytes: &[u8]) {
+        put_bytes(&mut self.body, field, bytes);
+    }
     /// Writes an IP address.
     pub(crate) fn ip(&mut self, field: u32, ip: IpAddr) {
         match ip {

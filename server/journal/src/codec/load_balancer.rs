@@ -126,7 +126,7 @@ fn read_cookie(d: &mut Decoder, value: Value<'_>) -> Result<HashCookie, Fault> {
     })
 }
 
-fn put_pairs(enc: &mut Encoder, field: u32, pairs: &[Texts]) {
+pub(crate) fn put_pairs(enc: &mut Encoder, field: u32, pairs: &[Texts]) {
     for (one, other) in pairs {
         enc.nest(field, |enc| {
             enc.texts(1, [&**one]);
@@ -135,7 +135,7 @@ fn put_pairs(enc: &mut Encoder, field: u32, pairs: &[Texts]) {
     }
 }
 
-fn read_pair(d: &mut Decoder, value: Value<'_>) -> Result<Texts, Fault> {
+pub(crate) fn read_pair(d: &mut Decoder, value: Value<'_>) -> Result<Texts, Fault> {
     match read_optional_pair(d, value)? {
         (one, Some(other)) => Ok((one, other)),
         (_, None) => Err(Fault::Missing("second text of a pair")),

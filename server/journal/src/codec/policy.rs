@@ -10,7 +10,7 @@ use super::common::{Like, put_source, put_timestamp, read_source, read_timestamp
 use super::decode::Decoder;
 use super::encode::Encoder;
 use super::wire::Fields;
-use super::{Fault, destination_rule, sidecar};
+use super::{Fault, destination_rule, sidecar, virtual_service};
 
 pub(crate) fn put(enc: &mut Encoder, key: &PolicyKey, value: &DeclaredPolicy) {
     put_source(enc, 1, &value.source, &like(key));
@@ -20,7 +20,7 @@ pub(crate) fn put(enc: &mut Encoder, key: &PolicyKey, value: &DeclaredPolicy) {
     enc.nest(3, |enc| match &value.policy {
         Policy::Sidecar(policy) => sidecar::put(enc, policy),
         Policy::DestinationRule(policy) => destination_rule::put(enc, policy),
-        Policy::VirtualService(_) => {}
+        Policy::VirtualService(policy) => virtual_service::put(enc, policy),
     });
 }
 
@@ -40,7 +40,9 @@ pub(crate) fn read(
                     PolicyKind::DestinationRule => {
                         Policy::DestinationRule(destination_rule::read(d, value.fields()?)?)
                     }
-                    PolicyKind::VirtualService => return Err(Fault::Unknown("kind of policy")),
+                    PolicyKind::VirtualService => {
+                        Policy::VirtualService(virtual_service::read(d, value.fields()?)?)
+                    }
                 });
             }
             _ => {}

@@ -100,7 +100,7 @@ fn list<T>(value: Value<'_>, mut read: impl FnMut(Value<'_>) -> Result<T, Fault>
     Ok(out.into())
 }
 
-fn put_retries(enc: &mut Encoder, retries: &HttpRetries) {
+pub(crate) fn put_retries(enc: &mut Encoder, retries: &HttpRetries) {
     enc.int(1, retries.attempts);
     enc.text(2, &retries.conditions);
     for code in &*retries.codes {
@@ -116,7 +116,7 @@ fn put_retries(enc: &mut Encoder, retries: &HttpRetries) {
     enc.flag(7, retries.other_hosts);
 }
 
-fn read_retries(d: &mut Decoder, value: Value<'_>) -> Result<HttpRetries, Fault> {
+pub(crate) fn read_retries(d: &mut Decoder, value: Value<'_>) -> Result<HttpRetries, Fault> {
     let mut codes = Vec::new();
     let mut out =
         HttpRetries { attempts: 0, conditions: "".into(), other_hosts: false, ..HttpRetries::default() };

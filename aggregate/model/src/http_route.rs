@@ -264,7 +264,7 @@ pub enum RedirectPort {
 /// Answer of the proxy itself.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct DirectResponse {
-    /// Status, 200 to 600.
+    /// Status, 200 to 599.
     pub status: u16,
     /// Body.
     pub body: Option<ResponseBody>,

@@ -7,10 +7,12 @@
 mod context;
 mod destination_rule;
 mod endpoints;
+mod http_route;
 mod load_balancer;
 mod service_entry;
 mod sidecar;
 mod topology;
+mod virtual_service;
 mod workload;
 
 use tributary_model::Fact;
@@ -37,6 +39,7 @@ pub fn convert(object: &Object, context: &Context) -> Vec<Fact> {
         Body::DestinationRule(document) => {
             destination_rule::fact(object, meta, document).into_iter().collect()
         }
+        Body::VirtualService(document) => virtual_service::fact(object, meta, document).into_iter().collect(),
     }
 }
 

@@ -1,12 +1,15 @@
-//! Documents as Istio publishes them: ServiceEntry, WorkloadEntry, WorkloadGroup, Sidecar and DestinationRule, typed.
+//! Documents as Istio publishes them: ServiceEntry, WorkloadEntry, WorkloadGroup, Sidecar,
+//! DestinationRule and VirtualService, typed.
 //!
 //! A document holds the content of its source: not validated, without file names, and compared without
 //! positions, so that a moved document is equal. [`Object`] adds the position and version that were read.
 
 pub mod destination_rule;
+pub mod http_route;
 pub mod service_entry;
 pub mod sidecar;
 pub mod traffic_policy;
+pub mod virtual_service;
 pub mod workload;
 
 use std::collections::BTreeMap;
@@ -19,6 +22,7 @@ use tributary_model::{Labels, Namespace, ObjectId, Source, Timestamp};
 pub use destination_rule::DestinationRule;
 pub use service_entry::{Location, Resolution, SePort, ServiceEntry};
 pub use sidecar::Sidecar;
+pub use virtual_service::VirtualService;
 pub use workload::{Probe, WorkloadEntry, WorkloadGroup, WorkloadSpec};
 
 use crate::read::fault::Pos;
@@ -95,6 +99,8 @@ pub enum Body {
     Sidecar(Sidecar),
     /// How clients use the endpoints of a host.
     DestinationRule(Box<DestinationRule>),
+    /// How requests and connections to hosts are routed.
+    VirtualService(VirtualService),
 }
 
 /// The API group of all supported kinds.
@@ -111,12 +117,14 @@ pub const WORKLOAD_GROUP: &str = "WorkloadGroup";
 pub const SIDECAR: &str = "Sidecar";
 /// The kind of a [`Body::DestinationRule`].
 pub const DESTINATION_RULE: &str = "DestinationRule";
+/// The kind of a [`Body::VirtualService`].
+pub const VIRTUAL_SERVICE: &str = "VirtualService";
 /// The kind shown for a document without a supported kind.
 pub const UNIDENTIFIED: &str = "Document";
 
 /// The kind of that name, if it is supported.
 pub(crate) fn known_kind(text: &str) -> Option<&'static str> {
-    [SERVICE_ENTRY, WORKLOAD_ENTRY, WORKLOAD_GROUP, SIDECAR, DESTINATION_RULE]
+    [SERVICE_ENTRY, WORKLOAD_ENTRY, WORKLOAD_GROUP, SIDECAR, DESTINATION_RULE, VIRTUAL_SERVICE]
         .into_iter()
         .find(|kind| *kind == text)
 }
@@ -131,6 +139,7 @@ impl Body {
             Self::WorkloadGroup(_) => WORKLOAD_GROUP,
             Self::Sidecar(_) => SIDECAR,
             Self::DestinationRule(_) => DESTINATION_RULE,
+            Self::VirtualService(_) => VIRTUAL_SERVICE,
         }
     }
 }

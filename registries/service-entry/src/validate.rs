@@ -5,15 +5,21 @@
 
 mod destination_rule;
 mod hosts;
+mod http_match;
+mod http_route;
 mod load_balancer;
 mod names;
+mod pattern;
 mod resolution;
 mod service_entry;
 mod sidecar;
+mod virtual_service;
 mod workload;
 
 use crate::document::{Body, Document, Meta};
 use crate::read::fault::Faults;
+pub(crate) use http_route::is_authority;
+pub(crate) use virtual_service::range;
 
 /// Runs every rule.
 pub(crate) fn validate(document: &Document, faults: &mut Faults) {
@@ -37,6 +43,11 @@ pub(crate) fn validate(document: &Document, faults: &mut Faults) {
                 rule(document, faults);
             }
             destination_rule::selecting_rule_stays_in_its_namespace(document, namespace, faults);
+        }
+        Body::VirtualService(document) => {
+            for (_, rule) in virtual_service::RULES {
+                rule(document, faults);
+            }
         }
     }
 }

@@ -38,17 +38,19 @@ const WORKLOADS: &str = "workloadentries";
 const GROUPS: &str = "workloadgroups";
 const SIDECARS: &str = "sidecars";
 const RULES: &str = "destinationrules";
+const VIRTUALS: &str = "virtualservices";
 
 struct CrdHarness {
     named: bool,
 }
 
-const REFUSABLES: [Refusable; 5] = [
+const REFUSABLES: [Refusable; 6] = [
     Refusable { name: ENTRIES, goes_stale: true, rest: Rest::Endpoint(1) },
     Refusable { name: WORKLOADS, goes_stale: true, rest: Rest::Removal },
     Refusable { name: GROUPS, goes_stale: true, rest: Rest::Removal },
     Refusable { name: SIDECARS, goes_stale: true, rest: Rest::Removal },
     Refusable { name: RULES, goes_stale: true, rest: Rest::Removal },
+    Refusable { name: VIRTUALS, goes_stale: true, rest: Rest::Removal },
 ];
 
 const fn kind(plural: &'static str, kind: &'static str) -> Kind {
@@ -64,6 +66,7 @@ impl Harness for CrdHarness {
             kind(GROUPS, "WorkloadGroup"),
             kind(SIDECARS, "Sidecar"),
             kind(RULES, "DestinationRule"),
+            kind(VIRTUALS, "VirtualService"),
             Kind { group: "", version: "v1", plural: "namespaces", kind: "Namespace", namespaced: false },
         ]);
         be(&server, "uid-1");

@@ -194,7 +194,7 @@ pub enum Resource {
     /// What a client was sent, and whether it acknowledged it
     #[value(alias = "resource")]
     Resources,
-    /// Policies, such as Sidecars and DestinationRules, with their sources and conditions
+    /// Policies, such as Sidecars, DestinationRules and VirtualServices, with their sources and conditions
     #[value(alias = "policy", alias = "config")]
     Policies,
 }

@@ -17,12 +17,13 @@ pub use server::{ApiServer, ApiServerOptions};
 pub use watched::Watched;
 
 /// Definitions of the custom resources that Tributary reads; minimal versions of the originals.
-pub const CRDS: [&str; 8] = [
+pub const CRDS: [&str; 9] = [
     include_str!("../crds/serviceentries.yaml"),
     include_str!("../crds/workloadentries.yaml"),
     include_str!("../crds/workloadgroups.yaml"),
     include_str!("../crds/sidecars.yaml"),
     include_str!("../crds/destinationrules.yaml"),
+    include_str!("../crds/virtualservices.yaml"),
     include_str!("../crds/serviceexports.yaml"),
     include_str!("../crds/serviceimports.yaml"),
     include_str!("../crds/gateways.yaml"),
@@ -32,7 +33,7 @@ pub const CRDS: [&str; 8] = [
 pub const READ: [&str; 3] = ["get", "list", "watch"];
 
 /// Every resource that Tributary reads in a cluster, with its API group.
-pub const READABLE: [&str; 14] = [
+pub const READABLE: [&str; 15] = [
     "namespaces",
     "services",
     "discovery.k8s.io/endpointslices",
@@ -44,6 +45,7 @@ pub const READABLE: [&str; 14] = [
     "networking.istio.io/workloadgroups",
     "networking.istio.io/sidecars",
     "networking.istio.io/destinationrules",
+    "networking.istio.io/virtualservices",
     "multicluster.x-k8s.io/serviceexports",
     "multicluster.x-k8s.io/serviceimports",
     "gateway.networking.k8s.io/gateways",
@@ -56,12 +58,13 @@ pub fn without(kind: &str) -> Vec<&'static str> {
 }
 
 /// The kinds that [`CRDS`] define.
-pub const CUSTOM_KINDS: [(&str, &str); 8] = [
+pub const CUSTOM_KINDS: [(&str, &str); 9] = [
     ("networking.istio.io/v1", "ServiceEntry"),
     ("networking.istio.io/v1", "WorkloadEntry"),
     ("networking.istio.io/v1", "WorkloadGroup"),
     ("networking.istio.io/v1", "Sidecar"),
     ("networking.istio.io/v1", "DestinationRule"),
+    ("networking.istio.io/v1", "VirtualService"),
     ("multicluster.x-k8s.io/v1alpha1", "ServiceExport"),
     ("multicluster.x-k8s.io/v1alpha1", "ServiceImport"),
     ("gateway.networking.k8s.io/v1", "Gateway"),

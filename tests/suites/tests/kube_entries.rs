@@ -341,8 +341,14 @@ async fn addresses_are_allocated_while_other_writers_change_entries() -> Result<
 
 #[tokio::test]
 async fn missing_permission_is_shown_and_its_grant_is_noticed() -> Result<()> {
-    const READ: [&str; 5] =
-        ["serviceentries", "workloadentries", "workloadgroups", "sidecars", "destinationrules"];
+    const READ: [&str; 6] = [
+        "serviceentries",
+        "workloadentries",
+        "workloadgroups",
+        "sidecars",
+        "destinationrules",
+        "virtualservices",
+    ];
     let server = cluster().await?;
     let named =
         |plurals: &[&str]| plurals.iter().map(|p| format!("networking.istio.io/{p}")).collect::<Vec<_>>();

@@ -7,6 +7,7 @@ use tributary_model::*;
 
 mod destination_rule;
 mod sidecar;
+mod virtual_service;
 
 use super::*;
 use crate::document::Object;

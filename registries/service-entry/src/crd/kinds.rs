@@ -4,14 +4,15 @@ use tributary_kube_client::Resource;
 use tributary_model::{CollectionKind, InvalidName, Namespace, Scope};
 
 use crate::document::{
-    API_GROUP, API_VERSIONS, DESTINATION_RULE, SERVICE_ENTRY, SIDECAR, WORKLOAD_ENTRY, WORKLOAD_GROUP,
+    API_GROUP, API_VERSIONS, DESTINATION_RULE, SERVICE_ENTRY, SIDECAR, VIRTUAL_SERVICE, WORKLOAD_ENTRY,
+    WORKLOAD_GROUP,
 };
 use crate::source::Content;
 
 /// The kinds of a cluster to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Kinds {
-    /// ServiceEntry, WorkloadEntry, WorkloadGroup, Sidecar and DestinationRule: for the config cluster.
+    /// ServiceEntry, WorkloadEntry, WorkloadGroup, Sidecar, DestinationRule and VirtualService: for the config cluster.
     #[default]
     All,
     /// WorkloadEntry alone: for a remote cluster, whose Services may select them.
@@ -41,12 +42,17 @@ pub(crate) const SIDECARS: Resource = Resource { plural: "sidecars", kind: SIDEC
 pub(crate) const DESTINATION_RULES: Resource =
     Resource { plural: "destinationrules", kind: DESTINATION_RULE, ..SERVICE_ENTRIES };
 
+/// The VirtualService resource.
+pub(crate) const VIRTUAL_SERVICES: Resource =
+    Resource { plural: "virtualservices", kind: VIRTUAL_SERVICE, ..SERVICE_ENTRIES };
+
 /// What the objects of a kind contain. Without the ServiceEntries clients lose hosts, without the Sidecars it is unknown
-/// which clients they restrict, and without the DestinationRules clients connect without their TLS.
+/// which clients they restrict, without the DestinationRules clients connect without their TLS, and without the
+/// VirtualServices requests go elsewhere.
 pub(crate) fn content(resource: &Resource) -> Content {
     let (kinds, decides): (&[CollectionKind], bool) = match resource.kind {
         SERVICE_ENTRY => (&[CollectionKind::Services, CollectionKind::Groups], true),
-        SIDECAR | DESTINATION_RULE => (&[CollectionKind::Policies], true),
+        SIDECAR | DESTINATION_RULE | VIRTUAL_SERVICE => (&[CollectionKind::Policies], true),
         WORKLOAD_ENTRY => (&[CollectionKind::Workloads], false),
         // it has no facts: the list only ends the problems of its objects
         _ => (&[CollectionKind::Groups], false),
@@ -57,8 +63,14 @@ pub(crate) fn content(resource: &Resource) -> Content {
 impl Kinds {
     /// The resources to watch.
     pub(crate) fn resources(self) -> &'static [Resource] {
-        const ALL: [Resource; 5] =
-            [SERVICE_ENTRIES, WORKLOAD_ENTRIES, WORKLOAD_GROUPS, SIDECARS, DESTINATION_RULES];
+        const ALL: [Resource; 6] = [
+            SERVICE_ENTRIES,
+            WORKLOAD_ENTRIES,
+            WORKLOAD_GROUPS,
+            SIDECARS,
+            DESTINATION_RULES,
+            VIRTUAL_SERVICES,
+        ];
         const ENTRIES: [Resource; 1] = [WORKLOAD_ENTRIES];
         match self {
             Self::All => &ALL,
@@ -84,7 +96,7 @@ mod tests {
     fn what_decides_of_a_cluster_is_required() {
         let decides = Kinds::All.resources().iter().filter(|resource| content(resource).decides);
         let decides: Vec<&str> = decides.map(|resource| resource.plural).collect();
-        assert_eq!(decides, ["serviceentries", "sidecars", "destinationrules"]);
+        assert_eq!(decides, ["serviceentries", "sidecars", "destinationrules", "virtualservices"]);
         assert_eq!(content(&DESTINATION_RULES).kinds, [CollectionKind::Policies]);
     }
 }

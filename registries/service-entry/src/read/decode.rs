@@ -5,24 +5,28 @@
 
 mod destination_rule;
 mod fields;
+mod http_route;
+mod http_settings;
 mod load_balancer;
 mod meta;
 mod numbers;
 mod service_entry;
 mod sidecar;
 mod traffic_policy;
+mod virtual_service;
 mod workload;
 
 use tributary_model::Code;
 
 use crate::document::{
     API_GROUP, API_VERSIONS, Body, DESTINATION_RULE, Document, Located, SERVICE_ENTRY, SIDECAR,
-    WORKLOAD_ENTRY, WORKLOAD_GROUP, known_kind,
+    VIRTUAL_SERVICE, WORKLOAD_ENTRY, WORKLOAD_GROUP, known_kind,
 };
 use crate::read::fault::{Faults, Pos, clip};
 use crate::read::node::{Node, Value};
 use fields::Fields;
 pub(crate) use meta::{is_label_name, is_object_name};
+pub(crate) use virtual_service::is_ipv6;
 
 /// Decodes a document; `None` if too much is missing. The faults decide whether it may be served.
 pub(crate) fn decode(node: &Node, faults: &mut Faults) -> Option<Document> {
@@ -58,6 +62,7 @@ fn body(kind: &'static str, root: &mut Fields<'_>, at: Pos, faults: &mut Faults)
         SERVICE_ENTRY => Body::ServiceEntry(service_entry::decode(spec, path, status, faults)),
         SIDECAR => Body::Sidecar(sidecar::decode(spec, path, faults)),
         DESTINATION_RULE => Body::DestinationRule(Box::new(destination_rule::decode(spec, path, faults))),
+        VIRTUAL_SERVICE => Body::VirtualService(virtual_service::decode(spec, path, faults)),
         WORKLOAD_ENTRY => Body::WorkloadEntry(workload::entry(spec, path, status, faults)),
         _ => Body::WorkloadGroup(workload::group(spec, path, faults)),
     }
@@ -70,7 +75,7 @@ fn kind(root: &mut Fields<'_>, faults: &mut Faults) -> Option<&'static str> {
     let (kind, version) = (kind?, version?);
     let Some(known) = known_kind(&kind.value) else {
         let message = format!(
-            "kind {:?} is not supported; use {SERVICE_ENTRY}, {WORKLOAD_ENTRY}, {WORKLOAD_GROUP}, {SIDECAR} or {DESTINATION_RULE} of {API_GROUP}",
+            "kind {:?} is not supported; use {SERVICE_ENTRY}, {WORKLOAD_ENTRY}, {WORKLOAD_GROUP}, {SIDECAR}, {DESTINATION_RULE} or {VIRTUAL_SERVICE} of {API_GROUP}",
             clip(&kind.value)
         );
         faults.refuse(Code::UNKNOWN_KIND, kind.at, message);

@@ -130,7 +130,7 @@ fn cookie_name(name: &Text, path: &str, faults: &mut Faults) {
 }
 
 /// Whether a text is a token of RFC 9110, as names of headers and cookies are.
-fn is_token(text: &str) -> bool {
+pub(super) fn is_token(text: &str) -> bool {
     let is_fine = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     !text.is_empty() && text.bytes().all(is_fine)
 }

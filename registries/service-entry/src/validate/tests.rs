@@ -2,6 +2,7 @@
 
 mod destination_rule;
 mod sidecar;
+mod virtual_service;
 
 use super::*;
 use crate::read::load::load_str;

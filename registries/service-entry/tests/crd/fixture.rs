@@ -16,6 +16,7 @@ pub(crate) const WORKLOADS: &str = "workloadentries";
 pub(crate) const GROUPS: &str = "workloadgroups";
 pub(crate) const SIDECARS: &str = "sidecars";
 pub(crate) const RULES: &str = "destinationrules";
+pub(crate) const VIRTUALS: &str = "virtualservices";
 
 pub(crate) fn kind(plural: &'static str) -> Kind {
     served(plural, "v1")
@@ -27,6 +28,7 @@ pub(crate) fn served(plural: &'static str, version: &'static str) -> Kind {
         WORKLOADS => "WorkloadEntry",
         SIDECARS => "Sidecar",
         RULES => "DestinationRule",
+        VIRTUALS => "VirtualService",
         _ => "WorkloadGroup",
     };
     Kind { group: "networking.istio.io", version, plural, kind, namespaced: true }
@@ -60,8 +62,20 @@ pub(crate) fn rule(name: &str, host: &str) -> Value {
     object("DestinationRule", name, json!({ "host": host, "subsets": [{ "name": "v1" }] }))
 }
 
+pub(crate) fn virtual_service(name: &str, host: &str) -> Value {
+    let route = json!([{ "destination": { "host": "web" } }]);
+    object("VirtualService", name, json!({ "hosts": [host], "http": [{ "route": route }] }))
+}
+
 pub(crate) fn server() -> ApiServer {
-    ApiServer::new(&[kind(ENTRIES), kind(WORKLOADS), kind(GROUPS), kind(SIDECARS), kind(RULES)])
+    ApiServer::new(&[
+        kind(ENTRIES),
+        kind(WORKLOADS),
+        kind(GROUPS),
+        kind(SIDECARS),
+        kind(RULES),
+        kind(VIRTUALS),
+    ])
 }
 
 pub(crate) const fn secs(seconds: u64) -> Duration {

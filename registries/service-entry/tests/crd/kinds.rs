@@ -8,11 +8,11 @@ use tributary_scripted_api::{Answer, ApiServer, ReceivedRequest};
 use tributary_service_entry::{CrdOptions, Kinds};
 
 use crate::fixture::{
-    ENTRIES, Fixture, GROUPS, RULES, SIDECARS, WORKLOADS, entry, kind, rule, secs, served, server, sidecar,
-    workload,
+    ENTRIES, Fixture, GROUPS, RULES, SIDECARS, VIRTUALS, WORKLOADS, entry, kind, rule, secs, served, server,
+    sidecar, virtual_service, workload,
 };
 
-const ALL: [&str; 5] = [ENTRIES, WORKLOADS, GROUPS, SIDECARS, RULES];
+const ALL: [&str; 6] = [ENTRIES, WORKLOADS, GROUPS, SIDECARS, RULES, VIRTUALS];
 
 #[tokio::test(start_paused = true)]
 async fn absent_kinds_count_as_empty_until_they_appear() {
@@ -243,4 +243,31 @@ async fn destination_rules_stay_while_forbidden_and_go_with_their_definition() {
     fixture.until_shown("DestinationRule shop/pay").await;
     fixture.server.delete(RULES, "shop", "pay");
     fixture.until_shown("").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn virtual_services_stay_while_forbidden_and_go_with_their_definition() {
+    let mut fixture = Fixture::all(server());
+    fixture.server.put(VIRTUALS, virtual_service("pay", "pay.example.com"));
+    fixture.until_shown("VirtualService shop/pay").await;
+    fixture.server.answer(VIRTUALS, None, usize::MAX, Answer::Status(403, "no right to list"));
+    fixture.server.end(VIRTUALS);
+    fixture.until("withheld", |f| f.withheld.contains(VIRTUALS)).await;
+    assert_eq!((fixture.shown(), fixture.withheld.len()), ("VirtualService shop/pay".to_owned(), 1));
+    fixture.server.heal();
+    fixture.until("read", |f| f.withheld.is_empty()).await;
+    // an invalid edit is quarantined alone
+    fixture.server.put(VIRTUALS, virtual_service("pay", "a b"));
+    fixture.server.put(VIRTUALS, virtual_service("till", "till.example.com"));
+    fixture.until("the problem", |f| f.problems.contains_key("VirtualService shop/pay")).await;
+    fixture.until_shown("VirtualService shop/pay VirtualService shop/till").await;
+    fixture.server.put(VIRTUALS, virtual_service("pay", "*.example.org"));
+    fixture.until("no problem", |f| f.problems.is_empty()).await;
+    fixture.server.uninstall(VIRTUALS);
+    fixture.until_shown("").await;
+    fixture.server.install(served(VIRTUALS, "v1alpha3"));
+    let mut old = virtual_service("pay", "pay");
+    old["apiVersion"] = "networking.istio.io/v1alpha3".into();
+    fixture.server.put(VIRTUALS, old);
+    fixture.until_shown("VirtualService shop/pay").await;
 }

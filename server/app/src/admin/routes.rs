@@ -91,7 +91,7 @@ pub const ROUTES: &[Route] = &[
         path: "/debug/policies",
         access: Access::Loopback,
         changes: false,
-        about: "PolicyList: policies, such as Sidecars and DestinationRules, with their sources and conditions; takes `name`, `namespace`, `registry`, `limit`, `after`",
+        about: "PolicyList: policies, such as Sidecars, DestinationRules and VirtualServices, with their sources and conditions; takes `name`, `namespace`, `registry`, `limit`, `after`",
         handler: || get(debug::policies),
     },
     Route {

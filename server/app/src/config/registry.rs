@@ -107,8 +107,8 @@ impl From<Source> for RegistryConfig {
 }
 
 impl RegistryConfig {
-    /// Suffix of the registry that serves the ServiceEntries, WorkloadEntries, WorkloadGroups, Sidecars and
-    /// DestinationRules of a Kubernetes cluster.
+    /// Suffix of the registry that serves the ServiceEntries, WorkloadEntries, WorkloadGroups, Sidecars,
+    /// DestinationRules and VirtualServices of a Kubernetes cluster.
     pub const ENTRIES: &'static str = "-entries";
 
     /// Stands for the location of a flag whose kind takes none.

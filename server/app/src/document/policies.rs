@@ -21,7 +21,7 @@ use super::{ConditionItem, ObjectItem, timestamp};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PolicyItem {
-    /// `Sidecar` or `DestinationRule`.
+    /// `Sidecar`, `DestinationRule` or `VirtualService`.
     pub kind: String,
     /// Namespace.
     pub namespace: String,

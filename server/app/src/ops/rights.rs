@@ -13,9 +13,16 @@ use crate::config::model::Write;
 use crate::wiring::cluster::{ADDRESSES, Cluster, EXPORTS};
 
 /// Custom resources of the entries registry: group and plurals.
-const ENTRIES: (&str, [&str; 5]) = (
+const ENTRIES: (&str, [&str; 6]) = (
     "networking.istio.io",
-    ["serviceentries", "workloadentries", "workloadgroups", "sidecars", "destinationrules"],
+    [
+        "serviceentries",
+        "workloadentries",
+        "workloadgroups",
+        "sidecars",
+        "destinationrules",
+        "virtualservices",
+    ],
 );
 /// Verbs of a watch.
 const READ: [&str; 2] = ["list", "watch"];

@@ -1,5 +1,5 @@
 //! Kubernetes cluster as two registries of one membership: its own objects, and its custom resources
-//! (ServiceEntry, WorkloadEntry, WorkloadGroup, Sidecar, DestinationRule).
+//! (ServiceEntry, WorkloadEntry, WorkloadGroup, Sidecar, DestinationRule, VirtualService).
 //!
 //! Their runs connect, reconnect and lead as `tributary_kube_client` does it; this module chooses the options
 //! from the configuration and joins the two factories.
@@ -268,7 +268,14 @@ mod tests {
         assert_eq!(scopes(&specs[0]), ["cluster", "configmaps", "gateways"]);
         assert_eq!(
             scopes(&specs[1]),
-            ["destinationrules", "serviceentries", "sidecars", "workloadentries", "workloadgroups"]
+            [
+                "destinationrules",
+                "serviceentries",
+                "sidecars",
+                "virtualservices",
+                "workloadentries",
+                "workloadgroups"
+            ]
         );
         assert!(specs.iter().all(|spec| spec.restart == RestartMode::Shadow));
     }

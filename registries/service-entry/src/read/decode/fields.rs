@@ -58,6 +58,10 @@ impl<'n> Fields<'n> {
         let (path, node) = self.get(name)?;
         text(node, &path, faults)
     }
+    /// A text field; empty text counts as absent.
+    pub(crate) fn filled(&mut self, name: &'static str, faults: &mut Faults) -> Option<Text> {
+        self.text(name, faults).filter(|text| !text.value.is_empty())
+    }
     /// A required text field.
     pub(crate) fn required_text(&mut self, name: &'static str, faults: &mut Faults) -> Option<Text> {
         self.required(name, faults)?;
@@ -103,6 +107,11 @@ impl<'n> Fields<'n> {
         let pairs = self.pairs(name, faults).into_iter();
         pairs.filter_map(|(key, path, node)| Some((key.value, text(node, &path, faults)?.value))).collect()
     }
+    /// A map from names to texts, in document order, with positions.
+    pub(crate) fn named_texts(&mut self, name: &'static str, faults: &mut Faults) -> Vec<(Text, Text)> {
+        let pairs = self.pairs(name, faults).into_iter();
+        pairs.filter_map(|(key, path, node)| Some((key, text(node, &path, faults)?))).collect()
+    }
     /// A map of labels.
     pub(crate) fn labels(&mut self, name: &'static str, faults: &mut Faults) -> Option<Located<Labels>> {
         let (path, node) = self.get(name)?;
@@ -118,7 +127,8 @@ impl<'n> Fields<'n> {
         let pairs = self.pairs(name, faults).into_iter();
         pairs.filter_map(|(key, path, node)| Some((key, int(node, &path, faults)?))).collect()
     }
-    fn pairs(&mut self, name: &'static str, faults: &mut Faults) -> Vec<(Text, String, &'n Node)> {
+    /// The entries of a map field: key, path and value.
+    pub(crate) fn pairs(&mut self, name: &'static str, faults: &mut Faults) -> Vec<(Text, String, &'n Node)> {
         let Some((path, node)) = self.get(name) else { return Vec::new() };
         let Value::Map(entries) = &node.value else {
             wrong(faults, node.at, &path, &node.value, "a map");

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use tributary_model::Code;
+use tributary_model::{Code, RequestShare};
 
 use super::fields::{Fields, wrong};
 use crate::document::Located;
@@ -60,24 +60,47 @@ impl Fields<'_> {
         range: RangeInclusive<u32>,
         faults: &mut Faults,
     ) -> Option<u32> {
-        let (path, node) = self.get(name)?;
-        let number = match &node.value {
-            Value::Int(number) => *number as f64,
-            Value::Float(number) => *number,
-            other => {
-                wrong(faults, node.at, &path, other, "a number, without quotes");
-                return None;
-            }
-        };
-        let value = (number * 1_000.0).round();
+        let (path, number) = self.decimal(name, faults)?;
+        let value = (number.value * 1_000.0).round();
         let (least, most) = (f64::from(*range.start()), f64::from(*range.end()));
         if (least..=most).contains(&value) {
             return Some(value as u32);
         }
         let (least, most) = (least / 1_000.0, most / 1_000.0);
-        let message = format!("{path} is {number}; write a number from {least} to {most}");
-        faults.refuse(Code::VALUE_INVALID, node.at, message);
+        let message = format!("{path} is {}; write a number from {least} to {most}", number.value);
+        faults.refuse(Code::VALUE_INVALID, number.at, message);
         None
+    }
+    fn decimal(&mut self, name: &'static str, faults: &mut Faults) -> Option<(String, Located<f64>)> {
+        let (path, node) = self.get(name)?;
+        match &node.value {
+            Value::Int(number) => Some((path, Located::new(node.at, *number as f64))),
+            Value::Float(number) => Some((path, Located::new(node.at, *number))),
+            other => {
+                wrong(faults, node.at, &path, other, "a number, without quotes");
+                None
+            }
+        }
+    }
+    /// A whole number of percent.
+    pub(crate) fn percent(&mut self, name: &'static str, faults: &mut Faults) -> Option<RequestShare> {
+        let percent = self.u32_in(name, 0..=100, faults)?;
+        RequestShare::new(percent.value * 10_000)
+    }
+    /// A share of requests: a map with a percentage in `value`, which is 0 if absent.
+    pub(crate) fn percentage(&mut self, name: &'static str, faults: &mut Faults) -> Option<RequestShare> {
+        let (path, node) = self.get(name)?;
+        let mut inner = Fields::open(node, path, faults)?;
+        let value = inner.decimal("value", faults);
+        inner.finish(faults);
+        let Some((path, percent)) = value else { return Some(RequestShare::NONE) };
+        let millionths = (percent.value * 10_000.0).round();
+        let is_fine = percent.value == 0.0 || (1.0..=1_000_000.0).contains(&millionths);
+        if !is_fine {
+            let message = format!("{path} is {}; write 0, or a number from 0.0001 to 100", percent.value);
+            faults.refuse(Code::VALUE_INVALID, percent.at, message);
+        }
+        RequestShare::new(millionths as u32).filter(|_| is_fine)
     }
     /// A duration of at least a millisecond, in whole milliseconds.
     pub(crate) fn duration(&mut self, name: &'static str, faults: &mut Faults) -> Option<Located<Duration>> {

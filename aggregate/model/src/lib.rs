@@ -80,7 +80,7 @@ pub use health::Health;
 pub use hostname::{HostPattern, Hostname};
 pub use http_match::{ClientMatch, GatewayMatch, HttpMatch, TextMatch};
 pub use http_route::{
-    AbortStatus, Cors, DirectResponse, FaultAbort, FaultDelay, FaultInjection, HeaderChanges,
+    AbortStatus, Cors, DirectResponse, FaultAbort, FaultDelay, FaultInjection, GRPC_STATUSES, HeaderChanges,
     HeaderOperations, HttpAction, HttpRoute, Mirror, Mirroring, PathRewrite, Redirect, RedirectPath,
     RedirectPort, RequestShare, ResponseBody, Rewrite, RouteRetries, RouteSettings, WeightedDestination,
 };

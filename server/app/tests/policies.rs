@@ -270,3 +270,92 @@ async fn destination_rules_of_files_are_listed_with_host_and_spec() {
     let table = world.until("get policies pay -o wide", "Quarantined").await;
     assert!(table.contains("TRB0325 ") && table.contains("a.yaml:6:31: spec"), "{table}");
 }
+
+const ROUTES: &str = "  hosts: [pay.example.com]
+  gateways: [mesh, web/in]
+  http:
+  - name: first
+    match:
+    - {name: m, uri: {prefix: /a}, ignoreUriCase: true, headers: {x: {exact: b}}, port: 80, sourceLabels: {app: web}}
+    route:
+    - {destination: {host: pay, subset: v1, port: {number: 81}}, weight: 90, headers: {request: {set: {Host: b.test}}}}
+    - {destination: {host: b.test}, weight: 10}
+    rewrite: {uri: /b}
+    timeout: 500ms
+    retries: {attempts: 2, retryOn: '5xx,503'}
+    fault: {delay: {fixedDelay: 1s, percentage: {value: 12.5}}, abort: {grpcStatus: UNAVAILABLE}}
+    mirror: {host: c.test}
+    mirrorPercentage: {value: 1}
+    corsPolicy: {allowOrigins: [{exact: a}], maxAge: 1m}
+  - redirect: {uri: /to, derivePort: FROM_REQUEST_PORT}
+    match: [{uri: {exact: /old}, gateways: [mesh]}]
+  - directResponse: {status: 404, body: {bytes: aGk=}}
+    match: [{method: {regex: GET}}]
+  - delegate: {name: other}
+  tls:
+  - {match: [{sniHosts: [pay.example.com], port: 443}], route: [{destination: {host: b.test}}]}
+  tcp:
+  - {match: [{destinationSubnets: [10.1.0.0/16]}], route: [{destination: {host: b.test}, weight: 1}]}
+";
+
+#[tokio::test]
+async fn virtual_services_of_files_are_listed_with_hosts_and_spec() {
+    let dir = tempfile::tempdir().unwrap();
+    let mk = |spec: &str| mk_sidecar("pay", spec).replace("kind: Sidecar", "kind: VirtualService");
+    put(dir.path(), "a.yaml", &mk(ROUTES));
+    let world = World::start(&["--registry", &format!("file={}", dir.path().display())]).await;
+    let table = world.until("get policies VirtualService -o wide", "TRB0442").await;
+    for part in ["pay.example.com", "no effect: spec.gateways[1]"] {
+        assert!(table.contains(part), "no {part:?} in {table}");
+    }
+    let one = world.run("get policies VirtualService/shop/pay -o json").await.out;
+    let one: serde_json::Value = serde_json::from_str(&one).unwrap();
+    let to = |host: &str| serde_json::json!({"destination": {"host": host}});
+    let want = serde_json::json!({
+        "hosts": ["pay.example.com"],
+        "http": [
+            {
+                "name": "first",
+                "match": [{
+                    "name": "m", "uri": {"prefix": "/a"}, "ignoreUriCase": true, "headers": {"x": {"exact": "b"}}, "port": 80,
+                    "sourceLabels": {"app": "web"},
+                }],
+                "route": [
+                    {
+                        "destination": {"host": "pay", "subset": "v1", "port": {"number": 81}}, "weight": 90,
+                        "headers": {"request": {"set": {":authority": "b.test"}}},
+                    },
+                    {"destination": {"host": "b.test"}, "weight": 10},
+                ],
+                "rewrite": {"uri": "/b"},
+                "timeout": "0.5s",
+                "retries": {"attempts": 2, "retryOn": "5xx,retriable-status-codes,503"},
+                "fault": {
+                    "delay": {"fixedDelay": "1s", "percentage": {"value": 12.5}}, "abort": {"grpcStatus": "UNAVAILABLE"},
+                },
+                "mirror": {"host": "c.test"},
+                "mirrorPercentage": {"value": 1},
+                "corsPolicy": {"allowOrigins": [{"exact": "a"}], "maxAge": "60s"},
+            },
+            {
+                "match": [{"uri": {"exact": "/old"}, "gateways": ["mesh"]}],
+                "redirect": {"uri": "/to", "derivePort": "FROM_REQUEST_PORT", "redirectCode": 301},
+            },
+            {
+                "match": [{"method": {"regex": "GET"}}],
+                "directResponse": {"status": 404, "body": {"bytes": "2 bytes"}},
+            },
+            {"delegate": {"name": "other", "namespace": "shop"}},
+        ],
+        "tls": [{"match": [{"sniHosts": ["pay.example.com"], "port": 443}], "route": [to("b.test")]}],
+        "tcp": [{
+            "match": [{"destinationSubnets": ["10.1.0.0/16"]}],
+            "route": [{"destination": {"host": "b.test"}, "weight": 1}],
+        }],
+    });
+    assert_eq!(one["items"][0]["spec"], want);
+    // an invalid version is quarantined with the position of its field
+    put(dir.path(), "a.yaml", &mk("  hosts: [pay.example.com]\n  http: [{redirect: {}}]\n"));
+    let table = world.until("get policies pay -o wide", "Quarantined").await;
+    assert!(table.contains("TRB0306 ") && table.contains("a.yaml:6:21: spec"), "{table}");
+}

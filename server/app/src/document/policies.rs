@@ -8,8 +8,8 @@ use serde_json::Value;
 use tributary_answer::{Selectable, policy_conditions};
 use tributary_core::ProblemView;
 use tributary_model::{
-    Catalog, Collection, CollectionKind, Condition, Labels, Namespace, Policy, PolicyKey, PolicyKind,
-    PolicyView,
+    Catalog, Collection, CollectionKind, Condition, HostPattern, Labels, Namespace, Policy, PolicyKey,
+    PolicyKind, PolicyView,
 };
 
 use super::endpoints::freshness_text;
@@ -50,7 +50,7 @@ pub struct PolicyItem {
     /// Creation time; empty if the source has none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub created: String,
-    /// Host that it concerns, if it is of a kind that concerns one.
+    /// Hosts that it concerns, if it is of a kind that concerns some: the first three, and the number of the others.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub host: String,
     /// Labels of the workloads that it selects; empty for all workloads of its namespace, or for all clients; absent if it is
@@ -67,6 +67,9 @@ pub struct PolicyItem {
 
 /// Most items, such as egress hosts and subsets, in the specs of one list.
 const MAX_SPEC_ITEMS: usize = 200_000;
+
+/// Most hosts of a policy that are named one by one.
+const SHOWN_HOSTS: usize = 3;
 
 /// What the catalog does not have about policies.
 #[derive(Debug, Default)]
@@ -130,7 +133,27 @@ fn items(policy: &Policy) -> usize {
             let subsets = of.subsets.iter().map(|subset| 1 + subset.policies.ports.len());
             1 + of.policies.ports.len() + subsets.sum::<usize>()
         }
-        Policy::VirtualService(_) => 1,
+        Policy::VirtualService(of) => {
+            let l4 = of.tls.iter().map(|route| route.matches.len() + route.destinations.len());
+            let l4 = l4.chain(of.tcp.iter().map(|route| route.matches.len() + route.destinations.len()));
+            let http =
+                of.http.iter().map(|route| 1 + route.matches.len() + route.action.destinations().len());
+            1 + of.hosts.len() + l4.chain(http).sum::<usize>()
+        }
+    }
+}
+
+/// Returns the hosts that a policy concerns.
+fn host(policy: &Policy) -> String {
+    match policy {
+        Policy::Sidecar(_) => String::new(),
+        Policy::DestinationRule(of) => of.host.to_string(),
+        Policy::VirtualService(of) => {
+            let shown: Vec<&str> = of.hosts.iter().take(SHOWN_HOSTS).map(HostPattern::as_str).collect();
+            let more = of.hosts.len() - shown.len();
+            let more = if more > 0 { format!(" +{more}") } else { String::new() };
+            shown.join(",") + &more
+        }
     }
 }
 
@@ -197,7 +220,7 @@ fn item(
         freshness: freshness.map_or_else(|| "Unknown".to_owned(), freshness_text),
         source: ObjectItem::from(&view.declared.source),
         created: view.declared.created.map(timestamp).unwrap_or_default(),
-        host: view.destination_rule().map(|rule| rule.host.to_string()).unwrap_or_default(),
+        host: host(view.policy()),
         selector: Some(labels.map(|(label, value)| (label.to_string(), value.to_string())).collect()),
         spec: Value::Null,
         conditions: view.conditions.iter().chain(more).map(ConditionItem::from).collect(),

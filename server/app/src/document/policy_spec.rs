@@ -3,8 +3,10 @@
 //! Fields without effect are left out; a condition of the policy names them. A policy has no secrets: it names files of keys.
 
 mod destination_rule;
+mod http_route;
 mod load_balancer;
 mod sidecar;
+mod virtual_service;
 
 use std::time::Duration;
 
@@ -17,7 +19,7 @@ pub(super) fn spec(policy: &Policy) -> Value {
     match policy {
         Policy::Sidecar(policy) => sidecar::spec(policy),
         Policy::DestinationRule(policy) => destination_rule::spec(policy),
-        Policy::VirtualService(_) => Value::Null,
+        Policy::VirtualService(policy) => virtual_service::spec(policy),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The fields of HTTP routes that decide how requests are sent: retries, deliberate errors, cross-origin requests.
 
-use tributary_model::{AbortStatus, Code, FaultAbort, FaultDelay, RequestShare, TextMatch};
+use tributary_model::{AbortStatus, Code, FaultAbort, FaultDelay, GRPC_STATUSES, RequestShare, TextMatch};
 
 use super::fields::Fields;
 use super::http_route::text_match_of;
@@ -10,27 +10,6 @@ use crate::read::fault::{Faults, clip};
 
 /// Whether preflight requests of other origins are dropped.
 const UNMATCHED: [(&str, bool); 3] = [("UNSPECIFIED", false), ("FORWARD", false), ("IGNORE", true)];
-/// Statuses of gRPC, by number.
-const GRPC: [&str; 17] = [
-    "OK",
-    "CANCELLED",
-    "UNKNOWN",
-    "INVALID_ARGUMENT",
-    "DEADLINE_EXCEEDED",
-    "NOT_FOUND",
-    "ALREADY_EXISTS",
-    "PERMISSION_DENIED",
-    "RESOURCE_EXHAUSTED",
-    "FAILED_PRECONDITION",
-    "ABORTED",
-    "OUT_OF_RANGE",
-    "UNIMPLEMENTED",
-    "INTERNAL",
-    "UNAVAILABLE",
-    "DATA_LOSS",
-    "UNAUTHENTICATED",
-];
-
 pub(super) fn retries(fields: &mut Fields<'_>, faults: &mut Faults) -> Option<Retries> {
     let (path, node) = fields.get("retries")?;
     let mut inner = Fields::open(node, path, faults)?;
@@ -101,9 +80,9 @@ fn abort(fields: &mut Fields<'_>, ignored: &mut Vec<Text>, faults: &mut Faults) 
 }
 
 fn grpc_status(name: &Text, path: &str, faults: &mut Faults) -> Option<AbortStatus> {
-    let number = GRPC.iter().position(|known| *known == &*name.value);
+    let number = GRPC_STATUSES.iter().position(|known| *known == &*name.value);
     if number.is_none() {
-        let known = GRPC.join(", ");
+        let known = GRPC_STATUSES.join(", ");
         let message = format!("{path} {:?} is not a status of gRPC; write one of {known}", clip(&name.value));
         faults.refuse(Code::VALUE_INVALID, name.at, message);
     }

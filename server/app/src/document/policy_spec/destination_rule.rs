@@ -26,7 +26,8 @@ fn labels(labels: &Labels) -> Map<String, Value> {
     labels.pairs().map(|(label, value)| (label.to_string(), json!(**value))).collect()
 }
 
-fn export(export: &ExportTo) -> Option<Value> {
+/// Returns the namespaces to which a policy is exported.
+pub(super) fn export(export: &ExportTo) -> Option<Value> {
     let ExportTo::Set(visibility) = export else { return None };
     Some(match visibility {
         Visibility::Public => json!(["*"]),

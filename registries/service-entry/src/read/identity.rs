@@ -21,8 +21,7 @@ pub(crate) enum ObjectIdentity {
 }
 
 /// Other kinds of the same API group: their documents are not objects of this registry.
-const ISTIO: [&str; 6] =
-    ["DestinationRule", "EnvoyFilter", "Gateway", "ProxyConfig", "TrafficExtension", "VirtualService"];
+const ISTIO: [&str; 4] = ["EnvoyFilter", "Gateway", "ProxyConfig", "TrafficExtension"];
 
 /// Identifies a document that parses.
 pub(crate) fn of_node(node: &Node) -> ObjectIdentity {

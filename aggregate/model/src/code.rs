@@ -88,6 +88,7 @@ codes! {
     324 POD_NOT_SEEN "an endpoint waits for its pod, which has not been received" => "check that the pod exists and that its namespace is selected: `tributary get registries -o wide`";
     325 FIELD_NOT_SERVED "a field is not served" => "remove it; see the reference page of the object's kind";
     326 VALUE_INVALID "a value is out of its range, or contradicts another one" => "write it as the message describes";
+    327 KIND_NOT_SERVED "objects of this kind are not served" => "move it out of the source; clients behave as without it";
 
     // 04xx: conditions of a service
     401 PORT_CONFLICT "shards declare a port number with different names or protocols" => "make the declarations agree; the first in precedence is served";

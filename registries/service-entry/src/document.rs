@@ -122,6 +122,24 @@ pub const VIRTUAL_SERVICE: &str = "VirtualService";
 /// The kind shown for a document without a supported kind.
 pub const UNIDENTIFIED: &str = "Document";
 
+/// Kinds of Istio that are known and not served, with their API groups.
+const NOT_SERVED: [(&str, &str); 8] = [
+    (API_GROUP, "EnvoyFilter"),
+    (API_GROUP, "Gateway"),
+    (API_GROUP, "ProxyConfig"),
+    ("telemetry.istio.io", "Telemetry"),
+    ("extensions.istio.io", "WasmPlugin"),
+    ("security.istio.io", "AuthorizationPolicy"),
+    ("security.istio.io", "PeerAuthentication"),
+    ("security.istio.io", "RequestAuthentication"),
+];
+
+/// The kind of that name in an API version, if it is known and not served.
+pub(crate) fn unserved_kind(kind: &str, version: &str) -> Option<&'static str> {
+    let (group, _) = version.split_once('/')?;
+    NOT_SERVED.into_iter().find(|known| *known == (group, kind)).map(|(_, kind)| kind)
+}
+
 /// The kind of that name, if it is supported.
 pub(crate) fn known_kind(text: &str) -> Option<&'static str> {
     [SERVICE_ENTRY, WORKLOAD_ENTRY, WORKLOAD_GROUP, SIDECAR, DESTINATION_RULE, VIRTUAL_SERVICE]

@@ -20,7 +20,7 @@ use tributary_model::Code;
 
 use crate::document::{
     API_GROUP, API_VERSIONS, Body, DESTINATION_RULE, Document, Located, SERVICE_ENTRY, SIDECAR,
-    VIRTUAL_SERVICE, WORKLOAD_ENTRY, WORKLOAD_GROUP, known_kind,
+    VIRTUAL_SERVICE, WORKLOAD_ENTRY, WORKLOAD_GROUP, known_kind, unserved_kind,
 };
 use crate::read::fault::{Faults, Pos, clip};
 use crate::read::node::{Node, Value};
@@ -73,6 +73,12 @@ fn kind(root: &mut Fields<'_>, faults: &mut Faults) -> Option<&'static str> {
     let kind = root.required_text("kind", faults);
     let version = root.required_text("apiVersion", faults);
     let (kind, version) = (kind?, version?);
+    if let Some(known) = unserved_kind(&kind.value, &version.value) {
+        let message =
+            format!("{known} is not served: clients behave as without it; move it out of this source");
+        faults.refuse(Code::KIND_NOT_SERVED, kind.at, message);
+        return None;
+    }
     let Some(known) = known_kind(&kind.value) else {
         let message = format!(
             "kind {:?} is not supported; use {SERVICE_ENTRY}, {WORKLOAD_ENTRY}, {WORKLOAD_GROUP}, {SIDECAR}, {DESTINATION_RULE} or {VIRTUAL_SERVICE} of {API_GROUP}",

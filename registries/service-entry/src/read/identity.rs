@@ -5,7 +5,7 @@
 
 use tributary_model::ObjectId;
 
-use crate::document::known_kind;
+use crate::document::{known_kind, unserved_kind};
 use crate::read::decode::{is_label_name, is_object_name};
 use crate::read::node::Node;
 
@@ -14,14 +14,11 @@ use crate::read::node::Node;
 pub(crate) enum ObjectIdentity {
     /// This object.
     Object(ObjectId),
-    /// An object of a kind that belongs to a different program.
-    Foreign,
+    /// An object of a kind that belongs to a different program, or that is not served; named in the second case.
+    Foreign(Option<ObjectId>),
     /// Not known.
     Unknown,
 }
-
-/// Other kinds of the same API group: their documents are not objects of this registry.
-const ISTIO: [&str; 4] = ["EnvoyFilter", "Gateway", "ProxyConfig", "TrafficExtension"];
 
 /// Identifies a document that parses.
 pub(crate) fn of_node(node: &Node) -> ObjectIdentity {
@@ -80,20 +77,23 @@ impl IdentityFields {
     }
     fn identity(&self) -> ObjectIdentity {
         let Some(kind) = self.kind.as_deref().and_then(known_kind) else { return self.unsupported_kind() };
+        self.object(kind).map_or(ObjectIdentity::Unknown, ObjectIdentity::Object)
+    }
+    fn object(&self, kind: &'static str) -> Option<ObjectId> {
         let namespace = self.namespace.as_deref().unwrap_or("default");
-        match self.name.as_deref() {
-            Some(name) if is_object_name(name) && is_label_name(namespace) => {
-                ObjectIdentity::Object(ObjectId::new(kind, namespace, name))
-            }
-            _ => ObjectIdentity::Unknown,
-        }
+        let name = self.name.as_deref()?;
+        let is_valid = is_object_name(name) && is_label_name(namespace);
+        is_valid.then(|| ObjectId::new(kind, namespace, name))
     }
     /// An unsupported kind belongs to a different program if its API group is different; a misspelt kind may
     /// be an object of this registry.
     fn unsupported_kind(&self) -> ObjectIdentity {
         let (Some(kind), Some(api)) = (&self.kind, &self.api) else { return ObjectIdentity::Unknown };
+        if let Some(kind) = unserved_kind(kind, api) {
+            return ObjectIdentity::Foreign(self.object(kind));
+        }
         let ours = api.starts_with("networking.istio.io/");
-        if !ours || ISTIO.contains(&&**kind) { ObjectIdentity::Foreign } else { ObjectIdentity::Unknown }
+        if ours { ObjectIdentity::Unknown } else { ObjectIdentity::Foreign(None) }
     }
 }
 
@@ -123,8 +123,11 @@ mod tests {
 
     #[test]
     fn foreign_kinds_differ_from_misspelt_ones() {
-        assert_eq!(of_text("apiVersion: apps/v1\nkind: Deployment\n"), ObjectIdentity::Foreign);
-        assert_eq!(of_text("apiVersion: networking.istio.io/v1\nkind: Gateway\n"), ObjectIdentity::Foreign);
+        assert_eq!(of_text("apiVersion: apps/v1\nkind: Deployment\n"), ObjectIdentity::Foreign(None));
+        let gateway = "apiVersion: networking.istio.io/v1\nkind: Gateway\n";
+        assert_eq!(of_text(gateway), ObjectIdentity::Foreign(None));
+        let named = of_text(&format!("{gateway}metadata:\n  name: in\n  namespace: web\n"));
+        assert_eq!(named, ObjectIdentity::Foreign(Some(ObjectId::new("Gateway", "web", "in"))));
         assert_eq!(
             of_text("apiVersion: networking.istio.io/v1\nkind: ServiceEntri\n"),
             ObjectIdentity::Unknown

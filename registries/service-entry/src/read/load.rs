@@ -171,8 +171,8 @@ pub(crate) fn duplicate(id: &ObjectId, first: &str, at: Pos) -> Fault {
 /// The object to which a document's problems are attached.
 pub(crate) fn named(identity: &ObjectIdentity, file: &str, index: usize) -> ObjectId {
     match identity {
-        ObjectIdentity::Object(id) => id.clone(),
-        ObjectIdentity::Foreign | ObjectIdentity::Unknown => {
+        ObjectIdentity::Object(id) | ObjectIdentity::Foreign(Some(id)) => id.clone(),
+        ObjectIdentity::Foreign(None) | ObjectIdentity::Unknown => {
             ObjectId::new(UNIDENTIFIED, "", format!("{file}#{index}"))
         }
     }

@@ -71,6 +71,23 @@ fn nothing_is_the_same_as_no_field() {
 }
 
 #[test]
+fn kinds_that_are_not_served_are_named() {
+    for (api, kind) in [
+        ("networking.istio.io/v1alpha3", "EnvoyFilter"),
+        ("networking.istio.io/v1beta1", "ProxyConfig"),
+        ("telemetry.istio.io/v1", "Telemetry"),
+        ("extensions.istio.io/v1alpha1", "WasmPlugin"),
+        ("security.istio.io/v1", "AuthorizationPolicy"),
+    ] {
+        let text =
+            format!("apiVersion: {api}\nkind: {kind}\nmetadata: {{name: a, namespace: shop}}\nspec: {{}}\n");
+        refused(&text, Code::KIND_NOT_SERVED, 2, 7, "clients behave as without it");
+        let load = load_str(&text, "f.yaml");
+        assert_eq!(load.problems[0].object.id.to_string(), format!("{kind} shop/a"));
+    }
+}
+
+#[test]
 fn unknown_kinds_and_versions_are_named() {
     refused(
         "kind: ServiceEntri\napiVersion: networking.istio.io/v1\n",

@@ -239,6 +239,7 @@ mod tests {
             dynamic: false,
             retries: None,
             hash: None,
+            routes: crate::Routes::Default,
         };
         (mk_view(host, "shop", &[Visibility::Public]), plan)
     }

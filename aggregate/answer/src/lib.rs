@@ -17,6 +17,7 @@ pub mod conditions;
 pub mod egress;
 pub mod endpoints;
 pub mod explain;
+pub mod http_route;
 pub mod inbound;
 pub mod key;
 pub mod listener;
@@ -41,6 +42,7 @@ pub use explain::{
     AppliedRule, Carrier, Explanation, Query, WhyNot, applied_rules, carrier, endpoint_freshness, explain,
     explain_with, leading_listeners, leading_resources, why_not, why_not_in,
 };
+pub use http_route::{RouteContext, RoutePlan, Routes, Target, http_routes};
 pub use inbound::{InboundPath, InboundPort, InboundTarget, OwnSide, own_workload, received};
 pub use key::key;
 pub use listener::{ListenerPlan, Match, Serves, listener, listener_name, route_table_name, scoped_listener};

@@ -9,6 +9,7 @@ use tributary_model::{
     ClientKind, HashKey, Hostname, HttpRetries, Projection, Protocol, Resolution, RouteInputs,
 };
 
+use crate::http_route::Routes;
 use crate::names::ClusterName;
 use crate::vip::{short_forms, vips};
 
@@ -25,10 +26,12 @@ pub struct VirtualHostPlan {
     pub cluster: String,
     /// Whether the proxy resolves each request's host itself (wildcard hosts).
     pub dynamic: bool,
-    /// Retries of requests; the usual ones if absent.
+    /// Retries of requests by the default route; the usual ones if absent.
     pub retries: Option<Arc<HttpRetries>>,
-    /// Property of a request that decides its endpoint.
+    /// Property of requests that decides their endpoint on the default route.
     pub hash: Option<Arc<HashKey>>,
+    /// Routes of its requests.
+    pub routes: Routes,
 }
 
 impl VirtualHostPlan {
@@ -95,6 +98,7 @@ fn plan(facts: &RouteInputs, client: &Projection) -> VirtualHostPlan {
         dynamic: facts.resolution == Resolution::Dynamic,
         retries: facts.retries.clone(),
         hash: facts.hash_of(client.namespace.as_ref().and_then(Option::as_ref)).cloned(),
+        routes: Routes::Default,
     }
 }
 

@@ -22,7 +22,7 @@ use pb::listener_filter_chain_match_predicate::Rule;
 use prost::{Message, Name};
 use tributary_answer::vip::ListenAddress;
 use tributary_answer::{
-    ClusterName, InboundPort, Listener, Match, Serves, VirtualHostPlan, listener_name, names,
+    ClusterName, InboundPort, Listener, Match, Routes, Serves, VirtualHostPlan, listener_name, names,
 };
 use tributary_model::closed_ports::{INBOUND_PORT, OUTBOUND_PORT};
 use tributary_model::{AccessLog, ConnectionPolicy, Protocol};
@@ -333,6 +333,7 @@ fn one_host(name: &str, write: impl Fn(&VirtualHostPlan) -> Vec<u8>) -> RouteCon
         dynamic: false,
         retries: None,
         hash: None,
+        routes: Routes::Default,
     };
     let mut body = table_head(name);
     append_host(&mut body, &write(&plan));

@@ -166,6 +166,7 @@ mod tests {
             dynamic: false,
             retries: None,
             hash: None,
+            routes: Routes::Default,
         }
     }
     fn cluster_of(route: &pb::Route) -> (&str, Option<i64>) {

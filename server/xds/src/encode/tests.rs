@@ -12,8 +12,8 @@ use proptest::prelude::*;
 use prost::Message;
 use tributary_answer::vip::ListenAddress;
 use tributary_answer::{
-    Assignment, ClusterName, InboundPort, Listener, Match, Serves, VirtualHostPlan, cluster as cluster_plan,
-    endpoints, inline,
+    Assignment, ClusterName, InboundPort, Listener, Match, Routes, Serves, VirtualHostPlan,
+    cluster as cluster_plan, endpoints, inline,
 };
 use tributary_model::*;
 
@@ -283,8 +283,7 @@ proptest! {
         for (name, domains, cluster) in &hosts {
             let plan = VirtualHostPlan {
                 addresses: Vec::new(),
-                name: name.clone(), domains: domains.clone(), cluster: cluster.clone(), dynamic: false, retries: None,
-                hash: None,
+                name: name.clone(), domains: domains.clone(), cluster: cluster.clone(), dynamic: false, retries: None, hash: None, routes: Routes::Default,
             };
             append_host(&mut table, &route::virtual_host(&plan));
             let grpc = RouteConfiguration::decode(&route::grpc_table("t", &plan)[..]).unwrap();

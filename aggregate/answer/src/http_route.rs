@@ -225,7 +225,7 @@ fn authority(destinations: &[WeightedDestination], settings: &RouteSettings) -> 
 }
 
 /// Returns the retries of a route. Where a hash decides the only destination's endpoint, they prefer no other endpoint
-/// unless the route says so.
+/// unless the route declares it.
 fn retries(
     own: Option<&RouteRetries>,
     mesh: Option<&Arc<HttpRetries>>,

@@ -17,6 +17,7 @@ pub mod conditions;
 pub mod egress;
 pub mod endpoints;
 pub mod explain;
+pub mod grpc_route;
 pub mod http_route;
 pub mod inbound;
 pub mod key;
@@ -42,6 +43,7 @@ pub use explain::{
     AppliedRule, Carrier, Explanation, Query, WhyNot, applied_rules, carrier, endpoint_freshness, explain,
     explain_with, leading_listeners, leading_resources, why_not, why_not_in,
 };
+pub use grpc_route::{GrpcGap, grpc_routes};
 pub use http_route::{RouteContext, RoutePlan, Routes, Target, http_routes};
 pub use inbound::{InboundPath, InboundPort, InboundTarget, OwnSide, own_workload, received};
 pub use key::key;

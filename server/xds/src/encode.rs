@@ -9,9 +9,14 @@ pub mod assignment;
 pub mod cluster;
 pub mod defaults;
 mod hash;
+mod header_changes;
+mod http_route;
 pub mod listener;
 mod retries;
 pub mod route;
+mod route_action;
+mod route_filters;
+mod route_match;
 pub mod tls;
 mod traffic;
 
@@ -19,18 +24,32 @@ use std::time::Duration;
 
 use envoy_types::pb::google::protobuf;
 use prost::{Message, Name};
+use tributary_proto::wire::Writer;
 
 /// Wraps a message in an `Any`.
 pub(crate) fn any<M: Message + Name>(message: &M) -> protobuf::Any {
     protobuf::Any { type_url: M::type_url(), value: message.encode_to_vec() }
 }
 
-/// Converts a duration; saturates.
+/// Longest duration that clients accept, rounded down.
+const LONGEST: Duration = Duration::from_secs(9_000_000_000);
+
+/// Converts a duration; a longer one than clients accept is the longest.
 pub(crate) fn duration(value: Duration) -> protobuf::Duration {
+    let value = value.min(LONGEST);
     protobuf::Duration {
         seconds: i64::try_from(value.as_secs()).unwrap_or(i64::MAX),
         nanos: i32::try_from(value.subsec_nanos()).unwrap_or(0),
     }
+}
+
+/// Writes a duration as a field; a longer one than clients accept is the longest.
+fn write_duration(wire: &mut Writer, field: u32, value: Duration) {
+    let value = value.min(LONGEST);
+    wire.message(field, |w| {
+        w.number(1, value.as_secs());
+        w.number(2, value.subsec_nanos().into());
+    });
 }
 
 #[cfg(test)]

@@ -1,3 +1,5 @@
+//! The routes of VirtualServices, as recorded from pilot-discovery.
+
 use tributary_model::{
     ClientMatch, DelegateRef, HeaderOperations, Mirror, Mirroring, Namespace, RedirectPath, Rewrite, Subset,
     TextMatch,

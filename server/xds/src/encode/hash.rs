@@ -1,6 +1,6 @@
 //! The property of a request that decides its endpoint, in the action of a route.
 //!
-//! `route` calls it for hosts whose DestinationRule hashes.
+//! `route` and `route_action` call it for destinations whose DestinationRule hashes.
 
 use envoy_types::pb::envoy::config::route::v3::route_action::{HashPolicy, hash_policy};
 use hash_policy::{ConnectionProperties, Cookie, CookieAttribute, Header, PolicySpecifier, QueryParameter};
@@ -9,38 +9,46 @@ use tributary_model::{HashCookie, HashKey};
 use tributary_proto::wire::Writer;
 
 use super::duration;
+use super::header_changes::{is_name, is_value};
 
 const HASH_POLICY: u32 = 15;
 
-/// Appends the hash policy to a route's action.
+/// Appends the hash policy to a route's action. Envoy refuses the whole table for an empty name or one with a line break,
+/// so such a key has no policy.
 pub(super) fn write(wire: &mut Writer, key: &HashKey) {
-    wire.present(HASH_POLICY, policy(key).encode_to_vec());
+    if let Some(policy_specifier) = specifier(key) {
+        let policy = HashPolicy { policy_specifier: Some(policy_specifier), ..HashPolicy::default() };
+        wire.present(HASH_POLICY, policy.encode_to_vec());
+    }
 }
 
-fn policy(key: &HashKey) -> HashPolicy {
-    let specifier = match key {
-        HashKey::Header(name) => {
-            PolicySpecifier::Header(Header { header_name: name.as_ref().into(), ..Header::default() })
+fn specifier(key: &HashKey) -> Option<PolicySpecifier> {
+    match key {
+        HashKey::Header(name) => named(name)
+            .map(|header_name| PolicySpecifier::Header(Header { header_name, ..Header::default() })),
+        HashKey::Cookie(own) => named(&own.name).map(|name| PolicySpecifier::Cookie(cookie(name, own))),
+        HashKey::SourceIp => {
+            Some(PolicySpecifier::ConnectionProperties(ConnectionProperties { source_ip: true }))
         }
-        HashKey::Cookie(own) => PolicySpecifier::Cookie(cookie(own)),
-        HashKey::SourceIp => PolicySpecifier::ConnectionProperties(ConnectionProperties { source_ip: true }),
         HashKey::Query(name) => {
-            PolicySpecifier::QueryParameter(QueryParameter { name: name.as_ref().into() })
+            named(name).map(|name| PolicySpecifier::QueryParameter(QueryParameter { name }))
         }
-    };
-    HashPolicy { policy_specifier: Some(specifier), ..HashPolicy::default() }
+    }
 }
 
-fn cookie(own: &HashCookie) -> Cookie {
-    let attribute = |(name, value): &(std::sync::Arc<str>, std::sync::Arc<str>)| CookieAttribute {
-        name: name.as_ref().into(),
-        value: value.as_ref().into(),
-    };
+fn named(name: &str) -> Option<String> {
+    is_name(name).then(|| name.into())
+}
+
+fn cookie(name: String, own: &HashCookie) -> Cookie {
+    let valid = own.attributes.iter().filter(|(name, value)| is_name(name) && is_value(value));
+    let attributes = valid
+        .map(|(name, value)| CookieAttribute { name: name.as_ref().into(), value: value.as_ref().into() });
     Cookie {
-        name: own.name.as_ref().into(),
+        name,
         ttl: own.ttl.map(duration),
         path: own.path.as_ref().into(),
-        attributes: own.attributes.iter().map(attribute).collect(),
+        attributes: attributes.collect(),
     }
 }
 

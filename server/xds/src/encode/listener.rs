@@ -7,7 +7,9 @@ use std::sync::Arc;
 use envoy_types::pb::envoy::config::core::v3::{self as core, CidrRange, TrafficDirection};
 use envoy_types::pb::envoy::config::listener::v3 as pb;
 use envoy_types::pb::envoy::config::route::v3::RouteConfiguration;
+use envoy_types::pb::envoy::extensions::filters::http::cors::v3::Cors;
 use envoy_types::pb::envoy::extensions::filters::http::dynamic_forward_proxy::v3 as forward_filter;
+use envoy_types::pb::envoy::extensions::filters::http::fault::v3::HttpFault;
 use envoy_types::pb::envoy::extensions::filters::http::router::v3::Router;
 use envoy_types::pb::envoy::extensions::filters::listener::http_inspector::v3::HttpInspector;
 use envoy_types::pb::envoy::extensions::filters::listener::original_dst::v3::OriginalDst;
@@ -371,7 +373,9 @@ fn source_hash() -> HashPolicy {
 }
 
 fn http_chain(name: &str, routes: RouteSpecifier, forward: bool, log: Option<&AccessLog>) -> pb::FilterChain {
-    let filters = forward.then(forward_proxy).into_iter().chain([router()]).collect();
+    // The first two do nothing until a route configures them.
+    let filters = [fault(), cors()].into_iter();
+    let filters = filters.chain(forward.then(forward_proxy)).chain([router()]).collect();
     let manager = hcm::HttpConnectionManager {
         // A stream may be idle: that is for the application to decide.
         stream_idle_timeout: Some(Duration::default()),
@@ -397,6 +401,14 @@ fn rds(name: &str) -> hcm::Rds {
 
 fn router() -> hcm::HttpFilter {
     http_filter("envoy.filters.http.router", any(&Router::default()))
+}
+
+fn fault() -> hcm::HttpFilter {
+    http_filter("envoy.filters.http.fault", any(&HttpFault::default()))
+}
+
+fn cors() -> hcm::HttpFilter {
+    http_filter("envoy.filters.http.cors", any(&Cors {}))
 }
 
 fn forward_proxy() -> hcm::HttpFilter {

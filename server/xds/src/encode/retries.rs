@@ -1,9 +1,9 @@
 //! `RetryPolicy`: retries of a route's requests, as Istio sets them.
 
-use std::time::Duration;
-
 use tributary_model::{HttpRetries, Protocol};
 use tributary_proto::wire::Writer;
+
+use super::write_duration;
 
 /// Attempts to select an endpoint that was not tried yet.
 const HOST_SELECTIONS: u64 = 5;
@@ -55,7 +55,7 @@ fn outbound(wire: &mut Writer, retries: &HttpRetries) {
     wire.string(RETRY_ON, &retries.conditions);
     wire.wrapped(NUM_RETRIES, retries.attempts);
     if let Some(timeout) = retries.per_try_timeout {
-        duration(wire, 3, timeout);
+        write_duration(wire, 3, timeout);
     }
     if retries.remote_localities {
         wire.message(4, |w| {
@@ -71,8 +71,8 @@ fn outbound(wire: &mut Writer, retries: &HttpRetries) {
     for code in &*retries.codes {
         wire.number(7, (*code).into());
     }
-    if let Some(wait) = retries.backoff {
-        wire.message(8, |w| duration(w, 1, wait));
+    if let Some(wait) = retries.backoff.filter(|wait| !wait.is_zero()) {
+        wire.message(8, |w| write_duration(w, 1, wait));
     }
 }
 
@@ -90,15 +90,10 @@ fn extension(wire: &mut Writer, name: &str, message: &str, write: impl FnOnce(&m
     });
 }
 
-fn duration(wire: &mut Writer, field: u32, duration: Duration) {
-    wire.message(field, |w| {
-        w.number(1, duration.as_secs());
-        w.number(2, duration.subsec_nanos().into());
-    });
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use envoy_types::pb::envoy::config::route::v3 as pb;
     use envoy_types::pb::google::protobuf;
     use prost::Message;

@@ -5,12 +5,14 @@
 
 use std::borrow::Cow;
 
-use tributary_answer::{ClusterName, VirtualHostPlan, names};
-use tributary_model::Protocol;
+use tributary_answer::{ClusterName, Routes, VirtualHostPlan, names};
+use tributary_model::{HashKey, Protocol};
 use tributary_proto::wire::{Writer, field_len};
 
 use super::hash;
+use super::http_route::{self, Dialect};
 use super::retries::Retries;
+use super::route_action::MOST_BODY;
 
 const NAME: u32 = 1;
 const VIRTUAL_HOSTS: u32 = 2;
@@ -42,7 +44,7 @@ impl Unclaimed {
 #[must_use]
 pub fn virtual_host(plan: &VirtualHostPlan) -> Vec<u8> {
     let mut wire = Writer::with_capacity(512);
-    write_host(&mut wire, plan, "/", outbound(plan));
+    write_host(&mut wire, plan, Dialect::Envoy, outbound(plan));
     wire.finish()
 }
 
@@ -50,7 +52,7 @@ pub fn virtual_host(plan: &VirtualHostPlan) -> Vec<u8> {
 #[must_use]
 pub fn inbound_host(plan: &VirtualHostPlan, protocol: Protocol) -> Vec<u8> {
     let mut wire = Writer::with_capacity(256);
-    write_host(&mut wire, plan, "/", Retries::inbound(protocol));
+    write_host(&mut wire, plan, Dialect::Envoy, Retries::inbound(protocol));
     wire.finish()
 }
 
@@ -80,6 +82,8 @@ pub fn table_tail(unclaimed: &Unclaimed) -> Vec<u8> {
     wire.message(VIRTUAL_HOSTS, |w| catch_all(w, unclaimed));
     // xDS clusters arrive in a separate response of the same round; routes need not wait for them.
     wire.message(7, |_| ());
+    // Envoy's own limit for the bodies of answers is 4 KiB.
+    wire.wrapped(11, u32::try_from(MOST_BODY).unwrap_or(u32::MAX));
     // `pay.shop:80` means the same as `pay.shop`.
     wire.number(14, 1);
     wire.finish()
@@ -98,8 +102,7 @@ pub fn empty_table(name: &str, unclaimed: &Unclaimed) -> Vec<u8> {
 pub fn grpc_table(name: &str, plan: &VirtualHostPlan) -> Vec<u8> {
     let mut wire = Writer::with_capacity(256);
     wire.string(NAME, name);
-    // gRPC matches any path by the empty prefix; Envoy needs a slash.
-    wire.message(VIRTUAL_HOSTS, |w| write_host(w, plan, "", outbound(plan)));
+    wire.message(VIRTUAL_HOSTS, |w| write_host(w, plan, Dialect::Grpc, outbound(plan)));
     wire.finish()
 }
 
@@ -107,21 +110,23 @@ fn outbound(plan: &VirtualHostPlan) -> Retries<'_> {
     Retries::Outbound(plan.retries.as_deref())
 }
 
-fn write_host(wire: &mut Writer, plan: &VirtualHostPlan, prefix: &str, retries: Retries<'_>) {
+fn write_host(wire: &mut Writer, plan: &VirtualHostPlan, dialect: Dialect, retries: Retries<'_>) {
     wire.string(1, &plan.name);
     for domain in plan.claims() {
         wire.string(2, domain);
     }
-    wire.message(3, |w| {
-        w.message(1, |w| w.present(1, prefix));
-        w.message(2, |w| {
-            to_cluster(w, &plan.cluster, retries);
-            if let Some(key) = &plan.hash {
-                hash::write(w, key);
+    match &plan.routes {
+        Routes::Of(routes) => {
+            for route in routes.iter() {
+                wire.message(3, |w| http_route::write(w, route, dialect));
             }
-        });
-        w.string(14, "default");
-    });
+        }
+        Routes::Default => wire.message(3, |w| {
+            w.message(1, |w| w.present(1, dialect.any_path()));
+            w.message(2, |w| to_cluster(w, &plan.cluster, retries, plan.hash.as_deref()));
+            w.string(14, "default");
+        }),
+    }
 }
 
 fn catch_all(wire: &mut Writer, unclaimed: &Unclaimed) {
@@ -133,7 +138,7 @@ fn catch_all(wire: &mut Writer, unclaimed: &Unclaimed) {
         match unclaimed {
             Unclaimed::Block => w.message(7, |w| w.number(1, 502)),
             Unclaimed::Pass | Unclaimed::To(_) => {
-                w.message(2, |w| to_cluster(w, &unclaimed.cluster(), Retries::None));
+                w.message(2, |w| to_cluster(w, &unclaimed.cluster(), Retries::None, None));
             }
         }
         w.string(14, name);
@@ -141,10 +146,13 @@ fn catch_all(wire: &mut Writer, unclaimed: &Unclaimed) {
 }
 
 /// Encodes a route without a timeout: request timeouts are not part of discovery.
-fn to_cluster(wire: &mut Writer, cluster: &str, retries: Retries<'_>) {
+fn to_cluster(wire: &mut Writer, cluster: &str, retries: Retries<'_>, hash: Option<&HashKey>) {
     wire.string(1, cluster);
     wire.message(8, |_| ());
     retries.write(wire, 9);
+    if let Some(key) = hash {
+        hash::write(wire, key);
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Properties of the encoders: any inputs give bytes that decode to the plan.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,6 +9,7 @@ use envoy_types::pb::envoy::config::cluster::v3::Cluster;
 use envoy_types::pb::envoy::config::endpoint::v3::ClusterLoadAssignment;
 use envoy_types::pb::envoy::config::listener::v3 as pb;
 use envoy_types::pb::envoy::config::route::v3::RouteConfiguration;
+use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::HttpConnectionManager;
 use proptest::prelude::*;
 use prost::Message;
 use tributary_answer::vip::ListenAddress;
@@ -202,6 +204,29 @@ fn range_where_http_is_detected_has_a_chain_for_the_rest() {
     assert_eq!(transports(&plan), ["", "raw_buffer"]);
     plan.parts.remove(0);
     assert_eq!(transports(&plan), [""]);
+}
+
+#[test]
+fn http_chains_have_the_filters_that_routes_configure() {
+    let forwarded = Match { http: true, ..Match::default() };
+    let bind = ListenAddress::only(IpAddr::from([0; 4]));
+    let parts = vec![(forwarded.clone(), Serves::Routes)];
+    let plan = Listener { name: "l".into(), bind, port: 80, binds: false, parts: parts.into() };
+    let filters = |forwards: &BTreeSet<Match>| -> Vec<String> {
+        let body = listener::listener(&plan, forwards, &Defaults::new(Unclaimed::Pass));
+        let chain = pb::Listener::decode(&body[..]).unwrap().filter_chains.remove(0);
+        let Some(pb::filter::ConfigType::TypedConfig(config)) = &chain.filters[0].config_type else {
+            panic!()
+        };
+        let manager = HttpConnectionManager::decode(&config.value[..]).unwrap();
+        let short = |name: String| name.trim_start_matches("envoy.filters.http.").to_owned();
+        manager.http_filters.into_iter().map(|filter| short(filter.name)).collect()
+    };
+    assert_eq!(filters(&BTreeSet::new()), ["fault", "cors", "router"]);
+    assert_eq!(
+        filters(&BTreeSet::from([forwarded.clone()])),
+        ["fault", "cors", "dynamic_forward_proxy", "router"]
+    );
 }
 
 fn many(cases: u32) -> ProptestConfig {

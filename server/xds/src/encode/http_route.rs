@@ -1,0 +1,69 @@
+//! `Route`: one route of a VirtualService (docs/reference/xds.md#routes).
+//!
+//! `route` calls it for the routes of a virtual host. Everything is written in order of number, and the one map in order
+//! of key. Any plan gives a route that Envoy accepts: texts that it would refuse, with all routes of the table, are left
+//! out. Adapters refuse them before.
+
+use tributary_answer::RoutePlan;
+use tributary_answer::http_route::RouteAction;
+use tributary_proto::wire::Writer;
+
+use super::header_changes::{self, HeaderFields};
+use super::{route_action, route_filters, route_match};
+
+const MATCH: u32 = 1;
+const ACTION: u32 = 2;
+const REDIRECT: u32 = 3;
+const DIRECT_RESPONSE: u32 = 7;
+const HEADERS: HeaderFields =
+    HeaderFields { set_request: 9, set_response: 10, remove_response: 11, remove_request: 12 };
+const FILTERS: u32 = 13;
+const NAME: u32 = 14;
+const STAT_PREFIX: u32 = 19;
+
+/// Client that a route is written for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Dialect {
+    /// Envoy.
+    Envoy,
+    /// gRPC, which reads older fields of conditions and timeouts.
+    Grpc,
+}
+
+impl Dialect {
+    /// Returns the prefix of every path. gRPC matches any path by the empty one; Envoy needs a slash.
+    pub(super) const fn any_path(self) -> &'static str {
+        match self {
+            Self::Envoy => "/",
+            Self::Grpc => "",
+        }
+    }
+}
+
+/// Writes the fields of a route.
+pub(super) fn write(wire: &mut Writer, plan: &RoutePlan, dialect: Dialect) {
+    wire.message(MATCH, |w| route_match::write(w, &plan.found, dialect));
+    match &plan.action {
+        RouteAction::Forward(forward) => {
+            wire.message(ACTION, |w| route_action::forward(w, forward, dialect));
+        }
+        RouteAction::Redirect(redirect, port) => {
+            wire.message(REDIRECT, |w| route_action::redirect(w, redirect, *port));
+        }
+        RouteAction::Respond(response) => {
+            wire.message(DIRECT_RESPONSE, |w| route_action::respond(w, response));
+        }
+    }
+    header_changes::write(wire, plan.headers.iter().map(|changes| &**changes), HEADERS);
+    if let Some(cors) = &plan.cors {
+        wire.entry(FILTERS, "envoy.filters.http.cors", |w| route_filters::cors(w, cors));
+    }
+    if let Some(fault) = plan.fault.as_ref().filter(|fault| route_filters::has_effect(fault)) {
+        wire.entry(FILTERS, "envoy.filters.http.fault", |w| route_filters::fault(w, fault));
+    }
+    wire.string(NAME, &plan.name);
+    wire.string(STAT_PREFIX, &plan.found.stat_prefix);
+}
+
+#[cfg(test)]
+mod tests;

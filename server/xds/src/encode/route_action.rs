@@ -60,6 +60,7 @@ pub(super) fn forward(wire: &mut Writer, forward: &Forward, dialect: Dialect) {
     }
     if let Some(PathRewrite::Regex(pattern, substitution)) = &forward.path
         && !pattern.is_empty()
+        && is_value(substitution)
     {
         wire.message(REGEX_REWRITE, |w| {
             w.message(1, |w| route_match::regex(w, pattern));

@@ -228,6 +228,7 @@ fn accepts_forward(action: &pb::RouteAction) -> bool {
     accepts_clusters(action)
         && is_value(&action.prefix_rewrite)
         && (action.prefix_rewrite.is_empty() || action.regex_rewrite.is_none())
+        && action.regex_rewrite.as_ref().is_none_or(|rewrite| is_value(&rewrite.substitution))
         && action.timeout.is_some_and(is_duration)
         && action.retry_policy.as_ref().is_none_or(backoff)
         && action.hash_policy.iter().all(hash)

@@ -40,7 +40,7 @@ pub struct ClientClass {
     pub domain: Option<Arc<str>>,
     /// Whether it captures DNS and therefore uses allocated addresses.
     pub dns_capture: bool,
-    /// Labels by which any rule orders endpoints; an absent one has an empty text.
+    /// Labels that any policy compares; an absent one has an empty text.
     pub labels: Labels,
 }
 
@@ -86,9 +86,10 @@ impl ClientClass {
             domain: has(ClientDimensions::DOMAIN).then(|| self.domain.clone()),
             dns_capture: has(ClientDimensions::DNS_CAPTURE).then_some(self.dns_capture),
             labels: has(ClientDimensions::LABELS).then(|| self.labels.clone()),
+            choices: None,
         }
     }
-    /// Returns the labels by which rules order endpoints, of a client with these labels. Its location counts as labels, and
+    /// Returns the labels that policies compare, of a client with these labels. Its location counts as labels, and
     /// precedes its own labels except for the network.
     #[must_use]
     pub fn compared(&self, catalog: &Catalog, own: &Labels) -> Labels {

@@ -8,8 +8,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
 use tributary_model::{
-    CaptureMode, Catalog, EgressListener, HostEntry, HostImport, Hostname, ImportNamespace, Namespace,
-    PortNumber, ServiceKey, ServiceView, Shared,
+    CaptureMode, Catalog, EgressListener, HostEntry, HostImport, HostPattern, Hostname, ImportNamespace,
+    Namespace, PortNumber, ServiceKey, ServiceView, Shared,
 };
 
 use crate::members::overlay;
@@ -87,6 +87,22 @@ impl Egress {
         let has_listener = set == PortSet::Routed && index.listeners.iter().any(|l| of_port(&l));
         index.listeners.iter().filter(of_port).any(imports)
             || !has_listener && index.listeners.iter().filter(open).any(imports)
+    }
+    /// Whether any of these hosts of a namespace is imported for a port, as Istio imports VirtualServices: a wildcard on
+    /// either side may match the other side.
+    #[must_use]
+    pub fn imports_any(
+        &self,
+        own: Option<&Namespace>,
+        port: PortNumber,
+        namespace: &Namespace,
+        hosts: &[HostPattern],
+    ) -> bool {
+        let index = self.index();
+        let has_listener = index.listeners.iter().any(|listener| listener.port == Some(port));
+        let of_port = |listener: &&Listener| listener.port == has_listener.then_some(port);
+        let mut listeners = index.listeners.iter().filter(of_port);
+        listeners.any(|listener| hosts.iter().any(|host| listener.imports_pattern(own, namespace, host)))
     }
     /// Returns the listener through which clients reach a port of a service, if any does: one for the port, else the
     /// one for all ports; with it, the listener for the port if that does not import the service.
@@ -224,8 +240,16 @@ impl Listener {
         out
     }
     fn imports(&self, own: Option<&Namespace>, key: &ServiceKey) -> bool {
-        let host = key.host.as_str();
-        let admits = |of: &Namespaces| of.iter().any(|import| admits(import, own, &key.namespace));
+        self.imports_host(own, &key.namespace, key.host.as_str())
+    }
+    fn imports_pattern(&self, own: Option<&Namespace>, namespace: &Namespace, host: &HostPattern) -> bool {
+        let Some(suffix) = host.suffix() else { return self.imports_host(own, namespace, host.as_str()) };
+        let admits = |of: &Namespaces| of.iter().any(|import| admits(import, own, namespace));
+        let within = self.exact.iter().chain(&self.suffixes).filter(|(text, _)| text.ends_with(suffix));
+        self.imports_host(own, namespace, host.as_str()) || within.map(|(_, of)| of).any(admits)
+    }
+    fn imports_host(&self, own: Option<&Namespace>, namespace: &Namespace, host: &str) -> bool {
+        let admits = |of: &Namespaces| of.iter().any(|import| admits(import, own, namespace));
         let ends = |at: usize| {
             let suffix = host.get(at..);
             suffix.and_then(|suffix| self.suffixes.get(suffix)).is_some_and(admits)

@@ -147,6 +147,7 @@ pub(crate) fn mk_port_view(facts: EndpointInputs) -> PortView {
         addresses: Arc::from([]),
         endpoints: None,
         policy: None,
+        virtual_services: Arc::default(),
     };
     let route = RouteInputs {
         service,
@@ -157,6 +158,7 @@ pub(crate) fn mk_port_view(facts: EndpointInputs) -> PortView {
         headless: false,
         retries: None,
         hash: None,
+        virtual_services: Arc::default(),
     };
     PortView {
         number: port,
@@ -188,6 +190,7 @@ pub(crate) fn mk_facts_of(protocol: Protocol, addresses: &[(&str, u8)]) -> Liste
         addresses: addresses.iter().map(address).collect(),
         endpoints: None,
         policy: None,
+        virtual_services: Arc::default(),
     }
 }
 

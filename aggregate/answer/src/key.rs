@@ -9,11 +9,12 @@ use std::sync::Arc;
 
 use tributary_model::{
     ByNamespace, ClientDimensions, ClientKind, ClusterId, ClusterInputs, EndpointInputs, EndpointPolicy,
-    EndpointSource, Hostname, ListenerInputs, Locality, NamedValues, Namespace, NetworkId, NodeName,
-    Projection, ResourceInputs, RouteInputs, ServiceAddress, Visibility,
+    EndpointSource, Hostname, HttpCandidate, L4Candidate, ListenerInputs, Locality, NamedValues, Namespace,
+    NetworkId, NodeName, Projection, ResourceInputs, RouteInputs, ServiceAddress, Visibility,
 };
 
 use crate::client::ClientClass;
+use crate::virtual_service::{choose_http, choose_l4, mention};
 
 mod order;
 
@@ -105,6 +106,11 @@ pub trait Outcomes: Sized {
     /// Replaces the values that the inputs do not name.
     #[must_use]
     fn reduce(node: &ResourceInputs<Self>, client: Projection) -> Projection;
+    /// Adds the choice among the VirtualServices, in place of the client values that decide it.
+    #[must_use]
+    fn choose(_: &Self, _: &ClientClass, reduced: Projection) -> Projection {
+        reduced
+    }
     /// Reports every client value that changes the key.
     fn mentions(node: &ResourceInputs<Self>, report: &mut dyn FnMut(Attr));
 }
@@ -114,7 +120,8 @@ pub trait Outcomes: Sized {
 pub fn key<T: Outcomes>(node: &ResourceInputs<T>, client: &ClientClass) -> Projection {
     let projection = client.project(node.dimensions);
     let is_open = OPEN.into_iter().any(|dimension| node.dimensions.meets(dimension));
-    if is_open { T::reduce(node, projection) } else { projection }
+    let reduced = if is_open { T::reduce(node, projection) } else { projection };
+    T::choose(&node.inputs, client, reduced)
 }
 
 impl Outcomes for EndpointInputs {
@@ -186,9 +193,16 @@ impl Outcomes for ListenerInputs {
         let namespace = by_endpoints.namespace.map(|reduced| if differs { own } else { reduced });
         Projection { node: client.node.map(|own| own.map(node_name)), cluster, namespace, ..by_endpoints }
     }
+    fn choose(facts: &Self, client: &ClientClass, reduced: Projection) -> Projection {
+        if facts.virtual_services.is_empty() {
+            return reduced;
+        }
+        Projection { labels: None, choices: Some(choose_l4(facts, client)), ..reduced }
+    }
     fn mentions(node: &ResourceInputs<Self>, report: &mut dyn FnMut(Attr)) {
         mention_addresses(&node.inputs.addresses, report);
         mention_ruled(node.inputs.policy.as_deref(), report);
+        mention(&node.inputs.virtual_services, L4Candidate::clients, report);
         if let Some(endpoints) = &node.inputs.endpoints {
             mention_endpoints(endpoints, node.dimensions, report);
         }
@@ -212,8 +226,15 @@ impl Outcomes for RouteInputs {
         let namespace = client.namespace.clone().map(|own| own.and_then(ruled));
         Projection { domain, cluster, namespace, ..client }
     }
+    fn choose(facts: &Self, client: &ClientClass, reduced: Projection) -> Projection {
+        if facts.virtual_services.is_empty() {
+            return reduced;
+        }
+        Projection { labels: None, choices: Some(choose_http(facts, client)), ..reduced }
+    }
     fn mentions(node: &ResourceInputs<Self>, report: &mut dyn FnMut(Attr)) {
         mention_addresses(&node.inputs.addresses, report);
+        mention(&node.inputs.virtual_services, HttpCandidate::clients, report);
         mention_names(&node.inputs.service.host, report);
         mention_ruled(node.inputs.hash.as_deref(), report);
     }

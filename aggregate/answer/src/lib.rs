@@ -29,6 +29,7 @@ pub mod resolve;
 pub mod route;
 pub mod scope;
 pub mod vip;
+pub mod virtual_service;
 
 mod steps;
 
@@ -55,6 +56,7 @@ pub use resolve::{concrete, resolve, visible};
 pub use route::{VirtualHostPlan, grpc_route, names_of, route};
 pub use scope::trace::not_routed;
 pub use scope::{ClientSidecar, Scope, attach};
+pub use virtual_service::{Chosen, chosen};
 
 #[cfg(test)]
 mod fixtures;

@@ -140,6 +140,7 @@ mod tests {
             headless: false,
             retries: None,
             hash: None,
+            virtual_services: Arc::default(),
         }
     }
     fn client(kind: ClientKind) -> Projection {

@@ -11,6 +11,7 @@ mod pending;
 mod policies;
 pub(crate) mod registries;
 mod rules;
+mod virtual_services;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -36,7 +37,9 @@ impl State {
         let mut changed = CatalogChanges::default();
         let complete = membership_known && registries.values().all(|r| !r.ledger.is_unknown());
         self.build_settings(&mut changed);
-        self.follow_rules();
+        if self.follow_rules() | self.follow_virtual_services() {
+            self.draft.compared_labels = self.context.labels.all();
+        }
         let built =
             self.context.selection.build(&self.context.workloads, &self.context.shards, &mut self.counters);
         self.dirty.urgent |= built.urgent;
@@ -61,6 +64,7 @@ impl State {
         self.draft.settings = self.context.settings.effective.clone();
         self.counters.full_passes.settings += 1;
         self.context.rules.complete(&self.context.settings.effective);
+        self.complete_virtual_services();
         self.dirty.services.extend(self.hosts.iter().map(|s| s.key.clone()));
     }
 

@@ -6,6 +6,7 @@
 //! with port names resolved by its own declaration. A federated service is merged by [`join`] instead.
 
 pub(crate) mod conditions;
+pub(crate) mod delegates;
 mod join;
 mod name;
 pub(crate) mod outline;
@@ -13,6 +14,7 @@ pub(crate) mod parts;
 pub(crate) mod precedence;
 pub(crate) mod rules;
 pub(crate) mod target;
+pub(crate) mod virtual_services;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -6,7 +6,9 @@
 //! accepted facts.
 
 pub(crate) mod bucket;
+pub(crate) mod compared_labels;
 pub(crate) mod gateways;
+pub(crate) mod host_patterns;
 pub(crate) mod names;
 pub(crate) mod outage;
 pub(crate) mod pending;
@@ -16,6 +18,7 @@ pub(crate) mod selectors;
 pub(crate) mod services;
 pub(crate) mod settings;
 pub(crate) mod shards;
+pub(crate) mod virtual_services;
 pub(crate) mod workloads;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,6 +31,7 @@ use tributary_model::{
 
 use crate::counters::Counters;
 use crate::removal::guard::RemovalGuard;
+use compared_labels::ComparedLabels;
 use gateways::Gateways;
 use names::{JoinChange, NameGraph};
 use outage::OutageTimers;
@@ -38,6 +42,7 @@ use selectors::Selection;
 use services::Hosts;
 use settings::SettingsTable;
 use shards::{ShardId, Shards};
+use virtual_services::VirtualServices;
 use workloads::{WorkloadId, Workloads};
 
 /// Everything that a service's view is built from, except the facts of the service itself.
@@ -55,6 +60,10 @@ pub(crate) struct MergeContext {
     pub(crate) policies: Policies,
     /// DestinationRules by host.
     pub(crate) rules: Rules,
+    /// VirtualServices by host, with the routes of their delegates.
+    pub(crate) virtual_services: VirtualServices,
+    /// Keys of the client labels that policies compare.
+    pub(crate) labels: ComparedLabels,
     /// Mesh-wide values.
     pub(crate) settings: SettingsTable,
     /// Aliases, federated services and services with the same name.
@@ -185,5 +194,8 @@ impl State {
             && self.context.selection.is_empty()
             && self.context.gateways.is_empty()
             && self.context.policies.is_empty()
+            && self.context.rules.is_empty()
+            && self.context.virtual_services.is_empty()
+            && self.context.labels.is_empty()
     }
 }

@@ -25,4 +25,5 @@ mod stale_sets;
 mod statuses;
 mod storms;
 mod unread;
+mod virtual_services;
 mod visibility;

@@ -48,7 +48,7 @@ pub struct Catalog {
     pub gateways: OrdMap<GatewayKey, Shared<Gateway>>,
     /// Policies, each from the first shard in precedence.
     pub policies: OrdMap<PolicyKey, Shared<PolicyView>>,
-    /// Keys of the client labels that order endpoints, sorted; at most [`Labels::MAX`](crate::Labels::MAX).
+    /// Keys of the client labels that policies name, sorted; at most [`Labels::MAX`](crate::Labels::MAX).
     pub compared_labels: Arc<[Arc<str>]>,
     /// Registries with their freshness.
     pub registries: OrdMap<RegistryName, Shared<RegistryView>>,

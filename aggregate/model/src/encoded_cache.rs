@@ -17,6 +17,7 @@ use crate::id::{ClusterId, Namespace, NetworkId, NodeName};
 use crate::labels::Labels;
 use crate::locality::Locality;
 use crate::resource_inputs::ClientDimensions;
+use crate::route_choice::RouteChoice;
 
 /// Kind of client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
@@ -60,6 +61,8 @@ pub struct Projection {
     pub dns_capture: Option<bool>,
     /// Labels that order endpoints, empty text for an absent one. A key that is not here has a value that no endpoint has.
     pub labels: Option<Labels>,
+    /// VirtualServices that serve it, decided from its namespace, labels and Sidecar; absent where none is in question.
+    pub choices: Option<Arc<[RouteChoice]>>,
 }
 
 impl Projection {

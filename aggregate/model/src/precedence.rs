@@ -54,6 +54,21 @@ impl PrecedenceKey<'_> {
     /// Compares by provider, config cluster first, older first, then names, so all replicas agree.
     #[must_use]
     pub fn order(&self, other: &Self) -> Ordering {
+        self.order_of_registry(other)
+            .then_with(|| self.shard.scope.cmp(&other.shard.scope))
+            .then_with(|| self.object.namespace.cmp(&other.object.namespace))
+            .then_with(|| self.object.name.cmp(&other.object.name))
+            .then_with(|| self.object.kind.cmp(other.object.kind))
+            .then_with(|| self.federated.cmp(&other.federated))
+    }
+    /// Compares as [`PrecedenceKey::order`] does, but objects of one age by name before namespace.
+    #[must_use]
+    pub fn order_by_name(&self, other: &Self) -> Ordering {
+        self.order_of_registry(other)
+            .then_with(|| self.object.name.cmp(&other.object.name))
+            .then_with(|| self.order(other))
+    }
+    fn order_of_registry(&self, other: &Self) -> Ordering {
         let (a, b) = (&*self.shard.registry, &*other.shard.registry);
         let rank_and_age = |c: &Self| (c.precedence.rank, c.created.is_none(), c.created);
         (self.precedence.provider.cmp(&other.precedence.provider))
@@ -61,11 +76,6 @@ impl PrecedenceKey<'_> {
             .then_with(|| rank_and_age(self).cmp(&rank_and_age(other)))
             .then_with(|| a.cluster.cmp(&b.cluster))
             .then_with(|| a.name.cmp(&b.name))
-            .then_with(|| self.shard.scope.cmp(&other.shard.scope))
-            .then_with(|| self.object.namespace.cmp(&other.object.namespace))
-            .then_with(|| self.object.name.cmp(&other.object.name))
-            .then_with(|| self.object.kind.cmp(other.object.kind))
-            .then_with(|| self.federated.cmp(&other.federated))
     }
 }
 

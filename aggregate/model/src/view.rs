@@ -24,6 +24,7 @@ use crate::precedence::{Precedence, PrecedenceKey};
 use crate::protocol::Protocol;
 use crate::requests::HttpRetries;
 use crate::resource_inputs::ResourceInputs;
+use crate::route_candidate::{HttpCandidate, L4Candidate};
 use crate::shared::Shared;
 use crate::status::ShardPriority;
 use crate::traffic_policy::HashKey;
@@ -264,6 +265,8 @@ pub struct ListenerInputs {
     pub endpoints: Option<Shared<ResourceInputs<EndpointInputs>>>,
     /// What DestinationRules set, by the namespace of the client.
     pub policy: Option<Arc<ByNamespace<Option<Arc<ConnectionPolicy>>>>>,
+    /// VirtualServices whose hosts match, in order of precedence.
+    pub virtual_services: Arc<[L4Candidate]>,
 }
 
 impl ListenerInputs {
@@ -293,6 +296,8 @@ pub struct RouteInputs {
     pub retries: Option<Arc<HttpRetries>>,
     /// Property of a request that decides its endpoint, as DestinationRules set it, by the namespace of the client.
     pub hash: Option<Arc<ByNamespace<Option<Arc<HashKey>>>>>,
+    /// VirtualServices whose hosts match, in order of precedence.
+    pub virtual_services: Arc<[HttpCandidate]>,
 }
 
 impl RouteInputs {

@@ -240,6 +240,7 @@ fn mk_port(
         addresses: addresses.clone(),
         endpoints: matches_endpoints(svc, protocol).then(|| endpoints.clone()),
         policy: None,
+        virtual_services: Arc::default(),
     };
     let route = RouteInputs {
         service: service.clone(),
@@ -250,6 +251,7 @@ fn mk_port(
         headless,
         retries: None,
         hash: None,
+        virtual_services: Arc::default(),
     };
     let route_dims = ClientDimensions::KIND | ClientDimensions::DOMAIN;
     PortView {

@@ -58,6 +58,7 @@ fn mk_listener(addresses: &[(&str, &str)]) -> ListenerInputs {
         addresses: addresses.iter().map(|(ip, cluster)| mk_cluster_ip(ip, cluster)).collect(),
         endpoints: None,
         policy: None,
+        virtual_services: Arc::default(),
     }
 }
 fn mk_cluster_ip(ip: &str, cluster: &str) -> ServiceAddress {
@@ -78,6 +79,7 @@ fn mk_route(host: &str) -> RouteInputs {
         headless: false,
         retries: None,
         hash: None,
+        virtual_services: Arc::default(),
     }
 }
 fn in_namespace(namespace: &str, suffix: &str) -> ClientClass {

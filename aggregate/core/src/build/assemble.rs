@@ -6,14 +6,16 @@
 use std::sync::Arc;
 
 use tributary_model::{
-    Attributes, ClientDimensions, ClusterInputs, Code, Condition, EndpointInputs, EndpointSource, Identity,
-    ListenerInputs, Namespace, NetworkId, PortNumber, PortView, Protocol, Resolution, ResourceInputs,
-    RouteInputs, ServiceAddress, ServiceKey, ServiceView, Shared, Target, TrafficDistribution, Visibility,
+    Attributes, ClientDimensions, ClusterInputs, Code, Condition, EndpointInputs, EndpointSource,
+    HttpCandidate, Identity, L4Candidate, ListenerInputs, Namespace, NetworkId, PortNumber, PortView,
+    Protocol, Resolution, ResourceInputs, RouteInputs, ServiceAddress, ServiceKey, ServiceView, Shared,
+    Target, TrafficDistribution, Visibility,
 };
 
 use crate::build::dims;
 use crate::build::rules::ServiceRules;
 use crate::counters::Counters;
+use crate::merge::virtual_services::candidates;
 use crate::merge::{Merged, MergedPort, gated};
 use crate::state::MergeContext;
 
@@ -27,6 +29,8 @@ struct Common {
     one_audience: bool,
     has_selector: bool,
     rules: ServiceRules,
+    http_candidates: Arc<[HttpCandidate]>,
+    l4_candidates: Arc<[L4Candidate]>,
 }
 
 /// Builds a view; `None` if nothing declares the service.
@@ -41,6 +45,7 @@ pub(crate) fn assemble(
     let Merged { is_join, one_audience, audiences, .. } = merged;
     let first = &declarations.first()?.declaration;
     let before = old.and_then(|v| v.ports.first());
+    let found = candidates(context, key);
     let common = Common {
         resolution: if is_join { Resolution::ClientSide } else { first.resolution.clone() },
         attributes: keep_one(before.map(|p| &p.cluster.inputs.attributes), &first.attributes),
@@ -48,6 +53,8 @@ pub(crate) fn assemble(
         addresses: keep(before.map(|p| &p.listener.inputs.addresses), addresses),
         traffic: first.attributes.traffic,
         rules: ServiceRules::of(context, key),
+        http_candidates: keep(before.map(|p| &p.route.inputs.virtual_services), found.http),
+        l4_candidates: keep(before.map(|p| &p.listener.inputs.virtual_services), found.l4),
         has_selector: declarations.iter().any(|d| d.declaration.selector.is_some()),
         one_audience: one_audience || declarations.windows(2).all(|w| w[0].visibility == w[1].visibility),
     };
@@ -150,6 +157,7 @@ fn assemble_port(
         policy: (!protocol.is_http())
             .then(|| common.rules.of_connections(number, old.map(|p| &p.listener.inputs.policy)))
             .flatten(),
+        virtual_services: Arc::clone(&common.l4_candidates),
     };
     let dims = dims::listener(&facts, common.one_audience);
     let listener = keep_inputs(old.map(|p| &p.listener), facts, dims, counters);
@@ -162,6 +170,7 @@ fn assemble_port(
         headless: common.attributes.headless,
         retries: context.settings.effective.http_retries.clone(),
         hash: common.rules.of_routes(number, old.map(|p| &p.route.inputs.hash)),
+        virtual_services: Arc::clone(&common.http_candidates),
     };
     let dims = dims::route(&facts);
     let route = keep_inputs(old.map(|p| &p.route), facts, dims, counters);

@@ -6,8 +6,9 @@
 use std::ops::BitOr;
 
 use tributary_model::{
-    ByNamespace, ClientDimensions, ClusterInputs, EndpointInputs, ListenerInputs, Preference, ResourceInputs,
-    RouteInputs, ServiceAddress, Shared, TrafficDistribution,
+    ByNamespace, ClientDimensions, ClientMatch, ClusterInputs, EndpointInputs, HttpCandidate, L4Candidate,
+    ListenerInputs, Preference, ResourceInputs, RouteCandidate, RouteInputs, ServiceAddress, Shared,
+    TrafficDistribution, Visibility,
 };
 
 /// Returns the dimensions of an xDS cluster: the kind of client, and where it resolves names its IP families and the
@@ -81,6 +82,7 @@ pub(crate) fn listener(facts: &ListenerInputs, one_audience: bool) -> ClientDime
         | matched
         | ruled(facts.policy.as_deref())
         | virtual_addresses(&facts.addresses)
+        | chosen(&facts.virtual_services, L4Candidate::clients)
 }
 
 /// Returns the dimensions of a port's part in route tables: the client's DNS domain completes short names.
@@ -89,6 +91,27 @@ pub(crate) fn route(facts: &RouteInputs) -> ClientDimensions {
         | ClientDimensions::DOMAIN
         | ruled(facts.hash.as_deref())
         | virtual_addresses(&facts.addresses)
+        | chosen(&facts.virtual_services, HttpCandidate::clients)
+}
+
+/// Returns the dimensions that decide which VirtualService serves a client, and which of its routes.
+fn chosen<'a, R, I: Iterator<Item = &'a ClientMatch>>(
+    candidates: &'a [RouteCandidate<R>],
+    clients: impl Fn(&'a RouteCandidate<R>) -> I,
+) -> ClientDimensions {
+    let mut out = ClientDimensions::NONE;
+    if candidates.iter().any(|candidate| candidate.of.visibility != Visibility::Public) {
+        out = out | ClientDimensions::NAMESPACE;
+    }
+    for found in candidates.iter().flat_map(clients) {
+        if found.namespace.is_some() {
+            out = out | ClientDimensions::NAMESPACE;
+        }
+        if !found.labels.is_empty() {
+            out = out | ClientDimensions::LABELS;
+        }
+    }
+    out
 }
 
 /// Returns the dimensions of virtual addresses: a client uses those of its own cluster and families,

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tributary_model::{
-    ByNamespace, ClusterPolicy, ConnectionPolicy, EndpointPolicy, HashKey, Policy, PolicyKind, PortNumber,
-    ServiceKey,
+    ByNamespace, ClusterPolicy, ConnectionPolicy, DestinationRule, EndpointPolicy, HashKey, Policy,
+    PolicyKind, PortNumber, ServiceKey,
 };
 
 use crate::merge::rules::{Applied, MergedRule, applied};
@@ -17,10 +17,10 @@ use crate::state::{MergeContext, State};
 pub(super) type PortRules<T> = Option<Arc<ByNamespace<Option<Arc<T>>>>>;
 
 impl State {
-    /// Marks the services of changed rules.
-    pub(super) fn follow_rules(&mut self) {
+    /// Marks the services of changed rules. Returns whether the client labels changed by which rules order endpoints.
+    pub(super) fn follow_rules(&mut self) -> bool {
         let context = &mut self.context;
-        let mut patterns = BTreeSet::new();
+        let (mut patterns, mut relabeled) = (BTreeSet::new(), false);
         for key in self.dirty.policies.iter().filter(|key| key.kind == PolicyKind::DestinationRule) {
             let first = context.policies.ranked(key, &context.shards).first().map(|(_, declared)| *declared);
             let rule = first.and_then(|declared| match &declared.policy {
@@ -28,12 +28,12 @@ impl State {
                 Policy::Sidecar(_) | Policy::VirtualService(_) => None,
             });
             let host = rule.map(|rule| &rule.host);
-            if context.rules.set_labels(key, rule) {
-                self.draft.compared_labels = context.rules.compared_labels();
-            }
+            relabeled |=
+                context.labels.set(key, rule.map(DestinationRule::compared_labels).unwrap_or_default());
             patterns.extend(context.rules.set(key, host, &context.settings.effective));
         }
         self.dirty.services.extend(self.hosts.matching(&patterns));
+        relabeled
     }
 }
 

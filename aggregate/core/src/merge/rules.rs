@@ -14,8 +14,8 @@ use tributary_model::{
 };
 
 use crate::state::MergeContext;
+use crate::state::host_patterns::ByOwner;
 use crate::state::policies::rank;
-use crate::state::rules::ByOwner;
 
 /// Rules of one host and namespace as one.
 #[derive(Debug, Clone, PartialEq, Eq)]

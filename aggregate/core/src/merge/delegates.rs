@@ -1,0 +1,156 @@
+//! The routes of a delegate in the place of the route that names it.
+//!
+//! As in Istio, each condition of a delegate must lie within one of the route's; a delegate's route with a condition
+//! that lies within none is left out. Two parts of conditions that cannot be compared, such as a pattern beside any
+//! other text, count as not within.
+
+use std::sync::Arc;
+
+use tributary_model::{
+    ClientMatch, DirectResponse, GatewayMatch, HttpAction, HttpMatch, HttpRoute, TextMatch,
+};
+
+/// Most conditions of one route: a delegate multiplies them.
+const MOST_MATCHES: usize = 4096;
+
+/// Returns the routes of a delegate as a route of a VirtualService takes them.
+pub(crate) fn delegated(root: &HttpRoute, routes: &[HttpRoute]) -> Vec<HttpRoute> {
+    routes.iter().filter_map(|own| delegated_route(root, own)).collect()
+}
+
+fn delegated_route(root: &HttpRoute, own: &HttpRoute) -> Option<HttpRoute> {
+    let HttpAction::Delegate(_, answer) = &root.action else { return None };
+    Some(HttpRoute {
+        name: joined(&root.name, &own.name),
+        matches: matches(&root.matches, &own.matches)?,
+        action: action(answer.as_ref(), &own.action)?,
+        settings: own.settings.over(&root.settings),
+    })
+}
+
+/// Returns both names; only one if the other is empty.
+fn joined(root: &Arc<str>, own: &Arc<str>) -> Arc<str> {
+    match (&**root, &**own) {
+        ("", _) => Arc::clone(own),
+        (_, "") => Arc::clone(root),
+        (root, own) => format!("{root}-{own}").into(),
+    }
+}
+
+/// An answer of the root takes the place of destinations. A delegate has no delegates.
+fn action(answer: Option<&Arc<DirectResponse>>, own: &HttpAction) -> Option<HttpAction> {
+    match (own, answer) {
+        (HttpAction::Delegate(..), _) => None,
+        (HttpAction::Route(_), Some(answer)) => Some(HttpAction::Respond(Arc::clone(answer))),
+        _ => Some(own.clone()),
+    }
+}
+
+/// Returns every pair of a delegate's condition and one of the root that it lies within; `None` if one lies within none,
+/// or there are too many.
+fn matches(root: &Arc<[HttpMatch]>, own: &Arc<[HttpMatch]>) -> Option<Arc<[HttpMatch]>> {
+    if root.is_empty() || own.is_empty() {
+        return Some(Arc::clone(if root.is_empty() { own } else { root }));
+    }
+    let mut out = Vec::new();
+    for inner in own.iter() {
+        let before = out.len();
+        out.extend(root.iter().filter(|outer| is_within(inner, outer)).map(|outer| united(inner, outer)));
+        if out.len() == before || out.len() > MOST_MATCHES {
+            return None;
+        }
+    }
+    Some(out.into())
+}
+
+type Named = [(Arc<str>, TextMatch)];
+
+fn is_within(inner: &HttpMatch, outer: &HttpMatch) -> bool {
+    let texts = [
+        (&inner.uri, &outer.uri),
+        (&inner.scheme, &outer.scheme),
+        (&inner.method, &outer.method),
+        (&inner.authority, &outer.authority),
+    ];
+    let named = [
+        (&inner.headers, &outer.headers),
+        (&inner.without_headers, &outer.without_headers),
+        (&inner.query, &outer.query),
+    ];
+    let fits = |inner: &Named, outer: &Named| {
+        inner.iter().all(|(name, text)| text_is_within(Some(text), find(outer, name)))
+    };
+    texts.iter().all(|(inner, outer)| text_is_within(inner.as_ref(), outer.as_ref()))
+        && named.iter().all(|(inner, outer)| fits(inner, outer))
+        && inner.ignores_uri_case == outer.ignores_uri_case
+        && (inner.port.is_none() || outer.port.is_none() || inner.port == outer.port)
+        && clients_are_within(&inner.clients, &outer.clients)
+}
+
+fn find<'a>(all: &'a Named, name: &str) -> Option<&'a TextMatch> {
+    all.iter().find(|(own, _)| **own == *name).map(|(_, text)| text)
+}
+
+fn text_is_within(inner: Option<&TextMatch>, outer: Option<&TextMatch>) -> bool {
+    let (Some(inner), Some(outer)) = (inner, outer) else { return true };
+    match (inner, outer) {
+        (TextMatch::Exact(inner), TextMatch::Exact(outer)) => !outer.is_empty() && inner == outer,
+        (TextMatch::Exact(inner) | TextMatch::Prefix(inner), TextMatch::Prefix(outer)) => {
+            !outer.is_empty() && inner.starts_with(&**outer)
+        }
+        _ => false,
+    }
+}
+
+fn clients_are_within(inner: &ClientMatch, outer: &ClientMatch) -> bool {
+    let same_label =
+        |(key, value): (&Arc<str>, &Arc<str>)| outer.labels.get(key).is_none_or(|outer| *outer == **value);
+    // gateways without sidecars are within those with them, for all that is known here
+    let gateways = (outer.gateways, inner.gateways) != (GatewayMatch::Other, GatewayMatch::Mesh);
+    gateways
+        && (outer.namespace.is_none() || inner.namespace == outer.namespace)
+        && inner.labels.pairs().all(same_label)
+}
+
+/// Returns a condition with the parts of both; those of the inner one precede.
+fn united(inner: &HttpMatch, outer: &HttpMatch) -> HttpMatch {
+    let text = |inner: &Option<TextMatch>, outer: &Option<TextMatch>| inner.clone().or_else(|| outer.clone());
+    let (own, above) = (&inner.clients, &outer.clients);
+    let gateways = if own.gateways == GatewayMatch::Undeclared { above.gateways } else { own.gateways };
+    HttpMatch {
+        name: joined(&outer.name, &inner.name),
+        uri: text(&inner.uri, &outer.uri),
+        ignores_uri_case: inner.ignores_uri_case,
+        scheme: text(&inner.scheme, &outer.scheme),
+        method: text(&inner.method, &outer.method),
+        authority: text(&inner.authority, &outer.authority),
+        headers: all_named(&inner.headers, &outer.headers),
+        without_headers: all_named(&inner.without_headers, &outer.without_headers),
+        query: all_named(&inner.query, &outer.query),
+        port: inner.port.or(outer.port),
+        clients: ClientMatch {
+            labels: above.labels.pairs().chain(own.labels.pairs()).map(pair).collect(),
+            namespace: own.namespace.clone().or_else(|| above.namespace.clone()),
+            gateways,
+        },
+        stat_prefix: Arc::clone(if inner.stat_prefix.is_empty() {
+            &outer.stat_prefix
+        } else {
+            &inner.stat_prefix
+        }),
+    }
+}
+
+fn pair((key, value): (&Arc<str>, &Arc<str>)) -> (Arc<str>, Arc<str>) {
+    (Arc::clone(key), Arc::clone(value))
+}
+
+fn all_named(inner: &Arc<Named>, outer: &Arc<Named>) -> Arc<Named> {
+    if outer.is_empty() {
+        return Arc::clone(inner);
+    }
+    let above = outer.iter().filter(|(name, _)| find(inner, name).is_none());
+    let mut out: Vec<_> = inner.iter().chain(above).cloned().collect();
+    out.sort_by(|(a, _), (b, _)| a.cmp(b));
+    out.into()
+}

@@ -1,0 +1,162 @@
+//! Merges a VirtualService with its delegates, and orders those that a service's host matches.
+//!
+//! The build merges each changed VirtualService once; every service that it concerns shares the result.
+
+use std::sync::Arc;
+
+use tributary_model::{
+    DelegateRef, HostPattern, HttpAction, HttpCandidate, HttpRoute, L4Candidate, L4Destination, L4Routes,
+    Mirror, Policy, PolicyKey, PolicyKind, RouteCandidate, RouteDestination, RouteOwner, ServiceKey,
+    TcpRoute, TlsRoute, VirtualService, Visibility,
+};
+
+use crate::merge::delegates::delegated;
+use crate::state::MergeContext;
+use crate::state::policies::rank;
+use crate::state::virtual_services::MergedVirtualService;
+
+/// Merges a VirtualService; `None` unless it exists and its hosts are those of sidecars' requests.
+pub(crate) fn merged(context: &MergeContext, key: &PolicyKey) -> Option<MergedVirtualService> {
+    let own = first(context, key).filter(|own| own.mesh && !own.is_delegate())?;
+    let names = Names { namespace: key.namespace.as_str(), domain: context.settings.effective.domain() };
+    let mut delegates: Vec<PolicyKey> = Vec::new();
+    let mut http: Vec<HttpRoute> = Vec::new();
+    for route in own.http.iter() {
+        let HttpAction::Delegate(to, _) = &route.action else {
+            http.push(names.complete_http(route));
+            continue;
+        };
+        let to = key_of(to);
+        let Some(delegate) = delegate(context, &to, key) else { continue };
+        let names = Names { namespace: to.namespace.as_str(), ..names };
+        http.extend(delegated(route, &delegate.http).iter().map(|route| names.complete_http(route)));
+        if !delegates.contains(&to) {
+            delegates.push(to);
+        }
+    }
+    let owner = RouteOwner {
+        key: key.clone(),
+        visibility: own.export.resolve(&Visibility::Public),
+        hosts: own.hosts.iter().map(|host| host.completed(names.namespace, names.domain)).collect(),
+        delegates: delegates.into(),
+    };
+    let l4 = L4Routes {
+        tls: own.tls.iter().map(|route| names.complete_tls(route)).collect(),
+        tcp: own.tcp.iter().map(|route| names.complete_tcp(route)).collect(),
+    };
+    let named = own.delegates().map(key_of).collect();
+    Some(MergedVirtualService { owner: Arc::new(owner), http: http.into(), l4, named })
+}
+
+fn first<'c>(context: &'c MergeContext, key: &PolicyKey) -> Option<&'c VirtualService> {
+    let (_, declared) = context.policies.ranked(key, &context.shards).first().copied()?;
+    match &declared.policy {
+        Policy::VirtualService(own) => Some(own),
+        Policy::Sidecar(_) | Policy::DestinationRule(_) => None,
+    }
+}
+
+/// Returns a delegate, if it is one and the namespace of the VirtualService may use it.
+fn delegate<'c>(context: &'c MergeContext, to: &PolicyKey, by: &PolicyKey) -> Option<&'c VirtualService> {
+    let may_use = |delegate: &&VirtualService| {
+        let visibility = delegate.export.resolve(&Visibility::Public);
+        delegate.is_delegate() && visibility.admits(&to.namespace, Some(&by.namespace))
+    };
+    first(context, to).filter(may_use)
+}
+
+fn key_of(to: &DelegateRef) -> PolicyKey {
+    PolicyKey {
+        kind: PolicyKind::VirtualService,
+        namespace: to.namespace.clone(),
+        name: Arc::clone(&to.name),
+    }
+}
+
+/// Completes names without a dot: they mean Kubernetes services of the namespace.
+#[derive(Clone, Copy)]
+struct Names<'a> {
+    namespace: &'a str,
+    domain: &'a str,
+}
+
+impl Names<'_> {
+    fn complete_http(self, route: &HttpRoute) -> HttpRoute {
+        let mut out = route.clone();
+        if let HttpAction::Route(all) = &mut out.action {
+            self.complete_all(all, |weighted| &mut weighted.destination);
+        }
+        let of_mirror =
+            |mirror: &Mirror| Mirror { destination: self.complete(&mirror.destination), ..mirror.clone() };
+        let mirroring = &mut out.settings.mirroring;
+        mirroring.first = mirroring.first.as_ref().map(of_mirror);
+        if let Some(others) = &mut mirroring.others {
+            self.complete_all(others, |mirror| &mut mirror.destination);
+        }
+        out
+    }
+    fn complete_tls(self, route: &TlsRoute) -> TlsRoute {
+        TlsRoute { destinations: self.complete_l4(&route.destinations), ..route.clone() }
+    }
+    fn complete_tcp(self, route: &TcpRoute) -> TcpRoute {
+        TcpRoute { destinations: self.complete_l4(&route.destinations), ..route.clone() }
+    }
+    fn complete_l4(self, destinations: &Arc<[L4Destination]>) -> Arc<[L4Destination]> {
+        let mut out = Arc::clone(destinations);
+        self.complete_all(&mut out, |weighted| &mut weighted.destination);
+        out
+    }
+    fn complete_all<T: Clone>(self, all: &mut Arc<[T]>, of: impl Fn(&mut T) -> &mut RouteDestination) {
+        let complete = |one: &T| {
+            let mut out = one.clone();
+            let destination = of(&mut out);
+            *destination = self.complete(destination);
+            out
+        };
+        *all = all.iter().map(complete).collect();
+    }
+    fn complete(self, to: &RouteDestination) -> RouteDestination {
+        RouteDestination { host: to.host.completed(self.namespace, self.domain), ..to.clone() }
+    }
+}
+
+/// VirtualServices of a service, in order of precedence.
+#[derive(Debug, Default)]
+pub(crate) struct Candidates {
+    /// With routes of requests; empty if none has any.
+    pub(crate) http: Vec<HttpCandidate>,
+    /// Those with routes of connections.
+    pub(crate) l4: Vec<L4Candidate>,
+}
+
+/// Returns the VirtualServices of which a host matches that of a service.
+pub(crate) fn candidates(context: &MergeContext, service: &ServiceKey) -> Candidates {
+    if context.virtual_services.is_empty() {
+        return Candidates::default();
+    }
+    let found = context.virtual_services.matching(&service.host);
+    let ranked = found.into_iter().filter_map(|merged| {
+        let first = context.policies.ranked(&merged.owner.key, &context.shards).first().copied()?;
+        Some((rank(first), merged))
+    });
+    let mut ranked: Vec<_> = ranked.collect();
+    ranked.sort_by(|(a, _), (b, _)| a.order_by_name(b));
+    let mut out = Candidates::default();
+    for (_, merged) in ranked {
+        let matching = merged.owner.hosts.iter().filter(|pattern| pattern.matches(&service.host));
+        let Some(host) = matching.max_by_key(|pattern| pattern.specificity()) else { continue };
+        // one without routes of requests still takes the host from those with a less specific host
+        out.http.push(candidate(merged, host, Arc::clone(&merged.http)));
+        if merged.l4 != L4Routes::default() {
+            out.l4.push(candidate(merged, host, merged.l4.clone()));
+        }
+    }
+    if out.http.iter().all(|candidate| candidate.routes.is_empty()) {
+        out.http.clear();
+    }
+    out
+}
+
+fn candidate<R>(merged: &MergedVirtualService, host: &HostPattern, routes: R) -> RouteCandidate<R> {
+    RouteCandidate { of: Arc::clone(&merged.owner), host: host.clone(), routes }
+}

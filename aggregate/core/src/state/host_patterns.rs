@@ -1,0 +1,126 @@
+//! Policies by the hosts that they name, so that a host finds its policies without a scan.
+//!
+//! The tables of rules and of VirtualServices own one each.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use tributary_model::{HostPattern, Hostname, Namespace, PolicyKey};
+
+/// Policies of one host pattern, by their namespace.
+pub(crate) type ByOwner = BTreeMap<Namespace, BTreeSet<PolicyKey>>;
+
+/// Host patterns of policies.
+#[derive(Debug, Default)]
+pub(crate) struct HostPatterns {
+    of: BTreeMap<PolicyKey, Vec<HostPattern>>,
+    exact: BTreeMap<HostPattern, ByOwner>,
+    /// By the length of the text after the `*`, then by this text.
+    wild: BTreeMap<usize, HashMap<Box<str>, ByOwner>>,
+}
+
+impl HostPatterns {
+    /// Sets the patterns of a policy; none removes it. Returns the patterns of both values.
+    pub(crate) fn set(&mut self, key: &PolicyKey, patterns: Vec<HostPattern>) -> BTreeSet<HostPattern> {
+        let before = self.of.remove(key).unwrap_or_default();
+        before.iter().for_each(|pattern| self.remove(key, pattern));
+        patterns.iter().for_each(|pattern| self.insert(key, pattern));
+        let both = before.into_iter().chain(patterns.iter().cloned()).collect();
+        if !patterns.is_empty() {
+            self.of.insert(key.clone(), patterns);
+        }
+        both
+    }
+    /// Returns the policies whose pattern matches a host, those of the most specific pattern first.
+    pub(crate) fn matching(&self, host: &Hostname) -> Vec<&ByOwner> {
+        let exact = self.exact.get(&HostPattern::from(host.clone()));
+        let text = host.as_str();
+        let mut found: Vec<&ByOwner> = exact.into_iter().collect();
+        for (length, all) in self.wild.iter().rev() {
+            let tail = text.len().checked_sub(*length).and_then(|from| text.get(from..));
+            found.extend(tail.and_then(|tail| all.get(tail)));
+        }
+        found
+    }
+    /// Whether there is no pattern.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.of.is_empty()
+    }
+    fn insert(&mut self, key: &PolicyKey, pattern: &HostPattern) {
+        let owners = match pattern.suffix() {
+            None => self.exact.entry(pattern.clone()).or_default(),
+            Some(suffix) => self.wild.entry(suffix.len()).or_default().entry(suffix.into()).or_default(),
+        };
+        owners.entry(key.namespace.clone()).or_default().insert(key.clone());
+    }
+    fn remove(&mut self, key: &PolicyKey, pattern: &HostPattern) {
+        let Some(suffix) = pattern.suffix() else {
+            if self.exact.get_mut(pattern).is_some_and(|owners| is_empty_without(owners, key)) {
+                self.exact.remove(pattern);
+            }
+            return;
+        };
+        let Some(all) = self.wild.get_mut(&suffix.len()) else { return };
+        if all.get_mut(suffix).is_some_and(|owners| is_empty_without(owners, key)) {
+            all.remove(suffix);
+        }
+        if all.is_empty() {
+            self.wild.remove(&suffix.len());
+        }
+    }
+}
+
+/// Removes a policy. Returns whether none is left.
+fn is_empty_without(owners: &mut ByOwner, key: &PolicyKey) -> bool {
+    if let Some(keys) = owners.get_mut(&key.namespace) {
+        keys.remove(key);
+        if keys.is_empty() {
+            owners.remove(&key.namespace);
+        }
+    }
+    owners.is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use tributary_model::PolicyKind;
+
+    use super::*;
+
+    const PATTERNS: [&str; 7] =
+        ["a", "a.x.svc.cluster.local", "*.svc.cluster.local", "*.local", "*", "b.io", "*b.io"];
+    const HOSTS: [&str; 5] = ["a.x.svc.cluster.local", "b.x.svc.cluster.local", "b.io", "*.io", "local"];
+
+    fn mk_key(n: u8) -> PolicyKey {
+        let namespace = Namespace::new(["x", "y"][usize::from(n % 2)]).unwrap();
+        PolicyKey { kind: PolicyKind::DestinationRule, namespace, name: n.to_string().into() }
+    }
+
+    proptest! {
+        #[test]
+        fn a_host_finds_the_policies_that_a_scan_finds(
+            edits in prop::collection::vec((0_u8..6, prop::collection::btree_set(0_usize..7, 0..3)), 0..30),
+        ) {
+            let (mut patterns, mut naive) = (HostPatterns::default(), BTreeMap::new());
+            for (n, edit) in edits {
+                let all: Vec<_> = edit.into_iter().map(|at| HostPattern::new(PATTERNS[at]).unwrap()).collect();
+                let before = naive.insert(mk_key(n), all.clone()).unwrap_or_default();
+                let both: BTreeSet<_> = before.into_iter().chain(all.clone()).collect();
+                prop_assert_eq!(patterns.set(&mk_key(n), all), both);
+            }
+            for host in HOSTS.map(|host| Hostname::new(host).unwrap()) {
+                let found = patterns.matching(&host).into_iter().map(|owners| owners.values().flatten().collect());
+                let found: Vec<BTreeSet<&PolicyKey>> = found.collect();
+                let mut want: BTreeMap<_, BTreeSet<&PolicyKey>> = BTreeMap::new();
+                let all = naive.iter().flat_map(|(key, patterns)| patterns.iter().map(move |one| (key, one)));
+                for (key, pattern) in all.filter(|(_, pattern)| pattern.matches(&host)) {
+                    want.entry(std::cmp::Reverse(pattern.specificity())).or_default().insert(key);
+                }
+                prop_assert_eq!(found, want.into_values().collect::<Vec<_>>());
+            }
+            let keys: Vec<PolicyKey> = patterns.of.keys().cloned().collect();
+            keys.iter().for_each(|key| drop(patterns.set(key, Vec::new())));
+            prop_assert!(patterns.is_empty() && patterns.exact.is_empty() && patterns.wild.is_empty());
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! VirtualServices by host, each with the routes of its delegates, and by the delegates that they name.
+//!
+//! The build writes it before services; [`crate::merge::virtual_services`] merges one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use tributary_model::{HostPattern, Hostname, HttpRoute, L4Routes, PolicyKey, RouteOwner};
+
+use super::host_patterns::HostPatterns;
+
+/// VirtualService as hosts have it: its names are completed, and the routes of delegates are in their place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct MergedVirtualService {
+    /// What it is without its routes.
+    pub(crate) owner: Arc<RouteOwner>,
+    /// Routes of HTTP requests.
+    pub(crate) http: Arc<[HttpRoute]>,
+    /// Routes of connections.
+    pub(crate) l4: L4Routes,
+    /// Delegates that it names, whether they exist or not.
+    pub(crate) named: BTreeSet<PolicyKey>,
+}
+
+impl MergedVirtualService {
+    /// Returns the keys of the client labels that its conditions name.
+    pub(crate) fn compared_labels(&self) -> BTreeSet<Arc<str>> {
+        let http = self.http.iter().flat_map(|route| route.matches.iter().map(|found| &found.clients));
+        let pairs = http.chain(self.l4.clients()).flat_map(|clients| clients.labels.pairs());
+        pairs.map(|(key, _)| Arc::clone(key)).collect()
+    }
+}
+
+/// All VirtualServices that concern sidecars.
+#[derive(Debug, Default)]
+pub(crate) struct VirtualServices {
+    patterns: HostPatterns,
+    merged: BTreeMap<PolicyKey, Arc<MergedVirtualService>>,
+    /// Those that name a delegate, by the delegate.
+    naming: BTreeMap<PolicyKey, BTreeSet<PolicyKey>>,
+}
+
+impl VirtualServices {
+    /// Sets or removes (`None`) a VirtualService. Returns the patterns whose services it may concern.
+    pub(crate) fn set(
+        &mut self,
+        key: &PolicyKey,
+        merged: Option<MergedVirtualService>,
+    ) -> BTreeSet<HostPattern> {
+        let before = self.merged.remove(key);
+        for delegate in before.iter().flat_map(|before| &before.named) {
+            let Some(naming) = self.naming.get_mut(delegate) else { continue };
+            naming.remove(key);
+            if naming.is_empty() {
+                self.naming.remove(delegate);
+            }
+        }
+        let Some(merged) = merged else { return self.patterns.set(key, Vec::new()) };
+        for delegate in &merged.named {
+            self.naming.entry(delegate.clone()).or_default().insert(key.clone());
+        }
+        let patterns = self.patterns.set(key, merged.owner.hosts.to_vec());
+        let same = before.filter(|before| **before == merged);
+        self.merged.insert(key.clone(), same.unwrap_or_else(|| Arc::new(merged)));
+        patterns
+    }
+    /// Returns the VirtualServices that name a delegate.
+    pub(crate) fn naming(&self, delegate: &PolicyKey) -> impl Iterator<Item = &PolicyKey> {
+        self.naming.get(delegate).into_iter().flatten()
+    }
+    /// Returns every VirtualService.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &PolicyKey> {
+        self.merged.keys()
+    }
+    /// Returns the VirtualServices of which a host matches this one, in no certain order.
+    pub(crate) fn matching(&self, host: &Hostname) -> Vec<&Arc<MergedVirtualService>> {
+        let found = self.patterns.matching(host);
+        let keys: BTreeSet<&PolicyKey> =
+            found.into_iter().flat_map(|owners| owners.values().flatten()).collect();
+        keys.into_iter().filter_map(|key| self.merged.get(key)).collect()
+    }
+    /// Whether there is no VirtualService.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.merged.is_empty() && self.patterns.is_empty() && self.naming.is_empty()
+    }
+}

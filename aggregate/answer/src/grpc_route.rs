@@ -262,7 +262,7 @@ mod tests {
         }));
         let headers = vec![Arc::new(HeaderChanges::default())];
         let (routes, gaps) = grpc_routes(&[RoutePlan { fault, cors, headers, ..plain.clone() }]);
-        assert_eq!(routes, [plain.clone()]);
+        assert_eq!(routes, std::slice::from_ref(&plain));
         assert_eq!(gaps, BTreeSet::from([GrpcGap::Headers, GrpcGap::Faults, GrpcGap::Cors]));
         let action = RouteAction::Respond(Arc::new(DirectResponse { status: 200, body: None }));
         let answer = RoutePlan { action, ..plain };

@@ -53,7 +53,7 @@ pub use members::{Difference, differing, members, overlay};
 pub use names::ClusterName;
 pub use policy_conditions::{PolicyConditions, Selectable, policy_conditions};
 pub use resolve::{concrete, resolve, visible};
-pub use route::{VirtualHostPlan, grpc_route, names_of, route};
+pub use route::{VirtualHostPlan, grpc_route, has_grpc_route, names_of, route};
 pub use scope::trace::not_routed;
 pub use scope::{ClientSidecar, Scope, attach};
 pub use virtual_service::{Chosen, chosen};

@@ -9,9 +9,11 @@ use tributary_model::{
     ClientKind, HashKey, Hostname, HttpRetries, Projection, Protocol, Resolution, RouteInputs,
 };
 
-use crate::http_route::Routes;
+use crate::grpc_route::grpc_routes;
+use crate::http_route::{RouteContext, RoutePlan, Routes, Target, http_routes};
 use crate::names::ClusterName;
 use crate::vip::{short_forms, vips};
+use crate::virtual_service::chosen;
 
 /// Virtual host: requests for its domains go to its xDS cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -77,16 +79,39 @@ pub fn route(facts: &RouteInputs, client: &Projection) -> Option<VirtualHostPlan
     let mut seen: BTreeSet<String> = domains.iter().cloned().collect();
     let addresses = virtual_addresses.into_iter().filter(|a| a.is_host()).map(|a| authority(a.ip));
     let addresses = addresses.filter(|address| seen.insert(address.clone())).collect();
-    Some(VirtualHostPlan { domains, addresses, ..plan(facts, client) })
+    let routes = routes(facts, client).map_or(Routes::Default, |routes| Routes::Of(routes.into()));
+    Some(VirtualHostPlan { domains, addresses, routes, ..plan(facts, client) })
+}
+
+/// Whether gRPC clients have a route table for a port, and a listener that names it.
+#[must_use]
+pub fn has_grpc_route(facts: &RouteInputs) -> bool {
+    let unroutable = matches!(facts.resolution, Resolution::Alias(_) | Resolution::Dynamic);
+    facts.protocol != Protocol::Udp && !unroutable
 }
 
 /// Plans the single virtual host of the route table `outbound|80||pay.shop` that a gRPC client requests. It takes any
 /// authority: the client has the table from the listener of its target, whatever name or alias the target has.
 #[must_use]
 pub fn grpc_route(facts: &RouteInputs, client: &Projection) -> Option<VirtualHostPlan> {
-    let unroutable = matches!(facts.resolution, Resolution::Alias(_) | Resolution::Dynamic);
-    let has_table = facts.protocol != Protocol::Udp && !unroutable;
-    has_table.then(|| VirtualHostPlan { domains: vec!["*".to_owned()], ..plan(facts, client) })
+    let reduced = |routes: Vec<RoutePlan>| Routes::Of(grpc_routes(&routes).0.into());
+    has_grpc_route(facts).then(|| VirtualHostPlan {
+        domains: vec!["*".to_owned()],
+        routes: routes(facts, client).map_or(Routes::Default, reduced),
+        ..plan(facts, client)
+    })
+}
+
+/// Plans the routes of the VirtualService that serves a client; `None` if no VirtualService does.
+fn routes(facts: &RouteInputs, client: &Projection) -> Option<Vec<RoutePlan>> {
+    let chosen = chosen(facts, client)?;
+    let context = RouteContext {
+        port: facts.port,
+        retries: facts.retries.as_ref(),
+        applies: &|at, _| chosen.applies.get(at).copied().unwrap_or_default(),
+        resolve: &Target::of,
+    };
+    Some(http_routes(chosen.routes, &context)).filter(|routes| !routes.is_empty())
 }
 
 fn plan(facts: &RouteInputs, client: &Projection) -> VirtualHostPlan {
@@ -121,7 +146,11 @@ fn authority(ip: IpAddr) -> String {
 
 #[cfg(test)]
 mod tests {
-    use tributary_model::ServiceAddress;
+    use tributary_model::{
+        ClientMatch, HostPattern, HttpAction, HttpCandidate, HttpMatch, HttpRoute, PolicyKey, PolicyKind,
+        RouteCandidate, RouteChoice, RouteDestination, RouteOwner, RouteSettings, ServiceAddress, TextMatch,
+        Visibility, WeightedDestination,
+    };
 
     use super::*;
     use crate::fixtures::*;
@@ -180,7 +209,7 @@ mod tests {
             (plan.domains, plan.dynamic),
             (vec!["*.example.com".to_owned(), "*.example.com.".to_owned()], true)
         );
-        assert!(grpc_route(&facts, &client(ClientKind::Grpc)).is_none(), "gRPC has no forward proxy");
+        assert!(!has_grpc_route(&facts), "gRPC has no forward proxy");
     }
 
     #[test]
@@ -190,7 +219,7 @@ mod tests {
         for (protocol, sidecar, grpc) in cases {
             let facts = mk_route("pay.shop", protocol);
             assert_eq!(route(&facts, &client(ClientKind::Sidecar)).is_some(), sidecar, "{protocol:?}");
-            assert_eq!(grpc_route(&facts, &client(ClientKind::Grpc)).is_some(), grpc, "{protocol:?}");
+            assert_eq!(has_grpc_route(&facts), grpc, "{protocol:?}");
         }
         let mut alias = mk_route("pay.shop", Protocol::Http);
         alias.resolution = Resolution::Alias(mk_host("b.shop"));
@@ -202,5 +231,47 @@ mod tests {
         let facts = mk_route("pay.shop.svc.cluster.local", Protocol::Grpc);
         let plan = grpc_route(&facts, &client(ClientKind::Grpc)).unwrap();
         assert_eq!((plan.claims().count(), &*plan.domains, plan.dynamic), (1, &["*".to_owned()][..], false));
+    }
+    fn mk_candidate(matches: Vec<HttpMatch>) -> HttpCandidate {
+        let destination = RouteDestination { host: mk_host("b.test"), subset: None, port: None };
+        let to = WeightedDestination { destination, weight: 0, headers: None };
+        let route = HttpRoute {
+            name: "r".into(),
+            matches: matches.into(),
+            action: HttpAction::Route([to].into()),
+            settings: RouteSettings::default(),
+        };
+        let key = PolicyKey { kind: PolicyKind::VirtualService, namespace: mk_ns("shop"), name: "v".into() };
+        let host = HostPattern::new("pay.shop").unwrap();
+        let (visibility, hosts) = (Visibility::Public, [host.clone()].into());
+        let of = Arc::new(RouteOwner { key, visibility, hosts, delegates: Arc::default() });
+        RouteCandidate { of, host, routes: [route].into() }
+    }
+
+    #[test]
+    fn virtual_service_replaces_the_default_route() {
+        let clients = ClientMatch { labels: [("app", "a")].into_iter().collect(), ..ClientMatch::default() };
+        let of_clients = HttpMatch { clients, name: "own".into(), ..HttpMatch::default() };
+        let query = [("q".into(), TextMatch::Present)].into();
+        let of_query = HttpMatch { query, name: "query".into(), ..HttpMatch::default() };
+        let mut facts = mk_route("pay.shop", Protocol::Http);
+        facts.virtual_services = [mk_candidate(vec![of_query, of_clients, HttpMatch::default()])].into();
+        let served = |kind, fulfilled: Option<bool>| -> Vec<String> {
+            let choice = fulfilled.map(|is| [RouteChoice { candidate: 0, fulfilled: [is].into() }].into());
+            let client = Projection { choices: choice, ..client(kind) };
+            let plan = match kind {
+                ClientKind::Grpc => grpc_route(&facts, &client),
+                ClientKind::Envoy | ClientKind::Sidecar => route(&facts, &client),
+            };
+            match plan.unwrap().routes {
+                Routes::Default => vec!["default".to_owned()],
+                Routes::Of(routes) => routes.iter().map(|route| route.name.to_string()).collect(),
+            }
+        };
+        assert_eq!(served(ClientKind::Sidecar, None), ["default"]);
+        assert_eq!(served(ClientKind::Sidecar, Some(false)), ["r.query", "r"]);
+        assert_eq!(served(ClientKind::Sidecar, Some(true)), ["r.query", "r.own"]);
+        assert_eq!(served(ClientKind::Grpc, Some(false)), ["r"], "gRPC matches no query");
+        assert_eq!(served(ClientKind::Grpc, None), ["default"]);
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use smallvec::{SmallVec, smallvec};
 use tributary_answer::vip::long_forms;
-use tributary_answer::{ClusterName, PortSet, concrete, grpc_route, resolve};
+use tributary_answer::{ClusterName, PortSet, concrete, grpc_route, has_grpc_route, resolve};
 use tributary_model::encoded_cache::Answers as Slot;
 use tributary_model::{
     Catalog, EncodedResource, Hostname, PortNumber, PortView, Projection, ResourceInputs, RouteInputs,
@@ -36,11 +36,11 @@ impl ResourceFamily for Targets {
     fn names(inputs: &RouteInputs) -> SmallVec<[String; 1]> {
         smallvec![format!("{}:{}", inputs.service.host, inputs.port)]
     }
-    fn encode(inputs: &RouteInputs, name: &String, projection: &Projection) -> Option<Vec<u8>> {
-        grpc_route(inputs, projection).map(|_| api_listener(name, inputs))
+    fn encode(inputs: &RouteInputs, name: &String, _: &Projection) -> Option<Vec<u8>> {
+        has_grpc_route(inputs).then(|| api_listener(name, inputs))
     }
-    fn plans(inputs: &RouteInputs, _: &String, projection: &Projection) -> bool {
-        grpc_route(inputs, projection).is_some()
+    fn plans(inputs: &RouteInputs, _: &String, _: &Projection) -> bool {
+        has_grpc_route(inputs)
     }
     fn of_type(slot: Slot) -> Slot {
         slot.first().cloned().into_iter().collect()
@@ -61,12 +61,12 @@ impl ResourceFamily for TargetRoutes {
     fn names(inputs: &RouteInputs) -> SmallVec<[ClusterName; 1]> {
         smallvec![ClusterName::new(inputs.port, &inputs.service.host)]
     }
-    fn encode(inputs: &RouteInputs, name: &ClusterName, projection: &Projection) -> Option<Vec<u8>> {
-        let plan = grpc_route(inputs, projection)?;
+    fn encode(inputs: &RouteInputs, name: &ClusterName, client: &Projection) -> Option<Vec<u8>> {
+        let plan = grpc_route(inputs, client)?;
         Some(encode::route::grpc_table(&name.to_string(), &plan))
     }
-    fn plans(inputs: &RouteInputs, _: &ClusterName, projection: &Projection) -> bool {
-        grpc_route(inputs, projection).is_some()
+    fn plans(inputs: &RouteInputs, _: &ClusterName, _: &Projection) -> bool {
+        has_grpc_route(inputs)
     }
     fn of_type(slot: Slot) -> Slot {
         slot.iter().skip(1).cloned().collect()

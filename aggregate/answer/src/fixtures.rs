@@ -159,6 +159,7 @@ pub(crate) fn mk_port_view(facts: EndpointInputs) -> PortView {
         retries: None,
         hash: None,
         virtual_services: Arc::default(),
+        destinations: Arc::default(),
     };
     PortView {
         number: port,

@@ -230,13 +230,19 @@ impl Outcomes for RouteInputs {
         if facts.virtual_services.is_empty() {
             return reduced;
         }
-        Projection { labels: None, choices: Some(choose_http(facts, client)), ..reduced }
+        let hashes = || facts.destinations.iter().filter_map(|to| to.hash.as_ref()).chain(&facts.hash);
+        let is_named = |own: &Namespace| hashes().any(|by| by.alike(own).is_some());
+        let namespace = Some(client.namespace.clone().filter(is_named));
+        Projection { namespace, labels: None, choices: Some(choose_http(facts, client)), ..reduced }
     }
     fn mentions(node: &ResourceInputs<Self>, report: &mut dyn FnMut(Attr)) {
         mention_addresses(&node.inputs.addresses, report);
         mention(&node.inputs.virtual_services, HttpCandidate::clients, report);
         mention_names(&node.inputs.service.host, report);
         mention_ruled(node.inputs.hash.as_deref(), report);
+        for to in node.inputs.destinations.iter() {
+            mention_ruled(to.hash.as_deref(), report);
+        }
     }
 }
 

@@ -6,7 +6,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use tributary_model::{
-    ClientKind, HashKey, Hostname, HttpRetries, Projection, Protocol, Resolution, RouteInputs,
+    ClientKind, HashKey, Hostname, HttpRetries, Projection, Protocol, Resolution, RouteDestination,
+    RouteInputs,
 };
 
 use crate::grpc_route::grpc_routes;
@@ -109,9 +110,19 @@ fn routes(facts: &RouteInputs, client: &Projection) -> Option<Vec<RoutePlan>> {
         port: facts.port,
         retries: facts.retries.as_ref(),
         applies: &|at, _| chosen.applies.get(at).copied().unwrap_or_default(),
-        resolve: &Target::of,
+        resolve: &|destination| target(facts, client, destination),
     };
     Some(http_routes(chosen.routes, &context)).filter(|routes| !routes.is_empty())
+}
+
+fn target(facts: &RouteInputs, client: &Projection, destination: &RouteDestination) -> Target {
+    let at = facts.destinations.binary_search_by(|known| known.destination.cmp(destination));
+    let Some(known) = at.ok().and_then(|at| facts.destinations.get(at)) else {
+        return Target::of(destination);
+    };
+    let namespace = client.namespace.as_ref().and_then(Option::as_ref);
+    let hash = known.hash.as_ref().and_then(|by| by.get(namespace).clone());
+    Target { host: known.host.clone(), hash }
 }
 
 fn plan(facts: &RouteInputs, client: &Projection) -> VirtualHostPlan {
@@ -147,13 +158,17 @@ fn authority(ip: IpAddr) -> String {
 #[cfg(test)]
 mod tests {
     use tributary_model::{
-        ClientMatch, HostPattern, HttpAction, HttpCandidate, HttpMatch, HttpRoute, PolicyKey, PolicyKind,
-        RouteCandidate, RouteChoice, RouteDestination, RouteOwner, RouteSettings, ServiceAddress, TextMatch,
-        Visibility, WeightedDestination,
+        ByNamespace, ClientDimensions, ClientMatch, HostPattern, HttpAction, HttpCandidate, HttpMatch,
+        HttpRoute, PolicyKey, PolicyKind, ResolvedDestination, ResourceInputs, RouteCandidate, RouteChoice,
+        RouteDestination, RouteOwner, RouteSettings, ServiceAddress, TextMatch, Visibility,
+        WeightedDestination,
     };
 
     use super::*;
+    use crate::client::ClientClass;
     use crate::fixtures::*;
+    use crate::http_route::RouteAction;
+    use crate::key::key;
 
     fn mk_route(host: &str, protocol: Protocol) -> RouteInputs {
         let ip = |ip: &str, prefix| {
@@ -170,6 +185,7 @@ mod tests {
             retries: None,
             hash: None,
             virtual_services: Arc::default(),
+            destinations: Arc::default(),
         }
     }
     fn client(kind: ClientKind) -> Projection {
@@ -273,5 +289,28 @@ mod tests {
         assert_eq!(served(ClientKind::Sidecar, Some(true)), ["r.query", "r.own"]);
         assert_eq!(served(ClientKind::Grpc, Some(false)), ["r"], "gRPC matches no query");
         assert_eq!(served(ClientKind::Grpc, None), ["default"]);
+    }
+
+    #[test]
+    fn destination_has_the_end_of_its_alias_and_the_hash_of_its_rule() {
+        let to = RouteDestination { host: mk_host("b.test"), subset: None, port: None };
+        let header = |name: &str| Some(Arc::new(HashKey::Header(name.into())));
+        let hash = Some(Arc::new(ByNamespace::new(header("usual"), [(mk_ns("shop"), header("own"))])));
+        let mut facts = mk_route("pay.shop", Protocol::Http);
+        facts.virtual_services = [mk_candidate(vec![])].into();
+        facts.destinations = [ResolvedDestination { destination: to, host: mk_host("a.test"), hash }].into();
+        let dims = ClientDimensions::KIND | ClientDimensions::NAMESPACE;
+        let node = ResourceInputs::new(facts, dims);
+        let served = |namespace| {
+            let class = ClientClass { namespace, ..ClientClass::new(ClientKind::Sidecar) };
+            let Routes::Of(routes) = route(&node.inputs, &key(&node, &class)).unwrap().routes else {
+                panic!("the default route")
+            };
+            let RouteAction::Forward(forward) = &routes[0].action else { panic!("no destination") };
+            format!("{:?} {:?}", forward.targets, forward.hash)
+        };
+        let (own, other) = (served(Some(mk_ns("shop"))), served(Some(mk_ns("web"))));
+        assert!(own.contains("a.test") && own.ends_with(r#"[Header("own")]"#), "{own}");
+        assert!(other.contains("a.test") && other.ends_with(r#"[Header("usual")]"#), "{other}");
     }
 }

@@ -93,12 +93,13 @@ impl State {
         let Some(service) = self.hosts.get(key) else { return };
         let mut merged = merge(&self.context, &self.hosts, service, &mut ());
         if let Some(merged) = &mut merged {
-            merged.audiences = audience_views(&self.context, service, merged, &mut self.counters);
+            merged.audiences =
+                audience_views(&self.context, &self.hosts, service, merged, &mut self.counters);
         }
         let is_join = merged.as_ref().is_some_and(|m| m.is_join);
         let networks = merged.as_ref().map(|m| m.networks.clone()).unwrap_or_default();
         let old = service.view.as_ref();
-        let view = merged.and_then(|m| assemble(&self.context, key, m, old, &mut self.counters));
+        let view = merged.and_then(|m| assemble(&self.context, &self.hosts, key, m, old, &mut self.counters));
         self.context.gateways.index(key, &service.networks, &networks);
         self.wait(key);
         let Some(service) = self.hosts.get_mut(key) else { return };

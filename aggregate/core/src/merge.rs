@@ -7,6 +7,7 @@
 
 pub(crate) mod conditions;
 pub(crate) mod delegates;
+pub(crate) mod destinations;
 mod join;
 mod name;
 pub(crate) mod outline;

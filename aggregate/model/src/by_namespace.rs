@@ -11,6 +11,9 @@ pub struct ByNamespace<T> {
     named: Arc<[(Namespace, T)]>,
 }
 
+/// Value that some clients have, by their namespace; absent if no client has one.
+pub type ByClient<T> = Option<Arc<ByNamespace<Option<Arc<T>>>>>;
+
 impl<T: PartialEq> ByNamespace<T> {
     /// Creates a value; keeps the namespaces whose value differs from the usual one.
     #[must_use]

@@ -24,6 +24,11 @@ pub struct HttpRoute {
 }
 
 impl HttpRoute {
+    /// Returns the destinations, mirrors included, in declared order.
+    pub fn destinations(&self) -> impl Iterator<Item = &RouteDestination> {
+        let weighted = self.action.destinations().iter().map(WeightedDestination::destination);
+        weighted.chain(self.settings.mirrors().map(Mirror::destination))
+    }
     /// Returns the name of the route of a match: `ROUTE.MATCH` if the match has a name.
     #[must_use]
     pub fn name_of(&self, found: &HttpMatch) -> Arc<str> {

@@ -60,7 +60,7 @@ pub mod weight;
 pub mod workload;
 
 pub use address::{Address, AddressRef, Origin, Topology};
-pub use by_namespace::ByNamespace;
+pub use by_namespace::{ByClient, ByNamespace};
 pub use catalog::{Catalog, CatalogChanges, HostEntry, ObservedSince, RegistryView, WorkloadView};
 pub use closed_ports::{ClosedPorts, PortClosed};
 pub use code::Code;
@@ -106,7 +106,9 @@ pub use record::{HoldRecord, ListRecord, ListResult, ProblemRecord, Record};
 pub use registry::{RegistrySpec, RestartMode, Scopes, StalePolicy};
 pub use requests::{AccessLog, HttpRetries, LogEncoding};
 pub use resource_inputs::{ClientDimensions, ResourceInputs};
-pub use route_candidate::{HttpCandidate, L4Candidate, L4Routes, RouteCandidate, RouteOwner};
+pub use route_candidate::{
+    HttpCandidate, L4Candidate, L4Routes, ResolvedDestination, RouteCandidate, RouteOwner,
+};
 pub use route_choice::RouteChoice;
 pub use separate::{MergeByName, NameOutcome, NamedService, SameName, SeparateReason};
 pub use settings::{FederatedMember, FederatedService, Settings};

@@ -5,13 +5,16 @@
 
 use std::sync::Arc;
 
+use crate::by_namespace::ByClient;
 use crate::export::Visibility;
-use crate::hostname::HostPattern;
+use crate::hostname::{HostPattern, Hostname};
 use crate::http_match::ClientMatch;
 use crate::http_route::HttpRoute;
 use crate::id::Namespace;
 use crate::l4_route::{TcpRoute, TlsRoute};
 use crate::policy::PolicyKey;
+use crate::traffic_policy::HashKey;
+use crate::virtual_service::RouteDestination;
 
 /// VirtualService that may route the clients of a host, with its routes of one kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,6 +71,17 @@ impl L4Routes {
         let tcp = self.tcp.iter().flat_map(|route| route.matches.iter());
         tls.chain(tcp).map(|found| &found.clients)
     }
+}
+
+/// What a destination of routes leads to, where it is not only what the destination names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResolvedDestination {
+    /// Destination.
+    pub destination: RouteDestination,
+    /// Host of the service that receives the requests: through an alias, that at its end.
+    pub host: Hostname,
+    /// Property of requests that decides their endpoint.
+    pub hash: ByClient<HashKey>,
 }
 
 /// VirtualService, without its routes.

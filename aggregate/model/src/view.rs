@@ -24,7 +24,7 @@ use crate::precedence::{Precedence, PrecedenceKey};
 use crate::protocol::Protocol;
 use crate::requests::HttpRetries;
 use crate::resource_inputs::ResourceInputs;
-use crate::route_candidate::{HttpCandidate, L4Candidate};
+use crate::route_candidate::{HttpCandidate, L4Candidate, ResolvedDestination};
 use crate::shared::Shared;
 use crate::status::ShardPriority;
 use crate::traffic_policy::HashKey;
@@ -298,6 +298,8 @@ pub struct RouteInputs {
     pub hash: Option<Arc<ByNamespace<Option<Arc<HashKey>>>>>,
     /// VirtualServices whose hosts match, in order of precedence.
     pub virtual_services: Arc<[HttpCandidate]>,
+    /// What the destinations of their routes lead to, sorted; those that only lead to what they name are not here.
+    pub destinations: Arc<[ResolvedDestination]>,
 }
 
 impl RouteInputs {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::export::ExportTo;
 use crate::hostname::{HostPattern, Hostname};
-use crate::http_route::{HttpRoute, Mirror, WeightedDestination};
+use crate::http_route::HttpRoute;
 use crate::l4_route::{L4Destination, TcpRoute, TlsRoute};
 use crate::port::PortNumber;
 use crate::subset::Subset;
@@ -41,10 +41,7 @@ impl VirtualService {
     /// Returns the destinations of its own routes, mirrors included, in declared order, HTTP first. Those of delegates
     /// are not among them.
     pub fn destinations(&self) -> impl Iterator<Item = &RouteDestination> {
-        let http = self.http.iter().flat_map(|route| {
-            let weighted = route.action.destinations().iter().map(WeightedDestination::destination);
-            weighted.chain(route.settings.mirrors().map(Mirror::destination))
-        });
+        let http = self.http.iter().flat_map(HttpRoute::destinations);
         let tls = self.tls.iter().flat_map(|route| route.destinations.iter());
         let tcp = self.tcp.iter().flat_map(|route| route.destinations.iter());
         http.chain(tls.chain(tcp).map(L4Destination::destination))

@@ -252,6 +252,7 @@ fn mk_port(
         retries: None,
         hash: None,
         virtual_services: Arc::default(),
+        destinations: Arc::default(),
     };
     let route_dims = ClientDimensions::KIND | ClientDimensions::DOMAIN;
     PortView {

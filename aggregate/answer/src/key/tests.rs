@@ -80,6 +80,7 @@ fn mk_route(host: &str) -> RouteInputs {
         retries: None,
         hash: None,
         virtual_services: Arc::default(),
+        destinations: Arc::default(),
     }
 }
 fn in_namespace(namespace: &str, suffix: &str) -> ClientClass {

@@ -8,16 +8,18 @@ use std::sync::Arc;
 use tributary_model::{
     Attributes, ClientDimensions, ClusterInputs, Code, Condition, EndpointInputs, EndpointSource,
     HttpCandidate, Identity, L4Candidate, ListenerInputs, Namespace, NetworkId, PortNumber, PortView,
-    Protocol, Resolution, ResourceInputs, RouteInputs, ServiceAddress, ServiceKey, ServiceView, Shared,
-    Target, TrafficDistribution, Visibility,
+    Protocol, Resolution, ResolvedDestination, ResourceInputs, RouteInputs, ServiceAddress, ServiceKey,
+    ServiceView, Shared, Target, TrafficDistribution, Visibility,
 };
 
 use crate::build::dims;
 use crate::build::rules::ServiceRules;
 use crate::counters::Counters;
+use crate::merge::destinations::resolved;
 use crate::merge::virtual_services::candidates;
 use crate::merge::{Merged, MergedPort, gated};
 use crate::state::MergeContext;
+use crate::state::services::Hosts;
 
 /// Parts that all ports of a service share; equal parts keep the old handle.
 struct Common {
@@ -31,11 +33,13 @@ struct Common {
     rules: ServiceRules,
     http_candidates: Arc<[HttpCandidate]>,
     l4_candidates: Arc<[L4Candidate]>,
+    destinations: Arc<[ResolvedDestination]>,
 }
 
 /// Builds a view; `None` if nothing declares the service.
 pub(crate) fn assemble(
     context: &MergeContext,
+    hosts: &Hosts,
     key: &ServiceKey,
     merged: Merged,
     old: Option<&Arc<ServiceView>>,
@@ -53,6 +57,10 @@ pub(crate) fn assemble(
         addresses: keep(before.map(|p| &p.listener.inputs.addresses), addresses),
         traffic: first.attributes.traffic,
         rules: ServiceRules::of(context, key),
+        destinations: keep(
+            before.map(|p| &p.route.inputs.destinations),
+            resolved(context, hosts, &found.http),
+        ),
         http_candidates: keep(before.map(|p| &p.route.inputs.virtual_services), found.http),
         l4_candidates: keep(before.map(|p| &p.listener.inputs.virtual_services), found.l4),
         has_selector: declarations.iter().any(|d| d.declaration.selector.is_some()),
@@ -171,6 +179,7 @@ fn assemble_port(
         retries: context.settings.effective.http_retries.clone(),
         hash: common.rules.of_routes(number, old.map(|p| &p.route.inputs.hash)),
         virtual_services: Arc::clone(&common.http_candidates),
+        destinations: Arc::clone(&common.destinations),
     };
     let dims = dims::route(&facts);
     let route = keep_inputs(old.map(|p| &p.route), facts, dims, counters);

@@ -12,11 +12,12 @@ use crate::build::assemble::assemble;
 use crate::counters::Counters;
 use crate::merge::{Merged, merge_visible};
 use crate::state::MergeContext;
-use crate::state::services::Service;
+use crate::state::services::{Hosts, Service};
 
 /// Returns a view for each set of declarations that some clients see, but neither all nor none.
 pub(crate) fn audience_views(
     context: &MergeContext,
+    hosts: &Hosts,
     service: &Service,
     merged: &Merged,
     counters: &mut Counters,
@@ -25,7 +26,7 @@ pub(crate) fn audience_views(
     let build = |(visible, namespace): (Vec<bool>, Option<&Namespace>)| {
         let before = old.iter().find(|audience| *audience.visible == *visible).map(|audience| &audience.view);
         let merged = merge_visible(context, service, namespace)?;
-        let view = assemble(context, &service.key, merged, before, counters)?;
+        let view = assemble(context, hosts, &service.key, merged, before, counters)?;
         Some(AudienceView { visible: visible.into(), view })
     };
     client_groups(&service.key.namespace, &merged.declarations).into_iter().filter_map(build).collect()

@@ -92,6 +92,7 @@ pub(crate) fn route(facts: &RouteInputs) -> ClientDimensions {
         | ruled(facts.hash.as_deref())
         | virtual_addresses(&facts.addresses)
         | chosen(&facts.virtual_services, HttpCandidate::clients)
+        | facts.destinations.iter().fold(ClientDimensions::NONE, |out, to| out | ruled(to.hash.as_deref()))
 }
 
 /// Returns the dimensions that decide which VirtualService serves a client, and which of its routes.

@@ -27,6 +27,7 @@ impl State {
         let hosts: BTreeSet<Hostname> = services.iter().map(|key| key.host.clone()).collect();
         let again = self.settle_leads(&hosts);
         services.extend(again.iter().flat_map(|host| self.hosts.of(host)).map(|service| service.key.clone()));
+        services.extend(self.led_to(hosts.iter().chain(&again)));
         services
     }
 

@@ -1,4 +1,5 @@
-//! Services that a changed DestinationRule may concern, and what the rules set for each of their ports.
+//! Services that a changed DestinationRule may concern, those with routes to them included, and what the rules set for
+//! each of their ports.
 //!
 //! The build calls it before it builds services.
 
@@ -6,8 +7,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tributary_model::{
-    ByNamespace, ClusterPolicy, ConnectionPolicy, DestinationRule, EndpointPolicy, HashKey, Policy,
-    PolicyKind, PortNumber, ServiceKey,
+    ByNamespace, ClusterPolicy, ConnectionPolicy, DestinationRule, EndpointPolicy, HashKey, HostPattern,
+    Policy, PolicyKind, PortNumber, ServiceKey,
 };
 
 use crate::merge::rules::{Applied, MergedRule, applied};
@@ -32,6 +33,10 @@ impl State {
                 context.labels.set(key, rule.map(DestinationRule::compared_labels).unwrap_or_default());
             patterns.extend(context.rules.set(key, host, &context.settings.effective));
         }
+        let leading = context.virtual_services.leading_within(&patterns);
+        let routed: Vec<HostPattern> =
+            leading.flat_map(|routed| routed.owner.hosts.iter()).cloned().collect();
+        patterns.extend(routed);
         self.dirty.services.extend(self.hosts.matching(&patterns));
         relabeled
     }

@@ -4,8 +4,9 @@
 
 use std::collections::BTreeSet;
 
-use tributary_model::{PolicyKey, PolicyKind};
+use tributary_model::{HostPattern, Hostname, PolicyKey, PolicyKind, ServiceKey};
 
+use crate::merge::outline::outlines;
 use crate::merge::virtual_services::merged;
 use crate::state::State;
 use crate::state::virtual_services::MergedVirtualService;
@@ -35,5 +36,22 @@ impl State {
             let merged = merged(&self.context, &key);
             self.context.virtual_services.set(&key, merged);
         }
+    }
+    /// Returns the services with routes to hosts of which the first claimant, or the end as an alias, may have changed.
+    pub(super) fn led_to<'h>(&self, hosts: impl Iterator<Item = &'h Hostname>) -> BTreeSet<ServiceKey> {
+        let context = &self.context;
+        let led = hosts.filter(|host| {
+            context.virtual_services.leading_to(host).next().is_some() && self.may_lead_elsewhere(host)
+        });
+        let routed = led.flat_map(|host| context.virtual_services.leading_to(host));
+        let patterns: BTreeSet<HostPattern> =
+            routed.flat_map(|routed| routed.owner.hosts.iter()).cloned().collect();
+        self.hosts.matching(&patterns)
+    }
+    fn may_lead_elsewhere(&self, host: &Hostname) -> bool {
+        let before = self.draft.hosts.get(host).and_then(|entry| entry.claimants.first());
+        let now = outlines(&self.context, &self.hosts, host);
+        let now = now.first().map(|outline| &outline.service.key);
+        before.map(|view| &view.key) != now || self.context.names.aliases.declares(host)
     }
 }

@@ -205,6 +205,14 @@ impl MergedRule {
         };
         (policy != ConnectionPolicy::default()).then_some(policy)
     }
+    /// Returns the property of requests that decides their endpoint, for a route to a subset or to all endpoints. Settings
+    /// of a port count only for a route that names it; those without such a property take none away.
+    pub(crate) fn hash_of(&self, port: Option<PortNumber>, subset: Option<&Subset>) -> Option<HashKey> {
+        let subset = self.subsets.iter().find(|own| Some(&own.name) == subset).map(|own| &own.policies);
+        let of_port = |policies: &PortPolicies| policies.ports.get(&port?)?.hash().cloned();
+        let of = |policies: &PortPolicies| of_port(policies).or_else(|| policies.all.hash().cloned());
+        subset.and_then(of).or_else(|| of(&self.policies))
+    }
     /// Returns the order and the subsets of a port's endpoints; `None` if they are as without a rule.
     pub(crate) fn of_endpoints(&self, port: PortNumber) -> Option<EndpointPolicy> {
         let ClusterPolicy { whole, subsets, .. } = self.of_clusters(port);

@@ -2,7 +2,7 @@
 //!
 //! The tables of rules and of VirtualServices own one each.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use tributary_model::{HostPattern, Hostname, Namespace, PolicyKey};
 
@@ -66,6 +66,29 @@ impl HostPatterns {
         if all.is_empty() {
             self.wild.remove(&suffix.len());
         }
+    }
+}
+
+/// Texts after the `*` of wildcards, by their length: whether any of them ends a host is soon known.
+pub(crate) struct Suffixes<'p>(BTreeMap<usize, HashSet<&'p str>>);
+
+impl<'p> Suffixes<'p> {
+    /// Collects those of the wildcards among the patterns.
+    pub(crate) fn of(patterns: &'p BTreeSet<HostPattern>) -> Self {
+        let mut all: BTreeMap<usize, HashSet<&str>> = BTreeMap::new();
+        for suffix in patterns.iter().filter_map(HostPattern::suffix) {
+            all.entry(suffix.len()).or_default().insert(suffix);
+        }
+        Self(all)
+    }
+    /// Whether there is no wildcard.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+    /// Whether any of them ends a host.
+    pub(crate) fn end(&self, host: &str) -> bool {
+        let tail = |length: &usize| host.len().checked_sub(*length).and_then(|from| host.get(from..));
+        self.0.iter().any(|(length, all)| tail(length).is_some_and(|tail| all.contains(tail)))
     }
 }
 

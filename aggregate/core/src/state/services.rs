@@ -3,7 +3,7 @@
 //! Written by apply, read by merge. Each fact is stored here once. Vectors are sorted and small: most
 //! services have one shard, one declaration and a few groups.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tributary_model::{
@@ -11,6 +11,7 @@ use tributary_model::{
     NetworkId, ObjectId, ServiceKey, ServiceView,
 };
 
+use crate::state::host_patterns::Suffixes;
 use crate::state::selectors::SelectorId;
 use crate::state::shards::ShardId;
 
@@ -205,18 +206,11 @@ impl Hosts {
     }
     /// Returns the services whose host matches any of the patterns. Wildcards, however many, look at every host once.
     pub(crate) fn matching(&self, patterns: &BTreeSet<HostPattern>) -> BTreeSet<ServiceKey> {
-        let mut wild: BTreeMap<usize, HashSet<&str>> = BTreeMap::new();
-        for suffix in patterns.iter().filter_map(HostPattern::suffix) {
-            wild.entry(suffix.len()).or_default().insert(suffix);
-        }
+        let suffixes = Suffixes::of(patterns);
         let exact = patterns.iter().filter(|pattern| pattern.suffix().is_none());
         let exact = exact.filter_map(|pattern| self.map.get(&Hostname::new(pattern.as_str()).ok()?));
-        let ends = |host: &str| {
-            let tail = |length: &usize| host.len().checked_sub(*length).and_then(|from| host.get(from..));
-            wild.iter().any(|(length, suffixes)| tail(length).is_some_and(|tail| suffixes.contains(tail)))
-        };
-        let all = (!wild.is_empty()).then(|| self.map.iter()).into_iter().flatten();
-        let ending = all.filter(|(host, _)| ends(host.as_str())).map(|(_, services)| services);
+        let all = (!suffixes.is_empty()).then(|| self.map.iter()).into_iter().flatten();
+        let ending = all.filter(|(host, _)| suffixes.end(host.as_str())).map(|(_, services)| services);
         exact.chain(ending).flatten().map(|service| service.key.clone()).collect()
     }
     /// Returns a service.

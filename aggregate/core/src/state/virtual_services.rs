@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tributary_model::{HostPattern, Hostname, HttpRoute, L4Routes, PolicyKey, RouteOwner};
 
-use super::host_patterns::HostPatterns;
+use super::host_patterns::{HostPatterns, Suffixes};
 
 /// VirtualService as hosts have it: its names are completed, and the routes of delegates are in their place.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +23,11 @@ pub(crate) struct MergedVirtualService {
 }
 
 impl MergedVirtualService {
+    /// Returns the hosts of the destinations of its routes of requests.
+    fn hosts_of_destinations(&self) -> impl Iterator<Item = &Hostname> {
+        let destinations = self.http.iter().flat_map(HttpRoute::destinations);
+        destinations.map(|destination| &destination.host)
+    }
     /// Returns the keys of the client labels that its conditions name.
     pub(crate) fn compared_labels(&self) -> BTreeSet<Arc<str>> {
         let http = self.http.iter().flat_map(|route| route.matches.iter().map(|found| &found.clients));
@@ -38,6 +43,8 @@ pub(crate) struct VirtualServices {
     merged: BTreeMap<PolicyKey, Arc<MergedVirtualService>>,
     /// Those that name a delegate, by the delegate.
     naming: BTreeMap<PolicyKey, BTreeSet<PolicyKey>>,
+    /// Those with a destination, by its host.
+    leading: BTreeMap<Hostname, BTreeSet<PolicyKey>>,
 }
 
 impl VirtualServices {
@@ -49,15 +56,17 @@ impl VirtualServices {
     ) -> BTreeSet<HostPattern> {
         let before = self.merged.remove(key);
         for delegate in before.iter().flat_map(|before| &before.named) {
-            let Some(naming) = self.naming.get_mut(delegate) else { continue };
-            naming.remove(key);
-            if naming.is_empty() {
-                self.naming.remove(delegate);
-            }
+            remove(&mut self.naming, delegate, key);
+        }
+        for host in before.iter().flat_map(|before| before.hosts_of_destinations()) {
+            remove(&mut self.leading, host, key);
         }
         let Some(merged) = merged else { return self.patterns.set(key, Vec::new()) };
         for delegate in &merged.named {
             self.naming.entry(delegate.clone()).or_default().insert(key.clone());
+        }
+        for host in merged.hosts_of_destinations() {
+            self.leading.entry(host.clone()).or_default().insert(key.clone());
         }
         let patterns = self.patterns.set(key, merged.owner.hosts.to_vec());
         let same = before.filter(|before| **before == merged);
@@ -67,6 +76,24 @@ impl VirtualServices {
     /// Returns the VirtualServices that name a delegate.
     pub(crate) fn naming(&self, delegate: &PolicyKey) -> impl Iterator<Item = &PolicyKey> {
         self.naming.get(delegate).into_iter().flatten()
+    }
+    /// Returns the VirtualServices with a destination of this host.
+    pub(crate) fn leading_to(&self, host: &Hostname) -> impl Iterator<Item = &Arc<MergedVirtualService>> {
+        let keys = self.leading.get(host).into_iter().flatten();
+        keys.filter_map(|key| self.merged.get(key))
+    }
+    /// Returns the VirtualServices with a destination that any of the patterns matches.
+    pub(crate) fn leading_within(
+        &self,
+        patterns: &BTreeSet<HostPattern>,
+    ) -> impl Iterator<Item = &Arc<MergedVirtualService>> {
+        let exact = patterns.iter().filter(|pattern| pattern.suffix().is_none());
+        let exact = exact.filter_map(|pattern| self.leading.get(&Hostname::new(pattern.as_str()).ok()?));
+        let suffixes = Suffixes::of(patterns);
+        let all = (!suffixes.is_empty()).then_some(&self.leading).into_iter().flatten();
+        let ending = all.filter(move |(host, _)| suffixes.end(host.as_str())).map(|(_, keys)| keys);
+        let keys: BTreeSet<&PolicyKey> = exact.chain(ending).flatten().collect();
+        keys.into_iter().filter_map(|key| self.merged.get(key))
     }
     /// Returns every VirtualService.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &PolicyKey> {
@@ -81,6 +108,18 @@ impl VirtualServices {
     }
     /// Whether there is no VirtualService.
     pub(crate) fn is_empty(&self) -> bool {
-        self.merged.is_empty() && self.patterns.is_empty() && self.naming.is_empty()
+        self.merged.is_empty()
+            && self.patterns.is_empty()
+            && self.naming.is_empty()
+            && self.leading.is_empty()
+    }
+}
+
+/// Removes a VirtualService from the list of a key.
+fn remove<K: Ord>(lists: &mut BTreeMap<K, BTreeSet<PolicyKey>>, of: &K, key: &PolicyKey) {
+    let Some(list) = lists.get_mut(of) else { return };
+    list.remove(key);
+    if list.is_empty() {
+        lists.remove(of);
     }
 }

@@ -9,11 +9,13 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use tributary_model::{
     Catalog, DeclaredPolicy, DelegateRef, ExportTo, Fact, HostPattern, HttpAction, HttpMatch, HttpRoute,
-    L4Destination, ObjectId, Policy, PolicyKey, PolicyKind, RouteDestination, RouteSettings, Settings,
-    Source, TcpRoute, TextMatch, Timestamp, VirtualService, WeightedDestination,
+    L4Destination, ObjectId, Policy, PolicyKey, PolicyKind, ResolvedDestination, RouteDestination,
+    RouteSettings, Settings, Source, TcpRoute, TextMatch, Timestamp, VirtualService, WeightedDestination,
 };
 
 use super::fixtures::*;
+
+mod destinations;
 
 const PAY: &str = "svc/pay.test";
 
@@ -291,7 +293,13 @@ fn any_edit() -> impl Strategy<Value = (Fact, bool)> {
         8 => (any_vs(), proptest::bool::weighted(0.8)),
         1 => settings.prop_map(|fact| (fact, true)),
         3 => (service, proptest::bool::weighted(0.8)),
+        2 => (destinations::any_leading(), proptest::bool::weighted(0.8)),
     ]
+}
+
+/// Returns what the destinations of each service lead to.
+fn destinations(catalog: &Catalog) -> Vec<Arc<[ResolvedDestination]>> {
+    catalog.services().map(|view| Arc::clone(&view.ports[0].route.inputs.destinations)).collect()
 }
 
 /// Returns the VirtualServices of each service by comparing every pair.
@@ -351,6 +359,7 @@ proptest! {
         let mut fresh = World::of_files();
         fresh.list("file", facts.clone());
         prop_assert_eq!(walked, read(&fresh.catalog()));
+        prop_assert_eq!(destinations(&world.catalog()), destinations(&fresh.catalog()));
         fresh.core.remove_registry(&mk_name("file"), &tributary_model::Evidence::Operator);
         fresh.catalog();
         prop_assert!(fresh.core.is_empty(), "{:?}", fresh.core);

@@ -1,0 +1,157 @@
+//! What the destinations of routes lead to, through aliases and with the hash of DestinationRules.
+
+use tributary_model::{
+    Algorithm, ByClient, Declaration, HashKey, LoadBalancer, PortPolicies, Resolution, Subset, SubsetRule,
+    TrafficPolicy,
+};
+
+use super::*;
+
+/// Facts that change what the host `a` of the namespaces svc and oth leads to.
+pub(super) fn any_leading() -> impl Strategy<Value = Fact> {
+    let host = select(&["a.svc.svc.cluster.local", "a.oth.svc.cluster.local", "end.test"][..]);
+    let namespace = select(&["svc", "oth"][..]);
+    (host, namespace, 0..3_u8).prop_map(|(host, namespace, kind)| {
+        let name = format!("{namespace}/{host}");
+        match kind {
+            0 => mk_service(&name, mk_decl(&format!("{namespace}-{host}"), "80 http")),
+            1 => mk_service(&name, mk_alias(&format!("{namespace}-{host}"), "end.test")),
+            _ => mk_hashed(&format!("{namespace}/r"), host, namespace, &[], None),
+        }
+    })
+}
+
+fn mk_alias(object: &str, to: &str) -> Declaration {
+    Declaration { resolution: Resolution::Alias(mk_host(to)), ..mk_decl(object, "80 http") }
+}
+
+/// Returns what the destinations of a service's first port lead to for clients of namespace cli: host, subset and port,
+/// the host at its end, and the header by which it chooses an endpoint.
+fn led_to(world: &mut World, service: &str) -> Vec<String> {
+    let view = world.view(service).unwrap();
+    let inputs = &view.ports[0].route.inputs;
+    let of = |resolved: &ResolvedDestination| {
+        let RouteDestination { host, subset, port } = &resolved.destination;
+        let subset = subset.as_ref().map(|subset| format!("|{}", subset.as_str())).unwrap_or_default();
+        let port = port.map(|port| format!(":{port}")).unwrap_or_default();
+        format!("{host}{subset}{port} {} {}", resolved.host, header(&resolved.hash))
+    };
+    inputs.destinations.iter().map(of).collect()
+}
+
+fn header(hash: &ByClient<HashKey>) -> String {
+    let key = hash.as_ref().and_then(|by| by.get(Some(&mk_ns("cli"))).as_deref());
+    match key {
+        Some(HashKey::Header(name)) => name.to_string(),
+        _ => "-".to_owned(),
+    }
+}
+
+fn mk_hash(header: &str) -> TrafficPolicy {
+    let algorithm = Algorithm::RingHash(HashKey::Header(header.into()), None);
+    let balancer = Some(Arc::new(LoadBalancer { algorithm, ..LoadBalancer::default() }));
+    TrafficPolicy { balancer, ..TrafficPolicy::default() }
+}
+
+/// Returns a rule with a hash for everything, for ports, and for a subset.
+fn mk_hashed(name: &str, host: &str, all: &str, ports: &[(u32, &str)], subset: Option<&str>) -> Fact {
+    let mut rule = mk_rule(name, 1, host, "", if subset.is_some() { "v1" } else { "" });
+    let Fact::Policy(_, declared) = &mut rule else { panic!("not a policy") };
+    let Policy::DestinationRule(own) = &mut Arc::make_mut(declared).policy else { panic!("not a rule") };
+    let policy = |header: &str| if header.is_empty() { TrafficPolicy::default() } else { mk_hash(header) };
+    let ports = ports.iter().map(|(port, header)| (mk_port(*port), policy(header)));
+    own.policies = PortPolicies { all: policy(all), ports: Arc::new(ports.collect()) };
+    if let Some(header) = subset {
+        let policies = PortPolicies { all: policy(header), ..PortPolicies::default() };
+        own.subsets =
+            own.subsets.iter().map(|one| SubsetRule { policies: policies.clone(), ..one.clone() }).collect();
+    }
+    rule
+}
+
+fn mk_to(destinations: &[(&str, Option<&str>, Option<u32>)]) -> Fact {
+    edited(mk_vs("svc/a@1 pay.test", &["- * a.test"]), |own| {
+        let weighted = |(host, subset, port): &(&str, Option<&str>, Option<u32>)| {
+            let subset = subset.map(|subset| Subset::new(subset).unwrap());
+            let destination = RouteDestination { host: mk_host(host), subset, port: port.map(mk_port) };
+            WeightedDestination { destination, weight: 1, headers: None }
+        };
+        let action = HttpAction::Route(destinations.iter().map(weighted).collect());
+        own.http =
+            own.http.iter().map(|route| HttpRoute { action: action.clone(), ..route.clone() }).collect();
+    })
+}
+
+#[test]
+fn hash_of_a_route_is_that_of_its_destination() {
+    let mut world = World::of_files();
+    let routes = mk_to(&[
+        ("a.test", None, None),
+        ("a.test", None, Some(80)),
+        ("a.test", Some("v1"), None),
+        ("a.test", Some("v2"), None),
+        ("b.test", None, None),
+    ]);
+    let services =
+        [PAY, "svc/a.test", "svc/b.test"].map(|name| mk_service(name, mk_decl(name, "80 http, 81 web")));
+    world.list("file", services.into_iter().chain([routes]));
+    assert!(led_to(&mut world, PAY).is_empty());
+    // a port counts if the destination names it, and a subset precedes its rule
+    world.put("file", [mk_hashed("svc/r", "a.test", "all", &[(80, "port")], Some("subset"))]);
+    let want =
+        ["a.test a.test all", "a.test:80 a.test port", "a.test|v1 a.test subset", "a.test|v2 a.test all"];
+    assert_eq!(led_to(&mut world, PAY), want);
+    world.put("file", [mk_hashed("svc/r", "*.test", "all", &[(80, "")], Some(""))]);
+    let want = [
+        "a.test a.test all",
+        "a.test:80 a.test all",
+        "a.test|v1 a.test all",
+        "a.test|v2 a.test all",
+        "b.test b.test all",
+    ];
+    assert_eq!(led_to(&mut world, PAY), want);
+    world.put("file", [mk_hashed("svc/r", "other.test", "all", &[], None)]);
+    assert!(led_to(&mut world, PAY).is_empty());
+}
+
+#[test]
+fn destination_that_is_an_alias_leads_to_its_end() {
+    let mut world = World::of_files();
+    let alias = |to| mk_service("svc/alias.test", mk_alias("alias", to));
+    let services = ["svc/a.test", "svc/b.test", PAY].map(|name| mk_service(name, mk_decl(name, "80 http")));
+    world.list("file", services.into_iter().chain([mk_to(&[("alias.test", None, None)])]));
+    assert!(led_to(&mut world, PAY).is_empty());
+    world.put("file", [alias("a.test")]);
+    assert_eq!(led_to(&mut world, PAY), ["alias.test a.test -"]);
+    // a rule for the alias has no effect
+    let rules =
+        [mk_hashed("svc/x", "alias.test", "x", &[], None), mk_hashed("svc/y", "b.test", "y", &[], None)];
+    world.put("file", rules);
+    world.put("file", [alias("b.test")]);
+    assert_eq!(led_to(&mut world, PAY), ["alias.test b.test y"]);
+    world.put("file", [alias("none.test")]);
+    assert_eq!(led_to(&mut world, PAY), ["alias.test none.test -"]);
+    world.report("file", [mk_deleted(&alias("none.test"))]);
+    assert!(led_to(&mut world, PAY).is_empty());
+}
+
+#[test]
+fn first_claimant_of_a_destination_decides_its_rules() {
+    let mut world = World::of_files();
+    let of = |name: &str, created| {
+        let created = Timestamp::from_second(created).ok();
+        mk_service(name, Declaration { created, ..mk_decl(&name.replace('/', "-"), "80 http") })
+    };
+    let rules =
+        [mk_hashed("svc/r", "a.test", "svc", &[], None), mk_hashed("oth/r", "a.test", "oth", &[], None)];
+    world.list(
+        "file",
+        rules.into_iter().chain([of(PAY, 1), of("svc/a.test", 2), mk_to(&[("a.test", None, None)])]),
+    );
+    assert_eq!(led_to(&mut world, PAY), ["a.test a.test svc"]);
+    world.put("file", [of("oth/a.test", 1)]);
+    assert_eq!(led_to(&mut world, PAY), ["a.test a.test oth"]);
+    world.report("file", [mk_deleted(&of("oth/a.test", 1))]);
+    world.report("file", [mk_deleted(&of("svc/a.test", 2))]);
+    assert!(led_to(&mut world, PAY).is_empty());
+}

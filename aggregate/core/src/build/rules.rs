@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tributary_model::{
-    ByNamespace, ClusterPolicy, ConnectionPolicy, DestinationRule, EndpointPolicy, HashKey, HostPattern,
-    Policy, PolicyKind, PortNumber, ServiceKey,
+    ByNamespace, ClusterPolicy, ConnectionPolicy, DestinationRule, EndpointPolicy, HashKey, Policy,
+    PolicyKind, PortNumber, ServiceKey,
 };
 
 use crate::merge::rules::{Applied, MergedRule, applied};
@@ -33,11 +33,9 @@ impl State {
                 context.labels.set(key, rule.map(DestinationRule::compared_labels).unwrap_or_default());
             patterns.extend(context.rules.set(key, host, &context.settings.effective));
         }
-        let leading = context.virtual_services.leading_within(&patterns);
-        let routed: Vec<HostPattern> =
-            leading.flat_map(|routed| routed.owner.hosts.iter()).cloned().collect();
-        patterns.extend(routed);
-        self.dirty.services.extend(self.hosts.matching(&patterns));
+        let services = self.hosts.matching(&patterns);
+        self.dirty.services.extend(self.routed_to(services.iter().map(|key| &key.host)));
+        self.dirty.services.extend(services);
         relabeled
     }
 }

@@ -39,14 +39,30 @@ impl State {
     }
     /// Returns the services with routes to hosts of which the first claimant, or the end as an alias, may have changed.
     pub(super) fn led_to<'h>(&self, hosts: impl Iterator<Item = &'h Hostname>) -> BTreeSet<ServiceKey> {
-        let context = &self.context;
-        let led = hosts.filter(|host| {
-            context.virtual_services.leading_to(host).next().is_some() && self.may_lead_elsewhere(host)
-        });
-        let routed = led.flat_map(|host| context.virtual_services.leading_to(host));
-        let patterns: BTreeSet<HostPattern> =
-            routed.flat_map(|routed| routed.owner.hosts.iter()).cloned().collect();
+        let mut patterns = BTreeSet::new();
+        for host in hosts {
+            let leading = self.leading_to(host);
+            if !leading.is_empty() && self.may_lead_elsewhere(host) {
+                patterns.extend(leading);
+            }
+        }
         self.hosts.matching(&patterns)
+    }
+    /// Returns the services with routes to these hosts, or to aliases that end at them.
+    pub(super) fn routed_to<'h>(&self, hosts: impl Iterator<Item = &'h Hostname>) -> BTreeSet<ServiceKey> {
+        let patterns = hosts.flat_map(|host| self.leading_to(host)).collect();
+        self.hosts.matching(&patterns)
+    }
+    /// Returns the hosts of the VirtualServices with routes to a host, or to an alias that ends at it.
+    fn leading_to(&self, host: &Hostname) -> Vec<HostPattern> {
+        let context = &self.context;
+        if context.virtual_services.is_empty() {
+            return Vec::new();
+        }
+        let aliases = context.names.aliases_of(host);
+        let named = aliases.iter().map(|alias| &alias.host).chain([host]);
+        let routed = named.flat_map(|host| context.virtual_services.leading_to(host));
+        routed.flat_map(|routed| routed.owner.hosts.iter()).cloned().collect()
     }
     fn may_lead_elsewhere(&self, host: &Hostname) -> bool {
         let before = self.draft.hosts.get(host).and_then(|entry| entry.claimants.first());

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tributary_model::{HostPattern, Hostname, HttpRoute, L4Routes, PolicyKey, RouteOwner};
 
-use super::host_patterns::{HostPatterns, Suffixes};
+use super::host_patterns::HostPatterns;
 
 /// VirtualService as hosts have it: its names are completed, and the routes of delegates are in their place.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,19 +81,6 @@ impl VirtualServices {
     pub(crate) fn leading_to(&self, host: &Hostname) -> impl Iterator<Item = &Arc<MergedVirtualService>> {
         let keys = self.leading.get(host).into_iter().flatten();
         keys.filter_map(|key| self.merged.get(key))
-    }
-    /// Returns the VirtualServices with a destination that any of the patterns matches.
-    pub(crate) fn leading_within(
-        &self,
-        patterns: &BTreeSet<HostPattern>,
-    ) -> impl Iterator<Item = &Arc<MergedVirtualService>> {
-        let exact = patterns.iter().filter(|pattern| pattern.suffix().is_none());
-        let exact = exact.filter_map(|pattern| self.leading.get(&Hostname::new(pattern.as_str()).ok()?));
-        let suffixes = Suffixes::of(patterns);
-        let all = (!suffixes.is_empty()).then_some(&self.leading).into_iter().flatten();
-        let ending = all.filter(move |(host, _)| suffixes.end(host.as_str())).map(|(_, keys)| keys);
-        let keys: BTreeSet<&PolicyKey> = exact.chain(ending).flatten().collect();
-        keys.into_iter().filter_map(|key| self.merged.get(key))
     }
     /// Returns every VirtualService.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &PolicyKey> {

@@ -129,6 +129,13 @@ fn destination_that_is_an_alias_leads_to_its_end() {
     world.put("file", rules);
     world.put("file", [alias("b.test")]);
     assert_eq!(led_to(&mut world, PAY), ["alias.test b.test y"]);
+    world.put("file", [mk_hashed("svc/y", "b.test", "z", &[], None)]);
+    assert_eq!(led_to(&mut world, PAY), ["alias.test b.test z"], "a rule for the end of an alias");
+    let elder = Declaration { created: Timestamp::from_second(1).ok(), ..mk_decl("oth-b", "80 http") };
+    world
+        .put("file", [mk_hashed("oth/y", "b.test", "o", &[], None), mk_service("oth/b.test", elder.clone())]);
+    assert_eq!(led_to(&mut world, PAY), ["alias.test b.test o"], "another claimant of the end of an alias");
+    world.report("file", [mk_deleted(&mk_service("oth/b.test", elder))]);
     world.put("file", [alias("none.test")]);
     assert_eq!(led_to(&mut world, PAY), ["alias.test none.test -"]);
     world.report("file", [mk_deleted(&alias("none.test"))]);

@@ -240,6 +240,7 @@ mod tests {
             retries: None,
             hash: None,
             routes: crate::Routes::Default,
+            rule: None,
         };
         (mk_view(host, "shop", &[Visibility::Public]), plan)
     }

@@ -6,15 +6,15 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use tributary_model::{
-    ClientKind, HashKey, Hostname, HttpRetries, Projection, Protocol, Resolution, RouteDestination,
-    RouteInputs,
+    ClientKind, HashKey, Hostname, HttpRetries, PolicyKey, Projection, Protocol, Resolution,
+    RouteDestination, RouteInputs,
 };
 
 use crate::grpc_route::grpc_routes;
 use crate::http_route::{RouteContext, RoutePlan, Routes, Target, http_routes};
 use crate::names::ClusterName;
 use crate::vip::{short_forms, vips};
-use crate::virtual_service::chosen;
+use crate::virtual_service::{chosen, owner};
 
 /// Virtual host: requests for its domains go to its xDS cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -35,6 +35,8 @@ pub struct VirtualHostPlan {
     pub hash: Option<Arc<HashKey>>,
     /// Routes of its requests.
     pub routes: Routes,
+    /// VirtualService that the routes are from.
+    pub rule: Option<PolicyKey>,
 }
 
 impl VirtualHostPlan {
@@ -81,7 +83,8 @@ pub fn route(facts: &RouteInputs, client: &Projection) -> Option<VirtualHostPlan
     let addresses = virtual_addresses.into_iter().filter(|a| a.is_host()).map(|a| authority(a.ip));
     let addresses = addresses.filter(|address| seen.insert(address.clone())).collect();
     let routes = routes(facts, client).map_or(Routes::Default, |routes| Routes::Of(routes.into()));
-    Some(VirtualHostPlan { domains, addresses, routes, ..plan(facts, client) })
+    let rule = owner(facts, client).filter(|_| routes != Routes::Default).cloned();
+    Some(VirtualHostPlan { domains, addresses, routes, rule, ..plan(facts, client) })
 }
 
 /// Whether gRPC clients have a route table for a port, and a listener that names it.
@@ -135,6 +138,7 @@ fn plan(facts: &RouteInputs, client: &Projection) -> VirtualHostPlan {
         retries: facts.retries.clone(),
         hash: facts.hash_of(client.namespace.as_ref().and_then(Option::as_ref)).cloned(),
         routes: Routes::Default,
+        rule: None,
     }
 }
 
@@ -159,7 +163,7 @@ fn authority(ip: IpAddr) -> String {
 mod tests {
     use tributary_model::{
         ByNamespace, ClientDimensions, ClientMatch, HostPattern, HttpAction, HttpCandidate, HttpMatch,
-        HttpRoute, PolicyKey, PolicyKind, ResolvedDestination, ResourceInputs, RouteCandidate, RouteChoice,
+        HttpRoute, PolicyKind, ResolvedDestination, ResourceInputs, RouteCandidate, RouteChoice,
         RouteDestination, RouteOwner, RouteSettings, ServiceAddress, TextMatch, Visibility,
         WeightedDestination,
     };

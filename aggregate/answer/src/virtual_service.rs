@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use tributary_model::{
     ClientKind, ClientMatch, GatewayMatch, HttpCandidate, HttpMatch, HttpRoute, L4Candidate, L4Match, Labels,
-    ListenerInputs, PortNumber, Projection, Protocol, RouteCandidate, RouteChoice, RouteInputs,
+    ListenerInputs, PolicyKey, PortNumber, Projection, Protocol, RouteCandidate, RouteChoice, RouteInputs,
 };
 
 use crate::client::ClientClass;
@@ -34,6 +34,12 @@ pub fn chosen<'a>(facts: &'a RouteInputs, client: &Projection) -> Option<Chosen<
     let mut decide = |_: &HttpMatch| fulfilled.next().copied().unwrap_or_default();
     let applies = applying(&candidate.routes, facts.port, &mut decide)?;
     Some(Chosen { routes: &candidate.routes, applies })
+}
+
+/// Returns the VirtualService whose routes of HTTP requests a client has.
+pub(crate) fn owner<'a>(facts: &'a RouteInputs, client: &Projection) -> Option<&'a PolicyKey> {
+    let choice = client.choices.as_ref()?.first()?;
+    Some(&facts.virtual_services.get(usize::from(choice.candidate))?.of.key)
 }
 
 /// Chooses for the route table of a port; empty for its usual route.

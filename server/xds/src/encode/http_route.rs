@@ -6,6 +6,7 @@
 
 use tributary_answer::RoutePlan;
 use tributary_answer::http_route::RouteAction;
+use tributary_model::PolicyKey;
 use tributary_proto::wire::Writer;
 
 use super::header_changes::{self, HeaderFields};
@@ -14,6 +15,7 @@ use super::{route_action, route_filters, route_match};
 const MATCH: u32 = 1;
 const ACTION: u32 = 2;
 const REDIRECT: u32 = 3;
+const METADATA: u32 = 4;
 const DIRECT_RESPONSE: u32 = 7;
 const HEADERS: HeaderFields =
     HeaderFields { set_request: 9, set_response: 10, remove_response: 11, remove_request: 12 };
@@ -40,8 +42,8 @@ impl Dialect {
     }
 }
 
-/// Writes the fields of a route.
-pub(super) fn write(wire: &mut Writer, plan: &RoutePlan, dialect: Dialect) {
+/// Writes the fields of a route, with the VirtualService that it is from.
+pub(super) fn write(wire: &mut Writer, plan: &RoutePlan, rule: Option<&PolicyKey>, dialect: Dialect) {
     wire.message(MATCH, |w| route_match::write(w, &plan.found, dialect));
     match &plan.action {
         RouteAction::Forward(forward) => {
@@ -50,9 +52,13 @@ pub(super) fn write(wire: &mut Writer, plan: &RoutePlan, dialect: Dialect) {
         RouteAction::Redirect(redirect, port) => {
             wire.message(REDIRECT, |w| route_action::redirect(w, redirect, *port));
         }
-        RouteAction::Respond(response) => {
-            wire.message(DIRECT_RESPONSE, |w| route_action::respond(w, response));
-        }
+        RouteAction::Respond(_) => {}
+    }
+    if let Some(rule) = rule.filter(|_| dialect == Dialect::Envoy) {
+        wire.message(METADATA, |w| metadata(w, rule));
+    }
+    if let RouteAction::Respond(response) = &plan.action {
+        wire.message(DIRECT_RESPONSE, |w| route_action::respond(w, response));
     }
     header_changes::write(wire, plan.headers.iter().map(|changes| &**changes), HEADERS);
     if let Some(cors) = &plan.cors {
@@ -63,6 +69,12 @@ pub(super) fn write(wire: &mut Writer, plan: &RoutePlan, dialect: Dialect) {
     }
     wire.string(NAME, &plan.name);
     wire.string(STAT_PREFIX, &plan.found.stat_prefix);
+}
+
+/// Encodes `{istio: {config}}`, which access logs read, as for xDS clusters.
+fn metadata(wire: &mut Writer, PolicyKey { namespace, name, .. }: &PolicyKey) {
+    let path = format!("/apis/networking.istio.io/v1/namespaces/{namespace}/virtual-service/{name}");
+    wire.entry(1, "istio", |w| w.struct_string("config", &path));
 }
 
 #[cfg(test)]

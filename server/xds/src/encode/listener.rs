@@ -336,6 +336,7 @@ fn one_host(name: &str, write: impl Fn(&VirtualHostPlan) -> Vec<u8>) -> RouteCon
         retries: None,
         hash: None,
         routes: Routes::Default,
+        rule: None,
     };
     let mut body = table_head(name);
     append_host(&mut body, &write(&plan));

@@ -118,7 +118,7 @@ fn write_host(wire: &mut Writer, plan: &VirtualHostPlan, dialect: Dialect, retri
     match &plan.routes {
         Routes::Of(routes) => {
             for route in routes.iter() {
-                wire.message(3, |w| http_route::write(w, route, dialect));
+                wire.message(3, |w| http_route::write(w, route, plan.rule.as_ref(), dialect));
             }
         }
         Routes::Default => wire.message(3, |w| {
@@ -175,6 +175,7 @@ mod tests {
             retries: None,
             hash: None,
             routes: Routes::Default,
+            rule: None,
         }
     }
     fn cluster_of(route: &pb::Route) -> (&str, Option<i64>) {

@@ -308,7 +308,7 @@ proptest! {
         for (name, domains, cluster) in &hosts {
             let plan = VirtualHostPlan {
                 addresses: Vec::new(),
-                name: name.clone(), domains: domains.clone(), cluster: cluster.clone(), dynamic: false, retries: None, hash: None, routes: Routes::Default,
+                name: name.clone(), domains: domains.clone(), cluster: cluster.clone(), dynamic: false, retries: None, hash: None, routes: Routes::Default, rule: None,
             };
             append_host(&mut table, &route::virtual_host(&plan));
             let grpc = RouteConfiguration::decode(&route::grpc_table("t", &plan)[..]).unwrap();

@@ -45,7 +45,12 @@ fn mk_found(found: HttpMatch) -> RoutePlan {
 }
 fn encoded(plan: &RoutePlan, dialect: Dialect) -> pb::Route {
     let mut wire = Writer::new();
-    write(&mut wire, plan, dialect);
+    let rule = PolicyKey {
+        kind: PolicyKind::VirtualService,
+        namespace: Namespace::new("shop").unwrap(),
+        name: "pay".into(),
+    };
+    write(&mut wire, plan, Some(&rule), dialect);
     pb::Route::decode(&wire.finish()[..]).unwrap()
 }
 fn forwarded(forward: Forward, dialect: Dialect) -> pb::RouteAction {
@@ -103,6 +108,18 @@ fn prefix(value: &str) -> TextMatch {
 }
 fn regex(value: &str) -> TextMatch {
     TextMatch::Regex(value.into())
+}
+
+#[test]
+fn metadata_names_the_virtual_service_to_envoy() {
+    let plan = mk_found(HttpMatch::default());
+    let config = |dialect| {
+        let metadata = encoded(&plan, dialect).metadata?;
+        metadata.filter_metadata.get("istio")?.fields.get("config")?.kind.clone()
+    };
+    let path = "/apis/networking.istio.io/v1/namespaces/shop/virtual-service/pay".to_owned();
+    assert_eq!(config(Dialect::Envoy), Some(protobuf::value::Kind::StringValue(path)));
+    assert_eq!(config(Dialect::Grpc), None);
 }
 
 #[test]

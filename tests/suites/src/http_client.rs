@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
+use http::response::Parts;
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, Empty};
 use hyper_util::rt::TokioIo;
@@ -18,6 +19,12 @@ pub async fn get_as(addr: SocketAddr, host: &str, header: (&str, &str)) -> Resul
     let request = request.body(Empty::<Bytes>::new())?;
     let what = format!("GET {host} at {addr}");
     crate::wait::in_time(&what, WITHIN, send(addr, request)).await.with_context(|| what.clone())
+}
+
+/// Returns the head and the body of the answer to a request without a body.
+pub async fn ask(addr: SocketAddr, request: Request<Empty<Bytes>>) -> Result<(Parts, String)> {
+    let what = format!("{} {} at {addr}", request.method(), request.uri());
+    crate::wait::in_time(&what, WITHIN, send_parts(addr, request)).await.with_context(|| what.clone())
 }
 
 /// Returns status and body of a GET.
@@ -51,13 +58,18 @@ async fn exchange(addr: SocketAddr, method: Method, path: &str) -> Result<(Statu
 }
 
 async fn send(addr: SocketAddr, request: Request<Empty<Bytes>>) -> Result<(StatusCode, String)> {
+    let (head, body) = send_parts(addr, request).await?;
+    Ok((head.status, body))
+}
+
+async fn send_parts(addr: SocketAddr, request: Request<Empty<Bytes>>) -> Result<(Parts, String)> {
     let stream = TcpStream::connect(addr).await?;
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
     let work = async {
         let response = sender.send_request(request).await?;
-        let status = response.status();
-        let body = response.into_body().collect().await?.to_bytes();
-        Ok((status, String::from_utf8_lossy(&body).into_owned()))
+        let (head, body) = response.into_parts();
+        let body = body.collect().await?.to_bytes();
+        Ok((head, String::from_utf8_lossy(&body).into_owned()))
     };
     tokio::pin!(work, connection);
     tokio::select! {

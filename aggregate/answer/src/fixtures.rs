@@ -148,6 +148,7 @@ pub(crate) fn mk_port_view(facts: EndpointInputs) -> PortView {
         endpoints: None,
         policy: None,
         virtual_services: Arc::default(),
+        destinations: Arc::default(),
     };
     let route = RouteInputs {
         service,
@@ -192,7 +193,17 @@ pub(crate) fn mk_facts_of(protocol: Protocol, addresses: &[(&str, u8)]) -> Liste
         endpoints: None,
         policy: None,
         virtual_services: Arc::default(),
+        destinations: Arc::default(),
     }
+}
+
+/// A VirtualService `shop/v` of the host `pay.shop` with these routes of connections.
+pub(crate) fn mk_l4_candidate(routes: L4Routes) -> L4Candidate {
+    let key = PolicyKey { kind: PolicyKind::VirtualService, namespace: mk_ns("shop"), name: "v".into() };
+    let host = HostPattern::new("pay.shop").unwrap();
+    let (visibility, hosts) = (Visibility::Public, [host.clone()].into());
+    let of = Arc::new(RouteOwner { key, visibility, hosts, delegates: Arc::default() });
+    RouteCandidate { of, host, routes }
 }
 
 /// A registry about which nothing is known.

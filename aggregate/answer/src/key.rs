@@ -177,20 +177,23 @@ impl Outcomes for ListenerInputs {
     /// Listeners match the endpoints that a client may have, in any order.
     fn reduce(node: &ResourceInputs<Self>, client: Projection) -> Projection {
         let addressed = cluster_of(&node.inputs.addresses, &client);
-        let own = client.namespace.clone().flatten();
-        let ruled = |own: &Namespace| node.inputs.policy.as_ref()?.alike(own).cloned();
         let Some(endpoints) = &node.inputs.endpoints else {
-            let namespace = client.namespace.as_ref().map(|_| own.as_ref().and_then(ruled));
+            let namespace = client.namespace.clone().map(|own| own.and_then(|own| ruled(&node.inputs, own)));
             return Projection { cluster: addressed, namespace, ..client };
         };
-        // two namespaces with the same endpoints may have different rules
-        let differs = own.as_ref().and_then(ruled).is_some();
         let named = endpoints.named_or_make(named);
         let node_name = |own: NodeName| if named.nodes.contains(&own) { own } else { NodeName::unnamed() };
         let by_endpoints = admitted(named, false, client.clone());
         let cluster =
             if addressed.as_ref().is_some_and(Option::is_some) { addressed } else { by_endpoints.cluster };
-        let namespace = by_endpoints.namespace.map(|reduced| if differs { own } else { reduced });
+        let is_named = |own: &Namespace| {
+            named.namespaces.contains_key(own) || node.inputs.policies().any(|by| by.alike(own).is_some())
+        };
+        let namespace = match node.inputs.policies().next() {
+            // two namespaces with the same endpoints may have different rules
+            Some(_) => client.namespace.clone().map(|own| own.filter(is_named)),
+            None => by_endpoints.namespace,
+        };
         Projection { node: client.node.map(|own| own.map(node_name)), cluster, namespace, ..by_endpoints }
     }
     fn choose(facts: &Self, client: &ClientClass, reduced: Projection) -> Projection {
@@ -201,7 +204,7 @@ impl Outcomes for ListenerInputs {
     }
     fn mentions(node: &ResourceInputs<Self>, report: &mut dyn FnMut(Attr)) {
         mention_addresses(&node.inputs.addresses, report);
-        mention_ruled(node.inputs.policy.as_deref(), report);
+        node.inputs.policies().for_each(|by| mention_ruled(Some(by), report));
         mention(&node.inputs.virtual_services, L4Candidate::clients, report);
         if let Some(endpoints) = &node.inputs.endpoints {
             mention_endpoints(endpoints, node.dimensions, report);
@@ -244,6 +247,16 @@ impl Outcomes for RouteInputs {
             mention_ruled(to.hash.as_deref(), report);
         }
     }
+}
+
+/// Returns the namespace that stands for a client's own: of one table of rules, the first with the same value.
+fn ruled(facts: &ListenerInputs, own: Namespace) -> Option<Namespace> {
+    let mut policies = facts.policies();
+    let first = policies.next()?;
+    if policies.next().is_none() {
+        return first.alike(&own).cloned();
+    }
+    facts.policies().any(|by| by.alike(&own).is_some()).then_some(own)
 }
 
 /// Returns the key of the names that a client has for a host.

@@ -21,6 +21,7 @@ pub mod grpc_route;
 pub mod http_route;
 pub mod inbound;
 pub mod key;
+mod l4_route;
 pub mod listener;
 pub mod members;
 pub mod names;

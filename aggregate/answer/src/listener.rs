@@ -11,14 +11,15 @@ use tributary_model::{
 };
 
 use crate::endpoints::sockets;
+use crate::l4_route::routed;
 use crate::names::ClusterName;
 use crate::vip::{ListenAddress, vips};
 
 mod scoped;
 
 use scoped::Socket;
-pub(crate) use scoped::not_listened;
 pub use scoped::scoped_listener;
+pub(crate) use scoped::{not_listened, protocol_for};
 
 /// Connections of a listener that a part handles; an empty match handles all connections without another match.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -40,6 +41,8 @@ pub enum Serves {
     Http(ClusterName, Option<Arc<ConnectionPolicy>>),
     /// TCP, to the xDS cluster of this name.
     Cluster(ClusterName, Option<Arc<ConnectionPolicy>>),
+    /// TCP, to these xDS clusters by their weights, which are above 0.
+    Weighted(Arc<[(ClusterName, u32)]>, Option<Arc<ConnectionPolicy>>),
 }
 
 /// Part of a listener that a service port needs.
@@ -95,7 +98,7 @@ fn listener_at<R: Recorder>(
     if no_sidecar || nothing {
         return Vec::new();
     }
-    let Socket { wide, binds, declared, whole } = socket;
+    let Socket { wide, binds, declared, alone } = socket;
     let plan = |bind, port, matches, serves| ListenerPlan { bind, port, binds, matches, serves };
     let port = facts.port.get();
     if facts.protocol.is_http() {
@@ -105,13 +108,14 @@ fn listener_at<R: Recorder>(
     }
     let policy = policy_of(facts, client);
     let cluster = || Serves::Cluster(ClusterName::new(facts.port, &facts.service.host), policy.clone());
+    let whole = || plan(wide, port, Match::default(), cluster());
     let detects = facts.protocol == Protocol::Unspecified && !binds && !declared;
     let targets = if declared { Vec::new() } else { targets(facts, client, binds, r) };
     if targets.is_empty() {
-        let matches = unaddressed(facts, binds || declared || whole);
+        let matches = unaddressed(facts, binds || declared || alone);
         let parts = matches.into_iter().map(|matches| plan(wide, port, matches, cluster()));
         let http = if detects { detected(facts, client, wide, &[]) } else { Vec::new() };
-        return parts.chain(http).collect();
+        return routed(parts.chain(http).collect(), whole(), facts, client);
     }
     let one = |target| match target {
         Target::Socket(ip, port) => plan(ListenAddress::only(ip), port, Match::default(), cluster()),
@@ -123,7 +127,7 @@ fn listener_at<R: Recorder>(
     if detects {
         parts.extend(detected(facts, client, wide, &parts));
     }
-    parts
+    routed(parts, whole(), facts, client)
 }
 
 /// Returns what DestinationRules set for the client's connections.
@@ -232,6 +236,7 @@ mod tests {
             let serves = match p.serves {
                 Serves::Routes => "routes",
                 Serves::Http(..) | Serves::Cluster(..) => "cluster",
+                Serves::Weighted(..) => "clusters",
             };
             format!("{}{range}{sni}{http} {serves}", p.name())
         };

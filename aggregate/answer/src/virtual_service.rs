@@ -10,10 +10,12 @@ use std::sync::Arc;
 use tributary_model::{
     ClientKind, ClientMatch, GatewayMatch, HttpCandidate, HttpMatch, HttpRoute, L4Candidate, L4Match, Labels,
     ListenerInputs, PolicyKey, PortNumber, Projection, Protocol, RouteCandidate, RouteChoice, RouteInputs,
+    TcpRoute, TlsRoute,
 };
 
 use crate::client::ClientClass;
 use crate::key::Attr;
+use crate::listener::protocol_for;
 
 /// Routes of HTTP requests of the VirtualService that serves a client.
 #[derive(Debug, Clone, PartialEq)]
@@ -101,51 +103,73 @@ fn depends_on_client(clients: &ClientMatch) -> bool {
     clients.gateways == GatewayMatch::Undeclared && names_clients(clients)
 }
 
-fn names_clients(clients: &ClientMatch) -> bool {
+/// Whether clients differ in whether they fulfil a condition on them.
+pub(crate) fn names_clients(clients: &ClientMatch) -> bool {
     clients.namespace.is_some() || !clients.labels.is_empty()
 }
 
-/// Chooses for the listeners of a port: every VirtualService with a route for the client, in order.
+/// Chooses for the listeners of a port: every VirtualService with a route for the client, in order, up to the first with
+/// a TCP route for every connection.
 pub(crate) fn choose_l4(facts: &ListenerInputs, client: &ClientClass) -> Arc<[RouteChoice]> {
-    let has_routes = !facts.protocol.is_http() && facts.protocol != Protocol::Udp;
+    let protocol = protocol_for(facts, client.scope());
+    let has_routes = !protocol.is_http() && protocol != Protocol::Udp;
     if !has_routes || client.kind != ClientKind::Sidecar {
         return Arc::default();
     }
-    let outcome = |(at, candidate): (u16, &L4Candidate)| {
-        let mut fulfilled = Vec::new();
-        let mut is_any = false;
-        for found in conditions(candidate, facts) {
-            let Some(found) = found else {
-                is_any = true;
-                continue;
-            };
-            let is_fulfilled = found.admits(facts.port, &client.labels, client.namespace.as_ref());
-            is_any |= is_fulfilled;
-            if names_clients(&found.clients) {
-                fulfilled.push(is_fulfilled);
-            }
+    let mut out = Vec::new();
+    for (candidate, L4Candidate { routes, .. }) in visible(&facts.virtual_services, facts.port, client) {
+        let mut decisions = Decisions { client, port: facts.port, fulfilled: Vec::new(), is_any: false };
+        let is_over = if protocol.is_tls() { decisions.tls(&routes.tls) } else { decisions.tcp(&routes.tcp) };
+        if decisions.is_any {
+            out.push(RouteChoice { candidate, fulfilled: decisions.fulfilled.into() });
         }
-        is_any.then(|| RouteChoice { candidate: at, fulfilled: fulfilled.into() })
-    };
-    let seen = visible(&facts.virtual_services, facts.port, client);
-    seen.into_iter().filter_map(outcome).collect()
+        if is_over {
+            break;
+        }
+    }
+    out.into()
 }
 
-/// Returns the conditions of the routes that a port may have, `None` for a route without one: those of TLS on ports of
-/// TLS, those of TCP on others.
-fn conditions<'a>(
-    candidate: &'a L4Candidate,
-    facts: &ListenerInputs,
-) -> impl Iterator<Item = Option<&'a L4Match>> {
-    let is_tls = facts.protocol.is_tls();
-    let tls = candidate.routes.tls.iter().filter(move |_| is_tls);
-    let tcp = candidate.routes.tcp.iter().filter(move |_| !is_tls);
-    let tls = tls.flat_map(|route| route.matches.iter().map(|found| Some(&found.connection)));
-    let tcp = tcp.flat_map(|route| {
-        let always = route.matches.is_empty().then_some(None);
-        always.into_iter().chain(route.matches.iter().map(Some))
-    });
-    tls.chain(tcp)
+/// Decisions about the conditions of one VirtualService's routes of connections.
+struct Decisions<'a> {
+    client: &'a ClientClass,
+    port: PortNumber,
+    /// Outcomes of those in which clients differ.
+    fulfilled: Vec<bool>,
+    /// Whether the client has any route.
+    is_any: bool,
+}
+
+impl Decisions<'_> {
+    /// Decides all conditions. No route of TLS is for every connection.
+    fn tls(&mut self, routes: &[TlsRoute]) -> bool {
+        for found in routes.iter().flat_map(|route| route.matches.iter()) {
+            self.admits(&found.connection);
+        }
+        false
+    }
+    /// Decides the conditions of the routes up to one for every connection. Returns whether there is one.
+    fn tcp(&mut self, routes: &[TcpRoute]) -> bool {
+        for route in routes {
+            let mut takes_all = route.matches.is_empty();
+            self.is_any |= takes_all;
+            for found in route.matches.iter() {
+                takes_all |= self.admits(found) && found.subnets.is_empty();
+            }
+            if takes_all {
+                return true;
+            }
+        }
+        false
+    }
+    fn admits(&mut self, found: &L4Match) -> bool {
+        let is_fulfilled = found.admits(self.port, &self.client.labels, self.client.namespace.as_ref());
+        self.is_any |= is_fulfilled;
+        if names_clients(&found.clients) {
+            self.fulfilled.push(is_fulfilled);
+        }
+        is_fulfilled
+    }
 }
 
 /// Returns the candidates that concern a client, with their positions, in the order in which they serve it.

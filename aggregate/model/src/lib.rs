@@ -107,7 +107,7 @@ pub use registry::{RegistrySpec, RestartMode, Scopes, StalePolicy};
 pub use requests::{AccessLog, HttpRetries, LogEncoding};
 pub use resource_inputs::{ClientDimensions, ResourceInputs};
 pub use route_candidate::{
-    HttpCandidate, L4Candidate, L4Routes, ResolvedDestination, RouteCandidate, RouteOwner,
+    ConnectionTarget, HttpCandidate, L4Candidate, L4Routes, ResolvedDestination, RouteCandidate, RouteOwner,
 };
 pub use route_choice::RouteChoice;
 pub use separate::{MergeByName, NameOutcome, NamedService, SameName, SeparateReason};

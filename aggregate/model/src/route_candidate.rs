@@ -6,13 +6,15 @@
 use std::sync::Arc;
 
 use crate::by_namespace::ByClient;
+use crate::destination_rule::ConnectionPolicy;
 use crate::export::Visibility;
 use crate::hostname::{HostPattern, Hostname};
 use crate::http_match::ClientMatch;
 use crate::http_route::HttpRoute;
 use crate::id::Namespace;
-use crate::l4_route::{TcpRoute, TlsRoute};
+use crate::l4_route::{L4Destination, TcpRoute, TlsRoute};
 use crate::policy::PolicyKey;
+use crate::port::PortNumber;
 use crate::traffic_policy::HashKey;
 use crate::virtual_service::RouteDestination;
 
@@ -65,6 +67,11 @@ pub struct L4Routes {
 }
 
 impl L4Routes {
+    /// Returns the destinations of each route, in order, those of TLS first.
+    pub fn destinations(&self) -> impl Iterator<Item = &[L4Destination]> {
+        let tls = self.tls.iter().map(|route| &*route.destinations);
+        tls.chain(self.tcp.iter().map(|route| &*route.destinations))
+    }
     /// Returns the conditions on clients, in order, those of TLS first.
     pub fn clients(&self) -> impl Iterator<Item = &ClientMatch> {
         let tls = self.tls.iter().flat_map(|route| route.matches.iter().map(|found| &found.connection));
@@ -82,6 +89,19 @@ pub struct ResolvedDestination {
     pub host: Hostname,
     /// Property of requests that decides their endpoint.
     pub hash: ByClient<HashKey>,
+}
+
+/// What a destination of routes of connections leads to, where it is not only what the destination names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConnectionTarget {
+    /// Destination.
+    pub destination: RouteDestination,
+    /// Host of the service that receives the connections: through an alias, that at its end.
+    pub host: Hostname,
+    /// Only port of that service, for a destination that names no port; absent if it has several.
+    pub port: Option<PortNumber>,
+    /// What DestinationRules set for the connections.
+    pub policy: ByClient<ConnectionPolicy>,
 }
 
 /// VirtualService, without its routes.

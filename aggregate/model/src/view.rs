@@ -24,7 +24,7 @@ use crate::precedence::{Precedence, PrecedenceKey};
 use crate::protocol::Protocol;
 use crate::requests::HttpRetries;
 use crate::resource_inputs::ResourceInputs;
-use crate::route_candidate::{HttpCandidate, L4Candidate, ResolvedDestination};
+use crate::route_candidate::{ConnectionTarget, HttpCandidate, L4Candidate, ResolvedDestination};
 use crate::shared::Shared;
 use crate::status::ShardPriority;
 use crate::traffic_policy::HashKey;
@@ -267,9 +267,17 @@ pub struct ListenerInputs {
     pub policy: Option<Arc<ByNamespace<Option<Arc<ConnectionPolicy>>>>>,
     /// VirtualServices whose hosts match, in order of precedence.
     pub virtual_services: Arc<[L4Candidate]>,
+    /// What the destinations of their routes lead to, sorted; those that only lead to what they name are not here. Several
+    /// destinations of a route have the policy of the first one without its subset.
+    pub destinations: Arc<[ConnectionTarget]>,
 }
 
 impl ListenerInputs {
+    /// Returns what DestinationRules set, for the port and for each destination of routes.
+    pub fn policies(&self) -> impl Iterator<Item = &ByNamespace<Option<Arc<ConnectionPolicy>>>> {
+        let routed = self.destinations.iter().filter_map(|to| to.policy.as_deref());
+        self.policy.as_deref().into_iter().chain(routed)
+    }
     /// Returns what DestinationRules set for a client.
     #[must_use]
     pub fn policy_of(&self, namespace: Option<&Namespace>) -> Option<&Arc<ConnectionPolicy>> {

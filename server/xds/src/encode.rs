@@ -52,5 +52,13 @@ fn write_duration(wire: &mut Writer, field: u32, value: Duration) {
     });
 }
 
+/// Returns a function that makes the sum of these weights fit 32 bits, as clients require, and none of them 0.
+fn scaled(weights: impl Iterator<Item = u32>) -> impl Fn(u32) -> u32 {
+    let total: u64 = weights.map(u64::from).sum();
+    let above = total / u64::from(u32::MAX);
+    let unit = if above == 0 { 1 } else { above + 2 };
+    move |weight| u32::try_from(u64::from(weight) / unit).unwrap_or(u32::MAX).max(1)
+}
+
 #[cfg(test)]
 mod tests;

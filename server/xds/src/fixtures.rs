@@ -241,6 +241,7 @@ fn mk_port(
         endpoints: matches_endpoints(svc, protocol).then(|| endpoints.clone()),
         policy: None,
         virtual_services: Arc::default(),
+        destinations: Arc::default(),
     };
     let route = RouteInputs {
         service: service.clone(),

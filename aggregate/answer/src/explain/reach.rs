@@ -15,6 +15,7 @@ use crate::cluster::{Discovery, cluster, udp_not_served};
 use crate::endpoints::Destination;
 use crate::key::key;
 use crate::listener::{ListenerPlan, Serves, not_listened, route_table_name, scoped_listener};
+use crate::names::ClusterName;
 use crate::scope::trace::not_routed;
 use crate::steps::service_step;
 
@@ -49,7 +50,7 @@ pub fn carrier(port: &PortView, subset: Option<&Subset>, class: &ClientClass) ->
 pub fn leading_listeners(port: &PortView, class: &ClientClass) -> BTreeSet<String> {
     let inputs = &port.listener;
     let parts = scoped_listener(&inputs.inputs, &key(inputs, class), class.scope(), &mut ());
-    parts.iter().filter(|part| leads(part)).map(ListenerPlan::name).collect()
+    parts.iter().filter(|part| leads(part, port)).map(ListenerPlan::name).collect()
 }
 
 /// Returns the listeners of a sidecar that lead to a port, each with its route table if requests take one.
@@ -61,8 +62,31 @@ pub fn leading_resources(port: &PortView, class: &ClientClass) -> BTreeSet<(Stri
     parts.iter().map(|part| (part.name(), table(part))).collect()
 }
 
-const fn leads(part: &ListenerPlan) -> bool {
-    matches!(part.serves, Serves::Cluster(..))
+/// Whether a part leads connections to the xDS cluster of a port; routes of a VirtualService may lead them elsewhere.
+fn leads(part: &ListenerPlan, port: &PortView) -> bool {
+    let own = &port.cluster.inputs;
+    clusters(part).any(|to| to.subset.is_none() && to.port == own.port && to.host == own.service.host)
+}
+
+/// Returns the xDS clusters that receive the connections of a part.
+fn clusters(part: &ListenerPlan) -> impl Iterator<Item = &ClusterName> {
+    let (one, shared) = match &part.serves {
+        Serves::Cluster(to, _) => (Some(to), None),
+        Serves::Weighted(all, _) => (None, Some(all)),
+        Serves::Routes | Serves::Http(..) => (None, None),
+    };
+    one.into_iter().chain(shared.into_iter().flat_map(|all| all.iter().map(|(to, _)| to)))
+}
+
+/// Returns the step of a port whose connections a VirtualService leads elsewhere.
+fn led_elsewhere(port: &PortView, class: &ClientClass) -> Option<TraceStep> {
+    let inputs = &port.listener;
+    let parts = scoped_listener(&inputs.inputs, &key(inputs, class), class.scope(), &mut ());
+    let led = parts.iter().find(|part| clusters(part).next().is_some() && !leads(part, port))?;
+    let to: Vec<String> = clusters(led).take(MAX_NAMED).map(ToString::to_string).collect();
+    let why =
+        format!("a VirtualService leads the connections of listener {} to {}", matched(led), to.join(", "));
+    Some(step(port, Verdict::Warn, Code::NO_LISTENER_MATCHES, &why))
 }
 
 /// Returns what leads clients of this class to a port that they import, or why nothing does; a warning if they receive
@@ -99,7 +123,8 @@ pub(super) fn reach(
         ClientKind::Envoy => own(),
     };
     if ways.is_empty() {
-        return vec![not_listened(view, port, class).unwrap_or_else(|| unmatched(port))];
+        let why = not_listened(view, port, class).or_else(|| led_elsewhere(port, class));
+        return vec![why.unwrap_or_else(|| unmatched(port))];
     }
     let (name, end) = (&plan.name, kept(&plan.discovery));
     ways.into_iter()
@@ -118,7 +143,7 @@ pub(super) fn not_served(view: &ServiceView, port: &PortView) -> Option<TraceSte
 fn listeners(port: &PortView, class: &ClientClass, named_by: &str) -> Vec<String> {
     let inputs = &port.listener;
     let parts = scoped_listener(&inputs.inputs, &key(inputs, class), class.scope(), &mut ());
-    let own: Vec<String> = parts.iter().filter(|part| leads(part)).map(matched).collect();
+    let own: Vec<String> = parts.iter().filter(|part| leads(part, port)).map(matched).collect();
     let routes = parts.iter().find(|part| part.serves == Serves::Routes);
     let of_routes = routes.map(|part| {
         let (name, table) = (part.name(), route_table_name(port.number));

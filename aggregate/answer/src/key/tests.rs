@@ -59,6 +59,7 @@ fn mk_listener(addresses: &[(&str, &str)]) -> ListenerInputs {
         endpoints: None,
         policy: None,
         virtual_services: Arc::default(),
+        destinations: Arc::default(),
     }
 }
 fn mk_cluster_ip(ip: &str, cluster: &str) -> ServiceAddress {

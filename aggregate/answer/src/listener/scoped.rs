@@ -23,14 +23,14 @@ pub(super) struct Socket {
     /// Whether the address is declared, and serves also what has an address of its own.
     pub(super) declared: bool,
     /// Whether a port that is neither HTTP nor TLS gets all connections if nothing separates them.
-    pub(super) whole: bool,
+    pub(super) alone: bool,
 }
 
 impl Socket {
     pub(super) fn of(client: &Projection) -> Self {
         let binds = client.binds == Some(true);
         let wide = if binds { loopback(client) } else { any_address(client) };
-        Self { wide, binds, declared: false, whole: false }
+        Self { wide, binds, declared: false, alone: false }
     }
     fn through(listener: &EgressListener, client: &Projection) -> Self {
         let binds = match listener.capture {
@@ -44,7 +44,7 @@ impl Socket {
         // Without a socket, a wildcard address receives every redirected connection of the port, also those to strangers:
         // addresses of services separate them, as without `bind`.
         let strangers = !own.binds && ip.is_unspecified();
-        Self { wide, declared: !strangers, whole: strangers, ..own }
+        Self { wide, declared: !strangers, alone: strangers, ..own }
     }
 }
 
@@ -72,9 +72,9 @@ fn wanted<R: Recorder>(
     };
     let socket = Socket::through(serving, client);
     let protocol = protocol(serving, facts.protocol);
-    let whole = protocol == Protocol::Tcp && protocol != facts.protocol;
+    let alone = protocol == Protocol::Tcp && protocol != facts.protocol;
     let facts = ListenerInputs { protocol, ..facts.clone() };
-    let mut parts = listener_at(&facts, client, Socket { whole: whole || socket.whole, ..socket }, r);
+    let mut parts = listener_at(&facts, client, Socket { alone: alone || socket.alone, ..socket }, r);
     if let Some(other) = other {
         // The address of the listener that is for this port alone is taken.
         let taken = Socket::through(other, client).wide;
@@ -99,6 +99,13 @@ pub(crate) fn not_listened(view: &ServiceView, port: &PortView, class: &ClientCl
         port.number, view.key
     );
     Some(service_step(Stage::Deliver, Verdict::Warn, Code::PORT_CLOSED, None, detail))
+}
+
+/// Returns the protocol that a port has for a client with this scope.
+pub(crate) fn protocol_for(facts: &ListenerInputs, scope: Scope<'_>) -> Protocol {
+    let serving =
+        scope.egress().and_then(|egress| egress.serving(scope.namespace, &facts.service, facts.port));
+    serving.map_or(facts.protocol, |(listener, _)| protocol(listener, facts.protocol))
 }
 
 /// Returns the protocol of a port behind an egress listener: that of the listener, if it has one. HTTP of a port that is

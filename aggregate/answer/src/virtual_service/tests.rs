@@ -246,10 +246,11 @@ fn listeners_have_every_virtual_service_with_a_route_for_the_client() {
         let clients = ClientMatch { labels, namespace: namespace.map(mk_ns), gateways: GatewayMatch::Mesh };
         L4Match { clients, ..L4Match::default() }
     };
+    let ranged = L4Match { subnets: ["10.97.0.0/16".parse().unwrap()].into(), ..L4Match::default() };
     let all = || {
         vec![
             ("other/a * pay.test", vec![of("x=1", None), of("", Some("shop"))]),
-            ("shop/b shop *.test", vec![]),
+            ("shop/b shop *.test", vec![ranged.clone()]),
             ("shop/c * pay.test", vec![of("x=2", None)]),
         ]
     };
@@ -266,7 +267,8 @@ fn listeners_have_every_virtual_service_with_a_route_for_the_client() {
             .join(" ")
     };
     assert_eq!(shown(Protocol::Tcp, &mk_client("shop", "x=1")), "1: 0:11");
-    assert_eq!(shown(Protocol::Tcp, &mk_client("shop", "x=2")), "1: 0:01 2:1");
+    assert_eq!(shown(Protocol::Tcp, &mk_client("shop", "x=2")), "1: 0:01", "nothing is left for the last");
+    assert_eq!(shown(Protocol::Tcp, &mk_client("web", "x=2")), "2:1");
     assert_eq!(shown(Protocol::Tcp, &mk_client("web", "x=3")), "");
     assert_eq!(shown(Protocol::Https, &mk_client("shop", "x=1")), "", "routes of TCP are not for TLS");
 }

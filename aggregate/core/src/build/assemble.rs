@@ -6,16 +6,16 @@
 use std::sync::Arc;
 
 use tributary_model::{
-    Attributes, ClientDimensions, ClusterInputs, Code, Condition, EndpointInputs, EndpointSource,
-    HttpCandidate, Identity, L4Candidate, ListenerInputs, Namespace, NetworkId, PortNumber, PortView,
-    Protocol, Resolution, ResolvedDestination, ResourceInputs, RouteInputs, ServiceAddress, ServiceKey,
-    ServiceView, Shared, Target, TrafficDistribution, Visibility,
+    Attributes, ClientDimensions, ClusterInputs, Code, Condition, ConnectionTarget, EndpointInputs,
+    EndpointSource, HttpCandidate, Identity, L4Candidate, ListenerInputs, Namespace, NetworkId, PortNumber,
+    PortView, Protocol, Resolution, ResolvedDestination, ResourceInputs, RouteInputs, ServiceAddress,
+    ServiceKey, ServiceView, Shared, Target, TrafficDistribution, Visibility,
 };
 
 use crate::build::dims;
 use crate::build::rules::ServiceRules;
 use crate::counters::Counters;
-use crate::merge::destinations::resolved;
+use crate::merge::destinations::{connected, resolved};
 use crate::merge::virtual_services::candidates;
 use crate::merge::{Merged, MergedPort, gated};
 use crate::state::MergeContext;
@@ -34,6 +34,7 @@ struct Common {
     http_candidates: Arc<[HttpCandidate]>,
     l4_candidates: Arc<[L4Candidate]>,
     destinations: Arc<[ResolvedDestination]>,
+    connections: Arc<[ConnectionTarget]>,
 }
 
 /// Builds a view; `None` if nothing declares the service.
@@ -60,6 +61,10 @@ pub(crate) fn assemble(
         destinations: keep(
             before.map(|p| &p.route.inputs.destinations),
             resolved(context, hosts, &found.http),
+        ),
+        connections: keep(
+            before.map(|p| &p.listener.inputs.destinations),
+            connected(context, hosts, &found.l4),
         ),
         http_candidates: keep(before.map(|p| &p.route.inputs.virtual_services), found.http),
         l4_candidates: keep(before.map(|p| &p.listener.inputs.virtual_services), found.l4),
@@ -166,6 +171,7 @@ fn assemble_port(
             .then(|| common.rules.of_connections(number, old.map(|p| &p.listener.inputs.policy)))
             .flatten(),
         virtual_services: Arc::clone(&common.l4_candidates),
+        destinations: Arc::clone(&common.connections),
     };
     let dims = dims::listener(&facts, common.one_audience);
     let listener = keep_inputs(old.map(|p| &p.listener), facts, dims, counters);

@@ -80,7 +80,7 @@ pub(crate) fn listener(facts: &ListenerInputs, one_audience: bool) -> ClientDime
         | ClientDimensions::BINDS
         | ClientDimensions::FAMILIES
         | matched
-        | ruled(facts.policy.as_deref())
+        | facts.policies().map(|by| ruled(Some(by))).fold(ClientDimensions::NONE, BitOr::bitor)
         | virtual_addresses(&facts.addresses)
         | chosen(&facts.virtual_services, L4Candidate::clients)
 }

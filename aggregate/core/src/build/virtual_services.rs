@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use tributary_model::{HostPattern, Hostname, PolicyKey, PolicyKind, ServiceKey};
 
+use crate::merge::destinations::only_port;
 use crate::merge::outline::outlines;
 use crate::merge::virtual_services::merged;
 use crate::state::State;
@@ -37,7 +38,8 @@ impl State {
             self.context.virtual_services.set(&key, merged);
         }
     }
-    /// Returns the services with routes to hosts of which the first claimant, or the end as an alias, may have changed.
+    /// Returns the services with routes to hosts of which the first claimant, its only port, or the end as an alias may have
+    /// changed.
     pub(super) fn led_to<'h>(&self, hosts: impl Iterator<Item = &'h Hostname>) -> BTreeSet<ServiceKey> {
         let mut patterns = BTreeSet::new();
         for host in hosts {
@@ -66,8 +68,11 @@ impl State {
     }
     fn may_lead_elsewhere(&self, host: &Hostname) -> bool {
         let before = self.draft.hosts.get(host).and_then(|entry| entry.claimants.first());
-        let now = outlines(&self.context, &self.hosts, host);
-        let now = now.first().map(|outline| &outline.service.key);
-        before.map(|view| &view.key) != now || self.context.names.aliases.declares(host)
+        let all = outlines(&self.context, &self.hosts, host);
+        let now = all.first().map(|outline| &outline.service.key);
+        let port = before.and_then(|view| if let [only] = &*view.ports { Some(only.number) } else { None });
+        before.map(|view| &view.key) != now
+            || port != only_port(&self.context, &self.hosts, host)
+            || self.context.names.aliases.declares(host)
     }
 }

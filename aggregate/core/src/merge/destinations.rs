@@ -1,5 +1,5 @@
-//! What the destinations of routes lead to: through an alias to another service, and with the property of requests by
-//! which a DestinationRule chooses an endpoint.
+//! What the destinations of routes lead to: through an alias to another service, for connections to its only port, and
+//! with what a DestinationRule sets.
 //!
 //! The build calls it for each service with VirtualServices.
 
@@ -7,7 +7,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tributary_model::{
-    ByClient, HashKey, Hostname, HttpCandidate, HttpRoute, ResolvedDestination, RouteDestination,
+    ByClient, ConnectionTarget, Hostname, HttpCandidate, HttpRoute, L4Candidate, PortNumber,
+    ResolvedDestination, RouteDestination,
 };
 
 use crate::merge::outline::outlines;
@@ -27,15 +28,49 @@ pub(crate) fn resolved(
     named.into_iter().filter_map(|destination| resolve(context, hosts, destination)).collect()
 }
 
+/// Returns what the destinations of routes of connections lead to, sorted; those that only lead to what they name are left
+/// out. Of several destinations of a route, the rule of the first one counts, without its subset.
+pub(crate) fn connected(
+    context: &MergeContext,
+    hosts: &Hosts,
+    candidates: &[L4Candidate],
+) -> Vec<ConnectionTarget> {
+    let mut named: BTreeSet<RouteDestination> = BTreeSet::new();
+    for destinations in candidates.iter().flat_map(|candidate| candidate.routes.destinations()) {
+        if let [first, _, ..] = destinations {
+            named.insert(RouteDestination { subset: None, ..first.destination.clone() });
+        }
+        named.extend(destinations.iter().map(|to| to.destination.clone()));
+    }
+    named.into_iter().filter_map(|destination| connect(context, hosts, destination)).collect()
+}
+
 fn resolve(
     context: &MergeContext,
     hosts: &Hosts,
     destination: &RouteDestination,
 ) -> Option<ResolvedDestination> {
     let host = concrete(context, hosts, &destination.host);
-    let hash = hash_of(context, hosts, &host, destination);
+    let RouteDestination { port, subset, .. } = destination;
+    let hash = ruled(context, hosts, &host, |rule| rule.hash_of(*port, subset.as_ref()));
     let differs = host != destination.host || hash.is_some();
     differs.then(|| ResolvedDestination { destination: destination.clone(), host, hash })
+}
+
+fn connect(context: &MergeContext, hosts: &Hosts, destination: RouteDestination) -> Option<ConnectionTarget> {
+    let host = concrete(context, hosts, &destination.host);
+    let port = destination.port.is_none().then(|| only_port(context, hosts, &host)).flatten();
+    let subset = destination.subset.as_ref();
+    let policy = ruled(context, hosts, &host, |rule| rule.of_routed_connections(subset));
+    let differs = host != destination.host || port.is_some() || policy.is_some();
+    differs.then_some(ConnectionTarget { destination, host, port, policy })
+}
+
+/// Returns the port of the first claimant of a host, if it has only one.
+pub(crate) fn only_port(context: &MergeContext, hosts: &Hosts, host: &Hostname) -> Option<PortNumber> {
+    let ports = outlines(context, hosts, host).first()?.ports(context, hosts);
+    let mut ports = ports.into_iter();
+    ports.next().filter(|_| ports.next().is_none())
 }
 
 /// Returns the host that an alias ends at, and any other host itself.
@@ -51,21 +86,19 @@ fn concrete(context: &MergeContext, hosts: &Hosts, host: &Hostname) -> Hostname 
     }
 }
 
-fn hash_of(
+/// Returns what the rules of the first claimant of a host set.
+fn ruled<T: PartialEq>(
     context: &MergeContext,
     hosts: &Hosts,
     host: &Hostname,
-    destination: &RouteDestination,
-) -> ByClient<HashKey> {
+    of: impl Fn(&MergedRule) -> Option<T>,
+) -> ByClient<T> {
     if context.rules.is_empty() {
         return None;
     }
     let outlines = outlines(context, hosts, host);
     let applied = applied(context, &outlines.first()?.service.key)?;
-    let hash = |rule: &Option<Arc<MergedRule>>| {
-        rule.as_ref()?.hash_of(destination.port, destination.subset.as_ref()).map(Arc::new)
-    };
-    let hashes = applied.map(hash);
-    let is_any = hashes.values().any(Option::is_some);
-    is_any.then(|| Arc::new(hashes))
+    let set = applied.map(|rule: &Option<Arc<MergedRule>>| of(rule.as_ref()?).map(Arc::new));
+    let is_any = set.values().any(Option::is_some);
+    is_any.then(|| Arc::new(set))
 }

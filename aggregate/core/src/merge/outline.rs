@@ -3,10 +3,12 @@
 //! Called by the build's name phase. Agrees with the later merge: a service has an outline if and only if it gets a
 //! view, and outlines have the order of the host's claimants.
 
-use tributary_model::Hostname;
+use std::collections::BTreeSet;
+
+use tributary_model::{Hostname, PortNumber};
 
 use super::precedence::{Ranked, compare, ranked};
-use super::{join, parts};
+use super::{join, merge, parts};
 use crate::state::MergeContext;
 use crate::state::services::{Decl, Hosts, Service};
 
@@ -24,6 +26,16 @@ impl<'a> Outline<'a> {
         let shards = ranked(&context.shards, service);
         let first = Some(parts::deciding(&shards)?);
         Some(Self { service, shards, first })
+    }
+    /// Returns the numbers of its ports.
+    pub(crate) fn ports(&self, context: &MergeContext, hosts: &Hosts) -> BTreeSet<PortNumber> {
+        if self.first.is_none() {
+            let joined = merge(context, hosts, self.service, &mut ());
+            return joined.into_iter().flat_map(|joined| joined.ports.into_keys()).collect();
+        }
+        let declared = self.shards.iter().flat_map(|shard| &shard.declarations);
+        let whole = declared.filter(|decl| !parts::is_import(decl));
+        whole.flat_map(|decl| decl.declaration.ports.iter()).map(|port| port.number).collect()
     }
     /// Returns the target host if it is an alias.
     pub(crate) fn alias_target(&self) -> Option<&'a Hostname> {

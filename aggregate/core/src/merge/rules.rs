@@ -200,8 +200,7 @@ impl MergedRule {
         let policy = ConnectionPolicy {
             hash: self.of_routes(port),
             by_source: all.hash() == Some(&HashKey::SourceIp),
-            idle_timeout: all.pool.as_ref().and_then(|pool| pool.tcp_idle_timeout),
-            max_duration: all.pool.as_ref().and_then(|pool| pool.max_duration),
+            ..self.tcp_limits()
         };
         (policy != ConnectionPolicy::default()).then_some(policy)
     }
@@ -212,6 +211,28 @@ impl MergedRule {
         let of_port = |policies: &PortPolicies| policies.ports.get(&port?)?.hash().cloned();
         let of = |policies: &PortPolicies| of_port(policies).or_else(|| policies.all.hash().cloned());
         subset.and_then(of).or_else(|| of(&self.policies))
+    }
+    /// Returns the settings of connections that a route leads to a subset or to all endpoints. As in Istio, a subset only
+    /// decides whether the client's address decides the endpoint.
+    pub(crate) fn of_routed_connections(&self, subset: Option<&Subset>) -> Option<ConnectionPolicy> {
+        let all = &self.policies.all;
+        let of_subset = self.subsets.iter().find(|own| Some(&own.name) == subset);
+        let balances = of_subset.map(|own| &own.policies.all).filter(|own| own.balancer.is_some());
+        let policy = ConnectionPolicy {
+            hash: None,
+            by_source: balances.unwrap_or(all).hash() == Some(&HashKey::SourceIp),
+            ..self.tcp_limits()
+        };
+        (policy != ConnectionPolicy::default()).then_some(policy)
+    }
+    /// Returns the limits of TCP connections.
+    fn tcp_limits(&self) -> ConnectionPolicy {
+        let pool = self.policies.all.pool.as_ref();
+        ConnectionPolicy {
+            idle_timeout: pool.and_then(|pool| pool.tcp_idle_timeout),
+            max_duration: pool.and_then(|pool| pool.max_duration),
+            ..ConnectionPolicy::default()
+        }
     }
     /// Returns the order and the subsets of a port's endpoints; `None` if they are as without a rule.
     pub(crate) fn of_endpoints(&self, port: PortNumber) -> Option<EndpointPolicy> {

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tributary_model::{HostPattern, Hostname, HttpRoute, L4Routes, PolicyKey, RouteOwner};
+use tributary_model::{HostPattern, Hostname, HttpRoute, L4Destination, L4Routes, PolicyKey, RouteOwner};
 
 use super::host_patterns::HostPatterns;
 
@@ -23,10 +23,11 @@ pub(crate) struct MergedVirtualService {
 }
 
 impl MergedVirtualService {
-    /// Returns the hosts of the destinations of its routes of requests.
+    /// Returns the hosts of the destinations of its routes.
     fn hosts_of_destinations(&self) -> impl Iterator<Item = &Hostname> {
-        let destinations = self.http.iter().flat_map(HttpRoute::destinations);
-        destinations.map(|destination| &destination.host)
+        let http = self.http.iter().flat_map(HttpRoute::destinations);
+        let l4 = self.l4.destinations().flatten().map(L4Destination::destination);
+        http.chain(l4).map(|destination| &destination.host)
     }
     /// Returns the keys of the client labels that its conditions name.
     pub(crate) fn compared_labels(&self) -> BTreeSet<Arc<str>> {

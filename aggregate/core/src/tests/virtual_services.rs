@@ -8,9 +8,10 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use proptest::sample::select;
 use tributary_model::{
-    Catalog, DeclaredPolicy, DelegateRef, ExportTo, Fact, HostPattern, HttpAction, HttpMatch, HttpRoute,
-    L4Destination, ObjectId, Policy, PolicyKey, PolicyKind, ResolvedDestination, RouteDestination,
-    RouteSettings, Settings, Source, TcpRoute, TextMatch, Timestamp, VirtualService, WeightedDestination,
+    Catalog, ConnectionTarget, DeclaredPolicy, DelegateRef, ExportTo, Fact, HostPattern, HttpAction,
+    HttpMatch, HttpRoute, L4Destination, ObjectId, Policy, PolicyKey, PolicyKind, ResolvedDestination,
+    RouteDestination, RouteSettings, Settings, Source, Subset, TcpRoute, TextMatch, Timestamp,
+    VirtualService, WeightedDestination,
 };
 
 use super::fixtures::*;
@@ -236,11 +237,7 @@ fn change_builds_only_the_routes_of_the_services_concerned() {
     let root = || mk_vs("svc/a@1 pay.test", &["- * b.test"]);
     world.put("file", [root()]);
     let routed = world.view(PAY).unwrap();
-    let tcp = edited(root(), |own| {
-        let destination = RouteDestination { host: mk_host("a.test"), subset: None, port: None };
-        let destinations = [L4Destination { destination, weight: 0 }].into();
-        own.tcp = [TcpRoute { matches: Arc::default(), destinations }].into();
-    });
+    let tcp = edited(root(), |own| own.tcp = [mk_tcp(&[("a.test", None)])].into());
     world.put("file", [tcp.clone()]);
     let view = world.view(PAY).unwrap();
     assert!(
@@ -276,9 +273,12 @@ const ROUTES: [&str; 4] = ["- * a", "r /a >svc/a", "r /a,/b >oth/b", "- /a/b b"]
 
 fn any_vs() -> impl Strategy<Value = Fact> {
     let routes = proptest::collection::vec(select(&ROUTES[..]), 0..3);
-    (select(&NAMES[..]), 0..3_u8, select(&HOSTS[..]), select(&["-", ".", "svc"][..]), routes).prop_map(
-        |(name, created, hosts, export, routes)| {
-            mk_vs(&format!("{name}@{created} {hosts} {export}"), &routes)
+    let named = (select(&NAMES[..]), 0..3_u8, select(&HOSTS[..]), select(&["-", ".", "svc"][..]));
+    (named, routes, proptest::option::of(select(&["a", "end.test"][..]))).prop_map(
+        |((name, created, hosts, export), routes, tcp)| {
+            edited(mk_vs(&format!("{name}@{created} {hosts} {export}"), &routes), |own| {
+                own.tcp = tcp.map(|to| mk_tcp(&[(to, None)])).into_iter().collect();
+            })
         },
     )
 }
@@ -297,9 +297,25 @@ fn any_edit() -> impl Strategy<Value = (Fact, bool)> {
     ]
 }
 
+/// What the destinations of a service's routes of requests and of connections lead to.
+type Ends = (Arc<[ResolvedDestination]>, Arc<[ConnectionTarget]>);
+
 /// Returns what the destinations of each service lead to.
-fn destinations(catalog: &Catalog) -> Vec<Arc<[ResolvedDestination]>> {
-    catalog.services().map(|view| Arc::clone(&view.ports[0].route.inputs.destinations)).collect()
+fn destinations(catalog: &Catalog) -> Vec<Ends> {
+    let of = |view: &Arc<tributary_model::ServiceView>| {
+        let port = &view.ports[0];
+        (Arc::clone(&port.route.inputs.destinations), Arc::clone(&port.listener.inputs.destinations))
+    };
+    catalog.services().map(of).collect()
+}
+
+/// Returns a route of every connection to these hosts and subsets.
+fn mk_tcp(to: &[(&str, Option<&str>)]) -> TcpRoute {
+    let destination = |(host, subset): &(&str, Option<&str>)| {
+        let subset = subset.map(|subset| Subset::new(subset).unwrap());
+        L4Destination { destination: RouteDestination { host: mk_host(host), subset, port: None }, weight: 1 }
+    };
+    TcpRoute { matches: Arc::default(), destinations: to.iter().map(destination).collect() }
 }
 
 /// Returns the VirtualServices of each service by comparing every pair.

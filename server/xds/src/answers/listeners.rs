@@ -149,11 +149,20 @@ fn claims<'a>(
                 host: inputs.service.host.clone(),
                 port: inputs.port,
                 serves: plan.serves.clone(),
-                forward: inputs.resolution == Resolution::Dynamic,
+                forward: inputs.resolution == Resolution::Dynamic && leads_to(&plan, &inputs.service.host),
             };
             (plan, claim)
         })
     })
+}
+
+/// Whether a part leads to a host itself, or to where the route table of its port says.
+fn leads_to(plan: &ListenerPlan, host: &Hostname) -> bool {
+    match &plan.serves {
+        Serves::Routes => true,
+        Serves::Http(cluster, _) | Serves::Cluster(cluster, _) => cluster.host == *host,
+        Serves::Weighted(..) => false,
+    }
 }
 
 fn plans(class: &ClientClassKey, node: &ResourceInputs<ListenerInputs>) -> Vec<ListenerPlan> {

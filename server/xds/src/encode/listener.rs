@@ -32,7 +32,7 @@ use tributary_model::{AccessLog, ConnectionPolicy, Protocol};
 use super::cluster::{ads, dns_cache};
 use super::defaults::Defaults;
 use super::route::{append_host, inbound_host, table_head, virtual_host};
-use super::{access_log, any, duration};
+use super::{access_log, any, duration, scaled};
 
 /// Protocols that the HTTP inspector reports. HTTP/1.0 is left to its destination, because Envoy refuses it.
 const HTTP: [&str; 2] = ["http/1.1", "h2c"];
@@ -238,7 +238,11 @@ fn chain(
             http(RouteSpecifier::RouteConfig(outbound_routes(cluster, policy.as_deref(), defaults)))
         }
         Serves::Cluster(cluster, policy) => {
-            ruled_tcp_chain(&plan.name, &cluster.to_string(), policy.as_deref(), log)
+            let target = tcp_proxy::ClusterSpecifier::Cluster(cluster.to_string());
+            ruled_tcp_chain(&plan.name, target, policy.as_deref(), log)
+        }
+        Serves::Weighted(clusters, policy) => {
+            ruled_tcp_chain(&plan.name, weighted(clusters), policy.as_deref(), log)
         }
     };
     let by_greeting = forward && matches.sni.is_some() && matches!(serves, Serves::Cluster(..));
@@ -346,19 +350,31 @@ fn one_host(name: &str, write: impl Fn(&VirtualHostPlan) -> Vec<u8>) -> RouteCon
 }
 
 fn tcp_chain(name: &str, cluster: &str, log: Option<&AccessLog>) -> pb::FilterChain {
-    ruled_tcp_chain(name, cluster, None, log)
+    ruled_tcp_chain(name, tcp_proxy::ClusterSpecifier::Cluster(cluster.into()), None, log)
+}
+
+/// Returns the shares of xDS clusters.
+fn weighted(all: &[(ClusterName, u32)]) -> tcp_proxy::ClusterSpecifier {
+    let weight = scaled(all.iter().map(|(_, weight)| *weight));
+    let cluster = |(name, of): &(ClusterName, u32)| tcp_proxy::weighted_cluster::ClusterWeight {
+        name: name.to_string(),
+        weight: weight(*of),
+        ..tcp_proxy::weighted_cluster::ClusterWeight::default()
+    };
+    let clusters = all.iter().map(cluster).collect();
+    tcp_proxy::ClusterSpecifier::WeightedClusters(tcp_proxy::WeightedCluster { clusters })
 }
 
 fn ruled_tcp_chain(
     name: &str,
-    cluster: &str,
+    target: tcp_proxy::ClusterSpecifier,
     policy: Option<&ConnectionPolicy>,
     log: Option<&AccessLog>,
 ) -> pb::FilterChain {
     let by_source = policy.is_some_and(|policy| policy.by_source);
     let proxy = TcpProxy {
         stat_prefix: name.into(),
-        cluster_specifier: Some(tcp_proxy::ClusterSpecifier::Cluster(cluster.into())),
+        cluster_specifier: Some(target),
         access_log: access_log::requests(log),
         idle_timeout: policy.and_then(|policy| policy.idle_timeout).map(duration),
         max_downstream_connection_duration: policy.and_then(|policy| policy.max_duration).map(duration),

@@ -12,7 +12,7 @@ use super::header_changes::{self, HeaderFields, is_value};
 use super::http_route::Dialect;
 use super::retries::Retries;
 use super::route_filters::{flag, share};
-use super::{hash, route_match, write_duration};
+use super::{hash, route_match, scaled, write_duration};
 
 const CLUSTER: u32 = 1;
 const WEIGHTED_CLUSTERS: u32 = 3;
@@ -72,15 +72,13 @@ pub(super) fn forward(wire: &mut Writer, forward: &Forward, dialect: Dialect) {
     }
 }
 
-/// Writes the fields of a `WeightedCluster`. Clients refuse weights whose sum is above 32 bits.
+/// Writes the fields of a `WeightedCluster`.
 fn weighted(wire: &mut Writer, all: &[WeightedTarget], dialect: Dialect) {
-    let total: u64 = all.iter().map(|to| u64::from(to.weight)).sum();
-    let unit = total / u64::from(u32::MAX) + 1;
-    let weight = |to: &WeightedTarget| u32::try_from(u64::from(to.weight) / unit).unwrap_or(u32::MAX).max(1);
+    let weight = scaled(all.iter().map(|to| to.weight));
     for to in all {
         wire.message(1, |w| {
             w.string(1, &to.cluster.to_string());
-            w.wrapped(2, weight(to));
+            w.wrapped(2, weight(to.weight));
             header_changes::write(w, to.headers.as_deref().into_iter(), WEIGHT_HEADERS);
             let host = to.headers.as_ref().and_then(|changes| changes.authority.as_deref());
             w.string(WEIGHT_HOST, host.filter(|host| is_value(host)).unwrap_or_default());
@@ -88,7 +86,7 @@ fn weighted(wire: &mut Writer, all: &[WeightedTarget], dialect: Dialect) {
     }
     if dialect == Dialect::Grpc {
         // older versions take 100 for the sum
-        wire.wrapped(3, all.iter().map(weight).fold(0, u32::saturating_add));
+        wire.wrapped(3, all.iter().map(|to| weight(to.weight)).fold(0, u32::saturating_add));
     }
 }
 

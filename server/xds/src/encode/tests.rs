@@ -10,6 +10,7 @@ use envoy_types::pb::envoy::config::endpoint::v3::ClusterLoadAssignment;
 use envoy_types::pb::envoy::config::listener::v3 as pb;
 use envoy_types::pb::envoy::config::route::v3::RouteConfiguration;
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::HttpConnectionManager;
+use envoy_types::pb::envoy::extensions::filters::network::tcp_proxy::v3::{TcpProxy, tcp_proxy};
 use proptest::prelude::*;
 use prost::Message;
 use tributary_answer::vip::ListenAddress;
@@ -179,7 +180,9 @@ fn some_serves() -> impl Strategy<Value = Serves> {
     prop_oneof![
         Just(Serves::Routes),
         some_cluster().prop_map(|cluster| Serves::Http(cluster, None)),
-        some_cluster().prop_map(|cluster| Serves::Cluster(cluster, None))
+        some_cluster().prop_map(|cluster| Serves::Cluster(cluster, None)),
+        prop::collection::vec((some_cluster(), 1u32..=u32::MAX), 1..4)
+            .prop_map(|all| Serves::Weighted(all.into(), None))
     ]
 }
 fn some_unclaimed() -> impl Strategy<Value = Unclaimed> {
@@ -227,6 +230,34 @@ fn http_chains_have_the_filters_that_routes_configure() {
         filters(&BTreeSet::from([forwarded.clone()])),
         ["fault", "cors", "dynamic_forward_proxy", "router"]
     );
+}
+
+#[test]
+fn connections_are_shared_by_weight() {
+    use tcp_proxy::ClusterSpecifier;
+    let bind = ListenAddress::only(IpAddr::from([0; 4]));
+    let cluster = |name: &str| -> ClusterName { name.parse().unwrap() };
+    let shares = |weights: [u32; 2]| {
+        let all =
+            [(cluster("outbound|80||a.shop"), weights[0]), (cluster("outbound|80||b.shop"), weights[1])];
+        let parts = vec![(Match::default(), Serves::Weighted(all.into(), None))];
+        let plan = Listener { name: "l".into(), bind, port: 80, binds: true, parts };
+        let body = listener::listener(&plan, &BTreeSet::new(), &Defaults::new(Unclaimed::Pass));
+        let chain = pb::Listener::decode(&body[..]).unwrap().filter_chains.remove(0);
+        let Some(pb::filter::ConfigType::TypedConfig(config)) = &chain.filters[0].config_type else {
+            panic!()
+        };
+        match TcpProxy::decode(&config.value[..]).unwrap().cluster_specifier {
+            Some(ClusterSpecifier::WeightedClusters(all)) => {
+                all.clusters.into_iter().map(|to| (to.name, u64::from(to.weight))).collect::<Vec<_>>()
+            }
+            other => panic!("{other:?}"),
+        }
+    };
+    let want = [("outbound|80||a.shop", 20), ("outbound|80||b.shop", 80)];
+    assert_eq!(shares([20, 80]), want.map(|(name, weight)| (name.to_owned(), weight)));
+    let whole: u64 = shares([u32::MAX, u32::MAX]).iter().map(|(_, weight)| *weight).sum();
+    assert!(whole <= u64::from(u32::MAX), "{whole}");
 }
 
 fn many(cases: u32) -> ProptestConfig {

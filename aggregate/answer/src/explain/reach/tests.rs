@@ -63,6 +63,32 @@ fn mk_catalog_of(kind: &Kind, host: &str) -> Catalog {
 }
 
 #[test]
+fn connections_that_a_virtual_service_leads_elsewhere_do_not_reach_the_port() {
+    let shown = |hosts: &[&str]| {
+        let destination = |host: &&str| RouteDestination { host: mk_host(host), subset: None, port: None };
+        let to = |host| L4Destination { destination: destination(host), weight: 1 };
+        let route = TcpRoute { matches: Arc::default(), destinations: hosts.iter().map(to).collect() };
+        let mut catalog = mk_catalog_of(&TCP, "pay.shop");
+        let view = catalog.services().next().unwrap().clone();
+        let port = &view.ports[0];
+        let virtual_services = [mk_l4_candidate(L4Routes { tcp: [route].into(), ..L4Routes::default() })];
+        let inputs =
+            ListenerInputs { virtual_services: virtual_services.into(), ..port.listener.inputs.clone() };
+        let listener = Shared::new(ResourceInputs::new(inputs, ClientDimensions::KIND));
+        let port = PortView { listener, ..port.clone() };
+        catalog =
+            mk_catalog(vec![Arc::new(ServiceView { ports: [port].into(), ..ServiceView::clone(&view) })]);
+        steps(&why_not(&catalog, "pay.shop", &mk_client(ClientKind::Sidecar)))
+    };
+    let reached =
+        "TRB0534 port 80 (TCP): listener 10.9.0.1_80 leads connections to xDS cluster outbound|80||pay.shop";
+    assert_eq!(shown(&["pay.shop"]), reached);
+    assert_eq!(shown(&["b.test", "pay.shop"]), reached, "a share of them");
+    let led = "TRB0537 port 80 (TCP): a VirtualService leads the connections of listener 10.9.0.1_80 to outbound|80||b.test";
+    assert_eq!(shown(&["b.test"]), led);
+}
+
+#[test]
 fn sidecar_without_listeners_of_this_server_has_its_own() {
     let client = Client { listens: false, ..mk_client(ClientKind::Sidecar) };
     let out = why_not(&mk_catalog_of(&TCP, "pay.shop"), "pay.shop", &client);
@@ -83,12 +109,16 @@ fn asked(kind: &Kind, host: &str, client: ClientKind) -> WhyNot {
 /// Returns the steps of why-not that are about the port, as `TRB0534 …`, and whether the client reaches it.
 fn explained_port(kind: &Kind, host: &str, client: ClientKind) -> (String, bool) {
     let out = asked(kind, host, client);
+    (steps(&out), !out.reached.is_empty())
+}
+
+fn steps(out: &WhyNot) -> String {
     let reached = out.reached.iter().map(|step| format!("{} {}", step.code, step.detail));
     let dropped = out
         .reasons
         .iter()
         .flat_map(|reason| reason.dropped.iter().map(move |one| format!("{} {}", reason.code, one.detail)));
-    (reached.chain(dropped).collect::<Vec<_>>().join("\n"), !out.reached.is_empty())
+    reached.chain(dropped).collect::<Vec<_>>().join("\n")
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! What the destinations of routes lead to, through aliases and with the hash of DestinationRules.
 
 use tributary_model::{
-    Algorithm, ByClient, Declaration, HashKey, LoadBalancer, PortPolicies, Resolution, Subset, SubsetRule,
-    TrafficPolicy,
+    Algorithm, ByClient, ConnectionPolicy, ConnectionPool, Declaration, HashKey, LoadBalancer, PortPolicies,
+    Resolution, SubsetRule, TrafficPolicy,
 };
 
 use super::*;
@@ -11,10 +11,11 @@ use super::*;
 pub(super) fn any_leading() -> impl Strategy<Value = Fact> {
     let host = select(&["a.svc.svc.cluster.local", "a.oth.svc.cluster.local", "end.test"][..]);
     let namespace = select(&["svc", "oth"][..]);
-    (host, namespace, 0..3_u8).prop_map(|(host, namespace, kind)| {
+    (host, namespace, 0..4_u8).prop_map(|(host, namespace, kind)| {
         let name = format!("{namespace}/{host}");
         match kind {
             0 => mk_service(&name, mk_decl(&format!("{namespace}-{host}"), "80 http")),
+            3 => mk_service(&name, mk_decl(&format!("{namespace}-{host}"), "80 http, 81 web")),
             1 => mk_service(&name, mk_alias(&format!("{namespace}-{host}"), "end.test")),
             _ => mk_hashed(&format!("{namespace}/r"), host, namespace, &[], None),
         }
@@ -161,4 +162,94 @@ fn first_claimant_of_a_destination_decides_its_rules() {
     world.report("file", [mk_deleted(&of("oth/a.test", 1))]);
     world.report("file", [mk_deleted(&of("svc/a.test", 2))]);
     assert!(led_to(&mut world, PAY).is_empty());
+}
+
+/// Returns what the destinations of connections of a service's first port lead to for clients of namespace cli: host and
+/// subset, the host at its end with its only port, and what a rule sets.
+fn connected_to(world: &mut World, service: &str) -> Vec<String> {
+    let view = world.view(service).unwrap();
+    let shown = |policy: Option<&ConnectionPolicy>| {
+        policy.map_or_else(
+            || "-".to_owned(),
+            |policy| {
+                let idle =
+                    policy.idle_timeout.map(|time| format!(" {}s", time.as_secs())).unwrap_or_default();
+                format!("{}{idle}", if policy.by_source { "source" } else { "any" })
+            },
+        )
+    };
+    let of = |target: &ConnectionTarget| {
+        let RouteDestination { host, subset, .. } = &target.destination;
+        let subset = subset.as_ref().map(|subset| format!("|{}", subset.as_str())).unwrap_or_default();
+        let port = target.port.map(|port| format!(":{port}")).unwrap_or_default();
+        let policy = target.policy.as_ref().and_then(|by| by.get(Some(&mk_ns("cli"))).as_deref());
+        format!("{host}{subset} {}{port} {}", target.host, shown(policy))
+    };
+    view.ports[0].listener.inputs.destinations.iter().map(of).collect()
+}
+
+/// Returns a rule of `a.test` by which the client's address decides for everything, or for the subset v1, with an idle
+/// timeout.
+fn mk_by_source(all: bool, subset: bool) -> Fact {
+    let mut rule = mk_rule("svc/r", 1, "a.test", "", "v1,v2");
+    let Fact::Policy(_, declared) = &mut rule else { panic!("not a policy") };
+    let Policy::DestinationRule(own) = &mut Arc::make_mut(declared).policy else { panic!("not a rule") };
+    let balancer = |by_source: bool| {
+        let algorithm =
+            if by_source { Algorithm::RingHash(HashKey::SourceIp, None) } else { Algorithm::RoundRobin };
+        Some(Arc::new(LoadBalancer { algorithm, ..LoadBalancer::default() }))
+    };
+    let idle = Some(std::time::Duration::from_secs(9));
+    let pool = Some(Arc::new(ConnectionPool { tcp_idle_timeout: idle, ..ConnectionPool::default() }));
+    own.policies.all = TrafficPolicy { balancer: balancer(all), pool, ..TrafficPolicy::default() };
+    let set = TrafficPolicy { balancer: balancer(subset), ..TrafficPolicy::default() };
+    let of = |one: &SubsetRule| match one.name.as_str() {
+        "v1" => SubsetRule {
+            policies: PortPolicies { all: set.clone(), ..PortPolicies::default() },
+            ..one.clone()
+        },
+        _ => one.clone(),
+    };
+    own.subsets = own.subsets.iter().map(of).collect();
+    rule
+}
+
+#[test]
+fn connections_have_the_only_port_and_the_rule_of_their_destination() {
+    let mut world = World::of_files();
+    let routes = [
+        mk_tcp(&[("a.test", None)]),
+        mk_tcp(&[("a.test", Some("v1"))]),
+        mk_tcp(&[("b.test", Some("v1")), ("a.test", Some("v2"))]),
+    ];
+    let vs = edited(mk_vs("svc/a@1 pay.test", &[]), |own| own.tcp = routes.into());
+    let service = |name: &str, ports: &str| mk_service(name, mk_decl(&name.replace('/', "-"), ports));
+    world.list("file", [service(PAY, "80 http"), service("svc/a.test", "5000 tcp"), vs]);
+    let want = ["a.test a.test:5000 -", "a.test|v1 a.test:5000 -", "a.test|v2 a.test:5000 -"];
+    assert_eq!(connected_to(&mut world, PAY), want);
+    world.put("file", [service("svc/a.test", "5000 tcp, 5001 http")]);
+    assert!(connected_to(&mut world, PAY).is_empty(), "several ports");
+    world.put("file", [service("svc/a.test", "5001 http"), service("svc/b.test", "7 tcp")]);
+    // the first of several destinations is here without its subset, too
+    let want = [
+        "a.test a.test:5001 -",
+        "a.test|v1 a.test:5001 -",
+        "a.test|v2 a.test:5001 -",
+        "b.test b.test:7 -",
+        "b.test|v1 b.test:7 -",
+    ];
+    assert_eq!(connected_to(&mut world, PAY), want);
+    world.put("file", [mk_by_source(true, false)]);
+    let found = |world: &mut World| connected_to(world, PAY)[..3].join(", ");
+    assert_eq!(
+        found(&mut world),
+        "a.test a.test:5001 source 9s, a.test|v1 a.test:5001 any 9s, a.test|v2 a.test:5001 source 9s"
+    );
+    world.put("file", [mk_by_source(false, true)]);
+    assert_eq!(
+        found(&mut world),
+        "a.test a.test:5001 any 9s, a.test|v1 a.test:5001 source 9s, a.test|v2 a.test:5001 any 9s"
+    );
+    world.put("file", [mk_service("svc/b.test", mk_alias("svc-b.test", "a.test"))]);
+    assert_eq!(connected_to(&mut world, PAY)[3], "b.test a.test:5001 any 9s");
 }

@@ -115,7 +115,8 @@ fn tls_routes_take_the_place_of_the_service() {
     let any = || mk_match(&[]);
     let twice = [mk_tls(&["pay.shop"], any(), "b.test"), mk_tls(&["pay.shop"], any(), "c.test")];
     let elsewhere = L4Match { port: Some(mk_port(1)), ..any() };
-    let cases: [(&[(&str, u8)], &[TlsRoute], &[&str]); 6] = [
+    type Case<'a> = (&'a [(&'a str, u8)], &'a [TlsRoute], &'a [&'a str]);
+    let cases: [Case<'_>; 6] = [
         (&[], &twice, &["0.0.0.0_80 sni pay.shop b.test"]),
         (ADDRESS, &twice, &["10.0.0.1_80 sni pay.shop b.test"]),
         (

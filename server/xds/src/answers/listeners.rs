@@ -156,7 +156,7 @@ fn claims<'a>(
     })
 }
 
-/// Whether a part leads to a host itself, or to where the route table of its port says.
+/// Whether a part leads to a host itself, or through the route table of its port.
 fn leads_to(plan: &ListenerPlan, host: &Hostname) -> bool {
     match &plan.serves {
         Serves::Routes => true,
@@ -227,5 +227,25 @@ impl ClaimOrder<Claim> for Precedence<'_> {
             fold::order(&a.host, *view_a, &b.host, *view_b).then(a.port.cmp(&b.port))
         });
         all.extend(ranked.into_iter().map(|(_, claim)| claim));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use super::*;
+
+    #[test]
+    fn connections_that_a_route_leads_elsewhere_are_not_resolved_by_the_proxy() {
+        let cluster = |name: &str| name.parse().unwrap();
+        let host = Hostname::new("*.wild.test").unwrap();
+        let leads = |serves| {
+            let (bind, matches) = (ListenAddress::only(IpAddr::from([0; 4])), Match::default());
+            leads_to(&ListenerPlan { bind, port: 443, binds: false, matches, serves }, &host)
+        };
+        assert!(leads(Serves::Routes) && leads(Serves::Cluster(cluster("outbound|443||*.wild.test"), None)));
+        assert!(!leads(Serves::Cluster(cluster("outbound|443||b.test"), None)));
+        assert!(!leads(Serves::Weighted([(cluster("outbound|443||*.wild.test"), 1)].into(), None)));
     }
 }

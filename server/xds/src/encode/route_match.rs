@@ -54,7 +54,7 @@ fn headers(found: &HttpMatch) -> Vec<(&str, &TextMatch, bool)> {
     let with = found.headers.iter().map(|(name, text)| (&**name, text, false));
     let without = found.without_headers.iter().map(|(name, text)| (&**name, text, true));
     let mut all: Vec<_> = with.chain(without).filter(|(name, ..)| is_name(name)).collect();
-    all.sort_by(|(a, ..), (b, ..)| a.cmp(b));
+    all.sort_by_key(|(name, ..)| *name);
     let pseudo = [(":method", &found.method), (":authority", &found.authority), (":scheme", &found.scheme)];
     all.extend(pseudo.into_iter().filter_map(|(name, text)| Some((name, text.as_ref()?, false))));
     all

@@ -214,7 +214,7 @@ fn http_chains_have_the_filters_that_routes_configure() {
     let forwarded = Match { http: true, ..Match::default() };
     let bind = ListenAddress::only(IpAddr::from([0; 4]));
     let parts = vec![(forwarded.clone(), Serves::Routes)];
-    let plan = Listener { name: "l".into(), bind, port: 80, binds: false, parts: parts.into() };
+    let plan = Listener { name: "l".into(), bind, port: 80, binds: false, parts };
     let filters = |forwards: &BTreeSet<Match>| -> Vec<String> {
         let body = listener::listener(&plan, forwards, &Defaults::new(Unclaimed::Pass));
         let chain = pb::Listener::decode(&body[..]).unwrap().filter_chains.remove(0);
@@ -226,10 +226,7 @@ fn http_chains_have_the_filters_that_routes_configure() {
         manager.http_filters.into_iter().map(|filter| short(filter.name)).collect()
     };
     assert_eq!(filters(&BTreeSet::new()), ["fault", "cors", "router"]);
-    assert_eq!(
-        filters(&BTreeSet::from([forwarded.clone()])),
-        ["fault", "cors", "dynamic_forward_proxy", "router"]
-    );
+    assert_eq!(filters(&BTreeSet::from([forwarded])), ["fault", "cors", "dynamic_forward_proxy", "router"]);
 }
 
 #[test]

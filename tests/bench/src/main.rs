@@ -18,6 +18,7 @@ mod journal;
 mod kept;
 mod kube;
 mod naive;
+mod policies;
 mod report;
 mod restore;
 mod rig;
@@ -36,10 +37,11 @@ pub(crate) static ALLOCATOR: cap::Cap<tikv_jemallocator::Jemalloc> =
     cap::Cap::new(tikv_jemallocator::Jemalloc, usize::MAX);
 
 /// The benches by name.
-const BENCHES: [&str; 17] = [
+const BENCHES: [&str; 18] = [
     "intake",
     "storm",
     "scopes",
+    "policies",
     "crowd",
     "fanout",
     "rolling",
@@ -137,6 +139,13 @@ async fn wired(name: &str, full: bool, table: &mut Table) -> Result<()> {
         ("storm", false) => storm::run(size, 40, table).await,
         ("scopes", true) => scopes::run(1_000, 200, table).await,
         ("scopes", false) => scopes::run(100, 20, table).await,
+        ("policies", true) => {
+            let load = policies::Load { storm: 200, streams: 2_000, rules: 10_000 };
+            policies::run(size, load, table).await
+        }
+        ("policies", false) => {
+            policies::run(size, policies::Load { storm: 40, streams: 100, rules: 2_000 }, table).await
+        }
         ("crowd", true) => {
             crowd::run(size, 2_000, table).await?;
             crowd::run(Size { services: 200, ..size }, 10_000, table).await

@@ -113,6 +113,12 @@ impl Rig {
         if taken { Ok(()) } else { Err(anyhow!("the updates is closed")) }
     }
 
+    /// Sets the number of connections that the DestinationRule of a service allows.
+    pub(crate) fn change_rule(&self, service: usize, connections: u32) -> Result<()> {
+        let taken = self.source.updates.send(self.world.rule(service, connections)?);
+        if taken { Ok(()) } else { Err(anyhow!("the updates is closed")) }
+    }
+
     /// Returns the number of resources encoded so far, of every kind.
     pub(crate) fn encodes(&self) -> u64 {
         ResourceType::ALL.iter().map(|&kind| self.answers.counters().encodes(kind)).sum()

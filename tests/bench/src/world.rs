@@ -1,5 +1,7 @@
 //! Content of every bench: services with ports and addresses, as an adapter would report them.
 
+mod policies;
+
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::Range;
 use std::sync::Arc;
@@ -32,6 +34,8 @@ pub(crate) struct World {
     namespaces: Vec<Namespace>,
     /// The first namespaces with a Sidecar each.
     sidecars: usize,
+    /// Whether each service has a DestinationRule.
+    rules: bool,
     pods_namespace: Arc<str>,
     places: Vec<Arc<Topology>>,
     labels: Labels,
@@ -67,6 +71,7 @@ impl World {
             scope: Scope::new("bench")?,
             namespaces: vec![Namespace::new("default")?],
             sidecars: 0,
+            rules: false,
             pods_namespace: "default".into(),
             places,
             labels: [
@@ -90,9 +95,14 @@ impl World {
         Ok(Self { namespaces: namespaces.collect::<Result<_, _>>()?, sidecars, ..Self::new(size)? })
     }
 
+    /// Returns a world in one namespace, in which each service has a DestinationRule.
+    pub(crate) fn with_rules(size: Size) -> Result<Self> {
+        Ok(Self { rules: true, ..Self::with_sidecars(size, 1, 0)? })
+    }
+
     /// Returns the collections that a run requires.
     pub(crate) fn collections(&self) -> Vec<Collection> {
-        let policies = (self.sidecars > 0).then_some(CollectionKind::Policies);
+        let policies = (self.sidecars > 0 || self.rules).then_some(CollectionKind::Policies);
         let kinds = [CollectionKind::Services, CollectionKind::Groups].into_iter().chain(policies);
         kinds.map(|kind| Collection { scope: self.scope.clone(), kind }).collect()
     }
@@ -113,6 +123,9 @@ impl World {
         for service in services {
             all.push(self.declare(service)?);
             all.push(self.group(service, moved)?);
+            if self.rules {
+                all.push(self.rule(service, 1_000)?);
+            }
         }
         all.extend(collections.into_iter().map(|c| RegistryUpdate::ListEnded(c, Completeness::Complete)));
         Ok(all)

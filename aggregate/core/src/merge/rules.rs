@@ -76,9 +76,9 @@ impl<'c> Found<'c> {
     }
     /// Returns the namespaces whose clients may have other rules than a client without one.
     fn namespaces(&self) -> BTreeSet<&Namespace> {
-        let owners = self.by_pattern.iter().flat_map(|owners| owners.keys());
-        let rules = self.by_pattern.iter().flat_map(|owners| owners.values().flatten());
-        let exports = rules.filter_map(|key| match &self.ranked(key)?.rule.export {
+        let rules = || self.by_pattern.iter().flat_map(|owners| owners.all());
+        let owners = rules().map(|key| &key.namespace);
+        let exports = rules().filter_map(|key| match &self.ranked(key)?.rule.export {
             ExportTo::Set(Visibility::Namespaces(list)) => Some(list),
             _ => None,
         });
@@ -107,7 +107,7 @@ impl<'c> Found<'c> {
     /// Returns the rules of a namespace and of the most specific host among those of a kind, one per set of clients.
     fn merged(&self, owner: &Namespace, is_of_kind: impl Fn(&DestinationRule) -> bool) -> Vec<Exported> {
         let of_pattern = |owners: &&ByOwner| {
-            let rules = owners.get(owner).into_iter().flatten().filter_map(|key| self.ranked(key));
+            let rules = owners.of(owner).iter().filter_map(|key| self.ranked(key));
             let found: Vec<_> =
                 rules.filter(|found| found.rule.selector.is_empty() && is_of_kind(found.rule)).collect();
             (!found.is_empty()).then(|| merged(found))

@@ -6,8 +6,38 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use tributary_model::{HostPattern, Hostname, Namespace, PolicyKey};
 
-/// Policies of one host pattern, by their namespace.
-pub(crate) type ByOwner = BTreeMap<Namespace, BTreeSet<PolicyKey>>;
+/// Policies of one kind and host pattern, by namespace and name. Most patterns have one policy: a list takes a twentieth of
+/// a tree's memory then.
+#[derive(Debug, Default)]
+pub(crate) struct ByOwner(Vec<PolicyKey>);
+
+impl ByOwner {
+    /// Returns the policies of a namespace, by name.
+    pub(crate) fn of(&self, owner: &Namespace) -> &[PolicyKey] {
+        let from = self.0.partition_point(|key| key.namespace < *owner);
+        let count = self.0[from..].partition_point(|key| key.namespace == *owner);
+        &self.0[from..from + count]
+    }
+    /// Returns all policies.
+    pub(crate) fn all(&self) -> &[PolicyKey] {
+        &self.0
+    }
+    fn insert(&mut self, key: &PolicyKey) {
+        if let Err(at) = self.0.binary_search(key) {
+            if self.0.is_empty() {
+                self.0.reserve_exact(1);
+            }
+            self.0.insert(at, key.clone());
+        }
+    }
+    /// Removes a policy. Returns whether none is left.
+    fn remove(&mut self, key: &PolicyKey) -> bool {
+        if let Ok(at) = self.0.binary_search(key) {
+            self.0.remove(at);
+        }
+        self.0.is_empty()
+    }
+}
 
 /// Host patterns of policies.
 #[derive(Debug, Default)]
@@ -50,17 +80,17 @@ impl HostPatterns {
             None => self.exact.entry(pattern.clone()).or_default(),
             Some(suffix) => self.wild.entry(suffix.len()).or_default().entry(suffix.into()).or_default(),
         };
-        owners.entry(key.namespace.clone()).or_default().insert(key.clone());
+        owners.insert(key);
     }
     fn remove(&mut self, key: &PolicyKey, pattern: &HostPattern) {
         let Some(suffix) = pattern.suffix() else {
-            if self.exact.get_mut(pattern).is_some_and(|owners| is_empty_without(owners, key)) {
+            if self.exact.get_mut(pattern).is_some_and(|owners| owners.remove(key)) {
                 self.exact.remove(pattern);
             }
             return;
         };
         let Some(all) = self.wild.get_mut(&suffix.len()) else { return };
-        if all.get_mut(suffix).is_some_and(|owners| is_empty_without(owners, key)) {
+        if all.get_mut(suffix).is_some_and(|owners| owners.remove(key)) {
             all.remove(suffix);
         }
         if all.is_empty() {
@@ -92,17 +122,6 @@ impl<'p> Suffixes<'p> {
     }
 }
 
-/// Removes a policy. Returns whether none is left.
-fn is_empty_without(owners: &mut ByOwner, key: &PolicyKey) -> bool {
-    if let Some(keys) = owners.get_mut(&key.namespace) {
-        keys.remove(key);
-        if keys.is_empty() {
-            owners.remove(&key.namespace);
-        }
-    }
-    owners.is_empty()
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -132,7 +151,7 @@ mod tests {
                 prop_assert_eq!(patterns.set(&mk_key(n), all), both);
             }
             for host in HOSTS.map(|host| Hostname::new(host).unwrap()) {
-                let found = patterns.matching(&host).into_iter().map(|owners| owners.values().flatten().collect());
+                let found = patterns.matching(&host).into_iter().map(|owners| owners.all().iter().collect());
                 let found: Vec<BTreeSet<&PolicyKey>> = found.collect();
                 let mut want: BTreeMap<_, BTreeSet<&PolicyKey>> = BTreeMap::new();
                 let all = naive.iter().flat_map(|(key, patterns)| patterns.iter().map(move |one| (key, one)));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tributary_model::{HostPattern, Hostname, HttpRoute, L4Destination, L4Routes, PolicyKey, RouteOwner};
 
-use super::host_patterns::HostPatterns;
+use super::host_patterns::{ByOwner, HostPatterns};
 
 /// VirtualService as hosts have it: its names are completed, and the routes of delegates are in their place.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,8 +90,7 @@ impl VirtualServices {
     /// Returns the VirtualServices of which a host matches this one, in no certain order.
     pub(crate) fn matching(&self, host: &Hostname) -> Vec<&Arc<MergedVirtualService>> {
         let found = self.patterns.matching(host);
-        let keys: BTreeSet<&PolicyKey> =
-            found.into_iter().flat_map(|owners| owners.values().flatten()).collect();
+        let keys: BTreeSet<&PolicyKey> = found.into_iter().flat_map(ByOwner::all).collect();
         keys.into_iter().filter_map(|key| self.merged.get(key)).collect()
     }
     /// Whether there is no VirtualService.

@@ -52,7 +52,7 @@ pub use key::key;
 pub use listener::{ListenerPlan, Match, Serves, listener, listener_name, route_table_name, scoped_listener};
 pub use members::{Difference, differing, members, overlay};
 pub use names::ClusterName;
-pub use policy_conditions::{PolicyConditions, Selectable, policy_conditions};
+pub use policy_conditions::{Beside, PolicyConditions, Selectable, policy_conditions};
 pub use resolve::{concrete, resolve, visible};
 pub use route::{VirtualHostPlan, grpc_route, has_grpc_route, names_of, route};
 pub use scope::trace::not_routed;

@@ -1,6 +1,6 @@
 //! Conditions of policies that only the whole catalog and the clients show: egress hosts that match nothing, an
-//! egress proxy that is not reached, selectors that select no workload or several policies for one client, and
-//! DestinationRules without effect. Computed on request, for diagnosis.
+//! egress proxy that is not reached, selectors that select no workload or several policies for one client,
+//! DestinationRules without effect, and routes of VirtualServices that lead nowhere. Computed on request, for diagnosis.
 //!
 //! A list of policies calls it once. It walks the hosts and workloads once each, and only if a policy needs them; looking
 //! up egress hosts is bounded by [`MAX_LOOKS`]. While a registry has not synced, or could never read its services or
@@ -18,8 +18,11 @@ use tributary_model::{
 use crate::resolve::is_exported;
 use crate::scope::{Scope, attach};
 
+mod found;
 mod proxy;
+mod routes;
 mod rules;
+mod services;
 
 /// Most services that one request compares with egress hosts. Policies beyond it have no condition of their hosts.
 const MAX_LOOKS: usize = 4_000_000;
@@ -44,14 +47,25 @@ pub struct Selectable {
     pub is_known: bool,
 }
 
-/// Returns the conditions of the wanted policies that concern hosts, workloads and these clients.
+/// What there is beside the catalog.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Beside<'a> {
+    /// Connected clients.
+    pub clients: &'a [Selectable],
+    /// Ending of the hosts of services that are declared elsewhere, such as `.svc.cluster.local`. They do not count as
+    /// missing, and neither do workloads.
+    pub elsewhere: Option<&'a str>,
+}
+
+/// Returns the conditions of the wanted policies that concern hosts, workloads and clients.
 #[must_use]
 pub fn policy_conditions(
     catalog: &Catalog,
-    clients: &[Selectable],
+    beside: Beside<'_>,
     wanted: &dyn Fn(&PolicyKey) -> bool,
 ) -> PolicyConditions {
     let mut out = PolicyConditions::new();
+    let Beside { clients, elsewhere } = beside;
     if !catalog.complete || catalog.policies.is_empty() {
         return out;
     }
@@ -64,28 +78,35 @@ pub fn policy_conditions(
     let policies = || catalog.policies.iter().filter(|(key, _)| wanted(key));
     let unread = |kind: CollectionKind| catalog.unread().any(|unread| unread.collection.kind == kind);
     let services_known = !unread(CollectionKind::Services);
-    for (key, view) in policies().filter(|(key, view)| services_known && has_effect(catalog, key, view)) {
+    let has_hosts = services_known && elsewhere.is_none();
+    for (key, view) in policies().filter(|(key, view)| has_hosts && has_effect(catalog, key, view)) {
         add(key, view.sidecar().and_then(|sidecar| hosts.unmatched(key, view, sidecar)));
         add(key, proxy::unreachable_proxy(catalog, key, view));
     }
     if services_known {
-        let mut rules = rules::RuleConditions::new(catalog, clients, wanted);
+        let mut rules = rules::RuleConditions::new(catalog, beside, wanted);
         for (key, view) in policies() {
             rules.of(key, view).into_iter().for_each(|found| add(key, Some(found)));
+        }
+        let mut routes = routes::RouteConditions::new(catalog, elsewhere, wanted);
+        for (key, view) in policies() {
+            routes.of(key, view).into_iter().for_each(|found| add(key, Some(found)));
         }
     }
     let selects = |view: &PolicyView| view.policy().selector().is_some_and(|labels| !labels.is_empty());
     if !policies().any(|(_, view)| selects(view)) {
+        out.values_mut().for_each(|all| all.sort_by_key(|one| one.code));
         return out;
     }
     let selected = selected(catalog, clients);
-    let workloads_known = !unread(CollectionKind::Workloads);
+    let workloads_known = !unread(CollectionKind::Workloads) && elsewhere.is_none();
     for (key, view) in policies().filter(|_| workloads_known) {
         add(key, (selects(view) && !selected.contains(key)).then(|| without_workload(key, view)));
     }
     for (key, rivals) in rivals(catalog, clients).into_iter().filter(|(key, _)| wanted(key)) {
         add(key, Some(conflict(catalog, key, &rivals)));
     }
+    out.values_mut().for_each(|all| all.sort_by_key(|one| one.code));
     out
 }
 

@@ -136,6 +136,15 @@ codes! {
     448 RULE_SHADOWED "a DestinationRule, or a part of it, has no effect because another one precedes it" => "move what is needed to the one that applies, and remove the rest";
     449 RULE_WITHOUT_CLIENTS "a DestinationRule concerns no client" => "declare it in the namespace of the clients, of the service, or the root namespace, and extend its `exportTo`";
 
+    450 ROUTE_DESTINATION_UNMATCHED "a destination of a VirtualService is no service, or has no such port" => "correct the host: a name without a dot means a service of the namespace of the VirtualService, any other is taken as it stands";
+    451 ROUTE_SUBSET_UNDECLARED "a destination of a VirtualService names a subset that no DestinationRule of its clients declares" => "declare the subset in a DestinationRule of the host, or correct the name";
+    452 ROUTE_SHADOWED "a route of a VirtualService serves no request, because the routes before it take them all" => "move it before them, or narrow their conditions";
+    453 ROUTE_HOST_UNMATCHED "a host of a VirtualService is that of no service" => "correct the host, or declare a service or a ServiceEntry with it";
+    454 ROUTE_HOST_TAKEN "other VirtualServices serve a host of a VirtualService in its place" => "merge them into one; the older one precedes among those for the same clients";
+    455 ROUTE_DELEGATE_UNMATCHED "a delegate of a VirtualService does not exist, has hosts, or is not exported to its namespace" => "correct the name and namespace of the delegate, or its `exportTo`";
+    456 ROUTE_WITHOUT_CLIENTS "a VirtualService concerns no client" => "extend its `exportTo`, add `mesh` to its gateways, or name a VirtualService without hosts as a delegate";
+    457 ROUTE_WITHOUT_ENDPOINTS "a destination of a VirtualService that has a share of the requests has no endpoints" => "add endpoints (`tributary explain HOST`), or set its weight to 0";
+
     // 05xx: why an endpoint is or is not served
     501 SOURCE_ENDPOINT "the source lists this endpoint" => "nothing";
     502 NO_SUCH_ENDPOINT "no source lists this endpoint" => "check the source object and the status of its registry: `tributary get registries -o wide`";

@@ -55,19 +55,64 @@ impl HttpMatch {
     /// the prefix `/` or the pattern `.*`, and nothing else is asked of the request.
     #[must_use]
     pub fn is_catch_all(&self) -> bool {
-        let any_path = match &self.uri {
-            None => true,
-            Some(TextMatch::Prefix(prefix)) => &**prefix == "/",
-            Some(TextMatch::Regex(pattern)) => &**pattern == ".*",
-            Some(TextMatch::Exact(_) | TextMatch::Present) => false,
-        };
-        any_path
+        self.is_any_path()
             && self.scheme.is_none()
             && self.method.is_none()
             && self.authority.is_none()
             && self.headers.is_empty()
             && self.without_headers.is_empty()
             && self.query.is_empty()
+    }
+}
+
+impl HttpMatch {
+    /// Whether every request of every client that fulfils another condition fulfils this one, as far as a comparison of
+    /// texts shows. A condition that no sidecar fulfils covers nothing.
+    #[must_use]
+    pub fn covers(&self, other: &Self) -> bool {
+        let is_path = self.is_any_path()
+            || (self.ignores_uri_case == other.ignores_uri_case && covers(&self.uri, &other.uri));
+        is_path
+            && covers(&self.scheme, &other.scheme)
+            && covers(&self.method, &other.method)
+            && covers(&self.authority, &other.authority)
+            && covers_named(&self.headers, &other.headers)
+            && self.without_headers.iter().all(|own| other.without_headers.contains(own))
+            && covers_named(&self.query, &other.query)
+            && (self.port.is_none() || self.port == other.port)
+            && self.clients.covers(&other.clients)
+    }
+    fn is_any_path(&self) -> bool {
+        match &self.uri {
+            None => true,
+            Some(TextMatch::Prefix(prefix)) => &**prefix == "/",
+            Some(TextMatch::Regex(pattern)) => &**pattern == ".*",
+            Some(TextMatch::Exact(_) | TextMatch::Present) => false,
+        }
+    }
+}
+
+/// Whether every text that fulfils another condition fulfils this one.
+fn covers(own: &Option<TextMatch>, other: &Option<TextMatch>) -> bool {
+    let Some(own) = own else { return true };
+    other.as_ref().is_some_and(|other| own.covers(other))
+}
+
+/// Whether each condition on a name is covered by that of another list on the name.
+fn covers_named(own: &[(Arc<str>, TextMatch)], other: &[(Arc<str>, TextMatch)]) -> bool {
+    let is_covered = |(name, text): &(Arc<str>, TextMatch)| {
+        other.iter().any(|(of, other)| of == name && text.covers(other))
+    };
+    own.iter().all(is_covered)
+}
+
+impl TextMatch {
+    fn covers(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Present, _) => true,
+            (Self::Prefix(own), Self::Exact(text) | Self::Prefix(text)) => text.starts_with(&**own),
+            _ => self == other,
+        }
     }
 }
 
@@ -100,6 +145,26 @@ impl ClientMatch {
     #[must_use]
     pub fn admits_workload(&self, labels: &Labels, namespace: Option<&Namespace>) -> bool {
         self.namespace.as_ref().is_none_or(|own| Some(own) == namespace) && self.labels.is_subset_of(labels)
+    }
+}
+
+impl ClientMatch {
+    /// Whether this asks nothing of a sidecar.
+    #[must_use]
+    pub fn is_any(&self) -> bool {
+        let is_void = self.gateways == GatewayMatch::Mesh;
+        is_void
+            || (self.gateways == GatewayMatch::Undeclared
+                && self.labels.is_empty()
+                && self.namespace.is_none())
+    }
+    fn covers(&self, other: &Self) -> bool {
+        let is_within = || {
+            self.gateways == other.gateways
+                && (self.namespace.is_none() || self.namespace == other.namespace)
+                && self.labels.is_subset_of(&other.labels)
+        };
+        self.gateways != GatewayMatch::Other && (self.is_any() || is_within())
     }
 }
 
@@ -145,6 +210,51 @@ mod tests {
             HttpMatch { clients, ..found.clone() }.admits(mk_port(80), &Labels::default(), None)
         };
         assert!(through(GatewayMatch::Mesh) && !through(GatewayMatch::Other));
+    }
+
+    #[test]
+    fn condition_covers_narrower_ones() {
+        let prefix = |text: &str| Some(TextMatch::Prefix(text.into()));
+        let exact = |text: &str| Some(TextMatch::Exact(text.into()));
+        let path = |uri| HttpMatch { uri, ..HttpMatch::default() };
+        let header = |text| HttpMatch { headers: [("x".into(), text)].into(), ..HttpMatch::default() };
+        let client = |clients| HttpMatch { clients, ..HttpMatch::default() };
+        let labels = |pairs| ClientMatch { labels: mk_labels(pairs), ..ClientMatch::default() };
+        let through = |gateways| ClientMatch { gateways, ..labels(&[("a", "b")]) };
+        let port = |number| HttpMatch { port: Some(mk_port(number)), ..HttpMatch::default() };
+        let all = HttpMatch::default();
+        let any_case = HttpMatch { ignores_uri_case: true, ..path(prefix("/a")) };
+        // each with whether it covers the next, and whether that covers it
+        let cases = [
+            (path(prefix("/a")), path(prefix("/ab")), true, false),
+            (path(prefix("/a")), path(exact("/a")), true, false),
+            (path(prefix("/")), all.clone(), true, true),
+            (path(exact("/a")), path(exact("/b")), false, false),
+            (any_case, path(prefix("/a")), false, false),
+            (header(TextMatch::Present), header(TextMatch::Exact("1".into())), true, false),
+            (header(TextMatch::Present), all.clone(), false, true),
+            (HttpMatch { method: exact("GET"), ..all.clone() }, path(exact("/a")), false, false),
+            (
+                HttpMatch { without_headers: header(TextMatch::Present).headers, ..all.clone() },
+                all.clone(),
+                false,
+                true,
+            ),
+            (
+                HttpMatch { query: header(TextMatch::Present).headers, ..all.clone() },
+                all.clone(),
+                false,
+                true,
+            ),
+            (port(80), port(81), false, false),
+            (port(80), all.clone(), false, true),
+            (client(labels(&[("a", "b")])), client(labels(&[("a", "b"), ("c", "d")])), true, false),
+            (client(through(GatewayMatch::Mesh)), all.clone(), true, true),
+            (client(through(GatewayMatch::Other)), all.clone(), false, true),
+        ];
+        for (one, two, forth, back) in cases {
+            assert_eq!((one.covers(&two), two.covers(&one)), (forth, back), "{one:?} and {two:?}");
+        }
     }
 
     #[test]

@@ -8,10 +8,12 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::config::Span;
 use crate::config::model::{LogFormat, RegistryConfig};
 use crate::config::shape::ip_port;
+pub use analyze::AnalyzeArgs;
 pub use explain::{ExplainArgs, WhyNotArgs};
 use registry::{RegistryParser, parse_kind};
 pub use state::{StateAcceptArgs, StateCommand, StateDirectoryArgs, StateEndArgs, StateShowArgs};
 
+mod analyze;
 mod explain;
 mod registry;
 mod state;
@@ -39,6 +41,8 @@ pub enum Command {
     Explain(ExplainArgs),
     /// Explain why a client does not receive a host's endpoints
     WhyNot(WhyNotArgs),
+    /// Find what is wrong with policies: destinations that do not exist, subsets without endpoints, routes behind others
+    Analyze(AnalyzeArgs),
     /// List removals that are held until they are confirmed, and release one
     #[command(subcommand)]
     Guard(GuardCommand),

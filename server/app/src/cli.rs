@@ -3,6 +3,7 @@
 //! Data goes to stdout, messages to stderr. Every command returns an [`Exit`] or a [`CommandError`] and
 //! leaves the process alone. `main` passes the process's streams, tests pass buffers.
 
+pub mod analyze;
 pub mod config;
 pub mod console;
 pub mod diff;
@@ -47,6 +48,7 @@ pub async fn run(
         Command::Diff(args) => diff::run(&args, env, console).await,
         Command::Explain(args) => explain::explain(&args, env, console).await,
         Command::WhyNot(args) => explain::why_not(&args, env, console).await,
+        Command::Analyze(args) => analyze::run(&args, env, console).await,
         Command::Rbac(command) => rbac::run(&command, env, console).await,
         Command::Guard(command) => guard::run(&command, env, console).await,
         Command::State(command) => state::run(&command, env, console).await,

@@ -5,6 +5,7 @@
 //! own passes [`Extensions`] to [`run`](fn@run).
 
 pub mod admin;
+pub mod analyze;
 pub mod args;
 pub mod cli;
 pub mod config;

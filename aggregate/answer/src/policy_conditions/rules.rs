@@ -5,15 +5,16 @@
 //! endpoints of those with subsets, bounded by [`MAX_LOOKS`].
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use tributary_model::{
     Catalog, Code, CollectionKind, Condition, DestinationRule, EndpointInputs, EndpointPolicy, ExportTo,
-    HostPattern, Labels, Namespace, PolicyKey, PolicyKind, PolicyView, PortView, Resolution, ServiceView,
-    Subset, Visibility,
+    Labels, Namespace, PolicyKey, PolicyKind, PolicyView, PortView, Resolution, ServiceView, Subset,
+    Visibility,
 };
 
-use super::{Index, MAX_LOOKS, MAX_NAMED, Selectable};
+use super::found::{Found, named};
+use super::services::Services;
+use super::{Beside, MAX_LOOKS};
 
 /// Conditions of rules.
 pub(super) struct RuleConditions<'c> {
@@ -21,8 +22,7 @@ pub(super) struct RuleConditions<'c> {
     /// Namespaces that have a known workload or a connected client; `None` while workloads are not known.
     inhabited: Option<BTreeSet<&'c Namespace>>,
     used: BTreeMap<&'c PolicyKey, Use<'c>>,
-    /// Built when a wildcard is first looked up.
-    index: Option<Index<'c>>,
+    services: Services<'c>,
     /// Endpoints that were compared.
     looks: usize,
 }
@@ -44,21 +44,22 @@ struct Use<'c> {
     matched: BTreeSet<&'c Subset>,
 }
 
-/// Condition, with the other rules that it concerns.
-struct Found<'c>(Code, Vec<&'c PolicyKey>, String);
-
 impl<'c> RuleConditions<'c> {
     /// Reads where rules apply; nothing if none is wanted.
-    pub(super) fn new(
-        catalog: &'c Catalog,
-        clients: &'c [Selectable],
-        wanted: &dyn Fn(&PolicyKey) -> bool,
-    ) -> Self {
-        let mut out = Self { catalog, inhabited: None, used: BTreeMap::new(), index: None, looks: 0 };
+    pub(super) fn new(catalog: &'c Catalog, beside: Beside<'c>, wanted: &dyn Fn(&PolicyKey) -> bool) -> Self {
+        let Beside { clients, elsewhere } = beside;
+        let mut out = Self {
+            catalog,
+            inhabited: None,
+            used: BTreeMap::new(),
+            services: Services::new(catalog, elsewhere),
+            looks: 0,
+        };
         if !catalog.policies.keys().any(|key| key.kind == PolicyKind::DestinationRule && wanted(key)) {
             return out;
         }
-        if !catalog.unread().any(|unread| unread.collection.kind == CollectionKind::Workloads) {
+        let is_unread = catalog.unread().any(|unread| unread.collection.kind == CollectionKind::Workloads);
+        if !is_unread && elsewhere.is_none() {
             let workloads = catalog.workloads.keys().map(|key| &key.namespace);
             out.inhabited = Some(workloads.chain(clients.iter().map(|client| &client.namespace)).collect());
         }
@@ -75,9 +76,9 @@ impl<'c> RuleConditions<'c> {
                 let all = [self.unused(used), shadowed(used), unmatched(used, rule)];
                 all.into_iter().flatten().collect()
             }
-            None => vec![self.without_effect(key, rule)],
+            None => self.without_effect(key, rule).into_iter().collect(),
         };
-        found.into_iter().map(|found| self.condition(view, found)).collect()
+        found.into_iter().map(|found| found.condition(self.catalog, view)).collect()
     }
     /// Records which rules a port has for which clients, and which of their subsets have endpoints.
     fn read(&mut self, view: &'c ServiceView, port: &'c PortView, wanted: &dyn Fn(&PolicyKey) -> bool) {
@@ -173,17 +174,20 @@ impl<'c> RuleConditions<'c> {
         (!has_clients).then(|| Found(Code::RULE_WITHOUT_CLIENTS, Vec::new(), message))
     }
     /// Returns why a rule applies to no client.
-    fn without_effect(&mut self, key: &'c PolicyKey, rule: &DestinationRule) -> Found<'c> {
-        let domain = self.catalog.settings.domain.as_deref().unwrap_or("cluster.local");
+    fn without_effect(&mut self, key: &'c PolicyKey, rule: &DestinationRule) -> Option<Found<'c>> {
+        let domain = self.catalog.settings.domain();
         let host = rule.host.completed(key.namespace.as_str(), domain);
-        let services = self.services(&host);
+        let services = self.services.of(&host);
         if services.is_empty() {
-            let message = self.no_such_host(&host, domain);
-            return Found(Code::RULE_HOST_UNMATCHED, Vec::new(), message);
+            if self.services.are_elsewhere(&host) {
+                return None;
+            }
+            let message = self.services.no_such_host(host.as_str());
+            return Some(Found(Code::RULE_HOST_UNMATCHED, Vec::new(), message));
         }
         if let Some(other) = services.iter().find_map(|service| self.preceding(key, rule, service)) {
             let message = format!("{other} applies in its place to clients of {host}");
-            return Found(Code::RULE_SHADOWED, vec![other], message);
+            return Some(Found(Code::RULE_SHADOWED, vec![other], message));
         }
         let owners: BTreeSet<&str> = services.iter().map(|view| view.key.namespace.as_str()).collect();
         let message = format!(
@@ -191,25 +195,7 @@ impl<'c> RuleConditions<'c> {
              a service of the host {host}, which are: {}",
             named(owners.into_iter())
         );
-        Found(Code::RULE_WITHOUT_CLIENTS, Vec::new(), message)
-    }
-    fn services(&mut self, host: &HostPattern) -> Vec<&'c Arc<ServiceView>> {
-        let catalog = self.catalog;
-        let Some(suffix) = host.suffix() else {
-            let entry = catalog.hosts.get(host.to_string().as_str());
-            return entry.into_iter().flat_map(|entry| entry.claimants.iter()).collect();
-        };
-        let index = self.index.get_or_insert_with(|| Index::of(catalog));
-        index.ending(None, suffix).take(MAX_SERVICES).collect()
-    }
-    fn no_such_host(&self, host: &HostPattern, domain: &str) -> String {
-        let longer = format!("{host}.svc.{domain}");
-        let hint = if self.catalog.hosts.contains_key(longer.as_str()) {
-            format!("; a name with a dot is taken as it stands, so write {longer}")
-        } else {
-            String::new()
-        };
-        format!("no service has the host {host}{hint}")
+        Some(Found(Code::RULE_WITHOUT_CLIENTS, Vec::new(), message))
     }
     /// Returns the rule that applies to those clients of a service that a rule is exported to.
     fn preceding(
@@ -233,16 +219,7 @@ impl<'c> RuleConditions<'c> {
         });
         applied.filter(|_| rule.selector.is_empty()).find(|other| *other != key)
     }
-    fn condition(&self, view: &PolicyView, Found(code, others, message): Found<'_>) -> Condition {
-        let others = others.into_iter().filter_map(|key| self.catalog.policies.get(key));
-        let others = others.map(|other| other.declared.source.reference());
-        let objects = std::iter::once(view.declared.source.reference()).chain(others).collect();
-        Condition { code, objects, message: message.into() }
-    }
 }
-
-/// Most services of a wildcard that are compared.
-const MAX_SERVICES: usize = 1_000;
 
 /// Returns the condition of a rule of which parts are those of other rules.
 fn shadowed<'c>(used: &Use<'c>) -> Option<Found<'c>> {
@@ -268,11 +245,4 @@ fn unmatched<'c>(used: &Use<'c>, rule: &DestinationRule) -> Option<Found<'c>> {
         format!("no endpoint has the labels of these subsets: {}", named(parts.iter().map(String::as_str)))
     };
     (!parts.is_empty()).then(|| Found(Code::SUBSET_UNMATCHED, Vec::new(), message()))
-}
-
-fn named<'t>(all: impl Iterator<Item = &'t str>) -> String {
-    let all: Vec<&str> = all.collect();
-    let shown = all.iter().take(MAX_NAMED).copied().collect::<Vec<_>>().join(", ");
-    let more = all.len().saturating_sub(MAX_NAMED);
-    if more > 0 { format!("{shown} and {more} more") } else { shown }
 }

@@ -32,7 +32,7 @@ fn mk_client(labels: &[(&str, &str)], is_known: bool) -> Selectable {
 
 /// Returns the conditions as `name: TRB0443 message`.
 fn shown(catalog: &Catalog, clients: &[Selectable]) -> Vec<String> {
-    let all = policy_conditions(catalog, clients, &|_| true);
+    let all = policy_conditions(catalog, Beside { clients, elsewhere: None }, &|_| true);
     let line = |key: &PolicyKey, one: &Condition| format!("{}: {} {}", key.name, one.code, one.message);
     all.iter().flat_map(|(key, list)| list.iter().map(move |one| line(key, one))).collect()
 }

@@ -161,7 +161,7 @@ fn table(what: Resource, list: &List<Value>, wide: bool) -> Result<Table, Comman
 }
 
 /// Reads the items of a list.
-pub(super) fn items<T: DeserializeOwned>(list: &List<Value>) -> Result<Vec<T>, CommandError> {
+pub fn items<T: DeserializeOwned>(list: &List<Value>) -> Result<Vec<T>, CommandError> {
     let items = list.items.iter().cloned().map(serde_json::from_value);
     items.collect::<Result<_, _>>().map_err(|e| {
         CommandError::plain(format!("cannot read the server's answer: {e}"))

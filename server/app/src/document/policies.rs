@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tributary_answer::{Selectable, policy_conditions};
+use tributary_answer::{Beside, Selectable, policy_conditions};
 use tributary_core::ProblemView;
 use tributary_model::{
     Catalog, Collection, CollectionKind, Condition, HostPattern, Labels, Namespace, Policy, PolicyKey,
@@ -84,7 +84,8 @@ pub struct PolicyFacts {
 #[must_use]
 pub fn list(catalog: &Catalog, facts: &PolicyFacts, filter: &Filter) -> (Vec<PolicyItem>, usize) {
     let wanted = |key: &PolicyKey| takes(filter, key);
-    let more = policy_conditions(catalog, &facts.clients, &wanted);
+    let beside = Beside { clients: &facts.clients, elsewhere: None };
+    let more = policy_conditions(catalog, beside, &wanted);
     let known = facts.problems.iter().filter_map(|problem| Some((of_problem(problem)?, problem)));
     let mut problems: BTreeMap<(&str, PolicyKey), &ProblemView> = known.collect();
     let of_registry = |name: &str| filter.takes_registry(name);

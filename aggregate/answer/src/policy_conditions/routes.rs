@@ -1,0 +1,159 @@
+//! Conditions of VirtualServices: hosts that no service has or other VirtualServices serve, destinations that lead
+//! nowhere, routes behind others that take their requests, delegates that are missing, and those that no client uses.
+//!
+//! The list of policies calls it once. Comparisons of a request are bounded by [`MAX_LOOKS`]; what is beyond has no
+//! condition.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use tributary_model::{
+    Catalog, Code, Condition, DelegateRef, HostPattern, HttpAction, HttpMatch, HttpRoute, PolicyKey,
+    PolicyKind, PolicyView, VirtualService, Visibility,
+};
+
+use super::MAX_LOOKS;
+use super::found::{Found, named};
+use super::services::Services;
+
+mod destinations;
+mod taken;
+
+/// Conditions of VirtualServices.
+pub(super) struct RouteConditions<'c> {
+    catalog: &'c Catalog,
+    services: Services<'c>,
+    /// Delegates that some VirtualService names.
+    delegates: BTreeSet<PolicyKey>,
+    /// Comparisons so far.
+    looks: usize,
+}
+
+impl<'c> RouteConditions<'c> {
+    /// Reads which delegates are named; nothing if no VirtualService is wanted.
+    pub(super) fn new(
+        catalog: &'c Catalog,
+        elsewhere: Option<&'c str>,
+        wanted: &dyn Fn(&PolicyKey) -> bool,
+    ) -> Self {
+        let services = Services::new(catalog, elsewhere);
+        let mut out = Self { catalog, services, delegates: BTreeSet::new(), looks: 0 };
+        if catalog.policies.keys().any(|key| key.kind == PolicyKind::VirtualService && wanted(key)) {
+            let all = catalog.policies.values().filter_map(|view| view.virtual_service());
+            out.delegates = all.flat_map(VirtualService::delegates).map(key_of).collect();
+        }
+        out
+    }
+    /// Returns the conditions of a VirtualService.
+    pub(super) fn of(&mut self, key: &'c PolicyKey, view: &'c PolicyView) -> Vec<Condition> {
+        let Some(own) = view.virtual_service() else { return Vec::new() };
+        if let Some(found) = self.without_clients(key, own) {
+            return vec![found.condition(self.catalog, view)];
+        }
+        let mut found: Vec<Found<'c>> = self.lost_hosts(key, own).into_iter().collect();
+        found.extend(self.taken(key, own));
+        found.extend(self.lost_destinations(key, own));
+        found.extend(self.shadowed(own));
+        found.extend(self.lost_delegates(key, own));
+        found.into_iter().map(|found| found.condition(self.catalog, view)).collect()
+    }
+    fn completed(&self, key: &PolicyKey, host: &HostPattern) -> HostPattern {
+        host.completed(key.namespace.as_str(), self.catalog.settings.domain())
+    }
+    fn without_clients(&self, key: &PolicyKey, own: &VirtualService) -> Option<Found<'c>> {
+        let message = if own.is_delegate() {
+            let is_named = self.delegates.contains(key);
+            (!is_named).then_some("it has no hosts, and no VirtualService names it as a delegate")
+        } else if !own.mesh {
+            Some("its gateways do not name mesh, and gateways are not served")
+        } else {
+            let is_hidden = own.export.resolve(&Visibility::Public) == Visibility::Hidden;
+            is_hidden.then_some("its exportTo names no namespace")
+        };
+        message.map(|message| Found(Code::ROUTE_WITHOUT_CLIENTS, Vec::new(), message.to_owned()))
+    }
+    fn lost_hosts(&mut self, key: &PolicyKey, own: &VirtualService) -> Option<Found<'c>> {
+        let hosts: Vec<HostPattern> = own.hosts.iter().map(|host| self.completed(key, host)).collect();
+        let services = &mut self.services;
+        let mut is_lost = |host: &&HostPattern| !services.are_elsewhere(host) && services.of(host).is_empty();
+        let lost: Vec<_> = hosts.iter().filter(&mut is_lost).collect();
+        let parts: Vec<String> =
+            lost.into_iter().map(|host| self.services.no_such_host(host.as_str())).collect();
+        let message = named(parts.iter().map(String::as_str));
+        (!parts.is_empty()).then(|| Found(Code::ROUTE_HOST_UNMATCHED, Vec::new(), message))
+    }
+    /// Returns the condition of routes of which every request is that of a route before them.
+    fn shadowed(&mut self, own: &VirtualService) -> Option<Found<'c>> {
+        let all = [HttpMatch::default()];
+        let mut parts = Vec::new();
+        for (at, route) in own.http.iter().enumerate() {
+            let before = || own.http[..at].iter().enumerate().filter(|(_, route)| is_last(route));
+            let coverer = |found: &HttpMatch| {
+                let covers = |route: &HttpRoute| matches_of(route, &all).iter().any(|of| of.covers(found));
+                before().find(|(_, route)| covers(route)).map(|(at, _)| at)
+            };
+            let matches = matches_of(route, &all);
+            self.looks +=
+                matches.len() * own.http[..at].iter().map(|of| of.matches.len().max(1)).sum::<usize>();
+            if self.looks > MAX_LOOKS {
+                return None;
+            }
+            if let Some(by) = matches.iter().map(coverer).collect::<Option<BTreeSet<usize>>>() {
+                let by: Vec<String> =
+                    by.into_iter().map(|at| place("http", at, &own.http[at].name)).collect();
+                parts.push(format!("{} (by {})", place("http", at, &route.name), by.join(" and ")));
+            }
+        }
+        let over = own.tcp.iter().position(|route| route.matches.is_empty());
+        let behind = over.into_iter().flat_map(|over| (over + 1..own.tcp.len()).map(move |at| (at, over)));
+        parts.extend(behind.map(|(at, over)| format!("tcp[{at}] (by tcp[{over}])")));
+        let message = || {
+            format!("routes before them take every request of: {}", named(parts.iter().map(String::as_str)))
+        };
+        (!parts.is_empty()).then(|| Found(Code::ROUTE_SHADOWED, Vec::new(), message()))
+    }
+    fn lost_delegates(&self, key: &PolicyKey, own: &VirtualService) -> Option<Found<'c>> {
+        let lost = own.delegates().filter_map(|to| {
+            let name = format!("{}/{}", to.namespace, to.name);
+            Some(format!("{name} ({})", self.why_unusable(key, &key_of(to))?))
+        });
+        let parts: Vec<String> = lost.collect();
+        let message =
+            || format!("routes to these delegates are left out: {}", named(parts.iter().map(String::as_str)));
+        (!parts.is_empty()).then(|| Found(Code::ROUTE_DELEGATE_UNMATCHED, Vec::new(), message()))
+    }
+    fn why_unusable(&self, by: &PolicyKey, to: &PolicyKey) -> Option<&'static str> {
+        let view = self.catalog.policies.get(to);
+        let Some(delegate) = view.and_then(|view| view.virtual_service()) else {
+            return Some("it does not exist");
+        };
+        if !delegate.is_delegate() {
+            return Some("it has hosts");
+        }
+        let visibility = delegate.export.resolve(&Visibility::Public);
+        let is_visible = visibility.admits(&to.namespace, Some(&by.namespace));
+        (!is_visible).then_some("it is not exported to this namespace")
+    }
+}
+
+/// Whether a request that a route matches goes no further; the routes of a delegate may not match it.
+fn is_last(route: &HttpRoute) -> bool {
+    !matches!(route.action, HttpAction::Delegate(..))
+}
+
+fn matches_of<'r>(route: &'r HttpRoute, all: &'r [HttpMatch]) -> &'r [HttpMatch] {
+    if route.matches.is_empty() { all } else { &route.matches }
+}
+
+/// Returns where a route is: its list, its position and its name.
+fn place(list: &str, at: usize, name: &str) -> String {
+    if name.is_empty() { format!("{list}[{at}]") } else { format!("{list}[{at}] {name}") }
+}
+
+fn key_of(to: &DelegateRef) -> PolicyKey {
+    let name = Arc::clone(&to.name);
+    PolicyKey { kind: PolicyKind::VirtualService, namespace: to.namespace.clone(), name }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,226 @@
+//! Conditions of VirtualServices over small catalogs.
+
+use std::collections::BTreeSet;
+
+use tributary_model::{
+    ClientMatch, DeclaredPolicy, ExportTo, Hostname, HttpCandidate, ObjectId, Policy, RequestShare,
+    ResourceInputs, RouteCandidate, RouteDestination, RouteOwner, RouteSettings, ServiceView, Shared, Source,
+    TextMatch, WeightedDestination,
+};
+
+use super::*;
+use crate::fixtures::*;
+use crate::policy_conditions::{Beside, policy_conditions};
+
+type Declared = (PolicyKey, Shared<PolicyView>);
+
+/// Returns a route with these paths, each a prefix, to hosts such as `pay.shop.svc:81 90`: a port and a weight.
+fn mk_route(paths: &[&str], to: &[&str]) -> HttpRoute {
+    let found =
+        |path: &&str| HttpMatch { uri: Some(TextMatch::Prefix((*path).into())), ..HttpMatch::default() };
+    let weighted = |text: &&str| {
+        let (to, weight) = text.split_once(' ').unwrap_or((text, "0"));
+        let (host, port) = to.split_once(':').map_or((to, None), |(host, port)| (host, port.parse().ok()));
+        let port = port.map(mk_port);
+        let destination = RouteDestination { host: Hostname::new(host).unwrap(), subset: None, port };
+        WeightedDestination { destination, weight: weight.parse().unwrap(), headers: None }
+    };
+    HttpRoute {
+        name: "".into(),
+        matches: paths.iter().map(found).collect(),
+        action: HttpAction::Route(to.iter().map(weighted).collect()),
+        settings: RouteSettings::default(),
+    }
+}
+
+fn mk_service(name: &str, hosts: &[&str], http: Vec<HttpRoute>) -> Declared {
+    mk_declared(
+        name,
+        VirtualService {
+            hosts: hosts.iter().map(|host| HostPattern::new(host).unwrap()).collect(),
+            export: ExportTo::default(),
+            mesh: true,
+            http: http.into(),
+            tls: Arc::default(),
+            tcp: Arc::default(),
+            ignored: Arc::default(),
+        },
+    )
+}
+
+fn mk_declared(name: &str, service: VirtualService) -> Declared {
+    let key = PolicyKey { kind: PolicyKind::VirtualService, namespace: mk_ns("shop"), name: name.into() };
+    let source = Source::new(ObjectId::new("VirtualService", "shop", name));
+    let declared = DeclaredPolicy { source, created: None, policy: Policy::VirtualService(service) };
+    let view = PolicyView {
+        shard: mk_shard("east"),
+        precedence: Default::default(),
+        declared: Arc::new(declared),
+        conditions: Arc::default(),
+    };
+    (key, Shared::new(view))
+}
+
+/// Returns a service with port 80, with an endpoint or none, and with candidates such as `a pay.shop.svc`.
+fn mk_served(host: &str, has_endpoint: bool, candidates: Vec<HttpCandidate>) -> Arc<ServiceView> {
+    let addresses = if has_endpoint { vec![mk_address("10.0.0.1")] } else { Vec::new() };
+    let mut port = mk_port_view(mk_one(addresses));
+    let route =
+        tributary_model::RouteInputs { virtual_services: candidates.into(), ..port.route.inputs.clone() };
+    port.route = Shared::new(ResourceInputs::new(route, tributary_model::ClientDimensions::KIND));
+    let view = ServiceView::clone(&mk_view(host, "shop", &[Visibility::Public]));
+    Arc::new(ServiceView { ports: [port].into(), ..view })
+}
+
+fn mk_candidate(name: &str, host: &str, visibility: Visibility, routes: Vec<HttpRoute>) -> HttpCandidate {
+    let key = PolicyKey { kind: PolicyKind::VirtualService, namespace: mk_ns("shop"), name: name.into() };
+    let host = HostPattern::new(host).unwrap();
+    let of = RouteOwner { key, visibility, hosts: [host.clone()].into(), delegates: Arc::default() };
+    RouteCandidate { of: Arc::new(of), host, routes: routes.into() }
+}
+
+fn shown_in(services: Vec<Arc<ServiceView>>, all: Vec<Declared>, elsewhere: Option<&str>) -> Vec<String> {
+    let catalog = Catalog { complete: true, policies: all.into_iter().collect(), ..mk_catalog(services) };
+    let found = policy_conditions(&catalog, Beside { clients: &[], elsewhere }, &|_| true);
+    let line = |key: &PolicyKey, one: &Condition| format!("{}: {} {}", key.name, one.code, one.message);
+    found.iter().flat_map(|(key, list)| list.iter().map(move |one| line(key, one))).collect()
+}
+
+fn shown(all: Vec<Declared>) -> Vec<String> {
+    shown_in(
+        vec![mk_served("pay.shop.svc", true, vec![]), mk_served("img.shop.svc", false, vec![])],
+        all,
+        None,
+    )
+}
+
+#[test]
+fn destination_that_leads_nowhere_is_named() {
+    let cases: &[(&[&str], &str)] = &[
+        (&["pay.shop.svc"], ""),
+        (&["pay.shop.svc:80 1", "img.shop.svc 0"], ""),
+        (
+            &["pay.shop"],
+            "TRB0450 these destinations do not exist: http[0] (no service has the host pay.shop)",
+        ),
+        (
+            &["pay.shop.svc:81"],
+            "TRB0450 these destinations do not exist: http[0] (pay.shop.svc has no port 81)",
+        ),
+        (&["img.shop.svc"], "TRB0457 these destinations have no endpoints: http[0] (img.shop.svc)"),
+        (
+            &["pay.shop.svc 1", "img.shop.svc 1"],
+            "TRB0457 these destinations have no endpoints: http[0] (img.shop.svc)",
+        ),
+    ];
+    for (to, want) in cases {
+        let found = shown(vec![mk_service("a", &["pay.shop.svc"], vec![mk_route(&[], to)])]);
+        let want: Vec<String> = (!want.is_empty()).then(|| format!("a: {want}")).into_iter().collect();
+        assert_eq!(found, want, "{to:?}");
+    }
+}
+
+#[test]
+fn mirror_without_endpoints_loses_no_request() {
+    let mut route = mk_route(&[], &["pay.shop.svc"]);
+    let destination = RouteDestination { host: mk_host("img.shop.svc"), subset: None, port: None };
+    route.settings.mirroring.first = Some(tributary_model::Mirror { destination, share: RequestShare::ALL });
+    assert_eq!(shown(vec![mk_service("a", &["pay.shop.svc"], vec![route.clone()])]), [""; 0]);
+    let subset = tributary_model::Subset::new("v2");
+    route.settings.mirroring.first.as_mut().unwrap().destination.subset = subset;
+    let found = shown(vec![mk_service("a", &["pay.shop.svc"], vec![route])]);
+    assert_eq!(
+        found,
+        ["a: TRB0451 no DestinationRule declares the subsets of: http[0] mirror (v2 of img.shop.svc)"]
+    );
+}
+
+#[test]
+fn route_behind_others_that_take_its_requests_is_named() {
+    let routes = |all: &[&[&str]]| all.iter().map(|paths| mk_route(paths, &["pay.shop.svc"])).collect();
+    let found = |all: &[&[&str]]| shown(vec![mk_service("a", &["pay.shop.svc"], routes(all))]);
+    assert_eq!(
+        found(&[&["/a"], &["/"], &[]]),
+        ["a: TRB0452 routes before them take every request of: http[2] (by http[1])"]
+    );
+    assert_eq!(
+        found(&[&["/a"], &["/b"], &["/ab", "/bc"]]),
+        ["a: TRB0452 routes before them take every request of: http[2] (by http[0] and http[1])"]
+    );
+    assert_eq!(found(&[&["/a"], &["/ab", "/c"], &[]]), [""; 0]);
+}
+
+#[test]
+fn host_of_no_service_is_named() {
+    let of = |hosts: &[&str]| vec![mk_service("a", hosts, vec![mk_route(&[], &["pay.shop.svc"])])];
+    assert_eq!(shown(of(&["*.shop.svc", "pay.shop.svc"])), [""; 0]);
+    let lost = "a: TRB0453 no service has the host pya.shop.svc, no service has the host *.x";
+    assert_eq!(shown(of(&["pya.shop.svc", "pay.shop.svc", "*.x"])), [lost]);
+}
+
+#[test]
+fn services_that_are_declared_elsewhere_are_not_missing() {
+    let of = |host: &str, to: &str| vec![mk_service("a", &[host], vec![mk_route(&[], &[to])])];
+    let found = |host: &str, to: &str| shown_in(Vec::new(), of(host, to), Some(".svc.cluster.local"));
+    assert_eq!(found("pay", "pay.shop.svc.cluster.local:81"), [""; 0]);
+    assert_eq!(found("*.local", "pay"), [""; 0]);
+    assert_eq!(found("pay.test", "pay").len(), 1);
+    assert_eq!(found("pay", "pay.test").len(), 1);
+}
+
+#[test]
+fn one_that_concerns_no_client_is_named() {
+    let route = || vec![mk_route(&[], &["pay.shop.svc"])];
+    let with = |change: fn(&mut VirtualService)| {
+        let (_, view) = mk_service("a", &["pay.shop.svc"], route());
+        let mut own = view.virtual_service().unwrap().clone();
+        change(&mut own);
+        shown(vec![mk_declared("a", own)])
+    };
+    assert_eq!(with(|_| {}), [""; 0]);
+    let gateways = "a: TRB0456 its gateways do not name mesh, and gateways are not served";
+    assert_eq!(with(|own| own.mesh = false), [gateways]);
+    let hidden = "a: TRB0456 its exportTo names no namespace";
+    assert_eq!(with(|own| own.export = ExportTo::Set(Visibility::Hidden)), [hidden]);
+    let unnamed = "a: TRB0456 it has no hosts, and no VirtualService names it as a delegate";
+    assert_eq!(with(|own| own.hosts = Arc::default()), [unnamed]);
+}
+
+#[test]
+fn delegate_that_is_not_used_is_named() {
+    let to = |name: &str| {
+        let delegate = DelegateRef { name: name.into(), namespace: mk_ns("shop") };
+        HttpRoute { action: HttpAction::Delegate(delegate, None), ..mk_route(&["/"], &[]) }
+    };
+    let all = vec![
+        mk_service("a", &["pay.shop.svc"], vec![to("b"), to("c"), to("d")]),
+        mk_service("b", &[], vec![mk_route(&[], &["pay.shop.svc"])]),
+        mk_service("c", &["pay.shop.svc"], vec![]),
+    ];
+    let want = "a: TRB0455 routes to these delegates are left out: shop/c (it has hosts), shop/d (it does not exist)";
+    assert_eq!(shown(all), [want], "a delegate before it takes no request for certain");
+}
+
+#[test]
+fn host_that_others_serve_for_every_client_is_named() {
+    let route = || vec![mk_route(&[], &["pay.shop.svc"])];
+    let found = |candidates: Vec<HttpCandidate>| {
+        let names: BTreeSet<String> = candidates.iter().map(|one| one.of.key.name.to_string()).collect();
+        let all = names.iter().map(|name| mk_service(name, &["pay.shop.svc"], route())).collect();
+        shown_in(vec![mk_served("pay.shop.svc", true, candidates)], all, None)
+    };
+    let public = |name: &str, routes| mk_candidate(name, "pay.shop.svc", Visibility::Public, routes);
+    let taken = "b: TRB0454 VirtualService shop/a applies in its place to every client of pay.shop.svc";
+    assert_eq!(found(vec![public("a", route()), public("b", route())]), [taken]);
+    let limited = || {
+        let clients = ClientMatch { namespace: Some(mk_ns("web")), ..ClientMatch::default() };
+        let found = HttpMatch { clients, ..HttpMatch::default() };
+        vec![HttpRoute { matches: [found].into(), ..mk_route(&[], &["pay.shop.svc"]) }]
+    };
+    assert_eq!(found(vec![public("a", limited()), public("b", route())]), [""; 0], "for other clients");
+    let own = mk_candidate("a", "pay.shop.svc", Visibility::Own, route());
+    assert_eq!(found(vec![own, public("b", route())]), [""; 0], "for other namespaces");
+    let wild = mk_candidate("a", "*.svc", Visibility::Public, route());
+    let taken = "a: TRB0454 VirtualService shop/b applies in its place to every client of pay.shop.svc";
+    assert_eq!(found(vec![wild, public("b", route())]), [taken]);
+}

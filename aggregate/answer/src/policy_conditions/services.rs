@@ -1,0 +1,56 @@
+//! Looks up the services that a host of a DestinationRule or VirtualService means.
+
+use std::sync::Arc;
+
+use tributary_model::{Catalog, HostPattern, ServiceView};
+
+use super::Index;
+
+/// Most services of a wildcard that are compared.
+const MAX_SERVICES: usize = 1_000;
+
+/// Services by host.
+pub(super) struct Services<'c> {
+    catalog: &'c Catalog,
+    /// Ending of the hosts of services that are declared elsewhere.
+    elsewhere: Option<&'c str>,
+    /// Built when a wildcard is first looked up.
+    index: Option<Index<'c>>,
+}
+
+impl<'c> Services<'c> {
+    /// Returns the look-up of a catalog.
+    pub(super) const fn new(catalog: &'c Catalog, elsewhere: Option<&'c str>) -> Self {
+        Self { catalog, elsewhere, index: None }
+    }
+    /// Returns the services of a complete host, of a wildcard at most [`MAX_SERVICES`].
+    pub(super) fn of(&mut self, host: &HostPattern) -> Vec<&'c Arc<ServiceView>> {
+        let catalog = self.catalog;
+        let Some(suffix) = host.suffix() else { return self.named(host.as_str()) };
+        let index = self.index.get_or_insert_with(|| Index::of(catalog));
+        index.ending(None, suffix).take(MAX_SERVICES).collect()
+    }
+    /// Returns the services of a complete host.
+    pub(super) fn named(&self, host: &str) -> Vec<&'c Arc<ServiceView>> {
+        let entry = self.catalog.hosts.get(host);
+        entry.into_iter().flat_map(|entry| entry.claimants.iter()).collect()
+    }
+    /// Whether services of a complete host may be declared elsewhere; those of a short wildcard may always be.
+    pub(super) fn are_elsewhere(&self, host: &HostPattern) -> bool {
+        let ends = |ending: &str, host: &str| host.ends_with(ending) || ending.ends_with(host);
+        self.elsewhere.is_some_and(|ending| match host.suffix() {
+            Some(suffix) => ends(ending, suffix),
+            None => host.as_str().ends_with(ending),
+        })
+    }
+    /// Returns what is wrong with a complete host that no service has.
+    pub(super) fn no_such_host(&self, host: &str) -> String {
+        let longer = format!("{host}.svc.{}", self.catalog.settings.domain());
+        let hint = if self.catalog.hosts.contains_key(longer.as_str()) {
+            format!("; a name with a dot is taken as it stands, so write {longer}")
+        } else {
+            String::new()
+        };
+        format!("no service has the host {host}{hint}")
+    }
+}

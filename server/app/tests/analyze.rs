@@ -1,0 +1,120 @@
+//! `tributary analyze` over files as a user writes them.
+
+use std::path::Path;
+
+use clap::Parser as _;
+use tributary_app::args::Cli;
+use tributary_app::cli::{Console, run};
+use tributary_app::environment::Environment;
+use tributary_app::exit::{CommandError, Exit};
+
+const RULES: &str = "\
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: pay, namespace: shop}
+spec:
+  hosts: [pay.test]
+  ports: [{number: 80, name: http, protocol: HTTP}]
+  resolution: STATIC
+  endpoints: [{address: 10.0.0.1, labels: {version: v1}}]
+---
+apiVersion: networking.istio.io/v1
+kind: DestinationRule
+metadata: {name: pay, namespace: shop}
+spec:
+  host: pay.test
+  subsets:
+  - {name: v1, labels: {version: v1}}
+  - {name: v2, labels: {version: v2}}
+---
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: pay, namespace: shop}
+spec:
+  hosts: [pay.test]
+  http:
+  - match: [{uri: {prefix: /}}]
+    route: [{destination: {host: pay.test, subset: v1}}]
+  - route: [{destination: {host: pay.test, subset: v3}}]
+";
+
+struct Ran {
+    exit: Result<Exit, CommandError>,
+    out: String,
+    notes: String,
+}
+
+async fn analyze(root: &Path, flags: &[&str]) -> Ran {
+    let root = root.to_string_lossy();
+    let prefix = format!("{root}/");
+    let args = ["tributary", "analyze", "-f", &root].into_iter().chain(flags.iter().copied());
+    let command = Cli::try_parse_from(args).unwrap().command;
+    let (mut out, mut talk) = (Vec::new(), Vec::new());
+    let mut console = Console { out: &mut out, talk: &mut talk, terminal: false, color: false };
+    let exit = run(command, &Environment::default(), &mut console).await;
+    let out = String::from_utf8(out).unwrap().replace(&prefix, "");
+    Ran { exit, out, notes: String::from_utf8(talk).unwrap() }
+}
+
+fn mk_directory(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        std::fs::write(directory.path().join(name), text).unwrap();
+    }
+    directory
+}
+
+#[tokio::test]
+async fn findings_have_position_severity_code_and_next_step() {
+    let directory = mk_directory(&[("rules.yaml", RULES)]);
+    let ran = analyze(directory.path(), &["-o", "wide"]).await;
+    assert_eq!(ran.exit, Ok(Exit::No), "{}", ran.out);
+    let lines: Vec<&str> = ran.out.lines().filter(|line| !line.starts_with("    next: ")).collect();
+    let want = [
+        "rules.yaml:10:1: error [DestinationRule shop/pay] no endpoint has the labels of these subsets: v2 of pay.test:80 (TRB0447)",
+        "rules.yaml:19:1: error [VirtualService shop/pay] no DestinationRule declares the subsets of: http[1] (v3 of pay.test) (TRB0451)",
+        "rules.yaml:19:1: warning [VirtualService shop/pay] routes before them take every request of: http[1] (by http[0]) (TRB0452)",
+    ];
+    assert_eq!(lines, want);
+    assert_eq!(ran.out.lines().count(), 6, "each with its next step: {}", ran.out);
+    assert_eq!(ran.notes, "2 errors, 1 warnings, 0 infos\n");
+}
+
+#[tokio::test]
+async fn threshold_and_suppression_decide_the_exit_code() {
+    let directory = mk_directory(&[("rules.yaml", RULES)]);
+    let errors = ["--suppress", "TRB0447", "--suppress", "TRB0451=shop/*"];
+    assert_eq!(analyze(directory.path(), &errors).await.exit, Ok(Exit::Ok));
+    let strict = [&errors[..], &["--failure-threshold", "warning"]].concat();
+    assert_eq!(analyze(directory.path(), &strict).await.exit, Ok(Exit::No));
+    let json = analyze(directory.path(), &["-o", "json"]).await.out;
+    let all: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(all[0]["severity"], "error");
+    assert_eq!(all[0]["position"], "rules.yaml:10:1");
+}
+
+#[tokio::test]
+async fn document_that_is_not_served_is_an_error_at_its_line() {
+    let broken = RULES.replace("resolution: STATIC", "resolution: SOMEHOW");
+    let directory = mk_directory(&[("rules.yaml", &broken)]);
+    let out = analyze(directory.path(), &[]).await.out;
+    let first = out.lines().find(|line| line.contains("[ServiceEntry shop/pay]")).unwrap();
+    assert!(first.starts_with("rules.yaml:7:15: error "), "{first}");
+}
+
+#[tokio::test]
+async fn services_of_kubernetes_are_not_missing_from_files() {
+    let route = "apiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: a, namespace: shop}\n\
+                 spec: {hosts: [pay], http: [{route: [{destination: {host: pay}}]}]}\n";
+    let directory = mk_directory(&[("a.yaml", route)]);
+    let ran = analyze(directory.path(), &["--failure-threshold", "info"]).await;
+    assert_eq!((ran.exit, ran.out.as_str()), (Ok(Exit::Ok), ""));
+}
+
+#[tokio::test]
+async fn directory_that_does_not_exist_is_a_usage_error() {
+    let directory = mk_directory(&[]);
+    let ran = analyze(&directory.path().join("missing"), &[]).await;
+    assert_eq!(ran.exit.unwrap_err().exit, Exit::Usage);
+    assert_eq!(analyze(directory.path(), &[]).await.exit, Ok(Exit::Ok));
+}

@@ -2,13 +2,14 @@
 
 Reads one command per line from standard input and answers each with one line on standard output:
 
-  {"do": "call", "target": T, "timeout": S, "wait": bool}   makes one call; returns its outcome
+  {"do": "call", "target": T, "timeout": S, "wait": bool}   makes one call; returns its outcome; "path" names another method,
+                                                            "headers" adds pairs, "retries" follows retry policies
   {"do": "start", "target": T, "rate": N, "workers": N}     starts a steady load
   {"do": "report"}                                          returns the outcome of the load so far
   {"do": "stop"}                                            ends the load; returns the final count
 
 Calls are generic unary ones, so no generated code is needed; the answer is the bare name of the backend.
-It never retries, and waits for a channel to recover only if `wait` is set.
+It retries only if `retries` is set, and waits for a channel to recover only if `wait` is set.
 """
 
 import json
@@ -20,21 +21,22 @@ import grpc
 
 METHOD = "/tributary.test.Echo/Call"
 KEPT_FAILURES = 20
-OPTIONS = [("grpc.enable_retries", 0)]
 
 
 class Channels:
-    """One channel for each target, made on first use."""
+    """Up to two channels for each target, one of which retries, made on first use."""
 
     def __init__(self):
         self._channels = {}
         self._lock = threading.Lock()
 
-    def method(self, target):
+    def method(self, target, path=METHOD, retries=False):
+        key = (target, retries)
         with self._lock:
-            if target not in self._channels:
-                self._channels[target] = grpc.insecure_channel("xds:///" + target, options=OPTIONS)
-            return self._channels[target].unary_unary(METHOD)
+            if key not in self._channels:
+                options = [("grpc.enable_retries", int(retries))]
+                self._channels[key] = grpc.insecure_channel("xds:///" + target, options=options)
+            return self._channels[key].unary_unary(path)
 
 
 class Load:
@@ -78,9 +80,9 @@ class Load:
         return self.report()
 
 
-def call(method, timeout, wait):
+def call(method, timeout, wait, headers=()):
     try:
-        answer = method(b"", timeout=timeout, wait_for_ready=wait)
+        answer = method(b"", timeout=timeout, wait_for_ready=wait, metadata=headers)
         return {"ok": True, "backend": answer.decode()}
     except grpc.RpcError as error:
         return {"ok": False, "code": error.code().name, "details": error.details() or ""}
@@ -93,7 +95,9 @@ def main():
         command = json.loads(line)
         kind = command["do"]
         if kind == "call":
-            send(call(channels.method(command["target"]), command["timeout"], command["wait"]))
+            method = channels.method(command["target"], command.get("path", METHOD), command.get("retries", False))
+            headers = [tuple(pair) for pair in command.get("headers", [])]
+            send(call(method, command["timeout"], command["wait"], headers))
         elif kind == "start":
             load = Load(channels.method(command["target"]), command["rate"], command["workers"])
             send({"started": True})

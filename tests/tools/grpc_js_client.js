@@ -11,20 +11,22 @@ const KEPT_FAILURES = 20;
 const same = (bytes) => bytes;
 const clients = new Map();
 
-function client(target) {
-  if (!clients.has(target)) {
-    const options = { "grpc.enable_retries": 0 };
-    clients.set(target, new grpc.Client("xds:///" + target, grpc.credentials.createInsecure(), options));
+function client(target, retries) {
+  const key = retries + target;
+  if (!clients.has(key)) {
+    const options = { "grpc.enable_retries": retries ? 1 : 0 };
+    clients.set(key, new grpc.Client("xds:///" + target, grpc.credentials.createInsecure(), options));
   }
-  return clients.get(target);
+  return clients.get(key);
 }
 
 // Never rejects: the outcome has the failure of a call.
-function call(target, timeout, wait) {
+function call({ target, timeout, wait, path = METHOD, headers = [], retries = false }) {
   return new Promise((done) => {
     const options = { deadline: Date.now() + timeout * 1000 };
     const metadata = new grpc.Metadata({ waitForReady: wait });
-    client(target).makeUnaryRequest(METHOD, same, same, Buffer.alloc(0), metadata, options, (error, answer) => {
+    for (const [name, value] of headers) metadata.add(name, value);
+    client(target, retries).makeUnaryRequest(path, same, same, Buffer.alloc(0), metadata, options, (error, answer) => {
       if (error) done({ ok: false, code: grpc.status[error.code], details: error.details || "" });
       else done({ ok: true, backend: answer.toString() });
     });
@@ -39,7 +41,7 @@ class Load {
   }
 
   once(target) {
-    const flight = call(target, 10, false).then((outcome) => {
+    const flight = call({ target, timeout: 10, wait: false }).then((outcome) => {
       this.flying.delete(flight);
       this.count(outcome);
     });
@@ -69,7 +71,7 @@ function send(answer) {
 let load = null;
 
 async function execute(command) {
-  if (command.do === "call") return call(command.target, command.timeout, command.wait);
+  if (command.do === "call") return call(command);
   if (command.do === "start") {
     load = new Load(command.target, command.rate);
     return { started: true };

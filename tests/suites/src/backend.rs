@@ -20,7 +20,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 
-type Body = BoxBody<Bytes, Infallible>;
+pub(crate) type Body = BoxBody<Bytes, Infallible>;
 
 /// A server that names itself; closed when dropped.
 #[derive(Debug)]
@@ -139,7 +139,7 @@ async fn answer(
 }
 
 /// Returns a unary response: one message with the bare name, then status 0.
-fn grpc_answer(name: &str) -> Response<Body> {
+pub(crate) fn grpc_answer(name: &str) -> Response<Body> {
     let mut message = BytesMut::with_capacity(name.len() + 5);
     message.put_u8(0);
     message.put_u32(name.len() as u32);

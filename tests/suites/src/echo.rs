@@ -1,6 +1,6 @@
 //! A server that answers with the request that it received: the first line has method and path, each further line a
 //! header. A request decides how it is answered: `x-answer: 503` with this status, `x-wait: 300` after so many
-//! milliseconds.
+//! milliseconds. A call of gRPC is answered with `echo`, or with the status of `x-answer`, such as 14.
 
 use std::convert::Infallible;
 use std::fmt::Write as _;
@@ -11,14 +11,16 @@ use std::time::Duration;
 
 use anyhow::Result;
 use bytes::Bytes;
-use http::{Request, Response, StatusCode};
-use http_body_util::Full;
+use http::{HeaderValue, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, JoinSet};
+
+use crate::backend::{Body, grpc_answer};
 
 /// A running server; closed when dropped.
 #[derive(Debug)]
@@ -75,19 +77,30 @@ async fn accept(listener: TcpListener, count: Arc<AtomicU64>) {
     }
 }
 
-async fn answer(
-    request: Request<Incoming>,
-    count: Arc<AtomicU64>,
-) -> Result<Response<Full<Bytes>>, Infallible> {
+async fn answer(request: Request<Incoming>, count: Arc<AtomicU64>) -> Result<Response<Body>, Infallible> {
     count.fetch_add(1, Ordering::Relaxed);
     let number = |name: &str| request.headers().get(name)?.to_str().ok()?.parse::<u16>().ok();
     if let Some(millis) = number("x-wait") {
         tokio::time::sleep(Duration::from_millis(millis.into())).await;
     }
-    let status = number("x-answer").and_then(|status| StatusCode::from_u16(status).ok());
-    let mut response = Response::new(Full::new(Bytes::from(described(&request))));
+    let status = number("x-answer");
+    let kind = request.headers().get("content-type");
+    if kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc")) {
+        return Ok(status.map_or_else(|| grpc_answer("echo"), grpc_failure));
+    }
+    let status = status.and_then(|status| StatusCode::from_u16(status).ok());
+    let mut response = Response::new(Full::new(Bytes::from(described(&request))).boxed());
     *response.status_mut() = status.unwrap_or_default();
     Ok(response)
+}
+
+/// Returns a response that has a status in place of a message.
+fn grpc_failure(status: u16) -> Response<Body> {
+    let mut response = Response::new(Full::new(Bytes::new()).boxed());
+    let headers = response.headers_mut();
+    headers.insert("content-type", HeaderValue::from_static("application/grpc"));
+    headers.insert("grpc-status", HeaderValue::from(status));
+    response
 }
 
 fn described(request: &Request<Incoming>) -> String {

@@ -154,6 +154,19 @@ impl GrpcClient {
         serde_json::from_value(answer).context("read the outcome of a call")
     }
 
+    /// Calls a method of `xds:///target` once with these headers, by retry policies if `retries`; waits for the channel.
+    pub async fn call_as(
+        &mut self,
+        target: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        retries: bool,
+    ) -> Result<Called> {
+        let command = json!({"do": "call", "target": target, "timeout": 10, "wait": true, "path": path,
+            "headers": headers, "retries": retries});
+        serde_json::from_value(self.ask(command).await?).context("read the outcome of a call")
+    }
+
     /// Starts calling `xds:///target` at that rate, until [`GrpcClient::stop_load`].
     pub async fn start_load(&mut self, target: &str, per_second: u32, workers: u32) -> Result<()> {
         self.ask(json!({"do": "start", "target": target, "rate": per_second, "workers": workers})).await?;

@@ -392,7 +392,7 @@ async fn requests_are_limited_repeated_and_failed() -> Result<()> {
         ensure!(began.elapsed() < Duration::from_secs(4), "{host} took {:?}", began.elapsed());
     }
     assert_eq!(world.get("abort.test", "/", &[]).await?.0.status, 418);
-    assert_eq!(world.get("none.test", "/", &[]).await?.1, "a", "no percentage is none");
+    assert_eq!(world.get("none.test", "/", &[]).await?.1, "a", "without a percentage no request is aborted");
     let began = Instant::now();
     assert_eq!(world.get("delay.test", "/", &[]).await?.1, "a");
     ensure!(began.elapsed() >= Duration::from_millis(400), "it took {:?}", began.elapsed());

@@ -64,6 +64,11 @@ macro_rules! name {
                 check($what, text, $max, $ok)?;
                 Ok(Self(text.into()))
             }
+            /// Returns the text, shared.
+            #[must_use]
+            pub fn to_shared(&self) -> Arc<str> {
+                Arc::clone(&self.0)
+            }
             /// Returns a value that equals no name. It stands for every name that makes no difference to an answer.
             #[must_use]
             pub fn unnamed() -> Self {

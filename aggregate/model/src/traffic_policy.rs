@@ -4,7 +4,7 @@
 //! field has the value that Envoy or the mesh gives it.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use crate::port::PortNumber;
@@ -23,7 +23,7 @@ pub struct TrafficPolicy {
 }
 
 /// Settings for all ports of a host and for some of them.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct PortPolicies {
     /// Settings of all ports.
     pub all: TrafficPolicy,
@@ -31,7 +31,22 @@ pub struct PortPolicies {
     pub ports: Arc<BTreeMap<PortNumber, TrafficPolicy>>,
 }
 
+/// Settings of no port, shared: most rules and subsets have none.
+static NO_PORTS: LazyLock<Arc<BTreeMap<PortNumber, TrafficPolicy>>> = LazyLock::new(Arc::default);
+
+impl Default for PortPolicies {
+    fn default() -> Self {
+        Self::new(TrafficPolicy::default(), BTreeMap::new())
+    }
+}
+
 impl PortPolicies {
+    /// Returns settings of all ports and of single ones.
+    #[must_use]
+    pub fn new(all: TrafficPolicy, ports: BTreeMap<PortNumber, TrafficPolicy>) -> Self {
+        let ports = if ports.is_empty() { Arc::clone(&NO_PORTS) } else { Arc::new(ports) };
+        Self { all, ports }
+    }
     /// Returns the settings of a port.
     #[must_use]
     pub fn of(&self, port: PortNumber) -> &TrafficPolicy {

@@ -166,7 +166,8 @@ impl Document {
     /// The identity of the object.
     #[must_use]
     pub fn id(&self) -> ObjectId {
-        ObjectId::new(self.body.kind(), self.meta.namespace.as_str(), &self.meta.name)
+        let (namespace, name) = (self.meta.namespace.to_shared(), Arc::clone(&self.meta.name));
+        ObjectId { kind: self.body.kind(), namespace, name }
     }
     /// The declared hosts, as written.
     pub(crate) fn hosts(&self) -> impl Iterator<Item = &str> {

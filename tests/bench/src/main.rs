@@ -140,11 +140,11 @@ async fn wired(name: &str, full: bool, table: &mut Table) -> Result<()> {
         ("scopes", true) => scopes::run(1_000, 200, table).await,
         ("scopes", false) => scopes::run(100, 20, table).await,
         ("policies", true) => {
-            let load = policies::Load { storm: 200, streams: 2_000, rules: 10_000 };
+            let load = policies::Load { storm: 200, streams: 2_000, policies: 10_000 };
             policies::run(size, load, table).await
         }
         ("policies", false) => {
-            policies::run(size, policies::Load { storm: 40, streams: 100, rules: 2_000 }, table).await
+            policies::run(size, policies::Load { storm: 40, streams: 100, policies: 2_000 }, table).await
         }
         ("crowd", true) => {
             crowd::run(size, 2_000, table).await?;

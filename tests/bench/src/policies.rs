@@ -1,5 +1,5 @@
-//! Traffic policy on every service: a storm of clients, one rule's change on many streams, and what loading the
-//! policies costs beside the same services without them.
+//! Traffic policy on every service: a storm of clients, the change of a rule and of a weight on many streams, and what
+//! loading the policies costs beside the same services without them.
 
 use std::time::{Duration, Instant};
 
@@ -10,36 +10,42 @@ use crate::intake::{allocated, filled};
 use crate::report::{Table, quantile};
 use crate::rig::Rig;
 use crate::usage;
-use crate::world::{Size, World};
+use crate::world::{Policies, Size, World};
 
-/// Changes of one rule per run.
+/// Changes of each kind per run.
 const CHANGES: u32 = 20;
-/// Maximum memory per rule in bytes.
-const PER_RULE: f64 = 2_048.0;
+/// Maximum memory per policy in bytes.
+const PER_POLICY: f64 = 2_048.0;
 
-/// Clients of each part, and services that are loaded with a rule each.
+/// Both kinds.
+const BOTH: Policies = Policies { rules: true, routes: true };
+
+/// Clients of each part, and services that are loaded with a policy each.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Load {
     pub(crate) storm: usize,
     pub(crate) streams: usize,
-    pub(crate) rules: usize,
+    pub(crate) policies: usize,
 }
 
 /// Runs all parts once.
 pub(crate) async fn run(size: Size, load: Load, table: &mut Table) -> Result<()> {
-    loading(load.rules, table)?;
+    loading(load.policies, table)?;
     storm(size, load.storm, table).await?;
     changes(size, load.streams, table).await
 }
 
 /// Connects clients with clusters, endpoints, listeners and the routes of port 80.
 async fn storm(size: Size, clients: usize, table: &mut Table) -> Result<()> {
-    let rig = Rig::serve(World::with_rules(size)?).await?;
+    let rig = Rig::serve(World::with_policies(size, BOTH)?).await?;
     let cpu = usage::cpu();
     let mut storm = Clients::ads(&rig.addr, clients, "sidecars:0:1", 0, 0)?;
     let ready = storm.event("ready").await?;
     let spent = (usage::cpu() - cpu).as_secs_f64() * 1e3 / clients as f64;
-    let name = format!("{} services with a rule each, {clients} clients", size.services);
+    let name = format!(
+        "{} services with a DestinationRule and a VirtualService each, {clients} clients",
+        size.services
+    );
     table.add(format!("{name}: CPU per client"), "ms", spent);
     table.add("bytes per client", "B", ready["bytes"].as_f64().unwrap_or_default());
     table.add("resident", "MB", usage::resident() as f64 / 1e6);
@@ -52,19 +58,45 @@ async fn storm(size: Size, clients: usize, table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-/// Changes one rule at a time while many streams hold its clusters.
+/// A change that is measured.
+#[derive(Debug, Clone, Copy)]
+struct Change {
+    name: &'static str,
+    /// Responses to each stream. A rule changes xDS clusters, and their assignments follow, without which a client does
+    /// not use a changed xDS cluster; a weight changes the route table.
+    responses: u64,
+    /// Most encodes.
+    encodes: f64,
+    make: fn(&Rig, u32) -> Result<()>,
+}
+
+/// Changes one policy at a time while many streams hold all that is served.
 async fn changes(size: Size, streams: usize, table: &mut Table) -> Result<()> {
-    let rig = Rig::serve(World::with_rules(size)?).await?;
-    let mut clients = Clients::ads(&rig.addr, streams, "delta", 0, 0)?;
+    let rig = Rig::serve(World::with_policies(size, BOTH)?).await?;
+    let mut clients = Clients::ads(&rig.addr, streams, "sidecars:0:1", 0, 0)?;
     clients.event("ready").await?;
     rig.quiet().await?;
+    // each port has the xDS cluster of the service and that of its subset
+    let clusters = f64::from(size.ports) * 2.0;
+    let rule = |rig: &Rig, change| rig.change_rule(3, 2_000 + change);
+    let weight = |rig: &Rig, change| rig.change_route(3, 50 + change);
+    for change in [
+        Change { name: "a rule's change", responses: 2, encodes: clusters, make: rule },
+        Change { name: "a weight's change", responses: 1, encodes: f64::from(size.ports), make: weight },
+    ] {
+        measure(&rig, streams, change, table).await?;
+    }
+    Ok(())
+}
+
+async fn measure(rig: &Rig, streams: usize, change: Change, table: &mut Table) -> Result<()> {
     let (encodes, idle) = (rig.encodes(), rig.count("wakeups_for_nothing"));
     let mut took = Vec::new();
-    for change in 0..CHANGES {
+    for at in 0..CHANGES {
         tokio::time::sleep(Duration::from_millis(100)).await;
-        took.push(one_change(&rig, streams, change).await?);
+        took.push(one_change(rig, change.responses * streams as u64, || (change.make)(rig, at)).await?);
     }
-    let name = format!("a rule's change on {streams} streams");
+    let name = format!("{} on {streams} streams", change.name);
     let p50 = quantile(&mut took, 0.5);
     table.add(format!("{name}: to the last send"), "ms", p50);
     table.add(format!("{name}: worst"), "ms", quantile(&mut took, 1.0));
@@ -73,39 +105,41 @@ async fn changes(size: Size, streams: usize, table: &mut Table) -> Result<()> {
     table.add(format!("{name}: encodes"), "", encodes);
     let idle = per_change(rig.count("wakeups_for_nothing") - idle);
     table.add(format!("{name}: wake-ups for nothing"), "", idle);
-    let clusters = f64::from(size.ports) * 2.0;
-    ensure!(encodes <= clusters, "{encodes} encodes for {clusters} clusters of one rule");
-    ensure!(p50 <= 500.0, "{p50} ms for a rule's change: ten times the aim");
+    ensure!(encodes <= change.encodes, "{name}: {encodes} encodes, more than {}", change.encodes);
+    ensure!(p50 <= 500.0, "{name}: {p50} ms: ten times the aim");
     Ok(())
 }
 
-/// Changes the rule of a service. Returns the milliseconds until every stream was sent the clusters.
-async fn one_change(rig: &Rig, streams: usize, change: u32) -> Result<f64> {
-    let (expected, begun) = (rig.count("sends") + streams as u64, Instant::now());
-    rig.change_rule(3, 2_000 + change)?;
+/// Makes a change. Returns the milliseconds until all responses to it were sent.
+async fn one_change(rig: &Rig, responses: u64, make: impl Fn() -> Result<()>) -> Result<f64> {
+    let (expected, begun) = (rig.count("sends") + responses, Instant::now());
+    make()?;
     while rig.count("sends") < expected {
         tokio::task::yield_now().await;
     }
     let took = begun.elapsed().as_secs_f64() * 1e3;
     rig.quiet().await?;
-    ensure!(rig.count("sends") == expected, "more than one response per stream for one rule");
+    let more = rig.count("sends") - expected;
+    ensure!(more == 0, "{more} more responses than {responses} to one change");
     Ok(took)
 }
 
-/// Loads services with and without rules. The memory and time of the rules is the difference.
+/// Loads services with and without policies of a kind. The memory and time of the policies is the difference.
 fn loading(services: usize, table: &mut Table) -> Result<()> {
     let size = Size { services, ports: 1, addresses: 2, pods: false };
-    let (plain, plain_bytes) = load(&World::with_sidecars(size, 1, 0)?)?;
-    let (ruled, ruled_bytes) = load(&World::with_rules(size)?)?;
-    let bytes = (ruled_bytes - plain_bytes) as f64 / services as f64;
-    table.add(format!("baseline, {services} services without rules: loaded in"), "ms", plain);
-    table.add(format!("{services} services with a rule each: loaded in"), "ms", ruled);
-    table.add("bytes per rule", "B", bytes);
-    ensure!(bytes <= PER_RULE, "{bytes} bytes per rule");
-    ensure!(
-        ruled - plain <= services as f64,
-        "{services} rules: loaded in {ruled} ms, without in {plain} ms"
-    );
+    let none = load(&World::with_policies(size, Policies::default())?)?;
+    table.add(format!("baseline, {services} services without policies: loaded in"), "ms", none.0);
+    for (kind, of) in [
+        ("DestinationRule", Policies { rules: true, routes: false }),
+        ("VirtualService", Policies { rules: false, routes: true }),
+    ] {
+        let (took, bytes) = load(&World::with_policies(size, of)?)?;
+        let (more, bytes) = (took - none.0, (bytes - none.1) as f64 / services as f64);
+        table.add(format!("{services} services with a {kind} each: loaded in"), "ms", took);
+        table.add(format!("bytes per {kind}"), "B", bytes);
+        ensure!(bytes <= PER_POLICY, "{bytes} bytes per {kind}");
+        ensure!(more <= services as f64, "{services} {kind}s took {more} ms: ten times the aim");
+    }
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
-use tributary_model::{Catalog, CatalogChanges, ObservedSince};
+use tributary_model::{Catalog, CatalogChanges, ObservedSince, RegistryUpdate};
 use tributary_registry_api::ProcessClock;
 use tributary_runtime::{Fanout, Handle, NoJournal, Runtime, RuntimeConfig, Source};
 use tributary_suites::tls::Authority;
@@ -109,14 +109,21 @@ impl Rig {
 
     /// Replaces the first `moved` addresses of a service.
     pub(crate) fn replace(&self, service: usize, moved: usize) -> Result<()> {
-        let taken = self.source.updates.send(self.world.group(service, moved)?);
-        if taken { Ok(()) } else { Err(anyhow!("the updates is closed")) }
+        self.update(self.world.group(service, moved)?)
     }
 
     /// Sets the number of connections that the DestinationRule of a service allows.
     pub(crate) fn change_rule(&self, service: usize, connections: u32) -> Result<()> {
-        let taken = self.source.updates.send(self.world.rule(service, connections)?);
-        if taken { Ok(()) } else { Err(anyhow!("the updates is closed")) }
+        self.update(self.world.rule(service, connections)?)
+    }
+
+    /// Sets the weight of a service in its VirtualService.
+    pub(crate) fn change_route(&self, service: usize, weight: u32) -> Result<()> {
+        self.update(self.world.route(service, weight)?)
+    }
+
+    fn update(&self, update: RegistryUpdate) -> Result<()> {
+        if self.source.updates.send(update) { Ok(()) } else { Err(anyhow!("the updates is closed")) }
     }
 
     /// Returns the number of resources encoded so far, of every kind.

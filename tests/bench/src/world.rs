@@ -2,6 +2,8 @@
 
 mod policies;
 
+pub(crate) use policies::Policies;
+
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::Range;
 use std::sync::Arc;
@@ -34,8 +36,8 @@ pub(crate) struct World {
     namespaces: Vec<Namespace>,
     /// The first namespaces with a Sidecar each.
     sidecars: usize,
-    /// Whether each service has a DestinationRule.
-    rules: bool,
+    /// What each service has.
+    policies: Policies,
     pods_namespace: Arc<str>,
     places: Vec<Arc<Topology>>,
     labels: Labels,
@@ -71,7 +73,7 @@ impl World {
             scope: Scope::new("bench")?,
             namespaces: vec![Namespace::new("default")?],
             sidecars: 0,
-            rules: false,
+            policies: Policies::default(),
             pods_namespace: "default".into(),
             places,
             labels: [
@@ -95,14 +97,15 @@ impl World {
         Ok(Self { namespaces: namespaces.collect::<Result<_, _>>()?, sidecars, ..Self::new(size)? })
     }
 
-    /// Returns a world in one namespace, in which each service has a DestinationRule.
-    pub(crate) fn with_rules(size: Size) -> Result<Self> {
-        Ok(Self { rules: true, ..Self::with_sidecars(size, 1, 0)? })
+    /// Returns a world in one namespace, in which each service has policies of its own.
+    pub(crate) fn with_policies(size: Size, policies: Policies) -> Result<Self> {
+        Ok(Self { policies, ..Self::with_sidecars(size, 1, 0)? })
     }
 
     /// Returns the collections that a run requires.
     pub(crate) fn collections(&self) -> Vec<Collection> {
-        let policies = (self.sidecars > 0 || self.rules).then_some(CollectionKind::Policies);
+        let policies =
+            (self.sidecars > 0 || self.policies != Policies::default()).then_some(CollectionKind::Policies);
         let kinds = [CollectionKind::Services, CollectionKind::Groups].into_iter().chain(policies);
         kinds.map(|kind| Collection { scope: self.scope.clone(), kind }).collect()
     }
@@ -123,8 +126,11 @@ impl World {
         for service in services {
             all.push(self.declare(service)?);
             all.push(self.group(service, moved)?);
-            if self.rules {
+            if self.policies.rules {
                 all.push(self.rule(service, 1_000)?);
+            }
+            if self.policies.routes {
+                all.push(self.route(service, 90)?);
             }
         }
         all.extend(collections.into_iter().map(|c| RegistryUpdate::ListEnded(c, Completeness::Complete)));

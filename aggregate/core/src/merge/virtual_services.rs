@@ -37,15 +37,21 @@ pub(crate) fn merged(context: &MergeContext, key: &PolicyKey) -> Option<MergedVi
     let owner = RouteOwner {
         key: key.clone(),
         visibility: own.export.resolve(&Visibility::Public),
-        hosts: own.hosts.iter().map(|host| host.completed(names.namespace, names.domain)).collect(),
+        hosts: shared(&own.hosts, own.hosts.iter().map(|host| host.completed(names.namespace, names.domain))),
         delegates: delegates.into(),
     };
     let l4 = L4Routes {
-        tls: own.tls.iter().map(|route| names.complete_tls(route)).collect(),
-        tcp: own.tcp.iter().map(|route| names.complete_tcp(route)).collect(),
+        tls: shared(&own.tls, own.tls.iter().map(|route| names.complete_tls(route))),
+        tcp: shared(&own.tcp, own.tcp.iter().map(|route| names.complete_tcp(route))),
     };
     let named = own.delegates().map(key_of).collect();
-    Some(MergedVirtualService { owner: Arc::new(owner), http: http.into(), l4, named })
+    Some(MergedVirtualService { owner: Arc::new(owner), http: shared(&own.http, http), l4, named })
+}
+
+/// Returns what is declared if nothing in it was completed: most names have a dot, and the memory is shared then.
+fn shared<T: PartialEq>(declared: &Arc<[T]>, completed: impl IntoIterator<Item = T>) -> Arc<[T]> {
+    let completed: Vec<T> = completed.into_iter().collect();
+    if completed[..] == declared[..] { Arc::clone(declared) } else { completed.into() }
 }
 
 fn first<'c>(context: &'c MergeContext, key: &PolicyKey) -> Option<&'c VirtualService> {
@@ -106,14 +112,18 @@ impl Names<'_> {
         self.complete_all(&mut out, |weighted| &mut weighted.destination);
         out
     }
-    fn complete_all<T: Clone>(self, all: &mut Arc<[T]>, of: impl Fn(&mut T) -> &mut RouteDestination) {
+    fn complete_all<T: Clone + PartialEq>(
+        self,
+        all: &mut Arc<[T]>,
+        of: impl Fn(&mut T) -> &mut RouteDestination,
+    ) {
         let complete = |one: &T| {
             let mut out = one.clone();
             let destination = of(&mut out);
             *destination = self.complete(destination);
             out
         };
-        *all = all.iter().map(complete).collect();
+        *all = shared(all, all.iter().map(complete));
     }
     fn complete(self, to: &RouteDestination) -> RouteDestination {
         RouteDestination { host: to.host.completed(self.namespace, self.domain), ..to.clone() }

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use tributary_model::{HostPattern, Hostname, Namespace, PolicyKey};
 
-/// Policies of one kind and host pattern, by namespace and name. Most patterns have one policy: a list takes a twentieth of
-/// a tree's memory then.
+/// Policies of one kind and host, by namespace and name. Most hosts have one policy: a list takes a twentieth of a tree's
+/// memory then.
 #[derive(Debug, Default)]
 pub(crate) struct ByOwner(Vec<PolicyKey>);
 
@@ -22,7 +22,8 @@ impl ByOwner {
     pub(crate) fn all(&self) -> &[PolicyKey] {
         &self.0
     }
-    fn insert(&mut self, key: &PolicyKey) {
+    /// Adds a policy.
+    pub(crate) fn insert(&mut self, key: &PolicyKey) {
         if let Err(at) = self.0.binary_search(key) {
             if self.0.is_empty() {
                 self.0.reserve_exact(1);
@@ -31,7 +32,7 @@ impl ByOwner {
         }
     }
     /// Removes a policy. Returns whether none is left.
-    fn remove(&mut self, key: &PolicyKey) -> bool {
+    pub(crate) fn remove(&mut self, key: &PolicyKey) -> bool {
         if let Ok(at) = self.0.binary_search(key) {
             self.0.remove(at);
         }

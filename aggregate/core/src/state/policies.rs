@@ -46,7 +46,8 @@ impl Policies {
     }
     /// Adds the value of a shard that has none for the key yet.
     pub(crate) fn add(&mut self, key: &PolicyKey, fact: PolicyFact) {
-        self.reported.entry(key.clone()).or_default().push(fact);
+        // almost every policy has one value
+        self.reported.entry(key.clone()).or_insert_with(|| Vec::with_capacity(1)).push(fact);
     }
     /// Removes a shard's value. Returns whether there was one.
     pub(crate) fn remove(&mut self, shard: ShardId, key: &PolicyKey) -> bool {

@@ -11,7 +11,8 @@ use super::host_patterns::{ByOwner, HostPatterns};
 /// Hosts that rules name.
 #[derive(Debug, Default)]
 pub(crate) struct Rules {
-    declared: BTreeMap<PolicyKey, HostPattern>,
+    /// Hosts as declared, of those that are completed.
+    short: BTreeMap<PolicyKey, HostPattern>,
     completed: HostPatterns,
 }
 
@@ -23,16 +24,16 @@ impl Rules {
         host: Option<&HostPattern>,
         settings: &Settings,
     ) -> BTreeSet<HostPattern> {
-        match host {
-            Some(host) => self.declared.insert(key.clone(), host.clone()),
-            None => self.declared.remove(key),
-        };
         let now = host.map(|host| host.completed(key.namespace.as_str(), settings.domain()));
+        match host.filter(|host| now.as_ref() != Some(*host)) {
+            Some(host) => self.short.insert(key.clone(), host.clone()),
+            None => self.short.remove(key),
+        };
         self.completed.set(key, now.into_iter().collect())
     }
     /// Completes short names again, after the domain changed. All services are built again then.
     pub(crate) fn complete(&mut self, settings: &Settings) {
-        for (key, host) in self.declared.clone() {
+        for (key, host) in self.short.clone() {
             self.set(&key, Some(&host), settings);
         }
     }
@@ -42,6 +43,6 @@ impl Rules {
     }
     /// Whether there is no rule.
     pub(crate) fn is_empty(&self) -> bool {
-        self.declared.is_empty() && self.completed.is_empty()
+        self.short.is_empty() && self.completed.is_empty()
     }
 }

@@ -43,9 +43,9 @@ pub(crate) struct VirtualServices {
     patterns: HostPatterns,
     merged: BTreeMap<PolicyKey, Arc<MergedVirtualService>>,
     /// Those that name a delegate, by the delegate.
-    naming: BTreeMap<PolicyKey, BTreeSet<PolicyKey>>,
+    naming: BTreeMap<PolicyKey, ByOwner>,
     /// Those with a destination, by its host.
-    leading: BTreeMap<Hostname, BTreeSet<PolicyKey>>,
+    leading: BTreeMap<Hostname, ByOwner>,
 }
 
 impl VirtualServices {
@@ -64,10 +64,10 @@ impl VirtualServices {
         }
         let Some(merged) = merged else { return self.patterns.set(key, Vec::new()) };
         for delegate in &merged.named {
-            self.naming.entry(delegate.clone()).or_default().insert(key.clone());
+            self.naming.entry(delegate.clone()).or_default().insert(key);
         }
         for host in merged.hosts_of_destinations() {
-            self.leading.entry(host.clone()).or_default().insert(key.clone());
+            self.leading.entry(host.clone()).or_default().insert(key);
         }
         let patterns = self.patterns.set(key, merged.owner.hosts.to_vec());
         let same = before.filter(|before| **before == merged);
@@ -76,11 +76,11 @@ impl VirtualServices {
     }
     /// Returns the VirtualServices that name a delegate.
     pub(crate) fn naming(&self, delegate: &PolicyKey) -> impl Iterator<Item = &PolicyKey> {
-        self.naming.get(delegate).into_iter().flatten()
+        self.naming.get(delegate).into_iter().flat_map(ByOwner::all)
     }
     /// Returns the VirtualServices with a destination of this host.
     pub(crate) fn leading_to(&self, host: &Hostname) -> impl Iterator<Item = &Arc<MergedVirtualService>> {
-        let keys = self.leading.get(host).into_iter().flatten();
+        let keys = self.leading.get(host).into_iter().flat_map(ByOwner::all);
         keys.filter_map(|key| self.merged.get(key))
     }
     /// Returns every VirtualService.
@@ -103,10 +103,8 @@ impl VirtualServices {
 }
 
 /// Removes a VirtualService from the list of a key.
-fn remove<K: Ord>(lists: &mut BTreeMap<K, BTreeSet<PolicyKey>>, of: &K, key: &PolicyKey) {
-    let Some(list) = lists.get_mut(of) else { return };
-    list.remove(key);
-    if list.is_empty() {
+fn remove<K: Ord>(lists: &mut BTreeMap<K, ByOwner>, of: &K, key: &PolicyKey) {
+    if lists.get_mut(of).is_some_and(|list| list.remove(key)) {
         lists.remove(of);
     }
 }

@@ -66,7 +66,7 @@ fn policies(document: Option<&traffic_policy::TrafficPolicy>) -> PortPolicies {
             ports.entry(number).or_insert_with(|| policy(&port.policy));
         }
     }
-    PortPolicies { all: policy(document), ports: Arc::new(ports) }
+    PortPolicies::new(policy(document), ports)
 }
 
 fn policy(document: &traffic_policy::TrafficPolicy) -> TrafficPolicy {

@@ -3,7 +3,6 @@
 //! The codec of policies calls it. Lists keep their order; an absent field has its default.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use tributary_model::{
     DestinationRule, ExportTo, HostPattern, Labels, PortNumber, PortPolicies, Subset, SubsetRule,
@@ -95,7 +94,7 @@ fn read_policies(d: &mut Decoder, value: Value<'_>) -> Result<PortPolicies, Faul
             _ => {}
         }
     }
-    Ok(PortPolicies { all, ports: Arc::new(ports) })
+    Ok(PortPolicies::new(all, ports))
 }
 
 fn read_port(d: &mut Decoder, value: Value<'_>) -> Result<(PortNumber, TrafficPolicy), Fault> {

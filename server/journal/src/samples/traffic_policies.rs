@@ -128,7 +128,7 @@ fn policy() -> BoxedStrategy<TrafficPolicy> {
 }
 fn policies() -> BoxedStrategy<PortPolicies> {
     (policy(), btree_map(port(), policy(), 0..3))
-        .prop_map(|(all, ports)| PortPolicies { all, ports: Arc::new(ports) })
+        .prop_map(|(all, ports)| PortPolicies::new(all, ports))
         .boxed()
 }
 

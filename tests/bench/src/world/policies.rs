@@ -1,15 +1,26 @@
-//! Traffic policy of a bench: a DestinationRule for each service, with settings and a subset.
+//! Traffic policy of a bench: for each service a DestinationRule with settings and a subset, and a VirtualService with
+//! weights between the service and its subset.
 
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use tributary_model::{
-    Basis, ConnectionPool, DeclaredPolicy, DestinationRule, ExportTo, Fact, HostPattern, ObjectId,
-    OutlierDetection, Policy, PolicyKey, PolicyKind, PortPolicies, RegistryUpdate, Source, Subset,
-    SubsetRule, TrafficPolicy,
+    Basis, ConnectionPool, DeclaredPolicy, DestinationRule, ExportTo, Fact, HostPattern, Hostname,
+    HttpAction, HttpRoute, ObjectId, OutlierDetection, Policy, PolicyKey, PolicyKind, PortPolicies,
+    RegistryUpdate, RouteDestination, RouteSettings, Source, Subset, SubsetRule, TrafficPolicy,
+    VirtualService, WeightedDestination,
 };
 
 use super::World;
+
+/// Policies that each service has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Policies {
+    /// A DestinationRule.
+    pub(crate) rules: bool,
+    /// A VirtualService.
+    pub(crate) routes: bool,
+}
 
 impl World {
     /// Returns the DestinationRule of a service, which allows so many connections.
@@ -24,7 +35,7 @@ impl World {
             host: HostPattern::new(self.host(service))?,
             export: ExportTo::default(),
             selector: Default::default(),
-            policies: PortPolicies { all: settings(connections), ..PortPolicies::default() },
+            policies: PortPolicies::new(settings(connections), Default::default()),
             subsets: [subset].into(),
             ignored: Arc::default(),
         };
@@ -32,11 +43,41 @@ impl World {
         self.policy(service, kind, &name, Policy::DestinationRule(rule))
     }
 
+    /// Returns the VirtualService of a service, with this weight of 100 for the service and the rest for its subset.
+    pub(crate) fn route(&self, service: usize, weight: u32) -> Result<RegistryUpdate> {
+        let host = Hostname::new(self.host(service))?;
+        let to = |subset: Option<Subset>, weight| {
+            let destination = RouteDestination { host: host.clone(), subset, port: None };
+            WeightedDestination { destination, weight, headers: None }
+        };
+        let destinations = [to(None, weight), to(Subset::new("v1"), 100 - weight)];
+        let http = HttpRoute {
+            name: "".into(),
+            matches: Arc::default(),
+            action: HttpAction::Route(destinations.into()),
+            settings: RouteSettings::default(),
+        };
+        let routes = VirtualService {
+            hosts: [host.into()].into(),
+            export: ExportTo::default(),
+            mesh: true,
+            http: [http].into(),
+            tls: Arc::default(),
+            tcp: Arc::default(),
+            ignored: Arc::default(),
+        };
+        let (kind, name) = (PolicyKind::VirtualService, format!("service-{service}"));
+        self.policy(service, kind, &name, Policy::VirtualService(routes))
+    }
+
     /// Returns a policy in the namespace of a service.
     fn policy(&self, service: usize, kind: PolicyKind, name: &str, policy: Policy) -> Result<RegistryUpdate> {
         let namespace = self.namespace(service).clone();
-        let source = Source::new(ObjectId::new(kind.as_str(), namespace.as_str(), name));
-        let key = PolicyKey { kind, namespace, name: name.into() };
+        let name: Arc<str> = name.into();
+        let object =
+            ObjectId { kind: kind.as_str(), namespace: namespace.to_shared(), name: Arc::clone(&name) };
+        let source = Source::new(object);
+        let key = PolicyKey { kind, namespace, name };
         let fact = Fact::Policy(key, Arc::new(DeclaredPolicy { source, created: None, policy }));
         Ok(RegistryUpdate::Put(self.scope.clone(), fact, Basis::Authoritative))
     }

@@ -250,7 +250,7 @@ mod tests {
             (port(80), all.clone(), false, true),
             (client(labels(&[("a", "b")])), client(labels(&[("a", "b"), ("c", "d")])), true, false),
             (client(through(GatewayMatch::Mesh)), all.clone(), true, true),
-            (client(through(GatewayMatch::Other)), all.clone(), false, true),
+            (client(through(GatewayMatch::Other)), all, false, true),
         ];
         for (one, two, forth, back) in cases {
             assert_eq!((one.covers(&two), two.covers(&one)), (forth, back), "{one:?} and {two:?}");

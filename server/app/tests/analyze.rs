@@ -1,4 +1,5 @@
 //! `tributary analyze` over files as a user writes them.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail the test")]
 
 use std::path::Path;
 

@@ -57,6 +57,9 @@ fn documents(echo: &Echo, named: &[Backend], shares: &str) -> String {
     .concat()
 }
 
+/// Names and values.
+type Headers<'a> = &'a [(&'a str, &'a str)];
+
 struct World {
     files: Files,
     server: TestServer,
@@ -80,7 +83,7 @@ impl World {
     }
 
     async fn conditions(&mut self) -> Result<()> {
-        let cases: &[(&str, &[(&str, &str)], &str)] = &[
+        let cases: &[(&str, Headers<'_>, &str)] = &[
             ("/tributary.test.Echo/Other", &[], "a"),
             ("/tributary.away.Echo/Call", &[], "b"),
             ("/tributary.test.Echo/R7", &[], "b"),

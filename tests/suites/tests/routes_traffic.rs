@@ -28,6 +28,9 @@ fn to(host: &str) -> String {
     format!("route: [{{destination: {{host: {host}}}}}]")
 }
 
+/// Names and values.
+type Headers<'a> = &'a [(&'a str, &'a str)];
+
 /// An Envoy with three backends that name themselves, `a.test`, `b.test` and `c.test`, and `echo.test`. The hosts of
 /// VirtualServices are services of the echo too.
 struct World {
@@ -156,7 +159,7 @@ async fn each_match_has_its_requests() -> Result<()> {
     );
     let one = format!("{{match: [{{uri: {{exact: /one}}}}], {a}}}");
     let world = World::start_on(port, Variant::Sotw, &[("match.test", http), ("only.test", one)], "").await?;
-    let cases: &[(&str, &str, &[(&str, &str)], &str)] = &[
+    let cases: &[(&str, &str, Headers<'_>, &str)] = &[
         ("GET", "/exact", &[], "a"),
         ("GET", "/exact/not", &[], "c"),
         ("GET", "/exact?q=9", &[], "a"),
@@ -277,7 +280,8 @@ async fn copies(world: &World) -> Result<()> {
         assert_eq!(world.count("some.test", 400).await?, ([400, 0, 0], 0));
         let active = format!("cluster.outbound|{}||c.test.upstream_rq_active", world.port);
         eventually("copies to end", SOON, || async {
-            Ok(ensure!(world.envoy.stat(&active).await? == 0, "some are on their way"))
+            ensure!(world.envoy.stat(&active).await? == 0, "some are on their way");
+            Ok(())
         })
         .await?;
         Ok(is_near(usize::try_from(c.requests() - before)?, 400, 0.3))

@@ -50,7 +50,7 @@ fn http_match(found: &HttpMatch) -> Value {
     for (name, of) in single {
         add(&mut out, name, of.as_ref().map(text_match));
     }
-    add(&mut out, "ignoreUriCase", found.ignores_uri_case.then(|| json!(true)));
+    add(&mut out, "ignoreUriCase", found.ignores_uri_case.then_some(Value::Bool(true)));
     let maps = [
         ("headers", &found.headers),
         ("withoutHeaders", &found.without_headers),
@@ -173,7 +173,7 @@ fn retries(of: &RouteRetries) -> Map<String, Value> {
     let codes = retries.codes.iter().map(ToString::to_string);
     let on: Vec<String> = std::iter::once(retries.conditions.to_string()).chain(codes).collect();
     add_text(&mut out, "retryOn", &on.join(","));
-    add(&mut out, "retryRemoteLocalities", retries.remote_localities.then(|| json!(true)));
+    add(&mut out, "retryRemoteLocalities", retries.remote_localities.then_some(Value::Bool(true)));
     add(&mut out, "retryIgnorePreviousHosts", of.declares_other_hosts.then(|| json!(retries.other_hosts)));
     add(&mut out, "backoff", retries.backoff.map(seconds));
     out

@@ -78,7 +78,7 @@ async fn findings_have_position_severity_code_and_next_step() {
     ];
     assert_eq!(lines, want);
     assert_eq!(ran.out.lines().count(), 6, "each with its next step: {}", ran.out);
-    assert_eq!(ran.notes, "2 errors, 1 warnings, 0 infos\n");
+    assert_eq!(ran.notes, "errors: 2, warnings: 1, infos: 0\n");
 }
 
 #[tokio::test]

@@ -40,7 +40,7 @@ fn conclude(
     let count = |severity| all.iter().filter(|one| one.severity == severity).count();
     let [errors, warnings, infos] = [Severity::Error, Severity::Warning, Severity::Info].map(count);
     if matches!(args.output, Output::Table | Output::Wide) {
-        console.note(&format!("{errors} errors, {warnings} warnings, {infos} infos"));
+        console.note(&format!("errors: {errors}, warnings: {warnings}, infos: {infos}"));
     }
     if all.iter().any(|one| one.severity >= args.threshold) {
         return Ok(Exit::No);

@@ -22,7 +22,7 @@ use tributary_suites::kube::{Login, Named, With, mk_namespace};
 use tributary_suites::{ApiServer, eventually};
 
 /// Kinds that a source lists.
-const KINDS: usize = 5;
+const KINDS: usize = 6;
 const SOON: Duration = Duration::from_secs(20);
 const LEASE: LeaseTiming =
     LeaseTiming { duration: Duration::from_secs(3), renew: Duration::from_millis(500) };

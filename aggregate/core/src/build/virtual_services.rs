@@ -72,6 +72,7 @@ impl State {
         let now = all.first().map(|outline| &outline.service.key);
         let port = before.and_then(|view| if let [only] = &*view.ports { Some(only.number) } else { None });
         before.map(|view| &view.key) != now
+            || before.is_some_and(|view| view.alias_target().is_some())
             || port != only_port(&self.context, &self.hosts, host)
             || self.context.names.aliases.declares(host)
     }

@@ -141,6 +141,10 @@ fn destination_that_is_an_alias_leads_to_its_end() {
     assert_eq!(led_to(&mut world, PAY), ["alias.test none.test -"]);
     world.report("file", [mk_deleted(&alias("none.test"))]);
     assert!(led_to(&mut world, PAY).is_empty());
+    world.put("file", [alias("b.test")]);
+    assert_eq!(led_to(&mut world, PAY), ["alias.test b.test z"]);
+    world.put("file", [mk_service("svc/alias.test", mk_decl("alias", "80 http"))]);
+    assert_eq!(led_to(&mut world, PAY), ["alias.test alias.test x"], "the service is no alias any more");
 }
 
 #[test]

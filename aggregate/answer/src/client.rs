@@ -11,6 +11,7 @@ use tributary_model::{
     NodeName, Projection, labels,
 };
 
+use crate::patches::ClientPatches;
 use crate::scope::{ClientSidecar, Scope};
 
 /// Client attributes that answers may depend on. Clients of one class get equal bytes for every resource.
@@ -42,6 +43,8 @@ pub struct ClientClass {
     pub dns_capture: bool,
     /// Labels that any policy compares; an absent one has an empty text.
     pub labels: Labels,
+    /// Patches of EnvoyFilters that apply to it.
+    pub patches: Option<Arc<ClientPatches>>,
 }
 
 impl ClientClass {
@@ -62,6 +65,7 @@ impl ClientClass {
             domain: None,
             dns_capture: false,
             labels: Labels::default(),
+            patches: None,
         }
     }
     /// Returns what clients of this class may see.

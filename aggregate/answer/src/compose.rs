@@ -168,20 +168,21 @@ pub fn compose_routes<'a>(
     claims: impl IntoIterator<Item = RouteClaim<'a>>,
 ) -> (Vec<VirtualHostPlan>, Vec<Conflict>) {
     let mut claims: Vec<RouteClaim<'a>> = claims.into_iter().collect();
-    claims.sort_by(|a, b| a.by.key.cmp(&b.by.key));
+    claims.sort_by(|a, b| a.host.cmp(b.host));
     let by_domain = by_domain(&claims);
     let conflicts = by_domain.iter().filter_map(|(domain, by)| contest(domain, by)).collect();
-    let owns = |by: &Arc<ServiceView>, domain: &str| {
-        by_domain.get(domain).and_then(|all| all.first()).is_some_and(|first| Arc::ptr_eq(first, by))
+    let owns = |host: &Hostname, domain: &str| {
+        by_domain.get(domain).and_then(|all| all.first()).is_some_and(|first| first.host == host)
     };
-    let mut aliases: BTreeMap<&ServiceKey, Vec<&RouteClaim<'a>>> = BTreeMap::new();
+    let mut aliases: BTreeMap<&Hostname, Vec<&RouteClaim<'a>>> = BTreeMap::new();
     for claim in claims.iter().filter(|claim| claim.plan.is_none()) {
-        aliases.entry(&claim.to.key).or_default().push(claim);
+        aliases.entry(claim.to).or_default().push(claim);
     }
     let host = |own: &RouteClaim<'a>| {
-        let led = aliases.get(&own.to.key).into_iter().flatten();
-        let won = led.flat_map(|alias| alias.domains.iter().filter(|domain| owns(alias.by, domain)).cloned());
-        Some(own.plan.as_ref()?.with_claims(|domain| owns(own.by, domain), won))
+        let led = aliases.get(own.to).into_iter().flatten();
+        let won =
+            led.flat_map(|alias| alias.domains.iter().filter(|domain| owns(alias.host, domain)).cloned());
+        Some(own.plan.as_ref()?.with_claims(|domain| owns(own.host, domain), won))
     };
     let mut hosts: Vec<VirtualHostPlan> =
         claims.iter().filter_map(host).filter(|plan| !plan.is_empty()).collect();
@@ -190,13 +191,13 @@ pub fn compose_routes<'a>(
 }
 
 /// Returns the claimants of each domain, in order of precedence.
-fn by_domain<'p, 'a>(claims: &'p [RouteClaim<'a>]) -> BTreeMap<&'p str, Vec<&'a Arc<ServiceView>>> {
-    let mut out: BTreeMap<&str, Vec<&Arc<ServiceView>>> = BTreeMap::new();
+fn by_domain<'p, 'a>(claims: &'p [RouteClaim<'a>]) -> BTreeMap<&'p str, Vec<&'p RouteClaim<'a>>> {
+    let mut out: BTreeMap<&str, Vec<&RouteClaim<'a>>> = BTreeMap::new();
     for claim in claims {
-        claim.domains.iter().for_each(|domain| out.entry(domain).or_default().push(claim.by));
+        claim.domains.iter().for_each(|domain| out.entry(domain).or_default().push(claim));
     }
     for (domain, by) in &mut out {
-        by.sort_by(|a, b| claim_order(domain, &a.key.host, &b.key.host, || precedence(a, b)));
+        by.sort_by(|a, b| claim_order(domain, a.host, b.host, || preceding(a, b)));
     }
     out
 }
@@ -213,8 +214,21 @@ pub fn claim_order(
     is_short(a).cmp(&is_short(b)).then_with(precedence)
 }
 
-fn contest(domain: &str, by: &[&Arc<ServiceView>]) -> Option<Conflict> {
-    let (winner, rest) = by.split_first()?;
+/// Compares claimants by their services; those without one come last.
+fn preceding(a: &RouteClaim<'_>, b: &RouteClaim<'_>) -> Ordering {
+    let by_service = match (a.by, b.by) {
+        (Some(a), Some(b)) => precedence(a, b),
+        (first, second) => second.is_some().cmp(&first.is_some()),
+    };
+    by_service.then_with(|| a.host.cmp(b.host))
+}
+
+/// Returns the conflict of a domain that several services claim. A host without a service takes its name from short names
+/// of services because a VirtualService names it, which is no conflict.
+fn contest(domain: &str, by: &[&RouteClaim<'_>]) -> Option<Conflict> {
+    let services: Vec<&Arc<ServiceView>> = by.iter().filter_map(|claim| claim.by).collect();
+    by.first()?.by?;
+    let (winner, rest) = services.split_first()?;
     let agrees = |by: &ServiceView| is_same_backend(winner, by) || is_member_of(winner, by);
     let losers = rest.iter().map(|by| &***by).filter(|by| !agrees(by));
     let claimants: Vec<&ServiceView> = std::iter::once(&***winner).chain(losers).collect();
@@ -260,7 +274,9 @@ mod tests {
     }
     /// Returns what a service claims for its own virtual host.
     fn mk_claim(view: &Arc<ServiceView>, plan: VirtualHostPlan) -> RouteClaim<'_> {
-        RouteClaim { by: view, to: view, domains: plan.domains.clone(), plan: Some(plan) }
+        let (host, domains) = (&view.key.host, plan.domains.clone());
+        let namespace = &view.key.namespace;
+        RouteClaim { host, by: Some(view), to: host, namespace, domains, plan: Some(plan) }
     }
     fn refs<T: Clone>(parts: &[(Arc<ServiceView>, T)]) -> Vec<(&Arc<ServiceView>, T)> {
         parts.iter().map(|(view, plan)| (view, plan.clone())).collect()
@@ -316,8 +332,16 @@ mod tests {
         let (_, own) = mk_vhost("pay.shop", &["pay.shop"]);
         let (_, theirs) = mk_vhost("a.shop", &["10.0.0.1"]);
         let domains = |is_alias: bool| {
-            let alias =
-                RouteClaim { by: &name, to: &target, plan: None, domains: vec!["10.0.0.1".to_owned()] };
+            let domains = vec!["10.0.0.1".to_owned()];
+            let to = &target.key;
+            let alias = RouteClaim {
+                host: &name.key.host,
+                by: Some(&name),
+                to: &to.host,
+                namespace: &to.namespace,
+                plan: None,
+                domains,
+            };
             let claims = [mk_claim(&target, own.clone()), mk_claim(&other, theirs.clone())];
             let (hosts, conflicts) = compose_routes(claims.into_iter().chain(is_alias.then_some(alias)));
             let names = conflicts.iter().flat_map(|c| c.claimants.iter().map(|k| k.host.to_string()));

@@ -4,11 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tributary_model::{
-    Catalog, Code, Condition, EndpointInputs, EndpointSource, ObjectRef, PortNumber, PortView, ServiceKey,
-    ServiceView,
+    Catalog, Code, Condition, EndpointInputs, EndpointSource, ObjectRef, PortView, ServiceKey, ServiceView,
 };
 
-use crate::claims::{RouteClaim, route_claims};
+use crate::claims::route_claims;
 use crate::client::ClientClass;
 use crate::compose::{Conflict, compose_listeners, compose_routes};
 use crate::egress::PortSet;
@@ -100,19 +99,15 @@ fn targets(source: &EndpointSource) -> impl Iterator<Item = (Destination<'_>, Op
 #[must_use]
 pub fn contested(catalog: &Catalog, class: &ClientClass) -> Vec<Conflict> {
     let mut listeners = Vec::new();
-    let mut tables: BTreeMap<PortNumber, Vec<RouteClaim<'_>>> = BTreeMap::new();
     for (_, view) in members(catalog, class.scope()) {
         for port in class.scope().ports(view, PortSet::Imported) {
             let inputs = &port.listener;
             let plans = scoped_listener(&inputs.inputs, &key(inputs, class), class.scope(), &mut ());
             listeners.extend(plans.into_iter().map(|plan| (view, plan)));
         }
-        for (port, claim) in route_claims(catalog, view, class) {
-            tables.entry(port).or_default().push(claim);
-        }
     }
     let (_, mut conflicts) = compose_listeners(listeners);
-    conflicts.extend(tables.into_values().flat_map(|claims| compose_routes(claims).1));
+    conflicts.extend(route_claims(catalog, class).into_values().flat_map(|claims| compose_routes(claims).1));
     conflicts
 }
 

@@ -42,7 +42,10 @@ impl Hash for Egress {
 /// Ports of a service that a client reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PortSet {
-    /// Those that any egress listener imports: they have xDS clusters, assignments and listeners.
+    /// Those that have xDS clusters and assignments: the imported ones, and all of a service that no egress listener imports
+    /// but to which a route leads.
+    Reached,
+    /// Those that any egress listener imports: they have listeners.
     Imported,
     /// Those whose hosts are in route tables: a port that has an egress listener of its own takes hosts only from it.
     Routed,
@@ -104,6 +107,18 @@ impl Egress {
         let mut listeners = index.listeners.iter().filter(of_port);
         listeners.any(|listener| hosts.iter().any(|host| listener.imports_pattern(own, namespace, host)))
     }
+    /// Whether any of these hosts of a namespace is imported by any listener.
+    #[must_use]
+    pub fn imports_pattern(
+        &self,
+        own: Option<&Namespace>,
+        namespace: &Namespace,
+        hosts: &[HostPattern],
+    ) -> bool {
+        let imports =
+            |listener: &Listener| hosts.iter().any(|host| listener.imports_pattern(own, namespace, host));
+        self.index().listeners.iter().any(imports)
+    }
     /// Returns the listener through which clients reach a port of a service, if any does: one for the port, else the
     /// one for all ports; with it, the listener for the port if that does not import the service.
     #[must_use]
@@ -139,7 +154,8 @@ impl Egress {
         };
         self.0.listeners.iter().filter(serves).find_map(|listener| listener.hosts.iter().find(admits))
     }
-    /// Returns the hosts that may be imported, if no import is a wildcard over all namespaces.
+    /// Returns the hosts that may be imported, those that imported VirtualServices may name, and those that their routes may
+    /// lead to, if no import is a wildcard over all namespaces.
     #[must_use]
     pub fn candidates<'c>(
         &'c self,
@@ -147,14 +163,14 @@ impl Egress {
         own: Option<&'c Namespace>,
     ) -> Option<BTreeSet<&'c Hostname>> {
         let narrow = self.index().narrow.as_ref()?;
-        let named = narrow.namespaces.iter().filter_map(|import| match import {
-            ImportNamespace::Named(namespace) => Some(namespace),
-            ImportNamespace::Own => own,
-            ImportNamespace::Any | ImportNamespace::None => None,
-        });
-        let declared = named.filter_map(|namespace| overlay(catalog, namespace)).flatten();
+        let declared = named(&narrow.namespaces, own).filter_map(|namespace| overlay(catalog, namespace));
         let exact = narrow.hosts.iter().filter_map(|host| catalog.hosts.get_key_value(host));
-        Some(declared.chain(exact.map(|(host, _): (_, &Shared<HostEntry>)| host)).collect())
+        let exact = exact.map(|(host, _): (_, &Shared<HostEntry>)| host);
+        let is_any = narrow.of_routes.contains(&ImportNamespace::Any);
+        let by_any = is_any.then(|| catalog.led_to.values()).into_iter().flatten();
+        let by_named = named(&narrow.of_routes, own).filter_map(|namespace| catalog.led_to.get(namespace));
+        let led_to = by_any.chain(by_named).flat_map(|hosts| hosts.iter());
+        Some(declared.flatten().chain(exact).chain(led_to).collect())
     }
     fn index(&self) -> &Index {
         self.0.index.get_or_init(|| Index::new(&self.0.listeners))
@@ -182,22 +198,42 @@ struct Narrow {
     hosts: Vec<Hostname>,
     /// Namespaces of the other imports.
     namespaces: Vec<ImportNamespace>,
+    /// Namespaces of all imports: any of them may import a VirtualService.
+    of_routes: Vec<ImportNamespace>,
 }
 
 impl Narrow {
     fn new<'a>(imports: impl Iterator<Item = &'a HostImport>) -> Option<Self> {
-        let mut out = Self { hosts: Vec::new(), namespaces: Vec::new() };
+        let mut out = Self { hosts: Vec::new(), namespaces: Vec::new(), of_routes: Vec::new() };
         for import in imports.filter(|import| import.namespace != ImportNamespace::None) {
+            add(&mut out.of_routes, &import.namespace);
             let host = Hostname::new(import.host.as_str()).ok().filter(|host| !host.is_wildcard());
             match (host, &import.namespace) {
                 (Some(host), _) => out.hosts.push(host),
                 (None, ImportNamespace::Any) => return None,
-                (None, namespace) if out.namespaces.contains(namespace) => {}
-                (None, namespace) => out.namespaces.push(namespace.clone()),
+                (None, namespace) => add(&mut out.namespaces, namespace),
             }
         }
         Some(out)
     }
+}
+
+fn add(namespaces: &mut Vec<ImportNamespace>, namespace: &ImportNamespace) {
+    if !namespaces.contains(namespace) {
+        namespaces.push(namespace.clone());
+    }
+}
+
+/// Returns the namespaces that imports name; `own` is the client's.
+fn named<'a>(
+    imports: &'a [ImportNamespace],
+    own: Option<&'a Namespace>,
+) -> impl Iterator<Item = &'a Namespace> {
+    imports.iter().filter_map(move |import| match import {
+        ImportNamespace::Named(namespace) => Some(namespace),
+        ImportNamespace::Own => own,
+        ImportNamespace::Any | ImportNamespace::None => None,
+    })
 }
 
 impl Index {
@@ -323,14 +359,18 @@ mod tests {
     fn candidates_are_those_of_imported_namespaces_unless_a_wildcard_is_over_all() {
         let names = [("a.x", "web"), ("b.x", "shop"), ("c.x", "shop"), ("d.x", "pay")];
         let views = names.map(|(host, namespace)| mk_view(host, namespace, &[Visibility::Public]));
-        let (catalog, own) = (mk_catalog(views.to_vec()), mk_ns("web"));
+        let (mut catalog, own) = (mk_catalog(views.to_vec()), mk_ns("web"));
+        let led = |host: &str| Shared::new([mk_host(host)].into_iter().collect());
+        catalog.led_to = [(mk_ns("shop"), led("l.x")), (mk_ns("pay"), led("m.x"))].into_iter().collect();
         let hosts = |imports: &[&str]| {
             let egress = Egress::new(&mk_egress(&[(None, imports)])).unwrap();
             let found = egress.candidates(&catalog, Some(&own))?;
             Some(found.into_iter().map(ToString::to_string).collect::<Vec<_>>().join(" "))
         };
-        assert_eq!(hosts(&["shop/b.x", "./a.x", "*/d.x", "*/e.x", "~/*"]).as_deref(), Some("a.x b.x d.x"));
-        assert_eq!(hosts(&["./*.x", "shop/*"]).as_deref(), Some("a.x b.x c.x"));
+        let any = hosts(&["shop/b.x", "./a.x", "*/d.x", "*/e.x", "~/*"]);
+        assert_eq!(any.as_deref(), Some("a.x b.x d.x l.x m.x"), "routes of any namespace");
+        assert_eq!(hosts(&["./*.x", "shop/*"]).as_deref(), Some("a.x b.x c.x l.x"));
+        assert_eq!(hosts(&["shop/b.x"]).as_deref(), Some("b.x l.x"), "a VirtualService of the host imported");
         assert_eq!(hosts(&["shop/b.x", "*/*.x"]), None);
         assert_eq!(hosts(&["~/*"]).as_deref(), Some(""));
     }

@@ -9,6 +9,7 @@ mod freshness;
 mod pending;
 mod query;
 mod reach;
+mod routes;
 mod rules;
 mod source;
 mod unread;
@@ -31,7 +32,8 @@ use crate::scope::trace::reaches;
 pub use document::{Explanation, Outcome, Reason, Refused, StepDocument, StepObject, WhyNot};
 pub use freshness::endpoint_freshness;
 pub use query::Query;
-pub use reach::{Carrier, carrier, leading_listeners, leading_resources};
+pub use reach::{Carrier, carrier, leading_listeners, leading_parts, leading_resources};
+pub use routes::{AppliedRoutes, applied_routes};
 pub use rules::{AppliedRule, applied_rules};
 pub use why_not::{why_not, why_not_in};
 
@@ -128,6 +130,7 @@ fn explain_port(
     let facts = open_to_all(&port.endpoints.inputs, client);
     if let Some(client) = client.filter(|_| reached) {
         within.steps.extend(rules::steps(catalog, view, port, &client.class, subset));
+        within.steps.extend(routes::steps(catalog, port, &client.class));
     }
     let assignment = assigned(&facts, (client, subset), port, &mut within).unwrap_or_default();
     let sent = assignment.endpoints().any(|e| e.target.to_string() == *endpoint);

@@ -101,7 +101,9 @@ pub(crate) fn mk_catalog(views: Vec<Arc<ServiceView>>) -> Catalog {
         scoped.entry(view.key.namespace.clone()).or_default().insert(view.key.host.clone());
         hosts.entry(view.key.host.clone()).or_default().push(view);
     }
-    let entries = hosts.into_iter().map(|(h, c)| (h, Shared::new(HostEntry { claimants: c.into() })));
+    let entries = hosts.into_iter().map(|(h, c)| {
+        (h, Shared::new(HostEntry { claimants: c.into(), led_by: Arc::default(), routes: None }))
+    });
     let scoped = scoped.into_iter().map(|(namespace, hosts)| (namespace, Shared::new(hosts)));
     Catalog { hosts: entries.collect(), scoped: scoped.collect(), ..Catalog::default() }
 }
@@ -161,6 +163,7 @@ pub(crate) fn mk_port_view(facts: EndpointInputs) -> PortView {
         hash: None,
         virtual_services: Arc::default(),
         destinations: Arc::default(),
+        has_service: true,
     };
     PortView {
         number: port,

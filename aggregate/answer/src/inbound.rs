@@ -29,7 +29,9 @@ pub struct OwnSide<'a> {
 pub struct InboundPort {
     /// Port on which the workload listens.
     pub target: PortNumber,
-    /// Protocol, from the first service.
+    /// Port of the first service, by which virtual hosts are named.
+    pub service: PortNumber,
+    /// Protocol, from that service.
     pub protocol: Protocol,
 }
 
@@ -87,7 +89,11 @@ fn inbound(catalog: &Catalog, own: &[WorkloadKey]) -> Vec<InboundPort> {
                     continue;
                 }
                 for target in targets(&port.endpoints.inputs, &ips) {
-                    out.entry(target).or_insert(InboundPort { target, protocol: port.protocol });
+                    out.entry(target).or_insert(InboundPort {
+                        target,
+                        service: port.number,
+                        protocol: port.protocol,
+                    });
                 }
             }
         }
@@ -171,9 +177,14 @@ mod tests {
         let view = mk_view("pay.shop", "shop", &[Visibility::Public]);
         let view = ServiceView { ports: [mk_port_view(facts)].into(), ..Arc::into_inner(view).unwrap() };
         let services = Arc::from([view.key.clone()]);
-        catalog
-            .hosts
-            .insert(view.key.host.clone(), Shared::new(HostEntry { claimants: [Arc::new(view)].into() }));
+        catalog.hosts.insert(
+            view.key.host.clone(),
+            Shared::new(HostEntry {
+                claimants: [Arc::new(view)].into(),
+                led_by: Arc::default(),
+                routes: None,
+            }),
+        );
         let workload = Workload {
             addresses: [WorkloadAddress::Ip("10.0.0.1".parse().unwrap())].into(),
             name: "b".into(),
@@ -181,7 +192,7 @@ mod tests {
         };
         let workload = WorkloadView { shard: mk_shard("east"), workload: workload.into(), services };
         catalog.workloads.insert(key.clone(), Shared::new(workload));
-        let wanted = InboundPort { target: mk_port(8080), protocol: Protocol::Http };
+        let wanted = InboundPort { target: mk_port(8080), service: mk_port(80), protocol: Protocol::Http };
         assert_eq!(inbound(&catalog, &[key]), [wanted]);
     }
 }

@@ -241,7 +241,9 @@ impl Outcomes for RouteInputs {
     fn mentions(node: &ResourceInputs<Self>, report: &mut dyn FnMut(Attr)) {
         mention_addresses(&node.inputs.addresses, report);
         mention(&node.inputs.virtual_services, HttpCandidate::clients, report);
-        mention_names(&node.inputs.service.host, report);
+        if node.inputs.has_service {
+            mention_names(&node.inputs.service.host, report);
+        }
         mention_ruled(node.inputs.hash.as_deref(), report);
         for to in node.inputs.destinations.iter() {
             mention_ruled(to.hash.as_deref(), report);

@@ -25,6 +25,7 @@ mod l4_route;
 pub mod listener;
 pub mod members;
 pub mod names;
+pub mod patches;
 pub mod policy_conditions;
 pub mod resolve;
 pub mod route;
@@ -34,7 +35,9 @@ pub mod virtual_service;
 
 mod steps;
 
-pub use claims::{RouteClaim, route_claims, routed_ports};
+pub use claims::{
+    HostClaim, RouteClaim, host_claims, route_claims, wildcard_claim, wildcards_beside, without_service,
+};
 pub use client::{Client, ClientClass, project};
 pub use cluster::{ClusterPlan, Discovery, LoadBalancing, UpstreamHttp, cluster};
 pub use compose::{Conflict, Listener, claim_order, compose_listeners, compose_routes, precedence};
@@ -42,8 +45,9 @@ pub use conditions::{conditions, contested, contested_by_service};
 pub use egress::{Egress, PortSet};
 pub use endpoints::{Assignment, Destination, Endpoint, LocalityEndpoints, endpoints, endpoints_of, inline};
 pub use explain::{
-    AppliedRule, Carrier, Explanation, Query, WhyNot, applied_rules, carrier, endpoint_freshness, explain,
-    explain_with, leading_listeners, leading_resources, why_not, why_not_in,
+    AppliedRoutes, AppliedRule, Carrier, Explanation, Query, WhyNot, applied_routes, applied_rules, carrier,
+    endpoint_freshness, explain, explain_with, leading_listeners, leading_parts, leading_resources, why_not,
+    why_not_in,
 };
 pub use grpc_route::{GrpcGap, grpc_routes};
 pub use http_route::{RouteContext, RoutePlan, Routes, Target, http_routes};
@@ -52,8 +56,9 @@ pub use key::key;
 pub use listener::{ListenerPlan, Match, Serves, listener, listener_name, route_table_name, scoped_listener};
 pub use members::{Difference, differing, members, overlay};
 pub use names::ClusterName;
+pub use patches::{ClientPatches, ProxyFacts, patches_of};
 pub use policy_conditions::{Beside, PolicyConditions, Selectable, policy_conditions};
-pub use resolve::{concrete, resolve, visible};
+pub use resolve::{concrete, own_routes, resolve, visible};
 pub use route::{VirtualHostPlan, grpc_route, has_grpc_route, names_of, route};
 pub use scope::trace::not_routed;
 pub use scope::{ClientSidecar, Scope, attach};

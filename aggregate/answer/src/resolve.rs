@@ -2,13 +2,14 @@
 //!
 //! Clients name hosts without a namespace, and several services may claim one. The service of the
 //! client's own namespace comes first, then the first visible claimant in order of precedence. With a Sidecar, those
-//! of its first egress listener that imports any come before those of later ones. Lists, look-ups and explain all use
-//! this module (law 11).
+//! of its first egress listener that imports any come before those of later ones; where none is imported, a route of a
+//! VirtualService that is may lead to one. Lists, look-ups and explain all use this module (law 11).
 
 use std::sync::Arc;
 
 use tributary_model::{
-    Catalog, Code, DeclarationView, Hostname, Recorder, ServiceView, Stage, TraceStep, Verdict,
+    Catalog, Code, DeclarationView, Hostname, PortNumber, Recorder, ResourceInputs, RouteInputs, RouteOwner,
+    ServiceView, Shared, Stage, TraceStep, Verdict,
 };
 
 use crate::scope::Scope;
@@ -51,19 +52,30 @@ pub(crate) fn claimant<'c, R: Recorder>(
     scope: Scope<'_>,
     r: &mut R,
 ) -> Option<&'c Arc<ServiceView>> {
-    let Some(entry) = catalog.hosts.get(host) else {
-        r.step(|| no_such_host(host));
+    let found = catalog.hosts.get(host);
+    let Some(entry) = found.filter(|entry| entry.has_service()) else {
+        r.step(|| no_such_host(host, found.and_then(|entry| entry.routes.as_deref())));
         return None;
     };
     let claimants = &entry.claimants;
     let seen = claimants.iter().filter(|view| is_exported(view, scope));
-    let imported = seen.filter_map(|view| Some((scope.rank(view)?, view)));
+    let imported = seen.clone().filter_map(|view| Some((scope.rank(view)?, view)));
     // Of equal ranks the first stays: claimants are in order of precedence.
-    let chosen = imported.min_by_key(|(rank, _)| *rank).map(|(_, view)| view);
+    let imported = imported.min_by_key(|(rank, _)| *rank).map(|(_, view)| view);
+    let led_to = || scope.is_led_to(entry).then(|| nearest(seen, scope)).flatten();
+    let chosen = imported.or_else(led_to);
     if r.is_on() {
         claimants.iter().for_each(|view| record(catalog, view, chosen, scope, r));
     }
     chosen
+}
+
+/// Returns the service of the client's own namespace, else the first.
+fn nearest<'c>(
+    seen: impl Iterator<Item = &'c Arc<ServiceView>>,
+    scope: Scope<'_>,
+) -> Option<&'c Arc<ServiceView>> {
+    seen.min_by_key(|view| Some(&view.key.namespace) != scope.namespace)
 }
 
 /// Returns the service that an alias, or a chain of aliases, resolves to for this client; a service that is
@@ -94,7 +106,7 @@ pub fn concrete<'c, R: Recorder>(
 
 /// Describes what takes the traffic of an alias.
 fn led_to(catalog: &Catalog, target: &Hostname) -> String {
-    match catalog.hosts.contains_key(target.as_str()) {
+    match catalog.has_service(target.as_str()) {
         true => format!("is an alias of {target}, whose listeners and routes take its traffic"),
         false => format!(
             "is an alias of {target}, which no source declares; connections to it are those to an unknown host"
@@ -111,8 +123,13 @@ fn alias_loop(view: &ServiceView, passed: &[&ServiceView], at: &ServiceView) -> 
     crate::steps::service_step(Stage::Merge, Verdict::Drop, Code::ALIAS_LOOP, None, detail)
 }
 
-fn no_such_host(host: &str) -> TraceStep {
-    let detail = format!("no source declares {host}");
+fn no_such_host(host: &str, routes: Option<&ResourceInputs<RouteInputs>>) -> TraceStep {
+    let first = routes.and_then(|routes| routes.inputs.virtual_services.first());
+    let routed = first.map(|first| {
+        let (key, port) = (&first.of.key, PortNumber::HTTP);
+        format!("; {key} routes requests for it on port {port} of sidecars that see it")
+    });
+    let detail = format!("no source declares {host}{}", routed.unwrap_or_default());
     crate::steps::service_step(Stage::Merge, Verdict::Drop, Code::NO_SUCH_HOST, None, detail)
 }
 
@@ -128,11 +145,11 @@ pub(crate) fn record<R: Recorder>(
     let imports = scope.rank(view).is_some();
     for declaration in view.declarations.iter() {
         let sees = admits(view, declaration, scope);
-        if imports || !sees {
+        if imports || !sees || is_chosen {
             r.step(|| decision(view, declaration, scope, sees, is_chosen));
         }
     }
-    if !imports && is_exported(view, scope) {
+    if !imports && !is_chosen && is_exported(view, scope) {
         r.step(|| not_imported(catalog, &view.key, None, scope));
     }
 }
@@ -169,6 +186,24 @@ fn decision(
         object: Some(source.reference()),
         ..crate::steps::service_step(stage, verdict, code, Some(&declaration.shard), detail)
     }
+}
+
+/// Returns the routes of a host for clients for which no service has it on port 80, if any of its VirtualServices is for
+/// clients of this scope.
+#[must_use]
+pub fn own_routes<'c>(
+    catalog: &'c Catalog,
+    host: &Hostname,
+    scope: Scope<'_>,
+) -> Option<&'c Shared<ResourceInputs<RouteInputs>>> {
+    let routes = catalog.hosts.get(host)?.routes.as_ref()?;
+    let imports = |of: &RouteOwner| {
+        let (own, namespace) = (scope.namespace, &of.key.namespace);
+        scope.egress().is_none_or(|egress| egress.imports_any(own, PortNumber::HTTP, namespace, &of.hosts))
+    };
+    let mut candidates = routes.inputs.virtual_services.iter();
+    let concerns = candidates.any(|one| one.of.tier(scope.namespace).is_some() && imports(&one.of));
+    concerns.then_some(routes)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use tributary_model::{
     RouteDestination, RouteInputs,
 };
 
-use crate::grpc_route::grpc_routes;
+use crate::grpc_route::{GrpcGap, grpc_routes};
 use crate::http_route::{RouteContext, RoutePlan, Routes, Target, http_routes};
 use crate::names::ClusterName;
 use crate::vip::{short_forms, vips};
@@ -64,26 +64,31 @@ impl VirtualHostPlan {
 }
 
 /// Plans the virtual host of a service port in the port's route table, with everything that the service itself claims;
-/// `None` unless the protocol is or may be HTTP.
+/// `None` unless the protocol is or may be HTTP. An alias and a host without a service have one only with routes of a
+/// VirtualService.
 #[must_use]
 pub fn route(facts: &RouteInputs, client: &Projection) -> Option<VirtualHostPlan> {
     let no_sidecar = matches!(client.kind, Some(ClientKind::Envoy | ClientKind::Grpc));
     let virtual_addresses = vips(&facts.addresses, client);
     // A virtual address leads to a port without a protocol by itself.
     let detects = facts.protocol == Protocol::Unspecified && virtual_addresses.is_empty();
-    if no_sidecar
-        || !(facts.protocol.is_http() || detects)
-        || matches!(facts.resolution, Resolution::Alias(_))
-    {
+    if no_sidecar || !(facts.protocol.is_http() || detects) {
+        return None;
+    }
+    let routes = routes(facts, client).map_or(Routes::Default, |routes| Routes::Of(routes.into()));
+    let is_alias = matches!(facts.resolution, Resolution::Alias(_));
+    if routes == Routes::Default && (is_alias || !facts.has_service) {
         return None;
     }
     let domain = client.domain.as_ref().and_then(|d| d.as_deref());
-    let domains = names_of(&facts.service.host, domain, facts.headless);
+    let domains = match facts.has_service {
+        true => names_of(&facts.service.host, domain, facts.headless),
+        false => vec![facts.service.host.to_string()],
+    };
     let mut seen: BTreeSet<String> = domains.iter().cloned().collect();
     let addresses = virtual_addresses.into_iter().filter(|a| a.is_host()).map(|a| authority(a.ip));
     let addresses = addresses.filter(|address| seen.insert(address.clone())).collect();
-    let routes = routes(facts, client).map_or(Routes::Default, |routes| Routes::Of(routes.into()));
-    let rule = owner(facts, client).filter(|_| routes != Routes::Default).cloned();
+    let rule = owner_of_routes(facts, client).cloned();
     Some(VirtualHostPlan { domains, addresses, routes, rule, ..plan(facts, client) })
 }
 
@@ -104,6 +109,16 @@ pub fn grpc_route(facts: &RouteInputs, client: &Projection) -> Option<VirtualHos
         routes: routes(facts, client).map_or(Routes::Default, reduced),
         ..plan(facts, client)
     })
+}
+
+/// Returns the VirtualService that serves a client; `None` if the client has the usual route.
+pub(crate) fn owner_of_routes<'a>(facts: &'a RouteInputs, client: &Projection) -> Option<&'a PolicyKey> {
+    routes(facts, client).and_then(|_| owner(facts, client))
+}
+
+/// Returns what a gRPC client lacks of the routes of the VirtualService that serves it.
+pub(crate) fn grpc_gaps(facts: &RouteInputs, client: &Projection) -> BTreeSet<GrpcGap> {
+    routes(facts, client).map(|routes| grpc_routes(&routes).1).unwrap_or_default()
 }
 
 /// Plans the routes of the VirtualService that serves a client; `None` if no VirtualService does.
@@ -190,6 +205,7 @@ mod tests {
             hash: None,
             virtual_services: Arc::default(),
             destinations: Arc::default(),
+            has_service: true,
         }
     }
     fn client(kind: ClientKind) -> Projection {

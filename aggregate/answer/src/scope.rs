@@ -10,8 +10,8 @@ pub(crate) mod trace;
 use std::sync::Arc;
 
 use tributary_model::{
-    Catalog, ClientKind, IngressListener, Labels, Namespace, OutboundMode, PolicyKey, PolicyKind, PolicyView,
-    PortView, ServiceView, Sidecar,
+    Catalog, ClientKind, HostEntry, IngressListener, Labels, Namespace, OutboundMode, PolicyKey, PolicyKind,
+    PolicyView, PortView, RouteOwner, ServiceView, Sidecar,
 };
 
 use crate::egress::{Egress, PortSet};
@@ -87,8 +87,21 @@ impl<'a> Scope<'a> {
     /// Whether a port of a resolved service reaches the client.
     #[must_use]
     pub fn admits(self, view: &ServiceView, port: &PortView, set: PortSet) -> bool {
-        let imports = |egress: &Egress| egress.admits(self.namespace, &view.key, port.number, set);
-        self.egress().is_none_or(imports)
+        let admits = |egress: &Egress| {
+            egress.admits(self.namespace, &view.key, port.number, set)
+                || set == PortSet::Reached && egress.rank(self.namespace, view).is_none()
+        };
+        self.egress().is_none_or(admits)
+    }
+    /// Whether a route of a VirtualService leads the client to a host that its Sidecar need not import.
+    #[must_use]
+    pub fn is_led_to(self, entry: &HostEntry) -> bool {
+        let Some(egress) = self.egress() else { return false };
+        let concerns = |owner: &RouteOwner| {
+            owner.tier(self.namespace).is_some()
+                && egress.imports_pattern(self.namespace, &owner.key.namespace, &owner.hosts)
+        };
+        entry.led_by.iter().any(|owner| concerns(owner))
     }
     /// Iterates over the ports of a resolved service that reach the client, by number.
     pub fn ports<'v>(

@@ -44,6 +44,16 @@ pub(crate) fn owner<'a>(facts: &'a RouteInputs, client: &Projection) -> Option<&
     Some(&facts.virtual_services.get(usize::from(choice.candidate))?.of.key)
 }
 
+/// Returns the VirtualServices whose routes of connections a client has, in order.
+pub(crate) fn owners_of_connections<'a>(
+    facts: &'a ListenerInputs,
+    client: &Projection,
+) -> impl Iterator<Item = &'a PolicyKey> {
+    let choices = client.choices.iter().flat_map(|choices| choices.iter());
+    let at: Vec<usize> = choices.map(|choice| usize::from(choice.candidate)).collect();
+    at.into_iter().filter_map(|at| Some(&facts.virtual_services.get(at)?.of.key))
+}
+
 /// Chooses for the route table of a port; empty for its usual route.
 pub(crate) fn choose_http(facts: &RouteInputs, client: &ClientClass) -> Arc<[RouteChoice]> {
     let has_routes = facts.protocol.is_http() || facts.protocol == Protocol::Unspecified;
@@ -51,7 +61,9 @@ pub(crate) fn choose_http(facts: &RouteInputs, client: &ClientClass) -> Arc<[Rou
         return Arc::default();
     }
     let mut seen = visible(&facts.virtual_services, facts.port, client);
-    if seen.iter().any(|(_, candidate)| candidate.is_exact()) {
+    if !facts.has_service {
+        // all of them name it, and the first one with a route for the client serves it
+    } else if seen.iter().any(|(_, candidate)| candidate.is_exact()) {
         seen.retain(|(_, candidate)| candidate.is_exact());
     } else if let Some(longest) = seen.iter().map(|(_, candidate)| candidate.host.specificity()).max() {
         seen.retain(|(_, candidate)| candidate.host.specificity() == longest);

@@ -18,11 +18,11 @@ use std::sync::Arc;
 
 use imbl::{OrdMap, OrdSet};
 use tributary_model::{
-    Catalog, CatalogChanges, HostEntry, Hostname, Namespace, PortNumber, ServiceKey, ServiceView, Shared,
-    Workload, WorkloadAddress, WorkloadKey, WorkloadView,
+    Catalog, CatalogChanges, HostEntry, Hostname, Namespace, PortNumber, ResourceInputs, RouteInputs,
+    RouteOwner, ServiceKey, ServiceView, Shared, Workload, WorkloadAddress, WorkloadKey, WorkloadView,
 };
 
-use crate::build::assemble::{assemble, audiences, with_conditions};
+use crate::build::assemble::{assemble, audiences, routes_without_service, with_conditions};
 use crate::build::audience::audience_views;
 use crate::ledger::Registries;
 use crate::merge::conditions::host_conflict;
@@ -73,7 +73,8 @@ impl State {
         keys: BTreeSet<ServiceKey>,
         changed: &mut CatalogChanges,
     ) -> BTreeSet<Hostname> {
-        let hosts: BTreeSet<Hostname> = keys.iter().map(|key| key.host.clone()).collect();
+        let mut hosts: BTreeSet<Hostname> = keys.iter().map(|key| key.host.clone()).collect();
+        hosts.extend(std::mem::take(&mut self.dirty.hosts));
         keys.iter().for_each(|key| self.build_service(key));
         for host in &hosts {
             let before = self.draft.hosts.get(host).cloned();
@@ -156,7 +157,14 @@ impl State {
     fn set_host_entry(&mut self, host: &Hostname, views: Vec<Arc<ServiceView>>) -> bool {
         let old = self.draft.hosts.get(host).cloned();
         let before = old.as_ref().map(|entry| &*entry.claimants).unwrap_or_default();
-        if before.len() == views.len() && before.iter().zip(&views).all(|(a, b)| Arc::ptr_eq(a, b)) {
+        let led_before = old.as_ref().map(|entry| &*entry.led_by).unwrap_or_default();
+        let led_by = if views.is_empty() { Vec::new() } else { self.led_by(host) };
+        let routes =
+            routes_without_service(&self.context, &self.hosts, host, old.as_deref(), &mut self.counters);
+        let routes_before = old.as_ref().and_then(|entry| entry.routes.as_ref());
+        let same_claimants =
+            before.len() == views.len() && before.iter().zip(&views).all(|(a, b)| Arc::ptr_eq(a, b));
+        if same_claimants && *led_before == *led_by && routes_before == routes.as_ref() {
             return false;
         }
         self.count_unexplained_loss(host, before, &views);
@@ -171,10 +179,14 @@ impl State {
         for target in were.symmetric_difference(&are) {
             set_listed(&mut self.draft.aliases, target, host, are.contains(target));
         }
-        if views.is_empty() {
+        let (were, are) = (namespaces(led_before, routes_before), namespaces(&led_by, routes.as_ref()));
+        for namespace in were.symmetric_difference(&are) {
+            set_listed(&mut self.draft.led_to, namespace, host, are.contains(namespace));
+        }
+        if views.is_empty() && routes.is_none() {
             self.draft.hosts.remove(host);
         } else {
-            let entry = HostEntry { claimants: views.into() };
+            let entry = HostEntry { claimants: views.into(), led_by: led_by.into(), routes };
             self.draft.hosts.insert(host.clone(), Shared::new(entry));
         }
         true
@@ -272,6 +284,16 @@ fn set_listed<K: Ord + Clone>(
     } else {
         lists.insert(key.clone(), Shared::new(hosts));
     }
+}
+
+/// Returns the namespaces of VirtualServices that lead to a host, or name it.
+fn namespaces(
+    owners: &[Arc<RouteOwner>],
+    routes: Option<&Shared<ResourceInputs<RouteInputs>>>,
+) -> BTreeSet<Namespace> {
+    let naming = routes.into_iter().flat_map(|routes| routes.inputs.virtual_services.iter());
+    let owners = owners.iter().chain(naming.map(|candidate| &candidate.of));
+    owners.map(|owner| owner.key.namespace.clone()).collect()
 }
 
 /// Returns the hosts that declarations name as targets of aliases.

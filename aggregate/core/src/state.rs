@@ -89,6 +89,8 @@ impl MergeContext {
 pub(crate) struct Dirty {
     /// Services with a changed fact.
     pub(crate) services: BTreeSet<ServiceKey>,
+    /// Hosts of VirtualServices of which the routes may have changed, and those to which routes lead or led.
+    pub(crate) hosts: BTreeSet<Hostname>,
     /// Workloads that changed or whose selection changed.
     pub(crate) workloads: BTreeSet<WorkloadId>,
     /// Gateways that changed.

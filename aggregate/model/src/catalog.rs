@@ -16,13 +16,15 @@ use crate::hostname::Hostname;
 use crate::id::{Generation, Namespace, RegistryId, RegistryName};
 use crate::pending::Pending;
 use crate::policy::{PolicyKey, PolicyView};
+use crate::resource_inputs::ResourceInputs;
+use crate::route_candidate::RouteOwner;
 use crate::separate::SameName;
 use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::status::{Freshness, ShardPriority};
 use crate::time::Mono;
 use crate::update::Collection;
-use crate::view::{Condition, ServiceView, ShardRef};
+use crate::view::{Condition, RouteInputs, ServiceView, ShardRef};
 use crate::workload::{Workload, WorkloadKey};
 
 /// One catalog generation.
@@ -32,7 +34,7 @@ pub struct Catalog {
     pub generation: u64,
     /// Whether every configured registry is known and the list of registries itself is synced.
     pub complete: bool,
-    /// Every host with its claimants.
+    /// Every host with its claimants, and every host of a VirtualService.
     pub hosts: OrdMap<Hostname, Shared<HostEntry>>,
     /// Overlay of each namespace: the hosts that its clients may see differently from a client without
     /// a namespace, because they are declared there, or exported to it and not to all.
@@ -40,6 +42,9 @@ pub struct Catalog {
     /// Hosts that a declaration makes aliases of a host, by that host; whether a client sees the declaration does not
     /// matter.
     pub aliases: OrdMap<Hostname, Shared<OrdSet<Hostname>>>,
+    /// Hosts of VirtualServices with routes of requests, and hosts that have a service and to which routes lead, by the
+    /// namespace of the VirtualService.
+    pub led_to: OrdMap<Namespace, Shared<OrdSet<Hostname>>>,
     /// All workloads.
     pub workloads: OrdMap<WorkloadKey, Shared<WorkloadView>>,
     /// Workloads by address.
@@ -61,11 +66,24 @@ pub struct Catalog {
 }
 
 /// Services that claim one host, in order of precedence. The first that a client may see
-/// serves it. Never empty in a catalog.
+/// serves it. A host without claimants has routes.
 #[derive(Debug, Clone)]
 pub struct HostEntry {
     /// Claimants.
     pub claimants: Arc<[Arc<ServiceView>]>,
+    /// VirtualServices with routes to the host, or to an alias that ends at it, by key. They lead clients to it whose Sidecar
+    /// does not import it.
+    pub led_by: Arc<[Arc<RouteOwner>]>,
+    /// Routes of requests of the VirtualServices that name the host, for clients for which no service has it on port 80.
+    pub routes: Option<Shared<ResourceInputs<RouteInputs>>>,
+}
+
+impl HostEntry {
+    /// Whether any service claims the host.
+    #[must_use]
+    pub fn has_service(&self) -> bool {
+        !self.claimants.is_empty()
+    }
 }
 
 /// Workload and the services that select it.
@@ -99,6 +117,11 @@ pub struct RegistryView {
 }
 
 impl Catalog {
+    /// Whether any service claims a host.
+    #[must_use]
+    pub fn has_service(&self, host: &str) -> bool {
+        self.hosts.get(host).is_some_and(|entry| entry.has_service())
+    }
     /// Returns the service of this key.
     #[must_use]
     pub fn service(&self, key: &ServiceKey) -> Option<&Arc<ServiceView>> {

@@ -64,7 +64,7 @@ codes! {
     // 03xx: documents
     301 YAML_SYNTAX "the document is not YAML" => "correct the named line";
     302 DOCUMENT_TOO_LARGE "the document is larger than its bound" => "split it";
-    303 UNKNOWN_KIND "the document's kind is not supported" => "use ServiceEntry, WorkloadEntry, WorkloadGroup, Sidecar, DestinationRule or VirtualService of networking.istio.io";
+    303 UNKNOWN_KIND "the document's kind is not supported" => "use ServiceEntry, WorkloadEntry, WorkloadGroup, Sidecar, DestinationRule, VirtualService or EnvoyFilter of networking.istio.io";
     304 UNKNOWN_FIELD "unknown field" => "remove it or correct its spelling";
     305 WRONG_TYPE "a field has the wrong type" => "write it as the message describes";
     306 MISSING_FIELD "a required field is missing" => "add it";
@@ -88,7 +88,12 @@ codes! {
     324 POD_NOT_SEEN "an endpoint waits for its pod, which has not been received" => "check that the pod exists and that its namespace is selected: `tributary get registries -o wide`";
     325 FIELD_NOT_SERVED "a field is not served" => "remove it; see the reference page of the object's kind";
     326 VALUE_INVALID "a value is out of its range, or contradicts another one" => "write it as the message describes";
-    327 KIND_NOT_SERVED "objects of this kind are not served" => "move it out of the source; clients behave as without it";
+    327 KIND_NOT_SERVED "objects of this kind are not served" => "clients behave as without it; move it out of a directory of files, or leave it in a cluster where another control plane serves it";
+
+    // 034x: EnvoyFilters
+    340 PATCH_VALUE_INVALID "the value of a patch is not a valid message" => "correct the field that the message names; see Envoy's reference of the part that the patch changes";
+    341 PATCH_MATCH_INVALID "the match of a patch does not fit the part that it changes" => "match an object of that part, as the message describes";
+    342 PATCH_FIELD_UNKNOWN "the value of a patch has a field that Envoy's API does not define" => "correct its spelling or remove it; it is left out";
 
     // 04xx: conditions of a service
     401 PORT_CONFLICT "shards declare a port number with different names or protocols" => "make the declarations agree; the first in precedence is served";
@@ -145,6 +150,11 @@ codes! {
     456 ROUTE_WITHOUT_CLIENTS "a VirtualService concerns no client" => "extend its `exportTo`, add `mesh` to its gateways, or name a VirtualService without hosts as a delegate";
     457 ROUTE_WITHOUT_ENDPOINTS "a destination of a VirtualService that has a share of the requests has no endpoints" => "add endpoints (`tributary explain HOST`), or set its weight to 0";
 
+    // 046x: conditions of EnvoyFilters
+    460 PATCH_NOT_SERVED "patches of an EnvoyFilter are applied to no client" => "remove them, or see the reference page of EnvoyFilters";
+    461 PATCH_PARTLY_SERVED "a part of a patch of an EnvoyFilter has no effect" => "remove it from the value, or see the reference page of EnvoyFilters";
+    462 PATCH_UNUSED "patches of an EnvoyFilter changed nothing that a connected client was sent" => "nothing, if clients that they are for are not connected; else compare the match with `tributary get resources CLIENT`";
+
     // 05xx: why an endpoint is or is not served
     501 SOURCE_ENDPOINT "the source lists this endpoint" => "nothing";
     502 NO_SUCH_ENDPOINT "no source lists this endpoint" => "check the source object and the status of its registry: `tributary get registries -o wide`";
@@ -177,7 +187,7 @@ codes! {
     529 STANDBY "the endpoint waits as a standby of its federated service" => "nothing";
     530 NOT_IMPORTED "the client's Sidecar imports no such host or port" => "add it to `egress` of the Sidecar that the step names";
     531 ROUTED "the client's requests for the host take this virtual host" => "nothing";
-    532 ROUTED_ELSEWHERE "the client's requests for the host go to another service" => "see which services claim the host with `tributary get services -o wide`";
+    532 ROUTED_ELSEWHERE "the client's requests for the host go to another service" => "see its routes with `tributary get routes HOST --for-client CLIENT`, and which services claim the host with `tributary get services -o wide`";
     533 NOT_ROUTED "no route of the client leads requests to the port" => "add the host to the egress listener of the port, or remove that listener";
     534 REACHED "how the client reaches the port" => "nothing";
     535 NO_ENDPOINTS "no source lists endpoints for the port" => "check the service's selector and target port, and the status of its registry: `tributary get registries -o wide`";
@@ -192,6 +202,8 @@ codes! {
     544 NOT_IN_SUBSET "the endpoint does not have a label of the subset" => "change the labels of the endpoint or of the subset";
     545 NOT_FOR_GRPC "settings of a DestinationRule have no effect on gRPC clients" => "use a sidecar, or settings that gRPC reads";
     546 NO_LOCALITY_SHARE "a rule distributes the client's requests among other localities" => "add the locality to `distribute` of the DestinationRule";
+    547 ROUTES_APPLY "a VirtualService routes the client's requests or connections" => "list its routes with `tributary get routes HOST --for-client CLIENT`";
+    548 ROUTES_NOT_FOR_GRPC "parts of a VirtualService have no effect on gRPC clients" => "use a sidecar, or fields that gRPC reads";
 
     // 06xx: clients
     601 CLIENT_NO_NODE "a client did not identify itself" => "set `node.id` in its bootstrap";

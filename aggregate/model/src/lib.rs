@@ -13,6 +13,7 @@ pub mod declaration;
 pub mod destination_rule;
 pub mod encoded_cache;
 pub mod endpoint_group;
+pub mod envoy_filter;
 pub mod evidence;
 pub mod excluded_object;
 pub mod export;
@@ -38,6 +39,7 @@ pub mod preference;
 pub mod protocol;
 pub mod record;
 pub mod registry;
+pub mod request_tracing;
 pub mod requests;
 pub mod resource_inputs;
 pub mod route_candidate;
@@ -73,6 +75,10 @@ pub use destination_rule::{
 };
 pub use encoded_cache::{Answers, ClientKind, EncodedCache, EncodedResource, Projection};
 pub use endpoint_group::{EndpointGroup, EndpointGroupKey, GroupPort, PortSet, Summary, WaitingAddress};
+pub use envoy_filter::{
+    ApplyTo, ChainMatch, ClusterMatch, ConfigPatch, EnvoyFilter, ListenerMatch, ObjectMatch, Operation,
+    PatchContext, ProxyMatch, RouteAction, RouteMatch, RoutesMatch, VersionPattern, VirtualHostMatch,
+};
 pub use evidence::{EndEvidence, Evidence};
 pub use excluded_object::{ExcludedObject, of_revision};
 pub use export::{EntryVisibility, ExportTo, Visibility};
@@ -104,6 +110,7 @@ pub use preference::Preference;
 pub use protocol::Protocol;
 pub use record::{HoldRecord, ListRecord, ListResult, ProblemRecord, Record};
 pub use registry::{RegistrySpec, RestartMode, Scopes, StalePolicy};
+pub use request_tracing::{RequestTracing, SampledShare, SpanTag, SpanTagValue};
 pub use requests::{AccessLog, HttpRetries, LogEncoding};
 pub use resource_inputs::{ClientDimensions, ResourceInputs};
 pub use route_candidate::{

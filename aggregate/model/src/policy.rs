@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::destination_rule::DestinationRule;
+use crate::envoy_filter::EnvoyFilter;
 use crate::id::Namespace;
 use crate::labels::Labels;
 use crate::object::Source;
@@ -25,11 +26,14 @@ pub enum PolicyKind {
     DestinationRule,
     /// How the requests and connections of clients to certain hosts are routed.
     VirtualService,
+    /// How resources of clients are changed.
+    EnvoyFilter,
 }
 
 impl PolicyKind {
     /// Every kind.
-    pub const ALL: [Self; 3] = [Self::Sidecar, Self::DestinationRule, Self::VirtualService];
+    pub const ALL: [Self; 4] =
+        [Self::Sidecar, Self::DestinationRule, Self::VirtualService, Self::EnvoyFilter];
 
     /// Name in documents.
     #[must_use]
@@ -38,6 +42,7 @@ impl PolicyKind {
             Self::Sidecar => "Sidecar",
             Self::DestinationRule => "DestinationRule",
             Self::VirtualService => "VirtualService",
+            Self::EnvoyFilter => "EnvoyFilter",
         }
     }
     /// Returns the kind of this name.
@@ -78,6 +83,8 @@ pub enum Policy {
     DestinationRule(DestinationRule),
     /// How the requests and connections of clients to certain hosts are routed.
     VirtualService(VirtualService),
+    /// How resources of clients are changed.
+    EnvoyFilter(EnvoyFilter),
 }
 
 impl Policy {
@@ -88,6 +95,7 @@ impl Policy {
             Self::Sidecar(_) => PolicyKind::Sidecar,
             Self::DestinationRule(_) => PolicyKind::DestinationRule,
             Self::VirtualService(_) => PolicyKind::VirtualService,
+            Self::EnvoyFilter(_) => PolicyKind::EnvoyFilter,
         }
     }
     /// Labels of the workloads that it selects, empty for all workloads of its namespace, if it is of a kind of which one
@@ -96,7 +104,7 @@ impl Policy {
     pub const fn selector(&self) -> Option<&Labels> {
         match self {
             Self::Sidecar(sidecar) => Some(&sidecar.selector),
-            Self::DestinationRule(_) | Self::VirtualService(_) => None,
+            Self::DestinationRule(_) | Self::VirtualService(_) | Self::EnvoyFilter(_) => None,
         }
     }
     /// Paths of valid fields that have no effect, sorted.
@@ -106,6 +114,7 @@ impl Policy {
             Self::Sidecar(sidecar) => &sidecar.ignored,
             Self::DestinationRule(rule) => &rule.ignored,
             Self::VirtualService(service) => &service.ignored,
+            Self::EnvoyFilter(filter) => &filter.ignored,
         }
     }
 }
@@ -145,7 +154,7 @@ impl PolicyView {
     pub fn sidecar(&self) -> Option<&Sidecar> {
         match self.policy() {
             Policy::Sidecar(sidecar) => Some(sidecar),
-            Policy::DestinationRule(_) | Policy::VirtualService(_) => None,
+            Policy::DestinationRule(_) | Policy::VirtualService(_) | Policy::EnvoyFilter(_) => None,
         }
     }
     /// Content, if it is a DestinationRule.
@@ -153,7 +162,7 @@ impl PolicyView {
     pub fn destination_rule(&self) -> Option<&DestinationRule> {
         match self.policy() {
             Policy::DestinationRule(rule) => Some(rule),
-            Policy::Sidecar(_) | Policy::VirtualService(_) => None,
+            Policy::Sidecar(_) | Policy::VirtualService(_) | Policy::EnvoyFilter(_) => None,
         }
     }
     /// Content, if it is a VirtualService.
@@ -161,7 +170,15 @@ impl PolicyView {
     pub fn virtual_service(&self) -> Option<&VirtualService> {
         match self.policy() {
             Policy::VirtualService(service) => Some(service),
-            Policy::Sidecar(_) | Policy::DestinationRule(_) => None,
+            Policy::Sidecar(_) | Policy::DestinationRule(_) | Policy::EnvoyFilter(_) => None,
+        }
+    }
+    /// Content, if it is an EnvoyFilter.
+    #[must_use]
+    pub fn envoy_filter(&self) -> Option<&EnvoyFilter> {
+        match self.policy() {
+            Policy::EnvoyFilter(filter) => Some(filter),
+            Policy::Sidecar(_) | Policy::DestinationRule(_) | Policy::VirtualService(_) => None,
         }
     }
     /// Key that decides its precedence: among the policies for one workload, the first applies.

@@ -12,6 +12,12 @@ use crate::protocol::Protocol;
 pub struct PortNumber(NonZeroU16);
 
 impl PortNumber {
+    /// Port of plain HTTP.
+    pub const HTTP: Self = match NonZeroU16::new(80) {
+        Some(number) => Self(number),
+        None => Self(NonZeroU16::MIN),
+    };
+
     /// Checks the number; fails for 0 and for numbers above 65535.
     pub fn new(number: u32) -> Result<Self, InvalidName> {
         u16::try_from(number)

@@ -7,6 +7,7 @@ use crate::export::{EntryVisibility, ExportTo, Visibility};
 use crate::hostname::{HostPattern, Hostname};
 use crate::id::{Namespace, NetworkId, RegistryName};
 use crate::port::PortNumber;
+use crate::request_tracing::RequestTracing;
 use crate::requests::{AccessLog, HttpRetries};
 use crate::separate::MergeByName;
 
@@ -46,6 +47,8 @@ pub struct Settings {
     pub http_retries: Option<Arc<HttpRetries>>,
     /// Log of requests and connections; none if absent.
     pub access_log: Option<Arc<AccessLog>>,
+    /// Tracing of requests; none if absent.
+    pub tracing: Option<Arc<RequestTracing>>,
     /// Treatment of services with the same name in a cluster and in Consul.
     pub merge_by_name: Option<MergeByName>,
 }
@@ -74,6 +77,7 @@ impl Settings {
             networks: self.networks.clone().or_else(|| under.networks.clone()),
             http_retries: self.http_retries.clone().or_else(|| under.http_retries.clone()),
             access_log: self.access_log.clone().or_else(|| under.access_log.clone()),
+            tracing: self.tracing.clone().or_else(|| under.tracing.clone()),
             merge_by_name: self.merge_by_name.or(under.merge_by_name),
         }
     }

@@ -308,6 +308,8 @@ pub struct RouteInputs {
     pub virtual_services: Arc<[HttpCandidate]>,
     /// What the destinations of their routes lead to, sorted; those that only lead to what they name are not here.
     pub destinations: Arc<[ResolvedDestination]>,
+    /// Whether a service has the host. A host without one has the routes of a VirtualService or none, and no other name.
+    pub has_service: bool,
 }
 
 impl RouteInputs {

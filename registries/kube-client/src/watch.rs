@@ -76,6 +76,8 @@ pub struct WatchSpec {
     pub label_selector: Option<String>,
     /// Field selector, in the server's syntax.
     pub field_selector: Option<String>,
+    /// Requests only the metadata of objects. A server that cannot leave the rest out sends whole objects.
+    pub metadata_only: bool,
     /// Intervals and time limits.
     pub timing: Timing,
 }
@@ -84,7 +86,14 @@ impl WatchSpec {
     /// Selects all objects of a kind.
     #[must_use]
     pub fn all(resource: Resource, timing: Timing) -> Self {
-        Self { resource, namespace: None, label_selector: None, field_selector: None, timing }
+        Self {
+            resource,
+            namespace: None,
+            label_selector: None,
+            field_selector: None,
+            metadata_only: false,
+            timing,
+        }
     }
 }
 

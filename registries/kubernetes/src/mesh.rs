@@ -6,13 +6,16 @@
 mod networks;
 mod read;
 mod requests;
+mod tracing;
 mod visibility;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tributary_model::settings::ClusterLocal;
-use tributary_model::{AccessLog, HostPattern, Hostname, HttpRetries, LogEncoding, Namespace, Visibility};
+use tributary_model::{
+    AccessLog, HostPattern, Hostname, HttpRetries, LogEncoding, Namespace, RequestTracing, Visibility,
+};
 
 use crate::label_selector::Selectors;
 
@@ -45,6 +48,10 @@ pub struct Mesh {
     pub access_log_format: Option<Arc<str>>,
     /// Form of its entries.
     pub access_log_encoding: LogEncoding,
+    /// Whether requests are traced; they are if absent.
+    pub enable_tracing: Option<bool>,
+    /// How requests are traced.
+    pub tracing: RequestTracing,
     /// Hosts that are served only within their cluster, and exceptions; each pattern once.
     pub cluster_local: ClusterLocal,
     /// Upper bounds of the visibility of ServiceEntries.
@@ -82,6 +89,10 @@ pub enum Field {
     AccessLogFormat,
     /// `accessLogEncoding`.
     AccessLogEncoding,
+    /// `enableTracing`.
+    EnableTracing,
+    /// `defaultConfig`.
+    ProxyConfig,
     /// `serviceSettings`.
     ServiceSettings,
     /// `serviceEntryVisibility`.
@@ -92,7 +103,7 @@ pub enum Field {
 
 impl Field {
     /// Fields under the key `mesh`.
-    const OF_MESH: [Self; 13] = [
+    const OF_MESH: [Self; 15] = [
         Self::Discovery,
         Self::TrustDomain,
         Self::TrustDomainAliases,
@@ -104,6 +115,8 @@ impl Field {
         Self::AccessLogFile,
         Self::AccessLogFormat,
         Self::AccessLogEncoding,
+        Self::EnableTracing,
+        Self::ProxyConfig,
         Self::ServiceSettings,
         Self::Entries,
     ];
@@ -123,6 +136,8 @@ impl Field {
             Self::AccessLogFile => "accessLogFile",
             Self::AccessLogFormat => "accessLogFormat",
             Self::AccessLogEncoding => "accessLogEncoding",
+            Self::EnableTracing => "enableTracing",
+            Self::ProxyConfig => "defaultConfig",
             Self::ServiceSettings => "serviceSettings",
             Self::Entries => "serviceEntryVisibility",
             Self::Networks => "meshNetworks",
@@ -162,6 +177,8 @@ impl Mesh {
                 Field::AccessLogFile => self.access_log_file = last.access_log_file.clone(),
                 Field::AccessLogFormat => self.access_log_format = last.access_log_format.clone(),
                 Field::AccessLogEncoding => self.access_log_encoding = last.access_log_encoding,
+                Field::EnableTracing => self.enable_tracing = last.enable_tracing,
+                Field::ProxyConfig => self.tracing = last.tracing.clone(),
                 Field::ServiceSettings => self.cluster_local = Arc::clone(&last.cluster_local),
                 Field::Entries => self.entries = last.entries.clone(),
                 Field::Networks => self.networks = last.networks.clone(),
@@ -173,6 +190,11 @@ impl Mesh {
     pub fn access_log(&self) -> Option<AccessLog> {
         let (encoding, format) = (self.access_log_encoding, self.access_log_format.clone());
         self.access_log_file.clone().map(|file| AccessLog { file, encoding, format })
+    }
+    /// Returns the tracing of requests.
+    #[must_use]
+    pub fn tracing(&self) -> RequestTracing {
+        RequestTracing { enabled: self.enable_tracing.unwrap_or(true), ..self.tracing.clone() }
     }
     /// Describes the invalid fields in one line; `None` if all are valid.
     #[must_use]

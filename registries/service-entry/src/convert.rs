@@ -7,6 +7,7 @@
 mod context;
 mod destination_rule;
 mod endpoints;
+mod envoy_filter;
 mod http_route;
 mod load_balancer;
 mod service_entry;
@@ -40,6 +41,7 @@ pub fn convert(object: &Object, context: &Context) -> Vec<Fact> {
             destination_rule::fact(object, meta, document).into_iter().collect()
         }
         Body::VirtualService(document) => virtual_service::fact(object, meta, document).into_iter().collect(),
+        Body::EnvoyFilter(document) => vec![envoy_filter::fact(object, meta, document)],
     }
 }
 

@@ -1,14 +1,16 @@
-//! Documents as Istio publishes them: ServiceEntry, WorkloadEntry, WorkloadGroup, Sidecar,
-//! DestinationRule and VirtualService, typed.
+//! Documents as Istio publishes them: ServiceEntry, WorkloadEntry, WorkloadGroup, Sidecar, DestinationRule, VirtualService
+//! and EnvoyFilter, typed.
 //!
 //! A document holds the content of its source: not validated, without file names, and compared without
 //! positions, so that a moved document is equal. [`Object`] adds the position and version that were read.
 
 pub mod destination_rule;
+pub mod envoy_filter;
 pub mod http_route;
 pub mod service_entry;
 pub mod sidecar;
 pub mod traffic_policy;
+pub(crate) mod unserved;
 pub mod virtual_service;
 pub mod workload;
 
@@ -20,6 +22,7 @@ use tributary_model::object::ObjectVersion;
 use tributary_model::{Labels, Namespace, ObjectId, Source, Timestamp};
 
 pub use destination_rule::DestinationRule;
+pub use envoy_filter::EnvoyFilter;
 pub use service_entry::{Location, Resolution, SePort, ServiceEntry};
 pub use sidecar::Sidecar;
 pub use virtual_service::VirtualService;
@@ -101,6 +104,8 @@ pub enum Body {
     DestinationRule(Box<DestinationRule>),
     /// How requests and connections to hosts are routed.
     VirtualService(VirtualService),
+    /// How resources of clients are changed.
+    EnvoyFilter(Box<EnvoyFilter>),
 }
 
 /// The API group of all supported kinds.
@@ -119,30 +124,14 @@ pub const SIDECAR: &str = "Sidecar";
 pub const DESTINATION_RULE: &str = "DestinationRule";
 /// The kind of a [`Body::VirtualService`].
 pub const VIRTUAL_SERVICE: &str = "VirtualService";
+/// The kind of a [`Body::EnvoyFilter`].
+pub const ENVOY_FILTER: &str = "EnvoyFilter";
 /// The kind shown for a document without a supported kind.
 pub const UNIDENTIFIED: &str = "Document";
 
-/// Kinds of Istio that are known and not served, with their API groups.
-const NOT_SERVED: [(&str, &str); 8] = [
-    (API_GROUP, "EnvoyFilter"),
-    (API_GROUP, "Gateway"),
-    (API_GROUP, "ProxyConfig"),
-    ("telemetry.istio.io", "Telemetry"),
-    ("extensions.istio.io", "WasmPlugin"),
-    ("security.istio.io", "AuthorizationPolicy"),
-    ("security.istio.io", "PeerAuthentication"),
-    ("security.istio.io", "RequestAuthentication"),
-];
-
-/// The kind of that name in an API version, if it is known and not served.
-pub(crate) fn unserved_kind(kind: &str, version: &str) -> Option<&'static str> {
-    let (group, _) = version.split_once('/')?;
-    NOT_SERVED.into_iter().find(|known| *known == (group, kind)).map(|(_, kind)| kind)
-}
-
 /// The kind of that name, if it is supported.
 pub(crate) fn known_kind(text: &str) -> Option<&'static str> {
-    [SERVICE_ENTRY, WORKLOAD_ENTRY, WORKLOAD_GROUP, SIDECAR, DESTINATION_RULE, VIRTUAL_SERVICE]
+    [SERVICE_ENTRY, WORKLOAD_ENTRY, WORKLOAD_GROUP, SIDECAR, DESTINATION_RULE, VIRTUAL_SERVICE, ENVOY_FILTER]
         .into_iter()
         .find(|kind| *kind == text)
 }
@@ -158,6 +147,7 @@ impl Body {
             Self::Sidecar(_) => SIDECAR,
             Self::DestinationRule(_) => DESTINATION_RULE,
             Self::VirtualService(_) => VIRTUAL_SERVICE,
+            Self::EnvoyFilter(_) => ENVOY_FILTER,
         }
     }
 }

@@ -26,4 +26,4 @@ pub use files::{Directory, Timing};
 pub use read::fault::{Fault, Pos, Severity};
 pub use read::load::{Load, Rejected, load_str};
 pub use registry::{FileFactory, ServiceEntryRegistry};
-pub use source::{Change, Content, DocumentSource, SourceEvent, registry_updates};
+pub use source::{Change, Content, DocumentSource, Need, SourceEvent, registry_updates};

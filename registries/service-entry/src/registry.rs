@@ -14,7 +14,7 @@ use tributary_registry_api::{CancellationToken, Registry, RegistryError, Registr
 
 use crate::convert::Context;
 use crate::files::{Directory, Timing};
-use crate::source::{Content, DocumentSource, SourceEvent, registry_updates};
+use crate::source::{Content, DocumentSource, Need, SourceEvent, registry_updates};
 
 /// One run over any sources of documents.
 pub struct ServiceEntryRegistry {
@@ -73,7 +73,7 @@ struct FollowedScopes(BTreeMap<Scope, (Content, bool)>);
 
 impl FollowedScopes {
     fn new(scopes: impl Iterator<Item = (Scope, Content)>) -> Self {
-        Self(scopes.map(|(scope, content)| (scope, (content, true))).collect())
+        Self(scopes.map(|(scope, content)| (scope, (content, content.need != Need::Never))).collect())
     }
     fn follows(&self) -> RegistryUpdate {
         let of = |required: bool| {
@@ -93,7 +93,12 @@ impl FollowedScopes {
             _ => return None,
         };
         let (content, required) = self.0.get_mut(scope)?;
-        let was = std::mem::replace(required, !is_withheld || content.decides);
+        let is_required = match content.need {
+            Need::Always => true,
+            Need::WhileReadable => !is_withheld,
+            Need::Never => false,
+        };
+        let was = std::mem::replace(required, is_required);
         (was != *required).then(|| self.follows())
     }
     /// Whether the scope may contain what a list update is about; true for other updates.
@@ -196,7 +201,7 @@ mod tests {
 
     #[test]
     fn scope_that_decides_stays_required() {
-        const POLICIES: Content = Content { kinds: &[CollectionKind::Policies], decides: true };
+        const POLICIES: Content = Content { kinds: &[CollectionKind::Policies], need: Need::Always };
         let mut followed = mk_followed(&[("sidecars", POLICIES), ("workloadentries", Content::ANY)]);
         let withheld = |name| SourceEvent::Withheld(scope(name), Withheld::forbidden("403"));
         assert_eq!(followed.observe(&withheld("sidecars")), None);
@@ -205,8 +210,19 @@ mod tests {
     }
 
     #[test]
+    fn scope_without_facts_is_never_required() {
+        const NOTICES: Content = Content { kinds: &[CollectionKind::Policies], need: Need::Never };
+        let mut followed = mk_followed(&[("sidecars", Content::ANY), ("telemetries", NOTICES)]);
+        assert_eq!(scopes(&followed.follows()), ["sidecars"]);
+        let RegistryUpdate::Follows { optional, .. } = followed.follows() else { panic!() };
+        assert_eq!(optional.len(), 1, "it is followed all the same");
+        let listed = SourceEvent::ListEnded(scope("telemetries"), Completeness::Complete);
+        assert_eq!(followed.observe(&listed), None);
+    }
+
+    #[test]
     fn list_reports_the_kinds_that_a_scope_may_contain() {
-        const POLICIES: Content = Content { kinds: &[CollectionKind::Policies], decides: true };
+        const POLICIES: Content = Content { kinds: &[CollectionKind::Policies], need: Need::Always };
         let followed = mk_followed(&[("sidecars", POLICIES)]);
         let RegistryUpdate::Follows { required, .. } = followed.follows() else { panic!() };
         assert_eq!(required.len(), 1);

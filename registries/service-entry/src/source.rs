@@ -21,14 +21,24 @@ use crate::document::Object;
 pub struct Content {
     /// Kinds of facts that its documents have.
     pub kinds: &'static [CollectionKind],
-    /// Whether the registry is complete only with it, also while it may not be read: without it, clients lose hosts or
-    /// reach more than they may.
-    pub decides: bool,
+    /// When the registry is complete only with it.
+    pub need: Need,
+}
+
+/// When a registry is complete only with a scope.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// Always, also while it may not be read: without it, clients lose hosts or reach more than they may.
+    Always,
+    /// While it may be read.
+    WhileReadable,
+    /// Never: it has no facts.
+    Never,
 }
 
 impl Content {
     /// Documents of any kind, not waited for while they may not be read.
-    pub const ANY: Self = Self { kinds: &KINDS, decides: false };
+    pub const ANY: Self = Self { kinds: &KINDS, need: Need::WhileReadable };
 }
 
 /// Reports documents and their changes.

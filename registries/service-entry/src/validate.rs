@@ -4,6 +4,7 @@
 //! and reports the position of the field and a correction.
 
 mod destination_rule;
+mod envoy_filter;
 mod hosts;
 mod http_match;
 mod http_route;
@@ -46,6 +47,11 @@ pub(crate) fn validate(document: &Document, faults: &mut Faults) {
         }
         Body::VirtualService(document) => {
             for (_, rule) in virtual_service::RULES {
+                rule(document, faults);
+            }
+        }
+        Body::EnvoyFilter(document) => {
+            for (_, rule) in envoy_filter::RULES {
                 rule(document, faults);
             }
         }

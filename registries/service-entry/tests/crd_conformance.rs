@@ -39,18 +39,20 @@ const GROUPS: &str = "workloadgroups";
 const SIDECARS: &str = "sidecars";
 const RULES: &str = "destinationrules";
 const VIRTUALS: &str = "virtualservices";
+const FILTERS: &str = "envoyfilters";
 
 struct CrdHarness {
     named: bool,
 }
 
-const REFUSABLES: [Refusable; 6] = [
+const REFUSABLES: [Refusable; 7] = [
     Refusable { name: ENTRIES, goes_stale: true, rest: Rest::Endpoint(1) },
     Refusable { name: WORKLOADS, goes_stale: true, rest: Rest::Removal },
     Refusable { name: GROUPS, goes_stale: true, rest: Rest::Removal },
     Refusable { name: SIDECARS, goes_stale: true, rest: Rest::Removal },
     Refusable { name: RULES, goes_stale: true, rest: Rest::Removal },
     Refusable { name: VIRTUALS, goes_stale: true, rest: Rest::Removal },
+    Refusable { name: FILTERS, goes_stale: true, rest: Rest::Removal },
 ];
 
 const fn kind(plural: &'static str, kind: &'static str) -> Kind {
@@ -67,6 +69,7 @@ impl Harness for CrdHarness {
             kind(SIDECARS, "Sidecar"),
             kind(RULES, "DestinationRule"),
             kind(VIRTUALS, "VirtualService"),
+            kind(FILTERS, "EnvoyFilter"),
             Kind { group: "", version: "v1", plural: "namespaces", kind: "Namespace", namespaced: false },
         ]);
         be(&server, "uid-1");

@@ -32,7 +32,12 @@ impl Severity {
             Self::Error => "error",
         }
     }
-    /// Returns that of a condition; objects that are not served are errors whatever their code.
+    /// Returns that of an object that is not served: a warning if no object of its kind is.
+    #[must_use]
+    pub fn of_unserved(code: Code) -> Self {
+        if code == Code::KIND_NOT_SERVED { Self::Warning } else { Self::Error }
+    }
+    /// Returns that of a condition.
     #[must_use]
     pub fn of(code: Code) -> Self {
         match code {

@@ -146,7 +146,8 @@ pub struct GetArgs {
     #[arg(value_enum)]
     pub what: Resource,
     /// Only this item: a host, an address, a client's id or pod.namespace, a registry or a policy. Hosts and policies also
-    /// as NAMESPACE/NAME, and policies by kind, such as DestinationRule. For resources, the client
+    /// as NAMESPACE/NAME, and policies by kind, such as DestinationRule. For resources, the client. For routes, the host,
+    /// also as HOST:PORT or 'outbound|PORT||HOST'
     pub name: Option<String>,
     /// Only this namespace
     #[arg(short, long)]
@@ -163,6 +164,9 @@ pub struct GetArgs {
     /// Only the resource of this name
     #[arg(long, value_name = "NAME")]
     pub resource: Option<String>,
+    /// The client of the routes, by node id or pod.namespace
+    #[arg(long, value_name = "ID")]
+    pub for_client: Option<String>,
     /// Output format. Resources are decoded in JSON and YAML only
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     pub output: Output,
@@ -198,14 +202,17 @@ pub enum Resource {
     /// What a client was sent, and whether it acknowledged it
     #[value(alias = "resource")]
     Resources,
-    /// Policies, such as Sidecars, DestinationRules and VirtualServices, with their sources and conditions
+    /// Policies, such as Sidecars, DestinationRules, VirtualServices and EnvoyFilters, with their sources and conditions
     #[value(alias = "policy", alias = "config")]
     Policies,
+    /// Routes of a client to a host, in the order in which they are tried, each with the VirtualService that it is from
+    #[value(alias = "route")]
+    Routes,
 }
 
 impl Resource {
     /// Every list.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Services,
         Self::Endpoints,
         Self::Clients,
@@ -213,6 +220,7 @@ impl Resource {
         Self::Merges,
         Self::Resources,
         Self::Policies,
+        Self::Routes,
     ];
     /// Name in paths and commands.
     #[must_use]
@@ -225,6 +233,7 @@ impl Resource {
             Self::Merges => "merges",
             Self::Resources => "resources",
             Self::Policies => "policies",
+            Self::Routes => "routes",
         }
     }
 }

@@ -14,6 +14,7 @@ pub mod http;
 pub mod rbac;
 pub mod registries;
 pub mod resources;
+mod routes;
 pub mod state;
 pub mod table;
 pub mod watch;

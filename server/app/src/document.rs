@@ -13,6 +13,7 @@ pub mod policies;
 mod policy_spec;
 pub mod registries;
 pub mod resources;
+pub mod routes;
 pub mod services;
 pub mod short_name;
 pub mod state;
@@ -30,6 +31,7 @@ pub use merges::{MergeItem, NamedItem};
 pub use policies::PolicyItem;
 pub use registries::RegistryItem;
 pub use resources::{DiffItem, ResourceItem};
+pub use routes::RouteItem;
 pub use services::ServiceItem;
 pub use state::StateDocument;
 
@@ -161,6 +163,19 @@ impl From<&tributary_model::ObjectId> for ObjectItem {
             kind: id.kind.to_owned(),
             namespace: id.namespace.to_string(),
             name: id.name.to_string(),
+            ..Self::default()
+        }
+    }
+}
+
+impl ObjectItem {
+    /// Describes a policy by its key alone.
+    #[must_use]
+    pub fn of_policy(key: &tributary_model::PolicyKey) -> Self {
+        Self {
+            kind: key.kind.as_str().to_owned(),
+            namespace: key.namespace.to_string(),
+            name: key.name.to_string(),
             ..Self::default()
         }
     }

@@ -28,7 +28,7 @@ use tributary_runtime::{Runtime, RuntimeConfig, StartRule};
 
 use crate::admin::{Listener, Shared, Surface, router};
 use crate::config::model::RegistryConfig;
-use crate::config::{Config, Loaded, RegistryKind};
+use crate::config::{Config, Loaded};
 use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
 use crate::ops::backend::LiveBackend;
@@ -242,8 +242,8 @@ fn runtime_config(config: &Config) -> RuntimeConfig {
     let names = config.registries.iter().flat_map(RegistryConfig::names);
     let known: BTreeSet<RegistryName> = names.filter_map(|name| RegistryName::new(name).ok()).collect();
     let first_sync_timeout = config.start.first_sync_timeout.limit();
-    let cluster = config.registries.iter().find(|r| r.kind() == RegistryKind::Kubernetes);
-    let config_cluster = cluster.and_then(|r| RegistryName::new(r.name.as_deref()?).ok());
+    let config_cluster = config.config_cluster();
+    let config_cluster = config_cluster.and_then(|r| RegistryName::new(r.name.as_deref()?).ok());
     RuntimeConfig {
         start: StartRule { known, config_cluster, first_sync_timeout },
         // The process id seeds the backoff, so that replicas that fail together retry at different times.
@@ -257,3 +257,6 @@ fn host_name() -> String {
     let name = name.trim();
     if name.is_empty() { "tributary".to_owned() } else { name.to_owned() }
 }
+
+#[cfg(test)]
+mod tests;

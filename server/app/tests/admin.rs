@@ -19,6 +19,7 @@ use tributary_app::document::state::{EndItem, Part, StateDocument};
 use tributary_app::document::{ClientItem, Filter, HeldItem, PolicyItem, RegistryItem};
 use tributary_app::ops::diff::Differences;
 use tributary_app::ops::resources::{ResourceRequest, Resources};
+use tributary_app::ops::routes::Routes;
 use tributary_model::{Catalog, RegistryName};
 use tributary_xds::answers::ResourceType;
 
@@ -101,6 +102,9 @@ impl AdminBackend for Fake {
         let item = ResourceItem { name: SECRET.into(), ..ResourceItem::default() };
         let answer = Answer { items: vec![item], more: 3, notes: Vec::new() };
         if request.client == "b" { Ok(answer) } else { Err(format!("no client {}", request.client)) }
+    }
+    async fn routes(&self, _: &str, _: &str) -> Routes {
+        Ok(Answer::default())
     }
     async fn diff(&self, a: &str, _: &str, _: Option<ResourceType>) -> Differences {
         Err(format!("no client {a}"))

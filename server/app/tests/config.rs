@@ -159,6 +159,20 @@ fn write_without_an_effect_is_a_warning() {
 }
 
 #[test]
+fn clusters_without_the_config_cluster_are_a_warning() {
+    let warnings = |body: &str| {
+        let loaded = mk_loaded(body, Environment::default(), &ServeArgs::default()).unwrap();
+        loaded.warnings.into_iter().filter(|warning| warning.contains("all clusters are remote")).count()
+    };
+    let remote = "registries:\n- {kind: kubernetes, clusterId: away, context: a}\n";
+    assert_eq!(warnings(remote), 1);
+    assert_eq!(warnings(&format!("clusterId: away\n{remote}")), 0);
+    assert_eq!(warnings(&format!("{remote}- {{kind: kubernetes, context: b}}\n")), 0);
+    assert_eq!(warnings("registries:\n- {kind: kubernetes}\n"), 0, "alone it has the server's");
+    assert_eq!(warnings("registries:\n- {kind: file, path: f, clusterId: away}\n"), 0);
+}
+
+#[test]
 fn cluster_flags_override_the_file() {
     let body = "registries:\n- {kind: kubernetes, context: a, kubeconfig: x}\n- {kind: file, path: b}\n";
     let args = mk_args(&["--context", "b", "--system-namespace", "mesh", "--revision", "canary"]);

@@ -165,6 +165,18 @@ fn errors_name_file_line_and_field() {
             "settings: {accessLog: {file: /a, encoding: json, format: x}}\n",
             "TRB0102 t.yaml:3:50: settings.accessLog.format: is not a JSON object",
         ),
+        (
+            "settings: {tracing: {customTags: {a: {}}}}\n",
+            "TRB0102 t.yaml:3:22: settings.tracing.customTags: tag \"a\": has not one of literal, environment and header",
+        ),
+        (
+            "settings: {tracing: {customTags: {a: {header: 'x y'}}}}\n",
+            "TRB0102 t.yaml:3:22: settings.tracing.customTags: tag \"a\": \"x y\" is not the name of a header",
+        ),
+        (
+            "settings: {tracing: {sampling: 101}}\n",
+            "TRB0102 t.yaml:3:32: settings.tracing.sampling: 101 is not a percentage from 0 to 100",
+        ),
         ("revision: a b\n", "TRB0102 t.yaml:3:1: revision: `a b` is not the value of a label"),
         (
             "xds:\n  listen: 0.0.0.0:15010\n",

@@ -359,3 +359,91 @@ async fn virtual_services_of_files_are_listed_with_hosts_and_spec() {
     let table = world.until("get policies pay -o wide", "Quarantined").await;
     assert!(table.contains("TRB0306 ") && table.contains("a.yaml:6:21: spec"), "{table}");
 }
+
+const FILTER: &str = "  workloadSelector: {labels: {app: pay}}
+  priority: 3
+  configPatches:
+  - applyTo: CLUSTER
+    match: {context: SIDECAR_OUTBOUND, cluster: {service: pay.example.com, portNumber: 80}}
+    patch: {operation: MERGE, value: {connectTimeout: 1500ms}}
+  - applyTo: BOOTSTRAP
+    patch: {operation: MERGE, value: {}}
+";
+
+#[tokio::test]
+async fn envoy_filters_of_files_are_listed_with_their_spec() {
+    let mk_filter = |spec: &str| mk_sidecar("pay", spec).replace("kind: Sidecar", "kind: EnvoyFilter");
+    let dir = tempfile::tempdir().unwrap();
+    put(dir.path(), "a.yaml", &mk_filter(FILTER));
+    let world = World::start(&["--registry", &format!("file={}", dir.path().display())]).await;
+    let table = world.until("get policies EnvoyFilter -o wide", "TRB0460").await;
+    assert!(table.contains("spec.configPatches[1]"), "{table}");
+    let one = world.run("get policies EnvoyFilter/shop/pay -o json").await.out;
+    let one: serde_json::Value = serde_json::from_str(&one).unwrap();
+    let cluster = serde_json::json!({"service": "pay.example.com", "portNumber": 80});
+    let want = serde_json::json!({
+        "workloadSelector": {"labels": {"app": "pay"}},
+        "priority": 3,
+        "configPatches": [
+            {
+                "applyTo": "CLUSTER",
+                "match": {"context": "SIDECAR_OUTBOUND", "cluster": cluster},
+                "patch": {"operation": "MERGE", "value": {"connect_timeout": "1.500s"}},
+            },
+            {"applyTo": "BOOTSTRAP", "patch": {"operation": "MERGE", "value": {}}},
+        ],
+    });
+    assert_eq!(one["items"][0]["spec"], want);
+    // an invalid value is quarantined with its position
+    put(dir.path(), "a.yaml", &mk_filter(&FILTER.replace("1500ms", "1500")));
+    let table = world.until("get policies pay -o wide", "Quarantined").await;
+    assert!(
+        table.contains("TRB0340 ") && table.contains("a.yaml:10:55: spec.configPatches[0].patch.value"),
+        "{table}"
+    );
+}
+
+#[tokio::test]
+async fn objects_of_unserved_kinds_are_listed_with_their_meaning() {
+    let dir = tempfile::tempdir().unwrap();
+    let mk = |version: &str, kind: &str, name: &str| {
+        format!(
+            "apiVersion: {version}\nkind: {kind}\nmetadata: {{name: {name}, namespace: shop}}\nspec: {{}}\n"
+        )
+    };
+    put(dir.path(), "a.yaml", &mk_sidecar("narrow", NARROW));
+    put(dir.path(), "b.yaml", &mk("telemetry.istio.io/v1", "Telemetry", "logs"));
+    put(dir.path(), "c.yaml", &mk("security.istio.io/v1", "AuthorizationPolicy", "deny"));
+    let world = World::start(&["--registry", &format!("file={}", dir.path().display())]).await;
+    let table = world.until("get policies -o wide", "deny").await;
+    let row = table.lines().find(|line| line.contains("deny")).unwrap();
+    for part in ["AuthorizationPolicy", "NotServed", "TRB0327", "c.yaml:2:7", "not restricted by it"] {
+        assert!(row.contains(part), "no {part:?} in {row}");
+    }
+    let rows: Vec<&str> = table.lines().skip(1).filter_map(|line| line.split_whitespace().nth(2)).collect();
+    assert_eq!(rows, ["narrow", "deny", "logs"], "what is served precedes");
+    for (name, count) in [("Telemetry", 1), ("shop/deny", 1), ("Telemetry/shop/logs", 1), ("logs -n web", 0)]
+    {
+        let found = world.run(&format!("get policies {name} -o name")).await;
+        assert_eq!(found.out.lines().count(), count, "{name}: {}", found.out);
+    }
+    let problems = world.until("get registries -o wide", "deny").await;
+    assert!(
+        problems.contains("Telemetry shop/logs") && problems.contains("write no access logs"),
+        "{problems}"
+    );
+    let ready = world.readyz().await;
+    assert!(!ready.contains("Telemetry") && !ready.contains("deny"), "nothing waits for them: {ready}");
+    let live = world.run("analyze --live").await;
+    assert!(live.out.contains("warning [AuthorizationPolicy shop/deny]"), "{}", live.out);
+    let files = world.run(&format!("analyze -f {}", dir.path().display())).await;
+    assert_eq!(files.exit, Ok(Exit::Ok), "a warning is below the threshold: {}", files.out);
+    assert!(files.out.contains("c.yaml:2:7: warning [AuthorizationPolicy shop/deny]"), "{}", files.out);
+    std::fs::remove_file(dir.path().join("c.yaml")).unwrap();
+    let gone = async {
+        while world.run("get policies").await.out.contains("deny") {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(world::LONG, gone).await.expect("the row goes with its file");
+}

@@ -11,14 +11,13 @@ use prost_reflect::{
 };
 use serde_json::{Map, Value, json};
 
-use crate::RESOURCES;
+use crate::types::ANY;
+use crate::{RESOURCES, Types};
 
 /// Text in place of a sensitive value.
 pub const REDACTED: &str = "[redacted]";
 /// Most messages nested in each other through `Any`.
 const MAX_NESTED: usize = 16;
-/// Full name of nested messages.
-const ANY: &str = "google.protobuf.Any";
 /// Option of fields whose value is sensitive.
 const SENSITIVE: &str = "udpa.annotations.sensitive";
 
@@ -34,6 +33,12 @@ impl Decoder {
     pub fn new() -> Result<Self, DescriptorError> {
         let pool = DescriptorPool::decode(RESOURCES)?;
         Ok(Self { sensitive: pool.get_extension_by_name(SENSITIVE), pool })
+    }
+    /// Returns a decoder of the shared types, which costs nothing if they are parsed already.
+    #[must_use]
+    pub fn shared() -> Option<Self> {
+        let pool = Types::shared().ok()?.pool().clone();
+        Some(Self { sensitive: pool.get_extension_by_name(SENSITIVE), pool })
     }
     /// Whether the type of this URL has a descriptor.
     #[must_use]

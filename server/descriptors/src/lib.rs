@@ -1,11 +1,20 @@
 //! Protobuf descriptors of Envoy's API, compiled at build time from a published package.
 //!
 //! The xDS server answers reflection with them, so that tools such as `grpcurl` list and call the discovery service, and
-//! decodes with them what it sent to a client.
+//! decodes with them what it sent to a client. Values of EnvoyFilters are read, merged and encoded with them.
 
+mod check;
 mod decode;
+mod merge;
+mod ordered;
+mod read;
+mod types;
 
 pub use decode::{Decoder, REDACTED};
+pub use merge::merge;
+pub use ordered::encode;
+pub use read::{ReadValue, Step, ValueError, ValuePath};
+pub use types::Types;
 
 /// Encoded `FileDescriptorSet` of the discovery service and of everything that it imports.
 pub const DISCOVERY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/discovery.bin"));

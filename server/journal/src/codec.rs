@@ -12,6 +12,7 @@ mod decode;
 mod destination_rule;
 mod encode;
 pub(crate) mod entry;
+mod envoy_filter;
 mod federated_service;
 mod gateway;
 mod group;

@@ -1,5 +1,6 @@
 //! Random facts and records for the tests of this crate.
 
+mod envoy_filters;
 mod policies;
 mod traffic_policies;
 mod virtual_services;
@@ -315,14 +316,14 @@ fn settings() -> BoxedStrategy<Fact> {
     let networks = vec((network(), vec(cidr, 0..3).prop_map(|list| list.into())), 0..3);
     let merge = select(vec![MergeByName::Off, MergeByName::Report, MergeByName::On]);
     let aliases = of(vec(text(), 0..3));
-    let domains = (of(text()), of(namespace()), (of(retries()), of(access_log())));
+    let domains = (of(text()), of(namespace()), (of(retries()), of(access_log()), of(tracing())));
     let parts = (domains, aliases, of(text()), of(duration()), of(any::<bool>()), of(any::<bool>()));
     (of(visibility()), parts, of(vec(pattern, 0..3)), of(caps), of(networks), of(merge))
         .prop_map(
             |(
                 default_export,
                 (
-                    (trust_domain, root_namespace, (retries, log)),
+                    (trust_domain, root_namespace, (retries, log, tracing)),
                     aliases,
                     domain,
                     connect_timeout,
@@ -348,6 +349,7 @@ fn settings() -> BoxedStrategy<Fact> {
                     networks: networks.map(Into::into),
                     http_retries: retries.map(Arc::new),
                     access_log: log.map(Arc::new),
+                    tracing: tracing.map(Arc::new),
                     merge_by_name: merge,
                 }))
             },
@@ -377,6 +379,20 @@ fn retries() -> BoxedStrategy<HttpRetries> {
 fn access_log() -> BoxedStrategy<AccessLog> {
     (text(), select(vec![LogEncoding::Text, LogEncoding::Json]), of(text()))
         .prop_map(|(file, encoding, format)| AccessLog { file, encoding, format })
+        .boxed()
+}
+fn tracing() -> BoxedStrategy<RequestTracing> {
+    let value = prop_oneof![
+        text().prop_map(SpanTagValue::Literal),
+        (text(), of(text())).prop_map(|(name, default)| SpanTagValue::Environment(name, default)),
+        (text(), of(text())).prop_map(|(name, default)| SpanTagValue::Header(name, default)),
+    ];
+    let tag = (text(), value).prop_map(|(name, value)| SpanTag { name, value });
+    (any::<bool>(), 0u32..1_000_001, any::<bool>(), vec(tag, 0..3), of(any::<u32>()))
+        .prop_map(|(enabled, sampling, proxy_tags, tags, max_path)| {
+            let (sampling, tags) = (SampledShare::of_millionths(sampling), tags.into());
+            RequestTracing { enabled, sampling, proxy_tags, tags, max_path }
+        })
         .boxed()
 }
 fn federated() -> BoxedStrategy<Fact> {

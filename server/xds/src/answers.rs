@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use smallvec::SmallVec;
-use tributary_model::{Catalog, EncodedResource, Hostname};
+use tributary_model::{Catalog, EncodedResource, Hostname, PolicyKey, Version};
 use tributary_proto::wire::Writer;
 use tributary_proto::{Body, Variant};
 
@@ -33,6 +33,7 @@ mod held;
 mod layer;
 mod listeners;
 mod mentions;
+pub mod patched;
 mod private;
 mod routes;
 mod runs;
@@ -44,6 +45,7 @@ mod weak_table;
 
 pub use catalog::CatalogAnswers;
 pub use client_class::{ClientClass, ClientClassKey, ClientClasses};
+pub use patched::{PatchedAnswers, UsedPatches};
 pub use ready::Built;
 pub use resource_type::{ResourceType, TypeMap};
 pub use set::{ChangedSet, ResourceSet};
@@ -130,6 +132,17 @@ pub trait ResourceProvider: Built + Send + Sync {
         kind: ResourceType,
         own: tributary_answer::OwnSide<'_>,
     ) -> Vec<Arc<EncodedResource>>;
+
+    /// Returns the EnvoyFilters that changed or added this version of a resource, in order.
+    fn patched_by(
+        &self,
+        _class: &ClientClassKey,
+        _kind: ResourceType,
+        _name: &str,
+        _version: Version,
+    ) -> Vec<PolicyKey> {
+        Vec::new()
+    }
 }
 
 /// Builds the assignment of a name that has no endpoints or does not exist.

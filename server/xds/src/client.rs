@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use tonic::Code as GrpcCode;
-use tributary_answer::{ClientSidecar, Selectable, attach};
+use tributary_answer::{ClientPatches, ClientSidecar, ProxyFacts, Selectable, attach, patches_of};
 use tributary_model::closed_ports::{METRICS_PORT, STATUS_PORT};
 use tributary_model::{
     Catalog, ClientKind, ClosedPorts, ClusterId, Code, Identity, Labels, Locality, Namespace, NetworkId,
@@ -44,6 +44,8 @@ pub struct ClientNode {
     pub labels: Labels,
     /// Service account.
     pub account: Option<Arc<str>>,
+    /// What patches may require of it.
+    pub proxy: Arc<ProxyFacts>,
     /// Program, with its version if the node gives one as text.
     pub agent: Arc<str>,
 }
@@ -104,6 +106,7 @@ impl ClientNode {
             workload: parts.and_then(|parts| Some(parts.name.split_once('.')?.0.into())),
             labels,
             account: meta.text("SERVICE_ACCOUNT").map(Arc::from),
+            proxy: Arc::new(proxy(meta)),
             agent: format!("{} {}", node.user_agent, node.user_agent_version).trim().into(),
         })
     }
@@ -130,7 +133,20 @@ impl ClientNode {
         let labels = own.first().map_or(&self.labels, |(_, view)| &view.workload.labels);
         class.sidecar = sidecar(catalog, &class, labels, earlier);
         class.labels = class.compared(catalog, labels);
+        class.patches = self.patches(catalog, &class, labels, earlier);
         (class, own.into_iter().map(|(key, _)| key.clone()).collect())
+    }
+    /// Returns the patches that apply to it; those of an earlier class if they are equal.
+    fn patches(
+        &self,
+        catalog: &Catalog,
+        class: &ClientClass,
+        labels: &Labels,
+        earlier: Option<&ClientClass>,
+    ) -> Option<Arc<ClientPatches>> {
+        let found = patches_of(catalog, class.kind, class.namespace.as_ref(), labels, &self.proxy)?;
+        let held = earlier.and_then(|class| class.patches.as_ref()).filter(|held| ***held == found);
+        Some(held.map_or_else(|| Arc::new(found), Arc::clone))
     }
     /// Returns what policies select the client by; `None` if none can.
     #[must_use]
@@ -233,6 +249,22 @@ fn closed(meta: &Metadata) -> ClosedPorts {
         status: has("ENVOY_STATUS_PORT", STATUS_PORT),
         metrics: has("ENVOY_PROMETHEUS_PORT", METRICS_PORT),
     }
+}
+
+/// Reads the metadata that patches may compare: texts of some length, of a bounded number.
+fn proxy(meta: &Metadata) -> ProxyFacts {
+    const MAX_VALUES: usize = 64;
+    const MAX_BYTES: usize = 256;
+    let text = |(name, value): (&str, &Value)| match value {
+        Value::Text(text) if name.len() + text.as_str().len() <= MAX_BYTES => {
+            Some((Box::from(name), Box::from(text.as_str())))
+        }
+        _ => None,
+    };
+    let mut metadata: Vec<(Box<str>, Box<str>)> = meta.iter().filter_map(text).take(MAX_VALUES).collect();
+    metadata.sort();
+    let version = meta.text("ISTIO_VERSION").filter(|version| version.len() <= MAX_BYTES);
+    ProxyFacts { version: version.map(Into::into), metadata: metadata.into() }
 }
 
 fn is_true(meta: &Metadata, name: &str) -> bool {

@@ -17,6 +17,7 @@ pub mod route;
 mod route_action;
 mod route_filters;
 mod route_match;
+mod spans;
 pub mod tls;
 mod traffic;
 

@@ -12,6 +12,10 @@ use tributary_model::*;
 
 use crate::answers::{ClientClass, ClientClassKey};
 
+mod rules;
+
+pub(crate) use rules::Rule;
+
 /// One service of a test catalog, with the simplest defaults.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Svc {
@@ -32,6 +36,8 @@ pub(crate) struct Svc {
     pub(crate) created: Option<i64>,
     /// Whether its endpoints are mesh workloads: mTLS, an origin, labels.
     pub(crate) mtls: bool,
+    /// VirtualServices that may route its clients; the world sets them.
+    pub(crate) virtual_services: Arc<[HttpCandidate]>,
 }
 
 /// Returns a public service with an HTTP port 80 and one endpoint.
@@ -50,6 +56,7 @@ pub(crate) fn mk_svc(host: &str) -> Svc {
         order: None,
         created: None,
         mtls: false,
+        virtual_services: Arc::default(),
     }
 }
 
@@ -89,9 +96,14 @@ pub(crate) struct World {
 impl World {
     /// Builds the next generation with exactly these services.
     pub(crate) fn next(&mut self, services: &[Svc]) -> Arc<Catalog> {
+        self.routed(services, &[])
+    }
+    /// Builds the next generation with exactly these services and VirtualServices, the latter in order of precedence.
+    pub(crate) fn routed(&mut self, services: &[Svc], rules: &[Rule]) -> Arc<Catalog> {
         self.generation += 1;
         let mut built = BTreeMap::new();
         for svc in services {
+            let svc = &Svc { virtual_services: rules::candidates(rules, &svc.host), ..svc.clone() };
             let key = (svc.host.clone(), svc.namespace.clone());
             let view = match self.built.get(&key) {
                 Some((old, view)) if old == svc => Arc::clone(view),
@@ -100,11 +112,19 @@ impl World {
             built.insert(key, (svc.clone(), view));
         }
         self.built = built;
-        self.last = Arc::new(self.catalog(&self.last));
+        self.last = Arc::new(self.catalog(&self.last, rules));
         Arc::clone(&self.last)
     }
-    fn catalog(&self, before: &Catalog) -> Catalog {
+    fn catalog(&self, before: &Catalog, rules: &[Rule]) -> Catalog {
         let mut hosts: BTreeMap<Hostname, Vec<Arc<ServiceView>>> = BTreeMap::new();
+        let mut routes = rules::routes(rules, before);
+        let mut led_to: BTreeMap<Namespace, OrdSet<Hostname>> = BTreeMap::new();
+        for (host, routes) in &routes {
+            hosts.entry(host.clone()).or_default();
+            for candidate in routes.inputs.virtual_services.iter() {
+                led_to.entry(candidate.of.key.namespace.clone()).or_default().insert(host.clone());
+            }
+        }
         let mut scoped: BTreeMap<Namespace, OrdSet<Hostname>> = BTreeMap::new();
         let mut aliases: BTreeMap<Hostname, OrdSet<Hostname>> = BTreeMap::new();
         for (svc, view) in self.built.values() {
@@ -125,9 +145,13 @@ impl World {
             complete: true,
             hosts: patched(
                 &before.hosts,
-                hosts.into_iter().map(|(host, claimants)| (host, mk_entry(claimants))),
+                hosts.into_iter().map(|(host, claimants)| {
+                    let entry = mk_entry(claimants, routes.remove(&host));
+                    (host, entry)
+                }),
                 same,
             ),
+            led_to: led_to.into_iter().map(|(ns, hosts)| (ns, Shared::new(hosts))).collect(),
             scoped: scoped.into_iter().map(|(ns, hosts)| (ns, Shared::new(hosts))).collect(),
             aliases: aliases.into_iter().map(|(host, aliases)| (host, Shared::new(aliases))).collect(),
             ..Catalog::default()
@@ -155,11 +179,15 @@ fn patched<K: Ord + Clone, V: Clone + PartialEq>(
 fn same(a: &Shared<HostEntry>, b: &Shared<HostEntry>) -> bool {
     a.claimants.len() == b.claimants.len()
         && a.claimants.iter().zip(b.claimants.iter()).all(|(a, b)| Arc::ptr_eq(a, b))
+        && a.routes == b.routes
 }
 
-fn mk_entry(mut claimants: Vec<Arc<ServiceView>>) -> Shared<HostEntry> {
+fn mk_entry(
+    mut claimants: Vec<Arc<ServiceView>>,
+    routes: Option<Shared<ResourceInputs<RouteInputs>>>,
+) -> Shared<HostEntry> {
     claimants.sort_by(|a, b| tributary_answer::precedence(a, b));
-    Shared::new(HostEntry { claimants: claimants.into() })
+    Shared::new(HostEntry { claimants: claimants.into(), led_by: Arc::default(), routes })
 }
 
 fn mk_view(svc: &Svc, old: Option<&ServiceView>) -> ServiceView {
@@ -252,10 +280,12 @@ fn mk_port(
         headless,
         retries: None,
         hash: None,
-        virtual_services: Arc::default(),
+        virtual_services: Arc::clone(&svc.virtual_services),
         destinations: Arc::default(),
+        has_service: true,
     };
-    let route_dims = ClientDimensions::KIND | ClientDimensions::DOMAIN;
+    let route_dims =
+        ClientDimensions::KIND | ClientDimensions::DOMAIN | rules::dimensions(&svc.virtual_services);
     PortView {
         number: port,
         name: PortName::new("p").unwrap(),

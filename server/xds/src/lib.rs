@@ -10,6 +10,7 @@ pub mod counters;
 pub mod encode;
 pub mod histogram;
 pub mod interest;
+pub mod patch;
 pub mod pushes;
 pub mod session;
 pub mod source;

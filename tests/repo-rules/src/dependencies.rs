@@ -29,7 +29,11 @@ const MAY_USE: [(&str, &[&str]); 14] = [
     ("tributary-consul", &["tributary-model", "tributary-registry-api"]),
     ("tributary-kube-client", &["tributary-model", "tributary-registry-api"]),
     ("tributary-kubernetes", &["tributary-model", "tributary-registry-api", "tributary-kube-client"]),
-    ("tributary-service-entry", &["tributary-model", "tributary-registry-api", "tributary-kube-client"]),
+    // values of EnvoyFilters are messages of Envoy's API
+    (
+        "tributary-service-entry",
+        &["tributary-model", "tributary-registry-api", "tributary-kube-client", "tributary-descriptors"],
+    ),
     // an example of a registry outside Tributary, and of a binary with it
     ("tributary-example-registry", &["tributary-model", "tributary-registry-api", "tributary"]),
     ("tributary-descriptors", &[]),

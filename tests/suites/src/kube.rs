@@ -17,23 +17,27 @@ pub use server::{ApiServer, ApiServerOptions};
 pub use watched::Watched;
 
 /// Definitions of the custom resources that Tributary reads; minimal versions of the originals.
-pub const CRDS: [&str; 9] = [
+pub const CRDS: [&str; 10] = [
     include_str!("../crds/serviceentries.yaml"),
     include_str!("../crds/workloadentries.yaml"),
     include_str!("../crds/workloadgroups.yaml"),
     include_str!("../crds/sidecars.yaml"),
     include_str!("../crds/destinationrules.yaml"),
     include_str!("../crds/virtualservices.yaml"),
+    include_str!("../crds/envoyfilters.yaml"),
     include_str!("../crds/serviceexports.yaml"),
     include_str!("../crds/serviceimports.yaml"),
     include_str!("../crds/gateways.yaml"),
 ];
 
+/// Definitions of some kinds that are not served.
+pub const UNSERVED_CRDS: &str = include_str!("../crds/unserved.yaml");
+
 /// Verbs of a credential that only reads.
 pub const READ: [&str; 3] = ["get", "list", "watch"];
 
 /// Every resource that Tributary reads in a cluster, with its API group.
-pub const READABLE: [&str; 15] = [
+pub const READABLE: [&str; 23] = [
     "namespaces",
     "services",
     "discovery.k8s.io/endpointslices",
@@ -46,10 +50,23 @@ pub const READABLE: [&str; 15] = [
     "networking.istio.io/sidecars",
     "networking.istio.io/destinationrules",
     "networking.istio.io/virtualservices",
+    "networking.istio.io/envoyfilters",
     "multicluster.x-k8s.io/serviceexports",
     "multicluster.x-k8s.io/serviceimports",
     "gateway.networking.k8s.io/gateways",
+    "networking.istio.io/gateways",
+    "networking.istio.io/proxyconfigs",
+    "telemetry.istio.io/telemetries",
+    "extensions.istio.io/wasmplugins",
+    "security.istio.io/authorizationpolicies",
+    "security.istio.io/peerauthentications",
+    "security.istio.io/requestauthentications",
 ];
+
+/// Returns those of [`READABLE`] whose objects are served; the others are only named.
+pub fn served() -> impl Iterator<Item = &'static str> {
+    READABLE.into_iter().take(16)
+}
 
 /// Returns [`READABLE`] without one kind.
 #[must_use]
@@ -58,13 +75,14 @@ pub fn without(kind: &str) -> Vec<&'static str> {
 }
 
 /// The kinds that [`CRDS`] define.
-pub const CUSTOM_KINDS: [(&str, &str); 9] = [
+pub const CUSTOM_KINDS: [(&str, &str); 10] = [
     ("networking.istio.io/v1", "ServiceEntry"),
     ("networking.istio.io/v1", "WorkloadEntry"),
     ("networking.istio.io/v1", "WorkloadGroup"),
     ("networking.istio.io/v1", "Sidecar"),
     ("networking.istio.io/v1", "DestinationRule"),
     ("networking.istio.io/v1", "VirtualService"),
+    ("networking.istio.io/v1alpha3", "EnvoyFilter"),
     ("multicluster.x-k8s.io/v1alpha1", "ServiceExport"),
     ("multicluster.x-k8s.io/v1alpha1", "ServiceImport"),
     ("gateway.networking.k8s.io/v1", "Gateway"),

@@ -21,8 +21,8 @@ use tributary_service_entry::{
 use tributary_suites::kube::{Login, Named, With, mk_namespace};
 use tributary_suites::{ApiServer, eventually};
 
-/// Kinds that a source lists.
-const KINDS: usize = 6;
+/// Kinds that a source lists: seven that are served, and seven whose objects are only named.
+const KINDS: usize = 14;
 const SOON: Duration = Duration::from_secs(20);
 const LEASE: LeaseTiming =
     LeaseTiming { duration: Duration::from_secs(3), renew: Duration::from_millis(500) };
@@ -341,13 +341,14 @@ async fn addresses_are_allocated_while_other_writers_change_entries() -> Result<
 
 #[tokio::test]
 async fn missing_permission_is_shown_and_its_grant_is_noticed() -> Result<()> {
-    const READ: [&str; 6] = [
+    const READ: [&str; 7] = [
         "serviceentries",
         "workloadentries",
         "workloadgroups",
         "sidecars",
         "destinationrules",
         "virtualservices",
+        "envoyfilters",
     ];
     let server = cluster().await?;
     let named =

@@ -16,7 +16,7 @@ use tributary_suites::follower::address;
 use tributary_suites::kube::api::documents;
 use tributary_suites::kube::{
     ApiServerOptions, Login, READ, READABLE, Watched, With, mk_namespace, mk_node, mk_pod, mk_service,
-    mk_slice, without,
+    mk_slice, served, without,
 };
 use tributary_suites::{ApiServer, Etcd, Follower, TestServer, Variant, eventually, outbound};
 
@@ -197,7 +197,7 @@ async fn permissions_revoked_one_at_a_time_lose_nothing() -> Result<()> {
     cluster.api().allow("reader", &READ, &READABLE).await?;
     let (server, _config) = watched(&cluster, &Login::user("reader"))?.start().await?;
     let mut recorder = Recorder::start(&server).await?;
-    for kind in READABLE {
+    for kind in served() {
         cluster.api().allow("reader", &READ, &without(kind)).await?;
         is_refused(&server, kind).await?;
         recorder.lost_nothing(&format!("without {kind}")).await?;
@@ -281,7 +281,7 @@ async fn narrower_credential_loses_nothing() -> Result<()> {
     let (server, folder) = wide.start().await?;
     let config = folder.path().join("config.yaml");
     let mut recorder = Recorder::start(&server).await?;
-    for kind in READABLE {
+    for kind in served() {
         cluster.api().allow("other", &READ, &without(kind)).await?;
         exchange(&config, &wide, &narrow)?;
         eventually("the exchange to be taken up", SHOWN, || async {

@@ -248,7 +248,7 @@ impl Backend for CoreBackend {
         let (host, number) = host_and_port(port)?;
         let found = resolve(&self.catalog, host.as_str(), client.class.scope(), &mut ());
         let scope = client.class.scope();
-        let reached = |view| scope.ports(view, PortSet::Imported).find(|port| port.number == number);
+        let reached = |view| scope.ports(view, PortSet::Reached).find(|port| port.number == number);
         let Some(port) = found.and_then(|view| reached(view)) else { return Ok(Vec::new()) };
         let of_cluster = client.class.project(port.cluster.dimensions);
         match cluster(&port.cluster.inputs, None, &of_cluster, &mut ()).map(|plan| plan.discovery) {
@@ -264,7 +264,7 @@ impl Backend for CoreBackend {
         let client = self.client(name)?;
         let mut out = BTreeMap::new();
         for (host, view) in members(&self.catalog, client.class.scope()) {
-            for port in client.class.scope().ports(view, PortSet::Imported) {
+            for port in client.class.scope().ports(view, PortSet::Reached) {
                 let projection = client.class.project(port.cluster.dimensions);
                 if let Some(plan) = cluster(&port.cluster.inputs, None, &projection, &mut ()) {
                     out.insert(format!("{host}:{}", port.number), type_of(&plan.discovery).to_owned());

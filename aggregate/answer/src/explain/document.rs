@@ -256,7 +256,9 @@ impl WhyNot {
                     | Code::ALIAS
                     | Code::WILDCARD
                     | Code::RULE_APPLIES
-                    | Code::NOT_FOR_GRPC,
+                    | Code::NOT_FOR_GRPC
+                    | Code::ROUTES_APPLY
+                    | Code::ROUTES_NOT_FOR_GRPC,
                 ) => {
                     self.reached
                         .extend((self.reached.len() < Self::MAX_NAMED).then(|| StepDocument::of(step)));

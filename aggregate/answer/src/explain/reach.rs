@@ -48,16 +48,21 @@ pub fn carrier(port: &PortView, subset: Option<&Subset>, class: &ClientClass) ->
 /// Returns the listeners of a sidecar that lead connections to the xDS cluster of a port, by name.
 #[must_use]
 pub fn leading_listeners(port: &PortView, class: &ClientClass) -> BTreeSet<String> {
-    let inputs = &port.listener;
-    let parts = scoped_listener(&inputs.inputs, &key(inputs, class), class.scope(), &mut ());
+    let parts = leading_parts(port, class);
     parts.iter().filter(|part| leads(part, port)).map(ListenerPlan::name).collect()
+}
+
+/// Returns the parts of a sidecar's listeners that a port has, with the targets of their connections.
+#[must_use]
+pub fn leading_parts(port: &PortView, class: &ClientClass) -> Vec<ListenerPlan> {
+    let inputs = &port.listener;
+    scoped_listener(&inputs.inputs, &key(inputs, class), class.scope(), &mut ())
 }
 
 /// Returns the listeners of a sidecar that lead to a port, each with its route table if requests take one.
 #[must_use]
 pub fn leading_resources(port: &PortView, class: &ClientClass) -> BTreeSet<(String, Option<String>)> {
-    let inputs = &port.listener;
-    let parts = scoped_listener(&inputs.inputs, &key(inputs, class), class.scope(), &mut ());
+    let parts = leading_parts(port, class);
     let table = |part: &ListenerPlan| (part.serves == Serves::Routes).then(|| route_table_name(port.number));
     parts.iter().map(|part| (part.name(), table(part))).collect()
 }
@@ -80,8 +85,7 @@ fn clusters(part: &ListenerPlan) -> impl Iterator<Item = &ClusterName> {
 
 /// Returns the step of a port whose connections a VirtualService leads elsewhere.
 fn led_elsewhere(port: &PortView, class: &ClientClass) -> Option<TraceStep> {
-    let inputs = &port.listener;
-    let parts = scoped_listener(&inputs.inputs, &key(inputs, class), class.scope(), &mut ());
+    let parts = leading_parts(port, class);
     let led = parts.iter().find(|part| clusters(part).next().is_some() && !leads(part, port))?;
     let to: Vec<String> = clusters(led).take(MAX_NAMED).map(ToString::to_string).collect();
     let why =
@@ -117,6 +121,9 @@ pub(super) fn reach(
         ClientKind::Sidecar if subset.is_some() => {
             vec!["a route that names the subset, and nothing else, leads to".to_owned()]
         }
+        ClientKind::Sidecar | ClientKind::Grpc if class.scope().rank(view).is_none() => {
+            vec!["a route of a VirtualService, and nothing else, leads to".to_owned()]
+        }
         ClientKind::Sidecar if not_routed(catalog, view, port, class.scope()).is_some() => return Vec::new(),
         ClientKind::Sidecar => listeners(port, class, named),
         ClientKind::Grpc => vec![format!("target {named}:{} leads to", port.number)],
@@ -141,8 +148,7 @@ pub(super) fn not_served(view: &ServiceView, port: &PortView) -> Option<TraceSte
 
 /// Returns the beginnings of sentences about the listeners and the route table of a port.
 fn listeners(port: &PortView, class: &ClientClass, named_by: &str) -> Vec<String> {
-    let inputs = &port.listener;
-    let parts = scoped_listener(&inputs.inputs, &key(inputs, class), class.scope(), &mut ());
+    let parts = leading_parts(port, class);
     let own: Vec<String> = parts.iter().filter(|part| leads(part, port)).map(matched).collect();
     let routes = parts.iter().find(|part| part.serves == Serves::Routes);
     let of_routes = routes.map(|part| {

@@ -9,7 +9,7 @@ use tributary_model::{
 };
 
 use super::reach::{Carrier, carrier, reach};
-use super::{WhyNot, assigned, pending, rules, unread};
+use super::{WhyNot, assigned, pending, routes, rules, unread};
 use crate::client::Client;
 use crate::names::ClusterName;
 use crate::resolve::{concrete, resolve};
@@ -36,7 +36,7 @@ pub fn why_not_in(catalog: &Catalog, host: &str, subset: Option<&Subset>, client
     let subset = name.as_ref().and_then(|name| name.subset.as_ref()).or(subset);
     let host = host.trim().trim_end_matches('.').to_ascii_lowercase();
     let candidates = long_forms(&host, client.class.domain.as_deref());
-    let known = candidates.iter().find(|name| catalog.hosts.contains_key(name.as_str()));
+    let known = candidates.iter().find(|name| catalog.has_service(name));
     let waits = || candidates.iter().find(|name| catalog.pending.contains_key(name.as_str()));
     let host = known.or_else(waits).unwrap_or(&host);
     let mut trace = Trace::default();
@@ -83,7 +83,8 @@ fn no_such_port(view: &ServiceView, number: PortNumber) -> TraceStep {
 /// Returns the longest wildcard host that matches a host which no source declares.
 fn wildcard<'c>(catalog: &'c Catalog, host: &str) -> Option<&'c Hostname> {
     // `*` sorts before every character that begins another host.
-    let wildcards = catalog.hosts.keys().take_while(|known| known.is_wildcard());
+    let wildcards = catalog.hosts.iter().take_while(|(known, _)| known.is_wildcard());
+    let wildcards = wildcards.filter(|(_, entry)| entry.has_service()).map(|(known, _)| known);
     let matching = wildcards.filter(|known| host.ends_with(&known.as_str()[1..]) && known.as_str() != host);
     matching.max_by_key(|known| known.as_str().len())
 }
@@ -149,6 +150,7 @@ fn ports(catalog: &Catalog, view: &Arc<ServiceView>, client: &Client, out: &mut 
             continue;
         }
         trace.steps.extend(rules::steps(catalog, view, port, &client.class, subset));
+        trace.steps.extend(routes::steps(catalog, port, &client.class));
         let assignment = assigned(&port.endpoints.inputs, (Some(client), subset), port, trace);
         let carrier = carrier(port, subset, &client.class);
         if carrier.is_some() {

@@ -65,7 +65,11 @@ pub(super) fn paths(listeners: &[IngressListener], class: &ClientClass, ips: &[I
 }
 
 fn path(listener: &IngressListener, class: &ClientClass, ips: &[IpAddr]) -> InboundPath {
-    let port = InboundPort { target: listener.port.number, protocol: listener.port.protocol };
+    let port = InboundPort {
+        target: listener.port.number,
+        service: listener.port.number,
+        protocol: listener.port.protocol,
+    };
     let binds = match listener.capture {
         CaptureMode::Default => class.binds,
         CaptureMode::Iptables => false,

@@ -82,6 +82,7 @@ fn mk_route(host: &str) -> RouteInputs {
         hash: None,
         virtual_services: Arc::default(),
         destinations: Arc::default(),
+        has_service: true,
     }
 }
 fn in_namespace(namespace: &str, suffix: &str) -> ClientClass {

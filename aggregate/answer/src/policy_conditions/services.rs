@@ -46,7 +46,7 @@ impl<'c> Services<'c> {
     /// Returns what is wrong with a complete host that no service has.
     pub(super) fn no_such_host(&self, host: &str) -> String {
         let longer = format!("{host}.svc.{}", self.catalog.settings.domain());
-        let hint = if self.catalog.hosts.contains_key(longer.as_str()) {
+        let hint = if self.catalog.has_service(&longer) {
             format!("; a name with a dot is taken as it stands, so write {longer}")
         } else {
             String::new()

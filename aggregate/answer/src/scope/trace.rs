@@ -14,7 +14,12 @@ const MAX_NAMED: usize = 8;
 /// Returns the end of a sentence about a visible service: the import that admits it, if a Sidecar applies.
 pub(crate) fn imported(view: &ServiceView, scope: Scope<'_>) -> String {
     let found = scope.sidecar.and_then(|sidecar| {
-        let import = sidecar.egress.as_ref()?.import_of(scope.namespace, view, None)?;
+        let Some(import) = sidecar.egress.as_ref()?.import_of(scope.namespace, view, None) else {
+            return Some(format!(
+                ", not imported by {}, but a route of a VirtualService leads to it",
+                sidecar.key
+            ));
+        };
         Some(format!(", imported by {import} of {}", sidecar.key))
     });
     found.unwrap_or_default()
@@ -93,7 +98,7 @@ pub(crate) fn reaches<R: Recorder>(
     scope: Scope<'_>,
     r: &mut R,
 ) -> bool {
-    let admits = scope.admits(view, port, PortSet::Imported);
+    let admits = scope.admits(view, port, PortSet::Reached);
     if !admits {
         r.step(|| not_imported(catalog, &view.key, Some(port.number), scope));
     }

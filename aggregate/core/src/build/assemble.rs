@@ -7,16 +7,16 @@ use std::sync::Arc;
 
 use tributary_model::{
     Attributes, ClientDimensions, ClusterInputs, Code, Condition, ConnectionTarget, EndpointInputs,
-    EndpointSource, HttpCandidate, Identity, L4Candidate, ListenerInputs, Namespace, NetworkId, PortNumber,
-    PortView, Protocol, Resolution, ResolvedDestination, ResourceInputs, RouteInputs, ServiceAddress,
-    ServiceKey, ServiceView, Shared, Target, TrafficDistribution, Visibility,
+    EndpointSource, HostEntry, Hostname, HttpCandidate, Identity, L4Candidate, ListenerInputs, Namespace,
+    NetworkId, PortNumber, PortView, Protocol, Resolution, ResolvedDestination, ResourceInputs, RouteInputs,
+    ServiceAddress, ServiceKey, ServiceView, Shared, Target, TrafficDistribution, Visibility,
 };
 
 use crate::build::dims;
 use crate::build::rules::ServiceRules;
 use crate::counters::Counters;
 use crate::merge::destinations::{connected, resolved};
-use crate::merge::virtual_services::candidates;
+use crate::merge::virtual_services::{candidates, naming};
 use crate::merge::{Merged, MergedPort, gated};
 use crate::state::MergeContext;
 use crate::state::services::Hosts;
@@ -186,10 +186,41 @@ fn assemble_port(
         hash: common.rules.of_routes(number, old.map(|p| &p.route.inputs.hash)),
         virtual_services: Arc::clone(&common.http_candidates),
         destinations: Arc::clone(&common.destinations),
+        has_service: true,
     };
     let dims = dims::route(&facts);
     let route = keep_inputs(old.map(|p| &p.route), facts, dims, counters);
     PortView { number, name: port.name, protocol, cluster, endpoints, listener, route }
+}
+
+/// Returns the routes of requests of the VirtualServices that name a host, for clients for which no service has it;
+/// `None` if none of them has any.
+pub(crate) fn routes_without_service(
+    context: &MergeContext,
+    hosts: &Hosts,
+    host: &Hostname,
+    old: Option<&HostEntry>,
+    counters: &mut Counters,
+) -> Option<Shared<ResourceInputs<RouteInputs>>> {
+    let found = naming(context, host);
+    let namespace = found.first()?.of.key.namespace.clone();
+    let old = old.and_then(|entry| entry.routes.as_ref());
+    let before = old.map(|routes| &routes.inputs);
+    let facts = RouteInputs {
+        service: ServiceKey { host: host.clone(), namespace },
+        port: PortNumber::HTTP,
+        protocol: Protocol::Http,
+        resolution: Resolution::ClientSide,
+        addresses: Arc::default(),
+        headless: false,
+        retries: context.settings.effective.http_retries.clone(),
+        hash: None,
+        destinations: keep(before.map(|own| &own.destinations), resolved(context, hosts, &found)),
+        virtual_services: keep(before.map(|own| &own.virtual_services), found),
+        has_service: false,
+    };
+    let dims = dims::route(&facts);
+    Some(keep_inputs(old, facts, dims, counters))
 }
 
 fn endpoint_facts(

@@ -87,8 +87,10 @@ pub(crate) fn listener(facts: &ListenerInputs, one_audience: bool) -> ClientDime
 
 /// Returns the dimensions of a port's part in route tables: the client's DNS domain completes short names.
 pub(crate) fn route(facts: &RouteInputs) -> ClientDimensions {
+    // without a service, a host has no short names
+    let domain = if facts.has_service { ClientDimensions::DOMAIN } else { ClientDimensions::NONE };
     ClientDimensions::KIND
-        | ClientDimensions::DOMAIN
+        | domain
         | ruled(facts.hash.as_deref())
         | virtual_addresses(&facts.addresses)
         | chosen(&facts.virtual_services, HttpCandidate::clients)

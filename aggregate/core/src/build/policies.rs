@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tributary_model::{
-    CatalogChanges, Code, Condition, DeclaredPolicy, Namespace, ObjectRef, PolicyKey, PolicyKind, PolicyView,
-    Shared,
+    CatalogChanges, Code, Condition, DeclaredPolicy, Namespace, ObjectRef, Policy, PolicyKey, PolicyKind,
+    PolicyView, Shared,
 };
 
 use crate::state::State;
@@ -84,6 +84,7 @@ impl State {
         let (info, declared) = ranked.first().copied()?;
         let mut conditions: Vec<Condition> = Vec::new();
         conditions.extend(ignored(declared));
+        conditions.extend(not_served(declared));
         conditions.extend(declared_twice(&ranked));
         conditions.extend(self.same_namespace(key, declared, wide));
         conditions.extend(self.same_workloads(key));
@@ -148,6 +149,38 @@ fn ignored(declared: &DeclaredPolicy) -> Option<Condition> {
     let message = format!("these fields have no effect: {}", fields.join(", "));
     let objects = [declared.source.reference()].into();
     Some(Condition { code: Code::POLICY_FIELD_IGNORED, objects, message: message.into() })
+}
+
+/// Returns the conditions of an EnvoyFilter with patches that are applied to no client, or not in full.
+fn not_served(declared: &DeclaredPolicy) -> Vec<Condition> {
+    let Policy::EnvoyFilter(filter) = &declared.policy else { return Vec::new() };
+    let condition = |code, about: &str, all: String| Condition {
+        code,
+        objects: [declared.source.reference()].into(),
+        message: format!("{about}: {all}").into(),
+    };
+    let unserved = by_reason(filter.not_served())
+        .map(|all| condition(Code::PATCH_NOT_SERVED, "patches are applied to no client", all));
+    let partly = by_reason(filter.partly_served())
+        .map(|all| condition(Code::PATCH_PARTLY_SERVED, "parts of values have no effect", all));
+    unserved.into_iter().chain(partly).collect()
+}
+
+/// Lists patches by the reason that they share; `None` if there are none.
+fn by_reason(patches: impl Iterator<Item = (usize, &'static str)>) -> Option<String> {
+    let mut reasons: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (i, why) in patches {
+        reasons.entry(why).or_default().push(i);
+    }
+    let named = |patches: &[usize]| {
+        let more = patches.len().saturating_sub(NAMED);
+        let tail = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let paths: Vec<String> =
+            patches.iter().take(NAMED).map(|i| format!("spec.configPatches[{i}]")).collect();
+        format!("{}{tail}", paths.join(", "))
+    };
+    let all: Vec<String> = reasons.iter().map(|(why, of)| format!("{}: {why}", named(of))).collect();
+    (!all.is_empty()).then(|| all.join("; "))
 }
 
 /// Returns the condition of a policy that several registries or scopes declare.

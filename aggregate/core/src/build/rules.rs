@@ -26,7 +26,7 @@ impl State {
             let first = context.policies.ranked(key, &context.shards).first().map(|(_, declared)| *declared);
             let rule = first.and_then(|declared| match &declared.policy {
                 Policy::DestinationRule(rule) => Some(rule),
-                Policy::Sidecar(_) | Policy::VirtualService(_) => None,
+                Policy::Sidecar(_) | Policy::VirtualService(_) | Policy::EnvoyFilter(_) => None,
             });
             let host = rule.map(|rule| &rule.host);
             relabeled |=
@@ -34,7 +34,8 @@ impl State {
             patterns.extend(context.rules.set(key, host, &context.settings.effective));
         }
         let services = self.hosts.matching(&patterns);
-        self.dirty.services.extend(self.routed_to(services.iter().map(|key| &key.host)));
+        let routed = self.routed_to(services.iter().map(|key| &key.host));
+        self.dirty.services.extend(routed);
         self.dirty.services.extend(services);
         relabeled
     }

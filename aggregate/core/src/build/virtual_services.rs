@@ -1,10 +1,11 @@
-//! Services that a changed VirtualService may concern.
+//! Services and hosts that a changed VirtualService may concern.
 //!
 //! The build calls it before it builds services.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use tributary_model::{HostPattern, Hostname, PolicyKey, PolicyKind, ServiceKey};
+use tributary_model::{HostPattern, Hostname, PolicyKey, PolicyKind, RouteOwner, ServiceKey};
 
 use crate::merge::destinations::only_port;
 use crate::merge::outline::outlines;
@@ -23,11 +24,13 @@ impl State {
         let (mut patterns, mut relabeled) = (BTreeSet::new(), false);
         for key in again {
             let merged = merged(&self.context, &key);
+            self.mark_led_to(&key, merged.as_ref());
             let labels = merged.as_ref().map(MergedVirtualService::compared_labels).unwrap_or_default();
             relabeled |= self.context.labels.set(&key, labels);
             patterns.extend(self.context.virtual_services.set(&key, merged));
         }
-        self.dirty.services.extend(self.hosts.matching(&patterns));
+        let services = self.concerned(&patterns);
+        self.dirty.services.extend(services);
         relabeled
     }
     /// Completes short names again, after the domain changed. All services are built again then.
@@ -35,12 +38,13 @@ impl State {
         let all: Vec<PolicyKey> = self.context.virtual_services.keys().cloned().collect();
         for key in all {
             let merged = merged(&self.context, &key);
-            self.context.virtual_services.set(&key, merged);
+            let patterns = self.context.virtual_services.set(&key, merged);
+            self.dirty.hosts.extend(hosts_of(&patterns));
         }
     }
     /// Returns the services with routes to hosts of which the first claimant, its only port, or the end as an alias may have
     /// changed.
-    pub(super) fn led_to<'h>(&self, hosts: impl Iterator<Item = &'h Hostname>) -> BTreeSet<ServiceKey> {
+    pub(super) fn led_to<'h>(&mut self, hosts: impl Iterator<Item = &'h Hostname>) -> BTreeSet<ServiceKey> {
         let mut patterns = BTreeSet::new();
         for host in hosts {
             let leading = self.leading_to(host);
@@ -48,15 +52,27 @@ impl State {
                 patterns.extend(leading);
             }
         }
-        self.hosts.matching(&patterns)
+        self.concerned(&patterns)
     }
     /// Returns the services with routes to these hosts, or to aliases that end at them.
-    pub(super) fn routed_to<'h>(&self, hosts: impl Iterator<Item = &'h Hostname>) -> BTreeSet<ServiceKey> {
+    pub(super) fn routed_to<'h>(
+        &mut self,
+        hosts: impl Iterator<Item = &'h Hostname>,
+    ) -> BTreeSet<ServiceKey> {
         let patterns = hosts.flat_map(|host| self.leading_to(host)).collect();
-        self.hosts.matching(&patterns)
+        self.concerned(&patterns)
+    }
+    /// Returns the services of which the host matches a pattern, and marks the hosts that are one.
+    fn concerned(&mut self, patterns: &BTreeSet<HostPattern>) -> BTreeSet<ServiceKey> {
+        self.dirty.hosts.extend(hosts_of(patterns));
+        self.hosts.matching(patterns)
     }
     /// Returns the hosts of the VirtualServices with routes to a host, or to an alias that ends at it.
     fn leading_to(&self, host: &Hostname) -> Vec<HostPattern> {
+        self.led_by(host).iter().flat_map(|owner| owner.hosts.iter()).cloned().collect()
+    }
+    /// Returns the VirtualServices with routes to a host, or to an alias that ends at it, by key.
+    pub(super) fn led_by(&self, host: &Hostname) -> Vec<Arc<RouteOwner>> {
         let context = &self.context;
         if context.virtual_services.is_empty() {
             return Vec::new();
@@ -64,7 +80,23 @@ impl State {
         let aliases = context.names.aliases_of(host);
         let named = aliases.iter().map(|alias| &alias.host).chain([host]);
         let routed = named.flat_map(|host| context.virtual_services.leading_to(host));
-        routed.flat_map(|routed| routed.owner.hosts.iter()).cloned().collect()
+        let by_key: BTreeMap<_, _> = routed.map(|routed| (&routed.owner.key, &routed.owner)).collect();
+        by_key.into_values().cloned().collect()
+    }
+    /// Marks the hosts to which a VirtualService leads, or led, if that or whom it concerns changed.
+    fn mark_led_to(&mut self, key: &PolicyKey, now: Option<&MergedVirtualService>) {
+        let before = self.context.virtual_services.get(key);
+        let hosts = |of: Option<&MergedVirtualService>| -> BTreeSet<Hostname> {
+            of.into_iter().flat_map(|of| of.hosts_of_destinations().cloned()).collect()
+        };
+        let (had, has) = (hosts(before), hosts(now));
+        let same_owner = before.map(|before| &before.owner) == now.map(|now| &now.owner);
+        let changed: BTreeSet<Hostname> = if same_owner { &had ^ &has } else { &had | &has };
+        for host in changed {
+            // any claimant may be an alias, not only the first one; ends that change now mark their hosts themselves
+            self.dirty.hosts.extend(self.context.names.aliases.ends_of(&host).cloned());
+            self.dirty.hosts.insert(host);
+        }
     }
     fn may_lead_elsewhere(&self, host: &Hostname) -> bool {
         let before = self.draft.hosts.get(host).and_then(|entry| entry.claimants.first());
@@ -76,4 +108,9 @@ impl State {
             || port != only_port(&self.context, &self.hosts, host)
             || self.context.names.aliases.declares(host)
     }
+}
+
+/// Returns the hosts that are patterns, wildcards included.
+fn hosts_of(patterns: &BTreeSet<HostPattern>) -> impl Iterator<Item = Hostname> {
+    patterns.iter().filter_map(|pattern| Hostname::new(pattern.as_str()).ok())
 }

@@ -74,7 +74,7 @@ pub(crate) fn only_port(context: &MergeContext, hosts: &Hosts, host: &Hostname) 
 }
 
 /// Returns the host that an alias ends at, and any other host itself.
-fn concrete(context: &MergeContext, hosts: &Hosts, host: &Hostname) -> Hostname {
+pub(crate) fn concrete(context: &MergeContext, hosts: &Hosts, host: &Hostname) -> Hostname {
     let aliases = &context.names.aliases;
     if !aliases.declares(host) {
         return host.clone();

@@ -5,9 +5,9 @@
 use std::sync::Arc;
 
 use tributary_model::{
-    DelegateRef, HostPattern, HttpAction, HttpCandidate, HttpRoute, L4Candidate, L4Destination, L4Routes,
-    Mirror, Policy, PolicyKey, PolicyKind, RouteCandidate, RouteDestination, RouteOwner, ServiceKey,
-    TcpRoute, TlsRoute, VirtualService, Visibility,
+    DelegateRef, HostPattern, Hostname, HttpAction, HttpCandidate, HttpRoute, L4Candidate, L4Destination,
+    L4Routes, Mirror, Policy, PolicyKey, PolicyKind, RouteCandidate, RouteDestination, RouteOwner,
+    ServiceKey, TcpRoute, TlsRoute, VirtualService, Visibility,
 };
 
 use crate::merge::delegates::delegated;
@@ -58,7 +58,7 @@ fn first<'c>(context: &'c MergeContext, key: &PolicyKey) -> Option<&'c VirtualSe
     let (_, declared) = context.policies.ranked(key, &context.shards).first().copied()?;
     match &declared.policy {
         Policy::VirtualService(own) => Some(own),
-        Policy::Sidecar(_) | Policy::DestinationRule(_) => None,
+        Policy::Sidecar(_) | Policy::DestinationRule(_) | Policy::EnvoyFilter(_) => None,
     }
 }
 
@@ -144,15 +144,8 @@ pub(crate) fn candidates(context: &MergeContext, service: &ServiceKey) -> Candid
     if context.virtual_services.is_empty() {
         return Candidates::default();
     }
-    let found = context.virtual_services.matching(&service.host);
-    let ranked = found.into_iter().filter_map(|merged| {
-        let first = context.policies.ranked(&merged.owner.key, &context.shards).first().copied()?;
-        Some((rank(first), merged))
-    });
-    let mut ranked: Vec<_> = ranked.collect();
-    ranked.sort_by(|(a, _), (b, _)| a.order_by_name(b));
     let mut out = Candidates::default();
-    for (_, merged) in ranked {
+    for merged in in_order(context, context.virtual_services.matching(&service.host)) {
         let matching = merged.owner.hosts.iter().filter(|pattern| pattern.matches(&service.host));
         let Some(host) = matching.max_by_key(|pattern| pattern.specificity()) else { continue };
         // one without routes of requests still takes the host from those with a less specific host
@@ -165,6 +158,29 @@ pub(crate) fn candidates(context: &MergeContext, service: &ServiceKey) -> Candid
         out.http.clear();
     }
     out
+}
+
+/// Returns the VirtualServices with routes of requests of which a host is this one, a wildcard included, in order of
+/// precedence.
+pub(crate) fn naming(context: &MergeContext, host: &Hostname) -> Vec<HttpCandidate> {
+    let found = context.virtual_services.naming_host(host).filter(|merged| !merged.http.is_empty());
+    let pattern = HostPattern::from(host.clone());
+    let own = |merged: &Arc<MergedVirtualService>| candidate(merged, &pattern, Arc::clone(&merged.http));
+    in_order(context, found).into_iter().map(own).collect()
+}
+
+/// Sorts VirtualServices by precedence.
+fn in_order<'c>(
+    context: &'c MergeContext,
+    found: impl IntoIterator<Item = &'c Arc<MergedVirtualService>>,
+) -> Vec<&'c Arc<MergedVirtualService>> {
+    let ranked = found.into_iter().filter_map(|merged| {
+        let first = context.policies.ranked(&merged.owner.key, &context.shards).first().copied()?;
+        Some((rank(first), merged))
+    });
+    let mut ranked: Vec<_> = ranked.collect();
+    ranked.sort_by(|(a, _), (b, _)| a.order_by_name(b));
+    ranked.into_iter().map(|(_, merged)| merged).collect()
 }
 
 fn candidate<R>(merged: &MergedVirtualService, host: &HostPattern, routes: R) -> RouteCandidate<R> {

@@ -72,6 +72,15 @@ impl HostPatterns {
         }
         found
     }
+    /// Returns the policies of which a pattern is this host, a wildcard included.
+    pub(crate) fn naming(&self, host: &Hostname) -> &[PolicyKey] {
+        let pattern = HostPattern::from(host.clone());
+        let found = match pattern.suffix() {
+            None => self.exact.get(&pattern),
+            Some(suffix) => self.wild.get(&suffix.len()).and_then(|all| all.get(suffix)),
+        };
+        found.map_or(&[], ByOwner::all)
+    }
     /// Whether there is no pattern.
     pub(crate) fn is_empty(&self) -> bool {
         self.of.is_empty()

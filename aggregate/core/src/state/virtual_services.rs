@@ -24,7 +24,7 @@ pub(crate) struct MergedVirtualService {
 
 impl MergedVirtualService {
     /// Returns the hosts of the destinations of its routes.
-    fn hosts_of_destinations(&self) -> impl Iterator<Item = &Hostname> {
+    pub(crate) fn hosts_of_destinations(&self) -> impl Iterator<Item = &Hostname> {
         let http = self.http.iter().flat_map(HttpRoute::destinations);
         let l4 = self.l4.destinations().flatten().map(L4Destination::destination);
         http.chain(l4).map(|destination| &destination.host)
@@ -74,6 +74,10 @@ impl VirtualServices {
         self.merged.insert(key.clone(), same.unwrap_or_else(|| Arc::new(merged)));
         patterns
     }
+    /// Returns a VirtualService.
+    pub(crate) fn get(&self, key: &PolicyKey) -> Option<&MergedVirtualService> {
+        self.merged.get(key).map(|merged| &**merged)
+    }
     /// Returns the VirtualServices that name a delegate.
     pub(crate) fn naming(&self, delegate: &PolicyKey) -> impl Iterator<Item = &PolicyKey> {
         self.naming.get(delegate).into_iter().flat_map(ByOwner::all)
@@ -92,6 +96,10 @@ impl VirtualServices {
         let found = self.patterns.matching(host);
         let keys: BTreeSet<&PolicyKey> = found.into_iter().flat_map(ByOwner::all).collect();
         keys.into_iter().filter_map(|key| self.merged.get(key)).collect()
+    }
+    /// Returns the VirtualServices of which a host is this one, a wildcard included, by key.
+    pub(crate) fn naming_host(&self, host: &Hostname) -> impl Iterator<Item = &Arc<MergedVirtualService>> {
+        self.patterns.naming(host).iter().filter_map(|key| self.merged.get(key))
     }
     /// Whether there is no VirtualService.
     pub(crate) fn is_empty(&self) -> bool {

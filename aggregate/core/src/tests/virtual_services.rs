@@ -2,7 +2,7 @@
 //!
 //! The cases of [`CANDIDATES`] and [`DELEGATES`] follow the rules that pilot-discovery 1.30 was recorded with.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use proptest::prelude::*;
@@ -17,6 +17,7 @@ use tributary_model::{
 use super::fixtures::*;
 
 mod destinations;
+mod hosts;
 
 const PAY: &str = "svc/pay.test";
 
@@ -222,7 +223,7 @@ fn change_builds_only_the_routes_of_the_services_concerned() {
     world.list("file", services);
     let before = (world.view(PAY).unwrap(), world.view(other).unwrap());
     let outcome = world.put("file", [mk_vs("svc/n@1 none.test", &["- * a.test"])]);
-    assert!(outcome.changed.hosts.is_empty(), "{:?}", outcome.changed.hosts);
+    assert_eq!(outcome.changed.hosts, [mk_host("none.test")].into(), "its own host, and no service");
     // a root and its delegate
     world.put("file", [mk_vs("svc/a@1 pay.test", &["r * >svc/d", "- * b.test"])]);
     let with_root = world.view(PAY).unwrap();
@@ -309,6 +310,28 @@ fn destinations(catalog: &Catalog) -> Vec<Ends> {
     catalog.services().map(of).collect()
 }
 
+/// Returns the VirtualServices that lead to each host.
+fn leaders(catalog: &Catalog) -> BTreeMap<String, Vec<PolicyKey>> {
+    let led = catalog.hosts.iter().filter(|(_, entry)| !entry.led_by.is_empty());
+    let led = led.map(|(host, entry)| {
+        (host.to_string(), entry.led_by.iter().map(|owner| owner.key.clone()).collect())
+    });
+    let found: BTreeMap<String, Vec<PolicyKey>> = led.collect();
+    let listed = catalog
+        .led_to
+        .iter()
+        .flat_map(|(namespace, hosts)| hosts.iter().map(move |host| (host.to_string(), namespace.clone())));
+    let owners = found
+        .iter()
+        .flat_map(|(host, owners)| owners.iter().map(move |owner| (host.clone(), owner.namespace.clone())));
+    let named = catalog.hosts.iter().flat_map(|(host, entry)| {
+        let naming = entry.routes.iter().flat_map(|routes| routes.inputs.virtual_services.iter());
+        naming.map(move |candidate| (host.to_string(), candidate.of.key.namespace.clone()))
+    });
+    assert_eq!(listed.collect::<BTreeSet<_>>(), owners.chain(named).collect::<BTreeSet<_>>());
+    found
+}
+
 /// Returns a route of every connection to these hosts and subsets.
 fn mk_tcp(to: &[(&str, Option<&str>)]) -> TcpRoute {
     let destination = |(host, subset): &(&str, Option<&str>)| {
@@ -318,12 +341,10 @@ fn mk_tcp(to: &[(&str, Option<&str>)]) -> TcpRoute {
     TcpRoute { matches: Arc::default(), destinations: to.iter().map(destination).collect() }
 }
 
-/// Returns the VirtualServices of each service by comparing every pair.
-fn naive(facts: &[Fact]) -> BTreeMap<String, Vec<String>> {
-    let domain = facts.iter().find_map(|fact| match fact {
-        Fact::Settings(settings) => settings.domain.as_deref(),
-        _ => None,
-    });
+type Ordered<'f> = (Option<Timestamp>, &'f Arc<str>, &'f tributary_model::Namespace, &'f VirtualService);
+
+/// Returns all VirtualServices in order of precedence.
+fn ordered(facts: &[Fact]) -> Vec<Ordered<'_>> {
     let all = facts.iter().filter_map(|fact| match fact {
         Fact::Policy(key, declared) => match &declared.policy {
             Policy::VirtualService(own) => Some((declared.created, &key.name, &key.namespace, own)),
@@ -333,6 +354,20 @@ fn naive(facts: &[Fact]) -> BTreeMap<String, Vec<String>> {
     });
     let mut all: Vec<_> = all.collect();
     all.sort_by_key(|(created, name, namespace, _)| (*created, *name, *namespace));
+    all
+}
+
+fn domain(facts: &[Fact]) -> Option<&str> {
+    facts.iter().find_map(|fact| match fact {
+        Fact::Settings(settings) => settings.domain.as_deref(),
+        _ => None,
+    })
+}
+
+/// Returns the VirtualServices of each service by comparing every pair.
+fn naive(facts: &[Fact]) -> BTreeMap<String, Vec<String>> {
+    let domain = domain(facts);
+    let all = ordered(facts);
     let of = |key: &tributary_model::ServiceKey| {
         let found = all.iter().filter_map(|(_, name, namespace, own)| {
             let hosts = own.hosts.iter();
@@ -376,6 +411,9 @@ proptest! {
         fresh.list("file", facts.clone());
         prop_assert_eq!(walked, read(&fresh.catalog()));
         prop_assert_eq!(destinations(&world.catalog()), destinations(&fresh.catalog()));
+        prop_assert_eq!(leaders(&world.catalog()), leaders(&fresh.catalog()));
+        prop_assert_eq!(hosts::routes(&world.catalog()), hosts::routes(&fresh.catalog()));
+        hosts::have_those_that_name_them(&world.catalog(), &facts);
         fresh.core.remove_registry(&mk_name("file"), &tributary_model::Evidence::Operator);
         fresh.catalog();
         prop_assert!(fresh.core.is_empty(), "{:?}", fresh.core);

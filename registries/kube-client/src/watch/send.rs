@@ -26,6 +26,9 @@ const LARGEST_REFUSAL: usize = 64 << 10;
 pub(crate) const NAMES_ONLY: &str =
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=1,application/json";
 
+/// Media types of a watch with the metadata of objects only, where the server supports it.
+const METADATA_ONLY: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=1,application/json";
+
 /// Appends `&name=value`.
 fn pair(query: &mut String, name: &str, value: &str) {
     let joint = if query.contains('?') { '&' } else { '?' };
@@ -86,8 +89,17 @@ fn watch_pairs(to: &mut String, from: Option<&str>, lasting: Duration) {
 
 /// Builds a request of the machine.
 pub(crate) fn request(spec: &WatchSpec, request: &WatchRequest) -> Result<Request<Body>, ApiFailure> {
-    let names_only = matches!(request, WatchRequest::Probe { .. } | WatchRequest::Audit { .. });
-    get(&target(spec, request), if names_only { NAMES_ONLY } else { "application/json" })
+    get(&target(spec, request), accepted(spec, request))
+}
+
+/// Returns the media types to ask for.
+const fn accepted(spec: &WatchSpec, request: &WatchRequest) -> &'static str {
+    match request {
+        WatchRequest::Probe { .. } | WatchRequest::Audit { .. } => NAMES_ONLY,
+        WatchRequest::Page { .. } if spec.metadata_only => NAMES_ONLY,
+        WatchRequest::Watch { .. } if spec.metadata_only => METADATA_ONLY,
+        _ => "application/json",
+    }
 }
 
 /// Builds a GET request.
@@ -238,6 +250,19 @@ mod tests {
         let streamed = target(&spec, &WatchRequest::Watch { version: "v1", from: None, lasting });
         assert!(streamed.ends_with("&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"));
         assert!(!streamed.contains("resourceVersion="), "{streamed}");
+    }
+
+    #[test]
+    fn metadata_is_requested_alone_where_nothing_else_is_read() {
+        let accept = |metadata_only, ask: &WatchRequest| {
+            let spec = WatchSpec { metadata_only, ..WatchSpec::all(PODS, Timing::default()) };
+            request(&spec, ask).unwrap().headers()[ACCEPT].to_str().unwrap().to_owned()
+        };
+        let watch = WatchRequest::Watch { version: "v1", from: None, lasting: Duration::from_secs(1) };
+        let page = WatchRequest::Page { version: "v1", limit: 1, next: None };
+        assert!(accept(true, &watch).starts_with("application/json;as=PartialObjectMetadata;"));
+        assert!(accept(true, &page).starts_with("application/json;as=PartialObjectMetadataList;"));
+        assert_eq!([accept(false, &watch), accept(false, &page)], ["application/json"; 2]);
     }
 
     #[test]

@@ -7,10 +7,11 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use serde_saphyr::{DuplicateKeyPolicy, MergeKeyPolicy, Options};
 use tributary_model::settings::ClusterLocal;
-use tributary_model::{HostPattern, HttpRetries, Namespace, Settings, Visibility};
+use tributary_model::{HostPattern, HttpRetries, Namespace, RequestTracing, Settings, Visibility};
 
 use super::networks::MeshNetworks;
 use super::requests;
+use super::tracing;
 use super::visibility::VisibilityPolicy;
 use super::{Fault, Field, Mesh};
 use crate::label_selector::Selectors;
@@ -160,6 +161,8 @@ impl Reader {
             Field::AccessLogFile => self.mesh.access_log_file = requests::log_text(value)?,
             Field::AccessLogFormat => self.mesh.access_log_format = requests::log_text(value)?,
             Field::AccessLogEncoding => self.mesh.access_log_encoding = requests::log_encoding(value)?,
+            Field::EnableTracing => self.mesh.enable_tracing = Some(tracing::flag(value)?),
+            Field::ProxyConfig => self.mesh.tracing = self.proxy_config(map(value)?)?,
             Field::ServiceSettings => self.mesh.cluster_local = self.service_settings(value)?,
             Field::Entries => self.mesh.entries = self.entries(map(value)?)?,
             Field::Networks => {}
@@ -178,6 +181,14 @@ impl Reader {
             }
             Some(other) => Err(format!("mode {other:?} is not one of REGISTRY_ONLY, ALLOW_ANY")),
         }
+    }
+    /// Parses `defaultConfig`; of a proxy's configuration only the tracing is not part of its bootstrap.
+    fn proxy_config(&mut self, tree: &Tree) -> Result<RequestTracing, String> {
+        self.ignore_rest(tree, "defaultConfig.", &["tracing"]);
+        let Some(tracing) = get(tree, "tracing") else { return Ok(RequestTracing::default()) };
+        let tree = map(tracing).map_err(|why| format!("tracing {why}"))?;
+        self.ignore_rest(tree, "defaultConfig.tracing.", &tracing::FIELDS);
+        tracing::parse(tree)
     }
     fn http_retries(&mut self, tree: &Tree) -> Result<HttpRetries, String> {
         self.ignore_rest(tree, "defaultHttpRetryPolicy.", &requests::RETRY_FIELDS);

@@ -56,7 +56,8 @@ fn supported_fields_are_read_and_ignored_ones_named_once() {
     let want = [("*", true), ("*.shop.svc.cluster.local", false), ("pay.shop.svc.cluster.local", false)];
     assert_eq!(local, want, "the last entry of a pattern wins");
     let ignored: Vec<&str> = mesh.ignored.iter().map(|name| &**name).collect();
-    let want = ["defaultConfig", "outboundTrafficPolicy.tls", "serviceSettings[].settings.other"];
+    let want =
+        ["defaultConfig.discoveryAddress", "outboundTrafficPolicy.tls", "serviceSettings[].settings.other"];
     assert_eq!(ignored, want);
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tributary_model::*;
 
 mod destination_rule;
+mod envoy_filter;
 mod sidecar;
 mod virtual_service;
 

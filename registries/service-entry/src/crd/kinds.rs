@@ -3,16 +3,18 @@
 use tributary_kube_client::Resource;
 use tributary_model::{CollectionKind, InvalidName, Namespace, Scope};
 
+use crate::document::unserved::{UNSERVED, UnservedKind};
 use crate::document::{
-    API_GROUP, API_VERSIONS, DESTINATION_RULE, SERVICE_ENTRY, SIDECAR, VIRTUAL_SERVICE, WORKLOAD_ENTRY,
-    WORKLOAD_GROUP,
+    API_GROUP, API_VERSIONS, DESTINATION_RULE, ENVOY_FILTER, SERVICE_ENTRY, SIDECAR, VIRTUAL_SERVICE,
+    WORKLOAD_ENTRY, WORKLOAD_GROUP,
 };
-use crate::source::Content;
+use crate::source::{Content, Need};
 
 /// The kinds of a cluster to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Kinds {
-    /// ServiceEntry, WorkloadEntry, WorkloadGroup, Sidecar, DestinationRule and VirtualService: for the config cluster.
+    /// ServiceEntry, WorkloadEntry, WorkloadGroup, Sidecar, DestinationRule, VirtualService and EnvoyFilter, and the names of
+    /// objects of the kinds that are not served: for the config cluster.
     #[default]
     All,
     /// WorkloadEntry alone: for a remote cluster, whose Services may select them.
@@ -46,36 +48,55 @@ pub(crate) const DESTINATION_RULES: Resource =
 pub(crate) const VIRTUAL_SERVICES: Resource =
     Resource { plural: "virtualservices", kind: VIRTUAL_SERVICE, ..SERVICE_ENTRIES };
 
+/// The EnvoyFilter resource.
+pub(crate) const ENVOY_FILTERS: Resource =
+    Resource { plural: "envoyfilters", kind: ENVOY_FILTER, ..SERVICE_ENTRIES };
+
 /// What the objects of a kind contain. Without the ServiceEntries clients lose hosts, without the Sidecars it is unknown
-/// which clients they restrict, without the DestinationRules clients connect without their TLS, and without the
-/// VirtualServices requests go elsewhere.
+/// which clients they restrict, without the DestinationRules clients connect without their TLS, without the
+/// VirtualServices requests go elsewhere, and without the EnvoyFilters clients may lack filters that protect them.
 pub(crate) fn content(resource: &Resource) -> Content {
-    let (kinds, decides): (&[CollectionKind], bool) = match resource.kind {
-        SERVICE_ENTRY => (&[CollectionKind::Services, CollectionKind::Groups], true),
-        SIDECAR | DESTINATION_RULE | VIRTUAL_SERVICE => (&[CollectionKind::Policies], true),
-        WORKLOAD_ENTRY => (&[CollectionKind::Workloads], false),
+    let (kinds, need): (&[CollectionKind], Need) = match resource.kind {
+        SERVICE_ENTRY => (&[CollectionKind::Services, CollectionKind::Groups], Need::Always),
+        SIDECAR | DESTINATION_RULE | VIRTUAL_SERVICE | ENVOY_FILTER => {
+            (&[CollectionKind::Policies], Need::Always)
+        }
+        WORKLOAD_ENTRY => (&[CollectionKind::Workloads], Need::WhileReadable),
         // it has no facts: the list only ends the problems of its objects
-        _ => (&[CollectionKind::Groups], false),
+        _ => (&[CollectionKind::Groups], Need::WhileReadable),
     };
-    Content { kinds, decides }
+    Content { kinds, need }
 }
 
 impl Kinds {
     /// The resources to watch.
     pub(crate) fn resources(self) -> &'static [Resource] {
-        const ALL: [Resource; 6] = [
+        const ALL: [Resource; 7] = [
             SERVICE_ENTRIES,
             WORKLOAD_ENTRIES,
             WORKLOAD_GROUPS,
             SIDECARS,
             DESTINATION_RULES,
             VIRTUAL_SERVICES,
+            ENVOY_FILTERS,
         ];
         const ENTRIES: [Resource; 1] = [WORKLOAD_ENTRIES];
         match self {
             Self::All => &ALL,
             Self::WorkloadEntries => &ENTRIES,
         }
+    }
+    /// The kinds to list whose objects are not served.
+    pub(crate) fn unserved(self) -> &'static [UnservedKind] {
+        match self {
+            Self::All => &UNSERVED,
+            Self::WorkloadEntries => &[],
+        }
+    }
+    /// API group and plural of every resource to list and watch.
+    pub fn read(self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        let all = self.resources().iter().chain(self.unserved().iter().map(|known| &known.resource));
+        all.map(|resource| (&*resource.group, resource.plural))
     }
 }
 
@@ -94,9 +115,12 @@ mod tests {
 
     #[test]
     fn what_decides_of_a_cluster_is_required() {
-        let decides = Kinds::All.resources().iter().filter(|resource| content(resource).decides);
+        let decides = Kinds::All.resources().iter().filter(|resource| content(resource).need == Need::Always);
         let decides: Vec<&str> = decides.map(|resource| resource.plural).collect();
-        assert_eq!(decides, ["serviceentries", "sidecars", "destinationrules", "virtualservices"]);
+        assert_eq!(
+            decides,
+            ["serviceentries", "sidecars", "destinationrules", "virtualservices", "envoyfilters"]
+        );
         assert_eq!(content(&DESTINATION_RULES).kinds, [CollectionKind::Policies]);
     }
 }

@@ -9,6 +9,7 @@ use tributary_registry_api::SplitMix;
 
 use super::kinds::{self, Kinds};
 use crate::allocate::Ranges;
+use crate::document::unserved::UnservedKind;
 
 /// Options of a run over custom resources.
 #[derive(Debug, Clone, Default)]
@@ -43,16 +44,25 @@ pub struct Addresses {
 impl CrdOptions {
     /// Every kind in every configured namespace.
     pub(super) fn watched(&self) -> Vec<(&'static Resource, Option<&Namespace>)> {
+        self.in_namespaces(self.kinds.resources())
+    }
+    /// Every kind whose objects are not served, in every configured namespace.
+    pub(super) fn unserved(&self) -> Vec<(&'static UnservedKind, Option<&Namespace>)> {
+        self.in_namespaces(self.kinds.unserved())
+    }
+    fn in_namespaces<T>(&self, kinds: &'static [T]) -> Vec<(&'static T, Option<&Namespace>)> {
         let namespaces: Vec<Option<&Namespace>> = match &self.namespaces[..] {
             [] => vec![None],
             named => named.iter().map(Some).collect(),
         };
-        let of = |resource| namespaces.iter().map(move |namespace| (resource, *namespace));
-        self.kinds.resources().iter().flat_map(of).collect()
+        let of = |kind| namespaces.iter().map(move |namespace| (kind, *namespace));
+        kinds.iter().flat_map(of).collect()
     }
     /// The scopes that a run reports: one for each watch.
     pub fn scopes(&self) -> Result<Vec<Scope>, InvalidName> {
-        self.watched().into_iter().map(|(resource, namespace)| kinds::scope(resource, namespace)).collect()
+        let unserved = self.unserved().into_iter().map(|(known, namespace)| (&known.resource, namespace));
+        let all = self.watched().into_iter().chain(unserved);
+        all.map(|(resource, namespace)| kinds::scope(resource, namespace)).collect()
     }
     pub(super) fn watch(&self, resource: &Resource, namespace: Option<&Namespace>) -> WatchSpec {
         let namespace = namespace.map(ToString::to_string);

@@ -1,5 +1,5 @@
-//! The custom resources of a cluster as a [`DocumentSource`]: one watch and one table for each kind, and
-//! the writer of addresses.
+//! The custom resources of a cluster as a [`DocumentSource`]: one watch and one table for each kind, those of kinds that are
+//! not served, and the writer of addresses.
 //!
 //! A run of the registry polls it. It reports the identity of the cluster before any fact, and ends with an
 //! error when a different cluster answers.
@@ -19,12 +19,14 @@ use super::kinds::{self, Kinds};
 use super::options::{Addresses, CrdOptions};
 use super::resource_table::ResourceTable;
 use super::send;
+use super::unserved::{self, UnservedKinds, UnservedObject};
 use crate::allocate::Writer;
 use crate::source::{Content, DocumentSource, SourceEvent};
 
 /// The custom resources of one cluster.
 pub struct CrdSource {
     kinds: Vec<Followed>,
+    unserved: UnservedKinds,
     context: Option<ClusterContextReceiver>,
     /// A context that was not applied yet: of a different cluster, or received before the cluster is identified.
     news: Option<Arc<ClusterContext>>,
@@ -50,6 +52,8 @@ struct Followed {
 enum Wakeup {
     /// Events of the watch with that index.
     Watch(usize, Vec<Event<Fetched>>),
+    /// Events of a kind whose objects are not served.
+    Unserved(usize, Vec<Event<UnservedObject>>),
     /// A new cluster context.
     Context(Arc<ClusterContext>),
     /// A different cluster answers, with the reason.
@@ -68,20 +72,22 @@ impl CrdSource {
         };
         let cluster = ClusterIdentity::new(client.clone());
         let kinds = options.follow_all(client, &cluster)?;
+        let unserved = UnservedKinds::new(client, options, &cluster)?;
         let addresses = options.addresses.clone().filter(|_| options.kinds == Kinds::All);
         let writer = addresses.map(|Addresses { ranges, leads }| {
             Writer::new(ranges, leads, send::sends(client.clone()), options.random_source("writer"))
         });
         let named = news.as_ref().and_then(|news| news.identity.clone());
-        Ok(Self { kinds, context, news, cluster, named, reported: None, writer })
+        Ok(Self { kinds, unserved, context, news, cluster, named, reported: None, writer })
     }
 
     async fn wait(&mut self) -> Wakeup {
-        let Self { kinds, context, writer, cluster, .. } = self;
+        let Self { kinds, unserved, context, writer, cluster, .. } = self;
         let listed = kinds.iter().filter(|kind| kind.writable).all(|kind| kind.table.is_listed());
         let watches = kinds.iter_mut().map(|kind| Box::pin(kind.watch.next()));
         tokio::select! {
             (events, index, _) = select_all(watches) => Wakeup::Watch(index, events),
+            (index, events) = unserved.next() => Wakeup::Unserved(index, events),
             known = next_context(context) => Wakeup::Context(known),
             why = cluster.replaced() => Wakeup::Replaced(why),
             () = run_writer(writer, listed) => Wakeup::Written,
@@ -89,22 +95,17 @@ impl CrdSource {
     }
 
     fn take(&mut self, wakeup: Wakeup) -> Vec<SourceEvent> {
-        let events_of_watch = match wakeup {
-            Wakeup::Context(context) => {
-                self.named.clone_from(&context.identity);
-                self.news = Some(context);
-                None
-            }
-            Wakeup::Watch(index, events_of_watch) => Some((index, events_of_watch)),
-            Wakeup::Written | Wakeup::Replaced(_) => None,
-        };
+        if let Wakeup::Context(context) = &wakeup {
+            self.named.clone_from(&context.identity);
+            self.news = Some(Arc::clone(context));
+        }
         let mut events = self.identify();
         events.extend(self.set_context());
-        events.extend(
-            events_of_watch
-                .into_iter()
-                .flat_map(|(index, events_of_watch)| self.table(index, events_of_watch)),
-        );
+        events.extend(match wakeup {
+            Wakeup::Watch(index, events_of_watch) => self.table(index, events_of_watch),
+            Wakeup::Unserved(index, events_of_watch) => self.unserved.apply(index, events_of_watch),
+            Wakeup::Context(_) | Wakeup::Written | Wakeup::Replaced(_) => Vec::new(),
+        });
         events.extend(self.withhold());
         self.pass_to_writer();
         events.extend(self.writer_problems());
@@ -134,7 +135,10 @@ impl CrdSource {
             (Found::Is(own) | Found::Replaced { was: own, .. }, Some(named)) => own == *named,
         };
         let Some(news) = self.news.take_if(|_| is_own) else { return Vec::new() };
-        self.kinds.iter_mut().flat_map(|kind| kind.table.set_context(Arc::clone(&news))).collect()
+        let tables = self.kinds.iter_mut().flat_map(|kind| kind.table.set_context(Arc::clone(&news)));
+        let mut events: Vec<SourceEvent> = tables.collect();
+        events.extend(self.unserved.set_context(&news));
+        events
     }
 
     /// Reports the kinds that cannot be read.
@@ -225,11 +229,14 @@ async fn run_writer(writer: &mut Option<Writer>, listed: bool) {
 #[async_trait]
 impl DocumentSource for CrdSource {
     fn scopes(&self) -> Vec<Scope> {
-        self.kinds.iter().map(|kind| kind.scope.clone()).collect()
+        let served = self.kinds.iter().map(|kind| &kind.scope);
+        served.chain(self.unserved.scopes()).cloned().collect()
     }
 
     fn content(&self, scope: &Scope) -> Content {
-        self.kinds.iter().find(|kind| kind.scope == *scope).map_or(Content::ANY, |kind| kind.content)
+        let served = self.kinds.iter().find(|kind| kind.scope == *scope).map(|kind| kind.content);
+        let unserved = || self.unserved.scopes().any(|own| own == scope).then_some(unserved::CONTENT);
+        served.or_else(unserved).unwrap_or(Content::ANY)
     }
 
     fn hold(&mut self, scopes: &[Scope]) {

@@ -4,6 +4,7 @@
 //! decoding continues.
 
 mod destination_rule;
+mod envoy_filter;
 mod fields;
 mod http_route;
 mod http_settings;
@@ -18,12 +19,14 @@ mod workload;
 
 use tributary_model::Code;
 
+use crate::document::unserved::UnservedKind;
 use crate::document::{
-    API_GROUP, API_VERSIONS, Body, DESTINATION_RULE, Document, Located, SERVICE_ENTRY, SIDECAR,
-    VIRTUAL_SERVICE, WORKLOAD_ENTRY, WORKLOAD_GROUP, known_kind, unserved_kind,
+    API_GROUP, API_VERSIONS, Body, DESTINATION_RULE, Document, ENVOY_FILTER, Located, SERVICE_ENTRY, SIDECAR,
+    VIRTUAL_SERVICE, WORKLOAD_ENTRY, WORKLOAD_GROUP, known_kind,
 };
 use crate::read::fault::{Faults, Pos, clip};
 use crate::read::node::{Node, Value};
+pub(crate) use envoy_filter::MOST_PATCHES;
 use fields::Fields;
 pub(crate) use meta::{is_label_name, is_object_name};
 pub(crate) use virtual_service::is_ipv6;
@@ -63,6 +66,7 @@ fn body(kind: &'static str, root: &mut Fields<'_>, at: Pos, faults: &mut Faults)
         SIDECAR => Body::Sidecar(sidecar::decode(spec, path, faults)),
         DESTINATION_RULE => Body::DestinationRule(Box::new(destination_rule::decode(spec, path, faults))),
         VIRTUAL_SERVICE => Body::VirtualService(virtual_service::decode(spec, path, faults)),
+        ENVOY_FILTER => Body::EnvoyFilter(Box::new(envoy_filter::decode(spec, path, faults))),
         WORKLOAD_ENTRY => Body::WorkloadEntry(workload::entry(spec, path, status, faults)),
         _ => Body::WorkloadGroup(workload::group(spec, path, faults)),
     }
@@ -73,15 +77,14 @@ fn kind(root: &mut Fields<'_>, faults: &mut Faults) -> Option<&'static str> {
     let kind = root.required_text("kind", faults);
     let version = root.required_text("apiVersion", faults);
     let (kind, version) = (kind?, version?);
-    if let Some(known) = unserved_kind(&kind.value, &version.value) {
-        let message =
-            format!("{known} is not served: clients behave as without it; move it out of this source");
+    if let Some(known) = UnservedKind::find(&kind.value, &version.value) {
+        let message = format!("{}; move it out of this source", known.message());
         faults.refuse(Code::KIND_NOT_SERVED, kind.at, message);
         return None;
     }
     let Some(known) = known_kind(&kind.value) else {
         let message = format!(
-            "kind {:?} is not supported; use {SERVICE_ENTRY}, {WORKLOAD_ENTRY}, {WORKLOAD_GROUP}, {SIDECAR}, {DESTINATION_RULE} or {VIRTUAL_SERVICE} of {API_GROUP}",
+            "kind {:?} is not supported; use {SERVICE_ENTRY}, {WORKLOAD_ENTRY}, {WORKLOAD_GROUP}, {SIDECAR}, {DESTINATION_RULE}, {VIRTUAL_SERVICE} or {ENVOY_FILTER} of {API_GROUP}",
             clip(&kind.value)
         );
         faults.refuse(Code::UNKNOWN_KIND, kind.at, message);

@@ -5,7 +5,8 @@
 
 use tributary_model::ObjectId;
 
-use crate::document::{known_kind, unserved_kind};
+use crate::document::known_kind;
+use crate::document::unserved::UnservedKind;
 use crate::read::decode::{is_label_name, is_object_name};
 use crate::read::node::Node;
 
@@ -89,8 +90,8 @@ impl IdentityFields {
     /// be an object of this registry.
     fn unsupported_kind(&self) -> ObjectIdentity {
         let (Some(kind), Some(api)) = (&self.kind, &self.api) else { return ObjectIdentity::Unknown };
-        if let Some(kind) = unserved_kind(kind, api) {
-            return ObjectIdentity::Foreign(self.object(kind));
+        if let Some(known) = UnservedKind::find(kind, api) {
+            return ObjectIdentity::Foreign(self.object(known.resource.kind));
         }
         let ours = api.starts_with("networking.istio.io/");
         if ours { ObjectIdentity::Unknown } else { ObjectIdentity::Foreign(None) }

@@ -11,8 +11,9 @@ use crate::read::fault::Pos;
 pub(crate) mod bounds {
     /// Bytes of text.
     pub(crate) const BYTES: usize = 4 * 1024 * 1024;
-    /// Depth of nesting. The deepest field that is read is at 13.
-    pub(crate) const DEPTH: usize = 24;
+    /// Depth of nesting. The deepest field that is read is at 13, beside values of
+    /// EnvoyFilters, which have any depth.
+    pub(crate) const DEPTH: usize = 48;
     /// Scalars and collections, before aliases are expanded.
     pub(crate) const NODES: usize = 500_000;
     /// Uses of anchors.

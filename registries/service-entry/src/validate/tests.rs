@@ -1,6 +1,7 @@
 //! Each rule of the table, with a document that breaks it and nothing else.
 
 mod destination_rule;
+mod envoy_filter;
 mod sidecar;
 mod virtual_service;
 

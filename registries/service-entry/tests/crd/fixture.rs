@@ -17,6 +17,7 @@ pub(crate) const GROUPS: &str = "workloadgroups";
 pub(crate) const SIDECARS: &str = "sidecars";
 pub(crate) const RULES: &str = "destinationrules";
 pub(crate) const VIRTUALS: &str = "virtualservices";
+pub(crate) const FILTERS: &str = "envoyfilters";
 
 pub(crate) fn kind(plural: &'static str) -> Kind {
     served(plural, "v1")
@@ -29,6 +30,7 @@ pub(crate) fn served(plural: &'static str, version: &'static str) -> Kind {
         SIDECARS => "Sidecar",
         RULES => "DestinationRule",
         VIRTUALS => "VirtualService",
+        FILTERS => "EnvoyFilter",
         _ => "WorkloadGroup",
     };
     Kind { group: "networking.istio.io", version, plural, kind, namespaced: true }
@@ -67,6 +69,15 @@ pub(crate) fn virtual_service(name: &str, host: &str) -> Value {
     object("VirtualService", name, json!({ "hosts": [host], "http": [{ "route": route }] }))
 }
 
+/// An EnvoyFilter in the one version that Istio serves, with a patch of this operation.
+pub(crate) fn filter(name: &str, operation: &str) -> Value {
+    let patch = json!({ "operation": operation, "value": { "name": "x" } });
+    let patches = json!({ "configPatches": [{ "applyTo": "CLUSTER", "patch": patch }] });
+    let mut filter = object("EnvoyFilter", name, patches);
+    filter["apiVersion"] = "networking.istio.io/v1alpha3".into();
+    filter
+}
+
 pub(crate) fn server() -> ApiServer {
     ApiServer::new(&[
         kind(ENTRIES),
@@ -75,6 +86,7 @@ pub(crate) fn server() -> ApiServer {
         kind(SIDECARS),
         kind(RULES),
         kind(VIRTUALS),
+        served(FILTERS, "v1alpha3"),
     ])
 }
 

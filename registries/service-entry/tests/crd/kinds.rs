@@ -8,11 +8,11 @@ use tributary_scripted_api::{Answer, ApiServer, ReceivedRequest};
 use tributary_service_entry::{CrdOptions, Kinds};
 
 use crate::fixture::{
-    ENTRIES, Fixture, GROUPS, RULES, SIDECARS, VIRTUALS, WORKLOADS, entry, kind, rule, secs, served, server,
-    sidecar, virtual_service, workload,
+    ENTRIES, FILTERS, Fixture, GROUPS, RULES, SIDECARS, VIRTUALS, WORKLOADS, entry, filter, kind, rule, secs,
+    served, server, sidecar, virtual_service, workload,
 };
 
-const ALL: [&str; 6] = [ENTRIES, WORKLOADS, GROUPS, SIDECARS, RULES, VIRTUALS];
+const ALL: [&str; 7] = [ENTRIES, WORKLOADS, GROUPS, SIDECARS, RULES, VIRTUALS, FILTERS];
 
 #[tokio::test(start_paused = true)]
 async fn absent_kinds_count_as_empty_until_they_appear() {
@@ -121,7 +121,8 @@ async fn configured_namespaces_are_read_and_fail_separately() {
     fixture.until("given up", |f| f.withheld.contains("serviceentries/closed")).await;
     assert_eq!(fixture.shown(), "pay.example.com");
     let asked = fixture.server.requests();
-    let of_a_role = |asked: &&ReceivedRequest| asked.path != IDENTITY;
+    // every account may ask which groups there are
+    let of_a_role = |asked: &&ReceivedRequest| asked.path != IDENTITY && asked.path != "/apis";
     let all = asked.iter().filter(of_a_role).all(|asked| asked.path.contains("/namespaces/"));
     assert!(all, "a Role is enough: {asked:?}");
 }
@@ -270,4 +271,25 @@ async fn virtual_services_stay_while_forbidden_and_go_with_their_definition() {
     old["apiVersion"] = "networking.istio.io/v1alpha3".into();
     fixture.server.put(VIRTUALS, old);
     fixture.until_shown("VirtualService shop/pay").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn envoy_filters_stay_while_forbidden_or_invalid() {
+    let mut fixture = Fixture::all(server());
+    fixture.server.put(FILTERS, filter("pay", "ADD"));
+    fixture.until_shown("EnvoyFilter shop/pay").await;
+    fixture.server.answer(FILTERS, None, usize::MAX, Answer::Status(403, "no right to list"));
+    fixture.server.end(FILTERS);
+    fixture.until("withheld", |f| f.withheld.contains(FILTERS)).await;
+    assert_eq!(fixture.shown(), "EnvoyFilter shop/pay");
+    fixture.server.heal();
+    fixture.until("read", |f| f.withheld.is_empty()).await;
+    fixture.server.put(FILTERS, filter("pay", "NOPE"));
+    fixture.until("the problem", |f| f.problems.contains_key("EnvoyFilter shop/pay")).await;
+    assert_eq!(fixture.shown(), "EnvoyFilter shop/pay");
+    fixture.server.put(FILTERS, filter("pay", "MERGE"));
+    fixture.until("no problem", |f| f.problems.is_empty()).await;
+    assert_eq!(fixture.puts, 2, "two versions of the filter");
+    fixture.server.uninstall(FILTERS);
+    fixture.until_shown("").await;
 }

@@ -13,3 +13,4 @@ mod fixture;
 mod identity;
 mod kinds;
 mod objects;
+mod unserved;

@@ -102,6 +102,7 @@ pub(crate) fn mk_documents() -> Vec<Tree> {
         ),
         mk_destination_rule(),
         mk_virtual_service(),
+        mk_envoy_filter(),
     ]
     .into_iter()
     .map(without_placeholder)
@@ -186,4 +187,21 @@ fn without_placeholder(mut tree: Tree) -> Tree {
         spec.retain(|(key, _)| key != "addresses2");
     }
     tree
+}
+
+/// An EnvoyFilter with one patch.
+fn mk_envoy_filter() -> Tree {
+    let keepalive = map([("tcp_keepalive", map([("keepalive_time", plain("7"))]))]);
+    let value = map([
+        ("connectTimeout", plain("1.5s")),
+        ("filters", list([map([("name", plain("10ms"))])])),
+        ("upstream_connection_options", keepalive),
+        ("metadata", map([("filter_metadata", map([("a", map([("b", list([plain("x"), plain("1")]))]))]))])),
+    ]);
+    let proxy = map([("proxyVersion", plain("^1")), ("metadata", map([("a", plain("b"))]))]);
+    let cluster = map([("service", plain("a.example.com")), ("portNumber", plain("80"))]);
+    let matched = map([("context", plain("SIDECAR_OUTBOUND")), ("proxy", proxy), ("cluster", cluster)]);
+    let patch = map([("operation", plain("MERGE")), ("value", value)]);
+    let patch = map([("applyTo", plain("CLUSTER")), ("match", matched), ("patch", patch)]);
+    mk_document("EnvoyFilter", map([("priority", plain("-1")), ("configPatches", list([patch]))]))
 }

@@ -14,6 +14,7 @@ use crate::document::state::{EndItem, Part, StateDocument};
 use crate::document::{ClientItem, Filter, HeldItem, PolicyItem, RegistryItem};
 use crate::ops::diff::Differences;
 use crate::ops::resources::{ResourceRequest, Resources};
+use crate::ops::routes::Routes;
 
 /// The running server. Methods return at once, or after one batch of the core.
 #[async_trait]
@@ -58,6 +59,8 @@ pub trait AdminBackend: Send + Sync + 'static {
     async fn why_not(&self, host: &str, subset: Option<&str>, client: &str) -> Explained;
     /// Resources that a client was sent.
     async fn resources(&self, request: ResourceRequest) -> Resources;
+    /// Routes of a client to a host.
+    async fn routes(&self, host: &str, client: &str) -> Routes;
     /// Differences between the resources of two clients.
     async fn diff(&self, a: &str, b: &str, kind: Option<ResourceType>) -> Differences;
     /// Running configuration and the last reload.

@@ -56,7 +56,7 @@ metrics! {
     REGISTRY_GENERATION Gauge "registry_generation" ["registry"] "Generation of a registry's served run";
     REGISTRY_FAILURES Gauge "registry_failures" ["registry"] "Consecutive failed runs of a registry";
     REGISTRY_WAITING Gauge "registry_run_waiting" ["registry"] "1 if a new run of a registry waits for `tributary state accept`, else 0";
-    REGISTRY_PROBLEMS Gauge "registry_problems" ["registry"] "Quarantined objects";
+    REGISTRY_PROBLEMS Gauge "registry_problems" ["registry"] "Quarantined objects, and objects of kinds that are not served";
     SCOPE_LIVE Gauge "scope_live" ["registry", "scope"] "1 if a scope of a registry, such as a datacenter, is live, else 0";
     SCOPE_MODE Gauge "scope_mode" ["registry", "scope", "mode"] "1 for the current watch mode of a scope, if it has several modes";
     SCOPE_DETAIL Gauge "scope_detail" ["registry", "scope", "detail"] "Numeric details of a scope, by their names in `tributary get registries -o wide`";

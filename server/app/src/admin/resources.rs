@@ -1,4 +1,4 @@
-//! `/debug/resources` and `/debug/diff`: what clients were sent. The access check precedes every handler.
+//! `/debug/resources`, `/debug/routes` and `/debug/diff`: what clients were sent. The access check precedes every handler.
 
 use axum::Json;
 use axum::extract::{Query, State};
@@ -44,6 +44,28 @@ pub async fn list(State(shared): State<Shared>, params: Params<ResourcesQuery>) 
     let Ok(_permit) = shared.work.try_acquire() else { return busy() };
     let found = shared.inside.resources(ResourceRequest { client, kind, name, host, bodies }).await;
     answer(&shared, "ResourceList", found)
+}
+
+/// Parameters of `routes`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RoutesQuery {
+    host: String,
+    client: String,
+}
+
+/// Routes of a client to a host.
+pub async fn routes(State(shared): State<Shared>, params: Params<RoutesQuery>) -> Response {
+    let Query(query) = match params {
+        Ok(query) => query,
+        Err(e) => return refuse(&e.body_text()),
+    };
+    if !are_bounded([Some(&query.host), Some(&query.client)]) {
+        return refuse("a parameter is too long");
+    }
+    let Ok(_permit) = shared.work.try_acquire() else { return busy() };
+    let found = shared.inside.routes(&query.host, &query.client).await;
+    answer(&shared, "RouteList", found)
 }
 
 /// Parameters of `diff`.

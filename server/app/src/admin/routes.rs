@@ -91,7 +91,7 @@ pub const ROUTES: &[Route] = &[
         path: "/debug/policies",
         access: Access::Loopback,
         changes: false,
-        about: "PolicyList: policies, such as Sidecars, DestinationRules and VirtualServices, with their sources and conditions; takes `name`, `namespace`, `registry`, `limit`, `after`",
+        about: "PolicyList: policies, such as Sidecars, DestinationRules, VirtualServices and EnvoyFilters, with their sources and conditions; takes `name`, `namespace`, `registry`, `limit`, `after`",
         handler: || get(debug::policies),
     },
     Route {
@@ -170,6 +170,13 @@ pub const ROUTES: &[Route] = &[
         changes: false,
         about: "ResourceList: what `client` was sent and whether it acknowledged it; takes `type`, `name`, `host`, and `bodies=true` for decoded resources without secrets, 64 MiB at most",
         handler: || get(resources::list),
+    },
+    Route {
+        path: "/debug/routes",
+        access: Access::Loopback,
+        changes: false,
+        about: "RouteList: routes of `client` to `host`, in the order in which they are tried",
+        handler: || get(resources::routes),
     },
     Route {
         path: "/debug/diff",

@@ -109,7 +109,7 @@ fn of_condition(source: &Source, one: &Condition) -> Finding {
 fn of_problem(object: &ObjectRef, problem: &Problem) -> Finding {
     let own = position_of(&problem.message);
     let (position, message) = own.unwrap_or((&object.position, &problem.message));
-    Finding::new(Severity::Error, problem.code, object.id.to_string(), position, message)
+    Finding::new(Severity::of_unserved(problem.code), problem.code, object.id.to_string(), position, message)
 }
 
 /// Splits a message such as `a.yaml:7:3: spec.x is not valid`.

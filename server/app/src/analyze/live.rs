@@ -46,7 +46,7 @@ async fn list<T: serde::de::DeserializeOwned>(
 fn of_policy(item: &PolicyItem) -> Vec<Finding> {
     let object = format!("{} {}/{}", item.kind, item.namespace, item.name);
     let refused = (!item.code.is_empty()).then(|| Finding {
-        severity: Severity::Error,
+        severity: parse_code(&item.code).map_or(Severity::Error, Severity::of_unserved),
         ..finding(&item.code, &object, &item.source, &item.reason)
     });
     let conditions = item.conditions.iter().map(|one| of_condition(one, &object, &item.source));
@@ -64,8 +64,7 @@ fn of_condition(one: &ConditionItem, object: &str, source: &ObjectItem) -> Findi
 
 /// Returns a finding; a code that this version does not know is a warning.
 fn finding(code: &str, object: &str, source: &ObjectItem, message: &str) -> Finding {
-    let number = code.strip_prefix("TRB").and_then(|number| number.parse().ok());
-    match number.and_then(Code::from_number) {
+    match parse_code(code) {
         Some(code) => Finding::new(Severity::of(code), code, object.to_owned(), &source.position, message),
         None => Finding {
             severity: Severity::Warning,
@@ -75,5 +74,23 @@ fn finding(code: &str, object: &str, source: &ObjectItem, message: &str) -> Find
             message: message.to_owned(),
             next: String::new(),
         },
+    }
+}
+
+/// Returns a code that this version knows.
+fn parse_code(code: &str) -> Option<Code> {
+    code.strip_prefix("TRB")?.parse().ok().and_then(Code::from_number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn object_of_an_unserved_kind_is_a_warning_and_an_invalid_one_an_error() {
+        for (code, severity) in [("TRB0327", Severity::Warning), ("TRB0305", Severity::Error)] {
+            let item = PolicyItem { code: code.into(), kind: "Telemetry".into(), ..PolicyItem::default() };
+            assert_eq!(of_policy(&item).iter().map(|one| one.severity).collect::<Vec<_>>(), [severity]);
+        }
     }
 }

@@ -13,7 +13,7 @@ pub struct ExplainArgs {
     /// As this client receives it, with the delivery state
     #[arg(long, value_name = "ID")]
     pub for_client: Option<String>,
-    /// Only as an endpoint of this host, or of this xDS cluster: 'outbound|PORT|SUBSET|HOST'
+    /// Only as an endpoint of this host, also as HOST:PORT, or of this xDS cluster: 'outbound|PORT|SUBSET|HOST'
     #[arg(long)]
     pub host: Option<String>,
     /// As an endpoint of this subset, which a DestinationRule declares

@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::table::{Cell, Table, Tone, age};
-use super::{Console, Server, registries, resources, watch};
+use super::{Console, Server, registries, resources, routes, watch};
 use crate::args::{GetArgs, Output, Resource};
 use crate::document::{ClientItem, EndpointItem, List, MergeItem, NamedItem, PolicyItem, ServiceItem};
 use crate::environment::Environment;
@@ -17,6 +17,7 @@ use tributary_model::Code;
 pub async fn run(args: &GetArgs, env: &Environment, console: &mut Console<'_>) -> Result<Exit, CommandError> {
     let server = Server::find(&args.server, env)?;
     resources::check(args)?;
+    routes::check(args)?;
     if args.watch {
         return watch::run(args, &server, console).await;
     }
@@ -38,6 +39,9 @@ pub fn path(what: Resource) -> String {
 pub fn query(args: &GetArgs) -> Vec<(&str, Option<&str>)> {
     if args.what == Resource::Resources {
         return resources::query(args);
+    }
+    if args.what == Resource::Routes {
+        return routes::query(args);
     }
     vec![
         ("name", args.name.as_deref()),
@@ -97,6 +101,7 @@ const fn one(what: Resource) -> &'static str {
         Resource::Merges => "merge",
         Resource::Resources => "resource",
         Resource::Policies => "policy",
+        Resource::Routes => "route",
     }
 }
 
@@ -145,6 +150,11 @@ pub fn name(what: Resource, item: &Value) -> String {
         Resource::Registries | Resource::Merges => text("name").to_owned(),
         Resource::Resources => format!("{}/{}", text("type"), text("name")),
         Resource::Policies => format!("{}/{}/{}", text("kind"), text("namespace"), text("name")),
+        Resource::Routes => {
+            let order = item.get("order").and_then(Value::as_u64).unwrap_or_default();
+            let part = if text("virtualHost").is_empty() { text("kind") } else { text("virtualHost") };
+            format!("{}/{part}/{order}", text("table"))
+        }
     }
 }
 
@@ -157,6 +167,7 @@ fn table(what: Resource, list: &List<Value>, wide: bool) -> Result<Table, Comman
         Resource::Merges => merges(&items(list)?, wide),
         Resource::Resources => resources::table(&items(list)?, wide),
         Resource::Policies => policies(&items(list)?, wide),
+        Resource::Routes => routes::table(&items(list)?, wide),
     })
 }
 

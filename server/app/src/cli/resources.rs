@@ -4,7 +4,10 @@ use super::table::{Cell, Table, Tone};
 use crate::args::{GetArgs, Output, Resource};
 use crate::document::{ObjectItem, ResourceItem};
 use crate::exit::{CommandError, Exit};
-use tributary_model::Code;
+use tributary_model::{Code, PolicyKind};
+
+/// Most rules in a cell.
+const MAX_RULES: usize = 8;
 
 /// Checks flags that belong to some lists only.
 pub fn check(args: &GetArgs) -> Result<(), CommandError> {
@@ -54,7 +57,7 @@ pub fn table(items: &[ResourceItem], wide: bool) -> Table {
             item.name.clone().into(),
             Cell(item.state.clone(), tone),
             item.bytes.map(|bytes| bytes.to_string()).unwrap_or_default().into(),
-            rules(item, wide).into(),
+            rules(&item.rules, wide).into(),
             why.clone().into(),
             item.version.clone().into(),
         ]);
@@ -62,11 +65,16 @@ pub fn table(items: &[ResourceItem], wide: bool) -> Table {
     table
 }
 
-/// Returns the DestinationRules of a resource as `namespace/name`, with their positions in a wide table.
-fn rules(item: &ResourceItem, wide: bool) -> String {
-    let one = |rule: &ObjectItem| match rule.position.as_str() {
-        position if wide && !position.is_empty() => format!("{}/{} ({position})", rule.namespace, rule.name),
-        _ => format!("{}/{}", rule.namespace, rule.name),
+/// Returns rules as `namespace/name`, with their positions in a wide table, and with their kind unless it is DestinationRule.
+pub(super) fn rules(all: &[ObjectItem], wide: bool) -> String {
+    let one = |rule: &ObjectItem| {
+        let is_usual = rule.kind == PolicyKind::DestinationRule.as_str();
+        let kind = if is_usual { String::new() } else { format!("{} ", rule.kind) };
+        let position = rule.position.as_str();
+        let at = if wide && !position.is_empty() { format!(" ({position})") } else { String::new() };
+        format!("{kind}{}/{}{at}", rule.namespace, rule.name)
     };
-    item.rules.iter().map(one).collect::<Vec<_>>().join(", ")
+    let shown = all.iter().take(MAX_RULES).map(one).collect::<Vec<_>>().join(", ");
+    let more = all.len().saturating_sub(MAX_RULES);
+    if more > 0 { format!("{shown} and {more} more") } else { shown }
 }

@@ -60,8 +60,10 @@ impl<'a> Follower<'a> {
         Self { args, seen: None, drawn: String::new(), items: BTreeMap::new(), pause: PACE }
     }
     async fn ask(&mut self, server: &Server) -> Result<List<Value>, CommandError> {
-        let by_generation =
-            !matches!(self.args.what, Resource::Clients | Resource::Registries | Resource::Resources);
+        let by_generation = !matches!(
+            self.args.what,
+            Resource::Clients | Resource::Registries | Resource::Resources | Resource::Routes
+        );
         let after = self.seen.clone().filter(|seen| by_generation && !seen.is_empty());
         let mut query = query(self.args);
         if by_generation {
@@ -124,6 +126,7 @@ fn key(what: Resource, item: &Value) -> String {
         | Resource::Merges
         | Resource::Resources
         | Resource::Policies => &[],
+        Resource::Routes => &["match"],
         Resource::Endpoints => &["namespace", "host", "port", "registry", "scope", "source"],
         Resource::Clients => &["connection"],
     };

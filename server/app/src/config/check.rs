@@ -238,6 +238,9 @@ impl Rules<'_> {
         if let Some(log) = &config.settings.access_log {
             self.access_log(log);
         }
+        if let Some(tracing) = &config.settings.tracing {
+            self.valid("settings.tracing.customTags", tracing.parse());
+        }
         if let Some(retries) = &config.settings.http_retries {
             self.http_retries(retries);
         }

@@ -31,6 +31,7 @@ pub fn settings(config: &SettingsConfig) -> Settings {
         connect_timeout: config.connect_timeout.map(super::Span::get),
         block_unknown: config.block_unknown,
         access_log: config.access_log.as_ref().map(access_log).map(Arc::new),
+        tracing: config.tracing.as_ref().and_then(|tracing| tracing.parse().ok()).map(Arc::new),
         http_retries: config
             .http_retries
             .as_ref()
@@ -126,6 +127,8 @@ fn member(config: &FederatedMemberConfig) -> Option<FederatedMember> {
 
 #[cfg(test)]
 mod tests {
+    use tributary_model::{RequestTracing, SampledShare, SpanTag, SpanTagValue};
+
     use super::*;
 
     fn mk_settings(text: &str) -> Settings {
@@ -178,6 +181,15 @@ mod tests {
             (&*log.file, log.encoding, log.format.as_deref()),
             ("/dev/stdout", LogEncoding::Json, Some("{}"))
         );
+        let tracing =
+            mk_settings("tracing: {sampling: 2.5, customTags: {a: {header: x-user, defaultValue: none}}}");
+        let tag = SpanTagValue::Header("x-user".into(), Some("none".into()));
+        let want = RequestTracing {
+            sampling: SampledShare::of_percent(2.5).unwrap(),
+            tags: [SpanTag { name: "a".into(), value: tag }].into(),
+            ..RequestTracing::default()
+        };
+        assert_eq!(tracing.tracing.as_deref(), Some(&want));
         assert_eq!(mk_settings("httpRetries: {}").http_retries.as_deref(), Some(&HttpRetries::default()));
         let retries =
             mk_settings("httpRetries: {attempts: 3, retryOn: '5xx,503', perTryTimeout: 2s}").http_retries;

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 pub use super::merge::MergeConfig;
 pub use super::registry::{RegisteredSource, RegistryConfig, Source};
+pub use super::tracing::{SpanTagConfig, TracingConfig};
 pub use super::writes::Write;
 use tributary_model::HttpRetries;
 use tributary_registry_api::Span;
@@ -64,6 +65,14 @@ pub struct Config {
     pub federated_services: Vec<FederatedServiceConfig>,
     /// Merge rule for services with the same name in a cluster and in Consul. Applied on reload.
     pub merge: MergeConfig,
+}
+
+impl Config {
+    /// Returns the registry of the config cluster, wherever it is listed; at most one has the server's `clusterId`.
+    #[must_use]
+    pub fn config_cluster(&self) -> Option<&RegistryConfig> {
+        self.registries.iter().find(|registry| registry.is_config_cluster(&self.cluster_id))
+    }
 }
 
 impl Default for Config {
@@ -241,6 +250,8 @@ pub struct SettingsConfig {
     /// Log of the requests and connections of sidecars; default: `accessLogFile`, `accessLogEncoding` and
     /// `accessLogFormat` of the mesh configuration.
     pub access_log: Option<AccessLogConfig>,
+    /// Tracing of the requests of sidecars; default: `enableTracing` and `defaultConfig.tracing` of the mesh configuration.
+    pub tracing: Option<TracingConfig>,
     /// Visibility of declarations without `exportTo`: `*` for all namespaces, `.` for their own, `~` for
     /// none, or a list of namespaces; default: all.
     pub default_export: Option<Vec<String>>,

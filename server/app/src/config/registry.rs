@@ -26,7 +26,8 @@ pub const CONFIG_REGISTRY: &str = "config";
 pub struct RegistryConfig {
     /// Name, unique in one server; default: the kind, with a number if that name is used.
     pub name: Option<String>,
-    /// Cluster of the registry; default: the server's `clusterId`.
+    /// Cluster of the registry; default: the server's `clusterId`, which makes a Kubernetes registry that of the config
+    /// cluster. Every other cluster is remote.
     pub cluster_id: Option<String>,
     /// Policy for facts whose source is unreachable or unsynced; default `hold`.
     pub staleness: Option<Staleness>,
@@ -108,7 +109,7 @@ impl From<Source> for RegistryConfig {
 
 impl RegistryConfig {
     /// Suffix of the registry that serves the ServiceEntries, WorkloadEntries, WorkloadGroups, Sidecars,
-    /// DestinationRules and VirtualServices of a Kubernetes cluster.
+    /// DestinationRules, VirtualServices and EnvoyFilters of a Kubernetes cluster.
     pub const ENTRIES: &'static str = "-entries";
 
     /// Stands for the location of a flag whose kind takes none.
@@ -146,6 +147,11 @@ impl RegistryConfig {
             Source::Consul(fields) => Some(fields),
             _ => None,
         }
+    }
+    /// Whether this reads the config cluster: the Kubernetes cluster with the server's own `clusterId`.
+    #[must_use]
+    pub fn is_config_cluster(&self, server: &str) -> bool {
+        self.kubernetes().is_some() && self.cluster_id.as_deref().unwrap_or(server) == server
     }
     /// Names of the runtime registries: a Kubernetes cluster has two, added and removed together.
     #[must_use]

@@ -1,6 +1,6 @@
 //! Policies as documents: their source, what they select, their spec, and the conditions that concern them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -8,9 +8,10 @@ use serde_json::Value;
 use tributary_answer::{Beside, Selectable, policy_conditions};
 use tributary_core::ProblemView;
 use tributary_model::{
-    Catalog, Collection, CollectionKind, Condition, HostPattern, Labels, Namespace, Policy, PolicyKey,
-    PolicyKind, PolicyView,
+    Catalog, ClientKind, Code, Collection, CollectionKind, Condition, HostPattern, Labels, Namespace,
+    ObjectId, Policy, PolicyKey, PolicyKind, PolicyView,
 };
+use tributary_xds::answers::UsedPatches;
 
 use super::endpoints::freshness_text;
 use super::filter::Filter;
@@ -21,14 +22,15 @@ use super::{ConditionItem, ObjectItem, timestamp};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PolicyItem {
-    /// `Sidecar`, `DestinationRule` or `VirtualService`.
+    /// `Sidecar`, `DestinationRule`, `VirtualService` or `EnvoyFilter`; or a kind whose objects are not served, such as
+    /// `Telemetry`.
     pub kind: String,
     /// Namespace.
     pub namespace: String,
     /// Name.
     pub name: String,
     /// `Served`; `Quarantined`: the newest version is not valid and an older one stays served; `NotServed`: no version was
-    /// valid.
+    /// valid, or no object of the kind is served.
     #[serde(default)]
     pub status: String,
     /// Code of the reason why a version is not served.
@@ -74,10 +76,35 @@ const SHOWN_HOSTS: usize = 3;
 /// What the catalog does not have about policies.
 #[derive(Debug, Default)]
 pub struct PolicyFacts {
-    /// Problems of policies: objects whose newest version is not valid.
+    /// Problems of policies: objects whose newest version is not valid; and of objects whose kind is not served.
     pub problems: Vec<ProblemView>,
     /// Connected clients.
     pub clients: Vec<Selectable>,
+    /// Patches that changed something for a connected client.
+    pub used_patches: UsedPatches,
+}
+
+impl PolicyFacts {
+    /// Returns the condition of an EnvoyFilter with patches that changed nothing for the connected sidecars.
+    fn unused(&self, key: &PolicyKey, view: &PolicyView) -> Option<Condition> {
+        const NAMED: usize = 8;
+        let filter = view.envoy_filter()?;
+        self.clients.iter().find(|client| client.kind == ClientKind::Sidecar)?;
+        let (used, unserved) = (self.used_patches.get(key), filter.not_served().map(|(at, _)| at));
+        let unserved: BTreeSet<usize> = unserved.collect();
+        let is_used = |at: &usize| unserved.contains(at) || used.is_some_and(|used| used.contains(at));
+        let unused: Vec<usize> = (0..filter.patches.len()).filter(|at| !is_used(at)).collect();
+        let paths: Vec<String> =
+            unused.iter().take(NAMED).map(|at| format!("spec.configPatches[{at}]")).collect();
+        let more = unused.len().saturating_sub(NAMED);
+        let tail = if more > 0 { format!(" and {more} more") } else { String::new() };
+        (!unused.is_empty()).then(|| Condition {
+            code: Code::PATCH_UNUSED,
+            objects: [view.declared.source.reference()].into(),
+            message: format!("no connected client was sent what these change: {}{tail}", paths.join(", "))
+                .into(),
+        })
+    }
 }
 
 /// Returns the policies that match the filter, in order, and the number beyond its limit.
@@ -94,26 +121,55 @@ pub fn list(catalog: &Catalog, facts: &PolicyFacts, filter: &Filter) -> (Vec<Pol
         let registry = view.shard.registry.name.as_str();
         let problem = problems.remove(&(registry, key.clone()));
         if of_registry(registry) {
-            let conditions = more.get(key).map(Vec::as_slice).unwrap_or_default();
+            let mut conditions = more.get(key).cloned().unwrap_or_default();
+            conditions.extend(facts.unused(key, view));
             let spec = bounded_spec(view, &mut specs);
-            items.insert(key.clone(), PolicyItem { spec, ..item(catalog, key, view, conditions, problem) });
+            items.insert(key.clone(), PolicyItem { spec, ..item(catalog, key, view, &conditions, problem) });
         }
     }
     for ((registry, key), problem) in problems {
         if wanted(&key) && of_registry(registry) && !catalog.policies.contains_key(&key) {
-            items.entry(key).or_insert_with_key(|key| not_served(key, problem));
+            let reason = format!("not valid: {}", described(problem));
+            items.entry(key).or_insert_with(|| without_version(problem, reason));
         }
     }
+    let mut items: Vec<PolicyItem> = items.into_values().collect();
+    items.extend(of_unserved_kinds(&facts.problems, filter));
     let remaining = items.len().saturating_sub(filter.limit());
-    (items.into_values().take(filter.limit()).collect(), remaining)
+    items.truncate(filter.limit());
+    (items, remaining)
 }
 
-/// Whether the filter matches; the name of a kind matches each policy of it, which no object has as its own name.
+/// Whether the filter matches.
 fn takes(filter: &Filter, key: &PolicyKey) -> bool {
-    let is_of_kind = filter.name.as_deref() == Some(key.kind.as_str());
-    (is_of_kind || filter.takes_object(key.kind.as_str(), key.namespace.as_str(), &key.name))
-        && filter.takes_namespace(key.namespace.as_str())
+    takes_object(filter, key.kind.as_str(), key.namespace.as_str(), &key.name)
+}
+
+/// Whether the filter matches; the name of a kind matches each object of it, which no object has as its own name.
+fn takes_object(filter: &Filter, kind: &str, namespace: &str, name: &str) -> bool {
+    let is_of_kind = filter.name.as_deref() == Some(kind);
+    (is_of_kind || filter.takes_object(kind, namespace, name))
+        && filter.takes_namespace(namespace)
         && filter.host.is_none()
+}
+
+/// Whether a problem is that no object of this kind is served.
+#[must_use]
+pub fn is_of_unserved_kind(problem: &ProblemView) -> bool {
+    problem.problem.code == Code::KIND_NOT_SERVED && !problem.object.id.namespace.is_empty()
+}
+
+/// Returns the objects whose kind is not served, in order.
+fn of_unserved_kinds(problems: &[ProblemView], filter: &Filter) -> Vec<PolicyItem> {
+    let is_wanted = |problem: &&ProblemView| {
+        let ObjectId { kind, namespace, name } = &problem.object.id;
+        is_of_unserved_kind(problem)
+            && takes_object(filter, kind, namespace, name)
+            && filter.takes_registry(problem.registry.as_str())
+    };
+    let mut all: Vec<&ProblemView> = problems.iter().filter(is_wanted).collect();
+    all.sort_by(|a, b| (&a.object.id, &a.registry).cmp(&(&b.object.id, &b.registry)));
+    all.into_iter().map(|problem| without_version(problem, described(problem))).collect()
 }
 
 /// Returns the spec of a policy, as long as the specs of a list have not too many items.
@@ -141,13 +197,20 @@ fn items(policy: &Policy) -> usize {
                 of.http.iter().map(|route| 1 + route.matches.len() + route.action.destinations().len());
             1 + of.hosts.len() + l4.chain(http).sum::<usize>()
         }
+        // an item has about 20 bytes
+        Policy::EnvoyFilter(of) => {
+            let patches = of.patches.iter();
+            1 + patches
+                .map(|patch| 1 + patch.value.as_ref().map_or(0, |value| value.len() / 20))
+                .sum::<usize>()
+        }
     }
 }
 
 /// Returns the hosts that a policy concerns.
 fn host(policy: &Policy) -> String {
     match policy {
-        Policy::Sidecar(_) => String::new(),
+        Policy::Sidecar(_) | Policy::EnvoyFilter(_) => String::new(),
         Policy::DestinationRule(of) => of.host.to_string(),
         Policy::VirtualService(of) => {
             let shown: Vec<&str> = of.hosts.iter().take(SHOWN_HOSTS).map(HostPattern::as_str).collect();
@@ -164,6 +227,7 @@ const fn selector(policy: &Policy) -> Option<&Labels> {
         Policy::Sidecar(of) => Some(&of.selector),
         Policy::DestinationRule(of) => Some(&of.selector),
         Policy::VirtualService(_) => None,
+        Policy::EnvoyFilter(of) => Some(&of.selector),
     }
 }
 
@@ -180,15 +244,16 @@ fn described(problem: &ProblemView) -> String {
     format!("{} {}", problem.problem.code, problem.problem.message)
 }
 
-/// Returns the item of a policy of which no version was ever valid.
-fn not_served(key: &PolicyKey, problem: &ProblemView) -> PolicyItem {
+/// Returns the item of an object of which no version is served, for this reason.
+fn without_version(problem: &ProblemView, reason: String) -> PolicyItem {
+    let ObjectId { kind, namespace, name } = &problem.object.id;
     PolicyItem {
-        kind: key.kind.to_string(),
-        namespace: key.namespace.to_string(),
-        name: key.name.to_string(),
+        kind: (*kind).to_owned(),
+        namespace: namespace.to_string(),
+        name: name.to_string(),
         status: "NotServed".to_owned(),
         code: problem.problem.code.to_string(),
-        reason: format!("not valid: {}", described(problem)),
+        reason,
         registry: problem.registry.to_string(),
         source: ObjectItem::from(&problem.object),
         ..PolicyItem::default()

@@ -1,8 +1,10 @@
 //! Specs of policies as they are served, in the form of their source documents. Each kind has a module.
 //!
-//! Fields without effect are left out; a condition of the policy names them. A policy has no secrets: it names files of keys.
+//! Fields without effect are left out; a condition of the policy names them. A policy has no secrets, as it names files
+//! of keys, or they are not shown.
 
 mod destination_rule;
+mod envoy_filter;
 mod http_route;
 mod load_balancer;
 mod sidecar;
@@ -20,6 +22,7 @@ pub(super) fn spec(policy: &Policy) -> Value {
         Policy::Sidecar(policy) => sidecar::spec(policy),
         Policy::DestinationRule(policy) => destination_rule::spec(policy),
         Policy::VirtualService(policy) => virtual_service::spec(policy),
+        Policy::EnvoyFilter(policy) => envoy_filter::spec(policy),
     }
 }
 

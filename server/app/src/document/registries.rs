@@ -63,7 +63,7 @@ pub struct RegistryItem {
     /// Removals that are held until they are confirmed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held: Vec<HeldItem>,
-    /// Quarantined objects; their last valid version is served.
+    /// Quarantined objects, whose last valid version is served; then objects of kinds that are not served.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<ProblemItem>,
     /// Conditions.

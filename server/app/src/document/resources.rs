@@ -30,7 +30,8 @@ pub struct ResourceItem {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
     /// DestinationRules that apply to the client: of an xDS cluster or its endpoints, the first in precedence first; of a
-    /// subset, the one that declares it.
+    /// subset, the one that declares it. VirtualServices that a route table or a listener is from. Then the EnvoyFilters that
+    /// changed or added the resource, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<ObjectItem>,
     /// Decoded resource.

@@ -1,6 +1,7 @@
 //! Short names that an operator writes: a host without its last labels, a pod instead of a node id.
 
-use tributary_model::{Catalog, HostEntry};
+use tributary_answer::ClusterName;
+use tributary_model::{Catalog, HostEntry, PortNumber, Subset};
 use tributary_xds::client::pod_of;
 
 use super::filter::same_host;
@@ -18,6 +19,30 @@ pub fn host(catalog: &Catalog, wanted: &str, namespace: Option<&str>) -> Result<
         return Ok(format!("{}:{port}", host(catalog, name, namespace)?));
     }
     among(catalog, &|_| true, wanted, namespace)
+}
+
+/// Part of a service that an operator names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServicePart {
+    /// Host.
+    pub host: String,
+    /// One of its ports; all of them if absent.
+    pub port: Option<PortNumber>,
+    /// Subset of the endpoints; all of them if absent.
+    pub subset: Option<Subset>,
+}
+
+/// Reads `HOST`, `HOST:PORT` or the name of an xDS cluster. A host is as for [`host()`].
+pub fn part(catalog: &Catalog, text: &str, namespace: Option<&str>) -> Result<ServicePart, String> {
+    if let Ok(ClusterName { port, subset, host }) = text.trim().parse() {
+        return Ok(ServicePart { host: host.to_string(), port: Some(port), subset });
+    }
+    let name = host(catalog, text.trim(), namespace)?;
+    let (host, port) = match split_port(&name) {
+        Some((host, port)) => (host.to_owned(), PortNumber::new(port.into()).ok()),
+        None => (name, None),
+    };
+    Ok(ServicePart { host, port, subset: None })
 }
 
 /// Returns the host that a name stands for among the hosts with a service in this namespace.
@@ -98,7 +123,7 @@ mod tests {
     fn mk_catalog(hosts: &[&str]) -> Catalog {
         let mut catalog = Catalog::default();
         for host in hosts {
-            let entry = HostEntry { claimants: Arc::from([]) };
+            let entry = HostEntry { claimants: Arc::from([]), led_by: Arc::default(), routes: None };
             catalog.hosts.insert(Hostname::new(host).unwrap(), Shared::new(entry));
         }
         catalog

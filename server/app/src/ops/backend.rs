@@ -20,12 +20,13 @@ use super::invalid;
 use super::removals;
 use super::report::{self, CoreReport, Report};
 use super::resources::{self, ResourceRequest, Resources};
+use super::routes::{self, Routes};
 use super::{metrics, notices, sessions::Sessions, state};
 use crate::admin::backend::{Answer, Explained, NotThere};
 use crate::admin::metrics::Sample;
 use crate::admin::{AdminBackend, Check, Readiness};
 use crate::config::RegistryKind;
-use crate::document::policies::{self, PolicyFacts, of_problem};
+use crate::document::policies::{self, PolicyFacts, is_of_unserved_kind, of_problem};
 use crate::document::state::{EndItem, Part, StateDocument};
 use crate::document::{ClientItem, Filter, HeldItem, PolicyItem, RegistryItem};
 use crate::reload::Running;
@@ -172,12 +173,16 @@ impl AdminBackend for LiveBackend {
         run_blocking(move || sessions.items()).await
     }
     async fn policies(&self, filter: Filter) -> (Vec<PolicyItem>, usize) {
-        let problems = self.problems(|problem| of_problem(problem).is_some()).await;
+        let problems = self.problems(|one| of_problem(one).is_some() || is_of_unserved_kind(one)).await;
         let (catalog, sessions) = (self.handle.catalog(), Arc::clone(&self.sessions));
         let make = move || {
             let clients = sessions.table.all();
             let clients = clients.iter().filter_map(|client| client.selectable(&catalog)).collect();
-            policies::list(&catalog, &PolicyFacts { problems, clients }, &filter)
+            policies::list(
+                &catalog,
+                &PolicyFacts { problems, clients, used_patches: sessions.answers.used(&catalog) },
+                &filter,
+            )
         };
         run_blocking(make).await
     }
@@ -255,6 +260,13 @@ impl AdminBackend for LiveBackend {
             .await
             .unwrap_or_else(|| Err("the resources could not be listed".to_owned()))
     }
+    async fn routes(&self, host: &str, client: &str) -> Routes {
+        let (catalog, sessions) = (self.handle.catalog(), Arc::clone(&self.sessions));
+        let (host, client) = (host.to_owned(), client.to_owned());
+        run_blocking(move || Some(routes::list(&catalog, &sessions, &host, &client)))
+            .await
+            .unwrap_or_else(|| Err("the routes could not be listed".to_owned()))
+    }
     async fn diff(&self, a: &str, b: &str, kind: Option<ResourceType>) -> Differences {
         let (catalog, sessions) = (self.handle.catalog(), Arc::clone(&self.sessions));
         let (a, b) = (a.to_owned(), b.to_owned());
@@ -281,7 +293,7 @@ impl AdminBackend for LiveBackend {
             runtime: self.handle.stats(),
             xds: sessions.counters(),
             pushes: &sessions.counters.pushes,
-            cached: sessions.answers.held_bytes(),
+            cached: sessions.answers.plain().held_bytes(),
             inbound: sessions.server.inbound_bytes(),
             journal: self.state.stats(),
             now: self.clock.now(),

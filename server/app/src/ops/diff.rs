@@ -10,7 +10,7 @@ use serde_json::Value;
 use tributary_descriptors::Decoder;
 use tributary_model::{Catalog, ClosedPorts, Labels, Version};
 use tributary_xds::answers::{
-    CatalogAnswers, ClientClass, ClientClassKey, ResourceProvider as _, ResourceType,
+    ClientClass, ClientClassKey, PatchedAnswers, ResourceProvider as _, ResourceType,
 };
 use tributary_xds::session::{SentResource, SentView};
 
@@ -90,7 +90,7 @@ fn item(kind: ResourceType, name: &str, a: Option<Version>, b: Option<Version>) 
 /// Finds the attribute of the clients that makes a difference, with the answers themselves.
 struct Reasons<'s> {
     catalog: &'s Arc<Catalog>,
-    answers: &'s CatalogAnswers,
+    answers: &'s PatchedAnswers,
     a: ClientClassKey,
     b: ClientClassKey,
     /// The first client with one attribute of the second, by attribute.
@@ -100,7 +100,7 @@ struct Reasons<'s> {
 impl<'s> Reasons<'s> {
     fn new(
         catalog: &'s Arc<Catalog>,
-        answers: &'s CatalogAnswers,
+        answers: &'s PatchedAnswers,
         (a, b): (&ClientClass, &ClientClass),
     ) -> Self {
         let mixed = mixed(a, b).into_iter().map(|(text, class)| (text, ClientClassKey::alone(class)));
@@ -127,7 +127,7 @@ impl<'s> Reasons<'s> {
 /// Attribute of a client that answers may depend on: its name, its text, and how to take it from another client.
 type Attribute = (&'static str, fn(&ClientClass) -> String, fn(&mut ClientClass, &ClientClass));
 
-const ATTRIBUTES: [Attribute; 13] = [
+const ATTRIBUTES: [Attribute; 14] = [
     ("namespace", |c| text(c.namespace.as_ref()), |to, from| to.namespace.clone_from(&from.namespace)),
     (
         "Sidecar",
@@ -144,6 +144,7 @@ const ATTRIBUTES: [Attribute; 13] = [
     ("listeners", |c| of_ports(c.binds), |to, from| to.binds = from.binds),
     ("closed ports", |c| closed(c.closed), |to, from| to.closed = from.closed),
     ("DNS capture", |c| on_off(c.dns_capture), |to, from| to.dns_capture = from.dns_capture),
+    ("EnvoyFilters", filters, |to, from| to.patches.clone_from(&from.patches)),
     ("labels that rules compare", |c| labels(&c.labels), |to, from| to.labels.clone_from(&from.labels)),
 ];
 
@@ -168,6 +169,12 @@ fn on_off(is_on: bool) -> String {
 fn labels(labels: &Labels) -> String {
     let texts: Vec<String> = labels.pairs().map(|(key, value)| format!("{key}={value}")).collect();
     if texts.is_empty() { "none".to_owned() } else { texts.join(",") }
+}
+
+fn filters(class: &ClientClass) -> String {
+    let keys = class.patches.iter().flat_map(|patches| patches.keys());
+    let names: Vec<String> = keys.map(|key| format!("{}/{}", key.namespace, key.name)).collect();
+    if names.is_empty() { "none".to_owned() } else { names.join(",") }
 }
 
 fn closed(ports: ClosedPorts) -> String {
@@ -299,7 +306,8 @@ mod tests {
             domain: _,
             dns_capture: _,
             labels: _,
+            patches: _,
         } = a;
-        assert_eq!(ATTRIBUTES.len(), 13);
+        assert_eq!(ATTRIBUTES.len(), 14);
     }
 }

@@ -19,8 +19,8 @@ use tributary_xds::answers::ResourceType;
 use tributary_xds::session::{Delivery, SyncStatus};
 
 use super::invalid;
-use super::rejected::Rejections;
-use super::routed::SentTables;
+use super::rejected::{Rejections, changed_by};
+use super::routed::Routed;
 use super::sessions::{Found, Sessions};
 use crate::admin::backend::{Answer, Explained};
 use crate::cli::table::age;
@@ -56,15 +56,13 @@ pub struct PartOfService {
 }
 
 impl PartOfService {
-    /// Reads a host, whose first labels are enough, or the name of an xDS cluster, and the name of a subset.
+    /// Reads a host, whose first labels are enough, with or without a port, or the name of an xDS cluster, and the name of a
+    /// subset.
     pub fn read(catalog: &Catalog, host: Option<&str>, subset: Option<&str>) -> Result<Self, String> {
         let subset = self::subset(subset)?;
-        if let Some(name) = host.and_then(|host| host.trim().parse::<ClusterName>().ok()) {
-            let subset = name.subset.or(subset);
-            return Ok(Self { host: Some(name.host.to_string()), port: Some(name.port), subset });
-        }
-        let host = host.map(|host| short_name::host(catalog, host, None)).transpose()?;
-        Ok(Self { host, port: None, subset })
+        let Some(host) = host else { return Ok(Self { subset, ..Self::default() }) };
+        let part = short_name::part(catalog, host, None)?;
+        Ok(Self { host: Some(part.host), port: part.port, subset: part.subset.or(subset) })
     }
 }
 
@@ -120,8 +118,7 @@ pub fn explain(request: &ExplainRequest, history: &BTreeMap<ServiceKey, Vec<Trac
         return Err(format!("no source lists the endpoint {} of {host}{withdrawn}", request.endpoint));
     }
     if let Some(found) = &found {
-        let sidecar = found.client.class.kind == ClientKind::Sidecar && found.client.listens;
-        let mut tables = sidecar.then(|| SentTables::new(&request.catalog, found));
+        let mut tables = listens(found).then(|| Routed::new(&request.catalog, found));
         all.iter_mut().for_each(|one| deliver(&request.catalog, (found, subset), tables.as_mut(), one));
     }
     all.iter_mut().for_each(|one| name_withdrawn(one, &request.withdrawn));
@@ -192,7 +189,7 @@ fn served_by(catalog: &Catalog, host: &str, found: Option<&Found>) -> String {
 fn deliver(
     catalog: &Arc<Catalog>,
     (found, subset): (&Found, Option<&Subset>),
-    tables: Option<&mut SentTables>,
+    tables: Option<&mut Routed>,
     one: &mut Explanation,
 ) {
     let served = one.steps.iter().all(|step| step.verdict != Verdict::Drop);
@@ -231,7 +228,7 @@ impl<'v> PortDelivery<'v> {
         let rejections = Rejections::new(catalog, (found, subset), view, port);
         // A client requests nothing behind a resource that it rejected.
         let is_effect = |step: &TraceStep| rejections.closed && step.code == Code::NOT_DELIVERED;
-        let carrier = delivered(found, subset, view, port).filter(|step| !is_effect(step));
+        let carrier = delivered(catalog, (found, subset), view, port).filter(|step| !is_effect(step));
         Self { port, rejections, carrier }
     }
     fn is_known(&self) -> bool {
@@ -250,8 +247,8 @@ impl<'v> PortDelivery<'v> {
 /// Returns the delivery state of the resource that carries a port's endpoints; `None` if the client receives none for
 /// the port.
 fn delivered(
-    found: &Found,
-    subset: Option<&Subset>,
+    catalog: &Arc<Catalog>,
+    (found, subset): (&Found, Option<&Subset>),
     view: &ServiceView,
     port: &PortView,
 ) -> Option<TraceStep> {
@@ -261,7 +258,12 @@ fn delivered(
         Carrier::Endpoints => ResourceType::Endpoints,
         Carrier::Cluster | Carrier::Destination => ResourceType::Cluster,
     };
-    Some(deliver_step(outcome(&found.delivery(kind, &name), kind, &name)))
+    let delivery = found.delivery(kind, &name);
+    let filters = match delivery.refused {
+        Some(_) => changed_by(catalog, found, kind, &name),
+        None => String::new(),
+    };
+    Some(deliver_step(outcome(&delivery, kind, (&name, &filters))))
 }
 
 /// Returns a step about what the client was sent.
@@ -278,13 +280,19 @@ pub(super) fn deliver_step((verdict, code, detail): (Verdict, Code, String)) -> 
     }
 }
 
-fn outcome(delivery: &Delivery, kind: ResourceType, name: &str) -> (Verdict, Code, String) {
+fn outcome(
+    delivery: &Delivery,
+    kind: ResourceType,
+    (name, filters): (&str, &str),
+) -> (Verdict, Code, String) {
     let what = format!("{} {name}", kind.as_str().to_uppercase());
     match (delivery, &delivery.refused, delivery.version) {
         (Delivery { subscribed: false, .. }, _, _) => {
             (Verdict::Drop, Code::NOT_DELIVERED, format!("the client does not subscribe to {what}"))
         }
-        (_, Some(text), _) => (Verdict::Drop, Code::NACKED, format!("the client rejected {what}: {text}")),
+        (_, Some(text), _) => {
+            (Verdict::Drop, Code::NACKED, format!("the client rejected {what}{filters}: {text}"))
+        }
         (_, None, None) => {
             (Verdict::Drop, Code::NOT_DELIVERED, format!("{what} was not sent to the client yet"))
         }
@@ -317,6 +325,10 @@ pub fn why_not(
     if let Some(view) = view.filter(|_| out.served > 0 || out.any_destination) {
         add_delivery(catalog, &found, view, &mut out);
     }
+    if out.service.is_none() && listens(&found) {
+        let host = Hostname::new(&out.host).ok();
+        out.add(host.into_iter().flat_map(|host| Routed::new(catalog, &found).steps_of_host(&host)));
+    }
     date_reasons(&mut out, now, Timestamp::now());
     Ok(answer(vec![out], found.note))
 }
@@ -327,7 +339,7 @@ fn add_delivery(catalog: &Arc<Catalog>, found: &Found, view: &ServiceView, out: 
     let (wanted, subset) = (out.port, out.subset.clone());
     let subset = subset.as_ref();
     let ports = || {
-        let ports = class.scope().ports(view, PortSet::Imported);
+        let ports = class.scope().ports(view, PortSet::Reached);
         ports.filter(move |port| wanted.is_none_or(|number| port.number == number))
     };
     let all: Vec<PortDelivery<'_>> =
@@ -341,8 +353,8 @@ fn add_delivery(catalog: &Arc<Catalog>, found: &Found, view: &ServiceView, out: 
     all.iter().filter(|of| of.rejections.closed).for_each(|of| out.forget_reach(of.port.number));
     let led: Vec<&PortView> = all.iter().filter(|of| !of.rejections.on_path).map(|of| of.port).collect();
     out.add(all.into_iter().flat_map(PortDelivery::steps));
-    if class.kind == ClientKind::Sidecar && found.client.listens && subset.is_none() {
-        let mut tables = SentTables::new(catalog, found);
+    if listens(found) && subset.is_none() {
+        let mut tables = Routed::new(catalog, found);
         let host = Hostname::new(&out.host).unwrap_or_else(|_| view.key.host.clone());
         for port in led {
             let steps = tables.steps(&host, &view.key.host, port, class);
@@ -354,11 +366,15 @@ fn add_delivery(catalog: &Arc<Catalog>, found: &Found, view: &ServiceView, out: 
     }
 }
 
+/// Whether a client is a sidecar that was sent listeners and routes.
+fn listens(found: &Found) -> bool {
+    found.client.class.kind == ClientKind::Sidecar && found.client.listens
+}
+
 /// Returns the step of a port whose endpoints a sidecar receives while none of its routes leads to them.
 fn unrouted(catalog: &Catalog, found: &Found, view: &ServiceView, port: &PortView) -> Option<TraceStep> {
     let class = &found.client.class;
-    let listens = class.kind == ClientKind::Sidecar && found.client.listens;
-    if listens { not_routed(catalog, view, port, class.scope()) } else { None }
+    if listens(found) { not_routed(catalog, view, port, class.scope()) } else { None }
 }
 
 fn answer<T: serde::Serialize>(items: Vec<T>, note: Option<String>) -> Answer<Value> {

@@ -87,12 +87,15 @@ impl ProblemLog {
         let now: BTreeMap<Key, &ProblemView> =
             problems.iter().take(MOST_PROBLEMS).filter(is_compared).map(|view| (key(view), view)).collect();
         let begun = now.iter().filter(|(key, view)| self.known.get(*key) != Some(&view.problem.code));
-        let begun: Vec<_> = begun.map(|(_, view)| Change::Begun(view)).collect();
+        let mut begun: Vec<&ProblemView> = begun.map(|(_, view)| *view).collect();
+        // objects whose kind is not served may be many, and must not take the lines of the others
+        begun.sort_by_key(|view| view.problem.code == Code::KIND_NOT_SERVED);
+        let begun = begun.into_iter().map(Change::Begun);
         // of more problems than are compared, any may be missing here
         let is_whole = problems.len() <= MOST_PROBLEMS;
         let ended = self.known.keys().filter(|key| is_whole && !now.contains_key(*key));
         let ended = ended.filter(|(registry, _)| is_configured(registry.as_str()));
-        let changes = begun.into_iter().chain(ended.cloned().map(Change::Ended)).collect();
+        let changes = begun.chain(ended.cloned().map(Change::Ended)).collect();
         self.known = now.into_iter().map(|(key, view)| (key, view.problem.code)).collect();
         changes
     }
@@ -151,6 +154,12 @@ mod tests {
             "a different code is a new problem"
         );
         assert_eq!(look(&[mk_problem("a", Code::INVALID_PORT)]), ["-b"]);
+    }
+
+    #[test]
+    fn objects_of_unserved_kinds_are_logged_last() {
+        let all = [mk_problem("a", Code::KIND_NOT_SERVED), mk_problem("b", Code::INVALID_HOST)];
+        assert_eq!(names(&ProblemLog::default().changes(&all, |_| true)), ["+b", "+a"]);
     }
 
     #[test]

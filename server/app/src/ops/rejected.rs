@@ -40,7 +40,7 @@ impl Rejections {
     ) -> Self {
         // which of a client's routes name a subset is not known here
         let paths = if subset.is_none() { paths(catalog, found, view, port) } else { Vec::new() };
-        let rejected: Vec<Option<TraceStep>> = paths.iter().map(|path| first(found, path)).collect();
+        let rejected: Vec<Option<TraceStep>> = paths.iter().map(|path| first(catalog, found, path)).collect();
         let is_closed = |step: &Option<TraceStep>| step.as_ref().is_some_and(|s| s.verdict == Verdict::Drop);
         let blocked = !rejected.is_empty() && rejected.iter().all(is_closed);
         let mut steps: Vec<TraceStep> = rejected.into_iter().flatten().take(MAX_NAMED).collect();
@@ -52,7 +52,7 @@ impl Rejections {
         if carrier(port, subset, &found.client.class) == Some(Carrier::Endpoints) {
             let cluster = ClusterName::new(port.number, &view.key.host);
             let cluster = ClusterName { subset: subset.cloned(), ..cluster }.to_string();
-            steps.extend(step(found, ResourceType::Cluster, &cluster));
+            steps.extend(step(catalog, found, ResourceType::Cluster, &cluster));
         }
         let closed = steps.iter().any(|step| step.verdict == Verdict::Drop);
         Self { steps, closed, on_path }
@@ -103,16 +103,17 @@ fn targets(catalog: &Arc<Catalog>, found: &Found, view: &ServiceView, port: &Por
 }
 
 /// Returns the first rejected resource of a path that ends it, else the first of which an earlier version may be used.
-fn first(found: &Found, path: &Path) -> Option<TraceStep> {
-    let steps = path.iter().filter_map(|(kind, name)| step(found, *kind, name));
+fn first(catalog: &Arc<Catalog>, found: &Found, path: &Path) -> Option<TraceStep> {
+    let steps = path.iter().filter_map(|(kind, name)| step(catalog, found, *kind, name));
     // of equal ones, the first
     steps.min_by_key(|step| step.verdict != Verdict::Drop)
 }
 
-fn step(found: &Found, kind: ResourceType, name: &str) -> Option<TraceStep> {
+fn step(catalog: &Arc<Catalog>, found: &Found, kind: ResourceType, name: &str) -> Option<TraceStep> {
     let delivery = found.delivery(kind, name);
     let text = delivery.refused?;
-    let what = format!("the client rejected {} {name}", kind.as_str().to_uppercase());
+    let filters = changed_by(catalog, found, kind, name);
+    let what = format!("the client rejected {} {name}{filters}", kind.as_str().to_uppercase());
     Some(deliver_step(match delivery.may_have_earlier {
         true => {
             let uses = "it uses the version that it accepted earlier, if it has one";
@@ -120,4 +121,13 @@ fn step(found: &Found, kind: ResourceType, name: &str) -> Option<TraceStep> {
         }
         false => (Verdict::Drop, Code::NACKED, format!("{what}: {text}")),
     }))
+}
+
+/// Returns which EnvoyFilters changed a resource, as a part of a sentence.
+pub(super) fn changed_by(catalog: &Arc<Catalog>, found: &Found, kind: ResourceType, name: &str) -> String {
+    let Some(view) = found.sent(kind) else { return String::new() };
+    let all = view.resources(catalog);
+    let filters = all.iter().find(|one| *one.name == *name).map(|one| view.patched_by(one));
+    let texts: Vec<String> = filters.iter().flatten().map(ToString::to_string).collect();
+    if texts.is_empty() { String::new() } else { format!(" (changed by {})", texts.join(", ")) }
 }

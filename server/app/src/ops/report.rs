@@ -15,6 +15,7 @@ use super::{notices, removals};
 use crate::config::RegistryKind;
 use crate::config::registry::CONFIG_REGISTRY;
 use crate::document::endpoints::freshness_text;
+use crate::document::policies::is_of_unserved_kind;
 use crate::document::registries::{CollectionItem, DetailItem, EndedItem, PartItem, ProblemItem, SourceItem};
 use crate::document::{ConditionItem, HeldItem, ObjectItem, RegistryItem};
 
@@ -161,7 +162,10 @@ impl Report<'_> {
         own.map(|held| removals::item(held, self.now)).collect()
     }
     fn problems(&self, name: &RegistryName) -> Vec<ProblemItem> {
-        let own = self.core.problems.iter().filter(|problem| problem.registry == *name).take(MAX_SHOWN);
+        let own = || self.core.problems.iter().filter(|problem| problem.registry == *name);
+        // objects whose kind is not served may be many, and nothing can be corrected in them
+        let invalid = own().filter(|problem| !is_of_unserved_kind(problem));
+        let own = invalid.chain(own().filter(|problem| is_of_unserved_kind(problem))).take(MAX_SHOWN);
         let item = |view: &ProblemView| ProblemItem {
             object: ObjectItem::from(&view.object),
             code: view.problem.code.to_string(),

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use serde_json::value::to_raw_value;
 use tributary_answer::{AppliedRule, ClusterName, applied_rules, resolve};
 use tributary_descriptors::Decoder;
-use tributary_model::Catalog;
+use tributary_model::{Catalog, PolicyKey};
 use tributary_xds::answers::{ResourceType, empty_assignment};
 use tributary_xds::session::{SentResource, SentView};
 
+use super::routing_rules::RoutingRules;
 use super::sessions::{Found, Sessions};
 use crate::admin::backend::Answer;
 use crate::document::{Filter, ObjectItem, ResourceItem, short_name};
@@ -41,6 +42,7 @@ pub fn list(catalog: &Arc<Catalog>, sessions: &Sessions, request: &ResourceReque
     let host = request.host.as_deref().map(|host| short_name::host(catalog, host, namespace)).transpose()?;
     let (mut items, mut more) = (Vec::new(), 0);
     let mut bodies = if request.bodies { Bodies::new(MAX_DECODED)? } else { Bodies::none() };
+    let mut routing = RoutingRules::new(catalog, &found);
     for (view, all) in sent(catalog, &found, request.kind) {
         let wanted = |resource: &SentResource| {
             request.name.as_deref().is_none_or(|name| name == &*resource.name)
@@ -51,7 +53,9 @@ pub fn list(catalog: &Arc<Catalog>, sessions: &Sessions, request: &ResourceReque
                 more += 1;
                 continue;
             }
-            let (rules, note) = rules(catalog, &found, resource);
+            let (mut rules, note) = rules(catalog, &found, resource);
+            rules.extend(routing.rules(&view, resource).iter().map(|key| object_of(catalog, key)));
+            rules.extend(filters(catalog, &view, resource));
             let item = ResourceItem { rules, note, ..item(resource) };
             items.push(bodies.add(&view, resource, item));
         }
@@ -109,6 +113,19 @@ fn rules(catalog: &Catalog, found: &Found, resource: &SentResource) -> (Vec<Obje
         _ => String::new(),
     };
     (rules, note)
+}
+
+/// Returns the EnvoyFilters that changed or added a resource.
+pub(super) fn filters(catalog: &Catalog, view: &SentView, resource: &SentResource) -> Vec<ObjectItem> {
+    view.patched_by(resource).iter().map(|key| object_of(catalog, key)).collect()
+}
+
+/// Describes a policy, with its position if it is known.
+pub(super) fn object_of(catalog: &Catalog, key: &PolicyKey) -> ObjectItem {
+    match catalog.policies.get(key) {
+        Some(known) => ObjectItem::from(&known.declared.source),
+        None => ObjectItem::of_policy(key),
+    }
 }
 
 /// Decodes bodies within a bound.

@@ -12,18 +12,8 @@ use tributary_kubernetes::watch_plan;
 use crate::config::model::Write;
 use crate::wiring::cluster::{ADDRESSES, Cluster, EXPORTS};
 
-/// Custom resources of the entries registry: group and plurals.
-const ENTRIES: (&str, [&str; 6]) = (
-    "networking.istio.io",
-    [
-        "serviceentries",
-        "workloadentries",
-        "workloadgroups",
-        "sidecars",
-        "destinationrules",
-        "virtualservices",
-    ],
-);
+/// API group of the objects that a server may write.
+const ISTIO: &str = "networking.istio.io";
 /// Verbs of a watch.
 const READ: [&str; 2] = ["list", "watch"];
 
@@ -39,11 +29,9 @@ pub fn needed(cluster: &Cluster, writes: &BTreeSet<Write>) -> BTreeSet<Right> {
         let resource = (&*planned.resource.group, planned.resource.plural);
         out.extend(READ.map(|verb| right(verb, resource, namespace.clone(), name.clone())));
     }
-    let (group, all) = ENTRIES;
-    let plurals = if cluster.options.is_config { &all[..] } else { &all[1..2] };
     for namespace in cluster.entry_namespaces() {
-        for plural in plurals {
-            out.extend(READ.map(|verb| right(verb, (group, plural), namespace.clone(), None)));
+        for resource in cluster.entry_kinds().read() {
+            out.extend(READ.map(|verb| right(verb, resource, namespace.clone(), None)));
         }
     }
     if !cluster.options.namespaces.is_empty() {
@@ -60,7 +48,7 @@ fn written(cluster: &Cluster, write: Write) -> Vec<Right> {
     let (lease, mut out): (&str, Vec<Right>) = match write {
         Write::Addresses => {
             let every = cluster.entry_namespaces().into_iter();
-            let status = (ENTRIES.0, "serviceentries/status");
+            let status = (ISTIO, "serviceentries/status");
             (ADDRESSES, every.map(|namespace| right("patch", status, namespace, None)).collect())
         }
         Write::ServiceExports => {
@@ -116,7 +104,7 @@ pub fn needless(needed: &BTreeSet<Right>) -> Vec<Right> {
     for (group, resource) in read.into_iter().filter(|(_, resource)| *resource != "leases") {
         all.extend(["create", "update", "patch", "delete"].map(|verb| everywhere(verb, group, resource)));
     }
-    all.push(everywhere("patch", ENTRIES.0, "serviceentries/status"));
+    all.push(everywhere("patch", ISTIO, "serviceentries/status"));
     all.retain(|right| !needed.contains(right));
     all
 }
@@ -145,7 +133,7 @@ mod tests {
 
     fn mk(text: &str) -> BTreeSet<Right> {
         let config: Config = serde_saphyr::from_str(text).unwrap();
-        let (name, id) = (RegistryName::new("k").unwrap(), ClusterId::new(&config.cluster_id).unwrap());
+        let (name, id) = (RegistryName::new("k").unwrap(), ClusterId::new("Kubernetes").unwrap());
         let fields = config.registries[0].kubernetes().unwrap();
         let cluster = Cluster::new(name, id, (fields, &config), &Environment::default()).unwrap();
         needed(&cluster, &config.writes)
@@ -163,7 +151,16 @@ mod tests {
         let verbs: BTreeSet<&str> = rights.iter().map(|r| r.verb.as_str()).collect();
         assert_eq!(verbs.into_iter().collect::<Vec<_>>(), ["list", "watch"]);
         let resources: BTreeSet<&str> = rights.iter().map(|r| r.resource.as_str()).collect();
-        for resource in ["pods", "services", "endpointslices", "nodes", "namespaces", "serviceentries"] {
+        for resource in [
+            "pods",
+            "services",
+            "endpointslices",
+            "nodes",
+            "namespaces",
+            "serviceentries",
+            "authorizationpolicies",
+            "telemetries",
+        ] {
             assert!(resources.contains(resource), "{resource} is not in {resources:?}");
         }
         for resource in ["secrets", "serviceexports", "serviceimports", "leases", "serviceentries/status"] {
@@ -175,6 +172,14 @@ mod tests {
             let target = (right.namespace.as_deref(), right.name.as_deref());
             assert_eq!(target, (Some("tributary-system"), Some("istio")), "no other ConfigMap is read");
         }
+    }
+
+    #[test]
+    fn remote_cluster_needs_workload_entries_of_istios_kinds() {
+        let rights = mk("{clusterId: other, registries: [{kind: kubernetes}]}");
+        let of_istio = rights.iter().filter(|right| right.group.ends_with("istio.io"));
+        let resources: BTreeSet<&str> = of_istio.map(|right| right.resource.as_str()).collect();
+        assert!(resources.iter().eq(["workloadentries"].iter()), "{resources:?}");
     }
 
     #[test]

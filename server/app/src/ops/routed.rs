@@ -1,48 +1,32 @@
-//! Which route or listener leads to the endpoints of a host, read from what a sidecar was sent.
+//! Whether the route tables and listeners that a sidecar was sent lead to the endpoints of a host.
 //!
-//! `explain` and `why-not` call it for a connected client. What was sent is the only record of which of several services
-//! owns a domain or an address for this client, so nothing is composed again here.
+//! `explain` and `why-not` call it for a connected client.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use serde_json::Value;
 use tributary_answer::{ClientClass, ClusterName, leading_listeners};
-use tributary_descriptors::Decoder;
-use tributary_model::{Catalog, Code, Hostname, PortView, TraceStep, Verdict};
+use tributary_model::{Catalog, Code, Hostname, PolicyKey, PortView, TraceStep, Verdict};
 use tributary_xds::answers::ResourceType;
-use tributary_xds::session::{SentResource, SentView};
 
 use super::explain::deliver_step;
-use super::resources::{MAX_DECODED, sent};
+use super::sent_route::{Action, SentHost, SentRoute, host_for};
+use super::sent_tables::SentTables;
 use super::sessions::Found;
 
 /// Most listeners of a port that are decoded.
 const MAX_LISTENERS: usize = 8;
 
-/// The route tables and listeners of one client; a table is decoded once, when it is first looked at.
-pub(super) struct SentTables {
-    sent: Vec<(SentView, Vec<SentResource>)>,
-    decoder: Option<Decoder>,
-    tables: BTreeMap<String, Vec<VirtualHost>>,
-    left: usize,
+/// What a sidecar was sent, and the policies that it is from.
+pub(super) struct Routed {
+    catalog: Arc<Catalog>,
+    tables: SentTables,
 }
 
-/// The domains of a virtual host and where its first route leads.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct VirtualHost {
-    name: String,
-    domains: Vec<String>,
-    /// The xDS cluster of its first route, if it names one.
-    cluster: Option<String>,
-}
-
-impl SentTables {
+impl Routed {
     /// Reads the names of the tables and listeners that a client was sent.
     pub(super) fn new(catalog: &Arc<Catalog>, found: &Found) -> Self {
-        let kinds = [ResourceType::Route, ResourceType::Listener];
-        let sent = kinds.into_iter().flat_map(|kind| sent(catalog, found, Some(kind))).collect();
-        Self { sent, decoder: Decoder::new().ok(), tables: BTreeMap::new(), left: MAX_DECODED }
+        Self { catalog: Arc::clone(catalog), tables: SentTables::new(catalog, found) }
     }
     /// Returns the virtual host that takes requests for `host` on a port of the service `served_by`, if a table has the
     /// host, and the listeners that should lead connections there and do not.
@@ -53,122 +37,132 @@ impl SentTables {
         port: &PortView,
         class: &ClientClass,
     ) -> Vec<TraceStep> {
-        let cluster = ClusterName::new(port.number, served_by).to_string();
+        let cluster = ClusterName::new(port.number, served_by);
         let listeners = leading_listeners(port, class);
         let lost = listeners.iter().take(MAX_LISTENERS).filter_map(|name| self.listener(name, &cluster));
         let lost: Vec<TraceStep> = lost.collect();
-        self.route(host, port, &cluster).into_iter().chain(lost).collect()
+        self.requests(host, &port.number.to_string(), Some(&cluster)).into_iter().chain(lost).collect()
     }
-    fn route(&mut self, host: &Hostname, port: &PortView, cluster: &str) -> Option<TraceStep> {
-        let table = port.number.to_string();
-        let hosts = self.table(&table)?;
-        let of = hosts.iter().find(|of| of.domains.iter().any(|domain| domain == host.as_str()))?;
-        Some(step_of(of, &table, host, cluster))
+    /// Returns where requests for a host go that no service has; empty if no table has it.
+    pub(super) fn steps_of_host(&mut self, host: &Hostname) -> Vec<TraceStep> {
+        let names = self.tables.names();
+        names.iter().filter_map(|table| self.requests(host, table, None)).collect()
+    }
+    fn requests(&mut self, host: &Hostname, table: &str, to: Option<&ClusterName>) -> Option<TraceStep> {
+        let of = host_for(self.tables.table(table)?, host.as_str()).filter(|of| !of.is_rest())?;
+        let mut step = step_of(of, table, host, to);
+        let rule = of.rules().first().and_then(|rule| self.catalog.policies.get(*rule));
+        step.object = rule.map(|view| view.declared.source.reference());
+        Some(step)
     }
     /// Returns why a listener does not lead connections to an xDS cluster; `None` if it does, or if it is not known.
-    fn listener(&mut self, name: &str, cluster: &str) -> Option<TraceStep> {
-        let kind = ResourceType::Listener;
-        if !self.sent.iter().any(|(_, all)| all.iter().any(|one| one.kind == kind)) {
+    fn listener(&mut self, name: &str, cluster: &ClusterName) -> Option<TraceStep> {
+        if !self.tables.has_any(ResourceType::Listener) {
             return None;
         }
-        if !self.sent.iter().any(|(_, all)| all.iter().any(|one| one.kind == kind && &*one.name == name)) {
+        if self.tables.resource(ResourceType::Listener, name).is_none() {
             let detail = format!("the client was not sent the listener {name}, which leads to {cluster}");
             return Some(deliver_step((Verdict::Warn, Code::NOT_DELIVERED, detail)));
         }
-        let decoded = self.decode(kind, name)?;
-        lost_step(name, cluster, &clusters(&decoded))
-    }
-    fn table(&mut self, name: &str) -> Option<&[VirtualHost]> {
-        if !self.tables.contains_key(name) {
-            let decoded = virtual_hosts(&self.decode(ResourceType::Route, name)?);
-            self.tables.insert(name.to_owned(), decoded);
-        }
-        self.tables.get(name).map(Vec::as_slice)
-    }
-    fn decode(&mut self, kind: ResourceType, name: &str) -> Option<Value> {
-        let mut all = self.sent.iter().flat_map(|(view, all)| all.iter().map(move |one| (view, one)));
-        let (view, resource) = all.find(|(_, one)| one.kind == kind && &*one.name == name)?;
-        let body = view.body(resource).filter(|body| body.len() <= self.left)?;
-        self.left -= body.len();
-        Some(self.decoder.as_ref()?.decode(kind.type_url(), &body))
+        lost_step(name, &cluster.to_string(), &self.tables.listener(name)?.clusters)
     }
 }
 
-/// Returns the xDS clusters that a decoded listener names, each once.
-fn clusters(listener: &Value) -> BTreeSet<&str> {
-    let mut found = BTreeSet::new();
-    let mut left = vec![listener];
-    while let Some(value) = left.pop() {
-        match value {
-            Value::Object(fields) => {
-                found.extend(fields.get("cluster").and_then(Value::as_str));
-                left.extend(fields.values());
-            }
-            Value::Array(all) => left.extend(all),
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-        }
-    }
-    found
-}
-
-fn lost_step(name: &str, cluster: &str, found: &BTreeSet<&str>) -> Option<TraceStep> {
+fn lost_step(name: &str, cluster: &str, found: &BTreeSet<String>) -> Option<TraceStep> {
     if found.contains(cluster) {
         return None;
     }
-    let others: Vec<&str> = found.iter().filter(|of| of.starts_with("outbound|")).copied().collect();
+    let others: Vec<&str> =
+        found.iter().map(String::as_str).filter(|of| of.starts_with("outbound|")).collect();
     let to = if others.is_empty() { "no service".to_owned() } else { others.join(", ") };
     let detail = format!("LDS {name}: connections go to {to}, not to {cluster}");
     Some(deliver_step((Verdict::Warn, Code::ROUTED_ELSEWHERE, detail)))
 }
 
-fn virtual_hosts(table: &Value) -> Vec<VirtualHost> {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let host = |of: &Value| VirtualHost {
-        name: text(&of["name"]),
-        domains: of["domains"].as_array().into_iter().flatten().map(text).collect(),
-        cluster: of["routes"][0]["route"]["cluster"].as_str().map(str::to_owned),
+/// Returns the step of a virtual host: a warning if none of its routes leads to a port of a service, whatever the subset.
+fn step_of(of: &SentHost, table: &str, host: &Hostname, to: Option<&ClusterName>) -> TraceStep {
+    let leading = to.map_or(of.routes.len(), |to| of.routes.iter().filter(|route| leads(route, to)).count());
+    let (verdict, code) = match leading {
+        0 => (Verdict::Warn, Code::ROUTED_ELSEWHERE),
+        _ => (Verdict::Pass, Code::ROUTED),
     };
-    table["virtual_hosts"].as_array().into_iter().flatten().map(host).collect()
+    let rules: Vec<String> = of.rules().into_iter().map(PolicyKey::to_string).collect();
+    let rules = if rules.is_empty() { String::new() } else { format!(" of {}", rules.join(", ")) };
+    let what = match (&of.routes[..], to) {
+        ([only], _) if only.conditions.is_empty() => format!("go to {}", only.action),
+        (routes, Some(to)) => format!("take {} routes{rules}, of which {leading} lead to {to}", routes.len()),
+        (routes, None) => format!("take {} routes{rules}", routes.len()),
+    };
+    deliver_step((
+        verdict,
+        code,
+        format!("RDS {table}, virtual host {}: requests for {host} {what}", of.name),
+    ))
 }
 
-fn step_of(of: &VirtualHost, table: &str, host: &Hostname, expected: &str) -> TraceStep {
-    let leads_here = of.cluster.as_deref().is_none_or(|cluster| cluster == expected);
-    let (verdict, code) =
-        if leads_here { (Verdict::Pass, Code::ROUTED) } else { (Verdict::Warn, Code::ROUTED_ELSEWHERE) };
-    let to = of.cluster.as_deref().unwrap_or("the address that each request names");
-    let detail = format!("RDS {table}, virtual host {}: requests for {host} go to {to}", of.name);
-    deliver_step((verdict, code, detail))
+/// Whether a route leads to a port of a service.
+fn leads(route: &SentRoute, to: &ClusterName) -> bool {
+    let is_there = |name: &str| {
+        name.parse::<ClusterName>().is_ok_and(|name| name.port == to.port && name.host == to.host)
+    };
+    route.action == Action::Requested || route.action.clusters().any(is_there)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn mk_route(conditions: &[&str], to: &[(&str, u32)]) -> SentRoute {
+        let action = match to {
+            [] => Action::Requested,
+            to => Action::Forward(to.iter().map(|(name, weight)| ((*name).to_owned(), *weight)).collect()),
+        };
+        let conditions = conditions.iter().map(|&text| text.to_owned()).collect();
+        SentRoute { name: String::new(), conditions, action, settings: Vec::new(), rule: None }
+    }
+    fn mk_step(routes: Vec<SentRoute>) -> (Verdict, Code, String) {
+        let of = SentHost { name: "pay.shop:80".into(), domains: vec!["pay.shop".into()], routes };
+        let (host, to) = (Hostname::new("pay.shop").unwrap(), "outbound|80||pay.shop".parse().unwrap());
+        let step = step_of(&of, "80", &host, Some(&to));
+        (step.verdict, step.code, step.detail)
+    }
+
     #[test]
     fn virtual_host_of_another_service_is_a_warning() {
-        let table = serde_json::json!({"name": "80", "virtual_hosts": [
-            {"name": "pay.shop:80", "domains": ["pay.shop", "pay"],
-             "routes": [{"route": {"cluster": "outbound|80||pay.shop"}}]},
-            {"name": "any:80", "domains": ["*.shop"], "routes": [{"route": {"cluster_header": ":authority"}}]},
-        ]});
-        let hosts = virtual_hosts(&table);
-        let host = Hostname::new("pay.shop").unwrap();
-        let step = step_of(&hosts[0], "80", &host, "outbound|80||pay.shop");
-        assert_eq!((step.verdict, step.code), (Verdict::Pass, Code::ROUTED));
-        assert!(step.detail.contains("RDS 80, virtual host pay.shop:80"), "{}", step.detail);
-        let other = step_of(&hosts[0], "80", &host, "outbound|80||old.shop");
-        assert_eq!((other.verdict, other.code), (Verdict::Warn, Code::ROUTED_ELSEWHERE));
-        assert_eq!((hosts[1].cluster.as_ref(), hosts[1].domains.len()), (None, 1));
-        assert_eq!(step_of(&hosts[1], "80", &host, "x").verdict, Verdict::Pass, "it names no cluster");
+        let begin = "RDS 80, virtual host pay.shop:80: requests for pay.shop";
+        let own = mk_step(vec![mk_route(&[], &[("outbound|80||pay.shop", 1)])]);
+        assert_eq!(own, (Verdict::Pass, Code::ROUTED, format!("{begin} go to outbound|80||pay.shop")));
+        let other = mk_step(vec![mk_route(&[], &[("outbound|80||old.shop", 1)])]);
+        assert_eq!(
+            other,
+            (Verdict::Warn, Code::ROUTED_ELSEWHERE, format!("{begin} go to outbound|80||old.shop"))
+        );
+        assert_eq!(mk_step(vec![mk_route(&[], &[])]).0, Verdict::Pass, "each request names its destination");
+    }
+
+    #[test]
+    fn every_route_and_share_counts_for_the_service() {
+        let canary = mk_route(&["header x = 1"], &[("outbound|80||old.shop", 1)]);
+        let shares = &[("outbound|80||old.shop", 90), ("outbound|80|v2|pay.shop", 10)];
+        let (verdict, _, detail) = mk_step(vec![canary.clone(), mk_route(&[], shares)]);
+        assert_eq!(verdict, Verdict::Pass);
+        assert!(detail.ends_with("take 2 routes, of which 1 lead to outbound|80||pay.shop"), "{detail}");
+        let (verdict, _, detail) = mk_step(vec![mk_route(&[], shares)]);
+        assert_eq!(verdict, Verdict::Pass);
+        assert!(
+            detail.ends_with("go to 90 % outbound|80||old.shop, 10 % outbound|80|v2|pay.shop"),
+            "{detail}"
+        );
+        let none = &[("outbound|80||old.shop", 100), ("outbound|80||pay.shop", 0)];
+        let (verdict, code, detail) = mk_step(vec![canary, mk_route(&[], none)]);
+        assert_eq!((verdict, code), (Verdict::Warn, Code::ROUTED_ELSEWHERE));
+        assert!(detail.ends_with("of which 0 lead to outbound|80||pay.shop"), "{detail}");
     }
 
     #[test]
     fn listener_of_another_service_is_a_warning() {
-        let listener = serde_json::json!({"name": "10.0.0.1_80", "filter_chains": [
-            {"filters": [{"typed_config": {"cluster": "outbound|80||old.shop", "stat_prefix": "x"}}]},
-            {"filters": [{"typed_config": {"cluster": "PassthroughCluster"}}]},
-        ]});
-        let found = clusters(&listener);
+        let found: BTreeSet<String> =
+            ["outbound|80||old.shop", "PassthroughCluster"].map(str::to_owned).into();
         assert!(lost_step("10.0.0.1_80", "outbound|80||old.shop", &found).is_none());
         let lost = lost_step("10.0.0.1_80", "outbound|80||pay.shop", &found).unwrap();
         assert_eq!((lost.verdict, lost.code), (Verdict::Warn, Code::ROUTED_ELSEWHERE));

@@ -8,7 +8,7 @@ use tributary_answer::{Client, ClientClass};
 use tributary_model::{Catalog, Version};
 use tributary_registry_api::Clock;
 use tributary_runtime::Handle;
-use tributary_xds::answers::{CatalogAnswers, ResourceType};
+use tributary_xds::answers::{PatchedAnswers, ResourceType};
 use tributary_xds::counters::Counters;
 use tributary_xds::session::{Delivery, ResourceState, SentResource, SentView, TypeStatus};
 use tributary_xds::table::{ClientRow, ClientTable, Connected};
@@ -27,7 +27,7 @@ pub struct Sessions {
     /// Services and endpoints that they are served.
     pub served: Arc<ServedCounts>,
     /// Source of their answers.
-    pub answers: Arc<CatalogAnswers>,
+    pub answers: Arc<PatchedAnswers>,
     /// Server of the streams.
     pub server: XdsServer,
     /// Handle of the runtime.

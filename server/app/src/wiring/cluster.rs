@@ -1,5 +1,5 @@
 //! Kubernetes cluster as two registries of one membership: its own objects, and its custom resources
-//! (ServiceEntry, WorkloadEntry, WorkloadGroup, Sidecar, DestinationRule, VirtualService).
+//! (ServiceEntry, WorkloadEntry, WorkloadGroup, Sidecar, DestinationRule, VirtualService, EnvoyFilter).
 //!
 //! Their runs connect, reconnect and lead as `tributary_kube_client` does it; this module chooses the options
 //! from the configuration and joins the two factories.
@@ -106,10 +106,14 @@ impl Cluster {
         // a run may not remove facts that an ended run could read and it cannot
         RegistrySpec::new(Arc::new(id), u16::from(!self.options.is_config)).shadowing()
     }
+    /// Returns the kinds that the entries registry reads.
+    pub(crate) fn entry_kinds(&self) -> Kinds {
+        if self.options.is_config { Kinds::All } else { Kinds::WorkloadEntries }
+    }
     /// Returns the options of the entries registry.
     fn entry_options(&self) -> CrdOptions {
         CrdOptions {
-            kinds: if self.options.is_config { Kinds::All } else { Kinds::WorkloadEntries },
+            kinds: self.entry_kinds(),
             revision: self.options.revision.clone(),
             namespaces: self.options.namespaces.clone(),
             timing: self.timing,
@@ -269,10 +273,18 @@ mod tests {
         assert_eq!(
             scopes(&specs[1]),
             [
+                "authorizationpolicies",
                 "destinationrules",
+                "envoyfilters",
+                "gateways",
+                "peerauthentications",
+                "proxyconfigs",
+                "requestauthentications",
                 "serviceentries",
                 "sidecars",
+                "telemetries",
                 "virtualservices",
+                "wasmplugins",
                 "workloadentries",
                 "workloadgroups"
             ]

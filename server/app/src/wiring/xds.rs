@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tributary_model::{Catalog, CatalogChanges, ClusterId, Namespace, ObservedSince};
 use tributary_registry_api::Clock;
 use tributary_runtime::{Fanout, Handle};
-use tributary_xds::answers::CatalogAnswers;
+use tributary_xds::answers::PatchedAnswers;
 use tributary_xds::source::CatalogSource;
 use tributary_xds::transport::{DebugAccess, DeferredServer, Limits, XdsServer};
 
@@ -63,8 +63,8 @@ impl Xds {
         running: &Arc<Running>,
     ) -> (Serving, Arc<Sessions>) {
         let (config, source) = (running.config(), Arc::new(Source(handle.clone())));
-        let answers = Arc::<CatalogAnswers>::default();
-        let mut builder = XdsServer::builder(Arc::<CatalogAnswers>::clone(&answers), source);
+        let answers = Arc::<PatchedAnswers>::default();
+        let mut builder = XdsServer::builder(Arc::<PatchedAnswers>::clone(&answers), source);
         if let Ok(system_namespace) = Namespace::new(&config.system_namespace) {
             builder = builder.debug(DebugAccess { system_namespace, name: super::host_name().into() });
         }

@@ -4,8 +4,9 @@
 //! does not know is a fault there.
 
 use tributary_model::{
-    CaptureMode, CollectionKind, DeclarationRole, GatewayMatch, Health, ListResult, MergeByName, MergeSide,
-    PolicyKind, PoolHttp, Protocol, TrafficDistribution, WorkloadKind,
+    ApplyTo, CaptureMode, CollectionKind, DeclarationRole, GatewayMatch, Health, ListResult, MergeByName,
+    MergeSide, Operation, PatchContext, PolicyKind, PoolHttp, Protocol, RouteAction, TrafficDistribution,
+    WorkloadKind,
 };
 
 use super::Fault;
@@ -24,15 +25,23 @@ macro_rules! codes {
 }
 
 codes! {
+    apply_to read_apply_to ApplyTo "part of a patch" {
+        1 Listener 2 FilterChain 3 ListenerFilter 4 NetworkFilter 5 HttpFilter 6 RouteConfiguration 7 VirtualHost
+        8 HttpRoute 9 Cluster 10 ExtensionConfig 11 Bootstrap
+    }
     collection read_collection CollectionKind "collection" {
         1 Services 2 Groups 3 Workloads 4 Gateways 5 Settings 6 Policies
     }
     gateways read_gateways GatewayMatch "gateways of a match" { 0 Undeclared 1 Mesh 2 Other }
+    context read_context PatchContext "context of a patch" { 0 Any 1 Inbound 2 Outbound 3 Gateway 4 Waypoint }
     health read_health Health "health" { 0 Healthy 1 Draining 2 Unhealthy 3 Terminating }
     capture read_capture CaptureMode "capture mode" { 0 Default 1 Iptables 2 None }
     list_result read_list_result ListResult "result of a list" { 1 Withheld 2 Partial 3 Filtered 4 Complete }
     merge read_merge MergeByName "way to merge by name" { 0 Off 1 Report 2 On }
-    policy read_policy PolicyKind "kind of policy" { 1 Sidecar 2 DestinationRule 3 VirtualService }
+    operation read_operation Operation "operation of a patch" {
+        1 Merge 2 Add 3 Remove 4 InsertBefore 5 InsertAfter 6 InsertFirst 7 Replace
+    }
+    policy read_policy PolicyKind "kind of policy" { 1 Sidecar 2 DestinationRule 3 VirtualService 4 EnvoyFilter }
     pool_http read_pool_http PoolHttp "version of HTTP" { 0 OfPort 1 Upgrade 2 OfClient }
     declared_part read_declared_part DeclarationRole "part of a service" { 0 Whole 1 Offer 2 Import }
     merge_side read_merge_side MergeSide "side of a merge by name" { 0 Base 1 Joining }
@@ -40,6 +49,7 @@ codes! {
         0 Unspecified 1 Http 2 Http2 3 Grpc 4 GrpcWeb 5 HttpProxy 6 Https 7 Tls 8 Tcp 9 Udp 10 Mongo 11 Redis
         12 Mysql
     }
+    route_action read_route_action RouteAction "action of a route" { 0 Any 1 Route 2 Redirect 3 DirectResponse }
     traffic read_traffic TrafficDistribution "traffic distribution" { 0 Any 1 SameZone 2 SameNode }
     workload read_workload WorkloadKind "kind of workload" { 0 Pod 1 Entry 2 Instance }
 }

@@ -10,7 +10,7 @@ use super::common::{Like, put_source, put_timestamp, read_source, read_timestamp
 use super::decode::Decoder;
 use super::encode::Encoder;
 use super::wire::Fields;
-use super::{Fault, destination_rule, sidecar, virtual_service};
+use super::{Fault, destination_rule, envoy_filter, sidecar, virtual_service};
 
 pub(crate) fn put(enc: &mut Encoder, key: &PolicyKey, value: &DeclaredPolicy) {
     put_source(enc, 1, &value.source, &like(key));
@@ -21,6 +21,7 @@ pub(crate) fn put(enc: &mut Encoder, key: &PolicyKey, value: &DeclaredPolicy) {
         Policy::Sidecar(policy) => sidecar::put(enc, policy),
         Policy::DestinationRule(policy) => destination_rule::put(enc, policy),
         Policy::VirtualService(policy) => virtual_service::put(enc, policy),
+        Policy::EnvoyFilter(policy) => envoy_filter::put(enc, policy),
     });
 }
 
@@ -43,6 +44,7 @@ pub(crate) fn read(
                     PolicyKind::VirtualService => {
                         Policy::VirtualService(virtual_service::read(d, value.fields()?)?)
                     }
+                    PolicyKind::EnvoyFilter => Policy::EnvoyFilter(envoy_filter::read(d, value.fields()?)?),
                 });
             }
             _ => {}

@@ -7,8 +7,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use tributary_model::{
-    AccessLog, EntryVisibility, HostPattern, HttpRetries, LogEncoding, Namespace, NetworkId, Settings,
-    Visibility,
+    AccessLog, EntryVisibility, HostPattern, HttpRetries, LogEncoding, Namespace, NetworkId, RequestTracing,
+    SampledShare, Settings, SpanTag, SpanTagValue, Visibility,
 };
 
 use super::common::{put_duration, put_visibility, read_duration, read_visibility};
@@ -62,6 +62,9 @@ pub(crate) fn put(enc: &mut Encoder, value: &Settings) {
             enc.texts(3, log.format.as_deref());
         });
     }
+    if let Some(tracing) = &value.tracing {
+        enc.nest(15, |enc| put_tracing(enc, tracing));
+    }
 }
 
 pub(crate) fn read(d: &mut Decoder, mut fields: Fields<'_>) -> Result<Settings, Fault> {
@@ -82,6 +85,7 @@ pub(crate) fn read(d: &mut Decoder, mut fields: Fields<'_>) -> Result<Settings, 
             12 => out.root_namespace = Some(d.namespace(value)?),
             13 => out.http_retries = Some(Arc::new(read_retries(d, value)?)),
             14 => out.access_log = Some(Arc::new(read_log(d, value)?)),
+            15 => out.tracing = Some(Arc::new(read_tracing(d, value)?)),
             _ => {}
         }
     }
@@ -148,6 +152,74 @@ fn read_log(d: &mut Decoder, value: Value<'_>) -> Result<AccessLog, Fault> {
         }
     }
     Ok(out)
+}
+
+fn put_tracing(enc: &mut Encoder, tracing: &RequestTracing) {
+    enc.flag(1, tracing.enabled);
+    enc.int(2, tracing.sampling.millionths());
+    enc.flag(3, tracing.proxy_tags);
+    enc.opt_int(4, tracing.max_path);
+    for tag in &*tracing.tags {
+        enc.nest(5, |enc| put_tag(enc, tag));
+    }
+}
+
+/// Writes a tag. The number of the second field is the kind of its value.
+fn put_tag(enc: &mut Encoder, tag: &SpanTag) {
+    enc.text(1, &tag.name);
+    let default = match &tag.value {
+        SpanTagValue::Literal(value) => {
+            enc.texts(2, [&**value]);
+            None
+        }
+        SpanTagValue::Environment(name, default) => {
+            enc.texts(3, [&**name]);
+            default.as_deref()
+        }
+        SpanTagValue::Header(name, default) => {
+            enc.texts(4, [&**name]);
+            default.as_deref()
+        }
+    };
+    enc.texts(5, default);
+}
+
+fn read_tracing(d: &mut Decoder, value: Value<'_>) -> Result<RequestTracing, Fault> {
+    let mut tags = Vec::new();
+    let mut out =
+        RequestTracing { enabled: false, proxy_tags: false, max_path: None, ..RequestTracing::default() };
+    out.sampling = SampledShare::of_millionths(0);
+    let mut fields = value.fields()?;
+    while let Some((field, value)) = fields.next()? {
+        match field {
+            1 => out.enabled = value.flag()?,
+            2 => out.sampling = SampledShare::of_millionths(value.narrow()?),
+            3 => out.proxy_tags = value.flag()?,
+            4 => out.max_path = Some(value.narrow()?),
+            5 => tags.push(read_tag(d, value)?),
+            _ => {}
+        }
+    }
+    Ok(RequestTracing { tags: tags.into(), ..out })
+}
+
+fn read_tag(d: &mut Decoder, value: Value<'_>) -> Result<SpanTag, Fault> {
+    let (mut name, mut of, mut default) = (None, None, None);
+    let mut fields = value.fields()?;
+    while let Some((field, value)) = fields.next()? {
+        match field {
+            1 => name = Some(d.fresh(value)?),
+            2..=4 => of = Some((field, d.fresh(value)?)),
+            5 => default = Some(d.fresh(value)?),
+            _ => {}
+        }
+    }
+    let value = match of.ok_or(Fault::Missing("value of a tag"))? {
+        (2, text) => SpanTagValue::Literal(text),
+        (3, name) => SpanTagValue::Environment(name, default),
+        (_, name) => SpanTagValue::Header(name, default),
+    };
+    Ok(SpanTag { name: name.unwrap_or_default(), value })
 }
 
 fn read_local(d: &mut Decoder, value: Value<'_>) -> Result<(HostPattern, bool), Fault> {

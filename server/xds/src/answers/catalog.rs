@@ -284,7 +284,7 @@ impl CatalogAnswers {
         let (fold, start) = (self.fold(catalog, class), Start::base(catalog, layer));
         let (mut own, mut replaced) = (Vec::new(), Vec::new());
         for difference in start.differences(fold) {
-            let ports = singles::ports(&difference, fold.scope(), PortSet::Imported);
+            let ports = singles::ports(&difference, fold.scope(), PortSet::Reached);
             let found = ports.flat_map(|(_, before, after)| port_names(kind, [before, after]));
             for name in found.filter(|name| names.contains(name)) {
                 let (before, after) = (base.get(&name), self.subscribed(catalog, class, kind, &name));

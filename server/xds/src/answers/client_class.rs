@@ -13,13 +13,19 @@ pub use tributary_answer::ClientClass;
 
 /// An interned class. Cheap to clone, to compare and to hash by value.
 #[derive(Debug, Clone)]
-pub struct ClientClassKey(Arc<ClientClass>);
+pub struct ClientClassKey(Arc<ClientClass>, Option<Arc<ClientClass>>);
 
 impl ClientClassKey {
     /// Creates a key outside any table; equal to an interned one by value.
     #[must_use]
     pub fn alone(class: ClientClass) -> Self {
-        Self(Arc::new(class))
+        let plain = class.patches.is_some().then(|| Arc::new(without_patches(&class)));
+        Self(Arc::new(class), plain)
+    }
+    /// Returns the key of the same class without patches.
+    #[must_use]
+    pub fn plain(&self) -> Self {
+        self.1.as_ref().map_or_else(|| self.clone(), |plain| Self(Arc::clone(plain), None))
     }
     /// Returns the address of the class and a weak reference to it.
     pub(crate) fn user(&self) -> (usize, Weak<ClientClass>) {
@@ -48,6 +54,10 @@ impl Hash for ClientClassKey {
     }
 }
 
+fn without_patches(class: &ClientClass) -> ClientClass {
+    ClientClass { patches: None, ..class.clone() }
+}
+
 /// Classes in use. Entries without a live key are removed when the table doubles, which bounds it to
 /// twice the classes in use.
 #[derive(Debug, Default)]
@@ -66,14 +76,16 @@ impl ClientClasses {
 
     /// Returns the key of this class.
     pub fn intern(&self, class: ClientClass) -> ClientClassKey {
+        // the key holds it, so that what is kept for it stays
+        let plain = class.patches.is_some().then(|| self.intern(without_patches(&class)).0);
         let mut table = self.table.lock();
         if let Some(found) = table.live.get(&class).and_then(Weak::upgrade) {
-            return ClientClassKey(found);
+            return ClientClassKey(found, plain);
         }
         table.remove_unused();
         let fresh = Arc::new(class.clone());
         table.live.insert(class, Arc::downgrade(&fresh));
-        ClientClassKey(fresh)
+        ClientClassKey(fresh, plain)
     }
     /// Returns the number of entries, including those without a live key.
     #[must_use]

@@ -8,15 +8,16 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use tributary_answer::members::Difference;
-use tributary_answer::{ClusterName, PortSet, Scope, differing, precedence, resolve};
+use tributary_answer::{ClusterName, PortSet, Scope, differing, key, own_routes, precedence, resolve, route};
 use tributary_model::{
-    AccessLog, Catalog, ClientKind, Hostname, OutboundMode, PortNumber, PortView, ServiceView,
+    Catalog, ClientKind, Hostname, OutboundMode, PortNumber, PortView, ResourceInputs, RouteInputs,
+    ServiceView, Shared,
 };
 
 use super::layer::Layer;
 use super::store::Store;
 use super::{ClientClassKey, ResourceType};
-use crate::encode::defaults::Defaults;
+use crate::encode::defaults::{Defaults, Reports};
 use crate::encode::route::Unclaimed;
 
 /// Inputs of a fold beside the tables: the store of encoded resources, the class and the catalog.
@@ -73,10 +74,22 @@ impl<'a> Fold<'a> {
     pub(crate) fn view(&self, host: &Hostname) -> Option<&'a Arc<ServiceView>> {
         resolve(self.catalog, host.as_str(), self.scope(), &mut ())
     }
-    /// Returns a port of that service, if it takes part in routes.
-    pub(crate) fn port(&self, host: &Hostname, number: PortNumber) -> Option<&'a PortView> {
-        let view = self.view(host)?;
-        view.port(number).filter(|port| self.scope().admits(view, port, PortSet::Routed))
+    /// Returns the inputs of a host's own part of a route table, if it may have one.
+    pub(crate) fn node(
+        &self,
+        host: &Hostname,
+        number: PortNumber,
+    ) -> Option<&'a Shared<ResourceInputs<RouteInputs>>> {
+        let of_port = |view: &'a Arc<ServiceView>| {
+            let admits = |port: &&PortView| self.scope().admits(view, port, PortSet::Routed);
+            view.port(number).filter(admits).map(|port| &port.route)
+        };
+        let service = self.view(host).and_then(of_port);
+        let own = own_routes(self.catalog, host, self.scope()).filter(|_| number == PortNumber::HTTP);
+        let routed = |node: &&'a Shared<ResourceInputs<RouteInputs>>| {
+            own.is_none() || route(&node.inputs, &key(node, self.class)).is_some()
+        };
+        service.filter(routed).or(own)
     }
     /// Compares the precedence of two hosts' claims.
     pub(crate) fn order(&self, a: &Hostname, b: &Hostname) -> Ordering {
@@ -111,12 +124,14 @@ pub(crate) fn defaults(catalog: &Catalog, class: &ClientClassKey, kind: Resource
     if kind != ResourceType::Listener || class.kind != ClientKind::Sidecar {
         return usual;
     }
-    Defaults { retries: catalog.settings.http_retries.clone(), log: access_log(catalog), ..usual }
+    Defaults { retries: catalog.settings.http_retries.clone(), reports: reports(catalog), ..usual }
 }
 
-/// Returns the log of the requests and connections of sidecars.
-pub(crate) fn access_log(catalog: &Catalog) -> Option<Arc<AccessLog>> {
-    catalog.settings.access_log.clone().filter(|log| !log.file.is_empty())
+/// Returns the reports of the requests and connections of sidecars.
+pub(crate) fn reports(catalog: &Catalog) -> Reports {
+    let log = catalog.settings.access_log.clone().filter(|log| !log.file.is_empty());
+    let tracing = catalog.settings.tracing.clone().filter(|tracing| tracing.enabled);
+    Reports { log, tracing }
 }
 
 /// Compares the precedence of two hosts' claims. Only a host of the generation claims anything; the
@@ -138,6 +153,7 @@ pub(crate) fn order(
 pub(crate) fn moved(difference: &Difference<'_>) -> bool {
     match (difference.before.and_then(|v| v.first()), difference.after.and_then(|v| v.first())) {
         (Some(before), Some(after)) => before.precedence_key().order(&after.precedence_key()).is_ne(),
+        (None, None) => false,
         _ => true,
     }
 }

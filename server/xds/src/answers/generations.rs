@@ -10,7 +10,7 @@ use imbl::ordmap::DiffItem;
 use parking_lot::Mutex;
 use tributary_answer::Egress;
 use tributary_model::{
-    Catalog, ClientDimensions, ClientKind, Hostname, Namespace, PortView, Projection, ServiceView,
+    Catalog, ClientDimensions, ClientKind, HostEntry, Hostname, Namespace, PortView, Projection, ServiceView,
 };
 
 use super::fold::defaults;
@@ -279,14 +279,21 @@ pub(crate) fn changed_dims(from: &Catalog, to: &Catalog) -> KindDims {
             DiffItem::Remove(_, before) => (Some(before), None),
             DiffItem::Update { old: (_, before), new: (_, after) } => (Some(before), Some(after)),
         };
-        let views = before.into_iter().chain(after).flat_map(|entry| entry.claimants.iter());
-        views.for_each(|view| out = union(out, view_dims(view)));
+        before.into_iter().chain(after).for_each(|entry| out = union(out, entry_dims(entry)));
     }
     out
 }
 
 fn all_dims(catalog: &Catalog) -> KindDims {
-    catalog.services().fold(KindDims::default(), |dims, view| union(dims, view_dims(view)))
+    catalog.hosts.values().fold(KindDims::default(), |dims, entry| union(dims, entry_dims(entry)))
+}
+
+fn entry_dims(entry: &HostEntry) -> KindDims {
+    let own = TypeMap::from_fn(|kind| match (kind, &entry.routes) {
+        (ResourceType::Route, Some(routes)) => routes.dimensions,
+        _ => ClientDimensions::NONE,
+    });
+    entry.claimants.iter().fold(own, |dims, view| union(dims, view_dims(view)))
 }
 
 fn view_dims(view: &ServiceView) -> KindDims {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tributary_answer::key::{self, Attr, attrs, key_of_names};
-use tributary_answer::{key as key_of, overlay, resolve};
+use tributary_answer::{key as key_of, overlay, own_routes, resolve};
 use tributary_model::{Catalog, Hostname, PortView, Projection, ServiceView};
 
 use super::generations::SetKey;
@@ -36,6 +36,8 @@ pub(crate) struct HostOutcome {
     pub(crate) host: Hostname,
     /// Address of the service's view, which the catalog keeps alive; 0 without a service.
     view: usize,
+    /// Address of its own routes, if the class may have them; 0 otherwise.
+    routes: usize,
     keys: SmallVec<[Projection; 2]>,
 }
 
@@ -105,9 +107,13 @@ fn outcome(catalog: &Catalog, kind: ResourceType, class: &ClientClassKey, host: 
         let has_names = kind == ResourceType::Route && view.alias_target().is_some();
         keys.extend(has_names.then(|| key_of_names(host, class)));
     }
+    let is_route = kind == ResourceType::Route;
+    let routes = is_route.then(|| own_routes(catalog, host, class.scope())).flatten();
+    keys.extend(routes.map(|routes| key_of(routes, class)));
     HostOutcome {
         host: host.clone(),
         view: view.map_or(0, |view: &Arc<ServiceView>| Arc::as_ptr(view) as usize),
+        routes: routes.map_or(0, |routes| Arc::as_ptr(&routes.0) as usize),
         keys,
     }
 }

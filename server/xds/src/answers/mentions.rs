@@ -128,6 +128,11 @@ pub(crate) fn of_host(entry: &HostEntry) -> BTreeSet<Mention> {
             });
         }
     }
+    if let Some(routes) = &entry.routes {
+        Outcomes::mentions(&**routes, &mut |attr| {
+            out.insert((ResourceType::Route, attr));
+        });
+    }
     if !is_equal_for_all(entry) {
         let namespaces: BTreeSet<_> = entry.claimants.iter().flat_map(|view| audiences(view)).collect();
         for kind in ResourceType::ALL {

@@ -10,13 +10,14 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tributary_answer::vip::ListenAddress;
 use tributary_answer::{InboundPath, InboundPort, InboundTarget, OwnSide, listener_name, names, received};
-use tributary_model::{AccessLog, Catalog, ClientKind, EncodedResource};
+use tributary_model::{Catalog, ClientKind, EncodedResource};
 
 use super::counters::Counters;
 use super::fixed::any_address;
-use super::fold::access_log;
+use super::fold::reports;
 use super::{ClientClassKey, ResourceType};
 use crate::encode;
+use crate::encode::defaults::Reports;
 
 /// Everything that an inbound resource is encoded from.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -31,13 +32,13 @@ enum InboundPlan {
     Virtual {
         bind: ListenAddress,
         ports: Box<[InboundPort]>,
-        log: Option<Arc<AccessLog>>,
+        reports: Reports,
     },
     /// A listener with a socket of its own.
     Bound {
         bind: ListenAddress,
         port: InboundPort,
-        log: Option<Arc<AccessLog>>,
+        reports: Reports,
     },
 }
 
@@ -114,14 +115,13 @@ impl InboundPlan {
             Self::Cluster { port, to, timeout, families } => {
                 (names::inbound_name(port.target), encode::cluster::inbound(*port, to, *timeout, *families))
             }
-            Self::Virtual { bind, ports, log } => {
+            Self::Virtual { bind, ports, reports } => {
                 let name = encode::listener::VIRTUAL_INBOUND.to_owned();
-                (name, encode::listener::virtual_inbound(*bind, ports, log.as_deref()))
+                (name, encode::listener::virtual_inbound(*bind, ports, reports))
             }
-            Self::Bound { bind, port, log } => (
-                listener_name(bind.ip, port.target.get()),
-                encode::listener::inbound(*bind, port, log.as_deref()),
-            ),
+            Self::Bound { bind, port, reports } => {
+                (listener_name(bind.ip, port.target.get()), encode::listener::inbound(*bind, port, reports))
+            }
         };
         EncodedResource::new(name.into(), body.into())
     }
@@ -147,16 +147,16 @@ fn plans(
 
 /// Returns the listener for redirected connections, if there are any, and those that open a socket.
 fn listeners(catalog: &Catalog, class: &ClientClassKey, paths: &[InboundPath]) -> Vec<InboundPlan> {
-    let log = access_log(catalog);
+    let reports = reports(catalog);
     let captured = paths.iter().filter(|path| path.bind.is_none()).map(|path| path.port);
     let captures = !class.binds;
     let all = captures.then(|| InboundPlan::Virtual {
         bind: any_address(class),
         ports: captured.collect(),
-        log: log.clone(),
+        reports: reports.clone(),
     });
-    let bound = paths
-        .iter()
-        .filter_map(|path| Some(InboundPlan::Bound { bind: path.bind?, port: path.port, log: log.clone() }));
+    let bound = paths.iter().filter_map(|path| {
+        Some(InboundPlan::Bound { bind: path.bind?, port: path.port, reports: reports.clone() })
+    });
     all.into_iter().chain(bound).collect()
 }

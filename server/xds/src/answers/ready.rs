@@ -113,7 +113,7 @@ impl CatalogAnswers {
         cached.sets.get(&Generations::known_layer(&cached, class, kind)?.key)
     }
     /// Returns the set of a type, or of these names, if it is built.
-    fn kept_set(
+    pub(super) fn kept_set(
         &self,
         catalog: &Arc<Catalog>,
         class: &ClientClassKey,

@@ -1,9 +1,9 @@
 //! RDS for sidecars: a port's route table, joined from the virtual hosts of all its services.
 //!
 //! A table is a persistent map of parts, so the next generation joins only the ports whose services
-//! changed again and shares the rest. Services and aliases claim domains; the first claimant of a domain owns it, an
-//! alias for the part of the service that it leads to. The table's version is the hash over its parts' versions; its
-//! bytes are a list of runs (`runs.rs`), each written when it is needed first.
+//! changed again and shares the rest. Services, aliases and hosts without a service claim domains; the first claimant
+//! of a domain owns it, an alias for the part of the service that it leads to. The table's version is the hash over its
+//! parts' versions; its bytes are a list of runs (`runs.rs`), each written when it is needed first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,12 +11,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use imbl::{OrdMap, OrdSet};
 use tributary_answer::{
-    Difference, VirtualHostPlan, claim_order, key, names_of, route, route_table_name, routed_ports,
+    Difference, HostClaim, VirtualHostPlan, claim_order, host_claims, key, names_of, route, route_table_name,
+    wildcard_claim, wildcards_beside, without_service,
 };
-use tributary_model::{
-    Catalog, EncodedResource, Hostname, PortNumber, PortView, ResourceInputs, RouteInputs, ServiceView,
-    Shared, Version,
-};
+use tributary_model::{EncodedResource, Hostname, PortNumber, ResourceInputs, RouteInputs, Shared, Version};
 
 use super::claims::Claims;
 use super::fold::{Fold, Start, moved};
@@ -43,36 +41,19 @@ struct Table {
     resource: Option<Arc<EncodedResource>>,
 }
 
-/// The port whose virtual host has the domains that a host claims.
-#[derive(Clone, Copy)]
-struct Claim<'c> {
-    port: &'c PortView,
-    /// Whether the host is an alias of the port's service.
-    is_alias: bool,
-}
-
-impl<'c> Claim<'c> {
-    /// Returns the host of the service that gets the domains.
-    fn to(&self) -> &'c Hostname {
-        &self.port.route.inputs.service.host
-    }
-    /// Returns the domains that a host claims.
-    fn domains(&self, class: &ClientClassKey, host: &Hostname) -> Vec<String> {
-        let Some(plan) = plan(class, &self.port.route) else { return Vec::new() };
-        if self.is_alias { alias_names(class, host, self.port) } else { plan.claims().cloned().collect() }
-    }
-}
-
-fn alias_names(class: &ClientClassKey, alias: &Hostname, port: &PortView) -> Vec<String> {
-    names_of(alias, class.domain.as_deref(), port.route.inputs.headless)
+fn alias_names(class: &ClientClassKey, alias: &Hostname, node: &Node) -> Vec<String> {
+    names_of(alias, class.domain.as_deref(), node.inputs.headless)
 }
 
 /// Claims of a host on a port's table, before and after.
 struct ClaimChange<'c> {
     host: &'c Hostname,
-    before: Option<Claim<'c>>,
-    after: Option<Claim<'c>>,
+    before: Option<HostClaim<'c>>,
+    after: Option<HostClaim<'c>>,
 }
+
+/// Inputs of a virtual host.
+type Node = Shared<ResourceInputs<RouteInputs>>;
 
 /// Changed claims by port and host.
 type ClaimChanges<'c> = BTreeMap<PortNumber, BTreeMap<&'c Hostname, ClaimChange<'c>>>;
@@ -149,9 +130,10 @@ pub(crate) fn touched_ports(start: Start<'_>, fold: Fold<'_>) -> BTreeSet<PortNu
 
 fn touched<'c>(start: Start<'c>, fold: Fold<'c>) -> ClaimChanges<'c> {
     let (mut out, mut aliases) = (ClaimChanges::new(), BTreeSet::new());
-    for difference in start.differences(fold) {
-        let all = moved(&difference) || !start.is_same_class();
-        if change(start, fold, &difference, all, &mut out) {
+    let differences = start.differences(fold);
+    for difference in &differences {
+        let all = moved(difference) || !start.is_same_class();
+        if change(start, fold, difference, all, &mut out) {
             let possible = [start.catalog, fold.catalog].map(|catalog| catalog.aliases_of(difference.host));
             aliases.extend(possible.into_iter().flatten());
         }
@@ -160,7 +142,45 @@ fn touched<'c>(start: Start<'c>, fold: Fold<'c>) -> ClaimChanges<'c> {
         let (before, after) = (start.view(host), fold.view(host));
         change(start, fold, &Difference { host, before, after }, true, &mut out);
     }
+    change_wildcards(start, fold, &differences, &mut out);
     out
+}
+
+/// Adds the claims of wildcards of VirtualServices that may have changed, or that services may match now or not any more.
+fn change_wildcards<'c>(
+    start: Start<'c>,
+    fold: Fold<'c>,
+    differences: &[Difference<'c>],
+    out: &mut ClaimChanges<'c>,
+) {
+    let own = differences.iter().map(|difference| difference.host).filter(|host| host.is_wildcard());
+    let mut wildcards: BTreeSet<&Hostname> = own.collect();
+    // from nothing, every wildcard differs; wildcards are the first hosts
+    let any = fold.catalog.hosts.keys().next().is_some_and(Hostname::is_wildcard);
+    let changes = out.get(&PortNumber::HTTP).filter(|_| any && !start.catalog.hosts.is_empty());
+    for change in changes.into_iter().flat_map(BTreeMap::values) {
+        let has = |claim: Option<HostClaim<'_>>, class: &ClientClassKey| {
+            claim.is_some_and(|claim| claim.node.inputs.has_service && claim.plan(class).is_some())
+        };
+        if has(change.before, start.class) != has(change.after, fold.class) {
+            wildcards.extend(wildcards_beside(fold.catalog, change.host));
+        }
+    }
+    if wildcards.is_empty() {
+        return;
+    }
+    let open = without_service(fold.catalog, &wildcards, fold.class);
+    for host in wildcards {
+        // whether services matched it before does not matter: what it does not claim is not released
+        let before = wildcard_claim(start.catalog, host, start.class);
+        let after = open.contains(host).then(|| wildcard_claim(fold.catalog, host, fold.class)).flatten();
+        if before.is_none() && after.is_none() {
+            continue;
+        }
+        let changes = out.entry(PortNumber::HTTP).or_default();
+        let change = changes.entry(host).or_insert(ClaimChange { host, before: None, after: None });
+        (change.before, change.after) = (change.before.or(before), change.after.or(after));
+    }
 }
 
 /// Adds the claims of a host that changed, or `all` of them. Returns whether there are any.
@@ -171,35 +191,20 @@ fn change<'c>(
     all: bool,
     out: &mut ClaimChanges<'c>,
 ) -> bool {
-    let mut ports: BTreeMap<PortNumber, (Option<Claim<'_>>, Option<Claim<'_>>)> = BTreeMap::new();
-    for claim in claims(start.catalog, start.class, difference.before) {
-        ports.entry(claim.port.number).or_default().0 = Some(claim);
+    let host = difference.host;
+    let mut ports: BTreeMap<PortNumber, (Option<HostClaim<'_>>, Option<HostClaim<'_>>)> = BTreeMap::new();
+    for (number, claim) in host_claims(start.catalog, host, difference.before, start.class) {
+        ports.entry(number).or_default().0 = Some(claim);
     }
-    for claim in claims(fold.catalog, fold.class, difference.after) {
-        ports.entry(claim.port.number).or_default().1 = Some(claim);
+    for (number, claim) in host_claims(fold.catalog, host, difference.after, fold.class) {
+        ports.entry(number).or_default().1 = Some(claim);
     }
-    let same = |(before, after): &(Option<Claim<'_>>, Option<Claim<'_>>)| {
-        before.zip(*after).is_some_and(|(a, b)| a.is_alias == b.is_alias && a.port.route == b.port.route)
-    };
-    ports.retain(|_, ends| all || !same(ends));
+    ports.retain(|_, (before, after)| all || before != after);
     let any = !ports.is_empty();
     for (number, (before, after)) in ports {
-        let change = ClaimChange { host: difference.host, before, after };
-        out.entry(number).or_default().insert(difference.host, change);
+        out.entry(number).or_default().insert(host, ClaimChange { host, before, after });
     }
     any
-}
-
-fn claims<'c>(
-    catalog: &'c Catalog,
-    class: &ClientClassKey,
-    view: Option<&'c Arc<ServiceView>>,
-) -> impl Iterator<Item = Claim<'c>> {
-    let found = view.and_then(|view| Some((view, routed_ports(catalog, view, class.scope())?)));
-    found.into_iter().flat_map(|(view, (end, ports))| {
-        let is_alias = !Arc::ptr_eq(end, view);
-        ports.into_iter().map(move |port| Claim { port, is_alias })
-    })
 }
 
 fn plan(class: &ClientClassKey, node: &ResourceInputs<RouteInputs>) -> Option<VirtualHostPlan> {
@@ -220,7 +225,7 @@ impl Table {
     ) {
         let (mut contested, mut edits, mut hosts) = (BTreeSet::new(), Edits::new(), BTreeSet::new());
         for (change, claim) in changes.iter().filter_map(|change| Some((change, change.before?))) {
-            edits.extend((!claim.is_alias).then(|| (part_id(&claim.port.route), None)));
+            edits.extend((!claim.is_alias).then(|| (part_id(claim.node), None)));
             hosts.insert(claim.to().clone());
             self.release(before, change.host, claim, &mut contested);
         }
@@ -230,8 +235,8 @@ impl Table {
         }
         let claimants = contested.iter().flat_map(|domain| self.domains.of(domain));
         hosts.extend(claimants.map(|host| self.ends.get(host).unwrap_or(host).clone()));
-        let ports = hosts.iter().filter_map(|host| Some((host, fold.port(host, number)?)));
-        edits.extend(ports.map(|(host, port)| (part_id(&port.route), self.part(fold, port, host))));
+        let nodes = hosts.iter().filter_map(|host| Some((host, fold.node(host, number)?)));
+        edits.extend(nodes.map(|(host, node)| (part_id(node), self.part(fold, node, host))));
         self.runs = self.runs.edited(&fold.store.runs, edits);
         self.update_resource(fold, number);
     }
@@ -239,26 +244,26 @@ impl Table {
         &mut self,
         class: &ClientClassKey,
         host: &Hostname,
-        claim: Claim<'_>,
+        claim: HostClaim<'_>,
         contested: &mut BTreeSet<Arc<str>>,
     ) {
         if claim.is_alias {
             self.lead(host, None);
         }
-        let domains = claim.domains(class, host);
+        let domains = claim.domains(host, class);
         contested.extend(domains.iter().filter_map(|domain| self.domains.remove(&**domain, |by| by == host)));
     }
     fn claim(
         &mut self,
         fold: Fold<'_>,
         host: &Hostname,
-        claim: Claim<'_>,
+        claim: HostClaim<'_>,
         contested: &mut BTreeSet<Arc<str>>,
     ) {
         if claim.is_alias {
             self.lead(host, Some(claim.to()));
         }
-        for domain in claim.domains(fold.class, host) {
+        for domain in claim.domains(host, fold.class) {
             let order = |a: &Hostname, b: &Hostname| claim_order(&domain, a, b, || fold.order(a, b));
             contested.extend(self.domains.add(&*domain, host.clone(), order));
         }
@@ -278,9 +283,9 @@ impl Table {
         }
     }
     /// Shared with every class that agrees on it, unless it lacks a domain of its own or has one of an alias.
-    fn part(&self, fold: Fold<'_>, port: &PortView, host: &Hostname) -> Option<Arc<EncodedResource>> {
-        let full = plan(fold.class, &port.route)?;
-        let won = self.won(fold.class, port, host, &full);
+    fn part(&self, fold: Fold<'_>, node: &Node, host: &Hostname) -> Option<Arc<EncodedResource>> {
+        let full = plan(fold.class, node)?;
+        let won = self.won(fold.class, node, host, &full);
         if won.is_empty() {
             return None;
         }
@@ -291,20 +296,20 @@ impl Table {
             let host = route(inputs, projection).map(|plan| (plan.name.clone(), virtual_host(&plan)));
             host.into_iter().map(|host| (ResourceType::Route, host)).collect()
         };
-        fold.store.fill(&port.route, fold.class, encode).first().cloned()
+        fold.store.fill(node, fold.class, encode).first().cloned()
     }
     /// Returns the virtual host of a service with the domains that it and its aliases own.
     fn won(
         &self,
         class: &ClientClassKey,
-        port: &PortView,
+        node: &Node,
         host: &Hostname,
         full: &VirtualHostPlan,
     ) -> VirtualHostPlan {
         let owns = |by: &Hostname, domain: &str| self.domains.of(domain).first() == Some(by);
         let aliases = self.aliases.get(host).into_iter().flatten();
         let names = aliases.flat_map(|alias| {
-            let names = alias_names(class, alias, port).into_iter();
+            let names = alias_names(class, alias, node).into_iter();
             names.filter(move |name| owns(alias, name))
         });
         full.with_claims(|domain| owns(host, domain), names)
@@ -329,8 +334,8 @@ impl Table {
         part: &Arc<EncodedResource>,
     ) -> Option<Bytes> {
         part.body().or_else(|| {
-            let port = fold.port(host, number)?;
-            let won = self.won(fold.class, port, host, &plan(fold.class, &port.route)?);
+            let node = fold.node(host, number)?;
+            let won = self.won(fold.class, node, host, &plan(fold.class, node)?);
             fold.store.refill(part, BodyChunks::from_elem(virtual_host(&won).into(), 1))?.pop()
         })
     }

@@ -31,7 +31,7 @@ fn found<'c>(
 ) -> Option<(&'c Arc<ServiceView>, &'c PortView)> {
     let name: ClusterName = name.parse().ok()?;
     let view = resolve(catalog, name.host.as_str(), class.scope(), &mut ())?;
-    let port = view.port(name.port).filter(|port| class.scope().admits(view, port, PortSet::Imported))?;
+    let port = view.port(name.port).filter(|port| class.scope().admits(view, port, PortSet::Reached))?;
     Some((view, port))
 }
 
@@ -42,7 +42,7 @@ pub(crate) fn all<S: ResourceFamily>(
     class: &ClientClassKey,
 ) -> Vec<Arc<EncodedResource>> {
     let scope = class.scope();
-    let ports = members(catalog, scope).flat_map(|(_, view)| scope.ports(view, PortSet::Imported));
+    let ports = members(catalog, scope).flat_map(|(_, view)| scope.ports(view, S::PORTS));
     let mut out = Vec::new();
     ports.for_each(|port| out.extend_from_slice(&S::fill(store, port, class)));
     out.sort_unstable_by(|a, b| a.name.cmp(&b.name));
@@ -58,7 +58,7 @@ pub(crate) fn changed<S: ResourceFamily>(
 ) -> ChangedSet {
     let mut out = ChangedSet::default();
     for difference in differing(from, to, class.scope()) {
-        for (_, before, after) in ports(&difference, class.scope(), PortSet::Imported) {
+        for (_, before, after) in ports(&difference, class.scope(), S::PORTS) {
             one_port::<S>(store, class, before, after, &mut out);
         }
     }
@@ -75,7 +75,7 @@ pub(crate) fn overlay<S: ResourceFamily>(
 ) -> (Vec<Arc<EncodedResource>>, Vec<Arc<EncodedResource>>, Tables) {
     let (mut own, mut replaced) = (Vec::new(), Vec::new());
     for difference in start.differences(fold) {
-        for (_, before, after) in ports(&difference, fold.scope(), PortSet::Imported) {
+        for (_, before, after) in ports(&difference, fold.scope(), S::PORTS) {
             let now = after.map(|port| S::fill(store, port, fold.class)).unwrap_or_default();
             for resource in now.iter() {
                 let of_base = base.get(&resource.name);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use smallvec::SmallVec;
 use tributary_answer::key::{Outcomes, key};
-use tributary_answer::{ClientClass, ClusterName, cluster, endpoints_of};
+use tributary_answer::{ClientClass, ClusterName, PortSet, cluster, endpoints_of};
 use tributary_model::encoded_cache::Answers as Slot;
 use tributary_model::{
     ClusterInputs, EncodedResource, EndpointInputs, PortView, Projection, ResourceInputs, Subset,
@@ -94,6 +94,8 @@ pub(crate) trait ResourceFamily: Sized {
     type Inputs: Outcomes;
     type Name: fmt::Display;
     const KIND: ResourceType;
+    /// Ports that have the resources.
+    const PORTS: PortSet = PortSet::Imported;
     fn inputs_of(port: &PortView) -> &Arc<ResourceInputs<Self::Inputs>>;
     /// Returns the names of a port's resources: that of the port, and those of its subsets.
     fn names(inputs: &Self::Inputs) -> SmallVec<[Self::Name; 1]>;
@@ -171,6 +173,7 @@ impl ResourceFamily for Clusters {
     type Inputs = ClusterInputs;
     type Name = ClusterName;
     const KIND: ResourceType = ResourceType::Cluster;
+    const PORTS: PortSet = PortSet::Reached;
 
     fn inputs_of(port: &PortView) -> &Arc<ResourceInputs<ClusterInputs>> {
         &port.cluster.0
@@ -207,6 +210,7 @@ impl ResourceFamily for Assignments {
     type Inputs = EndpointInputs;
     type Name = ClusterName;
     const KIND: ResourceType = ResourceType::Endpoints;
+    const PORTS: PortSet = PortSet::Reached;
 
     fn inputs_of(port: &PortView) -> &Arc<ResourceInputs<EndpointInputs>> {
         &port.endpoints.0

@@ -27,12 +27,12 @@ use tributary_answer::{
     ClusterName, InboundPort, Listener, Match, Routes, Serves, VirtualHostPlan, listener_name, names,
 };
 use tributary_model::closed_ports::{INBOUND_PORT, OUTBOUND_PORT};
-use tributary_model::{AccessLog, ConnectionPolicy, Protocol};
+use tributary_model::{ConnectionPolicy, Protocol};
 
 use super::cluster::{ads, dns_cache};
-use super::defaults::Defaults;
+use super::defaults::{Defaults, Reports};
 use super::route::{append_host, inbound_host, table_head, virtual_host};
-use super::{access_log, any, duration, scaled};
+use super::{access_log, any, duration, scaled, spans};
 
 /// Protocols that the HTTP inspector reports. HTTP/1.0 is left to its destination, because Envoy refuses it.
 const HTTP: [&str; 2] = ["http/1.1", "h2c"];
@@ -48,7 +48,7 @@ pub const VIRTUAL_INBOUND: &str = "virtualInbound";
 /// itself resolves the hosts of requests.
 #[must_use]
 pub fn listener(plan: &Listener, forwards: &BTreeSet<Match>, defaults: &Defaults) -> Vec<u8> {
-    let log = defaults.log.as_deref();
+    let reports = &defaults.reports;
     let mut chains: Vec<pb::FilterChain> = Vec::new();
     let mut rest = None;
     let mut by_target: BTreeMap<(&Serves, bool, bool), usize> = BTreeMap::new();
@@ -72,7 +72,7 @@ pub fn listener(plan: &Listener, forwards: &BTreeSet<Match>, defaults: &Defaults
     }
     // A listener that does not bind its port passes unmatched connections on.
     if rest.is_none() && !plan.binds {
-        rest = Some(tcp_chain(&plan.name, &defaults.unclaimed.cluster(), log));
+        rest = Some(tcp_chain(&plan.name, &defaults.unclaimed.cluster(), reports));
     }
     if chains.is_empty() {
         chains.extend(rest.take());
@@ -146,11 +146,11 @@ fn to_any_of(ports: &[u16]) -> Option<pb::ListenerFilterChainMatchPredicate> {
 /// destination; without one, traffic passes through or is blocked.
 #[must_use]
 pub fn virtual_outbound(bind: ListenAddress, defaults: &Defaults) -> Vec<u8> {
-    let log = defaults.log.as_deref();
+    let reports = &defaults.reports;
     let mut body = base(VIRTUAL_OUTBOUND, bind, OUTBOUND_PORT, TrafficDirection::Outbound);
     body.use_original_dst = Some(BoolValue { value: true });
-    body.access_log = access_log::unmatched(log);
-    let rest = tcp_chain(VIRTUAL_OUTBOUND, &defaults.unclaimed.cluster(), log);
+    body.access_log = access_log::unmatched(reports.log.as_deref());
+    let rest = tcp_chain(VIRTUAL_OUTBOUND, &defaults.unclaimed.cluster(), reports);
     body.filter_chains = vec![loop_guard(VIRTUAL_OUTBOUND, OUTBOUND_PORT), rest];
     body.encode_to_vec()
 }
@@ -158,19 +158,19 @@ pub fn virtual_outbound(bind: ListenAddress, defaults: &Defaults) -> Vec<u8> {
 /// Encodes the listener that receives all inbound traffic of a workload. HTTP is detected on ports without a protocol
 /// and on ports that no service has.
 #[must_use]
-pub fn virtual_inbound(bind: ListenAddress, ports: &[InboundPort], log: Option<&AccessLog>) -> Vec<u8> {
+pub fn virtual_inbound(bind: ListenAddress, ports: &[InboundPort], reports: &Reports) -> Vec<u8> {
     let mut body = base(VIRTUAL_INBOUND, bind, INBOUND_PORT, TrafficDirection::Inbound);
     body.listener_filters = vec![listener_filter("envoy.filters.listener.original_dst", &OriginalDst {})];
     let own = || ports.iter().filter(|port| port.target.get() != INBOUND_PORT);
     let rest = of_http(Default::default());
-    let others = inbound_http(names::INBOUND_PASSTHROUGH, Protocol::Unspecified, rest, log);
+    let others = inbound_http((names::INBOUND_PASSTHROUGH, 0), Protocol::Unspecified, rest, reports);
     let guard = loop_guard(VIRTUAL_INBOUND, INBOUND_PORT);
     body.filter_chains = std::iter::once(guard)
-        .chain(own().flat_map(|port| inbound_chains(port, log)))
+        .chain(own().flat_map(|port| inbound_chains(port, reports)))
         .chain([others])
         .collect();
-    body.default_filter_chain = Some(tcp_chain(VIRTUAL_INBOUND, names::INBOUND_PASSTHROUGH, log));
-    body.access_log = access_log::unmatched(log);
+    body.default_filter_chain = Some(tcp_chain(VIRTUAL_INBOUND, names::INBOUND_PASSTHROUGH, reports));
+    body.access_log = access_log::unmatched(reports.log.as_deref());
     let declared = own().filter(|port| port.protocol != Protocol::Unspecified).map(|port| port.target.get());
     detect_http(&mut body, &declared.chain([INBOUND_PORT]).collect::<Vec<_>>());
     body.encode_to_vec()
@@ -178,11 +178,11 @@ pub fn virtual_inbound(bind: ListenAddress, ports: &[InboundPort], log: Option<&
 
 /// Encodes the listener of a port on which a workload receives connections that are not redirected.
 #[must_use]
-pub fn inbound(bind: ListenAddress, port: &InboundPort, log: Option<&AccessLog>) -> Vec<u8> {
+pub fn inbound(bind: ListenAddress, port: &InboundPort, reports: &Reports) -> Vec<u8> {
     let number = port.target.get();
     let mut body = base(&listener_name(bind.ip, number), bind, number, TrafficDirection::Inbound);
-    body.access_log = access_log::unmatched(log);
-    body.filter_chains = inbound_chains(port, log);
+    body.access_log = access_log::unmatched(reports.log.as_deref());
+    body.filter_chains = inbound_chains(port, reports);
     if port.protocol == Protocol::Unspecified {
         detect_http(&mut body, &[]);
     }
@@ -230,8 +230,8 @@ fn chain(
     forward: bool,
     defaults: &Defaults,
 ) -> pb::FilterChain {
-    let log = defaults.log.as_deref();
-    let http = |routes| http_chain(&plan.name, routes, forward, log);
+    let reports = &defaults.reports;
+    let http = |routes| http_chain(&plan.name, routes, forward, reports);
     let chain = match serves {
         Serves::Routes => http(RouteSpecifier::Rds(rds(&plan.port.to_string()))),
         Serves::Http(cluster, policy) => {
@@ -239,10 +239,10 @@ fn chain(
         }
         Serves::Cluster(cluster, policy) => {
             let target = tcp_proxy::ClusterSpecifier::Cluster(cluster.to_string());
-            ruled_tcp_chain(&plan.name, target, policy.as_deref(), log)
+            ruled_tcp_chain(&plan.name, target, policy.as_deref(), reports)
         }
         Serves::Weighted(clusters, policy) => {
-            ruled_tcp_chain(&plan.name, weighted(clusters), policy.as_deref(), log)
+            ruled_tcp_chain(&plan.name, weighted(clusters), policy.as_deref(), reports)
         }
     };
     let by_greeting = forward && matches.sni.is_some() && matches!(serves, Serves::Cluster(..));
@@ -271,7 +271,10 @@ fn chain_match(matches: &Match) -> pb::FilterChainMatch {
 
 /// Blocks connections to the interceptor's own port, which would loop.
 fn loop_guard(name: &str, port: u16) -> pb::FilterChain {
-    pb::FilterChain { filter_chain_match: Some(to_port(port)), ..tcp_chain(name, names::BLACK_HOLE, None) }
+    pb::FilterChain {
+        filter_chain_match: Some(to_port(port)),
+        ..tcp_chain(name, names::BLACK_HOLE, &Reports::default())
+    }
 }
 
 fn to_port(port: u16) -> pb::FilterChainMatch {
@@ -281,28 +284,31 @@ fn to_port(port: u16) -> pb::FilterChainMatch {
     }
 }
 
-fn inbound_chains(port: &InboundPort, log: Option<&AccessLog>) -> Vec<pb::FilterChain> {
+fn inbound_chains(port: &InboundPort, reports: &Reports) -> Vec<pb::FilterChain> {
     let (name, matches) = (names::inbound_name(port.target), to_port(port.target.get()));
-    let tcp = |matches| pb::FilterChain { filter_chain_match: Some(matches), ..tcp_chain(&name, &name, log) };
+    let of = (&*name, port.service.get());
+    let tcp =
+        |matches| pb::FilterChain { filter_chain_match: Some(matches), ..tcp_chain(&name, &name, reports) };
     match port.protocol {
         // The second chain names the transport too: without it, Envoy would look no further than the first.
         Protocol::Unspecified => {
             let raw = pb::FilterChainMatch { transport_protocol: RAW.into(), ..matches.clone() };
-            vec![inbound_http(&name, port.protocol, of_http(matches), log), tcp(raw)]
+            vec![inbound_http(of, port.protocol, of_http(matches), reports), tcp(raw)]
         }
-        protocol if protocol.is_http() => vec![inbound_http(&name, protocol, matches, log)],
+        protocol if protocol.is_http() => vec![inbound_http(of, protocol, matches, reports)],
         _ => vec![tcp(matches)],
     }
 }
 
+/// Returns a chain for HTTP to an xDS cluster; the port of the service names its virtual host, as in Istio.
 fn inbound_http(
-    cluster: &str,
+    (cluster, service): (&str, u16),
     protocol: Protocol,
     matches: pb::FilterChainMatch,
-    log: Option<&AccessLog>,
+    reports: &Reports,
 ) -> pb::FilterChain {
-    let routes = RouteSpecifier::RouteConfig(inbound_routes(cluster, protocol));
-    let chain = http_chain(cluster, routes, false, log);
+    let routes = RouteSpecifier::RouteConfig(inbound_routes(cluster, service, protocol));
+    let chain = http_chain(cluster, routes, false, reports);
     pb::FilterChain { filter_chain_match: Some(matches), ..chain }
 }
 
@@ -312,8 +318,11 @@ fn of_http(matches: pb::FilterChainMatch) -> pb::FilterChainMatch {
     pb::FilterChainMatch { transport_protocol: RAW.into(), application_protocols, ..matches }
 }
 
-fn inbound_routes(name: &str, protocol: Protocol) -> RouteConfiguration {
-    one_host(name, |plan| inbound_host(plan, protocol))
+fn inbound_routes(name: &str, service: u16, protocol: Protocol) -> RouteConfiguration {
+    one_host(name, |plan| {
+        let name = format!("inbound|http|{service}");
+        inbound_host(&VirtualHostPlan { name, ..plan.clone() }, protocol)
+    })
 }
 
 fn outbound_routes(
@@ -349,8 +358,8 @@ fn one_host(name: &str, write: impl Fn(&VirtualHostPlan) -> Vec<u8>) -> RouteCon
     RouteConfiguration { validate_clusters: Some(BoolValue { value: false }), ..table }
 }
 
-fn tcp_chain(name: &str, cluster: &str, log: Option<&AccessLog>) -> pb::FilterChain {
-    ruled_tcp_chain(name, tcp_proxy::ClusterSpecifier::Cluster(cluster.into()), None, log)
+fn tcp_chain(name: &str, cluster: &str, reports: &Reports) -> pb::FilterChain {
+    ruled_tcp_chain(name, tcp_proxy::ClusterSpecifier::Cluster(cluster.into()), None, reports)
 }
 
 /// Returns the shares of xDS clusters.
@@ -369,13 +378,13 @@ fn ruled_tcp_chain(
     name: &str,
     target: tcp_proxy::ClusterSpecifier,
     policy: Option<&ConnectionPolicy>,
-    log: Option<&AccessLog>,
+    reports: &Reports,
 ) -> pb::FilterChain {
     let by_source = policy.is_some_and(|policy| policy.by_source);
     let proxy = TcpProxy {
         stat_prefix: name.into(),
         cluster_specifier: Some(target),
-        access_log: access_log::requests(log),
+        access_log: access_log::requests(reports.log.as_deref()),
         idle_timeout: policy.and_then(|policy| policy.idle_timeout).map(duration),
         max_downstream_connection_duration: policy.and_then(|policy| policy.max_duration).map(duration),
         hash_policy: by_source.then(source_hash).into_iter().collect(),
@@ -389,14 +398,15 @@ fn source_hash() -> HashPolicy {
     HashPolicy { policy_specifier: Some(by) }
 }
 
-fn http_chain(name: &str, routes: RouteSpecifier, forward: bool, log: Option<&AccessLog>) -> pb::FilterChain {
+fn http_chain(name: &str, routes: RouteSpecifier, forward: bool, reports: &Reports) -> pb::FilterChain {
     // The first two do nothing until a route configures them.
     let filters = [fault(), cors()].into_iter();
     let filters = filters.chain(forward.then(forward_proxy)).chain([router()]).collect();
     let manager = hcm::HttpConnectionManager {
         // A stream may be idle: that is for the application to decide.
         stream_idle_timeout: Some(Duration::default()),
-        access_log: access_log::requests(log),
+        access_log: access_log::requests(reports.log.as_deref()),
+        tracing: reports.tracing.as_deref().map(spans::tracing),
         upgrade_configs: vec![UpgradeConfig { upgrade_type: "websocket".into(), ..UpgradeConfig::default() }],
         ..manager(name, routes, filters)
     };

@@ -20,7 +20,7 @@ use tributary_answer::{
 };
 use tributary_model::*;
 
-use super::defaults::Defaults;
+use super::defaults::{Defaults, Reports};
 use super::route::{Unclaimed, append_host, table_head, table_tail};
 use super::{assignment, cluster, listener, route};
 
@@ -310,6 +310,7 @@ proptest! {
     fn inbound_listeners_of_any_ports_decode(ports in prop::collection::btree_set(1u32..65_536, 0..5)) {
         let port = |n: &u32| InboundPort {
             target: PortNumber::new(*n).unwrap(),
+            service: PortNumber::new(80).unwrap(),
             protocol: match n % 3 {
                 0 => Protocol::Http,
                 1 => Protocol::Tcp,
@@ -317,7 +318,7 @@ proptest! {
             },
         };
         let ports: Vec<InboundPort> = ports.iter().map(port).collect();
-        let body = listener::virtual_inbound(ListenAddress::only(IpAddr::from([0; 4])), &ports, None);
+        let body = listener::virtual_inbound(ListenAddress::only(IpAddr::from([0; 4])), &ports, &Reports::default());
         let message = pb::Listener::decode(&body[..]).unwrap();
         let detected = ports.iter().filter(|port| port.protocol == Protocol::Unspecified);
         let own = ports.iter().chain(detected).filter(|port| port.target.get() != 15_006).count();

@@ -1,8 +1,8 @@
 //! Streams whose class may change: with the policies of their namespace or the root namespace, and with the
 //! workloads at their addresses.
 //!
-//! A changed policy wakes a stream only if its class changes, so a policy that selects no client wakes none. Kinds other
-//! than Sidecar change no class: they wake the readers of the services that they change.
+//! A changed policy wakes a stream only if its class changes, so a policy that selects no client wakes none. Sidecars and
+//! EnvoyFilters change classes; other kinds wake the readers of the services that they change.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -19,7 +19,7 @@ use super::{Waiters, Wake, wake_each};
 use crate::answers::ClientClassKey;
 use crate::client::ClientNode;
 
-/// Most Sidecars that a publication reads for all streams; beyond them every stream of the namespaces is woken.
+/// Most Sidecars and EnvoyFilters that a publication reads for all streams; beyond them every stream of the namespaces is woken.
 const MAX_READS: usize = 1 << 20;
 
 #[derive(Debug)]
@@ -82,8 +82,8 @@ impl Attached {
         changed: &BTreeSet<PolicyKey>,
         observed: ObservedSince,
     ) -> usize {
-        let sidecars = changed.iter().filter(|key| key.kind == PolicyKind::Sidecar);
-        let namespaces: BTreeSet<&Namespace> = sidecars.map(|key| &key.namespace).collect();
+        let of_classes = changed.iter().filter(|key| changes_classes(key.kind));
+        let namespaces: BTreeSet<&Namespace> = of_classes.map(|key| &key.namespace).collect();
         let root = now.settings.root_namespace();
         if root.is_some_and(|root| namespaces.contains(&root)) {
             return self.members.iter().map(|members| wake_moved(&members, now, observed)).sum();
@@ -107,11 +107,14 @@ impl Attached {
 
 fn wake_moved(members: &HashMap<u64, Member>, now: &Catalog, observed: ObservedSince) -> usize {
     let most = MAX_READS / members.len().max(1);
-    // the first kind in order
-    let sidecars = now.policies.keys().take_while(|key| key.kind == PolicyKind::Sidecar);
-    let all = sidecars.take(most + 1).count() > most;
+    let read = now.policies.keys().filter(|key| changes_classes(key.kind));
+    let all = read.take(most + 1).count() > most;
     let moved = members.values().filter(|member| all || member.moves(now));
     moved.map(|member| member.wake.wake(observed)).count()
+}
+
+const fn changes_classes(kind: PolicyKind) -> bool {
+    matches!(kind, PolicyKind::Sidecar | PolicyKind::EnvoyFilter)
 }
 
 fn ips(view: &Shared<WorkloadView>) -> impl Iterator<Item = IpAddr> {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use imbl::ordmap::DiffItem;
 use parking_lot::Mutex;
-use tributary_answer::{ClientSidecar, Scope, resolve};
+use tributary_answer::{ClientSidecar, Scope, own_routes, resolve};
 use tributary_model::{Catalog, Hostname, Namespace, ObservedSince, ServiceView};
 
 use super::Wake;
@@ -38,7 +38,7 @@ impl Sight {
             |catalog, host: &Hostname| resolve(catalog, host.as_str(), scope, &mut ()).map(Arc::as_ptr);
         hosts.iter().any(|host| -> bool {
             let (old, new): (Option<*const ServiceView>, _) = (view(before, host), view(now, host));
-            old != new
+            old != new || own_routes(before, host, scope) != own_routes(now, host, scope)
         })
     }
 }

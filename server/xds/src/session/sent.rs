@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tributary_model::{Catalog, EncodedResource, Version};
+use tributary_model::{Catalog, EncodedResource, PolicyKey, Version};
 
 use super::SyncStatus;
 use super::ack::Acks;
@@ -147,6 +147,14 @@ impl SentView {
     pub fn is_own(&self, resource: &SentResource) -> bool {
         let own = |(_, at): &Found| at.private(self.kind).iter().any(|own| own.name == resource.name);
         resource.found.as_ref().is_some_and(own)
+    }
+    /// Returns the EnvoyFilters that changed or added a resource, in order.
+    #[must_use]
+    pub fn patched_by(&self, resource: &SentResource) -> Vec<PolicyKey> {
+        let by = |(encoded, at): &Found| {
+            self.env.answers.patched_by(&at.class, self.kind, &resource.name, encoded.version)
+        };
+        resource.found.as_ref().map(by).unwrap_or_default()
     }
     /// Whether a resource name is about a host. Names about many hosts, such as a port's routes, are about none.
     #[must_use]

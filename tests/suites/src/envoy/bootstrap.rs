@@ -21,6 +21,7 @@ pub struct EnvoyConfig {
     listens: Vec<String>,
     captures: bool,
     tls: Option<Value>,
+    tracer: Option<SocketAddr>,
 }
 
 impl EnvoyConfig {
@@ -37,6 +38,7 @@ impl EnvoyConfig {
             listens: Vec::new(),
             captures: false,
             tls: None,
+            tracer: None,
         }
     }
 
@@ -100,6 +102,12 @@ impl EnvoyConfig {
         self
     }
 
+    /// Sends spans to a collector with Zipkin's API.
+    pub fn tracer(mut self, collector: SocketAddr) -> Self {
+        self.tracer = Some(collector);
+        self
+    }
+
     /// Connects over TLS: trusts that authority, and presents `identity` if there is one.
     pub fn tls(mut self, authority: &Authority, identity: Option<&Identity>) -> Self {
         self.tls = Some(upstream_tls(authority, identity));
@@ -122,7 +130,8 @@ impl EnvoyConfig {
         }
         clusters.push(control_plane);
         clusters.extend(self.captures.then(elsewhere));
-        json!({
+        clusters.extend(self.tracer.map(|at| cluster_at("collector", at)));
+        let mut bootstrap = json!({
             "node": {
                 "id": self.node_id,
                 "cluster": "tests",
@@ -132,7 +141,11 @@ impl EnvoyConfig {
             "admin": {"address": socket(admin)},
             "dynamic_resources": self.dynamic(),
             "static_resources": {"listeners": listeners.collect::<Vec<_>>(), "clusters": clusters},
-        })
+        });
+        if self.tracer.is_some() {
+            bootstrap["tracing"] = zipkin();
+        }
+        bootstrap
     }
 
     fn dynamic(&self) -> Value {
@@ -180,18 +193,34 @@ pub fn sidecar_metadata() -> Value {
 }
 
 fn control_plane(addr: SocketAddr) -> Value {
-    json!({
-        "name": "control-plane",
-        "type": "STATIC",
-        "connect_timeout": "1s",
-        "typed_extension_protocol_options": {"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
+    let mut cluster = cluster_at("control-plane", addr);
+    cluster["typed_extension_protocol_options"] = json!({
+        "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
             "@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
             "explicit_http_config": {"http2_protocol_options": {}},
-        }},
-        "load_assignment": {"cluster_name": "control-plane", "endpoints": [
+        },
+    });
+    cluster
+}
+
+fn cluster_at(name: &str, addr: SocketAddr) -> Value {
+    json!({
+        "name": name,
+        "type": "STATIC",
+        "connect_timeout": "1s",
+        "load_assignment": {"cluster_name": name, "endpoints": [
             {"lb_endpoints": [{"endpoint": {"address": socket(addr)}}]},
         ]},
     })
+}
+
+fn zipkin() -> Value {
+    json!({"http": {"name": "envoy.tracers.zipkin", "typed_config": {
+        "@type": "type.googleapis.com/envoy.config.trace.v3.ZipkinConfig",
+        "collector_cluster": "collector",
+        "collector_endpoint": "/api/v2/spans",
+        "collector_endpoint_version": "HTTP_JSON",
+    }}})
 }
 
 fn upstream_tls(authority: &Authority, identity: Option<&Identity>) -> Value {

@@ -37,6 +37,14 @@ impl Aliases {
     pub(crate) fn end_of(&self, alias: &ServiceKey) -> Option<&End> {
         self.ends.get(alias)
     }
+    /// Returns the hosts at which the aliases among a host's claimants end.
+    pub(crate) fn ends_of(&self, host: &Hostname) -> impl Iterator<Item = &Hostname> {
+        let aliases = self.declared.get(host).into_iter().flat_map(|declared| declared.keys());
+        aliases.filter_map(|alias| match self.end_of(alias)? {
+            End::Host(end) => Some(end),
+            End::Missing(_) | End::Loop => None,
+        })
+    }
     /// Returns the host that a declared alias points to.
     pub(crate) fn declared(&self, alias: &ServiceKey) -> Option<&Hostname> {
         self.declared.get(&alias.host)?.get(alias)

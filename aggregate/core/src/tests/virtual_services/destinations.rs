@@ -22,7 +22,7 @@ pub(super) fn any_leading() -> impl Strategy<Value = Fact> {
     })
 }
 
-fn mk_alias(object: &str, to: &str) -> Declaration {
+pub(super) fn mk_alias(object: &str, to: &str) -> Declaration {
     Declaration { resolution: Resolution::Alias(mk_host(to)), ..mk_decl(object, "80 http") }
 }
 
@@ -256,4 +256,60 @@ fn connections_have_the_only_port_and_the_rule_of_their_destination() {
     );
     world.put("file", [mk_service("svc/b.test", mk_alias("svc-b.test", "a.test"))]);
     assert_eq!(connected_to(&mut world, PAY)[3], "b.test a.test:5001 any 9s");
+}
+
+/// Returns the VirtualServices that lead to a host, by name.
+fn led_by(world: &mut World, host: &str) -> Vec<String> {
+    let catalog = world.catalog();
+    let entry = &catalog.hosts[&mk_host(host)];
+    let listed = catalog.led_to.values().any(|hosts| hosts.contains(&mk_host(host)));
+    assert_eq!(listed, !entry.led_by.is_empty());
+    entry.led_by.iter().map(|owner| owner.key.name.to_string()).collect()
+}
+
+#[test]
+fn host_names_the_virtual_services_that_lead_to_it() {
+    let mut world = World::of_files();
+    let services = ["svc/a.test", "svc/b.test"].map(|name| mk_service(name, mk_decl(name, "80 http")));
+    world.list("file", services);
+    // hosts without a service lead to services, too
+    let vs = |name: &str, to: &str| mk_vs(&format!("svc/{name}@1 none.test"), &[&format!("- * {to}")]);
+    let outcome = world.put("file", [vs("v", "a.test"), vs("w", "a.test")]);
+    assert_eq!(outcome.changed.hosts, ["a.test", "none.test"].map(mk_host).into());
+    assert_eq!(
+        (led_by(&mut world, "a.test"), led_by(&mut world, "b.test").len()),
+        (vec!["v".into(), "w".into()], 0)
+    );
+    let outcome = world.put("file", [vs("v", "b.test")]);
+    assert_eq!(outcome.changed.hosts, ["a.test", "b.test", "none.test"].map(mk_host).into());
+    assert_eq!(
+        (led_by(&mut world, "a.test"), led_by(&mut world, "b.test")),
+        (vec!["w".into()], vec!["v".into()])
+    );
+    assert!(world.put("file", [vs("v", "b.test")]).changed.hosts.is_empty());
+    // through an alias
+    world.put("file", [mk_service("svc/alias.test", mk_alias("alias", "b.test")), vs("w", "alias.test")]);
+    assert_eq!(led_by(&mut world, "b.test"), ["v", "w"]);
+    world.put("file", [edited(vs("v", "b.test"), |own| own.mesh = false)]);
+    assert_eq!(led_by(&mut world, "b.test"), ["w"]);
+    world.report("file", [mk_deleted(&mk_service("svc/alias.test", mk_alias("alias", "b.test")))]);
+    assert!(led_by(&mut world, "b.test").is_empty());
+}
+
+#[test]
+fn host_names_the_virtual_services_that_lead_to_an_alias_of_any_claimant() {
+    let mut world = World::of_files();
+    let alias = mk_service("svc/both.test", mk_alias("alias", "end.test"));
+    let other = mk_service("oth/both.test", mk_decl("a", "80 http"));
+    world.list("file", [mk_service("svc/end.test", mk_decl("end", "80 http")), alias.clone(), other]);
+    let first = world.catalog().hosts[&mk_host("both.test")].claimants[0].key.namespace.to_string();
+    assert_eq!(first, "oth", "the alias is not the first claimant");
+    let vs = |to: &str| mk_vs("svc/v@1 none.test", &[&format!("- * {to}")]);
+    world.put("file", [vs("both.test")]);
+    assert_eq!(led_by(&mut world, "end.test"), ["v"]);
+    world.put("file", [vs("none.test")]);
+    assert!(led_by(&mut world, "end.test").is_empty());
+    world.put("file", [vs("both.test")]);
+    world.report("file", [mk_deleted(&alias)]);
+    assert!(led_by(&mut world, "end.test").is_empty());
 }

@@ -34,9 +34,10 @@ impl Rules<'_> {
                 }
             }
         }
-        let warnings = merge_duplicates(&mut config.registries);
+        let mut warnings = merge_duplicates(&mut config.registries);
         name_the_rest(&mut config.registries, &mut used);
         self.one_per_cluster(config);
+        warnings.extend(only_remotes(config));
         warnings
     }
     fn registry(&mut self, i: usize, registry: &RegistryConfig) {
@@ -153,6 +154,19 @@ impl Rules<'_> {
 /// Returns the error about a `CONSUL_*` variable.
 fn variable(error: &ConfigError) -> CommandError {
     CommandError::config(error.to_string()).next("correct the variable or unset it")
+}
+
+/// Warns of clusters of which none is the config cluster: start, policies and mesh configuration differ then.
+fn only_remotes(config: &Config) -> Option<String> {
+    let has_clusters = config.registries.iter().any(|registry| registry.kubernetes().is_some());
+    (has_clusters && config.config_cluster().is_none()).then(|| {
+        format!(
+            "registries: no Kubernetes registry has the server's clusterId `{}`, so all clusters are remote: the mesh \
+             configuration, ServiceEntries and policies of none are read, and none must sync before the server is \
+             ready; set `clusterId` to that of the config cluster",
+            config.cluster_id
+        )
+    })
 }
 
 /// Removes repeated registries without a name. Returns a warning for each.

@@ -21,7 +21,8 @@ struct CommonFields {
     kind: RegistryKind,
     /// Name, unique in one server; default: the kind, with a number if that name is used.
     name: Option<String>,
-    /// Cluster of the registry; default: the server's `clusterId`.
+    /// Cluster of the registry; default: the server's `clusterId`, which makes a Kubernetes registry that of the config
+    /// cluster. Every other cluster is remote.
     cluster_id: Option<String>,
     /// Policy for facts whose source is unreachable or unsynced: `hold` keeps serving them, `degrade(10m)`
     /// lowers them by one priority after that time, `withdraw(1h)` stops serving them; default `hold`.

@@ -19,6 +19,7 @@ mod inbound;
 mod keys;
 mod layers;
 mod properties;
+mod routed_hosts;
 mod rules;
 mod runs;
 mod scopes;

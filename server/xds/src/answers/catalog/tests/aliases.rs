@@ -11,7 +11,7 @@ pub(super) fn mk_leading(host: &str, to: &str) -> Svc {
     mk_svc(host).at(&[]).resolved(Resolution::Alias(Hostname::new(to).unwrap()))
 }
 /// Returns the domains of a class's table, by virtual host.
-fn table_of(
+pub(super) fn table_of(
     answers: &CatalogAnswers,
     catalog: &Arc<Catalog>,
     class: &ClientClassKey,

@@ -3,7 +3,7 @@
 use envoy_types::pb::envoy::config::listener::v3::{Listener, filter};
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::HttpConnectionManager;
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::http_connection_manager::RouteSpecifier;
-use tributary_model::{AccessLog, HttpRetries, LogEncoding, Settings, Shared};
+use tributary_model::{AccessLog, HttpRetries, LogEncoding, RequestTracing, Settings, Shared};
 
 use super::*;
 
@@ -56,6 +56,31 @@ fn retries_change_the_listeners_that_route_by_themselves() {
     };
     assert_eq!((attempts(&first), attempts(&second)), (Some(2), Some(7)));
     assert_eq!(changed(&answers, &second, &first), ["10.9.0.9_8000"]);
+}
+
+#[test]
+fn tracing_changes_the_listeners_with_http_of_sidecars() {
+    let (mut world, answers) = (World::default(), CatalogAnswers::default());
+    let first = world.next(&[mk_svc("pay.shop"), mk_detected()]);
+    let of = |enabled: bool| {
+        let tracing = RequestTracing { enabled, ..RequestTracing::default() };
+        mk_with(&first, Settings { tracing: Some(tracing.into()), ..Settings::default() })
+    };
+    assert_eq!(changed(&answers, &first, &of(true)), ["0.0.0.0_80", "10.9.0.9_8000"]);
+    assert!(changed(&answers, &first, &of(false)).is_empty());
+    let grpc = mk_class(ClientKind::Grpc, "shop");
+    assert!(answers.changed(&first, &of(true), &grpc, ResourceType::Listener).is_empty());
+    let inbound = |catalog: &Arc<Catalog>| {
+        let own = tributary_answer::OwnSide::default();
+        let found = answers.private(catalog, &mk_sidecar(), ResourceType::Listener, own);
+        found.into_iter().next()
+    };
+    let tag = b"ISTIO_META_CLUSTER_ID";
+    let is_traced = |catalog: &Arc<Catalog>| {
+        let listener = inbound(catalog).unwrap();
+        listener.body().unwrap().windows(tag.len()).any(|window| window == tag)
+    };
+    assert_eq!((is_traced(&first), is_traced(&of(true)), is_traced(&of(false))), (false, true, false));
 }
 
 #[test]

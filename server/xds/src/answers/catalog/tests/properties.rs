@@ -90,8 +90,37 @@ prop_compose! {
             order,
             created,
             mtls,
+            virtual_services: Arc::default(),
         }
     }
+}
+prop_compose! {
+    fn some_rule()(
+        name in "[a-d]",
+        namespace in prop_oneof![Just("shop"), Just("web")],
+        hosts in prop::collection::btree_set(prop::sample::select(vec![
+            // those of services, names of none, and wildcards over both
+            "a.shop", "b.shop", "c.shop", "d.shop", "e.shop", "f.test", "*.shop", "*.test", "*.b.shop",
+        ]), 1..4),
+        visibility in some_visibility(),
+    ) -> Rule {
+        let hosts = hosts.into_iter().map(str::to_owned).collect();
+        Rule { name, namespace: namespace.into(), hosts, visibility }
+    }
+}
+/// VirtualServices in order of precedence; half of the worlds have none.
+fn some_rules() -> impl Strategy<Value = Vec<Rule>> {
+    let rules = prop::collection::vec(some_rule(), 1..5).prop_map(|mut rules| {
+        rules.sort_by(|a, b| (&a.name, &a.namespace).cmp(&(&b.name, &b.namespace)));
+        rules.dedup_by(|a, b| (&a.name, &a.namespace) == (&b.name, &b.namespace));
+        rules
+    });
+    prop_oneof![Just(Vec::new()), rules]
+}
+/// Services and VirtualServices.
+type Facts = (Vec<Svc>, Vec<Rule>);
+fn some_facts() -> impl Strategy<Value = Facts> {
+    (some_services(), some_rules())
 }
 pub(super) fn some_services() -> impl Strategy<Value = Vec<Svc>> {
     prop::collection::vec(some_service(), 0..7).prop_map(|mut services| {
@@ -118,11 +147,11 @@ fn all_names() -> Arc<Subscription> {
 }
 /// Returns the versions of a class without sharing or caches.
 fn versions_without_caches(
-    services: &[Svc],
+    (services, rules): &Facts,
     class: &ClientClassKey,
     kind: ResourceType,
 ) -> BTreeMap<Arc<str>, Version> {
-    let catalog = World::default().next(services);
+    let catalog = World::default().routed(services, rules);
     full(&CatalogAnswers::default(), &catalog, class, kind)
 }
 fn full(
@@ -141,9 +170,9 @@ fn full(
         .map(|e| (e.name.clone(), e.version))
         .collect()
 }
-fn mk_generations(worlds: &[Vec<Svc>]) -> Vec<Arc<Catalog>> {
+fn mk_generations(worlds: &[Facts]) -> Vec<Arc<Catalog>> {
     let mut world = World::default();
-    worlds.iter().map(|services| world.next(services)).collect()
+    worlds.iter().map(|(services, rules)| world.routed(services, rules)).collect()
 }
 
 proptest! {
@@ -151,7 +180,7 @@ proptest! {
 
     #[test]
     fn a_difference_is_the_difference_of_the_sets(
-        worlds in prop::collection::vec(some_services(), 2..5),
+        worlds in prop::collection::vec(some_facts(), 2..5),
         class in some_class(),
     ) {
         let (generations, answers) = (mk_generations(&worlds), CatalogAnswers::default());
@@ -173,7 +202,7 @@ proptest! {
 
     #[test]
     fn a_jump_over_forgotten_generations_misses_nothing(
-        worlds in prop::collection::vec(some_services(), 2..8),
+        worlds in prop::collection::vec(some_facts(), 2..8),
         class in some_class(),
     ) {
         let (generations, answers) = (mk_generations(&worlds), CatalogAnswers::default());
@@ -192,7 +221,7 @@ proptest! {
 
     #[test]
     fn answers_do_not_depend_on_history(
-        worlds in prop::collection::vec(some_services(), 1..4),
+        worlds in prop::collection::vec(some_facts(), 1..4),
         class in some_class(),
         jumps in prop::collection::vec(0usize..4, 0..6),
     ) {
@@ -218,14 +247,14 @@ proptest! {
 
     #[test]
     fn permuted_inputs_give_the_same_bytes(
-        services in some_services(),
+        facts in some_facts(),
         class in some_class(),
         by in 0usize..7,
     ) {
-        let mut permuted = services.clone();
-        permuted.rotate_left(if services.is_empty() { 0 } else { by % services.len() });
+        let mut permuted = facts.clone();
+        permuted.0.rotate_left(if facts.0.is_empty() { 0 } else { by % facts.0.len() });
         for kind in ResourceType::ALL {
-            prop_assert_eq!(versions_without_caches(&services, &class, kind), versions_without_caches(&permuted, &class, kind));
+            prop_assert_eq!(versions_without_caches(&facts, &class, kind), versions_without_caches(&permuted, &class, kind));
         }
     }
 }
@@ -236,14 +265,9 @@ fn composed_tables(
     class: &ClientClassKey,
     unclaimed: &Unclaimed,
 ) -> BTreeMap<String, Vec<u8>> {
-    let mut ports: BTreeMap<PortNumber, Vec<RouteClaim<'_>>> = BTreeMap::new();
-    for (_, view) in members(catalog, class.scope()) {
-        for (port, claim) in route_claims(catalog, view, class) {
-            ports.entry(port).or_default().push(claim);
-        }
-    }
+    let ports = route_claims(catalog, class);
     let namespace =
-        |claim: &RouteClaim<'_>| Some((claim.plan.as_ref()?.cluster.clone(), claim.to.key.namespace.clone()));
+        |claim: &RouteClaim<'_>| Some((claim.plan.as_ref()?.cluster.clone(), claim.namespace.clone()));
     let table = |(number, claims): (PortNumber, Vec<RouteClaim<'_>>)| {
         let namespaces: BTreeMap<_, _> = claims.iter().filter_map(namespace).collect();
         let (mut hosts, _) = compose_routes(claims);
@@ -281,7 +305,7 @@ proptest! {
 
     #[test]
     fn folded_composites_equal_those_of_the_reference(
-        worlds in prop::collection::vec(some_services(), 1..5),
+        worlds in prop::collection::vec(some_facts(), 1..5),
         namespace in prop_oneof![Just(""), Just("shop"), Just("web")],
         sidecar in some_sidecar(),
     ) {
@@ -304,8 +328,8 @@ proptest! {
     }
 
     #[test]
-    fn every_body_comes_back_after_eviction(services in some_services(), class in some_class()) {
-        let (catalog, answers) = (World::default().next(&services), CatalogAnswers::new(0));
+    fn every_body_comes_back_after_eviction(facts in some_facts(), class in some_class()) {
+        let (catalog, answers) = (World::default().routed(&facts.0, &facts.1), CatalogAnswers::new(0));
         for kind in ResourceType::ALL {
             let one = |name: &str| answers.one(&catalog, &class, kind, name);
             let (named, all) = (all_names(), answers.folded(&catalog, &class, kind).set);

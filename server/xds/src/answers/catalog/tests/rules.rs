@@ -36,7 +36,7 @@ fn ruled(catalog: &Catalog, host: &str, algorithm: Algorithm, label: (&str, &str
         port.cluster = Shared::new(ResourceInputs::new(inputs, port.cluster.dimensions));
     }
     let view = ServiceView { ports: [port].into(), ..ServiceView::clone(view) };
-    let entry = HostEntry { claimants: [Arc::new(view)].into() };
+    let entry = HostEntry { claimants: [Arc::new(view)].into(), led_by: Arc::default(), routes: None };
     out.hosts.insert(mk_host(host), Shared::new(entry));
     Arc::new(out)
 }

@@ -1,0 +1,65 @@
+//! Names the VirtualServices whose routes a client has on a port, and what gRPC clients lack of them.
+//!
+//! Explain and why-not call it for each port; lists of routes and of resources read [`applied_routes`].
+
+use tributary_model::{
+    Catalog, ClientKind, Code, PolicyKey, PolicyView, PortView, Stage, TraceStep, Verdict,
+};
+
+use crate::client::ClientClass;
+use crate::key::key;
+use crate::route::{grpc_gaps, owner_of_routes};
+use crate::steps::service_step;
+use crate::virtual_service::owners_of_connections;
+
+/// VirtualServices whose routes a client has on a port.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AppliedRoutes<'c> {
+    /// The one that routes requests.
+    pub requests: Option<&'c PolicyKey>,
+    /// Those that route connections, in order.
+    pub connections: Vec<&'c PolicyKey>,
+}
+
+/// Returns the VirtualServices whose routes clients of this class have on a port.
+#[must_use]
+pub fn applied_routes<'c>(port: &'c PortView, class: &ClientClass) -> AppliedRoutes<'c> {
+    let (route, listener) = (&port.route, &port.listener);
+    AppliedRoutes {
+        requests: owner_of_routes(&route.inputs, &key(route, class)),
+        connections: owners_of_connections(&listener.inputs, &key(listener, class)).collect(),
+    }
+}
+
+/// Returns which VirtualServices route a client's requests and connections to a port, and what gRPC does not use of them.
+pub(super) fn steps(catalog: &Catalog, port: &PortView, class: &ClientClass) -> Vec<TraceStep> {
+    let applied = applied_routes(port, class);
+    let mut out = Vec::new();
+    let mut add = |key: &PolicyKey, verdict, code, what: &str| {
+        let detail = format!("port {}: {what}", port.number);
+        out.extend(catalog.policies.get(key).map(|view| step(view, verdict, code, detail)));
+    };
+    if let Some(key) = applied.requests {
+        add(key, Verdict::Pass, Code::ROUTES_APPLY, "it routes requests");
+        if let Some(unread) = unread_by_grpc(port, class) {
+            add(key, Verdict::Warn, Code::ROUTES_NOT_FOR_GRPC, &format!("gRPC does not use {unread}"));
+        }
+    }
+    for key in applied.connections {
+        add(key, Verdict::Pass, Code::ROUTES_APPLY, "it routes connections");
+    }
+    out
+}
+
+/// Returns the fields that a gRPC client does not read; `None` for other clients, and if there are none.
+fn unread_by_grpc(port: &PortView, class: &ClientClass) -> Option<String> {
+    let route = &port.route;
+    let gaps = grpc_gaps(&route.inputs, &key(route, class));
+    let gaps: Vec<&str> = gaps.into_iter().map(|gap| gap.as_str()).collect();
+    (class.kind == ClientKind::Grpc && !gaps.is_empty()).then(|| gaps.join(", "))
+}
+
+fn step(view: &PolicyView, verdict: Verdict, code: Code, detail: String) -> TraceStep {
+    let step = service_step(Stage::Merge, verdict, code, Some(&view.shard), detail);
+    TraceStep { object: Some(view.declared.source.reference()), ..step }
+}

@@ -1,0 +1,227 @@
+//! Routes that lead a client's requests and connections to a host, in the order in which they are tried.
+//!
+//! The backend of the admin surface calls it. Routes of requests are those that the client was sent; routes of connections
+//! are planned by the functions that serve clients, with the state of the listener that has them.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use tributary_answer::{
+    ClientClass, ClusterName, ListenerPlan, Serves, applied_routes, leading_parts, leading_resources, resolve,
+};
+use tributary_model::{Catalog, ClientKind, PolicyKey, PortNumber, PortView};
+use tributary_xds::answers::ResourceType;
+
+use super::resources::{filters, object_of};
+use super::sent_route::{Action, SentHost, SentRoute, host_for, shares};
+use super::sent_tables::SentTables;
+use super::sessions::{Found, Sessions};
+use crate::admin::backend::Answer;
+use crate::document::routes::WeightedItem;
+use crate::document::short_name::ServicePart;
+use crate::document::{Filter, ObjectItem, RouteItem, short_name};
+
+/// xDS clusters with their weights.
+type Targets = Vec<(String, u32)>;
+
+/// Routes, or the reason why there are none.
+pub type Routes = Result<Answer<RouteItem>, String>;
+
+/// Returns the routes of a client to a host, which may have a port behind it or be the name of an xDS cluster.
+pub fn list(catalog: &Arc<Catalog>, sessions: &Sessions, host: &str, client: &str) -> Routes {
+    let found = sessions.find(catalog, client)?;
+    let namespace = found.client.class.namespace.as_ref().map(|namespace| namespace.as_str());
+    let ServicePart { host, port, .. } = short_name::part(catalog, host, namespace)?;
+    let is_sidecar = found.client.class.kind == ClientKind::Sidecar;
+    if found.client.class.kind == ClientKind::Envoy || (is_sidecar && !found.client.listens) {
+        return Err(format!("the client {client} has listeners and routes of its own; it was sent none"));
+    }
+    let mut lister = Lister {
+        catalog,
+        found: &found,
+        tables: SentTables::new(catalog, &found),
+        host: host.to_ascii_lowercase(),
+        port,
+    };
+    let mut items = lister.items();
+    if items.is_empty() {
+        return Err(lister.nothing(client));
+    }
+    let more = items.len().saturating_sub(Filter::MAX);
+    items.truncate(Filter::MAX);
+    Ok(Answer { items, more, notes: found.note.into_iter().collect() })
+}
+
+struct Lister<'a> {
+    catalog: &'a Arc<Catalog>,
+    found: &'a Found,
+    tables: SentTables,
+    host: String,
+    port: Option<PortNumber>,
+}
+
+impl Lister<'_> {
+    fn items(&mut self) -> Vec<RouteItem> {
+        let (catalog, class) = (Arc::clone(self.catalog), self.found.client.class.clone());
+        let view = resolve(&catalog, &self.host, class.scope(), &mut ());
+        let wanted = self.port;
+        let ports = view.into_iter().flat_map(|view| view.ports.iter());
+        let ports: Vec<&PortView> =
+            ports.filter(|port| wanted.is_none_or(|number| port.number == number)).collect();
+        let mut out = Vec::new();
+        if class.kind == ClientKind::Grpc {
+            ports.iter().for_each(|port| out.extend(self.of_target(port, &class)));
+            return out;
+        }
+        ports.iter().for_each(|port| out.extend(self.of_port(port, &class)));
+        if out.is_empty() {
+            let names = self.tables.names();
+            let names = names.iter().filter(|name| wanted.is_none_or(|port| **name == port.to_string()));
+            names.for_each(|table| out.extend(self.of_table(table, wanted)));
+        }
+        out
+    }
+    /// Returns the routes of a gRPC target.
+    fn of_target(&mut self, port: &PortView, class: &ClientClass) -> Vec<RouteItem> {
+        let service = &port.cluster.inputs.service;
+        let table = ClusterName::new(port.number, &service.host).to_string();
+        let rule = applied_routes(port, class).requests;
+        let hosts = self.tables.table(&table).unwrap_or_default().to_vec();
+        // gRPC has no use for metadata, so its routes do not name the VirtualService
+        let named = |route: &SentRoute| SentRoute { rule: rule.cloned(), ..route.clone() };
+        let named =
+            |host: &SentHost| SentHost { routes: host.routes.iter().map(named).collect(), ..host.clone() };
+        let hosts = hosts.iter().map(named);
+        hosts.flat_map(|host| self.of_host(&host, &table, Some(port.number))).collect()
+    }
+    /// Returns the routes of a sidecar to a port: of requests, else of connections.
+    fn of_port(&mut self, port: &PortView, class: &ClientClass) -> Vec<RouteItem> {
+        let tables: BTreeSet<String> =
+            leading_resources(port, class).into_iter().filter_map(|(_, table)| table).collect();
+        let mut out: Vec<RouteItem> =
+            tables.iter().flat_map(|table| self.of_table(table, Some(port.number))).collect();
+        let parts = leading_parts(port, class);
+        let within: BTreeSet<String> =
+            parts.iter().filter(|part| is_http(part)).map(ListenerPlan::name).collect();
+        for listener in within {
+            let hosts = self.tables.listener(&listener).map(|targets| targets.hosts).unwrap_or_default();
+            let of =
+                host_for(&hosts, &self.host).map(|host| self.of_host(host, &listener, Some(port.number)));
+            out.extend(of.unwrap_or_default());
+        }
+        out.extend(self.of_connections(port, class, &parts));
+        out
+    }
+    fn of_table(&mut self, table: &str, port: Option<PortNumber>) -> Vec<RouteItem> {
+        let hosts = self.tables.table(table).unwrap_or_default();
+        let host = host_for(hosts, &self.host).filter(|host| !host.is_rest()).cloned();
+        host.map(|host| self.of_host(&host, table, port)).unwrap_or_default()
+    }
+    fn of_host(&self, host: &SentHost, table: &str, port: Option<PortNumber>) -> Vec<RouteItem> {
+        let known = self.tables.resource(ResourceType::Route, table);
+        let known = known.or_else(|| self.tables.resource(ResourceType::Listener, table));
+        let changed = known.map(|(view, of)| filters(self.catalog, view, of)).unwrap_or_default();
+        let state = known.map_or("", |(_, of)| of.state.as_str());
+        let item = |(at, route): (usize, &SentRoute)| RouteItem {
+            kind: "requests".to_owned(),
+            port: port.map(PortNumber::get),
+            order: at + 1,
+            table: table.to_owned(),
+            virtual_host: host.name.clone(),
+            state: state.to_owned(),
+            rules: rules(self.catalog, route.rule.as_ref(), &changed),
+            ..of_route(route)
+        };
+        host.routes.iter().enumerate().map(item).collect()
+    }
+    /// Returns the parts of listeners that lead connections to xDS clusters.
+    fn of_connections(&self, port: &PortView, class: &ClientClass, parts: &[ListenerPlan]) -> Vec<RouteItem> {
+        let own = ClusterName::new(port.number, &port.cluster.inputs.service.host).to_string();
+        let applied = applied_routes(port, class).connections;
+        let named: Vec<ObjectItem> = applied.iter().map(|key| object_of(self.catalog, key)).collect();
+        let all = parts.iter().filter_map(|part| Some((part, targets(part)?)));
+        let item = |(part, to): (&ListenerPlan, Targets)| {
+            let is_own = matches!(&to[..], [(name, _)] if *name == own) && part.matches.sni.is_none();
+            let rules = if is_own { Vec::new() } else { named.clone() };
+            RouteItem { port: Some(port.number.get()), rules, ..self.of_part(part, to) }
+        };
+        let items = all.map(item).zip(1..);
+        items.map(|(item, order)| RouteItem { order, ..item }).collect()
+    }
+    fn of_part(&self, part: &ListenerPlan, to: Targets) -> RouteItem {
+        let table = part.name();
+        let known = self.tables.resource(ResourceType::Listener, &table);
+        RouteItem {
+            kind: "connections".to_owned(),
+            conditions: matched(part),
+            to: shares(&to),
+            clusters: weighted(&to),
+            state: known.map_or("NOT SENT", |(_, of)| of.state.as_str()).to_owned(),
+            table,
+            ..RouteItem::default()
+        }
+    }
+    /// Describes why a host has no route.
+    fn nothing(&mut self, client: &str) -> String {
+        let host = &self.host;
+        let at = self.port.map(|port| format!(":{port}")).unwrap_or_default();
+        let next =
+            "see `tributary why-not` for the host, and `tributary get resources` for all that it was sent";
+        if self.found.client.class.kind == ClientKind::Grpc {
+            return format!("the client {client} was sent no route table of {host}{at}; {next}");
+        }
+        let rest = self.tables.names().into_iter().find_map(|table| {
+            let rest = self.tables.table(&table)?.iter().find(|host| host.is_rest())?;
+            Some(rest.routes.first()?.action.to_string())
+        });
+        let rest = rest.map(|to| format!(": requests for it go to {to}")).unwrap_or_default();
+        format!("no route of the client {client} is for {host}{at}{rest}; {next}")
+    }
+}
+
+fn is_http(part: &ListenerPlan) -> bool {
+    matches!(part.serves, Serves::Http(..))
+}
+
+/// Returns the xDS clusters of a part for connections, with their weights.
+fn targets(part: &ListenerPlan) -> Option<Targets> {
+    match &part.serves {
+        Serves::Cluster(to, _) => Some(vec![(to.to_string(), 1)]),
+        Serves::Weighted(all, _) => Some(all.iter().map(|(to, weight)| (to.to_string(), *weight)).collect()),
+        Serves::Routes | Serves::Http(..) => None,
+    }
+}
+
+/// Returns the conditions of a part on connections: the address of its listener, unless it is for every address.
+fn matched(part: &ListenerPlan) -> Vec<String> {
+    let address = match part.matches.range {
+        Some((ip, prefix)) => Some(format!("destination {ip}/{prefix}")),
+        None => (!part.bind.ip.is_unspecified()).then(|| format!("destination {}", part.bind.ip)),
+    };
+    let sni = part.matches.sni.as_ref().map(|name| format!("server name {name}"));
+    address.into_iter().chain(sni).collect()
+}
+
+fn weighted(to: &[(String, u32)]) -> Vec<WeightedItem> {
+    to.iter().map(|(cluster, weight)| WeightedItem { cluster: cluster.clone(), weight: *weight }).collect()
+}
+
+fn of_route(route: &SentRoute) -> RouteItem {
+    let clusters = match &route.action {
+        Action::Forward(to) => weighted(to),
+        Action::Requested | Action::Answer(_) => Vec::new(),
+    };
+    RouteItem {
+        name: route.name.clone(),
+        conditions: route.conditions.clone(),
+        to: route.action.to_string(),
+        clusters,
+        settings: route.settings.clone(),
+        ..RouteItem::default()
+    }
+}
+
+/// Returns the VirtualService of a route and the filters of its table.
+fn rules(catalog: &Catalog, rule: Option<&PolicyKey>, filters: &[ObjectItem]) -> Vec<ObjectItem> {
+    rule.map(|key| object_of(catalog, key)).into_iter().chain(filters.iter().cloned()).collect()
+}

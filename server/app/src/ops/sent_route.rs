@@ -1,0 +1,103 @@
+//! Routes of requests as a client was sent them, in the words of an operator: conditions, targets and settings.
+//!
+//! [`super::sent_tables`] reads route tables into them; lists of routes and explanations show them. Pure: the same bytes
+//! give the same texts. A part that has no text here is named as one that is not shown, so nothing is left out silently.
+
+mod action;
+mod conditions;
+
+use envoy_types::pb::envoy::config::route::v3 as pb;
+use envoy_types::pb::google::protobuf::value::Kind;
+use tributary_model::{Namespace, PolicyKey, PolicyKind};
+
+pub(super) use action::{Action, shares};
+
+/// Virtual host of a route table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct SentHost {
+    /// Name.
+    pub(super) name: String,
+    /// Hosts of the requests that it takes.
+    pub(super) domains: Vec<String>,
+    /// Routes, in the order in which they are tried.
+    pub(super) routes: Vec<SentRoute>,
+}
+
+/// Route of a virtual host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct SentRoute {
+    /// Name; empty if it has none.
+    pub(super) name: String,
+    /// Conditions that a request fulfils, all of them; empty if every request takes the route.
+    pub(super) conditions: Vec<String>,
+    /// What happens to requests.
+    pub(super) action: Action,
+    /// Settings, such as timeouts and retries.
+    pub(super) settings: Vec<String>,
+    /// VirtualService that it is from.
+    pub(super) rule: Option<PolicyKey>,
+}
+
+impl SentHost {
+    /// Reads a virtual host.
+    pub(super) fn read(host: &pb::VirtualHost) -> Self {
+        let routes = host.routes.iter().map(SentRoute::read).collect();
+        Self { name: host.name.clone(), domains: host.domains.clone(), routes }
+    }
+    /// Whether it takes the requests that no other one takes.
+    pub(super) fn is_rest(&self) -> bool {
+        self.domains.iter().any(|domain| domain == "*")
+    }
+    /// Returns the VirtualServices that its routes are from, each once, in order.
+    pub(super) fn rules(&self) -> Vec<&PolicyKey> {
+        let mut out: Vec<&PolicyKey> = Vec::new();
+        for rule in self.routes.iter().filter_map(|route| route.rule.as_ref()) {
+            if !out.contains(&rule) {
+                out.push(rule);
+            }
+        }
+        out
+    }
+}
+
+impl SentRoute {
+    fn read(route: &pb::Route) -> Self {
+        Self {
+            name: route.name.clone(),
+            conditions: route.r#match.as_ref().map(conditions::read).unwrap_or_default(),
+            action: Action::read(route.action.as_ref()),
+            settings: action::settings(route),
+            rule: rule(route),
+        }
+    }
+}
+
+/// Returns the VirtualService that the metadata of a route names.
+fn rule(route: &pb::Route) -> Option<PolicyKey> {
+    let istio = route.metadata.as_ref()?.filter_metadata.get("istio")?;
+    let Some(Kind::StringValue(path)) = &istio.fields.get("config")?.kind else { return None };
+    let named = path.strip_prefix("/apis/networking.istio.io/v1/namespaces/")?;
+    let (namespace, name) = named.split_once("/virtual-service/")?;
+    let namespace = Namespace::new(namespace).ok()?;
+    Some(PolicyKey { kind: PolicyKind::VirtualService, namespace, name: name.into() })
+}
+
+/// Returns the virtual host of a table that takes requests for a host, as Envoy chooses it: that with the host itself,
+/// else with the longest wildcard in front, else with `*`.
+pub(super) fn host_for<'h>(hosts: &'h [SentHost], host: &str) -> Option<&'h SentHost> {
+    let matches = |domain: &str| match domain.strip_prefix('*') {
+        Some(suffix) => host.len() > suffix.len() && host.ends_with(suffix),
+        None => domain.eq_ignore_ascii_case(host),
+    };
+    let rank = |domain: &str| if domain.starts_with('*') { domain.len() } else { usize::MAX };
+    let of = |of: &'h SentHost| {
+        let best = of.domains.iter().filter(|domain| matches(domain)).map(|domain| rank(domain)).max();
+        best.map(|best| (best, of))
+    };
+    // of equal ranks the first, as in a table no domain occurs twice
+    let best = hosts.iter().filter_map(of).reduce(|best, next| if next.0 > best.0 { next } else { best });
+    best.map(|(_, of)| of)
+}
+
+#[cfg(test)]
+mod tests;

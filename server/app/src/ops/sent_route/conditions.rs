@@ -1,0 +1,81 @@
+//! Texts of the conditions of a route.
+
+use envoy_types::pb::envoy::config::route::v3::header_matcher::HeaderMatchSpecifier as Header;
+use envoy_types::pb::envoy::config::route::v3::query_parameter_matcher::QueryParameterMatchSpecifier as Query;
+use envoy_types::pb::envoy::config::route::v3::route_match::PathSpecifier as Path;
+use envoy_types::pb::envoy::config::route::v3::{HeaderMatcher, QueryParameterMatcher, RouteMatch};
+use envoy_types::pb::envoy::r#type::matcher::v3::StringMatcher;
+use envoy_types::pb::envoy::r#type::matcher::v3::string_matcher::MatchPattern;
+
+/// Returns the conditions of a route, path first; a path that every request has is none.
+pub(super) fn read(found: &RouteMatch) -> Vec<String> {
+    let path = found.path_specifier.as_ref().and_then(path);
+    let any_case = found.case_sensitive.as_ref().is_some_and(|is| !is.value);
+    let path = path.map(|text| if any_case { format!("{text} in any case") } else { text });
+    let rest = [
+        (found.runtime_fraction.is_some(), "a share of the requests"),
+        (found.grpc.is_some(), "a request of gRPC"),
+        (found.tls_context.is_some() || !found.dynamic_metadata.is_empty(), "conditions that are not shown"),
+    ];
+    let rest = rest.into_iter().filter(|(is_set, _)| *is_set).map(|(_, text)| text.to_owned());
+    let headers = found.headers.iter().map(header);
+    path.into_iter().chain(headers).chain(found.query_parameters.iter().map(query)).chain(rest).collect()
+}
+
+fn path(path: &Path) -> Option<String> {
+    Some(match path {
+        Path::Prefix(prefix) if matches!(prefix.as_str(), "" | "/") => return None,
+        Path::Prefix(prefix) => format!("path {prefix}*"),
+        Path::PathSeparatedPrefix(prefix) => format!("path {prefix} or {prefix}/*"),
+        Path::Path(path) => format!("path {path}"),
+        Path::SafeRegex(pattern) => format!("path ~ {}", pattern.regex),
+        Path::ConnectMatcher(_) => "method CONNECT".to_owned(),
+        Path::PathMatchPolicy(_) => "a path that is not shown".to_owned(),
+    })
+}
+
+#[expect(deprecated, reason = "gRPC clients are sent the older fields, which all their versions read")]
+fn header(found: &HeaderMatcher) -> String {
+    let name = match found.name.as_str() {
+        ":method" => "method".to_owned(),
+        ":authority" => "host".to_owned(),
+        ":scheme" => "scheme".to_owned(),
+        name => format!("header {name}"),
+    };
+    let text = match &found.header_match_specifier {
+        None => "exists".to_owned(),
+        Some(Header::PresentMatch(true)) if found.invert_match => return format!("{name} does not exist"),
+        Some(Header::PresentMatch(true)) => "exists".to_owned(),
+        Some(Header::PresentMatch(false)) => "does not exist".to_owned(),
+        Some(Header::ExactMatch(text)) => format!("= {text}"),
+        Some(Header::PrefixMatch(text)) => format!("= {text}*"),
+        Some(Header::SuffixMatch(text)) => format!("= *{text}"),
+        Some(Header::ContainsMatch(text)) => format!("= *{text}*"),
+        Some(Header::SafeRegexMatch(pattern)) => format!("~ {}", pattern.regex),
+        Some(Header::RangeMatch(range)) => format!("from {} to {}", range.start, range.end),
+        Some(Header::StringMatch(text)) => string(text),
+    };
+    let not = if found.invert_match { "not: " } else { "" };
+    format!("{not}{name} {text}")
+}
+
+fn query(found: &QueryParameterMatcher) -> String {
+    let text = match &found.query_parameter_match_specifier {
+        None | Some(Query::PresentMatch(true)) => "exists".to_owned(),
+        Some(Query::PresentMatch(false)) => "does not exist".to_owned(),
+        Some(Query::StringMatch(text)) => string(text),
+    };
+    format!("query {} {text}", found.name)
+}
+
+fn string(found: &StringMatcher) -> String {
+    let text = match &found.match_pattern {
+        Some(MatchPattern::Exact(text)) => format!("= {text}"),
+        Some(MatchPattern::Prefix(text)) => format!("= {text}*"),
+        Some(MatchPattern::Suffix(text)) => format!("= *{text}"),
+        Some(MatchPattern::Contains(text)) => format!("= *{text}*"),
+        Some(MatchPattern::SafeRegex(pattern)) => format!("~ {}", pattern.regex),
+        Some(MatchPattern::Custom(_)) | None => "has a value that is not shown".to_owned(),
+    };
+    if found.ignore_case { format!("{text} in any case") } else { text }
+}

@@ -1,0 +1,186 @@
+//! VirtualServices in the command line: the routes of a client to a host, and which of them decides.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests fail the test")]
+
+use serde_json::Value;
+use tributary_app::exit::Exit;
+use tributary_suites::ads::{CDS, EDS, LDS, RDS, node};
+use tributary_suites::{AdsClient, Variant};
+use world::{LONG, World, file_registry, mk_folder};
+
+#[path = "support/world.rs"]
+mod world;
+
+const SIDECAR: &str = "sidecar~10.9.0.9~web-1.shop~shop.svc.cluster.local";
+const PAY: &str = "outbound|80||pay.shop.example";
+const OLD: &str = "outbound|80||old.shop.example";
+
+fn mk_object(kind: &str, name: &str, spec: &str) -> String {
+    format!(
+        "apiVersion: networking.istio.io/v1\nkind: {kind}\nmetadata: {{name: {name}, namespace: shop}}\nspec: {{{spec}}}\n"
+    )
+}
+
+fn mk_service(name: &str, address: &str, ports: &str) -> String {
+    let spec = format!(
+        "hosts: [{name}.shop.example], addresses: [10.96.0.{}], ports: [{ports}], resolution: STATIC, endpoints: [{{address: {address}}}]",
+        address.rsplit_once('.').unwrap().1
+    );
+    mk_object("ServiceEntry", name, &spec)
+}
+
+async fn mk_world(routes: &str) -> (tempfile::TempDir, World) {
+    let ports = "{number: 80, name: http, protocol: HTTP}, {number: 5432, name: sql, protocol: TCP}";
+    let tcp = "tcp: [{route: [{destination: {host: old.shop.example}, weight: 1}, {destination: {host: pay.shop.example}, weight: 3}]}]";
+    let spec = format!("hosts: [pay.shop.example], http: [{routes}], {tcp}");
+    let dir = mk_folder(&[
+        ("pay.yaml", mk_service("pay", "10.0.0.1", ports)),
+        ("old.yaml", mk_service("old", "10.0.0.2", ports)),
+        ("routes.yaml", mk_object("VirtualService", "pay-routes", &spec)),
+        (
+            "none.yaml",
+            mk_object(
+                "VirtualService",
+                "none",
+                "hosts: [none.shop.example], http: [{directResponse: {status: 418}}]",
+            ),
+        ),
+    ]);
+    let world = World::start(&["--registry", &file_registry(&dir)]).await;
+    world.until("get endpoints", "10.0.0.2:80").await;
+    world.until("get policies", "pay-routes").await;
+    (dir, world)
+}
+
+async fn connect(world: &World, id: &str, agent: &str, wanted: &[(&str, &[&str])]) -> AdsClient {
+    let mut of = node(id);
+    of.user_agent_name = agent.to_owned();
+    let mut stream = AdsClient::connect(world.server.addresses().xds, Variant::Delta, of).await.unwrap();
+    for (kind, names) in wanted {
+        stream.subscribe(kind, names).unwrap();
+        let response = stream.next(LONG).await.unwrap();
+        stream.ack(&response).unwrap();
+    }
+    stream
+}
+
+/// Connects a sidecar that holds clusters, endpoints, listeners and the route table of port 80.
+async fn connect_sidecar(world: &World) -> AdsClient {
+    let wanted: [(&str, &[&str]); 4] = [(CDS, &["*"]), (EDS, &[PAY, OLD]), (LDS, &["*"]), (RDS, &["80"])];
+    let stream = connect(world, SIDECAR, "", &wanted).await;
+    world.until("get clients", "SYNCED").await;
+    stream
+}
+
+const CANARY: &str = "{name: canary, match: [{headers: {x-canary: {exact: \"yes\"}}, uri: {prefix: /api}}], \
+    route: [{destination: {host: old.shop.example}}], timeout: 5s}, \
+    {name: rest, route: [{destination: {host: pay.shop.example}, weight: 90}, {destination: {host: old.shop.example}, weight: 10}]}";
+
+#[tokio::test]
+async fn routes_of_a_sidecar_are_listed_in_order() {
+    let (_dir, world) = mk_world(CANARY).await;
+    let _stream = connect_sidecar(&world).await;
+    let list = world.run(&format!("get routes pay --for-client {SIDECAR} -o wide")).await;
+    assert_eq!(list.exit, Ok(Exit::Ok), "{}", list.out);
+    let lines: Vec<&str> = list.out.lines().collect();
+    let parts = [
+        ("80", "1", vec!["path /api*, header x-canary = yes", OLD, "timeout 5 s", "canary"]),
+        ("80", "2", vec!["any request", "90 % outbound|80||pay.shop.example, 10 % outbound|80||old", "rest"]),
+        (
+            "5432",
+            "1",
+            vec!["destination 10.96.0.1", "25 % outbound|5432||old.shop.example, 75 % outbound|5432||pay"],
+        ),
+    ];
+    for ((port, order, texts), line) in parts.into_iter().zip(&lines[1..]) {
+        let mut words = line.split_whitespace();
+        assert_eq!((words.next(), words.next()), (Some(port), Some(order)), "{line}");
+        assert!(texts.iter().all(|text| line.contains(text)), "{texts:?} in {line}");
+        assert!(
+            line.contains("VirtualService shop/pay-routes (") && line.contains("/routes.yaml:1:1)"),
+            "{line}"
+        );
+        assert!(line.contains("SYNCED"), "{line}");
+    }
+    assert_eq!(lines.len(), 4, "{}", list.out);
+
+    let one = world.run(&format!("get routes pay:80 --for-client {SIDECAR} -o json")).await.out;
+    let one: Value = serde_json::from_str(&one).unwrap();
+    assert_eq!(one["items"].as_array().map(Vec::len), Some(2), "{one}");
+    assert_eq!(one["items"][1]["clusters"][1]["weight"], 10, "{one}");
+    assert_eq!(one["items"][0]["rules"][0]["kind"], "VirtualService", "{one}");
+
+    let none = world.run(&format!("get routes none.shop.example --for-client {SIDECAR}")).await.out;
+    assert!(none.contains("answer 418") && none.contains("VirtualService shop/none"), "{none}");
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn host_without_a_route_is_an_error_that_says_where_requests_go() {
+    let (_dir, world) = mk_world(CANARY).await;
+    let _stream = connect_sidecar(&world).await;
+    let error = world.run(&format!("get routes other.test --for-client {SIDECAR}")).await.exit.unwrap_err();
+    assert_eq!(error.exit, Exit::NotFound);
+    assert!(error.message.contains("requests for it go to PassthroughCluster"), "{}", error.message);
+    for wrong in ["get routes pay", "get routes", "get services --for-client x"] {
+        assert_eq!(world.run(wrong).await.exit.unwrap_err().exit, Exit::Usage, "{wrong}");
+    }
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn explain_and_why_not_name_the_virtual_service_that_decides() {
+    let (_dir, world) = mk_world(CANARY).await;
+    let _stream = connect_sidecar(&world).await;
+    for command in ["explain 10.0.0.1 --host pay:80", "why-not pay:80"] {
+        let out = world.run(&format!("{command} --for-client {SIDECAR} -o wide")).await.out;
+        assert!(out.contains("TRB0547") && out.contains("it routes requests"), "{command}: {out}");
+        assert!(out.contains("/routes.yaml:1:1)"), "{command}: {out}");
+        assert!(out.contains("TRB0531"), "{command}: {out}");
+        assert!(out.contains("take 2 routes of VirtualService shop/pay-routes, of which 1 lead to"), "{out}");
+    }
+    let none = world.run(&format!("why-not none.shop.example --for-client {SIDECAR}")).await.out;
+    assert!(none.contains("TRB0531") && none.contains("answer 418"), "{none}");
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn service_that_no_route_leads_to_is_a_warning() {
+    let elsewhere = "{match: [{uri: {prefix: /a}}], redirect: {uri: /b}}, {route: [{destination: {host: old.shop.example}}]}";
+    let (_dir, world) = mk_world(elsewhere).await;
+    let _stream = connect_sidecar(&world).await;
+    let why = world.run(&format!("why-not pay:80 --for-client {SIDECAR}")).await.out;
+    assert!(why.contains("TRB0532"), "{why}");
+    assert!(why.contains("take 2 routes of VirtualService shop/pay-routes, of which 0 lead to"), "{why}");
+    assert!(!why.contains("TRB0534"), "nothing leads there: {why}");
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn resources_name_the_virtual_services_that_they_are_from() {
+    let (_dir, world) = mk_world(CANARY).await;
+    let _stream = connect_sidecar(&world).await;
+    let out = world.run(&format!("get resources {SIDECAR}")).await.out;
+    let line = |of: &str| out.lines().find(|line| line.contains(of)).unwrap_or_default().to_owned();
+    let table = line("RDS");
+    assert!(table.contains("VirtualService shop/none, VirtualService shop/pay-routes"), "{out}");
+    assert!(line("10.96.0.1_5432").contains("VirtualService shop/pay-routes"), "{out}");
+    assert!(!line("10.96.0.2_5432").contains("VirtualService"), "{out}");
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn grpc_client_has_its_routes_and_what_it_does_not_use() {
+    let mirrored = CANARY.replace("timeout: 5s", "timeout: 5s, mirror: {host: old.shop.example}");
+    let (_dir, world) = mk_world(&mirrored).await;
+    let wanted: [(&str, &[&str]); 4] =
+        [(LDS, &["pay.shop.example:80"]), (RDS, &[PAY]), (CDS, &[PAY, OLD]), (EDS, &[PAY, OLD])];
+    let _stream = connect(&world, "grpc-1", "gRPC C-core", &wanted).await;
+    world.until("get clients", "SYNCED").await;
+    let list = world.run("get routes pay.shop.example:80 --for-client grpc-1").await;
+    assert_eq!(list.exit, Ok(Exit::Ok), "{}", list.out);
+    assert_eq!(list.out.lines().filter(|line| line.contains("VirtualService shop/pay-routes")).count(), 2);
+    assert!(list.out.contains("90 % outbound|80||pay.shop.example"), "{}", list.out);
+    let why = world.run("why-not pay.shop.example:80 --for-client grpc-1").await.out;
+    assert!(why.contains("TRB0548") && why.contains("gRPC does not use mirror"), "{why}");
+    world.server.stop().await;
+}

@@ -1,0 +1,89 @@
+//! Patches of the routes of one virtual host: merges and removals first, then additions in order.
+
+use prost_reflect::{DynamicMessage, Value};
+use tributary_descriptors::merge;
+use tributary_model::{Operation, RouteAction, RouteMatch, RoutesMatch};
+
+use super::Patch;
+use super::message::{get, set_list, take_list, text, texts};
+use super::tables::{Table, is_host};
+
+const ROUTES: &str = "routes";
+
+/// Applies patches of routes to a virtual host. Returns whether it changed.
+pub(super) fn patch(table: Table<'_>, patches: &[&Patch], host: &mut DynamicMessage) -> bool {
+    let here: Vec<(&Patch, Option<&RouteMatch>)> = {
+        let (name, domains): (_, Vec<&str>) = (text(host, "name"), texts(host, "domains").collect());
+        let fits = |of: Option<&RoutesMatch>| is_host(of, &name, domains.iter().copied());
+        let of = |patch: &&Patch| table.of(patch).is_some_and(fits);
+        patches.iter().copied().filter(of).map(|patch| (patch, route(table, patch))).collect()
+    };
+    let mut changed = false;
+    let mut routes: Vec<Option<Value>> = take_list(host, ROUTES).into_iter().map(Some).collect();
+    for slot in &mut routes {
+        changed |= change(slot, &here);
+    }
+    for (patch, of) in here.iter().filter(|(patch, _)| patch.of.operation.adds()) {
+        if let (Some(at), Some(value)) = (place(patch, *of, &routes), &patch.value) {
+            patch.apply();
+            routes.insert(at, Some(Value::Message(value.clone())));
+            changed = true;
+        }
+    }
+    set_list(host, ROUTES, routes.into_iter().flatten().collect());
+    changed
+}
+
+fn route<'p>(table: Table<'_>, patch: &'p Patch) -> Option<&'p RouteMatch> {
+    table.of(patch).flatten()?.host.as_ref()?.route.as_ref()
+}
+
+/// Merges values into a route, or removes it.
+fn change(slot: &mut Option<Value>, patches: &[(&Patch, Option<&RouteMatch>)]) -> bool {
+    let mut changed = false;
+    for (patch, of) in patches {
+        let operation = patch.of.operation;
+        if !matches!(operation, Operation::Merge | Operation::Remove) || !is_route(*of, slot.as_ref()) {
+            continue;
+        }
+        if operation == Operation::Remove {
+            patch.apply();
+            *slot = None;
+            return true;
+        }
+        if let (Some(Value::Message(route)), Some(value)) = (slot.as_mut(), &patch.value) {
+            patch.apply();
+            merge(route, value);
+            changed = true;
+        }
+    }
+    changed
+}
+
+/// Returns where a value is added; `None` if the route is not there beside which it is added.
+fn place(patch: &Patch, of: Option<&RouteMatch>, routes: &[Option<Value>]) -> Option<usize> {
+    let found = || routes.iter().position(|slot| is_route(of, slot.as_ref()));
+    match patch.of.operation {
+        Operation::InsertFirst if of.is_some() => found().map(|_| 0),
+        Operation::InsertBefore if of.is_some() => found(),
+        Operation::InsertAfter if of.is_some() => found().map(|at| at + 1),
+        Operation::InsertFirst | Operation::InsertBefore => Some(0),
+        _ => Some(routes.len()),
+    }
+}
+
+/// Whether a route, or the gap that a removed one left, is one that a patch matches.
+fn is_route(of: Option<&RouteMatch>, route: Option<&Value>) -> bool {
+    let Some(of) = of else { return true };
+    let Some(route) = route.and_then(Value::as_message) else {
+        return of.name.is_none() && of.action == RouteAction::Any;
+    };
+    let has = |field: &str| get(route, field).is_some();
+    of.name.as_deref().is_none_or(|name| text(route, "name") == name)
+        && match of.action {
+            RouteAction::Any => true,
+            RouteAction::Route => has("route"),
+            RouteAction::Redirect => has("redirect"),
+            RouteAction::DirectResponse => has("direct_response"),
+        }
+}

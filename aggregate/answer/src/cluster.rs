@@ -220,7 +220,7 @@ fn weighs_localities(
     policy: Option<&TrafficPolicy>,
 ) -> bool {
     let order = policy.map(EndpointOrder::of);
-    let preference = Preference::of(order.as_ref(), facts.attributes.traffic);
+    let preference = Preference::of(order.as_ref(), facts.attributes.traffic, facts.locality.as_deref());
     matches!(discovery, Discovery::Eds | Discovery::StrictDns(_) | Discovery::LogicalDns(_))
         && preference.weighs_localities()
 }

@@ -54,6 +54,7 @@ pub(crate) fn mk_facts(sources: Vec<EndpointSource>) -> EndpointInputs {
         traffic: TrafficDistribution::Any,
         sources: sources.into(),
         gated: Arc::from([]),
+        locality: None,
         policy: None,
     }
 }
@@ -70,6 +71,7 @@ pub(crate) fn mk_cluster(resolution: Resolution, inline: Option<EndpointInputs>)
         attributes: Arc::default(),
         identities: Arc::from([]),
         connect_timeout: Duration::from_secs(10),
+        locality: None,
         inline: inline.map(|facts| Shared::new(ResourceInputs::new(facts, ClientDimensions::NONE))),
         policy: None,
     }

@@ -36,8 +36,8 @@ impl State {
     pub(crate) fn build(&mut self, registries: &Registries, membership_known: bool) -> CatalogChanges {
         let mut changed = CatalogChanges::default();
         let complete = membership_known && registries.values().all(|r| !r.ledger.is_unknown());
-        self.build_settings(&mut changed);
-        if self.follow_rules() | self.follow_virtual_services() {
+        let relabeled = self.build_settings(&mut changed);
+        if relabeled | self.follow_rules() | self.follow_virtual_services() {
             self.draft.compared_labels = self.context.labels.all();
         }
         let built =
@@ -56,9 +56,10 @@ impl State {
         changed
     }
 
-    fn build_settings(&mut self, changed: &mut CatalogChanges) {
+    /// Builds the settings. Returns whether the client labels changed by which the mesh orders endpoints.
+    fn build_settings(&mut self, changed: &mut CatalogChanges) -> bool {
         if !std::mem::take(&mut self.dirty.settings) || !self.context.settings.fold(&self.context.shards) {
-            return;
+            return false;
         }
         changed.settings = true;
         self.draft.settings = self.context.settings.effective.clone();
@@ -66,6 +67,7 @@ impl State {
         self.context.rules.complete(&self.context.settings.effective);
         self.complete_virtual_services();
         self.dirty.services.extend(self.hosts.iter().map(|s| s.key.clone()));
+        self.context.labels.set_mesh(self.context.settings.effective.locality.as_deref())
     }
 
     fn build_services(
@@ -159,8 +161,8 @@ impl State {
         let before = old.as_ref().map(|entry| &*entry.claimants).unwrap_or_default();
         let led_before = old.as_ref().map(|entry| &*entry.led_by).unwrap_or_default();
         let led_by = if views.is_empty() { Vec::new() } else { self.led_by(host) };
-        let routes =
-            routes_without_service(&self.context, &self.hosts, host, old.as_deref(), &mut self.counters);
+        let known = (old.as_deref(), views.first().map(|view| &**view));
+        let routes = routes_without_service(&self.context, &self.hosts, host, known, &mut self.counters);
         let routes_before = old.as_ref().and_then(|entry| entry.routes.as_ref());
         let same_claimants =
             before.len() == views.len() && before.iter().zip(&views).all(|(a, b)| Arc::ptr_eq(a, b));

@@ -201,9 +201,10 @@ codes! {
     543 RULE_APPLIES "a DestinationRule applies to the client" => "nothing";
     544 NOT_IN_SUBSET "the endpoint does not have a label of the subset" => "change the labels of the endpoint or of the subset";
     545 NOT_FOR_GRPC "settings of a DestinationRule have no effect on gRPC clients" => "use a sidecar, or settings that gRPC reads";
-    546 NO_LOCALITY_SHARE "a rule distributes the client's requests among other localities" => "add the locality to `distribute` of the DestinationRule";
+    546 NO_LOCALITY_SHARE "the client's requests are distributed among other localities" => "add the locality to `distribute` of the DestinationRule, or of the mesh's `localityLbSetting`";
     547 ROUTES_APPLY "a VirtualService routes the client's requests or connections" => "list its routes with `tributary get routes HOST --for-client CLIENT`";
     548 ROUTES_NOT_FOR_GRPC "parts of a VirtualService have no effect on gRPC clients" => "use a sidecar, or fields that gRPC reads";
+    549 MESH_LOCALITY "the mesh's `localityLbSetting` decides which localities the client uses" => "nothing; `localityLbSetting` of a DestinationRule replaces it for one host";
 
     // 06xx: clients
     601 CLIENT_NO_NODE "a client did not identify itself" => "set `node.id` in its bootstrap";

@@ -38,12 +38,8 @@ impl DestinationRule {
         let all = std::iter::once(&self.policies).chain(self.subsets.iter().map(|subset| &subset.policies));
         let policies = all.flat_map(|of| std::iter::once(&of.all).chain(of.ports.values()));
         let balancers = policies.filter_map(|policy| policy.balancer.as_ref());
-        let labels = balancers.filter_map(|balancer| match &balancer.locality {
-            Some(LocalityBalancing::Failover { labels, .. }) => Some(labels),
-            _ => None,
-        });
-        let compared = labels.flat_map(|labels| labels.iter()).filter(|label| label.value.is_none());
-        compared.map(|label| Arc::clone(&label.key)).collect()
+        let localities = balancers.filter_map(|balancer| balancer.locality.as_ref());
+        localities.flat_map(LocalityBalancing::compared_labels).cloned().collect()
     }
 }
 

@@ -97,8 +97,8 @@ pub struct RouteSettings {
     pub retries: Option<Arc<RouteRetries>>,
     /// Deliberate errors.
     pub fault: Option<Arc<FaultInjection>>,
-    /// Receivers of copies.
-    pub mirroring: Mirroring,
+    /// Receivers of copies; most routes have none.
+    pub mirroring: Option<Arc<Mirroring>>,
     /// Cross-origin requests.
     pub cors: Option<Arc<Cors>>,
 }
@@ -113,13 +113,18 @@ impl RouteSettings {
             timeout: self.timeout.or(above.timeout),
             retries: self.retries.clone().or_else(|| above.retries.clone()),
             fault: self.fault.clone().or_else(|| above.fault.clone()),
-            mirroring: self.mirroring.over(&above.mirroring),
+            mirroring: match (&self.mirroring, &above.mirroring) {
+                (Some(own), Some(above)) => Some(Arc::new(own.over(above))),
+                (one, other) => one.clone().or_else(|| other.clone()),
+            },
             cors: self.cors.clone().or_else(|| above.cors.clone()),
         }
     }
     /// Returns the receivers of copies, in order, those without a share included.
     pub fn mirrors(&self) -> impl Iterator<Item = &Mirror> {
-        self.mirroring.first.iter().chain(self.mirroring.others.iter().flat_map(|others| others.iter()))
+        let all = self.mirroring.as_deref();
+        all.into_iter()
+            .flat_map(|of| of.first.iter().chain(of.others.iter().flat_map(|others| others.iter())))
     }
 }
 

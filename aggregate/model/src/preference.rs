@@ -1,4 +1,5 @@
-//! How clients order the endpoints of a port: what a rule sets, else the traffic distribution of the service.
+//! How clients order the endpoints of a port: what a rule sets, else the traffic distribution of the service, else the
+//! setting of the mesh.
 //!
 //! The core declares client dimensions by it, answer orders endpoints by it, and the plan of an xDS cluster decides by it
 //! whether clients weigh localities.
@@ -29,13 +30,18 @@ pub enum Preference<'a> {
 }
 
 impl<'a> Preference<'a> {
-    /// Returns the preference under what a rule sets, if one applies. Failover needs ejection: without it, clients never
-    /// leave the first endpoints.
+    /// Returns the preference under what a rule sets, if one applies, and under the setting of the mesh. Failover needs
+    /// ejection: without it, clients never leave the first endpoints.
     #[must_use]
-    pub fn of(order: Option<&'a EndpointOrder>, traffic: TrafficDistribution) -> Self {
+    pub fn of(
+        order: Option<&'a EndpointOrder>,
+        traffic: TrafficDistribution,
+        mesh: Option<&'a LocalityBalancing>,
+    ) -> Self {
         let is_near = traffic != TrafficDistribution::Any;
         let ejects = order.is_some_and(|order| order.ejects);
-        match order.and_then(|order| order.locality.as_ref()) {
+        let ruled = order.and_then(|order| order.locality.as_ref());
+        match ruled.or(mesh.filter(|_| !is_near)) {
             Some(LocalityBalancing::Distribute(shares)) => Self::Distribute(shares),
             Some(LocalityBalancing::Failover { regions, labels }) if ejects => {
                 Self::Failover { regions, labels }
@@ -90,7 +96,7 @@ impl EndpointInputs {
     /// Returns the preference under what a rule sets, if one applies.
     #[must_use]
     pub fn preference<'a>(&'a self, order: Option<&'a EndpointOrder>) -> Preference<'a> {
-        Preference::of(order, self.traffic)
+        Preference::of(order, self.traffic, self.locality.as_deref())
     }
 }
 
@@ -139,9 +145,41 @@ mod tests {
         ];
         for (locality, ejects, traffic, text, weighs) in cases {
             let order = mk_order(locality, ejects);
-            assert_eq!(shown(Preference::of(Some(&order), traffic)), (text, weighs), "{order:?} {traffic:?}");
+            assert_eq!(
+                shown(Preference::of(Some(&order), traffic, None)),
+                (text, weighs),
+                "{order:?} {traffic:?}"
+            );
         }
-        assert_eq!(shown(Preference::of(None, SameZone)), ("near", true));
-        assert_eq!(shown(Preference::of(None, Any)), ("alike", false));
+        assert_eq!(shown(Preference::of(None, SameZone, None)), ("near", true));
+        assert_eq!(shown(Preference::of(None, Any, None)), ("alike", false));
+    }
+
+    #[test]
+    fn mesh_decides_where_neither_rule_nor_traffic_distribution_does() {
+        use TrafficDistribution::{Any, SameZone};
+        let shares = || LocalityBalancing::Distribute(Arc::default());
+        let regions = [("a".into(), "b".into())];
+        let failover =
+            || LocalityBalancing::Failover { regions: regions.clone().into(), labels: Arc::default() };
+        // setting of a rule, ejection, traffic distribution, setting of the mesh, preference
+        let cases = [
+            (None, false, Any, shares(), "distribute"),
+            (None, true, Any, shares(), "distribute"),
+            (None, true, SameZone, shares(), "near"),
+            (Some(LocalityBalancing::Off), true, Any, shares(), "alike"),
+            (Some(failover()), true, Any, shares(), "failover"),
+            (Some(shares()), true, Any, LocalityBalancing::Off, "distribute"),
+            (None, false, Any, failover(), "alike"),
+            (None, true, Any, failover(), "failover"),
+            (None, true, Any, LocalityBalancing::Off, "alike"),
+        ];
+        for (locality, ejects, traffic, mesh, text) in cases {
+            let order = mk_order(locality, ejects);
+            let of = |order| shown(Preference::of(order, traffic, Some(&mesh))).0;
+            assert_eq!(of(Some(&order)), text, "{order:?} {traffic:?} {mesh:?}");
+        }
+        assert_eq!(shown(Preference::of(None, Any, Some(&shares()))), ("distribute", true));
+        assert_eq!(shown(Preference::of(None, Any, Some(&failover()))), ("alike", false));
     }
 }

@@ -10,6 +10,7 @@ use crate::port::PortNumber;
 use crate::request_tracing::RequestTracing;
 use crate::requests::{AccessLog, HttpRetries};
 use crate::separate::MergeByName;
+use crate::traffic_policy::LocalityBalancing;
 
 /// CIDRs of one network.
 pub type Cidrs = Arc<[ipnet::IpNet]>;
@@ -49,6 +50,8 @@ pub struct Settings {
     pub access_log: Option<Arc<AccessLog>>,
     /// Tracing of requests; none if absent.
     pub tracing: Option<Arc<RequestTracing>>,
+    /// Which localities clients use, where neither a rule nor the traffic distribution of a service decides it.
+    pub locality: Option<Arc<LocalityBalancing>>,
     /// Treatment of services with the same name in a cluster and in Consul.
     pub merge_by_name: Option<MergeByName>,
 }
@@ -78,6 +81,7 @@ impl Settings {
             http_retries: self.http_retries.clone().or_else(|| under.http_retries.clone()),
             access_log: self.access_log.clone().or_else(|| under.access_log.clone()),
             tracing: self.tracing.clone().or_else(|| under.tracing.clone()),
+            locality: self.locality.clone().or_else(|| under.locality.clone()),
             merge_by_name: self.merge_by_name.or(under.merge_by_name),
         }
     }

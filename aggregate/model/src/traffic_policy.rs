@@ -179,7 +179,26 @@ pub struct FailoverLabel {
     pub value: Option<Arc<str>>,
 }
 
+impl LocalityBalancing {
+    /// Returns the keys of the client labels by which it orders endpoints.
+    pub fn compared_labels(&self) -> impl Iterator<Item = &Arc<str>> {
+        let labels = match self {
+            Self::Failover { labels, .. } => &**labels,
+            Self::Off | Self::Distribute(_) => &[],
+        };
+        labels.iter().filter(|label| label.value.is_none()).map(|label| &label.key)
+    }
+}
+
 impl FailoverLabel {
+    /// Reads `key` or `key=value`.
+    #[must_use]
+    pub fn read(text: &str) -> Self {
+        match text.split_once('=') {
+            Some((key, value)) => Self { key: key.into(), value: Some(value.into()) },
+            None => Self { key: text.into(), value: None },
+        }
+    }
     /// Whether it compares networks. As the first label it does not end the comparison: the others count among endpoints
     /// of other networks too.
     #[must_use]

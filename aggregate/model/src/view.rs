@@ -27,7 +27,7 @@ use crate::resource_inputs::ResourceInputs;
 use crate::route_candidate::{ConnectionTarget, HttpCandidate, L4Candidate, ResolvedDestination};
 use crate::shared::Shared;
 use crate::status::ShardPriority;
-use crate::traffic_policy::HashKey;
+use crate::traffic_policy::{HashKey, LocalityBalancing};
 
 /// Registry and scope that report a shard.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
@@ -153,6 +153,8 @@ pub struct ClusterInputs {
     pub connect_timeout: Duration,
     /// Endpoints carried inside the xDS cluster (DNS resolutions only).
     pub inline: Option<Shared<ResourceInputs<EndpointInputs>>>,
+    /// Setting of the mesh on localities, which applies where neither a rule nor the traffic distribution decides.
+    pub locality: Option<Arc<LocalityBalancing>>,
     /// What DestinationRules set, by the namespace of the client.
     pub policy: Option<Arc<ByNamespace<Option<Arc<ClusterPolicy>>>>>,
 }
@@ -180,6 +182,8 @@ pub struct EndpointInputs {
     pub sources: Arc<[EndpointSource]>,
     /// Networks that clients reach only through gateways, sorted.
     pub gated: Arc<[NetworkId]>,
+    /// Setting of the mesh on localities, which applies where neither a rule nor the traffic distribution decides.
+    pub locality: Option<Arc<LocalityBalancing>>,
     /// What DestinationRules set, by the namespace of the client.
     pub policy: Option<Arc<ByNamespace<Option<Arc<EndpointPolicy>>>>>,
 }

@@ -3,6 +3,7 @@
 //! Called by the projection of ConfigMaps. Each field is independent: an invalid one keeps its last valid value
 //! ([`Mesh::inherit`]) and is named in a problem; an unsupported one is named once.
 
+mod locality;
 mod networks;
 mod read;
 mod requests;
@@ -14,7 +15,8 @@ use std::time::Duration;
 
 use tributary_model::settings::ClusterLocal;
 use tributary_model::{
-    AccessLog, HostPattern, Hostname, HttpRetries, LogEncoding, Namespace, RequestTracing, Visibility,
+    AccessLog, HostPattern, Hostname, HttpRetries, LocalityBalancing, LogEncoding, Namespace, RequestTracing,
+    Visibility,
 };
 
 use crate::label_selector::Selectors;
@@ -52,6 +54,8 @@ pub struct Mesh {
     pub enable_tracing: Option<bool>,
     /// How requests are traced.
     pub tracing: RequestTracing,
+    /// Which localities clients use.
+    pub locality: Option<Arc<LocalityBalancing>>,
     /// Hosts that are served only within their cluster, and exceptions; each pattern once.
     pub cluster_local: ClusterLocal,
     /// Upper bounds of the visibility of ServiceEntries.
@@ -93,6 +97,8 @@ pub enum Field {
     EnableTracing,
     /// `defaultConfig`.
     ProxyConfig,
+    /// `localityLbSetting`.
+    Locality,
     /// `serviceSettings`.
     ServiceSettings,
     /// `serviceEntryVisibility`.
@@ -103,7 +109,7 @@ pub enum Field {
 
 impl Field {
     /// Fields under the key `mesh`.
-    const OF_MESH: [Self; 15] = [
+    const OF_MESH: [Self; 16] = [
         Self::Discovery,
         Self::TrustDomain,
         Self::TrustDomainAliases,
@@ -117,6 +123,7 @@ impl Field {
         Self::AccessLogEncoding,
         Self::EnableTracing,
         Self::ProxyConfig,
+        Self::Locality,
         Self::ServiceSettings,
         Self::Entries,
     ];
@@ -138,6 +145,7 @@ impl Field {
             Self::AccessLogEncoding => "accessLogEncoding",
             Self::EnableTracing => "enableTracing",
             Self::ProxyConfig => "defaultConfig",
+            Self::Locality => "localityLbSetting",
             Self::ServiceSettings => "serviceSettings",
             Self::Entries => "serviceEntryVisibility",
             Self::Networks => "meshNetworks",
@@ -179,6 +187,7 @@ impl Mesh {
                 Field::AccessLogEncoding => self.access_log_encoding = last.access_log_encoding,
                 Field::EnableTracing => self.enable_tracing = last.enable_tracing,
                 Field::ProxyConfig => self.tracing = last.tracing.clone(),
+                Field::Locality => self.locality = last.locality.clone(),
                 Field::ServiceSettings => self.cluster_local = Arc::clone(&last.cluster_local),
                 Field::Entries => self.entries = last.entries.clone(),
                 Field::Networks => self.networks = last.networks.clone(),

@@ -14,6 +14,7 @@ pub mod file;
 pub mod istio;
 pub mod kind;
 pub mod layers;
+pub mod locality;
 pub mod merge;
 pub mod missing_files;
 pub mod model;

@@ -177,6 +177,10 @@ fn errors_name_file_line_and_field() {
             "settings: {tracing: {sampling: 101}}\n",
             "TRB0102 t.yaml:3:32: settings.tracing.sampling: 101 is not a percentage from 0 to 100",
         ),
+        (
+            "settings: {locality: {distribute: [{from: eu, to: {us: 90}}]}}\n",
+            "TRB0102 t.yaml:3:12: settings.locality: the shares of distribute[0].to add up to 90; make them add up to 100",
+        ),
         ("revision: a b\n", "TRB0102 t.yaml:3:1: revision: `a b` is not the value of a label"),
         (
             "xds:\n  listen: 0.0.0.0:15010\n",

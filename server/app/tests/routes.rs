@@ -92,8 +92,8 @@ async fn routes_of_a_sidecar_are_listed_in_order() {
         ),
     ];
     for ((port, order, texts), line) in parts.into_iter().zip(&lines[1..]) {
-        let mut words = line.split_whitespace();
-        assert_eq!((words.next(), words.next()), (Some(port), Some(order)), "{line}");
+        let mut fields = line.split_whitespace();
+        assert_eq!((fields.next(), fields.next()), (Some(port), Some(order)), "{line}");
         assert!(texts.iter().all(|text| line.contains(text)), "{texts:?} in {line}");
         assert!(
             line.contains("VirtualService shop/pay-routes (") && line.contains("/routes.yaml:1:1)"),
@@ -115,7 +115,7 @@ async fn routes_of_a_sidecar_are_listed_in_order() {
 }
 
 #[tokio::test]
-async fn host_without_a_route_is_an_error_that_says_where_requests_go() {
+async fn host_without_a_route_is_an_error_that_names_where_requests_go() {
     let (_dir, world) = mk_world(CANARY).await;
     let _stream = connect_sidecar(&world).await;
     let error = world.run(&format!("get routes other.test --for-client {SIDECAR}")).await.exit.unwrap_err();

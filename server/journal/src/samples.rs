@@ -316,14 +316,18 @@ fn settings() -> BoxedStrategy<Fact> {
     let networks = vec((network(), vec(cidr, 0..3).prop_map(|list| list.into())), 0..3);
     let merge = select(vec![MergeByName::Off, MergeByName::Report, MergeByName::On]);
     let aliases = of(vec(text(), 0..3));
-    let domains = (of(text()), of(namespace()), (of(retries()), of(access_log()), of(tracing())));
+    let domains = (
+        of(text()),
+        of(namespace()),
+        (of(retries()), of(access_log()), of(tracing()), of(traffic_policies::locality())),
+    );
     let parts = (domains, aliases, of(text()), of(duration()), of(any::<bool>()), of(any::<bool>()));
     (of(visibility()), parts, of(vec(pattern, 0..3)), of(caps), of(networks), of(merge))
         .prop_map(
             |(
                 default_export,
                 (
-                    (trust_domain, root_namespace, (retries, log, tracing)),
+                    (trust_domain, root_namespace, (retries, log, tracing, locality)),
                     aliases,
                     domain,
                     connect_timeout,
@@ -350,6 +354,7 @@ fn settings() -> BoxedStrategy<Fact> {
                     http_retries: retries.map(Arc::new),
                     access_log: log.map(Arc::new),
                     tracing: tracing.map(Arc::new),
+                    locality: locality.map(Arc::new),
                     merge_by_name: merge,
                 }))
             },

@@ -255,6 +255,7 @@ fn mk_port(
         attributes: Arc::default(),
         identities: Arc::from([]),
         connect_timeout: Duration::from_secs(10),
+        locality: None,
         inline: svc.resolution.is_dns().then(|| endpoints.clone()),
         policy: svc.order.clone().map(mk_cluster_policy),
     };
@@ -362,6 +363,7 @@ fn mk_endpoints(svc: &Svc, service: &ServiceKey, port: PortNumber, view: &Declar
         traffic: svc.traffic,
         sources: [source].into(),
         gated: Arc::from([]),
+        locality: None,
         policy: svc.order.clone().map(mk_policy),
     }
 }

@@ -4,9 +4,9 @@
 //! Explain and why-not call it for each port; lists of resources and conditions of policies read [`applied_rules`].
 
 use tributary_model::{
-    Algorithm, Catalog, ClientKind, ClusterPolicy, Code, ConnectionPool, DestinationRule, HashKey, Labels,
-    Namespace, PolicyKey, PolicyView, PortView, ServiceView, Stage, Subset, TraceStep, TrafficPolicy,
-    Verdict,
+    Algorithm, Catalog, ClientKind, ClusterPolicy, Code, ConnectionPool, DestinationRule, EndpointOrder,
+    HashKey, Labels, Namespace, PolicyKey, PolicyView, PortView, Preference, ServiceView, Stage, Subset,
+    TraceStep, TrafficPolicy, Verdict,
 };
 
 use crate::client::ClientClass;
@@ -78,7 +78,9 @@ pub(super) fn steps(
     }
     let policy = port.cluster.inputs.policy_of(client);
     out.extend(subset.map(|subset| of_subset(&rules, port, policy, subset)));
-    let settings = policy.and_then(|policy| policy.of(subset)).filter(|_| class.kind == ClientKind::Grpc);
+    let settings = policy.and_then(|policy| policy.of(subset));
+    out.extend(of_mesh(port, settings));
+    let settings = settings.filter(|_| class.kind == ClientKind::Grpc);
     if let (Some(settings), Some(first)) = (settings, rules.first()) {
         let unread = unread_by_grpc(settings);
         let detail = format!("port {}: gRPC does not use {}", port.number, unread.join(", "));
@@ -157,6 +159,21 @@ fn of_subset(
         Some(first) => first.step(Verdict::Drop, Code::NO_SUCH_SUBSET, detail),
         None => service_step(Stage::Merge, Verdict::Drop, Code::NO_SUCH_SUBSET, None, detail),
     }
+}
+
+/// Returns that the mesh decides which localities clients use, if it changes their order.
+fn of_mesh(port: &PortView, settings: Option<&TrafficPolicy>) -> Option<TraceStep> {
+    let (order, inputs) = (settings.map(EndpointOrder::of), &port.cluster.inputs);
+    let of = |mesh| Preference::of(order.as_ref(), inputs.attributes.traffic, mesh);
+    let decided = of(inputs.locality.as_deref());
+    let how = match decided {
+        Preference::Alike => "localities do not count",
+        Preference::Distribute(_) => "shares of localities",
+        Preference::Near(_) | Preference::Failover { .. } => "failover between localities",
+    };
+    let detail = format!("port {}: localityLbSetting of the mesh sets {how}", port.number);
+    (decided != of(None))
+        .then(|| service_step(Stage::Merge, Verdict::Pass, Code::MESH_LOCALITY, None, detail))
 }
 
 /// Formats the labels of a subset.

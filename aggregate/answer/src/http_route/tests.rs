@@ -207,6 +207,7 @@ fn copies_go_to_mirrors_with_a_share() {
     };
     let others = [mirror("b.test", 100_000), mirror("b.test", 0), mirror("unknown.test", 1_000_000)];
     let mirroring = Mirroring { first: Some(mirror("a.test", 1)), share: None, others: Some(others.into()) };
+    let mirroring = Some(Arc::new(mirroring));
     let settings = RouteSettings { mirroring, ..RouteSettings::default() };
     let forward = forwarded(HttpRoute { settings, ..mk_to(&[mk_weighted("a.test", 0)]) });
     let copies: Vec<_> =

@@ -142,7 +142,12 @@ fn assemble_port(
     let (protocol, gated) =
         (port.protocol, gated(context, port.sources.iter().flat_map(|s| s.group.summary.networks.iter())));
     let policy = common.rules.of_endpoints(number, old.map(|p| &p.endpoints.inputs.policy));
-    let facts = EndpointInputs { policy, ..endpoint_facts(key, number, port.sources, gated, common) };
+    let locality = context.settings.effective.locality.clone();
+    let facts = EndpointInputs {
+        policy,
+        locality: locality.clone(),
+        ..endpoint_facts(key, number, port.sources, gated, common)
+    };
     let dims = dims::endpoints(&facts, common.one_audience);
     let endpoints = keep_inputs(old.map(|p| &p.endpoints), facts, dims, counters);
     let facts = ClusterInputs {
@@ -154,6 +159,7 @@ fn assemble_port(
         attributes: Arc::clone(&common.attributes),
         identities: Arc::clone(&common.identities),
         connect_timeout: context.settings.effective.connect_timeout(),
+        locality,
         inline: common.resolution.is_dns().then(|| endpoints.clone()),
         policy: common.rules.of_clusters(number, old.map(|p| &p.cluster.inputs.policy)),
     };
@@ -194,18 +200,22 @@ fn assemble_port(
 }
 
 /// Returns the routes of requests of the VirtualServices that name a host, for clients for which no service has it;
-/// `None` if none of them has any.
+/// `None` if none of them has any. Most hosts have a service, whose VirtualServices are often the same: the list is shared
+/// with `service` then.
 pub(crate) fn routes_without_service(
     context: &MergeContext,
     hosts: &Hosts,
     host: &Hostname,
-    old: Option<&HostEntry>,
+    (old, service): (Option<&HostEntry>, Option<&ServiceView>),
     counters: &mut Counters,
 ) -> Option<Shared<ResourceInputs<RouteInputs>>> {
     let found = naming(context, host);
     let namespace = found.first()?.of.key.namespace.clone();
     let old = old.and_then(|entry| entry.routes.as_ref());
     let before = old.map(|routes| &routes.inputs);
+    let of_service =
+        service.and_then(|view| view.ports.first()).map(|port| &port.route.inputs.virtual_services);
+    let of_service = of_service.filter(|list| ***list == *found);
     let facts = RouteInputs {
         service: ServiceKey { host: host.clone(), namespace },
         port: PortNumber::HTTP,
@@ -216,7 +226,10 @@ pub(crate) fn routes_without_service(
         retries: context.settings.effective.http_retries.clone(),
         hash: None,
         destinations: keep(before.map(|own| &own.destinations), resolved(context, hosts, &found)),
-        virtual_services: keep(before.map(|own| &own.virtual_services), found),
+        virtual_services: match of_service {
+            Some(list) => Arc::clone(list),
+            None => keep(before.map(|own| &own.virtual_services), found),
+        },
         has_service: false,
     };
     let dims = dims::route(&facts);
@@ -237,6 +250,7 @@ fn endpoint_facts(
         traffic: common.traffic,
         sources: shared(sources),
         gated: shared(gated),
+        locality: None,
         policy: None,
     }
 }

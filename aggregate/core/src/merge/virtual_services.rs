@@ -94,10 +94,11 @@ impl Names<'_> {
         }
         let of_mirror =
             |mirror: &Mirror| Mirror { destination: self.complete(&mirror.destination), ..mirror.clone() };
-        let mirroring = &mut out.settings.mirroring;
-        mirroring.first = mirroring.first.as_ref().map(of_mirror);
-        if let Some(others) = &mut mirroring.others {
-            self.complete_all(others, |mirror| &mut mirror.destination);
+        if let Some(mirroring) = out.settings.mirroring.as_mut().map(Arc::make_mut) {
+            mirroring.first = mirroring.first.as_ref().map(of_mirror);
+            if let Some(others) = &mut mirroring.others {
+                self.complete_all(others, |mirror| &mut mirror.destination);
+            }
         }
         out
     }

@@ -1,24 +1,32 @@
-//! Keys of the client labels that policies compare: those by which rules order endpoints, and those that conditions of
-//! VirtualServices name.
+//! Keys of the client labels that policies compare: those by which rules and the mesh order endpoints, and those that
+//! conditions of VirtualServices name.
 //!
 //! The build writes them with each changed policy, and publishes them if they changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tributary_model::{Labels, PolicyKey};
+use tributary_model::{Labels, LocalityBalancing, PolicyKey};
 
-/// Label keys of each policy that compares any.
+/// Label keys of each policy that compares any, and those of the mesh, which have no policy.
 #[derive(Debug, Default)]
-pub(crate) struct ComparedLabels(BTreeMap<PolicyKey, BTreeSet<Arc<str>>>);
+pub(crate) struct ComparedLabels(BTreeMap<Option<PolicyKey>, BTreeSet<Arc<str>>>);
 
 impl ComparedLabels {
     /// Sets the keys that a policy compares. Returns whether they changed.
     pub(crate) fn set(&mut self, policy: &PolicyKey, keys: BTreeSet<Arc<str>>) -> bool {
+        self.replace(Some(policy.clone()), keys)
+    }
+    /// Sets the keys that the mesh compares. Returns whether they changed.
+    pub(crate) fn set_mesh(&mut self, locality: Option<&LocalityBalancing>) -> bool {
+        let keys = locality.into_iter().flat_map(LocalityBalancing::compared_labels);
+        self.replace(None, keys.cloned().collect())
+    }
+    fn replace(&mut self, of: Option<PolicyKey>, keys: BTreeSet<Arc<str>>) -> bool {
         if keys.is_empty() {
-            return self.0.remove(policy).is_some();
+            return self.0.remove(&of).is_some();
         }
-        self.0.insert(policy.clone(), keys.clone()) != Some(keys)
+        self.0.insert(of, keys.clone()) != Some(keys)
     }
     /// Returns the keys of all policies, sorted. Beyond the limit of a set of labels, the greatest keys do not count.
     pub(crate) fn all(&self) -> Arc<[Arc<str>]> {

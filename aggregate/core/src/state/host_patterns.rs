@@ -40,26 +40,25 @@ impl ByOwner {
     }
 }
 
-/// Host patterns of policies.
+/// Host patterns of policies. Which a policy has is known to the owner of the table, which names both values of a change.
 #[derive(Debug, Default)]
 pub(crate) struct HostPatterns {
-    of: BTreeMap<PolicyKey, Vec<HostPattern>>,
     exact: BTreeMap<HostPattern, ByOwner>,
     /// By the length of the text after the `*`, then by this text.
     wild: BTreeMap<usize, HashMap<Box<str>, ByOwner>>,
 }
 
 impl HostPatterns {
-    /// Sets the patterns of a policy; none removes it. Returns the patterns of both values.
-    pub(crate) fn set(&mut self, key: &PolicyKey, patterns: Vec<HostPattern>) -> BTreeSet<HostPattern> {
-        let before = self.of.remove(key).unwrap_or_default();
+    /// Replaces the patterns of a policy. Returns the patterns of both values.
+    pub(crate) fn replace(
+        &mut self,
+        key: &PolicyKey,
+        before: &[HostPattern],
+        now: &[HostPattern],
+    ) -> BTreeSet<HostPattern> {
         before.iter().for_each(|pattern| self.remove(key, pattern));
-        patterns.iter().for_each(|pattern| self.insert(key, pattern));
-        let both = before.into_iter().chain(patterns.iter().cloned()).collect();
-        if !patterns.is_empty() {
-            self.of.insert(key.clone(), patterns);
-        }
-        both
+        now.iter().for_each(|pattern| self.insert(key, pattern));
+        before.iter().chain(now).cloned().collect()
     }
     /// Returns the policies whose pattern matches a host, those of the most specific pattern first.
     pub(crate) fn matching(&self, host: &Hostname) -> Vec<&ByOwner> {
@@ -83,7 +82,7 @@ impl HostPatterns {
     }
     /// Whether there is no pattern.
     pub(crate) fn is_empty(&self) -> bool {
-        self.of.is_empty()
+        self.exact.is_empty() && self.wild.is_empty()
     }
     fn insert(&mut self, key: &PolicyKey, pattern: &HostPattern) {
         let owners = match pattern.suffix() {
@@ -157,8 +156,8 @@ mod tests {
             for (n, edit) in edits {
                 let all: Vec<_> = edit.into_iter().map(|at| HostPattern::new(PATTERNS[at]).unwrap()).collect();
                 let before = naive.insert(mk_key(n), all.clone()).unwrap_or_default();
-                let both: BTreeSet<_> = before.into_iter().chain(all.clone()).collect();
-                prop_assert_eq!(patterns.set(&mk_key(n), all), both);
+                let both: BTreeSet<_> = before.iter().chain(&all).cloned().collect();
+                prop_assert_eq!(patterns.replace(&mk_key(n), &before, &all), both);
             }
             for host in HOSTS.map(|host| Hostname::new(host).unwrap()) {
                 let found = patterns.matching(&host).into_iter().map(|owners| owners.all().iter().collect());
@@ -170,9 +169,8 @@ mod tests {
                 }
                 prop_assert_eq!(found, want.into_values().collect::<Vec<_>>());
             }
-            let keys: Vec<PolicyKey> = patterns.of.keys().cloned().collect();
-            keys.iter().for_each(|key| drop(patterns.set(key, Vec::new())));
-            prop_assert!(patterns.is_empty() && patterns.exact.is_empty() && patterns.wild.is_empty());
+            naive.iter().for_each(|(key, before)| drop(patterns.replace(key, before, &[])));
+            prop_assert!(patterns.is_empty());
         }
     }
 }

@@ -13,6 +13,8 @@ use super::host_patterns::{ByOwner, HostPatterns};
 pub(crate) struct Rules {
     /// Hosts as declared, of those that are completed.
     short: BTreeMap<PolicyKey, HostPattern>,
+    /// Completed host of each rule.
+    hosts: BTreeMap<PolicyKey, HostPattern>,
     completed: HostPatterns,
 }
 
@@ -29,7 +31,11 @@ impl Rules {
             Some(host) => self.short.insert(key.clone(), host.clone()),
             None => self.short.remove(key),
         };
-        self.completed.set(key, now.into_iter().collect())
+        let before = match &now {
+            Some(host) => self.hosts.insert(key.clone(), host.clone()),
+            None => self.hosts.remove(key),
+        };
+        self.completed.replace(key, before.as_slice(), now.as_slice())
     }
     /// Completes short names again, after the domain changed. All services are built again then.
     pub(crate) fn complete(&mut self, settings: &Settings) {
@@ -43,6 +49,6 @@ impl Rules {
     }
     /// Whether there is no rule.
     pub(crate) fn is_empty(&self) -> bool {
-        self.short.is_empty() && self.completed.is_empty()
+        self.short.is_empty() && self.hosts.is_empty() && self.completed.is_empty()
     }
 }

@@ -62,14 +62,15 @@ impl VirtualServices {
         for host in before.iter().flat_map(|before| before.hosts_of_destinations()) {
             remove(&mut self.leading, host, key);
         }
-        let Some(merged) = merged else { return self.patterns.set(key, Vec::new()) };
+        let hosts_before = before.as_ref().map_or(&[][..], |before| &before.owner.hosts);
+        let Some(merged) = merged else { return self.patterns.replace(key, hosts_before, &[]) };
         for delegate in &merged.named {
             self.naming.entry(delegate.clone()).or_default().insert(key);
         }
         for host in merged.hosts_of_destinations() {
             self.leading.entry(host.clone()).or_default().insert(key);
         }
-        let patterns = self.patterns.set(key, merged.owner.hosts.to_vec());
+        let patterns = self.patterns.replace(key, hosts_before, &merged.owner.hosts);
         let same = before.filter(|before| **before == merged);
         self.merged.insert(key.clone(), same.unwrap_or_else(|| Arc::new(merged)));
         patterns

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use proptest::sample::select;
 use tributary_model::{
-    Algorithm, Fact, LoadBalancer, Namespace, OutlierDetection, Policy, PortPolicies, Settings, TrafficPolicy,
+    Algorithm, Fact, FailoverLabel, LoadBalancer, LocalityBalancing, Namespace, OutlierDetection, Policy,
+    PortPolicies, Settings, TrafficPolicy,
 };
 
 use super::fixtures::*;
@@ -84,17 +85,23 @@ fn any_rule() -> impl Strategy<Value = Fact> {
     )
 }
 
+/// Failover by a label; by localities alone if it is empty.
+fn mk_failover(label: &str) -> LocalityBalancing {
+    let labels = Some(label).filter(|label| !label.is_empty()).map(FailoverLabel::read);
+    LocalityBalancing::Failover { regions: Arc::default(), labels: labels.into_iter().collect() }
+}
+
 fn any_settings() -> impl Strategy<Value = Fact> {
-    (proptest::option::of(select(&["shop", "ops"][..])), proptest::option::of(Just("mesh.test"))).prop_map(
-        |(root, domain)| {
-            let root_namespace = root.map(mk_ns);
-            Fact::Settings(Arc::new(Settings {
-                root_namespace,
-                domain: domain.map(Into::into),
-                ..Settings::default()
-            }))
-        },
-    )
+    let root = proptest::option::of(select(&["shop", "ops"][..]));
+    let locality = proptest::option::of(select(&["", "tier", "tier=a"][..]));
+    (root, proptest::option::of(Just("mesh.test")), locality).prop_map(|(root, domain, locality)| {
+        Fact::Settings(Arc::new(Settings {
+            root_namespace: root.map(mk_ns),
+            domain: domain.map(Into::into),
+            locality: locality.map(|label| Arc::new(mk_failover(label))),
+            ..Settings::default()
+        }))
+    })
 }
 
 fn any_history() -> impl Strategy<Value = Vec<Update>> {
@@ -131,10 +138,13 @@ proptest! {
             for (a, b) in a.ports.iter().zip(b.ports.iter()) {
                 prop_assert_eq!(&a.cluster.inputs.policy, &b.cluster.inputs.policy);
                 prop_assert_eq!(&a.endpoints.inputs.policy, &b.endpoints.inputs.policy);
+                prop_assert_eq!(&a.endpoints.inputs.locality, &b.endpoints.inputs.locality);
+                prop_assert_eq!(&a.cluster.inputs.locality, &b.cluster.inputs.locality);
                 prop_assert_eq!(a.cluster.dimensions, b.cluster.dimensions);
                 prop_assert_eq!(a.endpoints.dimensions, b.endpoints.dimensions);
             }
         }
+        prop_assert_eq!(&walked.compared_labels, &fresh.compared_labels);
         prop_assert_eq!(walked.services().count(), fresh.services().count());
     }
 }

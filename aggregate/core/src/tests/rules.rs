@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tributary_model::{
-    Algorithm, ConnectionPool, Fact, HashKey, LoadBalancer, Policy, PortNumber, PortPolicies, ServiceView,
-    TrafficPolicy,
+    Algorithm, ClientDimensions, ConnectionPool, Distribution, Fact, FailoverLabel, HashKey, LoadBalancer,
+    LocalityBalancing, Policy, PortNumber, PortPolicies, ServiceView, Settings, TrafficPolicy,
 };
 
 use super::fixtures::*;
@@ -254,4 +254,31 @@ fn many_rules_build_each_service_once() {
     // of one host, each exported to 256 other namespaces
     let export = |i: usize| (0..256).map(|j| format!("n{}", i * 256 + j)).collect::<Vec<_>>().join(",");
     builds(1, one().chain((0..100).map(|i| rule(i, "pay.test", &export(i), "v1"))));
+}
+
+#[test]
+fn localities_of_the_mesh_reach_every_service_and_its_clients() {
+    let mut world = World::of_files();
+    let settings = |locality: Option<LocalityBalancing>| {
+        let locality = locality.map(Arc::new);
+        Fact::Settings(Arc::new(Settings { locality, ..Settings::default() }))
+    };
+    let group = mk_group(PAY, "pay", "g", "10.0.0.1:http=80");
+    world.put("file", [mk_service(PAY, mk_decl("pay", "80 http")), group]);
+    let dimensions = |world: &mut World| world.view(PAY).unwrap().ports[0].endpoints.dimensions;
+    let usual = dimensions(&mut world);
+    // shares need no rule
+    let share = Distribution { from: "eu".into(), to: [("us".into(), 100)].into() };
+    let outcome = world.put("file", [settings(Some(LocalityBalancing::Distribute([share].into())))]);
+    assert!(outcome.changed.hosts.contains(&mk_host("pay.test")));
+    assert_eq!(dimensions(&mut world), usual | ClientDimensions::LOCALITY);
+    // failover by a label needs ejection, and the label of clients
+    let labels = [FailoverLabel::read("tier"), FailoverLabel::read("site=a")].into();
+    world.put("file", [settings(Some(LocalityBalancing::Failover { regions: Arc::default(), labels }))]);
+    assert_eq!(dimensions(&mut world), usual);
+    assert_eq!(*world.catalog().compared_labels, ["tier".into()]);
+    world.put("file", [settings(None)]);
+    assert!(world.catalog().compared_labels.is_empty());
+    let inputs = &world.view(PAY).unwrap().ports[0];
+    assert_eq!((&inputs.cluster.inputs.locality, &inputs.endpoints.inputs.locality), (&None, &None));
 }

@@ -7,8 +7,11 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use serde_saphyr::{DuplicateKeyPolicy, MergeKeyPolicy, Options};
 use tributary_model::settings::ClusterLocal;
-use tributary_model::{HostPattern, HttpRetries, Namespace, RequestTracing, Settings, Visibility};
+use tributary_model::{
+    HostPattern, HttpRetries, LocalityBalancing, Namespace, RequestTracing, Settings, Visibility,
+};
 
+use super::locality;
 use super::networks::MeshNetworks;
 use super::requests;
 use super::tracing;
@@ -163,6 +166,7 @@ impl Reader {
             Field::AccessLogEncoding => self.mesh.access_log_encoding = requests::log_encoding(value)?,
             Field::EnableTracing => self.mesh.enable_tracing = Some(tracing::flag(value)?),
             Field::ProxyConfig => self.mesh.tracing = self.proxy_config(map(value)?)?,
+            Field::Locality => self.mesh.locality = Some(self.locality(map(value)?)?.into()),
             Field::ServiceSettings => self.mesh.cluster_local = self.service_settings(value)?,
             Field::Entries => self.mesh.entries = self.entries(map(value)?)?,
             Field::Networks => {}
@@ -193,6 +197,10 @@ impl Reader {
     fn http_retries(&mut self, tree: &Tree) -> Result<HttpRetries, String> {
         self.ignore_rest(tree, "defaultHttpRetryPolicy.", &requests::RETRY_FIELDS);
         requests::retries(tree)
+    }
+    fn locality(&mut self, tree: &Tree) -> Result<LocalityBalancing, String> {
+        self.ignore_rest(tree, "localityLbSetting.", &locality::FIELDS);
+        locality::parse(tree)
     }
     /// Parses `serviceSettings`; the last entry of a pattern wins.
     fn service_settings(&mut self, value: &Value) -> Result<ClusterLocal, String> {

@@ -123,7 +123,7 @@ fn settings(route: &document::HttpRoute) -> RouteSettings {
         timeout: route.timeout,
         retries: route.retries.as_ref().map(|of| Arc::new(retries(of))),
         fault: route.fault.as_ref().and_then(fault).map(Arc::new),
-        mirroring: mirroring(route),
+        mirroring: mirroring(route).map(Arc::new),
         cors: route.cors.as_ref().map(|of| Arc::new(cors(of))),
     }
 }
@@ -185,7 +185,7 @@ fn fault(document: &document::Fault) -> Option<FaultInjection> {
     (fault.delay.is_some() || fault.abort.is_some()).then_some(fault)
 }
 
-fn mirroring(route: &document::HttpRoute) -> Mirroring {
+fn mirroring(route: &document::HttpRoute) -> Option<Mirroring> {
     let share = route.mirror_share.unwrap_or(RequestShare::ALL);
     let others = route.mirrors.as_ref().map(|mirrors| {
         let one = |mirror: &document::Mirror| {
@@ -194,11 +194,12 @@ fn mirroring(route: &document::HttpRoute) -> Mirroring {
         };
         mirrors.value.iter().filter_map(one).collect()
     });
-    Mirroring {
+    let mirroring = Mirroring {
         first: route.mirror.as_ref().and_then(destination).map(|destination| Mirror { destination, share }),
         share: route.mirror_share,
         others,
-    }
+    };
+    (mirroring != Mirroring::default()).then_some(mirroring)
 }
 
 /// The paths of shares without a mirror. A route of a delegate may have the mirror of the other side.

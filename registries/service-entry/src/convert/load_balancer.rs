@@ -74,7 +74,7 @@ fn locality(document: &Locality) -> LocalityBalancing {
     };
     LocalityBalancing::Failover {
         regions: document.failover.iter().filter_map(|of| region(&of.from, &of.to)).collect(),
-        labels: document.labels.iter().map(label).collect(),
+        labels: document.labels.iter().map(|label| FailoverLabel::read(&label.value)).collect(),
     }
 }
 
@@ -87,13 +87,6 @@ fn distribution(share: &Share) -> Option<Distribution> {
     let mut to: Vec<_> = to.collect();
     to.sort();
     Some(Distribution { from: Arc::clone(&share.from.as_ref()?.value), to: to.into() })
-}
-
-fn label(text: &Text) -> FailoverLabel {
-    match text.value.split_once('=') {
-        Some((key, value)) => FailoverLabel { key: key.into(), value: Some(value.into()) },
-        None => FailoverLabel { key: Arc::clone(&text.value), value: None },
-    }
 }
 
 fn warmup(document: &traffic_policy::Warmup) -> Option<Warmup> {

@@ -10,7 +10,7 @@ use tributary_model::{
 
 use super::workload::UNIX;
 use super::{Located, Text};
-use crate::read::decode::is_label_name;
+use tributary_model::kubernetes_names::is_label_name;
 
 /// What selected workloads reach and receive.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

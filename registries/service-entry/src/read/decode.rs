@@ -28,7 +28,6 @@ use crate::read::fault::{Faults, Pos, clip};
 use crate::read::node::{Node, Value};
 pub(crate) use envoy_filter::MOST_PATCHES;
 use fields::Fields;
-pub(crate) use meta::{is_label_name, is_object_name};
 pub(crate) use virtual_service::is_ipv6;
 
 /// Decodes a document; `None` if too much is missing. The faults decide whether it may be served.

@@ -7,8 +7,8 @@ use tributary_model::ObjectId;
 
 use crate::document::known_kind;
 use crate::document::unserved::UnservedKind;
-use crate::read::decode::{is_label_name, is_object_name};
 use crate::read::node::Node;
+use tributary_model::kubernetes_names::{is_label_name, is_object_name};
 
 /// The object that a document describes.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use tributary_model::{Code, HostPattern, Namespace, Subset};
+use tributary_model::{Code, HostPattern, LocalitySetting, Namespace, Subset};
 
 use super::load_balancer::{self, refuse};
 use super::{names, service_entry};
@@ -44,7 +44,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
 /// Maximum number of items in each list of a DestinationRule.
 pub(super) const MOST_SUBSETS: usize = 256;
 pub(super) const MOST_PORTS: usize = 512;
-pub(super) const MOST_ITEMS: usize = 256;
+pub(super) const MOST_ITEMS: usize = LocalitySetting::MOST_ITEMS;
 /// Most bytes of a file's path, and of the name of a server that a client requests.
 const MOST_PATH: usize = 4096;
 const MOST_SNI: usize = 255;

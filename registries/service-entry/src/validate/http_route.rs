@@ -6,8 +6,8 @@ use super::destination_rule::MOST_ITEMS;
 use super::load_balancer::{is_token, refuse};
 use crate::document::http_route::{Headers, HttpRoute};
 use crate::document::{Text, VirtualService};
-use crate::read::decode::{is_label_name, is_object_name};
 use crate::read::fault::{Faults, clip};
+use tributary_model::kubernetes_names::{is_label_name, is_object_name};
 
 /// Most bytes of the body of an answer.
 const MOST_BODY: usize = 1 << 20;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use tributary_model::locality_setting::{is_region, is_topology, place_faults};
 use tributary_model::{Code, Labels};
 
 use super::destination_rule::MOST_ITEMS;
@@ -9,10 +10,6 @@ use super::names;
 use crate::document::traffic_policy::{ConsistentHash, LoadBalancer, Locality, Share, TrafficPolicy};
 use crate::document::{DestinationRule, Located, Text};
 use crate::read::fault::{Faults, Pos, clip};
-
-/// Labels that order regions as `failover` does.
-const TOPOLOGY: [&str; 3] =
-    [tributary_model::labels::REGION, tributary_model::labels::ZONE, tributary_model::labels::SUBZONE];
 
 /// Larger than each table of Maglev that Istio and Envoy accept.
 const MOST_TABLE: u64 = 5_000_010;
@@ -167,7 +164,7 @@ pub(super) fn localities_are_distributed_or_fail_over(rule: &DestinationRule, fa
             let message = format!("{path} has both distribute and failover; keep one of them");
             refuse(faults, locality.at.at, &message);
         }
-        let topology = locality.labels.iter().find(|label| TOPOLOGY.contains(&&*label.value));
+        let topology = locality.labels.iter().find(|label| is_topology(&label.value));
         if let Some(label) = topology.filter(|_| !locality.failover.is_empty()) {
             let message = format!(
                 "{path}.failoverPriority has {} beside failover, which both order regions; remove one of them",
@@ -221,31 +218,11 @@ pub(super) fn shares_have_separate_places(rule: &DestinationRule, faults: &mut F
 }
 
 fn separate<'p>(path: &str, places: impl Iterator<Item = &'p Text>, faults: &mut Faults) {
-    let mut seen: Vec<&str> = Vec::new();
-    // Longer lists are refused; comparing them would take long.
-    for place in places.take(MOST_ITEMS) {
-        let text = &*place.value;
-        let fault = match text.find('*') {
-            _ if text.split('/').count() > 3 || text.split('/').any(str::is_empty) => {
-                "is not a place; write region, region/zone or region/zone/subzone"
-            }
-            Some(at) if at + 1 != text.len() => "has a `*` before its end; write `*` last",
-            _ if seen.iter().any(|other| contains(other, text) || contains(text, other)) => {
-                "contains, or is in, another place of the list; remove one"
-            }
-            _ => {
-                seen.push(text);
-                continue;
-            }
-        };
-        refuse(faults, place.at, &format!("{path}: {:?} {fault}", clip(text)));
+    let places: Vec<&Text> = places.collect();
+    for (at, fault) in place_faults(places.iter().map(|place| &*place.value)) {
+        let Some(place) = places.get(at) else { continue };
+        refuse(faults, place.at, &format!("{path}: {:?} {fault}", clip(&place.value)));
     }
-}
-
-/// Whether a place has all of another one: `*` and an absent zone or subzone mean all of them.
-fn contains(outer: &str, inner: &str) -> bool {
-    let outer = outer.strip_suffix('*').map_or(outer, |start| start.strip_suffix('/').unwrap_or(start));
-    outer.is_empty() || inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 pub(super) fn regions_fail_over_to_others(rule: &DestinationRule, faults: &mut Faults) {
@@ -257,8 +234,7 @@ pub(super) fn regions_fail_over_to_others(rule: &DestinationRule, faults: &mut F
                 faults.refuse(Code::MISSING_FIELD, failover.at.at, message);
                 continue;
             };
-            let is_region = |text: &Text| !text.value.is_empty() && !text.value.contains(['/', '*']);
-            for region in [from, to].into_iter().filter(|text| !is_region(text)) {
+            for region in [from, to].into_iter().filter(|text| !is_region(&text.value)) {
                 let what = clip(&region.value);
                 refuse(faults, region.at, &format!("{path}: {what:?} is not a region; write its name alone"));
             }
@@ -288,21 +264,5 @@ mod tests {
         let primes: Vec<u64> = (0..50).filter(|number| is_prime(*number)).collect();
         assert_eq!(primes, [2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47]);
         assert!(is_prime(65_537) && is_prime(4_999_999) && !is_prime(65_536) && !is_prime(2_209));
-    }
-
-    #[test]
-    fn place_contains_those_below_it() {
-        for (outer, inner, want) in [
-            ("*", "a", true),
-            ("a", "a", true),
-            ("a", "a/b/c", true),
-            ("a/*", "a/b", true),
-            ("a/b/*", "a/b", true),
-            ("a/b", "a", false),
-            ("a", "ab", false),
-            ("a/b", "a/bc", false),
-        ] {
-            assert_eq!(contains(outer, inner), want, "{outer} {inner}");
-        }
     }
 }

@@ -1,9 +1,9 @@
 //! Rules on names: labels, ports, networks, accounts, identities, namespaces.
 
+use tributary_model::kubernetes_names::{is_label_key, is_label_value, is_object_name};
 use tributary_model::{Code, Identity, Labels, Namespace, NetworkId};
 
 use crate::document::{Located, ServiceEntry, Text};
-use crate::read::decode::is_object_name;
 use crate::read::fault::{Faults, Pos, clip};
 
 fn refuse(faults: &mut Faults, at: Pos, what: &str, text: &str, fix: &str) {
@@ -33,21 +33,6 @@ pub(super) fn labels(labels: &Located<Labels>, path: &str, faults: &mut Faults) 
             );
         }
     }
-}
-
-fn is_label_key(key: &str) -> bool {
-    let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
-    prefix.is_none_or(is_object_name) && !name.is_empty() && !name.contains('/') && is_label_value(name)
-}
-
-fn is_label_value(value: &str) -> bool {
-    let bytes = value.as_bytes();
-    let inner = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'/');
-    let edges = match (bytes.first(), bytes.last()) {
-        (Some(a), Some(z)) => a.is_ascii_alphanumeric() && z.is_ascii_alphanumeric(),
-        _ => true,
-    };
-    value.len() <= 63 && edges && bytes.iter().all(inner)
 }
 
 /// Whether a port may have this name: a DNS label of any case.

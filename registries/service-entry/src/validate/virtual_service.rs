@@ -9,8 +9,9 @@ use super::load_balancer::refuse;
 use super::{http_match, http_route, names, service_entry};
 use crate::document::http_route::{Destination, Weighted};
 use crate::document::{Text, VirtualService};
-use crate::read::decode::{is_ipv6, is_label_name, is_object_name};
+use crate::read::decode::is_ipv6;
 use crate::read::fault::{Faults, clip};
+use tributary_model::kubernetes_names::{is_label_name, is_object_name};
 
 pub(super) type Rule = fn(&VirtualService, &mut Faults);
 

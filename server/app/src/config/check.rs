@@ -241,6 +241,9 @@ impl Rules<'_> {
         if let Some(tracing) = &config.settings.tracing {
             self.valid("settings.tracing.customTags", tracing.parse());
         }
+        if let Some(locality) = &config.settings.locality {
+            self.valid("settings.locality", locality.parse());
+        }
         if let Some(retries) = &config.settings.http_retries {
             self.http_retries(retries);
         }

@@ -32,6 +32,7 @@ pub fn settings(config: &SettingsConfig) -> Settings {
         block_unknown: config.block_unknown,
         access_log: config.access_log.as_ref().map(access_log).map(Arc::new),
         tracing: config.tracing.as_ref().and_then(|tracing| tracing.parse().ok()).map(Arc::new),
+        locality: config.locality.as_ref().and_then(|locality| locality.parse().ok()).map(Arc::new),
         http_retries: config
             .http_retries
             .as_ref()
@@ -127,7 +128,9 @@ fn member(config: &FederatedMemberConfig) -> Option<FederatedMember> {
 
 #[cfg(test)]
 mod tests {
-    use tributary_model::{RequestTracing, SampledShare, SpanTag, SpanTagValue};
+    use tributary_model::{
+        Distribution, LocalityBalancing, RequestTracing, SampledShare, SpanTag, SpanTagValue,
+    };
 
     use super::*;
 
@@ -190,6 +193,9 @@ mod tests {
             ..RequestTracing::default()
         };
         assert_eq!(tracing.tracing.as_deref(), Some(&want));
+        let locality = mk_settings("locality: {distribute: [{from: eu, to: {eu: 80, us: 20}}]}").locality;
+        let shares = Distribution { from: "eu".into(), to: [("eu".into(), 80), ("us".into(), 20)].into() };
+        assert_eq!(locality.as_deref(), Some(&LocalityBalancing::Distribute([shares].into())));
         assert_eq!(mk_settings("httpRetries: {}").http_retries.as_deref(), Some(&HttpRetries::default()));
         let retries =
             mk_settings("httpRetries: {attempts: 3, retryOn: '5xx,503', perTryTimeout: 2s}").http_retries;

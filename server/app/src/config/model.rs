@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use super::locality::{DistributeConfig, FailoverConfig, LocalityConfig};
 pub use super::merge::MergeConfig;
 pub use super::registry::{RegisteredSource, RegistryConfig, Source};
 pub use super::tracing::{SpanTagConfig, TracingConfig};
@@ -252,6 +253,9 @@ pub struct SettingsConfig {
     pub access_log: Option<AccessLogConfig>,
     /// Tracing of the requests of sidecars; default: `enableTracing` and `defaultConfig.tracing` of the mesh configuration.
     pub tracing: Option<TracingConfig>,
+    /// Which localities clients use, where neither a DestinationRule nor the traffic distribution of a service decides it;
+    /// default: `localityLbSetting` of the mesh configuration.
+    pub locality: Option<LocalityConfig>,
     /// Visibility of declarations without `exportTo`: `*` for all namespaces, `.` for their own, `~` for
     /// none, or a list of namespaces; default: all.
     pub default_export: Option<Vec<String>>,

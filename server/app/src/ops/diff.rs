@@ -14,8 +14,7 @@ use tributary_xds::answers::{
 };
 use tributary_xds::session::{SentResource, SentView};
 
-use super::resources::{MAX_DECODED, sent};
-use super::sessions::Sessions;
+use super::sessions::{MAX_DECODED, Sessions};
 use crate::admin::backend::Answer;
 use crate::document::{DiffItem, Filter};
 
@@ -36,7 +35,7 @@ pub fn list(
 ) -> Differences {
     let (a, b) = (sessions.find(catalog, a)?, sessions.find(catalog, b)?);
     let mut pairs = Pairs::new();
-    let (of_a, of_b) = (sent(catalog, &a, kind), sent(catalog, &b, kind));
+    let (of_a, of_b) = (a.sent_resources(catalog, kind), b.sent_resources(catalog, kind));
     for (view, all) in &of_a {
         all.iter().for_each(|resource| pairs.entry(key(resource)).or_default().0 = Some((view, resource)));
     }

@@ -10,12 +10,9 @@ use tributary_xds::answers::{ResourceType, empty_assignment};
 use tributary_xds::session::{SentResource, SentView};
 
 use super::routing_rules::RoutingRules;
-use super::sessions::{Found, Sessions};
+use super::sessions::{Found, MAX_DECODED, Sessions};
 use crate::admin::backend::Answer;
 use crate::document::{Filter, ObjectItem, ResourceItem, short_name};
-
-/// Most bytes of decoded resources in one answer.
-pub const MAX_DECODED: usize = 64 << 20;
 
 /// Request for the resources of a client.
 #[derive(Debug, Clone, Default)]
@@ -43,7 +40,7 @@ pub fn list(catalog: &Arc<Catalog>, sessions: &Sessions, request: &ResourceReque
     let (mut items, mut more) = (Vec::new(), 0);
     let mut bodies = if request.bodies { Bodies::new(MAX_DECODED)? } else { Bodies::none() };
     let mut routing = RoutingRules::new(catalog, &found);
-    for (view, all) in sent(catalog, &found, request.kind) {
+    for (view, all) in found.sent_resources(catalog, request.kind) {
         let wanted = |resource: &SentResource| {
             request.name.as_deref().is_none_or(|name| name == &*resource.name)
                 && host.as_deref().is_none_or(|host| view.is_of_host(&resource.name, host))
@@ -61,17 +58,6 @@ pub fn list(catalog: &Arc<Catalog>, sessions: &Sessions, request: &ResourceReque
         }
     }
     Ok(Answer { items, more, notes: found.note.into_iter().collect() })
-}
-
-/// Returns what a client was sent of each type that it subscribes to.
-pub(super) fn sent(
-    catalog: &Arc<Catalog>,
-    found: &Found,
-    kind: Option<ResourceType>,
-) -> Vec<(SentView, Vec<SentResource>)> {
-    let kinds = ResourceType::ALL.into_iter().filter(|of| kind.is_none_or(|kind| kind == *of));
-    let views = kinds.filter_map(|kind| found.sent(kind));
-    views.map(|view| (view.resources(catalog), view)).map(|(all, view)| (view, all)).collect()
 }
 
 fn item(resource: &SentResource) -> ResourceItem {

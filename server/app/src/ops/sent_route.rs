@@ -1,4 +1,4 @@
-//! Routes of requests as a client was sent them, in the words of an operator: conditions, targets and settings.
+//! Routes of requests as a client was sent them, as an operator reads them: conditions, targets and settings.
 //!
 //! [`super::sent_tables`] reads route tables into them; lists of routes and explanations show them. Pure: the same bytes
 //! give the same texts. A part that has no text here is named as one that is not shown, so nothing is left out silently.

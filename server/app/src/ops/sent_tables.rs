@@ -18,9 +18,8 @@ use tributary_model::Catalog;
 use tributary_xds::answers::ResourceType;
 use tributary_xds::session::{SentResource, SentView};
 
-use super::resources::{MAX_DECODED, sent};
 use super::sent_route::SentHost;
-use super::sessions::Found;
+use super::sessions::{Found, MAX_DECODED};
 
 /// Names of the types of network filters.
 const HTTP_MANAGER: &str =
@@ -47,7 +46,7 @@ impl SentTables {
     /// Reads the names of the tables and listeners that a client was sent.
     pub(super) fn new(catalog: &Arc<Catalog>, found: &Found) -> Self {
         let kinds = [ResourceType::Route, ResourceType::Listener];
-        let sent = kinds.into_iter().flat_map(|kind| sent(catalog, found, Some(kind))).collect();
+        let sent = kinds.into_iter().flat_map(|kind| found.sent_resources(catalog, Some(kind))).collect();
         Self { sent, tables: BTreeMap::new(), left: MAX_DECODED }
     }
     /// Whether the client was sent any resource of a type.

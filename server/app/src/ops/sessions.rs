@@ -18,6 +18,9 @@ use super::counts::ServedCounts;
 use crate::document::clients::ClientTypeItem;
 use crate::document::{ClientItem, short_name};
 
+/// Most bytes of sent resources that one answer decodes.
+pub const MAX_DECODED: usize = 64 << 20;
+
 /// Clients of this server.
 pub struct Sessions {
     /// Connected streams.
@@ -157,6 +160,17 @@ impl Found {
     #[must_use]
     pub fn sent(&self, kind: ResourceType) -> Option<SentView> {
         self.connected.sent(kind)
+    }
+    /// Returns the resources that the client was sent of each type that it subscribes to, or of one.
+    #[must_use]
+    pub fn sent_resources(
+        &self,
+        catalog: &Arc<Catalog>,
+        kind: Option<ResourceType>,
+    ) -> Vec<(SentView, Vec<SentResource>)> {
+        let kinds = ResourceType::ALL.into_iter().filter(|of| kind.is_none_or(|kind| kind == *of));
+        let views = kinds.filter_map(|kind| self.sent(kind));
+        views.map(|view| (view.resources(catalog), view)).map(|(all, view)| (view, all)).collect()
     }
     /// Returns the delivery state of one resource.
     #[must_use]

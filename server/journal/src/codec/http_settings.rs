@@ -37,8 +37,8 @@ pub(crate) fn put_settings(enc: &mut Encoder, of: &RouteSettings) {
     if let Some(fault) = &of.fault {
         enc.nest(5, |enc| put_fault(enc, fault));
     }
-    if of.mirroring != Mirroring::default() {
-        enc.nest(6, |enc| put_mirroring(enc, &of.mirroring));
+    if let Some(mirroring) = &of.mirroring {
+        enc.nest(6, |enc| put_mirroring(enc, mirroring));
     }
     if let Some(cors) = &of.cors {
         enc.nest(7, |enc| put_cors(enc, cors));
@@ -55,7 +55,7 @@ pub(crate) fn read_settings(d: &mut Decoder, value: Value<'_>) -> Result<RouteSe
             3 => out.timeout = Some(read_duration(value)?),
             4 => out.retries = Some(Arc::new(read_route_retries(d, value)?)),
             5 => out.fault = Some(Arc::new(read_fault(value)?)),
-            6 => out.mirroring = read_mirroring(d, value)?,
+            6 => out.mirroring = Some(Arc::new(read_mirroring(d, value)?)),
             7 => out.cors = Some(Arc::new(read_cors(d, value)?)),
             _ => {}
         }

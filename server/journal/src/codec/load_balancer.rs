@@ -155,7 +155,7 @@ fn read_optional_pair(d: &mut Decoder, value: Value<'_>) -> Result<(Arc<str>, Op
     Ok((one.ok_or(Fault::Missing("first text of a pair"))?, other))
 }
 
-fn put_locality(enc: &mut Encoder, value: &LocalityBalancing) {
+pub(super) fn put_locality(enc: &mut Encoder, value: &LocalityBalancing) {
     match value {
         LocalityBalancing::Off => {}
         LocalityBalancing::Failover { regions, labels } => {
@@ -177,7 +177,7 @@ fn put_locality(enc: &mut Encoder, value: &LocalityBalancing) {
     }
 }
 
-fn read_locality(d: &mut Decoder, value: Value<'_>) -> Result<LocalityBalancing, Fault> {
+pub(super) fn read_locality(d: &mut Decoder, value: Value<'_>) -> Result<LocalityBalancing, Fault> {
     let (mut kind, mut regions, mut labels, mut shares) = (0, Vec::new(), Vec::new(), Vec::new());
     let mut fields = value.fields()?;
     while let Some((field, value)) = fields.next()? {

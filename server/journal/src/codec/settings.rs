@@ -14,6 +14,7 @@ use tributary_model::{
 use super::common::{put_duration, put_visibility, read_duration, read_visibility};
 use super::decode::{self, Decoder};
 use super::encode::Encoder;
+use super::load_balancer::{put_locality, read_locality};
 use super::wire::{Fields, Value};
 use super::{Fault, codes};
 
@@ -65,6 +66,9 @@ pub(crate) fn put(enc: &mut Encoder, value: &Settings) {
     if let Some(tracing) = &value.tracing {
         enc.nest(15, |enc| put_tracing(enc, tracing));
     }
+    if let Some(locality) = &value.locality {
+        enc.nest(16, |enc| put_locality(enc, locality));
+    }
 }
 
 pub(crate) fn read(d: &mut Decoder, mut fields: Fields<'_>) -> Result<Settings, Fault> {
@@ -86,6 +90,7 @@ pub(crate) fn read(d: &mut Decoder, mut fields: Fields<'_>) -> Result<Settings, 
             13 => out.http_retries = Some(Arc::new(read_retries(d, value)?)),
             14 => out.access_log = Some(Arc::new(read_log(d, value)?)),
             15 => out.tracing = Some(Arc::new(read_tracing(d, value)?)),
+            16 => out.locality = Some(Arc::new(read_locality(d, value)?)),
             _ => {}
         }
     }

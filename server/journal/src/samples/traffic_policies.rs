@@ -43,7 +43,7 @@ fn algorithm() -> BoxedStrategy<Algorithm> {
     ]
     .boxed()
 }
-fn locality() -> BoxedStrategy<LocalityBalancing> {
+pub(super) fn locality() -> BoxedStrategy<LocalityBalancing> {
     let label = (text(), of(text())).prop_map(|(key, value)| FailoverLabel { key, value });
     let failover = (texts(), vec(label, 0..3))
         .prop_map(|(regions, labels)| LocalityBalancing::Failover { regions, labels: labels.into() });

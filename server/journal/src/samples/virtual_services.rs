@@ -164,7 +164,15 @@ fn cors() -> BoxedStrategy<Arc<Cors>> {
 }
 fn settings_of_route() -> BoxedStrategy<RouteSettings> {
     let headers = of(headers().prop_map(Arc::new));
-    (of(rewrite()), headers, span(), of(retries()), of(fault()), mirroring(), of(cors()))
+    (
+        of(rewrite()),
+        headers,
+        span(),
+        of(retries()),
+        of(fault()),
+        of(mirroring().prop_map(Arc::new)),
+        of(cors()),
+    )
         .prop_map(|(rewrite, headers, timeout, retries, fault, mirroring, cors)| RouteSettings {
             rewrite,
             headers,

@@ -123,6 +123,7 @@ fn mk_facts(host: &str, port: u32, resolution: Resolution, group: EndpointGroup)
         traffic: TrafficDistribution::Any,
         sources: [source].into(),
         gated: Arc::from([]),
+        locality: None,
         policy: None,
     }
 }
@@ -136,6 +137,7 @@ fn mk_cluster_facts(facts: EndpointInputs, protocol: Protocol) -> ClusterInputs 
         attributes: Arc::default(),
         identities: Arc::from([]),
         connect_timeout: Duration::MAX,
+        locality: None,
         inline: Some(Shared::new(ResourceInputs::new(facts, ClientDimensions::KIND))),
         policy: None,
     }

@@ -28,10 +28,15 @@ const EJECTS: &str = "outlierDetection: {consecutive5xxErrors: 1, interval: 100m
 
 impl Placed {
     async fn start(policy: &str) -> Result<Self> {
+        let placed = Self::start_with(ServerOptions::default()).await?;
+        placed.rule(policy)?;
+        Ok(placed)
+    }
+    /// Starts without a rule.
+    async fn start_with(options: ServerOptions) -> Result<Self> {
         let (near, next) = (Backend::start("near").await?, Backend::start("next").await?);
         let far = Backend::start("far").await?;
-        let placed = Self { world: World::start(&[]).await?, near, next, far };
-        placed.rule(policy)?;
+        let placed = Self { world: World::start_with(&[], options).await?, near, next, far };
         placed.world.put(&placed.entry())?;
         Ok(placed)
     }
@@ -156,6 +161,34 @@ async fn requests_follow_the_shares_of_localities() -> Result<()> {
             Ok(())
         })
         .await?;
+        nothing_refused(&envoy).await?;
+    }
+    Ok(())
+}
+
+/// The mesh sets shares, and failover by a label; a rule of the host replaces them.
+#[tokio::test]
+async fn localities_of_the_mesh_apply_without_a_rule() -> Result<()> {
+    let folder = Files::new()?;
+    let setting = |text: &str| {
+        let head = "apiVersion: tributary.dev/v1alpha1\nkind: Config";
+        let text = format!("{head}\nsettings: {{locality: {{{text}}}}}\n");
+        folder.put("tributary.yaml", &text)
+    };
+    setting("distribute: [{from: r1/z1/*, to: {r2/*: 100}}]")?;
+    let placed =
+        Placed::start_with(ServerOptions::default().config(&folder.path().join("tributary.yaml"))).await?;
+    for variant in Variant::BOTH {
+        setting("distribute: [{from: r1/z1/*, to: {r2/*: 100}}]")?;
+        let envoy = placed.envoy(variant, "c").await?;
+        all_reach(&envoy, "far").await?;
+        placed.rule("loadBalancer: {localityLbSetting: {distribute: [{from: '*', to: {r1/z2/*: 100}}]}}")?;
+        all_reach(&envoy, "next").await?;
+        placed.rule(EJECTS)?;
+        all_reach(&envoy, "far").await?;
+        setting("failoverPriority: [tier=a]")?;
+        all_reach(&envoy, "near").await?;
+        placed.world.files.remove("rule.yaml")?;
         nothing_refused(&envoy).await?;
     }
     Ok(())

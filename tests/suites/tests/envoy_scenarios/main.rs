@@ -37,9 +37,14 @@ struct World {
 impl World {
     /// Starts with these entries, each in its own file.
     async fn start(entries: &[Entry]) -> Result<Self> {
+        Self::start_with(entries, ServerOptions::default()).await
+    }
+
+    /// Starts with further options.
+    async fn start_with(entries: &[Entry], options: ServerOptions) -> Result<Self> {
         let files = Files::new()?;
         put(&files, entries)?;
-        let server = TestServer::start(ServerOptions::files(files.path())).await?;
+        let server = TestServer::start(options.and_files(files.path())).await?;
         Ok(Self { files, server })
     }
 

@@ -47,10 +47,7 @@ fn some_labels(values: &'static [&'static str]) -> impl Strategy<Value = Labels>
 fn an_order() -> impl Strategy<Value = EndpointOrder> {
     let regions = prop::collection::vec((region(), region()), 0..2);
     let keys = vec!["tier", "app", "tier=b", "app=a", labels::NETWORK, labels::REGION, labels::ZONE];
-    let label = prop::sample::select(keys).prop_map(|text| match text.split_once('=') {
-        Some((key, value)) => FailoverLabel { key: key.into(), value: Some(value.into()) },
-        None => FailoverLabel { key: text.into(), value: None },
-    });
+    let label = prop::sample::select(keys).prop_map(FailoverLabel::read);
     let failover = (regions, prop::collection::vec(label, 0..4)).prop_map(|(regions, labels)| {
         LocalityBalancing::Failover { regions: regions.into(), labels: labels.into() }
     });
@@ -120,10 +117,12 @@ fn some_facts() -> impl Strategy<Value = EndpointInputs> {
         1 => Just(Resolution::DnsLogical)
     ];
     let rules = prop::option::of(some_rules().prop_map(Arc::new));
-    (prop::collection::vec(a_source(), 0..5), traffic, resolution, any::<bool>(), rules).prop_map(
-        |(sources, traffic, resolution, gate, policy)| {
+    let mesh = an_order().prop_map(|order| order.locality.map(Arc::new));
+    (prop::collection::vec(a_source(), 0..5), traffic, resolution, any::<bool>(), (rules, mesh)).prop_map(
+        |(sources, traffic, resolution, gate, (policy, locality))| {
             let gated = if gate { vec![NetworkId::new("net2").unwrap()] } else { vec![] };
-            EndpointInputs { traffic, resolution, gated: gated.into(), policy, ..mk_facts(sources) }
+            let gated = gated.into();
+            EndpointInputs { traffic, resolution, gated, locality, policy, ..mk_facts(sources) }
         },
     )
 }

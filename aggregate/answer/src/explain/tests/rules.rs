@@ -4,6 +4,12 @@ use super::*;
 
 /// `pay.shop` with an endpoint of version v1 and one of version v2, and these rules for all clients, in precedence.
 fn mk_ruled(rules: Vec<(&str, &str, DestinationRule)>) -> Catalog {
+    mk_ruled_in(rules, None)
+}
+
+/// As [`mk_ruled`], with the setting of the mesh on localities.
+fn mk_ruled_in(rules: Vec<(&str, &str, DestinationRule)>, mesh: Option<LocalityBalancing>) -> Catalog {
+    let locality = mesh.map(Arc::new);
     let labelled = |ip: &str, version: &str| Address {
         labels: [("version", version)].into_iter().collect(),
         ..mk_address(ip)
@@ -29,11 +35,13 @@ fn mk_ruled(rules: Vec<(&str, &str, DestinationRule)>) -> Catalog {
     let is_ruled = !rules.is_empty();
     let facts = EndpointInputs {
         policy: is_ruled.then(|| Arc::new(ByNamespace::new(Some(Arc::new(endpoints)), []))),
+        locality: locality.clone(),
         ..facts
     };
     let mut port = mk_port_view(facts);
     let cluster = ClusterInputs {
         policy: is_ruled.then(|| Arc::new(ByNamespace::new(Some(Arc::new(clusters)), []))),
+        locality,
         ..port.cluster.inputs.clone()
     };
     port.cluster = Shared::new(ResourceInputs::new(cluster, ClientDimensions::NONE));
@@ -159,4 +167,27 @@ fn settings_that_grpc_does_not_use_are_a_warning_for_grpc_alone() {
     let want = "TRB0545 a: port 80: gRPC does not use loadBalancer.simple RANDOM (round robin applies), \
                 connectionPool.tcp.maxConnections, outlierDetection";
     assert_eq!((of(ClientKind::Grpc), of(ClientKind::Sidecar)), (vec![want.to_owned()], vec![]));
+}
+
+#[test]
+fn mesh_that_decides_localities_is_named() {
+    let share = Distribution { from: "*".into(), to: [("*".into(), 100)].into() };
+    let shares = LocalityBalancing::Distribute([share].into());
+    let failover = LocalityBalancing::Failover { regions: Arc::default(), labels: Arc::default() };
+    let ejecting = || {
+        let all = TrafficPolicy { outliers: Some(Arc::default()), ..TrafficPolicy::default() };
+        let policies = PortPolicies { all, ..PortPolicies::default() };
+        vec![("shop", "a", DestinationRule { policies, ..mk_versions(&[]) })]
+    };
+    let named = |rules, mesh| {
+        let explanation = explain_one(&mk_ruled_in(rules, mesh), "10.0.0.1:8080", Some(&mk_client("web")));
+        shown(&explanation.steps, &[Code::MESH_LOCALITY])
+    };
+    let want = |how: &str| vec![format!("TRB0549 : port 80: localityLbSetting of the mesh sets {how}")];
+    assert_eq!(named(vec![], Some(shares)), want("shares of localities"));
+    // failover without ejection, and the failover that ejection has by default, are no decision of the mesh
+    assert!(named(vec![], Some(failover.clone())).is_empty());
+    assert!(named(ejecting(), Some(failover)).is_empty());
+    assert_eq!(named(ejecting(), Some(LocalityBalancing::Off)), want("localities do not count"));
+    assert!(named(ejecting(), None).is_empty());
 }

@@ -124,10 +124,15 @@ fn destination_that_leads_nowhere_is_named() {
 fn mirror_without_endpoints_loses_no_request() {
     let mut route = mk_route(&[], &["pay.shop.svc"]);
     let destination = RouteDestination { host: mk_host("img.shop.svc"), subset: None, port: None };
-    route.settings.mirroring.first = Some(tributary_model::Mirror { destination, share: RequestShare::ALL });
+    let mut mirror = tributary_model::Mirror { destination, share: RequestShare::ALL };
+    let only = |mirror: &tributary_model::Mirror| {
+        let first = Some(mirror.clone());
+        Some(Arc::new(tributary_model::Mirroring { first, ..tributary_model::Mirroring::default() }))
+    };
+    route.settings.mirroring = only(&mirror);
     assert_eq!(shown(vec![mk_service("a", &["pay.shop.svc"], vec![route.clone()])]), [""; 0]);
-    let subset = tributary_model::Subset::new("v2");
-    route.settings.mirroring.first.as_mut().unwrap().destination.subset = subset;
+    mirror.destination.subset = tributary_model::Subset::new("v2");
+    route.settings.mirroring = only(&mirror);
     let found = shown(vec![mk_service("a", &["pay.shop.svc"], vec![route])]);
     assert_eq!(
         found,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tributary_model::kubernetes_names::{is_label_name, is_object_name};
 use tributary_model::{Code, Namespace, Timestamp};
 
 use super::fields::Fields;
@@ -61,21 +62,4 @@ fn namespace_of(text: &Text, faults: &mut Faults) -> Option<Namespace> {
         faults.refuse(Code::INVALID_NAME, text.at, message);
     }
     namespace
-}
-
-/// Whether this names a Kubernetes object (RFC 1123 subdomain).
-pub(crate) fn is_object_name(text: &str) -> bool {
-    text.len() <= 253 && text.split('.').all(is_part)
-}
-
-/// Whether this names a namespace (RFC 1123 label).
-pub(crate) fn is_label_name(text: &str) -> bool {
-    text.len() <= 63 && is_part(text)
-}
-
-fn is_part(part: &str) -> bool {
-    let alphanumeric = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
-    let bytes = part.as_bytes();
-    matches!((bytes.first(), bytes.last()), (Some(&a), Some(&z)) if alphanumeric(a) && alphanumeric(z))
-        && bytes.iter().all(|&b| alphanumeric(b) || b == b'-')
 }

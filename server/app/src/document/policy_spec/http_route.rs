@@ -118,9 +118,11 @@ fn add_settings(out: &mut Map<String, Value>, of: &RouteSettings) {
     add(out, "timeout", of.timeout.map(seconds));
     add(out, "retries", of.retries.as_deref().map(|of| Value::Object(retries(of))));
     add_map(out, "fault", of.fault.as_deref().map(fault).unwrap_or_default());
-    add(out, "mirror", of.mirroring.first.as_ref().map(|mirror| destination(&mirror.destination)));
-    add(out, "mirrorPercentage", of.mirroring.share.map(percentage));
-    add_list(out, "mirrors", of.mirroring.others.iter().flat_map(|all| all.iter()).map(mirror));
+    if let Some(of) = of.mirroring.as_deref() {
+        add(out, "mirror", of.first.as_ref().map(|mirror| destination(&mirror.destination)));
+        add(out, "mirrorPercentage", of.share.map(percentage));
+        add_list(out, "mirrors", of.others.iter().flat_map(|all| all.iter()).map(mirror));
+    }
     add(out, "corsPolicy", of.cors.as_deref().map(|of| Value::Object(cors(of))));
 }
 

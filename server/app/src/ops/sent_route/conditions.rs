@@ -7,7 +7,7 @@ use envoy_types::pb::envoy::config::route::v3::{HeaderMatcher, QueryParameterMat
 use envoy_types::pb::envoy::r#type::matcher::v3::StringMatcher;
 use envoy_types::pb::envoy::r#type::matcher::v3::string_matcher::MatchPattern;
 
-/// Returns the conditions of a route, path first; a path that every request has is none.
+/// Returns the conditions of a route, path first; a path that every request has is left out.
 pub(super) fn read(found: &RouteMatch) -> Vec<String> {
     let path = found.path_specifier.as_ref().and_then(path);
     let any_case = found.case_sensitive.as_ref().is_some_and(|is| !is.value);

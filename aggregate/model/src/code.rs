@@ -216,6 +216,14 @@ codes! {
     607 CLIENT_SLOW "a client's stream was closed because it stopped reading" => "check the client";
     608 CLIENT_UNKNOWN_CLUSTER "a client names a cluster that no registry serves" => "correct its CLUSTER_ID";
     609 CLIENT_TYPE "a client requested a type that is not served" => "nothing; the request is ignored";
+
+    // 07xx: credentials of remote clusters
+    701 KUBECONFIG_UNREADABLE "a kubeconfig cannot be read" => "write one YAML document of at most 256 KiB, without duplicate fields, anchors and aliases";
+    702 KUBECONFIG_FIELD_REFUSED "a field of a kubeconfig is not allowed" => "remove it, or use what the message names in its place";
+    703 KUBECONFIG_FIELD_INVALID "a field of a kubeconfig is missing or not valid" => "correct it as the message describes";
+    704 SERVER_ADDRESS_REFUSED "a kubeconfig leads to an address that no remote API server should have" => "use the address at which other machines reach the API server";
+    705 CREDENTIAL_EXPIRED "the credential of a cluster has expired" => "create a new one, and replace the kubeconfig";
+    706 SECRET_REFUSED "a Secret declares no cluster" => "label it `istio/multiCluster=true` or `tributary.dev/cluster=true`, with one kubeconfig for each key";
 }
 
 impl Code {

@@ -21,7 +21,7 @@ pub struct Crate {
 }
 
 /// Product crates, and the crates of the workspace that each may use.
-const MAY_USE: [(&str, &[&str]); 14] = [
+const MAY_USE: [(&str, &[&str]); 15] = [
     ("tributary-model", &[]),
     ("tributary-core", &["tributary-model"]),
     ("tributary-answer", &["tributary-model"]),
@@ -29,6 +29,7 @@ const MAY_USE: [(&str, &[&str]); 14] = [
     ("tributary-consul", &["tributary-model", "tributary-registry-api"]),
     ("tributary-kube-client", &["tributary-model", "tributary-registry-api"]),
     ("tributary-kubernetes", &["tributary-model", "tributary-registry-api", "tributary-kube-client"]),
+    ("tributary-remote", &["tributary-model", "tributary-registry-api"]),
     // values of EnvoyFilters are messages of Envoy's API
     (
         "tributary-service-entry",

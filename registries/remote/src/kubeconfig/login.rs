@@ -1,0 +1,174 @@
+//! How a kubeconfig authenticates: token, client certificate, password, impersonation, and when the first of them expires.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jiff::Timestamp;
+use serde_json::Value as Json;
+use tributary_registry_api::Credential;
+use zeroize::Zeroizing;
+
+use super::fields::{Fields, USER};
+use super::pem;
+use super::select::Part;
+use crate::allowed::Allowed;
+use crate::refusal::Faults;
+use crate::yaml::Node;
+
+/// Certificate of a client with its key, both in PEM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientCertificate {
+    /// Certificate, then those of its issuers.
+    pub chain: Credential,
+    /// Private key.
+    pub key: Credential,
+}
+
+/// User and password.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Password {
+    /// Name of the user.
+    pub user: Credential,
+    /// Password.
+    pub password: Credential,
+}
+
+/// User as whom requests act.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct Impersonation {
+    /// Name of the user.
+    pub user: Option<String>,
+    /// UID of the user.
+    pub uid: Option<String>,
+    /// Groups of the user.
+    pub groups: Vec<String>,
+    /// Further attributes of the user.
+    pub extra: BTreeMap<String, Vec<String>>,
+}
+
+impl std::fmt::Debug for Impersonation {
+    /// Shows no name: each is a value of the kubeconfig.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Impersonation(not shown)")
+    }
+}
+
+/// Credentials of one user; at least one of the first three is set.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Login {
+    pub(super) token: Option<Credential>,
+    pub(super) certificate: Option<ClientCertificate>,
+    pub(super) password: Option<Password>,
+    pub(super) acts_as: Option<Impersonation>,
+    pub(super) expires: Option<Timestamp>,
+}
+
+/// Reads the user.
+pub(super) fn read(part: &Part<'_>, allowed: &Allowed, faults: &mut Faults) -> Option<Login> {
+    let fields = Fields::read(&part.path, part.node, USER, allowed, faults);
+    let token = token(&fields, faults);
+    let certificate = certificate(&fields, faults);
+    let password = password(&fields, faults);
+    let is_set = ["token", "client-certificate-data", "client-key-data", "username", "password"];
+    if !is_set.iter().any(|name| fields.get(name).is_some()) {
+        faults.add(fields.invalid("token", "is missing, and so is a client certificate", "add one of them"));
+    }
+    let ends = [token.as_ref().and_then(|(_, ends)| *ends), certificate.as_ref().and_then(|(_, ends)| *ends)];
+    Some(Login {
+        token: token.map(|(token, _)| token),
+        certificate: certificate.map(|(certificate, _)| certificate),
+        password,
+        acts_as: acts_as(&fields, faults),
+        expires: ends.into_iter().flatten().min(),
+    })
+}
+
+fn token(fields: &Fields<'_>, faults: &mut Faults) -> Option<(Credential, Option<Timestamp>)> {
+    let token = fields.text("token", faults)?;
+    if !token.bytes().all(|b| b.is_ascii_graphic()) {
+        faults.add(fields.invalid(
+            "token",
+            "has characters that no token has",
+            "write the token alone, on one line",
+        ));
+        return None;
+    }
+    Some((credential(token), expiry(token)))
+}
+
+fn credential(text: &str) -> Credential {
+    Credential::new(text.as_bytes().to_vec())
+}
+
+/// Returns the expiry of a JWT; `None` for any other token.
+fn expiry(token: &str) -> Option<Timestamp> {
+    let mut parts = token.split('.');
+    let (_, claims, _, None) = (parts.next()?, parts.next()?, parts.next()?, parts.next()) else {
+        return None;
+    };
+    let claims = Zeroizing::new(URL_SAFE_NO_PAD.decode(claims.trim_end_matches('=')).ok()?);
+    let claims: Json = serde_json::from_slice(&claims).ok()?;
+    let seconds = claims.get("exp")?;
+    // a numeric date may have a fraction, which `as` cuts off; times out of range saturate and are not valid
+    #[allow(clippy::cast_possible_truncation, reason = "saturates")]
+    let seconds = seconds.as_i64().or_else(|| seconds.as_f64().map(|seconds| seconds as i64))?;
+    Timestamp::from_second(seconds).ok()
+}
+
+fn certificate(fields: &Fields<'_>, faults: &mut Faults) -> Option<(ClientCertificate, Option<Timestamp>)> {
+    const CHAIN: &str = "client-certificate-data";
+    const KEY: &str = "client-key-data";
+    let (chain, key) = (fields.text(CHAIN, faults), fields.text(KEY, faults));
+    for (own, other) in [(CHAIN, KEY), (KEY, CHAIN)] {
+        if fields.get(own).is_none() && fields.get(other).is_some() {
+            faults.add(fields.invalid(own, "is missing", "add it: a client certificate needs its key"));
+        }
+    }
+    let base64 = "write the base64 of a PEM file";
+    let chain = chain
+        .map(pem::certificates)
+        .transpose()
+        .map_err(|why| faults.add(fields.invalid(CHAIN, why, base64)));
+    let key = key.map(pem::key).transpose().map_err(|why| faults.add(fields.invalid(KEY, why, base64)));
+    let (chain, key) = (chain.ok().flatten()?, key.ok().flatten()?);
+    Some((ClientCertificate { chain: chain.pem, key }, chain.expires))
+}
+
+fn password(fields: &Fields<'_>, faults: &mut Faults) -> Option<Password> {
+    let (user, password) = (fields.text("username", faults), fields.text("password", faults));
+    for (own, other) in [("username", "password"), ("password", "username")] {
+        if fields.get(own).is_none() && fields.get(other).is_some() {
+            faults.add(fields.invalid(own, "is missing", "add it: a user needs a password"));
+        }
+    }
+    Some(Password { user: credential(user?), password: credential(password?) })
+}
+
+fn acts_as(fields: &Fields<'_>, faults: &mut Faults) -> Option<Impersonation> {
+    let user = fields.text("as", faults).map(str::to_owned);
+    let uid = fields.text("as-uid", faults).map(str::to_owned);
+    let groups = fields.get("as-groups").map(|node| texts(node).ok_or("as-groups"));
+    let extra = fields.get("as-user-extra").map(|node| extra(node).ok_or("as-user-extra"));
+    let mut report =
+        |name| faults.add(fields.invalid(name, "has another form", "write texts, as kubectl does"));
+    let groups = groups.transpose().map_err(&mut report).ok()?;
+    let extra = extra.transpose().map_err(&mut report).ok()?;
+    let found =
+        Impersonation { user, uid, groups: groups.unwrap_or_default(), extra: extra.unwrap_or_default() };
+    if found == Impersonation::default() {
+        return None;
+    }
+    if found.user.is_none() {
+        faults.add(fields.invalid("as", "is missing", "name the user beside its groups, UID and attributes"));
+    }
+    Some(found)
+}
+
+fn texts(node: &Node) -> Option<Vec<String>> {
+    node.value.items()?.iter().map(|item| item.value.text().map(str::to_owned)).collect()
+}
+
+fn extra(node: &Node) -> Option<BTreeMap<String, Vec<String>>> {
+    node.value.entries()?.iter().map(|(key, values)| Some((key.value.clone(), texts(values)?))).collect()
+}

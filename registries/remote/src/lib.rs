@@ -1,0 +1,20 @@
+//! Remote clusters as they are declared: kubeconfigs of Secrets and files, reduced to what a server may use.
+//!
+//! A kubeconfig of another origin can run programs, read files and lead to addresses inside this machine. Its bytes become a
+//! [`VettedKubeconfig`], an allow-list without a field for any of that, or [`Refused`]: every fault with the name of its field and the
+//! next step, and never a value. [`read_file`] finds the kubeconfigs in a file or in Secret manifests. The application calls both.
+//!
+//! Every function is synchronous and pure: no I/O, no clock.
+
+mod address;
+mod allowed;
+mod kubeconfig;
+mod manifest;
+mod refusal;
+mod yaml;
+
+pub use address::{AddressClass, Blocked};
+pub use allowed::{Allowed, Feature, InvalidCidr, UnknownFeature, parse_cidr};
+pub use kubeconfig::{ClientCertificate, Impersonation, MAX_BYTES, Password, VettedKubeconfig};
+pub use manifest::{Declared, LABELS, MAX_FILE_BYTES, read_file};
+pub use refusal::{OptIn, Refusal, Refused};

@@ -96,6 +96,7 @@ pub(super) struct Fields<'n> {
     path: String,
     line: u64,
     set: Vec<(&'static str, &'n Node)>,
+    refused: Vec<&'static str>,
 }
 
 impl<'n> Fields<'n> {
@@ -107,7 +108,8 @@ impl<'n> Fields<'n> {
         allowed: &Allowed,
         faults: &mut Faults,
     ) -> Self {
-        let mut fields = Self { path: path.to_owned(), line: line(node), set: Vec::new() };
+        let mut fields =
+            Self { path: path.to_owned(), line: line(node), set: Vec::new(), refused: Vec::new() };
         let Some(entries) = node.value.entries() else {
             if !node.value.is_unset() {
                 faults.add(invalid(path, "is not a map", "write its fields below it").at(line(node)));
@@ -133,15 +135,16 @@ impl<'n> Fields<'n> {
         allowed: &Allowed,
         faults: &mut Faults,
     ) {
-        let refused = |why, next| self.refusal(name, why, next).at(line(key));
-        match rule {
-            Rule::Ignored => {}
-            Rule::Refused(why, next) => faults.add(refused(why, next)),
+        let (why, next, opt_in) = match rule {
+            Rule::Ignored => return,
+            Rule::Refused(why, next) => (why, next, None),
             Rule::OptIn(feature, why, next) if !allowed.features.contains(&feature) => {
-                faults.add(refused(why, next).allow(OptIn::Feature(feature)));
+                (why, next, Some(OptIn::Feature(feature)))
             }
-            Rule::Read | Rule::OptIn(..) => self.set.push((name, value)),
-        }
+            Rule::Read | Rule::OptIn(..) => return self.set.push((name, value)),
+        };
+        self.refused.push(name);
+        faults.add(Refusal { opt_in, ..self.refusal(name, why, next).at(line(key)) });
     }
     fn unknown(&self, key: &Spanned<String>) -> Refusal {
         self.refusal(shown_name(&key.value), "is an unknown field", "remove it or correct its spelling")
@@ -157,6 +160,11 @@ impl<'n> Fields<'n> {
     /// Returns a set field.
     pub(super) fn get(&self, name: &str) -> Option<&'n Node> {
         self.set.iter().find(|(known, _)| *known == name).map(|(_, node)| *node)
+    }
+    /// Whether one of these fields is set or was refused, so that its absence is no further fault.
+    pub(super) fn has_any(&self, names: &[&str]) -> bool {
+        let mut known = self.set.iter().map(|(name, _)| name).chain(&self.refused);
+        known.any(|name| names.contains(name))
     }
     /// Returns a text; another value is a fault.
     pub(super) fn text(&self, name: &str, faults: &mut Faults) -> Option<&'n str> {

@@ -64,14 +64,27 @@ pub(super) struct Login {
     pub(super) expires: Option<Timestamp>,
 }
 
+/// Fields that authenticate, or would if they were not refused.
+const CREDENTIALS: [&str; 10] = [
+    "token",
+    "client-certificate-data",
+    "client-key-data",
+    "username",
+    "password",
+    "tokenFile",
+    "client-certificate",
+    "client-key",
+    "exec",
+    "auth-provider",
+];
+
 /// Reads the user.
 pub(super) fn read(part: &Part<'_>, allowed: &Allowed, faults: &mut Faults) -> Option<Login> {
     let fields = Fields::read(&part.path, part.node, USER, allowed, faults);
     let token = token(&fields, faults);
     let certificate = certificate(&fields, faults);
     let password = password(&fields, faults);
-    let is_set = ["token", "client-certificate-data", "client-key-data", "username", "password"];
-    if !is_set.iter().any(|name| fields.get(name).is_some()) {
+    if !fields.has_any(&CREDENTIALS) {
         faults.add(fields.invalid("token", "is missing, and so is a client certificate", "add one of them"));
     }
     let ends = [token.as_ref().and_then(|(_, ends)| *ends), certificate.as_ref().and_then(|(_, ends)| *ends)];
@@ -120,8 +133,8 @@ fn certificate(fields: &Fields<'_>, faults: &mut Faults) -> Option<(ClientCertif
     const CHAIN: &str = "client-certificate-data";
     const KEY: &str = "client-key-data";
     let (chain, key) = (fields.text(CHAIN, faults), fields.text(KEY, faults));
-    for (own, other) in [(CHAIN, KEY), (KEY, CHAIN)] {
-        if fields.get(own).is_none() && fields.get(other).is_some() {
+    for (own, path, other) in [(CHAIN, "client-certificate", KEY), (KEY, "client-key", CHAIN)] {
+        if !fields.has_any(&[own, path]) && fields.get(other).is_some() {
             faults.add(fields.invalid(own, "is missing", "add it: a client certificate needs its key"));
         }
     }

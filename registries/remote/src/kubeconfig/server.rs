@@ -122,7 +122,9 @@ fn authorities(fields: &Fields<'_>, faults: &mut Faults) -> Option<Vec<u8>> {
     let found = match (fields.text(NAME, faults), insecure) {
         (Some(_), true) => Err(("is set beside insecure-skip-tls-verify", "keep one of them")),
         (None, true) => return None,
-        (None, false) if fields.get(NAME).is_some() => return None,
+        (None, false) if fields.has_any(&[NAME, "certificate-authority", "insecure-skip-tls-verify"]) => {
+            return None;
+        }
         (None, false) => {
             Err(("is missing, so that nothing identifies the server", "add the certificate of its authority"))
         }

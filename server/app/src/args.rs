@@ -9,11 +9,13 @@ use crate::config::Span;
 use crate::config::model::{LogFormat, RegistryConfig};
 use crate::config::shape::ip_port;
 pub use analyze::AnalyzeArgs;
+pub use cluster::{ClusterCheckArgs, ClusterCommand};
 pub use explain::{ExplainArgs, WhyNotArgs};
 use registry::{RegistryParser, parse_kind};
 pub use state::{StateAcceptArgs, StateCommand, StateDirectoryArgs, StateEndArgs, StateShowArgs};
 
 mod analyze;
+mod cluster;
 mod explain;
 mod registry;
 mod state;
@@ -43,6 +45,9 @@ pub enum Command {
     WhyNot(WhyNotArgs),
     /// Find what is wrong with policies: destinations that do not exist, subsets without endpoints, routes behind others
     Analyze(AnalyzeArgs),
+    /// Check kubeconfigs of remote clusters
+    #[command(subcommand)]
+    Cluster(ClusterCommand),
     /// List removals that are held until they are confirmed, and release one
     #[command(subcommand)]
     Guard(GuardCommand),

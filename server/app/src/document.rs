@@ -4,6 +4,7 @@
 //! added, and never renamed or redefined. Builders are pure functions over a catalog without I/O.
 
 pub mod clients;
+pub mod cluster_check;
 pub mod endpoints;
 pub mod explain;
 pub mod filter;
@@ -23,6 +24,7 @@ use serde::{Deserialize, Serialize};
 use tributary_model::Condition;
 
 pub use clients::ClientItem;
+pub use cluster_check::{CheckedCluster, Verdict};
 pub use endpoints::EndpointItem;
 pub use explain::{ExplainItem, StepItem, WhyNotItem};
 pub use filter::Filter;

@@ -1,0 +1,116 @@
+//! Checked kubeconfigs, as `cluster check` shows them: built from the verdict of each cluster that a file declares.
+//!
+//! Items hold names, addresses and times, and no credential.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use tributary_model::Code;
+use tributary_remote::{Declared, Refusal, VettedKubeconfig};
+
+/// Result of a check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Verdict {
+    /// A server would connect with it.
+    Accepted,
+    /// Its form is accepted, and its credential is no longer valid.
+    Expired,
+    /// A server would not use it.
+    Refused,
+}
+
+/// Cluster that a file declares, with its verdict.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CheckedCluster {
+    /// Cluster ID: the key of the Secret; of a kubeconfig the name of its file.
+    pub cluster: String,
+    /// File, and the Secret in it as `NAMESPACE/NAME`.
+    pub source: String,
+    /// Verdict.
+    pub verdict: Verdict,
+    /// Address of the API server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
+    /// How it authenticates: `token`, `client certificate`, `password`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub authentication: Vec<String>,
+    /// Time at which its credential expires, if the credential states one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires: Option<Timestamp>,
+    /// Why it is not accepted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reasons: Vec<CheckReason>,
+}
+
+/// Reason for a verdict.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CheckReason {
+    /// Code from the table of codes.
+    pub code: String,
+    /// Path of the field; empty for the whole document.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub field: String,
+    /// Line in the kubeconfig.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<u64>,
+    /// What is wrong, with the field and the next step.
+    pub message: String,
+    /// Flag that would allow it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub opt_in: Option<String>,
+}
+
+impl CheckedCluster {
+    /// Returns the item of a declared cluster at `now`.
+    #[must_use]
+    pub fn new(declared: Declared, file: &str, now: Timestamp) -> Self {
+        let Declared { cluster, secret, verdict } = declared;
+        let source = if secret.is_empty() { file.to_owned() } else { format!("{file}, Secret {secret}") };
+        let item = Self {
+            cluster,
+            source,
+            verdict: Verdict::Accepted,
+            server: None,
+            authentication: Vec::new(),
+            expires: None,
+            reasons: Vec::new(),
+        };
+        match verdict {
+            Ok(vetted) => item.accepted(&vetted, now),
+            Err(refused) => {
+                let reasons = refused.0.iter().map(CheckReason::of).collect();
+                Self { verdict: Verdict::Refused, reasons, ..item }
+            }
+        }
+    }
+    fn accepted(self, vetted: &VettedKubeconfig, now: Timestamp) -> Self {
+        let expires = vetted.expires();
+        let is_over = expires.is_some_and(|at| at <= now);
+        Self {
+            verdict: if is_over { Verdict::Expired } else { Verdict::Accepted },
+            server: Some(vetted.server().to_owned()),
+            authentication: vetted.authentication().into_iter().map(str::to_owned).collect(),
+            expires,
+            reasons: is_over.then(CheckReason::expired).into_iter().collect(),
+            ..self
+        }
+    }
+}
+
+impl CheckReason {
+    fn of(refusal: &Refusal) -> Self {
+        Self {
+            code: refusal.code.to_string(),
+            field: refusal.field.clone(),
+            line: refusal.line,
+            message: refusal.to_string(),
+            opt_in: refusal.opt_in.map(|opt_in| opt_in.to_string()),
+        }
+    }
+    fn expired() -> Self {
+        let code = Code::CREDENTIAL_EXPIRED;
+        let message = format!("the credential has expired; {}", code.info().next);
+        Self { code: code.to_string(), field: String::new(), line: None, message, opt_in: None }
+    }
+}

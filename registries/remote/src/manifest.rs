@@ -3,6 +3,8 @@
 //! [`read_file`] serves checks before a Secret is applied; it reads what `istioctl create-remote-secret` and `kubectl get -o yaml`
 //! print. Every cluster is vetted by itself, in the order of the file.
 
+use std::collections::BTreeSet;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use tributary_model::{ClusterId, Code};
@@ -120,13 +122,8 @@ fn keys(object: &Node) -> Vec<Key<'_>> {
         let entries = object.value.get(field).and_then(|node| node.value.entries()).unwrap_or_default();
         entries.iter().map(move |(key, node)| Key { name: &key.value, node, field })
     };
-    let mut keys: Vec<Key<'_>> = of("stringData").collect();
-    for key in of("data") {
-        if !keys.iter().any(|known| known.name == key.name) {
-            keys.push(key);
-        }
-    }
-    keys
+    let mut names = BTreeSet::new();
+    of("stringData").chain(of("data")).filter(|key| names.insert(key.name)).collect()
 }
 
 fn declared(key: Key<'_>, secret: &str, allowed: &Allowed) -> Declared {

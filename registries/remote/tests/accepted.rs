@@ -90,6 +90,19 @@ fn secret_needs_a_label_and_keys() {
 }
 
 #[test]
+fn key_in_both_parts_of_a_secret_is_that_of_string_data() {
+    let all = read(&ISTIO.replace("---", &format!("data: {{east: {}}}", STANDARD.encode(PLANTED))));
+    assert!(all.len() == 1 && all[0].verdict.is_ok(), "{all:?}");
+}
+
+#[test]
+fn secret_with_many_keys_is_read_whole() {
+    let data: String = (0..40_000).map(|at| format!(" c{at}: x\n")).collect();
+    let all = read(&format!("{}data:\n{data}", &ISTIO[..ISTIO.find("stringData:").unwrap()]));
+    assert_eq!(all.len(), 40_000);
+}
+
+#[test]
 fn kubeconfig_file_takes_the_given_name() {
     let all = read(&mk_kubeconfig(&mk_cluster(), "token: t"));
     assert!(all.len() == 1 && all[0].cluster == "file" && all[0].secret.is_empty() && all[0].verdict.is_ok());

@@ -126,6 +126,8 @@ fn json_is_one_document_with_every_cluster() {
         (&"TRB0703".into(), &"users[0]".into())
     );
     assert_eq!(check("", &["-f", &east, "-f", &west, "-o", "name"]).out, "east\nwest\n");
+    let none = check("kind: List\nitems: []\n", &["-f", "-"]);
+    assert_eq!(none.code, Some(4), "no cluster is declared: {}", none.notes);
 }
 
 #[test]

@@ -2,6 +2,8 @@
 //!
 //! Vetting reads only these. Other clusters and users are never used and not vetted; what decides the choice must be unambiguous.
 
+use std::collections::BTreeSet;
+
 use tributary_model::Code;
 
 use super::fields::{CONTEXT, Fields, invalid};
@@ -81,11 +83,11 @@ fn list<'n>(root: &Fields<'n>, list: &str, of: &str, faults: &mut Faults) -> Vec
         faults.add(root.invalid(list, "is not a list", "write a list of names with their values"));
         return Vec::new();
     };
-    let mut all: Vec<Named<'n>> = Vec::new();
+    let (mut all, mut names) = (Vec::new(), BTreeSet::new());
     for (at, item) in items.iter().enumerate() {
         match entry(&format!("{list}[{at}]"), item, of) {
-            Ok(one) if all.iter().any(|known| known.name == one.name) => faults.add(twice(&one)),
-            Ok(one) => all.push(one),
+            Ok(one) if names.insert(one.name) => all.push(one),
+            Ok(one) => faults.add(twice(&one)),
             Err(fault) => faults.add(fault),
         }
     }

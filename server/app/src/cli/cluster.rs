@@ -122,7 +122,9 @@ fn conclude(
         console.note(&format!("accepted: {accepted}, expired: {expired}, refused: {refused}"));
     }
     if all.is_empty() {
-        return Err(CommandError::plain("the files declare no cluster").next("name a file with a kubeconfig"));
+        let message = "the files declare no cluster";
+        let next = "name a kubeconfig, or Secrets with the label istio/multiCluster=true or tributary.dev/cluster=true";
+        return Err(CommandError::new(Exit::NotFound, Code::NOT_FOUND, message).next(next));
     }
     Ok(if accepted == all.len() { Exit::Ok } else { Exit::No })
 }

@@ -41,7 +41,8 @@ impl<'a> Preference<'a> {
         let is_near = traffic != TrafficDistribution::Any;
         let ejects = order.is_some_and(|order| order.ejects);
         let ruled = order.and_then(|order| order.locality.as_ref());
-        match ruled.or(mesh.filter(|_| !is_near)) {
+        let set = ruled.or(if is_near { None } else { mesh });
+        match set {
             Some(LocalityBalancing::Distribute(shares)) => Self::Distribute(shares),
             Some(LocalityBalancing::Failover { regions, labels }) if ejects => {
                 Self::Failover { regions, labels }

@@ -8,6 +8,7 @@ mod networks;
 mod read;
 mod requests;
 mod tracing;
+mod tree;
 mod visibility;
 
 use std::sync::Arc;

@@ -3,8 +3,7 @@
 use serde_json::Value;
 use tributary_model::{LocalityBalancing, LocalitySetting};
 
-use super::read::{Tree, get, list, map};
-use super::tracing::flag;
+use super::tree::{Tree, flag, get, list, map};
 
 /// Supported fields.
 pub(super) const FIELDS: [&str; 4] = ["enabled", "distribute", "failover", "failoverPriority"];

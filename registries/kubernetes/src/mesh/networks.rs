@@ -11,7 +11,7 @@ use ipnet::IpNet;
 use serde_json::{Map, Value};
 use tributary_model::{GatewayAddress, Hostname, NetworkId, PortNumber};
 
-use super::read::{get, list, map};
+use super::tree::{get, list, map};
 
 /// All networks, sorted by name.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -2,10 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
-use serde_json::{Map, Value};
-use serde_saphyr::{DuplicateKeyPolicy, MergeKeyPolicy, Options};
+use serde_json::Value;
 use tributary_model::settings::ClusterLocal;
 use tributary_model::{
     HostPattern, HttpRetries, LocalityBalancing, Namespace, RequestTracing, Settings, Visibility,
@@ -15,100 +13,29 @@ use super::locality;
 use super::networks::MeshNetworks;
 use super::requests;
 use super::tracing;
+use super::tree::{self, Tree, duration, flag, get, is, list, map};
 use super::visibility::VisibilityPolicy;
 use super::{Fault, Field, Mesh};
 use crate::label_selector::Selectors;
 
-/// Size limit of a ConfigMap.
-const MOST_BYTES: usize = 1 << 20;
 /// Largest number of reported ignored fields.
 const MOST_IGNORED: usize = 64;
 const MOST_HOSTS: usize = 10_000;
 const MOST_NAMESPACES: usize = 1024;
 const MOST_ALIASES: usize = 1_000;
-const CONNECT_TIMEOUT: std::ops::RangeInclusive<f64> = 0.001..=3600.0;
-
-pub(super) type Tree = Map<String, Value>;
 
 pub(super) fn read(mesh: Option<&str>, networks: Option<&str>) -> Mesh {
     let mut reader = Reader::default();
-    match mesh.map_or_else(|| Ok(Tree::new()), tree) {
+    match mesh.map_or_else(|| Ok(Tree::new()), tree::parse) {
         Ok(tree) => reader.mesh(&tree),
         Err(why) => Field::OF_MESH.into_iter().for_each(|field| reader.fault(field, &why)),
     }
-    match networks.map_or_else(|| Ok(Tree::new()), tree).and_then(|tree| MeshNetworks::parse(&tree)) {
+    match networks.map_or_else(|| Ok(Tree::new()), tree::parse).and_then(|tree| MeshNetworks::parse(&tree)) {
         Ok(networks) => reader.mesh.networks = networks,
         Err(why) => reader.fault(Field::Networks, &why),
     }
     let Reader { mesh, faults, ignored } = reader;
     Mesh { faults: faults.into(), ignored: ignored.into_iter().collect(), ..mesh }
-}
-
-/// Parses a document whose root is a map; an empty document is an empty map.
-fn tree(text: &str) -> Result<Tree, String> {
-    if text.len() > MOST_BYTES {
-        return Err(format!("is larger than {MOST_BYTES} bytes"));
-    }
-    match serde_saphyr::from_str_with_options::<Option<Value>>(text, options()) {
-        Ok(None | Some(Value::Null)) => Ok(Tree::new()),
-        Ok(Some(Value::Object(tree))) => Ok(tree),
-        Ok(Some(_)) => Err("is not a map".into()),
-        Err(error) => {
-            let text = error.without_snippet().to_string();
-            Err(text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned())
-        }
-    }
-}
-
-fn options() -> Options {
-    serde_saphyr::options! {
-        duplicate_keys: DuplicateKeyPolicy::Error,
-        merge_keys: MergeKeyPolicy::Merge,
-        strict_booleans: true,
-        budget: serde_saphyr::budget! {
-            max_depth: 32,
-            max_nodes: 100_000,
-            max_anchors: 100,
-            max_aliases: 100,
-            max_documents: 1,
-        },
-        alias_limits: serde_saphyr::alias_limits! {
-            max_total_replayed_events: 100_000,
-            max_replay_stack_depth: 16,
-        },
-    }
-}
-
-/// Returns a field by its name; `clusterLocal` may be written `cluster_local`.
-pub(super) fn get<'v>(tree: &'v Tree, name: &str) -> Option<&'v Value> {
-    let known = tree.get(name).or_else(|| tree.iter().find(|(key, _)| is(key, name)).map(|(_, value)| value));
-    known.filter(|value| !value.is_null())
-}
-
-/// Whether a key is a field's name, in either spelling.
-pub(super) fn is(key: &str, name: &str) -> bool {
-    let mut upper = false;
-    let camel = key.chars().filter_map(|c| match (c, std::mem::take(&mut upper)) {
-        ('_', _) => {
-            upper = true;
-            None
-        }
-        (c, true) => Some(c.to_ascii_uppercase()),
-        (c, false) => Some(c),
-    });
-    camel.eq(name.chars())
-}
-
-pub(super) fn list<'v>(tree: &'v Tree, name: &str) -> Result<&'v [Value], String> {
-    match get(tree, name) {
-        None => Ok(&[]),
-        Some(Value::Array(list)) => Ok(list),
-        Some(_) => Err(format!("{name} is not a list")),
-    }
-}
-
-pub(super) fn map(value: &Value) -> Result<&Tree, String> {
-    value.as_object().ok_or_else(|| "is not a map".to_owned())
 }
 
 #[derive(Default)]
@@ -164,7 +91,7 @@ impl Reader {
             Field::AccessLogFile => self.mesh.access_log_file = requests::log_text(value)?,
             Field::AccessLogFormat => self.mesh.access_log_format = requests::log_text(value)?,
             Field::AccessLogEncoding => self.mesh.access_log_encoding = requests::log_encoding(value)?,
-            Field::EnableTracing => self.mesh.enable_tracing = Some(tracing::flag(value)?),
+            Field::EnableTracing => self.mesh.enable_tracing = Some(flag(value)?),
             Field::ProxyConfig => self.mesh.tracing = self.proxy_config(map(value)?)?,
             Field::Locality => self.mesh.locality = Some(self.locality(map(value)?)?.into()),
             Field::ServiceSettings => self.mesh.cluster_local = self.service_settings(value)?,
@@ -277,16 +204,4 @@ fn default_export(value: &Value) -> Result<Option<Visibility>, String> {
     }
     let names: Option<Vec<&str>> = names.iter().map(Value::as_str).collect();
     Ok(Visibility::default_of(names.ok_or("holds an item that is not text")?))
-}
-
-/// Parses seconds in protobuf's JSON format: `10s`, `0.5s`.
-pub(super) fn duration(value: &Value) -> Result<Duration, String> {
-    let text = value.as_str().ok_or("is not a duration such as 10s")?;
-    let plain = |text: &&str| text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
-    let seconds = text.strip_suffix('s').filter(plain).and_then(|text| text.parse::<f64>().ok());
-    let seconds = seconds.ok_or_else(|| format!("{text:?} is not a duration such as 10s"))?;
-    if !CONNECT_TIMEOUT.contains(&seconds) {
-        return Err(format!("{text:?} is not between 0.001s and 3600s"));
-    }
-    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use tributary_model::{AccessLog, HttpRetries, LogEncoding};
 
-use super::read::{Tree, duration, get};
+use super::tree::{Tree, duration, get};
 
 /// Supported fields of `defaultHttpRetryPolicy`.
 pub(super) const RETRY_FIELDS: [&str; 6] =

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use tributary_model::{RequestTracing, SampledShare, SpanTag, SpanTagValue};
 
-use super::read::{Tree, get, map};
+use super::tree::{Tree, flag, get, map};
 
 /// Supported fields of `defaultConfig.tracing`.
 pub(super) const FIELDS: [&str; 4] = ["sampling", "customTags", "maxPathTagLength", "enableIstioTags"];
@@ -31,10 +31,6 @@ pub(super) fn parse(tree: &Tree) -> Result<RequestTracing, String> {
 
 fn about(name: &'static str) -> impl Fn(String) -> String {
     move |why| format!("{name}: {why}")
-}
-
-pub(super) fn flag(value: &Value) -> Result<bool, String> {
-    value.as_bool().ok_or_else(|| "is neither true nor false".to_owned())
 }
 
 fn length(value: &Value) -> Result<u32, String> {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 use tributary_model::{EntryVisibility, Labels, Namespace, Visibility};
 
-use super::read::{get, list, map};
+use super::tree::{get, list, map};
 use crate::label_selector::LabelSelector;
 
 const MOST_POLICIES: usize = 1024;

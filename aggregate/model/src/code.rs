@@ -149,6 +149,8 @@ codes! {
     455 ROUTE_DELEGATE_UNMATCHED "a delegate of a VirtualService does not exist, has hosts, or is not exported to its namespace" => "correct the name and namespace of the delegate, or its `exportTo`";
     456 ROUTE_WITHOUT_CLIENTS "a VirtualService concerns no client" => "extend its `exportTo`, add `mesh` to its gateways, or name a VirtualService without hosts as a delegate";
     457 ROUTE_WITHOUT_ENDPOINTS "a destination of a VirtualService that has a share of the requests has no endpoints" => "add endpoints (`tributary explain HOST`), or set its weight to 0";
+    458 SHARES_UNMATCHED "`distribute` of a DestinationRule gives the clients of a place to places without endpoints" => "correct the places in `to`, or add endpoints there";
+    459 RULE_PORT_UNMATCHED "settings of a DestinationRule are for a port that no service of its host has" => "correct the number of the port, or remove them";
 
     // 046x: conditions of EnvoyFilters
     460 PATCH_NOT_SERVED "patches of an EnvoyFilter are applied to no client" => "remove them, or see the reference page of EnvoyFilters";

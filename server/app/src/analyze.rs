@@ -46,6 +46,7 @@ impl Severity {
             | Code::ROUTE_DELEGATE_UNMATCHED
             | Code::ROUTE_WITHOUT_ENDPOINTS
             | Code::SUBSET_UNMATCHED
+            | Code::SHARES_UNMATCHED
             | Code::EGRESS_PROXY_UNREACHABLE => Self::Error,
             Code::POLICY_FIELD_IGNORED => Self::Info,
             _ => Self::Warning,
@@ -130,6 +131,12 @@ pub fn ordered(mut all: Vec<Finding>, suppressed: &[Suppression]) -> Vec<Finding
     all.sort_by_cached_key(key);
     all.dedup();
     all
+}
+
+/// Splits a message such as `a.yaml:7:3: spec.x is not valid`.
+fn position_of(message: &str) -> Option<(&str, &str)> {
+    let (position, rest) = message.split_once(": ")?;
+    (split_position(position).1 != (0, 0)).then_some((position, rest))
 }
 
 /// Splits `FILE:LINE:COLUMN` into the file and its numbers.

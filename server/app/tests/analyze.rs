@@ -119,3 +119,46 @@ async fn directory_that_does_not_exist_is_a_usage_error() {
     assert_eq!(ran.exit.unwrap_err().exit, Exit::Usage);
     assert_eq!(analyze(directory.path(), &[]).await.exit, Ok(Exit::Ok));
 }
+
+#[tokio::test]
+async fn settings_that_lead_nowhere_are_found() {
+    let rule = |fields: &str| {
+        let head = "apiVersion: networking.istio.io/v1\nkind: DestinationRule\nmetadata: {name: pay, namespace: shop}\n";
+        let service = RULES.split("---\n").next().unwrap().replace("labels: {version: v1}", "locality: eu/a");
+        format!("{service}---\n{head}spec: {{host: pay.test, trafficPolicy: {{{fields}}}}}\n")
+    };
+    let locality = |fields: &str| format!("loadBalancer: {{localityLbSetting: {{{fields}}}}}");
+    let cases = [
+        (
+            locality("distribute: [{from: eu/*, to: {uk/*: 100}}, {from: us/*, to: {uk/*: 50, eu/*: 50}}]"),
+            "error [DestinationRule shop/pay] no endpoint is in a place that the clients in these places have a share of: \
+             eu/* of pay.test:80 (TRB0458)",
+        ),
+        (
+            "portLevelSettings: [{port: {number: 80}, loadBalancer: {simple: RANDOM}}, {port: {number: 81}, \
+             loadBalancer: {simple: RANDOM}}]"
+                .to_owned(),
+            "warning [DestinationRule shop/pay] no service of the host has these ports: 81; they have 80 (TRB0459)",
+        ),
+        (
+            locality("failover: [{from: eu, to: us}]"),
+            "info [DestinationRule shop/pay] these fields have no effect: \
+             spec.trafficPolicy.loadBalancer.localityLbSetting.failover (TRB0442)",
+        ),
+        (locality("distribute: [{from: us/*, to: {eu/*: 100}}]"), ""),
+        (format!("{}, outlierDetection: {{}}", locality("failover: [{from: eu, to: us}]")), ""),
+    ];
+    for (fields, want) in cases {
+        let directory = mk_directory(&[("rules.yaml", &rule(&fields))]);
+        let ran = analyze(directory.path(), &["--failure-threshold", "info"]).await;
+        let found = ran.out.replace("rules.yaml:10:1: ", "");
+        assert_eq!(found.trim_end(), want, "{fields}");
+    }
+}
+
+#[test]
+fn namespace_is_for_a_running_server() {
+    let refused = Cli::try_parse_from(["tributary", "analyze", "-f", ".", "-n", "shop"]).unwrap_err();
+    assert_eq!(refused.kind(), clap::error::ErrorKind::ArgumentConflict);
+    assert!(Cli::try_parse_from(["tributary", "analyze", "--live", "-n", "shop"]).is_ok());
+}

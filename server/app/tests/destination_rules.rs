@@ -165,3 +165,48 @@ async fn rules_and_subsets_without_effect_are_conditions() {
     assert!(now.contains(&lost.to_owned()), "{now:?}");
     world.server.stop().await;
 }
+
+#[tokio::test]
+async fn objects_that_are_not_served_are_findings_of_the_running_server() {
+    let broken = "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: bad, namespace: shop}\nspec: {hosts: 1}\n";
+    let files = [
+        ("pay.yaml", mk_pay()),
+        ("rule.yaml", mk_rule("pay", "shop", "host: pay.shop, trafficPolicy: {loadBalancer: {simple: ODD}}")),
+        ("bad.yaml", broken.to_owned()),
+        ("text.yaml", "- [".to_owned()),
+    ];
+    let dir = mk_folder(&files);
+    let world = World::start(&["--registry", &file_registry(&dir)]).await;
+    world.until("get endpoints", "10.0.0.2:80").await;
+    let found = world.run("analyze --live").await;
+    assert_eq!(found.exit, Ok(Exit::No), "{}", found.out);
+    let folder = format!("{}/", dir.path().canonicalize().unwrap().display());
+    let out = found.out.replace(&folder, "");
+    let lines: Vec<&str> = out.lines().collect();
+    assert_eq!(lines.len(), 3, "{out}");
+    assert!(lines[0].starts_with("bad.yaml:4:15: error [ServiceEntry shop/bad] spec.hosts"), "{out}");
+    assert!(lines[1].starts_with("rule.yaml:4:") && lines[1].contains("[DestinationRule shop/pay]"), "{out}");
+    assert!(lines[2].starts_with("text.yaml:") && lines[2].contains("[Document "), "{out}");
+    let other = world.run("analyze --live -n other").await;
+    assert_eq!((other.exit, &*other.out), (Ok(Exit::Ok), ""));
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn policies_are_listed_by_their_host() {
+    let rules =
+        mk_rule("wide", "shop", "host: '*.shop'") + "---\n" + &mk_rule("other", "shop", "host: web.test");
+    let dir = mk_folder(&[("pay.yaml", mk_pay()), ("rules.yaml", rules)]);
+    let world = World::start(&["--registry", &file_registry(&dir)]).await;
+    world.until("get endpoints", "10.0.0.2:80").await;
+    world.until("get policies", "other").await;
+    for (host, want) in [("pay.shop", "wide"), ("pay", "wide"), ("web.test", "other"), ("none.test", "")] {
+        let found = world.run(&format!("get policies --host {host} -o name")).await;
+        let want =
+            if want.is_empty() { String::new() } else { format!("policies/DestinationRule/shop/{want}\n") };
+        assert_eq!((found.exit, found.out), (Ok(Exit::Ok), want), "{host}");
+    }
+    let refused = world.run("get clients --host pay.shop").await.exit.unwrap_err();
+    assert_eq!(refused.exit, Exit::Usage);
+    world.server.stop().await;
+}

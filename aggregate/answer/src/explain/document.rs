@@ -256,6 +256,7 @@ impl WhyNot {
                     | Code::ALIAS
                     | Code::WILDCARD
                     | Code::RULE_APPLIES
+                    | Code::MESH_LOCALITY
                     | Code::NOT_FOR_GRPC
                     | Code::ROUTES_APPLY
                     | Code::ROUTES_NOT_FOR_GRPC,

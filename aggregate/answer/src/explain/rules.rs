@@ -5,8 +5,8 @@
 
 use tributary_model::{
     Algorithm, Catalog, ClientKind, ClusterPolicy, Code, ConnectionPool, DestinationRule, EndpointOrder,
-    HashKey, Labels, Namespace, PolicyKey, PolicyView, PortView, Preference, ServiceView, Stage, Subset,
-    TraceStep, TrafficPolicy, Verdict,
+    HashKey, Labels, Locality, Namespace, PolicyKey, PolicyView, PortView, Preference, ServiceView, Stage,
+    Subset, TraceStep, TrafficPolicy, Verdict,
 };
 
 use crate::client::ClientClass;
@@ -79,7 +79,7 @@ pub(super) fn steps(
     let policy = port.cluster.inputs.policy_of(client);
     out.extend(subset.map(|subset| of_subset(&rules, port, policy, subset)));
     let settings = policy.and_then(|policy| policy.of(subset));
-    out.extend(of_mesh(port, settings));
+    out.extend(of_mesh(port, settings, &class.locality));
     let settings = settings.filter(|_| class.kind == ClientKind::Grpc);
     if let (Some(settings), Some(first)) = (settings, rules.first()) {
         let unread = unread_by_grpc(settings);
@@ -161,17 +161,23 @@ fn of_subset(
     }
 }
 
-/// Returns that the mesh decides which localities clients use, if it changes their order.
-fn of_mesh(port: &PortView, settings: Option<&TrafficPolicy>) -> Option<TraceStep> {
+/// Returns that the mesh decides which localities the client uses, if it changes their order.
+fn of_mesh(port: &PortView, settings: Option<&TrafficPolicy>, client: &Locality) -> Option<TraceStep> {
     let (order, inputs) = (settings.map(EndpointOrder::of), &port.cluster.inputs);
     let of = |mesh| Preference::of(order.as_ref(), inputs.attributes.traffic, mesh);
     let decided = of(inputs.locality.as_deref());
     let how = match decided {
-        Preference::Alike => "localities do not count",
-        Preference::Distribute(_) => "shares of localities",
-        Preference::Near(_) | Preference::Failover { .. } => "failover between localities",
+        Preference::Alike => "localities do not count".to_owned(),
+        Preference::Distribute(all) => {
+            let share = all.iter().find(|share| client.matches(&share.from))?;
+            let to: Vec<String> =
+                share.to.iter().map(|(place, percent)| format!("{place} {percent} %")).collect();
+            let to: Vec<&str> = to.iter().map(String::as_str).collect();
+            format!("clients in {} use {}", share.from, listed(&to))
+        }
+        Preference::Near(_) | Preference::Failover { .. } => "localities replace each other".to_owned(),
     };
-    let detail = format!("port {}: localityLbSetting of the mesh sets {how}", port.number);
+    let detail = format!("port {}: {how}, by localityLbSetting of the mesh", port.number);
     (decided != of(None))
         .then(|| service_step(Stage::Merge, Verdict::Pass, Code::MESH_LOCALITY, None, detail))
 }

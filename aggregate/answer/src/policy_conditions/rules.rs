@@ -1,5 +1,5 @@
-//! Conditions of DestinationRules: a host that no service has, a subset whose labels no endpoint has, a rule or a part of
-//! it that another one precedes, and a rule that no client uses.
+//! Conditions of DestinationRules: a host or a port that no service has, a subset whose labels no endpoint has, shares of
+//! places without endpoints, a rule or a part of it that another one precedes, and a rule that no client uses.
 //!
 //! The list of policies calls it once. It reads which rules the core applied. It walks all services once, and the
 //! endpoints of those with subsets, bounded by [`MAX_LOOKS`].
@@ -7,9 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tributary_model::{
-    Catalog, Code, CollectionKind, Condition, DestinationRule, EndpointInputs, EndpointPolicy, ExportTo,
-    Labels, Namespace, PolicyKey, PolicyKind, PolicyView, PortView, Resolution, ServiceView, Subset,
-    Visibility,
+    Catalog, Code, CollectionKind, Condition, DestinationRule, Distribution, EndpointInputs, EndpointPolicy,
+    ExportTo, Labels, LocalityBalancing, Namespace, PolicyKey, PolicyKind, PolicyView, PortNumber, PortView,
+    Resolution, ServiceView, Subset, Visibility,
 };
 
 use super::found::{Found, named};
@@ -42,6 +42,12 @@ struct Use<'c> {
     unmatched: BTreeMap<&'c Subset, BTreeSet<String>>,
     /// Subsets whose labels some endpoint has.
     matched: BTreeSet<&'c Subset>,
+    /// Ports of services where no endpoint is in a place that the clients of a place have a share of.
+    unshared: BTreeMap<&'c str, BTreeSet<String>>,
+    /// Places of clients that have a share of some endpoint.
+    shared: BTreeSet<&'c str>,
+    /// Ports of the services of its host.
+    ports: BTreeSet<PortNumber>,
 }
 
 impl<'c> RuleConditions<'c> {
@@ -73,7 +79,13 @@ impl<'c> RuleConditions<'c> {
         let Some(rule) = view.destination_rule() else { return Vec::new() };
         let found: Vec<Found<'c>> = match self.used.get(key) {
             Some(used) => {
-                let all = [self.unused(used), shadowed(used), unmatched(used, rule)];
+                let all = [
+                    self.unused(used),
+                    shadowed(used),
+                    unmatched(used, rule),
+                    unshared(used, rule),
+                    portless(used, rule),
+                ];
                 all.into_iter().flatten().collect()
             }
             None => self.without_effect(key, rule).into_iter().collect(),
@@ -90,6 +102,7 @@ impl<'c> RuleConditions<'c> {
                 let used = self.used.entry(key).or_default();
                 used.by_most |= namespace.is_none();
                 used.by.extend(namespace);
+                used.ports.insert(port.number);
             }
             if seen.contains(&&*policy.from) {
                 continue;
@@ -141,6 +154,7 @@ impl<'c> RuleConditions<'c> {
         if !selects || is_unread || !has_any || self.looks > MAX_LOOKS {
             return;
         }
+        self.count_shares((view, port), from, policy, wanted);
         for (name, labels, _) in policy.subsets.iter() {
             let Some(key) = self.declaring(from, name).filter(|key| wanted(key)) else { continue };
             let is_matched = self.is_matched(inputs, labels);
@@ -151,6 +165,44 @@ impl<'c> RuleConditions<'c> {
                 used.unmatched.entry(name).or_default().insert(format!("{}:{}", view.key.host, port.number));
             }
         }
+    }
+    /// Records for which clients the shares of localities lead to endpoints. The only endpoint of an xDS cluster needs none.
+    fn count_shares(
+        &mut self,
+        (view, port): (&'c ServiceView, &'c PortView),
+        from: &'c [PolicyKey],
+        policy: &'c EndpointPolicy,
+        wanted: &dyn Fn(&PolicyKey) -> bool,
+    ) {
+        let inputs = &port.endpoints.inputs;
+        if inputs.resolution == Resolution::DnsLogical {
+            return;
+        }
+        let sets = |key: &&PolicyKey| self.rule(key).is_some_and(|of| !of.policies.is_empty());
+        let whole = from.iter().find(sets).map(|key| (key, &policy.whole));
+        let subsets = policy.subsets.iter();
+        let subsets = subsets.filter_map(|(name, _, order)| Some((self.declaring(from, name)?, order)));
+        let orders: Vec<_> = whole.into_iter().chain(subsets).filter(|(key, _)| wanted(key)).collect();
+        for (key, order) in orders {
+            let Some(LocalityBalancing::Distribute(shares)) = &order.locality else { continue };
+            for share in shares.iter() {
+                let is_shared = self.has_place(inputs, share);
+                let used = self.used.entry(key).or_default();
+                if is_shared {
+                    used.shared.insert(&share.from);
+                } else {
+                    let port = format!("{}:{}", view.key.host, port.number);
+                    used.unshared.entry(&share.from).or_default().insert(port);
+                }
+            }
+        }
+    }
+    fn has_place(&mut self, inputs: &EndpointInputs, share: &Distribution) -> bool {
+        inputs.sources.iter().any(|source| {
+            self.looks += source.group.addresses.len();
+            let mut localities = source.group.addresses.iter().map(|address| &address.topology.locality);
+            localities.any(|locality| share.to.iter().any(|(place, _)| locality.matches(place)))
+        })
     }
     fn is_matched(&mut self, inputs: &EndpointInputs, labels: &Labels) -> bool {
         inputs.sources.iter().any(|source| {
@@ -245,4 +297,33 @@ fn unmatched<'c>(used: &Use<'c>, rule: &DestinationRule) -> Option<Found<'c>> {
         format!("no endpoint has the labels of these subsets: {}", named(parts.iter().map(String::as_str)))
     };
     (!parts.is_empty()).then(|| Found(Code::SUBSET_UNMATCHED, Vec::new(), message()))
+}
+
+/// Returns the condition of a rule whose shares lead clients to no endpoint; of a wildcard, in no service.
+fn unshared<'c>(used: &Use<'c>, rule: &DestinationRule) -> Option<Found<'c>> {
+    let is_wild = rule.host.suffix().is_some();
+    let lost = used.unshared.iter().filter(|(from, _)| !is_wild || !used.shared.contains(*from));
+    let part = |(from, ports): (&&str, &BTreeSet<String>)| {
+        format!("{from} of {}", named(ports.iter().map(String::as_str)))
+    };
+    let parts: Vec<String> = lost.map(part).collect();
+    let message = || {
+        let parts = named(parts.iter().map(String::as_str));
+        format!("no endpoint is in a place that the clients in these places have a share of: {parts}")
+    };
+    (!parts.is_empty()).then(|| Found(Code::SHARES_UNMATCHED, Vec::new(), message()))
+}
+
+/// Returns the condition of a rule with settings of ports that no service of its host has.
+fn portless<'c>(used: &Use<'c>, rule: &DestinationRule) -> Option<Found<'c>> {
+    let subsets = rule.subsets.iter().map(|subset| &subset.policies);
+    let numbers = subsets.chain([&rule.policies]).flat_map(|policies| policies.ports.keys());
+    let lost: BTreeSet<&PortNumber> = numbers.filter(|number| !used.ports.contains(number)).collect();
+    let lost: Vec<String> = lost.into_iter().map(ToString::to_string).collect();
+    let message = || {
+        let known: Vec<String> = used.ports.iter().map(ToString::to_string).collect();
+        let (lost, known) = (named(lost.iter().map(String::as_str)), named(known.iter().map(String::as_str)));
+        format!("no service of the host has these ports: {lost}; they have {known}")
+    };
+    (!lost.is_empty()).then(|| Found(Code::RULE_PORT_UNMATCHED, Vec::new(), message()))
 }

@@ -26,6 +26,7 @@ pub(super) fn fact(
         name: Arc::clone(&meta.name),
     };
     let mut ignored: Vec<Arc<str>> = document.ignored.iter().map(|path| Arc::clone(&path.value)).collect();
+    ignored.extend(without_ejection(document));
     ignored.sort();
     let policy = Policy::DestinationRule(DestinationRule {
         host: HostPattern::new(&document.host.as_ref()?.value).ok()?,
@@ -39,6 +40,50 @@ pub(super) fn fact(
         key,
         Arc::new(DeclaredPolicy { source: object.source(), created: meta.created, policy }),
     ))
+}
+
+/// Returns the paths of failover between localities that no ejection of endpoints ever begins. A subset without a load
+/// balancer has that of the rule, and one without ejection has the rule's.
+fn without_ejection(document: &destination_rule::DestinationRule) -> Vec<Arc<str>> {
+    let ejects = |policy: &traffic_policy::TrafficPolicy| policy.outliers.is_some();
+    let rule = document.policy.as_ref();
+    let rule_ejects = rule.is_some_and(|of| ejects(of) || of.ports.iter().any(|port| ejects(&port.policy)));
+    let subsets = document.subsets.iter().filter_map(|subset| subset.policy.as_ref());
+    let some_subset_ejects = subsets.clone().any(|of| of.balancer.is_none() && ejects(of));
+    let of_rule = rule.into_iter().flat_map(|of| parts("spec.trafficPolicy".to_owned(), of));
+    let of_rule = of_rule.filter(|(_, _, part)| !ejects(part) && !some_subset_ejects);
+    let of_subsets = document.subsets.iter().enumerate().filter_map(|(i, subset)| {
+        Some(parts(format!("spec.subsets[{i}].trafficPolicy"), subset.policy.as_ref()?))
+    });
+    let of_subsets =
+        of_subsets.flatten().filter(|(_, is_port, part)| !ejects(part) && (*is_port || !rule_ejects));
+    let lost = of_rule.chain(of_subsets).flat_map(|(path, _, part)| failovers(&path, part));
+    lost.map(Arc::from).collect()
+}
+
+/// Settings with their path, and whether they are those of a port.
+type Part<'d> = (String, bool, &'d traffic_policy::TrafficPolicy);
+
+fn parts(path: String, policy: &traffic_policy::TrafficPolicy) -> Vec<Part<'_>> {
+    let ports = policy.ports.iter().enumerate();
+    let ports: Vec<_> =
+        ports.map(|(i, port)| (format!("{path}.portLevelSettings[{i}]"), true, &port.policy)).collect();
+    std::iter::once((path, false, policy)).chain(ports).collect()
+}
+
+/// Returns the paths of the failover that settings declare.
+fn failovers(path: &str, policy: &traffic_policy::TrafficPolicy) -> Vec<String> {
+    let Some(locality) = policy.balancer.as_ref().and_then(|balancer| balancer.locality.as_ref()) else {
+        return Vec::new();
+    };
+    // fields that are off or stand beside `distribute` are among the ignored ones already
+    let counts = locality.enabled != Some(false) && locality.distribute.is_empty();
+    let fields = [
+        (counts && !locality.failover.is_empty(), "failover"),
+        (counts && !locality.labels.is_empty(), "failoverPriority"),
+    ];
+    let declared = fields.into_iter().filter_map(|(is_declared, name)| is_declared.then_some(name));
+    declared.map(|name| format!("{path}.loadBalancer.localityLbSetting.{name}")).collect()
 }
 
 /// A rule with a selector concerns clients of its namespace only.

@@ -58,12 +58,15 @@ pub async fn merges(State(shared): State<Shared>, params: Params<Filter>) -> Res
 
 /// Policies.
 pub async fn policies(State(shared): State<Shared>, params: Params<Filter>) -> Response {
-    let filter = match filter_of(params) {
+    let mut filter = match filter_of(params) {
         Ok(filter) => filter,
         Err(refusal) => return *refusal,
     };
     wait(&shared, filter.after).await;
     let Ok(_permit) = shared.work.try_acquire() else { return busy() };
+    if let Err(ambiguous) = filter.complete(&shared.inside.catalog()) {
+        return problem(StatusCode::NOT_FOUND, Some(Code::NOT_FOUND), &ambiguous);
+    }
     let (items, more) = shared.inside.policies(filter).await;
     let mut list = List::new("PolicyList", items, metadata(&shared, &shared.inside.catalog()), usize::MAX);
     list.metadata.remaining = more;

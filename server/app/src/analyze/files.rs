@@ -15,7 +15,7 @@ use tributary_model::{
 };
 use tributary_service_entry::{Context, Directory, DocumentSource, SourceEvent, Timing, registry_updates};
 
-use super::{Finding, Severity};
+use super::{Finding, Severity, position_of};
 use crate::exit::CommandError;
 
 /// Name of the registry and of its cluster.
@@ -110,10 +110,4 @@ fn of_problem(object: &ObjectRef, problem: &Problem) -> Finding {
     let own = position_of(&problem.message);
     let (position, message) = own.unwrap_or((&object.position, &problem.message));
     Finding::new(Severity::of_unserved(problem.code), problem.code, object.id.to_string(), position, message)
-}
-
-/// Splits a message such as `a.yaml:7:3: spec.x is not valid`.
-fn position_of(message: &str) -> Option<(&str, &str)> {
-    let (position, rest) = message.split_once(": ")?;
-    (super::split_position(position).1 != (0, 0)).then_some((position, rest))
 }

@@ -19,7 +19,7 @@ pub struct AnalyzeArgs {
     #[arg(long)]
     pub live: bool,
     /// Only this namespace of a running server
-    #[arg(short, long, requires = "live")]
+    #[arg(short, long, conflicts_with = "files")]
     pub namespace: Option<String>,
     /// End with 3 if a finding is at least as bad
     #[arg(long = "failure-threshold", value_name = "SEVERITY", value_enum, default_value_t = Severity::Error)]

@@ -28,6 +28,9 @@ pub async fn run(
     if answer.remaining > 0 {
         console.note(&format!("{} objects are not examined; narrow them with -n", answer.remaining));
     }
+    for registry in &answer.not_live {
+        console.note(&format!("findings are of what was last read: registry {registry}"));
+    }
     conclude(args, &all, answer.partial, console)
 }
 

@@ -25,6 +25,10 @@ pub fn check(args: &GetArgs) -> Result<(), CommandError> {
     if !is_resources && (args.kind.is_some() || args.resource.is_some()) {
         return Err(wrong("--type and --resource belong to `get resources`").next("omit them"));
     }
+    let has_host = !matches!(args.what, Resource::Clients | Resource::Registries);
+    if !has_host && args.host.is_some() {
+        return Err(wrong("clients and registries have no host").next("omit --host"));
+    }
     Ok(())
 }
 

@@ -8,8 +8,8 @@ use serde_json::Value;
 use tributary_answer::{Beside, Selectable, policy_conditions};
 use tributary_core::ProblemView;
 use tributary_model::{
-    Catalog, ClientKind, Code, Collection, CollectionKind, Condition, HostPattern, Labels, Namespace,
-    ObjectId, Policy, PolicyKey, PolicyKind, PolicyView,
+    Catalog, ClientKind, Code, Collection, CollectionKind, Condition, HostPattern, Hostname, Labels,
+    Namespace, ObjectId, Policy, PolicyKey, PolicyKind, PolicyView,
 };
 use tributary_xds::answers::UsedPatches;
 
@@ -110,7 +110,7 @@ impl PolicyFacts {
 /// Returns the policies that match the filter, in order, and the number beyond its limit.
 #[must_use]
 pub fn list(catalog: &Catalog, facts: &PolicyFacts, filter: &Filter) -> (Vec<PolicyItem>, usize) {
-    let wanted = |key: &PolicyKey| takes(filter, key);
+    let wanted = |key: &PolicyKey| takes(catalog, filter, key);
     let beside = Beside { clients: &facts.clients, elsewhere: None };
     let more = policy_conditions(catalog, beside, &wanted);
     let known = facts.problems.iter().filter_map(|problem| Some((of_problem(problem)?, problem)));
@@ -140,17 +140,30 @@ pub fn list(catalog: &Catalog, facts: &PolicyFacts, filter: &Filter) -> (Vec<Pol
     (items, remaining)
 }
 
-/// Whether the filter matches.
-fn takes(filter: &Filter, key: &PolicyKey) -> bool {
+/// Whether the filter matches. The filter's host is one of those that the policy concerns, also by a wildcard.
+fn takes(catalog: &Catalog, filter: &Filter, key: &PolicyKey) -> bool {
+    let policy = || catalog.policies.get(key).map(|view| view.policy());
     takes_object(filter, key.kind.as_str(), key.namespace.as_str(), &key.name)
+        && filter.host.as_deref().is_none_or(|host| {
+            policy().is_some_and(|policy| concerns(policy, key, catalog.settings.domain(), host))
+        })
+}
+
+/// Whether a policy concerns a host.
+fn concerns(policy: &Policy, key: &PolicyKey, domain: &str, host: &str) -> bool {
+    let Ok(host) = Hostname::new(host) else { return false };
+    let matches = |pattern: &HostPattern| pattern.completed(key.namespace.as_str(), domain).matches(&host);
+    match policy {
+        Policy::Sidecar(_) | Policy::EnvoyFilter(_) => false,
+        Policy::DestinationRule(of) => matches(&of.host),
+        Policy::VirtualService(of) => of.hosts.iter().any(matches),
+    }
 }
 
 /// Whether the filter matches; the name of a kind matches each object of it, which no object has as its own name.
 fn takes_object(filter: &Filter, kind: &str, namespace: &str, name: &str) -> bool {
     let is_of_kind = filter.name.as_deref() == Some(kind);
-    (is_of_kind || filter.takes_object(kind, namespace, name))
-        && filter.takes_namespace(namespace)
-        && filter.host.is_none()
+    (is_of_kind || filter.takes_object(kind, namespace, name)) && filter.takes_namespace(namespace)
 }
 
 /// Whether a problem is that no object of this kind is served.
@@ -163,7 +176,8 @@ pub fn is_of_unserved_kind(problem: &ProblemView) -> bool {
 fn of_unserved_kinds(problems: &[ProblemView], filter: &Filter) -> Vec<PolicyItem> {
     let is_wanted = |problem: &&ProblemView| {
         let ObjectId { kind, namespace, name } = &problem.object.id;
-        is_of_unserved_kind(problem)
+        filter.host.is_none()
+            && is_of_unserved_kind(problem)
             && takes_object(filter, kind, namespace, name)
             && filter.takes_registry(problem.registry.as_str())
     };
@@ -272,8 +286,10 @@ fn item(
     let collections = catalog.registries.get(registry).map(|known| &*known.collections).unwrap_or_default();
     let freshness = collections.iter().find(|(known, _)| *known == of).map(|(_, freshness)| freshness);
     let labels = selector(view.policy()).into_iter().flat_map(Labels::pairs);
-    let kept =
-        |problem| format!("a newer version is not valid, this one stays served: {}", described(problem));
+    let kept = |problem: &ProblemView| match problem.problem.code {
+        Code::DUPLICATE_OBJECT | Code::OBJECT_KEPT => described(problem),
+        _ => format!("a newer version is not valid, this one stays served: {}", described(problem)),
+    };
     PolicyItem {
         kind: key.kind.to_string(),
         namespace: key.namespace.to_string(),

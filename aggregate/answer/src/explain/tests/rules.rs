@@ -171,8 +171,10 @@ fn settings_that_grpc_does_not_use_are_a_warning_for_grpc_alone() {
 
 #[test]
 fn mesh_that_decides_localities_is_named() {
-    let share = Distribution { from: "*".into(), to: [("*".into(), 100)].into() };
-    let shares = LocalityBalancing::Distribute([share].into());
+    let shares = |from: &str| {
+        let share = Distribution { from: from.into(), to: [("*".into(), 100)].into() };
+        LocalityBalancing::Distribute([share].into())
+    };
     let failover = LocalityBalancing::Failover { regions: Arc::default(), labels: Arc::default() };
     let ejecting = || {
         let all = TrafficPolicy { outliers: Some(Arc::default()), ..TrafficPolicy::default() };
@@ -183,8 +185,11 @@ fn mesh_that_decides_localities_is_named() {
         let explanation = explain_one(&mk_ruled_in(rules, mesh), "10.0.0.1:8080", Some(&mk_client("web")));
         shown(&explanation.steps, &[Code::MESH_LOCALITY])
     };
-    let want = |how: &str| vec![format!("TRB0549 : port 80: localityLbSetting of the mesh sets {how}")];
-    assert_eq!(named(vec![], Some(shares)), want("shares of localities"));
+    let want = |how: &str| vec![format!("TRB0549 : port 80: {how}, by localityLbSetting of the mesh")];
+    assert_eq!(named(vec![], Some(shares("*"))), want("clients in * use * 100 %"));
+    assert!(named(vec![], Some(shares("ap/*"))).is_empty(), "no entry is for the client");
+    let reached = why_not(&mk_ruled_in(vec![], Some(shares("*"))), "pay.shop", &mk_client("web")).reached;
+    assert_eq!(shown(&reached, &[Code::MESH_LOCALITY]), want("clients in * use * 100 %"));
     // failover without ejection, and the failover that ejection has by default, are no decision of the mesh
     assert!(named(vec![], Some(failover.clone())).is_empty());
     assert!(named(ejecting(), Some(failover)).is_empty());

@@ -273,3 +273,39 @@ fn fields_of_a_rule_without_effect_are_named() {
         ]
     );
 }
+
+#[test]
+fn failover_without_ejection_is_shown() {
+    let failover = "loadBalancer: {localityLbSetting: {failover: [{from: a, to: b}]}}";
+    let labels = "loadBalancer: {localityLbSetting: {failoverPriority: [tier]}}";
+    let (ejects, path) = ("outlierDetection: {}", "loadBalancer.localityLbSetting.failover");
+    let port = |fields: &str| format!("portLevelSettings: [{{port: {{number: 80}}, {fields}}}]");
+    // settings of the rule, settings of the subset, paths that have no effect
+    let cases: Vec<(String, String, Vec<String>)> = vec![
+        (failover.to_owned(), String::new(), vec![format!("spec.trafficPolicy.{path}")]),
+        (labels.to_owned(), String::new(), vec![format!("spec.trafficPolicy.{path}Priority")]),
+        (format!("{failover}, {ejects}"), String::new(), vec![]),
+        (failover.to_owned(), ejects.to_owned(), vec![]),
+        (
+            failover.to_owned(),
+            format!("{ejects}, loadBalancer: {{simple: RANDOM}}"),
+            vec![format!("spec.trafficPolicy.{path}")],
+        ),
+        (ejects.to_owned(), failover.to_owned(), vec![]),
+        (String::new(), failover.to_owned(), vec![format!("spec.subsets[0].trafficPolicy.{path}")]),
+        (
+            format!("{ejects}, {}", port(failover)),
+            String::new(),
+            vec![format!("spec.trafficPolicy.portLevelSettings[0].{path}")],
+        ),
+        (port(&format!("{failover}, {ejects}")), String::new(), vec![]),
+    ];
+    for (of_rule, of_subset, want) in cases {
+        let policy = |fields: &str| match fields {
+            "" => String::new(),
+            fields => format!("trafficPolicy: {{{fields}}}"),
+        };
+        let text = format!("  {}\n  subsets: [{{name: v1, {}}}]\n", policy(&of_rule), policy(&of_subset));
+        assert_eq!(ignored(&rule(&text)), want, "{text}");
+    }
+}

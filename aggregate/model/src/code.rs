@@ -156,6 +156,7 @@ codes! {
     460 PATCH_NOT_SERVED "patches of an EnvoyFilter are applied to no client" => "remove them, or see the reference page of EnvoyFilters";
     461 PATCH_PARTLY_SERVED "a part of a patch of an EnvoyFilter has no effect" => "remove it from the value, or see the reference page of EnvoyFilters";
     462 PATCH_UNUSED "patches of an EnvoyFilter changed nothing that a connected client was sent" => "nothing, if clients that they are for are not connected; else compare the match with `tributary get resources CLIENT`";
+    463 ROUTE_PORT_UNMATCHED "routes of a VirtualService are for ports that no service of its hosts has" => "move them to the list of the port's protocol (`http`, `tls` or `tcp`), or correct the port";
 
     // 05xx: why an endpoint is or is not served
     501 SOURCE_ENDPOINT "the source lists this endpoint" => "nothing";

@@ -32,10 +32,11 @@ impl Severity {
             Self::Error => "error",
         }
     }
-    /// Returns that of an object that is not served: a warning if no object of its kind is.
+    /// Returns that of an object that is not served: a warning if no object of its kind is, or only a field is not.
     #[must_use]
     pub fn of_unserved(code: Code) -> Self {
-        if code == Code::KIND_NOT_SERVED { Self::Warning } else { Self::Error }
+        let is_mild = matches!(code, Code::KIND_NOT_SERVED | Code::PATCH_FIELD_UNKNOWN);
+        if is_mild { Self::Warning } else { Self::Error }
     }
     /// Returns that of a condition.
     #[must_use]

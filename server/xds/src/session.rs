@@ -305,7 +305,7 @@ impl Session {
                 counters.pushes.refused(kind);
                 self.pace.refused();
                 let many = self.kinds[kind].acks.needs_names(nonce).then(|| self.sent_names(kind));
-                self.state(kind).acks.refuse(nonce, &error.message, many, now);
+                self.state(kind).acks.refuse(nonce, error.message.trim_end(), many, now);
                 self.forget_gone(kind);
                 // Escaped, because the client controls the text; its request pace bounds how often it is logged.
                 tracing::warn!(

@@ -1,5 +1,6 @@
 //! Conditions of VirtualServices: hosts that no service has or other VirtualServices serve, destinations that lead
-//! nowhere, routes behind others that take their requests, delegates that are missing, and those that no client uses.
+//! nowhere, routes behind others that take their requests or for ports that no service has, delegates that are missing, and
+//! those that no client uses.
 //!
 //! The list of policies calls it once. Comparisons of a request are bounded by [`MAX_LOOKS`]; what is beyond has no
 //! condition.
@@ -17,6 +18,7 @@ use super::found::{Found, named};
 use super::services::Services;
 
 mod destinations;
+mod ports;
 mod taken;
 
 /// Conditions of VirtualServices.
@@ -52,7 +54,9 @@ impl<'c> RouteConditions<'c> {
         }
         let mut found: Vec<Found<'c>> = self.lost_hosts(key, own).into_iter().collect();
         found.extend(self.taken(key, own));
-        found.extend(self.lost_destinations(key, own));
+        let listened = self.listened(key, own);
+        found.extend(listened.as_ref().and_then(|listened| ports::portless(own, listened)));
+        found.extend(self.lost_destinations(key, own, listened.as_ref()));
         found.extend(self.shadowed(own));
         found.extend(self.lost_delegates(key, own));
         found.into_iter().map(|found| found.condition(self.catalog, view)).collect()
@@ -125,7 +129,7 @@ impl<'c> RouteConditions<'c> {
     fn why_unusable(&self, by: &PolicyKey, to: &PolicyKey) -> Option<&'static str> {
         let view = self.catalog.policies.get(to);
         let Some(delegate) = view.and_then(|view| view.virtual_service()) else {
-            return Some("it does not exist");
+            return Some("it does not exist, or no version of it is valid");
         };
         if !delegate.is_delegate() {
             return Some("it has hosts");

@@ -258,6 +258,11 @@ fn described(problem: &ProblemView) -> String {
     format!("{} {}", problem.problem.code, problem.problem.message)
 }
 
+/// Whether a problem keeps the declared version from being served, not only a part of it.
+fn is_of_version(problem: &ProblemView) -> bool {
+    problem.problem.code != Code::PATCH_FIELD_UNKNOWN
+}
+
 /// Returns the item of an object of which no version is served, for this reason.
 fn without_version(problem: &ProblemView, reason: String) -> PolicyItem {
     let ObjectId { kind, namespace, name } = &problem.object.id;
@@ -287,14 +292,14 @@ fn item(
     let freshness = collections.iter().find(|(known, _)| *known == of).map(|(_, freshness)| freshness);
     let labels = selector(view.policy()).into_iter().flat_map(Labels::pairs);
     let kept = |problem: &ProblemView| match problem.problem.code {
-        Code::DUPLICATE_OBJECT | Code::OBJECT_KEPT => described(problem),
+        Code::DUPLICATE_OBJECT | Code::OBJECT_KEPT | Code::PATCH_FIELD_UNKNOWN => described(problem),
         _ => format!("a newer version is not valid, this one stays served: {}", described(problem)),
     };
     PolicyItem {
         kind: key.kind.to_string(),
         namespace: key.namespace.to_string(),
         name: key.name.to_string(),
-        status: if problem.is_some() { "Quarantined" } else { "Served" }.to_owned(),
+        status: if problem.is_some_and(is_of_version) { "Quarantined" } else { "Served" }.to_owned(),
         code: problem.map(|problem| problem.problem.code.to_string()).unwrap_or_default(),
         reason: problem.map(kept).unwrap_or_default(),
         registry: registry.to_string(),

@@ -8,6 +8,7 @@ use tributary_model::{
     Subset, VirtualService, WeightedDestination,
 };
 
+use super::ports::Listened;
 use super::{Found, RouteConditions, named, place};
 
 /// Destination with the place of its route.
@@ -16,11 +17,18 @@ struct Placed<'c> {
     to: &'c RouteDestination,
     /// Whether it receives a part of the requests.
     has_share: bool,
+    /// Whether it receives requests: without a port of its own, on the port of the listener.
+    is_http: bool,
 }
 
 impl<'c> RouteConditions<'c> {
     /// Returns the conditions of destinations that lead nowhere.
-    pub(super) fn lost_destinations(&self, key: &PolicyKey, own: &'c VirtualService) -> Vec<Found<'c>> {
+    pub(super) fn lost_destinations(
+        &self,
+        key: &PolicyKey,
+        own: &'c VirtualService,
+        listened: Option<&Listened>,
+    ) -> Vec<Found<'c>> {
         let (mut missing, mut undeclared, mut empty) = (Vec::new(), Vec::new(), Vec::new());
         for placed in placed(own) {
             let to = placed.to;
@@ -38,6 +46,8 @@ impl<'c> RouteConditions<'c> {
                 missing.push(format!("{} ({})", placed.place, self.services.no_such_host(host.as_str())));
             } else if let (Some(port), true) = (to.port, ports.is_empty()) {
                 missing.push(format!("{} ({host} has no port {port})", placed.place));
+            } else if let Some(ports) = listened.and_then(|all| off_ports(&placed, &ports, all)) {
+                missing.push(format!("{} ({host} has no port {ports}, as the hosts have)", placed.place));
             } else if let Some(subset) =
                 to.subset.as_ref().filter(|_| !ports.iter().any(|port| declares(port, to)))
             {
@@ -82,6 +92,14 @@ fn ports_of<'v>(view: &'v Arc<ServiceView>, to: &RouteDestination) -> impl Itera
     view.ports.iter().filter(move |own| port.is_none_or(|number| own.number == number))
 }
 
+/// Returns the ports of requests of which the service of a destination has none.
+fn off_ports(placed: &Placed<'_>, ports: &[&PortView], listened: &Listened) -> Option<String> {
+    let is_on = |port: &&PortView| listened.http.contains(&port.number);
+    let is_off = placed.is_http && placed.to.port.is_none() && !ports.iter().any(is_on);
+    let all: Vec<String> = listened.http.iter().map(ToString::to_string).collect();
+    (is_off && !all.is_empty()).then(|| named(all.iter().map(String::as_str)))
+}
+
 /// Whether a rule of any client declares the subset on a port.
 fn declares(port: &PortView, to: &RouteDestination) -> bool {
     let policies = port.cluster.inputs.policy.iter().flat_map(|all| all.values()).flatten();
@@ -103,6 +121,7 @@ fn of_connections<'r>(place: &str, all: &'r [L4Destination]) -> Vec<Placed<'r>> 
         place: place.to_owned(),
         to: &one.destination,
         has_share: all.len() == 1 || one.weight > 0,
+        is_http: false,
     };
     all.iter().map(placed).collect()
 }
@@ -113,12 +132,14 @@ fn of_http<'r>(place: &str, route: &'r HttpRoute) -> Vec<Placed<'r>> {
         place: place.to_owned(),
         to: &one.destination,
         has_share: all.len() == 1 || one.weight > 0,
+        is_http: true,
     };
     let mirrors = route.settings.mirrors();
     let mirrors = mirrors.map(|mirror| Placed {
         place: format!("{place} mirror"),
         to: &mirror.destination,
         has_share: false,
+        is_http: true,
     });
     all.iter().map(weighted).chain(mirrors).collect()
 }

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use tributary_model::{
-    ClientMatch, DeclaredPolicy, ExportTo, Hostname, HttpCandidate, ObjectId, Policy, RequestShare,
-    ResourceInputs, RouteCandidate, RouteDestination, RouteOwner, RouteSettings, ServiceView, Shared, Source,
-    TextMatch, WeightedDestination,
+    ClientMatch, DeclaredPolicy, ExportTo, Hostname, HttpCandidate, ObjectId, Policy, PortView, Protocol,
+    RequestShare, ResourceInputs, RouteCandidate, RouteDestination, RouteOwner, RouteSettings, ServiceView,
+    Shared, Source, TextMatch, WeightedDestination,
 };
 
 use super::*;
@@ -202,7 +202,7 @@ fn delegate_that_is_not_used_is_named() {
         mk_service("b", &[], vec![mk_route(&[], &["pay.shop.svc"])]),
         mk_service("c", &["pay.shop.svc"], vec![]),
     ];
-    let want = "a: TRB0455 routes to these delegates are left out: shop/c (it has hosts), shop/d (it does not exist)";
+    let want = "a: TRB0455 routes to these delegates are left out: shop/c (it has hosts), shop/d (it does not exist, or no version of it is valid)";
     assert_eq!(shown(all), [want], "a delegate before it takes no request for certain");
 }
 
@@ -228,4 +228,73 @@ fn host_that_others_serve_for_every_client_is_named() {
     let wild = mk_candidate("a", "*.svc", Visibility::Public, route());
     let taken = "a: TRB0454 VirtualService shop/b applies in its place to every client of pay.shop.svc";
     assert_eq!(found(vec![wild, public("b", route())]), [taken]);
+}
+
+/// Returns the conditions beside a service of TCP on port 90 and one of TLS on port 443.
+fn shown_beside_l4(all: Vec<Declared>) -> Vec<String> {
+    let mk_on = |host: &str, number: u32, protocol: Protocol| {
+        let view = ServiceView::clone(&mk_served(host, true, vec![]));
+        let port = PortView { number: mk_port(number), protocol, ..view.ports[0].clone() };
+        Arc::new(ServiceView { ports: [port].into(), ..view })
+    };
+    let services = vec![
+        mk_served("pay.shop.svc", true, vec![]),
+        mk_on("tcp.shop.svc", 90, Protocol::Tcp),
+        mk_on("tls.shop.svc", 443, Protocol::Tls),
+    ];
+    shown_in(services, all, None)
+}
+
+#[test]
+fn routes_for_ports_that_no_service_has_are_named() {
+    let destination = |host: &str| RouteDestination { host: mk_host(host), subset: None, port: None };
+    let l4 = |host: &str| {
+        let to = tributary_model::L4Destination { destination: destination(host), weight: 0 };
+        Arc::from([tributary_model::TcpRoute { matches: Arc::default(), destinations: [to].into() }])
+    };
+    let declared = |hosts: &[&str], http: Vec<HttpRoute>, tcp: Option<&str>| {
+        let (_, view) = mk_service("a", hosts, http);
+        let own = view.virtual_service().unwrap().clone();
+        mk_declared("a", VirtualService { tcp: tcp.map(l4).unwrap_or_default(), ..own })
+    };
+    let on_port = |number: u32| {
+        let mut route = mk_route(&["/"], &["pay.shop.svc"]);
+        let found = HttpMatch { port: Some(mk_port(number)), ..route.matches[0].clone() };
+        route.matches = [found].into();
+        route
+    };
+    let lost = |what: &str| vec![format!("a: TRB0463 no service of the hosts has a port for: {what}")];
+    let to_pay = || vec![mk_route(&[], &["pay.shop.svc"])];
+    let cases = [
+        (declared(&["pay.shop.svc"], vec![], Some("tcp.shop.svc")), lost("tcp")),
+        (declared(&["tcp.shop.svc"], vec![mk_route(&[], &["pay.shop.svc"])], None), lost("http")),
+        (declared(&["tls.shop.svc"], vec![], Some("tcp.shop.svc")), vec![]),
+        (declared(&["pay.shop.svc", "tcp.shop.svc"], to_pay(), Some("tcp.shop.svc")), vec![]),
+        (declared(&["pay.shop.svc"], vec![on_port(9999)], None), lost("http[0] (port 9999)")),
+        (declared(&["pay.shop.svc"], vec![on_port(80)], None), vec![]),
+    ];
+    for (at, (service, want)) in cases.into_iter().enumerate() {
+        assert_eq!(shown_beside_l4(vec![service]), want, "case {at}");
+    }
+}
+
+#[test]
+fn destination_without_a_port_needs_that_of_the_listener() {
+    let off = |host: &str| {
+        format!("TRB0450 these destinations do not exist: http[0] ({host} has no port 80, as the hosts have)")
+    };
+    let cases = [
+        ("pay.shop.svc", "tcp.shop.svc", Some(off("tcp.shop.svc"))),
+        ("pay.shop.svc", "tcp.shop.svc:90", None),
+        ("pay.shop.svc", "pay.shop.svc", None),
+        // the requests of a host without a service come to port 80
+        ("none.shop.svc", "tcp.shop.svc", Some(off("tcp.shop.svc"))),
+        ("none.shop.svc", "pay.shop.svc", None),
+    ];
+    for (host, to, want) in cases {
+        let found = shown_beside_l4(vec![mk_service("a", &[host], vec![mk_route(&[], &[to])])]);
+        let found: Vec<&String> = found.iter().filter(|line| !line.contains("TRB0453")).collect();
+        let want: Vec<String> = want.into_iter().map(|want| format!("a: {want}")).collect();
+        assert_eq!(found, want.iter().collect::<Vec<_>>(), "{host} to {to}");
+    }
 }

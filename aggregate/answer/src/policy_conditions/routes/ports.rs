@@ -1,0 +1,75 @@
+//! Ports that the routes of a VirtualService are for: those of the services of its hosts, and port 80 for a host of no service.
+
+use std::collections::BTreeSet;
+
+use tributary_model::{HostPattern, HttpRoute, PolicyKey, PortNumber, PortView, Protocol, VirtualService};
+
+use super::{Code, Found, RouteConditions, named, place};
+
+/// Ports of the hosts of a VirtualService, by what routes are for them.
+#[derive(Debug, Default)]
+pub(super) struct Listened {
+    /// For routes of requests.
+    pub(super) http: BTreeSet<PortNumber>,
+    /// For routes of TLS connections.
+    tls: BTreeSet<PortNumber>,
+    /// For routes of TCP connections.
+    tcp: BTreeSet<PortNumber>,
+}
+
+impl Listened {
+    fn add(&mut self, port: &PortView) {
+        let protocol = port.protocol;
+        if protocol.is_http() {
+            self.http.insert(port.number);
+        } else if protocol != Protocol::Udp {
+            self.tcp.insert(port.number);
+        }
+        if protocol.is_tls() {
+            self.tls.insert(port.number);
+        }
+    }
+}
+
+impl RouteConditions<'_> {
+    /// Returns the ports of the hosts of a VirtualService; `None` if services of one may be declared elsewhere, or it has none.
+    pub(super) fn listened(&mut self, key: &PolicyKey, own: &VirtualService) -> Option<Listened> {
+        let mut out = Listened::default();
+        let hosts: Vec<HostPattern> = own.hosts.iter().map(|host| self.completed(key, host)).collect();
+        for host in &hosts {
+            if self.services.are_elsewhere(host) {
+                return None;
+            }
+            let views = self.services.of(host);
+            views.iter().flat_map(|view| view.ports.iter()).for_each(|port| out.add(port));
+            out.http.extend(views.is_empty().then_some(PortNumber::HTTP));
+        }
+        (!hosts.is_empty()).then_some(out)
+    }
+}
+
+/// Returns the condition of routes that no port of the hosts has.
+pub(super) fn portless<'c>(own: &VirtualService, listened: &Listened) -> Option<Found<'c>> {
+    let lists = [
+        ("http", own.http.is_empty(), &listened.http),
+        ("tls", own.tls.is_empty(), &listened.tls),
+        ("tcp", own.tcp.is_empty(), &listened.tcp),
+    ];
+    let unused = lists.into_iter().filter(|(_, is_unset, ports)| !is_unset && ports.is_empty());
+    let unused = unused.map(|(list, ..)| list.to_owned());
+    let routes = own.http.iter().enumerate().filter(|_| !listened.http.is_empty());
+    let routes = routes.filter_map(|(at, route)| {
+        Some(format!("{} (port {})", place("http", at, &route.name), port_of(route, listened)?))
+    });
+    let parts: Vec<String> = unused.chain(routes).collect();
+    let message =
+        || format!("no service of the hosts has a port for: {}", named(parts.iter().map(String::as_str)));
+    (!parts.is_empty()).then(|| Found(Code::ROUTE_PORT_UNMATCHED, Vec::new(), message()))
+}
+
+/// Returns the first port that the matches of a route name, if no port of the hosts is one of them.
+fn port_of(route: &HttpRoute, listened: &Listened) -> Option<PortNumber> {
+    let ports: Option<Vec<PortNumber>> = route.matches.iter().map(|found| found.port).collect();
+    let ports = ports.filter(|ports| !ports.iter().any(|port| listened.http.contains(port)))?;
+    ports.first().copied()
+}

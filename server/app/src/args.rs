@@ -37,7 +37,7 @@ pub enum Command {
     Serve(Box<ServeArgs>),
     /// List the contents of a running server
     Get(GetArgs),
-    /// Compare what two clients were sent. Ends with 0 if they hold the same, 1 if they differ, 2 on failure
+    /// Compare what two clients were sent. Ends with 0 if they hold the same, 1 if they differ, 2 on failure, 4 for an unknown client
     Diff(DiffArgs),
     /// Explain how an endpoint came to be served, or where it was dropped
     Explain(ExplainArgs),

@@ -7,7 +7,7 @@
 //!
 //! Guarantees: responses come in rounds, each from one generation, in the order CDS, EDS, LDS, RDS,
 //! then removals of LDS, RDS, CDS, then empty assignments; an xDS cluster that was sent is
-//! followed by its assignment; no resource returns to an older generation.
+//! followed by its assignment; what leads to an xDS cluster that is new to the client follows both; no resource returns to an older generation.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

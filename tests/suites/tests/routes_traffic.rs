@@ -8,7 +8,7 @@ use http::response::Parts;
 use http::{Method, Request};
 use http_body_util::Empty;
 use tributary_suites::{
-    Backend, Echo, Entry, Envoy, EnvoyConfig, Files, LoadPlan, ServerOptions, TestServer, Variant,
+    Backend, Echo, Entry, Envoy, EnvoyConfig, Files, Load, LoadPlan, ServerOptions, TestServer, Variant,
     eventually, http_client, moves, outbound, ports,
 };
 
@@ -441,5 +441,50 @@ async fn moves_while_weights_shift_lose_no_request() -> Result<()> {
     assert_eq!(steps, 200);
     ensure!(moved.tally.of("old") > 0, "the old destination was never used");
     assert_eq!(envoy.refused().await?, 0);
+    Ok(())
+}
+
+/// One change of a file brings a subset and the routes to it, ten times under load: no request fails. With delta the change
+/// also removes the subset before; a response of the other protocol cannot keep it until the routes have moved.
+#[tokio::test]
+async fn routes_that_come_with_their_subset_lose_no_request() -> Result<()> {
+    let port = ports::free_port()?;
+    let backend = Backend::start("one").await?;
+    for variant in Variant::BOTH {
+        let files = Files::new()?;
+        let write = |step: usize| {
+            let first = if variant == Variant::Delta { step } else { 0 };
+            let subsets: Vec<String> = (first..=step).map(|at| format!("{{name: s{at}}}")).collect();
+            let texts = [
+                Entry::http("pay.test", port).at(backend.addr()).yaml(),
+                format!(
+                    "apiVersion: networking.istio.io/v1\nkind: DestinationRule\nmetadata: {{name: pay, namespace: default}}\n\
+                     spec: {{host: pay.test, subsets: [{}]}}\n",
+                    subsets.join(", ")
+                ),
+                virtual_service(
+                    "pay.test",
+                    &format!("{{route: [{{destination: {{host: pay.test, subset: s{step}}}}}]}}"),
+                ),
+            ];
+            files.put("all.yaml", &texts.join("---\n"))
+        };
+        write(0)?;
+        let server = TestServer::start(ServerOptions::files(files.path())).await?;
+        let envoy = Envoy::start(&EnvoyConfig::new(server.xds(), variant).sidecar("renames")).await?;
+        envoy.live(SOON).await?;
+        let cluster = |step: usize| format!("outbound|{port}|s{step}|pay.test");
+        envoy.has_hosts(&cluster(0), &[backend.addr()], SOON).await?;
+        let load =
+            Load::start(&LoadPlan::to((Ipv4Addr::LOCALHOST, port).into()).host("pay.test").at_least(200.0));
+        load.reaches("one", 50, SOON).await?;
+        for step in 1..=10 {
+            write(step)?;
+            envoy.has_hosts(&cluster(step), &[backend.addr()], SOON).await?;
+            load.reaches("one", 50, SOON).await?;
+        }
+        load.finish().await.check_clean()?;
+        assert_eq!(envoy.refused().await?, 0);
+    }
     Ok(())
 }

@@ -4,13 +4,18 @@
 //! It sends CDS, EDS, LDS and RDS in this order, then removals of LDS, RDS and CDS, then empty
 //! assignments for names whose xDS cluster was removed. A request that arrives during a round is answered from the
 //! round's generation. When nothing is left, the round's generation becomes the base.
+//!
+//! An xDS cluster that is new to the client has no endpoints until the client has requested them, which it does before it
+//! acknowledges the xDS cluster. Until then the round waits with listeners, routes and removals, for [`WARMS`] at most.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tributary_model::{Catalog, Hostname, Mono, WorkloadKey};
 use tributary_proto::Variant;
 
+use super::ack::SyncStatus;
 use super::changes::{self, Changes, known_at};
 use super::client_snapshot::ClientSnapshot;
 use super::env::Env;
@@ -19,6 +24,9 @@ use super::message::{Outgoing, Payload};
 use super::subscription::{Forced, Requested, TypeSubscription};
 use super::{ChangedHosts, Session, TypeState};
 use crate::answers::{ResourceType, TypeMap, empty_assignment};
+
+/// Longest wait for the acknowledgement of new xDS clusters: a client that never sends one receives everything then.
+pub(super) const WARMS: Duration = Duration::from_secs(1);
 
 /// A push in progress.
 #[derive(Debug)]
@@ -30,6 +38,8 @@ pub(crate) struct Round {
     /// Hosts whose change started the round; other names of a session with few names are unchanged.
     touched: ChangedHosts,
     sent: bool,
+    /// Time until which the round waits for the client to take new xDS clusters.
+    warms_until: Option<Mono>,
 }
 
 impl Round {
@@ -40,6 +50,10 @@ impl Round {
         if kind == ResourceType::Endpoints {
             self.emptied.clear();
         }
+    }
+    /// Time until which the round waits for the client to take new xDS clusters.
+    pub(crate) const fn warms_until(&self) -> Option<Mono> {
+        self.warms_until
     }
     pub(crate) fn has_moved(&self, kind: ResourceType) -> bool {
         self.moved[kind]
@@ -62,13 +76,18 @@ impl Session {
                 Some(round) => round,
                 None => self.begin(current()),
             };
-            let out = self.step(&mut round, now);
-            if out.is_some() {
-                round.sent = true;
-                self.round = Some(round);
-                return out;
+            match self.step(&mut round, now) {
+                Next::Send(out) => {
+                    round.sent = true;
+                    self.round = Some(round);
+                    return Some(out);
+                }
+                Next::Wait => {
+                    self.round = Some(round);
+                    return None;
+                }
+                Next::End => self.end(&round),
             }
-            self.end(&round);
         }
         None
     }
@@ -100,10 +119,16 @@ impl Session {
             emptied: BTreeSet::new(),
             touched,
             sent: false,
+            warms_until: None,
         }
     }
-    fn step(&mut self, round: &mut Round, now: Mono) -> Option<Outgoing> {
+    fn step(&mut self, round: &mut Round, now: Mono) -> Next {
         for kind in ResourceType::ALL {
+            // secrets are a part of what new xDS clusters wait for
+            let leads = matches!(kind, ResourceType::Listener | ResourceType::Route);
+            if leads && self.warms(round, now) {
+                continue;
+            }
             if kind == ResourceType::Endpoints {
                 self.force(round);
             }
@@ -112,12 +137,40 @@ impl Session {
                 && self.watches(kind)
                 && let Some(out) = self.respond(round, kind, now)
             {
-                return Some(out);
+                return Next::Send(out);
             }
         }
-        ResourceType::removals()
+        if round.warms_until.is_some() {
+            return Next::Wait;
+        }
+        let last = ResourceType::removals()
             .find_map(|kind| self.remove(round, kind, now))
-            .or_else(|| self.empty(round, now))
+            .or_else(|| self.empty(round, now));
+        last.map_or(Next::End, Next::Send)
+    }
+    /// Whether the client has yet to take the new xDS clusters of the round.
+    fn warms(&self, round: &mut Round, now: Mono) -> bool {
+        let is_open = self.kinds[ResourceType::Cluster].acks.status() == SyncStatus::Stale;
+        if !is_open || round.warms_until.is_some_and(|until| now >= until) {
+            round.warms_until = None;
+        }
+        round.warms_until.is_some()
+    }
+    /// Whether xDS clusters that are sent need endpoints that the client has not requested. The first response of a stream
+    /// does not count: the client has no traffic for them yet.
+    fn warm_first(&self, changes: &Changes) -> bool {
+        let endpoints = &self.kinds[ResourceType::Endpoints].watch;
+        let Some(watch) = endpoints.as_ref().filter(|_| self.clusters_answered) else { return false };
+        let is_followed = self.watches(ResourceType::Route) || self.watches(ResourceType::Listener);
+        let mut sent = changes.upserted.keys();
+        is_followed && sent.any(|name| !watch.names.contains(name) && self.is_new_cluster(name))
+    }
+    fn is_new_cluster(&self, name: &str) -> bool {
+        match (&self.kinds[ResourceType::Cluster].known, &self.base) {
+            (Some(known), _) => !matches!(known.get(name), Holding::Version(_)),
+            (None, Some(base)) => base.one(&self.env, ResourceType::Cluster, name).is_none(),
+            (None, None) => true,
+        }
     }
     /// Requests assignments for the xDS clusters that were sent, also after the EDS step.
     fn force(&mut self, round: &Round) {
@@ -157,6 +210,9 @@ impl Session {
         let whole = self.resolve(kind, &to, &requested, &mut changes);
         self.defer_removals(round, kind, &mut changes);
         if kind == ResourceType::Cluster {
+            if self.warm_first(&changes) {
+                round.warms_until = Some(now.plus(WARMS));
+            }
             self.note_forced(&requested, &changes);
         }
         let payload =
@@ -356,6 +412,16 @@ impl Session {
             }
         }
     }
+}
+
+/// What a round does next.
+enum Next {
+    /// It sends this message.
+    Send(Outgoing),
+    /// It goes on when the client has answered, or its wait is over.
+    Wait,
+    /// The client has all of it.
+    End,
 }
 
 /// Returns the hosts of the services that select these workloads, sorted.

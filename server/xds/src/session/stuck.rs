@@ -22,7 +22,7 @@ impl Session {
     /// When [`Session::on_tick`] must be called next.
     #[must_use]
     pub fn deadline(&self) -> Option<Mono> {
-        let since = self.in_flight?;
+        let Some(since) = self.in_flight else { return self.round.as_ref()?.warms_until() };
         let slow = self.base.is_some() || self.round.is_some();
         Some(since.plus(if slow { SLOW.min(self.env.stuck) } else { self.env.stuck }))
     }

@@ -39,17 +39,23 @@ fn churn(world: &mut World) {
 fn delta_adds_in_order_and_removes_in_reverse() {
     let mut stream = mk_busy(Variant::Delta);
     stream.change(churn);
-    assert_eq!(
-        stream.responses(),
-        ["cds a=2 c=1", "eds a=1", "lds l=2", "rds r=2", "lds -m", "rds -s", "cds -b", "eds b="]
-    );
+    let first = stream.all();
+    assert_eq!(texts(&first), ["cds a=2 c=1", "eds a=1"]);
+    stream.sub(E, &["c"], &[], "");
+    stream.sub(C, &[], &[], &first[0].nonce);
+    let rest = ["eds c=1", "lds l=2", "rds r=2", "lds -m", "rds -s", "cds -b", "eds b="];
+    assert_eq!(stream.responses(), rest);
 }
 
 #[test]
 fn sotw_response_omits_removed_resources() {
     let mut stream = mk_busy(Variant::Sotw);
     stream.change(churn);
-    assert_eq!(stream.responses(), ["cds a=2 c=1", "eds a=1", "lds l=2", "rds r=2", "eds b="]);
+    let first = stream.all();
+    assert_eq!(texts(&first), ["cds a=2 c=1", "eds a=1"]);
+    stream.request(E, &["a", "b", "c"], &first[1].nonce);
+    stream.request(C, &[], &first[0].nonce);
+    assert_eq!(stream.responses(), ["eds c=1", "lds l=2", "rds r=2", "eds b="]);
 }
 
 #[test]
@@ -116,4 +122,77 @@ fn endpoints_alone_need_no_round_of_clusters() {
     stream.set(E, "a", "2");
     assert_eq!(stream.responses(), ["eds a=2"]);
     assert_eq!(stream.count("sends"), sends + 1);
+}
+
+fn texts(all: &[TestResponse]) -> Vec<String> {
+    all.iter().map(TestResponse::text).collect()
+}
+
+/// Adds an xDS cluster with endpoints, and changes the routes to it.
+fn lead_to_new(world: &mut World) {
+    world.insert((C, "c".into()), "1".into());
+    world.insert((E, "c".into()), "1".into());
+    world.insert((R, "r".into()), "2".into());
+}
+
+#[test]
+fn routes_wait_until_new_clusters_have_endpoints() {
+    for variant in [Variant::Delta, Variant::Sotw] {
+        let mut stream = mk_busy(variant);
+        stream.change(lead_to_new);
+        let first = stream.all();
+        assert_eq!(first.len(), 1, "{:?}", texts(&first));
+        assert!(stream.responses().is_empty(), "it waits for the client");
+        let nonce = first[0].nonce.clone();
+        match variant {
+            Variant::Delta => {
+                stream.sub(E, &["c"], &[], "");
+                stream.sub(C, &[], &[], &nonce);
+            }
+            Variant::Sotw => {
+                stream.request(E, &["a", "b", "c"], "");
+                stream.request(C, &[], &nonce);
+            }
+        }
+        let rest = stream.responses();
+        assert!(rest[0].starts_with("eds") && rest[0].contains("c=1"), "{rest:?}");
+        assert_eq!(rest[1..], ["rds r=2"]);
+        assert_eq!(stream.session.deadline(), None);
+    }
+}
+
+#[test]
+fn client_that_does_not_answer_gets_the_routes_after_a_second() {
+    let mut stream = mk_busy(Variant::Delta);
+    stream.change(lead_to_new);
+    assert_eq!(stream.responses(), ["cds c=1"]);
+    assert!(stream.responses().is_empty());
+    assert_eq!(stream.session.deadline(), Some(Mono(1_000)));
+    stream.now = Mono(999);
+    assert!(stream.responses().is_empty());
+    // a request for other resources is answered after the wait, too
+    stream.now = Mono(1_000);
+    stream.session.on_tick(stream.now).unwrap();
+    assert_eq!(stream.responses(), ["rds r=2"]);
+    assert_eq!(stream.session.deadline(), None);
+}
+
+#[test]
+fn rejection_of_new_clusters_ends_the_wait() {
+    let mut stream = mk_busy(Variant::Delta);
+    stream.change(lead_to_new);
+    let first = stream.all();
+    let error = Some(ErrorDetail { code: 3, message: "no".into() });
+    stream.send_delta(DeltaRequest { nonce: first[0].nonce.as_str().into(), error, ..mk_delta(C) });
+    assert_eq!(stream.responses(), ["rds r=2"]);
+}
+
+#[test]
+fn changed_clusters_need_no_wait() {
+    let mut stream = mk_busy(Variant::Delta);
+    stream.change(|world| {
+        world.insert((C, "a".into()), "2".into());
+        world.insert((R, "r".into()), "2".into());
+    });
+    assert_eq!(stream.responses(), ["cds a=2", "eds a=1", "rds r=2"]);
 }

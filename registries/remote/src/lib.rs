@@ -3,6 +3,7 @@
 //! A kubeconfig of another origin can run programs, read files and lead to addresses inside this machine. Its bytes become a
 //! [`VettedKubeconfig`], an allow-list without a field for any of that, or [`Refused`]: every fault with the name of its field and the
 //! next step, and never a value. [`read_file`] finds the kubeconfigs in a file or in Secret manifests. The application calls both.
+//! [`roster`] decides which clusters the server should hold; the server does not call it yet.
 //!
 //! Every function is synchronous and pure: no I/O, no clock.
 
@@ -11,6 +12,7 @@ mod allowed;
 mod kubeconfig;
 mod manifest;
 mod refusal;
+pub mod roster;
 mod yaml;
 
 pub use address::{AddressClass, Blocked};

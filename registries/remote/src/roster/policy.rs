@@ -1,0 +1,179 @@
+//! The policy of a claim, from the annotations `tributary.dev/` of its Secret.
+//!
+//! The caller reads annotations with [`Policy::read`]; for a cluster of the configuration file it fills the fields itself. A value that
+//! cannot be read is reported and has no effect. Messages name the annotation and never its value.
+
+use std::time::Duration;
+
+use tributary_model::Fingerprint;
+
+use super::claim::Fault;
+
+/// Prefix of the annotations.
+pub const PREFIX: &str = "tributary.dev/";
+/// Longest time that an annotation sets.
+const LONGEST: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// What becomes of the facts of a cluster that are no longer confirmed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Staleness {
+    /// They are served.
+    Hold,
+    /// They are used after those of other clusters, once they are as old as this.
+    Degrade(Duration),
+    /// They are hidden, once they are as old as this.
+    Withdraw(Duration),
+}
+
+/// Settings of a claim that its owner writes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Policy {
+    /// Position among Secrets that claim one cluster: the highest wins.
+    pub priority: i32,
+    /// Stops the connections of the cluster; its facts stay.
+    pub paused: bool,
+    /// Removes the cluster at once, although it is declared.
+    pub remove: bool,
+    /// UID that the cluster may have in place of the known one.
+    pub accept_uid: Option<Fingerprint>,
+    /// Accepts a credential that may read less than the one before.
+    pub accept_rights: bool,
+    /// What becomes of stale facts; `None` leaves it to the configuration.
+    pub staleness: Option<Staleness>,
+    /// Renews the token.
+    pub renew: bool,
+}
+
+impl Policy {
+    /// Reads the annotations of an object. Those without the prefix are skipped.
+    #[must_use]
+    pub fn read<'a>(annotations: impl IntoIterator<Item = (&'a str, &'a str)>) -> (Self, Vec<Fault>) {
+        let mut policy = Self::default();
+        let mut faults = Vec::new();
+        for (key, value) in annotations {
+            let Some(name) = key.strip_prefix(PREFIX) else { continue };
+            if let Err(why) = policy.set(name, value) {
+                faults.push(Fault::text(format!("annotation {PREFIX}{} {why}", shown(name))));
+            }
+        }
+        (policy, faults)
+    }
+    fn set(&mut self, name: &str, value: &str) -> Result<(), &'static str> {
+        match name {
+            "priority" => self.priority = value.parse().map_err(|_| "is not a whole number")?,
+            "paused" => self.paused = flag(value)?,
+            "remove" => self.remove = flag(value)?,
+            "accept-uid" => self.accept_uid = Some(Fingerprint::new(value).map_err(|_| "is not a UID")?),
+            "accept-rights" => self.accept_rights = flag(value)?,
+            "staleness" => self.staleness = Some(staleness(value)?),
+            "renew" => self.renew = flag(value)?,
+            _ => return Err("is not known; correct its name or remove it"),
+        }
+        Ok(())
+    }
+}
+
+fn flag(value: &str) -> Result<bool, &'static str> {
+    value.parse().map_err(|_| "is not `true` or `false`")
+}
+
+fn staleness(value: &str) -> Result<Staleness, &'static str> {
+    const FORM: &str =
+        "is not `hold`, `degrade(TIME)` or `withdraw(TIME)` with a time such as 10m, up to 30 days";
+    if value == "hold" {
+        return Ok(Staleness::Hold);
+    }
+    let (kind, rest) = value.split_once('(').ok_or(FORM)?;
+    let after = rest.strip_suffix(')').and_then(duration).ok_or(FORM)?;
+    match kind {
+        "degrade" => Ok(Staleness::Degrade(after)),
+        "withdraw" => Ok(Staleness::Withdraw(after)),
+        _ => Err(FORM),
+    }
+}
+
+/// Reads a whole number of seconds, minutes or hours.
+fn duration(text: &str) -> Option<Duration> {
+    let units = [('s', 1), ('m', 60), ('h', 3600)];
+    let (number, unit) = units.iter().find_map(|(letter, unit)| Some((text.strip_suffix(*letter)?, unit)))?;
+    if !number.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    let time = Duration::from_secs(number.parse::<u64>().ok()?.checked_mul(*unit)?);
+    (!time.is_zero() && time <= LONGEST).then_some(time)
+}
+
+/// Returns the name of an annotation as it may be shown.
+fn shown(name: &str) -> &str {
+    let is_plain = name.len() <= 40 && name.bytes().all(|b| b.is_ascii_alphabetic() || b == b'-');
+    if is_plain { name } else { "(unknown name)" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn annotations_give_the_policy() {
+        let (policy, faults) = Policy::read([
+            ("tributary.dev/priority", "-3"),
+            ("tributary.dev/paused", "true"),
+            ("tributary.dev/remove", "false"),
+            ("tributary.dev/accept-uid", "6a1f"),
+            ("tributary.dev/accept-rights", "true"),
+            ("tributary.dev/staleness", "withdraw(10m)"),
+            ("tributary.dev/renew", "true"),
+            ("kubectl.kubernetes.io/last-applied-configuration", "{}"),
+        ]);
+        assert_eq!(faults, []);
+        let expected = Policy {
+            priority: -3,
+            paused: true,
+            remove: false,
+            accept_uid: Fingerprint::new("6a1f").ok(),
+            accept_rights: true,
+            staleness: Some(Staleness::Withdraw(Duration::from_secs(600))),
+            renew: true,
+        };
+        assert_eq!(policy, expected);
+    }
+
+    #[test]
+    fn staleness_has_three_forms() {
+        let cases = [
+            ("hold", Some(Staleness::Hold)),
+            ("degrade(90s)", Some(Staleness::Degrade(Duration::from_secs(90)))),
+            ("withdraw(2h)", Some(Staleness::Withdraw(Duration::from_secs(7200)))),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(staleness(text).ok(), expected, "{text}");
+        }
+        for text in [
+            "",
+            "degrade",
+            "degrade()",
+            "degrade(0s)",
+            "degrade(+1s)",
+            "drop(1s)",
+            "degrade(1s",
+            "degrade(721h)",
+        ] {
+            assert!(staleness(text).is_err(), "{text}");
+        }
+        assert!(staleness(&format!("degrade({}h)", u64::MAX)).is_err(), "a product out of range");
+    }
+
+    #[test]
+    fn invalid_annotations_are_reported_without_their_value() {
+        let hidden = "hunter2";
+        let names =
+            ["priority", "paused", "remove", "accept-rights", "staleness", "renew", "pausd", "x.hunter2"];
+        for name in names {
+            let key = format!("{PREFIX}{name}");
+            let (policy, faults) = Policy::read([(key.as_str(), hidden)]);
+            assert_eq!((policy, faults.len()), (Policy::default(), 1), "{name}");
+            assert!(!faults[0].text.contains(hidden), "{faults:?}");
+        }
+        assert_eq!(Policy::read([("tributary.dev/accept-uid", "a b")]).1.len(), 1);
+    }
+}

@@ -66,6 +66,7 @@ fn every_part_of_a_credential_changes_its_digest() {
         (&cluster, "token: t\nas: a\nas-uid: b\n".to_owned()),
         (&cluster, "token: t\nas: a\nas-groups: [b, c]\n".to_owned()),
         (&cluster, "token: t\nas: a\nas-groups: [bc]\n".to_owned()),
+        (&cluster, "token: t\nas: a\nas-groups: [bas-groupc]\n".to_owned()),
         (&cluster, "token: t\nas: a\nas-user-extra: {b: [c]}\n".to_owned()),
         (&cluster, "token: t\nas: a\nas-user-extra: {c: [b]}\n".to_owned()),
     ];

@@ -4,8 +4,8 @@
 use rosters::*;
 use tributary_model::Timestamp;
 use tributary_remote::roster::{
-    ClaimObject, Event, MOST_CLAIMS, MOST_CLUSTERS, MOST_OBJECTS, RestoredCluster, Roster, RosterSettings,
-    SourceHealth, SourceKind, State,
+    ClaimObject, Event, MOST_CLAIMS, MOST_CLUSTERS, MOST_OBJECTS, Policy, RestoredCluster, Roster,
+    RosterSettings, SourceHealth, SourceKind, State,
 };
 
 #[path = "support/rosters.rs"]
@@ -110,6 +110,8 @@ fn over_half_of_three_clusters_get_the_long_grace() {
     assert!(!long_grace(&roster, "a") && !long_grace(&roster, "b"), "two of five are not over half");
     delete(&mut roster, 130, "c");
     assert!(["a", "b", "c"].iter().all(|name| long_grace(&roster, name)), "three within 30 s");
+    delete(&mut roster, 500, "d");
+    assert_eq!(apply(&mut roster, 530, Event::Tick), ["leave d"], "one within 30 s");
     assert_eq!(apply(&mut roster, 699, Event::Tick), NONE);
     assert_eq!(apply(&mut roster, 700, Event::Tick), ["leave a"]);
     assert_eq!(apply(&mut roster, 730, Event::Tick), ["leave b", "leave c"]);
@@ -217,9 +219,16 @@ fn clusters_beyond_the_bound_of_all_are_refused_and_wait() {
 fn objects_beyond_the_bound_are_counted_and_remove_nothing() {
     let mut roster = mk_roster();
     put(&mut roster, 0, "n/s", &["a=1"]);
-    let many =
-        |extra: usize| (0..MOST_OBJECTS + extra).map(|at| mk_object(&format!("m/{at:05}"), &[])).collect();
-    assert_eq!(apply(&mut roster, 1, Event::List(SECRETS, many(3))), NONE);
+    let many = |extra: usize| {
+        (0..MOST_OBJECTS + extra).map(|at| mk_object(&format!("m/{at:05}"), &[])).collect::<Vec<_>>()
+    };
+    let policy = Policy { priority: 1, ..Policy::default() };
+    let list: Vec<ClaimObject> = [many(2), vec![mk_with("z/first", &["p=1"], policy)]].concat();
+    assert_eq!(
+        apply(&mut roster, 1, Event::List(SECRETS, list)),
+        ["join p by z/first"],
+        "the first in order are kept"
+    );
     let secrets = roster.status().sources.into_iter().find(|one| one.source == SECRETS).unwrap();
     assert_eq!((secrets.objects, secrets.beyond), (MOST_OBJECTS, 3));
     assert_eq!(apply(&mut roster, 9_999, Event::Tick), NONE);

@@ -78,6 +78,7 @@ fn refused_claims_alone_join_no_cluster_and_are_shown() {
     assert_eq!((state(&roster, "a"), claims(&roster, "a")), (State::Refused, vec!["refused s".to_owned()]));
     delete(&mut roster, 1, "s");
     assert_eq!(state(&roster, "a"), State::Absent, "nothing is kept of a cluster that was never held");
+    assert!(roster.status().clusters.is_empty());
 }
 
 #[test]

@@ -48,7 +48,7 @@ impl Table {
         Self { health: SourceHealth::Unsynced, is_listed: false, objects: BTreeMap::new(), beyond: 0 }
     }
     fn is_complete(&self) -> bool {
-        self.is_listed && self.health == SourceHealth::Synced && self.beyond == 0
+        self.health == SourceHealth::Synced && self.beyond == 0
     }
 }
 

@@ -1,10 +1,10 @@
 //! API server and credential, from a flag, `KUBECONFIG`, `~/.kube/config`, or the pod's service account.
 //!
 //! The operator's own kubeconfig may use everything that kubectl accepts, including credential plugins. One from another
-//! origin (a Secret, a file that others write) is vetted by `foreign`. This module prints no secret.
+//! origin (a Secret, a file that others write) never comes here: `tributary-remote` reads those by an allow-list. This module
+//! prints no secret.
 
 mod find;
-mod foreign;
 mod login;
 mod plugin;
 mod refusals;
@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use kube::client::ClientBuilder;
 use kube::config::Kubeconfig;
-use tributary_registry_api::{Credential, Reason};
+use tributary_registry_api::Reason;
 
 pub use login::Login;
 pub(crate) use plugin::trouble as plugin_trouble;
@@ -79,9 +79,6 @@ pub enum ConnectError {
     /// The context cannot be used.
     #[error("{0} cannot be used: {1}")]
     Unusable(String, Reason),
-    /// A kubeconfig from another origin uses fields that only the operator's own may use.
-    #[error("the kubeconfig is refused: {}", .0.join("; "))]
-    Refused(Vec<String>),
 }
 
 /// API server and the client that reaches it. Clones share their connections.
@@ -100,11 +97,6 @@ impl Connection {
     pub fn open(options: &ConnectOptions, env: Env<'_>) -> Result<Self, ConnectError> {
         let found = find::kubeconfig(options, env)?;
         Self::connect(found.kubeconfig, options.context.as_deref(), &found.described, found.rotating_ca)
-    }
-    /// Connects with a kubeconfig of another origin: vetted, and reduced to harmless fields.
-    pub fn foreign(secret: &Credential, context: Option<&str>) -> Result<Self, ConnectError> {
-        let vetted = foreign::vet(secret, context)?;
-        Self::connect(vetted, None, "a vetted kubeconfig", None)
     }
     /// Wraps an existing client: for tests, and for servers that are reached in another way.
     #[must_use]

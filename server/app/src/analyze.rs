@@ -10,6 +10,8 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use tributary_model::Code;
 
+use crate::document::policies::is_of_part;
+
 /// How bad a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -35,8 +37,7 @@ impl Severity {
     /// Returns that of an object that is not served: a warning if no object of its kind is, or only a field is not.
     #[must_use]
     pub fn of_unserved(code: Code) -> Self {
-        let is_mild = matches!(code, Code::KIND_NOT_SERVED | Code::PATCH_FIELD_UNKNOWN);
-        if is_mild { Self::Warning } else { Self::Error }
+        if code == Code::KIND_NOT_SERVED || is_of_part(code) { Self::Warning } else { Self::Error }
     }
     /// Returns that of a condition.
     #[must_use]

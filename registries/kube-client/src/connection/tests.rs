@@ -1,8 +1,6 @@
-//! Sources of credentials, rejected fields of a foreign kubeconfig, and secrecy.
+//! Sources of credentials, and secrecy.
 
 use std::path::Path;
-
-use tributary_registry_api::Credential;
 
 use super::{ConnectError, ConnectOptions, Connection, Env};
 
@@ -78,41 +76,4 @@ async fn shown_text_holds_no_secret() {
     let error = open(&options, &[]).unwrap_err();
     assert!(matches!(&error, ConnectError::Malformed(_)), "{error:?}");
     assert!(!format!("{error} {error:?}").contains("hunter2"));
-}
-
-fn foreign(user: &str, cluster: &str) -> Result<Connection, ConnectError> {
-    let text = kubeconfig("far", user).replace(":6443'", &format!(":6443'{cluster}"));
-    Connection::foreign(&Credential::new(text.into_bytes()), None)
-}
-
-#[tokio::test]
-async fn foreign_kubeconfig_runs_nothing_and_reads_no_file() {
-    assert_eq!(foreign("token: t", "").unwrap().server(), "https://far.test:6443/");
-    for (user, cluster, field) in [
-        ("exec: {apiVersion: v1, command: touch}", "", "exec"),
-        ("auth-provider: {name: gcp, config: {cmd-path: touch}}", "", "auth-provider"),
-        ("tokenFile: /var/run/token", "", "tokenFile"),
-        ("client-certificate: /a", "", "client-certificate"),
-        ("token: t, client-key: /a", "", "client-key"),
-        ("token: t, novelty: {a: b}", "", "novelty"),
-        ("token: t", ", certificate-authority: /a", "certificate-authority"),
-        ("token: t", ", insecure-skip-tls-verify: true", "insecure-skip-tls-verify"),
-        ("token: t", ", proxy-url: 'http://p'", "proxy-url"),
-    ] {
-        match foreign(user, cluster) {
-            Err(ConnectError::Refused(faults)) => {
-                assert!(faults.len() == 1 && faults[0].contains(field), "{user}: {faults:?}");
-            }
-            other => panic!("{user} {cluster}: {other:?}"),
-        }
-    }
-}
-
-#[tokio::test]
-async fn foreign_kubeconfig_is_bounded_and_requires_tls() {
-    let plain = kubeconfig("far", "token: hunter2").replace("https://", "http://");
-    let refused = Connection::foreign(&Credential::new(plain.into_bytes()), None).unwrap_err().to_string();
-    assert!(refused.contains("https") && !refused.contains("hunter2"), "{refused}");
-    let large = Credential::new(vec![b' '; (1 << 20) + 1]);
-    assert!(matches!(Connection::foreign(&large, None), Err(ConnectError::Refused(_))));
 }

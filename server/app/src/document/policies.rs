@@ -258,9 +258,10 @@ fn described(problem: &ProblemView) -> String {
     format!("{} {}", problem.problem.code, problem.problem.message)
 }
 
-/// Whether a problem keeps the declared version from being served, not only a part of it.
-fn is_of_version(problem: &ProblemView) -> bool {
-    problem.problem.code != Code::PATCH_FIELD_UNKNOWN
+/// Whether a problem is about a part of an object, which is served without it.
+#[must_use]
+pub fn is_of_part(code: Code) -> bool {
+    code == Code::PATCH_FIELD_UNKNOWN
 }
 
 /// Returns the item of an object of which no version is served, for this reason.
@@ -291,15 +292,17 @@ fn item(
     let collections = catalog.registries.get(registry).map(|known| &*known.collections).unwrap_or_default();
     let freshness = collections.iter().find(|(known, _)| *known == of).map(|(_, freshness)| freshness);
     let labels = selector(view.policy()).into_iter().flat_map(Labels::pairs);
+    let is_kept = problem.is_some_and(|problem| !is_of_part(problem.problem.code));
     let kept = |problem: &ProblemView| match problem.problem.code {
-        Code::DUPLICATE_OBJECT | Code::OBJECT_KEPT | Code::PATCH_FIELD_UNKNOWN => described(problem),
+        Code::DUPLICATE_OBJECT | Code::OBJECT_KEPT => described(problem),
+        code if is_of_part(code) => described(problem),
         _ => format!("a newer version is not valid, this one stays served: {}", described(problem)),
     };
     PolicyItem {
         kind: key.kind.to_string(),
         namespace: key.namespace.to_string(),
         name: key.name.to_string(),
-        status: if problem.is_some_and(is_of_version) { "Quarantined" } else { "Served" }.to_owned(),
+        status: if is_kept { "Quarantined" } else { "Served" }.to_owned(),
         code: problem.map(|problem| problem.problem.code.to_string()).unwrap_or_default(),
         reason: problem.map(kept).unwrap_or_default(),
         registry: registry.to_string(),

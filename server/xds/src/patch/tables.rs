@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use prost::encoding::decode_varint;
 use prost_reflect::{DynamicMessage, Value};
 use tributary_descriptors::{encode, merge};
 use tributary_model::{ApplyTo, ObjectMatch, Operation, RoutesMatch};
@@ -254,17 +255,17 @@ fn fields(bytes: &[u8]) -> impl Iterator<Item = (u32, &[u8], &[u8])> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
         let start = rest;
-        let key = varint(&mut rest)?;
+        let key = decode_varint(&mut rest).ok()?;
         let length = match key & 7 {
             0 => {
                 let before = rest;
-                varint(&mut rest)?;
+                decode_varint(&mut rest).ok()?;
                 let used = before.len() - rest.len();
                 rest = before;
                 used
             }
             1 => 8,
-            2 => usize::try_from(varint(&mut rest)?).ok()?,
+            2 => usize::try_from(decode_varint(&mut rest).ok()?).ok()?,
             5 => 4,
             _ => return None,
         };
@@ -272,17 +273,4 @@ fn fields(bytes: &[u8]) -> impl Iterator<Item = (u32, &[u8], &[u8])> {
         rest = after;
         Some((u32::try_from(key >> 3).ok()?, value, &start[..start.len() - after.len()]))
     })
-}
-
-fn varint(bytes: &mut &[u8]) -> Option<u64> {
-    let mut value = 0_u64;
-    for shift in (0..64).step_by(7) {
-        let (byte, rest) = bytes.split_first()?;
-        *bytes = rest;
-        value |= u64::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return Some(value);
-        }
-    }
-    None
 }

@@ -1,5 +1,6 @@
-//! Handles clients that stop reading: after 30 s the session releases its base, so as not to pin a
-//! generation; after [`Env::stuck`](super::Env::stuck) the stream ends.
+//! Time limits of a session. A client that stops reading: after 30 s the session releases its base, so as not to pin a
+//! generation; after [`Env::stuck`](super::Env::stuck) the stream ends. A client that does not acknowledge new xDS
+//! clusters: the round goes on at [`Round::warms_until`](super::round::Round::warms_until).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +20,7 @@ pub(crate) const SLOW: Duration = Duration::from_secs(30);
 pub(crate) const STUCK: Duration = Duration::from_secs(300);
 
 impl Session {
-    /// When [`Session::on_tick`] must be called next.
+    /// When [`Session::on_tick`] must be called next; [`Session::on_writable`] follows it.
     #[must_use]
     pub fn deadline(&self) -> Option<Mono> {
         let Some(since) = self.in_flight else { return self.round.as_ref()?.warms_until() };

@@ -32,6 +32,7 @@ mod message;
 mod pace;
 mod ready;
 mod rejection;
+mod removals;
 mod round;
 mod sent;
 mod sotw;

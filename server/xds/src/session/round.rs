@@ -1,8 +1,8 @@
 //! A round: one ordered push over all subscribed types from one generation
 //! (docs/reference/xds.md#order-of-a-push).
 //!
-//! It sends CDS, EDS, LDS and RDS in this order, then removals of LDS, RDS and CDS, then empty
-//! assignments for names whose xDS cluster was removed. A request that arrives during a round is answered from the
+//! It sends CDS, EDS, LDS and RDS in this order, then removals of LDS, RDS and CDS (state of the world: of CDS only),
+//! then empty assignments for names whose xDS cluster was removed. A request that arrives during a round is answered from the
 //! round's generation. When nothing is left, the round's generation becomes the base.
 //!
 //! An xDS cluster that is new to the client has no endpoints until the client has requested them, which it does before it
@@ -12,12 +12,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tributary_model::{Catalog, Hostname, Mono, WorkloadKey};
+use tributary_model::{Catalog, EncodedResource, Hostname, Mono, WorkloadKey};
 use tributary_proto::Variant;
 
 use super::ack::SyncStatus;
 use super::changes::{self, Changes, known_at};
-use super::client_snapshot::ClientSnapshot;
+use super::client_snapshot::{ClientSnapshot, Whole};
 use super::env::Env;
 use super::held_versions::{HeldVersions, Holding};
 use super::message::{Outgoing, Payload};
@@ -32,9 +32,11 @@ pub(super) const WARMS: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Round {
     pub(crate) to: Arc<ClientSnapshot>,
-    moved: TypeMap<bool>,
-    removed: TypeMap<BTreeSet<Arc<str>>>,
-    emptied: BTreeSet<Arc<str>>,
+    pub(super) moved: TypeMap<bool>,
+    pub(super) removed: TypeMap<BTreeSet<Arc<str>>>,
+    pub(super) emptied: BTreeSet<Arc<str>>,
+    /// Removed xDS clusters that state-of-the-world responses list until the routes have moved.
+    pub(super) kept: Vec<Arc<EncodedResource>>,
     /// Hosts whose change started the round; other names of a session with few names are unchanged.
     touched: ChangedHosts,
     sent: bool,
@@ -47,8 +49,10 @@ impl Round {
     pub(crate) fn forget(&mut self, kind: ResourceType) {
         self.moved[kind] = false;
         self.removed[kind].clear();
-        if kind == ResourceType::Endpoints {
-            self.emptied.clear();
+        match kind {
+            ResourceType::Endpoints => self.emptied.clear(),
+            ResourceType::Cluster => self.kept.clear(),
+            _ => {}
         }
     }
     /// Time until which the round waits for the client to take new xDS clusters.
@@ -117,6 +121,7 @@ impl Session {
             moved: TypeMap::default(),
             removed: TypeMap::default(),
             emptied: BTreeSet::new(),
+            kept: Vec::new(),
             touched,
             sent: false,
             warms_until: None,
@@ -208,15 +213,15 @@ impl Session {
         changes::hold(&env, state, &to, kind, &mut changes);
         state.just_subscribed = false;
         let whole = self.resolve(kind, &to, &requested, &mut changes);
-        self.defer_removals(round, kind, &mut changes);
+        let due = must_reply || !requested.is_nothing();
+        self.defer_removals(round, kind, due, &mut changes);
         if kind == ResourceType::Cluster {
             if self.warm_first(&changes) {
                 round.warms_until = Some(now.plus(WARMS));
             }
             self.note_forced(&requested, &changes);
         }
-        let payload =
-            self.payload(kind, &to, whole, must_reply || !requested.is_nothing(), must_reply, changes)?;
+        let payload = self.payload(round, kind, whole, due, must_reply, changes)?;
         Some(self.emit(kind, &to, payload, now))
     }
     /// Maps held versions to the names that are subscribed now.
@@ -231,7 +236,7 @@ impl Session {
             None => {}
         }
     }
-    fn changes(&self, round: &Round, kind: ResourceType) -> Changes {
+    pub(super) fn changes(&self, round: &Round, kind: ResourceType) -> Changes {
         let to = &*round.to;
         let state = &self.kinds[kind];
         let Some(watch) = &state.watch else { return Changes::default() };
@@ -305,38 +310,6 @@ impl Session {
         }
         false
     }
-    /// Defers removals to the end of the round: an assignment is emptied only after its xDS cluster.
-    fn defer_removals(&mut self, round: &mut Round, kind: ResourceType, changes: &mut Changes) {
-        if kind != ResourceType::Endpoints {
-            match self.variant {
-                Variant::Delta => round.removed[kind].extend(changes.removed.drain(..)),
-                Variant::Sotw if !kind.has_wildcard() => {
-                    self.lose(kind, std::mem::take(&mut changes.removed))
-                }
-                Variant::Sotw => {}
-            }
-            return;
-        }
-        let removed = std::mem::take(&mut changes.removed);
-        if self.watches(ResourceType::Cluster) {
-            round.emptied.extend(removed);
-        } else {
-            removed.iter().for_each(|name| changes.upsert(empty_assignment(name)));
-        }
-    }
-    /// Records that resources are gone which no response can remove.
-    fn lose(&mut self, kind: ResourceType, gone: Vec<Arc<str>>) {
-        if gone.is_empty() {
-            return;
-        }
-        let state = self.state(kind);
-        if let Some(known) = &mut state.known {
-            gone.iter().for_each(|name| known.set(name, Holding::Absent));
-        }
-        let gone: BTreeSet<Arc<str>> = gone.into_iter().collect();
-        state.acks.keep(|name| !gone.contains(name));
-        self.update_gauges(kind);
-    }
     /// Requires an assignment for each new or changed xDS cluster (docs/reference/xds.md#warming).
     fn note_forced(&mut self, requested: &Requested, changes: &Changes) {
         let first = !std::mem::replace(&mut self.clusters_answered, true);
@@ -352,8 +325,8 @@ impl Session {
     }
     fn payload(
         &self,
+        round: &Round,
         kind: ResourceType,
-        to: &ClientSnapshot,
         whole: bool,
         due: bool,
         must_reply: bool,
@@ -365,31 +338,21 @@ impl Session {
             return None;
         }
         if full_state || whole {
-            let all = if watch.is_wildcard() {
-                to.all(&self.env, kind, &watch.names)
-            } else {
-                to.many(&self.env, kind, &watch.names)
-            };
+            let mut all = self.whole(&round.to, kind, watch);
+            if kind == ResourceType::Cluster {
+                all.over.extend(round.kept.iter().cloned());
+            }
             return (must_reply || full_state || all.len() > 0).then_some(Payload::Whole(all));
         }
         let resources: Vec<_> = changes.upserted.into_values().collect();
         (must_reply || !resources.is_empty()).then_some(Payload::Some(resources))
     }
-    fn remove(&mut self, round: &mut Round, kind: ResourceType, now: Mono) -> Option<Outgoing> {
-        let removed = std::mem::take(&mut round.removed[kind]);
-        let watch = self.kinds[kind].watch.clone()?;
-        let names: Vec<Arc<str>> = removed.into_iter().filter(|name| watch.wants(name)).collect();
-        let to = Arc::clone(&round.to);
-        (!names.is_empty()).then(|| self.emit(kind, &to, Payload::Removed(names), now))
-    }
-    fn empty(&mut self, round: &mut Round, now: Mono) -> Option<Outgoing> {
-        let kind = ResourceType::Endpoints;
-        let emptied = std::mem::take(&mut round.emptied);
-        let watch = self.kinds[kind].watch.clone()?;
-        let names = emptied.iter().filter(|name| watch.wants(name));
-        let resources: Vec<_> = names.map(|name| empty_assignment(name)).collect();
-        let to = Arc::clone(&round.to);
-        (!resources.is_empty()).then(|| self.emit(kind, &to, Payload::Some(resources), now))
+    pub(super) fn whole(&self, to: &ClientSnapshot, kind: ResourceType, watch: &TypeSubscription) -> Whole {
+        if watch.is_wildcard() {
+            to.all(&self.env, kind, &watch.names)
+        } else {
+            to.many(&self.env, kind, &watch.names)
+        }
     }
     /// Makes the round's generation the base: the client has received all of it.
     fn end(&mut self, round: &Round) {

@@ -48,14 +48,48 @@ fn delta_adds_in_order_and_removes_in_reverse() {
 }
 
 #[test]
-fn sotw_response_omits_removed_resources() {
+fn sotw_lists_removed_clusters_until_the_routes_moved() {
     let mut stream = mk_busy(Variant::Sotw);
     stream.change(churn);
     let first = stream.all();
-    assert_eq!(texts(&first), ["cds a=2 c=1", "eds a=1"]);
+    assert_eq!(texts(&first), ["cds a=2 b=1 c=1", "eds a=1"]);
     stream.request(E, &["a", "b", "c"], &first[1].nonce);
     stream.request(C, &[], &first[0].nonce);
-    assert_eq!(stream.responses(), ["eds c=1", "lds l=2", "rds r=2", "eds b="]);
+    assert_eq!(stream.responses(), ["eds c=1", "lds l=2", "rds r=2", "cds a=2 c=1", "eds b="]);
+}
+
+#[test]
+fn sotw_removes_clusters_at_once_if_no_route_moves() {
+    let mut stream = mk_busy(Variant::Sotw);
+    stream.change(|world| {
+        world.insert((C, "a".into()), "2".into());
+        world.remove(&(C, "b".into()));
+    });
+    assert_eq!(stream.responses(), ["cds a=2", "eds a=1"]);
+}
+
+#[test]
+fn sotw_sends_clusters_once_if_it_only_removes_them() {
+    let mut stream = mk_busy(Variant::Sotw);
+    stream.change(|world| {
+        world.remove(&(C, "b".into()));
+        world.insert((R, "r".into()), "2".into());
+    });
+    assert_eq!(stream.responses(), ["rds r=2", "cds a=1"]);
+}
+
+#[test]
+fn sotw_request_within_a_round_does_not_remove_clusters_early() {
+    let mut stream = mk_busy(Variant::Sotw);
+    stream.change(|world| {
+        world.insert((C, "a".into()), "2".into());
+        world.remove(&(C, "b".into()));
+        world.insert((R, "r".into()), "2".into());
+    });
+    let first = stream.next().unwrap();
+    assert_eq!(first.text(), "cds a=2 b=1");
+    stream.request(C, &["*", "x"], &first.nonce);
+    assert_eq!(stream.responses(), ["cds a=2 b=1", "eds a=1", "rds r=2", "cds a=2"]);
 }
 
 #[test]

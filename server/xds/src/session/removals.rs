@@ -1,0 +1,115 @@
+//! Removals within a round: what is removed after everything else was sent.
+//!
+//! Rounds call it. Delta removes names. A state-of-the-world response removes what it does not list, so xDS clusters that
+//! routes of the client may still lead to stay listed until the routes have moved, and one more response removes them.
+//! An assignment is emptied after its xDS cluster was removed.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use tributary_model::{EncodedResource, Mono};
+use tributary_proto::Variant;
+
+use super::Session;
+use super::changes::Changes;
+use super::client_snapshot::ClientSnapshot;
+use super::held_versions::Holding;
+use super::message::{Outgoing, Payload};
+use super::round::Round;
+use crate::answers::{ResourceType, empty_assignment};
+
+impl Session {
+    /// Defers removals to the end of the round: an assignment is emptied only after its xDS cluster.
+    pub(super) fn defer_removals(
+        &mut self,
+        round: &mut Round,
+        kind: ResourceType,
+        due: bool,
+        changes: &mut Changes,
+    ) {
+        if kind != ResourceType::Endpoints {
+            match self.variant {
+                Variant::Delta => round.removed[kind].extend(changes.removed.drain(..)),
+                Variant::Sotw if !kind.has_wildcard() => {
+                    self.lose(kind, std::mem::take(&mut changes.removed))
+                }
+                Variant::Sotw if kind == ResourceType::Cluster => self.keep_removed(round, due, changes),
+                Variant::Sotw => {}
+            }
+            return;
+        }
+        let removed = std::mem::take(&mut changes.removed);
+        if self.watches(ResourceType::Cluster) {
+            round.emptied.extend(removed);
+        } else {
+            removed.iter().for_each(|name| changes.upsert(empty_assignment(name)));
+        }
+    }
+    /// Defers the removal of xDS clusters that routes of the client may still lead to. A response that is due anyway lists
+    /// them once more, if the client has routes or listeners to receive.
+    fn keep_removed(&self, round: &mut Round, due: bool, changes: &mut Changes) {
+        if changes.upserted.is_empty() && !due {
+            round.removed[ResourceType::Cluster].extend(changes.removed.drain(..));
+        } else if let Some(base) = self.base.as_ref().filter(|_| !changes.removed.is_empty())
+            && self.routes_move(round)
+        {
+            for gone in changes.removed.iter().filter_map(|name| self.filled(base, name)) {
+                if round.removed[ResourceType::Cluster].insert(Arc::clone(&gone.name)) {
+                    round.kept.push(gone);
+                }
+            }
+        }
+    }
+    fn routes_move(&self, round: &Round) -> bool {
+        let kinds = [ResourceType::Listener, ResourceType::Route];
+        kinds.into_iter().any(|kind| !round.has_moved(kind) && !self.changes(round, kind).is_empty())
+    }
+    /// Returns an xDS cluster of an earlier generation with its bytes, which later generations cannot encode.
+    fn filled(&self, at: &ClientSnapshot, name: &str) -> Option<Arc<EncodedResource>> {
+        let kind = ResourceType::Cluster;
+        let found = at.one(&self.env, kind, name)?;
+        if found.body().is_some() {
+            return Some(found);
+        }
+        let body = at.body(&self.env, kind, &found)?.concat();
+        Some(Arc::new(EncodedResource::joined(Arc::clone(&found.name), found.version, body.into())))
+    }
+    /// Records that resources are gone which no response can remove.
+    fn lose(&mut self, kind: ResourceType, gone: Vec<Arc<str>>) {
+        if gone.is_empty() {
+            return;
+        }
+        let state = self.state(kind);
+        if let Some(known) = &mut state.known {
+            gone.iter().for_each(|name| known.set(name, Holding::Absent));
+        }
+        let gone: BTreeSet<Arc<str>> = gone.into_iter().collect();
+        state.acks.keep(|name| !gone.contains(name));
+        self.update_gauges(kind);
+    }
+    /// Removes names: by name, or in state of the world by a response with all others.
+    pub(super) fn remove(&mut self, round: &mut Round, kind: ResourceType, now: Mono) -> Option<Outgoing> {
+        let removed = std::mem::take(&mut round.removed[kind]);
+        let watch = self.kinds[kind].watch.clone()?;
+        let names: Vec<Arc<str>> = removed.into_iter().filter(|name| watch.wants(name)).collect();
+        if names.is_empty() {
+            return None;
+        }
+        round.kept.clear();
+        let to = Arc::clone(&round.to);
+        let payload = match self.variant {
+            Variant::Delta => Payload::Removed(names),
+            Variant::Sotw => Payload::Whole(self.whole(&to, kind, &watch)),
+        };
+        Some(self.emit(kind, &to, payload, now))
+    }
+    pub(super) fn empty(&mut self, round: &mut Round, now: Mono) -> Option<Outgoing> {
+        let kind = ResourceType::Endpoints;
+        let emptied = std::mem::take(&mut round.emptied);
+        let watch = self.kinds[kind].watch.clone()?;
+        let names = emptied.iter().filter(|name| watch.wants(name));
+        let resources: Vec<_> = names.map(|name| empty_assignment(name)).collect();
+        let to = Arc::clone(&round.to);
+        (!resources.is_empty()).then(|| self.emit(kind, &to, Payload::Some(resources), now))
+    }
+}

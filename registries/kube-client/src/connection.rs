@@ -1,10 +1,11 @@
 //! API server and credential, from a flag, `KUBECONFIG`, `~/.kube/config`, or the pod's service account.
 //!
 //! The operator's own kubeconfig may use everything that kubectl accepts, including credential plugins. One from another
-//! origin (a Secret, a file that others write) never comes here: `tributary-remote` reads those by an allow-list. This module
-//! prints no secret.
+//! origin (a Secret, a file that others write) is read by an allow-list in `tributary-remote`, which opens the result with
+//! [`Connection::guarded`]. This module prints no secret.
 
 mod find;
+mod guarded;
 mod login;
 mod plugin;
 mod refusals;
@@ -14,10 +15,14 @@ mod tests;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use kube::client::ClientBuilder;
+use guarded::GuardedConnector;
+use hyper_timeout::TimeoutConnector;
+use hyper_util::rt::TokioExecutor;
+use kube::client::{ClientBuilder, ConfigExt as _};
 use kube::config::Kubeconfig;
 use tributary_registry_api::Reason;
 
+pub use guarded::AddressCheck;
 pub use login::Login;
 pub(crate) use plugin::trouble as plugin_trouble;
 pub use refusals::Refusal;
@@ -97,6 +102,32 @@ impl Connection {
     pub fn open(options: &ConnectOptions, env: Env<'_>) -> Result<Self, ConnectError> {
         let found = find::kubeconfig(options, env)?;
         Self::connect(found.kubeconfig, options.context.as_deref(), &found.described, found.rotating_ca)
+    }
+    /// Connects to a server that others name: every address is checked when it is dialled. `config` must be complete: no file, no
+    /// program and no variable is read. `described` names the credential for operators.
+    pub fn guarded(
+        config: kube::Config,
+        check: AddressCheck,
+        described: String,
+    ) -> Result<Self, ConnectError> {
+        let at = described.clone();
+        let unusable = |error: kube::Error| ConnectError::Unusable(at.clone(), Reason::new(&error));
+        let mut connector = TimeoutConnector::new(
+            config.rustls_https_connector_with_connector(GuardedConnector::new(check)).map_err(unusable)?,
+        );
+        connector.set_connect_timeout(Some(CONNECT));
+        connector.set_write_timeout(Some(WRITE));
+        let http = hyper_util::client::legacy::Client::builder(TokioExecutor::new()).build(connector);
+        let refusals = Refusals::default();
+        let service = tower::ServiceBuilder::new()
+            .layer(refusals.layer())
+            .layer(config.base_uri_layer())
+            .option_layer(config.auth_layer().map_err(unusable)?)
+            .layer(config.extra_headers_layer().map_err(unusable)?)
+            .map_err(tower::BoxError::from)
+            .service(http);
+        let client = kube::Client::new(service, config.default_namespace.clone());
+        Ok(Self { client, described, server: config.cluster_url.to_string(), login: None, refusals })
     }
     /// Wraps an existing client: for tests, and for servers that are reached in another way.
     #[must_use]

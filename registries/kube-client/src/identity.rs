@@ -194,7 +194,7 @@ struct Metadata {
 }
 
 /// Lists with a field selector, because roles grant `list` on namespaces.
-async fn read(client: kube::Client) -> Result<Fingerprint, ApiFailure> {
+pub(crate) async fn read(client: kube::Client) -> Result<Fingerprint, ApiFailure> {
     let answer = send::fetch(client, send::get(TARGET, send::NAMES_ONLY));
     let late = |_| ApiFailure::Unreachable(format!("nothing came for {} s", PATIENCE.as_secs()));
     let body = tokio::time::timeout(PATIENCE, answer).await.map_err(late)??;

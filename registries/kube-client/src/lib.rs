@@ -13,6 +13,7 @@ pub mod identity;
 pub mod lead;
 pub mod leader_work_queue;
 pub mod lease;
+pub mod preflight;
 mod reconnect;
 pub mod resource;
 pub mod seed;
@@ -23,11 +24,12 @@ pub use cluster_context::{
     ClusterContext, ClusterContextReceiver, ClusterContextSender, cluster_context_channel,
 };
 pub use connect::{BuildRun, ConnectingFactory, Connector};
-pub use connection::{ConnectError, ConnectOptions, Connection, Env, Login, Refusal};
+pub use connection::{AddressCheck, ConnectError, ConnectOptions, Connection, Env, Login, Refusal};
 pub use event::{Event, Projection};
 pub use identity::{ClusterIdentity, Found};
 pub use leader_work_queue::{LeaderWorkQueue, Outcome, QueueEvent, QueuePolicy, Sends};
 pub use lease::{Held, Leadership, LeaseTiming};
+pub use preflight::{Preflight, preflight};
 pub use resource::{ObjectName, Resource};
 pub use seed::seed;
 pub use watch::{ApiFailure, Timing, Watch, WatchSpec};

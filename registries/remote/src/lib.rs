@@ -2,13 +2,15 @@
 //!
 //! A kubeconfig of another origin can run programs, read files and lead to addresses inside this machine. Its bytes become a
 //! [`VettedKubeconfig`], an allow-list without a field for any of that, or [`Refused`]: every fault with the name of its field and the
-//! next step, and never a value. [`read_file`] finds the kubeconfigs in a file or in Secret manifests. The application calls both.
+//! next step, and never a value. [`read_file`] finds the kubeconfigs in a file or in Secret manifests, and
+//! [`VettedKubeconfig::connect`] opens a connection with one. The application calls them.
 //! [`roster`] decides which clusters the server should hold; the server does not call it yet.
 //!
-//! Every function is synchronous and pure: no I/O, no clock.
+//! Every function but `connect` is synchronous and pure: no I/O, no clock.
 
 mod address;
 mod allowed;
+mod connect;
 mod kubeconfig;
 mod manifest;
 mod refusal;

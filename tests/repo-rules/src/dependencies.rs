@@ -29,7 +29,7 @@ const MAY_USE: [(&str, &[&str]); 15] = [
     ("tributary-consul", &["tributary-model", "tributary-registry-api"]),
     ("tributary-kube-client", &["tributary-model", "tributary-registry-api"]),
     ("tributary-kubernetes", &["tributary-model", "tributary-registry-api", "tributary-kube-client"]),
-    ("tributary-remote", &["tributary-model", "tributary-registry-api"]),
+    ("tributary-remote", &["tributary-model", "tributary-registry-api", "tributary-kube-client"]),
     // values of EnvoyFilters are messages of Envoy's API
     (
         "tributary-service-entry",

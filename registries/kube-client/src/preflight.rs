@@ -1,0 +1,142 @@
+//! What a server answers to a credential, before anything depends on it.
+//!
+//! The application calls [`preflight`] for a cluster that is not served yet. It reads three things: the version of the server, which
+//! shows that the address, the certificate and the credential are right; the identity of the cluster; and one object of each kind.
+//! Nothing is written.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use tributary_model::Fingerprint;
+
+use crate::connection::Connection;
+use crate::identity;
+use crate::resource::Resource;
+use crate::watch::{ApiFailure, send};
+
+/// Time limit of one request.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What a server answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Preflight {
+    /// Version of the server, such as `v1.34.1`.
+    pub version: String,
+    /// Identity of the cluster, or why it cannot be read.
+    pub identity: Result<Fingerprint, ApiFailure>,
+    /// Kinds that cannot be listed, by plural name, and why. A kind that the server does not have is not among them.
+    pub unread: Vec<(String, ApiFailure)>,
+}
+
+#[derive(Deserialize)]
+struct ServerVersion {
+    #[serde(rename = "gitVersion")]
+    git_version: String,
+}
+
+/// Asks a server for its version, its identity and one object of each kind. Fails with the first answer that concerns all
+/// requests: none at all, or a refused credential.
+pub async fn preflight(connection: &Connection, kinds: &[Resource]) -> Result<Preflight, ApiFailure> {
+    let version = fetch(connection, "/version").await?;
+    let garbled = |error| ApiFailure::Garbled(format!("the version of the server: {error}"));
+    let ServerVersion { git_version } = serde_json::from_slice(&version).map_err(garbled)?;
+    let identity = match identity::read(connection.client()).await {
+        Err(why @ (ApiFailure::Unauthorized(_) | ApiFailure::Unreachable(_))) => return Err(why),
+        read => read,
+    };
+    let mut unread = Vec::new();
+    for kind in kinds {
+        match one_of(connection, kind).await {
+            Ok(()) | Err(ApiFailure::NotFound(_)) => {}
+            Err(why) => unread.push((kind.plural.to_owned(), why)),
+        }
+    }
+    Ok(Preflight { version: git_version, identity, unread })
+}
+
+async fn one_of(connection: &Connection, kind: &Resource) -> Result<(), ApiFailure> {
+    let version = kind.versions.first().copied().unwrap_or("v1");
+    fetch(connection, &format!("{}?limit=1", kind.path(version, None))).await.map(|_| ())
+}
+
+async fn fetch(connection: &Connection, target: &str) -> Result<bytes::Bytes, ApiFailure> {
+    let answer = send::fetch(connection.client(), send::get(target, send::NAMES_ONLY));
+    let late = |_| ApiFailure::Unreachable(format!("nothing came for {} s", PATIENCE.as_secs()));
+    tokio::time::timeout(PATIENCE, answer).await.map_err(late)?
+}
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+
+    use serde_json::json;
+    use tributary_scripted_api::{Answer, ApiServer, Kind};
+
+    use super::*;
+
+    fn mk_kind(plural: &'static str, kind: &'static str) -> (Kind, Resource) {
+        let namespaced = plural != "namespaces";
+        let served = Kind { group: "", version: "v1", plural, kind, namespaced };
+        let asked = Resource {
+            group: Cow::Borrowed(""),
+            versions: &["v1"],
+            plural,
+            kind,
+            namespaced,
+            optional: false,
+        };
+        (served, asked)
+    }
+
+    /// Asks a server that has these kinds for namespaces, services and pods.
+    async fn ask(has: &[&str], script: impl FnOnce(&ApiServer)) -> Result<Preflight, ApiFailure> {
+        let all =
+            [mk_kind("namespaces", "Namespace"), mk_kind("services", "Service"), mk_kind("pods", "Pod")];
+        let served: Vec<Kind> =
+            all.iter().filter(|(kind, _)| has.contains(&kind.plural)).map(|(kind, _)| kind.clone()).collect();
+        let server = ApiServer::new(&served);
+        server.put("namespaces", json!({"metadata": {"name": "kube-system", "uid": "u-1"}}));
+        server.answer("/version", None, 9, Answer::Text(json!({"gitVersion": "v1.34.1"}).to_string()));
+        script(&server);
+        let connection = Connection::over(server.client(), "a test", "https://api.test");
+        preflight(&connection, &all.map(|(_, asked)| asked)).await
+    }
+
+    const ALL: [&str; 3] = ["namespaces", "services", "pods"];
+
+    #[tokio::test]
+    async fn server_that_answers_everything_lacks_nothing() {
+        let found = ask(&ALL, |_| {}).await.unwrap();
+        let identity = Ok(Fingerprint::new("u-1").unwrap());
+        assert_eq!(found, Preflight { version: "v1.34.1".to_owned(), identity, unread: Vec::new() });
+    }
+
+    #[tokio::test]
+    async fn kinds_that_may_not_be_listed_are_named_and_absent_ones_are_not() {
+        let found = ask(&ALL[..2], |server| server.answer("/services", None, 9, Answer::Status(403, "no")))
+            .await
+            .unwrap();
+        let unread = vec![("services".to_owned(), ApiFailure::Forbidden("no".to_owned()))];
+        assert_eq!(found.unread, unread);
+    }
+
+    #[tokio::test]
+    async fn refused_credential_and_no_answer_concern_everything() {
+        let refused = ask(&ALL, |server| server.answer("/api", None, 9, Answer::Status(401, "no"))).await;
+        assert_eq!(refused, Err(ApiFailure::Unauthorized("no".to_owned())));
+        let reset = ask(&ALL, |server| {
+            server.heal();
+            server.answer("/version", None, 9, Answer::Reset);
+        });
+        let reset = reset.await;
+        assert!(matches!(reset, Err(ApiFailure::Torn(_) | ApiFailure::Unreachable(_))), "{reset:?}");
+    }
+
+    #[tokio::test]
+    async fn identity_that_may_not_be_read_is_named() {
+        let found = ask(&ALL, |server| server.answer("/namespaces", None, 9, Answer::Status(403, "no")));
+        let found = found.await.unwrap();
+        assert_eq!(found.identity, Err(ApiFailure::Forbidden("no".to_owned())));
+        assert_eq!(found.unread.len(), 1);
+    }
+}

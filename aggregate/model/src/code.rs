@@ -227,6 +227,9 @@ codes! {
     704 SERVER_ADDRESS_REFUSED "a kubeconfig leads to an address that no remote API server should have" => "use the address at which other machines reach the API server";
     705 CREDENTIAL_EXPIRED "the credential of a cluster has expired" => "create a new one, and replace the kubeconfig";
     706 SECRET_REFUSED "a Secret declares no cluster" => "label it `istio/multiCluster=true` or `tributary.dev/cluster=true`, with one kubeconfig for each key";
+    707 CLUSTER_UNREACHABLE "the API server of a cluster does not answer" => "check address, certificate authority and network; the message has the error";
+    708 CLUSTER_CREDENTIAL_REFUSED "the API server of a cluster refuses the credential" => "create a new one, and replace the kubeconfig";
+    709 CLUSTER_RIGHT_MISSING "the credential of a cluster may not list a kind of object" => "grant its account what `tributary rbac print` shows";
 }
 
 impl Code {

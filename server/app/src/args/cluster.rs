@@ -11,8 +11,8 @@ use super::Output;
 /// Commands for remote clusters.
 #[derive(Debug, Clone, Subcommand)]
 pub enum ClusterCommand {
-    /// Check the kubeconfigs of files: accepted, or the refused fields and what would allow them. Connects to no server.
-    /// Ends with 3 if one is refused or has expired
+    /// Check the kubeconfigs of files: accepted, or the refused fields and what would allow them. Connects to no server
+    /// without --connect. Ends with 3 if one is not accepted
     Check(ClusterCheckArgs),
 }
 
@@ -29,6 +29,10 @@ pub struct ClusterCheckArgs {
     /// Allow servers in a range that is refused by default, such as 127.0.0.0/8. Repeat for several
     #[arg(long = "allow-server-cidr", value_name = "CIDR", value_parser = parse_cidr)]
     pub servers: Vec<IpNet>,
+    /// Connect to each accepted cluster, too: its version, its identity, and the kinds that its credential may not list.
+    /// Reads only
+    #[arg(long)]
+    pub connect: bool,
     /// Output format
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     pub output: Output,

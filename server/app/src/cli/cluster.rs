@@ -1,14 +1,18 @@
-//! `tributary cluster`: checks kubeconfigs of remote clusters before a server reads them; needs no server.
+//! `tributary cluster`: checks kubeconfigs of remote clusters before a server reads them; needs no Tributary server.
 //!
-//! `tributary_remote` decides; this module reads files and draws. Nothing that it prints holds a credential.
+//! `tributary_remote` decides and `tributary_kube_client` asks API servers; this module reads files and draws. Nothing that it prints
+//! holds a credential.
 
+use std::borrow::Cow;
 use std::io::Read;
 use std::path::Path;
 
+use futures::StreamExt as _;
 use jiff::Timestamp;
+use tributary_kube_client::{Resource, preflight};
 use tributary_model::Code;
 use tributary_registry_api::Credential;
-use tributary_remote::{MAX_FILE_BYTES, read_file};
+use tributary_remote::{Allowed, Declared, MAX_FILE_BYTES, read_file};
 
 use super::Console;
 use super::get::document;
@@ -17,24 +21,61 @@ use crate::args::{ClusterCheckArgs, ClusterCommand, Output};
 use crate::document::{CheckedCluster, List, Metadata, Verdict, timestamp};
 use crate::exit::{CommandError, Exit};
 
+/// Most clusters that are asked at once.
+const AT_ONCE: usize = 8;
+
+/// Kinds that a remote cluster is read for; the optional ones only add localities.
+const KINDS: [Resource; 5] = [
+    kind("", "namespaces", "Namespace", false),
+    kind("", "nodes", "Node", true),
+    kind("", "pods", "Pod", false),
+    kind("", "services", "Service", false),
+    kind("discovery.k8s.io", "endpointslices", "EndpointSlice", false),
+];
+
+const fn kind(group: &'static str, plural: &'static str, kind: &'static str, optional: bool) -> Resource {
+    Resource { group: Cow::Borrowed(group), versions: &["v1"], plural, kind, namespaced: false, optional }
+}
+
 /// Runs the command.
-pub fn run(command: &ClusterCommand, console: &mut Console<'_>) -> Result<Exit, CommandError> {
+pub async fn run(command: &ClusterCommand, console: &mut Console<'_>) -> Result<Exit, CommandError> {
     match command {
-        ClusterCommand::Check(args) => check(args, console),
+        ClusterCommand::Check(args) => check(args, console).await,
     }
 }
 
 /// Checks every cluster of the files. Ends with 3 if one is not accepted.
-fn check(args: &ClusterCheckArgs, console: &mut Console<'_>) -> Result<Exit, CommandError> {
+async fn check(args: &ClusterCheckArgs, console: &mut Console<'_>) -> Result<Exit, CommandError> {
     let (allowed, now) = (args.allowed(), Timestamp::now());
-    let mut all = Vec::new();
+    let mut declared = Vec::new();
     for path in &args.files {
         let (bytes, file) = (read(path)?, path.display().to_string());
         let found = read_file(bytes.expose(), &name(path), &allowed);
-        all.extend(found.into_iter().map(|declared| CheckedCluster::new(declared, &file, now)));
+        declared.extend(found.into_iter().map(|one| (one, file.clone())));
     }
+    let checks = declared.into_iter().map(|(one, file)| check_one(one, file, args, &allowed, now));
+    let all: Vec<CheckedCluster> = futures::stream::iter(checks).buffered(AT_ONCE).collect().await;
     console.data(&render(args, &all, now, console.color)?)?;
     conclude(args, &all, console)
+}
+
+async fn check_one(
+    declared: Declared,
+    file: String,
+    args: &ClusterCheckArgs,
+    allowed: &Allowed,
+    now: Timestamp,
+) -> CheckedCluster {
+    let vetted = declared.verdict.as_ref().ok().filter(|_| args.connect).cloned();
+    let item = CheckedCluster::new(declared, &file, now);
+    let Some(vetted) = vetted.filter(|_| item.verdict == Verdict::Accepted) else { return item };
+    match vetted.connect(allowed) {
+        Ok(connection) => {
+            let is_optional = |plural: &str| KINDS.iter().any(|kind| kind.plural == plural && kind.optional);
+            item.answered(preflight(&connection, &KINDS).await, is_optional)
+        }
+        Err(error) => item.unconnected(&error),
+    }
 }
 
 /// Returns the bytes of a file, or of standard input, up to the limit and one more.
@@ -80,7 +121,7 @@ fn render(
 /// Draws one row for each cluster, or for each reason of one that is not accepted.
 fn table(all: &[CheckedCluster], now: Timestamp, wide: bool) -> Table {
     let heads = ["CLUSTER", "VERDICT", "SERVER", "AUTHENTICATION", "EXPIRES", "REASON"];
-    let mut table = Table::new(&heads, &["SOURCE"], wide);
+    let mut table = Table::new(&heads, &["VERSION", "IDENTITY", "SOURCE"], wide);
     for one in all {
         let mut reasons = one.reasons.iter().map(|reason| format!("{} ({})", reason.message, reason.code));
         table.row(row(one, reasons.next().unwrap_or_default(), now));
@@ -94,6 +135,7 @@ fn row(one: &CheckedCluster, reason: String, now: Timestamp) -> Vec<Cell> {
         Verdict::Accepted => ("Accepted", Tone::Plain),
         Verdict::Expired => ("Expired", Tone::Bad),
         Verdict::Refused => ("Refused", Tone::Bad),
+        Verdict::Unusable => ("Unusable", Tone::Bad),
     };
     vec![
         one.cluster.clone().into(),
@@ -102,6 +144,8 @@ fn row(one: &CheckedCluster, reason: String, now: Timestamp) -> Vec<Cell> {
         one.authentication.join(" and ").into(),
         one.expires.map(|at| expiry(at, now)).unwrap_or_default().into(),
         reason.into(),
+        one.version.clone().unwrap_or_default().into(),
+        one.identity.clone().unwrap_or_default().into(),
         one.source.clone().into(),
     ]
 }
@@ -117,9 +161,11 @@ fn conclude(
     console: &mut Console<'_>,
 ) -> Result<Exit, CommandError> {
     let count = |verdict| all.iter().filter(|one| one.verdict == verdict).count();
-    let [accepted, expired, refused] = [Verdict::Accepted, Verdict::Expired, Verdict::Refused].map(count);
+    let verdicts = [Verdict::Accepted, Verdict::Expired, Verdict::Refused, Verdict::Unusable];
+    let [accepted, expired, refused, unusable] = verdicts.map(count);
     if matches!(args.output, Output::Table | Output::Wide) {
-        console.note(&format!("accepted: {accepted}, expired: {expired}, refused: {refused}"));
+        let unusable = if args.connect { format!(", unusable: {unusable}") } else { String::new() };
+        console.note(&format!("accepted: {accepted}, expired: {expired}, refused: {refused}{unusable}"));
     }
     if all.is_empty() {
         let message = "the files declare no cluster";

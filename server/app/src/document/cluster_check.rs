@@ -1,9 +1,11 @@
-//! Checked kubeconfigs, as `cluster check` shows them: built from the verdict of each cluster that a file declares.
+//! Checked kubeconfigs, as `cluster check` shows them: built from the verdict of each cluster that a file declares, and from what its
+//! API server answered.
 //!
 //! Items hold names, addresses and times, and no credential.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use tributary_kube_client::{ApiFailure, Preflight};
 use tributary_model::Code;
 use tributary_remote::{Declared, Refusal, VettedKubeconfig};
 
@@ -16,6 +18,8 @@ pub enum Verdict {
     Expired,
     /// A server would not use it.
     Refused,
+    /// A server would connect with it, and could not read what it needs.
+    Unusable,
 }
 
 /// Cluster that a file declares, with its verdict.
@@ -37,7 +41,13 @@ pub struct CheckedCluster {
     /// Time at which its credential expires, if the credential states one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<Timestamp>,
-    /// Why it is not accepted.
+    /// Version of its API server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Identity of the cluster: the UID of its namespace `kube-system`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<String>,
+    /// Why it is not accepted, and what an accepted one lacks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<CheckReason>,
 }
@@ -74,6 +84,8 @@ impl CheckedCluster {
             server: None,
             authentication: Vec::new(),
             expires: None,
+            version: None,
+            identity: None,
             reasons: Vec::new(),
         };
         match verdict {
@@ -96,9 +108,56 @@ impl CheckedCluster {
             ..self
         }
     }
+    /// Adds what the API server answered. Without an object of an optional kind, such as a node, the cluster can be served.
+    #[must_use]
+    pub fn answered(
+        mut self,
+        answer: Result<Preflight, ApiFailure>,
+        optional: impl Fn(&str) -> bool,
+    ) -> Self {
+        let unread = match answer {
+            Ok(found) => {
+                self.version = Some(found.version);
+                self.identity = found.identity.as_ref().ok().map(ToString::to_string);
+                found.unread
+            }
+            Err(failure) => {
+                self.verdict = Verdict::Unusable;
+                self.reasons.push(CheckReason::unanswered(&failure));
+                return self;
+            }
+        };
+        for (kind, failure) in unread {
+            if !optional(&kind) {
+                self.verdict = Verdict::Unusable;
+            }
+            self.reasons.push(CheckReason::unread(&kind, &failure));
+        }
+        self
+    }
+    /// Marks a cluster to which no connection can be made.
+    #[must_use]
+    pub fn unconnected(self, error: &impl std::fmt::Display) -> Self {
+        let reasons = vec![CheckReason::of_server(Code::CLUSTER_UNREACHABLE, error.to_string())];
+        Self { verdict: Verdict::Unusable, reasons, ..self }
+    }
 }
 
 impl CheckReason {
+    fn of_server(code: Code, message: String) -> Self {
+        Self { code: code.to_string(), field: String::new(), line: None, message, opt_in: None }
+    }
+    fn unanswered(failure: &ApiFailure) -> Self {
+        let code = match failure {
+            ApiFailure::Unauthorized(_) => Code::CLUSTER_CREDENTIAL_REFUSED,
+            _ => Code::CLUSTER_UNREACHABLE,
+        };
+        Self::of_server(code, format!("{failure}; {}", code.info().next))
+    }
+    fn unread(kind: &str, failure: &ApiFailure) -> Self {
+        let code = Code::CLUSTER_RIGHT_MISSING;
+        Self::of_server(code, format!("{kind} cannot be listed: {failure}; {}", code.info().next))
+    }
     fn of(refusal: &Refusal) -> Self {
         Self {
             code: refusal.code.to_string(),
@@ -110,7 +169,6 @@ impl CheckReason {
     }
     fn expired() -> Self {
         let code = Code::CREDENTIAL_EXPIRED;
-        let message = format!("the credential has expired; {}", code.info().next);
-        Self { code: code.to_string(), field: String::new(), line: None, message, opt_in: None }
+        Self::of_server(code, format!("the credential has expired; {}", code.info().next))
     }
 }

@@ -16,18 +16,20 @@ use crate::key::key;
 use crate::listener::scoped_listener;
 use crate::members::members;
 
+mod shares;
+
 /// Maximum number of endpoints in a condition's message.
 const MAX_NAMED: usize = 8;
 /// Maximum number of objects of a condition.
 const MAX_OBJECTS: usize = 16;
 
-/// Returns the conditions of a service: those of the core, the endpoints that several of its shards list, and ports that
-/// no listener can match. Walks all addresses of a service with several shards.
+/// Returns the conditions of a service: those of the core, the endpoints that several of its shards list, ports that no
+/// listener can match, and shares of the mesh that lead to no endpoint. Walks all addresses of a service with several shards.
 #[must_use]
 pub fn conditions(view: &ServiceView) -> Vec<Condition> {
     let duplicates = view.ports.iter().filter_map(|port| duplicates(&port.endpoints.inputs));
     let unmatched = view.ports.iter().filter_map(|port| unmatched(view, port));
-    view.conditions.iter().cloned().chain(duplicates).chain(unmatched).collect()
+    view.conditions.iter().cloned().chain(duplicates).chain(unmatched).chain(shares::unshared(view)).collect()
 }
 
 /// Returns the condition of a port whose listeners match endpoints, of which none is an IP address.

@@ -18,6 +18,7 @@ use tributary_model::{
 use crate::resolve::is_exported;
 use crate::scope::{Scope, attach};
 
+mod clients;
 mod found;
 mod proxy;
 mod routes;
@@ -88,7 +89,7 @@ pub fn policy_conditions(
         for (key, view) in policies() {
             rules.of(key, view).into_iter().for_each(|found| add(key, Some(found)));
         }
-        let mut routes = routes::RouteConditions::new(catalog, elsewhere, wanted);
+        let mut routes = routes::RouteConditions::new(catalog, beside, wanted);
         for (key, view) in policies() {
             routes.of(key, view).into_iter().for_each(|found| add(key, Some(found)));
         }

@@ -89,6 +89,7 @@ codes! {
     325 FIELD_NOT_SERVED "a field is not served" => "remove it; see the reference page of the object's kind";
     326 VALUE_INVALID "a value is out of its range, or contradicts another one" => "write it as the message describes";
     327 KIND_NOT_SERVED "objects of this kind are not served" => "clients behave as without it; move it out of a directory of files, or leave it in a cluster where another control plane serves it";
+    328 FIELD_UNKNOWN "an object of a cluster has a field that this version does not know; it is served without it" => "correct its spelling or remove it, unless a newer version of the kind defines it";
 
     // 034x: EnvoyFilters
     340 PATCH_VALUE_INVALID "the value of a patch is not a valid message" => "correct the field that the message names; see Envoy's reference of the part that the patch changes";
@@ -157,6 +158,10 @@ codes! {
     461 PATCH_PARTLY_SERVED "a part of a patch of an EnvoyFilter has no effect" => "remove it from the value, or see the reference page of EnvoyFilters";
     462 PATCH_UNUSED "patches of an EnvoyFilter changed nothing that a connected client was sent" => "nothing, if clients that they are for are not connected; else compare the match with `tributary get resources CLIENT`";
     463 ROUTE_PORT_UNMATCHED "routes of a VirtualService are for ports that no service of its hosts has" => "move them to the list of the port's protocol (`http`, `tls` or `tcp`), or correct the port";
+
+    465 ROUTE_DESTINATION_HIDDEN "a destination of a VirtualService is not exported to clients that its routes are for" => "extend the `exportTo` of the service, or narrow that of the VirtualService";
+    466 HASH_WITHOUT_REQUESTS "`consistentHash` of a DestinationRule reads requests, and no service of its host has a port for them" => "write `useSourceIp`, remove it, or correct the protocol of the port";
+    467 MESH_SHARES_UNMATCHED "`distribute` of the mesh's `localityLbSetting` gives the clients of a place to places without endpoints of a service" => "correct the places in `to`, add endpoints there, or set `localityLbSetting` in a DestinationRule of the host";
 
     // 05xx: why an endpoint is or is not served
     501 SOURCE_ENDPOINT "the source lists this endpoint" => "nothing";

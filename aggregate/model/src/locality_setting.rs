@@ -38,6 +38,17 @@ impl LocalitySetting {
         self.failover_priority.iter().enumerate().try_for_each(check_label)?;
         Ok(self.balancing())
     }
+    /// Returns the lists that have no effect, because `enabled` is `false`.
+    #[must_use]
+    pub fn ignored(&self) -> Vec<&'static str> {
+        let lists = [
+            ("distribute", self.distribute.is_empty()),
+            ("failover", self.failover.is_empty()),
+            ("failoverPriority", self.failover_priority.is_empty()),
+        ];
+        let set = lists.into_iter().filter(|(_, is_empty)| !is_empty && self.enabled == Some(false));
+        set.map(|(name, _)| name).collect()
+    }
     fn balancing(&self) -> LocalityBalancing {
         if self.enabled == Some(false) {
             return LocalityBalancing::Off;

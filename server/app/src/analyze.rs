@@ -48,9 +48,11 @@ impl Severity {
             | Code::ROUTE_DELEGATE_UNMATCHED
             | Code::ROUTE_WITHOUT_ENDPOINTS
             | Code::SUBSET_UNMATCHED
+            | Code::ROUTE_DESTINATION_HIDDEN
             | Code::SHARES_UNMATCHED
+            | Code::MESH_SHARES_UNMATCHED
             | Code::EGRESS_PROXY_UNREACHABLE => Self::Error,
-            Code::POLICY_FIELD_IGNORED => Self::Info,
+            Code::POLICY_FIELD_IGNORED | Code::PATCH_UNUSED => Self::Info,
             _ => Self::Warning,
         }
     }

@@ -13,9 +13,10 @@ use tributary_model::{
     PolicyKind, PolicyView, VirtualService, Visibility,
 };
 
-use super::MAX_LOOKS;
+use super::clients::{Inhabited, inhabited, uninhabited};
 use super::found::{Found, named};
 use super::services::Services;
+use super::{Beside, MAX_LOOKS};
 
 mod destinations;
 mod ports;
@@ -25,6 +26,8 @@ mod taken;
 pub(super) struct RouteConditions<'c> {
     catalog: &'c Catalog,
     services: Services<'c>,
+    /// Namespaces with clients; `None` while they are not known.
+    inhabited: Option<Inhabited<'c>>,
     /// Delegates that some VirtualService names.
     delegates: BTreeSet<PolicyKey>,
     /// Comparisons so far.
@@ -33,15 +36,12 @@ pub(super) struct RouteConditions<'c> {
 
 impl<'c> RouteConditions<'c> {
     /// Reads which delegates are named; nothing if no VirtualService is wanted.
-    pub(super) fn new(
-        catalog: &'c Catalog,
-        elsewhere: Option<&'c str>,
-        wanted: &dyn Fn(&PolicyKey) -> bool,
-    ) -> Self {
-        let services = Services::new(catalog, elsewhere);
-        let mut out = Self { catalog, services, delegates: BTreeSet::new(), looks: 0 };
+    pub(super) fn new(catalog: &'c Catalog, beside: Beside<'c>, wanted: &dyn Fn(&PolicyKey) -> bool) -> Self {
+        let services = Services::new(catalog, beside.elsewhere);
+        let mut out = Self { catalog, services, inhabited: None, delegates: BTreeSet::new(), looks: 0 };
         if catalog.policies.keys().any(|key| key.kind == PolicyKind::VirtualService && wanted(key)) {
             let all = catalog.policies.values().filter_map(|view| view.virtual_service());
+            out.inhabited = inhabited(catalog, beside);
             out.delegates = all.flat_map(VirtualService::delegates).map(key_of).collect();
         }
         out
@@ -67,14 +67,25 @@ impl<'c> RouteConditions<'c> {
     fn without_clients(&self, key: &PolicyKey, own: &VirtualService) -> Option<Found<'c>> {
         let message = if own.is_delegate() {
             let is_named = self.delegates.contains(key);
-            (!is_named).then_some("it has no hosts, and no VirtualService names it as a delegate")
+            (!is_named).then(|| "it has no hosts, and no VirtualService names it as a delegate".to_owned())
         } else if !own.mesh {
-            Some("its gateways do not name mesh, and gateways are not served")
+            Some("its gateways do not name mesh, and gateways are not served".to_owned())
         } else {
-            let is_hidden = own.export.resolve(&Visibility::Public) == Visibility::Hidden;
-            is_hidden.then_some("its exportTo names no namespace")
+            self.unexported(own)
         };
-        message.map(|message| Found(Code::ROUTE_WITHOUT_CLIENTS, Vec::new(), message.to_owned()))
+        message.map(|message| Found(Code::ROUTE_WITHOUT_CLIENTS, Vec::new(), message))
+    }
+    /// Returns why no client is in a namespace that one is exported to.
+    fn unexported(&self, own: &VirtualService) -> Option<String> {
+        if own.export.resolve(&Visibility::Public) == Visibility::Hidden {
+            return Some("its exportTo names no namespace".to_owned());
+        }
+        let empty = uninhabited(&own.export, self.inhabited.as_ref());
+        let names = named(empty.iter().map(|namespace| namespace.as_str()));
+        let message = || {
+            format!("no known workload and no connected client is in a namespace of its exportTo: {names}")
+        };
+        (!empty.is_empty()).then(message)
     }
     fn lost_hosts(&mut self, key: &PolicyKey, own: &VirtualService) -> Option<Found<'c>> {
         let hosts: Vec<HostPattern> = own.hosts.iter().map(|host| self.completed(key, host)).collect();

@@ -1,5 +1,6 @@
 //! Conditions of DestinationRules: a host or a port that no service has, a subset whose labels no endpoint has, shares of
-//! places without endpoints, a rule or a part of it that another one precedes, and a rule that no client uses.
+//! places without endpoints, a hash of requests where there are none, a rule or a part of it that another one precedes,
+//! and a rule that no client uses.
 //!
 //! The list of policies calls it once. It reads which rules the core applied. It walks all services once, and the
 //! endpoints of those with subsets, bounded by [`MAX_LOOKS`].
@@ -7,20 +8,23 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tributary_model::{
-    Catalog, Code, CollectionKind, Condition, DestinationRule, Distribution, EndpointInputs, EndpointPolicy,
-    ExportTo, Labels, LocalityBalancing, Namespace, PolicyKey, PolicyKind, PolicyView, PortNumber, PortView,
+    Catalog, Code, Condition, DestinationRule, Distribution, EndpointInputs, EndpointPolicy, ExportTo,
+    Labels, LocalityBalancing, Namespace, PolicyKey, PolicyKind, PolicyView, PortNumber, PortView, Protocol,
     Resolution, ServiceView, Subset, Visibility,
 };
 
+use super::clients::{Inhabited, inhabited};
 use super::found::{Found, named};
 use super::services::Services;
 use super::{Beside, MAX_LOOKS};
+
+mod hash;
 
 /// Conditions of rules.
 pub(super) struct RuleConditions<'c> {
     catalog: &'c Catalog,
     /// Namespaces that have a known workload or a connected client; `None` while workloads are not known.
-    inhabited: Option<BTreeSet<&'c Namespace>>,
+    inhabited: Option<Inhabited<'c>>,
     used: BTreeMap<&'c PolicyKey, Use<'c>>,
     services: Services<'c>,
     /// Endpoints that were compared.
@@ -48,27 +52,24 @@ struct Use<'c> {
     shared: BTreeSet<&'c str>,
     /// Ports of the services of its host.
     ports: BTreeSet<PortNumber>,
+    /// Whether one of them is for requests, or sidecars may recognize requests on it.
+    has_requests: bool,
 }
 
 impl<'c> RuleConditions<'c> {
     /// Reads where rules apply; nothing if none is wanted.
     pub(super) fn new(catalog: &'c Catalog, beside: Beside<'c>, wanted: &dyn Fn(&PolicyKey) -> bool) -> Self {
-        let Beside { clients, elsewhere } = beside;
         let mut out = Self {
             catalog,
             inhabited: None,
             used: BTreeMap::new(),
-            services: Services::new(catalog, elsewhere),
+            services: Services::new(catalog, beside.elsewhere),
             looks: 0,
         };
         if !catalog.policies.keys().any(|key| key.kind == PolicyKind::DestinationRule && wanted(key)) {
             return out;
         }
-        let is_unread = catalog.unread().any(|unread| unread.collection.kind == CollectionKind::Workloads);
-        if !is_unread && elsewhere.is_none() {
-            let workloads = catalog.workloads.keys().map(|key| &key.namespace);
-            out.inhabited = Some(workloads.chain(clients.iter().map(|client| &client.namespace)).collect());
-        }
+        out.inhabited = inhabited(catalog, beside);
         for view in catalog.services() {
             view.ports.iter().for_each(|port| out.read(view, port, wanted));
         }
@@ -85,6 +86,7 @@ impl<'c> RuleConditions<'c> {
                     unmatched(used, rule),
                     unshared(used, rule),
                     portless(used, rule),
+                    self.unhashed(key, used, rule),
                 ];
                 all.into_iter().flatten().collect()
             }
@@ -103,6 +105,7 @@ impl<'c> RuleConditions<'c> {
                 used.by_most |= namespace.is_none();
                 used.by.extend(namespace);
                 used.ports.insert(port.number);
+                used.has_requests |= port.protocol.is_http() || port.protocol == Protocol::Unspecified;
             }
             if seen.contains(&&*policy.from) {
                 continue;

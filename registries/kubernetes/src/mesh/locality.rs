@@ -8,8 +8,9 @@ use super::tree::{Tree, flag, get, list, map};
 /// Supported fields.
 pub(super) const FIELDS: [&str; 4] = ["enabled", "distribute", "failover", "failoverPriority"];
 
-/// Parses the setting. Without `enabled` it is on, as in Istio's default configuration.
-pub(super) fn parse(tree: &Tree) -> Result<LocalityBalancing, String> {
+/// Parses the setting, and returns it with the names of lists that have no effect. Without `enabled` it is on, as in Istio's
+/// default configuration.
+pub(super) fn parse(tree: &Tree) -> Result<(LocalityBalancing, Vec<&'static str>), String> {
     let enabled = get(tree, "enabled").map(flag).transpose().map_err(|why| format!("enabled {why}"))?;
     let setting = LocalitySetting {
         enabled,
@@ -17,7 +18,7 @@ pub(super) fn parse(tree: &Tree) -> Result<LocalityBalancing, String> {
         failover: items(tree, "failover", region)?,
         failover_priority: items(tree, "failoverPriority", text)?,
     };
-    setting.parse()
+    Ok((setting.parse()?, setting.ignored()))
 }
 
 /// Reads the entries of a list, and one more than the most, so that a longer list is refused.
@@ -77,7 +78,7 @@ mod tests {
         let cases = [
             ("", failover(&[], &[])),
             ("enabled: true", failover(&[], &[])),
-            ("enabled: false, failover: [{from: eu, to: us}]", LocalityBalancing::Off),
+            ("enabled: false", LocalityBalancing::Off),
             ("failover: [{from: eu, to: us}]", failover(&[("eu", "us")], &[])),
             ("failoverPriority: [tier, site=a]", failover(&[], &["tier", "site=a"])),
             ("failover_priority: [tier]", failover(&[], &["tier"])),
@@ -93,6 +94,9 @@ mod tests {
         }
         assert_eq!(Mesh::read(Some("trustDomain: a"), None).locality, None);
         assert_eq!(*mesh("other: 1").ignored, ["localityLbSetting.other".into()]);
+        let off = mesh("enabled: false, failover: [{from: eu, to: us}]");
+        assert_eq!(off.locality.as_deref(), Some(&LocalityBalancing::Off));
+        assert_eq!(*off.ignored, ["localityLbSetting.failover".into()]);
     }
 
     #[test]

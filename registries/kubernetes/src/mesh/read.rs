@@ -127,7 +127,9 @@ impl Reader {
     }
     fn locality(&mut self, tree: &Tree) -> Result<LocalityBalancing, String> {
         self.ignore_rest(tree, "localityLbSetting.", &locality::FIELDS);
-        locality::parse(tree)
+        let (setting, ignored) = locality::parse(tree)?;
+        ignored.into_iter().for_each(|name| self.ignore(format!("localityLbSetting.{name}")));
+        Ok(setting)
     }
     /// Parses `serviceSettings`; the last entry of a pattern wins.
     fn service_settings(&mut self, value: &Value) -> Result<ClusterLocal, String> {

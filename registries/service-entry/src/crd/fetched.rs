@@ -91,7 +91,7 @@ mod tests {
         let fetched = fetch(&entry("", r#"{"address":"10.0.0.1","novelty":{}}"#)).unwrap();
         assert!(fetched.good);
         let problem = fetched.problem.unwrap();
-        assert_eq!(problem.code, Code::UNKNOWN_FIELD);
+        assert_eq!(problem.code, Code::FIELD_UNKNOWN);
         assert!(problem.message.starts_with("spec.novelty is not a known field"), "{}", problem.message);
     }
 

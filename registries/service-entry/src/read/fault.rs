@@ -94,7 +94,7 @@ impl Faults {
     }
     pub(crate) fn unknown_field(&mut self, at: Pos, message: impl Into<String>) {
         if self.lenient {
-            self.warn(Code::UNKNOWN_FIELD, at, message);
+            self.warn(Code::FIELD_UNKNOWN, at, message);
         } else {
             self.refuse(Code::UNKNOWN_FIELD, at, message);
         }

@@ -126,7 +126,12 @@ mod tests {
 
     #[test]
     fn object_of_an_unserved_kind_is_a_warning_and_an_invalid_one_an_error() {
-        for (code, severity) in [("TRB0327", Severity::Warning), ("TRB0305", Severity::Error)] {
+        for (code, severity) in [
+            ("TRB0327", Severity::Warning),
+            ("TRB0328", Severity::Warning),
+            ("TRB0304", Severity::Error),
+            ("TRB0305", Severity::Error),
+        ] {
             let item = PolicyItem { code: code.into(), kind: "Telemetry".into(), ..PolicyItem::default() };
             let found = of_policy(&item, &BTreeSet::new());
             assert_eq!(found.iter().map(|one| one.severity).collect::<Vec<_>>(), [severity]);

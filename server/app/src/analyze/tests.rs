@@ -50,4 +50,6 @@ fn lost_requests_are_errors_and_fields_without_effect_are_not() {
     assert_eq!(Severity::of(Code::ROUTE_DESTINATION_UNMATCHED), Severity::Error);
     assert_eq!(Severity::of(Code::ROUTE_SHADOWED), Severity::Warning);
     assert_eq!(Severity::of(Code::POLICY_FIELD_IGNORED), Severity::Info);
+    // its clients may just not be connected
+    assert_eq!(Severity::of(Code::PATCH_UNUSED), Severity::Info);
 }

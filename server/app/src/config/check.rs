@@ -14,7 +14,7 @@ use tributary_model::{AccessLog, ClusterId, Code, HostPattern, Hostname, Namespa
 use super::Loaded;
 use super::errors::{about, join};
 use super::layers::{self, Origins};
-use super::model::{AccessLogConfig, AccessLogEncoding, Config, HttpRetriesConfig};
+use super::model::{AccessLogConfig, AccessLogEncoding, Config, HttpRetriesConfig, LocalityConfig};
 use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
 use tributary_registry_api::Span;
@@ -32,6 +32,7 @@ pub fn check(config: &mut Config, origins: &Origins, env: &Environment) -> Resul
     let mut warnings = rules.registries(config);
     rules.control_plane(config);
     warnings.extend(idle_writes(config));
+    warnings.extend(config.settings.locality.as_ref().and_then(LocalityConfig::warning));
     rules.addresses(config);
     rules.certificates(config);
     rules.times(config);

@@ -44,15 +44,47 @@ pub struct FailoverConfig {
 impl LocalityConfig {
     /// Returns the setting, or the first fault.
     pub fn parse(&self) -> Result<LocalityBalancing, String> {
+        self.setting().parse()
+    }
+    /// Returns the warning that lists have no effect, because it is off.
+    #[must_use]
+    pub fn warning(&self) -> Option<String> {
+        let ignored = self.setting().ignored();
+        let names = ignored.join(", ");
+        let fix = "remove one of them";
+        (!ignored.is_empty())
+            .then(|| format!("settings.locality: {names} has no effect beside `enabled: false`; {fix}"))
+    }
+    fn setting(&self) -> LocalitySetting {
         let share = |of: &DistributeConfig| {
             (of.from.clone(), of.to.iter().map(|(place, share)| (place.clone(), *share)).collect())
         };
-        let setting = LocalitySetting {
+        LocalitySetting {
             enabled: self.enabled,
             distribute: self.distribute.iter().map(share).collect(),
             failover: self.failover.iter().map(|of| (of.from.clone(), of.to.clone())).collect(),
             failover_priority: self.failover_priority.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_beside_a_setting_that_is_off_are_named() {
+        let failover = vec![FailoverConfig { from: "eu".into(), to: "us".into() }];
+        let warning = |enabled: Option<bool>, failover: &[FailoverConfig]| {
+            let failover = failover.to_vec();
+            LocalityConfig { enabled, failover, ..LocalityConfig::default() }.warning()
         };
-        setting.parse()
+        assert_eq!(
+            warning(Some(false), &failover).unwrap(),
+            "settings.locality: failover has no effect beside `enabled: false`; remove one of them"
+        );
+        for (enabled, failover) in [(None, &failover[..]), (Some(true), &failover), (Some(false), &[])] {
+            assert_eq!(warning(enabled, failover), None, "{enabled:?}");
+        }
     }
 }

@@ -258,10 +258,11 @@ fn described(problem: &ProblemView) -> String {
     format!("{} {}", problem.problem.code, problem.problem.message)
 }
 
-/// Whether a problem is about a part of an object, which is served without it.
+/// Whether a problem is about a part of an object, which is served without it: a field of a patch, or of an object of a
+/// cluster. Those of files are refused with another code.
 #[must_use]
 pub fn is_of_part(code: Code) -> bool {
-    code == Code::PATCH_FIELD_UNKNOWN
+    code == Code::PATCH_FIELD_UNKNOWN || code == Code::FIELD_UNKNOWN
 }
 
 /// Returns the item of an object of which no version is served, for this reason.
@@ -314,5 +315,53 @@ fn item(
         selector: Some(labels.map(|(label, value)| (label.to_string(), value.to_string())).collect()),
         spec: Value::Null,
         conditions: view.conditions.iter().chain(more).map(ConditionItem::from).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tributary_model::{
+        ClusterId, DeclaredPolicy, ObjectRef, Precedence, Problem, ProviderId, RegistryId, RegistryName,
+        Scope, ShardRef, Sidecar, Source,
+    };
+
+    use super::*;
+
+    fn mk_view(id: &ObjectId) -> PolicyView {
+        let (name, cluster) = (RegistryName::new("c").unwrap(), ClusterId::new("c").unwrap());
+        let registry = Arc::new(RegistryId { name, provider: ProviderId::MEMORY, cluster });
+        let shard = ShardRef { registry, scope: Scope::new("all").unwrap() };
+        let policy = Policy::Sidecar(Sidecar::default());
+        let declared = DeclaredPolicy { source: Source::new(id.clone()), created: None, policy };
+        PolicyView {
+            shard: Arc::new(shard),
+            precedence: Precedence::default(),
+            declared: Arc::new(declared),
+            conditions: Arc::default(),
+        }
+    }
+
+    #[test]
+    fn object_of_a_cluster_that_is_served_without_a_field_is_not_quarantined() {
+        let id = ObjectId::new("Sidecar", "shop", "a");
+        let key = PolicyKey {
+            kind: PolicyKind::Sidecar,
+            namespace: Namespace::new("shop").unwrap(),
+            name: "a".into(),
+        };
+        let status = |code: Code| {
+            let problem = ProblemView {
+                registry: RegistryName::new("c").unwrap(),
+                object: ObjectRef { id: id.clone(), position: Arc::default() },
+                problem: Problem { code, message: "spec.novelty is not a known field".into() },
+                since: 0,
+            };
+            let item = item(&Catalog::default(), &key, &mk_view(&id), &[], Some(&problem));
+            (item.status, item.reason)
+        };
+        let (served, why) = status(Code::FIELD_UNKNOWN);
+        assert_eq!((&*served, &*why), ("Served", "TRB0328 spec.novelty is not a known field"));
+        let (kept, why) = status(Code::UNKNOWN_FIELD);
+        assert!(kept == "Quarantined" && why.starts_with("a newer version is not valid"), "{kept}: {why}");
     }
 }

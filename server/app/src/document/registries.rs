@@ -163,7 +163,7 @@ pub struct DetailItem {
     pub number: Option<u64>,
 }
 
-/// Quarantined object.
+/// Quarantined object, object that is served without a field, or object of a kind that is not served.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProblemItem {
     /// Object.

@@ -1,4 +1,4 @@
-//! Conditions of destinations: a host or port that no service has, a subset that no DestinationRule declares, and
+//! Conditions of destinations: a host or port that no service has, a service that no client sees, a subset that no DestinationRule declares, and
 //! endpoints that do not exist though requests are sent there.
 
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use tributary_model::{
 
 use super::ports::Listened;
 use super::{Found, RouteConditions, named, place};
+use crate::policy_conditions::clients::are_hidden;
 
 /// Destination with the place of its route.
 struct Placed<'c> {
@@ -29,7 +30,8 @@ impl<'c> RouteConditions<'c> {
         own: &'c VirtualService,
         listened: Option<&Listened>,
     ) -> Vec<Found<'c>> {
-        let (mut missing, mut undeclared, mut empty) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut missing, mut hidden) = (Vec::new(), Vec::new());
+        let (mut undeclared, mut empty) = (Vec::new(), Vec::new());
         for placed in placed(own) {
             let to = placed.to;
             let host = to.host.completed(key.namespace.as_str(), self.catalog.settings.domain());
@@ -44,6 +46,8 @@ impl<'c> RouteConditions<'c> {
                 );
             } else if views.is_empty() {
                 missing.push(format!("{} ({})", placed.place, self.services.no_such_host(host.as_str())));
+            } else if self.is_hidden(key, own, &views) {
+                hidden.push(format!("{} ({host})", placed.place));
             } else if let (Some(port), true) = (to.port, ports.is_empty()) {
                 missing.push(format!("{} ({host} has no port {port})", placed.place));
             } else if let Some(ports) = listened.and_then(|all| off_ports(&placed, &ports, all)) {
@@ -59,6 +63,11 @@ impl<'c> RouteConditions<'c> {
         let all = [
             (Code::ROUTE_DESTINATION_UNMATCHED, "these destinations do not exist", missing),
             (Code::ROUTE_SUBSET_UNDECLARED, "no DestinationRule declares the subsets of", undeclared),
+            (
+                Code::ROUTE_DESTINATION_HIDDEN,
+                "no client of it may see these destinations, by their exportTo",
+                hidden,
+            ),
             (Code::ROUTE_WITHOUT_ENDPOINTS, "these destinations have no endpoints", empty),
         ];
         let lost = all.into_iter().filter(|(_, _, parts)| !parts.is_empty());
@@ -66,6 +75,11 @@ impl<'c> RouteConditions<'c> {
             Found(code, Vec::new(), format!("{what}: {}", named(parts.iter().map(String::as_str))))
         };
         lost.map(found).collect()
+    }
+    /// Whether no client of a VirtualService sees a destination. The clients of a delegate are those of others.
+    fn is_hidden(&self, key: &PolicyKey, own: &VirtualService, views: &[&'c Arc<ServiceView>]) -> bool {
+        let of = (&own.export, &key.namespace);
+        !own.is_delegate() && are_hidden(views, of, self.inhabited.as_ref())
     }
     /// Whether any rule of a host declares a subset, of whichever clients.
     fn is_declared(&self, host: &Hostname, subset: &Subset) -> bool {

@@ -80,8 +80,12 @@ fn mk_candidate(name: &str, host: &str, visibility: Visibility, routes: Vec<Http
 }
 
 fn shown_in(services: Vec<Arc<ServiceView>>, all: Vec<Declared>, elsewhere: Option<&str>) -> Vec<String> {
+    shown_beside(services, all, Beside { clients: &[], elsewhere })
+}
+
+fn shown_beside(services: Vec<Arc<ServiceView>>, all: Vec<Declared>, beside: Beside<'_>) -> Vec<String> {
     let catalog = Catalog { complete: true, policies: all.into_iter().collect(), ..mk_catalog(services) };
-    let found = policy_conditions(&catalog, Beside { clients: &[], elsewhere }, &|_| true);
+    let found = policy_conditions(&catalog, beside, &|_| true);
     let line = |key: &PolicyKey, one: &Condition| format!("{}: {} {}", key.name, one.code, one.message);
     found.iter().flat_map(|(key, list)| list.iter().map(move |one| line(key, one))).collect()
 }
@@ -118,6 +122,37 @@ fn destination_that_leads_nowhere_is_named() {
         let want: Vec<String> = (!want.is_empty()).then(|| format!("a: {want}")).into_iter().collect();
         assert_eq!(found, want, "{to:?}");
     }
+}
+
+fn mk_selectable(namespace: &str) -> crate::policy_conditions::Selectable {
+    let kind = tributary_model::ClientKind::Sidecar;
+    let namespace = mk_ns(namespace);
+    crate::policy_conditions::Selectable { kind, namespace, labels: Default::default(), is_known: true }
+}
+
+#[test]
+fn destination_or_service_that_no_client_sees_is_named() {
+    let own = || {
+        let view = ServiceView::clone(&mk_served("own.shop.svc", true, vec![]));
+        let declared = mk_view("own.shop.svc", "shop", &[Visibility::Own]);
+        Arc::new(ServiceView { declarations: declared.declarations.clone(), ..view })
+    };
+    let exported = |to: &[&str]| {
+        let (_, view) = mk_service("a", &["own.shop.svc"], vec![mk_route(&[], &["own.shop.svc"])]);
+        let mut service = view.virtual_service().unwrap().clone();
+        service.export = ExportTo::parse(to.iter().copied(), &mk_ns("shop"));
+        let clients = [mk_selectable("web"), mk_selectable("api")];
+        let beside = Beside { clients: &clients, elsewhere: None };
+        shown_beside(vec![own()], vec![mk_declared("a", service)], beside)
+    };
+    let hidden =
+        "a: TRB0465 no client of it may see these destinations, by their exportTo: http[0] (own.shop.svc)";
+    assert_eq!(exported(&["web"]), [hidden]);
+    assert_eq!(exported(&["*"]), [hidden]);
+    assert_eq!(exported(&["shop", "web"]), [""; 0]);
+    let empty =
+        "a: TRB0456 no known workload and no connected client is in a namespace of its exportTo: none, shop";
+    assert_eq!(exported(&["shop", "none"]), [empty]);
 }
 
 #[test]

@@ -229,6 +229,8 @@ fn fields_of_a_virtual_service_without_effect_are_named() {
         ("mirrorPercentage: {value: 1}", "spec.http[0].mirrorPercentage"),
         ("fault: {delay: {percent: 1}}", "spec.http[0].fault.delay"),
         ("fault: {abort: {percentage: {value: 1}}}", "spec.http[0].fault.abort"),
+        ("fault: {delay: {fixedDelay: 1s}}", "spec.http[0].fault.delay (no percentage)"),
+        ("fault: {abort: {httpStatus: 500}}", "spec.http[0].fault.abort (no percentage)"),
         ("corsPolicy: {allowOrigin: [a], allowOrigins: [{exact: b}]}", "spec.http[0].corsPolicy.allowOrigin"),
     ] {
         assert_eq!(ignored(&format!("  http: [{{{TO}, {fields}}}]\n")), [path], "{fields}");
@@ -236,4 +238,6 @@ fn fields_of_a_virtual_service_without_effect_are_named() {
     let tcp = format!("  tcp: [{{match: [{{sourceSubnet: 10.0.0.1}}], {TO}}}]\n");
     assert_eq!(ignored(&tcp), ["spec.tcp[0].match[0].sourceSubnet"]);
     assert!(ignored("  http: [{delegate: {name: a}, mirrorPercentage: {value: 1}}]\n").is_empty());
+    let whole = "delay: {fixedDelay: 1s, percent: 1}, abort: {httpStatus: 500, percentage: {value: 0}}";
+    assert!(ignored(&format!("  http: [{{{TO}, fault: {{{whole}}}}}]\n")).is_empty());
 }

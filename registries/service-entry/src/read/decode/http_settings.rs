@@ -7,6 +7,7 @@ use super::http_route::text_match_of;
 use crate::document::http_route::{Cors, Fault, Retries};
 use crate::document::{Located, Text};
 use crate::read::fault::{Faults, clip};
+use crate::read::node::Node;
 
 /// Whether preflight requests of other origins are dropped.
 const UNMATCHED: [(&str, bool); 3] = [("UNSPECIFIED", false), ("FORWARD", false), ("IGNORE", true)];
@@ -37,12 +38,13 @@ pub(super) fn fault(fields: &mut Fields<'_>, ignored: &mut Vec<Text>, faults: &m
     Some(Fault { at: Located::new(node.at, ()), declares_delay, declares_abort, delay, abort })
 }
 
-/// A delay without a duration has no effect, as in Istio.
+/// A delay without a duration or without a share has no effect, as in Istio.
 fn delay(fields: &mut Fields<'_>, ignored: &mut Vec<Text>, faults: &mut Faults) -> Option<FaultDelay> {
     let (path, node) = fields.get("delay")?;
     let mut inner = Fields::open(node, path.clone(), faults)?;
     inner.not_served("exponentialDelay", "write fixedDelay", faults);
     let declares_fixed = inner.get("fixedDelay").is_some();
+    let declares_share = ["percentage", "percent"].into_iter().any(|name| inner.get(name).is_some());
     let duration = inner.duration("fixedDelay", faults);
     let share = inner.percentage("percentage", faults);
     if share.is_some() {
@@ -50,14 +52,12 @@ fn delay(fields: &mut Fields<'_>, ignored: &mut Vec<Text>, faults: &mut Faults) 
     }
     let percent = inner.percent("percent", faults);
     inner.finish(faults);
-    if !declares_fixed {
-        ignored.push(Located::new(node.at, path.into()));
-    }
+    ignore_fault((declares_fixed, declares_share), node, &path, ignored);
     let share = share.or(percent).unwrap_or(RequestShare::NONE);
     Some(FaultDelay { duration: duration?.value, share })
 }
 
-/// A refusal without a status has no effect, as in Istio.
+/// A refusal without a status or without a share has no effect, as in Istio.
 fn abort(fields: &mut Fields<'_>, ignored: &mut Vec<Text>, faults: &mut Faults) -> Option<FaultAbort> {
     let (path, node) = fields.get("abort")?;
     let mut inner = Fields::open(node, path.clone(), faults)?;
@@ -70,13 +70,25 @@ fn abort(fields: &mut Fields<'_>, ignored: &mut Vec<Text>, faults: &mut Faults) 
     }
     let declares_status = ["httpStatus", "grpcStatus"].into_iter().any(|name| inner.get(name).is_some());
     let grpc = grpc.and_then(|name| grpc_status(&name, &inner.path("grpcStatus"), faults));
+    let declares_share = inner.get("percentage").is_some();
     let share = inner.percentage("percentage", faults);
     inner.finish(faults);
-    if !declares_status {
-        ignored.push(Located::new(node.at, path.into()));
-    }
+    ignore_fault((declares_status, declares_share), node, &path, ignored);
     let http = http.and_then(|http| u16::try_from(http.value).ok()).map(AbortStatus::Http);
     Some(FaultAbort { status: http.or(grpc)?, share })
+}
+
+/// Records a fault that is injected into no request: it has no kind, or no share of the requests.
+fn ignore_fault(
+    (declares_kind, declares_share): (bool, bool),
+    node: &Node,
+    path: &str,
+    ignored: &mut Vec<Text>,
+) {
+    let why = if declares_kind { " (no percentage)" } else { "" };
+    if !declares_kind || !declares_share {
+        ignored.push(Located::new(node.at, format!("{path}{why}").into()));
+    }
 }
 
 fn grpc_status(name: &Text, path: &str, faults: &mut Faults) -> Option<AbortStatus> {

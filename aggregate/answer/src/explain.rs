@@ -33,7 +33,7 @@ pub use document::{Explanation, Outcome, Reason, Refused, StepDocument, StepObje
 pub use freshness::endpoint_freshness;
 pub use query::Query;
 pub use reach::{Carrier, carrier, leading_listeners, leading_parts, leading_resources};
-pub use routes::{AppliedRoutes, applied_routes};
+pub use routes::{AppliedRoutes, applied_routes, delegates_of};
 pub use rules::{AppliedRule, applied_rules};
 pub use why_not::{why_not, why_not_in};
 

@@ -15,7 +15,7 @@ use crate::precedence::{Precedence, PrecedenceKey};
 use crate::sidecar::Sidecar;
 use crate::time::Timestamp;
 use crate::view::{Condition, ShardRef};
-use crate::virtual_service::VirtualService;
+use crate::virtual_service::{DelegateRef, VirtualService};
 
 /// Kind of policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
@@ -66,6 +66,13 @@ pub struct PolicyKey {
     pub namespace: Namespace,
     /// Name.
     pub name: Arc<str>,
+}
+
+impl From<&DelegateRef> for PolicyKey {
+    fn from(to: &DelegateRef) -> Self {
+        let name = Arc::clone(&to.name);
+        Self { kind: PolicyKind::VirtualService, namespace: to.namespace.clone(), name }
+    }
 }
 
 impl fmt::Display for PolicyKey {

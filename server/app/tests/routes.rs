@@ -111,6 +111,41 @@ async fn routes_of_a_sidecar_are_listed_in_order() {
 
     let none = world.run(&format!("get routes none.shop.example --for-client {SIDECAR}")).await.out;
     assert!(none.contains("answer 418") && none.contains("VirtualService shop/none"), "{none}");
+    assert!(none.lines().nth(1).unwrap().starts_with("80 "), "the port of the table: {none}");
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn table_of_a_port_that_the_service_lacks_is_listed() {
+    let (dir, world) = mk_world(CANARY).await;
+    let api = mk_service("api", "10.0.0.3", "{number: 8080, name: http, protocol: HTTP}");
+    let spec = "hosts: [api.shop.example], http: [{directResponse: {status: 418}}]";
+    let text = format!("{api}---\n{}", mk_object("VirtualService", "api", spec));
+    std::fs::write(dir.path().join("api.yaml"), text).unwrap();
+    world.until("get policies", "api.shop.example").await;
+    world.until("get endpoints", "10.0.0.3:8080").await;
+    let wanted: [(&str, &[&str]); 3] = [(CDS, &["*"]), (LDS, &["*"]), (RDS, &["80", "8080"])];
+    let _stream = connect(&world, SIDECAR, "", &wanted).await;
+    let list = world.until(&format!("get routes api --for-client {SIDECAR}"), "418").await;
+    let ports: Vec<&str> = list.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(ports, ["80", "8080"], "{list}");
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn delegates_of_a_route_are_named() {
+    let routes = "{match: [{uri: {prefix: /api}}], delegate: {name: pay-api}}, {route: [{destination: {host: old.shop.example}}]}";
+    let (dir, world) = mk_world(routes).await;
+    let spec = "http: [{timeout: 7s, route: [{destination: {host: pay.shop.example}}]}]";
+    std::fs::write(dir.path().join("api.yaml"), mk_object("VirtualService", "pay-api", spec)).unwrap();
+    world.until("get policies", "pay-api").await;
+    let _stream = connect_sidecar(&world).await;
+    let list = world.until(&format!("get routes pay:80 --for-client {SIDECAR} -o wide"), "timeout 7 s").await;
+    let first = list.lines().nth(1).unwrap();
+    let named = ["VirtualService shop/pay-routes (", "VirtualService shop/pay-api ("];
+    assert!(named.iter().all(|name| first.contains(name)) && first.contains("/api.yaml:1:1)"), "{first}");
+    let why = world.run(&format!("why-not pay.shop.example --for-client {SIDECAR}")).await.out;
+    assert!(why.contains("with the routes of its delegates shop/pay-api"), "{why}");
     world.server.stop().await;
 }
 

@@ -3,7 +3,7 @@
 //! Explain and why-not call it for each port; lists of routes and of resources read [`applied_routes`].
 
 use tributary_model::{
-    Catalog, ClientKind, Code, PolicyKey, PolicyView, PortView, Stage, TraceStep, Verdict,
+    Catalog, ClientKind, Code, PolicyKey, PolicyView, PortView, Stage, TraceStep, Verdict, VirtualService,
 };
 
 use crate::client::ClientClass;
@@ -31,6 +31,20 @@ pub fn applied_routes<'c>(port: &'c PortView, class: &ClientClass) -> AppliedRou
     }
 }
 
+/// Returns the delegates whose routes a VirtualService takes, in the order in which it names them.
+#[must_use]
+pub fn delegates_of(catalog: &Catalog, key: &PolicyKey) -> Vec<PolicyKey> {
+    let own = catalog.policies.get(key).and_then(|view| view.virtual_service());
+    let mut out: Vec<PolicyKey> = Vec::new();
+    for to in own.into_iter().flat_map(VirtualService::delegates).map(PolicyKey::from) {
+        let named = catalog.policies.get(&to).and_then(|view| view.virtual_service());
+        if named.is_some_and(VirtualService::is_delegate) && !out.contains(&to) {
+            out.push(to);
+        }
+    }
+    out
+}
+
 /// Returns which VirtualServices route a client's requests and connections to a port, and what gRPC does not use of them.
 pub(super) fn steps(catalog: &Catalog, port: &PortView, class: &ClientClass) -> Vec<TraceStep> {
     let applied = applied_routes(port, class);
@@ -40,7 +54,7 @@ pub(super) fn steps(catalog: &Catalog, port: &PortView, class: &ClientClass) -> 
         out.extend(catalog.policies.get(key).map(|view| step(view, verdict, code, detail)));
     };
     if let Some(key) = applied.requests {
-        add(key, Verdict::Pass, Code::ROUTES_APPLY, "it routes requests");
+        add(key, Verdict::Pass, Code::ROUTES_APPLY, &described(catalog, key));
         if let Some(unread) = unread_by_grpc(port, class) {
             add(key, Verdict::Warn, Code::ROUTES_NOT_FOR_GRPC, &format!("gRPC does not use {unread}"));
         }
@@ -49,6 +63,15 @@ pub(super) fn steps(catalog: &Catalog, port: &PortView, class: &ClientClass) -> 
         add(key, Verdict::Pass, Code::ROUTES_APPLY, "it routes connections");
     }
     out
+}
+
+fn described(catalog: &Catalog, key: &PolicyKey) -> String {
+    let delegates: Vec<String> =
+        delegates_of(catalog, key).iter().map(|to| format!("{}/{}", to.namespace, to.name)).collect();
+    if delegates.is_empty() {
+        return "it routes requests".to_owned();
+    }
+    format!("it routes requests, with the routes of its delegates {}", delegates.join(", "))
 }
 
 /// Returns the fields that a gRPC client does not read; `None` for other clients, and if there are none.

@@ -6,11 +6,10 @@
 //! condition.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use tributary_model::{
-    Catalog, Code, Condition, DelegateRef, HostPattern, HttpAction, HttpMatch, HttpRoute, PolicyKey,
-    PolicyKind, PolicyView, VirtualService, Visibility,
+    Catalog, Code, Condition, HostPattern, HttpAction, HttpMatch, HttpRoute, PolicyKey, PolicyKind,
+    PolicyView, VirtualService, Visibility,
 };
 
 use super::clients::{Inhabited, inhabited, uninhabited};
@@ -42,7 +41,7 @@ impl<'c> RouteConditions<'c> {
         if catalog.policies.keys().any(|key| key.kind == PolicyKind::VirtualService && wanted(key)) {
             let all = catalog.policies.values().filter_map(|view| view.virtual_service());
             out.inhabited = inhabited(catalog, beside);
-            out.delegates = all.flat_map(VirtualService::delegates).map(key_of).collect();
+            out.delegates = all.flat_map(VirtualService::delegates).map(PolicyKey::from).collect();
         }
         out
     }
@@ -130,7 +129,7 @@ impl<'c> RouteConditions<'c> {
     fn lost_delegates(&self, key: &PolicyKey, own: &VirtualService) -> Option<Found<'c>> {
         let lost = own.delegates().filter_map(|to| {
             let name = format!("{}/{}", to.namespace, to.name);
-            Some(format!("{name} ({})", self.why_unusable(key, &key_of(to))?))
+            Some(format!("{name} ({})", self.why_unusable(key, &PolicyKey::from(to))?))
         });
         let parts: Vec<String> = lost.collect();
         let message =
@@ -163,11 +162,6 @@ fn matches_of<'r>(route: &'r HttpRoute, all: &'r [HttpMatch]) -> &'r [HttpMatch]
 /// Returns where a route is: its list, its position and its name.
 fn place(list: &str, at: usize, name: &str) -> String {
     if name.is_empty() { format!("{list}[{at}]") } else { format!("{list}[{at}] {name}") }
-}
-
-fn key_of(to: &DelegateRef) -> PolicyKey {
-    let name = Arc::clone(&to.name);
-    PolicyKey { kind: PolicyKind::VirtualService, namespace: to.namespace.clone(), name }
 }
 
 #[cfg(test)]

@@ -5,9 +5,9 @@
 use std::sync::Arc;
 
 use tributary_model::{
-    DelegateRef, HostPattern, Hostname, HttpAction, HttpCandidate, HttpRoute, L4Candidate, L4Destination,
-    L4Routes, Mirror, Policy, PolicyKey, PolicyKind, RouteCandidate, RouteDestination, RouteOwner,
-    ServiceKey, TcpRoute, TlsRoute, VirtualService, Visibility,
+    HostPattern, Hostname, HttpAction, HttpCandidate, HttpRoute, L4Candidate, L4Destination, L4Routes,
+    Mirror, Policy, PolicyKey, RouteCandidate, RouteDestination, RouteOwner, ServiceKey, TcpRoute, TlsRoute,
+    VirtualService, Visibility,
 };
 
 use crate::merge::delegates::delegated;
@@ -26,7 +26,7 @@ pub(crate) fn merged(context: &MergeContext, key: &PolicyKey) -> Option<MergedVi
             http.push(names.complete_http(route));
             continue;
         };
-        let to = key_of(to);
+        let to = PolicyKey::from(to);
         let Some(delegate) = delegate(context, &to, key) else { continue };
         let names = Names { namespace: to.namespace.as_str(), ..names };
         http.extend(delegated(route, &delegate.http).iter().map(|route| names.complete_http(route)));
@@ -44,7 +44,7 @@ pub(crate) fn merged(context: &MergeContext, key: &PolicyKey) -> Option<MergedVi
         tls: shared(&own.tls, own.tls.iter().map(|route| names.complete_tls(route))),
         tcp: shared(&own.tcp, own.tcp.iter().map(|route| names.complete_tcp(route))),
     };
-    let named = own.delegates().map(key_of).collect();
+    let named = own.delegates().map(PolicyKey::from).collect();
     Some(MergedVirtualService { owner: Arc::new(owner), http: shared(&own.http, http), l4, named })
 }
 
@@ -69,14 +69,6 @@ fn delegate<'c>(context: &'c MergeContext, to: &PolicyKey, by: &PolicyKey) -> Op
         delegate.is_delegate() && visibility.admits(&to.namespace, Some(&by.namespace))
     };
     first(context, to).filter(may_use)
-}
-
-fn key_of(to: &DelegateRef) -> PolicyKey {
-    PolicyKey {
-        kind: PolicyKind::VirtualService,
-        namespace: to.namespace.clone(),
-        name: Arc::clone(&to.name),
-    }
 }
 
 /// Completes names without a dot: they mean Kubernetes services of the namespace.

@@ -30,7 +30,8 @@ pub struct RouteItem {
     /// Settings, such as timeouts and retries.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub settings: Vec<String>,
-    /// VirtualService that the route is from, and the EnvoyFilters that changed its route table.
+    /// VirtualService that the route is from, the delegates whose routes it takes, and the EnvoyFilters that changed the route
+    /// table.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<ObjectItem>,
     /// Route table, or the listener with a table within it.

@@ -7,7 +7,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tributary_answer::{
-    ClientClass, ClusterName, ListenerPlan, Serves, applied_routes, leading_parts, leading_resources, resolve,
+    ClientClass, ClusterName, ListenerPlan, Serves, applied_routes, delegates_of, leading_parts,
+    leading_resources, resolve,
 };
 use tributary_model::{Catalog, ClientKind, PolicyKey, PortNumber, PortView};
 use tributary_xds::answers::ResourceType;
@@ -74,11 +75,15 @@ impl Lister<'_> {
             return out;
         }
         ports.iter().for_each(|port| out.extend(self.of_port(port, &class)));
-        if out.is_empty() {
-            let names = self.tables.names();
-            let names = names.iter().filter(|name| wanted.is_none_or(|port| **name == port.to_string()));
-            names.for_each(|table| out.extend(self.of_table(table, wanted)));
+        let listed: BTreeSet<String> = out.iter().map(|item| item.table.clone()).collect();
+        // a table can have a virtual host for the host without a service on its port
+        for table in self.tables.names().difference(&listed) {
+            let port = table.parse().ok().and_then(|number| PortNumber::new(number).ok());
+            if wanted.is_none() || port == wanted {
+                out.extend(self.of_table(table, port));
+            }
         }
+        out.sort_by_key(|item| item.port);
         out
     }
     /// Returns the routes of a gRPC target.
@@ -221,7 +226,9 @@ fn of_route(route: &SentRoute) -> RouteItem {
     }
 }
 
-/// Returns the VirtualService of a route and the filters of its table.
+/// Returns the VirtualService of a route, the delegates whose routes it takes, and the filters of its table.
 fn rules(catalog: &Catalog, rule: Option<&PolicyKey>, filters: &[ObjectItem]) -> Vec<ObjectItem> {
-    rule.map(|key| object_of(catalog, key)).into_iter().chain(filters.iter().cloned()).collect()
+    let delegates = rule.map(|key| delegates_of(catalog, key)).unwrap_or_default();
+    let policies = rule.into_iter().chain(&delegates).map(|key| object_of(catalog, key));
+    policies.chain(filters.iter().cloned()).collect()
 }

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use tributary_model::{
-    ClientMatch, DeclaredPolicy, ExportTo, Hostname, HttpCandidate, ObjectId, Policy, PortView, Protocol,
-    RequestShare, ResourceInputs, RouteCandidate, RouteDestination, RouteOwner, RouteSettings, ServiceView,
-    Shared, Source, TextMatch, WeightedDestination,
+    ClientMatch, DeclaredPolicy, DelegateRef, ExportTo, Hostname, HttpCandidate, ObjectId, Policy, PortView,
+    Protocol, RequestShare, ResourceInputs, RouteCandidate, RouteDestination, RouteOwner, RouteSettings,
+    ServiceView, Shared, Source, TextMatch, WeightedDestination,
 };
 
 use super::*;

@@ -34,7 +34,7 @@ struct ServerVersion {
     git_version: String,
 }
 
-/// Asks a server for its version, its identity and one object of each kind. Fails with the first answer that concerns all
+/// Requests the version of a server, its identity and one object of each kind. Fails with the first answer that concerns all
 /// requests: none at all, or a refused credential.
 pub async fn preflight(connection: &Connection, kinds: &[Resource]) -> Result<Preflight, ApiFailure> {
     let version = fetch(connection, "/version").await?;
@@ -88,7 +88,7 @@ mod tests {
         (served, asked)
     }
 
-    /// Asks a server that has these kinds for namespaces, services and pods.
+    /// Requests of a server with these kinds namespaces, services and pods.
     async fn ask(has: &[&str], script: impl FnOnce(&ApiServer)) -> Result<Preflight, ApiFailure> {
         let all =
             [mk_kind("namespaces", "Namespace"), mk_kind("services", "Service"), mk_kind("pods", "Pod")];

@@ -50,8 +50,8 @@ async fn each_reason_for_a_cluster_that_cannot_be_served_has_its_code() -> Resul
     // the form is refused before anything is dialled
     let (code, item) = check(&text, &[])?;
     assert_eq!((code, codes(&item)), (Some(3), vec!["TRB0704"]), "{item}");
-    let nobody = std::fs::read_to_string(server.kubeconfig(&Login::Token("unknown-token".to_owned()))?)?;
-    let (code, item) = check(&nobody, &HERE)?;
+    let unknown = std::fs::read_to_string(server.kubeconfig(&Login::Token("unknown-token".to_owned()))?)?;
+    let (code, item) = check(&unknown, &HERE)?;
     assert_eq!((code, codes(&item)), (Some(3), vec!["TRB0708"]), "{item}");
     let poor = std::fs::read_to_string(server.kubeconfig(&Login::user("unprivileged"))?)?;
     let (code, item) = check(&poor, &HERE)?;

@@ -158,7 +158,7 @@ codes! {
     461 PATCH_PARTLY_SERVED "a part of a patch of an EnvoyFilter has no effect" => "remove it from the value, or see the reference page of EnvoyFilters";
     462 PATCH_UNUSED "patches of an EnvoyFilter changed nothing that a connected client was sent" => "nothing, if clients that they are for are not connected; else compare the match with `tributary get resources CLIENT`";
     463 ROUTE_PORT_UNMATCHED "routes of a VirtualService are for ports that no service of its hosts has" => "move them to the list of the port's protocol (`http`, `tls` or `tcp`), or correct the port";
-
+    464 ROUTE_DELEGATE_OUTSIDE "conditions of a delegate's routes lie within none of the route that names it, so that the routes are left out" => "correct the match of either VirtualService";
     465 ROUTE_DESTINATION_HIDDEN "a destination of a VirtualService is not exported to clients that its routes are for" => "extend the `exportTo` of the service, or narrow that of the VirtualService";
     466 HASH_WITHOUT_REQUESTS "`consistentHash` of a DestinationRule reads requests, and no service of its host has a port for them" => "write `useSourceIp`, remove it, or correct the protocol of the port";
     467 MESH_SHARES_UNMATCHED "`distribute` of the mesh's `localityLbSetting` gives the clients of a place to places without endpoints of a service" => "correct the places in `to`, add endpoints there, or set `localityLbSetting` in a DestinationRule of the host";

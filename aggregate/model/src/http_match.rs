@@ -3,6 +3,8 @@
 //! Adapters build these values after validation. The answer of a client decides the conditions on the client itself,
 //! which are its port, labels, namespace and gateway; a proxy decides the others.
 
+mod within;
+
 use std::sync::Arc;
 
 use crate::id::Namespace;

@@ -17,6 +17,7 @@ use super::found::{Found, named};
 use super::services::Services;
 use super::{Beside, MAX_LOOKS};
 
+mod delegates;
 mod destinations;
 mod ports;
 mod taken;
@@ -58,6 +59,7 @@ impl<'c> RouteConditions<'c> {
         found.extend(self.lost_destinations(key, own, listened.as_ref()));
         found.extend(self.shadowed(own));
         found.extend(self.lost_delegates(key, own));
+        found.extend(self.outside_routes(key, own));
         found.into_iter().map(|found| found.condition(self.catalog, view)).collect()
     }
     fn completed(&self, key: &PolicyKey, host: &HostPattern) -> HostPattern {
@@ -125,28 +127,6 @@ impl<'c> RouteConditions<'c> {
             format!("routes before them take every request of: {}", named(parts.iter().map(String::as_str)))
         };
         (!parts.is_empty()).then(|| Found(Code::ROUTE_SHADOWED, Vec::new(), message()))
-    }
-    fn lost_delegates(&self, key: &PolicyKey, own: &VirtualService) -> Option<Found<'c>> {
-        let lost = own.delegates().filter_map(|to| {
-            let name = format!("{}/{}", to.namespace, to.name);
-            Some(format!("{name} ({})", self.why_unusable(key, &PolicyKey::from(to))?))
-        });
-        let parts: Vec<String> = lost.collect();
-        let message =
-            || format!("routes to these delegates are left out: {}", named(parts.iter().map(String::as_str)));
-        (!parts.is_empty()).then(|| Found(Code::ROUTE_DELEGATE_UNMATCHED, Vec::new(), message()))
-    }
-    fn why_unusable(&self, by: &PolicyKey, to: &PolicyKey) -> Option<&'static str> {
-        let view = self.catalog.policies.get(to);
-        let Some(delegate) = view.and_then(|view| view.virtual_service()) else {
-            return Some("it does not exist, or no version of it is valid");
-        };
-        if !delegate.is_delegate() {
-            return Some("it has hosts");
-        }
-        let visibility = delegate.export.resolve(&Visibility::Public);
-        let is_visible = visibility.admits(&to.namespace, Some(&by.namespace));
-        (!is_visible).then_some("it is not exported to this namespace")
     }
 }
 

@@ -1,8 +1,7 @@
 //! The routes of a delegate in the place of the route that names it.
 //!
 //! As in Istio, each condition of a delegate must lie within one of the route's; a delegate's route with a condition
-//! that lies within none is left out. Two parts of conditions that cannot be compared, such as a pattern beside any
-//! other text, count as not within.
+//! that lies within none is left out, which is a condition of the VirtualService.
 
 use std::sync::Arc;
 
@@ -55,7 +54,7 @@ fn matches(root: &Arc<[HttpMatch]>, own: &Arc<[HttpMatch]>) -> Option<Arc<[HttpM
     let mut out = Vec::new();
     for inner in own.iter() {
         let before = out.len();
-        out.extend(root.iter().filter(|outer| is_within(inner, outer)).map(|outer| united(inner, outer)));
+        out.extend(root.iter().filter(|outer| inner.is_within(outer)).map(|outer| united(inner, outer)));
         if out.len() == before || out.len() > MOST_MATCHES {
             return None;
         }
@@ -64,53 +63,6 @@ fn matches(root: &Arc<[HttpMatch]>, own: &Arc<[HttpMatch]>) -> Option<Arc<[HttpM
 }
 
 type Named = [(Arc<str>, TextMatch)];
-
-fn is_within(inner: &HttpMatch, outer: &HttpMatch) -> bool {
-    let texts = [
-        (&inner.uri, &outer.uri),
-        (&inner.scheme, &outer.scheme),
-        (&inner.method, &outer.method),
-        (&inner.authority, &outer.authority),
-    ];
-    let named = [
-        (&inner.headers, &outer.headers),
-        (&inner.without_headers, &outer.without_headers),
-        (&inner.query, &outer.query),
-    ];
-    let fits = |inner: &Named, outer: &Named| {
-        inner.iter().all(|(name, text)| text_is_within(Some(text), find(outer, name)))
-    };
-    texts.iter().all(|(inner, outer)| text_is_within(inner.as_ref(), outer.as_ref()))
-        && named.iter().all(|(inner, outer)| fits(inner, outer))
-        && inner.ignores_uri_case == outer.ignores_uri_case
-        && (inner.port.is_none() || outer.port.is_none() || inner.port == outer.port)
-        && clients_are_within(&inner.clients, &outer.clients)
-}
-
-fn find<'a>(all: &'a Named, name: &str) -> Option<&'a TextMatch> {
-    all.iter().find(|(own, _)| **own == *name).map(|(_, text)| text)
-}
-
-fn text_is_within(inner: Option<&TextMatch>, outer: Option<&TextMatch>) -> bool {
-    let (Some(inner), Some(outer)) = (inner, outer) else { return true };
-    match (inner, outer) {
-        (TextMatch::Exact(inner), TextMatch::Exact(outer)) => !outer.is_empty() && inner == outer,
-        (TextMatch::Exact(inner) | TextMatch::Prefix(inner), TextMatch::Prefix(outer)) => {
-            !outer.is_empty() && inner.starts_with(&**outer)
-        }
-        _ => false,
-    }
-}
-
-fn clients_are_within(inner: &ClientMatch, outer: &ClientMatch) -> bool {
-    let same_label =
-        |(key, value): (&Arc<str>, &Arc<str>)| outer.labels.get(key).is_none_or(|outer| *outer == **value);
-    // gateways without sidecars are within those with them, for all that is known here
-    let gateways = (outer.gateways, inner.gateways) != (GatewayMatch::Other, GatewayMatch::Mesh);
-    gateways
-        && (outer.namespace.is_none() || inner.namespace == outer.namespace)
-        && inner.labels.pairs().all(same_label)
-}
 
 /// Returns a condition with the parts of both; those of the inner one precede.
 fn united(inner: &HttpMatch, outer: &HttpMatch) -> HttpMatch {
@@ -143,6 +95,10 @@ fn united(inner: &HttpMatch, outer: &HttpMatch) -> HttpMatch {
 
 fn pair((key, value): (&Arc<str>, &Arc<str>)) -> (Arc<str>, Arc<str>) {
     (Arc::clone(key), Arc::clone(value))
+}
+
+fn find<'a>(all: &'a Named, name: &str) -> Option<&'a TextMatch> {
+    all.iter().find(|(own, _)| **own == *name).map(|(_, text)| text)
 }
 
 fn all_named(inner: &Arc<Named>, outer: &Arc<Named>) -> Arc<Named> {

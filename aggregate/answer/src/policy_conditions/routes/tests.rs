@@ -1,6 +1,7 @@
 //! Conditions of VirtualServices over small catalogs.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use tributary_model::{
     ClientMatch, DeclaredPolicy, DelegateRef, ExportTo, Hostname, HttpCandidate, ObjectId, Policy, PortView,
@@ -239,6 +240,21 @@ fn delegate_that_is_not_used_is_named() {
     ];
     let want = "a: TRB0455 routes to these delegates are left out: shop/c (it has hosts), shop/d (it does not exist, or no version of it is valid)";
     assert_eq!(shown(all), [want], "a delegate before it takes no request for certain");
+}
+
+#[test]
+fn route_of_a_delegate_outside_its_root_is_named() {
+    let delegate = DelegateRef { name: "b".into(), namespace: mk_ns("shop") };
+    let root = HttpRoute { action: HttpAction::Delegate(delegate, None), ..mk_route(&["/api"], &[]) };
+    let to = |paths: &[&str]| mk_route(paths, &["pay.shop.svc"]);
+    let with = |routes: Vec<HttpRoute>, root: &HttpRoute| {
+        shown(vec![mk_service("a", &["pay.shop.svc"], vec![root.clone()]), mk_service("b", &[], routes)])
+    };
+    let routes = || vec![to(&["/api/v1"]), to(&["/other"]), to(&["/api", "/no"]), to(&[])];
+    let want = "a: TRB0464 these routes are left out: http[1] of shop/b (in http[0]), http[2] of shop/b (in http[0])";
+    assert_eq!(with(routes(), &root), [want]);
+    let any = HttpRoute { matches: [].into(), ..root };
+    assert_eq!(with(routes(), &any), [""; 0], "a root without conditions takes every route");
 }
 
 #[test]

@@ -5,10 +5,15 @@
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use serde_saphyr::{DuplicateKeyPolicy, MergeKeyPolicy, Options};
+use serde_saphyr::budget::BudgetBreach;
+use serde_saphyr::{DuplicateKeyPolicy, Error, MergeKeyPolicy, Options};
 
 /// Size limit of a ConfigMap.
 const MOST_BYTES: usize = 1 << 20;
+/// Most levels of values.
+const DEPTH: usize = 32;
+/// Most values.
+const NODES: usize = 100_000;
 /// Seconds of a duration.
 const SECONDS: std::ops::RangeInclusive<f64> = 0.001..=3600.0;
 
@@ -24,9 +29,27 @@ pub(super) fn parse(text: &str) -> Result<Tree, String> {
         Ok(None | Some(Value::Null)) => Ok(Tree::new()),
         Ok(Some(Value::Object(tree))) => Ok(tree),
         Ok(Some(_)) => Err("is not a map".into()),
-        Err(error) => {
-            let text = error.without_snippet().to_string();
-            Err(text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned())
+        Err(error) => Err(describe(error.without_snippet())),
+    }
+}
+
+fn describe(error: &Error) -> String {
+    let too_deep = || format!("has more than {DEPTH} levels of values; remove the excess brackets");
+    match error {
+        Error::Budget { breach: BudgetBreach::Depth { .. }, .. } => too_deep(),
+        Error::Budget { breach: BudgetBreach::Nodes { .. } | BudgetBreach::Events { .. }, .. } => {
+            format!("has more than {NODES} values")
+        }
+        Error::Budget { .. } => {
+            "has too many anchors, aliases or documents; write one with all values in full".into()
+        }
+        other => {
+            let text = other.to_string();
+            // the scanner reads ahead and has a text of its own for the limit
+            if text.contains("recursion limit") {
+                return too_deep();
+            }
+            text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
         }
     }
 }
@@ -37,8 +60,9 @@ fn options() -> Options {
         merge_keys: MergeKeyPolicy::Merge,
         strict_booleans: true,
         budget: serde_saphyr::budget! {
-            max_depth: 32,
-            max_nodes: 100_000,
+            max_depth: DEPTH,
+            flow_nesting_limit: DEPTH,
+            max_nodes: NODES,
             max_anchors: 100,
             max_aliases: 100,
             max_documents: 1,
@@ -97,4 +121,19 @@ pub(super) fn duration(value: &Value) -> Result<Duration, String> {
         return Err(format!("{text:?} is not between 0.001s and 3600s"));
     }
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deep_document_is_refused_in_plain_words() {
+        for levels in [DEPTH, DEPTH + 1, DEPTH + 2, 1_000] {
+            let error = parse(&format!("a: {}{}", "[".repeat(levels), "]".repeat(levels))).unwrap_err();
+            assert_eq!(error, "has more than 32 levels of values; remove the excess brackets", "{levels}");
+        }
+        let within = format!("a: {}{}", "[".repeat(DEPTH - 1), "]".repeat(DEPTH - 1));
+        assert!(parse(&within).is_ok());
+    }
 }

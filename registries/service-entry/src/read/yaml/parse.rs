@@ -4,6 +4,7 @@
 //! than the text. Called by [`crate::read::load`].
 
 use serde::de::{Deserialize, DeserializeSeed, Deserializer};
+use serde_saphyr::budget::BudgetBreach;
 use serde_saphyr::options::DuplicateKeyPolicy;
 use serde_saphyr::{Error, Location, Options, Spanned};
 use tributary_model::Code;
@@ -56,23 +57,40 @@ fn fault(error: &Error) -> Fault {
         | Error::AliasReplayCounterOverflow { .. }
         | Error::AliasReplayLimitExceeded { .. }
         | Error::AliasExpansionLimitExceeded { .. }
-        | Error::AliasReplayStackDepthExceeded { .. } => Fault::refused(
-            Code::DOCUMENT_TOO_LARGE,
-            at,
-            format!(
-                "the document exceeds the limit of size or depth ({}); split it, or expand its anchors",
-                short(error)
-            ),
-        ),
+        | Error::AliasReplayStackDepthExceeded { .. } => {
+            Fault::refused(Code::DOCUMENT_TOO_LARGE, at, too_large(error))
+        }
         Error::DuplicateMappingKey { key, .. } => {
             let key = key.as_deref().unwrap_or("a key");
             Fault::refused(Code::YAML_SYNTAX, at, format!("{key} is written twice; keep one"))
+        }
+        _ if short(error).contains(SCANNED_TOO_DEEP) => {
+            Fault::refused(Code::DOCUMENT_TOO_LARGE, at, too_deep())
         }
         _ => {
             let what = short(error);
             let message = format!("the document is not YAML: {what}; {}", advice(&what));
             Fault::refused(Code::YAML_SYNTAX, at, message)
         }
+    }
+}
+
+/// Text of the scanner, which reads ahead, for brackets beyond the limit.
+const SCANNED_TOO_DEEP: &str = "recursion limit";
+
+fn too_deep() -> String {
+    format!("the document has more than {} levels of values; remove the excess brackets", bounds::DEPTH)
+}
+
+/// Describes the bound that a document exceeds, and what to do.
+fn too_large(error: &Error) -> String {
+    match error {
+        Error::Budget { breach: BudgetBreach::Depth { .. }, .. } => too_deep(),
+        Error::Budget { breach: BudgetBreach::Nodes { .. } | BudgetBreach::Events { .. }, .. } => {
+            format!("the document has more than {} values; split it", bounds::NODES)
+        }
+        _ => "the document has too many anchors and aliases, or too large ones; write the values in full"
+            .to_owned(),
     }
 }
 
@@ -224,7 +242,12 @@ mod tests {
         let maps = (0..1_000).fold(String::new(), |s, i| s + &format!("{}a:\n", " ".repeat(i)));
         for text in [flow, block, maps, format!("{}1", "- ".repeat(100_000))] {
             let fault = refused(&text);
-            assert!(!fault.message.is_empty());
+            assert_eq!(fault.code, Code::DOCUMENT_TOO_LARGE, "{fault}");
+            assert!(fault.message.contains("more than 48 levels of values"), "{fault}");
+        }
+        for levels in bounds::DEPTH..bounds::DEPTH + 9 {
+            let fault = refused(&format!("a: {}{}", "[".repeat(levels), "]".repeat(levels)));
+            assert_eq!(fault.code, Code::DOCUMENT_TOO_LARGE, "{levels} levels: {fault}");
         }
     }
 

@@ -5,9 +5,10 @@
 
 use std::sync::Arc;
 
-use crate::export::ExportTo;
+use crate::export::{ExportTo, Visibility};
 use crate::hostname::{HostPattern, Hostname};
 use crate::http_route::HttpRoute;
+use crate::id::Namespace;
 use crate::l4_route::{L4Destination, TcpRoute, TlsRoute};
 use crate::port::PortNumber;
 use crate::subset::Subset;
@@ -37,6 +38,11 @@ impl VirtualService {
     #[must_use]
     pub fn is_delegate(&self) -> bool {
         self.hosts.is_empty()
+    }
+    /// Whether it is a delegate in namespace `own` that a VirtualService in namespace `by` may use.
+    #[must_use]
+    pub fn is_delegate_for(&self, own: &Namespace, by: &Namespace) -> bool {
+        self.is_delegate() && self.export.resolve(&Visibility::Public).admits(own, Some(by))
     }
     /// Returns the destinations of its own routes, mirrors included, in declared order, HTTP first. Those of delegates
     /// are not among them.
@@ -70,5 +76,5 @@ pub struct DelegateRef {
     /// Name.
     pub name: Arc<str>,
     /// Namespace; that of the VirtualService that names it if it declares none.
-    pub namespace: crate::id::Namespace,
+    pub namespace: Namespace,
 }

@@ -93,7 +93,7 @@ mod tests {
         let all =
             [mk_kind("namespaces", "Namespace"), mk_kind("services", "Service"), mk_kind("pods", "Pod")];
         let served: Vec<Kind> =
-            all.iter().filter(|(kind, _)| has.contains(&kind.plural)).map(|(kind, _)| kind.clone()).collect();
+            all.iter().filter(|(kind, _)| has.contains(&kind.plural)).map(|(kind, _)| *kind).collect();
         let server = ApiServer::new(&served);
         server.put("namespaces", json!({"metadata": {"name": "kube-system", "uid": "u-1"}}));
         server.answer("/version", None, 9, Answer::Text(json!({"gitVersion": "v1.34.1"}).to_string()));

@@ -38,7 +38,8 @@ pub fn delegates_of(catalog: &Catalog, key: &PolicyKey) -> Vec<PolicyKey> {
     let mut out: Vec<PolicyKey> = Vec::new();
     for to in own.into_iter().flat_map(VirtualService::delegates).map(PolicyKey::from) {
         let named = catalog.policies.get(&to).and_then(|view| view.virtual_service());
-        if named.is_some_and(VirtualService::is_delegate) && !out.contains(&to) {
+        let is_usable = |own: &VirtualService| own.is_delegate_for(&to.namespace, &key.namespace);
+        if named.is_some_and(is_usable) && !out.contains(&to) {
             out.push(to);
         }
     }

@@ -64,11 +64,7 @@ fn first<'c>(context: &'c MergeContext, key: &PolicyKey) -> Option<&'c VirtualSe
 
 /// Returns a delegate, if it is one and the namespace of the VirtualService may use it.
 fn delegate<'c>(context: &'c MergeContext, to: &PolicyKey, by: &PolicyKey) -> Option<&'c VirtualService> {
-    let may_use = |delegate: &&VirtualService| {
-        let visibility = delegate.export.resolve(&Visibility::Public);
-        delegate.is_delegate() && visibility.admits(&to.namespace, Some(&by.namespace))
-    };
-    first(context, to).filter(may_use)
+    first(context, to).filter(|own| own.is_delegate_for(&to.namespace, &by.namespace))
 }
 
 /// Completes names without a dot: they mean Kubernetes services of the namespace.

@@ -25,8 +25,9 @@ use super::subscription::{Forced, Requested, TypeSubscription};
 use super::{ChangedHosts, Session, TypeState};
 use crate::answers::{ResourceType, TypeMap, empty_assignment};
 
-/// Longest wait for the acknowledgement of new xDS clusters: a client that never sends one receives everything then.
-pub(super) const WARMS: Duration = Duration::from_secs(1);
+/// Longest wait for the acknowledgement of new xDS clusters: a client that never sends one receives everything then. A busy
+/// Envoy takes more than a second for some hundred clusters.
+pub(super) const WARMS: Duration = Duration::from_secs(5);
 
 /// A push in progress.
 #[derive(Debug)]
@@ -162,13 +163,23 @@ impl Session {
         round.warms_until.is_some()
     }
     /// Whether xDS clusters that are sent need endpoints that the client has not requested. The first response of a stream
-    /// does not count: the client has no traffic for them yet.
+    /// counts only if the client returns with clusters, and traffic for them.
     fn warm_first(&self, changes: &Changes) -> bool {
+        if !self.clusters_answered {
+            return self.extends_claims(changes);
+        }
         let endpoints = &self.kinds[ResourceType::Endpoints].watch;
-        let Some(watch) = endpoints.as_ref().filter(|_| self.clusters_answered) else { return false };
+        let Some(watch) = endpoints.as_ref() else { return false };
         let is_followed = self.watches(ResourceType::Route) || self.watches(ResourceType::Listener);
         let mut sent = changes.upserted.keys();
         is_followed && sent.any(|name| !watch.names.contains(name) && self.is_new_cluster(name))
+    }
+    /// Whether a client that names the xDS clusters it holds is sent others. In state of the world it names none, and its
+    /// first response removes those that are gone, so that waiting with the routes would fail more requests.
+    fn extends_claims(&self, changes: &Changes) -> bool {
+        let known = self.kinds[ResourceType::Cluster].known.as_ref();
+        let is_new = |known: &HeldVersions, name: &str| !matches!(known.get(name), Holding::Version(_));
+        known.is_some_and(|known| known.claimed && changes.upserted.keys().any(|name| is_new(known, name)))
     }
     fn is_new_cluster(&self, name: &str) -> bool {
         match (&self.kinds[ResourceType::Cluster].known, &self.base) {

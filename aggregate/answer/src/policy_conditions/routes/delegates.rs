@@ -1,6 +1,6 @@
 //! Delegates of a VirtualService whose routes are left out: all of them, or those with conditions outside the root's.
 
-use tributary_model::{Code, HttpAction, HttpRoute, PolicyKey, VirtualService, Visibility};
+use tributary_model::{Code, HttpAction, HttpRoute, PolicyKey, VirtualService};
 
 use super::{Found, RouteConditions, matches_of, named, place};
 
@@ -40,9 +40,11 @@ impl<'c> RouteConditions<'c> {
         if !delegate.is_delegate() {
             return Err("it has hosts");
         }
-        let visibility = delegate.export.resolve(&Visibility::Public);
-        let is_visible = visibility.admits(&to.namespace, Some(&by.namespace));
-        if is_visible { Ok(delegate) } else { Err("it is not exported to this namespace") }
+        if delegate.is_delegate_for(&to.namespace, &by.namespace) {
+            Ok(delegate)
+        } else {
+            Err("it is not exported to this namespace")
+        }
     }
 }
 

@@ -196,16 +196,16 @@ fn routes_wait_until_new_clusters_have_endpoints() {
 }
 
 #[test]
-fn client_that_does_not_answer_gets_the_routes_after_a_second() {
+fn client_that_does_not_answer_gets_the_routes_after_five_seconds() {
     let mut stream = mk_busy(Variant::Delta);
     stream.change(lead_to_new);
     assert_eq!(stream.responses(), ["cds c=1"]);
     assert!(stream.responses().is_empty());
-    assert_eq!(stream.session.deadline(), Some(Mono(1_000)));
-    stream.now = Mono(999);
+    assert_eq!(stream.session.deadline(), Some(Mono(5_000)));
+    stream.now = Mono(4_999);
     assert!(stream.responses().is_empty());
     // a request for other resources is answered after the wait, too
-    stream.now = Mono(1_000);
+    stream.now = Mono(5_000);
     stream.session.on_tick(stream.now).unwrap();
     assert_eq!(stream.responses(), ["rds r=2"]);
     assert_eq!(stream.session.deadline(), None);
@@ -229,4 +229,26 @@ fn changed_clusters_need_no_wait() {
         world.insert((R, "r".into()), "2".into());
     });
     assert_eq!(stream.responses(), ["cds a=2", "eds a=1", "rds r=2"]);
+}
+
+#[test]
+fn routes_wait_for_new_clusters_of_a_client_that_returns() {
+    let mut before = mk_busy(Variant::Delta);
+    let held: Vec<(ResourceType, &str, String)> =
+        [(C, "a"), (C, "b"), (R, "r")].map(|(kind, name)| (kind, name, before.version(kind, name))).into();
+    before.change(|world| {
+        world.remove(&(C, "b".into()));
+        lead_to_new(world);
+    });
+    let mut stream = before.reconnect();
+    let of =
+        |kind| held.iter().filter(move |(of, ..)| *of == kind).map(|(_, name, version)| (*name, &**version));
+    stream.claim(C, &[], &of(C).collect::<Vec<_>>());
+    let first = stream.all();
+    assert_eq!(texts(&first), ["cds c=1"], "the removal of b waits, too");
+    stream.claim(R, &["r"], &of(R).collect::<Vec<_>>());
+    assert!(stream.responses().is_empty());
+    stream.sub(E, &["c"], &[], "");
+    stream.sub(C, &[], &[], &first[0].nonce);
+    assert_eq!(stream.responses(), ["eds c=1", "rds r=2", "cds -b"]);
 }

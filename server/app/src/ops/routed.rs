@@ -90,7 +90,9 @@ fn step_of(of: &SentHost, table: &str, host: &Hostname, to: Option<&ClusterName>
     let rules = if rules.is_empty() { String::new() } else { format!(" of {}", rules.join(", ")) };
     let what = match (&of.routes[..], to) {
         ([only], _) if only.conditions.is_empty() => format!("go to {}", only.action),
-        (routes, Some(to)) => format!("take {} routes{rules}, of which {leading} lead to {to}", routes.len()),
+        (routes, Some(to)) => {
+            format!("take {} routes{rules}, of which {leading} lead to {}", routes.len(), led(routes, to))
+        }
         (routes, None) => format!("take {} routes{rules}", routes.len()),
     };
     deliver_step((
@@ -102,11 +104,28 @@ fn step_of(of: &SentHost, table: &str, host: &Hostname, to: Option<&ClusterName>
 
 /// Whether a route leads to a port of a service.
 fn leads(route: &SentRoute, to: &ClusterName) -> bool {
-    let is_there = |name: &str| {
-        name.parse::<ClusterName>().is_ok_and(|name| name.port == to.port && name.host == to.host)
-    };
-    route.action == Action::Requested || route.action.clusters().any(is_there)
+    route.action == Action::Requested || route.action.clusters().any(|name| is_of(name, to))
 }
+
+/// Whether the name of an xDS cluster is that of a port of a service, or of a subset of it.
+fn is_of(name: &str, to: &ClusterName) -> bool {
+    name.parse::<ClusterName>().is_ok_and(|name| name.port == to.port && name.host == to.host)
+}
+
+/// Returns the xDS clusters of a port of a service to which routes lead, subsets included; without one that of the port.
+fn led(routes: &[SentRoute], to: &ClusterName) -> String {
+    let all = routes.iter().flat_map(|route| route.action.clusters()).filter(|name| is_of(name, to));
+    let all: BTreeSet<&str> = all.collect();
+    if all.is_empty() {
+        return to.to_string();
+    }
+    let more = all.len().saturating_sub(MAX_NAMED);
+    let named = all.into_iter().take(MAX_NAMED).collect::<Vec<_>>().join(", ");
+    if more == 0 { named } else { format!("{named} and {more} more") }
+}
+
+/// Most xDS clusters in a step.
+const MAX_NAMED: usize = 8;
 
 #[cfg(test)]
 mod tests {
@@ -146,7 +165,7 @@ mod tests {
         let shares = &[("outbound|80||old.shop", 90), ("outbound|80|v2|pay.shop", 10)];
         let (verdict, _, detail) = mk_step(vec![canary.clone(), mk_route(&[], shares)]);
         assert_eq!(verdict, Verdict::Pass);
-        assert!(detail.ends_with("take 2 routes, of which 1 lead to outbound|80||pay.shop"), "{detail}");
+        assert!(detail.ends_with("take 2 routes, of which 1 lead to outbound|80|v2|pay.shop"), "{detail}");
         let (verdict, _, detail) = mk_step(vec![mk_route(&[], shares)]);
         assert_eq!(verdict, Verdict::Pass);
         assert!(

@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn deep_document_is_refused_in_plain_words() {
+    fn deep_document_is_refused_with_its_limit() {
         for levels in [DEPTH, DEPTH + 1, DEPTH + 2, 1_000] {
             let error = parse(&format!("a: {}{}", "[".repeat(levels), "]".repeat(levels))).unwrap_err();
             assert_eq!(error, "has more than 32 levels of values; remove the excess brackets", "{levels}");

@@ -7,7 +7,6 @@
 //! was seen, nor while a known identity cannot be confirmed, except where the right to read it is missing.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
@@ -21,8 +20,6 @@ use crate::watch::{ApiFailure, send};
 /// Namespace whose UID is the identity; a run lists it by name.
 pub const SYSTEM: &str = "kube-system";
 const TARGET: &str = "/api/v1/namespaces?fieldSelector=metadata.name%3Dkube-system";
-/// Time limit of one identity request.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 type Flight = Shared<BoxFuture<'static, Result<Fingerprint, ApiFailure>>>;
 
@@ -195,9 +192,7 @@ struct Metadata {
 
 /// Lists with a field selector, because roles grant `list` on namespaces.
 pub(crate) async fn read(client: kube::Client) -> Result<Fingerprint, ApiFailure> {
-    let answer = send::fetch(client, send::get(TARGET, send::NAMES_ONLY));
-    let late = |_| ApiFailure::Unreachable(format!("nothing came for {} s", PATIENCE.as_secs()));
-    let body = tokio::time::timeout(PATIENCE, answer).await.map_err(late)??;
+    let body = send::names(client, TARGET).await?;
     let garbled = |why: &dyn std::fmt::Display| ApiFailure::Garbled(format!("namespace {SYSTEM}: {why}"));
     let Namespaces { items } = serde_json::from_slice(&body).map_err(|error| garbled(&error))?;
     let system = items.into_iter().find(|namespace| namespace.metadata.name == SYSTEM);

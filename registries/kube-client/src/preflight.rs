@@ -4,8 +4,6 @@
 //! shows that the address, the certificate and the credential are right; the identity of the cluster; and one object of each kind.
 //! Nothing is written.
 
-use std::time::Duration;
-
 use serde::Deserialize;
 use tributary_model::Fingerprint;
 
@@ -13,9 +11,6 @@ use crate::connection::Connection;
 use crate::identity;
 use crate::resource::Resource;
 use crate::watch::{ApiFailure, send};
-
-/// Time limit of one request.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What a server answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,7 +32,7 @@ struct ServerVersion {
 /// Requests the version of a server, its identity and one object of each kind. Fails with the first answer that concerns all
 /// requests: none at all, or a refused credential.
 pub async fn preflight(connection: &Connection, kinds: &[Resource]) -> Result<Preflight, ApiFailure> {
-    let version = fetch(connection, "/version").await?;
+    let version = send::names(connection.client(), "/version").await?;
     let garbled = |error| ApiFailure::Garbled(format!("the version of the server: {error}"));
     let ServerVersion { git_version } = serde_json::from_slice(&version).map_err(garbled)?;
     let identity = match identity::read(connection.client()).await {
@@ -56,13 +51,7 @@ pub async fn preflight(connection: &Connection, kinds: &[Resource]) -> Result<Pr
 
 async fn one_of(connection: &Connection, kind: &Resource) -> Result<(), ApiFailure> {
     let version = kind.versions.first().copied().unwrap_or("v1");
-    fetch(connection, &format!("{}?limit=1", kind.path(version, None))).await.map(|_| ())
-}
-
-async fn fetch(connection: &Connection, target: &str) -> Result<bytes::Bytes, ApiFailure> {
-    let answer = send::fetch(connection.client(), send::get(target, send::NAMES_ONLY));
-    let late = |_| ApiFailure::Unreachable(format!("nothing came for {} s", PATIENCE.as_secs()));
-    tokio::time::timeout(PATIENCE, answer).await.map_err(late)?
+    send::names(connection.client(), &format!("{}?limit=1", kind.path(version, None))).await.map(|_| ())
 }
 
 #[cfg(test)]

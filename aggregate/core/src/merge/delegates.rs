@@ -97,15 +97,11 @@ fn pair((key, value): (&Arc<str>, &Arc<str>)) -> (Arc<str>, Arc<str>) {
     (Arc::clone(key), Arc::clone(value))
 }
 
-fn find<'a>(all: &'a Named, name: &str) -> Option<&'a TextMatch> {
-    all.iter().find(|(own, _)| **own == *name).map(|(_, text)| text)
-}
-
 fn all_named(inner: &Arc<Named>, outer: &Arc<Named>) -> Arc<Named> {
     if outer.is_empty() {
         return Arc::clone(inner);
     }
-    let above = outer.iter().filter(|(name, _)| find(inner, name).is_none());
+    let above = outer.iter().filter(|(name, _)| !inner.iter().any(|(own, _)| own == name));
     let mut out: Vec<_> = inner.iter().chain(above).cloned().collect();
     out.sort_by(|(a, _), (b, _)| a.cmp(b));
     out.into()

@@ -7,36 +7,32 @@ use std::sync::Arc;
 
 use super::{ClientMatch, GatewayMatch, HttpMatch, TextMatch};
 
+type Named = [(Arc<str>, TextMatch)];
+
 impl HttpMatch {
     /// Whether this condition of a delegate's route lies within that of the route that names the delegate.
     #[must_use]
     pub fn is_within(&self, outer: &Self) -> bool {
-        is_within(self, outer)
+        let texts = [
+            (&self.uri, &outer.uri),
+            (&self.scheme, &outer.scheme),
+            (&self.method, &outer.method),
+            (&self.authority, &outer.authority),
+        ];
+        let named = [
+            (&self.headers, &outer.headers),
+            (&self.without_headers, &outer.without_headers),
+            (&self.query, &outer.query),
+        ];
+        let fits = |inner: &Named, outer: &Named| {
+            inner.iter().all(|(name, text)| text_is_within(Some(text), find(outer, name)))
+        };
+        texts.iter().all(|(inner, outer)| text_is_within(inner.as_ref(), outer.as_ref()))
+            && named.iter().all(|(inner, outer)| fits(inner, outer))
+            && self.ignores_uri_case == outer.ignores_uri_case
+            && (self.port.is_none() || outer.port.is_none() || self.port == outer.port)
+            && clients_are_within(&self.clients, &outer.clients)
     }
-}
-
-type Named = [(Arc<str>, TextMatch)];
-
-fn is_within(inner: &HttpMatch, outer: &HttpMatch) -> bool {
-    let texts = [
-        (&inner.uri, &outer.uri),
-        (&inner.scheme, &outer.scheme),
-        (&inner.method, &outer.method),
-        (&inner.authority, &outer.authority),
-    ];
-    let named = [
-        (&inner.headers, &outer.headers),
-        (&inner.without_headers, &outer.without_headers),
-        (&inner.query, &outer.query),
-    ];
-    let fits = |inner: &Named, outer: &Named| {
-        inner.iter().all(|(name, text)| text_is_within(Some(text), find(outer, name)))
-    };
-    texts.iter().all(|(inner, outer)| text_is_within(inner.as_ref(), outer.as_ref()))
-        && named.iter().all(|(inner, outer)| fits(inner, outer))
-        && inner.ignores_uri_case == outer.ignores_uri_case
-        && (inner.port.is_none() || outer.port.is_none() || inner.port == outer.port)
-        && clients_are_within(&inner.clients, &outer.clients)
 }
 
 fn find<'a>(all: &'a Named, name: &str) -> Option<&'a TextMatch> {

@@ -19,6 +19,9 @@ use crate::resource::Resource;
 /// Largest answer in bytes.
 pub(crate) const LARGEST_BODY: usize = 256 << 20;
 
+/// Time limit of one small request beside the watches.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// Largest error answer in bytes.
 const LARGEST_REFUSAL: usize = 64 << 10;
 
@@ -141,6 +144,12 @@ pub(crate) async fn fetch(
     request: Result<Request<Body>, ApiFailure>,
 ) -> Result<Bytes, ApiFailure> {
     collect(answer(client, request).await?, LARGEST_BODY).await
+}
+
+/// Requests names and versions at a path, within [`PATIENCE`].
+pub(crate) async fn names(client: kube::Client, target: &str) -> Result<Bytes, ApiFailure> {
+    let late = |_| ApiFailure::Unreachable(format!("nothing came for {} s", PATIENCE.as_secs()));
+    tokio::time::timeout(PATIENCE, fetch(client, get(target, NAMES_ONLY))).await.map_err(late)?
 }
 
 async fn collect(response: Response<Body>, largest: usize) -> Result<Bytes, ApiFailure> {

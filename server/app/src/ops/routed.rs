@@ -91,7 +91,7 @@ fn step_of(of: &SentHost, table: &str, host: &Hostname, to: Option<&ClusterName>
     let what = match (&of.routes[..], to) {
         ([only], _) if only.conditions.is_empty() => format!("go to {}", only.action),
         (routes, Some(to)) => {
-            format!("take {} routes{rules}, of which {leading} lead to {}", routes.len(), led(routes, to))
+            format!("take {} routes{rules}, of which {leading} lead to {}", routes.len(), targets(routes, to))
         }
         (routes, None) => format!("take {} routes{rules}", routes.len()),
     };
@@ -113,7 +113,7 @@ fn is_of(name: &str, to: &ClusterName) -> bool {
 }
 
 /// Returns the xDS clusters of a port of a service to which routes lead, subsets included; without one that of the port.
-fn led(routes: &[SentRoute], to: &ClusterName) -> String {
+fn targets(routes: &[SentRoute], to: &ClusterName) -> String {
     let all = routes.iter().flat_map(|route| route.action.clusters()).filter(|name| is_of(name, to));
     let all: BTreeSet<&str> = all.collect();
     if all.is_empty() {

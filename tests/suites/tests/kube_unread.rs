@@ -244,11 +244,14 @@ async fn sidecars_that_a_kept_state_lacks_are_awaited_again() -> Result<()> {
     };
     cluster.api().allow("reader", &READ, &without("networking.istio.io/sidecars")).await?;
     let (server, _config) = with("2s")?.start().await?;
-    let (_, shown, _) = server.command(&["state", "show"]).await?;
-    let row =
-        |shown: &str, text: &str| shown.lines().find(|row| row.contains(text)).unwrap_or_default().to_owned();
-    ensure!(row(&shown, "sidecars").contains("never read"), "{shown}");
-    ensure!(!row(&shown, "serviceentries").contains("never read"), "{shown}");
+    eventually("all but the Sidecars to be written", SOON, || async {
+        let (_, shown, _) = server.command(&["state", "show"]).await?;
+        let row = |text: &str| shown.lines().find(|row| row.contains(text)).unwrap_or_default();
+        ensure!(row("sidecars").contains("never read"), "{shown}");
+        ensure!(row("serviceentries").contains("whole") && !row("serviceentries").contains("not whole"), "{shown}");
+        Ok(())
+    })
+    .await?;
     server.stop(SOON).await?;
     let (mut server, _config) = with("0")?.launch()?;
     waits_for(&server, "kubernetes-entries", "sidecars").await?;

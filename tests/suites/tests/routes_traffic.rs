@@ -399,7 +399,8 @@ async fn requests_are_limited_repeated_and_failed() -> Result<()> {
     assert_eq!(world.get("none.test", "/", &[]).await?.1, "a", "without a percentage no request is aborted");
     let began = Instant::now();
     assert_eq!(world.get("delay.test", "/", &[]).await?.1, "a");
-    ensure!(began.elapsed() >= Duration::from_millis(400), "it took {:?}", began.elapsed());
+    // Envoy's timers start at the time at which its loop last woke up
+    ensure!(began.elapsed() >= Duration::from_millis(350), "it took {:?}", began.elapsed());
     let near = is_near_soon(async || Ok(is_near(world.count("some.test", 400).await?.1, 400, 0.3)));
     ensure!(near.await?, "not 30 % of the requests failed");
     world.check().await

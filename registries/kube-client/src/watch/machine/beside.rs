@@ -61,7 +61,7 @@ impl Machine {
         match self.probe.asked {
             Some(asked) if now.since(asked) >= self.probe_patience() => {
                 out.push(Action::StopProbe);
-                let waited = format!("nothing came for {} s", self.probe_patience().as_secs());
+                let waited = format!("nothing came for {:?}", self.probe_patience());
                 self.probed(Err(ApiFailure::Unreachable(waited)), now, out);
             }
             None if now >= self.probe.due => {

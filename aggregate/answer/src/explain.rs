@@ -12,6 +12,7 @@ mod reach;
 mod routes;
 mod rules;
 mod source;
+mod subsets;
 mod unread;
 mod why_not;
 
@@ -35,6 +36,7 @@ pub use query::Query;
 pub use reach::{Carrier, carrier, leading_listeners, leading_parts, leading_resources};
 pub use routes::{AppliedRoutes, applied_routes, delegates_of};
 pub use rules::{AppliedRule, applied_rules};
+pub use subsets::{is_in_subset, received_subsets, routed_subsets};
 pub use why_not::{why_not, why_not_in};
 
 /// Maximum number of service ports that one query explains.
@@ -133,7 +135,11 @@ fn explain_port(
         within.steps.extend(routes::steps(catalog, port, &client.class));
     }
     let assignment = assigned(&facts, (client, subset), port, &mut within).unwrap_or_default();
-    let sent = assignment.endpoints().any(|e| e.target.to_string() == *endpoint);
+    let listed = assignment.endpoints().any(|e| e.target.to_string() == *endpoint);
+    let unrouted = client.filter(|_| listed && subset.is_none());
+    let unrouted = unrouted.and_then(|client| subsets::without(port, client, endpoint));
+    let sent = listed && unrouted.is_none();
+    within.steps.extend(unrouted);
     if let Some(client) = client.filter(|_| reached) {
         let named = (view.key.host.as_str(), subset);
         let steps = reach::reach(catalog, view, port, client, named).into_iter();

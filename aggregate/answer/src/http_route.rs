@@ -45,6 +45,18 @@ pub struct RoutePlan {
     pub cors: Option<Arc<Cors>>,
 }
 
+impl RoutePlan {
+    /// Returns the xDS clusters that receive its requests; copies are not requests.
+    pub fn clusters(&self) -> impl Iterator<Item = &ClusterName> {
+        let (one, weighted): (_, &[WeightedTarget]) = match &self.action {
+            RouteAction::Forward(Forward { targets: Targets::One(to), .. }) => (Some(to), &[]),
+            RouteAction::Forward(Forward { targets: Targets::Weighted(all), .. }) => (None, all),
+            RouteAction::Redirect(..) | RouteAction::Respond(_) => (None, &[]),
+        };
+        one.into_iter().chain(weighted.iter().map(|to| &to.cluster))
+    }
+}
+
 /// What happens to a request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum RouteAction {

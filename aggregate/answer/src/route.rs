@@ -133,6 +133,15 @@ fn routes(facts: &RouteInputs, client: &Projection) -> Option<Vec<RoutePlan>> {
     Some(http_routes(chosen.routes, &context)).filter(|routes| !routes.is_empty())
 }
 
+/// Returns the xDS clusters of the port, those of subsets included, to which the VirtualService that serves a client leads
+/// requests; `None` if no VirtualService does.
+pub(crate) fn own_targets(facts: &RouteInputs, client: &Projection) -> Option<BTreeSet<ClusterName>> {
+    let all = routes(facts, client)?;
+    let all = if client.kind == Some(ClientKind::Grpc) { grpc_routes(&all).0 } else { all };
+    let is_own = |to: &&ClusterName| to.host == facts.service.host && to.port == facts.port;
+    Some(all.iter().flat_map(RoutePlan::clusters).filter(is_own).cloned().collect())
+}
+
 fn target(facts: &RouteInputs, client: &Projection, destination: &RouteDestination) -> Target {
     let at = facts.destinations.binary_search_by(|known| known.destination.cmp(destination));
     let Some(known) = at.ok().and_then(|at| facts.destinations.get(at)) else {

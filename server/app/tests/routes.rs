@@ -219,3 +219,62 @@ async fn grpc_client_has_its_routes_and_what_it_does_not_use() {
     assert!(why.contains("TRB0548") && why.contains("gRPC does not use mirror"), "{why}");
     world.server.stop().await;
 }
+
+/// Two versions of a service, and a route to one of them.
+async fn mk_versions() -> (tempfile::TempDir, World) {
+    let endpoint = |of: u8| format!("{{address: 10.0.0.{of}, labels: {{version: v{of}}}}}");
+    let spec = format!(
+        "hosts: [pay.shop.example], addresses: [10.96.0.1], ports: [{{number: 80, name: http, protocol: HTTP}}], resolution: STATIC, endpoints: [{}, {}]",
+        endpoint(1),
+        endpoint(2)
+    );
+    let subset = |of: u8| format!("{{name: v{of}, labels: {{version: v{of}}}}}");
+    let subsets = format!("host: pay.shop.example, subsets: [{}, {}]", subset(1), subset(2));
+    let routes =
+        "hosts: [pay.shop.example], http: [{route: [{destination: {host: pay.shop.example, subset: v1}}]}]";
+    let dir = mk_folder(&[
+        ("pay.yaml", mk_object("ServiceEntry", "pay", &spec)),
+        ("rule.yaml", mk_object("DestinationRule", "versions", &subsets)),
+        ("routes.yaml", mk_object("VirtualService", "to-v1", routes)),
+    ]);
+    let world = World::start(&["--registry", &file_registry(&dir)]).await;
+    world.until("get endpoints", "10.0.0.2:80").await;
+    world.until("get policies", "to-v1").await;
+    (dir, world)
+}
+
+#[tokio::test]
+async fn grpc_client_receives_the_endpoints_of_the_subsets_of_its_routes() {
+    let (_dir, world) = mk_versions().await;
+    let first = "outbound|80|v1|pay.shop.example";
+    let wanted: [(&str, &[&str]); 4] =
+        [(LDS, &["pay.shop.example:80"]), (RDS, &[PAY]), (CDS, &[first]), (EDS, &[first])];
+    let _stream = connect(&world, "grpc-1", "gRPC C-core", &wanted).await;
+    world.until("get clients", "SYNCED").await;
+    let why = world.run("why-not pay.shop.example --for-client grpc-1").await.out;
+    assert!(why.contains("1 endpoint served"), "{why}");
+    assert!(why.contains(&format!("target pay.shop.example:80 leads to xDS cluster {first}")), "{why}");
+    let explain = |ip: &str| format!("explain {ip}:80 --host pay.shop.example --for-client grpc-1");
+    let served = world.run(&explain("10.0.0.1")).await.out;
+    assert!(served.contains(&format!("EDS {first} version")) && !served.contains("TRB0544"), "{served}");
+    let other = world.run(&explain("10.0.0.2")).await.out;
+    assert!(other.contains("TRB0544") && other.contains("lead to the subsets v1"), "{other}");
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn endpoint_of_a_subset_without_a_route_is_a_warning() {
+    let (_dir, world) = mk_versions().await;
+    let _stream = connect_sidecar(&world).await;
+    let explain = |ip: &str| format!("explain {ip}:80 --host pay.shop.example --for-client web-1.shop");
+    let first = world.run(&explain("10.0.0.1")).await.out;
+    assert!(first.contains("TRB0531") && !first.contains("TRB0532"), "{first}");
+    assert!(first.contains("by route table 80 to xDS cluster outbound|80|v1|pay.shop.example"), "{first}");
+    let second = world.run(&explain("10.0.0.2")).await.out;
+    assert!(
+        second.contains("TRB0532") && second.contains("go to outbound|80|v1|pay.shop.example"),
+        "{second}"
+    );
+    assert!(!second.contains("TRB0534"), "{second}");
+    world.server.stop().await;
+}

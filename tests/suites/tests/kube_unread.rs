@@ -248,7 +248,10 @@ async fn sidecars_that_a_kept_state_lacks_are_awaited_again() -> Result<()> {
         let (_, shown, _) = server.command(&["state", "show"]).await?;
         let row = |text: &str| shown.lines().find(|row| row.contains(text)).unwrap_or_default();
         ensure!(row("sidecars").contains("never read"), "{shown}");
-        ensure!(row("serviceentries").contains("whole") && !row("serviceentries").contains("not whole"), "{shown}");
+        ensure!(
+            row("serviceentries").contains("whole") && !row("serviceentries").contains("not whole"),
+            "{shown}"
+        );
         Ok(())
     })
     .await?;

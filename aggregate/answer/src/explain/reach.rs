@@ -10,6 +10,7 @@ use tributary_model::{
     Catalog, ClientKind, Code, PortView, Protocol, ServiceView, Stage, Subset, Trace, TraceStep, Verdict,
 };
 
+use super::subsets::routed_subsets;
 use crate::client::{Client, ClientClass};
 use crate::cluster::{Discovery, cluster, udp_not_served};
 use crate::endpoints::Destination;
@@ -115,28 +116,47 @@ pub(super) fn reach(
         let waits = unread || catalog.pending.contains_key(view.key.host.as_str());
         return if waits { Vec::new() } else { vec![without_endpoints(port)] };
     }
-    let own = || vec!["listeners and routes are the client's own; it receives".to_owned()];
+    let one = |way: &str| vec![(way.to_owned(), false)];
+    let own = || one("listeners and routes are the client's own; it receives");
     let ways = match class.kind {
         ClientKind::Sidecar if !client.listens => own(),
         ClientKind::Sidecar if subset.is_some() => {
-            vec!["a route that names the subset, and nothing else, leads to".to_owned()]
+            one("a route that names the subset, and nothing else, leads to")
         }
         ClientKind::Sidecar | ClientKind::Grpc if class.scope().rank(view).is_none() => {
-            vec!["a route of a VirtualService, and nothing else, leads to".to_owned()]
+            one("a route of a VirtualService, and nothing else, leads to")
         }
         ClientKind::Sidecar if not_routed(catalog, view, port, class.scope()).is_some() => return Vec::new(),
         ClientKind::Sidecar => listeners(port, class, named),
-        ClientKind::Grpc => vec![format!("target {named}:{} leads to", port.number)],
+        ClientKind::Grpc => vec![(format!("target {named}:{} leads to", port.number), true)],
         ClientKind::Envoy => own(),
     };
     if ways.is_empty() {
         let why = not_listened(view, port, class).or_else(|| led_elsewhere(port, class));
         return vec![why.unwrap_or_else(|| unmatched(port))];
     }
-    let (name, end) = (&plan.name, kept(&plan.discovery));
+    let end = kept(&plan.discovery);
     ways.into_iter()
-        .map(|way| step(port, Verdict::Pass, Code::REACHED, &format!("{way} xDS cluster {name}{end}")))
+        .map(|(way, has_routes)| {
+            let name = if has_routes { routed(port, subset, class) } else { plan.name.to_string() };
+            step(port, Verdict::Pass, Code::REACHED, &format!("{way} xDS cluster {name}{end}"))
+        })
         .collect()
+}
+
+/// Returns the xDS clusters to which the routes of a client's requests to a port lead, or that of a subset.
+fn routed(port: &PortView, subset: Option<&Subset>, class: &ClientClass) -> String {
+    let own = ClusterName::new(port.number, &port.cluster.inputs.service.host);
+    let name = |subset: Option<Subset>| ClusterName { subset, ..own.clone() }.to_string();
+    if subset.is_some() {
+        return name(subset.cloned());
+    }
+    let all: Vec<String> = routed_subsets(port, class).into_iter().map(name).collect();
+    let shown = all.iter().take(MAX_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match all.len().checked_sub(MAX_NAMED) {
+        None | Some(0) => shown,
+        Some(more) => format!("{shown} and {more} more"),
+    }
 }
 
 /// Returns why no client receives anything for a UDP port; `None` for other ports.
@@ -146,16 +166,16 @@ pub(super) fn not_served(view: &ServiceView, port: &PortView) -> Option<TraceSte
     (port.protocol == Protocol::Udp).then(step)
 }
 
-/// Returns the beginnings of sentences about the listeners and the route table of a port.
-fn listeners(port: &PortView, class: &ClientClass, named_by: &str) -> Vec<String> {
+/// Returns the beginnings of sentences about the listeners and the route table of a port, and whether routes decide.
+fn listeners(port: &PortView, class: &ClientClass, named_by: &str) -> Vec<(String, bool)> {
     let parts = leading_parts(port, class);
     let own: Vec<String> = parts.iter().filter(|part| leads(part, port)).map(matched).collect();
     let routes = parts.iter().find(|part| part.serves == Serves::Routes);
     let of_routes = routes.map(|part| {
         let (name, table) = (part.name(), route_table_name(port.number));
-        format!("listener {name} leads requests for {named_by} by route table {table} to")
+        (format!("listener {name} leads requests for {named_by} by route table {table} to"), true)
     });
-    named(&own).into_iter().chain(of_routes).collect()
+    named(&own).map(|way| (way, false)).into_iter().chain(of_routes).collect()
 }
 
 /// Describes which connections a part of a listener handles.

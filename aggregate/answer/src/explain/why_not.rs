@@ -9,6 +9,7 @@ use tributary_model::{
 };
 
 use super::reach::{Carrier, carrier, reach};
+use super::subsets::{self, received_subsets};
 use super::{WhyNot, assigned, pending, routes, rules, unread};
 use crate::client::Client;
 use crate::names::ClusterName;
@@ -154,7 +155,11 @@ fn ports(catalog: &Catalog, view: &Arc<ServiceView>, client: &Client, out: &mut 
         let assignment = assigned(&port.endpoints.inputs, (Some(client), subset), port, trace);
         let carrier = carrier(port, subset, &client.class);
         if carrier.is_some() {
-            out.served += assignment.map_or(0, |assignment| assignment.endpoints().count());
+            let received = if subset.is_none() { received_subsets(port, &client.class) } else { Vec::new() };
+            out.served += match &received[..] {
+                [] => assignment.map_or(0, |assignment| assignment.endpoints().count()),
+                received => subsets::count(port, client, received),
+            };
         }
         let reached = reach(catalog, view, port, client, (&host, subset));
         let steps: Vec<_> = reached.into_iter().map(TraceStep::dropping).collect();

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tributary_answer::{
     Carrier, ClientClass, ClusterName, Explanation, PortSet, Query, WhyNot, carrier, concrete, explain_with,
-    not_routed, resolve,
+    is_in_subset, not_routed, received_subsets, resolve,
 };
 use tributary_core::ProblemView;
 use tributary_model::{
@@ -196,14 +196,15 @@ fn deliver(
     let Some((host, number)) = one.host.clone().zip(one.port).filter(|_| served) else { return };
     let view = resolve(catalog, host.as_str(), found.client.class.scope(), &mut ());
     let Some((view, port)) = view.and_then(|view| Some((view, view.port(number)?))) else { return };
-    let delivery = PortDelivery::new(catalog, (found, subset), view, port);
+    let delivery = PortDelivery::new(catalog, (found, subset), view, (port, Some(&one.endpoint)));
     let tables = tables.filter(|_| subset.is_none() && !delivery.rejections.on_path);
-    let sent = tables.map(|tables| tables.steps(&host, &host, port, &found.client.class)).unwrap_or_default();
+    let wanted = (port, Some(one.endpoint.as_str()));
+    let sent = tables.map(|tables| tables.steps(&host, &host, wanted, &found.client)).unwrap_or_default();
     if delivery.rejections.closed || sent.iter().any(|step| step.verdict == Verdict::Warn) {
         one.forget_reach();
     }
     let mut steps = delivery.rejections.steps;
-    steps.extend(delivery.carrier);
+    steps.extend(delivery.carriers);
     steps.extend(sent);
     steps.extend(unrouted(catalog, found, view, port).filter(|_| subset.is_none()));
     let endpoint = one.endpoint.clone();
@@ -214,34 +215,50 @@ fn deliver(
 struct PortDelivery<'v> {
     port: &'v PortView,
     rejections: Rejections,
-    /// Delivery state of the resource that carries the endpoints; `None` if rejected resources are the cause of it.
-    carrier: Option<TraceStep>,
+    /// Delivery state of each resource that carries endpoints, except where rejected resources are the cause of it.
+    carriers: Vec<TraceStep>,
 }
 
 impl<'v> PortDelivery<'v> {
+    /// Reads the delivery of a port, or of one of its endpoints.
     fn new(
         catalog: &Arc<Catalog>,
         (found, subset): (&Found, Option<&Subset>),
         view: &ServiceView,
-        port: &'v PortView,
+        (port, endpoint): (&'v PortView, Option<&str>),
     ) -> Self {
-        let rejections = Rejections::new(catalog, (found, subset), view, port);
+        let subsets = carrying(found, subset, (port, endpoint));
+        let rejections = Rejections::new(catalog, (found, &subsets), view, port);
         // A client requests nothing behind a resource that it rejected.
         let is_effect = |step: &TraceStep| rejections.closed && step.code == Code::NOT_DELIVERED;
-        let carrier = delivered(catalog, (found, subset), view, port).filter(|step| !is_effect(step));
-        Self { port, rejections, carrier }
+        let carriers = subsets.iter().filter_map(|of| delivered(catalog, (found, of.as_ref()), view, port));
+        let carriers = carriers.filter(|step| !is_effect(step)).collect();
+        Self { port, rejections, carriers }
     }
     fn is_known(&self) -> bool {
-        self.rejections.closed || self.carrier.is_some()
+        self.rejections.closed || !self.carriers.is_empty()
     }
     fn is_delivered(&self) -> bool {
-        let carrier = self.carrier.as_ref();
-        !self.rejections.closed && carrier.is_some_and(|step| step.verdict != Verdict::Drop)
+        !self.rejections.closed && self.carriers.iter().any(|step| step.verdict != Verdict::Drop)
     }
     /// Returns the steps, with each rejected resource as a removal.
     fn steps(self) -> impl Iterator<Item = TraceStep> {
-        self.rejections.steps.into_iter().map(TraceStep::dropping).chain(self.carrier)
+        self.rejections.steps.into_iter().map(TraceStep::dropping).chain(self.carriers)
     }
+}
+
+/// Returns the subsets by which a client receives a port, or one of its endpoints; `None` stands for all endpoints.
+fn carrying(
+    found: &Found,
+    subset: Option<&Subset>,
+    (port, endpoint): (&PortView, Option<&str>),
+) -> Vec<Option<Subset>> {
+    let received = received_subsets(port, &found.client.class);
+    if subset.is_some() || received.is_empty() {
+        return vec![subset.cloned()];
+    }
+    let has = |of: &Subset| endpoint.is_none_or(|at| is_in_subset(port, &found.client, of, at));
+    received.into_iter().filter(has).map(Some).collect()
 }
 
 /// Returns the delivery state of the resource that carries a port's endpoints; `None` if the client receives none for
@@ -343,7 +360,7 @@ fn add_delivery(catalog: &Arc<Catalog>, found: &Found, view: &ServiceView, out: 
         ports.filter(move |port| wanted.is_none_or(|number| port.number == number))
     };
     let all: Vec<PortDelivery<'_>> =
-        ports().map(|port| PortDelivery::new(catalog, (found, subset), view, port)).collect();
+        ports().map(|port| PortDelivery::new(catalog, (found, subset), view, (port, None))).collect();
     // What was not sent, or is behind a rejected resource, is not served, whatever the answer contains.
     if !all.iter().any(PortDelivery::is_delivered) && all.iter().any(PortDelivery::is_known) {
         (out.served, out.any_destination) = (0, false);
@@ -357,7 +374,7 @@ fn add_delivery(catalog: &Arc<Catalog>, found: &Found, view: &ServiceView, out: 
         let mut tables = Routed::new(catalog, found);
         let host = Hostname::new(&out.host).unwrap_or_else(|_| view.key.host.clone());
         for port in led {
-            let steps = tables.steps(&host, &view.key.host, port, class);
+            let steps = tables.steps(&host, &view.key.host, (port, None), &found.client);
             if steps.iter().any(|step| step.verdict == Verdict::Warn) {
                 out.forget_reach(port.number);
             }

@@ -31,15 +31,17 @@ pub(super) struct Rejections {
 type Path = Vec<(ResourceType, String)>;
 
 impl Rejections {
-    /// Returns what a client rejected on its paths to a port.
+    /// Returns what a client rejected on its paths to a port, which it receives by these subsets; `None` stands for all of
+    /// its endpoints.
     pub(super) fn new(
         catalog: &Arc<Catalog>,
-        (found, subset): (&Found, Option<&Subset>),
+        (found, subsets): (&Found, &[Option<Subset>]),
         view: &ServiceView,
         port: &PortView,
     ) -> Self {
-        // which of a client's routes name a subset is not known here
-        let paths = if subset.is_none() { paths(catalog, found, view, port) } else { Vec::new() };
+        // which of a sidecar's routes name a subset is not known here
+        let is_known = found.client.class.kind == ClientKind::Grpc || !subsets.iter().any(Option::is_some);
+        let paths = if is_known { paths(catalog, found, view, port) } else { Vec::new() };
         let rejected: Vec<Option<TraceStep>> = paths.iter().map(|path| first(catalog, found, path)).collect();
         let is_closed = |step: &Option<TraceStep>| step.as_ref().is_some_and(|s| s.verdict == Verdict::Drop);
         let blocked = !rejected.is_empty() && rejected.iter().all(is_closed);
@@ -49,11 +51,21 @@ impl Rejections {
             steps.iter_mut().for_each(|step| step.verdict = Verdict::Warn);
         }
         // The xDS cluster itself carries the endpoints of other ports, and its delivery state is theirs.
-        if carrier(port, subset, &found.client.class) == Some(Carrier::Endpoints) {
-            let cluster = ClusterName::new(port.number, &view.key.host);
-            let cluster = ClusterName { subset: subset.cloned(), ..cluster }.to_string();
-            steps.extend(step(catalog, found, ResourceType::Cluster, &cluster));
-        }
+        let by_assignment = |subset: &&Option<Subset>| {
+            carrier(port, subset.as_ref(), &found.client.class) == Some(Carrier::Endpoints)
+        };
+        let cluster = |subset: &Option<Subset>| {
+            let own = ClusterName::new(port.number, &view.key.host);
+            let name = ClusterName { subset: subset.clone(), ..own }.to_string();
+            step(catalog, found, ResourceType::Cluster, &name)
+        };
+        let clusters: Vec<Option<TraceStep>> = subsets.iter().filter(by_assignment).map(cluster).collect();
+        let is_lost = clusters.iter().all(is_closed);
+        let warned = |step: TraceStep| match is_lost {
+            true => step,
+            false => TraceStep { verdict: Verdict::Warn, ..step },
+        };
+        steps.extend(clusters.into_iter().flatten().map(warned));
         let closed = steps.iter().any(|step| step.verdict == Verdict::Drop);
         Self { steps, closed, on_path }
     }

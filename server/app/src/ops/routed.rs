@@ -5,8 +5,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tributary_answer::{ClientClass, ClusterName, leading_listeners};
-use tributary_model::{Catalog, Code, Hostname, PolicyKey, PortView, TraceStep, Verdict};
+use tributary_answer::{Client, ClusterName, is_in_subset, leading_listeners};
+use tributary_model::{Catalog, Code, Hostname, PolicyKey, PortView, Subset, TraceStep, Verdict};
 use tributary_xds::answers::ResourceType;
 
 use super::explain::deliver_step;
@@ -23,32 +23,51 @@ pub(super) struct Routed {
     tables: SentTables,
 }
 
+/// Port of a service to which routes should lead.
+struct Wanted<'a> {
+    cluster: ClusterName,
+    /// Whether a route to a subset counts.
+    counts: &'a dyn Fn(&Subset) -> bool,
+}
+
+impl Wanted<'_> {
+    /// Whether the name of an xDS cluster is that of the port, or of a subset that counts.
+    fn is(&self, name: &str) -> bool {
+        let is_own = |name: &ClusterName| name.port == self.cluster.port && name.host == self.cluster.host;
+        let counts = |name: &ClusterName| name.subset.as_ref().is_none_or(|subset| (self.counts)(subset));
+        name.parse::<ClusterName>().is_ok_and(|name| is_own(&name) && counts(&name))
+    }
+}
+
 impl Routed {
     /// Reads the names of the tables and listeners that a client was sent.
     pub(super) fn new(catalog: &Arc<Catalog>, found: &Found) -> Self {
         Self { catalog: Arc::clone(catalog), tables: SentTables::new(catalog, found) }
     }
     /// Returns the virtual host that takes requests for `host` on a port of the service `served_by`, if a table has the
-    /// host, and the listeners that should lead connections there and do not.
+    /// host, and the listeners that should lead connections there and do not. Of the routes to subsets, those count that
+    /// have the endpoint, if one is given.
     pub(super) fn steps(
         &mut self,
         host: &Hostname,
         served_by: &Hostname,
-        port: &PortView,
-        class: &ClientClass,
+        (port, endpoint): (&PortView, Option<&str>),
+        client: &Client,
     ) -> Vec<TraceStep> {
         let cluster = ClusterName::new(port.number, served_by);
-        let listeners = leading_listeners(port, class);
+        let listeners = leading_listeners(port, &client.class);
         let lost = listeners.iter().take(MAX_LISTENERS).filter_map(|name| self.listener(name, &cluster));
         let lost: Vec<TraceStep> = lost.collect();
-        self.requests(host, &port.number.to_string(), Some(&cluster)).into_iter().chain(lost).collect()
+        let counts = |subset: &Subset| endpoint.is_none_or(|at| is_in_subset(port, client, subset, at));
+        let wanted = Wanted { cluster, counts: &counts };
+        self.requests(host, &port.number.to_string(), Some(&wanted)).into_iter().chain(lost).collect()
     }
     /// Returns where requests for a host go that no service has; empty if no table has it.
     pub(super) fn steps_of_host(&mut self, host: &Hostname) -> Vec<TraceStep> {
         let names = self.tables.names();
         names.iter().filter_map(|table| self.requests(host, table, None)).collect()
     }
-    fn requests(&mut self, host: &Hostname, table: &str, to: Option<&ClusterName>) -> Option<TraceStep> {
+    fn requests(&mut self, host: &Hostname, table: &str, to: Option<&Wanted<'_>>) -> Option<TraceStep> {
         let of = host_for(self.tables.table(table)?, host.as_str()).filter(|of| !of.is_rest())?;
         let mut step = step_of(of, table, host, to);
         let rule = of.rules().first().and_then(|rule| self.catalog.policies.get(*rule));
@@ -79,8 +98,8 @@ fn lost_step(name: &str, cluster: &str, found: &BTreeSet<String>) -> Option<Trac
     Some(deliver_step((Verdict::Warn, Code::ROUTED_ELSEWHERE, detail)))
 }
 
-/// Returns the step of a virtual host: a warning if none of its routes leads to a port of a service, whatever the subset.
-fn step_of(of: &SentHost, table: &str, host: &Hostname, to: Option<&ClusterName>) -> TraceStep {
+/// Returns the step of a virtual host: a warning if none of its routes leads to a port of a service.
+fn step_of(of: &SentHost, table: &str, host: &Hostname, to: Option<&Wanted<'_>>) -> TraceStep {
     let leading = to.map_or(of.routes.len(), |to| of.routes.iter().filter(|route| leads(route, to)).count());
     let (verdict, code) = match leading {
         0 => (Verdict::Warn, Code::ROUTED_ELSEWHERE),
@@ -103,21 +122,16 @@ fn step_of(of: &SentHost, table: &str, host: &Hostname, to: Option<&ClusterName>
 }
 
 /// Whether a route leads to a port of a service.
-fn leads(route: &SentRoute, to: &ClusterName) -> bool {
-    route.action == Action::Requested || route.action.clusters().any(|name| is_of(name, to))
-}
-
-/// Whether the name of an xDS cluster is that of a port of a service, or of a subset of it.
-fn is_of(name: &str, to: &ClusterName) -> bool {
-    name.parse::<ClusterName>().is_ok_and(|name| name.port == to.port && name.host == to.host)
+fn leads(route: &SentRoute, to: &Wanted<'_>) -> bool {
+    route.action == Action::Requested || route.action.clusters().any(|name| to.is(name))
 }
 
 /// Returns the xDS clusters of a port of a service to which routes lead, subsets included; without one that of the port.
-fn targets(routes: &[SentRoute], to: &ClusterName) -> String {
-    let all = routes.iter().flat_map(|route| route.action.clusters()).filter(|name| is_of(name, to));
+fn targets(routes: &[SentRoute], to: &Wanted<'_>) -> String {
+    let all = routes.iter().flat_map(|route| route.action.clusters()).filter(|name| to.is(name));
     let all: BTreeSet<&str> = all.collect();
     if all.is_empty() {
-        return to.to_string();
+        return to.cluster.to_string();
     }
     let more = all.len().saturating_sub(MAX_NAMED);
     let named = all.into_iter().take(MAX_NAMED).collect::<Vec<_>>().join(", ");
@@ -141,8 +155,9 @@ mod tests {
     }
     fn mk_step(routes: Vec<SentRoute>) -> (Verdict, Code, String) {
         let of = SentHost { name: "pay.shop:80".into(), domains: vec!["pay.shop".into()], routes };
-        let (host, to) = (Hostname::new("pay.shop").unwrap(), "outbound|80||pay.shop".parse().unwrap());
-        let step = step_of(&of, "80", &host, Some(&to));
+        let (host, cluster) = (Hostname::new("pay.shop").unwrap(), "outbound|80||pay.shop".parse().unwrap());
+        let wanted = Wanted { cluster, counts: &|subset| subset.as_str() != "old" };
+        let step = step_of(&of, "80", &host, Some(&wanted));
         (step.verdict, step.code, step.detail)
     }
 
@@ -156,6 +171,8 @@ mod tests {
             other,
             (Verdict::Warn, Code::ROUTED_ELSEWHERE, format!("{begin} go to outbound|80||old.shop"))
         );
+        let subset = mk_step(vec![mk_route(&[], &[("outbound|80|old|pay.shop", 1)])]);
+        assert_eq!((subset.0, subset.1), (Verdict::Warn, Code::ROUTED_ELSEWHERE), "it lacks the endpoint");
         assert_eq!(mk_step(vec![mk_route(&[], &[])]).0, Verdict::Pass, "each request names its destination");
     }
 

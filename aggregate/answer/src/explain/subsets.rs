@@ -1,0 +1,65 @@
+//! Subsets of a port to which the routes of a client lead, and the endpoints that the client has by them.
+//!
+//! Explain and why-not call it, and the application for the delivery of each subset. A sidecar is sent the xDS cluster of a
+//! port and those of its subsets, whatever its routes lead to; a gRPC client requests only those that its routes name.
+
+use std::collections::BTreeSet;
+
+use tributary_model::{ClientKind, Code, PortView, Stage, Subset, TraceStep, Verdict};
+
+use super::assigned;
+use crate::client::{Client, ClientClass};
+use crate::key::key;
+use crate::route::own_targets;
+use crate::steps::service_step;
+
+/// Returns the subsets of a port to which a client's routes of requests lead, with `None` for all of its endpoints. A
+/// client without routes of a VirtualService has all endpoints, as one has whose routes lead elsewhere.
+#[must_use]
+pub fn routed_subsets(port: &PortView, class: &ClientClass) -> BTreeSet<Option<Subset>> {
+    let targets = own_targets(&port.route.inputs, &key(&port.route, class)).unwrap_or_default();
+    let subsets: BTreeSet<Option<Subset>> = targets.into_iter().map(|to| to.subset).collect();
+    if subsets.is_empty() { BTreeSet::from([None]) } else { subsets }
+}
+
+/// Returns the subsets by which a client receives a port; empty if it receives all of its endpoints.
+#[must_use]
+pub fn received_subsets(port: &PortView, class: &ClientClass) -> Vec<Subset> {
+    let subsets = routed_subsets(port, class);
+    if class.kind != ClientKind::Grpc || subsets.contains(&None) {
+        return Vec::new();
+    }
+    subsets.into_iter().flatten().collect()
+}
+
+/// Whether a client has an endpoint by a subset of a port.
+#[must_use]
+pub fn is_in_subset(port: &PortView, client: &Client, subset: &Subset, endpoint: &str) -> bool {
+    endpoints(port, client, subset).contains(endpoint)
+}
+
+/// Returns how many endpoints a client has by some subsets of a port, each once.
+pub(super) fn count(port: &PortView, client: &Client, subsets: &[Subset]) -> usize {
+    subsets.iter().flat_map(|subset| endpoints(port, client, subset)).collect::<BTreeSet<_>>().len()
+}
+
+/// Returns why a client does not receive an endpoint of a port: no subset that its routes lead to has it.
+pub(super) fn without(port: &PortView, client: &Client, endpoint: &str) -> Option<TraceStep> {
+    let subsets = received_subsets(port, &client.class);
+    if subsets.is_empty() || subsets.iter().any(|subset| is_in_subset(port, client, subset, endpoint)) {
+        return None;
+    }
+    let named: Vec<&str> = subsets.iter().map(Subset::as_str).collect();
+    let detail = format!(
+        "port {}: the routes of the client lead to the subsets {}, which do not have it",
+        port.number,
+        named.join(", ")
+    );
+    let step = service_step(Stage::Merge, Verdict::Drop, Code::NOT_IN_SUBSET, None, detail);
+    Some(TraceStep { endpoint: endpoint.to_owned(), ..step })
+}
+
+fn endpoints(port: &PortView, client: &Client, subset: &Subset) -> BTreeSet<String> {
+    let assignment = assigned(&port.endpoints.inputs, (Some(client), Some(subset)), port, &mut ());
+    assignment.iter().flat_map(|all| all.endpoints().map(|one| one.target.to_string())).collect()
+}

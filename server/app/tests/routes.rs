@@ -278,3 +278,44 @@ async fn endpoint_of_a_subset_without_a_route_is_a_warning() {
     assert!(!second.contains("TRB0534"), "{second}");
     world.server.stop().await;
 }
+
+#[tokio::test]
+async fn filter_that_removes_a_virtual_host_or_a_cluster_is_named() {
+    let (dir, world) = mk_world(CANARY).await;
+    let remove = |name: &str, of: &str| {
+        let patch = format!("configPatches: [{{{of}, patch: {{operation: REMOVE}}}}]");
+        mk_object("EnvoyFilter", name, &patch)
+    };
+    let texts = [
+        remove(
+            "no-host",
+            "applyTo: VIRTUAL_HOST, match: {routeConfiguration: {vhost: {name: \"pay.shop.example:80\"}}}",
+        ),
+        remove(
+            "no-cluster",
+            "applyTo: CLUSTER, match: {cluster: {service: old.shop.example, portNumber: 80}}",
+        ),
+    ];
+    std::fs::write(dir.path().join("filters.yaml"), texts.join("---\n")).unwrap();
+    world.until("get policies", "no-cluster").await;
+    let wanted: [(&str, &[&str]); 4] = [(CDS, &["*"]), (EDS, &[PAY]), (LDS, &["*"]), (RDS, &["80"])];
+    let _stream = connect(&world, SIDECAR, "", &wanted).await;
+    world.until("get clients", "SYNCED").await;
+    let of_host =
+        "RDS 80 has no virtual host for pay.shop.example after the changes of EnvoyFilter shop/no-host";
+    let explain = format!("explain 10.0.0.1:80 --host pay.shop.example --for-client {SIDECAR}");
+    let shown = world.run(&explain).await.out;
+    assert!(shown.contains(of_host), "{shown}");
+    let list = world.run(&format!("get routes pay:80 --for-client {SIDECAR}")).await;
+    let text = format!("{}{:?}", list.out, list.exit);
+    assert!(text.contains("route tables were changed by EnvoyFilter shop/no-host"), "{text}");
+    let removed = "EnvoyFilter shop/no-cluster removes CDS outbound|80||old.shop.example";
+    for command in [
+        format!("explain 10.0.0.2:80 --host old.shop.example --for-client {SIDECAR}"),
+        format!("why-not old.shop.example:80 --for-client {SIDECAR}"),
+    ] {
+        let shown = world.run(&command).await.out;
+        assert!(shown.contains(removed), "{shown}");
+    }
+    world.server.stop().await;
+}

@@ -143,6 +143,11 @@ pub trait ResourceProvider: Built + Send + Sync {
     ) -> Vec<PolicyKey> {
         Vec::new()
     }
+
+    /// Returns the EnvoyFilter that removed a resource; `None` if none did, or if that is not known here.
+    fn removed_by(&self, _class: &ClientClassKey, _kind: ResourceType, _name: &str) -> Option<PolicyKey> {
+        None
+    }
 }
 
 /// Builds the assignment of a name that has no endpoints or does not exist.

@@ -271,6 +271,9 @@ fn delivered(
 ) -> Option<TraceStep> {
     let name = ClusterName { subset: subset.cloned(), ..ClusterName::new(port.number, &view.key.host) };
     let name = name.to_string();
+    if let Some(removed) = removed(catalog, found, (ResourceType::Cluster, &name)) {
+        return Some(removed);
+    }
     let kind = match carrier(port, subset, &found.client.class)? {
         Carrier::Endpoints => ResourceType::Endpoints,
         Carrier::Cluster | Carrier::Destination => ResourceType::Cluster,
@@ -281,6 +284,18 @@ fn delivered(
         None => String::new(),
     };
     Some(deliver_step(outcome(&delivery, kind, (&name, &filters))))
+}
+
+/// Returns the step of a resource that an EnvoyFilter removed.
+pub(super) fn removed(
+    catalog: &Catalog,
+    found: &Found,
+    (kind, name): (ResourceType, &str),
+) -> Option<TraceStep> {
+    let by = found.sent(kind)?.removed_by(name)?;
+    let detail = format!("{by} removes {} {name} from what the client is sent", kind.as_str().to_uppercase());
+    let object = catalog.policies.get(&by).map(|view| view.declared.source.reference());
+    Some(TraceStep { object, ..deliver_step((Verdict::Drop, Code::NOT_DELIVERED, detail)) })
 }
 
 /// Returns a step about what the client was sent.

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tributary_answer::{Client, ClusterName, is_in_subset, leading_listeners};
+use tributary_answer::{Client, ClusterName, is_in_subset, leading_listeners, leading_resources};
 use tributary_model::{Catalog, Code, Hostname, PolicyKey, PortView, Subset, TraceStep, Verdict};
 use tributary_xds::answers::ResourceType;
 
@@ -60,7 +60,10 @@ impl Routed {
         let lost: Vec<TraceStep> = lost.collect();
         let counts = |subset: &Subset| endpoint.is_none_or(|at| is_in_subset(port, client, subset, at));
         let wanted = Wanted { cluster, counts: &counts };
-        self.requests(host, &port.number.to_string(), Some(&wanted)).into_iter().chain(lost).collect()
+        let table = port.number.to_string();
+        let requests = self.requests(host, &table, Some(&wanted));
+        let requests = requests.or_else(|| self.removed(host, &table, (port, client)));
+        requests.into_iter().chain(lost).collect()
     }
     /// Returns where requests for a host go that no service has; empty if no table has it.
     pub(super) fn steps_of_host(&mut self, host: &Hostname) -> Vec<TraceStep> {
@@ -74,13 +77,32 @@ impl Routed {
         step.object = rule.map(|view| view.declared.source.reference());
         Some(step)
     }
+    /// Returns which filters changed a route table that should have a virtual host for a host; it has none.
+    fn removed(
+        &mut self,
+        host: &Hostname,
+        table: &str,
+        (port, client): (&PortView, &Client),
+    ) -> Option<TraceStep> {
+        let planned = leading_resources(port, &client.class);
+        let by = self.tables.filters(table);
+        let is_planned = planned.iter().any(|(_, own)| own.as_deref() == Some(table));
+        let first = by.first().filter(|_| is_planned && self.tables.table(table).is_some())?;
+        let named: Vec<String> = by.iter().map(PolicyKey::to_string).collect();
+        let detail =
+            format!("RDS {table} has no virtual host for {host} after the changes of {}", named.join(", "));
+        let object = self.catalog.policies.get(first).map(|view| view.declared.source.reference());
+        Some(TraceStep { object, ..deliver_step((Verdict::Warn, Code::ROUTED_ELSEWHERE, detail)) })
+    }
     /// Returns why a listener does not lead connections to an xDS cluster; `None` if it does, or if it is not known.
     fn listener(&mut self, name: &str, cluster: &ClusterName) -> Option<TraceStep> {
         if !self.tables.has_any(ResourceType::Listener) {
             return None;
         }
         if self.tables.resource(ResourceType::Listener, name).is_none() {
-            let detail = format!("the client was not sent the listener {name}, which leads to {cluster}");
+            let by = self.tables.remover(ResourceType::Listener, name);
+            let by = by.map(|by| format!("; {by} removes it")).unwrap_or_default();
+            let detail = format!("the client was not sent the listener {name}, which leads to {cluster}{by}");
             return Some(deliver_step((Verdict::Warn, Code::NOT_DELIVERED, detail)));
         }
         lost_step(name, &cluster.to_string(), &self.tables.listener(name)?.clusters)

@@ -166,6 +166,12 @@ impl Lister<'_> {
             ..RouteItem::default()
         }
     }
+    /// Returns the filters of a route table, if it is that of the port.
+    fn changed(&self, table: &str) -> Vec<String> {
+        let is_of_port = self.port.is_none_or(|port| port.to_string() == table);
+        let all = if is_of_port { self.tables.filters(table) } else { Vec::new() };
+        all.iter().map(ToString::to_string).collect()
+    }
     /// Describes why a host has no route.
     fn nothing(&mut self, client: &str) -> String {
         let host = &self.host;
@@ -180,7 +186,10 @@ impl Lister<'_> {
             Some(rest.routes.first()?.action.to_string())
         });
         let rest = rest.map(|to| format!(": requests for it go to {to}")).unwrap_or_default();
-        format!("no route of the client {client} is for {host}{at}{rest}; {next}")
+        let by: BTreeSet<String> = self.tables.names().iter().flat_map(|table| self.changed(table)).collect();
+        let by = by.into_iter().collect::<Vec<_>>().join(", ");
+        let by = if by.is_empty() { by } else { format!("; route tables were changed by {by}") };
+        format!("no route of the client {client} is for {host}{at}{rest}{by}; {next}")
     }
 }
 

@@ -14,7 +14,7 @@ use envoy_types::pb::envoy::extensions::filters::network::http_connection_manage
 use envoy_types::pb::envoy::extensions::filters::network::tcp_proxy::v3 as tcp;
 use envoy_types::pb::google::protobuf::Any;
 use prost::Message;
-use tributary_model::Catalog;
+use tributary_model::{Catalog, PolicyKey};
 use tributary_xds::answers::ResourceType;
 use tributary_xds::session::{SentResource, SentView};
 
@@ -61,6 +61,18 @@ impl SentTables {
     /// Returns a resource and the view that has it.
     pub(super) fn resource(&self, kind: ResourceType, name: &str) -> Option<(&SentView, &SentResource)> {
         self.all().find(|(_, one)| one.kind == kind && &*one.name == name)
+    }
+    /// Returns the EnvoyFilters that changed a route table.
+    pub(super) fn filters(&self, table: &str) -> Vec<PolicyKey> {
+        let known = self.resource(ResourceType::Route, table);
+        known.map(|(view, one)| view.patched_by(one)).unwrap_or_default()
+    }
+    /// Returns the EnvoyFilter that removed a resource.
+    pub(super) fn remover(&self, kind: ResourceType, name: &str) -> Option<PolicyKey> {
+        self.sent.iter().find_map(|(view, all)| {
+            let is_of_kind = all.iter().any(|one| one.kind == kind);
+            is_of_kind.then(|| view.removed_by(name)).flatten()
+        })
     }
     /// Returns the virtual hosts of a route table; `None` if the client does not hold it, or beyond the bound.
     pub(super) fn table(&mut self, name: &str) -> Option<&[SentHost]> {

@@ -251,6 +251,11 @@ impl ResourceProvider for PatchedAnswers {
         let patching = patches.and_then(|patches| self.table.get(patches));
         patching.map_or_else(Vec::new, |patching| patching.sources(kind, name, version))
     }
+
+    fn removed_by(&self, class: &ClientClassKey, kind: ResourceType, name: &str) -> Option<PolicyKey> {
+        let patches = class.patches.as_ref().filter(|_| is_patched(kind))?;
+        self.table.get(patches)?.remover(kind, name)
+    }
 }
 
 impl Built for PatchedAnswers {

@@ -156,6 +156,11 @@ impl SentView {
         };
         resource.found.as_ref().map(by).unwrap_or_default()
     }
+    /// Returns the EnvoyFilter that removed a resource of this name.
+    #[must_use]
+    pub fn removed_by(&self, name: &str) -> Option<PolicyKey> {
+        self.env.answers.removed_by(&self.class, self.kind, name)
+    }
     /// Whether a resource name is about a host. Names about many hosts, such as a port's routes, are about none.
     #[must_use]
     pub fn is_of_host(&self, name: &str, host: &str) -> bool {

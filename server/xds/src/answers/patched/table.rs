@@ -137,6 +137,16 @@ impl Patching {
         let adders = &self.adders[usize::from(kind == ResourceType::Listener)];
         at.and_then(|at| adders.get(at)).cloned().into_iter().collect()
     }
+    /// Returns the filter that removed a resource.
+    pub(super) fn remover(&self, kind: ResourceType, name: &str) -> Option<PolicyKey> {
+        let kept = self.kept.lock();
+        let made = [Side::Outbound, Side::Inbound]
+            .into_iter()
+            .filter_map(|side| kept.outcomes.get(&(kind, side, Arc::from(name))));
+        // nothing is patched behind a removal
+        let mut removed = made.filter(|made| matches!(made.applied, Applied::Removed));
+        removed.find_map(|made| made.by.last().cloned())
+    }
     /// Whether a patch may match a resource of this name or a part of it. What none matches is not kept.
     fn may_change(&self, kind: ResourceType, side: Side, name: &str) -> bool {
         match kind {

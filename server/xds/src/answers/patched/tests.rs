@@ -123,6 +123,18 @@ fn changed_and_added_resources_name_their_filters() {
 }
 
 #[test]
+fn removed_resource_names_its_filter() {
+    let (mut world, answers) = (World::default(), PatchedAnswers::default());
+    let catalog = world.next(&hosts(3));
+    let class = mk_patched("shop", &[merge("s1.shop"), remove("s2.shop")]);
+    let _all = answers.all(&catalog, &class, ResourceType::Cluster);
+    let by = |name: &str| answers.removed_by(&class, ResourceType::Cluster, name).map(|key| key.to_string());
+    assert_eq!(by("outbound|80||s2.shop").as_deref(), Some("EnvoyFilter istio-system/a"));
+    assert_eq!(by("outbound|80||s1.shop"), None, "it is changed");
+    assert_eq!(by("outbound|80||s0.shop"), None);
+}
+
+#[test]
 fn patches_that_change_nothing_are_not_used() {
     let (mut world, answers) = (World::default(), PatchedAnswers::default());
     let patches = json!([merge("none.shop"), merge("s1.shop"), add("mine"), lua()]);

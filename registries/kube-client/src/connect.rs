@@ -20,6 +20,9 @@ use tributary_registry_api::{
 use crate::connection::{ConnectError, ConnectOptions, Connection, Env, Login};
 use crate::reconnect;
 
+/// Opens a connection of another origin than the operator's kubeconfig.
+type Open = Arc<dyn Fn() -> Result<Connection, ConnectError> + Send + Sync>;
+
 /// Looks up environment variables.
 type Variables = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
@@ -29,6 +32,8 @@ pub struct Connector {
     name: RegistryName,
     options: ConnectOptions,
     variable: Variables,
+    /// Opens the connections in place of `options`.
+    open: Option<Open>,
     /// Credential or failure that was logged last.
     logged: Arc<Mutex<Option<String>>>,
 }
@@ -40,7 +45,16 @@ impl Connector {
         options: ConnectOptions,
         variable: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
     ) -> Self {
-        Self { name, options, variable: Arc::new(variable), logged: Arc::default() }
+        Self { name, options, variable: Arc::new(variable), open: None, logged: Arc::default() }
+    }
+    /// Creates a connector that logs as registry `name` and opens its connections with this function, which reads no file and runs
+    /// no program. The credential stays the same for its life.
+    pub fn opening(
+        name: RegistryName,
+        open: impl Fn() -> Result<Connection, ConnectError> + Send + Sync + 'static,
+    ) -> Self {
+        let open: Option<Open> = Some(Arc::new(open));
+        Self { open, ..Self::new(name, ConnectOptions::default(), |_| None) }
     }
     /// Returns the kubeconfig options.
     #[must_use]
@@ -49,10 +63,21 @@ impl Connector {
     }
     /// Opens a connection. May run a credential plugin, so call it on a blocking thread.
     pub fn open(&self) -> Result<Connection, ConnectError> {
-        Connection::open(&self.options, Env::new(&*self.variable))
+        match &self.open {
+            Some(open) => open(),
+            None => Connection::open(&self.options, Env::new(&*self.variable)),
+        }
+    }
+    /// Waits until the server refuses the credential or a right of a connection, and another credential is available.
+    pub async fn outdated(&self, connection: &Connection) {
+        let connector = self.clone();
+        reconnect::outdated(connection, move || connector.login_now()).await;
     }
     /// Returns what [`Connector::open`] would log in with now, or `None` if it cannot be read. Reads files.
     pub(crate) fn login_now(&self) -> Option<Login> {
+        if self.open.is_some() {
+            return None;
+        }
         Connection::login_now(&self.options, Env::new(&*self.variable))
     }
 
@@ -127,8 +152,7 @@ impl Registry for Connecting {
             connection = plan.connect(&io) => connection,
         };
         let run = (plan.build)(connection.clone())?;
-        let connector = plan.connector.clone();
-        let outdated = reconnect::outdated(&connection, move || connector.login_now());
+        let outdated = plan.connector.outdated(&connection);
         reconnect::run_until_outdated(run, io, stop, outdated).await
     }
 }

@@ -4,9 +4,9 @@
 //! [`VettedKubeconfig`], an allow-list without a field for any of that, or [`Refused`]: every fault with the name of its field and the
 //! next step, and never a value. [`read_file`] finds the kubeconfigs in a file or in Secret manifests, and
 //! [`VettedKubeconfig::connect`] opens a connection with one. The application calls them.
-//! [`roster`] decides which clusters the server should hold; the server does not call it yet.
+//! [`SecretFollower`] reads the Secrets of a watch, and [`roster`] decides from their claims which clusters the server should hold.
 //!
-//! Every function but `connect` is synchronous and pure: no I/O, no clock.
+//! Every function but `connect` is synchronous and pure: no I/O, no clock. A key of digests is random.
 
 mod address;
 mod allowed;
@@ -15,6 +15,8 @@ mod kubeconfig;
 mod manifest;
 mod refusal;
 pub mod roster;
+mod secret;
+mod secret_follower;
 mod yaml;
 
 pub use address::{AddressClass, Blocked};
@@ -22,3 +24,5 @@ pub use allowed::{Allowed, Feature, InvalidCidr, UnknownFeature, parse_cidr};
 pub use kubeconfig::{ClientCertificate, Impersonation, MAX_BYTES, Password, VettedKubeconfig};
 pub use manifest::{Declared, LABELS, MAX_FILE_BYTES, read_file};
 pub use refusal::{OptIn, Refusal, Refused};
+pub use secret::{DeclaredClusters, SECRETS, Secret};
+pub use secret_follower::SecretFollower;

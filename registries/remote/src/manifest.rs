@@ -99,7 +99,7 @@ fn identity(object: &Node) -> String {
 }
 
 /// Returns a name that is valid for an object or a cluster, or a text in its place.
-fn shown_id(name: &str) -> &str {
+pub(crate) fn shown_id(name: &str) -> &str {
     if ClusterId::new(name).is_ok() { name } else { "(name not valid)" }
 }
 

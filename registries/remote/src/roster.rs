@@ -1,7 +1,7 @@
 //! The roster: which remote clusters the server should hold, decided from every claim of every source.
 //!
-//! **The server does not call it yet.** It is the next step of adding clusters at run time: until then Secrets and directories declare
-//! no cluster. Its caller will be the application, which turns sources and timers into [`Event`]s and passes [`Order`]s on.
+//! Its caller is the application, which turns the watches of Secrets and timers into [`Event`]s and passes [`Order`]s on. The sources
+//! [`Source::ConfigFile`] and [`Source::Directory`] have no caller yet.
 //!
 //! It is synchronous and pure: time and the key of digests are passed in, and it holds no credential. It promises:
 //!
@@ -45,8 +45,8 @@ pub use status::{ClaimStatus, ClusterStatus, ObjectStatus, Outcome, RosterStatus
 pub struct RosterSettings {
     /// Sources that are read.
     pub sources: BTreeSet<Source>,
-    /// ID of the cluster of the configuration; claims to it are ignored.
-    pub config_cluster: Option<ClusterId>,
+    /// IDs of the clusters of the configuration; claims to them are ignored.
+    pub configured: BTreeSet<ClusterId>,
     /// Names of configured registries.
     pub registries: BTreeSet<RegistryName>,
     /// Grace of a cluster that is no longer declared, [`GRACE`] unless configured.
@@ -261,7 +261,7 @@ impl Roster {
     }
 
     fn is_ignored(&self, cluster: &ClusterId) -> bool {
-        self.settings.config_cluster.as_ref() == Some(cluster)
+        self.settings.configured.contains(cluster)
     }
     /// Returns the kinds of sources that are complete; `None` stands for all of them.
     fn complete(&self) -> BTreeSet<Option<SourceKind>> {

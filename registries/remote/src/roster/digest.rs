@@ -7,6 +7,7 @@
 use std::fmt;
 
 use ring::hmac;
+use ring::rand::SystemRandom;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use zeroize::Zeroizing;
@@ -39,6 +40,11 @@ impl DigestKey {
     #[must_use]
     pub fn new(random: &[u8; 32]) -> Self {
         Self(hmac::Key::new(hmac::HMAC_SHA256, random))
+    }
+    /// Creates a random key; `None` if the system has no random bytes.
+    #[must_use]
+    pub fn random() -> Option<Self> {
+        hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new()).ok().map(Self)
     }
     /// Returns the digest of a vetted kubeconfig.
     #[must_use]

@@ -19,7 +19,7 @@ pub enum Outcome {
     Conflicts,
     /// It cannot be used.
     Refused(Vec<Fault>),
-    /// It is about the cluster of the configuration, which is read without it.
+    /// It is about a cluster of the configuration, which is read without it.
     Ignored,
 }
 
@@ -39,7 +39,7 @@ pub struct ClaimStatus {
 pub struct ClusterStatus {
     /// Cluster.
     pub cluster: ClusterId,
-    /// Name of its registry; `None` for the cluster of the configuration and for one that nothing is served of.
+    /// Name of its registry; `None` for clusters of the configuration and for one that nothing is served of.
     pub registry: Option<RegistryName>,
     /// State.
     pub state: State,

@@ -64,7 +64,7 @@ pub(crate) fn remove() -> Policy {
 pub(crate) fn mk_settings() -> RosterSettings {
     RosterSettings {
         sources: SOURCES.into(),
-        config_cluster: Some(id("home")),
+        configured: [id("home")].into(),
         registries: Default::default(),
         grace: GRACE,
     }

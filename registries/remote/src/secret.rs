@@ -1,0 +1,137 @@
+//! Secrets of the system namespace as a watch delivers them, and the clusters that they declare.
+//!
+//! [`super::SecretFollower`] calls it. Errors and faults name fields and never repeat a value. Policies that the server does not carry
+//! out yet are reported as faults and have no effect.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tributary_kube_client::{Projection, Resource};
+use tributary_model::{ClusterId, Code, Timestamp};
+use tributary_registry_api::Credential;
+use zeroize::Zeroizing;
+
+use crate::allowed::Allowed;
+use crate::kubeconfig::VettedKubeconfig;
+use crate::manifest::shown_id;
+use crate::refusal::{Refusal, Refused};
+use crate::roster::{ClaimObject, DigestKey, Fault, PREFIX, Policy, Verdict};
+
+/// Kind of object that declares remote clusters.
+pub const SECRETS: Resource = Resource {
+    group: Cow::Borrowed(""),
+    versions: &["v1"],
+    plural: "secrets",
+    kind: "Secret",
+    namespaced: true,
+    optional: false,
+};
+
+/// Secret with the used fields. Its `Debug` shows no value of a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Secret {
+    /// `NAMESPACE/NAME`.
+    pub name: String,
+    created: Option<Timestamp>,
+    annotations: BTreeMap<String, String>,
+    /// Values in base64.
+    data: BTreeMap<String, Credential>,
+}
+
+/// What a Secret declares.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DeclaredClusters {
+    /// Claims for the roster.
+    pub object: ClaimObject,
+    /// Kubeconfigs of the vetted claims.
+    pub kubeconfigs: BTreeMap<ClusterId, VettedKubeconfig>,
+}
+
+#[derive(Deserialize)]
+struct Raw {
+    metadata: RawMetadata,
+    #[serde(default)]
+    data: Option<BTreeMap<String, String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawMetadata {
+    name: String,
+    #[serde(default)]
+    namespace: String,
+    #[serde(default)]
+    creation_timestamp: Option<String>,
+    #[serde(default)]
+    annotations: Option<BTreeMap<String, String>>,
+}
+
+impl Projection for Secret {
+    /// Reads an object. The error is a constant: one of the parser can contain a value.
+    fn decode(raw: &RawValue) -> Result<Self, String> {
+        let wrong = "metadata or data has another form than that of a Secret; apply it again";
+        let Raw { metadata, data } = serde_json::from_str(raw.get()).map_err(|_| wrong.to_owned())?;
+        let data = data.unwrap_or_default().into_iter();
+        Ok(Self {
+            name: format!("{}/{}", metadata.namespace, metadata.name),
+            created: metadata.creation_timestamp.and_then(|text| text.parse().ok()),
+            annotations: metadata.annotations.unwrap_or_default(),
+            data: data.map(|(key, value)| (key, Credential::new(value.into_bytes()))).collect(),
+        })
+    }
+}
+
+impl Secret {
+    /// Returns the declared clusters: every key is a cluster ID, every value a kubeconfig.
+    #[must_use]
+    pub fn declare(&self, allowed: &Allowed, key: &DigestKey) -> DeclaredClusters {
+        let annotations = self.annotations.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let (policy, mut faults) = Policy::read(annotations);
+        let policy = effective(policy, &mut faults);
+        let (mut claims, mut kubeconfigs) = (BTreeMap::new(), BTreeMap::new());
+        for (name, value) in &self.data {
+            let Ok(cluster) = ClusterId::new(name) else {
+                faults.push(not_an_id(name));
+                continue;
+            };
+            let vetted = kubeconfig(name, value).and_then(|bytes| VettedKubeconfig::parse(&bytes, allowed));
+            claims.insert(cluster.clone(), Verdict::of(&vetted, key));
+            kubeconfigs.extend(vetted.ok().map(|vetted| (cluster, vetted)));
+        }
+        let object = ClaimObject { name: self.name.clone(), created: self.created, policy, claims, faults };
+        DeclaredClusters { object, kubeconfigs }
+    }
+}
+
+fn kubeconfig(name: &str, value: &Credential) -> Result<Zeroizing<Vec<u8>>, Refused> {
+    let fault = || {
+        let field = format!("data.{}", shown_id(name));
+        Refusal::new(Code::SECRET_REFUSED, field, "is not base64", "write the kubeconfig under stringData")
+    };
+    STANDARD.decode(value.expose()).map(Zeroizing::new).map_err(|_| fault().into())
+}
+
+fn not_an_id(name: &str) -> Fault {
+    let text =
+        format!("data.{} is not a cluster ID; use letters, digits, `-` and `.` as the key", shown_id(name));
+    Fault { code: Some(Code::SECRET_REFUSED), text }
+}
+
+/// Returns the parts of a policy that the server carries out; reports the others.
+fn effective(policy: Policy, faults: &mut Vec<Fault>) -> Policy {
+    let idle = [
+        ("paused", policy.paused),
+        ("accept-uid", policy.accept_uid.is_some()),
+        ("accept-rights", policy.accept_rights),
+        ("staleness", policy.staleness.is_some()),
+        ("renew", policy.renew),
+    ];
+    for (name, _) in idle.into_iter().filter(|(_, is_set)| *is_set) {
+        faults.push(Fault::text(format!("annotation {PREFIX}{name} has no effect yet; remove it")));
+    }
+    Policy { priority: policy.priority, remove: policy.remove, ..Policy::default() }
+}

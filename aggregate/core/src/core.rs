@@ -179,6 +179,11 @@ impl Core {
         self.finish()
     }
 
+    /// Whether all registries are known.
+    #[must_use]
+    pub const fn is_membership_known(&self) -> bool {
+        self.membership_known
+    }
     /// Sets whether the list of registries is known; no catalog is complete until it is.
     pub fn set_membership_known(&mut self, known: bool) -> ApplyOutcome {
         self.begin(self.state.now);

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
-use tributary_core::{ApplyOutcome, Core};
+use tributary_core::{ApplyOutcome, Core, RegistryStatus};
 use tributary_model::{CatalogChanges, Generation, Mono, ObservedSince, RegistryName};
 use tributary_registry_api::{Clock, Wake};
 
@@ -219,6 +219,15 @@ impl CoreTask {
         self.judge_start();
     }
 
+    /// Notes the registries that were added before the membership was known, if the start awaits it.
+    fn find_members(&mut self, status: &[RegistryStatus], before: &Readiness) {
+        if !self.rule.awaits_membership || before.is_ready() {
+            return;
+        }
+        self.start.found.extend(status.iter().map(|one| one.id.name.clone()));
+        self.start.awaits_membership = !self.core.is_membership_known();
+    }
+
     /// Judges the start rule after publication, so that a reader of "ready" finds the catalog that made it so.
     fn judge_start(&mut self) {
         if !self.unpublished.is_empty() {
@@ -230,10 +239,14 @@ impl CoreTask {
         }
         let now = self.clock.now();
         let status = self.core.status();
+        self.find_members(&status, &before);
+        let counts =
+            |name: &&RegistryName| self.rule.known.contains(*name) || self.start.found.contains(*name);
         let synced = status.iter().filter(|one| one.synced).map(|one| &one.id.name);
-        self.start.synced.extend(synced.filter(|name| self.rule.known.contains(*name)).cloned());
+        let synced: Vec<RegistryName> = synced.filter(counts).cloned().collect();
         let undecided = status.iter().filter(|one| !one.decided).map(|one| &one.id.name);
-        self.start.undecided = undecided.filter(|name| self.rule.known.contains(*name)).cloned().collect();
+        self.start.undecided = undecided.filter(counts).cloned().collect();
+        self.start.synced.extend(synced);
         if let Some(config) = &self.rule.config_cluster
             && self.start.synced.contains(config)
         {

@@ -17,6 +17,8 @@ pub struct StartRule {
     pub config_cluster: Option<RegistryName>,
     /// How long to wait for registries other than the config cluster; `None` waits without limit.
     pub first_sync_timeout: Option<Duration>,
+    /// Whether further registries are found at run time: those that are added before the membership is known count as known at start.
+    pub awaits_membership: bool,
 }
 
 impl Default for StartRule {
@@ -26,6 +28,7 @@ impl Default for StartRule {
             known: BTreeSet::new(),
             config_cluster: None,
             first_sync_timeout: Some(Duration::from_secs(30)),
+            awaits_membership: false,
         }
     }
 }
@@ -43,6 +46,10 @@ pub struct StartFacts {
     pub left: BTreeSet<RegistryName>,
     /// When the config cluster synced.
     pub config_synced: Option<Mono>,
+    /// Registries that were added before the membership was known, if the rule awaits it.
+    pub found: BTreeSet<RegistryName>,
+    /// Whether the rule awaits the membership and it is not known yet.
+    pub awaits_membership: bool,
 }
 
 /// Reason for readiness.
@@ -78,12 +85,12 @@ impl StartRule {
     #[must_use]
     pub fn judge(&self, facts: &StartFacts, now: Mono, before: &Readiness) -> Readiness {
         let waits = |name: &&RegistryName| !facts.synced.contains(*name) && !facts.left.contains(*name);
-        let unknown: BTreeSet<RegistryName> = self.known.iter().filter(waits).cloned().collect();
+        let unknown: BTreeSet<RegistryName> = self.known.union(&facts.found).filter(waits).cloned().collect();
         let timed_out = || self.deadline(facts).is_some_and(|deadline| now >= deadline);
         let ready = before.ready.or_else(|| {
             if facts.restored && facts.undecided.is_empty() {
                 Some(ReadyBecause::Restored)
-            } else if unknown.is_empty() {
+            } else if unknown.is_empty() && !facts.awaits_membership {
                 Some(ReadyBecause::Synced)
             } else if timed_out() {
                 Some(ReadyBecause::TimedOut)
@@ -140,6 +147,21 @@ mod tests {
         let rule = mk_rule(&["a", "b"], None);
         assert_eq!(judged(&rule, &mk_facts(&["a"]), 1).ready, None);
         assert_eq!(judged(&rule, &mk_facts(&["a", "b"]), 1).ready, Some(ReadyBecause::Synced));
+    }
+
+    #[test]
+    fn found_registries_are_awaited_like_known_ones() {
+        let rule = StartRule { awaits_membership: true, ..mk_rule(&["a"], Some("a")) };
+        let mut facts =
+            StartFacts { awaits_membership: true, config_synced: Some(at(0)), ..mk_facts(&["a"]) };
+        assert_eq!(judged(&rule, &facts, 1).ready, None, "the membership is not known");
+        assert_eq!(judged(&rule, &facts, 30).ready, Some(ReadyBecause::TimedOut));
+        facts.awaits_membership = false;
+        facts.found = [name("b")].into();
+        let waiting = judged(&rule, &facts, 1);
+        assert_eq!((waiting.ready, waiting.unknown.contains("b")), (None, true));
+        facts.synced.insert(name("b"));
+        assert_eq!(judged(&rule, &facts, 1).ready, Some(ReadyBecause::Synced));
     }
 
     #[test]

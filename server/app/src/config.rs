@@ -19,6 +19,7 @@ pub mod merge;
 pub mod missing_files;
 pub mod model;
 pub mod registry;
+pub mod remotes;
 pub mod schema;
 pub mod secret_files;
 pub mod shape;

@@ -11,6 +11,7 @@ pub mod consul;
 pub mod factories;
 pub mod journal;
 pub mod registries;
+pub mod remotes;
 pub mod runnable;
 pub mod xds;
 
@@ -39,6 +40,7 @@ use config_source::ConfigSource;
 use factories::Factories;
 use journal::{Configured, Kept, State};
 use registries::Registries;
+use remotes::Remotes;
 use xds::{BoundXds, Xds};
 
 /// All parts, assembled and checked; no port is bound and no task runs.
@@ -135,7 +137,7 @@ impl Bound {
             handle: handle.clone(),
             running: Arc::clone(&running),
             sessions,
-            clock,
+            clock: Arc::clone(&clock),
             state: state.clone(),
         });
         let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
@@ -148,15 +150,20 @@ impl Bound {
         let stopped = |_| CommandError::plain("the server stopped during its start");
         handle.set_membership_known(false).await.map_err(stopped)?;
         let configured = configured(&self.app.factories, &config, self.app.file.as_deref())?;
-        state.restore(kept, &handle, &configured).await?;
+        // restored facts lack the clusters of Secrets, so that they are not the whole of what was served
+        state.restore(kept, &handle, &configured, !config.remotes.reads_secrets()).await?;
         let source = ConfigSource::start(&handle, &config).await?;
         let remembered = (state.clone(), self.app.file.clone());
         state.remember(&configured[..1]);
+        let remotes = Remotes::of(&config, &self.app.factories, &handle, &clock)?;
         let registries =
             Registries::new(handle.clone(), source, self.app.factories, self.app.log, remembered);
         registries.add_all(&config).await?;
-        handle.set_membership_known(true).await.map_err(stopped)?;
         state.membership_synced();
+        match remotes {
+            Some(remotes) => drop(tasks.spawn(remotes.run(stop.clone()))),
+            None => handle.set_membership_known(true).await.map_err(stopped)?,
+        }
         if let Some(path) = self.app.file {
             let (layers, apply) = (self.app.layers, Arc::new(registries));
             let reloader = Reloader { path, layers, running, apply, seed: u64::from(std::process::id()) };
@@ -245,7 +252,12 @@ fn runtime_config(config: &Config) -> RuntimeConfig {
     let config_cluster = config.config_cluster();
     let config_cluster = config_cluster.and_then(|r| RegistryName::new(r.name.as_deref()?).ok());
     RuntimeConfig {
-        start: StartRule { known, config_cluster, first_sync_timeout },
+        start: StartRule {
+            known,
+            config_cluster,
+            first_sync_timeout,
+            awaits_membership: config.remotes.reads_secrets(),
+        },
         // The process id seeds the backoff, so that replicas that fail together retry at different times.
         seed: u64::from(std::process::id()),
         ..RuntimeConfig::default()

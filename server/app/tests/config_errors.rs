@@ -33,6 +33,22 @@ fn errors_name_file_line_and_field() {
             "TRB0102 t.yaml:4:21: start.firstSyncTimeout: `soon` is not a duration",
         ),
         (
+            "remotes: {secrets: on}\n",
+            "TRB0102 t.yaml:3:11: remotes.secrets: Secrets are read from the config cluster, and none is configured",
+        ),
+        (
+            "remotes: {leaveGrace: 0s}\n",
+            "TRB0102 t.yaml:3:11: remotes.leaveGrace: is not between 1ms and 24h",
+        ),
+        (
+            "remotes: {allowKubeconfig: [exec]}\n",
+            "TRB0102 t.yaml:3:11: remotes.allowKubeconfig: no such kubeconfig feature",
+        ),
+        (
+            "remotes: {allowServerCidrs: [here]}\n",
+            "TRB0102 t.yaml:3:11: remotes.allowServerCidrs: not a range of addresses",
+        ),
+        (
             "registries:\n- kind: nacos\n",
             "TRB0106 t.yaml:4:3: registries[0].kind: unknown registry kind `nacos`; use one of file, kubernetes, consul",
         ),

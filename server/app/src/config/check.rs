@@ -5,6 +5,7 @@
 
 mod federated;
 mod registries;
+mod remotes;
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -31,6 +32,7 @@ pub fn check(config: &mut Config, origins: &Origins, env: &Environment) -> Resul
     let mut rules = Rules { origins, env, errors: Vec::new() };
     let mut warnings = rules.registries(config);
     rules.control_plane(config);
+    rules.remotes(config);
     warnings.extend(idle_writes(config));
     warnings.extend(config.settings.locality.as_ref().and_then(LocalityConfig::warning));
     rules.addresses(config);

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 pub use super::locality::{DistributeConfig, FailoverConfig, LocalityConfig};
 pub use super::merge::MergeConfig;
 pub use super::registry::{RegisteredSource, RegistryConfig, Source};
+pub use super::remotes::{RemotesConfig, SecretsConfig};
 pub use super::tracing::{SpanTagConfig, TracingConfig};
 pub use super::writes::Write;
 use tributary_model::HttpRetries;
@@ -48,6 +49,8 @@ pub struct Config {
     pub writes: BTreeSet<Write>,
     /// Sources of services. Applied on reload.
     pub registries: Vec<RegistryConfig>,
+    /// Remote clusters that are added at run time.
+    pub remotes: RemotesConfig,
     /// xDS listener.
     pub xds: XdsConfig,
     /// Admin listener.
@@ -87,6 +90,7 @@ impl Default for Config {
             state_dir: None,
             writes: BTreeSet::new(),
             registries: Vec::new(),
+            remotes: RemotesConfig::default(),
             xds: XdsConfig::default(),
             admin: AdminConfig::default(),
             health: HealthConfig::default(),

@@ -79,11 +79,13 @@ impl LiveBackend {
         let now = self.clock.now();
         Report { core: &core, runs: &runs, catalog: &catalog, counts, kinds: &kinds, now }.items()
     }
-    /// Returns the kinds of the configured registries, by name.
+    /// Returns the kinds of the registries, by name; those that are not configured are of remote clusters.
     pub(crate) fn kinds(&self) -> BTreeMap<String, RegistryKind> {
         let config = self.running.config();
+        let remotes = self.handle.runs().into_keys().map(|name| (name.to_string(), RegistryKind::Kubernetes));
         let registries = config.registries.iter();
-        registries.flat_map(|r| r.names().into_iter().map(|name| (name, r.kind()))).collect()
+        let configured = registries.flat_map(|r| r.names().into_iter().map(|name| (name, r.kind())));
+        remotes.chain(configured).collect()
     }
     /// Returns the readiness, with the given reasons of registries that have not synced.
     fn judge(&self, reasons: &BTreeMap<RegistryName, String>) -> Readiness {

@@ -38,6 +38,10 @@ pub fn needed(cluster: &Cluster, writes: &BTreeSet<Write>) -> BTreeSet<Right> {
         // a run that reads every namespace may read this one
         out.insert(right("list", ("", "namespaces"), None, Some(SYSTEM.to_owned())));
     }
+    if cluster.declares_remotes {
+        let system = Some(cluster.options.system_namespace.to_string());
+        out.extend(READ.map(|verb| right(verb, ("", "secrets"), system.clone(), None)));
+    }
     for write in writes {
         out.extend(written(cluster, *write));
     }
@@ -202,6 +206,10 @@ mod tests {
             of_lease.iter().filter(|r| r.resource == "leases").map(|r| r.name.as_deref()).collect();
         let own = Some("tributary-addresses-canary");
         assert_eq!(names, [None, own, own], "no other Lease can be touched, and to make one has no name");
+        let remotes = added("{remotes: {secrets: on}, registries: [{kind: kubernetes}]}");
+        assert_eq!(remotes, ["list secrets tributary-system", "watch secrets tributary-system"]);
+        let of_remote = mk("{clusterId: other, remotes: {secrets: on}, registries: [{kind: kubernetes}]}");
+        assert!(of_remote.iter().all(|right| right.resource != "secrets"), "a remote declares no clusters");
         let mcs = added("{registries: [{kind: kubernetes, mcs: {discovery: true, host: true}}]}");
         assert!(mcs.contains(&"list serviceimports *".to_owned()), "{mcs:?}");
         assert!(

@@ -38,6 +38,8 @@ pub struct Cluster {
     connector: Connector,
     /// Whether hosts of ServiceEntries receive addresses.
     allocates: bool,
+    /// Whether its Secrets declare remote clusters.
+    pub(crate) declares_remotes: bool,
     /// State that runs pass on to later runs.
     memory: Arc<RunMemory>,
 }
@@ -53,14 +55,29 @@ impl Cluster {
         let env = env.clone();
         let variable = move |variable: &str| env.get(variable).map(ToOwned::to_owned);
         let connector = Connector::new(name.clone(), fields.connect_options(), variable);
+        Self::over(connector, (name, cluster), (fields, config))
+    }
+    /// Creates a cluster that is reached by this connector.
+    pub fn over(
+        connector: Connector,
+        (name, cluster): (RegistryName, ClusterId),
+        (fields, config): (&KubernetesFields, &Config),
+    ) -> Result<Self, InvalidName> {
+        let options = options(cluster, fields, config)?;
         Ok(Self {
             name,
-            options: options(cluster, fields, config)?,
+            declares_remotes: options.is_config && config.remotes.reads_secrets(),
+            options,
             timing: fields.timing(),
             connector,
             allocates: config.writes.contains(&Write::Addresses),
             memory: Arc::default(),
         })
+    }
+    /// Returns what opens its connections.
+    #[must_use]
+    pub const fn connector(&self) -> &Connector {
+        &self.connector
     }
     /// Sets the memory that runs share.
     #[must_use]
@@ -181,7 +198,7 @@ impl Cluster {
 }
 
 /// Returns the seed of a registry's pauses and audits: replicas and registries do not act in step.
-fn seed(registry: &RegistryName) -> u64 {
+pub(super) fn seed(registry: &RegistryName) -> u64 {
     tributary_kube_client::seed(&super::host_name(), std::process::id(), registry)
 }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tributary_consul::ConsulFactory;
+use tributary_kube_client::{ConnectError, Connection, Connector};
 use tributary_kubernetes::{KubernetesFields, RunMemory};
 use tributary_model::{ClusterId, InvalidName, RegistryName, RegistrySpec, StalePolicy};
 use tributary_registry_api::{Registry, RegistryError, RegistryFactory};
@@ -29,6 +30,16 @@ pub struct Factories {
 
 /// State that runs of a cluster pass on to later runs, including runs of a changed configuration.
 type Memories = Arc<Mutex<BTreeMap<(RegistryName, ClusterId), Arc<RunMemory>>>>;
+
+/// Remote cluster that was added at run time.
+pub struct RemoteCluster {
+    /// Name of its objects registry.
+    pub name: RegistryName,
+    /// Cluster.
+    pub cluster: ClusterId,
+    /// Opens its connections.
+    pub open: Arc<dyn Fn() -> Result<Connection, ConnectError> + Send + Sync>,
+}
 
 /// Arguments of a factory.
 struct FactoryContext<'a> {
@@ -68,6 +79,25 @@ impl Factories {
         let all = self.plain(registry, config)?.into_iter();
         Ok(all.map(|inner| -> Arc<dyn RegistryFactory> { Arc::new(WithPolicy { inner, policy }) }).collect())
     }
+    /// Returns the factories of a remote cluster, which is read like a configured one, with the intervals of the config cluster.
+    pub fn remote(
+        &self,
+        remote: RemoteCluster,
+        config: &Config,
+    ) -> Result<Vec<Arc<dyn RegistryFactory>>, CommandError> {
+        let RemoteCluster { name, cluster, open } = remote;
+        let fields = remote_fields(config);
+        let connector = Connector::opening(name.clone(), move || open());
+        let wrong = |e: InvalidName| CommandError::config(format!("registry `{name}`: {e}"));
+        let built = Cluster::over(connector, (name.clone(), cluster.clone()), (&fields, config));
+        let entries = RegistryName::new(format!("{name}{}", RegistryConfig::ENTRIES)).map_err(wrong)?;
+        let memory = Arc::clone(self.memories.lock().entry((name.clone(), cluster)).or_default());
+        built.and_then(|built| built.remembering(memory).factories(entries)).map_err(wrong)
+    }
+    /// Drops the memory of a cluster that was removed.
+    pub fn forget(&self, name: &RegistryName, cluster: &ClusterId) {
+        self.memories.lock().remove(&(name.clone(), cluster.clone()));
+    }
     fn plain(
         &self,
         registry: &RegistryConfig,
@@ -104,6 +134,13 @@ impl Factories {
             }
         }
     }
+}
+
+/// Returns the fields of a remote cluster: the intervals of the config cluster, and else the defaults.
+fn remote_fields(config: &Config) -> KubernetesFields {
+    let home = config.config_cluster().and_then(RegistryConfig::kubernetes).cloned().unwrap_or_default();
+    let KubernetesFields { probe_interval, stale_after, audit_interval, .. } = home;
+    KubernetesFields { probe_interval, stale_after, audit_interval, ..KubernetesFields::default() }
 }
 
 /// Factory whose registry has a staleness policy.

@@ -210,12 +210,13 @@ impl State {
     }
 
     /// Restores the served facts into the core before any run starts. Registries that are no longer
-    /// configured are removed from the journal.
+    /// configured are removed from the journal. `is_all`: the configured registries are all that were served.
     pub async fn restore(
         &self,
         kept: Kept,
         handle: &Handle,
         configured: &[Configured],
+        is_all: bool,
     ) -> Result<(), CommandError> {
         let Some(mut restoring) = kept.restoring else { return Ok(()) };
         let was_ready = restoring.meta.ready_once;
@@ -237,7 +238,7 @@ impl State {
         let whole = restored.whole(&self.members.lock(), &known);
         restored.log(whole);
         handle
-            .restored(was_ready && whole)
+            .restored(was_ready && whole && is_all)
             .await
             .map_err(|_| CommandError::plain("the server stopped during its start"))
     }

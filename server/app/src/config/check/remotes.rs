@@ -1,0 +1,41 @@
+//! Rules on `remotes`.
+
+use std::time::Duration;
+
+use tributary_remote::{Feature, parse_cidr};
+
+use super::Rules;
+use crate::config::Config;
+
+/// Longest grace.
+const LONGEST: Duration = Duration::from_secs(24 * 3600);
+/// Most ranges of addresses.
+const MOST_RANGES: usize = 100;
+
+impl Rules<'_> {
+    /// Checks remote clusters that are added at run time.
+    pub(super) fn remotes(&mut self, config: &Config) {
+        let remotes = &config.remotes;
+        let has_cluster = config.config_cluster().is_some_and(|registry| registry.kubernetes().is_some());
+        if remotes.reads_secrets() && !has_cluster {
+            let why = format!(
+                "Secrets are read from the config cluster, and none is configured; add a registry of kind `kubernetes` with \
+                 clusterId `{}`",
+                config.cluster_id
+            );
+            self.invalid("remotes.secrets", why);
+        }
+        if remotes.leave_grace.get().is_zero() || remotes.leave_grace.get() > LONGEST {
+            self.invalid("remotes.leaveGrace", "is not between 1ms and 24h; write a time such as `30s`");
+        }
+        for name in &remotes.allow_kubeconfig {
+            self.valid("remotes.allowKubeconfig", name.parse::<Feature>());
+        }
+        if remotes.allow_server_cidrs.len() > MOST_RANGES {
+            self.invalid("remotes.allowServerCidrs", format!("lists more than {MOST_RANGES} ranges"));
+        }
+        for range in &remotes.allow_server_cidrs {
+            self.valid("remotes.allowServerCidrs", parse_cidr(range));
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Holds the roster: passes events to it, and orders to the supervisor, one after the other.
+//!
+//! It waits only for replies of the supervisor. A removal waits for runs that stop, so it is a task of its own, and its end a receipt.
+//! The membership is known once every watch has been listed, after the clusters of these lists were added; until then the start waits.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tributary_model::{ClusterId, Code};
+use tributary_registry_api::Clock;
+use tributary_remote::SecretFollower;
+use tributary_remote::roster::{
+    Access, Action, Event, Fault, Order, Outcome, Roster, RosterStatus, Source, SourceHealth,
+};
+
+use super::clusters::Clusters;
+use super::secret_watch::Batch;
+
+/// Stands for no timer.
+const NEVER: Duration = Duration::from_secs(86_400);
+
+/// Holder of the roster.
+pub(super) struct Driver {
+    roster: Roster,
+    followers: BTreeMap<Source, SecretFollower>,
+    clusters: Clusters,
+    clock: Arc<dyn Clock>,
+    leaving: JoinSet<(ClusterId, u64)>,
+    is_membership_known: bool,
+    /// Troubles that were logged and last.
+    logged: BTreeSet<String>,
+}
+
+impl Driver {
+    pub(super) fn new(
+        roster: Roster,
+        followers: BTreeMap<Source, SecretFollower>,
+        clusters: Clusters,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        let (leaving, logged) = (JoinSet::new(), BTreeSet::new());
+        Self { roster, followers, clusters, clock, leaving, is_membership_known: false, logged }
+    }
+
+    /// Takes the batches of the watches until their sender ends.
+    pub(super) async fn run(mut self, mut batches: mpsc::Receiver<Batch>) {
+        loop {
+            let due = self.until_due();
+            tokio::select! {
+                batch = batches.recv() => match batch {
+                    Some((source, events)) => {
+                        for event in events {
+                            let follower = self.followers.get_mut(&source);
+                            if let Some(event) = follower.and_then(|follower| follower.take(event)) {
+                                self.apply(event).await;
+                            }
+                        }
+                    }
+                    None => return,
+                },
+                Some(left) = self.leaving.join_next() => if let Ok((cluster, number)) = left {
+                    tracing::info!(%cluster, "remote cluster removed");
+                    self.apply(Event::Receipt(cluster, number)).await;
+                },
+                () = tokio::time::sleep(due) => self.apply(Event::Tick).await,
+            }
+        }
+    }
+
+    fn until_due(&self) -> Duration {
+        let now = self.clock.now();
+        self.roster.next_due().map_or(NEVER, |due| due.since(now).max(Duration::from_millis(1)))
+    }
+
+    async fn apply(&mut self, event: Event) {
+        for order in self.roster.apply(self.clock.now(), event) {
+            self.execute(order).await;
+        }
+        let status = self.roster.status();
+        self.log(&status);
+        if !self.is_membership_known && is_complete(&status) {
+            self.is_membership_known = true;
+            self.clusters.are_known().await;
+        }
+    }
+
+    async fn execute(&mut self, order: Order) {
+        match &order.action {
+            Action::Join(access) | Action::Rotate(access) => self.connect(&order, access).await,
+            Action::Leave => self.leave(order),
+            // Secrets cannot pause a cluster yet: their follower refuses the annotation
+            Action::Pause => {}
+        }
+    }
+
+    async fn connect(&self, order: &Order, access: &Access) {
+        let (cluster, secret) = (&order.cluster, &access.object);
+        let follower = self.followers.get(&access.source);
+        let Some(kubeconfig) = follower.and_then(|follower| follower.kubeconfig(access, cluster)) else {
+            tracing::error!(%cluster, secret, "the kubeconfig of a remote cluster is gone; apply its Secret again");
+            return;
+        };
+        let is_new = matches!(order.action, Action::Join(_));
+        match self.clusters.put(&order.registry, cluster, kubeconfig.clone()).await {
+            Ok(()) if is_new => {
+                tracing::info!(%cluster, registry = %order.registry, secret, "remote cluster added")
+            }
+            Ok(()) => {
+                tracing::info!(%cluster, registry = %order.registry, secret, "credential of a remote cluster changed")
+            }
+            Err(error) => {
+                tracing::error!(%cluster, secret, %error, "a remote cluster was not added; apply its Secret again")
+            }
+        }
+    }
+
+    fn leave(&mut self, Order { number, cluster, registry, .. }: Order) {
+        if !self.roster.withdraw(&cluster, number) {
+            return;
+        }
+        tracing::info!(%cluster, "remote cluster is no longer declared; removing it");
+        let clusters = self.clusters.clone();
+        self.leaving.spawn(async move {
+            clusters.remove(&registry, &cluster).await;
+            (cluster, number)
+        });
+    }
+
+    /// Logs troubles that are new.
+    fn log(&mut self, status: &RosterStatus) {
+        let now = troubles(status);
+        for text in now.difference(&self.logged) {
+            tracing::warn!("{text}");
+        }
+        self.logged = now;
+    }
+}
+
+fn is_complete(status: &RosterStatus) -> bool {
+    status.sources.iter().all(|source| source.health == SourceHealth::Synced)
+}
+
+/// Returns what operators should know: sources that cannot be read, claims that are refused or not used, and faults of Secrets.
+fn troubles(status: &RosterStatus) -> BTreeSet<String> {
+    let sources = status.sources.iter().filter_map(|source| {
+        let why = match source.health {
+            SourceHealth::Forbidden => "may not be read: grant what `tributary rbac print` shows",
+            SourceHealth::Failed => "cannot be read now; the next try follows",
+            SourceHealth::Synced | SourceHealth::Unsynced => return None,
+        };
+        Some(format!("Secrets of remote clusters ({}) {why}; no cluster is removed", label(source.source)))
+    });
+    let claims = status.clusters.iter().flat_map(|cluster| {
+        cluster.claims.iter().flat_map(move |claim| {
+            let object = &claim.object;
+            let of = format!("cluster {} of Secret {object}", cluster.cluster);
+            match &claim.outcome {
+                Outcome::Wins => Vec::new(),
+                Outcome::Conflicts => {
+                    vec![format!("{of} is not used: another Secret with the key precedes it")]
+                }
+                Outcome::Ignored => vec![format!("{of} is not used: the configuration has the cluster")],
+                Outcome::Refused(faults) => {
+                    faults.iter().map(|fault| format!("{of}: {}", shown(fault))).collect()
+                }
+            }
+        })
+    });
+    let objects = status.objects.iter().flat_map(|object| {
+        object.faults.iter().map(move |fault| format!("Secret {}: {}", object.object, shown(fault)))
+    });
+    sources.chain(claims).chain(objects).collect()
+}
+
+fn label(source: Source) -> &'static str {
+    match source {
+        Source::Secrets(label) => label.as_str(),
+        Source::ConfigFile | Source::Directory => "files",
+    }
+}
+
+fn shown(fault: &Fault) -> String {
+    let code = fault.code.unwrap_or(Code::SECRET_REFUSED);
+    format!("{code}: {}", fault.text)
+}

@@ -1,0 +1,109 @@
+//! Watches of the Secrets that declare remote clusters: one for each label, over a connection of their own to the config cluster.
+//!
+//! The driver starts it and receives its events in order. It never ends by itself: without a connection, or with another cluster at
+//! the address, it reports that the lists are unfinished and tries again, so that nothing is removed.
+
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tributary_kube_client::{ClusterIdentity, Connection, Connector, Event, Timing, Watch, WatchSpec};
+use tributary_model::{Fingerprint, Version};
+use tributary_registry_api::{Backoff, BackoffPolicy, SplitMix};
+use tributary_remote::roster::{SecretLabel, Source};
+use tributary_remote::{SECRETS, Secret};
+
+/// Events of one watch.
+pub(super) type Batch = (Source, Vec<Event<Secret>>);
+
+/// Labels with a watch each.
+pub(super) const LABELS: [SecretLabel; 2] = [SecretLabel::Istio, SecretLabel::Tributary];
+/// Interval at which a wrong identity is checked again.
+const LOOK: Duration = Duration::from_secs(30);
+
+/// Watches of one config cluster.
+pub(super) struct SecretWatch {
+    pub(super) connector: Connector,
+    pub(super) namespace: String,
+    pub(super) timing: Timing,
+    pub(super) seed: u64,
+    pub(super) out: mpsc::Sender<Batch>,
+}
+
+impl SecretWatch {
+    /// Watches; never ends.
+    pub(super) async fn run(&self) {
+        let mut pinned: Option<Fingerprint> = None;
+        let (mut backoff, mut random) = (Backoff::new(BackoffPolicy::default()), SplitMix::seeded(self.seed));
+        loop {
+            let Some(connection) = self.open().await else {
+                tokio::time::sleep(backoff.next(&mut random)).await;
+                continue;
+            };
+            backoff.reset();
+            let cluster = ClusterIdentity::new(connection.client());
+            self.is_pinned(&cluster, &mut pinned).await;
+            let [istio, own] = LABELS.map(|label| self.follow(label, &connection, &cluster));
+            tokio::select! {
+                () = istio => {}
+                () = own => {}
+                () = self.connector.outdated(&connection) => {}
+            }
+            pinned = pinned.or_else(|| cluster.known());
+            self.interrupted().await;
+        }
+    }
+
+    async fn open(&self) -> Option<Connection> {
+        let connector = self.connector.clone();
+        match tokio::task::spawn_blocking(move || connector.open()).await.ok()? {
+            Ok(connection) => Some(connection),
+            Err(error) => {
+                tracing::warn!(%error, "cannot connect to the config cluster for its Secrets; retrying");
+                None
+            }
+        }
+    }
+
+    /// Waits until the cluster of earlier connections answers; the first one is pinned.
+    async fn is_pinned(&self, cluster: &ClusterIdentity, pinned: &mut Option<Fingerprint>) {
+        let Some(was) = pinned.clone() else { return };
+        loop {
+            let confirmed = cluster.confirm().await.is_ok();
+            match cluster.known() {
+                Some(now) if now == was => return,
+                Some(now) => tracing::error!(
+                    %was, %now,
+                    "the Secrets are those of another cluster and are not read; restart the server to follow it"
+                ),
+                None if confirmed => return,
+                None => {}
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Reports that both lists are unfinished until a new watch has ended one.
+    async fn interrupted(&self) {
+        for label in LABELS {
+            // without a receiver the server stops
+            let _ = self.out.send((Source::Secrets(label), vec![Event::Init])).await;
+        }
+    }
+
+    /// Passes on the events of one label, until nothing receives them.
+    async fn follow(&self, label: SecretLabel, connection: &Connection, cluster: &ClusterIdentity) {
+        let spec = WatchSpec {
+            namespace: Some(self.namespace.clone()),
+            label_selector: Some(format!("{}=true", label.as_str())),
+            ..WatchSpec::all(SECRETS, self.timing)
+        };
+        let random = SplitMix::seeded(self.seed ^ Version::of(label.as_str().as_bytes()).0);
+        let mut watch = Watch::<Secret>::new(connection.client(), spec, random).of_cluster(cluster.clone());
+        loop {
+            let events = watch.next().await;
+            if self.out.send((Source::Secrets(label), events)).await.is_err() {
+                return std::future::pending().await;
+            }
+        }
+    }
+}

@@ -1,4 +1,5 @@
 //! Events of a watch of Secrets, with the roster that reads them: when a cluster joins, rotates and leaves, and what removes nothing.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail the test")]
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -99,7 +100,7 @@ fn status(state: SourceState) -> Event<Secret> {
 #[test]
 fn cluster_joins_when_the_list_is_complete() {
     let mut lab = Lab::new();
-    assert_eq!(lab.actions([Event::Init, Event::Apply(mk("token-a"))]), [""; 0], "half a list is none");
+    assert_eq!(lab.actions([Event::Init, Event::Apply(mk("token-a"))]), [""; 0], "half a list counts not");
     let orders = lab.take(Event::InitDone);
     let Action::Join(access) = &orders[0].action else { panic!("{orders:?}") };
     let east = ClusterId::new("east").unwrap();

@@ -142,7 +142,7 @@ codes! {
     448 RULE_SHADOWED "a DestinationRule, or a part of it, has no effect because another one precedes it" => "move what is needed to the one that applies, and remove the rest";
     449 RULE_WITHOUT_CLIENTS "a DestinationRule concerns no client" => "declare it in the namespace of the clients, of the service, or the root namespace, and extend its `exportTo`";
 
-    450 ROUTE_DESTINATION_UNMATCHED "a destination of a VirtualService is no service, or has no such port" => "correct the host: a name without a dot means a service of the namespace of the VirtualService, any other is taken as it stands";
+    450 ROUTE_DESTINATION_UNMATCHED "a destination of a VirtualService is no service, or has no such port" => "correct the port, or the host: a name without a dot means a service of the namespace of the VirtualService, any other is taken as it stands";
     451 ROUTE_SUBSET_UNDECLARED "a destination of a VirtualService names a subset that no DestinationRule of its clients declares" => "declare the subset in a DestinationRule of the host, or correct the name";
     452 ROUTE_SHADOWED "a route of a VirtualService serves no request, because the routes before it take them all" => "move it before them, or narrow their conditions";
     453 ROUTE_HOST_UNMATCHED "a host of a VirtualService is that of no service" => "correct the host, or declare a service or a ServiceEntry with it";
@@ -195,7 +195,7 @@ codes! {
     529 STANDBY "the endpoint waits as a standby of its federated service" => "nothing";
     530 NOT_IMPORTED "the client's Sidecar imports no such host or port" => "add it to `egress` of the Sidecar that the step names";
     531 ROUTED "the client's requests for the host take this virtual host" => "nothing";
-    532 ROUTED_ELSEWHERE "the client's requests for the host go to another service" => "see its routes with `tributary get routes HOST --for-client CLIENT`, and which services claim the host with `tributary get services -o wide`";
+    532 ROUTED_ELSEWHERE "the client's requests for the host do not go there" => "see where they go with `tributary get routes HOST --for-client CLIENT`, and which services claim the host with `tributary get services -o wide`";
     533 NOT_ROUTED "no route of the client leads requests to the port" => "add the host to the egress listener of the port, or remove that listener";
     534 REACHED "how the client reaches the port" => "nothing";
     535 NO_ENDPOINTS "no source lists endpoints for the port" => "check the service's selector and target port, and the status of its registry: `tributary get registries -o wide`";

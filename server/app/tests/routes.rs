@@ -256,9 +256,9 @@ async fn grpc_client_receives_the_endpoints_of_the_subsets_of_its_routes() {
     assert!(why.contains(&format!("target pay.shop.example:80 leads to xDS cluster {first}")), "{why}");
     let explain = |ip: &str| format!("explain {ip}:80 --host pay.shop.example --for-client grpc-1");
     let served = world.run(&explain("10.0.0.1")).await.out;
-    assert!(served.contains(&format!("EDS {first} version")) && !served.contains("TRB0544"), "{served}");
+    assert!(served.contains(&format!("EDS {first} version")) && !served.contains("TRB0532"), "{served}");
     let other = world.run(&explain("10.0.0.2")).await.out;
-    assert!(other.contains("TRB0544") && other.contains("lead to the subsets v1"), "{other}");
+    assert!(other.contains("TRB0532") && other.contains("lead to subset v1 only"), "{other}");
     world.server.stop().await;
 }
 
@@ -317,5 +317,36 @@ async fn filter_that_removes_a_virtual_host_or_a_cluster_is_named() {
         let shown = world.run(&command).await.out;
         assert!(shown.contains(removed), "{shown}");
     }
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn cluster_that_routes_lead_to_and_that_was_not_sent_is_named() {
+    let (dir, world) = mk_versions().await;
+    let text = "hosts: [pay.shop.example], http: [{route: [{destination: {host: pay.shop.example, subset: v1}, weight: 1}, {destination: {host: pay.shop.example, subset: v9}, weight: 1}]}]";
+    std::fs::write(dir.path().join("routes.yaml"), mk_object("VirtualService", "to-v1", text)).unwrap();
+    world.until("get policies -o wide", "TRB0451").await;
+    let _stream = connect_sidecar(&world).await;
+    let lost = "outbound|80|v9|pay.shop.example";
+    let why = world.run(&format!("why-not pay.shop.example --for-client {SIDECAR}")).await.out;
+    assert!(why.contains("TRB0541") && why.contains(&format!("lead to xDS cluster {lost}, which")), "{why}");
+    let routes = world.run(&format!("get routes pay.shop.example --for-client {SIDECAR} -o wide")).await.out;
+    assert!(routes.contains(&format!("no xDS cluster {lost}")), "{routes}");
+    assert!(!routes.contains("no xDS cluster outbound|80|v1|"), "{routes}");
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn target_without_a_route_that_grpc_can_use_is_explained() {
+    let query = "match: [{queryParams: {a: {exact: b}}}], route: [{destination: {host: pay.shop.example}}]";
+    let (_dir, world) = mk_world(&format!("{{{query}}}")).await;
+    let _stream =
+        connect(&world, "grpc-1", "gRPC C-core", &[(LDS, &["pay.shop.example:80"]), (RDS, &[PAY])]).await;
+    world.until("get clients", "SYNCED").await;
+    let why = world.run("why-not pay.shop.example:80 --for-client grpc-1").await.out;
+    assert!(why.contains("no route of the target leads to it") && !why.contains("TRB0534"), "{why}");
+    let list = world.run("get routes pay.shop.example:80 --for-client grpc-1").await;
+    let text = format!("{}{:?}", list.out, list.exit);
+    assert!(text.contains("has no route of pay.shop.example:80 that gRPC can use"), "{text}");
     world.server.stop().await;
 }

@@ -10,7 +10,7 @@ use tributary_model::{
     Catalog, ClientKind, Code, PortView, Protocol, ServiceView, Stage, Subset, Trace, TraceStep, Verdict,
 };
 
-use super::subsets::routed_subsets;
+use super::subsets::{is_led_away, routed_subsets};
 use crate::client::{Client, ClientClass};
 use crate::cluster::{Discovery, cluster, udp_not_served};
 use crate::endpoints::Destination;
@@ -19,6 +19,9 @@ use crate::listener::{ListenerPlan, Serves, not_listened, route_table_name, scop
 use crate::names::ClusterName;
 use crate::scope::trace::not_routed;
 use crate::steps::service_step;
+
+/// Description of a target whose routes lead to other services, answer, or are not for gRPC.
+const LED_AWAY: &str = "no route of the target leads to it";
 
 /// Maximum number of listeners in a step.
 const MAX_NAMED: usize = 8;
@@ -128,6 +131,9 @@ pub(super) fn reach(
         }
         ClientKind::Sidecar if not_routed(catalog, view, port, class.scope()).is_some() => return Vec::new(),
         ClientKind::Sidecar => listeners(port, class, named),
+        ClientKind::Grpc if is_led_away(port, class) => {
+            return vec![step(port, Verdict::Warn, Code::ROUTED_ELSEWHERE, LED_AWAY)];
+        }
         ClientKind::Grpc => vec![(format!("target {named}:{} leads to", port.number), true)],
         ClientKind::Envoy => own(),
     };

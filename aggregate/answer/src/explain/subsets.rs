@@ -32,6 +32,12 @@ pub fn received_subsets(port: &PortView, class: &ClientClass) -> Vec<Subset> {
     subsets.into_iter().flatten().collect()
 }
 
+/// Whether a VirtualService serves a client's requests to a port, and none of its routes leads there.
+#[must_use]
+pub fn is_led_away(port: &PortView, class: &ClientClass) -> bool {
+    own_targets(&port.route.inputs, &key(&port.route, class)).is_some_and(|targets| targets.is_empty())
+}
+
 /// Whether a client has an endpoint by a subset of a port.
 #[must_use]
 pub fn is_in_subset(port: &PortView, client: &Client, subset: &Subset, endpoint: &str) -> bool {
@@ -50,12 +56,12 @@ pub(super) fn without(port: &PortView, client: &Client, endpoint: &str) -> Optio
         return None;
     }
     let named: Vec<&str> = subsets.iter().map(Subset::as_str).collect();
+    let (noun, named) = (if named.len() == 1 { "subset" } else { "subsets" }, named.join(", "));
     let detail = format!(
-        "port {}: the routes of the client lead to the subsets {}, which do not have it",
-        port.number,
-        named.join(", ")
+        "port {}: the routes of the client lead to {noun} {named} only, without this endpoint",
+        port.number
     );
-    let step = service_step(Stage::Merge, Verdict::Drop, Code::NOT_IN_SUBSET, None, detail);
+    let step = service_step(Stage::Deliver, Verdict::Drop, Code::ROUTED_ELSEWHERE, None, detail);
     Some(TraceStep { endpoint: endpoint.to_owned(), ..step })
 }
 

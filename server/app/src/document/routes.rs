@@ -27,7 +27,7 @@ pub struct RouteItem {
     /// xDS clusters with their weights.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clusters: Vec<WeightedItem>,
-    /// Settings, such as timeouts and retries.
+    /// Settings, such as timeouts and retries, and the xDS clusters that the client was not sent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub settings: Vec<String>,
     /// VirtualService that the route is from, the delegates whose routes it takes, and the EnvoyFilters that changed the route

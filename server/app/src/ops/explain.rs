@@ -189,7 +189,7 @@ fn served_by(catalog: &Catalog, host: &str, found: Option<&Found>) -> String {
 fn deliver(
     catalog: &Arc<Catalog>,
     (found, subset): (&Found, Option<&Subset>),
-    tables: Option<&mut Routed>,
+    tables: Option<&mut Routed<'_>>,
     one: &mut Explanation,
 ) {
     let served = one.steps.iter().all(|step| step.verdict != Verdict::Drop);

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use tributary_answer::{Client, ClusterName, is_in_subset, leading_listeners, leading_resources};
 use tributary_model::{Catalog, Code, Hostname, PolicyKey, PortView, Subset, TraceStep, Verdict};
 use tributary_xds::answers::ResourceType;
+use tributary_xds::session::SentView;
 
 use super::explain::deliver_step;
 use super::sent_route::{Action, SentHost, SentRoute, host_for};
@@ -18,14 +19,17 @@ use super::sessions::Found;
 const MAX_LISTENERS: usize = 8;
 
 /// What a sidecar was sent, and the policies that it is from.
-pub(super) struct Routed {
+pub(super) struct Routed<'f> {
     catalog: Arc<Catalog>,
+    found: &'f Found,
     tables: SentTables,
 }
 
 /// Port of a service to which routes should lead.
 struct Wanted<'a> {
     cluster: ClusterName,
+    /// Whether an endpoint is explained.
+    is_endpoint: bool,
     /// Whether a route to a subset counts.
     counts: &'a dyn Fn(&Subset) -> bool,
 }
@@ -39,10 +43,10 @@ impl Wanted<'_> {
     }
 }
 
-impl Routed {
+impl<'f> Routed<'f> {
     /// Reads the names of the tables and listeners that a client was sent.
-    pub(super) fn new(catalog: &Arc<Catalog>, found: &Found) -> Self {
-        Self { catalog: Arc::clone(catalog), tables: SentTables::new(catalog, found) }
+    pub(super) fn new(catalog: &Arc<Catalog>, found: &'f Found) -> Self {
+        Self { catalog: Arc::clone(catalog), found, tables: SentTables::new(catalog, found) }
     }
     /// Returns the virtual host that takes requests for `host` on a port of the service `served_by`, if a table has the
     /// host, and the listeners that should lead connections there and do not. Of the routes to subsets, those count that
@@ -59,16 +63,50 @@ impl Routed {
         let lost = listeners.iter().take(MAX_LISTENERS).filter_map(|name| self.listener(name, &cluster));
         let lost: Vec<TraceStep> = lost.collect();
         let counts = |subset: &Subset| endpoint.is_none_or(|at| is_in_subset(port, client, subset, at));
-        let wanted = Wanted { cluster, counts: &counts };
+        let wanted = Wanted { cluster, is_endpoint: endpoint.is_some(), counts: &counts };
         let table = port.number.to_string();
         let requests = self.requests(host, &table, Some(&wanted));
         let requests = requests.or_else(|| self.removed(host, &table, (port, client)));
-        requests.into_iter().chain(lost).collect()
+        requests.into_iter().chain(self.unsent(host, &table)).chain(lost).collect()
     }
     /// Returns where requests for a host go that no service has; empty if no table has it.
     pub(super) fn steps_of_host(&mut self, host: &Hostname) -> Vec<TraceStep> {
         let names = self.tables.names();
-        names.iter().filter_map(|table| self.requests(host, table, None)).collect()
+        let mut out = Vec::new();
+        for table in &names {
+            out.extend(self.requests(host, table, None));
+            out.extend(self.unsent(host, table));
+        }
+        out
+    }
+    /// Returns a warning for each xDS cluster to which routes for a host lead and which the client was not sent.
+    fn unsent(&mut self, host: &Hostname, table: &str) -> Vec<TraceStep> {
+        let hosts = self.tables.table(table).unwrap_or_default();
+        let Some(of) = host_for(hosts, host.as_str()).filter(|of| !of.is_rest()) else { return Vec::new() };
+        let names = of.routes.iter().flat_map(|route| route.action.clusters());
+        let lost = unsent(self.found, names).into_iter().take(MAX_NAMED);
+        let lost: Vec<String> = lost.map(str::to_owned).collect();
+        lost.iter().map(|name| self.lost_cluster(host, table, name)).collect()
+    }
+    fn lost_cluster(&self, host: &Hostname, table: &str, name: &str) -> TraceStep {
+        let by = self.found.sent(ResourceType::Cluster).and_then(|view| view.removed_by(name));
+        let subset = name.parse::<ClusterName>().ok().and_then(|name| name.subset);
+        let (code, why) = match (&by, subset) {
+            (Some(by), _) => (Code::NOT_DELIVERED, format!("{by} removes it")),
+            (None, Some(subset)) => {
+                let why = format!(
+                    "no DestinationRule that applies to the client declares subset {}",
+                    subset.as_str()
+                );
+                (Code::NO_SUCH_SUBSET, why)
+            }
+            (None, None) => (Code::NOT_DELIVERED, "no service that the client may use has it".to_owned()),
+        };
+        let what = format!(
+            "RDS {table}: routes for {host} lead to xDS cluster {name}, which the client was not sent"
+        );
+        let object = by.and_then(|by| Some(self.catalog.policies.get(&by)?.declared.source.reference()));
+        TraceStep { object, ..deliver_step((Verdict::Warn, code, format!("{what}: {why}"))) }
     }
     fn requests(&mut self, host: &Hostname, table: &str, to: Option<&Wanted<'_>>) -> Option<TraceStep> {
         let of = host_for(self.tables.table(table)?, host.as_str()).filter(|of| !of.is_rest())?;
@@ -132,7 +170,9 @@ fn step_of(of: &SentHost, table: &str, host: &Hostname, to: Option<&Wanted<'_>>)
     let what = match (&of.routes[..], to) {
         ([only], _) if only.conditions.is_empty() => format!("go to {}", only.action),
         (routes, Some(to)) => {
-            format!("take {} routes{rules}, of which {leading} lead to {}", routes.len(), targets(routes, to))
+            let there = if to.is_endpoint { " with the endpoint" } else { "" };
+            let targets = targets(routes, to);
+            format!("take {} routes{rules}, of which {leading} lead to {targets}{there}", routes.len())
         }
         (routes, None) => format!("take {} routes{rules}", routes.len()),
     };
@@ -160,6 +200,15 @@ fn targets(routes: &[SentRoute], to: &Wanted<'_>) -> String {
     if more == 0 { named } else { format!("{named} and {more} more") }
 }
 
+/// Returns the xDS clusters of services, each once, that a client was not sent although it receives all that it may use.
+pub(super) fn unsent<'n>(found: &Found, names: impl Iterator<Item = &'n str>) -> BTreeSet<&'n str> {
+    let Some(view) = found.sent(ResourceType::Cluster).filter(SentView::is_wildcard) else {
+        return BTreeSet::new();
+    };
+    let of_service = names.filter(|name| name.parse::<ClusterName>().is_ok());
+    of_service.filter(|name| found.delivery(view.kind(), name).version.is_none()).collect()
+}
+
 /// Most xDS clusters in a step.
 const MAX_NAMED: usize = 8;
 
@@ -178,7 +227,7 @@ mod tests {
     fn mk_step(routes: Vec<SentRoute>) -> (Verdict, Code, String) {
         let of = SentHost { name: "pay.shop:80".into(), domains: vec!["pay.shop".into()], routes };
         let (host, cluster) = (Hostname::new("pay.shop").unwrap(), "outbound|80||pay.shop".parse().unwrap());
-        let wanted = Wanted { cluster, counts: &|subset| subset.as_str() != "old" };
+        let wanted = Wanted { cluster, is_endpoint: false, counts: &|subset| subset.as_str() != "old" };
         let step = step_of(&of, "80", &host, Some(&wanted));
         (step.verdict, step.code, step.detail)
     }

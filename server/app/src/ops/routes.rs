@@ -14,6 +14,7 @@ use tributary_model::{Catalog, ClientKind, PolicyKey, PortNumber, PortView};
 use tributary_xds::answers::ResourceType;
 
 use super::resources::{filters, object_of};
+use super::routed::unsent;
 use super::sent_route::{Action, SentHost, SentRoute, host_for, shares};
 use super::sent_tables::SentTables;
 use super::sessions::{Found, Sessions};
@@ -127,8 +128,13 @@ impl Lister<'_> {
         let known = known.or_else(|| self.tables.resource(ResourceType::Listener, table));
         let changed = known.map(|(view, of)| filters(self.catalog, view, of)).unwrap_or_default();
         let state = known.map_or("", |(_, of)| of.state.as_str());
+        let lost = |route: &SentRoute| {
+            let lost = unsent(self.found, route.action.clusters()).into_iter();
+            lost.map(|name| format!("no xDS cluster {name}")).collect::<Vec<_>>()
+        };
         let item = |(at, route): (usize, &SentRoute)| RouteItem {
             kind: "requests".to_owned(),
+            settings: route.settings.iter().cloned().chain(lost(route)).collect(),
             port: port.map(PortNumber::get),
             order: at + 1,
             table: table.to_owned(),
@@ -179,7 +185,9 @@ impl Lister<'_> {
         let next =
             "see `tributary why-not` for the host, and `tributary get resources` for all that it was sent";
         if self.found.client.class.kind == ClientKind::Grpc {
-            return format!("the client {client} was sent no route table of {host}{at}; {next}");
+            return format!(
+                "the client {client} has no route of {host}{at} that gRPC can use, or was sent no route table of it; {next}"
+            );
         }
         let rest = self.tables.names().into_iter().find_map(|table| {
             let rest = self.tables.table(&table)?.iter().find(|host| host.is_rest())?;

@@ -156,6 +156,16 @@ impl SentView {
         };
         resource.found.as_ref().map(by).unwrap_or_default()
     }
+    /// Returns the type.
+    #[must_use]
+    pub const fn kind(&self) -> ResourceType {
+        self.kind
+    }
+    /// Whether the client receives every resource that it may use.
+    #[must_use]
+    pub fn is_wildcard(&self) -> bool {
+        self.watch.is_wildcard()
+    }
     /// Returns the EnvoyFilter that removed a resource of this name.
     #[must_use]
     pub fn removed_by(&self, name: &str) -> Option<PolicyKey> {

@@ -350,3 +350,20 @@ async fn target_without_a_route_that_grpc_can_use_is_explained() {
     assert!(text.contains("has no route of pay.shop.example:80 that gRPC can use"), "{text}");
     world.server.stop().await;
 }
+
+#[tokio::test]
+async fn share_of_an_empty_subset_is_a_condition() {
+    let (dir, world) = mk_versions().await;
+    let write = |routes: &str| {
+        let text = format!("hosts: [pay.shop.example], http: [{routes}]");
+        std::fs::write(dir.path().join("routes.yaml"), mk_object("VirtualService", "to-v1", &text)).unwrap();
+    };
+    write(
+        "{route: [{destination: {host: pay.shop.example, subset: v1}, weight: 1}, {destination: {host: pay.shop.example, subset: v2}, weight: 1}]}",
+    );
+    let pay = std::fs::read_to_string(dir.path().join("pay.yaml")).unwrap();
+    std::fs::write(dir.path().join("pay.yaml"), pay.replace("version: v2", "version: v3")).unwrap();
+    let policies = world.until("get policies -o wide", "TRB0457").await;
+    assert!(policies.contains("(v2 of pay.shop.example)"), "{policies}");
+    world.server.stop().await;
+}

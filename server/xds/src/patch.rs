@@ -60,6 +60,8 @@ pub struct Added {
     pub body: Vec<u8>,
     /// Filter of the patch.
     pub by: PolicyKey,
+    /// Position of the patch among those of the client.
+    pub patch: usize,
 }
 
 /// What patches make of a resource.
@@ -107,21 +109,28 @@ impl Patches {
     fn of(&self, apply_to: ApplyTo, side: Side) -> impl Iterator<Item = &Patch> + Clone {
         self.all.iter().filter(move |patch| patch.of.apply_to == apply_to && patch.is_for(side))
     }
-    /// Returns the resources of a kind that are added, by name; of one name the first.
+    /// Records that a patch added its resource.
+    pub fn use_added(&self, patch: usize) {
+        if let Some(patch) = self.all.get(patch) {
+            patch.is_used.store(true, Ordering::Relaxed);
+        }
+    }
+    /// Returns the resources of a kind that are added, by name; of one name the first. None counts as used before a client
+    /// has it: one whose name exists already is not added.
     fn added(&self, apply_to: ApplyTo) -> Vec<Added> {
         let mut out: Vec<Added> = Vec::new();
         // those of outbound traffic come first
         for side in [Side::Outbound, Side::Inbound] {
             let of_side = self.of(apply_to, side).filter(|patch| patch.of.operation.adds());
-            for (patch, value) in of_side.filter_map(|patch| Some((patch, patch.value.as_ref()?))) {
+            for (patch, value) in
+                &of_side.filter_map(|patch| Some((patch, patch.value.as_ref()?))).collect::<Vec<_>>()
+            {
                 let name = message::text(value, "name");
                 let by = self.filters.get(patch.filter).cloned();
                 let by = by.filter(|_| !name.is_empty() && out.iter().all(|known| *known.name != *name));
-                let body = || {
-                    patch.is_used.store(true, Ordering::Relaxed);
-                    tributary_descriptors::encode(value)
-                };
-                out.extend(by.map(|by| Added { name: name.into(), body: body(), by }));
+                let at = self.all.iter().position(|one| std::ptr::eq(one, *patch)).unwrap_or_default();
+                let body = || tributary_descriptors::encode(value);
+                out.extend(by.map(|by| Added { name: name.into(), body: body(), by, patch: at }));
             }
         }
         out

@@ -5,6 +5,7 @@
 //! The list of policies calls it once. Comparisons of a request are bounded by [`MAX_LOOKS`]; what is beyond has no
 //! condition.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 
 use tributary_model::{
@@ -32,13 +33,22 @@ pub(super) struct RouteConditions<'c> {
     delegates: BTreeSet<PolicyKey>,
     /// Comparisons so far.
     looks: usize,
+    /// Endpoints whose labels were compared so far.
+    compared: Cell<usize>,
 }
 
 impl<'c> RouteConditions<'c> {
     /// Reads which delegates are named; nothing if no VirtualService is wanted.
     pub(super) fn new(catalog: &'c Catalog, beside: Beside<'c>, wanted: &dyn Fn(&PolicyKey) -> bool) -> Self {
         let services = Services::new(catalog, beside.elsewhere);
-        let mut out = Self { catalog, services, inhabited: None, delegates: BTreeSet::new(), looks: 0 };
+        let mut out = Self {
+            catalog,
+            services,
+            inhabited: None,
+            delegates: BTreeSet::new(),
+            looks: 0,
+            compared: Cell::new(0),
+        };
         if catalog.policies.keys().any(|key| key.kind == PolicyKind::VirtualService && wanted(key)) {
             let all = catalog.policies.values().filter_map(|view| view.virtual_service());
             out.inhabited = inhabited(catalog, beside);

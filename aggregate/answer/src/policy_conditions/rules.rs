@@ -9,13 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tributary_model::{
     Catalog, Code, Condition, DestinationRule, Distribution, EndpointInputs, EndpointPolicy, ExportTo,
-    Labels, LocalityBalancing, Namespace, PolicyKey, PolicyKind, PolicyView, PortNumber, PortView, Protocol,
+    LocalityBalancing, Namespace, PolicyKey, PolicyKind, PolicyView, PortNumber, PortView, Protocol,
     Resolution, ServiceView, Subset, Visibility,
 };
 
 use super::clients::{Inhabited, inhabited};
 use super::found::{Found, named};
-use super::services::Services;
+use super::services::{Services, has_labels};
 use super::{Beside, MAX_LOOKS};
 
 mod hash;
@@ -160,7 +160,7 @@ impl<'c> RuleConditions<'c> {
         self.count_shares((view, port), from, policy, wanted);
         for (name, labels, _) in policy.subsets.iter() {
             let Some(key) = self.declaring(from, name).filter(|key| wanted(key)) else { continue };
-            let is_matched = self.is_matched(inputs, labels);
+            let is_matched = has_labels(inputs, labels, &mut self.looks);
             let used = self.used.entry(key).or_default();
             if is_matched {
                 used.matched.insert(name);
@@ -205,18 +205,6 @@ impl<'c> RuleConditions<'c> {
             self.looks += source.group.addresses.len();
             let mut localities = source.group.addresses.iter().map(|address| &address.topology.locality);
             localities.any(|locality| share.to.iter().any(|(place, _)| locality.matches(place)))
-        })
-    }
-    fn is_matched(&mut self, inputs: &EndpointInputs, labels: &Labels) -> bool {
-        inputs.sources.iter().any(|source| {
-            self.looks += source.group.addresses.len();
-            let federated = source.federation.as_ref().map(|federation| &federation.labels);
-            source.group.addresses.iter().any(|address| {
-                let own = |key: &str| {
-                    federated.and_then(|labels| labels.get(key)).or_else(|| address.labels.get(key))
-                };
-                labels.pairs().all(|(key, value)| own(key) == Some(&**value))
-            })
         })
     }
     /// Returns the condition of a rule that only clients of namespaces without clients would use.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tributary_model::{Catalog, HostPattern, ServiceView};
+use tributary_model::{Catalog, EndpointInputs, HostPattern, Labels, ServiceView};
 
 use super::Index;
 
@@ -53,4 +53,17 @@ impl<'c> Services<'c> {
         };
         format!("no service has the host {host}{hint}")
     }
+}
+
+/// Whether an endpoint has labels; counts the endpoints that are compared.
+pub(super) fn has_labels(inputs: &EndpointInputs, labels: &Labels, compared: &mut usize) -> bool {
+    inputs.sources.iter().any(|source| {
+        *compared += source.group.addresses.len();
+        let federated = source.federation.as_ref().map(|federation| &federation.labels);
+        source.group.addresses.iter().any(|address| {
+            let own =
+                |key: &str| federated.and_then(|labels| labels.get(key)).or_else(|| address.labels.get(key));
+            labels.pairs().all(|(key, value)| own(key) == Some(&**value))
+        })
+    })
 }

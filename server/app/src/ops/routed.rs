@@ -8,11 +8,10 @@ use std::sync::Arc;
 use tributary_answer::{Client, ClusterName, is_in_subset, leading_listeners, leading_resources};
 use tributary_model::{Catalog, Code, Hostname, PolicyKey, PortView, Subset, TraceStep, Verdict};
 use tributary_xds::answers::ResourceType;
-use tributary_xds::session::SentView;
 
 use super::explain::deliver_step;
 use super::sent_route::{Action, SentHost, SentRoute, host_for};
-use super::sent_tables::SentTables;
+use super::sent_tables::{SentTables, unsent};
 use super::sessions::Found;
 
 /// Most listeners of a port that are decoded.
@@ -198,15 +197,6 @@ fn targets(routes: &[SentRoute], to: &Wanted<'_>) -> String {
     let more = all.len().saturating_sub(MAX_NAMED);
     let named = all.into_iter().take(MAX_NAMED).collect::<Vec<_>>().join(", ");
     if more == 0 { named } else { format!("{named} and {more} more") }
-}
-
-/// Returns the xDS clusters of services, each once, that a client was not sent although it receives all that it may use.
-pub(super) fn unsent<'n>(found: &Found, names: impl Iterator<Item = &'n str>) -> BTreeSet<&'n str> {
-    let Some(view) = found.sent(ResourceType::Cluster).filter(SentView::is_wildcard) else {
-        return BTreeSet::new();
-    };
-    let of_service = names.filter(|name| name.parse::<ClusterName>().is_ok());
-    of_service.filter(|name| found.delivery(view.kind(), name).version.is_none()).collect()
 }
 
 /// Most xDS clusters in a step.

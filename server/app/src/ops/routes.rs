@@ -14,9 +14,8 @@ use tributary_model::{Catalog, ClientKind, PolicyKey, PortNumber, PortView};
 use tributary_xds::answers::ResourceType;
 
 use super::resources::{filters, object_of};
-use super::routed::unsent;
 use super::sent_route::{Action, SentHost, SentRoute, host_for, shares};
-use super::sent_tables::SentTables;
+use super::sent_tables::{SentTables, unsent};
 use super::sessions::{Found, Sessions};
 use crate::admin::backend::Answer;
 use crate::document::routes::WeightedItem;

@@ -14,6 +14,7 @@ use envoy_types::pb::envoy::extensions::filters::network::http_connection_manage
 use envoy_types::pb::envoy::extensions::filters::network::tcp_proxy::v3 as tcp;
 use envoy_types::pb::google::protobuf::Any;
 use prost::Message;
+use tributary_answer::ClusterName;
 use tributary_model::{Catalog, PolicyKey};
 use tributary_xds::answers::ResourceType;
 use tributary_xds::session::{SentResource, SentView};
@@ -96,6 +97,15 @@ impl SentTables {
         self.left -= body.len();
         M::decode(body).ok()
     }
+}
+
+/// Returns the xDS clusters of services, each once, that a client was not sent although it receives all that it may use.
+pub(super) fn unsent<'n>(found: &Found, names: impl Iterator<Item = &'n str>) -> BTreeSet<&'n str> {
+    let Some(view) = found.sent(ResourceType::Cluster).filter(SentView::is_wildcard) else {
+        return BTreeSet::new();
+    };
+    let of_service = names.filter(|name| name.parse::<ClusterName>().is_ok());
+    of_service.filter(|name| found.delivery(view.kind(), name).version.is_none()).collect()
 }
 
 /// Returns the virtual hosts of an encoded route table; none if it does not decode.

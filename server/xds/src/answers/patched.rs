@@ -92,8 +92,10 @@ impl PatchedAnswers {
                 base.get(name).is_some() && !replaced.iter().any(gone) || own.iter().any(gone)
             };
             let added = of.patching.added(of.kind).iter();
-            let free: Vec<_> =
-                added.filter(|added| is_wanted(&added.name) && !is_taken(&added.name)).cloned().collect();
+            let free: Vec<_> = added
+                .filter(|added| is_wanted(&added.name) && !is_taken(&added.name))
+                .filter_map(|added| of.patching.added_as(of.kind, &added.name))
+                .collect();
             own.extend(free);
             match own.is_empty() && replaced.is_empty() {
                 true => Arc::clone(base),

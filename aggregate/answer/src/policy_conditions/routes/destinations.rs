@@ -10,7 +10,9 @@ use tributary_model::{
 
 use super::ports::Listened;
 use super::{Found, RouteConditions, named, place};
+use crate::policy_conditions::MAX_LOOKS;
 use crate::policy_conditions::clients::are_hidden;
+use crate::policy_conditions::services::has_labels;
 
 /// Destination with the place of its route.
 struct Placed<'c> {
@@ -58,6 +60,12 @@ impl<'c> RouteConditions<'c> {
                 undeclared.push(format!("{} ({} of {host})", placed.place, subset.as_str()));
             } else if placed.has_share && views.iter().all(|view| self.is_empty(view, to)) {
                 empty.push(format!("{} ({host})", placed.place));
+            } else if let Some(subset) = to
+                .subset
+                .as_ref()
+                .filter(|subset| placed.has_share && self.is_empty_subset(&views, to, subset))
+            {
+                empty.push(format!("{} ({} of {host})", placed.place, subset.as_str()));
             }
         }
         let all = [
@@ -88,9 +96,29 @@ impl<'c> RouteConditions<'c> {
         let mut of_host = rules.filter(|(key, rule)| self.completed(key, &rule.host).matches(host));
         of_host.any(|(_, rule)| rule.subsets.iter().any(|own| own.name == *subset))
     }
+    /// Whether no endpoint has the labels of a subset, by whichever rule, as far as that is known.
+    fn is_empty_subset(
+        &self,
+        views: &[&'c Arc<ServiceView>],
+        to: &RouteDestination,
+        subset: &Subset,
+    ) -> bool {
+        let mut compared = self.compared.get();
+        let is_unread = views.iter().any(|view| self.catalog.unread_endpoints(view).next().is_some());
+        let mut is_matched = |port: &PortView| {
+            let inputs = &port.endpoints.inputs;
+            let policies = inputs.policy.iter();
+            let all =
+                policies.flat_map(|all| all.values()).flatten().flat_map(|policy| policy.subsets.iter());
+            let mut labels = all.filter(|(name, ..)| name == subset).map(|(_, labels, _)| labels);
+            !selects(&inputs.resolution) || labels.any(|labels| has_labels(inputs, labels, &mut compared))
+        };
+        let is_any = views.iter().flat_map(|view| ports_of(view, to)).any(&mut is_matched);
+        self.compared.set(compared);
+        !is_unread && !is_any && compared <= MAX_LOOKS
+    }
     /// Whether a service has no endpoint on the port of a destination, as far as that is known.
     fn is_empty(&self, view: &Arc<ServiceView>, to: &RouteDestination) -> bool {
-        let selects = |resolution: &Resolution| *resolution == Resolution::ClientSide || resolution.is_dns();
         let is_unread = self.catalog.unread_endpoints(view).next().is_some();
         let is_empty = |port: &PortView| {
             let inputs = &port.endpoints.inputs;
@@ -99,6 +127,11 @@ impl<'c> RouteConditions<'c> {
         };
         !is_unread && ports_of(view, to).all(is_empty)
     }
+}
+
+/// Whether clients choose among the endpoints of a service.
+fn selects(resolution: &Resolution) -> bool {
+    *resolution == Resolution::ClientSide || resolution.is_dns()
 }
 
 fn ports_of<'v>(view: &'v Arc<ServiceView>, to: &RouteDestination) -> impl Iterator<Item = &'v PortView> {

@@ -42,8 +42,8 @@ pub(super) struct Patching {
     patches: Patches,
     clusters: Vec<Arc<EncodedResource>>,
     listeners: Vec<Arc<EncodedResource>>,
-    /// Filters that added those, in the same order.
-    adders: [Vec<PolicyKey>; 2],
+    /// Filters that added those, and the positions of the patches, in the same order.
+    adders: [Vec<(PolicyKey, usize)>; 2],
     kept: Mutex<Kept>,
 }
 
@@ -69,8 +69,10 @@ impl Patching {
     fn new(of: &ClientPatches) -> Option<Self> {
         let patches = Patches::new(of)?;
         let split = |added: Vec<Added>| {
-            let resource =
-                |of: Added| (Arc::new(EncodedResource::new(of.name.into(), Bytes::from(of.body))), of.by);
+            let resource = |of: Added| {
+                let by = (of.by, of.patch);
+                (Arc::new(EncodedResource::new(of.name.into(), Bytes::from(of.body))), by)
+            };
             added.into_iter().map(resource).unzip()
         };
         let (clusters, of_clusters) = split(patches.added_clusters());
@@ -92,9 +94,13 @@ impl Patching {
             _ => &[],
         }
     }
-    /// Returns the resource that is added under a name.
+    /// Returns the resource that a client has because it is added under a name.
     pub(super) fn added_as(&self, kind: ResourceType, name: &str) -> Option<Arc<EncodedResource>> {
-        self.added(kind).iter().find(|added| *added.name == *name).cloned()
+        let at = self.added(kind).iter().position(|added| *added.name == *name)?;
+        if let Some((_, patch)) = self.adders[usize::from(kind == ResourceType::Listener)].get(at) {
+            self.patches.use_added(*patch);
+        }
+        self.added(kind).get(at).cloned()
     }
     /// Applies the patches to a resource. Concurrent callers for any resource wait for one.
     pub(super) fn apply(
@@ -135,7 +141,7 @@ impl Patching {
         }
         let at = self.added(kind).iter().position(|added| *added.name == *name && added.version == version);
         let adders = &self.adders[usize::from(kind == ResourceType::Listener)];
-        at.and_then(|at| adders.get(at)).cloned().into_iter().collect()
+        at.and_then(|at| adders.get(at)).map(|(by, _)| by.clone()).into_iter().collect()
     }
     /// Returns the filter that removed a resource.
     pub(super) fn remover(&self, kind: ResourceType, name: &str) -> Option<PolicyKey> {

@@ -137,7 +137,8 @@ fn removed_resource_names_its_filter() {
 #[test]
 fn patches_that_change_nothing_are_not_used() {
     let (mut world, answers) = (World::default(), PatchedAnswers::default());
-    let patches = json!([merge("none.shop"), merge("s1.shop"), add("mine"), lua()]);
+    let taken = add("outbound|80||s2.shop");
+    let patches = json!([merge("none.shop"), merge("s1.shop"), add("mine"), lua(), taken]);
     let plain = world.next(&hosts(3));
     let catalog = Arc::new(with_filter(&plain, &patches));
     let class = mk_patched("shop", patches.as_array().unwrap());

@@ -36,7 +36,7 @@ pub use query::Query;
 pub use reach::{Carrier, carrier, leading_listeners, leading_parts, leading_resources};
 pub use routes::{AppliedRoutes, applied_routes, delegates_of};
 pub use rules::{AppliedRule, applied_rules};
-pub use subsets::{is_in_subset, is_led_away, received_subsets, routed_subsets};
+pub use subsets::{is_in_subset, received_subsets, subsets_with};
 pub use why_not::{why_not, why_not_in};
 
 /// Maximum number of service ports that one query explains.

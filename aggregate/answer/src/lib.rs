@@ -46,8 +46,8 @@ pub use egress::{Egress, PortSet};
 pub use endpoints::{Assignment, Destination, Endpoint, LocalityEndpoints, endpoints, endpoints_of, inline};
 pub use explain::{
     AppliedRoutes, AppliedRule, Carrier, Explanation, Query, WhyNot, applied_routes, applied_rules, carrier,
-    delegates_of, endpoint_freshness, explain, explain_with, is_in_subset, is_led_away, leading_listeners,
-    leading_parts, leading_resources, received_subsets, routed_subsets, why_not, why_not_in,
+    delegates_of, endpoint_freshness, explain, explain_with, is_in_subset, leading_listeners, leading_parts,
+    leading_resources, received_subsets, subsets_with, why_not, why_not_in,
 };
 pub use grpc_route::{GrpcGap, grpc_routes};
 pub use http_route::{RouteContext, RoutePlan, Routes, Target, http_routes};
@@ -62,6 +62,7 @@ pub use resolve::{concrete, own_routes, resolve, visible};
 pub use route::{VirtualHostPlan, grpc_route, has_grpc_route, names_of, route};
 pub use scope::trace::not_routed;
 pub use scope::{ClientSidecar, Scope, attach};
+pub use steps::named;
 pub use virtual_service::{Chosen, chosen};
 
 #[cfg(test)]

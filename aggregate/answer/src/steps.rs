@@ -42,3 +42,14 @@ pub(crate) fn about(
 ) {
     r.step(|| service_step(stage, verdict, code, None, format!("{key}: {detail}")));
 }
+
+/// Most names in a message.
+const MAX_NAMED: usize = 8;
+
+/// Joins names for a message; beyond [`MAX_NAMED`] only their number.
+pub fn named<'t>(all: impl IntoIterator<Item = &'t str>) -> String {
+    let all: Vec<&str> = all.into_iter().collect();
+    let shown = all.iter().take(MAX_NAMED).copied().collect::<Vec<_>>().join(", ");
+    let more = all.len().saturating_sub(MAX_NAMED);
+    if more > 0 { format!("{shown} and {more} more") } else { shown }
+}

@@ -100,7 +100,11 @@ fn status(state: SourceState) -> Event<Secret> {
 #[test]
 fn cluster_joins_when_the_list_is_complete() {
     let mut lab = Lab::new();
-    assert_eq!(lab.actions([Event::Init, Event::Apply(mk("token-a"))]), [""; 0], "half a list counts not");
+    assert_eq!(
+        lab.actions([Event::Init, Event::Apply(mk("token-a"))]),
+        [""; 0],
+        "half a list does not count"
+    );
     let orders = lab.take(Event::InitDone);
     let Action::Join(access) = &orders[0].action else { panic!("{orders:?}") };
     let east = ClusterId::new("east").unwrap();

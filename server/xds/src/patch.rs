@@ -121,14 +121,14 @@ impl Patches {
         let mut out: Vec<Added> = Vec::new();
         // those of outbound traffic come first
         for side in [Side::Outbound, Side::Inbound] {
-            let of_side = self.of(apply_to, side).filter(|patch| patch.of.operation.adds());
-            for (patch, value) in
-                &of_side.filter_map(|patch| Some((patch, patch.value.as_ref()?))).collect::<Vec<_>>()
-            {
+            let is_of = |patch: &Patch| {
+                patch.of.apply_to == apply_to && patch.is_for(side) && patch.of.operation.adds()
+            };
+            for (at, patch) in self.all.iter().enumerate().filter(|(_, patch)| is_of(patch)) {
+                let Some(value) = &patch.value else { continue };
                 let name = message::text(value, "name");
                 let by = self.filters.get(patch.filter).cloned();
                 let by = by.filter(|_| !name.is_empty() && out.iter().all(|known| *known.name != *name));
-                let at = self.all.iter().position(|one| std::ptr::eq(one, *patch)).unwrap_or_default();
                 let body = || tributary_descriptors::encode(value);
                 out.extend(by.map(|by| Added { name: name.into(), body: body(), by, patch: at }));
             }

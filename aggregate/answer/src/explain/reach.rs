@@ -18,7 +18,7 @@ use crate::key::key;
 use crate::listener::{ListenerPlan, Serves, not_listened, route_table_name, scoped_listener};
 use crate::names::ClusterName;
 use crate::scope::trace::not_routed;
-use crate::steps::service_step;
+use crate::steps::{self, service_step};
 
 /// Description of a target whose routes lead to other services, answer, or are not for gRPC.
 const LED_AWAY: &str = "no route of the target leads to it";
@@ -144,25 +144,19 @@ pub(super) fn reach(
     let end = kept(&plan.discovery);
     ways.into_iter()
         .map(|(way, has_routes)| {
-            let name = if has_routes { routed(port, subset, class) } else { plan.name.to_string() };
+            let has_routes = has_routes && subset.is_none();
+            let name = if has_routes { routed(port, class) } else { plan.name.to_string() };
             step(port, Verdict::Pass, Code::REACHED, &format!("{way} xDS cluster {name}{end}"))
         })
         .collect()
 }
 
-/// Returns the xDS clusters to which the routes of a client's requests to a port lead, or that of a subset.
-fn routed(port: &PortView, subset: Option<&Subset>, class: &ClientClass) -> String {
+/// Returns the xDS clusters to which the routes of a client's requests to a port lead.
+fn routed(port: &PortView, class: &ClientClass) -> String {
     let own = ClusterName::new(port.number, &port.cluster.inputs.service.host);
-    let name = |subset: Option<Subset>| ClusterName { subset, ..own.clone() }.to_string();
-    if subset.is_some() {
-        return name(subset.cloned());
-    }
+    let name = |subset| ClusterName { subset, ..own.clone() }.to_string();
     let all: Vec<String> = routed_subsets(port, class).into_iter().map(name).collect();
-    let shown = all.iter().take(MAX_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
-    match all.len().checked_sub(MAX_NAMED) {
-        None | Some(0) => shown,
-        Some(more) => format!("{shown} and {more} more"),
-    }
+    steps::named(all.iter().map(String::as_str))
 }
 
 /// Returns why no client receives anything for a UDP port; `None` for other ports.

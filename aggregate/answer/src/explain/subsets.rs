@@ -11,12 +11,11 @@ use super::assigned;
 use crate::client::{Client, ClientClass};
 use crate::key::key;
 use crate::route::own_targets;
-use crate::steps::service_step;
+use crate::steps::{named, service_step};
 
 /// Returns the subsets of a port to which a client's routes of requests lead, with `None` for all of its endpoints. A
 /// client without routes of a VirtualService has all endpoints, as one has whose routes lead elsewhere.
-#[must_use]
-pub fn routed_subsets(port: &PortView, class: &ClientClass) -> BTreeSet<Option<Subset>> {
+pub(super) fn routed_subsets(port: &PortView, class: &ClientClass) -> BTreeSet<Option<Subset>> {
     let targets = own_targets(&port.route.inputs, &key(&port.route, class)).unwrap_or_default();
     let subsets: BTreeSet<Option<Subset>> = targets.into_iter().map(|to| to.subset).collect();
     if subsets.is_empty() { BTreeSet::from([None]) } else { subsets }
@@ -33,8 +32,7 @@ pub fn received_subsets(port: &PortView, class: &ClientClass) -> Vec<Subset> {
 }
 
 /// Whether a VirtualService serves a client's requests to a port, and none of its routes leads there.
-#[must_use]
-pub fn is_led_away(port: &PortView, class: &ClientClass) -> bool {
+pub(super) fn is_led_away(port: &PortView, class: &ClientClass) -> bool {
     own_targets(&port.route.inputs, &key(&port.route, class)).is_some_and(|targets| targets.is_empty())
 }
 
@@ -42,6 +40,13 @@ pub fn is_led_away(port: &PortView, class: &ClientClass) -> bool {
 #[must_use]
 pub fn is_in_subset(port: &PortView, client: &Client, subset: &Subset, endpoint: &str) -> bool {
     endpoints(port, client, subset).contains(endpoint)
+}
+
+/// Returns the subsets with an endpoint among those to which a client's routes of requests lead.
+#[must_use]
+pub fn subsets_with(port: &PortView, client: &Client, endpoint: &str) -> BTreeSet<Subset> {
+    let subsets = routed_subsets(port, &client.class).into_iter().flatten();
+    subsets.filter(|subset| is_in_subset(port, client, subset, endpoint)).collect()
 }
 
 /// Returns how many endpoints a client has by some subsets of a port, each once.
@@ -55,8 +60,8 @@ pub(super) fn without(port: &PortView, client: &Client, endpoint: &str) -> Optio
     if subsets.is_empty() || subsets.iter().any(|subset| is_in_subset(port, client, subset, endpoint)) {
         return None;
     }
-    let named: Vec<&str> = subsets.iter().map(Subset::as_str).collect();
-    let (noun, named) = (if named.len() == 1 { "subset" } else { "subsets" }, named.join(", "));
+    let (noun, named) =
+        (if subsets.len() == 1 { "subset" } else { "subsets" }, named(subsets.iter().map(Subset::as_str)));
     let detail = format!(
         "port {}: the routes of the client lead to {noun} {named} only, without this endpoint",
         port.number

@@ -4,7 +4,7 @@
 
 use tributary_model::{Catalog, Code, Condition, PolicyKey, PolicyView};
 
-use super::MAX_NAMED;
+pub(super) use crate::steps::named;
 
 /// Condition, with the other policies that it concerns.
 pub(super) struct Found<'c>(pub(super) Code, pub(super) Vec<&'c PolicyKey>, pub(super) String);
@@ -18,12 +18,4 @@ impl Found<'_> {
         let objects = std::iter::once(view.declared.source.reference()).chain(others).collect();
         Condition { code, objects, message: message.into() }
     }
-}
-
-/// Joins names; beyond [`MAX_NAMED`] only their number.
-pub(super) fn named<'t>(all: impl Iterator<Item = &'t str>) -> String {
-    let all: Vec<&str> = all.collect();
-    let shown = all.iter().take(MAX_NAMED).copied().collect::<Vec<_>>().join(", ");
-    let more = all.len().saturating_sub(MAX_NAMED);
-    if more > 0 { format!("{shown} and {more} more") } else { shown }
 }

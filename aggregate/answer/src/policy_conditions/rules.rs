@@ -15,7 +15,7 @@ use tributary_model::{
 
 use super::clients::{Inhabited, inhabited};
 use super::found::{Found, named};
-use super::services::{Services, has_labels};
+use super::services::{Services, has_labels, selects};
 use super::{Beside, MAX_LOOKS};
 
 mod hash;
@@ -151,10 +151,9 @@ impl<'c> RuleConditions<'c> {
         wanted: &dyn Fn(&PolicyKey) -> bool,
     ) {
         let inputs = &port.endpoints.inputs;
-        let selects = inputs.resolution == Resolution::ClientSide || inputs.resolution.is_dns();
         let is_unread = self.catalog.unread_endpoints(view).next().is_some();
         let has_any = inputs.sources.iter().any(|source| !source.group.addresses.is_empty());
-        if !selects || is_unread || !has_any || self.looks > MAX_LOOKS {
+        if !selects(&inputs.resolution) || is_unread || !has_any || self.looks > MAX_LOOKS {
             return;
         }
         self.count_shares((view, port), from, policy, wanted);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tributary_model::{Catalog, EndpointInputs, HostPattern, Labels, ServiceView};
+use tributary_model::{Catalog, EndpointInputs, HostPattern, Labels, Resolution, ServiceView};
 
 use super::Index;
 
@@ -53,6 +53,11 @@ impl<'c> Services<'c> {
         };
         format!("no service has the host {host}{hint}")
     }
+}
+
+/// Whether clients choose among the endpoints of a service.
+pub(super) fn selects(resolution: &Resolution) -> bool {
+    *resolution == Resolution::ClientSide || resolution.is_dns()
 }
 
 /// Whether an endpoint has labels; counts the endpoints that are compared.

@@ -12,8 +12,8 @@ use tributary_answer::{
 };
 use tributary_core::ProblemView;
 use tributary_model::{
-    Catalog, ClientKind, Code, Hostname, Mono, Namespace, PortNumber, PortView, ServiceKey, ServiceView,
-    Stage, StepTime, Subset, TraceStep, Verdict,
+    Catalog, ClientKind, Code, Hostname, Mono, Namespace, ObjectRef, PolicyKey, PortNumber, PortView,
+    ServiceKey, ServiceView, Stage, StepTime, Subset, TraceStep, Verdict,
 };
 use tributary_xds::answers::ResourceType;
 use tributary_xds::session::{Delivery, SyncStatus};
@@ -287,15 +287,16 @@ fn delivered(
 }
 
 /// Returns the step of a resource that an EnvoyFilter removed.
-pub(super) fn removed(
-    catalog: &Catalog,
-    found: &Found,
-    (kind, name): (ResourceType, &str),
-) -> Option<TraceStep> {
-    let by = found.sent(kind)?.removed_by(name)?;
+fn removed(catalog: &Catalog, found: &Found, (kind, name): (ResourceType, &str)) -> Option<TraceStep> {
+    let by = found.removed_by(kind, name)?;
     let detail = format!("{by} removes {} {name} from what the client is sent", kind.as_str().to_uppercase());
-    let object = catalog.policies.get(&by).map(|view| view.declared.source.reference());
-    Some(TraceStep { object, ..deliver_step((Verdict::Drop, Code::NOT_DELIVERED, detail)) })
+    let step = deliver_step((Verdict::Drop, Code::NOT_DELIVERED, detail));
+    Some(TraceStep { object: reference(catalog, &by), ..step })
+}
+
+/// Returns the source object of a policy.
+pub(super) fn reference(catalog: &Catalog, key: &PolicyKey) -> Option<ObjectRef> {
+    catalog.policies.get(key).map(|view| view.declared.source.reference())
 }
 
 /// Returns a step about what the client was sent.

@@ -5,11 +5,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tributary_answer::{Client, ClusterName, is_in_subset, leading_listeners, leading_resources};
+use tributary_answer::{Client, ClusterName, leading_listeners, leading_resources, named, subsets_with};
 use tributary_model::{Catalog, Code, Hostname, PolicyKey, PortView, Subset, TraceStep, Verdict};
 use tributary_xds::answers::ResourceType;
 
-use super::explain::deliver_step;
+use super::explain::{deliver_step, reference};
 use super::sent_route::{Action, SentHost, SentRoute, host_for};
 use super::sent_tables::{SentTables, unsent};
 use super::sessions::Found;
@@ -24,20 +24,19 @@ pub(super) struct Routed<'f> {
     tables: SentTables,
 }
 
-/// Port of a service to which routes should lead.
-struct Wanted<'a> {
+/// Port of a service to which routes should lead, or one of its endpoints.
+struct Wanted {
     cluster: ClusterName,
-    /// Whether an endpoint is explained.
-    is_endpoint: bool,
-    /// Whether a route to a subset counts.
-    counts: &'a dyn Fn(&Subset) -> bool,
+    /// Subsets with the endpoint; of a port every subset counts.
+    subsets: Option<BTreeSet<Subset>>,
 }
 
-impl Wanted<'_> {
+impl Wanted {
     /// Whether the name of an xDS cluster is that of the port, or of a subset that counts.
     fn is(&self, name: &str) -> bool {
         let is_own = |name: &ClusterName| name.port == self.cluster.port && name.host == self.cluster.host;
-        let counts = |name: &ClusterName| name.subset.as_ref().is_none_or(|subset| (self.counts)(subset));
+        let has = |subset: &Subset| self.subsets.as_ref().is_none_or(|all| all.contains(subset));
+        let counts = |name: &ClusterName| name.subset.as_ref().is_none_or(has);
         name.parse::<ClusterName>().is_ok_and(|name| is_own(&name) && counts(&name))
     }
 }
@@ -61,8 +60,7 @@ impl<'f> Routed<'f> {
         let listeners = leading_listeners(port, &client.class);
         let lost = listeners.iter().take(MAX_LISTENERS).filter_map(|name| self.listener(name, &cluster));
         let lost: Vec<TraceStep> = lost.collect();
-        let counts = |subset: &Subset| endpoint.is_none_or(|at| is_in_subset(port, client, subset, at));
-        let wanted = Wanted { cluster, is_endpoint: endpoint.is_some(), counts: &counts };
+        let wanted = Wanted { cluster, subsets: endpoint.map(|at| subsets_with(port, client, at)) };
         let table = port.number.to_string();
         let requests = self.requests(host, &table, Some(&wanted));
         let requests = requests.or_else(|| self.removed(host, &table, (port, client)));
@@ -88,7 +86,7 @@ impl<'f> Routed<'f> {
         lost.iter().map(|name| self.lost_cluster(host, table, name)).collect()
     }
     fn lost_cluster(&self, host: &Hostname, table: &str, name: &str) -> TraceStep {
-        let by = self.found.sent(ResourceType::Cluster).and_then(|view| view.removed_by(name));
+        let by = self.found.removed_by(ResourceType::Cluster, name);
         let subset = name.parse::<ClusterName>().ok().and_then(|name| name.subset);
         let (code, why) = match (&by, subset) {
             (Some(by), _) => (Code::NOT_DELIVERED, format!("{by} removes it")),
@@ -104,14 +102,13 @@ impl<'f> Routed<'f> {
         let what = format!(
             "RDS {table}: routes for {host} lead to xDS cluster {name}, which the client was not sent"
         );
-        let object = by.and_then(|by| Some(self.catalog.policies.get(&by)?.declared.source.reference()));
+        let object = by.and_then(|by| reference(&self.catalog, &by));
         TraceStep { object, ..deliver_step((Verdict::Warn, code, format!("{what}: {why}"))) }
     }
-    fn requests(&mut self, host: &Hostname, table: &str, to: Option<&Wanted<'_>>) -> Option<TraceStep> {
+    fn requests(&mut self, host: &Hostname, table: &str, to: Option<&Wanted>) -> Option<TraceStep> {
         let of = host_for(self.tables.table(table)?, host.as_str()).filter(|of| !of.is_rest())?;
         let mut step = step_of(of, table, host, to);
-        let rule = of.rules().first().and_then(|rule| self.catalog.policies.get(*rule));
-        step.object = rule.map(|view| view.declared.source.reference());
+        step.object = of.rules().first().and_then(|rule| reference(&self.catalog, rule));
         Some(step)
     }
     /// Returns which filters changed a route table that should have a virtual host for a host; it has none.
@@ -125,10 +122,10 @@ impl<'f> Routed<'f> {
         let by = self.tables.filters(table);
         let is_planned = planned.iter().any(|(_, own)| own.as_deref() == Some(table));
         let first = by.first().filter(|_| is_planned && self.tables.table(table).is_some())?;
-        let named: Vec<String> = by.iter().map(PolicyKey::to_string).collect();
-        let detail =
-            format!("RDS {table} has no virtual host for {host} after the changes of {}", named.join(", "));
-        let object = self.catalog.policies.get(first).map(|view| view.declared.source.reference());
+        let all: Vec<String> = by.iter().map(PolicyKey::to_string).collect();
+        let all = named(all.iter().map(String::as_str));
+        let detail = format!("RDS {table} has no virtual host for {host} after the changes of {all}");
+        let object = reference(&self.catalog, first);
         Some(TraceStep { object, ..deliver_step((Verdict::Warn, Code::ROUTED_ELSEWHERE, detail)) })
     }
     /// Returns why a listener does not lead connections to an xDS cluster; `None` if it does, or if it is not known.
@@ -137,7 +134,7 @@ impl<'f> Routed<'f> {
             return None;
         }
         if self.tables.resource(ResourceType::Listener, name).is_none() {
-            let by = self.tables.remover(ResourceType::Listener, name);
+            let by = self.found.removed_by(ResourceType::Listener, name);
             let by = by.map(|by| format!("; {by} removes it")).unwrap_or_default();
             let detail = format!("the client was not sent the listener {name}, which leads to {cluster}{by}");
             return Some(deliver_step((Verdict::Warn, Code::NOT_DELIVERED, detail)));
@@ -158,7 +155,7 @@ fn lost_step(name: &str, cluster: &str, found: &BTreeSet<String>) -> Option<Trac
 }
 
 /// Returns the step of a virtual host: a warning if none of its routes leads to a port of a service.
-fn step_of(of: &SentHost, table: &str, host: &Hostname, to: Option<&Wanted<'_>>) -> TraceStep {
+fn step_of(of: &SentHost, table: &str, host: &Hostname, to: Option<&Wanted>) -> TraceStep {
     let leading = to.map_or(of.routes.len(), |to| of.routes.iter().filter(|route| leads(route, to)).count());
     let (verdict, code) = match leading {
         0 => (Verdict::Warn, Code::ROUTED_ELSEWHERE),
@@ -169,7 +166,7 @@ fn step_of(of: &SentHost, table: &str, host: &Hostname, to: Option<&Wanted<'_>>)
     let what = match (&of.routes[..], to) {
         ([only], _) if only.conditions.is_empty() => format!("go to {}", only.action),
         (routes, Some(to)) => {
-            let there = if to.is_endpoint { " with the endpoint" } else { "" };
+            let there = if to.subsets.is_some() { " with the endpoint" } else { "" };
             let targets = targets(routes, to);
             format!("take {} routes{rules}, of which {leading} lead to {targets}{there}", routes.len())
         }
@@ -183,23 +180,21 @@ fn step_of(of: &SentHost, table: &str, host: &Hostname, to: Option<&Wanted<'_>>)
 }
 
 /// Whether a route leads to a port of a service.
-fn leads(route: &SentRoute, to: &Wanted<'_>) -> bool {
+fn leads(route: &SentRoute, to: &Wanted) -> bool {
     route.action == Action::Requested || route.action.clusters().any(|name| to.is(name))
 }
 
 /// Returns the xDS clusters of a port of a service to which routes lead, subsets included; without one that of the port.
-fn targets(routes: &[SentRoute], to: &Wanted<'_>) -> String {
+fn targets(routes: &[SentRoute], to: &Wanted) -> String {
     let all = routes.iter().flat_map(|route| route.action.clusters()).filter(|name| to.is(name));
     let all: BTreeSet<&str> = all.collect();
     if all.is_empty() {
         return to.cluster.to_string();
     }
-    let more = all.len().saturating_sub(MAX_NAMED);
-    let named = all.into_iter().take(MAX_NAMED).collect::<Vec<_>>().join(", ");
-    if more == 0 { named } else { format!("{named} and {more} more") }
+    named(all)
 }
 
-/// Most xDS clusters in a step.
+/// Most steps about xDS clusters that were not sent.
 const MAX_NAMED: usize = 8;
 
 #[cfg(test)]
@@ -215,9 +210,13 @@ mod tests {
         SentRoute { name: String::new(), conditions, action, settings: Vec::new(), rule: None }
     }
     fn mk_step(routes: Vec<SentRoute>) -> (Verdict, Code, String) {
+        mk_step_with(routes, None)
+    }
+    /// Returns the step of an endpoint in these subsets, or of the port.
+    fn mk_step_with(routes: Vec<SentRoute>, subsets: Option<BTreeSet<Subset>>) -> (Verdict, Code, String) {
         let of = SentHost { name: "pay.shop:80".into(), domains: vec!["pay.shop".into()], routes };
         let (host, cluster) = (Hostname::new("pay.shop").unwrap(), "outbound|80||pay.shop".parse().unwrap());
-        let wanted = Wanted { cluster, is_endpoint: false, counts: &|subset| subset.as_str() != "old" };
+        let wanted = Wanted { cluster, subsets };
         let step = step_of(&of, "80", &host, Some(&wanted));
         (step.verdict, step.code, step.detail)
     }
@@ -232,7 +231,9 @@ mod tests {
             other,
             (Verdict::Warn, Code::ROUTED_ELSEWHERE, format!("{begin} go to outbound|80||old.shop"))
         );
-        let subset = mk_step(vec![mk_route(&[], &[("outbound|80|old|pay.shop", 1)])]);
+        let first = || vec![mk_route(&[], &[("outbound|80|v1|pay.shop", 1)])];
+        assert_eq!(mk_step(first()).0, Verdict::Pass, "some endpoint of the port");
+        let subset = mk_step_with(first(), Some([Subset::new("v2").unwrap()].into()));
         assert_eq!((subset.0, subset.1), (Verdict::Warn, Code::ROUTED_ELSEWHERE), "it lacks the endpoint");
         assert_eq!(mk_step(vec![mk_route(&[], &[])]).0, Verdict::Pass, "each request names its destination");
     }

@@ -127,8 +127,9 @@ impl Lister<'_> {
         let known = known.or_else(|| self.tables.resource(ResourceType::Listener, table));
         let changed = known.map(|(view, of)| filters(self.catalog, view, of)).unwrap_or_default();
         let state = known.map_or("", |(_, of)| of.state.as_str());
+        let lost = unsent(self.found, host.routes.iter().flat_map(|route| route.action.clusters()));
         let lost = |route: &SentRoute| {
-            let lost = unsent(self.found, route.action.clusters()).into_iter();
+            let lost = route.action.clusters().filter(|name| lost.contains(name));
             lost.map(|name| format!("no xDS cluster {name}")).collect::<Vec<_>>()
         };
         let item = |(at, route): (usize, &SentRoute)| RouteItem {

@@ -68,13 +68,6 @@ impl SentTables {
         let known = self.resource(ResourceType::Route, table);
         known.map(|(view, one)| view.patched_by(one)).unwrap_or_default()
     }
-    /// Returns the EnvoyFilter that removed a resource.
-    pub(super) fn remover(&self, kind: ResourceType, name: &str) -> Option<PolicyKey> {
-        self.sent.iter().find_map(|(view, all)| {
-            let is_of_kind = all.iter().any(|one| one.kind == kind);
-            is_of_kind.then(|| view.removed_by(name)).flatten()
-        })
-    }
     /// Returns the virtual hosts of a route table; `None` if the client does not hold it, or beyond the bound.
     pub(super) fn table(&mut self, name: &str) -> Option<&[SentHost]> {
         if !self.tables.contains_key(name) {

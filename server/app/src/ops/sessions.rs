@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tributary_answer::{Client, ClientClass};
-use tributary_model::{Catalog, Version};
+use tributary_model::{Catalog, PolicyKey, Version};
 use tributary_registry_api::Clock;
 use tributary_runtime::Handle;
 use tributary_xds::answers::{PatchedAnswers, ResourceType};
@@ -171,6 +171,11 @@ impl Found {
         let kinds = ResourceType::ALL.into_iter().filter(|of| kind.is_none_or(|kind| kind == *of));
         let views = kinds.filter_map(|kind| self.sent(kind));
         views.map(|view| (view.resources(catalog), view)).map(|(all, view)| (view, all)).collect()
+    }
+    /// Returns the EnvoyFilter that removed a resource from what the client is sent.
+    #[must_use]
+    pub fn removed_by(&self, kind: ResourceType, name: &str) -> Option<PolicyKey> {
+        self.sent(kind)?.removed_by(name)
     }
     /// Returns the delivery state of one resource.
     #[must_use]

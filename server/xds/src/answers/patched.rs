@@ -93,8 +93,9 @@ impl PatchedAnswers {
             };
             let added = of.patching.added(of.kind).iter();
             let free: Vec<_> = added
-                .filter(|added| is_wanted(&added.name) && !is_taken(&added.name))
-                .filter_map(|added| of.patching.added_as(of.kind, &added.name))
+                .enumerate()
+                .filter(|(_, added)| is_wanted(&added.name) && !is_taken(&added.name))
+                .filter_map(|(at, _)| of.patching.use_added(of.kind, at))
                 .collect();
             own.extend(free);
             match own.is_empty() && replaced.is_empty() {

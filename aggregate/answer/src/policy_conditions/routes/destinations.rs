@@ -4,15 +4,15 @@
 use std::sync::Arc;
 
 use tributary_model::{
-    Code, Hostname, HttpRoute, L4Destination, PolicyKey, PortView, Resolution, RouteDestination, ServiceView,
-    Subset, VirtualService, WeightedDestination,
+    Code, Hostname, HttpRoute, L4Destination, PolicyKey, PortView, RouteDestination, ServiceView, Subset,
+    VirtualService, WeightedDestination,
 };
 
 use super::ports::Listened;
 use super::{Found, RouteConditions, named, place};
 use crate::policy_conditions::MAX_LOOKS;
 use crate::policy_conditions::clients::are_hidden;
-use crate::policy_conditions::services::has_labels;
+use crate::policy_conditions::services::{has_labels, selects};
 
 /// Destination with the place of its route.
 struct Placed<'c> {
@@ -127,11 +127,6 @@ impl<'c> RouteConditions<'c> {
         };
         !is_unread && ports_of(view, to).all(is_empty)
     }
-}
-
-/// Whether clients choose among the endpoints of a service.
-fn selects(resolution: &Resolution) -> bool {
-    *resolution == Resolution::ClientSide || resolution.is_dns()
 }
 
 fn ports_of<'v>(view: &'v Arc<ServiceView>, to: &RouteDestination) -> impl Iterator<Item = &'v PortView> {

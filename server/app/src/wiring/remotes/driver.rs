@@ -30,7 +30,7 @@ pub(super) struct Driver {
     clock: Arc<dyn Clock>,
     leaving: JoinSet<(ClusterId, u64)>,
     is_membership_known: bool,
-    /// Troubles that were logged and last.
+    /// Problems that were logged and last.
     logged: BTreeSet<String>,
 }
 
@@ -51,14 +51,7 @@ impl Driver {
             let due = self.until_due();
             tokio::select! {
                 batch = batches.recv() => match batch {
-                    Some((source, events)) => {
-                        for event in events {
-                            let follower = self.followers.get_mut(&source);
-                            if let Some(event) = follower.and_then(|follower| follower.take(event)) {
-                                self.apply(event).await;
-                            }
-                        }
-                    }
+                    Some(batch) => self.take(batch).await,
                     None => return,
                 },
                 Some(left) = self.leaving.join_next() => if let Ok((cluster, number)) = left {
@@ -66,6 +59,16 @@ impl Driver {
                     self.apply(Event::Receipt(cluster, number)).await;
                 },
                 () = tokio::time::sleep(due) => self.apply(Event::Tick).await,
+            }
+            self.report().await;
+        }
+    }
+
+    async fn take(&mut self, (source, events): Batch) {
+        for event in events {
+            let follower = self.followers.get_mut(&source);
+            if let Some(event) = follower.and_then(|follower| follower.take(event)) {
+                self.apply(event).await;
             }
         }
     }
@@ -79,6 +82,10 @@ impl Driver {
         for order in self.roster.apply(self.clock.now(), event) {
             self.execute(order).await;
         }
+    }
+
+    /// Logs what changed, and declares the membership known once every source is complete.
+    async fn report(&mut self) {
         let status = self.roster.status();
         self.log(&status);
         if !self.is_membership_known && is_complete(&status) {
@@ -129,9 +136,9 @@ impl Driver {
         });
     }
 
-    /// Logs troubles that are new.
+    /// Logs problems that are new.
     fn log(&mut self, status: &RosterStatus) {
-        let now = troubles(status);
+        let now = problems(status);
         for text in now.difference(&self.logged) {
             tracing::warn!("{text}");
         }
@@ -144,7 +151,7 @@ fn is_complete(status: &RosterStatus) -> bool {
 }
 
 /// Returns what operators should know: sources that cannot be read, claims that are refused or not used, and faults of Secrets.
-fn troubles(status: &RosterStatus) -> BTreeSet<String> {
+fn problems(status: &RosterStatus) -> BTreeSet<String> {
     let sources = status.sources.iter().filter_map(|source| {
         let why = match source.health {
             SourceHealth::Forbidden => "may not be read: grant what `tributary rbac print` shows",

@@ -18,7 +18,7 @@ pub(super) type Batch = (Source, Vec<Event<Secret>>);
 /// Labels with a watch each.
 pub(super) const LABELS: [SecretLabel; 2] = [SecretLabel::Istio, SecretLabel::Tributary];
 /// Interval at which a wrong identity is checked again.
-const LOOK: Duration = Duration::from_secs(30);
+const RECHECK: Duration = Duration::from_secs(30);
 
 /// Watches of one config cluster.
 pub(super) struct SecretWatch {
@@ -78,7 +78,7 @@ impl SecretWatch {
                 None if confirmed => return,
                 None => {}
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(RECHECK).await;
         }
     }
 

@@ -97,9 +97,12 @@ impl Patching {
     /// Returns the resource that a client has because it is added under a name.
     pub(super) fn added_as(&self, kind: ResourceType, name: &str) -> Option<Arc<EncodedResource>> {
         let at = self.added(kind).iter().position(|added| *added.name == *name)?;
-        if let Some((_, patch)) = self.adders[usize::from(kind == ResourceType::Listener)].get(at) {
-            self.patches.use_added(*patch);
-        }
+        self.use_added(kind, at)
+    }
+    /// Returns the resource at a position among those that are added, because a client has it.
+    pub(super) fn use_added(&self, kind: ResourceType, at: usize) -> Option<Arc<EncodedResource>> {
+        let (_, patch) = self.adders[usize::from(kind == ResourceType::Listener)].get(at)?;
+        self.patches.use_added(*patch);
         self.added(kind).get(at).cloned()
     }
     /// Applies the patches to a resource. Concurrent callers for any resource wait for one.

@@ -81,7 +81,7 @@ fn reduce(route: &RoutePlan, gaps: &mut BTreeSet<GrpcGap>) -> Option<RoutePlan> 
         }
     };
     let name = Arc::clone(&route.name);
-    Some(RoutePlan { name, found, action, headers: Vec::new(), fault: None, cors: None })
+    Some(RoutePlan { name, found, action, headers: Vec::new(), fault: None, cors: None, delegate: None })
 }
 
 fn reduce_forward(forward: &Forward, gaps: &mut BTreeSet<GrpcGap>) -> Forward {
@@ -163,7 +163,15 @@ mod tests {
     }
     fn mk_plan(found: HttpMatch, forward: Forward) -> RoutePlan {
         let action = RouteAction::Forward(forward);
-        RoutePlan { name: "r".into(), found, action, headers: Vec::new(), fault: None, cors: None }
+        RoutePlan {
+            name: "r".into(),
+            found,
+            action,
+            headers: Vec::new(),
+            fault: None,
+            cors: None,
+            delegate: None,
+        }
     }
     fn mk_headers(name: &str, text: TextMatch) -> Arc<[(Arc<str>, TextMatch)]> {
         [(name.into(), text)].into()

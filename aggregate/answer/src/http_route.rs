@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tributary_model::{
-    Cors, DirectResponse, FaultInjection, HashKey, HeaderChanges, Hostname, HttpAction, HttpMatch,
-    HttpRetries, HttpRoute, PathRewrite, PortNumber, Redirect, RedirectPort, RequestShare, RouteDestination,
-    RouteRetries, RouteSettings, WeightedDestination,
+    Cors, DelegateRef, DirectResponse, FaultInjection, HashKey, HeaderChanges, Hostname, HttpAction,
+    HttpMatch, HttpRetries, HttpRoute, PathRewrite, PortNumber, Redirect, RedirectPort, RequestShare,
+    RouteDestination, RouteRetries, RouteSettings, WeightedDestination,
 };
 
 use crate::names::ClusterName;
@@ -43,6 +43,8 @@ pub struct RoutePlan {
     pub fault: Option<Arc<FaultInjection>>,
     /// Cross-origin requests.
     pub cors: Option<Arc<Cors>>,
+    /// Delegate that declares it; `None` if its VirtualService does.
+    pub delegate: Option<Arc<DelegateRef>>,
 }
 
 impl RoutePlan {
@@ -185,8 +187,16 @@ fn plan(route: &HttpRoute, found: &HttpMatch, context: &RouteContext<'_>) -> Opt
         HttpAction::Respond(response) => RouteAction::Respond(Arc::clone(response)),
         HttpAction::Delegate(..) => return None,
     };
-    let (fault, cors) = (settings.fault.clone(), settings.cors.clone());
-    Some(RoutePlan { name: route.name_of(found), found: found.clone(), action, headers, fault, cors })
+    let (fault, cors, delegate) = (settings.fault.clone(), settings.cors.clone(), route.delegate.clone());
+    Some(RoutePlan {
+        name: route.name_of(found),
+        found: found.clone(),
+        action,
+        headers,
+        fault,
+        cors,
+        delegate,
+    })
 }
 
 fn forward(

@@ -1,7 +1,7 @@
 //! Plans the virtual host of one service port in sidecars' route tables, and the whole route table of a
 //! gRPC client (RDS; `docs/reference/xds.md`).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -116,9 +116,21 @@ pub(crate) fn owner_of_routes<'a>(facts: &'a RouteInputs, client: &Projection) -
     routes(facts, client).and_then(|_| owner(facts, client))
 }
 
-/// Returns what a gRPC client lacks of the routes of the VirtualService that serves it.
-pub(crate) fn grpc_gaps(facts: &RouteInputs, client: &Projection) -> BTreeSet<GrpcGap> {
-    routes(facts, client).map(|routes| grpc_routes(&routes).1).unwrap_or_default()
+/// Returns what a gRPC client lacks of the routes of the VirtualService that serves it, with the routes that have it: their
+/// names, and the positions of those without a name.
+pub(crate) fn grpc_gaps(facts: &RouteInputs, client: &Projection) -> BTreeMap<GrpcGap, Vec<String>> {
+    let mut out: BTreeMap<GrpcGap, Vec<String>> = BTreeMap::new();
+    for (plan, at) in routes(facts, client).unwrap_or_default().iter().zip(1..) {
+        let place = if plan.name.is_empty() { format!("route {at}") } else { plan.name.to_string() };
+        for gap in grpc_routes(std::slice::from_ref(plan)).1 {
+            let places = out.entry(gap).or_default();
+            // the matches of a route are routes with its name
+            if places.last() != Some(&place) {
+                places.push(place.clone());
+            }
+        }
+    }
+    out
 }
 
 /// Plans the routes of the VirtualService that serves a client; `None` if no VirtualService does.
@@ -285,6 +297,7 @@ mod tests {
             matches: matches.into(),
             action: HttpAction::Route([to].into()),
             settings: RouteSettings::default(),
+            delegate: None,
         };
         let key = PolicyKey { kind: PolicyKind::VirtualService, namespace: mk_ns("shop"), name: "v".into() };
         let host = HostPattern::new("pay.shop").unwrap();

@@ -21,6 +21,8 @@ pub struct HttpRoute {
     pub action: HttpAction,
     /// How they are sent.
     pub settings: RouteSettings,
+    /// VirtualService that declares it, if another one takes it from its delegate. The core sets it.
+    pub delegate: Option<Arc<DelegateRef>>,
 }
 
 impl HttpRoute {
@@ -427,6 +429,7 @@ mod tests {
             matches: Arc::default(),
             action: HttpAction::Route(Arc::default()),
             settings: RouteSettings::default(),
+            delegate: None,
         };
         let named = HttpMatch { name: "one".into(), ..HttpMatch::default() };
         assert_eq!((&*route.name_of(&named), &*route.name_of(&HttpMatch::default())), ("route.one", "route"));

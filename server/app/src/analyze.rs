@@ -51,6 +51,7 @@ impl Severity {
             | Code::ROUTE_DESTINATION_HIDDEN
             | Code::SHARES_UNMATCHED
             | Code::MESH_SHARES_UNMATCHED
+            | Code::NACKED
             | Code::EGRESS_PROXY_UNREACHABLE => Self::Error,
             Code::POLICY_FIELD_IGNORED | Code::PATCH_UNUSED => Self::Info,
             _ => Self::Warning,

@@ -13,6 +13,7 @@ pub mod metrics;
 pub mod notices;
 pub mod problem_log;
 mod rejected;
+mod rejected_patches;
 pub mod removals;
 pub mod report;
 pub mod resources;

@@ -95,6 +95,15 @@ async fn threshold_and_suppression_decide_the_exit_code() {
 }
 
 #[tokio::test]
+async fn directory_without_objects_is_noted() {
+    let ran = analyze(mk_directory(&[("README.md", "no object")]).path(), &[]).await;
+    assert_eq!(ran.exit, Ok(Exit::Ok));
+    assert!(ran.notes.contains("has no file with an object that Tributary reads"), "{}", ran.notes);
+    let some = analyze(mk_directory(&[("rules.yaml", RULES)]).path(), &[]).await.notes;
+    assert!(!some.contains("has no file"), "{some}");
+}
+
+#[tokio::test]
 async fn document_that_is_not_served_is_an_error_at_its_line() {
     let broken = RULES.replace("resolution: STATIC", "resolution: SOMEHOW");
     let directory = mk_directory(&[("rules.yaml", &broken)]);

@@ -128,3 +128,31 @@ async fn grpc_client_that_rejected_a_resource_is_not_served() {
     }
     world.server.stop().await;
 }
+
+#[tokio::test]
+async fn filter_that_changed_a_rejected_resource_is_named_in_lists_of_policies() {
+    let (dir, world) = mk_world().await;
+    let filter = |name: &str, table: &str| {
+        format!(
+            "apiVersion: networking.istio.io/v1alpha3\nkind: EnvoyFilter\nmetadata: {{name: {name}, namespace: web}}\n\
+             spec: {{configPatches: [{{applyTo: ROUTE_CONFIGURATION, match: {{routeConfiguration: {{name: \"{table}\"}}}}, \
+             patch: {{operation: MERGE, value: {{max_direct_response_body_size_bytes: 9}}}}}}]}}\n"
+        )
+    };
+    put(dir.path(), "filters.yaml", &[filter("culprit", "80"), filter("other", "81")].join("---\n"));
+    world.until("get policies", "culprit").await;
+    let mut stream = connect(&world, SIDECAR, None).await;
+    answer(&mut stream, LDS, &["*"], None).await;
+    answer(&mut stream, RDS, &["80"], Some("no such field")).await;
+    until_error(&world, SIDECAR, "rds").await;
+    let list = world.run("get policies -o wide").await.out;
+    let line = |name: &str| list.lines().find(|line| line.contains(name)).unwrap_or_default().to_owned();
+    let culprit = line("culprit");
+    let text = "a client rejects what it changes: RDS 80: no such field";
+    assert!(culprit.contains("TRB0522") && culprit.contains(text), "{list}");
+    assert!(!line("other").contains("TRB0522"), "{list}");
+    let report = world.run("analyze --live").await.out;
+    let found = report.lines().find(|line| line.contains("TRB0522")).unwrap_or_default();
+    assert!(found.contains("error") && found.contains("culprit"), "{report}");
+    world.server.stop().await;
+}

@@ -144,6 +144,13 @@ async fn delegates_of_a_route_are_named() {
     let first = list.lines().nth(1).unwrap();
     let named = ["VirtualService shop/pay-routes (", "VirtualService shop/pay-api ("];
     assert!(named.iter().all(|name| first.contains(name)) && first.contains("/api.yaml:1:1)"), "{first}");
+    let second = list.lines().nth(2).unwrap();
+    assert!(
+        second.contains(named[0]) && !second.contains(named[1]),
+        "its VirtualService declares it: {second}"
+    );
+    let resources = world.run(&format!("get resources {SIDECAR} --type rds")).await.out;
+    assert!(resources.contains("VirtualService shop/pay-api"), "{resources}");
     let why = world.run(&format!("why-not pay.shop.example --for-client {SIDECAR}")).await.out;
     assert!(why.contains("with the routes of its delegates shop/pay-api"), "{why}");
     world.server.stop().await;
@@ -183,10 +190,25 @@ async fn service_that_no_route_leads_to_is_a_warning() {
     let elsewhere = "{match: [{uri: {prefix: /a}}], redirect: {uri: /b}}, {route: [{destination: {host: old.shop.example}}]}";
     let (_dir, world) = mk_world(elsewhere).await;
     let _stream = connect_sidecar(&world).await;
-    let why = world.run(&format!("why-not pay:80 --for-client {SIDECAR}")).await.out;
-    assert!(why.contains("TRB0532"), "{why}");
+    let shown = world.run(&format!("why-not pay:80 --for-client {SIDECAR}")).await;
+    let why = shown.out;
+    assert_eq!(shown.exit, Ok(Exit::No), "{why}");
+    assert!(why.contains("1 endpoint served, but not reached") && why.contains("TRB0532"), "{why}");
     assert!(why.contains("take 2 routes of VirtualService shop/pay-routes, of which 0 lead to"), "{why}");
     assert!(!why.contains("TRB0534"), "nothing leads there: {why}");
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn virtual_service_whose_routes_are_left_out_is_named() {
+    let (_dir, world) = mk_world("{delegate: {name: missing}}").await;
+    let _stream = connect_sidecar(&world).await;
+    let shown = world.run(&format!("why-not pay:80 --for-client {SIDECAR}")).await;
+    let line = shown.out.lines().find(|line| line.contains("TRB0550")).unwrap_or_default();
+    assert!(line.contains("WARN") && line.contains("VirtualService shop/pay-routes"), "{}", shown.out);
+    assert_eq!(shown.exit, Ok(Exit::Ok), "requests take the usual route: {}", shown.out);
+    let old = world.run(&format!("why-not old.shop.example:80 --for-client {SIDECAR}")).await.out;
+    assert!(!old.contains("TRB0550"), "{old}");
     world.server.stop().await;
 }
 
@@ -216,7 +238,8 @@ async fn grpc_client_has_its_routes_and_what_it_does_not_use() {
     assert_eq!(list.out.lines().filter(|line| line.contains("VirtualService shop/pay-routes")).count(), 2);
     assert!(list.out.contains("90 % outbound|80||pay.shop.example"), "{}", list.out);
     let why = world.run("why-not pay.shop.example:80 --for-client grpc-1").await.out;
-    assert!(why.contains("TRB0548") && why.contains("gRPC does not use mirror"), "{why}");
+    assert!(!why.contains("TRB0550"), "{why}");
+    assert!(why.contains("TRB0548") && why.contains("gRPC does not use mirror (canary)"), "{why}");
     world.server.stop().await;
 }
 

@@ -173,6 +173,9 @@ pub struct WhyNot {
     pub served: usize,
     /// Whether a port needs no endpoints, because each connection or request names its destination.
     pub any_destination: bool,
+    /// Whether no listener, route or target of the client leads to what it receives.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub unreached: bool,
     /// Rules that removed candidates, in order of stage.
     pub reasons: Vec<Reason>,
     /// What leads the client to the ports of the service, which service that is, and which DestinationRules apply.
@@ -233,6 +236,7 @@ impl WhyNot {
             client: client.id.to_string(),
             served: 0,
             any_destination: false,
+            unreached: false,
             reasons: Vec::new(),
             reached: Vec::new(),
             held: Vec::new(),
@@ -259,6 +263,7 @@ impl WhyNot {
                     | Code::MESH_LOCALITY
                     | Code::NOT_FOR_GRPC
                     | Code::ROUTES_APPLY
+                    | Code::ROUTES_EMPTY
                     | Code::ROUTES_NOT_FOR_GRPC,
                 ) => {
                     self.reached
@@ -280,6 +285,12 @@ impl WhyNot {
             }
         }
         self.reasons.sort_by_key(|r| (r.stage, r.code));
+    }
+    /// Records whether anything leads the client to what it receives. Call it after the last step was added.
+    pub fn conclude(&mut self) {
+        let leads = |step: &StepDocument| matches!(step.code, Code::REACHED | Code::ROUTED);
+        let receives = self.served > 0 || self.any_destination;
+        self.unreached = receives && !self.reached.iter().any(leads);
     }
 }
 

@@ -4,13 +4,18 @@
 
 use tributary_model::{
     Catalog, ClientKind, Code, PolicyKey, PolicyView, PortView, Stage, TraceStep, Verdict, VirtualService,
+    Visibility,
 };
 
 use crate::client::ClientClass;
+use crate::grpc_route::GrpcGap;
 use crate::key::key;
 use crate::route::{grpc_gaps, owner_of_routes};
-use crate::steps::service_step;
+use crate::steps::{named, service_step};
 use crate::virtual_service::owners_of_connections;
+
+/// Most VirtualServices without routes that are named for a port.
+const MAX_NAMED: usize = 8;
 
 /// VirtualServices whose routes a client has on a port.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -60,10 +65,36 @@ pub(super) fn steps(catalog: &Catalog, port: &PortView, class: &ClientClass) -> 
             add(key, Verdict::Warn, Code::ROUTES_NOT_FOR_GRPC, &format!("gRPC does not use {unread}"));
         }
     }
+    if applied.requests.is_none() && port.protocol.is_http() {
+        for key in without_routes(catalog, port, class) {
+            add(key, Verdict::Warn, Code::ROUTES_EMPTY, "none of its routes is for requests of the client");
+        }
+    }
     for key in applied.connections {
         add(key, Verdict::Pass, Code::ROUTES_APPLY, "it routes connections");
     }
     out
+}
+
+/// Returns the VirtualServices that could route a client's requests to a port and do not: their routes are for others, or are
+/// left out with a delegate.
+fn without_routes<'c>(
+    catalog: &'c Catalog,
+    port: &PortView,
+    class: &ClientClass,
+) -> impl Iterator<Item = &'c PolicyKey> {
+    let (host, domain) = (port.route.inputs.service.host.clone(), catalog.settings.domain());
+    let namespace = class.namespace.clone();
+    let is_of_host = move |(key, own): &(&PolicyKey, &VirtualService)| {
+        let mut hosts = own.hosts.iter().map(|of| of.completed(key.namespace.as_str(), domain));
+        hosts.any(|of| of.matches(&host))
+    };
+    let is_for = move |(key, own): &(&PolicyKey, &VirtualService)| {
+        own.export.resolve(&Visibility::Public).admits(&key.namespace, namespace.as_ref())
+    };
+    let all = catalog.policies.iter().filter_map(|(key, view)| Some((key, view.virtual_service()?)));
+    let all = all.filter(|(_, own)| own.mesh && !own.http.is_empty());
+    all.filter(is_of_host).filter(is_for).map(|(key, _)| key).take(MAX_NAMED)
 }
 
 fn described(catalog: &Catalog, key: &PolicyKey) -> String {
@@ -75,12 +106,15 @@ fn described(catalog: &Catalog, key: &PolicyKey) -> String {
     format!("it routes requests, with the routes of its delegates {}", delegates.join(", "))
 }
 
-/// Returns the fields that a gRPC client does not read; `None` for other clients, and if there are none.
+/// Returns the fields that a gRPC client does not read, with the routes that have them; `None` for other clients, and if there are none.
 fn unread_by_grpc(port: &PortView, class: &ClientClass) -> Option<String> {
     let route = &port.route;
     let gaps = grpc_gaps(&route.inputs, &key(route, class));
-    let gaps: Vec<&str> = gaps.into_iter().map(|gap| gap.as_str()).collect();
-    (class.kind == ClientKind::Grpc && !gaps.is_empty()).then(|| gaps.join(", "))
+    let text = |(gap, places): (GrpcGap, Vec<String>)| {
+        format!("{} ({})", gap.as_str(), named(places.iter().map(String::as_str)))
+    };
+    let gaps: Vec<String> = gaps.into_iter().map(text).collect();
+    (class.kind == ClientKind::Grpc && !gaps.is_empty()).then(|| gaps.join("; "))
 }
 
 fn step(view: &PolicyView, verdict: Verdict, code: Code, detail: String) -> TraceStep {

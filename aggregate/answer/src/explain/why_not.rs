@@ -66,6 +66,7 @@ pub fn why_not_in(catalog: &Catalog, host: &str, subset: Option<&Subset>, client
     }
     out.add(trace.steps);
     out.add(hosts(host, found).iter().flat_map(|host| pending::of_host(catalog, host)));
+    out.conclude();
     out
 }
 

@@ -20,6 +20,7 @@ fn mk_to(destinations: &[WeightedDestination]) -> HttpRoute {
         matches: Arc::default(),
         action: HttpAction::Route(destinations.into()),
         settings: RouteSettings::default(),
+        delegate: None,
     }
 }
 fn mk_path(prefix: &str) -> HttpMatch {

@@ -47,6 +47,7 @@ fn mk_route(name: &str, matches: &[&str]) -> HttpRoute {
         matches: matches.iter().map(found).collect(),
         action: HttpAction::Route([WeightedDestination { destination, weight: 0, headers: None }].into()),
         settings: RouteSettings::default(),
+        delegate: None,
     }
 }
 

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use tributary_model::{
-    ClientMatch, DirectResponse, GatewayMatch, HttpAction, HttpMatch, HttpRoute, TextMatch,
+    ClientMatch, DelegateRef, DirectResponse, GatewayMatch, HttpAction, HttpMatch, HttpRoute, TextMatch,
 };
 
 /// Most conditions of one route: a delegate multiplies them.
@@ -14,16 +14,22 @@ const MOST_MATCHES: usize = 4096;
 
 /// Returns the routes of a delegate as a route of a VirtualService takes them.
 pub(crate) fn delegated(root: &HttpRoute, routes: &[HttpRoute]) -> Vec<HttpRoute> {
-    routes.iter().filter_map(|own| delegated_route(root, own)).collect()
+    let HttpAction::Delegate(to, answer) = &root.action else { return Vec::new() };
+    let delegate = Arc::new(to.clone());
+    routes.iter().filter_map(|own| delegated_route((root, answer.as_ref()), own, &delegate)).collect()
 }
 
-fn delegated_route(root: &HttpRoute, own: &HttpRoute) -> Option<HttpRoute> {
-    let HttpAction::Delegate(_, answer) = &root.action else { return None };
+fn delegated_route(
+    (root, answer): (&HttpRoute, Option<&Arc<DirectResponse>>),
+    own: &HttpRoute,
+    delegate: &Arc<DelegateRef>,
+) -> Option<HttpRoute> {
     Some(HttpRoute {
         name: joined(&root.name, &own.name),
         matches: matches(&root.matches, &own.matches)?,
-        action: action(answer.as_ref(), &own.action)?,
+        action: action(answer, &own.action)?,
         settings: own.settings.over(&root.settings),
+        delegate: Some(Arc::clone(delegate)),
     })
 }
 

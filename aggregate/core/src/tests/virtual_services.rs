@@ -49,6 +49,7 @@ fn mk_http(text: &str) -> HttpRoute {
         matches: uri.split(',').filter(|uri| *uri != "*").map(found).collect(),
         action,
         settings: RouteSettings::default(),
+        delegate: None,
     }
 }
 
@@ -213,6 +214,19 @@ fn routes_of_delegates_take_the_place_of_the_route_that_names_them() {
         let found = &read(&world.catalog())[PAY];
         assert_eq!(found[0].1, *want, "{routes:?}");
     }
+}
+
+#[test]
+fn routes_of_delegates_name_them() {
+    let mut world = World::of_files();
+    let root = mk_vs("svc/a@1 pay.test", &["r /a >oth/d", "- * b.test"]);
+    let delegate = mk_vs("oth/d@1 -", &["d /a/x a.test"]);
+    world.list("file", [root, delegate, mk_service(PAY, mk_decl("pay", "80 http"))]);
+    let view = world.view(PAY).unwrap();
+    let routes = &view.ports[0].route.inputs.virtual_services[0].routes;
+    let named: Vec<Option<&str>> =
+        routes.iter().map(|route| route.delegate.as_ref().map(|to| &*to.name)).collect();
+    assert_eq!(named, [Some("d"), None]);
 }
 
 #[test]

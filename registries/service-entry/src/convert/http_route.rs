@@ -23,6 +23,7 @@ pub(super) fn route(route: &document::HttpRoute, namespace: &Namespace) -> Optio
         matches: route.matches.iter().map(http_match).collect(),
         action: action(route, namespace)?,
         settings: settings(route),
+        delegate: None,
     })
 }
 

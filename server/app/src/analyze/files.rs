@@ -23,8 +23,8 @@ const NAME: &str = "files";
 /// Time after which a directory that is still being written counts as unreadable.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Returns the findings of a directory with all subdirectories.
-pub async fn findings(root: &Path) -> Result<Vec<Finding>, CommandError> {
+/// Returns the findings of a directory with all subdirectories; `None` if it has no object that Tributary reads.
+pub async fn findings(root: &Path) -> Result<Option<Vec<Finding>>, CommandError> {
     if !root.is_dir() {
         let message = format!("{} is not a directory", root.display());
         return Err(CommandError::config(message).next("name a directory of YAML files"));
@@ -41,8 +41,10 @@ pub async fn findings(root: &Path) -> Result<Vec<Finding>, CommandError> {
     });
     let mut all: Vec<Finding> = problems.collect();
     let catalog = catalog(scopes, events).map_err(|error| unusable(&error))?;
+    let declares = !catalog.policies.is_empty() || !catalog.workloads.is_empty();
+    let is_empty = all.is_empty() && !declares && catalog.services().next().is_none();
     all.extend(of_catalog(&catalog));
-    Ok(all)
+    Ok((!is_empty).then_some(all))
 }
 
 /// Returns the events of the first whole list.

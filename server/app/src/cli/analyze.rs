@@ -1,6 +1,7 @@
 //! `tributary analyze`: what is wrong with the policies of a directory or of a running server.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use super::get::document;
 use super::table::{Tone, paint};
@@ -17,7 +18,7 @@ pub async fn run(
     console: &mut Console<'_>,
 ) -> Result<Exit, CommandError> {
     let answer = match &args.files {
-        Some(root) => live::Answer { findings: files::findings(root).await?, ..live::Answer::default() },
+        Some(root) => live::Answer { findings: of_files(root, console).await?, ..live::Answer::default() },
         None => {
             let server = Server::find(&args.server, env)?;
             live::findings(&server, args.namespace.as_deref()).await?
@@ -32,6 +33,15 @@ pub async fn run(
         console.note(&format!("findings are of what was last read: registry {registry}"));
     }
     conclude(args, &all, answer.partial, console)
+}
+
+/// Returns the findings of a directory. One without objects is most likely not the one that was meant.
+async fn of_files(root: &Path, console: &mut Console<'_>) -> Result<Vec<Finding>, CommandError> {
+    let found = files::findings(root).await?;
+    if found.is_none() {
+        console.note(&format!("{} has no file with an object that Tributary reads", root.display()));
+    }
+    Ok(found.unwrap_or_default())
 }
 
 fn conclude(

@@ -29,7 +29,8 @@ pub async fn explain(
     show(&body, args.output, console)
 }
 
-/// Explains why a client does not receive a host's endpoints. Exit 3 if it receives none and needs some, else 0.
+/// Explains why a client does not receive a host's endpoints. Exit 3 if it receives none and needs some, or if nothing leads
+/// it to them, else 0.
 pub async fn why_not(
     args: &WhyNotArgs,
     env: &Environment,
@@ -128,7 +129,9 @@ fn reasons(item: &WhyNotItem, wide: bool, color: bool) -> String {
     let tone = if item.is_served() { Tone::Plain } else { Tone::Bad };
     let noun = if item.served == 1 { "endpoint" } else { "endpoints" };
     let text = match item.served {
+        0 if item.unreached => "served without endpoints, but not reached".to_owned(),
         0 if item.any_destination => "served without endpoints".to_owned(),
+        count if item.unreached => format!("{count} {noun} served, but not reached"),
         count => format!("{count} {noun} served"),
     };
     let served = paint(&text, tone, color);

@@ -78,6 +78,9 @@ pub struct WhyNotItem {
     /// Whether a port needs no endpoints, because each connection or request names its destination.
     #[serde(default)]
     pub any_destination: bool,
+    /// Whether no listener, route or target of the client leads to what it receives.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unreached: bool,
     /// What leads the client to the ports of the service, and which service that is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reached: Vec<StepItem>,
@@ -135,7 +138,7 @@ impl WhyNotItem {
     /// Whether the client reaches the service.
     #[must_use]
     pub const fn is_served(&self) -> bool {
-        self.served > 0 || self.any_destination
+        (self.served > 0 || self.any_destination) && !self.unreached
     }
 }
 

@@ -82,9 +82,40 @@ pub struct PolicyFacts {
     pub clients: Vec<Selectable>,
     /// Patches that changed something for a connected client.
     pub used_patches: UsedPatches,
+    /// EnvoyFilters that changed resources which connected clients reject.
+    pub rejected_patches: RejectedPatches,
+}
+
+/// Rejected resources by EnvoyFilter.
+pub type RejectedPatches = BTreeMap<PolicyKey, RejectedPatch>;
+
+/// Resource that an EnvoyFilter changed and that clients reject.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RejectedPatch {
+    /// Number of clients that reject such a resource.
+    pub clients: usize,
+    /// Type and name of the first one: `RDS 80`.
+    pub resource: String,
+    /// Error text of its client.
+    pub text: Arc<str>,
+    /// Number of EnvoyFilters that changed it.
+    pub filters: usize,
 }
 
 impl PolicyFacts {
+    /// Returns the condition of an EnvoyFilter that changed a resource which clients reject.
+    fn rejected(&self, key: &PolicyKey, view: &PolicyView) -> Option<Condition> {
+        let RejectedPatch { clients, resource, text, filters } = self.rejected_patches.get(key)?;
+        let whose =
+            if *clients == 1 { "a client rejects".to_owned() } else { format!("{clients} clients reject") };
+        let beside = match filters.saturating_sub(1) {
+            0 => String::new(),
+            1 => " with another filter".to_owned(),
+            others => format!(" with {others} other filters"),
+        };
+        let message = format!("{whose} what it changes{beside}: {resource}: {text}").into();
+        Some(Condition { code: Code::NACKED, objects: [view.declared.source.reference()].into(), message })
+    }
     /// Returns the condition of an EnvoyFilter with patches that changed nothing for the connected sidecars.
     fn unused(&self, key: &PolicyKey, view: &PolicyView) -> Option<Condition> {
         const NAMED: usize = 8;
@@ -122,7 +153,7 @@ pub fn list(catalog: &Catalog, facts: &PolicyFacts, filter: &Filter) -> (Vec<Pol
         let problem = problems.remove(&(registry, key.clone()));
         if of_registry(registry) {
             let mut conditions = more.get(key).cloned().unwrap_or_default();
-            conditions.extend(facts.unused(key, view));
+            conditions.extend(facts.rejected(key, view).into_iter().chain(facts.unused(key, view)));
             let spec = bounded_spec(view, &mut specs);
             items.insert(key.clone(), PolicyItem { spec, ..item(catalog, key, view, &conditions, problem) });
         }

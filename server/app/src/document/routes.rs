@@ -30,7 +30,7 @@ pub struct RouteItem {
     /// Settings, such as timeouts and retries, and the xDS clusters that the client was not sent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub settings: Vec<String>,
-    /// VirtualService that the route is from, the delegates whose routes it takes, and the EnvoyFilters that changed the route
+    /// VirtualService that the route is from, the delegate that declares it, and the EnvoyFilters that changed the route
     /// table.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<ObjectItem>,

@@ -17,6 +17,7 @@ use super::counts::RegistryCounts;
 use super::diff::{self, Differences};
 use super::explain::{self, ExplainRequest, PartOfService};
 use super::invalid;
+use super::rejected_patches::rejected_patches;
 use super::removals;
 use super::report::{self, CoreReport, Report};
 use super::resources::{self, ResourceRequest, Resources};
@@ -178,13 +179,12 @@ impl AdminBackend for LiveBackend {
         let problems = self.problems(|one| of_problem(one).is_some() || is_of_unserved_kind(one)).await;
         let (catalog, sessions) = (self.handle.catalog(), Arc::clone(&self.sessions));
         let make = move || {
-            let clients = sessions.table.all();
-            let clients = clients.iter().filter_map(|client| client.selectable(&catalog)).collect();
-            policies::list(
-                &catalog,
-                &PolicyFacts { problems, clients, used_patches: sessions.answers.used(&catalog) },
-                &filter,
-            )
+            let connected = sessions.table.all();
+            let clients = connected.iter().filter_map(|client| client.selectable(&catalog)).collect();
+            let used_patches = sessions.answers.used(&catalog);
+            let rejected_patches = rejected_patches(&catalog, &connected);
+            let facts = PolicyFacts { problems, clients, used_patches, rejected_patches };
+            policies::list(&catalog, &facts, &filter)
         };
         run_blocking(make).await
     }

@@ -362,6 +362,7 @@ pub fn why_not(
         let host = Hostname::new(&out.host).ok();
         out.add(host.into_iter().flat_map(|host| Routed::new(catalog, &found).steps_of_host(&host)));
     }
+    out.conclude();
     date_reasons(&mut out, now, Timestamp::now());
     Ok(answer(vec![out], found.note))
 }

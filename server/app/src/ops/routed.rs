@@ -207,7 +207,14 @@ mod tests {
             to => Action::Forward(to.iter().map(|(name, weight)| ((*name).to_owned(), *weight)).collect()),
         };
         let conditions = conditions.iter().map(|&text| text.to_owned()).collect();
-        SentRoute { name: String::new(), conditions, action, settings: Vec::new(), rule: None }
+        SentRoute {
+            name: String::new(),
+            conditions,
+            action,
+            settings: Vec::new(),
+            rule: None,
+            delegate: None,
+        }
     }
     fn mk_step(routes: Vec<SentRoute>) -> (Verdict, Code, String) {
         mk_step_with(routes, None)

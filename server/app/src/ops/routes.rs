@@ -10,7 +10,7 @@ use tributary_answer::{
     ClientClass, ClusterName, ListenerPlan, Serves, applied_routes, delegates_of, leading_parts,
     leading_resources, resolve,
 };
-use tributary_model::{Catalog, ClientKind, PolicyKey, PortNumber, PortView};
+use tributary_model::{Catalog, ClientKind, PortNumber, PortView};
 use tributary_xds::answers::ResourceType;
 
 use super::resources::{filters, object_of};
@@ -140,10 +140,19 @@ impl Lister<'_> {
             table: table.to_owned(),
             virtual_host: host.name.clone(),
             state: state.to_owned(),
-            rules: rules(self.catalog, route.rule.as_ref(), &changed),
+            rules: self.rules(route, &changed),
             ..of_route(route)
         };
         host.routes.iter().enumerate().map(item).collect()
+    }
+    /// Returns the VirtualService of a route, the delegate that declares it, and the filters of its table. Routes of gRPC
+    /// clients do not name their delegate, so all delegates of the VirtualService are.
+    fn rules(&self, route: &SentRoute, filters: &[ObjectItem]) -> Vec<ObjectItem> {
+        let is_grpc = self.found.client.class.kind == ClientKind::Grpc;
+        let of_rule = route.rule.as_ref().filter(|_| is_grpc);
+        let all = of_rule.map(|key| delegates_of(self.catalog, key)).unwrap_or_default();
+        let policies = route.rule.iter().chain(&route.delegate).chain(&all);
+        policies.map(|key| object_of(self.catalog, key)).chain(filters.iter().cloned()).collect()
     }
     /// Returns the parts of listeners that lead connections to xDS clusters.
     fn of_connections(&self, port: &PortView, class: &ClientClass, parts: &[ListenerPlan]) -> Vec<RouteItem> {
@@ -241,11 +250,4 @@ fn of_route(route: &SentRoute) -> RouteItem {
         settings: route.settings.clone(),
         ..RouteItem::default()
     }
-}
-
-/// Returns the VirtualService of a route, the delegates whose routes it takes, and the filters of its table.
-fn rules(catalog: &Catalog, rule: Option<&PolicyKey>, filters: &[ObjectItem]) -> Vec<ObjectItem> {
-    let delegates = rule.map(|key| delegates_of(catalog, key)).unwrap_or_default();
-    let policies = rule.into_iter().chain(&delegates).map(|key| object_of(catalog, key));
-    policies.chain(filters.iter().cloned()).collect()
 }

@@ -36,6 +36,8 @@ pub(super) struct SentRoute {
     pub(super) settings: Vec<String>,
     /// VirtualService that it is from.
     pub(super) rule: Option<PolicyKey>,
+    /// Delegate that declares it; `None` if the VirtualService does.
+    pub(super) delegate: Option<PolicyKey>,
 }
 
 impl SentHost {
@@ -48,10 +50,10 @@ impl SentHost {
     pub(super) fn is_rest(&self) -> bool {
         self.domains.iter().any(|domain| domain == "*")
     }
-    /// Returns the VirtualServices that its routes are from, each once, in order.
+    /// Returns the VirtualServices that its routes are from, delegates included, each once, in order.
     pub(super) fn rules(&self) -> Vec<&PolicyKey> {
         let mut out: Vec<&PolicyKey> = Vec::new();
-        for rule in self.routes.iter().filter_map(|route| route.rule.as_ref()) {
+        for rule in self.routes.iter().flat_map(|route| route.rule.iter().chain(&route.delegate)) {
             if !out.contains(&rule) {
                 out.push(rule);
             }
@@ -68,16 +70,30 @@ impl SentRoute {
             action: Action::read(route.action.as_ref()),
             settings: action::settings(route),
             rule: rule(route),
+            delegate: delegate(route),
         }
     }
 }
 
 /// Returns the VirtualService that the metadata of a route names.
 fn rule(route: &pb::Route) -> Option<PolicyKey> {
-    let istio = route.metadata.as_ref()?.filter_metadata.get("istio")?;
-    let Some(Kind::StringValue(path)) = &istio.fields.get("config")?.kind else { return None };
+    let path = metadata(route, "istio", "config")?;
     let named = path.strip_prefix("/apis/networking.istio.io/v1/namespaces/")?;
-    let (namespace, name) = named.split_once("/virtual-service/")?;
+    virtual_service(named.split_once("/virtual-service/")?)
+}
+
+/// Returns the delegate that the metadata of a route names.
+fn delegate(route: &pb::Route) -> Option<PolicyKey> {
+    virtual_service(metadata(route, "tributary.dev", "delegate")?.split_once('/')?)
+}
+
+fn metadata<'r>(route: &'r pb::Route, key: &str, field: &str) -> Option<&'r str> {
+    let of = route.metadata.as_ref()?.filter_metadata.get(key)?;
+    let Some(Kind::StringValue(text)) = &of.fields.get(field)?.kind else { return None };
+    Some(text)
+}
+
+fn virtual_service((namespace, name): (&str, &str)) -> Option<PolicyKey> {
     let namespace = Namespace::new(namespace).ok()?;
     Some(PolicyKey { kind: PolicyKind::VirtualService, namespace, name: name.into() })
 }

@@ -62,7 +62,7 @@ pub(crate) fn read(d: &mut Decoder, value: Value<'_>) -> Result<HttpRoute, Fault
         (None, None, Some(response)) => HttpAction::Respond(response),
         (None, None, None) => HttpAction::Route(all.into()),
     };
-    Ok(HttpRoute { name, matches: matches.into(), action, settings })
+    Ok(HttpRoute { name, matches: matches.into(), action, settings, delegate: None })
 }
 
 fn put_match(enc: &mut Encoder, found: &HttpMatch) {

@@ -218,7 +218,13 @@ fn tcp() -> BoxedStrategy<TcpRoute> {
 /// Any VirtualService.
 pub(super) fn virtual_service() -> BoxedStrategy<Policy> {
     let route = (text(), vec(http_match(), 0..2), action(), settings_of_route()).prop_map(
-        |(name, matches, action, settings)| HttpRoute { name, matches: matches.into(), action, settings },
+        |(name, matches, action, settings)| HttpRoute {
+            name,
+            matches: matches.into(),
+            action,
+            settings,
+            delegate: None,
+        },
     );
     let routes = (vec(route, 0..3), vec(tls(), 0..2), vec(tcp(), 0..2));
     (patterns(), export(), any::<bool>(), routes, texts())

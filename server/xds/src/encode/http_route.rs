@@ -6,7 +6,7 @@
 
 use tributary_answer::RoutePlan;
 use tributary_answer::http_route::RouteAction;
-use tributary_model::PolicyKey;
+use tributary_model::{DelegateRef, PolicyKey};
 use tributary_proto::wire::Writer;
 
 use super::header_changes::{self, HeaderFields};
@@ -55,7 +55,7 @@ pub(super) fn write(wire: &mut Writer, plan: &RoutePlan, rule: Option<&PolicyKey
         RouteAction::Respond(_) => {}
     }
     if let Some(rule) = rule.filter(|_| dialect == Dialect::Envoy) {
-        wire.message(METADATA, |w| metadata(w, rule));
+        wire.message(METADATA, |w| metadata(w, rule, plan.delegate.as_deref()));
     }
     if let RouteAction::Respond(response) = &plan.action {
         wire.message(DIRECT_RESPONSE, |w| route_action::respond(w, response));
@@ -71,10 +71,16 @@ pub(super) fn write(wire: &mut Writer, plan: &RoutePlan, rule: Option<&PolicyKey
     wire.string(STAT_PREFIX, &plan.found.stat_prefix);
 }
 
-/// Encodes `{istio: {config}}`, which access logs read, as for xDS clusters.
-fn metadata(wire: &mut Writer, PolicyKey { namespace, name, .. }: &PolicyKey) {
+/// Encodes `{istio: {config}}`, which access logs read, as for xDS clusters, and `{tributary.dev: {delegate}}`, by which
+/// lists of routes name the object that declares one.
+fn metadata(wire: &mut Writer, rule: &PolicyKey, delegate: Option<&DelegateRef>) {
+    let PolicyKey { namespace, name, .. } = rule;
     let path = format!("/apis/networking.istio.io/v1/namespaces/{namespace}/virtual-service/{name}");
     wire.entry(1, "istio", |w| w.struct_string("config", &path));
+    if let Some(DelegateRef { namespace, name }) = delegate {
+        let path = format!("{namespace}/{name}");
+        wire.entry(1, "tributary.dev", |w| w.struct_string("delegate", &path));
+    }
 }
 
 #[cfg(test)]

@@ -156,6 +156,11 @@ impl SentView {
         };
         resource.found.as_ref().map(by).unwrap_or_default()
     }
+    /// Whether the client rejected a resource of the type and has not accepted a later version of it since.
+    #[must_use]
+    pub fn has_rejection(&self) -> bool {
+        self.acks.nack().is_some()
+    }
     /// Returns the type.
     #[must_use]
     pub const fn kind(&self) -> ResourceType {

@@ -56,6 +56,7 @@ impl World {
             matches: Arc::default(),
             action: HttpAction::Route(destinations.into()),
             settings: RouteSettings::default(),
+            delegate: None,
         };
         let routes = VirtualService {
             hosts: [host.into()].into(),

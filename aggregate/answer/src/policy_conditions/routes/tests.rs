@@ -31,6 +31,7 @@ fn mk_route(paths: &[&str], to: &[&str]) -> HttpRoute {
         matches: paths.iter().map(found).collect(),
         action: HttpAction::Route(to.iter().map(weighted).collect()),
         settings: RouteSettings::default(),
+        delegate: None,
     }
 }
 

@@ -192,16 +192,20 @@ fn settings_of_a_route_are_named() {
 
 #[test]
 fn metadata_names_the_virtual_service() {
-    let of = |path: &str| {
-        let config = Value { kind: Some(Kind::StringValue(path.into())) };
-        let istio = Struct { fields: HashMap::from([("config".to_owned(), config)]) };
-        let metadata =
-            Metadata { filter_metadata: HashMap::from([("istio".to_owned(), istio)]), ..Metadata::default() };
-        SentRoute::read(&Route { metadata: Some(metadata), ..Route::default() }).rule
+    let of = |path: &str, delegate: &str| {
+        let text = |text: &str| Value { kind: Some(Kind::StringValue(text.into())) };
+        let one = |field: &str, value| Struct { fields: HashMap::from([(field.to_owned(), text(value))]) };
+        let keys = [("istio", one("config", path)), ("tributary.dev", one("delegate", delegate))];
+        let filter_metadata = keys.map(|(key, of)| (key.to_owned(), of)).into();
+        let metadata = Some(Metadata { filter_metadata, ..Metadata::default() });
+        let read = SentRoute::read(&Route { metadata, ..Route::default() });
+        (read.rule.map(|key| key.to_string()), read.delegate.map(|key| key.to_string()))
     };
-    let named = of("/apis/networking.istio.io/v1/namespaces/shop/virtual-service/pay").unwrap();
-    assert_eq!(named.to_string(), "VirtualService shop/pay");
-    assert_eq!(of("/apis/x"), None);
+    let (rule, delegate) =
+        of("/apis/networking.istio.io/v1/namespaces/shop/virtual-service/pay", "team/cart");
+    assert_eq!(rule.as_deref(), Some("VirtualService shop/pay"));
+    assert_eq!(delegate.as_deref(), Some("VirtualService team/cart"));
+    assert_eq!(of("/apis/x", "cart"), (None, None));
 }
 
 #[test]

@@ -21,6 +21,7 @@ use tributary_model::*;
 use super::{Dialect, Writer, write};
 
 mod accepted;
+mod metadata;
 
 fn mk_cluster(name: &str) -> ClusterName {
     name.parse().unwrap()
@@ -38,19 +39,26 @@ fn mk_forward() -> Forward {
 }
 fn mk_plan(action: RouteAction) -> RoutePlan {
     let found = HttpMatch::default();
-    RoutePlan { name: "r".into(), found, action, headers: Vec::new(), fault: None, cors: None }
+    RoutePlan {
+        name: "r".into(),
+        found,
+        action,
+        headers: Vec::new(),
+        fault: None,
+        cors: None,
+        delegate: None,
+    }
 }
 fn mk_found(found: HttpMatch) -> RoutePlan {
     RoutePlan { found, ..mk_plan(RouteAction::Forward(mk_forward())) }
 }
+fn mk_rule(namespace: &str, name: &str) -> PolicyKey {
+    let namespace = Namespace::new(namespace).unwrap();
+    PolicyKey { kind: PolicyKind::VirtualService, namespace, name: name.into() }
+}
 fn encoded(plan: &RoutePlan, dialect: Dialect) -> pb::Route {
     let mut wire = Writer::new();
-    let rule = PolicyKey {
-        kind: PolicyKind::VirtualService,
-        namespace: Namespace::new("shop").unwrap(),
-        name: "pay".into(),
-    };
-    write(&mut wire, plan, Some(&rule), dialect);
+    write(&mut wire, plan, Some(&mk_rule("shop", "pay")), dialect);
     pb::Route::decode(&wire.finish()[..]).unwrap()
 }
 fn forwarded(forward: Forward, dialect: Dialect) -> pb::RouteAction {
@@ -108,18 +116,6 @@ fn prefix(value: &str) -> TextMatch {
 }
 fn regex(value: &str) -> TextMatch {
     TextMatch::Regex(value.into())
-}
-
-#[test]
-fn metadata_names_the_virtual_service_to_envoy() {
-    let plan = mk_found(HttpMatch::default());
-    let config = |dialect| {
-        let metadata = encoded(&plan, dialect).metadata?;
-        metadata.filter_metadata.get("istio")?.fields.get("config")?.kind.clone()
-    };
-    let path = "/apis/networking.istio.io/v1/namespaces/shop/virtual-service/pay".to_owned();
-    assert_eq!(config(Dialect::Envoy), Some(protobuf::value::Kind::StringValue(path)));
-    assert_eq!(config(Dialect::Grpc), None);
 }
 
 #[test]

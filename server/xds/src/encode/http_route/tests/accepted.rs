@@ -143,7 +143,7 @@ prop_compose! {
         headers in vec(some_changes(), 0..3),
         (fault, cors) in (option::of(some_fault()), option::of(some_cors())),
     ) -> RoutePlan {
-        RoutePlan { name, found, action, headers, fault, cors }
+        RoutePlan { name, found, action, headers, fault, cors, delegate: None }
     }
 }
 

@@ -1,0 +1,56 @@
+//! EnvoyFilters that changed resources which connected clients rejected.
+//!
+//! The list of policies calls it. A resource names every filter that changed it, so a filter may be named beside the one at
+//! fault. The clients that are looked at are bounded.
+
+use std::sync::Arc;
+
+use tributary_model::{Catalog, PolicyKey};
+use tributary_xds::answers::ResourceType;
+use tributary_xds::session::SentResource;
+use tributary_xds::table::Connected;
+
+use crate::document::policies::{RejectedPatch, RejectedPatches};
+
+/// Most clients with rejections that are looked at.
+const MOST_CLIENTS: usize = 64;
+
+/// Returns the EnvoyFilters whose changes are in resources that clients reject, each with the first such resource.
+pub(super) fn rejected_patches(catalog: &Arc<Catalog>, clients: &[Arc<Connected>]) -> RejectedPatches {
+    let mut out = RejectedPatches::new();
+    if !catalog.policies.values().any(|view| view.envoy_filter().is_some()) {
+        return out;
+    }
+    for client in clients.iter().filter(|client| rejects(client)).take(MOST_CLIENTS) {
+        let mut of_client = RejectedPatches::new();
+        ResourceType::ALL.into_iter().for_each(|kind| add(catalog, client, kind, &mut of_client));
+        for (key, found) in of_client {
+            out.entry(key).and_modify(|known| known.clients += 1).or_insert(found);
+        }
+    }
+    out
+}
+
+fn rejects(client: &Connected) -> bool {
+    ResourceType::ALL.into_iter().any(|kind| client.sent(kind).is_some_and(|view| view.has_rejection()))
+}
+
+fn add(catalog: &Arc<Catalog>, client: &Connected, kind: ResourceType, out: &mut RejectedPatches) {
+    let Some(view) = client.sent(kind).filter(|view| view.has_rejection()) else { return };
+    let all = view.resources(catalog);
+    for (resource, text) in all.iter().filter_map(|one| Some((one, one.error.clone()?))) {
+        let by = view.patched_by(resource);
+        for key in &by {
+            out.entry(key.clone()).or_insert_with(|| found(resource, &text, &by));
+        }
+    }
+}
+
+fn found(resource: &SentResource, text: &Arc<str>, by: &[PolicyKey]) -> RejectedPatch {
+    RejectedPatch {
+        clients: 1,
+        resource: format!("{} {}", resource.kind.as_str().to_uppercase(), resource.name),
+        text: Arc::clone(text),
+        filters: by.len(),
+    }
+}

@@ -54,6 +54,18 @@ pub struct Settings {
     pub locality: Option<Arc<LocalityBalancing>>,
     /// Treatment of services with the same name in a cluster and in Consul.
     pub merge_by_name: Option<MergeByName>,
+    /// Mesh configuration that other clusters follow, so that a restart knows it before the config cluster answers. Empty
+    /// documents if the config cluster has none; absent if it was never known.
+    pub mesh_text: Option<Arc<MeshText>>,
+}
+
+/// Mesh configuration as written: the two documents of its ConfigMap.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, serde::Serialize)]
+pub struct MeshText {
+    /// Document `mesh`.
+    pub mesh: Arc<str>,
+    /// Document `meshNetworks`.
+    pub networks: Arc<str>,
 }
 
 impl Settings {
@@ -83,6 +95,7 @@ impl Settings {
             tracing: self.tracing.clone().or_else(|| under.tracing.clone()),
             locality: self.locality.clone().or_else(|| under.locality.clone()),
             merge_by_name: self.merge_by_name.or(under.merge_by_name),
+            mesh_text: self.mesh_text.clone().or_else(|| under.mesh_text.clone()),
         }
     }
     /// Whether a host is served only within its own cluster; `None` if no pattern matches.

@@ -62,7 +62,8 @@ pub struct KubernetesFields {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mcs: Option<McsConfig>,
     /// Source of the mesh configuration; default `cluster`. With `none` the defaults apply.
-    /// With `cluster` and no right to read it, the registry reports nothing of the cluster.
+    /// With `cluster` and no right to read it, the config cluster reports nothing. Other clusters
+    /// follow the config cluster's; of their own only the trust domain counts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mesh_config: Option<MeshSource>,
     /// Interval of a small list of every watched kind, which proves that the credential and its

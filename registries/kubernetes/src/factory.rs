@@ -7,6 +7,7 @@ use tributary_kube_client::{ClusterContextSender, Connection, Timing};
 use tributary_model::{ProviderId, RegistryId, RegistryName, RegistrySpec};
 use tributary_registry_api::{Registry, RegistryError, RegistryFactory};
 
+use crate::mesh_link::MeshLink;
 use crate::options::Options;
 use crate::publish::Index;
 use crate::registry::KubernetesRegistry;
@@ -25,6 +26,7 @@ pub struct KubernetesFactory {
     context_sender: Option<Arc<ClusterContextSender>>,
     exports: Option<watch::Receiver<bool>>,
     memory: Arc<RunMemory>,
+    mesh_link: MeshLink,
 }
 
 impl KubernetesFactory {
@@ -42,6 +44,7 @@ impl KubernetesFactory {
             context_sender: None,
             exports: None,
             memory: Arc::default(),
+            mesh_link: MeshLink::Own,
         }
     }
     /// Replaces the intervals; for tests.
@@ -54,6 +57,13 @@ impl KubernetesFactory {
     #[must_use]
     pub fn cluster_context(mut self, sender: Arc<ClusterContextSender>) -> Self {
         self.context_sender = Some(sender);
+        self
+    }
+    /// Links the run to the mesh configuration of other clusters.
+    #[must_use]
+    pub fn mesh_link(mut self, link: MeshLink) -> Self {
+        self.options.follows_mesh = link.follows();
+        self.mesh_link = link;
         self
     }
     /// Exports Services while this reports leadership; requires that the options enable it.
@@ -87,7 +97,8 @@ impl RegistryFactory for KubernetesFactory {
         let leads = self.exports.clone().filter(|_| self.options.mcs.auto_export);
         let exporter = leads.map(|leads| Exporter::new(&self.connection, &self.options, leads, self.seed));
         let run_loop = RunLoop::new(index, watches, self.context_sender.clone(), Arc::clone(&self.memory))
-            .exporting(exporter);
+            .exporting(exporter)
+            .linked(self.mesh_link.clone());
         Ok(Box::new(KubernetesRegistry::new(run_loop)))
     }
 }

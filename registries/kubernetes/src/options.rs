@@ -31,6 +31,9 @@ pub struct Options {
     pub namespaces: Vec<Namespace>,
     /// Whether this is the config cluster; mesh-wide values are read there only.
     pub is_config: bool,
+    /// Whether the mesh configuration of the config cluster is in force in place of the cluster's own. Of the latter only the
+    /// trust domain counts.
+    pub follows_mesh: bool,
     /// Networks and their ranges from the configuration file; they take precedence over the cluster's.
     pub networks: Arc<[(NetworkId, Cidrs)]>,
     /// Cluster-local hosts and exceptions from the configuration file.
@@ -98,6 +101,7 @@ impl Options {
             revision: None,
             namespaces: Vec::new(),
             is_config: true,
+            follows_mesh: false,
             networks: Arc::from([]),
             cluster_local: None,
             consul_domains: Arc::from([]),

@@ -24,6 +24,7 @@ use tributary_registry_api::UpdateSender;
 
 use crate::collections::Part;
 use crate::kind::{Kind, Name, WatchScope};
+use crate::mesh_link::MeshLink;
 use crate::project::ObjectEvent;
 use crate::publish::Index;
 use status::SourceHealth;
@@ -61,6 +62,8 @@ pub(crate) struct RunLoop {
     context_sender: Option<Arc<ClusterContextSender>>,
     /// Writer of exports, where enabled.
     exporter: Option<Exporter>,
+    /// Mesh configuration of other clusters.
+    mesh_link: MeshLink,
 }
 
 impl RunLoop {
@@ -89,11 +92,19 @@ impl RunLoop {
             memory,
             context_sender,
             exporter: None,
+            mesh_link: MeshLink::Own,
         }
     }
     /// Exports Services while this replica leads.
     pub(crate) fn exporting(mut self, exporter: Option<Exporter>) -> Self {
         self.exporter = exporter;
+        self
+    }
+
+    /// Publishes or follows a mesh configuration.
+    pub(crate) fn linked(mut self, link: MeshLink) -> Self {
+        self.mesh_link = link;
+        self.follow_mesh();
         self
     }
 
@@ -121,6 +132,10 @@ impl RunLoop {
             let first = tokio::select! {
                 first = self.watches.next() => first,
                 () = exporter::work(&mut self.exporter, self.index.objects(), may_export) => continue,
+                () = self.mesh_link.changed() => {
+                    self.follow_mesh();
+                    continue;
+                }
             };
             let Some(first) = first else { return };
             self.take(first);
@@ -150,6 +165,14 @@ impl RunLoop {
                 }
                 event => self.apply(&scope, event),
             }
+        }
+    }
+
+    /// Takes the followed mesh configuration, if it is known.
+    fn follow_mesh(&mut self) {
+        if let Some(mesh) = self.mesh_link.current() {
+            self.index.follow_mesh(mesh);
+            self.ripe = true;
         }
     }
 
@@ -217,10 +240,13 @@ impl RunLoop {
         }
     }
 
-    /// Publishes a changed cluster context to other registries of this cluster.
+    /// Publishes a changed cluster context to other registries of this cluster, and its mesh configuration to other clusters.
     fn publish_context(&mut self) {
-        let Some(sender) = &self.context_sender else { return };
         let Some(context) = self.index.cluster_context().map(Arc::new) else { return };
+        if let Some(mesh) = self.index.mesh_for_others() {
+            self.mesh_link.publish(mesh);
+        }
+        let Some(sender) = &self.context_sender else { return };
         sender.send_if_modified(|known| {
             let changed = known.as_ref() != Some(&context);
             *known = Some(context);

@@ -152,6 +152,7 @@ impl Bound {
         let configured = configured(&self.app.factories, &config, self.app.file.as_deref())?;
         // restored facts lack the clusters of Secrets, so that they are not the whole of what was served
         state.restore(kept, &handle, &configured, !config.remotes.reads_secrets()).await?;
+        self.app.factories.restore_mesh(&handle.catalog().settings);
         let source = ConfigSource::start(&handle, &config).await?;
         let remembered = (state.clone(), self.app.file.clone());
         state.remember(&configured[..1]);

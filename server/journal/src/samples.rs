@@ -13,6 +13,7 @@ use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option::of;
 use proptest::prelude::*;
 use proptest::sample::select;
+use tributary_model::settings::MeshText;
 use tributary_model::*;
 
 use crate::codec::Now;
@@ -315,6 +316,8 @@ fn settings() -> BoxedStrategy<Fact> {
     let cidr = (any::<IpAddr>(), 0u8..33).prop_map(|(ip, prefix)| ipnet::IpNet::new(ip, prefix).unwrap());
     let networks = vec((network(), vec(cidr, 0..3).prop_map(|list| list.into())), 0..3);
     let merge = select(vec![MergeByName::Off, MergeByName::Report, MergeByName::On]);
+    let mesh_text = (text(), text())
+        .prop_map(|(mesh, networks)| MeshText { mesh: (&*mesh).into(), networks: (&*networks).into() });
     let aliases = of(vec(text(), 0..3));
     let domains = (
         of(text()),
@@ -322,7 +325,7 @@ fn settings() -> BoxedStrategy<Fact> {
         (of(retries()), of(access_log()), of(tracing()), of(traffic_policies::locality())),
     );
     let parts = (domains, aliases, of(text()), of(duration()), of(any::<bool>()), of(any::<bool>()));
-    (of(visibility()), parts, of(vec(pattern, 0..3)), of(caps), of(networks), of(merge))
+    (of(visibility()), parts, of(vec(pattern, 0..3)), of(caps), of(networks), (of(merge), of(mesh_text)))
         .prop_map(
             |(
                 default_export,
@@ -337,7 +340,7 @@ fn settings() -> BoxedStrategy<Fact> {
                 local,
                 caps,
                 networks,
-                merge,
+                (merge, mesh_text),
             )| {
                 Fact::Settings(Arc::new(Settings {
                     default_export,
@@ -356,6 +359,7 @@ fn settings() -> BoxedStrategy<Fact> {
                     tracing: tracing.map(Arc::new),
                     locality: locality.map(Arc::new),
                     merge_by_name: merge,
+                    mesh_text: mesh_text.map(Arc::new),
                 }))
             },
         )

@@ -155,6 +155,44 @@ async fn cluster_of_a_secret_is_served_rotated_and_removed() -> Result<()> {
     .await
 }
 
+/// The account that Istio's own tools create for a remote cluster may not read ConfigMaps.
+#[tokio::test]
+async fn cluster_follows_the_mesh_configuration_of_the_config_cluster() -> Result<()> {
+    let mut lab = Lab::start().await?;
+    let readable: Vec<&str> = READABLE.into_iter().filter(|of| *of != "configmaps").collect();
+    lab.away.api().allow("reader", &READ, &readable).await?;
+    lab.declare("reader-token").await?;
+    lab.serves(&[HOME, AWAY]).await?;
+
+    let selected = labelled("shop", "shop");
+    lab.home.api().apply(&selected).await?;
+    lab.home.api().apply(&mesh("discoverySelectors: [{matchLabels: {team: shop}}]")).await?;
+    lab.serves(&[HOME]).await?;
+    lab.away.api().apply(&selected).await?;
+    lab.serves(&[HOME, AWAY]).await?;
+
+    // what the remote cluster has of its own selects nothing
+    lab.away.api().apply(&mk_namespace(NAMESPACE)).await?;
+    lab.away.api().apply(&mesh("discoverySelectors: [{matchLabels: {team: other}}]")).await?;
+    lab.away.api().allow("reader", &READ, &READABLE).await?;
+    lab.recorder.forget();
+    lab.sends_nothing(WATCHED).await
+}
+
+fn labelled(namespace: &str, team: &str) -> Value {
+    let mut object = mk_namespace(namespace);
+    object["metadata"]["labels"] = json!({"team": team});
+    object
+}
+
+fn mesh(text: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"namespace": NAMESPACE, "name": "istio"},
+        "data": {"mesh": text},
+    })
+}
+
 #[tokio::test]
 async fn secret_that_returns_within_the_grace_sends_nothing() -> Result<()> {
     let mut lab = Lab::start().await?;

@@ -42,6 +42,7 @@ fn settings(objects: &ClusterObjects, mesh: &Mesh) -> Settings {
         cluster_local: Some(cluster_local(mesh, &objects.options.domain).into()),
         entry_visibility: mesh.entries.as_ref().map(|policy| Arc::new(policy.caps(namespaces))),
         networks: networks(&mesh.networks),
+        mesh_text: Some(objects.mesh_config().map(|config| Arc::clone(&config.text)).unwrap_or_default()),
         ..Settings::default()
     }
 }

@@ -1,6 +1,9 @@
 //! ConfigMap of mesh configuration: its two documents, read field by field.
 
+use std::sync::Arc;
+
 use serde::Deserialize;
+use tributary_model::settings::MeshText;
 
 use super::meta::{Meta, RawMeta};
 use super::text::Pairs;
@@ -15,6 +18,8 @@ pub struct MeshConfig {
     pub meta: Meta,
     /// Values.
     pub mesh: Mesh,
+    /// Both documents as written; those of the last version without invalid fields, if there was one.
+    pub text: Arc<MeshText>,
 }
 
 #[derive(Deserialize)]
@@ -31,7 +36,9 @@ impl MeshConfig {
         let Raw { metadata, data } = super::read::read(json)?;
         let data = data.unwrap_or_default();
         let mesh = Mesh::read(data.get("mesh"), data.get("meshNetworks"));
-        Ok(Self { meta: metadata.meta(Kind::MeshConfig)?, mesh })
+        let text = |key: &str| data.get(key).unwrap_or_default().into();
+        let text = Arc::new(MeshText { mesh: text("mesh"), networks: text("meshNetworks") });
+        Ok(Self { meta: metadata.meta(Kind::MeshConfig)?, mesh, text })
     }
     /// Replaces values by their shared copies.
     pub fn share(&mut self, shared: &mut Interner) {

@@ -51,7 +51,7 @@ pub struct Index {
     backlog: VecDeque<DerivedKey>,
     stale_sets: BTreeMap<WatchScope, StaleSet<Name>>,
     counts: Counts,
-    excluded: WholeValue<Arc<[ExcludedObject]>>,
+    pub(super) excluded: WholeValue<Arc<[ExcludedObject]>>,
     /// Whether the cluster context may have changed since it was last taken.
     pub(super) context_stale: bool,
     /// Identity of the cluster, as published.
@@ -62,9 +62,9 @@ pub struct Index {
 
 /// Value that is published as a whole, and whether it may have changed.
 #[derive(Debug)]
-struct WholeValue<T> {
+pub(super) struct WholeValue<T> {
     value: T,
-    stale: bool,
+    pub(super) stale: bool,
 }
 
 impl Index {
@@ -237,8 +237,10 @@ impl Index {
         let network = self.objects.networks().own();
         let network =
             network.map(|own| SourceDetail::text("network", format!("{} ({})", own.network, own.origin)));
+        // those of a followed mesh configuration are shown by its own cluster
+        let is_own = !self.objects.options.follows_mesh;
         let ignored = &self.objects.mesh().ignored;
-        let ignored = (!ignored.is_empty())
+        let ignored = (is_own && !ignored.is_empty())
             .then(|| SourceDetail::text(Self::NOT_HONOURED, ignored.join(", ")).warning());
         let waiting = self.published.unlisted_waiting() as u64;
         let waiting = (waiting > 0).then(|| SourceDetail::number(Self::WAITING, waiting));

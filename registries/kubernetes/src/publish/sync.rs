@@ -72,6 +72,8 @@ pub(super) struct Sync {
     is_short: bool,
     /// Reason why nothing may be published.
     held_back: Option<Withheld>,
+    /// Whether every collection waits for the config cluster's mesh configuration.
+    waits_for_mesh: bool,
 }
 
 impl Sync {
@@ -96,7 +98,8 @@ impl Sync {
             reported: None,
             confirmed: BTreeSet::new(),
         });
-        Self { states: states.collect(), watches, started: false, is_short: false, held_back: None }
+        let (states, waits_for_mesh) = (states.collect(), options.follows_mesh);
+        Self { states, watches, started: false, is_short: false, held_back: None, waits_for_mesh }
     }
 
     /// Records that a watch has listed.
@@ -152,6 +155,10 @@ impl Sync {
     pub(super) fn hold_back(&mut self, why: Option<Withheld>) {
         self.held_back = why;
     }
+    /// Lets every collection wait for the config cluster's mesh configuration, or ends the wait.
+    pub(super) const fn wait_for_mesh(&mut self, waits: bool) {
+        self.waits_for_mesh = waits;
+    }
     /// Returns why nothing is published.
     pub(super) const fn held_back(&self) -> Option<&Withheld> {
         self.held_back.as_ref()
@@ -178,7 +185,8 @@ impl Sync {
     }
 
     fn is_settled(&self, state: &State) -> bool {
-        state.joined.iter().all(|scope| self.watches.get(scope).is_some_and(WatchState::is_settled))
+        let is_settled = |scope| self.watches.get(scope).is_some_and(WatchState::is_settled);
+        !self.waits_for_mesh && state.joined.iter().all(is_settled)
     }
     /// Whether all that a listing joins is settled, so that it may be published.
     pub(super) fn is_ready(&self, listing: Listing) -> bool {

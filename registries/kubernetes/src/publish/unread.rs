@@ -4,12 +4,17 @@
 //! read it, the caller passes the objects of an earlier run. If both are missing for a kind that decides whether anything
 //! may be published, nothing is published.
 
-use tributary_model::{Collection, Evidence, Fingerprint, RegistryUpdate, Withheld};
+use std::sync::Arc;
+
+use tributary_model::{Collection, Evidence, Fingerprint, ObjectRef, RegistryUpdate, Withheld};
 
 use super::index::Index;
 use super::sync::Sync;
+use crate::collections::Listing;
 use crate::kind::{Kind, WatchScope};
+use crate::mesh::Mesh;
 use crate::project::Object;
+use crate::state::invalidate;
 
 /// Kinds that must be readable before a Service may be exported.
 const DECIDE_EXPORTS: [Kind; 4] = [Kind::Namespace, Kind::Service, Kind::Export, Kind::MeshConfig];
@@ -72,6 +77,31 @@ impl Index {
         self.sync.recalled(scope);
     }
 
+    /// Takes a value of the config cluster's mesh configuration; the first one lets this run publish facts.
+    pub fn follow_mesh(&mut self, mesh: Arc<Mesh>) {
+        let changes = self.objects.changes();
+        let old = self.objects.follow_mesh(Arc::clone(&mesh));
+        let evidence = Evidence::Changed(ObjectRef::new(self.objects.mesh_name().object(Kind::MeshConfig)));
+        self.excluded.stale = true;
+        self.context_stale = true;
+        self.sync.wait_for_mesh(false);
+        if self.objects.changes() != changes {
+            self.touch_all(&evidence);
+        }
+        if self.sync.has_begun() {
+            let old = old.unwrap_or_default();
+            invalidate::followed_mesh(&self.objects, (&old, &mesh), &evidence, &mut self.dirty);
+            self.sync.forget(&mut self.dirty);
+        }
+    }
+    /// Returns the mesh configuration that other clusters follow; `None` while it is not known, or while namespaces that it
+    /// selects are not.
+    #[must_use]
+    pub fn mesh_for_others(&self) -> Option<&Mesh> {
+        let is_known = self.sync.held_back().is_none() && self.sync.is_ready(Listing::SETTINGS);
+        is_known.then(|| self.objects.mesh())
+    }
+
     /// Decides whether anything may be published: not while the mesh configuration is unknown, which sets visibilities, nor
     /// while it selects namespaces by unknown labels.
     pub(super) fn judge(&mut self) {
@@ -79,7 +109,9 @@ impl Index {
         let options = &self.objects.options;
         let selected =
             |scope: &WatchScope| scope.kind == Kind::Namespace && !options.is_for_network_only(scope);
-        let mesh = self.sync.unknown(|scope| scope.kind == Kind::MeshConfig).map(|why| explain(why, MESH));
+        let own = || self.sync.unknown(|scope| scope.kind == Kind::MeshConfig).map(|why| explain(why, MESH));
+        // of a cluster that follows another's mesh configuration only the trust domain is its own
+        let mesh = if options.follows_mesh { None } else { own() };
         let namespaces = || self.sync.unknown(selected).filter(|_| selects);
         let why = mesh.or_else(|| namespaces().map(|why| explain(why, NAMESPACES)));
         self.context_stale |= self.sync.held_back() != why.as_ref();

@@ -51,11 +51,29 @@ pub fn change(objects: &ClusterObjects, change: &Change, dirty: &mut DirtyOutput
         }
         Object::Import(import) => mark.output(DerivedKey::Import(import.meta.name.clone())),
         Object::Gateway(gateway) => mark.output(DerivedKey::Gateways(gateway.meta.name.clone())),
-        Object::MeshConfig(_) => mark.mesh(mesh_config(old.as_ref()), mesh_config(new.as_ref())),
+        // where the config cluster's is followed, only the trust domain of this one counts, which is part of the shared context
+        Object::MeshConfig(_) if objects.options.follows_mesh => {
+            mesh_outputs(objects).for_each(|output| mark.output(output));
+        }
+        Object::MeshConfig(_) => {
+            let nothing = Mesh::default();
+            let [old, new] = [old, new].map(|side| mesh_config(side.as_ref()).map(|config| &config.mesh));
+            mark.mesh(old.unwrap_or(&nothing), new.unwrap_or(&nothing));
+        }
         Object::Node(_) => {
             [node(old.as_ref()), node(new.as_ref())].into_iter().flatten().for_each(|node| mark.node(node))
         }
     }
+}
+
+/// Marks the outputs that a change of the followed mesh configuration touches. `objects` is the state after the change.
+pub fn followed_mesh(
+    objects: &ClusterObjects,
+    (old, new): (&Mesh, &Mesh),
+    evidence: &Evidence,
+    dirty: &mut DirtyOutputs,
+) {
+    Marking { objects, dirty, evidence }.mesh(old, new);
 }
 
 macro_rules! sides {
@@ -136,12 +154,9 @@ impl Marking<'_> {
         self.groups(self.objects.links.slices_of(name));
     }
     /// Marks what a mesh configuration affects beside the shared context ([`ClusterObjects::changes`]).
-    fn mesh(&mut self, old: Option<&MeshConfig>, new: Option<&MeshConfig>) {
+    fn mesh(&mut self, old: &Mesh, new: &Mesh) {
         let objects = self.objects;
         mesh_outputs(objects).for_each(|output| self.output(output));
-        let nothing = Mesh::default();
-        let old = old.map_or(&nothing, |config| &config.mesh);
-        let new = new.map_or(&nothing, |config| &config.mesh);
         if old.networks != new.networks {
             objects.services.keys().for_each(|name| self.output(DerivedKey::ServiceGateways(name.clone())));
         }

@@ -24,6 +24,8 @@ pub(super) struct MeshContext {
     trust_domain: Arc<str>,
     /// Mesh configuration of an earlier run; its valid fields replace fields that are invalid now.
     last_mesh: Option<Arc<MeshConfig>>,
+    /// Mesh configuration of the config cluster, where it is followed and known.
+    home: Option<Arc<Mesh>>,
     changes: u64,
 }
 
@@ -34,6 +36,7 @@ impl MeshContext {
             networks: Networks::default(),
             trust_domain: "".into(),
             last_mesh: None,
+            home: None,
             changes: 0,
         }
     }
@@ -50,11 +53,25 @@ impl ClusterObjects {
     pub const fn mesh_name(&self) -> &Name {
         &self.mesh_context.mesh_name
     }
-    /// Returns the values of the mesh configuration; the defaults if it does not exist.
+    /// Returns the values of the mesh configuration in force, the config cluster's where it is followed; the defaults if it does
+    /// not exist.
     #[must_use]
     pub fn mesh(&self) -> &Mesh {
         static NOTHING: LazyLock<Mesh> = LazyLock::new(Mesh::default);
-        self.mesh_config().map_or(&NOTHING, |config| &config.mesh)
+        let home = || self.mesh_context.home.as_deref();
+        let own = || self.mesh_config().map(|config| &config.mesh);
+        (if self.options.follows_mesh { home() } else { own() }).unwrap_or(&NOTHING)
+    }
+    /// Whether the mesh configuration of the config cluster is followed and not known yet.
+    #[must_use]
+    pub const fn waits_for_mesh(&self) -> bool {
+        self.options.follows_mesh && self.mesh_context.home.is_none()
+    }
+    /// Takes a value of the followed mesh configuration; returns the earlier one.
+    pub(crate) fn follow_mesh(&mut self, mesh: Arc<Mesh>) -> Option<Arc<Mesh>> {
+        let old = self.mesh_context.home.replace(mesh);
+        self.settle(Kind::MeshConfig);
+        old
     }
     /// Returns the networks of this cluster's addresses.
     #[must_use]
@@ -110,7 +127,9 @@ impl ClusterObjects {
         if let Some(last) = last.filter(|last| last.meta.name == config.meta.name)
             && !config.mesh.faults.is_empty()
         {
-            Arc::make_mut(&mut config).mesh.inherit(&last.mesh);
+            let config = Arc::make_mut(&mut config);
+            config.mesh.inherit(&last.mesh);
+            config.text = Arc::clone(&last.text);
         }
         Object::MeshConfig(config)
     }
@@ -120,13 +139,22 @@ impl ClusterObjects {
             return;
         }
         let networks = self.find_networks();
-        let named = self.options.trust_domain.as_deref().or_else(|| self.mesh().trust_domain.as_deref());
-        let trust_domain: Arc<str> = named.unwrap_or("cluster.local").into();
+        let trust_domain: Arc<str> = self.find_trust_domain().unwrap_or("cluster.local").into();
         let mesh_context = &mut self.mesh_context;
         if mesh_context.networks != networks || mesh_context.trust_domain != trust_domain {
             mesh_context.changes += 1;
             (mesh_context.networks, mesh_context.trust_domain) = (networks, trust_domain);
         }
+    }
+    /// Returns the trust domain of the configuration file, then of the mesh configuration. Where that of the config cluster is
+    /// followed, the cluster's own comes first, as identities are issued by it.
+    fn find_trust_domain(&self) -> Option<&str> {
+        let file = self.options.trust_domain.as_deref();
+        let own = self.mesh_config().and_then(|config| config.mesh.trust_domain.as_deref());
+        if self.options.follows_mesh {
+            return own.or(file).or(self.mesh().trust_domain.as_deref());
+        }
+        file.or(own)
     }
     /// Combines the label of the system namespace, then of Istio's own, the mesh networks' claim on this cluster, and
     /// the ranges of the configuration file before those of the mesh networks.
@@ -138,7 +166,8 @@ impl ClusterObjects {
         });
         let mesh = &self.mesh().networks;
         let claimed = mesh.of_registry(self.options.cluster.as_str()).map(|network| {
-            let origin = format!("meshNetworks of ConfigMap {}", self.mesh_context.mesh_name);
+            let of = if self.options.follows_mesh { " of the config cluster" } else { "" };
+            let origin = format!("meshNetworks of ConfigMap {}{of}", self.mesh_context.mesh_name);
             NetworkAssignment { network: network.clone(), origin: origin.into() }
         });
         let own = self.options.networks.iter();

@@ -43,6 +43,8 @@ pub fn settings(config: &SettingsConfig) -> Settings {
         cross_network_direct: config.cross_network.map(|how| how == CrossNetwork::Direct),
         networks: (!config.networks.is_empty()).then(|| networks(config)),
         merge_by_name: None,
+        // the config cluster has it
+        mesh_text: None,
     }
 }
 

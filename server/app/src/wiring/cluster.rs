@@ -10,7 +10,7 @@ use tributary_kube_client::{
     BuildRun, ClusterContextReceiver, ClusterContextSender, ConnectError, ConnectingFactory, Connection,
     Connector, Leadership, LeaseTiming, ObjectName, Timing, cluster_context_channel, lead,
 };
-use tributary_kubernetes::{KubernetesFactory, KubernetesFields, Options, RunMemory};
+use tributary_kubernetes::{KubernetesFactory, KubernetesFields, MeshLink, MeshSender, Options, RunMemory};
 use tributary_model::{
     ClusterId, InvalidName, Namespace, ProviderId, RegistryId, RegistryName, RegistrySpec,
 };
@@ -42,6 +42,8 @@ pub struct Cluster {
     pub(crate) declares_remotes: bool,
     /// State that runs pass on to later runs.
     memory: Arc<RunMemory>,
+    /// Mesh configuration that clusters share.
+    mesh_link: MeshLink,
 }
 
 impl Cluster {
@@ -72,6 +74,7 @@ impl Cluster {
             connector,
             allocates: config.writes.contains(&Write::Addresses),
             memory: Arc::default(),
+            mesh_link: MeshLink::Own,
         })
     }
     /// Returns what opens its connections.
@@ -83,6 +86,16 @@ impl Cluster {
     #[must_use]
     pub fn remembering(mut self, memory: Arc<RunMemory>) -> Self {
         self.memory = memory;
+        self
+    }
+    /// Links the cluster to the mesh configuration of others: the config cluster publishes its own, which the others follow.
+    #[must_use]
+    pub fn linked(mut self, mesh: &Arc<MeshSender>, has_config_cluster: bool) -> Self {
+        self.mesh_link = match (self.options.is_config, has_config_cluster) {
+            (true, _) => MeshLink::Publishes(Arc::clone(mesh)),
+            (false, true) => MeshLink::Follows(mesh.subscribe()),
+            (false, false) => MeshLink::Own,
+        };
         self
     }
     /// Returns the factories of both registries.
@@ -149,7 +162,8 @@ impl Cluster {
             .timing(self.timing)
             .seed(seed(&self.name))
             .cluster_context(context)
-            .memory(Arc::clone(&self.memory));
+            .memory(Arc::clone(&self.memory))
+            .mesh_link(self.mesh_link.clone());
         let factory = match leadership.as_ref().map(Leadership::leads) {
             Some(leads) => factory.exports(leads),
             None => factory,

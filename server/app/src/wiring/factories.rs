@@ -9,8 +9,9 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tributary_consul::ConsulFactory;
 use tributary_kube_client::{ConnectError, Connection, Connector};
-use tributary_kubernetes::{KubernetesFields, RunMemory};
-use tributary_model::{ClusterId, InvalidName, RegistryName, RegistrySpec, StalePolicy};
+use tributary_kubernetes::mesh::Mesh;
+use tributary_kubernetes::{KubernetesFields, MeshSender, RunMemory};
+use tributary_model::{ClusterId, InvalidName, RegistryName, RegistrySpec, Settings, StalePolicy};
 use tributary_registry_api::{Registry, RegistryError, RegistryFactory};
 use tributary_service_entry::{FileFactory, FileFields};
 
@@ -26,6 +27,8 @@ use crate::exit::CommandError;
 pub struct Factories {
     env: Environment,
     memories: Memories,
+    /// Mesh configuration of the config cluster, for runs of every configuration.
+    mesh: Arc<MeshSender>,
 }
 
 /// State that runs of a cluster pass on to later runs, including runs of a changed configuration.
@@ -52,7 +55,7 @@ impl Factories {
     /// Creates factories with the environment of the process.
     #[must_use]
     pub fn new(env: Environment) -> Self {
-        Self { env, memories: Arc::default() }
+        Self { env, memories: Arc::default(), mesh: Arc::new(MeshSender::new(None)) }
     }
     /// Environment of the process.
     #[must_use]
@@ -92,7 +95,18 @@ impl Factories {
         let built = Cluster::over(connector, (name.clone(), cluster.clone()), (&fields, config));
         let entries = RegistryName::new(format!("{name}{}", RegistryConfig::ENTRIES)).map_err(wrong)?;
         let memory = Arc::clone(self.memories.lock().entry((name.clone(), cluster)).or_default());
-        built.and_then(|built| built.remembering(memory).factories(entries)).map_err(wrong)
+        let linked =
+            |built: Cluster| built.remembering(memory).linked(&self.mesh, config.config_cluster().is_some());
+        built.and_then(|built| linked(built).factories(entries)).map_err(wrong)
+    }
+    /// Lets clusters follow the mesh configuration of an earlier process until that of this one is known.
+    pub fn restore_mesh(&self, settings: &Settings) {
+        let Some(text) = &settings.mesh_text else { return };
+        self.mesh.send_if_modified(|known| {
+            let is_first = known.is_none();
+            known.get_or_insert_with(|| Arc::new(Mesh::read(Some(&text.mesh), Some(&text.networks))));
+            is_first
+        });
     }
     /// Drops the memory of a cluster that was removed.
     pub fn forget(&self, name: &RegistryName, cluster: &ClusterId) {
@@ -113,7 +127,9 @@ impl Factories {
                 let cluster = context.cluster(fields, &self.env).map_err(wrong)?;
                 let key = (context.name.clone(), context.cluster.clone());
                 let memory = Arc::clone(self.memories.lock().entry(key).or_default());
-                cluster.remembering(memory).factories(entries).map_err(wrong)
+                let cluster =
+                    cluster.remembering(memory).linked(&self.mesh, config.config_cluster().is_some());
+                cluster.factories(entries).map_err(wrong)
             }
             Source::Consul(fields) => {
                 let wrong = |e| CommandError::config(format!("registry `{}`: {e}", context.name));

@@ -11,6 +11,8 @@ use tributary_model::{
     SampledShare, Settings, SpanTag, SpanTagValue, Visibility,
 };
 
+use tributary_model::settings::MeshText;
+
 use super::common::{put_duration, put_visibility, read_duration, read_visibility};
 use super::decode::{self, Decoder};
 use super::encode::Encoder;
@@ -69,6 +71,12 @@ pub(crate) fn put(enc: &mut Encoder, value: &Settings) {
     if let Some(locality) = &value.locality {
         enc.nest(16, |enc| put_locality(enc, locality));
     }
+    if let Some(text) = &value.mesh_text {
+        enc.nest(17, |enc| {
+            enc.text(1, &text.mesh);
+            enc.text(2, &text.networks);
+        });
+    }
 }
 
 pub(crate) fn read(d: &mut Decoder, mut fields: Fields<'_>) -> Result<Settings, Fault> {
@@ -91,6 +99,7 @@ pub(crate) fn read(d: &mut Decoder, mut fields: Fields<'_>) -> Result<Settings, 
             14 => out.access_log = Some(Arc::new(read_log(d, value)?)),
             15 => out.tracing = Some(Arc::new(read_tracing(d, value)?)),
             16 => out.locality = Some(Arc::new(read_locality(d, value)?)),
+            17 => out.mesh_text = Some(Arc::new(read_mesh_text(d, value)?)),
             _ => {}
         }
     }
@@ -143,6 +152,19 @@ pub(crate) fn read_retries(d: &mut Decoder, value: Value<'_>) -> Result<HttpRetr
         }
     }
     Ok(HttpRetries { codes: codes.into(), ..out })
+}
+
+fn read_mesh_text(d: &mut Decoder, value: Value<'_>) -> Result<MeshText, Fault> {
+    let mut out = MeshText::default();
+    let mut fields = value.fields()?;
+    while let Some((field, value)) = fields.next()? {
+        match field {
+            1 => out.mesh = d.fresh(value)?,
+            2 => out.networks = d.fresh(value)?,
+            _ => {}
+        }
+    }
+    Ok(out)
 }
 
 fn read_log(d: &mut Decoder, value: Value<'_>) -> Result<AccessLog, Fault> {

@@ -79,6 +79,7 @@ fn service_is_published_once_all_joined_kinds_have_listed() {
 }
 
 mod context;
+mod followed_mesh;
 mod naive;
 mod properties;
 mod unread;

@@ -1,6 +1,7 @@
 //! Context of all objects: namespace selection, networks, mesh values; alone, and in any order with other objects.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -14,24 +15,24 @@ use crate::kind::{Kind, Name, WatchScope};
 use crate::options::{Mcs, Options};
 use crate::project::{Export, Gateway as GatewayObject, Import, MeshConfig, Object};
 
-fn mk_mesh(mesh: &str, networks: &str) -> Object {
+pub(super) fn mk_mesh(mesh: &str, networks: &str) -> Object {
     let object = json!({"metadata": {"name": "istio", "namespace": "tributary-system"}, "data": {"mesh": mesh, "meshNetworks": networks}});
     MeshConfig::parse(&object.to_string()).unwrap().into()
 }
 fn labelled(name: &str, labels: Value) -> Object {
     mk_namespace(name, json!({"metadata": {"labels": labels}}))
 }
-fn team(name: &str) -> Object {
+pub(super) fn team(name: &str) -> Object {
     labelled("shop", json!({"team": name}))
 }
-const SHOP_ONLY: &str = "discoverySelectors: [{matchLabels: {team: shop}}]";
+pub(super) const SHOP_ONLY: &str = "discoverySelectors: [{matchLabels: {team: shop}}]";
 
-fn updates(index: &mut Index) -> Vec<String> {
+pub(super) fn updates(index: &mut Index) -> Vec<String> {
     let mut texts = texts(&index.flush());
     texts.retain(|text| !text.starts_with("progress") && text != "put Settings");
     texts
 }
-fn mk_shop() -> Vec<Object> {
+pub(super) fn mk_shop() -> Vec<Object> {
     let slice = mk_slice("s1", "pay", json!([of("10.0.0.1", "p1")]), json!({}));
     vec![team("shop"), mk_service("pay", json!({})), slice, mk_pod("p1", "10.0.0.1", json!({}))]
 }
@@ -278,6 +279,8 @@ fn identities_use_the_files_trust_domain_then_the_meshs() {
 enum Op {
     Put(Object),
     Gone(Kind, Name),
+    /// A value of the config cluster's mesh configuration.
+    Home(Object),
     Flush,
 }
 
@@ -366,6 +369,7 @@ fn any_op() -> impl Strategy<Value = Op> {
     prop_oneof![
         6 => any_object().prop_map(Op::Put),
         2 => any_object().prop_map(|object| Op::Gone(object.kind(), object.name().clone())),
+        1 => any_mesh().prop_map(Op::Home),
         1 => Just(Op::Flush),
     ]
 }
@@ -400,16 +404,25 @@ impl Held {
     }
 }
 
-fn mk_index() -> Index {
+fn mk_index(follows_mesh: bool) -> Index {
     let mcs = Mcs { discovery: true, host: true, ..Mcs::default() };
-    Index::new(Options { mcs, ..mk_options() })
+    Index::new(Options { mcs, follows_mesh, is_config: !follows_mesh, ..mk_options() })
+}
+/// Lets an index follow a mesh configuration, if it does so.
+pub(super) fn follow(index: &mut Index, mesh: &Object) {
+    if let Object::MeshConfig(config) = mesh
+        && index.objects().options.follows_mesh
+    {
+        index.follow_mesh(Arc::new(config.mesh.clone()));
+    }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
     #[test]
-    fn any_event_order_gives_the_facts_of_a_fresh_build(before in prop::collection::vec(any_op(), 0..10), after in prop::collection::vec(any_op(), 0..25)) {
-        let (mut index, mut held) = (mk_index(), Held::default());
+    fn any_event_order_gives_the_facts_of_a_fresh_build(follows in any::<bool>(), before in prop::collection::vec(any_op(), 0..10), after in prop::collection::vec(any_op(), 0..25)) {
+        let (mut index, mut held) = (mk_index(follows), Held::default());
+        let mut home: Option<Object> = None;
         let mut world: BTreeMap<(Kind, Name), Object> = BTreeMap::new();
         let mut run = |index: &mut Index, held: &mut Held, op: &Op| match op {
             Op::Put(object) => {
@@ -420,6 +433,10 @@ proptest! {
                 index.apply_delete(*kind, name.clone());
                 world.remove(&(*kind, name.clone()));
             }
+            Op::Home(mesh) => {
+                follow(index, mesh);
+                home = Some(mesh.clone());
+            }
             Op::Flush => held.apply(index.flush()),
         };
         before.iter().for_each(|op| run(&mut index, &mut held, op));
@@ -427,7 +444,8 @@ proptest! {
         after.iter().for_each(|op| run(&mut index, &mut held, op));
         held.apply(index.flush());
 
-        let (mut fresh, mut want) = (mk_index(), Held::default());
+        let (mut fresh, mut want) = (mk_index(follows), Held::default());
+        home.iter().for_each(|mesh| follow(&mut fresh, mesh));
         world.values().rev().for_each(|object| fresh.apply_put(object.clone()));
         list_all(&mut fresh);
         want.apply(fresh.flush());

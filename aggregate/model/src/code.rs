@@ -213,7 +213,7 @@ codes! {
     547 ROUTES_APPLY "a VirtualService routes the client's requests or connections" => "list its routes with `tributary get routes HOST --for-client CLIENT`";
     548 ROUTES_NOT_FOR_GRPC "parts of a VirtualService have no effect on gRPC clients" => "use a sidecar, or fields that gRPC reads";
     549 MESH_LOCALITY "the mesh's `localityLbSetting` decides which localities the client uses" => "nothing; `localityLbSetting` of a DestinationRule replaces it for one host";
-    550 ROUTES_EMPTY "a VirtualService of the host has no route for the client's requests, which take the usual one" => "see which routes are left out with `tributary get policies NAME -o wide`";
+    550 ROUTES_EMPTY "a VirtualService of the host has no route for the client's requests or connections, which go the usual way" => "see which routes are left out with `tributary get policies NAME -o wide`";
 
     // 06xx: clients
     601 CLIENT_NO_NODE "a client did not identify itself" => "set `node.id` in its bootstrap";

@@ -156,3 +156,20 @@ async fn filter_that_changed_a_rejected_resource_is_named_in_lists_of_policies()
     assert!(found.contains("error") && found.contains("culprit"), "{report}");
     world.server.stop().await;
 }
+
+#[tokio::test]
+async fn table_that_may_not_be_the_rejected_one_is_a_warning() {
+    let (dir, world) = mk_world().await;
+    let other = mk_entry("other", "other.shop.example", "10.0.0.2").replace("number: 80", "number: 81");
+    put(dir.path(), "other.yaml", &other);
+    world.until("get endpoints", "10.0.0.2:81").await;
+    let mut stream = connect(&world, SIDECAR, None).await;
+    answer(&mut stream, EDS, &[PAY], None).await;
+    answer(&mut stream, LDS, &["*"], None).await;
+    answer(&mut stream, RDS, &["80", "81"], Some("missing )")).await;
+    until_error(&world, SIDECAR, "rds").await;
+    let why = world.run(&format!("why-not pay.shop.example --for-client {SIDECAR}")).await;
+    let text = "the client may have rejected RDS 80: one of 2 resources of a response, which the client does not name: missing )";
+    assert!(why.out.contains(text) && why.out.contains("1 endpoint served"), "{}", why.out);
+    world.server.stop().await;
+}

@@ -178,7 +178,10 @@ async fn explain_and_why_not_name_the_virtual_service_that_decides() {
         assert!(out.contains("TRB0547") && out.contains("it routes requests"), "{command}: {out}");
         assert!(out.contains("/routes.yaml:1:1)"), "{command}: {out}");
         assert!(out.contains("TRB0531"), "{command}: {out}");
-        assert!(out.contains("take 2 routes of VirtualService shop/pay-routes, of which 1 lead to"), "{out}");
+        assert!(
+            out.contains("take 2 routes of VirtualService shop/pay-routes, of which 1 leads to"),
+            "{out}"
+        );
     }
     let none = world.run(&format!("why-not none.shop.example --for-client {SIDECAR}")).await.out;
     assert!(none.contains("TRB0531") && none.contains("answer 418"), "{none}");
@@ -196,6 +199,59 @@ async fn service_that_no_route_leads_to_is_a_warning() {
     assert!(why.contains("1 endpoint served, but not reached") && why.contains("TRB0532"), "{why}");
     assert!(why.contains("take 2 routes of VirtualService shop/pay-routes, of which 0 lead to"), "{why}");
     assert!(!why.contains("TRB0534"), "nothing leads there: {why}");
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn service_that_routes_of_another_host_lead_to_is_reached() {
+    let to = |name: &str| format!("destination: {{host: {name}.shop.example}}");
+    let elsewhere = format!("{{route: [{{{}}}], mirror: {{host: pay.shop.example}}}}", to("old"));
+    let (dir, world) = mk_world(&elsewhere).await;
+    let answer = "hosts: [old.shop.example], http: [{directResponse: {status: 418}}]";
+    std::fs::write(dir.path().join("old-routes.yaml"), mk_object("VirtualService", "old-routes", answer))
+        .unwrap();
+    world.until("get policies", "old-routes").await;
+    let _stream = connect_sidecar(&world).await;
+    for (host, receives) in
+        [("old", "routes lead to xDS cluster outbound|80||old"), ("pay", "outbound|80||pay")]
+    {
+        let shown = world.run(&format!("why-not {host}.shop.example:80 --for-client {SIDECAR}")).await;
+        assert_eq!(shown.exit, Ok(Exit::Ok), "{}", shown.out);
+        assert!(shown.out.contains("TRB0531") && shown.out.contains(receives), "{}", shown.out);
+        assert!(!shown.out.contains("not reached"), "{}", shown.out);
+    }
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn subset_that_no_route_leads_to_is_not_reached() {
+    let (_dir, world) = mk_versions().await;
+    let of = |subset: &str| format!("outbound|80|{subset}|pay.shop.example");
+    let (first, second) = (of("v1"), of("v2"));
+    let wanted: [(&str, &[&str]); 4] =
+        [(CDS, &["*"]), (EDS, &[&first, &second]), (LDS, &["*"]), (RDS, &["80"])];
+    let _stream = connect(&world, SIDECAR, "", &wanted).await;
+    world.until("get clients", "SYNCED").await;
+    let why = |subset: &str| format!("why-not pay.shop.example --subset {subset} --for-client {SIDECAR}");
+    let first = world.run(&why("v1")).await;
+    assert_eq!(first.exit, Ok(Exit::Ok), "{}", first.out);
+    assert!(first.out.contains("TRB0531"), "{}", first.out);
+    let second = world.run(&why("v2")).await;
+    assert_eq!(second.exit, Ok(Exit::No), "{}", second.out);
+    let text =
+        "no route or listener that the client was sent leads to xDS cluster outbound|80|v2|pay.shop.example";
+    assert!(second.out.contains(text) && second.out.contains("not reached"), "{}", second.out);
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn clients_with_routes_of_their_own_lack_no_virtual_service() {
+    let (_dir, world) = mk_world(CANARY).await;
+    let wanted: [(&str, &[&str]); 2] = [(CDS, &[PAY]), (EDS, &[PAY])];
+    let _stream = connect(&world, "plain", "", &wanted).await;
+    world.until("get clients", "plain").await;
+    let shown = world.run("why-not pay.shop.example:80 --for-client plain").await;
+    assert!(shown.exit == Ok(Exit::Ok) && !shown.out.contains("TRB0550"), "{}", shown.out);
     world.server.stop().await;
 }
 

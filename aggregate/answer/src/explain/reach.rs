@@ -94,7 +94,7 @@ fn led_elsewhere(port: &PortView, class: &ClientClass) -> Option<TraceStep> {
     let to: Vec<String> = clusters(led).take(MAX_NAMED).map(ToString::to_string).collect();
     let why =
         format!("a VirtualService leads the connections of listener {} to {}", matched(led), to.join(", "));
-    Some(step(port, Verdict::Warn, Code::NO_LISTENER_MATCHES, &why))
+    Some(step(port, Verdict::Warn, Code::ROUTED_ELSEWHERE, &why))
 }
 
 /// Returns what leads clients of this class to a port that they import, or why nothing does; a warning if they receive
@@ -145,18 +145,19 @@ pub(super) fn reach(
     ways.into_iter()
         .map(|(way, has_routes)| {
             let has_routes = has_routes && subset.is_none();
-            let name = if has_routes { routed(port, class) } else { plan.name.to_string() };
-            step(port, Verdict::Pass, Code::REACHED, &format!("{way} xDS cluster {name}{end}"))
+            let names = if has_routes { routed(port, class) } else { vec![plan.name.to_string()] };
+            let noun = if names.len() == 1 { "xDS cluster" } else { "xDS clusters" };
+            let names = steps::named(names.iter().map(String::as_str));
+            step(port, Verdict::Pass, Code::REACHED, &format!("{way} {noun} {names}{end}"))
         })
         .collect()
 }
 
 /// Returns the xDS clusters to which the routes of a client's requests to a port lead.
-fn routed(port: &PortView, class: &ClientClass) -> String {
+fn routed(port: &PortView, class: &ClientClass) -> Vec<String> {
     let own = ClusterName::new(port.number, &port.cluster.inputs.service.host);
     let name = |subset| ClusterName { subset, ..own.clone() }.to_string();
-    let all: Vec<String> = routed_subsets(port, class).into_iter().map(name).collect();
-    steps::named(all.iter().map(String::as_str))
+    routed_subsets(port, class).into_iter().map(name).collect()
 }
 
 /// Returns why no client receives anything for a UDP port; `None` for other ports.

@@ -3,8 +3,8 @@
 //! Explain and why-not call it for each port; lists of routes and of resources read [`applied_routes`].
 
 use tributary_model::{
-    Catalog, ClientKind, Code, PolicyKey, PolicyView, PortView, Stage, TraceStep, Verdict, VirtualService,
-    Visibility,
+    Catalog, ClientKind, Code, PolicyKey, PolicyView, PortView, Protocol, ServiceView, Stage, TraceStep,
+    Verdict, VirtualService, Visibility,
 };
 
 use crate::client::ClientClass;
@@ -52,7 +52,11 @@ pub fn delegates_of(catalog: &Catalog, key: &PolicyKey) -> Vec<PolicyKey> {
 }
 
 /// Returns which VirtualServices route a client's requests and connections to a port, and what gRPC does not use of them.
-pub(super) fn steps(catalog: &Catalog, port: &PortView, class: &ClientClass) -> Vec<TraceStep> {
+pub(super) fn steps(
+    catalog: &Catalog,
+    (view, port): (&ServiceView, &PortView),
+    class: &ClientClass,
+) -> Vec<TraceStep> {
     let applied = applied_routes(port, class);
     let mut out = Vec::new();
     let mut add = |key: &PolicyKey, verdict, code, what: &str| {
@@ -65,9 +69,22 @@ pub(super) fn steps(catalog: &Catalog, port: &PortView, class: &ClientClass) -> 
             add(key, Verdict::Warn, Code::ROUTES_NOT_FOR_GRPC, &format!("gRPC does not use {unread}"));
         }
     }
-    if applied.requests.is_none() && port.protocol.is_http() {
-        for key in without_routes(catalog, port, class) {
-            add(key, Verdict::Warn, Code::ROUTES_EMPTY, "none of its routes is for requests of the client");
+    let missing = without_routes(catalog, (view, port), class);
+    for key in missing.iter().filter(|_| applied.requests.is_none() && applied.connections.is_empty()) {
+        match class.kind {
+            ClientKind::Grpc if !port.protocol.is_http() => {
+                add(
+                    key,
+                    Verdict::Warn,
+                    Code::ROUTES_NOT_FOR_GRPC,
+                    "gRPC does not use its tcp and tls routes",
+                );
+            }
+            _ => {
+                let what = if port.protocol.is_http() { "requests" } else { "connections" };
+                let detail = format!("none of its routes is for {what} of the client");
+                add(key, Verdict::Warn, Code::ROUTES_EMPTY, &detail);
+            }
         }
     }
     for key in applied.connections {
@@ -76,25 +93,38 @@ pub(super) fn steps(catalog: &Catalog, port: &PortView, class: &ClientClass) -> 
     out
 }
 
-/// Returns the VirtualServices that could route a client's requests to a port and do not: their routes are for others, or are
-/// left out with a delegate.
+/// Returns the VirtualServices that could route a client's requests or connections to a port and do not: their routes are for
+/// others, or are left out with a delegate. Clients with routes of their own have none.
 fn without_routes<'c>(
     catalog: &'c Catalog,
-    port: &PortView,
+    (view, port): (&ServiceView, &PortView),
     class: &ClientClass,
-) -> impl Iterator<Item = &'c PolicyKey> {
-    let (host, domain) = (port.route.inputs.service.host.clone(), catalog.settings.domain());
-    let namespace = class.namespace.clone();
-    let is_of_host = move |(key, own): &(&PolicyKey, &VirtualService)| {
-        let mut hosts = own.hosts.iter().map(|of| of.completed(key.namespace.as_str(), domain));
-        hosts.any(|of| of.matches(&host))
+) -> Vec<&'c PolicyKey> {
+    if class.kind == ClientKind::Envoy || class.scope().rank(view).is_none() {
+        return Vec::new();
+    }
+    let (host, domain) = (&view.key.host, catalog.settings.domain());
+    let is_of_host = |key: &PolicyKey, own: &VirtualService| {
+        own.hosts.iter().any(|of| of.completed(key.namespace.as_str(), domain).matches(host))
     };
-    let is_for = move |(key, own): &(&PolicyKey, &VirtualService)| {
-        own.export.resolve(&Visibility::Public).admits(&key.namespace, namespace.as_ref())
+    let is_for = |key: &PolicyKey, own: &VirtualService| {
+        own.export.resolve(&Visibility::Public).admits(&key.namespace, class.namespace.as_ref())
     };
     let all = catalog.policies.iter().filter_map(|(key, view)| Some((key, view.virtual_service()?)));
-    let all = all.filter(|(_, own)| own.mesh && !own.http.is_empty());
-    all.filter(is_of_host).filter(is_for).map(|(key, _)| key).take(MAX_NAMED)
+    let all = all.filter(|(_, own)| own.mesh && has_routes(own, port.protocol));
+    all.filter(|(key, own)| is_of_host(key, own) && is_for(key, own))
+        .map(|(key, _)| key)
+        .take(MAX_NAMED)
+        .collect()
+}
+
+/// Whether a VirtualService has routes for a protocol, whatever their conditions.
+fn has_routes(own: &VirtualService, protocol: Protocol) -> bool {
+    match protocol {
+        Protocol::Udp => false,
+        http if http.is_http() => !own.http.is_empty(),
+        other => !own.tcp.is_empty() || (other.is_tls() && !own.tls.is_empty()),
+    }
 }
 
 fn described(catalog: &Catalog, key: &PolicyKey) -> String {

@@ -152,7 +152,7 @@ fn ports(catalog: &Catalog, view: &Arc<ServiceView>, client: &Client, out: &mut 
             continue;
         }
         trace.steps.extend(rules::steps(catalog, view, port, &client.class, subset));
-        trace.steps.extend(routes::steps(catalog, port, &client.class));
+        trace.steps.extend(routes::steps(catalog, (view, port), &client.class));
         let assignment = assigned(&port.endpoints.inputs, (Some(client), subset), port, trace);
         let carrier = carrier(port, subset, &client.class);
         if carrier.is_some() {

@@ -100,14 +100,21 @@ pub struct RejectedPatch {
     pub text: Arc<str>,
     /// Number of EnvoyFilters that changed it.
     pub filters: usize,
+    /// Whether it may have been another resource that the client rejected.
+    pub is_suspected: bool,
 }
 
 impl PolicyFacts {
     /// Returns the condition of an EnvoyFilter that changed a resource which clients reject.
     fn rejected(&self, key: &PolicyKey, view: &PolicyView) -> Option<Condition> {
-        let RejectedPatch { clients, resource, text, filters } = self.rejected_patches.get(key)?;
-        let whose =
-            if *clients == 1 { "a client rejects".to_owned() } else { format!("{clients} clients reject") };
+        let RejectedPatch { clients, resource, text, filters, is_suspected } =
+            self.rejected_patches.get(key)?;
+        let whose = match (*clients, is_suspected) {
+            (1, false) => "a client rejects".to_owned(),
+            (clients, false) => format!("{clients} clients reject"),
+            (1, true) => "a client may reject".to_owned(),
+            (clients, true) => format!("{clients} clients may reject"),
+        };
         let beside = match filters.saturating_sub(1) {
             0 => String::new(),
             1 => " with another filter".to_owned(),

@@ -323,6 +323,9 @@ fn outcome(
         (Delivery { subscribed: false, .. }, _, _) => {
             (Verdict::Drop, Code::NOT_DELIVERED, format!("the client does not subscribe to {what}"))
         }
+        (Delivery { is_suspected: true, .. }, Some(text), _) => {
+            (Verdict::Warn, Code::NACKED, format!("the client may have rejected {what}{filters}: {text}"))
+        }
         (_, Some(text), _) => {
             (Verdict::Drop, Code::NACKED, format!("the client rejected {what}{filters}: {text}"))
         }
@@ -387,17 +390,48 @@ fn add_delivery(catalog: &Arc<Catalog>, found: &Found, view: &ServiceView, out: 
     all.iter().filter(|of| of.rejections.closed).for_each(|of| out.forget_reach(of.port.number));
     let led: Vec<&PortView> = all.iter().filter(|of| !of.rejections.on_path).map(|of| of.port).collect();
     out.add(all.into_iter().flat_map(PortDelivery::steps));
-    if listens(found) && subset.is_none() {
+    if listens(found) {
         let mut tables = Routed::new(catalog, found);
         let host = Hostname::new(&out.host).unwrap_or_else(|_| view.key.host.clone());
         for port in led {
-            let steps = tables.steps(&host, &view.key.host, (port, None), &found.client);
-            if steps.iter().any(|step| step.verdict == Verdict::Warn) {
+            let steps = led_to(&mut tables, (found, subset), (&host, view, port));
+            // only if nothing leads there, or by other ways than planned
+            if steps.first().is_some_and(|step| step.verdict == Verdict::Warn) || subset.is_some() {
                 out.forget_reach(port.number);
             }
-            out.add(steps.into_iter().chain(unrouted(catalog, found, view, port)).map(TraceStep::dropping));
+            let unrouted = unrouted(catalog, found, view, port).filter(|_| subset.is_none());
+            out.add(steps.into_iter().chain(unrouted).map(TraceStep::dropping));
         }
     }
+}
+
+/// Returns what leads a sidecar to a port, or to a subset of it, by what it was sent: the first step is a warning if nothing does.
+fn led_to(
+    tables: &mut Routed<'_>,
+    (found, subset): (&Found, Option<&Subset>),
+    (host, view, port): (&Hostname, &ServiceView, &PortView),
+) -> Vec<TraceStep> {
+    let is_planned = subset.is_none() && found.client.class.scope().rank(view).is_some();
+    let mut steps = match is_planned {
+        true => tables.steps(host, &view.key.host, (port, None), &found.client),
+        false => Vec::new(),
+    };
+    let is_led = steps.iter().any(|step| step.verdict == Verdict::Pass);
+    if is_led || (is_planned && steps.is_empty()) {
+        steps.sort_by_key(|step| step.verdict != Verdict::Pass);
+        return steps;
+    }
+    let cluster = ClusterName { subset: subset.cloned(), ..ClusterName::new(port.number, &view.key.host) };
+    match tables.elsewhere(&cluster) {
+        Some(step) => vec![step],
+        None if steps.is_empty() => vec![unled(&cluster)],
+        None => steps,
+    }
+}
+
+fn unled(cluster: &ClusterName) -> TraceStep {
+    let detail = format!("no route or listener that the client was sent leads to xDS cluster {cluster}");
+    deliver_step((Verdict::Warn, Code::ROUTED_ELSEWHERE, detail))
 }
 
 /// Whether a client is a sidecar that was sent listeners and routes.

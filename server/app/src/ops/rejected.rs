@@ -125,8 +125,12 @@ fn step(catalog: &Arc<Catalog>, found: &Found, kind: ResourceType, name: &str) -
     let delivery = found.delivery(kind, name);
     let text = delivery.refused?;
     let filters = changed_by(catalog, found, kind, name);
-    let what = format!("the client rejected {} {name}{filters}", kind.as_str().to_uppercase());
+    let named = format!("{} {name}{filters}", kind.as_str().to_uppercase());
+    let what = format!("the client rejected {named}");
     Some(deliver_step(match delivery.may_have_earlier {
+        _ if delivery.is_suspected => {
+            (Verdict::Warn, Code::NACKED, format!("the client may have rejected {named}: {text}"))
+        }
         true => {
             let uses = "it uses the version that it accepted earlier, if it has one";
             (Verdict::Warn, Code::NACKED, format!("{what}, so {uses}: {text}"))

@@ -40,17 +40,23 @@ fn add(catalog: &Arc<Catalog>, client: &Connected, kind: ResourceType, out: &mut
     let all = view.resources(catalog);
     for (resource, text) in all.iter().filter_map(|one| Some((one, one.error.clone()?))) {
         let by = view.patched_by(resource);
+        let is_suspected = client.delivery(kind, &resource.name).is_suspected;
         for key in &by {
-            out.entry(key.clone()).or_insert_with(|| found(resource, &text, &by));
+            out.entry(key.clone()).or_insert_with(|| found(resource, &text, (&by, is_suspected)));
         }
     }
 }
 
-fn found(resource: &SentResource, text: &Arc<str>, by: &[PolicyKey]) -> RejectedPatch {
+fn found(
+    resource: &SentResource,
+    text: &Arc<str>,
+    (by, is_suspected): (&[PolicyKey], bool),
+) -> RejectedPatch {
     RejectedPatch {
         clients: 1,
         resource: format!("{} {}", resource.kind.as_str().to_uppercase(), resource.name),
         text: Arc::clone(text),
         filters: by.len(),
+        is_suspected,
     }
 }

@@ -76,6 +76,45 @@ impl<'f> Routed<'f> {
         }
         out
     }
+    /// Returns what leads to a port of a service, or to a subset of it, whatever host the requests or connections are for: the
+    /// first route, copies of requests included, else the first listener.
+    pub(super) fn elsewhere(&mut self, of: &ClusterName) -> Option<TraceStep> {
+        let wanted = Wanted {
+            cluster: ClusterName { subset: None, ..of.clone() },
+            subsets: of.subset.clone().map(|subset| [subset].into()),
+        };
+        let is = |name: &str| match of.subset {
+            Some(_) => name == of.to_string(),
+            None => wanted.is(name),
+        };
+        self.led_by_routes(&is).or_else(|| self.led_by_listeners(&is))
+    }
+    fn led_by_routes(&mut self, is: &dyn Fn(&str) -> bool) -> Option<TraceStep> {
+        for table in self.tables.names() {
+            for host in self.tables.table(&table).unwrap_or_default() {
+                let receivers = |route: &SentRoute| {
+                    let copies = route.copies.iter().map(String::as_str);
+                    route.action.clusters().chain(copies).find(|name| is(name)).map(str::to_owned)
+                };
+                let Some(name) = host.routes.iter().find_map(receivers) else { continue };
+                let detail =
+                    format!("RDS {table}, virtual host {}: routes lead to xDS cluster {name}", host.name);
+                let object = host.rules().first().and_then(|rule| reference(&self.catalog, rule));
+                return Some(TraceStep { object, ..deliver_step((Verdict::Pass, Code::ROUTED, detail)) });
+            }
+        }
+        None
+    }
+    fn led_by_listeners(&mut self, is: &dyn Fn(&str) -> bool) -> Option<TraceStep> {
+        for listener in self.tables.names_of(ResourceType::Listener) {
+            let clusters = self.tables.listener(&listener).map(|targets| targets.clusters);
+            if let Some(name) = clusters.unwrap_or_default().iter().find(|name| is(name)) {
+                let detail = format!("LDS {listener}: connections go to xDS cluster {name}");
+                return Some(deliver_step((Verdict::Pass, Code::ROUTED, detail)));
+            }
+        }
+        None
+    }
     /// Returns a warning for each xDS cluster to which routes for a host lead and which the client was not sent.
     fn unsent(&mut self, host: &Hostname, table: &str) -> Vec<TraceStep> {
         let hosts = self.tables.table(table).unwrap_or_default();
@@ -164,19 +203,27 @@ fn step_of(of: &SentHost, table: &str, host: &Hostname, to: Option<&Wanted>) -> 
     let rules: Vec<String> = of.rules().into_iter().map(PolicyKey::to_string).collect();
     let rules = if rules.is_empty() { String::new() } else { format!(" of {}", rules.join(", ")) };
     let what = match (&of.routes[..], to) {
-        ([only], _) if only.conditions.is_empty() => format!("go to {}", only.action),
+        ([only], _) if only.conditions.is_empty() => match &only.action {
+            Action::Answer(text) => format!("get {text}"),
+            action => format!("go to {action}"),
+        },
         (routes, Some(to)) => {
             let there = if to.subsets.is_some() { " with the endpoint" } else { "" };
             let targets = targets(routes, to);
-            format!("take {} routes{rules}, of which {leading} lead to {targets}{there}", routes.len())
+            let verb = if leading == 1 { "leads" } else { "lead" };
+            format!("take {}{rules}, of which {leading} {verb} to {targets}{there}", counted(routes.len()))
         }
-        (routes, None) => format!("take {} routes{rules}", routes.len()),
+        (routes, None) => format!("take {}{rules}", counted(routes.len())),
     };
     deliver_step((
         verdict,
         code,
         format!("RDS {table}, virtual host {}: requests for {host} {what}", of.name),
     ))
+}
+
+fn counted(routes: usize) -> String {
+    format!("{routes} {}", if routes == 1 { "route" } else { "routes" })
 }
 
 /// Whether a route leads to a port of a service.
@@ -211,6 +258,7 @@ mod tests {
             name: String::new(),
             conditions,
             action,
+            copies: Vec::new(),
             settings: Vec::new(),
             rule: None,
             delegate: None,
@@ -251,7 +299,7 @@ mod tests {
         let shares = &[("outbound|80||old.shop", 90), ("outbound|80|v2|pay.shop", 10)];
         let (verdict, _, detail) = mk_step(vec![canary.clone(), mk_route(&[], shares)]);
         assert_eq!(verdict, Verdict::Pass);
-        assert!(detail.ends_with("take 2 routes, of which 1 lead to outbound|80|v2|pay.shop"), "{detail}");
+        assert!(detail.ends_with("take 2 routes, of which 1 leads to outbound|80|v2|pay.shop"), "{detail}");
         let (verdict, _, detail) = mk_step(vec![mk_route(&[], shares)]);
         assert_eq!(verdict, Verdict::Pass);
         assert!(

@@ -32,6 +32,8 @@ pub(super) struct SentRoute {
     pub(super) conditions: Vec<String>,
     /// What happens to requests.
     pub(super) action: Action,
+    /// xDS clusters that receive copies of the requests.
+    pub(super) copies: Vec<String>,
     /// Settings, such as timeouts and retries.
     pub(super) settings: Vec<String>,
     /// VirtualService that it is from.
@@ -68,6 +70,7 @@ impl SentRoute {
             name: route.name.clone(),
             conditions: route.r#match.as_ref().map(conditions::read).unwrap_or_default(),
             action: Action::read(route.action.as_ref()),
+            copies: action::copies(route),
             settings: action::settings(route),
             rule: rule(route),
             delegate: delegate(route),

@@ -56,8 +56,11 @@ impl SentTables {
     }
     /// Returns the names of all route tables, sorted.
     pub(super) fn names(&self) -> BTreeSet<String> {
-        let tables = self.all().filter(|(_, one)| one.kind == ResourceType::Route);
-        tables.map(|(_, one)| one.name.to_string()).collect()
+        self.names_of(ResourceType::Route)
+    }
+    /// Returns the names of all resources of a type, sorted.
+    pub(super) fn names_of(&self, kind: ResourceType) -> BTreeSet<String> {
+        self.all().filter(|(_, one)| one.kind == kind).map(|(_, one)| one.name.to_string()).collect()
     }
     /// Returns a resource and the view that has it.
     pub(super) fn resource(&self, kind: ResourceType, name: &str) -> Option<(&SentView, &SentResource)> {

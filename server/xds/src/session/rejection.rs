@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use super::ack::Nack;
+use crate::answers::ResourceType;
 
 /// Names in order.
 type Sorted = Arc<[Arc<str>]>;
@@ -49,8 +50,9 @@ fn contains(names: &[Arc<str>], name: &str) -> bool {
 #[derive(Debug, Clone)]
 enum Scope {
     /// Resources. A client rejects a whole response; if its text names some of the resources in it, these are the
-    /// rejected ones, and the others are unacknowledged.
-    Names { rejected: Sorted, others: Sorted },
+    /// rejected ones, and the others are unacknowledged. Else all of them are suspected: Envoy takes the route tables of a
+    /// response one by one, and its text does not name those that it rejected.
+    Names { rejected: Sorted, others: Sorted, are_named: bool },
     /// Nothing that the client could hold, such as a removal. Ends with the next acknowledgement.
     Nothing,
     /// A response that is no longer recorded: any resource. Ends with the next acknowledgement.
@@ -66,7 +68,7 @@ struct Rejection {
 impl Rejection {
     /// Returns the rejection of those resources that are still rejected.
     fn keep(&self, is_kept: impl Fn(&str) -> bool) -> Option<Self> {
-        let Scope::Names { rejected, others } = &self.scope else { return Some(self.clone()) };
+        let Scope::Names { rejected, others, are_named } = &self.scope else { return Some(self.clone()) };
         let only = |names: &Sorted| -> Sorted {
             if names.iter().all(|name| is_kept(name)) {
                 return Arc::clone(names);
@@ -74,8 +76,8 @@ impl Rejection {
             names.iter().filter(|name| is_kept(name)).cloned().collect()
         };
         let (rejected, others) = (only(rejected), only(others));
-        let nack = self.nack.clone();
-        (!rejected.is_empty()).then_some(Self { nack, scope: Scope::Names { rejected, others } })
+        let (nack, are_named) = (self.nack.clone(), *are_named);
+        (!rejected.is_empty()).then_some(Self { nack, scope: Scope::Names { rejected, others, are_named } })
     }
     const fn is_of_names(&self) -> bool {
         matches!(self.scope, Scope::Names { .. })
@@ -91,6 +93,25 @@ pub(crate) enum Verdict {
     Unacknowledged,
     /// It was rejected, with this text.
     Rejected(Arc<str>),
+    /// It or another of so many resources of its response was rejected, with this text, which names none.
+    Suspected(Arc<str>, usize),
+}
+
+impl Verdict {
+    /// Returns the text of a rejection, and whether it may be about another resource. Clients take route tables and assignments
+    /// one by one; of other types they name those that they reject, or reject all of a response.
+    pub(crate) fn rejection(self, kind: ResourceType) -> Option<(Arc<str>, bool)> {
+        let is_single = matches!(kind, ResourceType::Route | ResourceType::Endpoints);
+        match self {
+            Self::Rejected(text) => Some((text, false)),
+            Self::Suspected(text, among) if is_single => {
+                let what = format!("one of {among} resources of a response, which the client does not name");
+                Some((format!("{what}: {text}").into(), true))
+            }
+            Self::Suspected(text, _) => Some((text, false)),
+            Self::Unaffected | Self::Unacknowledged => None,
+        }
+    }
 }
 
 /// The rejections that last, the oldest first.
@@ -113,8 +134,14 @@ impl Rejections {
     pub(crate) fn of(&self, name: &str) -> Verdict {
         let verdict = |rejection: &Rejection| match &rejection.scope {
             Scope::Unknown => Some(Verdict::Rejected(Arc::clone(&rejection.nack.text))),
-            Scope::Names { rejected, .. } if contains(rejected, name) => {
-                Some(Verdict::Rejected(Arc::clone(&rejection.nack.text)))
+            Scope::Names { rejected, are_named, .. } if contains(rejected, name) => {
+                let text = &rejection.nack.text;
+                // what the client accepted of the response since is no longer among them
+                let is_certain = *are_named || rejected.len() == 1;
+                Some(match is_certain {
+                    true => Verdict::Rejected(Arc::clone(text)),
+                    false => Verdict::Suspected(Arc::clone(text), rejected.len()),
+                })
             }
             Scope::Names { others, .. } if contains(others, name) => Some(Verdict::Unacknowledged),
             Scope::Names { .. } | Scope::Nothing => None,
@@ -166,9 +193,9 @@ fn scope(text: &str, names: Sorted) -> Scope {
     }
     let (rejected, others): (Vec<_>, Vec<_>) = names.iter().cloned().partition(|name| mentions(text, name));
     if rejected.is_empty() {
-        return Scope::Names { rejected: names, others: Sorted::default() };
+        return Scope::Names { rejected: names, others: Sorted::default(), are_named: false };
     }
-    Scope::Names { rejected: rejected.into(), others: others.into() }
+    Scope::Names { rejected: rejected.into(), others: others.into(), are_named: true }
 }
 
 /// Whether a text contains a name, not only as a part of a longer one.
@@ -189,6 +216,8 @@ fn mentions(text: &str, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use tributary_model::Mono;
+
     use super::*;
 
     #[test]
@@ -203,5 +232,30 @@ mod tests {
             assert!(!mentions(text, name), "{text}");
         }
         assert!(!mentions("x", ""));
+    }
+
+    #[test]
+    fn resources_that_a_text_does_not_name_are_suspected() {
+        let names = |all: &[&str]| sorted(all.iter().map(|&name| Arc::from(name)));
+        let nack = |text: &str| Nack { sent: None, nonce: "1".into(), text: text.into(), at: Mono(1) };
+        let refused = |text: &str, all: &[&str]| {
+            let mut out = Rejections::default();
+            out.refuse(nack(text), Some(Carried::Resources(names(all))), None);
+            out
+        };
+        assert_eq!(refused("missing )", &["80"]).of("80"), Verdict::Rejected("missing )".into()));
+        assert_eq!(
+            refused("80: missing )", &["80", "81"]).of("80"),
+            Verdict::Rejected("80: missing )".into())
+        );
+        assert_eq!(refused("80: missing )", &["80", "81"]).of("81"), Verdict::Unacknowledged);
+        let mut both = refused("missing )", &["80", "81"]);
+        assert_eq!(both.of("81"), Verdict::Suspected("missing )".into(), 2));
+        let of_tables = both.of("81").rejection(ResourceType::Route).unwrap();
+        assert!(of_tables.0.starts_with("one of 2 resources") && of_tables.1);
+        let of_listeners = both.of("81").rejection(ResourceType::Listener).unwrap();
+        assert_eq!((&*of_listeners.0, of_listeners.1), ("missing )", false));
+        both.accept(&Carried::Resources(names(&["81"])));
+        assert_eq!(both.of("80"), Verdict::Rejected("missing )".into()), "only one is left");
     }
 }

@@ -248,9 +248,12 @@ impl SentView {
                 (ResourceState::Sent(SyncStatus::Stale), None)
             }
             Holding::Version(_) => match self.acks.verdict(name) {
-                Verdict::Rejected(text) => (ResourceState::Sent(SyncStatus::Error), Some(text)),
                 Verdict::Unacknowledged => (ResourceState::Sent(SyncStatus::Stale), None),
                 Verdict::Unaffected => (ResourceState::Sent(SyncStatus::Synced), None),
+                rejected => {
+                    let text = rejected.rejection(self.kind).map(|(text, _)| text);
+                    (ResourceState::Sent(SyncStatus::Error), text)
+                }
             },
         }
     }

@@ -77,6 +77,8 @@ pub struct Delivery {
     pub status: SyncStatus,
     /// Error text of the client, if it rejected the resource.
     pub refused: Option<Arc<str>>,
+    /// Whether it may have been another resource of the response that the client rejected.
+    pub is_suspected: bool,
     /// Whether the client may use an earlier version: it acknowledged a response of the type, or held versions when the
     /// stream began.
     pub may_have_earlier: bool,
@@ -216,10 +218,19 @@ impl SessionStatus {
             (SyncStatus::Error, _) if of.acks.is_unanswered(name) => (SyncStatus::Stale, None),
             (SyncStatus::Error, Verdict::Unacknowledged) => (SyncStatus::Stale, None),
             (SyncStatus::Error, Verdict::Unaffected) => (SyncStatus::Synced, None),
-            (SyncStatus::Error, Verdict::Rejected(text)) => (SyncStatus::Error, Some(text)),
+            (SyncStatus::Error, verdict @ (Verdict::Rejected(_) | Verdict::Suspected(..))) => {
+                (SyncStatus::Error, verdict.rejection(kind))
+            }
+            // a version that no response carried is one that the client returned with
+            (_, Verdict::Unaffected) if version.is_some() && !of.acks.is_unanswered(name) => {
+                (SyncStatus::Synced, None)
+            }
             (status, _) => (status, None),
         };
-        Delivery { subscribed, version, status, refused, may_have_earlier: of.acks.has_earlier() }
+        let is_suspected = refused.as_ref().is_some_and(|(_, is_suspected)| *is_suspected);
+        let refused = refused.map(|(text, _)| text);
+        let may_have_earlier = of.acks.has_earlier();
+        Delivery { subscribed, version, status, refused, is_suspected, may_have_earlier }
     }
     /// Returns the generation that the client has received in full; `None` if the session has no base.
     #[must_use]

@@ -84,7 +84,7 @@ fn connections_that_a_virtual_service_leads_elsewhere_do_not_reach_the_port() {
         "TRB0534 port 80 (TCP): listener 10.9.0.1_80 leads connections to xDS cluster outbound|80||pay.shop";
     assert_eq!(shown(&["pay.shop"]), reached);
     assert_eq!(shown(&["b.test", "pay.shop"]), reached, "a share of them");
-    let led = "TRB0537 port 80 (TCP): a VirtualService leads the connections of listener 10.9.0.1_80 to outbound|80||b.test";
+    let led = "TRB0532 port 80 (TCP): a VirtualService leads the connections of listener 10.9.0.1_80 to outbound|80||b.test";
     assert_eq!(shown(&["b.test"]), led);
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tributary_model::{HostPattern, HttpRoute, PolicyKey, PortNumber, PortView, Protocol, VirtualService};
+use tributary_model::{HostPattern, PolicyKey, PortNumber, PortView, Protocol, VirtualService};
 
 use super::{Code, Found, RouteConditions, named, place};
 
@@ -57,19 +57,29 @@ pub(super) fn portless<'c>(own: &VirtualService, listened: &Listened) -> Option<
     ];
     let unused = lists.into_iter().filter(|(_, is_unset, ports)| !is_unset && ports.is_empty());
     let unused = unused.map(|(list, ..)| list.to_owned());
-    let routes = own.http.iter().enumerate().filter(|_| !listened.http.is_empty());
-    let routes = routes.filter_map(|(at, route)| {
-        Some(format!("{} (port {})", place("http", at, &route.name), port_of(route, listened)?))
+    let of =
+        |list: &str, at: usize, name: &str, ports: Vec<Option<PortNumber>>, known: &BTreeSet<PortNumber>| {
+            Some(format!("{} (port {})", place(list, at, name), other_port(ports, known)?))
+        };
+    let http = own.http.iter().enumerate().filter_map(|(at, route)| {
+        of("http", at, &route.name, route.matches.iter().map(|found| found.port).collect(), &listened.http)
     });
-    let parts: Vec<String> = unused.chain(routes).collect();
+    let tls = own.tls.iter().enumerate().filter_map(|(at, route)| {
+        of("tls", at, "", route.matches.iter().map(|found| found.connection.port).collect(), &listened.tls)
+    });
+    let tcp = own.tcp.iter().enumerate().filter_map(|(at, route)| {
+        of("tcp", at, "", route.matches.iter().map(|found| found.port).collect(), &listened.tcp)
+    });
+    let parts: Vec<String> = unused.chain(http).chain(tls).chain(tcp).collect();
     let message =
         || format!("no service of the hosts has a port for: {}", named(parts.iter().map(String::as_str)));
     (!parts.is_empty()).then(|| Found(Code::ROUTE_PORT_UNMATCHED, Vec::new(), message()))
 }
 
-/// Returns the first port that the matches of a route name, if no port of the hosts is one of them.
-fn port_of(route: &HttpRoute, listened: &Listened) -> Option<PortNumber> {
-    let ports: Option<Vec<PortNumber>> = route.matches.iter().map(|found| found.port).collect();
-    let ports = ports.filter(|ports| !ports.iter().any(|port| listened.http.contains(port)))?;
-    ports.first().copied()
+/// Returns the first port that the matches of a route name, if no port of the hosts is one of them. A list without ports is a
+/// condition of its own.
+fn other_port(named: Vec<Option<PortNumber>>, known: &BTreeSet<PortNumber>) -> Option<PortNumber> {
+    let named: Option<Vec<PortNumber>> = named.into_iter().collect();
+    let named = named.filter(|named| !known.is_empty() && !named.iter().any(|port| known.contains(port)))?;
+    named.first().copied()
 }

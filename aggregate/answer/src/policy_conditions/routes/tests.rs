@@ -315,6 +315,13 @@ fn routes_for_ports_that_no_service_has_are_named() {
         route.matches = [found].into();
         route
     };
+    let on_tcp_port = |number: u32| {
+        let found = tributary_model::L4Match { port: Some(mk_port(number)), ..Default::default() };
+        let (_, view) = declared(&["tcp.shop.svc"], vec![], Some("tcp.shop.svc"));
+        let own = view.virtual_service().unwrap().clone();
+        let matched = tributary_model::TcpRoute { matches: [found].into(), ..own.tcp[0].clone() };
+        mk_declared("a", VirtualService { tcp: [matched].into(), ..own })
+    };
     let lost = |what: &str| vec![format!("a: TRB0463 no service of the hosts has a port for: {what}")];
     let to_pay = || vec![mk_route(&[], &["pay.shop.svc"])];
     let cases = [
@@ -324,6 +331,8 @@ fn routes_for_ports_that_no_service_has_are_named() {
         (declared(&["pay.shop.svc", "tcp.shop.svc"], to_pay(), Some("tcp.shop.svc")), vec![]),
         (declared(&["pay.shop.svc"], vec![on_port(9999)], None), lost("http[0] (port 9999)")),
         (declared(&["pay.shop.svc"], vec![on_port(80)], None), vec![]),
+        (on_tcp_port(9), lost("tcp[0] (port 9)")),
+        (on_tcp_port(90), vec![]),
     ];
     for (at, (service, want)) in cases.into_iter().enumerate() {
         assert_eq!(shown_beside_l4(vec![service]), want, "case {at}");

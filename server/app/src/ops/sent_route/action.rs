@@ -116,6 +116,12 @@ fn redirect(action: &pb::RedirectAction) -> String {
     format!("redirect {status} to {to}")
 }
 
+/// Returns the xDS clusters that receive copies of the requests of a route.
+pub(super) fn copies(route: &pb::Route) -> Vec<String> {
+    let Some(Sent::Route(action)) = &route.action else { return Vec::new() };
+    action.request_mirror_policies.iter().map(|of| of.cluster.clone()).collect()
+}
+
 /// Returns the settings of a route: those of its action, changes of headers, and those for filters.
 pub(super) fn settings(route: &pb::Route) -> Vec<String> {
     let forward = if let Some(Sent::Route(action)) = &route.action { Some(action) } else { None };

@@ -137,5 +137,9 @@ fn config_cluster_offers_its_configuration_once_it_is_known() {
     let mut absent = Index::new(mk_options());
     list_all(&mut absent);
     absent.flush();
-    assert_eq!(absent.mesh_for_others(), Some(&crate::mesh::Mesh::default()), "an absent one is none");
+    assert_eq!(
+        absent.mesh_for_others(),
+        Some(&crate::mesh::Mesh::default()),
+        "an absent one has the defaults"
+    );
 }

@@ -159,8 +159,13 @@ impl Core {
 
     /// Removes a registry and all its facts.
     pub fn remove_registry(&mut self, name: &RegistryName, evidence: &Evidence) -> ApplyOutcome {
+        self.remove_registries(std::slice::from_ref(name), evidence)
+    }
+    /// Removes registries and all their facts in one turn. Unknown names are skipped.
+    pub fn remove_registries(&mut self, names: &[RegistryName], evidence: &Evidence) -> ApplyOutcome {
         self.begin(self.state.now);
-        if let Some(mut registry) = self.registries.remove(name) {
+        for name in names {
+            let Some(mut registry) = self.registries.remove(name) else { continue };
             self.state.counters.full_passes.departure += 1;
             ingest::leave(&mut registry, &mut self.state, evidence);
             self.state.dirty.registries.insert(name.clone());

@@ -201,6 +201,15 @@ impl Handle {
     pub async fn remove_registry(&self, name: RegistryName) -> Result<(), SupervisorError> {
         self.member(|reply| MemberOrder::Leave(name, reply)).await
     }
+    /// Stops registries and removes their facts in one turn, also those of registries that a journal restored and that were not added
+    /// since. Unknown names are skipped.
+    pub async fn remove_registries(&self, names: Vec<RegistryName>) -> Result<(), SupervisorError> {
+        self.member(|reply| MemberOrder::LeaveAll(names, reply)).await
+    }
+    /// Lists a restored registry among the runs, before its first run.
+    pub fn await_run(&self, name: &RegistryName) {
+        self.reports.update(name, |_, _| {});
+    }
     /// Applies the changes of a list of registries; `kinds` builds the adapters.
     pub async fn change(
         &self,
@@ -268,8 +277,8 @@ impl Source {
     /// Ends the source and removes its facts.
     pub async fn leave(self) -> Result<(), Stopped> {
         let (reply, answer) = oneshot::channel();
-        let name = self.updates.run().registry.clone();
-        let leave = CoreCommand::Leave { name, evidence: Evidence::Operator, reply };
+        let names = vec![self.updates.run().registry.clone()];
+        let leave = CoreCommand::Leave { names, evidence: Evidence::Operator, reply };
         self.commands.send(leave).await.map_err(|_| Stopped)?;
         answer.await.map_err(|_| Stopped)
     }

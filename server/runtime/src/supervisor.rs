@@ -23,7 +23,7 @@ use crate::core_task::CoreCommand;
 use crate::counters::RuntimeCounters;
 use crate::handle::Stopped;
 use crate::report::Reports;
-use member::{Member, ToMember};
+use member::{Leave, Member, ToMember};
 
 /// Builds factories of registries. The binary implements it.
 pub trait RegistryFactories: Send + Sync {
@@ -83,6 +83,8 @@ pub(crate) enum MemberOrder {
     Rotate(Arc<dyn RegistryFactory>, Reply),
     Restart(RegistryName, Reply),
     Leave(RegistryName, Reply),
+    /// Removes registries together; unknown ones are removed from the core only.
+    LeaveAll(Vec<RegistryName>, Reply),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -161,7 +163,11 @@ impl Supervisor {
             MemberOrder::Restart(name, reply) => {
                 let _ = reply.send(self.restart(&name).await);
             }
-            MemberOrder::Leave(name, reply) => self.remove(&name, reply).await,
+            MemberOrder::Leave(name, reply) if !self.members.contains_key(&name) => {
+                let _ = reply.send(Err(SupervisorError::Unknown(name)));
+            }
+            MemberOrder::Leave(name, reply) => self.remove(vec![name], reply).await,
+            MemberOrder::LeaveAll(names, reply) => self.remove(names, reply).await,
         }
     }
 
@@ -209,33 +215,45 @@ impl Supervisor {
         entry.commands.send(ToMember::Restart).await.map_err(|_| unknown())
     }
 
-    /// The reply comes when the core has removed the registry's facts.
-    async fn remove(&mut self, name: &RegistryName, reply: Reply) {
-        let Some(entry) = self.members.get_mut(name) else {
-            let _ = reply.send(Err(SupervisorError::Unknown(name.clone())));
-            return;
-        };
+    /// Stops members, then removes their facts in one turn of the core; the reply comes after it. Every name stays in use until then.
+    async fn remove(&mut self, names: Vec<RegistryName>, reply: Reply) {
+        let (withdrawn, mut leaving, mut stopped) = (CancellationToken::new(), Vec::new(), Vec::new());
+        for name in names {
+            match self.stop_member(&name, &withdrawn).await {
+                Stop::Leaving => continue,
+                Stop::Begun(ended) => stopped.push(ended),
+                Stop::NoMember => self.shared.reports.forget(&name),
+            }
+            leaving.push(name);
+        }
+        let shared = self.shared.clone();
+        self.tasks.spawn(async move {
+            for ended in stopped {
+                // a member whose task failed has stopped
+                let _ = ended.await;
+            }
+            withdraw(&shared, leaving).await;
+            withdrawn.cancel();
+            let _ = reply.send(Ok(()));
+        });
+    }
+
+    async fn stop_member(&mut self, name: &RegistryName, withdrawn: &CancellationToken) -> Stop {
+        let Some(entry) = self.members.get_mut(name) else { return Stop::NoMember };
         if let Some((_, joining)) = entry.next.take() {
             let _ = joining.send(Err(SupervisorError::Unknown(name.clone())));
         }
         if std::mem::replace(&mut entry.leaving, true) {
-            let _ = reply.send(Ok(()));
-        } else if let Err(refused) = entry.commands.send(ToMember::Leave(reply)).await {
+            return Stop::Leaving;
+        }
+        let (stopped, ended) = oneshot::channel();
+        let leave = Leave { stopped, withdrawn: withdrawn.clone() };
+        if entry.commands.send(ToMember::Leave(leave)).await.is_err() {
             // The member's task failed before; only the core still knows the registry.
             self.members.remove(name);
-            self.withdraw(name).await;
-            if let ToMember::Leave(reply) = refused.0 {
-                let _ = reply.send(Ok(()));
-            }
+            return Stop::NoMember;
         }
-    }
-
-    async fn withdraw(&self, name: &RegistryName) {
-        let (reply, done) = oneshot::channel();
-        let leave = CoreCommand::Leave { name: name.clone(), evidence: Evidence::Operator, reply };
-        if self.shared.commands.send(leave).await.is_ok() {
-            let _ = done.await;
-        }
+        Stop::Begun(ended)
     }
 
     async fn member_ended(
@@ -252,10 +270,33 @@ impl Supervisor {
             return;
         }
         if ended.is_err() {
-            self.withdraw(&name).await;
+            withdraw(&self.shared, vec![name.clone()]).await;
         }
         if let Some((factory, reply)) = self.members.remove(&name).and_then(|entry| entry.next) {
             let _ = reply.send(self.start_member(factory, stop).await);
         }
+    }
+}
+
+/// What the removal of a registry waits for.
+enum Stop {
+    /// It is being removed by an earlier order.
+    Leaving,
+    /// Its runs are stopping.
+    Begun(oneshot::Receiver<()>),
+    /// Nothing runs.
+    NoMember,
+}
+
+/// Removes registries from the core in one turn.
+async fn withdraw(shared: &Shared, names: Vec<RegistryName>) {
+    if names.is_empty() {
+        return;
+    }
+    let (reply, done) = oneshot::channel();
+    let leave = CoreCommand::Leave { names, evidence: Evidence::Operator, reply };
+    // The core task ends only when the server stops.
+    if shared.commands.send(leave).await.is_ok() {
+        let _ = done.await;
     }
 }

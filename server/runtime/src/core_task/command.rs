@@ -29,8 +29,8 @@ pub(crate) enum CoreCommand {
     },
     /// Ends a run; its facts stay served as stale.
     Ended { name: RegistryName, generation: Generation, why: Arc<str> },
-    /// Removes a registry.
-    Leave { name: RegistryName, evidence: Evidence, reply: oneshot::Sender<()> },
+    /// Removes registries in one turn.
+    Leave { names: Vec<RegistryName>, evidence: Evidence, reply: oneshot::Sender<()> },
     /// Ends the restore of a journal; `was_ready`: whether that server had been ready.
     Restored { was_ready: bool },
     /// Inspects the core, or executes an operator's command.
@@ -48,8 +48,8 @@ impl CoreTask {
                 let _ = reply.send(self.begin_run(&run, role, receiver));
             }
             CoreCommand::Ended { name, generation, why } => self.ended(&name, generation, &why),
-            CoreCommand::Leave { name, evidence, reply } => {
-                self.leave(&name, &evidence);
+            CoreCommand::Leave { names, evidence, reply } => {
+                self.leave(&names, &evidence);
                 let _ = reply.send(());
             }
             CoreCommand::Restored { was_ready } => self.start.restored |= was_ready,
@@ -129,12 +129,14 @@ impl CoreTask {
         }
     }
 
-    fn leave(&mut self, name: &RegistryName, evidence: &Evidence) {
-        self.finish_take(name);
-        self.receivers.forget(name);
-        self.adoptions.remove(name);
-        self.start.left.insert(name.clone());
-        let outcome = self.core.remove_registry(name, evidence);
+    fn leave(&mut self, names: &[RegistryName], evidence: &Evidence) {
+        for name in names {
+            self.finish_take(name);
+            self.receivers.forget(name);
+            self.adoptions.remove(name);
+            self.start.left.insert(name.clone());
+        }
+        let outcome = self.core.remove_registries(names, evidence);
         self.take(outcome, self.clock.now());
     }
 }

@@ -9,11 +9,11 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tributary_core::RunOrder;
-use tributary_model::{Code, Evidence, Generation, RegistryName, RestartMode};
+use tributary_model::{Code, Generation, RegistryName, RestartMode};
 use tributary_registry_api::{RegistryFactory, RegistryIo, Run, SplitMix, confirm_channel, update_channel};
 
+use super::Shared;
 use super::run_sequence::{End, RunSequence, RunSequenceEvent};
-use super::{Reply, Shared};
 use crate::core_task::CoreCommand;
 use crate::core_task::receivers::{RunReceiver, RunRole};
 use crate::counters::RuntimeCounters;
@@ -24,7 +24,15 @@ pub(super) enum ToMember {
     Rotate(Arc<dyn RegistryFactory>),
     /// Begins a new run of the same factory, which lists the source again.
     Restart,
-    Leave(Reply),
+    Leave(Leave),
+}
+
+/// Removal of a member, perhaps together with others.
+pub(super) struct Leave {
+    /// Sent when its runs have stopped.
+    pub(super) stopped: oneshot::Sender<()>,
+    /// Cancelled when the core has removed the facts.
+    pub(super) withdrawn: CancellationToken,
 }
 
 pub(super) struct Member {
@@ -74,8 +82,8 @@ impl Member {
         self.end(leaving).await;
     }
 
-    /// Runs until it stops or is removed; returns the reply channel of the removal.
-    async fn live(&mut self, stop: &CancellationToken) -> Option<Reply> {
+    /// Runs until it stops or is removed; returns the removal.
+    async fn live(&mut self, stop: &CancellationToken) -> Option<Leave> {
         loop {
             self.report();
             let (role, event) = tokio::select! {
@@ -83,7 +91,7 @@ impl Member {
                 () = stop.cancelled() => return None,
                 order = self.commands.recv() => match order {
                     None => return None,
-                    Some(ToMember::Leave(reply)) => return Some(reply),
+                    Some(ToMember::Leave(leave)) => return Some(leave),
                     Some(ToMember::Rotate(factory)) => {
                         self.rotate(factory);
                         continue;
@@ -272,8 +280,8 @@ impl Member {
         RuntimeCounters::add(&self.shared.counters.dropped, usize::from(dropped));
     }
 
-    /// Stops everything, each run with its grace, then removes the registry if requested.
-    async fn end(mut self, leaving: Option<Reply>) {
+    /// Stops everything, each run with its grace, and keeps the name until the facts are removed, if it leaves.
+    async fn end(mut self, leaving: Option<Leave>) {
         if let Some(shadow) = self.shadow.take() {
             self.close(shadow);
         }
@@ -284,12 +292,10 @@ impl Member {
         }
         RuntimeCounters::add(&self.shared.counters.dropped, dropped);
         self.shared.reports.forget(&self.name);
-        let Some(reply) = leaving else { return };
-        let (done, answer) = oneshot::channel();
-        let leave = CoreCommand::Leave { name: self.name, evidence: Evidence::Operator, reply: done };
-        let _ = self.shared.commands.send(leave).await;
-        let _ = answer.await;
-        let _ = reply.send(Ok(()));
+        let Some(Leave { stopped, withdrawn }) = leaving else { return };
+        // the receiver ends only with the supervisor
+        let _ = stopped.send(());
+        withdrawn.cancelled().await;
     }
 }
 

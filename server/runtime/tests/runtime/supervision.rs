@@ -93,6 +93,30 @@ async fn registry_name_is_unique_and_free_after_removal() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn registries_are_removed_in_one_turn() {
+    let (server, _source) = Server::with_pay(0..4).await;
+    let other = tributary_conformance::memory::MemorySource::default();
+    other.set(0, "cart", [ip(77)]);
+    server.handle.add_registry(mk_memory("second", &other)).await.unwrap();
+    server.handle.add_registry(mk_faulty("slow", Fault::IgnoresStop)).await.unwrap();
+    server.until(|catalog| catalog.hosts.len() == 2).await;
+    // as a journal restores it: the core knows it and no run serves it
+    let restored = mk_memory("restored", &other).spec();
+    server.handle.restore(restored, Vec::new(), false).await.unwrap();
+    server.handle.await_run(&name("restored"));
+    assert_eq!(server.handle.runs()[&name("restored")].state, RunState::New);
+    server.log.forget();
+
+    let names = ["memory", "second", "slow", "restored", "unknown"].map(name);
+    server.handle.remove_registries(names.to_vec()).await.unwrap();
+    server.until(|catalog| catalog.registries.is_empty()).await;
+    let sizes: Vec<usize> = server.log.publications().iter().map(|one| one.served.len()).collect();
+    assert!(sizes.iter().all(|hosts| *hosts == 2 || *hosts == 0), "half a removal was served: {sizes:?}");
+    assert!(server.handle.runs().is_empty());
+    server.runtime.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn registry_added_during_its_removal_waits_for_the_name() {
     let (server, source) = Server::with_pay(0..4).await;
     server.handle.add_registry(mk_faulty("slow", Fault::IgnoresStop)).await.unwrap();

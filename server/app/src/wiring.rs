@@ -150,20 +150,26 @@ impl Bound {
         let stopped = |_| CommandError::plain("the server stopped during its start");
         handle.set_membership_known(false).await.map_err(stopped)?;
         let configured = configured(&self.app.factories, &config, self.app.file.as_deref())?;
-        // restored facts lack the clusters of Secrets, so that they are not the whole of what was served
-        state.restore(kept, &handle, &configured, !config.remotes.reads_secrets()).await?;
+        let of_secrets = remotes::remembered(&config, &self.app.factories, &state.members())?;
+        let known = [configured.as_slice(), of_secrets.as_slice()].concat();
+        let recalled = state.restore(kept, &handle, &known, config.remotes.reads_secrets()).await?;
         self.app.factories.restore_mesh(&handle.catalog().settings);
         let source = ConfigSource::start(&handle, &config).await?;
         let remembered = (state.clone(), self.app.file.clone());
         state.remember(&configured[..1]);
-        let remotes = Remotes::of(&config, &self.app.factories, &handle, &clock)?;
+        let remotes = Remotes::of(&config, &self.app.factories, &handle, &clock)?
+            .map(|remotes| remotes.remembering(&of_secrets, &recalled, &state));
         let registries =
             Registries::new(handle.clone(), source, self.app.factories, self.app.log, remembered);
         registries.add_all(&config).await?;
-        state.membership_synced();
-        match remotes {
-            Some(remotes) => drop(tasks.spawn(remotes.run(stop.clone()))),
-            None => handle.set_membership_known(true).await.map_err(stopped)?,
+        if remotes.is_none() {
+            state.membership_synced(false);
+        }
+        if remotes.is_none() || recalled.remotes_known {
+            handle.set_membership_known(true).await.map_err(stopped)?;
+        }
+        if let Some(remotes) = remotes {
+            tasks.spawn(remotes.run(stop.clone()));
         }
         if let Some(path) = self.app.file {
             let (layers, apply) = (self.app.layers, Arc::new(registries));

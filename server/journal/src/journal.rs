@@ -95,6 +95,10 @@ impl Journal {
     pub fn membership_synced(&self) {
         self.shared.membership_synced();
     }
+    /// Records whether the remote clusters that are declared outside the configuration are known.
+    pub fn remotes_known(&self, known: bool) {
+        self.shared.remotes_known(known);
+    }
     /// Returns the state of the journal.
     #[must_use]
     pub fn stats(&self) -> JournalStats {

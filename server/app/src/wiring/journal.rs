@@ -42,7 +42,17 @@ pub struct Kept {
     restoring: Option<Restoring>,
 }
 
-/// Configured registry as the journal stores it.
+/// Result of a restore.
+#[derive(Debug, Default)]
+pub struct Recalled {
+    /// Registries with restored facts.
+    pub registries: BTreeSet<RegistryName>,
+    /// Whether all remote clusters of Secrets were known.
+    pub remotes_known: bool,
+}
+
+/// Registry as the journal stores it.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Configured {
     /// Specification for the core.
     pub spec: RegistrySpec,
@@ -67,6 +77,11 @@ impl Configured {
             credential_from: String::new(),
         };
         Self { spec, member }
+    }
+    /// Returns true for a registry that a Secret declared.
+    #[must_use]
+    pub const fn is_remote(&self) -> bool {
+        matches!(self.member.origin, MemberOrigin::Secret { .. })
     }
     /// Returns the registries of one entry of the configuration.
     #[must_use]
@@ -196,11 +211,17 @@ impl State {
             self.members.lock().insert(configured.spec.id.name.clone(), configured.member.clone());
         }
     }
-    /// Records that every configured registry runs.
-    pub fn membership_synced(&self) {
+    /// Records that every registry runs; `with_remotes`: including the remote clusters of Secrets.
+    pub fn membership_synced(&self, with_remotes: bool) {
         if let Some(journal) = &self.journal {
             journal.membership_synced();
+            journal.remotes_known(with_remotes);
         }
+    }
+    /// Returns the registries that ran before.
+    #[must_use]
+    pub fn members(&self) -> Vec<Member> {
+        self.members.lock().values().cloned().collect()
     }
     /// Writes pending changes. Waits for the disk.
     pub async fn flush(&self) {
@@ -209,17 +230,18 @@ impl State {
         let _ = tokio::task::spawn_blocking(move || journal.flush()).await;
     }
 
-    /// Restores the served facts into the core before any run starts. Registries that are no longer
-    /// configured are removed from the journal. `is_all`: the configured registries are all that were served.
+    /// Restores the served facts into the core before any run starts. Registries that are not `configured`, which includes the
+    /// remembered ones of Secrets, are removed from the journal. `awaits_remotes`: Secrets declare further ones.
     pub async fn restore(
         &self,
         kept: Kept,
         handle: &Handle,
         configured: &[Configured],
-        is_all: bool,
-    ) -> Result<(), CommandError> {
-        let Some(mut restoring) = kept.restoring else { return Ok(()) };
+        awaits_remotes: bool,
+    ) -> Result<Recalled, CommandError> {
+        let Some(mut restoring) = kept.restoring else { return Ok(Recalled::default()) };
         let was_ready = restoring.meta.ready_once;
+        let remotes_known = awaits_remotes && restoring.meta.remotes_known;
         let is_new = self.members.lock().is_empty();
         let known: BTreeMap<RegistryName, &Configured> =
             configured.iter().map(|one| (one.spec.id.name.clone(), one)).collect();
@@ -234,13 +256,17 @@ impl State {
             }
         }
         let kept: Vec<RegistryName> = self.members.lock().keys().cloned().collect();
-        kept.iter().filter(|name| !known.contains_key(*name)).for_each(|name| self.leave(name));
+        let never_served = |name: &&RegistryName| {
+            known.get(*name).is_none_or(|one| one.is_remote() && !restored.given.contains(*name))
+        };
+        kept.iter().filter(never_served).for_each(|name| self.leave(name));
         let whole = restored.whole(&self.members.lock(), &known);
         restored.log(whole);
         handle
-            .restored(was_ready && whole && is_all)
+            .restored(was_ready && whole && (remotes_known || !awaits_remotes))
             .await
-            .map_err(|_| CommandError::plain("the server stopped during its start"))
+            .map_err(|_| CommandError::plain("the server stopped during its start"))?;
+        Ok(Recalled { registries: restored.given, remotes_known: remotes_known && whole })
     }
 
     async fn give_back(

@@ -1,10 +1,12 @@
 //! Remote clusters that Secrets declare: watches of the Secrets feed a roster, whose orders change the supervisor's registries.
 //!
 //! The server starts one task. [`secret_watch`] reads, [`driver`] holds the roster and decides when, [`clusters`] adds, rotates and
-//! removes the two registries of a cluster as those of a configured one. The task holds no lock.
+//! removes the two registries of a cluster as those of a configured one. The task holds no lock. [`remembered`] finds the clusters of
+//! the journal, which are served before the Secrets are read.
 
 mod clusters;
 mod driver;
+mod remembered;
 mod secret_watch;
 
 use std::sync::Arc;
@@ -19,11 +21,13 @@ use tributary_runtime::Handle;
 
 use super::cluster::{Cluster, seed};
 use super::factories::Factories;
+use super::journal::{Configured, Recalled, State};
 use crate::config::Config;
 use crate::config::model::RegistryConfig;
 use crate::exit::CommandError;
 use clusters::Clusters;
 use driver::Driver;
+pub use remembered::remembered;
 use secret_watch::{Batch, LABELS, SecretWatch};
 
 /// Batches of events that wait for the driver.
@@ -57,6 +61,15 @@ impl Remotes {
         let driver = Driver::new(roster, LABELS.map(follower).into(), clusters, Arc::clone(clock));
         let (out, batches) = mpsc::channel(WAITING);
         Ok(Some(Self { driver, watch: watch(&home, out), batches }))
+    }
+
+    /// Adds the clusters of the journal, and keeps the journal's list of them from now on.
+    #[must_use]
+    pub fn remembering(mut self, remembered: &[Configured], recalled: &Recalled, state: &State) -> Self {
+        self.driver.restore(remembered::restored(remembered, &recalled.registries));
+        let names = remembered.iter().map(|one| &one.spec.id.name);
+        self.driver.remember(names.filter(|name| recalled.registries.contains(*name)), state.clone());
+        self
     }
 
     /// Follows the Secrets until stopped.

@@ -173,10 +173,11 @@ fn times_ids_and_state_beside_facts_are_restored() {
         Record::Ended(name.clone(), scope("removed"), Evidence::Operator, at),
     ]);
     bench.shared.ready();
+    bench.shared.remotes_known(true);
     assert!(bench.pass());
     drop(bench);
     let bench = Bench::open(&disk, options()).unwrap();
-    assert!(bench.meta.ready_once && !bench.meta.membership_synced);
+    assert!(bench.meta.ready_once && bench.meta.remotes_known && !bench.meta.membership_synced);
     assert_eq!(bench.pieces.len(), 1);
     let piece = &bench.pieces[0];
     assert_eq!(piece.identity, Some(identity));
@@ -190,6 +191,18 @@ fn times_ids_and_state_beside_facts_are_restored() {
         Record::Ended(name, scope("removed"), Evidence::Operator, since),
     ];
     assert_eq!(piece.records, want);
+}
+
+#[test]
+fn knowledge_of_the_remote_clusters_can_be_withdrawn() {
+    let disk = FaultyDisk::default();
+    for known in [true, false] {
+        let mut bench = Bench::open(&disk, options()).unwrap();
+        bench.shared.remotes_known(known);
+        assert!(bench.pass());
+        drop(bench);
+        assert_eq!(Bench::open(&disk, options()).unwrap().meta.remotes_known, known);
+    }
 }
 
 #[test]

@@ -234,9 +234,14 @@ fn write(
 ) -> Result<(), StoreError> {
     let mut enc = Encoder::new(now);
     let mut meta = txn.open_table(META).map_err(redb::Error::from)?;
-    let values = [(key::READY, changes.ready), (key::MEMBERSHIP, changes.membership_synced)];
-    for (name, _) in values.into_iter().filter(|(_, set)| *set) {
-        meta.insert(name, 1).map_err(redb::Error::from)?;
+    let set = |is_set: bool| is_set.then_some(1);
+    let values = [
+        (key::READY, set(changes.ready)),
+        (key::MEMBERSHIP, set(changes.membership_synced)),
+        (key::REMOTES, changes.remotes_known.map(u64::from)),
+    ];
+    for (name, value) in values.into_iter().filter_map(|(name, value)| Some((name, value?))) {
+        meta.insert(name, value).map_err(redb::Error::from)?;
     }
     // An older file gets the format of this release with the first write.
     meta.insert(key::FORMAT, FORMAT).map_err(redb::Error::from)?;

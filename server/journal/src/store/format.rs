@@ -28,6 +28,8 @@ pub(crate) mod key {
     pub(crate) const READY: &str = "ready_once";
     /// Whether the membership was synced.
     pub(crate) const MEMBERSHIP: &str = "membership_synced";
+    /// Whether the remote clusters that are declared outside the configuration were known.
+    pub(crate) const REMOTES: &str = "remotes_known";
 }
 
 /// Metadata of a journal.
@@ -41,6 +43,8 @@ pub struct Meta {
     pub ready_once: bool,
     /// Whether all registries were known.
     pub membership_synced: bool,
+    /// Whether the last process that read Secrets for remote clusters knew them all.
+    pub remotes_known: bool,
 }
 
 /// An opened journal, and the fate of the previous file.
@@ -153,6 +157,7 @@ fn read_meta(db: &Database) -> Result<Meta, StoreError> {
         lowest_reader: value(key::READER)?.ok_or_else(missing)?,
         ready_once: value(key::READY)? == Some(1),
         membership_synced: value(key::MEMBERSHIP)? == Some(1),
+        remotes_known: value(key::REMOTES)? == Some(1),
     })
 }
 

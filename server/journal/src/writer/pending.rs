@@ -21,6 +21,8 @@ pub(crate) struct Pending {
     pub(crate) ready: bool,
     /// Whether the membership was synced.
     pub(crate) membership_synced: bool,
+    /// Whether the remote clusters that are declared outside the configuration were known, if that changes.
+    pub(crate) remotes_known: Option<bool>,
     keys: usize,
 }
 
@@ -55,7 +57,7 @@ pub(crate) struct ScopeChanges {
 impl Pending {
     /// Whether nothing changed.
     pub(crate) fn is_empty(&self) -> bool {
-        self.members.is_empty() && self.registries.is_empty() && !self.ready && !self.membership_synced
+        self.members.is_empty() && self.registries.is_empty() && self.process_values() == 0
     }
     /// Returns the number of changed keys.
     pub(crate) const fn keys(&self) -> usize {
@@ -63,7 +65,11 @@ impl Pending {
     }
     /// Returns the number of values that a commit would write: keys, members, and process state.
     pub(crate) fn values(&self) -> usize {
-        self.keys + self.members.len() + usize::from(self.ready) + usize::from(self.membership_synced)
+        self.keys + self.members.len() + self.process_values()
+    }
+    fn process_values(&self) -> usize {
+        let set = [self.ready, self.membership_synced, self.remotes_known.is_some()];
+        set.into_iter().filter(|is_set| *is_set).count()
     }
     /// Returns the registries that changed.
     pub(crate) fn names(&self) -> impl Iterator<Item = &RegistryName> {
@@ -143,6 +149,7 @@ impl Pending {
         self.members.extend(later.members);
         self.ready |= later.ready;
         self.membership_synced |= later.membership_synced;
+        self.remotes_known = later.remotes_known.or(self.remotes_known);
         for (name, changes) in later.registries {
             match self.registries.get_mut(&name) {
                 Some(earlier) if !changes.cleared => earlier.follow(changes),

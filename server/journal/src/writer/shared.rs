@@ -81,6 +81,7 @@ struct State {
     members: BTreeMap<RegistryName, Member>,
     ready: bool,
     membership_synced: bool,
+    remotes_known: Option<bool>,
     closing: bool,
     asked: u64,
     done: u64,
@@ -114,6 +115,7 @@ impl Shared {
     pub(crate) fn remember(&self, meta: Meta, members: &[Member]) {
         let mut state = self.state.lock();
         (state.ready, state.membership_synced) = (meta.ready_once, meta.membership_synced);
+        state.remotes_known = Some(meta.remotes_known);
         state.members = members.iter().map(|member| (member.id.name.clone(), member.clone())).collect();
     }
     /// Adds a member.
@@ -131,6 +133,13 @@ impl Shared {
     pub(crate) fn membership_synced(&self) {
         let mut state = self.state.lock();
         (state.membership_synced, state.pending.membership_synced) = (true, true);
+    }
+    /// Records whether the remote clusters that are declared outside the configuration are known.
+    pub(crate) fn remotes_known(&self, known: bool) {
+        let mut state = self.state.lock();
+        if state.remotes_known.replace(known) != Some(known) {
+            state.pending.remotes_known = Some(known);
+        }
     }
     /// Adds records; one commit contains all of them.
     pub(crate) fn record(&self, records: Vec<Record>) {
@@ -204,6 +213,7 @@ impl Shared {
     pub(crate) fn refill(&self, names: BTreeSet<RegistryName>) {
         let mut state = self.state.lock();
         (state.pending.ready, state.pending.membership_synced) = (state.ready, state.membership_synced);
+        state.pending.remotes_known = state.remotes_known;
         for (name, member) in state.members.clone() {
             state.pending.members.insert(name, Some(Box::new(member)));
         }
@@ -318,6 +328,7 @@ impl State {
         let mut dropped = std::mem::take(&mut self.pending);
         self.pending.members = std::mem::take(&mut dropped.members);
         (self.pending.ready, self.pending.membership_synced) = (dropped.ready, dropped.membership_synced);
+        self.pending.remotes_known = dropped.remotes_known;
         for (name, changes) in &mut dropped.registries {
             if changes.left {
                 let again = self.pending.clear(name.clone());

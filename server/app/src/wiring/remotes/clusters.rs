@@ -10,9 +10,11 @@ use tributary_remote::VettedKubeconfig;
 use tributary_remote::roster::ENTRIES;
 use tributary_runtime::{Handle, SupervisorError};
 
+use super::remembered::declared;
 use crate::config::Config;
 use crate::exit::CommandError;
 use crate::wiring::factories::{Factories, RemoteCluster};
+use crate::wiring::journal::State;
 
 /// Registries of remote clusters. Clones share the server.
 #[derive(Clone)]
@@ -20,11 +22,18 @@ pub(super) struct Clusters {
     handle: Handle,
     factories: Factories,
     config: Arc<Config>,
+    state: State,
 }
 
 impl Clusters {
     pub(super) fn new(handle: Handle, factories: Factories, config: Config) -> Self {
-        Self { handle, factories, config: Arc::new(config) }
+        Self { handle, factories, config: Arc::new(config), state: State::none() }
+    }
+
+    /// Shows registries that a journal restored, and records clusters in it from now on.
+    pub(super) fn remember<'a>(&mut self, restored: impl Iterator<Item = &'a RegistryName>, state: State) {
+        restored.for_each(|name| self.handle.await_run(name));
+        self.state = state;
     }
 
     /// Adds the registries of a cluster; those that exist are rotated, so that a repeated order completes a part.
@@ -32,9 +41,12 @@ impl Clusters {
         &self,
         registry: &RegistryName,
         cluster: &ClusterId,
-        kubeconfig: VettedKubeconfig,
+        (secret, kubeconfig): (&str, VettedKubeconfig),
     ) -> Result<(), CommandError> {
-        for factory in self.factories(registry, cluster, kubeconfig)? {
+        let factories = self.factories(registry, cluster, kubeconfig)?;
+        // a journal with facts and without their registry would lose them
+        self.state.remember(&declared(&factories, secret));
+        for factory in factories {
             match self.handle.add_registry(Arc::clone(&factory)).await {
                 Err(SupervisorError::Taken(_)) => self.handle.rotate(factory).await,
                 added => added,
@@ -44,17 +56,13 @@ impl Clusters {
         Ok(())
     }
 
-    /// Removes the registries of a cluster and their facts.
+    /// Removes the registries of a cluster and their facts in one turn, also those that a journal restored.
     pub(super) async fn remove(&self, registry: &RegistryName, cluster: &ClusterId) {
         let entries = RegistryName::new(format!("{registry}{ENTRIES}"));
-        for name in [Some(registry.clone()), entries.ok()].into_iter().flatten() {
-            match self.handle.remove_registry(name).await {
-                // a registry that was never added has nothing to remove
-                Ok(()) | Err(SupervisorError::Unknown(_) | SupervisorError::Stopped(_)) => {}
-                Err(error) => {
-                    tracing::error!(%cluster, %error, "a registry of a remote cluster was not removed")
-                }
-            }
+        let names = [Some(registry.clone()), entries.ok()].into_iter().flatten().collect();
+        match self.handle.remove_registries(names).await {
+            Ok(()) | Err(SupervisorError::Stopped(_)) => {}
+            Err(error) => tracing::error!(%cluster, %error, "a remote cluster was not removed"),
         }
         self.factories.forget(registry, cluster);
     }
@@ -63,6 +71,7 @@ impl Clusters {
     pub(super) async fn are_known(&self) {
         // a server that stops needs no membership
         let _ = self.handle.set_membership_known(true).await;
+        self.state.membership_synced(true);
     }
 
     fn factories(

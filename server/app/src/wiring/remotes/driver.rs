@@ -9,15 +9,16 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use tributary_model::{ClusterId, Code};
+use tributary_model::{ClusterId, Code, RegistryName};
 use tributary_registry_api::Clock;
 use tributary_remote::SecretFollower;
 use tributary_remote::roster::{
-    Access, Action, Event, Fault, Order, Outcome, Roster, RosterStatus, Source, SourceHealth,
+    Access, Action, Event, Fault, Order, Outcome, RestoredCluster, Roster, RosterStatus, Source, SourceHealth,
 };
 
 use super::clusters::Clusters;
 use super::secret_watch::Batch;
+use crate::wiring::journal::State;
 
 /// Stands for no timer.
 const NEVER: Duration = Duration::from_secs(86_400);
@@ -43,6 +44,21 @@ impl Driver {
     ) -> Self {
         let (leaving, logged) = (JoinSet::new(), BTreeSet::new());
         Self { roster, followers, clusters, clock, leaving, is_membership_known: false, logged }
+    }
+
+    /// Adds clusters whose facts a journal restored. They have no claim yet, so no order follows.
+    pub(super) fn restore(&mut self, clusters: Vec<RestoredCluster>) {
+        let now = self.clock.now();
+        for RestoredCluster { cluster, .. } in &clusters {
+            tracing::info!(%cluster, "remote cluster restored; it is served until its Secret is read");
+        }
+        let orders = self.roster.apply(now, Event::Restored(clusters));
+        debug_assert_eq!(orders, [], "a cluster without a claim stays");
+    }
+
+    /// Shows restored registries, and records clusters in a journal from now on.
+    pub(super) fn remember<'a>(&mut self, restored: impl Iterator<Item = &'a RegistryName>, state: State) {
+        self.clusters.remember(restored, state);
     }
 
     /// Takes the batches of the watches until their sender ends.
@@ -111,7 +127,7 @@ impl Driver {
             return;
         };
         let is_new = matches!(order.action, Action::Join(_));
-        match self.clusters.put(&order.registry, cluster, kubeconfig.clone()).await {
+        match self.clusters.put(&order.registry, cluster, (secret, kubeconfig.clone())).await {
             Ok(()) if is_new => {
                 tracing::info!(%cluster, registry = %order.registry, secret, "remote cluster added")
             }

@@ -171,6 +171,7 @@ impl Core {
             self.state.dirty.registries.insert(name.clone());
             self.state.dirty.records.push(Record::Left(name.clone()));
         }
+        self.continue_without(names);
         self.finish()
     }
 

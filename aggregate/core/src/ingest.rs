@@ -5,14 +5,15 @@
 //! the pinned one. A shadow's ledger has no output until it is adopted.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use tributary_model::{
     Collection, CollectionKind, Evidence, Fact, FactKey, Fingerprint, HoldRecord, Mono, ObjectId,
     ProblemRecord, Record, RegistryName, RegistryUpdate, Scope, Stamped,
 };
 
-use crate::ledger::{BasisKind, Change, Deferred, Ledger, Output, Registries, Registry, SlicedBatch};
+use crate::ledger::{
+    BasisKind, Change, Deferred, Ledger, Output, Registries, Registry, RunGroup, SlicedBatch,
+};
 use crate::removal::guard::reason;
 use crate::state::State;
 use crate::state::shards::ShardId;
@@ -91,28 +92,29 @@ pub(crate) fn take_part(
     touched.all.iter().any(first)
 }
 
-/// Adopts every shadow among these registries that may replace what is served. Shadows of one set are
+/// Adopts every shadow among these registries that may replace what is served. Shadows of one group are
 /// adopted together or not at all.
 pub(crate) fn adopt_ready(registries: &mut Registries, state: &mut State, names: &BTreeSet<RegistryName>) {
-    let sets: BTreeSet<Arc<[RegistryName]>> = names
-        .iter()
-        .filter_map(|name| Some(Arc::clone(&registries.get(name)?.shadow.as_ref()?.set)))
-        .collect();
-    for set in sets {
-        let ready = |name: &RegistryName| registries.get(name).is_some_and(Registry::is_ready);
-        if !set.iter().all(ready) {
+    let group = |name| Some(registries.get(name)?.shadow.as_ref()?.group.clone());
+    let groups: BTreeSet<RunGroup> = names.iter().filter_map(group).collect();
+    for group in groups {
+        let is_ready = |name| registries.get(name).is_some_and(|one: &Registry| one.is_ready_for(&group));
+        if !group.names.iter().all(is_ready) {
             continue;
         }
-        for name in set.iter() {
+        for name in group.names.iter() {
             if let Some(registry) = registries.get_mut(name) {
-                adopt(registry, state);
+                adopt(registry, state, &group);
             }
         }
     }
 }
 
-fn adopt(registry: &mut Registry, state: &mut State) {
-    let Some(shadow) = registry.shadow.take() else { return };
+fn adopt(registry: &mut Registry, state: &mut State, group: &RunGroup) {
+    let Some(shadow) = registry.shadow.take_if(|shadow| shadow.group == *group) else { return };
+    if group.names.len() > 1 {
+        registry.group = Some(group.clone());
+    }
     // the state must have the deferred effects of the served ledger before the two are compared
     registry.end_batch(state);
     state.counters.full_passes.adoption += 1;

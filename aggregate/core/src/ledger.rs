@@ -33,6 +33,7 @@ pub(crate) use adopt::Obstacle;
 pub(crate) use follows::Follows;
 pub(crate) use list::List;
 pub(crate) use problems::Problems;
+pub use registry::RunGroup;
 pub(crate) use registry::{Registries, Registry, RegistryInfo, Shadow};
 pub(crate) use shown::ShownStates;
 pub(crate) use slices::{Deferred, SlicedBatch};

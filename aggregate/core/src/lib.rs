@@ -24,4 +24,5 @@ mod tests;
 pub use crate::config::CoreConfig;
 pub use crate::core::{AddRegistryError, ApplyOutcome, Begun, Core, EndPlan, OrderRefused, RunOrder};
 pub use crate::counters::{Counters, FullPasses};
+pub use crate::ledger::RunGroup;
 pub use crate::report::{CollectionStatus, EndedScope, HeldView, ProblemView, RegistryStatus, SourceView};

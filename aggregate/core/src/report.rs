@@ -11,7 +11,7 @@ use tributary_model::{
 };
 
 use crate::core::Core;
-use crate::ledger::{DatedStatus, Ledger, List, Obstacle, Registry};
+use crate::ledger::{DatedStatus, Ledger, List, Obstacle, Registries, Registry};
 use crate::state::shards::ShardId;
 
 /// One collection of a registry.
@@ -171,7 +171,7 @@ impl Core {
             id: Arc::clone(&registry.info.id),
             generation: ledger.generation,
             shadow: registry.shadow.as_ref().map(|shadow| shadow.ledger.generation),
-            waits_for: waits_for(registry),
+            waits_for: waits_for(registry).or_else(|| waits_for_others(registry, &self.registries)),
             shadow_failure: shadow_failure(registry).map(Into::into),
             needs_accept: registry.needs_accept(),
             identity: ledger.identity.clone(),
@@ -261,6 +261,17 @@ fn waits_for(registry: &Registry) -> Option<Arc<str>> {
         }
         obstacle => Some(describe(&obstacle)),
     }
+}
+
+/// Returns which run a shadow waits for that may serve itself.
+fn waits_for_others(registry: &Registry, registries: &Registries) -> Option<Arc<str>> {
+    let group = &registry.shadow.as_ref()?.group;
+    let is_ready = |name: &RegistryName| registries.get(name).is_some_and(|other| other.is_ready_for(group));
+    let other = group.names.iter().find(|name| !is_ready(name))?;
+    Some(
+        format!("the new run of registry {other}, which is to serve from the same moment, is not ready")
+            .into(),
+    )
 }
 
 /// Returns why a shadow has not listed everything, if it fails. Without a status of the served run, that of the shadow is

@@ -6,6 +6,7 @@ mod costs;
 mod explain;
 pub(crate) mod fixtures;
 mod generations;
+mod groups;
 mod guard;
 mod joins;
 mod journal;

@@ -193,6 +193,13 @@ impl Handle {
     pub async fn rotate(&self, factory: Arc<dyn RegistryFactory>) -> Result<(), SupervisorError> {
         self.member(|reply| MemberOrder::Rotate(factory, reply)).await
     }
+    /// Rotates registries, and adds those that are new: their runs begin to serve in one turn, once each of them may.
+    pub async fn put_registries(
+        &self,
+        factories: Vec<Arc<dyn RegistryFactory>>,
+    ) -> Result<(), SupervisorError> {
+        self.member(|reply| MemberOrder::Put(factories, reply)).await
+    }
     /// Begins a new run of a registry, which lists its source again; in a shadow if the registry restarts so.
     pub async fn restart(&self, name: RegistryName) -> Result<(), SupervisorError> {
         self.member(|reply| MemberOrder::Restart(name, reply)).await

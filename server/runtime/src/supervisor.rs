@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{self, JoinSet};
 use tokio_util::sync::CancellationToken;
-use tributary_core::AddRegistryError;
+use tributary_core::{AddRegistryError, RunGroup};
 use tributary_model::{Code, Evidence, Generation, RegistryId, RegistryName};
 use tributary_registry_api::{
     BackoffPolicy, Clock, Credential, Kind, Reason, RegistryError, RegistryFactory, Wake,
@@ -81,6 +81,8 @@ type Reply = oneshot::Sender<Result<(), SupervisorError>>;
 pub(crate) enum MemberOrder {
     Join(Arc<dyn RegistryFactory>, Reply),
     Rotate(Arc<dyn RegistryFactory>, Reply),
+    /// Adds or rotates registries that begin to serve in one turn.
+    Put(Vec<Arc<dyn RegistryFactory>>, Reply),
     Restart(RegistryName, Reply),
     Leave(RegistryName, Reply),
     /// Removes registries together; unknown ones are removed from the core only.
@@ -121,6 +123,8 @@ pub(crate) struct Supervisor {
     members: BTreeMap<RegistryName, MemberEntry>,
     tasks: JoinSet<()>,
     names: HashMap<task::Id, RegistryName>,
+    /// Number of groups so far.
+    groups: u64,
 }
 
 impl Supervisor {
@@ -135,7 +139,7 @@ impl Supervisor {
         let shared = Shared { config, commands, clock, wake, counters, reports };
         let (sender, commands) = mpsc::channel(256);
         let (members, tasks, names) = (BTreeMap::new(), JoinSet::new(), HashMap::new());
-        (Self { shared, commands, members, tasks, names }, sender)
+        (Self { shared, commands, members, tasks, names, groups: 0 }, sender)
     }
 
     pub(crate) async fn run(mut self, stop: CancellationToken) {
@@ -158,7 +162,10 @@ impl Supervisor {
         match order {
             MemberOrder::Join(factory, reply) => self.add(factory, reply, stop).await,
             MemberOrder::Rotate(factory, reply) => {
-                let _ = reply.send(self.rotate(factory).await);
+                let _ = reply.send(self.rotate(factory, None).await);
+            }
+            MemberOrder::Put(factories, reply) => {
+                let _ = reply.send(self.put(factories, stop).await);
             }
             MemberOrder::Restart(name, reply) => {
                 let _ = reply.send(self.restart(&name).await);
@@ -176,13 +183,13 @@ impl Supervisor {
         match self.members.get_mut(&name) {
             Some(entry) if entry.leaving && entry.next.is_none() => entry.next = Some((factory, reply)),
             Some(_) => drop(reply.send(Err(SupervisorError::Taken(name)))),
-            None => drop(reply.send(self.start_member(factory, stop).await)),
+            None => drop(reply.send(self.start_member((factory, None), stop).await)),
         }
     }
 
     async fn start_member(
         &mut self,
-        factory: Arc<dyn RegistryFactory>,
+        (factory, group): (Arc<dyn RegistryFactory>, Option<RunGroup>),
         stop: &CancellationToken,
     ) -> Result<(), SupervisorError> {
         let spec = factory.spec();
@@ -192,21 +199,56 @@ impl Supervisor {
         self.shared.commands.send(CoreCommand::Join { spec, adopted, reply }).await?;
         answer.await??;
         let (commands, receiver) = mpsc::channel(16);
-        let member = Member::new(name.clone(), factory, self.shared.clone(), receiver, adoptions);
+        let shared = self.shared.clone();
+        let member = Member::new(name.clone(), (factory, group), shared, receiver, adoptions);
         let task = self.tasks.spawn(member.run(stop.child_token()));
         self.names.insert(task.id(), name.clone());
         self.members.insert(name, MemberEntry { id, commands, leaving: false, next: None });
         Ok(())
     }
 
-    async fn rotate(&self, factory: Arc<dyn RegistryFactory>) -> Result<(), SupervisorError> {
+    /// Rotates registries and adds those that are new. Checks all of them first, so that a mistake changes nothing.
+    async fn put(
+        &mut self,
+        factories: Vec<Arc<dyn RegistryFactory>>,
+        stop: &CancellationToken,
+    ) -> Result<(), SupervisorError> {
+        let ids: Vec<Arc<RegistryId>> = factories.iter().map(|factory| factory.spec().id).collect();
+        for id in ids.iter().filter(|id| self.members.contains_key(&id.name)) {
+            self.member_of(id)?;
+        }
+        self.groups += 1;
+        let names = ids.iter().map(|id| id.name.clone()).collect();
+        let group = RunGroup { number: self.groups, names };
+        for (factory, id) in factories.into_iter().zip(ids) {
+            if self.members.contains_key(&id.name) {
+                self.rotate(factory, Some(group.clone())).await?;
+            } else {
+                self.start_member((factory, Some(group.clone())), stop).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn rotate(
+        &self,
+        factory: Arc<dyn RegistryFactory>,
+        group: Option<RunGroup>,
+    ) -> Result<(), SupervisorError> {
         let id = factory.spec().id;
+        let rotate = ToMember::Rotate(factory, group);
+        let unknown = |_| SupervisorError::Unknown(id.name.clone());
+        self.member_of(&id)?.commands.send(rotate).await.map_err(unknown)
+    }
+
+    /// Returns the member with this identity, unless it is leaving.
+    fn member_of(&self, id: &RegistryId) -> Result<&MemberEntry, SupervisorError> {
         let unknown = || SupervisorError::Unknown(id.name.clone());
         let entry = self.members.get(&id.name).filter(|entry| !entry.leaving).ok_or_else(unknown)?;
-        if entry.id != id {
-            return Err(SupervisorError::Identity(id.name.clone(), entry.id.to_string()));
+        if *entry.id == *id {
+            return Ok(entry);
         }
-        entry.commands.send(ToMember::Rotate(factory)).await.map_err(|_| unknown())
+        Err(SupervisorError::Identity(id.name.clone(), entry.id.to_string()))
     }
 
     async fn restart(&self, name: &RegistryName) -> Result<(), SupervisorError> {
@@ -273,7 +315,7 @@ impl Supervisor {
             withdraw(&self.shared, vec![name.clone()]).await;
         }
         if let Some((factory, reply)) = self.members.remove(&name).and_then(|entry| entry.next) {
-            let _ = reply.send(self.start_member(factory, stop).await);
+            let _ = reply.send(self.start_member((factory, None), stop).await);
         }
     }
 }

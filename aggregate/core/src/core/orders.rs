@@ -11,7 +11,7 @@ use tributary_model::{Generation, Mono, RegistryName, RegistrySpec, RestartMode,
 
 use super::{ApplyOutcome, Core};
 use crate::ingest;
-use crate::ledger::{Ledger, Registry, Shadow};
+use crate::ledger::{Ledger, Registry, RunGroup, Shadow};
 
 /// Order to begin a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,13 +22,15 @@ pub struct RunOrder {
     pub generation: Generation,
     /// Generation that the sender believes is served.
     pub replaces: Generation,
+    /// Runs that begin to serve in one turn with this one.
+    pub group: Option<RunGroup>,
 }
 
 impl RunOrder {
     /// Returns the order for the first run of a registry without restored facts.
     #[must_use]
     pub const fn first(spec: RegistrySpec) -> Self {
-        Self { spec, generation: Generation(1), replaces: Generation(0) }
+        Self { spec, generation: Generation(1), replaces: Generation(0), group: None }
     }
 }
 
@@ -73,6 +75,9 @@ impl Core {
             registry.describe(&order.spec);
             registry.ledger.restart(order.generation, now, &restarting());
             registry.rejected_identity = None;
+            if order.group.is_some() {
+                registry.group.clone_from(&order.group);
+            }
             held = registry.ledger.held_scopes();
             let (mut out, ..) = registry.writer(&mut self.state);
             out.request_again(now);
@@ -81,8 +86,8 @@ impl Core {
         Ok((self.finish(), Begun { held: held.into(), in_shadow: false }))
     }
 
-    /// Begins runs in shadows, which replace the served runs together once each of them may. Existing
-    /// shadows are dropped. Returns one [`Begun`] per run. Fails if a different generation is served.
+    /// Begins runs in shadows, which replace the served runs together once each of them may, and together with those of the group
+    /// that an order names. Existing shadows are dropped. Returns one [`Begun`] per run. Fails if a different generation is served.
     pub fn begin_shadows(
         &mut self,
         now: Mono,
@@ -90,14 +95,15 @@ impl Core {
     ) -> Result<(ApplyOutcome, Vec<Begun>), OrderRefused> {
         orders.iter().try_for_each(|order| self.check(order))?;
         self.begin(now);
-        let set: Arc<[RegistryName]> = orders.iter().map(|order| order.spec.id.name.clone()).collect();
+        let names: Arc<[RegistryName]> = orders.iter().map(|order| order.spec.id.name.clone()).collect();
+        let alone = RunGroup { number: orders.first().map_or(0, |order| order.generation.0), names };
         let mut begun = Vec::new();
         for order in orders {
             let name = &order.spec.id.name;
             let Some(registry) = self.registries.get_mut(name) else { continue };
             registry.describe(&order.spec);
-            let (ledger, accepted) = (Ledger::new(order.generation), false);
-            registry.shadow = Some(Shadow { ledger, set: Arc::clone(&set), accepted });
+            let group = order.group.clone().unwrap_or_else(|| alone.clone());
+            registry.shadow = Some(Shadow { ledger: Ledger::new(order.generation), group, accepted: false });
             begun.push(Begun { held: registry.ledger.held_scopes().into(), in_shadow: true });
             self.state.dirty.registries.insert(name.clone());
         }
@@ -113,23 +119,29 @@ impl Core {
         Err(OrderRefused { name: name.clone(), in_force, expected: order.replaces })
     }
 
-    /// Drops the shadow of an abandoned rotation. The other shadows of its set continue without it.
+    /// Drops a shadow whose run ended. The others of its group wait for its next run: a rotation succeeds as a whole or not at all.
     pub fn drop_shadow(&mut self, name: &RegistryName) -> ApplyOutcome {
         self.begin(self.state.now);
-        let dropped = self.registries.get_mut(name).and_then(|registry| registry.shadow.take());
-        if let Some(shadow) = dropped {
-            let rest: Arc<[RegistryName]> =
-                shadow.set.iter().filter(|other| *other != name).cloned().collect();
-            for other in rest.iter() {
-                if let Some(shadow) = self.registries.get_mut(other).and_then(|r| r.shadow.as_mut()) {
-                    shadow.set = Arc::clone(&rest);
-                }
-            }
+        if self.registries.get_mut(name).is_some_and(|registry| registry.shadow.take().is_some()) {
             self.state.dirty.registries.insert(name.clone());
-            ingest::adopt_ready(&mut self.registries, &mut self.state, &rest.iter().cloned().collect());
-            self.state.judge();
         }
         self.finish()
+    }
+
+    /// Lets groups of which a registry was removed continue with the others.
+    pub(super) fn continue_without(&mut self, removed: &[RegistryName]) {
+        let mut rest = BTreeSet::new();
+        for (name, registry) in &mut self.registries {
+            let groups = [registry.group.as_mut(), registry.shadow.as_mut().map(|shadow| &mut shadow.group)];
+            for group in
+                groups.into_iter().flatten().filter(|group| group.names.iter().any(|n| removed.contains(n)))
+            {
+                group.names = group.names.iter().filter(|other| !removed.contains(other)).cloned().collect();
+                rest.insert(name.clone());
+            }
+        }
+        ingest::adopt_ready(&mut self.registries, &mut self.state, &rest);
+        self.state.judge();
     }
 
     /// Returns whether the updates of a registry's served run are refused, because its source has another identity.

@@ -17,13 +17,22 @@ use super::restore::RESTORED;
 /// All registries, by name.
 pub(crate) type Registries = BTreeMap<RegistryName, Registry>;
 
+/// Runs of several registries that begin to serve in one turn, such as those of one cluster with one credential.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RunGroup {
+    /// Number of the group; a later rotation has another one.
+    pub number: u64,
+    /// Names of the registries.
+    pub names: Arc<[RegistryName]>,
+}
+
 /// Run that is not served yet.
 #[derive(Debug)]
 pub(crate) struct Shadow {
     /// Everything that it has reported.
     pub(crate) ledger: Ledger,
     /// Registries whose shadows are adopted together, including this one.
-    pub(crate) set: Arc<[RegistryName]>,
+    pub(crate) group: RunGroup,
     /// Whether an operator accepted its weaker lists or its source's changed identity.
     pub(crate) accepted: bool,
 }
@@ -72,6 +81,8 @@ pub(crate) struct Registry {
     pub(crate) stale: StalePolicy,
     /// Served run.
     pub(crate) ledger: Ledger,
+    /// Group of the served run, if it began in one; later runs of its factory belong to it too.
+    pub(crate) group: Option<RunGroup>,
     /// Run that may replace it.
     pub(crate) shadow: Option<Shadow>,
     /// Changed identity that the source of the served run reports; its updates are refused until accepted.
@@ -94,6 +105,7 @@ impl Registry {
             scopes: spec.scopes.clone(),
             stale: spec.stale,
             ledger: Ledger::new(RESTORED),
+            group: None,
             shadow: None,
             rejected_identity: None,
             source_changed: false,
@@ -127,5 +139,12 @@ impl Registry {
     pub(crate) fn is_ready(&self) -> bool {
         let Some(shadow) = &self.shadow else { return false };
         self.obstacle().is_none_or(|it| shadow.accepted && it.is_acceptable())
+    }
+    /// Returns whether it serves with this group already, or has a shadow of it that may serve.
+    pub(crate) fn is_ready_for(&self, group: &RunGroup) -> bool {
+        match &self.shadow {
+            Some(shadow) if shadow.group == *group => self.is_ready(),
+            _ => self.group.as_ref() == Some(group),
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::merge::outline::outlines;
-use crate::{ApplyOutcome, Core, RunOrder};
+use crate::{ApplyOutcome, Core, RunGroup, RunOrder};
 pub(crate) use tributary_fixtures::{
     SCOPE, mk_host, mk_name, mk_ns, mk_port, mk_registry, mk_scope, mk_spec, mk_spec_of,
 };
@@ -280,7 +280,7 @@ impl World {
         let spec = self.specs[&mk_name(registry)].clone();
         let replaces = self.generation(registry);
         let begun = self.generations.get(&mk_name(registry)).copied().unwrap_or_default();
-        RunOrder { spec, generation: Generation(begun.max(replaces.0) + 1), replaces }
+        RunOrder { spec, generation: Generation(begun.max(replaces.0) + 1), replaces, group: None }
     }
     /// Returns the generation of the served run.
     pub(crate) fn generation(&self, registry: &str) -> Generation {
@@ -292,7 +292,11 @@ impl World {
             .unwrap_or_default()
     }
     pub(crate) fn shadow(&mut self, registry: &str) -> Generation {
-        let order = self.order(registry);
+        self.shadow_in(registry, None)
+    }
+    /// Begins a shadow that is to serve together with those of a group.
+    pub(crate) fn shadow_in(&mut self, registry: &str, group: Option<RunGroup>) -> Generation {
+        let order = RunOrder { group, ..self.order(registry) };
         self.generations.insert(mk_name(registry), order.generation.0);
         self.core.begin_shadows(Mono(self.now), std::slice::from_ref(&order)).unwrap();
         order.generation

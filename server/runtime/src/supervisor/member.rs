@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use tributary_core::RunOrder;
+use tributary_core::{RunGroup, RunOrder};
 use tributary_model::{Code, Generation, RegistryName, RestartMode};
 use tributary_registry_api::{RegistryFactory, RegistryIo, Run, SplitMix, confirm_channel, update_channel};
 
@@ -21,7 +21,7 @@ use crate::report::RunState;
 
 /// A command for a member.
 pub(super) enum ToMember {
-    Rotate(Arc<dyn RegistryFactory>),
+    Rotate(Arc<dyn RegistryFactory>, Option<RunGroup>),
     /// Begins a new run of the same factory, which lists the source again.
     Restart,
     Leave(Leave),
@@ -55,14 +55,14 @@ pub(super) struct Member {
 impl Member {
     pub(super) fn new(
         name: RegistryName,
-        factory: Arc<dyn RegistryFactory>,
+        (factory, group): (Arc<dyn RegistryFactory>, Option<RunGroup>),
         shared: Shared,
         commands: mpsc::Receiver<ToMember>,
         adoptions: watch::Receiver<Generation>,
     ) -> Self {
         let seed = name.as_str().bytes().fold(shared.config.seed, |s, b| s.rotate_left(7) ^ u64::from(b));
         Self {
-            served: RunSequence::new(factory, shared.config.backoff),
+            served: RunSequence::new(factory, shared.config.backoff).of_group(group),
             shadow: None,
             is_rotating: false,
             closing: JoinSet::new(),
@@ -92,8 +92,8 @@ impl Member {
                 order = self.commands.recv() => match order {
                     None => return None,
                     Some(ToMember::Leave(leave)) => return Some(leave),
-                    Some(ToMember::Rotate(factory)) => {
-                        self.rotate(factory);
+                    Some(ToMember::Rotate(factory, group)) => {
+                        self.rotate(factory, group);
                         continue;
                     }
                     Some(ToMember::Restart) => {
@@ -119,10 +119,10 @@ impl Member {
         }
     }
 
-    fn rotate(&mut self, factory: Arc<dyn RegistryFactory>) {
+    fn rotate(&mut self, factory: Arc<dyn RegistryFactory>, group: Option<RunGroup>) {
         tracing::info!(registry = %self.name, "rotation started; the previous run serves until the new run syncs");
         self.is_rotating = true;
-        let sequence = RunSequence::new(factory, self.shared.config.backoff);
+        let sequence = RunSequence::new(factory, self.shared.config.backoff).of_group(group);
         if let Some(replaced) = self.shadow.replace(sequence) {
             self.close(replaced);
         }
@@ -135,7 +135,7 @@ impl Member {
             return;
         }
         if factory.spec().restart == RestartMode::Shadow {
-            return self.rotate(factory);
+            return self.rotate(factory, None);
         }
         tracing::info!(registry = %self.name, "registry run restarted; it lists the source again");
         let sequence = RunSequence::new(factory, self.shared.config.backoff);
@@ -147,7 +147,8 @@ impl Member {
         let generation = *self.adoptions.borrow_and_update();
         // A served run may have begun after the shadow that now replaces it, so this may not be the highest.
         self.in_force = generation;
-        if let Some(sequence) = self.shadow.take_if(|sequence| sequence.generation == generation) {
+        if let Some(mut sequence) = self.shadow.take_if(|sequence| sequence.generation == generation) {
+            sequence.group = None;
             if std::mem::take(&mut self.is_rotating) {
                 tracing::info!(registry = %self.name, %generation, "rotation finished; the new run serves");
             }
@@ -194,6 +195,7 @@ impl Member {
             (true, None) => {}
             (false, _) => {
                 self.in_force = generation;
+                self.served.group = None;
                 self.served.begin(generation, io, now);
             }
         }
@@ -212,7 +214,8 @@ impl Member {
             update_channel(run, Arc::clone(&self.shared.clock), Arc::clone(&self.shared.wake));
         let (confirm, confirms) = confirm_channel();
         let sequence = self.shadow.as_ref().filter(|_| role == RunRole::Shadow).unwrap_or(&self.served);
-        let order = RunOrder { spec: sequence.factory().spec(), generation, replaces: self.in_force };
+        let (spec, group) = (sequence.factory().spec(), sequence.group.clone());
+        let order = RunOrder { spec, generation, replaces: self.in_force, group };
         (order, RunReceiver::new(receiver, Some(confirm)), RegistryIo { out, confirms, held: Arc::from([]) })
     }
 

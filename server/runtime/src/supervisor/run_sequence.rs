@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tributary_core::RunGroup;
 use tributary_model::{Generation, Mono};
 use tributary_registry_api::{
     Backoff, BackoffPolicy, RandomSource, Reason, RegistryError, RegistryFactory, RegistryIo, UpdateSender,
@@ -53,13 +54,19 @@ pub(super) struct RunSequence {
     backoff: Backoff,
     state: State,
     pub(super) generation: Generation,
+    /// Runs of other registries with which its first run begins to serve; `None` once it serves.
+    pub(super) group: Option<RunGroup>,
 }
 
 impl RunSequence {
     /// Creates a sequence without a run and without a due run.
     pub(super) fn parked(factory: Arc<dyn RegistryFactory>, policy: BackoffPolicy) -> Self {
         let state = State::Parked;
-        Self { factory, backoff: Backoff::new(policy), state, generation: Generation(0) }
+        Self { factory, backoff: Backoff::new(policy), state, generation: Generation(0), group: None }
+    }
+    /// Sets the group of its first run.
+    pub(super) fn of_group(self, group: Option<RunGroup>) -> Self {
+        Self { group, ..self }
     }
     /// Begins no run until it is resumed.
     pub(super) fn park(&mut self) {
@@ -80,7 +87,7 @@ impl RunSequence {
     /// Creates a sequence whose first run is due at once.
     pub(super) fn new(factory: Arc<dyn RegistryFactory>, policy: BackoffPolicy) -> Self {
         let state = State::Waiting { until: Instant::now(), shown: Mono(0) };
-        Self { factory, backoff: Backoff::new(policy), state, generation: Generation(0) }
+        Self { factory, backoff: Backoff::new(policy), state, generation: Generation(0), group: None }
     }
     /// Returns the next event. Cancel-safe.
     pub(super) async fn event(&mut self) -> RunSequenceEvent {

@@ -8,7 +8,7 @@ use tributary_conformance::memory::MemorySource;
 use tributary_conformance::tamper::{Crash, Tamper};
 use tributary_runtime::{RunState, RuntimeConfig};
 
-use crate::support::{Fault, Server, ip, mk_faulty, mk_memory, mk_server, name, pay};
+use crate::support::{Fault, Server, ip, mk_faulty, mk_identity, mk_memory, mk_server, name, pay};
 
 #[tokio::test(start_paused = true)]
 async fn rotation_to_bad_token_serves_previous_forever() {
@@ -61,6 +61,46 @@ async fn an_adoption_is_one_step() {
     assert_eq!(server.serves("pay"), (2..6).map(ip).collect());
     let lost = published.iter().any(|one| !one.served.get(&pay()).is_some_and(|ips| ips.contains(&ip(2))));
     assert!(!lost, "addresses of both runs were always served");
+    server.runtime.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn registries_put_together_begin_to_serve_in_one_turn() {
+    let server = mk_server(RuntimeConfig::default());
+    let mk_source = |service: &str, address: u16| {
+        let source = MemorySource::default();
+        source.set(0, service, [ip(address)]);
+        source
+    };
+    let mk_both = |sources: [&MemorySource; 2]| {
+        vec![mk_memory("objects", sources[0]), mk_memory("entries", sources[1])]
+    };
+    let old = [mk_source("pay", 1), mk_source("cart", 1)];
+    server.handle.put_registries(mk_both(old.each_ref())).await.unwrap();
+    server.until(|catalog| catalog.hosts.len() == 2).await;
+
+    let new = [mk_source("pay", 2), mk_source("cart", 2)];
+    new[1].act(Act::Fail(None));
+    server.handle.put_registries(mk_both(new.each_ref())).await.unwrap();
+    sleep(Duration::from_secs(86_400)).await;
+    assert_eq!(
+        (server.serves("pay"), server.serves("cart")),
+        ([ip(1)].into(), [ip(1)].into()),
+        "half a rotation"
+    );
+    server.log.forget();
+    new[1].act(Act::Recover);
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!((server.serves("pay"), server.serves("cart")), ([ip(2)].into(), [ip(2)].into()));
+    for published in server.log.publications() {
+        let addresses: std::collections::BTreeSet<_> = published.served.values().flatten().collect();
+        assert_eq!(addresses.len(), 1, "one lane at a time: {:?}", published.served);
+    }
+    // a mistake in one changes neither
+    let wrong = vec![mk_memory("objects", &old[0]), mk_identity("entries", "another-cluster")];
+    assert!(server.handle.put_registries(wrong).await.is_err());
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(server.serves("pay"), [ip(2)].into());
     server.runtime.stop().await;
 }
 

@@ -211,7 +211,8 @@ impl Runs {
         }
         self.core.drop_shadow(&self.name);
         self.last = self.last.next();
-        let order = RunOrder { spec: self.spec.clone(), generation: self.last, replaces: self.in_force };
+        let order =
+            RunOrder { spec: self.spec.clone(), generation: self.last, replaces: self.in_force, group: None };
         if in_shadow {
             self.core.begin_shadows(Mono(1), &[order]).unwrap();
         } else {

@@ -36,7 +36,7 @@ impl Clusters {
         self.state = state;
     }
 
-    /// Adds the registries of a cluster; those that exist are rotated, so that a repeated order completes a part.
+    /// Adds the registries of a cluster or rotates them; both begin to serve in one turn. A repeated order completes a part.
     pub(super) async fn put(
         &self,
         registry: &RegistryName,
@@ -46,14 +46,8 @@ impl Clusters {
         let factories = self.factories(registry, cluster, kubeconfig)?;
         // a journal with facts and without their registry would lose them
         self.state.remember(&declared(&factories, secret));
-        for factory in factories {
-            match self.handle.add_registry(Arc::clone(&factory)).await {
-                Err(SupervisorError::Taken(_)) => self.handle.rotate(factory).await,
-                added => added,
-            }
-            .map_err(|error| CommandError::plain(error.to_string()))?;
-        }
-        Ok(())
+        let put = self.handle.put_registries(factories).await;
+        put.map_err(|error| CommandError::plain(error.to_string()))
     }
 
     /// Removes the registries of a cluster and their facts in one turn, also those that a journal restored.

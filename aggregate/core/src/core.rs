@@ -177,10 +177,21 @@ impl Core {
 
     /// Sets the priority at which a registry's facts are served.
     pub fn set_priority(&mut self, now: Mono, name: &RegistryName, priority: ShardPriority) -> ApplyOutcome {
+        self.set_priorities(now, std::slice::from_ref(name), priority)
+    }
+    /// Sets the priority at which the facts of registries are served, in one turn. Unknown names are skipped.
+    pub fn set_priorities(
+        &mut self,
+        now: Mono,
+        names: &[RegistryName],
+        priority: ShardPriority,
+    ) -> ApplyOutcome {
         self.begin(now);
-        let Some(registry) = self.registries.get_mut(name) else { return self.finish() };
-        if std::mem::replace(&mut registry.info.priority, priority) != priority {
-            self.state.dirty.registries.insert(name.clone());
+        for name in names {
+            let Some(registry) = self.registries.get_mut(name) else { continue };
+            if std::mem::replace(&mut registry.info.priority, priority) != priority {
+                self.state.dirty.registries.insert(name.clone());
+            }
         }
         self.finish()
     }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot, watch};
 use tributary_core::{ApplyOutcome, Core, EndPlan, RunOrder};
 use tributary_model::{
-    Catalog, CollectionKind, Evidence, FactKey, Generation, Record, RegistryName, RegistrySpec, Scope,
+    Catalog, CollectionKind, Evidence, FactKey, Fingerprint, Generation, Record, RegistryName, RegistrySpec,
+    Scope, ShardPriority,
 };
 use tributary_registry_api::{Clock, Membership, RegistryFactory, Run, UpdateSender, Wake, update_channel};
 
@@ -212,6 +213,32 @@ impl Handle {
     /// since. Unknown names are skipped.
     pub async fn remove_registries(&self, names: Vec<RegistryName>) -> Result<(), SupervisorError> {
         self.member(|reply| MemberOrder::LeaveAll(names, reply)).await
+    }
+    /// Sets the identity that the sources of registries may have in place of the pinned one.
+    pub async fn accept_identity(
+        &self,
+        names: Vec<RegistryName>,
+        identity: Option<Fingerprint>,
+    ) -> Result<(), Stopped> {
+        let now = self.clock.now();
+        self.command(move |core| ((), core.accept_identity(now, &names, identity.as_ref()))).await
+    }
+    /// Sets the priority at which the facts of registries are served, in one turn.
+    pub async fn set_priority(
+        &self,
+        names: Vec<RegistryName>,
+        priority: ShardPriority,
+    ) -> Result<(), Stopped> {
+        let now = self.clock.now();
+        self.command(move |core| ((), core.set_priorities(now, &names, priority))).await
+    }
+    /// Stops the runs of registries until they are rotated; their facts stay, stale for this reason. Unknown names are skipped.
+    pub async fn pause_registries(
+        &self,
+        names: Vec<RegistryName>,
+        why: Arc<str>,
+    ) -> Result<(), SupervisorError> {
+        self.member(|reply| MemberOrder::Pause(names, why, reply)).await
     }
     /// Lists a restored registry among the runs, before its first run.
     pub fn await_run(&self, name: &RegistryName) {

@@ -24,6 +24,8 @@ pub enum RunState {
     },
     /// Failed permanently, until its configuration or credential changes.
     Parked,
+    /// Stopped until it is rotated; its facts stay.
+    Paused,
     /// Stopping.
     Stopping,
 }

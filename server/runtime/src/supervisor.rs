@@ -85,6 +85,8 @@ pub(crate) enum MemberOrder {
     Put(Vec<Arc<dyn RegistryFactory>>, Reply),
     Restart(RegistryName, Reply),
     Leave(RegistryName, Reply),
+    /// Stops the runs of registries; their facts stay.
+    Pause(Vec<RegistryName>, Arc<str>, Reply),
     /// Removes registries together; unknown ones are removed from the core only.
     LeaveAll(Vec<RegistryName>, Reply),
 }
@@ -169,6 +171,10 @@ impl Supervisor {
             }
             MemberOrder::Restart(name, reply) => {
                 let _ = reply.send(self.restart(&name).await);
+            }
+            MemberOrder::Pause(names, why, reply) => {
+                self.pause(&names, &why).await;
+                let _ = reply.send(Ok(()));
             }
             MemberOrder::Leave(name, reply) if !self.members.contains_key(&name) => {
                 let _ = reply.send(Err(SupervisorError::Unknown(name)));
@@ -255,6 +261,14 @@ impl Supervisor {
         let unknown = || SupervisorError::Unknown(name.clone());
         let entry = self.members.get(name).filter(|entry| !entry.leaving).ok_or_else(unknown)?;
         entry.commands.send(ToMember::Restart).await.map_err(|_| unknown())
+    }
+
+    async fn pause(&self, names: &[RegistryName], why: &Arc<str>) {
+        for name in names {
+            let Some(entry) = self.members.get(name).filter(|entry| !entry.leaving) else { continue };
+            // a member whose task failed has no run
+            let _ = entry.commands.send(ToMember::Pause(Arc::clone(why))).await;
+        }
     }
 
     /// Stops members, then removes their facts in one turn of the core; the reply comes after it. Every name stays in use until then.

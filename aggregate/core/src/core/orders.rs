@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tributary_model::{Generation, Mono, RegistryName, RegistrySpec, RestartMode, Scope};
+use tributary_model::{Fingerprint, Generation, Mono, RegistryName, RegistrySpec, RestartMode, Scope};
 
 use super::{ApplyOutcome, Core};
 use crate::ingest;
@@ -148,6 +148,24 @@ impl Core {
     #[must_use]
     pub fn refuses_updates(&self, name: &RegistryName) -> bool {
         self.registries.get(name).is_some_and(|registry| registry.rejected_identity.is_some())
+    }
+    /// Sets the identity that the source of a registry may have in place of the pinned one. A shadow with it waits no longer; one with
+    /// a third identity does.
+    pub fn accept_identity(
+        &mut self,
+        now: Mono,
+        names: &[RegistryName],
+        identity: Option<&Fingerprint>,
+    ) -> ApplyOutcome {
+        self.begin(now);
+        for name in names {
+            let Some(registry) = self.registries.get_mut(name) else { continue };
+            registry.accepted_identity = identity.cloned();
+            self.state.dirty.registries.insert(name.clone());
+        }
+        ingest::adopt_ready(&mut self.registries, &mut self.state, &names.iter().cloned().collect());
+        self.state.judge();
+        self.finish()
     }
     /// Accepts a shadow that holds less, or a source whose identity changed, at an operator's request.
     /// Returns whether there was anything to accept.

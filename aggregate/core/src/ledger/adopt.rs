@@ -5,8 +5,8 @@
 //! operator accepts it.
 
 use tributary_model::{
-    Collection, CollectionKind, EndEvidence, Evidence, FactKey, Freshness, Generation, ListResult, Mono,
-    Scope, Scopes,
+    Collection, CollectionKind, EndEvidence, Evidence, FactKey, Fingerprint, Freshness, Generation,
+    ListResult, Mono, Scope, Scopes,
 };
 
 use super::tables::{Change, Mark};
@@ -31,12 +31,17 @@ impl Obstacle {
 }
 
 impl Ledger {
-    /// Returns why this run may not replace the served one; `None` if it may.
-    pub(crate) fn obstacle(&self, served: &Self, scopes: &Scopes) -> Option<Obstacle> {
+    /// Returns why this run may not replace the served one; `None` if it may. Its source may have the `accepted` identity.
+    pub(crate) fn obstacle(
+        &self,
+        served: &Self,
+        scopes: &Scopes,
+        accepted: Option<&Fingerprint>,
+    ) -> Option<Obstacle> {
         if !self.is_synced() {
             return Some(Obstacle::NotSynced);
         }
-        if self.is_of_another_source(served) {
+        if self.is_of_another_source(served) && self.identity.as_ref() != accepted {
             return Some(Obstacle::Identity);
         }
         let weaker: Vec<Collection> = self.weaker(served, scopes).collect();

@@ -87,6 +87,8 @@ pub(crate) struct Registry {
     pub(crate) shadow: Option<Shadow>,
     /// Changed identity that the source of the served run reports; its updates are refused until accepted.
     pub(crate) rejected_identity: Option<Fingerprint>,
+    /// Identity that its source may have in place of the pinned one.
+    pub(crate) accepted_identity: Option<Fingerprint>,
     /// Whether the facts came from a source whose configuration has changed since.
     pub(crate) source_changed: bool,
     /// Time of the restore from a journal; staleness policies count from here to give the first run time to list.
@@ -108,6 +110,7 @@ impl Registry {
             group: None,
             shadow: None,
             rejected_identity: None,
+            accepted_identity: None,
             source_changed: false,
             restored: Mono::default(),
             shown: super::ShownStates::new(),
@@ -127,7 +130,7 @@ impl Registry {
     /// Returns why its shadow does not serve; `None` without a shadow or if the shadow may serve.
     pub(crate) fn obstacle(&self) -> Option<Obstacle> {
         let shadow = self.shadow.as_ref()?;
-        shadow.ledger.obstacle(&self.ledger, &self.scopes)
+        shadow.ledger.obstacle(&self.ledger, &self.scopes, self.accepted_identity.as_ref())
     }
     /// Returns whether a run, served or in a shadow, waits until an operator accepts it.
     pub(crate) fn needs_accept(&self) -> bool {

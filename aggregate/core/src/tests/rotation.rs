@@ -193,6 +193,47 @@ fn source_with_a_changed_identity_waits_for_acceptance() {
 }
 
 #[test]
+fn named_identity_alone_is_accepted() {
+    let uid = |text: &str| Fingerprint::new(text).unwrap();
+    let mut world = World::of_files();
+    world.report("file", [RegistryUpdate::Identity(uid("uid-1"))]);
+    world.list("file", pay("10.0.0.1:http=80"));
+    let swapped = |world: &mut World, text: &str| {
+        let shadow = world.shadow("file");
+        let updates =
+            std::iter::once(RegistryUpdate::Identity(uid(text))).chain(mk_list(pay("10.0.0.2:http=80")));
+        world.report_in("file", shadow, updates.collect::<Vec<_>>());
+    };
+    let name = [mk_name("file")];
+    swapped(&mut world, "uid-2");
+    world.core.accept_identity(Mono(800), &name, Some(&uid("uid-3")));
+    assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.1:80"], "another one was named");
+    assert!(world.core.status()[0].needs_accept);
+    let outcome = world.core.accept_identity(Mono(801), &name, Some(&uid("uid-2")));
+    assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.2:80"]);
+    assert!(
+        outcome.records.contains(&Record::Identity(name[0].clone(), uid("uid-2"))),
+        "the journal pins it"
+    );
+
+    // named before the run begins
+    world.core.accept_identity(Mono(802), &name, Some(&uid("uid-4")));
+    swapped(&mut world, "uid-4");
+    assert_eq!(world.core.status()[0].identity, Some(uid("uid-4")));
+    // a right that is less is no matter of the identity
+    world.core.accept_identity(Mono(803), &name, Some(&uid("uid-5")));
+    let shadow = world.shadow("file");
+    let listed = [RegistryUpdate::Identity(uid("uid-5"))].into_iter().chain(mk_list([pay("")[0].clone()]));
+    let is_groups =
+        |w: &RegistryUpdate| matches!(w, RegistryUpdate::ListEnded(c, _) if c.kind == CollectionKind::Groups);
+    let withheld =
+        RegistryUpdate::Withheld(mk_collection(CollectionKind::Groups), Withheld::forbidden("403"));
+    let updates: Vec<_> = listed.filter(|w| !is_groups(w)).chain([withheld]).collect();
+    world.report_in("file", shadow, updates);
+    assert_eq!(world.core.status()[0].identity, Some(uid("uid-4")), "it can read less");
+}
+
+#[test]
 fn ended_run_leaves_its_reason_and_shows_the_next_status() {
     let identity = |text: &str| RegistryUpdate::Identity(Fingerprint::new(text).unwrap());
     let scope = || mk_collection(KINDS[0]).scope;

@@ -24,6 +24,8 @@ pub(super) enum ToMember {
     Rotate(Arc<dyn RegistryFactory>, Option<RunGroup>),
     /// Begins a new run of the same factory, which lists the source again.
     Restart,
+    /// Stops every run until the next rotation, for this reason.
+    Pause(Arc<str>),
     Leave(Leave),
 }
 
@@ -45,6 +47,8 @@ pub(super) struct Member {
     /// Whether the shadow is to replace a served run because of a rotation, not because that run ended or the server
     /// started.
     is_rotating: bool,
+    /// Whether it has no run until the next rotation.
+    is_paused: bool,
     closing: JoinSet<bool>,
     last: Generation,
     /// Generation of the run that the core serves, as far as this member knows.
@@ -65,6 +69,7 @@ impl Member {
             served: RunSequence::new(factory, shared.config.backoff).of_group(group),
             shadow: None,
             is_rotating: false,
+            is_paused: false,
             closing: JoinSet::new(),
             last: Generation(0),
             in_force: Generation(0),
@@ -96,6 +101,10 @@ impl Member {
                         self.rotate(factory, group);
                         continue;
                     }
+                    Some(ToMember::Pause(why)) => {
+                        self.pause(why).await;
+                        continue;
+                    }
                     Some(ToMember::Restart) => {
                         self.restart();
                         continue;
@@ -121,7 +130,7 @@ impl Member {
 
     fn rotate(&mut self, factory: Arc<dyn RegistryFactory>, group: Option<RunGroup>) {
         tracing::info!(registry = %self.name, "rotation started; the previous run serves until the new run syncs");
-        self.is_rotating = true;
+        (self.is_rotating, self.is_paused) = (true, false);
         let sequence = RunSequence::new(factory, self.shared.config.backoff).of_group(group);
         if let Some(replaced) = self.shadow.replace(sequence) {
             self.close(replaced);
@@ -141,6 +150,20 @@ impl Member {
         let sequence = RunSequence::new(factory, self.shared.config.backoff);
         let replaced = std::mem::replace(&mut self.served, sequence);
         self.close(replaced);
+    }
+
+    /// Stops the shadow first, so that a weaker one does not take over from the served run that ends.
+    async fn pause(&mut self, why: Arc<str>) {
+        tracing::info!(registry = %self.name, reason = %why, "registry paused; its facts stay");
+        let parked = RunSequence::parked(self.served.factory(), self.shared.config.backoff);
+        let served = std::mem::replace(&mut self.served, parked);
+        (self.is_rotating, self.is_paused) = (false, true);
+        for sequence in self.shadow.take().into_iter().chain([served]) {
+            let (name, generation, why) = (self.name.clone(), sequence.generation, Arc::clone(&why));
+            // The core task ends only when the server stops, which the loop sees next.
+            let _ = self.shared.commands.send(CoreCommand::Ended { name, generation, why }).await;
+            self.close(sequence);
+        }
     }
 
     fn adopted(&mut self) {
@@ -269,7 +292,7 @@ impl Member {
         // While the served sequence has no run of its own, the shadow is the registry's run.
         let current = self.shadow.as_ref().filter(|_| self.served.is_parked()).unwrap_or(&self.served);
         self.shared.reports.update(&self.name, |report, updates| {
-            report.state = current.shown();
+            report.state = if self.is_paused { RunState::Paused } else { current.shown() };
             report.generation = self.in_force;
             report.failures = current.failures();
             report.shadow = shadow;

@@ -95,7 +95,7 @@ async fn registry_name_is_unique_and_free_after_removal() {
 #[tokio::test(start_paused = true)]
 async fn registries_are_removed_in_one_turn() {
     let (server, _source) = Server::with_pay(0..4).await;
-    let other = tributary_conformance::memory::MemorySource::default();
+    let other = MemorySource::default();
     other.set(0, "cart", [ip(77)]);
     server.handle.add_registry(mk_memory("second", &other)).await.unwrap();
     server.handle.add_registry(mk_faulty("slow", Fault::IgnoresStop)).await.unwrap();
@@ -113,6 +113,30 @@ async fn registries_are_removed_in_one_turn() {
     let sizes: Vec<usize> = server.log.publications().iter().map(|one| one.served.len()).collect();
     assert!(sizes.iter().all(|hosts| *hosts == 2 || *hosts == 0), "half a removal was served: {sizes:?}");
     assert!(server.handle.runs().is_empty());
+    server.runtime.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn paused_registry_keeps_its_facts_until_it_is_rotated() {
+    let (server, source) = Server::with_pay(0..4).await;
+    let weaker = MemorySource::default();
+    weaker.act(Act::Fail(None));
+    server.handle.rotate(mk_memory("memory", &weaker)).await.unwrap();
+    sleep(Duration::from_secs(1)).await;
+    server.handle.pause_registries(["memory", "unknown"].map(name).to_vec(), "paused".into()).await.unwrap();
+    sleep(Duration::from_secs(1)).await;
+    source.set(0, "pay", [ip(9)]);
+    weaker.act(Act::Recover);
+    sleep(Duration::from_secs(86_400)).await;
+    assert_eq!(server.serves("pay"), (0..4).map(ip).collect(), "no run is left");
+    let run = server.handle.runs()[&name("memory")].clone();
+    assert_eq!((run.state, run.shadow), (RunState::Paused, None));
+    let status = server.handle.inspect(|core| core.status()).await.unwrap().remove(0);
+    assert!(format!("{:?}", status.collections).contains("paused"), "stale, with the reason");
+
+    server.handle.rotate(mk_memory("memory", &source)).await.unwrap();
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(server.serves("pay"), [ip(9)].into());
     server.runtime.stop().await;
 }
 
@@ -151,10 +175,10 @@ async fn rotation_cannot_change_the_identity_of_a_name() {
 async fn an_outage_of_a_month_removes_nothing() {
     let (server, source) = Server::with_pay(0..4).await;
     let served = server.served();
-    source.act(tributary_conformance::Act::Fail(None));
+    source.act(Act::Fail(None));
     sleep(Duration::from_secs(30 * 86_400)).await;
     assert_eq!(server.served(), served);
-    source.act(tributary_conformance::Act::Recover);
+    source.act(Act::Recover);
     source.set(0, "pay", (2..6).map(ip));
     sleep(Duration::from_secs(1)).await;
     assert_eq!(server.serves("pay"), (2..6).map(ip).collect());

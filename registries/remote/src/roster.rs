@@ -105,6 +105,13 @@ impl Roster {
         }
     }
 
+    /// Returns true while the Leave with this number is to be carried out: no claim came back since.
+    #[must_use]
+    pub fn is_leaving(&self, cluster: &ClusterId, number: u64) -> bool {
+        let member = self.members.get(cluster).filter(|member| member.leave == number);
+        member.is_some_and(|member| matches!(member.state, State::Leaving { .. }))
+    }
+
     /// Returns the time of the next [`Event::Tick`] that has an effect.
     #[must_use]
     pub fn next_due(&self) -> Option<Mono> {

@@ -124,8 +124,6 @@ fn not_an_id(name: &str) -> Fault {
 /// Returns the parts of a policy that the server carries out; reports the others.
 fn effective(policy: Policy, faults: &mut Vec<Fault>) -> Policy {
     let idle = [
-        ("paused", policy.paused),
-        ("accept-uid", policy.accept_uid.is_some()),
         ("accept-rights", policy.accept_rights),
         ("staleness", policy.staleness.is_some()),
         ("renew", policy.renew),
@@ -133,5 +131,6 @@ fn effective(policy: Policy, faults: &mut Vec<Fault>) -> Policy {
     for (name, _) in idle.into_iter().filter(|(_, is_set)| *is_set) {
         faults.push(Fault::text(format!("annotation {PREFIX}{name} has no effect yet; remove it")));
     }
-    Policy { priority: policy.priority, remove: policy.remove, ..Policy::default() }
+    let Policy { priority, remove, paused, accept_uid, .. } = policy;
+    Policy { priority, remove, paused, accept_uid, ..Policy::default() }
 }

@@ -217,12 +217,12 @@ fn claim_before_the_withdrawal_voids_a_leave() {
     let number = order_leave(&mut roster);
     assert_eq!(put(&mut roster, 1, "s", &["a=1"]), NONE, "the connection still stands");
     assert_eq!(state(&roster, "a"), State::Joined);
-    assert!(!roster.withdraw(&id("a"), number), "the Leave is void");
+    assert!(!roster.is_leaving(&id("a"), number) && !roster.withdraw(&id("a"), number), "the Leave is void");
     assert_eq!(apply(&mut roster, 2, Event::Receipt(id("a"), number)), NONE);
     assert_eq!(state(&roster, "a"), State::Joined, "a receipt without a withdrawal has no effect");
     let second = order_leave(&mut roster);
     assert!(!roster.withdraw(&id("a"), number), "the drain of the first Leave is not that of the second");
-    assert!(second > number && roster.withdraw(&id("a"), second));
+    assert!(second > number && roster.is_leaving(&id("a"), second) && roster.withdraw(&id("a"), second));
     let mut other = mk_in("Leaving");
     assert_eq!(put(&mut other, 1, "s", &["a=2"]), ["rotate a by s"]);
 }

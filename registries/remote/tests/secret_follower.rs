@@ -188,7 +188,8 @@ fn faults_of_a_secret_name_fields_and_no_value() {
         "no/id": STANDARD.encode(HIDDEN), "plain": HIDDEN.to_owned() + "!", "east": STANDARD.encode(kubeconfig("t")),
     });
     let annotations = json!({
-        "tributary.dev/paused": "true", "tributary.dev/renew": "true", "tributary.dev/priority": HIDDEN,
+        "tributary.dev/paused": "true", "tributary.dev/renew": "true", "tributary.dev/accept-rights": "true",
+        "tributary.dev/priority": HIDDEN,
         "other.dev/x": HIDDEN,
     });
     let secret = mk_object(&data, &annotations);
@@ -198,13 +199,14 @@ fn faults_of_a_secret_name_fields_and_no_value() {
         texts,
         [
             "annotation tributary.dev/priority is not a whole number",
-            "annotation tributary.dev/paused has no effect yet; remove it",
+            "annotation tributary.dev/accept-rights has no effect yet; remove it",
             "annotation tributary.dev/renew has no effect yet; remove it",
             "data.(name not valid) is not a cluster ID; use letters, digits, `-` and `.` as the key",
         ]
     );
     assert_eq!((declared.object.claims.len(), declared.kubeconfigs.len()), (2, 1));
-    assert!(!declared.object.policy.paused, "a policy without effect is not carried out");
+    let policy = &declared.object.policy;
+    assert!(policy.paused && !policy.renew, "a policy without effect is not carried out");
     let shown = format!("{declared:?}");
     assert!(!shown.contains(HIDDEN), "{shown}");
 }

@@ -12,6 +12,7 @@ pub mod invalid;
 pub mod metrics;
 pub mod notices;
 pub mod problem_log;
+pub mod receipts;
 mod rejected;
 mod rejected_patches;
 pub mod removals;

@@ -33,6 +33,7 @@ use crate::config::{Config, Loaded};
 use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
 use crate::ops::backend::LiveBackend;
+use crate::ops::receipts::Receipts;
 use crate::ops::{start_log, status_log};
 use crate::reload::{Layers, Reloader, Running};
 use crate::telemetry::LogLevel;
@@ -139,6 +140,7 @@ impl Bound {
             sessions,
             clock: Arc::clone(&clock),
             state: state.clone(),
+            receipts: Receipts::default(),
         });
         let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
         for (listener, surface) in [(Some(self.admin), Surface::Admin), (self.health, Surface::Health)] {
@@ -158,9 +160,10 @@ impl Bound {
         let remembered = (state.clone(), self.app.file.clone());
         state.remember(&configured[..1]);
         let remotes = Remotes::of(&config, &self.app.factories, &handle, &clock)?
-            .map(|remotes| remotes.remembering(&of_secrets, &recalled, &state));
+            .map(|remotes| remotes.remembering((&of_secrets, &recalled), &state, &live.receipts));
         let registries =
-            Registries::new(handle.clone(), source, self.app.factories, self.app.log, remembered);
+            Registries::new(handle.clone(), source, self.app.factories, self.app.log, remembered)
+                .with_remotes(remotes.as_ref().map(Remotes::settings));
         registries.add_all(&config).await?;
         if remotes.is_none() {
             state.membership_synced(false);

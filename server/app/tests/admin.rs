@@ -16,7 +16,9 @@ use tributary_app::admin::metrics::{self, Sample};
 use tributary_app::admin::{Access, AdminBackend, Check, ROUTES, Readiness, Shared, Surface, router};
 use tributary_app::document::ResourceItem;
 use tributary_app::document::state::{EndItem, Part, StateDocument};
-use tributary_app::document::{ClientItem, Filter, HeldItem, PolicyItem, RegistryItem};
+use tributary_app::document::{
+    ClientItem, Filter, HeldItem, LeavePlan, PolicyItem, ReceiptItem, RegistryItem,
+};
 use tributary_app::ops::diff::Differences;
 use tributary_app::ops::resources::{ResourceRequest, Resources};
 use tributary_app::ops::routes::Routes;
@@ -67,6 +69,18 @@ impl AdminBackend for Fake {
     }
     async fn registries(&self) -> Vec<RegistryItem> {
         vec![RegistryItem { name: SECRET.into(), ..RegistryItem::default() }]
+    }
+    fn receipts(&self) -> Vec<ReceiptItem> {
+        let plan = LeavePlan { services: 1, endpoints: 2, emptied: 1, hosts: vec![SECRET.into()] };
+        vec![ReceiptItem {
+            cluster: SECRET.into(),
+            registry: SECRET.into(),
+            object: SECRET.into(),
+            generation: 3,
+            began: jiff::Timestamp::UNIX_EPOCH,
+            plan,
+            removed: jiff::Timestamp::UNIX_EPOCH,
+        }]
     }
     async fn held(&self) -> Vec<HeldItem> {
         vec![HeldItem { id: "held".into(), what: SECRET.into(), ..HeldItem::default() }]

@@ -40,6 +40,7 @@ fn errors_name_file_line_and_field() {
             "remotes: {leaveGrace: 0s}\n",
             "TRB0102 t.yaml:3:11: remotes.leaveGrace: is not between 1ms and 24h",
         ),
+        ("remotes: {drain: 25h}\n", "TRB0102 t.yaml:3:11: remotes.drain: is longer than 24h"),
         (
             "remotes: {allowKubeconfig: [exec]}\n",
             "TRB0102 t.yaml:3:11: remotes.allowKubeconfig: no such kubeconfig feature",

@@ -12,6 +12,8 @@ use tributary_suites::kube::{Login, Named, READ, READABLE, Watched, mk_namespace
 use tributary_suites::{ApiServer, Follower, TestServer, Variant, eventually, outbound};
 
 const SOON: Duration = Duration::from_secs(60);
+/// Longer than the longest pause between two tries.
+const LATER: Duration = Duration::from_secs(180);
 /// Shorter than `staleAfter` of the tests: a quiet watch counts as failed then, and a grace begins again when it is back.
 const GRACE: Duration = Duration::from_secs(3);
 /// Longer than several probes and audits of shortened intervals.
@@ -43,7 +45,7 @@ impl Lab {
             home.api().allow(user, &READ, &READABLE).await?;
         }
         let watched = Watched::by(&home, &Login::user(user))?.config(&format!(
-            "remotes: {{secrets: on, leaveGrace: {}s, allowServerCidrs: [127.0.0.0/8]}}\n\
+            "remotes: {{secrets: on, leaveGrace: {}s, drain: 1s, allowServerCidrs: [127.0.0.0/8]}}\n\
              start: {{firstSyncTimeout: 2s}}",
             GRACE.as_secs()
         ));
@@ -66,8 +68,11 @@ impl Lab {
     }
     /// Waits until the client has exactly these endpoints.
     async fn serves(&mut self, endpoints: &[&str]) -> Result<()> {
+        self.serves_within(endpoints, SOON).await
+    }
+    async fn serves_within(&mut self, endpoints: &[&str], within: Duration) -> Result<()> {
         let endpoints = endpoints.iter().map(|one| Ok(one.parse()?)).collect::<Result<Vec<_>>>()?;
-        self.recorder.has_endpoints(&outbound(PORT, PAY), &endpoints, SOON).await
+        self.recorder.has_endpoints(&outbound(PORT, PAY), &endpoints, within).await
     }
     /// Asserts that nothing is sent for this long.
     async fn sends_nothing(&mut self, span: Duration) -> Result<()> {
@@ -216,8 +221,8 @@ async fn secrets_that_may_no_longer_be_read_remove_nothing() -> Result<()> {
     lab.undeclare().await?;
     lab.sends_nothing(GRACE * 4).await?;
     lab.home.api().allow("reader", &READ, &with_secrets()).await?;
-    // the right is back: the deletion is proven
-    lab.serves(&[HOME]).await
+    // the right is back: the deletion is proven at the next try of both watches
+    lab.serves_within(&[HOME], LATER).await
 }
 
 fn with_secrets() -> Vec<&'static str> {

@@ -5,7 +5,7 @@
 mod lab;
 
 use anyhow::{Result, ensure};
-use lab::{AWAY, GRACE, HOME, Lab, SOON, WATCHED};
+use lab::{AWAY, DRAIN, GRACE, HOME, Lab, SOON, WATCHED, uid_of};
 use tributary_suites::eventually;
 
 #[tokio::test]
@@ -66,4 +66,123 @@ async fn server_without_remembered_clusters_waits_for_the_secrets() -> Result<()
     lab.home.restart().await?;
     lab.is_ready().await?;
     lab.serves(&[HOME, AWAY]).await
+}
+
+#[tokio::test]
+async fn cluster_that_leaves_is_planned_drained_and_receipted() -> Result<()> {
+    let mut lab = Lab::joined().await?;
+    lab.undeclare().await?;
+    is_draining(&lab).await?;
+    // declared again within the drain: it has its priority again and stays
+    lab.declare(&[]).await?;
+    eventually("the endpoints to have their priority again", SOON, || async {
+        ensure!(!lab.is_demoted().await?, "still demoted");
+        Ok(())
+    })
+    .await?;
+    lab.recorder()?.settle(DRAIN * 2).await?;
+    lab.serves(&[HOME, AWAY]).await?;
+    let receipts = lab.server()?.items("receipts").await?;
+    ensure!(receipts.is_empty(), "nothing left: {receipts:?}");
+
+    lab.undeclare().await?;
+    is_draining(&lab).await?;
+    lab.serves(&[HOME, AWAY]).await?;
+    lab.serves(&[HOME]).await?;
+    lab.is_gone().await?;
+    let receipts = lab.server()?.items("receipts").await?;
+    ensure!(receipts.len() == 1, "{receipts:?}");
+    let receipt = &receipts[0];
+    ensure!(receipt["cluster"] == "away" && receipt["object"] == "tributary-system/remote-away", "{receipt}");
+    ensure!(receipt["plan"]["endpoints"] == 1 && receipt["plan"]["emptied"] == 0, "{receipt}");
+    ensure!(receipt["generation"].as_u64() > Some(0), "{receipt}");
+    Ok(())
+}
+
+async fn is_draining(lab: &Lab) -> Result<()> {
+    eventually("the endpoints of the cluster to be used last", SOON, || async {
+        ensure!(lab.is_demoted().await?, "not demoted");
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn paused_cluster_keeps_its_facts_and_resumes() -> Result<()> {
+    let mut lab = Lab::joined().await?;
+    lab.declare(&[("tributary.dev/paused", "true")]).await?;
+    lab.server()?.registry_is("away", "Stale", &["tributary.dev/paused"], SOON).await?;
+    lab.server()?.registry_is("away-entries", "Stale", &["tributary.dev/paused"], SOON).await?;
+    lab.move_away(&["10.78.0.11"]).await?;
+    lab.sends_nothing(WATCHED).await?;
+
+    // a restart does not end the pause
+    lab.is_written().await?;
+    lab.restart().await?;
+    lab.serves(&[HOME, AWAY]).await?;
+    lab.server()?.registry_is("kubernetes", "Live", &[], SOON).await?;
+    lab.recorder()?.forget();
+    lab.sends_nothing(WATCHED).await?;
+
+    lab.declare(&[]).await?;
+    lab.serves(&[HOME, "10.78.0.11:8080"]).await?;
+    lab.is_live().await?;
+
+    // the annotation removes the cluster without a grace, although it is declared
+    lab.declare(&[("tributary.dev/remove", "true")]).await?;
+    lab.serves(&[HOME]).await?;
+    lab.is_gone().await
+}
+
+#[tokio::test]
+async fn another_cluster_under_the_same_name_waits_until_its_uid_is_accepted() -> Result<()> {
+    let mut lab = Lab::joined().await?;
+    let other = lab.another("10.79.0.10").await?;
+    lab.declare_at(&other, &[]).await?;
+    waits_for_acceptance(&lab).await?;
+    lab.sends_nothing(WATCHED).await?;
+
+    // the identity is in the journal: a restart does not accept the other cluster either
+    lab.is_written().await?;
+    lab.restart().await?;
+    lab.serves(&[HOME, AWAY]).await?;
+    waits_for_acceptance(&lab).await?;
+    lab.recorder()?.forget();
+    lab.declare_at(&other, &[("tributary.dev/accept-uid", "0b54ab2f-0000-4000-8000-000000000000")]).await?;
+    lab.sends_nothing(WATCHED).await?;
+
+    let uid = uid_of(&other).await?;
+    lab.declare_at(&other, &[("tributary.dev/accept-uid", &uid)]).await?;
+    lab.serves(&[HOME, "10.79.0.10:8080"]).await?;
+    lab.is_live().await?;
+    let shown = lab.server()?.registry("away").await?;
+    ensure!(shown["identity"] == uid.as_str(), "{shown}");
+    Ok(())
+}
+
+async fn waits_for_acceptance(lab: &Lab) -> Result<()> {
+    eventually("both registries to wait for an acceptance", SOON, || async {
+        for name in ["away", "away-entries"] {
+            let shown = lab.server()?.registry(name).await?;
+            ensure!(shown["needsAccept"] == true, "{shown}");
+        }
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn changed_settings_reach_a_cluster_of_a_secret() -> Result<()> {
+    let lab = Lab::joined().await?;
+    lab.configure("settings: {domain: corp}")?;
+    for registry in ["kubernetes", "away"] {
+        eventually("the services to have the new domain", SOON, || async {
+            let found = lab.server()?.items(&format!("endpoints?registry={registry}")).await?;
+            let is_new = |one: &serde_json::Value| one["host"] == "pay.shop.svc.corp";
+            ensure!(found.len() == 1 && found.iter().all(is_new), "{registry}: {found:?}");
+            Ok(())
+        })
+        .await?;
+    }
+    lab.is_live().await
 }

@@ -11,7 +11,7 @@ use tributary_xds::answers::ResourceType;
 
 use super::metrics::Sample;
 use crate::document::state::{EndItem, Part, StateDocument};
-use crate::document::{ClientItem, Filter, HeldItem, PolicyItem, RegistryItem};
+use crate::document::{ClientItem, Filter, HeldItem, PolicyItem, ReceiptItem, RegistryItem};
 use crate::ops::diff::Differences;
 use crate::ops::resources::{ResourceRequest, Resources};
 use crate::ops::routes::Routes;
@@ -38,6 +38,8 @@ pub trait AdminBackend: Send + Sync + 'static {
     async fn policies(&self, filter: Filter) -> (Vec<PolicyItem>, usize);
     /// Registries.
     async fn registries(&self) -> Vec<RegistryItem>;
+    /// Receipts of removed clusters, the newest first.
+    fn receipts(&self) -> Vec<ReceiptItem>;
     /// Held removals.
     async fn held(&self) -> Vec<HeldItem>;
     /// Releases a held removal; `None` if no removal of this id is held.

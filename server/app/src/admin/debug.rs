@@ -98,6 +98,13 @@ pub async fn registries(State(shared): State<Shared>, params: Params<Filter>) ->
         .into_response()
 }
 
+/// Receipts of removed clusters. Not `async`: nothing is waited for.
+pub fn receipts(State(shared): State<Shared>) -> std::future::Ready<Response> {
+    let items = shared.inside.receipts();
+    let list = List::new("ReceiptList", items, metadata(&shared, &shared.inside.catalog()), Filter::MAX);
+    std::future::ready(Json(list).into_response())
+}
+
 /// Held removals.
 pub async fn guard(State(shared): State<Shared>, params: Params<Filter>) -> Response {
     let filter = match filter_of(params) {

@@ -109,6 +109,13 @@ pub const ROUTES: &[Route] = &[
         handler: || get(debug::registries),
     },
     Route {
+        path: "/debug/receipts",
+        access: Access::Loopback,
+        changes: false,
+        about: "ReceiptList: clusters of Secrets that were removed, the newest first, with what left with each; the last 100",
+        handler: || get(debug::receipts),
+    },
+    Route {
         path: "/debug/guard",
         access: Access::Loopback,
         changes: false,

@@ -17,6 +17,8 @@ pub struct RemotesConfig {
     pub secrets: SecretsConfig,
     /// How long a cluster stays after its Secret, its key or its label is gone; one that is back by then loses nothing.
     pub leave_grace: Span,
+    /// How long the endpoints of a cluster that leaves are used after those of others before they are removed; `0` removes them at once.
+    pub drain: Span,
     /// Fields of kubeconfigs that are allowed although they are refused by default: `insecure-skip-tls-verify`, `basic`,
     /// `impersonation` or `proxy-url`.
     pub allow_kubeconfig: BTreeSet<String>,
@@ -40,6 +42,7 @@ impl Default for RemotesConfig {
         Self {
             secrets: SecretsConfig::default(),
             leave_grace: Span::seconds(GRACE.as_secs()),
+            drain: Span::seconds(30),
             allow_kubeconfig: BTreeSet::new(),
             allow_server_cidrs: BTreeSet::new(),
         }
@@ -72,7 +75,7 @@ mod tests {
     fn nothing_is_read_or_allowed_by_default() {
         let config = RemotesConfig::default();
         assert_eq!((config.reads_secrets(), config.allowed()), (false, Allowed::default()));
-        assert_eq!(config.leave_grace, Span::seconds(30));
+        assert_eq!((config.leave_grace, config.drain), (Span::seconds(30), Span::seconds(30)));
     }
 
     #[test]

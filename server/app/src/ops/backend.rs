@@ -17,6 +17,7 @@ use super::counts::RegistryCounts;
 use super::diff::{self, Differences};
 use super::explain::{self, ExplainRequest, PartOfService};
 use super::invalid;
+use super::receipts::Receipts;
 use super::rejected_patches::rejected_patches;
 use super::removals;
 use super::report::{self, CoreReport, Report};
@@ -29,7 +30,7 @@ use crate::admin::{AdminBackend, Check, Readiness};
 use crate::config::RegistryKind;
 use crate::document::policies::{self, PolicyFacts, is_of_unserved_kind, of_problem};
 use crate::document::state::{EndItem, Part, StateDocument};
-use crate::document::{ClientItem, Filter, HeldItem, PolicyItem, RegistryItem};
+use crate::document::{ClientItem, Filter, HeldItem, PolicyItem, ReceiptItem, RegistryItem};
 use crate::reload::Running;
 use crate::wiring::journal::State;
 
@@ -55,6 +56,8 @@ pub struct LiveBackend {
     pub clock: Arc<dyn Clock>,
     /// Journal.
     pub state: State,
+    /// Removed clusters.
+    pub receipts: Receipts,
 }
 
 impl LiveBackend {
@@ -197,6 +200,9 @@ impl AdminBackend for LiveBackend {
                 .items()
         };
         run_blocking(make).await
+    }
+    fn receipts(&self) -> Vec<ReceiptItem> {
+        self.receipts.all()
     }
     async fn held(&self) -> Vec<HeldItem> {
         let (all, now) = (removals::held(&self.handle).await, self.clock.now());

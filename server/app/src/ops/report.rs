@@ -402,5 +402,7 @@ mod tests {
         };
         assert_eq!(shown(&mk_status(), Some(&run(0))), ("Stale", "403 forbidden".into()));
         assert_eq!(shown(&mk_status(), Some(&run(1))).0, "Failed");
+        let paused = RunReport { state: RunState::Paused, ..run(1) };
+        assert_eq!(shown(&mk_status(), Some(&paused)).0, "Stale", "nothing failed");
     }
 }

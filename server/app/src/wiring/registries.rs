@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use async_trait::async_trait;
+use tokio::sync::watch;
 use tributary_model::{Code, RegistryName};
 use tributary_runtime::{Handle, SupervisorError};
 
@@ -25,6 +27,8 @@ pub struct Registries {
     log: LogLevel,
     state: State,
     file: Option<PathBuf>,
+    /// Configuration of the clusters of Secrets, if they are read.
+    remotes: Option<watch::Sender<Arc<Config>>>,
 }
 
 impl Registries {
@@ -37,7 +41,12 @@ impl Registries {
         log: LogLevel,
         (state, file): (State, Option<PathBuf>),
     ) -> Self {
-        Self { handle, source, factories, log, state, file }
+        Self { handle, source, factories, log, state, file, remotes: None }
+    }
+    /// Passes settings that change on to the clusters of Secrets, which have those of the config cluster.
+    #[must_use]
+    pub fn with_remotes(self, remotes: Option<watch::Sender<Arc<Config>>>) -> Self {
+        Self { remotes, ..self }
     }
     /// Adds every registry of the configuration.
     pub async fn add_all(&self, config: &Config) -> Result<(), CommandError> {
@@ -88,6 +97,12 @@ impl Registries {
     }
 }
 
+/// Returns true if settings changed that clusters of Secrets have too: then the config cluster is rotated.
+fn concerns_remotes(change: &Change, config: &Config) -> bool {
+    let home = config.config_cluster().and_then(|registry| registry.name.as_ref());
+    home.is_some() && change.rotated.iter().any(|registry| registry.name.as_ref() == home)
+}
+
 fn failed(name: &str, why: &dyn std::fmt::Display) -> CommandError {
     let message = format!("registry `{name}`: {why}");
     CommandError::new(Exit::Failed, Code::CONFIG_RELOAD_FAILED, message)
@@ -119,6 +134,9 @@ impl Apply for Registries {
         }
         for registry in &change.rotated {
             note(Part::Rotated(name(registry)), self.rotate(registry, config).await);
+        }
+        if let Some(remotes) = self.remotes.as_ref().filter(|_| concerns_remotes(change, config)) {
+            remotes.send_replace(Arc::new(config.clone()));
         }
         failures
     }

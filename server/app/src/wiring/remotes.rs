@@ -4,14 +4,16 @@
 //! removes the two registries of a cluster as those of a configured one. The task holds no lock. [`remembered`] finds the clusters of
 //! the journal, which are served before the Secrets are read.
 
+mod accepted;
 mod clusters;
+mod departures;
 mod driver;
 mod remembered;
 mod secret_watch;
 
 use std::sync::Arc;
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tributary_model::{ClusterId, RegistryName};
 use tributary_registry_api::Clock;
@@ -25,7 +27,9 @@ use super::journal::{Configured, Recalled, State};
 use crate::config::Config;
 use crate::config::model::RegistryConfig;
 use crate::exit::CommandError;
+use crate::ops::receipts::Receipts;
 use clusters::Clusters;
+use departures::Departures;
 use driver::Driver;
 pub use remembered::remembered;
 use secret_watch::{Batch, LABELS, SecretWatch};
@@ -38,6 +42,7 @@ pub struct Remotes {
     driver: Driver,
     watch: SecretWatch,
     batches: mpsc::Receiver<Batch>,
+    settings: watch::Sender<Arc<Config>>,
 }
 
 impl Remotes {
@@ -58,18 +63,33 @@ impl Remotes {
         };
         let clusters = Clusters::new(handle.clone(), factories.clone(), config.clone());
         let roster = Roster::new(settings(config));
-        let driver = Driver::new(roster, LABELS.map(follower).into(), clusters, Arc::clone(clock));
+        let departures = Departures::new(clusters.clone(), config.remotes.drain.get());
+        let followers = LABELS.map(follower).into();
+        let (settings, changes) = watch::channel(Arc::new(config.clone()));
+        let driver = Driver::new(roster, followers, (clusters, departures), changes, Arc::clone(clock));
         let (out, batches) = mpsc::channel(WAITING);
-        Ok(Some(Self { driver, watch: watch(&home, out), batches }))
+        Ok(Some(Self { driver, watch: secret_watch(&home, out), batches, settings }))
     }
 
-    /// Adds the clusters of the journal, and keeps the journal's list of them from now on.
+    /// Adds the clusters of the journal, keeps the journal's list of them from now on, and writes receipts.
     #[must_use]
-    pub fn remembering(mut self, remembered: &[Configured], recalled: &Recalled, state: &State) -> Self {
+    pub fn remembering(
+        mut self,
+        (remembered, recalled): (&[Configured], &Recalled),
+        state: &State,
+        receipts: &Receipts,
+    ) -> Self {
+        self.driver.record_in(receipts.clone(), remembered::objects(remembered));
         self.driver.restore(remembered::restored(remembered, &recalled.registries));
         let names = remembered.iter().map(|one| &one.spec.id.name);
         self.driver.remember(names.filter(|name| recalled.registries.contains(*name)), state.clone());
         self
+    }
+
+    /// Returns the sender of changed configurations: the clusters are read again with each.
+    #[must_use]
+    pub fn settings(&self) -> watch::Sender<Arc<Config>> {
+        self.settings.clone()
     }
 
     /// Follows the Secrets until stopped.
@@ -82,7 +102,7 @@ impl Remotes {
     }
 }
 
-fn watch(home: &Cluster, out: mpsc::Sender<Batch>) -> SecretWatch {
+fn secret_watch(home: &Cluster, out: mpsc::Sender<Batch>) -> SecretWatch {
     SecretWatch {
         connector: home.connector().clone(),
         namespace: home.options.system_namespace.to_string(),

@@ -14,6 +14,8 @@ use tributary_suites::{ApiServer, Follower, TestServer, Variant, eventually, htt
 pub(crate) const SOON: Duration = Duration::from_secs(60);
 /// Shorter than `staleAfter` of the tests: a quiet watch counts as failed then, and a grace begins again when it is back.
 pub(crate) const GRACE: Duration = Duration::from_secs(3);
+/// How long a cluster that leaves is used after others.
+pub(crate) const DRAIN: Duration = Duration::from_secs(4);
 /// Longer than several probes and audits of shortened intervals.
 pub(crate) const WATCHED: Duration = Duration::from_secs(4);
 pub(crate) const HOME: &str = "10.77.0.10:8080";
@@ -44,9 +46,10 @@ impl Lab {
         let state = folder.path().join("state");
         let watched = Watched::by(&home, &Login::user("admin"))?
             .config(&format!(
-                "remotes: {{secrets: on, leaveGrace: {}s, allowServerCidrs: [127.0.0.0/8]}}\n\
+                "remotes: {{secrets: on, leaveGrace: {}s, drain: {}s, allowServerCidrs: [127.0.0.0/8]}}\n\
                  start: {{firstSyncTimeout: 2s}}",
-                GRACE.as_secs()
+                GRACE.as_secs(),
+                DRAIN.as_secs()
             ))
             .arg("--state-dir")
             .arg(state.to_str().context("a path that is text")?);
@@ -87,6 +90,12 @@ impl Lab {
         self.recorder = Some(Follower::like_envoy(server.xds(), Variant::Delta, node("recorder")).await?);
         Ok(())
     }
+    /// Adds lines to the server's configuration, which it notices on its own.
+    pub(crate) fn configure(&self, lines: &str) -> Result<()> {
+        let file = self.config.as_ref().context("the server was killed")?.path().join("config.yaml");
+        let text = std::fs::read_to_string(&file)?;
+        Ok(std::fs::write(file, format!("{text}\n{lines}\n"))?)
+    }
     pub(crate) async fn readyz(&self) -> Result<(u16, String)> {
         let (status, body) = http_client::get(self.server()?.admin(), "/readyz?verbose").await?;
         Ok((status.as_u16(), body))
@@ -94,6 +103,12 @@ impl Lab {
     /// Removes the server's state directory.
     pub(crate) fn forget_state(&self) -> Result<()> {
         Ok(std::fs::remove_dir_all(&self.state)?)
+    }
+    /// Starts another cluster with the same service.
+    pub(crate) async fn another(&self, address: &str) -> Result<ApiServer> {
+        let other = ApiServer::start().await?;
+        fill(&other, address).await?;
+        Ok(other)
     }
     /// Applies the Secret of the remote cluster with these annotations.
     pub(crate) async fn declare(&self, annotations: &[(&str, &str)]) -> Result<()> {
@@ -117,6 +132,12 @@ impl Lab {
     pub(crate) async fn serves(&mut self, endpoints: &[&str]) -> Result<()> {
         let endpoints = endpoints.iter().map(|one| Ok(one.parse()?)).collect::<Result<Vec<_>>>()?;
         self.recorder()?.has_endpoints(&outbound(PORT, PAY), &endpoints, SOON).await
+    }
+    /// Returns whether the endpoints of the remote cluster are used after those of others.
+    pub(crate) async fn is_demoted(&self) -> Result<bool> {
+        let endpoints = self.server()?.items("endpoints?registry=away").await?;
+        ensure!(!endpoints.is_empty(), "the remote cluster has endpoints");
+        Ok(endpoints.iter().all(|one| one["demoted"] == true))
     }
     /// Asserts that nothing is sent for this long.
     pub(crate) async fn sends_nothing(&mut self, span: Duration) -> Result<()> {
@@ -150,6 +171,13 @@ impl Lab {
         })
         .await
     }
+}
+
+/// Returns the identity of a cluster.
+pub(crate) async fn uid_of(cluster: &ApiServer) -> Result<String> {
+    let system = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-system"}});
+    let found = cluster.api().find(&Named::of(&system)?).await?.context("kube-system")?;
+    Ok(found["metadata"]["uid"].as_str().context("no uid")?.to_owned())
 }
 
 async fn fill(cluster: &ApiServer, address: &str) -> Result<()> {

@@ -28,6 +28,9 @@ impl Rules<'_> {
         if remotes.leave_grace.get().is_zero() || remotes.leave_grace.get() > LONGEST {
             self.invalid("remotes.leaveGrace", "is not between 1ms and 24h; write a time such as `30s`");
         }
+        if remotes.drain.get() > LONGEST {
+            self.invalid("remotes.drain", "is longer than 24h; write a time such as `30s`");
+        }
         for name in &remotes.allow_kubeconfig {
             self.valid("remotes.allowKubeconfig", name.parse::<Feature>());
         }

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use tributary_model::{ClusterId, RegistryName};
+use tributary_model::{ClusterId, Fingerprint, RegistryName, ShardPriority};
 use tributary_registry_api::RegistryFactory;
 use tributary_remote::VettedKubeconfig;
 use tributary_remote::roster::ENTRIES;
@@ -12,9 +12,17 @@ use tributary_runtime::{Handle, SupervisorError};
 
 use super::remembered::declared;
 use crate::config::Config;
+use crate::document::LeavePlan;
 use crate::exit::CommandError;
+use crate::ops::receipts;
 use crate::wiring::factories::{Factories, RemoteCluster};
 use crate::wiring::journal::State;
+
+/// Returns the names of both registries of a cluster.
+fn both(registry: &RegistryName) -> Vec<RegistryName> {
+    let entries = RegistryName::new(format!("{registry}{ENTRIES}"));
+    [Some(registry.clone()), entries.ok()].into_iter().flatten().collect()
+}
 
 /// Registries of remote clusters. Clones share the server.
 #[derive(Clone)]
@@ -28,6 +36,11 @@ pub(super) struct Clusters {
 impl Clusters {
     pub(super) fn new(handle: Handle, factories: Factories, config: Config) -> Self {
         Self { handle, factories, config: Arc::new(config), state: State::none() }
+    }
+
+    /// Uses this configuration for the next connections.
+    pub(super) fn configure(&mut self, config: Arc<Config>) {
+        self.config = config;
     }
 
     /// Shows registries that a journal restored, and records clusters in it from now on.
@@ -52,13 +65,39 @@ impl Clusters {
 
     /// Removes the registries of a cluster and their facts in one turn, also those that a journal restored.
     pub(super) async fn remove(&self, registry: &RegistryName, cluster: &ClusterId) {
-        let entries = RegistryName::new(format!("{registry}{ENTRIES}"));
-        let names = [Some(registry.clone()), entries.ok()].into_iter().flatten().collect();
-        match self.handle.remove_registries(names).await {
+        match self.handle.remove_registries(both(registry)).await {
             Ok(()) | Err(SupervisorError::Stopped(_)) => {}
             Err(error) => tracing::error!(%cluster, %error, "a remote cluster was not removed"),
         }
         self.factories.forget(registry, cluster);
+    }
+
+    /// Stops the connections of a cluster; its facts stay.
+    pub(super) async fn pause(&self, registry: &RegistryName, cluster: &ClusterId) {
+        let why = "its Secret has the annotation tributary.dev/paused".into();
+        if self.handle.pause_registries(both(registry), why).await.is_ok() {
+            tracing::info!(%cluster, "remote cluster paused; its last known facts stay");
+        }
+    }
+
+    /// Sets the identity that a cluster may have in place of the known one.
+    pub(super) async fn accept(&self, registry: &RegistryName, identity: Option<Fingerprint>) {
+        // a server that stops serves nothing
+        let _ = self.handle.accept_identity(both(registry), identity).await;
+    }
+
+    /// Uses the endpoints of a cluster after those of others, or as before.
+    pub(super) async fn demote(&self, registry: &RegistryName, is_demoted: bool) {
+        let priority = if is_demoted { ShardPriority::Demoted } else { ShardPriority::Normal };
+        // a server that stops serves nothing
+        let _ = self.handle.set_priority(both(registry), priority).await;
+    }
+
+    /// Returns what the removal of a cluster takes away, and the generation of its objects.
+    pub(super) fn plan(&self, registry: &RegistryName) -> (LeavePlan, u64) {
+        let catalog = self.handle.catalog();
+        let generation = catalog.registries.get(registry).map(|view| view.generation.0);
+        (receipts::plan(&catalog, &both(registry)), generation.unwrap_or_default())
     }
 
     /// Declares that every remote cluster is known.

@@ -1,14 +1,13 @@
 //! Holds the roster: passes events to it, and orders to the supervisor, one after the other.
 //!
-//! It waits only for replies of the supervisor. A removal waits for runs that stop, so it is a task of its own, and its end a receipt.
+//! It waits only for replies of the supervisor. A removal drains and waits for runs that stop, so it is a task of its own.
 //! The membership is known once every watch has been listed, after the clusters of these lists were added; until then the start waits.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use tokio::sync::{mpsc, watch};
 use tributary_model::{ClusterId, Code, RegistryName};
 use tributary_registry_api::Clock;
 use tributary_remote::SecretFollower;
@@ -16,12 +15,19 @@ use tributary_remote::roster::{
     Access, Action, Event, Fault, Order, Outcome, RestoredCluster, Roster, RosterStatus, Source, SourceHealth,
 };
 
+use super::accepted::Accepted;
 use super::clusters::Clusters;
+use super::departures::{Departures, Step};
 use super::secret_watch::Batch;
+use crate::config::Config;
+use crate::ops::receipts::Receipts;
 use crate::wiring::journal::State;
 
 /// Stands for no timer.
 const NEVER: Duration = Duration::from_secs(86_400);
+
+/// Configuration of remote clusters, as it changes.
+pub(super) type Settings = watch::Receiver<Arc<Config>>;
 
 /// Holder of the roster.
 pub(super) struct Driver {
@@ -29,7 +35,11 @@ pub(super) struct Driver {
     followers: BTreeMap<Source, SecretFollower>,
     clusters: Clusters,
     clock: Arc<dyn Clock>,
-    leaving: JoinSet<(ClusterId, u64)>,
+    departures: Departures,
+    accepted: Accepted,
+    /// Clusters with a connection, and the claims that it rests on.
+    joined: BTreeMap<ClusterId, (RegistryName, Access)>,
+    settings: Settings,
     is_membership_known: bool,
     /// Problems that were logged and last.
     logged: BTreeSet<String>,
@@ -39,11 +49,24 @@ impl Driver {
     pub(super) fn new(
         roster: Roster,
         followers: BTreeMap<Source, SecretFollower>,
-        clusters: Clusters,
+        (clusters, departures): (Clusters, Departures),
+        settings: Settings,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        let (leaving, logged) = (JoinSet::new(), BTreeSet::new());
-        Self { roster, followers, clusters, clock, leaving, is_membership_known: false, logged }
+        let (accepted, joined, logged) = (Accepted::default(), BTreeMap::new(), BTreeSet::new());
+        let is_membership_known = false;
+        Self {
+            roster,
+            followers,
+            clusters,
+            departures,
+            accepted,
+            joined,
+            settings,
+            clock,
+            is_membership_known,
+            logged,
+        }
     }
 
     /// Adds clusters whose facts a journal restored. They have no claim yet, so no order follows.
@@ -54,6 +77,14 @@ impl Driver {
         }
         let orders = self.roster.apply(now, Event::Restored(clusters));
         debug_assert_eq!(orders, [], "a cluster without a claim stays");
+    }
+
+    /// Adds receipts here from now on; `objects` declared the clusters of the journal.
+    pub(super) fn record_in(&mut self, receipts: Receipts, objects: Vec<(ClusterId, String)>) {
+        self.departures.record_in(receipts);
+        for (cluster, object) in objects {
+            self.departures.declared(&cluster, &object);
+        }
     }
 
     /// Shows restored registries, and records clusters in a journal from now on.
@@ -70,10 +101,8 @@ impl Driver {
                     Some(batch) => self.take(batch).await,
                     None => return,
                 },
-                Some(left) = self.leaving.join_next() => if let Ok((cluster, number)) = left {
-                    tracing::info!(%cluster, "remote cluster removed");
-                    self.apply(Event::Receipt(cluster, number)).await;
-                },
+                Ok(()) = self.settings.changed() => self.rotate_all().await,
+                step = self.departures.next() => self.depart(step).await,
                 () = tokio::time::sleep(due) => self.apply(Event::Tick).await,
             }
             self.report().await;
@@ -102,7 +131,12 @@ impl Driver {
 
     /// Logs what changed, and declares the membership known once every source is complete.
     async fn report(&mut self) {
+        let roster = &self.roster;
+        self.departures.keep_returned(|cluster, number| roster.is_leaving(cluster, number)).await;
         let status = self.roster.status();
+        for (registry, identity) in self.accepted.changes(&status) {
+            self.clusters.accept(&registry, identity).await;
+        }
         self.log(&status);
         if !self.is_membership_known && is_complete(&status) {
             self.is_membership_known = true;
@@ -113,13 +147,15 @@ impl Driver {
     async fn execute(&mut self, order: Order) {
         match &order.action {
             Action::Join(access) | Action::Rotate(access) => self.connect(&order, access).await,
-            Action::Leave => self.leave(order),
-            // Secrets cannot pause a cluster yet: their follower refuses the annotation
-            Action::Pause => {}
+            Action::Leave => self.departures.begin(order).await,
+            Action::Pause => {
+                self.joined.remove(&order.cluster);
+                self.clusters.pause(&order.registry, &order.cluster).await;
+            }
         }
     }
 
-    async fn connect(&self, order: &Order, access: &Access) {
+    async fn connect(&mut self, order: &Order, access: &Access) {
         let (cluster, secret) = (&order.cluster, &access.object);
         let follower = self.followers.get(&access.source);
         let Some(kubeconfig) = follower.and_then(|follower| follower.kubeconfig(access, cluster)) else {
@@ -127,6 +163,8 @@ impl Driver {
             return;
         };
         let is_new = matches!(order.action, Action::Join(_));
+        self.departures.declared(cluster, secret);
+        self.joined.insert(cluster.clone(), (order.registry.clone(), access.clone()));
         match self.clusters.put(&order.registry, cluster, (secret, kubeconfig.clone())).await {
             Ok(()) if is_new => {
                 tracing::info!(%cluster, registry = %order.registry, secret, "remote cluster added")
@@ -140,16 +178,42 @@ impl Driver {
         }
     }
 
-    fn leave(&mut self, Order { number, cluster, registry, .. }: Order) {
-        if !self.roster.withdraw(&cluster, number) {
-            return;
+    /// Rotates every connected cluster with the settings that changed.
+    async fn rotate_all(&mut self) {
+        let config = Arc::clone(&self.settings.borrow_and_update());
+        self.clusters.configure(config);
+        for (cluster, (registry, access)) in &self.joined {
+            let follower = self.followers.get(&access.source);
+            let Some(kubeconfig) = follower.and_then(|follower| follower.kubeconfig(access, cluster)) else {
+                tracing::warn!(
+                    %cluster, secret = access.object,
+                    "a remote cluster keeps its settings: its Secret changed to one that is refused; correct it"
+                );
+                continue;
+            };
+            match self.clusters.put(registry, cluster, (&access.object, kubeconfig.clone())).await {
+                Ok(()) => tracing::info!(%cluster, "settings changed; the remote cluster is read again"),
+                Err(error) => {
+                    tracing::error!(%cluster, %error, "settings of a remote cluster were not changed")
+                }
+            }
         }
-        tracing::info!(%cluster, "remote cluster is no longer declared; removing it");
-        let clusters = self.clusters.clone();
-        self.leaving.spawn(async move {
-            clusters.remove(&registry, &cluster).await;
-            (cluster, number)
-        });
+    }
+
+    async fn depart(&mut self, step: Step) {
+        match step {
+            Step::Drained(cluster, number) => {
+                if self.roster.withdraw(&cluster, number) {
+                    self.departures.remove(cluster, number);
+                }
+            }
+            Step::Removed(cluster, number) => {
+                self.departures.removed(&cluster);
+                self.accepted.forget(&cluster);
+                self.joined.remove(&cluster);
+                self.apply(Event::Receipt(cluster, number)).await;
+            }
+        }
     }
 
     /// Logs problems that are new.

@@ -57,6 +57,17 @@ pub(super) fn restored(
     clusters.into_iter().map(|cluster| RestoredCluster { cluster: cluster.clone(), source }).collect()
 }
 
+/// Returns the Secrets that declared the clusters, as `NAMESPACE/NAME`.
+pub(super) fn objects(remembered: &[Configured]) -> Vec<(ClusterId, String)> {
+    let object = |one: &Configured| match &one.member.origin {
+        MemberOrigin::Secret { namespace, name, .. } => {
+            Some((one.spec.id.cluster.clone(), format!("{namespace}/{name}")))
+        }
+        MemberOrigin::File(_) | MemberOrigin::Flag => None,
+    };
+    remembered.iter().filter_map(object).collect()
+}
+
 /// Returns the registries of a cluster of a Secret, named `NAMESPACE/NAME`, for the journal.
 pub(super) fn declared(factories: &[Arc<dyn RegistryFactory>], secret: &str) -> Vec<Configured> {
     let (namespace, name) = secret.split_once('/').unwrap_or(("", secret));

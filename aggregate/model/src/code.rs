@@ -236,6 +236,12 @@ codes! {
     707 CLUSTER_UNREACHABLE "the API server of a cluster does not answer" => "check address, certificate authority and network; the message has the error";
     708 CLUSTER_CREDENTIAL_REFUSED "the API server of a cluster refuses the credential" => "create a new one, and replace the kubeconfig";
     709 CLUSTER_RIGHT_MISSING "the credential of a cluster may not list a kind of object" => "grant its account what `tributary rbac print` shows";
+    710 CLUSTER_CLAIM_UNUSED "an object declares a cluster that another one declares first" => "remove the key from one of them, or set `tributary.dev/priority`";
+    711 CREDENTIAL_EXPIRES "the credential of a cluster expires soon" => "create a new one, and replace the kubeconfig";
+    712 CLUSTER_REPLACED "another cluster answers in place of a known one" => "correct the kubeconfig; if the change is intended, use `tributary state accept`";
+    713 CLUSTER_ROTATION_FAILS "a new credential of a cluster cannot read it; the earlier one stays in use" => "correct the kubeconfig or the rights of its account";
+    714 CLUSTER_NOT_ADDED "a cluster could not be added; the server tries again" => "see the message";
+    715 SECRETS_UNREAD "the Secrets of remote clusters cannot be read" => "grant what `tributary rbac print` shows, or set `remotes.secrets: off`";
 }
 
 impl Code {

@@ -25,6 +25,15 @@ use server::Server;
 /// Size limit of a kubeconfig.
 pub const MAX_BYTES: usize = 256 << 10;
 
+/// Times between which a credential is valid, as it states them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Validity {
+    /// Time at which it was issued, if it states one.
+    pub from: Option<Timestamp>,
+    /// Time at which it expires.
+    pub until: Timestamp,
+}
+
 /// Kubeconfig with one server and one login. Its `Debug` shows the server and how it authenticates, and no credential.
 #[derive(Clone, PartialEq, Eq)]
 pub struct VettedKubeconfig {
@@ -106,8 +115,13 @@ impl VettedKubeconfig {
     }
     /// Returns the time at which the first credential expires; `None` if none does, or its expiry is not readable.
     #[must_use]
-    pub const fn expires(&self) -> Option<Timestamp> {
-        self.login.expires
+    pub fn expires(&self) -> Option<Timestamp> {
+        self.login.validity.map(|validity| validity.until)
+    }
+    /// Returns the validity of the credential that expires first, as it states it: it is shown, and nothing is decided by it.
+    #[must_use]
+    pub const fn validity(&self) -> Option<Validity> {
+        self.login.validity
     }
     /// Returns how it authenticates: `token`, `client certificate` and `password`, in this order.
     #[must_use]

@@ -21,7 +21,7 @@ mod yaml;
 
 pub use address::{AddressClass, Blocked};
 pub use allowed::{Allowed, Feature, InvalidCidr, UnknownFeature, parse_cidr};
-pub use kubeconfig::{ClientCertificate, Impersonation, MAX_BYTES, Password, VettedKubeconfig};
+pub use kubeconfig::{ClientCertificate, Impersonation, MAX_BYTES, Password, Validity, VettedKubeconfig};
 pub use manifest::{Declared, LABELS, MAX_FILE_BYTES, read_file};
 pub use refusal::{OptIn, Refusal, Refused};
 pub use secret::{DeclaredClusters, SECRETS, Secret};

@@ -118,7 +118,7 @@ fn kubeconfig(name: &str, value: &Credential) -> Result<Zeroizing<Vec<u8>>, Refu
 fn not_an_id(name: &str) -> Fault {
     let text =
         format!("data.{} is not a cluster ID; use letters, digits, `-` and `.` as the key", shown_id(name));
-    Fault { code: Some(Code::SECRET_REFUSED), text }
+    Fault { code: Some(Code::SECRET_REFUSED), ..Fault::text(text) }
 }
 
 /// Returns the parts of a policy that the server carries out; reports the others.

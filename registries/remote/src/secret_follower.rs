@@ -116,7 +116,7 @@ impl SecretFollower {
     fn unreadable(&self, name: &str, why: &str) -> DeclaredClusters {
         let mut declared = self.known.get(name).cloned().unwrap_or_default();
         let text = format!("cannot be read: {why}");
-        let faults = vec![Fault { code: Some(Code::SECRET_REFUSED), text }];
+        let faults = vec![Fault { code: Some(Code::SECRET_REFUSED), ..Fault::text(text) }];
         declared.object = ClaimObject { name: name.to_owned(), faults, ..declared.object };
         declared
     }

@@ -9,7 +9,7 @@ use crate::config::Span;
 use crate::config::model::{LogFormat, RegistryConfig};
 use crate::config::shape::ip_port;
 pub use analyze::AnalyzeArgs;
-pub use cluster::{ClusterCheckArgs, ClusterCommand};
+pub use cluster::{ClusterCheckArgs, ClusterCommand, ClusterDescribeArgs};
 pub use explain::{ExplainArgs, WhyNotArgs};
 use registry::{RegistryParser, parse_kind};
 pub use state::{StateAcceptArgs, StateCommand, StateDirectoryArgs, StateEndArgs, StateShowArgs};
@@ -45,7 +45,7 @@ pub enum Command {
     WhyNot(WhyNotArgs),
     /// Find what is wrong with policies: destinations that do not exist, subsets without endpoints, routes behind others
     Analyze(AnalyzeArgs),
-    /// Check kubeconfigs of remote clusters
+    /// Describe a cluster of a running server, and check kubeconfigs of remote clusters
     #[command(subcommand)]
     Cluster(ClusterCommand),
     /// List removals that are held until they are confirmed, and release one
@@ -150,7 +150,7 @@ pub struct GetArgs {
     /// What to list
     #[arg(value_enum)]
     pub what: Resource,
-    /// Only this item: a host, an address, a client's id or pod.namespace, a registry or a policy. Hosts and policies also
+    /// Only this item: a host, an address, a client's id or pod.namespace, a registry, a cluster or a policy. Hosts and policies also
     /// as NAMESPACE/NAME, and policies by kind, such as DestinationRule. For resources, the client. For routes, the host,
     /// also as HOST:PORT or 'outbound|PORT||HOST'
     pub name: Option<String>,
@@ -201,6 +201,9 @@ pub enum Resource {
     /// Registries, with their status
     #[value(alias = "registry", alias = "reg")]
     Registries,
+    /// Kubernetes clusters, of the configuration and of Secrets, with their status; those with trouble first
+    #[value(alias = "cluster")]
+    Clusters,
     /// Services with the same name in a cluster and in Consul, with the result of the merge rule
     #[value(alias = "merge")]
     Merges,
@@ -217,11 +220,12 @@ pub enum Resource {
 
 impl Resource {
     /// Every list.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Services,
         Self::Endpoints,
         Self::Clients,
         Self::Registries,
+        Self::Clusters,
         Self::Merges,
         Self::Resources,
         Self::Policies,
@@ -235,6 +239,7 @@ impl Resource {
             Self::Endpoints => "endpoints",
             Self::Clients => "clients",
             Self::Registries => "registries",
+            Self::Clusters => "clusters",
             Self::Merges => "merges",
             Self::Resources => "resources",
             Self::Policies => "policies",

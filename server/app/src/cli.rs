@@ -5,6 +5,7 @@
 
 pub mod analyze;
 pub mod cluster;
+mod clusters;
 pub mod config;
 pub mod console;
 pub mod diff;
@@ -51,7 +52,7 @@ pub async fn run(
         Command::Explain(args) => explain::explain(&args, env, console).await,
         Command::WhyNot(args) => explain::why_not(&args, env, console).await,
         Command::Analyze(args) => analyze::run(&args, env, console).await,
-        Command::Cluster(command) => cluster::run(&command, console).await,
+        Command::Cluster(command) => cluster::run(&command, env, console).await,
         Command::Rbac(command) => rbac::run(&command, env, console).await,
         Command::Guard(command) => guard::run(&command, env, console).await,
         Command::State(command) => state::run(&command, env, console).await,

@@ -5,6 +5,7 @@
 
 pub mod clients;
 pub mod cluster_check;
+pub mod clusters;
 pub mod endpoints;
 pub mod explain;
 pub mod filter;
@@ -26,6 +27,7 @@ use tributary_model::Condition;
 
 pub use clients::ClientItem;
 pub use cluster_check::{CheckedCluster, Verdict};
+pub use clusters::{ClusterItem, ClusterSourceItem};
 pub use endpoints::EndpointItem;
 pub use explain::{ExplainItem, StepItem, WhyNotItem};
 pub use filter::Filter;
@@ -74,6 +76,9 @@ pub struct Metadata {
     /// What an operator should know about the choice of the clients, such as streams that share a node id.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// Sources of the declarations of clusters; only in lists of clusters.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<ClusterSourceItem>,
 }
 
 const fn is_zero(n: &usize) -> bool {
@@ -106,6 +111,7 @@ impl Metadata {
             resource_version: generation.to_string(),
             remaining: 0,
             notes: Vec::new(),
+            sources: Vec::new(),
         }
     }
 }

@@ -5,6 +5,8 @@
 //! every decision.
 
 pub mod backend;
+pub mod cluster_log;
+pub mod clusters;
 pub mod counts;
 pub mod diff;
 pub mod explain;

@@ -33,8 +33,9 @@ use crate::config::{Config, Loaded};
 use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
 use crate::ops::backend::LiveBackend;
+use crate::ops::clusters::board::Board;
 use crate::ops::receipts::Receipts;
-use crate::ops::{start_log, status_log};
+use crate::ops::{cluster_log, start_log, status_log};
 use crate::reload::{Layers, Reloader, Running};
 use crate::telemetry::LogLevel;
 use config_source::ConfigSource;
@@ -132,6 +133,7 @@ impl Bound {
         let handle = runtime.handle();
         let istio = self.app.loaded.istio.clone();
         let running = Arc::new(Running::new(self.app.loaded, self.app.file.clone()));
+        let board = Board::default();
         let (xds, sessions) = self.app.xds.start(self.xds, (&handle, &clock, epoch), &running);
         let live = Arc::new(LiveBackend {
             name: host_name(),
@@ -141,6 +143,7 @@ impl Bound {
             clock: Arc::clone(&clock),
             state: state.clone(),
             receipts: Receipts::default(),
+            remotes: board.clone(),
         });
         let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
         for (listener, surface) in [(Some(self.admin), Surface::Admin), (self.health, Surface::Health)] {
@@ -154,12 +157,12 @@ impl Bound {
         let configured = configured(&self.app.factories, &config, self.app.file.as_deref())?;
         let of_secrets = remotes::remembered(&config, &self.app.factories, &state.members())?;
         let known = [configured.as_slice(), of_secrets.as_slice()].concat();
-        let recalled = state.restore(kept, &handle, &known, config.remotes.reads_secrets()).await?;
+        let recalled = state.restore(kept, &handle, &known, config.reads_secrets()).await?;
         self.app.factories.restore_mesh(&handle.catalog().settings);
         let source = ConfigSource::start(&handle, &config).await?;
         let remembered = (state.clone(), self.app.file.clone());
         state.remember(&configured[..1]);
-        let remotes = Remotes::of(&config, &self.app.factories, &handle, &clock)?
+        let remotes = Remotes::of(&config, &self.app.factories, &handle, (&clock, board))?
             .map(|remotes| remotes.remembering((&of_secrets, &recalled), &state, &live.receipts));
         let registries =
             Registries::new(handle.clone(), source, self.app.factories, self.app.log, remembered)
@@ -182,6 +185,7 @@ impl Bound {
         start_log::at_start(&config, &addresses, &istio);
         tasks.spawn(start_log::when_ready(handle, stop.clone()));
         tasks.spawn(status_log::run(Arc::clone(&live), stop.clone()));
+        tasks.spawn(cluster_log::run(Arc::clone(&live), stop.clone()));
         Ok(Server { runtime, live, xds, tasks, stop, addresses, drain: config.drain.timeout.get() })
     }
 }
@@ -266,7 +270,7 @@ fn runtime_config(config: &Config) -> RuntimeConfig {
             known,
             config_cluster,
             first_sync_timeout,
-            awaits_membership: config.remotes.reads_secrets(),
+            awaits_membership: config.reads_secrets(),
         },
         // The process id seeds the backoff, so that replicas that fail together retry at different times.
         seed: u64::from(std::process::id()),

@@ -17,7 +17,8 @@ use tributary_app::admin::{Access, AdminBackend, Check, ROUTES, Readiness, Share
 use tributary_app::document::ResourceItem;
 use tributary_app::document::state::{EndItem, Part, StateDocument};
 use tributary_app::document::{
-    ClientItem, Filter, HeldItem, LeavePlan, PolicyItem, ReceiptItem, RegistryItem,
+    ClientItem, ClusterItem, ClusterSourceItem, Filter, HeldItem, LeavePlan, PolicyItem, ReceiptItem,
+    RegistryItem,
 };
 use tributary_app::ops::diff::Differences;
 use tributary_app::ops::resources::{ResourceRequest, Resources};
@@ -81,6 +82,11 @@ impl AdminBackend for Fake {
             plan,
             removed: jiff::Timestamp::UNIX_EPOCH,
         }]
+    }
+    async fn clusters(&self) -> (Vec<ClusterItem>, Vec<ClusterSourceItem>) {
+        let item = |name: &str| ClusterItem { name: name.into(), ..ClusterItem::default() };
+        let source = ClusterSourceItem { name: SECRET.into(), ..ClusterSourceItem::default() };
+        (vec![item("b"), item(SECRET)], vec![source])
     }
     async fn held(&self) -> Vec<HeldItem> {
         vec![HeldItem { id: "held".into(), what: SECRET.into(), ..HeldItem::default() }]

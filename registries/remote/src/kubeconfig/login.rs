@@ -10,8 +10,8 @@ use tributary_registry_api::Credential;
 use zeroize::Zeroizing;
 
 use super::fields::{Fields, USER};
-use super::pem;
 use super::select::Part;
+use super::{Validity, pem};
 use crate::allowed::Allowed;
 use crate::refusal::Faults;
 use crate::yaml::Node;
@@ -61,7 +61,8 @@ pub(super) struct Login {
     pub(super) certificate: Option<ClientCertificate>,
     pub(super) password: Option<Password>,
     pub(super) acts_as: Option<Impersonation>,
-    pub(super) expires: Option<Timestamp>,
+    /// Of the credential that expires first.
+    pub(super) validity: Option<Validity>,
 }
 
 /// Fields that authenticate, or would if they were not refused.
@@ -93,11 +94,11 @@ pub(super) fn read(part: &Part<'_>, allowed: &Allowed, faults: &mut Faults) -> O
         certificate: certificate.map(|(certificate, _)| certificate),
         password,
         acts_as: acts_as(&fields, faults),
-        expires: ends.into_iter().flatten().min(),
+        validity: ends.into_iter().flatten().min_by_key(|validity| validity.until),
     })
 }
 
-fn token(fields: &Fields<'_>, faults: &mut Faults) -> Option<(Credential, Option<Timestamp>)> {
+fn token(fields: &Fields<'_>, faults: &mut Faults) -> Option<(Credential, Option<Validity>)> {
     let token = fields.text("token", faults)?;
     if !token.bytes().all(|b| b.is_ascii_graphic()) {
         faults.add(fields.invalid(
@@ -107,29 +108,37 @@ fn token(fields: &Fields<'_>, faults: &mut Faults) -> Option<(Credential, Option
         ));
         return None;
     }
-    Some((credential(token), expiry(token)))
+    Some((credential(token), validity(token)))
 }
 
 fn credential(text: &str) -> Credential {
     Credential::new(text.as_bytes().to_vec())
 }
 
-/// Returns the expiry of a JWT; `None` for any other token.
-fn expiry(token: &str) -> Option<Timestamp> {
+/// Returns the validity of a JWT; `None` for any other token, and for one that does not expire. The claims are not verified.
+fn validity(token: &str) -> Option<Validity> {
     let mut parts = token.split('.');
     let (_, claims, _, None) = (parts.next()?, parts.next()?, parts.next()?, parts.next()) else {
         return None;
     };
     let claims = Zeroizing::new(URL_SAFE_NO_PAD.decode(claims.trim_end_matches('=')).ok()?);
     let claims: Json = serde_json::from_slice(&claims).ok()?;
-    let seconds = claims.get("exp")?;
+    Some(Validity {
+        from: time(&claims, "iat").or_else(|| time(&claims, "nbf")),
+        until: time(&claims, "exp")?,
+    })
+}
+
+/// Returns a claim that is a time.
+fn time(claims: &Json, name: &str) -> Option<Timestamp> {
+    let seconds = claims.get(name)?;
     // a numeric date may have a fraction, which `as` cuts off; times out of range saturate and are not valid
     #[allow(clippy::cast_possible_truncation, reason = "saturates")]
     let seconds = seconds.as_i64().or_else(|| seconds.as_f64().map(|seconds| seconds as i64))?;
     Timestamp::from_second(seconds).ok()
 }
 
-fn certificate(fields: &Fields<'_>, faults: &mut Faults) -> Option<(ClientCertificate, Option<Timestamp>)> {
+fn certificate(fields: &Fields<'_>, faults: &mut Faults) -> Option<(ClientCertificate, Option<Validity>)> {
     const CHAIN: &str = "client-certificate-data";
     const KEY: &str = "client-key-data";
     let (chain, key) = (fields.text(CHAIN, faults), fields.text(KEY, faults));
@@ -145,7 +154,7 @@ fn certificate(fields: &Fields<'_>, faults: &mut Faults) -> Option<(ClientCertif
         .map_err(|why| faults.add(fields.invalid(CHAIN, why, base64)));
     let key = key.map(pem::key).transpose().map_err(|why| faults.add(fields.invalid(KEY, why, base64)));
     let (chain, key) = (chain.ok().flatten()?, key.ok().flatten()?);
-    Some((ClientCertificate { chain: chain.pem, key }, chain.expires))
+    Some((ClientCertificate { chain: chain.pem, key }, chain.validity))
 }
 
 fn password(fields: &Fields<'_>, faults: &mut Faults) -> Option<Password> {

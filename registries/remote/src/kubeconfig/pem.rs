@@ -8,10 +8,12 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tributary_registry_api::Credential;
 use zeroize::Zeroizing;
 
-/// Certificates with the time at which the first one expires.
+use super::Validity;
+
+/// Certificates with the validity of the first one.
 pub(super) struct Chain {
     pub(super) pem: Credential,
-    pub(super) expires: Option<Timestamp>,
+    pub(super) validity: Option<Validity>,
 }
 
 /// Reads at least one certificate.
@@ -19,15 +21,17 @@ pub(super) fn certificates(text: &str) -> Result<Chain, &'static str> {
     let pem = decoded(text)?;
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
     let all = all.map_err(|_| "is not PEM")?;
-    let mut expires = None;
+    let mut validity = None;
     for (at, one) in all.iter().enumerate() {
         let (_, read) = x509_parser::parse_x509_certificate(one)
             .map_err(|_| "holds a certificate that cannot be read")?;
         if at == 0 {
-            expires = Timestamp::from_second(read.validity().not_after.timestamp()).ok();
+            let at = |time: x509_parser::time::ASN1Time| Timestamp::from_second(time.timestamp()).ok();
+            let from = at(read.validity().not_before);
+            validity = at(read.validity().not_after).map(|until| Validity { from, until });
         }
     }
-    if all.is_empty() { Err("holds no certificate") } else { Ok(Chain { pem: wiped(pem), expires }) }
+    if all.is_empty() { Err("holds no certificate") } else { Ok(Chain { pem: wiped(pem), validity }) }
 }
 
 /// Reads a private key.

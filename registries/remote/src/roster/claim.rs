@@ -12,7 +12,7 @@ use super::digest::{Digest, DigestKey};
 use super::policy::Policy;
 use crate::kubeconfig::VettedKubeconfig;
 use crate::manifest::LABELS;
-use crate::refusal::Refused;
+use crate::refusal::{OptIn, Refusal, Refused};
 
 /// Kind of source; the first has precedence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -71,19 +71,29 @@ impl Source {
 }
 
 /// Fault of a claim or an object, for operators.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Fault {
     /// Code from the table of codes, if the fault has one.
     pub code: Option<Code>,
+    /// Path of the field of a kubeconfig; empty for any other fault.
+    pub field: String,
     /// What is wrong and what to do; never a value of a kubeconfig.
     pub text: String,
+    /// What the operator can set to allow the field.
+    pub opt_in: Option<OptIn>,
 }
 
 impl Fault {
     /// Returns a fault without a code.
     #[must_use]
     pub const fn text(text: String) -> Self {
-        Self { code: None, text }
+        Self { code: None, field: String::new(), text, opt_in: None }
+    }
+}
+
+impl From<&Refusal> for Fault {
+    fn from(one: &Refusal) -> Self {
+        Self { code: Some(one.code), field: one.field.clone(), text: one.to_string(), opt_in: one.opt_in }
     }
 }
 
@@ -102,9 +112,7 @@ impl Verdict {
     pub fn of(vetted: &Result<VettedKubeconfig, Refused>, key: &DigestKey) -> Self {
         match vetted {
             Ok(vetted) => Self::Vetted(key.of(vetted)),
-            Err(refused) => Self::Refused(
-                refused.0.iter().map(|one| Fault { code: Some(one.code), text: one.to_string() }).collect(),
-            ),
+            Err(refused) => Self::Refused(refused.0.iter().map(Fault::from).collect()),
         }
     }
 }

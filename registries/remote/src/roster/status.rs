@@ -78,7 +78,7 @@ pub struct ObjectStatus {
 }
 
 /// The roster at one time.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RosterStatus {
     /// Clusters, by ID.
     pub clusters: Vec<ClusterStatus>,

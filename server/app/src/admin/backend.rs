@@ -11,7 +11,9 @@ use tributary_xds::answers::ResourceType;
 
 use super::metrics::Sample;
 use crate::document::state::{EndItem, Part, StateDocument};
-use crate::document::{ClientItem, Filter, HeldItem, PolicyItem, ReceiptItem, RegistryItem};
+use crate::document::{
+    ClientItem, ClusterItem, ClusterSourceItem, Filter, HeldItem, PolicyItem, ReceiptItem, RegistryItem,
+};
 use crate::ops::diff::Differences;
 use crate::ops::resources::{ResourceRequest, Resources};
 use crate::ops::routes::Routes;
@@ -40,6 +42,8 @@ pub trait AdminBackend: Send + Sync + 'static {
     async fn registries(&self) -> Vec<RegistryItem>;
     /// Receipts of removed clusters, the newest first.
     fn receipts(&self) -> Vec<ReceiptItem>;
+    /// Kubernetes clusters, those with trouble first, and the sources that declare some.
+    async fn clusters(&self) -> (Vec<ClusterItem>, Vec<ClusterSourceItem>);
     /// Held removals.
     async fn held(&self) -> Vec<HeldItem>;
     /// Releases a held removal; `None` if no removal of this id is held.

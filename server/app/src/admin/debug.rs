@@ -17,7 +17,8 @@ use super::backend::{Answer, Explained};
 use super::routes::ROUTES;
 use crate::document::{Filter, List, Metadata, clients as client_list, endpoints as endpoint_list};
 use crate::document::{
-    guard as held_list, merges as merge_list, registries as registry_list, services as service_list,
+    clusters as cluster_list, guard as held_list, merges as merge_list, registries as registry_list,
+    services as service_list,
 };
 
 /// How long a request with `after` waits for a newer generation.
@@ -103,6 +104,19 @@ pub fn receipts(State(shared): State<Shared>) -> std::future::Ready<Response> {
     let items = shared.inside.receipts();
     let list = List::new("ReceiptList", items, metadata(&shared, &shared.inside.catalog()), Filter::MAX);
     std::future::ready(Json(list).into_response())
+}
+
+/// Kubernetes clusters.
+pub async fn clusters(State(shared): State<Shared>, params: Params<Filter>) -> Response {
+    let filter = match filter_of(params) {
+        Ok(filter) => filter,
+        Err(refusal) => return *refusal,
+    };
+    let Ok(_permit) = shared.work.try_acquire() else { return busy() };
+    let (items, sources) = shared.inside.clusters().await;
+    let metadata = Metadata { sources, ..metadata(&shared, &shared.inside.catalog()) };
+    Json(List::new("ClusterList", cluster_list::list(items, &filter), metadata, filter.limit()))
+        .into_response()
 }
 
 /// Held removals.

@@ -60,6 +60,11 @@ metrics! {
     SCOPE_LIVE Gauge "scope_live" ["registry", "scope"] "1 if a scope of a registry, such as a datacenter, is live, else 0";
     SCOPE_MODE Gauge "scope_mode" ["registry", "scope", "mode"] "1 for the current watch mode of a scope, if it has several modes";
     SCOPE_DETAIL Gauge "scope_detail" ["registry", "scope", "detail"] "Numeric details of a scope, by their names in `tributary get registries -o wide`";
+    CLUSTER_STATE Gauge "cluster_state" ["cluster", "state"] "1 for the current state of a Kubernetes cluster, 0 for its other states; gone after its removal";
+    CLUSTER_CONFIRMED Gauge "cluster_last_confirmed_timestamp_seconds" ["cluster"] "Unix time at which all that is required of a cluster was last confirmed, in seconds";
+    CLUSTER_EXPIRY Gauge "cluster_credential_expiry_timestamp_seconds" ["cluster"] "Unix time at which the credential of a remote cluster expires, as it states it, in seconds; absent if it states none";
+    CLUSTER_ROTATIONS Counter "cluster_rotations" ["cluster"] "Credentials of a remote cluster that were taken after its first";
+    CLUSTER_CLAIMS Gauge "cluster_claims" ["cluster", "outcome"] "Declarations of a cluster, by result: Used, Conflict, NotUsed, Refused";
     SERVICES Gauge "services" ["registry"] "Services of a registry";
     ENDPOINTS Gauge "endpoints" ["registry", "health"] "Endpoints of a registry, by health";
     REMOVALS_HELD Gauge "removals_held" ["registry"] "Held removals: unconfirmed by their source, still served";

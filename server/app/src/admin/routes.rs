@@ -116,6 +116,13 @@ pub const ROUTES: &[Route] = &[
         handler: || get(debug::receipts),
     },
     Route {
+        path: "/debug/clusters",
+        access: Access::Loopback,
+        changes: false,
+        about: "ClusterList: Kubernetes clusters with state, reason, credential expiry and declarations, those with trouble first; `metadata.sources` are the watches of Secrets; takes `name`, `registry`, `limit`",
+        handler: || get(debug::clusters),
+    },
+    Route {
         path: "/debug/guard",
         access: Access::Loopback,
         changes: false,

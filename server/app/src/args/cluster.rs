@@ -6,28 +6,46 @@ use clap::{Args, Subcommand};
 use ipnet::IpNet;
 use tributary_remote::{Allowed, Feature, parse_cidr};
 
-use super::Output;
+use super::{Output, ServerArgs};
 
 /// Commands for remote clusters.
 #[derive(Debug, Clone, Subcommand)]
 pub enum ClusterCommand {
-    /// Check the kubeconfigs of files: accepted, or the refused fields and what would allow them. Connects to no server
-    /// without --connect. Ends with 3 if one is not accepted
+    /// Check the kubeconfigs of files, or with --all those of a running server's Secrets: accepted, or the refused fields and
+    /// what would allow them. Connects to no cluster without --connect. Ends with 3 if one is not accepted
     Check(ClusterCheckArgs),
+    /// Describe a cluster of a running server: its state, its credential, its declarations and what its registries read
+    Describe(ClusterDescribeArgs),
+}
+
+/// Flags of `cluster describe`.
+#[derive(Debug, Clone, Args)]
+pub struct ClusterDescribeArgs {
+    /// The cluster ID
+    pub name: String,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t = Output::Table)]
+    pub output: Output,
+    /// Server to request.
+    #[command(flatten)]
+    pub server: ServerArgs,
 }
 
 /// Flags of `cluster check`.
 #[derive(Debug, Clone, Args)]
 pub struct ClusterCheckArgs {
     /// A kubeconfig, or manifests of Secrets with a kubeconfig for each key; `-` is standard input. Repeat for several
-    #[arg(short = 'f', long = "file", value_name = "FILE", required = true)]
+    #[arg(short = 'f', long = "file", value_name = "FILE", required_unless_present = "all")]
     pub files: Vec<PathBuf>,
+    /// Every Secret that the running server reads, as the server judged it with its own settings
+    #[arg(long, conflicts_with_all = ["files", "features", "servers", "connect"])]
+    pub all: bool,
     /// Allow a field that is refused by default: insecure-skip-tls-verify, proxy-url, basic or impersonation. Repeat for
     /// several
     #[arg(long = "allow-kubeconfig", value_name = "FEATURE")]
     pub features: Vec<Feature>,
     /// Allow servers in a range that is refused by default, such as 127.0.0.0/8. Repeat for several
-    #[arg(long = "allow-server-cidr", value_name = "CIDR", value_parser = parse_cidr)]
+    #[arg(id = "servers", long = "allow-server-cidr", value_name = "CIDR", value_parser = parse_cidr)]
     pub servers: Vec<IpNet>,
     /// Connect to each accepted cluster, too: its version, its identity, and the kinds that its credential may not list.
     /// Reads only
@@ -39,6 +57,9 @@ pub struct ClusterCheckArgs {
     /// Omit the table's header
     #[arg(long)]
     pub no_headers: bool,
+    /// Server to request with --all.
+    #[command(flatten)]
+    pub server: ServerArgs,
 }
 
 impl ClusterCheckArgs {

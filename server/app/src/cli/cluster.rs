@@ -1,4 +1,4 @@
-//! `tributary cluster`: checks kubeconfigs of remote clusters before a server reads them; needs no Tributary server.
+//! `tributary cluster`: checks kubeconfigs of remote clusters before a server reads them, and describes a cluster of a running server.
 //!
 //! `tributary_remote` decides and `tributary_kube_client` asks API servers; this module reads files and draws. Nothing that it prints
 //! holds a credential.
@@ -14,11 +14,14 @@ use tributary_model::Code;
 use tributary_registry_api::Credential;
 use tributary_remote::{Allowed, Declared, MAX_FILE_BYTES, read_file};
 
-use super::Console;
-use super::get::document;
-use super::table::{Cell, Table, Tone, age};
-use crate::args::{ClusterCheckArgs, ClusterCommand, Output};
-use crate::document::{CheckedCluster, List, Metadata, Verdict, timestamp};
+use super::clusters::{described, expires, notes};
+use super::get::{document, items, parse, path};
+use super::table::{Cell, Table, Tone};
+use super::{Console, Server};
+use crate::args::{ClusterCheckArgs, ClusterCommand, ClusterDescribeArgs, Output, Resource as Listed};
+use crate::document::cluster_check::of_clusters;
+use crate::document::{CheckedCluster, ClusterItem, List, Metadata, Verdict, timestamp};
+use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
 
 /// Most clusters that are asked at once.
@@ -38,9 +41,15 @@ const fn kind(group: &'static str, plural: &'static str, kind: &'static str, opt
 }
 
 /// Runs the command.
-pub async fn run(command: &ClusterCommand, console: &mut Console<'_>) -> Result<Exit, CommandError> {
+pub async fn run(
+    command: &ClusterCommand,
+    env: &Environment,
+    console: &mut Console<'_>,
+) -> Result<Exit, CommandError> {
     match command {
+        ClusterCommand::Check(args) if args.all => check_all(args, env, console).await,
         ClusterCommand::Check(args) => check(args, console).await,
+        ClusterCommand::Describe(args) => describe(args, env, console).await,
     }
 }
 
@@ -57,6 +66,27 @@ async fn check(args: &ClusterCheckArgs, console: &mut Console<'_>) -> Result<Exi
     let all: Vec<CheckedCluster> = futures::stream::iter(checks).buffered(AT_ONCE).collect().await;
     console.data(&render(args, &all, now, console.color)?)?;
     conclude(args, &all, console)
+}
+
+/// Shows every declaration that a running server reads. Ends with 3 if one is refused or has expired, or a Secret has a fault.
+async fn check_all(
+    args: &ClusterCheckArgs,
+    env: &Environment,
+    console: &mut Console<'_>,
+) -> Result<Exit, CommandError> {
+    let server = Server::find(&args.server, env)?;
+    let list: List<serde_json::Value> = parse(&server.get(&path(Listed::Clusters), &[]).await?)?;
+    let (clusters, now): (Vec<ClusterItem>, _) = (items(&list)?, Timestamp::now());
+    let all = of_clusters(&clusters, now);
+    console.data(&render(args, &all, now, console.color)?)?;
+    let notes = notes(&list.metadata);
+    notes.iter().for_each(|note| console.note(note));
+    if all.is_empty() {
+        console.note("no Secret declares a cluster");
+        return Ok(if notes.is_empty() { Exit::Ok } else { Exit::No });
+    }
+    let exit = conclude(args, &all, console)?;
+    Ok(if notes.is_empty() { exit } else { Exit::No })
 }
 
 async fn check_one(
@@ -142,17 +172,12 @@ fn row(one: &CheckedCluster, reason: String, now: Timestamp) -> Vec<Cell> {
         Cell(verdict.to_owned(), tone),
         one.server.clone().unwrap_or_default().into(),
         one.authentication.join(" and ").into(),
-        one.expires.map(|at| expiry(at, now)).unwrap_or_default().into(),
+        one.expires.map(|at| expires(at, now)).unwrap_or_default().into(),
         reason.into(),
         one.version.clone().unwrap_or_default().into(),
         one.identity.clone().unwrap_or_default().into(),
         one.source.clone().into(),
     ]
-}
-
-fn expiry(at: Timestamp, now: Timestamp) -> String {
-    let left = age(at.as_millisecond().abs_diff(now.as_millisecond()));
-    if at <= now { format!("{left} ago") } else { format!("in {left}") }
 }
 
 fn conclude(
@@ -173,4 +198,27 @@ fn conclude(
         return Err(CommandError::new(Exit::NotFound, Code::NOT_FOUND, message).next(next));
     }
     Ok(if accepted == all.len() { Exit::Ok } else { Exit::No })
+}
+
+/// Describes one cluster.
+async fn describe(
+    args: &ClusterDescribeArgs,
+    env: &Environment,
+    console: &mut Console<'_>,
+) -> Result<Exit, CommandError> {
+    let server = Server::find(&args.server, env)?;
+    let body = server.get(&path(Listed::Clusters), &[("name", Some(&*args.name))]).await?;
+    let list: List<serde_json::Value> = parse(&body)?;
+    let all: Vec<ClusterItem> = items(&list)?;
+    let Some(one) = all.first() else {
+        let message = format!("cluster `{}` not found", args.name);
+        return Err(CommandError::new(Exit::NotFound, Code::NOT_FOUND, message)
+            .next("list them with `tributary get clusters`"));
+    };
+    console.data(&match args.output {
+        Output::Json | Output::Yaml => document(args.output, &list)?,
+        Output::Name => format!("clusters/{}\n", one.name),
+        Output::Table | Output::Wide => described(one, Timestamp::now(), console.color),
+    })?;
+    Ok(if list.metadata.partial { Exit::Partial } else { Exit::Ok })
 }

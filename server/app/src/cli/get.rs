@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::table::{Cell, Table, Tone, age};
-use super::{Console, Server, registries, resources, routes, watch};
+use super::{Console, Server, clusters, registries, resources, routes, watch};
 use crate::args::{GetArgs, Output, Resource};
 use crate::document::{ClientItem, EndpointItem, List, MergeItem, NamedItem, PolicyItem, ServiceItem};
 use crate::environment::Environment;
@@ -70,6 +70,7 @@ fn conclude(args: &GetArgs, list: &List<Value>, console: &mut Console<'_>) -> Re
         return Err(CommandError::new(Exit::NotFound, Code::NOT_FOUND, message).next(next));
     }
     list.metadata.notes.iter().for_each(|note| console.note(note));
+    clusters::notes(&list.metadata).iter().for_each(|note| console.note(note));
     if list.metadata.remaining > 0 {
         let more = list.metadata.remaining;
         let flags = if is_resources { "--type or --host" } else { "--host, -n or --registry" };
@@ -98,6 +99,7 @@ const fn one(what: Resource) -> &'static str {
         Resource::Endpoints => "endpoint",
         Resource::Clients => "client",
         Resource::Registries => "registry",
+        Resource::Clusters => "cluster",
         Resource::Merges => "merge",
         Resource::Resources => "resource",
         Resource::Policies => "policy",
@@ -117,6 +119,9 @@ pub fn render(args: &GetArgs, list: &List<Value>, color: bool) -> Result<String,
             let mut text = table(args.what, list, wide)?.render(!args.no_headers, color);
             if wide && args.what == Resource::Registries {
                 text.push_str(&registries::more(&items(list)?, !args.no_headers, color));
+            }
+            if wide && args.what == Resource::Clusters {
+                text.push_str(&clusters::sources(&list.metadata, !args.no_headers, color));
             }
             Ok(text)
         }
@@ -147,7 +152,7 @@ pub fn name(what: Resource, item: &Value) -> String {
         Resource::Services => format!("{}/{}", text("namespace"), text("host")),
         Resource::Endpoints => text("endpoint").to_owned(),
         Resource::Clients => text("id").to_owned(),
-        Resource::Registries | Resource::Merges => text("name").to_owned(),
+        Resource::Registries | Resource::Clusters | Resource::Merges => text("name").to_owned(),
         Resource::Resources => format!("{}/{}", text("type"), text("name")),
         Resource::Policies => format!("{}/{}/{}", text("kind"), text("namespace"), text("name")),
         Resource::Routes => {
@@ -164,6 +169,7 @@ fn table(what: Resource, list: &List<Value>, wide: bool) -> Result<Table, Comman
         Resource::Endpoints => endpoints(&items(list)?, wide),
         Resource::Clients => clients(&items(list)?, wide),
         Resource::Registries => registries::table(&items(list)?, wide),
+        Resource::Clusters => clusters::table(&items(list)?, wide),
         Resource::Merges => merges(&items(list)?, wide),
         Resource::Resources => resources::table(&items(list)?, wide),
         Resource::Policies => policies(&items(list)?, wide),

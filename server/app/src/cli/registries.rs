@@ -8,7 +8,7 @@ use crate::document::state::kind_name;
 use crate::document::{ConditionItem, RegistryItem};
 use tributary_model::CollectionKind;
 
-fn tone(state: &str) -> Tone {
+pub(super) fn tone(state: &str) -> Tone {
     match state {
         "Live" => Tone::Plain,
         "Syncing" => Tone::Warn,
@@ -196,7 +196,7 @@ fn parts(item: &RegistryItem, source: &SourceItem, table: &mut Table) {
 }
 
 /// Describes the time until the next try; `due` once the planned time has come.
-fn next_try(millis: u64) -> String {
+pub(super) fn next_try(millis: u64) -> String {
     if millis == 0 { "due".to_owned() } else { age(millis) }
 }
 

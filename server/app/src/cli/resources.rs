@@ -25,9 +25,9 @@ pub fn check(args: &GetArgs) -> Result<(), CommandError> {
     if !is_resources && (args.kind.is_some() || args.resource.is_some()) {
         return Err(wrong("--type and --resource belong to `get resources`").next("omit them"));
     }
-    let has_host = !matches!(args.what, Resource::Clients | Resource::Registries);
+    let has_host = !matches!(args.what, Resource::Clients | Resource::Registries | Resource::Clusters);
     if !has_host && args.host.is_some() {
-        return Err(wrong("clients and registries have no host").next("omit --host"));
+        return Err(wrong("clients, registries and clusters have no host").next("omit --host"));
     }
     Ok(())
 }

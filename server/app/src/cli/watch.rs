@@ -62,7 +62,11 @@ impl<'a> Follower<'a> {
     async fn ask(&mut self, server: &Server) -> Result<List<Value>, CommandError> {
         let by_generation = !matches!(
             self.args.what,
-            Resource::Clients | Resource::Registries | Resource::Resources | Resource::Routes
+            Resource::Clients
+                | Resource::Registries
+                | Resource::Clusters
+                | Resource::Resources
+                | Resource::Routes
         );
         let after = self.seen.clone().filter(|seen| by_generation && !seen.is_empty());
         let mut query = query(self.args);
@@ -123,6 +127,7 @@ fn key(what: Resource, item: &Value) -> String {
     let fields: &[&str] = match what {
         Resource::Services
         | Resource::Registries
+        | Resource::Clusters
         | Resource::Merges
         | Resource::Resources
         | Resource::Policies => &[],

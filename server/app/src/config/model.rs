@@ -77,6 +77,12 @@ impl Config {
     pub fn config_cluster(&self) -> Option<&RegistryConfig> {
         self.registries.iter().find(|registry| registry.is_config_cluster(&self.cluster_id))
     }
+    /// Returns true if Secrets of the config cluster are read, where the account may.
+    #[must_use]
+    pub fn reads_secrets(&self) -> bool {
+        let has_cluster = self.config_cluster().is_some_and(|registry| registry.kubernetes().is_some());
+        has_cluster && self.remotes.secrets != SecretsConfig::Off
+    }
 }
 
 impl Default for Config {

@@ -30,10 +30,13 @@ pub struct RemotesConfig {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SecretsConfig {
-    /// Secrets are not read.
+    /// They are read where the account of the server may. Where it may not, no Secret adds a cluster, and the server is ready
+    /// without.
     #[default]
+    Auto,
+    /// Secrets are not read.
     Off,
-    /// They are read, and the server needs the right to.
+    /// They are read, and the server needs the right to: it is not ready before it has read them.
     On,
 }
 
@@ -50,9 +53,9 @@ impl Default for RemotesConfig {
 }
 
 impl RemotesConfig {
-    /// Returns true if Secrets are read.
+    /// Returns true if the server needs the right to read Secrets.
     #[must_use]
-    pub fn reads_secrets(&self) -> bool {
+    pub fn requires_secrets(&self) -> bool {
         self.secrets == SecretsConfig::On
     }
     /// Returns what kubeconfigs may contain. Entries that are not valid, which the checks refuse, allow nothing.
@@ -72,9 +75,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_read_or_allowed_by_default() {
+    fn nothing_is_required_or_allowed_by_default() {
         let config = RemotesConfig::default();
-        assert_eq!((config.reads_secrets(), config.allowed()), (false, Allowed::default()));
+        assert_eq!((config.requires_secrets(), config.allowed()), (false, Allowed::default()));
+        assert_eq!(config.secrets, SecretsConfig::Auto);
         assert_eq!((config.leave_grace, config.drain), (Span::seconds(30), Span::seconds(30)));
     }
 
@@ -82,7 +86,7 @@ mod tests {
     fn opt_ins_are_those_of_the_flags() {
         let text = "{secrets: on, allowKubeconfig: [basic], allowServerCidrs: [10.0.0.1, 127.0.0.0/8]}";
         let config: RemotesConfig = serde_saphyr::from_str(text).unwrap();
-        assert!(config.reads_secrets());
+        assert!(config.requires_secrets());
         let Allowed { features, servers } = config.allowed();
         assert_eq!(features, [Feature::Basic].into());
         assert_eq!(

@@ -9,6 +9,8 @@ use tributary_kube_client::{ApiFailure, Preflight};
 use tributary_model::Code;
 use tributary_remote::{Declared, Refusal, VettedKubeconfig};
 
+use super::clusters::{ClaimItem, ClusterItem, FaultItem};
+
 /// Result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Verdict {
@@ -143,7 +145,49 @@ impl CheckedCluster {
     }
 }
 
+/// Returns every declaration of a running server's clusters, as the server judged it.
+#[must_use]
+pub fn of_clusters(clusters: &[ClusterItem], now: Timestamp) -> Vec<CheckedCluster> {
+    let claims = clusters.iter().flat_map(|one| one.claims.iter().map(move |claim| (one, claim)));
+    claims.map(|(one, claim)| of_claim(one, claim, now)).collect()
+}
+
+fn of_claim(one: &ClusterItem, claim: &ClaimItem, now: Timestamp) -> CheckedCluster {
+    let is_used = claim.outcome == "Used";
+    let expires = one.credential_expires.filter(|_| is_used);
+    let is_over = expires.is_some_and(|at| at <= now);
+    let expired = is_over.then(CheckReason::expired);
+    let unused = matches!(claim.outcome.as_str(), "Conflict" | "NotUsed").then(|| {
+        let code = Code::CLUSTER_CLAIM_UNUSED;
+        CheckReason::of_server(code, format!("not used: {}; {}", code.info().title, code.info().next))
+    });
+    CheckedCluster {
+        cluster: one.name.clone(),
+        source: claim.object.clone(),
+        verdict: match claim.outcome.as_str() {
+            "Refused" => Verdict::Refused,
+            _ if is_over => Verdict::Expired,
+            _ => Verdict::Accepted,
+        },
+        server: None,
+        authentication: Vec::new(),
+        expires,
+        version: None,
+        identity: Some(one.identity.clone()).filter(|identity| is_used && !identity.is_empty()),
+        reasons: claim.faults.iter().map(CheckReason::of_fault).chain(expired).chain(unused).collect(),
+    }
+}
+
 impl CheckReason {
+    fn of_fault(fault: &FaultItem) -> Self {
+        Self {
+            code: fault.code.clone(),
+            field: fault.field.clone(),
+            line: None,
+            message: fault.message.clone(),
+            opt_in: Some(fault.opt_in.clone()).filter(|opt_in| !opt_in.is_empty()),
+        }
+    }
     fn of_server(code: Code, message: String) -> Self {
         Self { code: code.to_string(), field: String::new(), line: None, message, opt_in: None }
     }
@@ -170,5 +214,40 @@ impl CheckReason {
     fn expired() -> Self {
         let code = Code::CREDENTIAL_EXPIRED;
         Self::of_server(code, format!("the credential has expired; {}", code.info().next))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn declarations_of_a_server_have_its_verdict_and_its_setting() {
+        let claim = |outcome: &str, faults| ClaimItem {
+            object: "Secret s/a".into(),
+            outcome: outcome.into(),
+            faults,
+        };
+        let fault = FaultItem {
+            code: "TRB0702".into(),
+            field: "users[0].user.username".into(),
+            message: "is a password".into(),
+            opt_in: "remotes.allowKubeconfig: [basic]".into(),
+        };
+        let one = ClusterItem {
+            name: "east".into(),
+            credential_expires: Some(Timestamp::from_second(5).unwrap()),
+            identity: "uid".into(),
+            claims: vec![claim("Used", vec![]), claim("Conflict", vec![]), claim("Refused", vec![fault])],
+            ..ClusterItem::default()
+        };
+        let at = |second| of_clusters(std::slice::from_ref(&one), Timestamp::from_second(second).unwrap());
+        let verdicts = |all: &[CheckedCluster]| all.iter().map(|one| one.verdict).collect::<Vec<_>>();
+        let all = at(4);
+        assert_eq!(verdicts(&all), [Verdict::Accepted, Verdict::Accepted, Verdict::Refused]);
+        assert_eq!((all[0].identity.as_deref(), all[1].identity.as_deref()), (Some("uid"), None));
+        assert!(all[0].reasons.is_empty() && all[1].reasons[0].code == "TRB0710", "{all:?}");
+        assert_eq!(all[2].reasons[0].opt_in.as_deref(), Some("remotes.allowKubeconfig: [basic]"));
+        assert_eq!(verdicts(&at(5))[0], Verdict::Expired);
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use jiff::Timestamp;
 use serde_json::Value;
 use tokio::sync::watch;
 use tributary_core::{ProblemView, RegistryStatus};
@@ -13,6 +14,8 @@ use tributary_registry_api::Clock;
 use tributary_runtime::{Handle, ReadyBecause};
 use tributary_xds::answers::ResourceType;
 
+use super::clusters::board::Board;
+use super::clusters::{self, ClusterReport};
 use super::counts::RegistryCounts;
 use super::diff::{self, Differences};
 use super::explain::{self, ExplainRequest, PartOfService};
@@ -30,7 +33,9 @@ use crate::admin::{AdminBackend, Check, Readiness};
 use crate::config::RegistryKind;
 use crate::document::policies::{self, PolicyFacts, is_of_unserved_kind, of_problem};
 use crate::document::state::{EndItem, Part, StateDocument};
-use crate::document::{ClientItem, Filter, HeldItem, PolicyItem, ReceiptItem, RegistryItem};
+use crate::document::{
+    ClientItem, ClusterItem, ClusterSourceItem, Filter, HeldItem, PolicyItem, ReceiptItem, RegistryItem,
+};
 use crate::reload::Running;
 use crate::wiring::journal::State;
 
@@ -58,6 +63,8 @@ pub struct LiveBackend {
     pub state: State,
     /// Removed clusters.
     pub receipts: Receipts,
+    /// What the task of the remote clusters publishes.
+    pub remotes: Board,
 }
 
 impl LiveBackend {
@@ -82,6 +89,24 @@ impl LiveBackend {
         let (runs, kinds, catalog) = (self.handle.runs(), self.kinds(), self.handle.catalog());
         let now = self.clock.now();
         Report { core: &core, runs: &runs, catalog: &catalog, counts, kinds: &kinds, now }.items()
+    }
+    /// Returns every cluster, and the sources that declare some.
+    pub(crate) fn clusters_of(
+        &self,
+        registries: &[RegistryStatus],
+    ) -> (Vec<ClusterItem>, Vec<ClusterSourceItem>) {
+        let config = self.running.config();
+        let report = ClusterReport {
+            view: &self.remotes.view(),
+            configured: &clusters::configured(&config),
+            registries,
+            runs: &self.handle.runs(),
+            counts: &self.sessions.served.sums(),
+            bound: clusters::bound(&config),
+            now: self.clock.now(),
+            wall: Timestamp::now(),
+        };
+        (report.items(), report.sources())
     }
     /// Returns the kinds of the registries, by name; those that are not configured are of remote clusters.
     pub(crate) fn kinds(&self) -> BTreeMap<String, RegistryKind> {
@@ -204,6 +229,9 @@ impl AdminBackend for LiveBackend {
     fn receipts(&self) -> Vec<ReceiptItem> {
         self.receipts.all()
     }
+    async fn clusters(&self) -> (Vec<ClusterItem>, Vec<ClusterSourceItem>) {
+        self.clusters_of(&self.handle.inspect(tributary_core::Core::status).await.unwrap_or_default())
+    }
     async fn held(&self) -> Vec<HeldItem> {
         let (all, now) = (removals::held(&self.handle).await, self.clock.now());
         run_blocking(move || all.iter().map(|held| removals::item(held, now)).collect()).await
@@ -290,10 +318,12 @@ impl AdminBackend for LiveBackend {
         let looked = self.handle.inspect(look).await.ok();
         let (statuses, core) = looked.map_or((Vec::new(), None), |(all, counters)| (all, Some(counters)));
         let (counts, sessions) = (self.sessions.served.sums(), &self.sessions);
+        let clusters = self.clusters_of(&statuses).0;
         metrics::all(&metrics::State {
             ready: self.readiness().ready,
             catalog: &self.handle.catalog(),
             registries: &self.summaries(statuses, &counts),
+            clusters: &clusters,
             counts: &counts,
             clients: &sessions.counters.clients,
             reloads: self.running.reloads(),

@@ -8,10 +8,11 @@ use tributary_runtime::RuntimeStats;
 use tributary_xds::client_gauges::ClientGauges;
 use tributary_xds::pushes::Pushes;
 
+use super::clusters;
 use super::counts::RegistryCounts;
 use crate::admin::metrics::{self as m, Sample};
-use crate::document::RegistryItem;
 use crate::document::registries::SourceItem;
+use crate::document::{ClusterItem, RegistryItem};
 use crate::reload::Reloads;
 
 /// Current state.
@@ -22,6 +23,8 @@ pub struct State<'a> {
     pub catalog: &'a Catalog,
     /// Registries.
     pub registries: &'a [RegistryItem],
+    /// Clusters.
+    pub clusters: &'a [ClusterItem],
     /// Services and endpoints of the registries.
     pub counts: &'a RegistryCounts,
     /// Clients.
@@ -62,6 +65,7 @@ pub fn all(state: &State<'_>) -> Vec<Sample> {
     for registry in state.registries {
         of_registry(registry, &mut out);
     }
+    clusters::metrics::add(state.clusters, jiff::Timestamp::now(), &mut out);
     for ((registry, health), count) in &state.counts.endpoints {
         out.push(Sample::new(m::ENDPOINTS, &[registry.as_str(), health], number(*count)));
     }

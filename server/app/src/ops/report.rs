@@ -132,13 +132,6 @@ impl Report<'_> {
         let age = self.ago(*at);
         // A time span that the status reported has shrunk by the age of the status.
         let left = |span: Option<Duration>| span.map(|span| millis(span).saturating_sub(age));
-        let part = |part: &SourcePart| PartItem {
-            name: part.name.to_string(),
-            state: part.state.as_str().to_owned(),
-            reason: part.reason.to_string(),
-            since_millis_ago: millis(part.lasted).saturating_add(age),
-            retry_in_millis: left(part.retry_in),
-        };
         let mode = status.mode.iter().map(|mode| DetailItem {
             name: "mode".to_owned(),
             value: mode.to_string(),
@@ -153,7 +146,7 @@ impl Report<'_> {
             retry_in_millis: left(status.retry_in),
             held: 0,
             mode: status.mode.as_ref().map(|mode| mode.name.to_string()).unwrap_or_default(),
-            parts: status.parts.iter().map(part).collect(),
+            parts: parts(view, self.now),
             details: mode.chain(status.details.iter().map(detail)).collect(),
         }
     }
@@ -176,6 +169,19 @@ impl Report<'_> {
     fn ago(&self, at: u64) -> u64 {
         self.now.0.saturating_sub(at)
     }
+}
+
+/// Returns the parts of a scope at `now`: a time span that the status reported has shrunk or grown by the age of the status.
+pub(super) fn parts(view: &SourceView, now: Mono) -> Vec<PartItem> {
+    let age = now.0.saturating_sub(view.at);
+    let part = |part: &SourcePart| PartItem {
+        name: part.name.to_string(),
+        state: part.state.as_str().to_owned(),
+        reason: part.reason.to_string(),
+        since_millis_ago: millis(part.lasted).saturating_add(age),
+        retry_in_millis: part.retry_in.map(|span| millis(span).saturating_sub(age)),
+    };
+    view.status.parts.iter().map(part).collect()
 }
 
 fn detail(detail: &SourceDetail) -> DetailItem {
@@ -207,7 +213,7 @@ pub(super) fn state(status: &RegistryStatus, run: Option<&RunReport>) -> Overall
 
 /// Returns the collections that decide a registry's state: those that it requires, and those with served
 /// facts.
-fn counted(status: &RegistryStatus) -> impl Iterator<Item = &CollectionStatus> {
+pub(super) fn counted(status: &RegistryStatus) -> impl Iterator<Item = &CollectionStatus> {
     status.collections.iter().filter(|collection| collection.required || collection.facts > 0)
 }
 

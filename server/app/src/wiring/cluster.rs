@@ -38,7 +38,7 @@ pub struct Cluster {
     connector: Connector,
     /// Whether hosts of ServiceEntries receive addresses.
     allocates: bool,
-    /// Whether its Secrets declare remote clusters.
+    /// Whether its Secrets must be readable.
     pub(crate) declares_remotes: bool,
     /// State that runs pass on to later runs.
     memory: Arc<RunMemory>,
@@ -68,7 +68,7 @@ impl Cluster {
         let options = options(cluster, fields, config)?;
         Ok(Self {
             name,
-            declares_remotes: options.is_config && config.remotes.reads_secrets(),
+            declares_remotes: options.is_config && config.remotes.requires_secrets(),
             options,
             timing: fields.timing(),
             connector,

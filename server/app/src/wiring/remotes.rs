@@ -8,6 +8,7 @@ mod accepted;
 mod clusters;
 mod departures;
 mod driver;
+mod joins;
 mod remembered;
 mod secret_watch;
 
@@ -27,6 +28,7 @@ use super::journal::{Configured, Recalled, State};
 use crate::config::Config;
 use crate::config::model::RegistryConfig;
 use crate::exit::CommandError;
+use crate::ops::clusters::board::Board;
 use crate::ops::receipts::Receipts;
 use clusters::Clusters;
 use departures::Departures;
@@ -51,10 +53,11 @@ impl Remotes {
         config: &Config,
         factories: &Factories,
         handle: &Handle,
-        clock: &Arc<dyn Clock>,
+        (clock, board): (&Arc<dyn Clock>, Board),
     ) -> Result<Option<Self>, CommandError> {
         let home = factories.clusters(config)?.into_iter().find(|cluster| cluster.options.is_config);
-        let Some(home) = home.filter(|_| config.remotes.reads_secrets()) else { return Ok(None) };
+        let Some(home) = home.filter(|_| config.reads_secrets()) else { return Ok(None) };
+        board.set_may_lack_secrets(!config.remotes.requires_secrets());
         let key = DigestKey::random().ok_or_else(|| CommandError::plain("no random bytes are available"))?;
         let allowed = config.remotes.allowed();
         let follower = |label| {
@@ -64,9 +67,10 @@ impl Remotes {
         let clusters = Clusters::new(handle.clone(), factories.clone(), config.clone());
         let roster = Roster::new(settings(config));
         let departures = Departures::new(clusters.clone(), config.remotes.drain.get());
-        let followers = LABELS.map(follower).into();
+        let (followers, seed) = (LABELS.map(follower).into(), seed(&home.name));
         let (settings, changes) = watch::channel(Arc::new(config.clone()));
-        let driver = Driver::new(roster, followers, (clusters, departures), changes, Arc::clone(clock));
+        let parts = (clusters, departures, board);
+        let driver = Driver::new(roster, followers, parts, changes, (Arc::clone(clock), seed));
         let (out, batches) = mpsc::channel(WAITING);
         Ok(Some(Self { driver, watch: secret_watch(&home, out), batches, settings }))
     }

@@ -17,7 +17,7 @@ impl Rules<'_> {
     pub(super) fn remotes(&mut self, config: &Config) {
         let remotes = &config.remotes;
         let has_cluster = config.config_cluster().is_some_and(|registry| registry.kubernetes().is_some());
-        if remotes.reads_secrets() && !has_cluster {
+        if remotes.requires_secrets() && !has_cluster {
             let why = format!(
                 "Secrets are read from the config cluster, and none is configured; add a registry of kind `kubernetes` with \
                  clusterId `{}`",

@@ -63,6 +63,11 @@ impl Clusters {
         put.map_err(|error| CommandError::plain(error.to_string()))
     }
 
+    /// Returns whether a run of the registry is still to take over from an earlier one.
+    pub(super) fn is_filling(&self, registry: &RegistryName) -> bool {
+        self.handle.runs().get(registry).is_some_and(|run| run.shadow.is_some())
+    }
+
     /// Removes the registries of a cluster and their facts in one turn, also those that a journal restored.
     pub(super) async fn remove(&self, registry: &RegistryName, cluster: &ClusterId) {
         match self.handle.remove_registries(both(registry)).await {

@@ -12,16 +12,19 @@ use tributary_model::{ClusterId, Code, RegistryName};
 use tributary_registry_api::Clock;
 use tributary_remote::SecretFollower;
 use tributary_remote::roster::{
-    Access, Action, Event, Fault, Order, Outcome, RestoredCluster, Roster, RosterStatus, Source, SourceHealth,
+    Access, Action, ClusterStatus, Event, Fault, Order, Outcome, RestoredCluster, Roster, RosterStatus,
+    Source, SourceHealth, State,
 };
 
 use super::accepted::Accepted;
 use super::clusters::Clusters;
 use super::departures::{Departures, Step};
+use super::joins::Joins;
 use super::secret_watch::Batch;
 use crate::config::Config;
+use crate::ops::clusters::board::Board;
 use crate::ops::receipts::Receipts;
-use crate::wiring::journal::State;
+use crate::wiring::journal;
 
 /// Stands for no timer.
 const NEVER: Duration = Duration::from_secs(86_400);
@@ -34,6 +37,8 @@ pub(super) struct Driver {
     roster: Roster,
     followers: BTreeMap<Source, SecretFollower>,
     clusters: Clusters,
+    joins: Joins,
+    board: Board,
     clock: Arc<dyn Clock>,
     departures: Departures,
     accepted: Accepted,
@@ -49,16 +54,19 @@ impl Driver {
     pub(super) fn new(
         roster: Roster,
         followers: BTreeMap<Source, SecretFollower>,
-        (clusters, departures): (Clusters, Departures),
+        (clusters, departures, board): (Clusters, Departures, Board),
         settings: Settings,
-        clock: Arc<dyn Clock>,
+        (clock, seed): (Arc<dyn Clock>, u64),
     ) -> Self {
         let (accepted, joined, logged) = (Accepted::default(), BTreeMap::new(), BTreeSet::new());
         let is_membership_known = false;
+        let joins = Joins::new(board.clone(), Arc::clone(&clock), seed);
         Self {
             roster,
             followers,
             clusters,
+            joins,
+            board,
             departures,
             accepted,
             joined,
@@ -88,7 +96,11 @@ impl Driver {
     }
 
     /// Shows restored registries, and records clusters in a journal from now on.
-    pub(super) fn remember<'a>(&mut self, restored: impl Iterator<Item = &'a RegistryName>, state: State) {
+    pub(super) fn remember<'a>(
+        &mut self,
+        restored: impl Iterator<Item = &'a RegistryName>,
+        state: journal::State,
+    ) {
         self.clusters.remember(restored, state);
     }
 
@@ -103,7 +115,10 @@ impl Driver {
                 },
                 Ok(()) = self.settings.changed() => self.rotate_all().await,
                 step = self.departures.next() => self.depart(step).await,
-                () = tokio::time::sleep(due) => self.apply(Event::Tick).await,
+                () = tokio::time::sleep(due) => {
+                    self.apply(Event::Tick).await;
+                    self.joins.retry(&self.clusters).await;
+                }
             }
             self.report().await;
         }
@@ -120,7 +135,8 @@ impl Driver {
 
     fn until_due(&self) -> Duration {
         let now = self.clock.now();
-        self.roster.next_due().map_or(NEVER, |due| due.since(now).max(Duration::from_millis(1)))
+        let due = self.roster.next_due().into_iter().chain(self.joins.next_due()).min();
+        due.map_or(NEVER, |due| due.since(now).max(Duration::from_millis(1)))
     }
 
     async fn apply(&mut self, event: Event) {
@@ -137,11 +153,18 @@ impl Driver {
         for (registry, identity) in self.accepted.changes(&status) {
             self.clusters.accept(&registry, identity).await;
         }
+        self.board.publish(status.clone());
         self.log(&status);
-        if !self.is_membership_known && is_complete(&status) {
+        if !self.is_membership_known && is_complete(&status, self.may_lack_secrets(&status)) {
             self.is_membership_known = true;
             self.clusters.are_known().await;
         }
+    }
+
+    /// Returns whether the server goes on without Secrets that it may not read: it does not need them and holds no cluster of one.
+    fn may_lack_secrets(&self, status: &RosterStatus) -> bool {
+        let is_held = |one: &ClusterStatus| one.state != State::Absent;
+        self.board.view().may_lack_secrets && !status.clusters.iter().any(is_held)
     }
 
     async fn execute(&mut self, order: Order) {
@@ -149,6 +172,7 @@ impl Driver {
             Action::Join(access) | Action::Rotate(access) => self.connect(&order, access).await,
             Action::Leave => self.departures.begin(order).await,
             Action::Pause => {
+                self.joins.forget(&order.cluster);
                 self.joined.remove(&order.cluster);
                 self.clusters.pause(&order.registry, &order.cluster).await;
             }
@@ -162,20 +186,9 @@ impl Driver {
             tracing::error!(%cluster, secret, "the kubeconfig of a remote cluster is gone; apply its Secret again");
             return;
         };
-        let is_new = matches!(order.action, Action::Join(_));
         self.departures.declared(cluster, secret);
         self.joined.insert(cluster.clone(), (order.registry.clone(), access.clone()));
-        match self.clusters.put(&order.registry, cluster, (secret, kubeconfig.clone())).await {
-            Ok(()) if is_new => {
-                tracing::info!(%cluster, registry = %order.registry, secret, "remote cluster added")
-            }
-            Ok(()) => {
-                tracing::info!(%cluster, registry = %order.registry, secret, "credential of a remote cluster changed")
-            }
-            Err(error) => {
-                tracing::error!(%cluster, secret, %error, "a remote cluster was not added; apply its Secret again")
-            }
-        }
+        self.joins.put(&self.clusters, order.clone(), kubeconfig.clone()).await;
     }
 
     /// Rotates every connected cluster with the settings that changed.
@@ -211,6 +224,8 @@ impl Driver {
                 self.departures.removed(&cluster);
                 self.accepted.forget(&cluster);
                 self.joined.remove(&cluster);
+                self.joins.forget(&cluster);
+                self.board.forget(&cluster);
                 self.apply(Event::Receipt(cluster, number)).await;
             }
         }
@@ -218,7 +233,7 @@ impl Driver {
 
     /// Logs problems that are new.
     fn log(&mut self, status: &RosterStatus) {
-        let now = problems(status);
+        let now = problems(status, self.may_lack_secrets(status));
         for text in now.difference(&self.logged) {
             tracing::warn!("{text}");
         }
@@ -226,14 +241,18 @@ impl Driver {
     }
 }
 
-fn is_complete(status: &RosterStatus) -> bool {
-    status.sources.iter().all(|source| source.health == SourceHealth::Synced)
+/// Returns whether every source is known; one that may not be read counts where the server may lack it.
+fn is_complete(status: &RosterStatus, may_lack: bool) -> bool {
+    let is_known = |health| health == SourceHealth::Synced || may_lack && health == SourceHealth::Forbidden;
+    status.sources.iter().all(|source| is_known(source.health))
 }
 
 /// Returns what operators should know: sources that cannot be read, claims that are refused or not used, and faults of Secrets.
-fn problems(status: &RosterStatus) -> BTreeSet<String> {
+fn problems(status: &RosterStatus, may_lack: bool) -> BTreeSet<String> {
     let sources = status.sources.iter().filter_map(|source| {
         let why = match source.health {
+            // usual without remote clusters; `get clusters` has a note
+            SourceHealth::Forbidden if may_lack => return None,
             SourceHealth::Forbidden => "may not be read: grant what `tributary rbac print` shows",
             SourceHealth::Failed => "cannot be read now; the next try follows",
             SourceHealth::Synced | SourceHealth::Unsynced => return None,

@@ -25,7 +25,7 @@ pub fn remembered(
     factories: &Factories,
     members: &[Member],
 ) -> Result<Vec<Configured>, CommandError> {
-    if !config.remotes.reads_secrets() {
+    if !config.reads_secrets() {
         return Ok(Vec::new());
     }
     let settings = settings(config);

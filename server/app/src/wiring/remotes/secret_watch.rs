@@ -35,9 +35,15 @@ impl SecretWatch {
         let mut pinned: Option<Fingerprint> = None;
         let (mut backoff, mut random) = (Backoff::new(BackoffPolicy::default()), SplitMix::seeded(self.seed));
         loop {
-            let Some(connection) = self.open().await else {
-                tokio::time::sleep(backoff.next(&mut random)).await;
-                continue;
+            let connection = match self.open().await {
+                Ok(connection) => connection,
+                Err(error) => {
+                    if backoff.failures() == 0 {
+                        tracing::warn!(%error, "cannot connect to the config cluster for its Secrets; trying again");
+                    }
+                    tokio::time::sleep(backoff.next(&mut random)).await;
+                    continue;
+                }
             };
             backoff.reset();
             let cluster = ClusterIdentity::new(connection.client());
@@ -53,15 +59,10 @@ impl SecretWatch {
         }
     }
 
-    async fn open(&self) -> Option<Connection> {
+    async fn open(&self) -> Result<Connection, String> {
         let connector = self.connector.clone();
-        match tokio::task::spawn_blocking(move || connector.open()).await.ok()? {
-            Ok(connection) => Some(connection),
-            Err(error) => {
-                tracing::warn!(%error, "cannot connect to the config cluster for its Secrets; retrying");
-                None
-            }
-        }
+        let opened = tokio::task::spawn_blocking(move || connector.open()).await;
+        opened.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
     }
 
     /// Waits until the cluster of earlier connections answers; the first one is pinned.

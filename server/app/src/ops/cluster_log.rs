@@ -1,0 +1,154 @@
+//! Logs each change of state of a cluster that a Secret declares, and the end of its credential's life before it comes.
+//!
+//! Started with the server. It compares the table of clusters when a registry or the roster changed, and at an interval, since a
+//! confirmation that does not come is no change. A configured cluster has the lines of its registries.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::backend::LiveBackend;
+use crate::document::ClusterItem;
+
+/// Time from a change to the comparison: a list under way usually ends within it.
+const SETTLE: Duration = Duration::from_secs(1);
+/// Interval of comparisons without a change.
+const INTERVAL: Duration = Duration::from_secs(10);
+
+/// Line to log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Line {
+    /// State of a cluster that changed.
+    State { cluster: String, state: String, code: String, reason: String },
+    /// Credential that expires.
+    Expiry { cluster: String, code: String, message: String },
+}
+
+/// What was logged last, by cluster: its state, and the message about its credential.
+#[derive(Debug, Default)]
+struct ClusterLog(BTreeMap<String, (String, String)>);
+
+/// Logs changes until the server stops.
+pub async fn run(live: Arc<LiveBackend>, stop: CancellationToken) {
+    tokio::select! {
+        () = stop.cancelled() => {}
+        () = follow(&live) => {}
+    }
+}
+
+async fn follow(live: &LiveBackend) {
+    let mut log = ClusterLog::default();
+    let (mut registries, mut roster) = (live.handle.status_changes(), live.remotes.changes());
+    loop {
+        tokio::select! {
+            changed = registries.next() => if changed.is_none() { return },
+            changed = roster.changed() => if changed.is_err() { return },
+            () = tokio::time::sleep(INTERVAL) => {}
+        }
+        if live.remotes.view().roster.clusters.is_empty() && log.0.is_empty() {
+            continue;
+        }
+        tokio::time::sleep(SETTLE).await;
+        let Ok(statuses) = live.handle.inspect(tributary_core::Core::status).await else { return };
+        log.changes(&live.clusters_of(&statuses).0).iter().for_each(write);
+    }
+}
+
+impl ClusterLog {
+    /// Returns the lines about what changed since the last call.
+    fn changes(&mut self, all: &[ClusterItem]) -> Vec<Line> {
+        let known = std::mem::take(&mut self.0);
+        let mut lines = Vec::new();
+        for one in all.iter().filter(|one| is_declared(one)) {
+            let before = known.get(&one.name);
+            let (was, was_expiry) = before.map_or(("", ""), |(state, expiry)| (state, expiry));
+            let expiry = one.conditions.iter().find(|condition| condition.kind.starts_with("Credential"));
+            let message = expiry.map_or("", |condition| &condition.message);
+            // one that is read for the first time was logged when it was added
+            let is_new = one.state == "Syncing" && was.is_empty() && one.reason.is_empty();
+            if one.state != was && !is_new {
+                lines.push(Line::State {
+                    cluster: one.name.clone(),
+                    state: one.state.clone(),
+                    code: one.code.clone(),
+                    reason: one.reason.clone(),
+                });
+            }
+            if message != was_expiry
+                && let Some(condition) = expiry
+            {
+                let (cluster, code) = (one.name.clone(), condition.code.clone());
+                lines.push(Line::Expiry { cluster, code, message: message.to_owned() });
+            }
+            let state = if is_new { String::new() } else { one.state.clone() };
+            self.0.insert(one.name.clone(), (state, message.to_owned()));
+        }
+        lines
+    }
+}
+
+fn is_declared(one: &ClusterItem) -> bool {
+    one.source != "configuration"
+}
+
+fn write(line: &Line) {
+    match line {
+        Line::State { cluster, state, reason, .. } if state == "Live" => {
+            tracing::info!(cluster, state, reason, "cluster changed its state");
+        }
+        Line::State { cluster, state, code, reason } => {
+            tracing::warn!(cluster, state, code, reason, "cluster changed its state");
+        }
+        Line::Expiry { cluster, code, message } => {
+            tracing::warn!(cluster, code, "{message}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::clusters::ClusterConditionItem;
+
+    fn mk_item(state: &str, expiry: &str) -> ClusterItem {
+        let condition = ClusterConditionItem {
+            kind: "CredentialExpires".into(),
+            code: "TRB0711".into(),
+            message: expiry.into(),
+        };
+        ClusterItem {
+            name: "east".into(),
+            state: state.into(),
+            source: "Secret s/east".into(),
+            conditions: Some(condition).filter(|_| !expiry.is_empty()).into_iter().collect(),
+            ..ClusterItem::default()
+        }
+    }
+
+    #[test]
+    fn each_change_of_a_state_is_one_line() {
+        let mut log = ClusterLog::default();
+        let states = ["Syncing", "Live", "Live", "Unreachable", "Unreachable", "Syncing", "Live"];
+        let lines = states.map(|state| log.changes(&[mk_item(state, "")]).len());
+        assert_eq!(lines, [0, 1, 0, 1, 0, 1, 1]);
+        assert!(log.changes(&[]).is_empty());
+        assert_eq!(log.changes(&[mk_item("Live", "")]).len(), 1, "a removed cluster is forgotten");
+    }
+
+    #[test]
+    fn end_of_a_credential_is_logged_once_for_each_share() {
+        let mut log = ClusterLog::default();
+        log.changes(&[mk_item("Live", "")]);
+        let lines =
+            ["25 %", "25 %", "10 %", "", "25 %"].map(|text| log.changes(&[mk_item("Live", text)]).len());
+        assert_eq!(lines, [1, 0, 1, 0, 1]);
+    }
+
+    #[test]
+    fn configured_cluster_has_the_lines_of_its_registries() {
+        let one = ClusterItem { source: "configuration".into(), ..mk_item("Unreachable", "") };
+        assert!(ClusterLog::default().changes(&[one]).is_empty());
+    }
+}

@@ -1,0 +1,181 @@
+//! The table of clusters: those of the configuration and those that Secrets declare, each with one status.
+//!
+//! [`ClusterReport`] combines the roster, the core and the supervisor when it is read; `get clusters`, metrics and the log show its
+//! result. [`state`] decides a state, [`conditions`] what else to know, and [`board`] has what the task of the remote clusters publishes.
+//! Clusters with trouble come first.
+
+pub mod board;
+pub mod conditions;
+pub mod metrics;
+mod sources;
+pub mod state;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tributary_core::RegistryStatus;
+use tributary_model::{Mono, RegistryName};
+use tributary_remote::roster::{ClusterStatus, ENTRIES, Outcome};
+use tributary_runtime::RunReport;
+
+use super::counts::RegistryCounts;
+use super::report::parts;
+use crate::config::Config;
+use crate::config::model::RegistryConfig;
+use crate::config::staleness::Staleness;
+use crate::document::clusters::{ClusterItem, ClusterRegistryItem, ClusterSourceItem};
+use board::RemotesView;
+use state::{Facts, Judged, Lane};
+
+/// Age of a confirmation from which a cluster is stale, unless its watches may be quiet for longer.
+pub const BOUND: Duration = Duration::from_secs(150);
+
+/// Cluster of the configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfiguredCluster {
+    /// Cluster ID.
+    pub name: String,
+    /// Names of its registries.
+    pub registries: Vec<String>,
+}
+
+/// Returns the clusters of a configuration.
+#[must_use]
+pub fn configured(config: &Config) -> Vec<ConfiguredCluster> {
+    let of = |registry: &RegistryConfig| ConfiguredCluster {
+        name: registry.cluster_id.clone().unwrap_or_else(|| config.cluster_id.clone()),
+        registries: registry.names(),
+    };
+    config.registries.iter().filter(|registry| registry.kubernetes().is_some()).map(of).collect()
+}
+
+/// Returns the age from which a confirmation is too old: that from which a watch of the config cluster is, and [`BOUND`] at least.
+#[must_use]
+pub fn bound(config: &Config) -> Duration {
+    let live =
+        config.config_cluster().and_then(RegistryConfig::kubernetes).map(|fields| fields.timing().live);
+    live.map_or(BOUND, |live| live.max(BOUND))
+}
+
+/// State of all clusters at one moment.
+pub struct ClusterReport<'a> {
+    /// What the task of the remote clusters published.
+    pub view: &'a RemotesView,
+    /// Clusters of the configuration.
+    pub configured: &'a [ConfiguredCluster],
+    /// Registries of the core.
+    pub registries: &'a [RegistryStatus],
+    /// Runs of the supervisor.
+    pub runs: &'a BTreeMap<RegistryName, RunReport>,
+    /// Services and endpoints of the registries.
+    pub counts: &'a RegistryCounts,
+    /// Age from which a confirmation is too old.
+    pub bound: Duration,
+    /// Time of the report.
+    pub now: Mono,
+    /// The same time of the calendar.
+    pub wall: Timestamp,
+}
+
+impl ClusterReport<'_> {
+    /// Returns every cluster, those with trouble first.
+    #[must_use]
+    pub fn items(&self) -> Vec<ClusterItem> {
+        let ids: BTreeSet<&str> = self.configured.iter().map(|one| one.name.as_str()).collect();
+        let of_roster =
+            |name: &str| self.view.roster.clusters.iter().find(|one| one.cluster.as_str() == name);
+        let configured = self.configured.iter().map(|one| self.configured(one, of_roster(&one.name)));
+        let others = self.view.roster.clusters.iter().filter(|one| !ids.contains(one.cluster.as_str()));
+        let mut all: Vec<_> = configured.chain(others.map(|one| self.declared(one))).collect();
+        all.sort_by(|(a, one), (b, other)| (a, &one.name).cmp(&(b, &other.name)));
+        all.into_iter().map(|(_, item)| item).collect()
+    }
+    /// Returns the sources of declarations; none if none is read.
+    #[must_use]
+    pub fn sources(&self) -> Vec<ClusterSourceItem> {
+        sources::items(self.view)
+    }
+    fn configured(&self, own: &ConfiguredCluster, roster: Option<&ClusterStatus>) -> (usize, ClusterItem) {
+        let lanes = self.lanes(own.registries.iter().map(String::as_str));
+        let facts = Facts { roster: None, failure: None, lanes: &lanes, bound: self.bound, now: self.now };
+        let item =
+            ClusterItem { name: own.name.clone(), source: "configuration".to_owned(), ..self.item(&facts) };
+        self.placed(&facts, item, roster)
+    }
+    fn declared(&self, roster: &ClusterStatus) -> (usize, ClusterItem) {
+        let name = roster.registry.as_ref().map(ToString::to_string).unwrap_or_default();
+        let entries = format!("{name}{ENTRIES}");
+        let lanes = self.lanes([name.as_str(), entries.as_str()].into_iter());
+        let connection = self.view.connections.get(&roster.cluster);
+        let failure = connection.and_then(|connection| connection.failure.as_ref());
+        let facts = Facts { roster: Some(roster), failure, lanes: &lanes, bound: self.bound, now: self.now };
+        let used = roster.claims.iter().find(|claim| claim.outcome == Outcome::Wins);
+        let source = used.or_else(|| roster.claims.first());
+        let validity = connection.and_then(|connection| conditions::validity(connection, &lanes));
+        let item = ClusterItem {
+            name: roster.cluster.to_string(),
+            source: source.map(|claim| conditions::object(claim.source, &claim.object)).unwrap_or_default(),
+            credential_expires: validity.map(|validity| validity.until),
+            rotations: connection.map_or(0, |connection| connection.rotations),
+            ..self.item(&facts)
+        };
+        self.placed(&facts, item, Some(roster))
+    }
+    /// Adds the declarations and conditions, and returns the place in the list.
+    fn placed(
+        &self,
+        facts: &Facts<'_>,
+        item: ClusterItem,
+        roster: Option<&ClusterStatus>,
+    ) -> (usize, ClusterItem) {
+        let connection = roster.and_then(|roster| self.view.connections.get(&roster.cluster));
+        let conditions = conditions::conditions(roster, connection, facts.lanes, self.wall);
+        let claims = roster.map(conditions::claims).unwrap_or_default();
+        let place = state::judge(facts).state.place() * 2 + usize::from(conditions.is_empty());
+        (place, ClusterItem { conditions, claims, ..item })
+    }
+    fn lanes<'n>(&self, names: impl Iterator<Item = &'n str>) -> Vec<Lane<'_>> {
+        let find = |name: &str| self.registries.iter().find(|status| status.id.name.as_str() == name);
+        let lane = |status: &'_ RegistryStatus| status.id.name.clone();
+        names.filter_map(find).map(|status| Lane { status, run: self.runs.get(&lane(status)) }).collect()
+    }
+    fn item(&self, facts: &Facts<'_>) -> ClusterItem {
+        let Judged { state, code, reason, since, next } = state::judge(facts);
+        let ago = |at: Mono| millis(self.now.since(at));
+        let names = || facts.lanes.iter().map(|lane| &lane.status.id.name);
+        let services = names().filter_map(|name| self.counts.services.get(name));
+        let identity = facts.lanes.iter().find_map(|lane| lane.status.identity.as_ref());
+        let staleness = facts.lanes.first().map(|lane| Staleness::from(lane.status.stale).to_string());
+        ClusterItem {
+            state: state.as_str().to_owned(),
+            code: code.map(|code| code.to_string()).unwrap_or_default(),
+            reason,
+            since_millis_ago: since.map(ago),
+            confirmed_millis_ago: state::confirmed(facts.lanes).map(ago),
+            retry_in_millis: next.map(|at| millis(at.since(self.now))),
+            registries: facts.lanes.iter().map(|lane| self.registry(lane)).collect(),
+            services: services.sum(),
+            endpoints: names().map(|name| self.counts.endpoints_of(name)).sum(),
+            identity: identity.map(ToString::to_string).unwrap_or_default(),
+            staleness: staleness.unwrap_or_default(),
+            ..ClusterItem::default()
+        }
+    }
+    fn registry(&self, lane: &Lane<'_>) -> ClusterRegistryItem {
+        let all = lane.status.sources.values();
+        ClusterRegistryItem {
+            name: lane.status.id.name.to_string(),
+            generation: lane.status.generation.0,
+            next_generation: lane.status.shadow.map(|generation| generation.0),
+            parts: all.flat_map(|view| parts(view, self.now)).collect(),
+        }
+    }
+}
+
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

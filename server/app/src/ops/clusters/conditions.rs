@@ -1,0 +1,180 @@
+//! Conditions of one cluster: what an operator should know beside its state.
+//!
+//! They are declarations that are refused or not used, a new credential that does not take over, and a credential that expires. The
+//! state does not depend on them. A function of its arguments; no text holds a part of a credential.
+
+use jiff::Timestamp;
+use tributary_model::Code;
+use tributary_remote::Validity;
+use tributary_remote::roster::{ClusterStatus, Outcome, Source, State};
+
+use super::board::ConnectionFacts;
+use super::state::Lane;
+use crate::document::clusters::{ClaimItem, ClusterConditionItem, FaultItem, text};
+use crate::document::timestamp;
+
+/// Share of a credential's life, in percent, from which its end is reported.
+pub const SOON: u64 = 25;
+/// Share of a credential's life, in percent, from which its end is reported again.
+pub const VERY_SOON: u64 = 10;
+
+/// Names an object of a source: `Secret NAMESPACE/NAME`.
+#[must_use]
+pub fn object(source: Source, name: &str) -> String {
+    match source {
+        Source::Secrets(_) => format!("Secret {name}"),
+        Source::Directory => format!("file {name}"),
+        Source::ConfigFile => format!("clusters.{name}"),
+    }
+}
+
+/// Returns the declarations of a cluster, the first in order first.
+#[must_use]
+pub fn claims(roster: &ClusterStatus) -> Vec<ClaimItem> {
+    let item = |claim: &tributary_remote::roster::ClaimStatus| {
+        let (outcome, faults) = match &claim.outcome {
+            Outcome::Wins => ("Used", Vec::new()),
+            Outcome::Conflicts => ("Conflict", Vec::new()),
+            Outcome::Ignored => ("NotUsed", Vec::new()),
+            Outcome::Refused(faults) => ("Refused", faults.iter().map(FaultItem::from).collect()),
+        };
+        ClaimItem { object: object(claim.source, &claim.object), outcome: outcome.to_owned(), faults }
+    };
+    roster.claims.iter().map(item).collect()
+}
+
+/// Returns the conditions of a cluster.
+#[must_use]
+pub fn conditions(
+    roster: Option<&ClusterStatus>,
+    connection: Option<&ConnectionFacts>,
+    lanes: &[Lane<'_>],
+    now: Timestamp,
+) -> Vec<ClusterConditionItem> {
+    let of_claims = roster.map(of_claims).unwrap_or_default();
+    let failure = connection.and_then(|connection| connection.failure.as_ref());
+    let failure = failure.filter(|_| !lanes.is_empty()).map(|failure| {
+        condition(
+            "NotChanged",
+            Code::CLUSTER_NOT_ADDED,
+            format!("{}; the server tries again", failure.reason),
+        )
+    });
+    let expiry = connection.and_then(|connection| validity(connection, lanes));
+    let expiry = expiry.and_then(|validity| of_expiry(validity, now));
+    let grace = roster.filter(|roster| matches!(roster.state, State::Grace { .. }));
+    let grace = grace.map(|_| ClusterConditionItem {
+        kind: "NotDeclared".to_owned(),
+        code: String::new(),
+        message: "no Secret declares it any longer; it is removed after `remotes.leaveGrace`".to_owned(),
+    });
+    let all = of_claims.into_iter().chain(grace).chain(failure).chain(rotation(lanes));
+    all.chain(expiry).collect()
+}
+
+/// Returns the validity of the credential that serves.
+#[must_use]
+pub fn validity(connection: &ConnectionFacts, lanes: &[Lane<'_>]) -> Option<Validity> {
+    let is_filling = lanes.iter().any(|lane| lane.status.shadow.is_some());
+    connection.before.filter(|_| is_filling).unwrap_or(connection.validity)
+}
+
+/// Returns the part of a credential's life that is left, in percent; `None` without a known start.
+#[must_use]
+pub fn left(validity: Validity, now: Timestamp) -> Option<u64> {
+    let from = validity.from?.as_second();
+    let (until, now) = (validity.until.as_second(), now.as_second());
+    let life = u64::try_from(until.saturating_sub(from)).ok().filter(|life| *life > 0)?;
+    let rest = u64::try_from(until.saturating_sub(now)).unwrap_or(0);
+    Some(rest.saturating_mul(100) / life)
+}
+
+/// Time before the end of a credential without a known start from which its end is reported.
+const SPAN: i64 = 7 * 86_400;
+
+fn of_expiry(validity: Validity, now: Timestamp) -> Option<ClusterConditionItem> {
+    let at = timestamp(validity.until);
+    if validity.until <= now {
+        let message = format!("the credential expired at {at}");
+        return Some(condition("CredentialExpired", Code::CREDENTIAL_EXPIRED, message));
+    }
+    let rest = validity.until.as_second().saturating_sub(now.as_second());
+    let (is_soon, share) = match left(validity, now) {
+        Some(left) if left < VERY_SOON => (true, format!(", less than {VERY_SOON} % of its life is left")),
+        Some(left) => (left < SOON, format!(", less than {SOON} % of its life is left")),
+        None => (rest < SPAN, String::new()),
+    };
+    let message = format!("the credential expires at {at}{share}");
+    is_soon.then(|| condition("CredentialExpires", Code::CREDENTIAL_EXPIRES, message))
+}
+
+fn of_claims(roster: &ClusterStatus) -> Vec<ClusterConditionItem> {
+    let winner = roster.claims.iter().find(|claim| claim.outcome == Outcome::Wins);
+    let winner = winner.map_or_else(|| "another".to_owned(), |claim| object(claim.source, &claim.object));
+    let mut all = Vec::new();
+    for claim in &roster.claims {
+        let of = object(claim.source, &claim.object);
+        match &claim.outcome {
+            Outcome::Wins => {}
+            Outcome::Conflicts => all.push(condition(
+                "Conflict",
+                Code::CLUSTER_CLAIM_UNUSED,
+                format!("{of} declares the cluster, too, and is not used: {winner} precedes it"),
+            )),
+            Outcome::Ignored => all.push(condition(
+                "NotUsed",
+                Code::CLUSTER_CLAIM_UNUSED,
+                format!("{of} is not used: the configuration has the cluster"),
+            )),
+            Outcome::Refused(faults) => all.extend(faults.iter().map(|fault| {
+                let code = fault.code.unwrap_or(Code::SECRET_REFUSED);
+                condition("Refused", code, format!("{of}: {}", text(fault)))
+            })),
+        }
+    }
+    all
+}
+
+/// Returns why a new run does not take over, if one fails or waits to be accepted.
+fn rotation(lanes: &[Lane<'_>]) -> Option<ClusterConditionItem> {
+    let why = |lane: &Lane<'_>| {
+        let failure = lane.status.shadow_failure.as_deref();
+        let waits = lane.status.waits_for.as_deref().filter(|_| lane.status.needs_accept);
+        failure.or(waits).map(ToOwned::to_owned)
+    };
+    let why = lanes.iter().find_map(why)?;
+    Some(condition(
+        "NewCredential",
+        Code::CLUSTER_ROTATION_FAILS,
+        format!("the new credential does not take over, the earlier one stays in use: {why}"),
+    ))
+}
+
+fn condition(kind: &str, code: Code, message: String) -> ClusterConditionItem {
+    ClusterConditionItem { kind: kind.to_owned(), code: code.to_string(), message }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    #[test]
+    fn end_of_a_credential_is_reported_by_the_share_of_its_life() {
+        let kind = |from: Option<i64>, until: i64, now: i64| {
+            let validity = Validity { from: from.map(at), until: at(until) };
+            of_expiry(validity, at(now)).map(|one| (one.kind, one.message.contains("10 %")))
+        };
+        let expires = |very: bool| Some(("CredentialExpires".to_owned(), very));
+        assert_eq!(kind(Some(0), 1000, 749), None);
+        assert_eq!(kind(Some(0), 1000, 751), expires(false));
+        assert_eq!(kind(Some(0), 1000, 901), expires(true));
+        assert_eq!(kind(Some(0), 1000, 1000), Some(("CredentialExpired".to_owned(), false)));
+        assert_eq!(kind(None, 10 * 86_400, 2 * 86_400), None, "more than a week is left");
+        assert_eq!(kind(None, 10 * 86_400, 4 * 86_400), expires(false));
+        assert_eq!(kind(Some(2000), 1000, 0), expires(false), "a credential that ends before its start");
+    }
+}

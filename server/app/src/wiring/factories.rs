@@ -196,3 +196,28 @@ fn files(context: FactoryContext<'_>, fields: &FileFields) -> Arc<dyn RegistryFa
         None => Arc::new(files),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tributary_model::settings::MeshText;
+
+    use super::*;
+
+    #[test]
+    fn mesh_of_an_earlier_process_counts_until_that_of_this_one_is_known() {
+        let settings = |domain: &str| {
+            let text = MeshText { mesh: format!("trustDomain: {domain}").into(), networks: "".into() };
+            Settings { mesh_text: Some(Arc::new(text)), ..Settings::default() }
+        };
+        let factories = Factories::new(Environment::default());
+        let known =
+            || factories.mesh.borrow().as_ref().map(|mesh| mesh.trust_domain.as_deref().map(str::to_owned));
+        factories.restore_mesh(&Settings::default());
+        assert_eq!(known(), None, "an unknown one is not an empty one");
+        factories.restore_mesh(&settings("old.test"));
+        assert_eq!(known(), Some(Some("old.test".to_owned())));
+        factories.mesh.send_replace(Some(Arc::new(Mesh::default())));
+        factories.restore_mesh(&settings("old.test"));
+        assert_eq!(known(), Some(None));
+    }
+}

@@ -152,7 +152,7 @@ impl ClusterObjects {
         let file = self.options.trust_domain.as_deref();
         let own = self.mesh_config().and_then(|config| config.mesh.trust_domain.as_deref());
         if self.options.follows_mesh {
-            return own.or(file).or(self.mesh().trust_domain.as_deref());
+            return own.or(file).or_else(|| self.mesh().trust_domain.as_deref());
         }
         file.or(own)
     }

@@ -81,7 +81,7 @@ fn own_trust_domain_precedes_that_of_the_file_and_of_the_config_cluster() {
         follow(&mut index, &mk_mesh(&text(home), ""));
         assert_eq!(index.objects().trust_domain(), want);
         index.apply_delete(Kind::MeshConfig, Name::new("tributary-system", "istio"));
-        let rest = file.or(Some(home).filter(|home| !home.is_empty())).unwrap_or("cluster.local");
+        let rest = file.or_else(|| Some(home).filter(|home| !home.is_empty())).unwrap_or("cluster.local");
         assert_eq!(index.objects().trust_domain(), rest, "without its own");
     }
 }

@@ -67,6 +67,10 @@ fn fault(error: &Error) -> Fault {
         _ if short(error).contains(SCANNED_TOO_DEEP) => {
             Fault::refused(Code::DOCUMENT_TOO_LARGE, at, too_deep())
         }
+        _ if short(error).contains(EMPTY_KEY) => {
+            let message = "the document is not YAML: a key is empty; write `key: value`".to_owned();
+            Fault::refused(Code::YAML_SYNTAX, at, message)
+        }
         _ => {
             let what = short(error);
             let message = format!("the document is not YAML: {what}; {}", advice(&what));
@@ -75,6 +79,8 @@ fn fault(error: &Error) -> Fault {
     }
 }
 
+/// Text of the parser for a key without a text.
+const EMPTY_KEY: &str = "null into string";
 /// Text of the scanner, which reads ahead, for brackets beyond the limit.
 const SCANNED_TOO_DEEP: &str = "recursion limit";
 
@@ -223,6 +229,8 @@ mod tests {
             ("a:\n  b: c\n d: e\n", "align the line with its neighbours"),
             ("a:\n- b\n-c\nd: e\n", "`- ` before an item"),
             ("? [a]\n: b\n", "correct this line"),
+            ("  : : [", "a key is empty"),
+            ("a:\n  : b\n", "a key is empty"),
         ] {
             assert!(refused(text).message.contains(advice), "{text:?}: {}", refused(text));
         }

@@ -247,8 +247,8 @@ impl Core {
 /// Returns why a registry's shadow does not serve, for operators. A changed identity is reported even before the run
 /// has listed everything.
 fn waits_for(registry: &Registry) -> Option<Arc<str>> {
-    if registry.rejected_identity.is_some() {
-        return Some(describe(&Obstacle::Identity));
+    if let Some(identity) = &registry.rejected_identity {
+        return Some(describe(&Obstacle::Identity(identity.clone())));
     }
     let shadow = registry.shadow.as_ref()?;
     match registry.obstacle()? {
@@ -294,7 +294,9 @@ fn failure(ledger: &Ledger) -> Option<&str> {
 fn describe(obstacle: &Obstacle) -> Arc<str> {
     match obstacle {
         Obstacle::NotSynced => "the new run has not listed everything yet".into(),
-        Obstacle::Identity => "the source's identity changed; accept it if that is intended".into(),
+        Obstacle::Identity(identity) => {
+            format!("the source's identity changed to {identity}; accept it if that is intended").into()
+        }
         Obstacle::Weaker(collections) => {
             const SHOWN: usize = 4;
             let named = collections

@@ -173,10 +173,12 @@ impl Options {
     pub const fn scope(&self, part: Part) -> &Scope {
         self.scopes.of(part)
     }
-    /// Returns the parts that a run reports: the cluster, its mesh configuration, and the optional kinds that are read.
+    /// Returns the parts that a run reports: the cluster, its mesh configuration unless that of the config cluster is in force, and
+    /// the optional kinds that are read.
     pub fn parts(&self) -> impl Iterator<Item = Part> {
         let reported = |part: &Part| match part.kind() {
-            None | Some(Kind::MeshConfig) => true,
+            None => true,
+            Some(Kind::MeshConfig) => !self.follows_mesh,
             Some(kind) => self.kinds.contains(&kind) && self.reads(kind),
         };
         Part::ALL.into_iter().filter(reported)

@@ -103,6 +103,9 @@ impl RunLoop {
 
     /// Publishes or follows a mesh configuration.
     pub(crate) fn linked(mut self, link: MeshLink) -> Self {
+        if link.follows() {
+            self.health.spare(Kind::MeshConfig);
+        }
         self.mesh_link = link;
         self.follow_mesh();
         self

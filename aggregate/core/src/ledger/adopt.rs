@@ -17,8 +17,8 @@ use super::{Ledger, Output, Scoped};
 pub(crate) enum Obstacle {
     /// A required collection has no result yet.
     NotSynced,
-    /// The source's identity changed.
-    Identity,
+    /// The source's identity changed to this one.
+    Identity(Fingerprint),
     /// These collections are live in the served run, and the shadow can read less of them.
     Weaker(Vec<Collection>),
 }
@@ -26,7 +26,7 @@ pub(crate) enum Obstacle {
 impl Obstacle {
     /// Returns whether an operator may accept it; a run that has not listed everything must sync first.
     pub(crate) const fn is_acceptable(&self) -> bool {
-        matches!(self, Self::Identity | Self::Weaker(_))
+        matches!(self, Self::Identity(_) | Self::Weaker(_))
     }
 }
 
@@ -41,8 +41,9 @@ impl Ledger {
         if !self.is_synced() {
             return Some(Obstacle::NotSynced);
         }
-        if self.is_of_another_source(served) && self.identity.as_ref() != accepted {
-            return Some(Obstacle::Identity);
+        let identity = self.identity.as_ref().filter(|identity| Some(*identity) != accepted);
+        if let Some(identity) = identity.filter(|_| self.is_of_another_source(served)) {
+            return Some(Obstacle::Identity(identity.clone()));
         }
         let weaker: Vec<Collection> = self.weaker(served, scopes).collect();
         (!weaker.is_empty()).then_some(Obstacle::Weaker(weaker))

@@ -221,7 +221,7 @@ impl Index {
     /// Returns the cluster context once it is known, and when it may have changed since the last call.
     pub fn cluster_context(&mut self) -> Option<ClusterContext> {
         let withheld = self.sync.held_back().cloned();
-        if !self.context_stale || !(withheld.is_some() || self.sync.is_ready(Listing::SETTINGS)) {
+        if !self.context_stale || !(withheld.is_some() || self.sync.is_context_known()) {
             return None;
         }
         self.context_stale = false;

@@ -193,6 +193,12 @@ impl Sync {
         let state = self.states.iter().find(|state| state.listing == listing);
         self.held_back.is_none() && state.is_some_and(|state| state.begun || self.is_settled(state))
     }
+    /// Whether all that every derivation reads is settled: namespaces and the mesh configuration.
+    pub(super) fn is_context_known(&self) -> bool {
+        let joined = Listing::SETTINGS.joined();
+        let mut of_context = self.watches.iter().filter(|(scope, _)| joined.contains(&scope.kind));
+        self.held_back.is_none() && !self.waits_for_mesh && of_context.all(|(_, state)| state.is_settled())
+    }
     /// Returns the listings that became ready since the last call.
     pub(super) fn begun(&mut self) -> Vec<Listing> {
         if self.held_back.is_some() {

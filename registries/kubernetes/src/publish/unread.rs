@@ -10,7 +10,6 @@ use tributary_model::{Collection, Evidence, Fingerprint, ObjectRef, RegistryUpda
 
 use super::index::Index;
 use super::sync::Sync;
-use crate::collections::Listing;
 use crate::kind::{Kind, WatchScope};
 use crate::mesh::Mesh;
 use crate::project::Object;
@@ -98,7 +97,7 @@ impl Index {
     /// selects are not.
     #[must_use]
     pub fn mesh_for_others(&self) -> Option<&Mesh> {
-        let is_known = self.sync.held_back().is_none() && self.sync.is_ready(Listing::SETTINGS);
+        let is_known = self.sync.held_back().is_none() && self.sync.is_context_known();
         is_known.then(|| self.objects.mesh())
     }
 

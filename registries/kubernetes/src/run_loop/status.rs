@@ -13,6 +13,9 @@ use super::watches::WatchSet;
 use crate::collections::{Listing, Part};
 use crate::kind::{Kind, WatchScope};
 
+/// Detail of a cluster that follows the mesh configuration of the config cluster and whose own may not be read.
+const SPARED: &str = "it may not be read; of it only the trust domain would count";
+
 /// Last status of a watch, and its time.
 struct PartReport {
     part: SourcePart,
@@ -35,6 +38,8 @@ impl PartReport {
 pub(super) struct SourceHealth {
     parts: BTreeMap<WatchScope, PartReport>,
     optional: BTreeSet<WatchScope>,
+    /// Kind that may be refused without an effect, if there is one.
+    spare: Option<Kind>,
     server: Arc<str>,
     credential: Arc<str>,
     recovered: u64,
@@ -52,11 +57,19 @@ impl SourceHealth {
         Self {
             parts: set.planned.iter().map(|p| (p.scope.clone(), part(p.resource.plural))).collect(),
             optional: set.planned.iter().filter(|p| p.resource.optional).map(|p| p.scope.clone()).collect(),
+            spare: None,
             server: set.server.as_str().into(),
             credential: set.credential.as_str().into(),
             recovered: 0,
             changed: true,
         }
+    }
+    /// Shows a refused kind as a detail, not as a failed part.
+    pub(super) const fn spare(&mut self, kind: Kind) {
+        self.spare = Some(kind);
+    }
+    fn is_spared(&self, scope: &WatchScope, part: &SourcePart) -> bool {
+        self.spare == Some(scope.kind) && part.state == SourceState::Forbidden
     }
     /// Records the status of a watch.
     pub(super) fn report(&mut self, scope: &WatchScope, part: SourcePart) {
@@ -141,6 +154,9 @@ impl SourceHealth {
         if self.recovered > 0 {
             details.push(SourceDetail::number("healed", self.recovered));
         }
+        if self.parts.iter().any(|(scope, reported)| self.is_spared(scope, &reported.part)) {
+            details.push(SourceDetail::text("own mesh configuration", SPARED));
+        }
         details
     }
 
@@ -151,7 +167,8 @@ impl SourceHealth {
         counts: impl Fn(&WatchScope) -> bool,
     ) -> BTreeMap<Kind, SourcePart> {
         let mut kinds: BTreeMap<Kind, SourcePart> = BTreeMap::new();
-        for (scope, reported) in self.parts.iter().filter(|(scope, _)| counts(scope)) {
+        let shown = |scope: &WatchScope, part: &SourcePart| counts(scope) && !self.is_spared(scope, part);
+        for (scope, reported) in self.parts.iter().filter(|(scope, one)| shown(scope, &one.part)) {
             let named = || match (&scope.namespace, part(reported)) {
                 (Some(namespace), part) if part.state.is_failure() => {
                     let reason = format!("{} (in {namespace})", part.reason).into();
@@ -177,6 +194,7 @@ mod tests {
     fn mk_health(scopes: &[(WatchScope, bool)]) -> SourceHealth {
         SourceHealth {
             parts: BTreeMap::new(),
+            spare: None,
             optional: scopes
                 .iter()
                 .filter(|(_, optional)| *optional)

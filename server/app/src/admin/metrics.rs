@@ -63,7 +63,7 @@ metrics! {
     CLUSTER_STATE Gauge "cluster_state" ["cluster", "state"] "1 for the current state of a Kubernetes cluster, 0 for its other states; gone after its removal";
     CLUSTER_CONFIRMED Gauge "cluster_last_confirmed_timestamp_seconds" ["cluster"] "Unix time at which all that is required of a cluster was last confirmed, in seconds";
     CLUSTER_EXPIRY Gauge "cluster_credential_expiry_timestamp_seconds" ["cluster"] "Unix time at which the credential of a remote cluster expires, as it states it, in seconds; absent if it states none";
-    CLUSTER_ROTATIONS Counter "cluster_rotations" ["cluster"] "Credentials of a remote cluster that were taken after its first";
+    CLUSTER_ROTATIONS Counter "cluster_rotations" ["cluster"] "Credentials of a remote cluster that its Secrets declared after the first, in use or not";
     CLUSTER_CLAIMS Gauge "cluster_claims" ["cluster", "outcome"] "Declarations of a cluster, by result: Used, Conflict, NotUsed, Refused";
     SERVICES Gauge "services" ["registry"] "Services of a registry";
     ENDPOINTS Gauge "endpoints" ["registry", "health"] "Endpoints of a registry, by health";

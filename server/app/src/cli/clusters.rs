@@ -65,13 +65,17 @@ fn each(all: &[ClusterRegistryItem], text: impl Fn(&ClusterRegistryItem) -> Stri
     texts.collect::<Vec<_>>().join(",").into()
 }
 
-/// Returns why a cluster is in its state, then its conditions.
+/// Returns why a cluster is in its state, then its conditions. Of a live one the conditions come first: its reason is a remark.
 fn reason(one: &ClusterItem) -> String {
     let own = Some((&one.reason, &one.code)).filter(|(reason, _)| !reason.is_empty());
     let conditions = one.conditions.iter().map(|condition| (&condition.message, &condition.code));
     // the reason of a refused cluster is its first condition
-    let all = own.into_iter().chain(conditions.filter(|(message, _)| **message != one.reason));
-    all.map(|(text, code)| coded(text, code)).collect::<Vec<_>>().join("; ")
+    let others: Vec<_> = conditions.filter(|(message, _)| **message != one.reason).collect();
+    let all: Vec<_> = match one.state.as_str() {
+        "Live" => others.into_iter().chain(own).collect(),
+        _ => own.into_iter().chain(others).collect(),
+    };
+    all.into_iter().map(|(text, code)| coded(text, code)).collect::<Vec<_>>().join("; ")
 }
 
 fn coded(text: &str, code: &str) -> String {

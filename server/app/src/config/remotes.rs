@@ -36,7 +36,8 @@ pub enum SecretsConfig {
     Auto,
     /// Secrets are not read.
     Off,
-    /// They are read, and the server needs the right to: it is not ready before it has read them.
+    /// They are read, and the server needs the right to: it is not ready before it has read them, until
+    /// `start.firstSyncTimeout` has passed.
     On,
 }
 

@@ -152,11 +152,23 @@ pub fn of_clusters(clusters: &[ClusterItem], now: Timestamp) -> Vec<CheckedClust
     claims.map(|(one, claim)| of_claim(one, claim, now)).collect()
 }
 
+/// Conditions of a cluster whose used declaration does not work.
+const NOT_WORKING: [&str; 3] = ["NewCredential", "NotChanged", "CredentialExpired"];
+
+/// Returns why the used declaration of a cluster does not work, although every field is accepted.
+fn not_working(one: &ClusterItem) -> Vec<CheckReason> {
+    let is_refused = matches!(one.state.as_str(), "AuthFailed" | "Conflict");
+    let state = is_refused.then(|| CheckReason::of_item(&one.code, &one.reason));
+    let conditions = one.conditions.iter().filter(|of| NOT_WORKING.contains(&of.kind.as_str()));
+    state.into_iter().chain(conditions.map(|of| CheckReason::of_item(&of.code, &of.message))).collect()
+}
+
 fn of_claim(one: &ClusterItem, claim: &ClaimItem, now: Timestamp) -> CheckedCluster {
     let is_used = claim.outcome == "Used";
     let expires = one.credential_expires.filter(|_| is_used);
     let is_over = expires.is_some_and(|at| at <= now);
     let expired = is_over.then(CheckReason::expired);
+    let not_working = if is_used && !is_over { not_working(one) } else { Vec::new() };
     let unused = matches!(claim.outcome.as_str(), "Conflict" | "NotUsed").then(|| {
         let code = Code::CLUSTER_CLAIM_UNUSED;
         CheckReason::of_server(code, format!("not used: {}; {}", code.info().title, code.info().next))
@@ -167,6 +179,7 @@ fn of_claim(one: &ClusterItem, claim: &ClaimItem, now: Timestamp) -> CheckedClus
         verdict: match claim.outcome.as_str() {
             "Refused" => Verdict::Refused,
             _ if is_over => Verdict::Expired,
+            _ if !not_working.is_empty() => Verdict::Unusable,
             _ => Verdict::Accepted,
         },
         server: None,
@@ -174,7 +187,14 @@ fn of_claim(one: &ClusterItem, claim: &ClaimItem, now: Timestamp) -> CheckedClus
         expires,
         version: None,
         identity: Some(one.identity.clone()).filter(|identity| is_used && !identity.is_empty()),
-        reasons: claim.faults.iter().map(CheckReason::of_fault).chain(expired).chain(unused).collect(),
+        reasons: claim
+            .faults
+            .iter()
+            .map(CheckReason::of_fault)
+            .chain(expired)
+            .chain(unused)
+            .chain(not_working)
+            .collect(),
     }
 }
 
@@ -187,6 +207,10 @@ impl CheckReason {
             message: fault.message.clone(),
             opt_in: Some(fault.opt_in.clone()).filter(|opt_in| !opt_in.is_empty()),
         }
+    }
+    fn of_item(code: &str, message: &str) -> Self {
+        let (code, message) = (code.to_owned(), message.to_owned());
+        Self { code, field: String::new(), line: None, message, opt_in: None }
     }
     fn of_server(code: Code, message: String) -> Self {
         Self { code: code.to_string(), field: String::new(), line: None, message, opt_in: None }
@@ -220,6 +244,28 @@ impl CheckReason {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::document::clusters::ClusterConditionItem;
+
+    #[test]
+    fn declaration_whose_credential_does_not_work_is_not_accepted() {
+        let of = |state: &str, kind: &str| {
+            let condition =
+                ClusterConditionItem { kind: kind.into(), code: "TRB0713".into(), message: "401".into() };
+            let one = ClusterItem {
+                state: state.into(),
+                code: "TRB0708".into(),
+                reason: "refused".into(),
+                conditions: vec![condition],
+                claims: vec![ClaimItem { outcome: "Used".into(), ..ClaimItem::default() }],
+                ..ClusterItem::default()
+            };
+            let checked = of_clusters(&[one], Timestamp::UNIX_EPOCH).remove(0);
+            (checked.verdict, checked.reasons.into_iter().map(|reason| reason.code).collect::<Vec<_>>())
+        };
+        assert_eq!(of("Live", "NewCredential"), (Verdict::Unusable, vec!["TRB0713".to_owned()]));
+        assert_eq!(of("AuthFailed", "Conflict"), (Verdict::Unusable, vec!["TRB0708".to_owned()]));
+        assert_eq!(of("Live", "Conflict"), (Verdict::Accepted, vec![]));
+    }
 
     #[test]
     fn declarations_of_a_server_have_its_verdict_and_its_setting() {

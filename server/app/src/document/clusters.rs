@@ -42,7 +42,7 @@ pub struct ClusterItem {
     /// Time at which the credential in use expires, as it states it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credential_expires: Option<Timestamp>,
-    /// Number of credentials that were taken after the first, since the server started.
+    /// Number of credentials that were declared after the first, in use or not, since the server started.
     #[serde(default)]
     pub rotations: u64,
     /// Identity of the cluster, if known.

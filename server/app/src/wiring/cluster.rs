@@ -96,6 +96,7 @@ impl Cluster {
             (false, true) => MeshLink::Follows(mesh.subscribe()),
             (false, false) => MeshLink::Own,
         };
+        self.options.follows_mesh = self.mesh_link.follows();
         self
     }
     /// Returns the factories of both registries.

@@ -65,6 +65,13 @@ fn line_has_state_times_and_every_reason() {
 }
 
 #[test]
+fn conditions_of_a_live_cluster_come_before_its_remark() {
+    let item =
+        ClusterItem { state: "Live".into(), code: String::new(), reason: "no nodes".into(), ..mk_item() };
+    assert_eq!(reason(&item), "Secret s/east2: exec is a program (TRB0702); no nodes");
+}
+
+#[test]
 fn refusal_that_is_the_state_is_not_repeated() {
     let mut item = mk_item();
     item.reason = item.conditions[0].message.clone();

@@ -134,11 +134,11 @@ fn log_plan(cluster: &ClusterId, plan: &LeavePlan, drain: Duration) {
     let LeavePlan { services, endpoints, emptied, hosts } = plan;
     let hosts = hosts.iter().take(10).map(String::as_str).collect::<Vec<_>>().join(", ");
     if *emptied == 0 {
-        tracing::info!(%cluster, services, endpoints, ?drain, "remote cluster is no longer declared; removing it");
+        tracing::info!(%cluster, services, endpoints, ?drain, "remote cluster leaves");
     } else {
         tracing::warn!(
             %cluster, services, endpoints, ?drain, emptied, hosts,
-            "remote cluster is no longer declared; removing it leaves hosts without an endpoint"
+            "remote cluster leaves; hosts keep no endpoint"
         );
     }
 }

@@ -22,6 +22,7 @@ use super::departures::{Departures, Step};
 use super::joins::Joins;
 use super::secret_watch::Batch;
 use crate::config::Config;
+use crate::document::clusters::text;
 use crate::ops::clusters::board::Board;
 use crate::ops::receipts::Receipts;
 use crate::wiring::journal;
@@ -253,7 +254,9 @@ fn problems(status: &RosterStatus, may_lack: bool) -> BTreeSet<String> {
         let why = match source.health {
             // usual without remote clusters; `get clusters` has a note
             SourceHealth::Forbidden if may_lack => return None,
-            SourceHealth::Forbidden => "may not be read: grant what `tributary rbac print` shows",
+            SourceHealth::Forbidden => {
+                "may not be read: grant what `tributary rbac print` shows with `remotes.secrets: on`"
+            }
             SourceHealth::Failed => "cannot be read now; the next try follows",
             SourceHealth::Synced | SourceHealth::Unsynced => return None,
         };
@@ -290,5 +293,5 @@ fn label(source: Source) -> &'static str {
 
 fn shown(fault: &Fault) -> String {
     let code = fault.code.unwrap_or(Code::SECRET_REFUSED);
-    format!("{code}: {}", fault.text)
+    format!("{code}: {}", text(fault))
 }

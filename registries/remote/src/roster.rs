@@ -22,7 +22,7 @@ mod sources;
 mod state;
 mod status;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tributary_model::{ClusterId, Mono, RegistryName};
@@ -124,9 +124,12 @@ impl Roster {
     pub fn status(&self) -> RosterStatus {
         let known = self.members.iter().map(|(cluster, _)| cluster).chain(self.sources.clusters());
         let clusters: BTreeSet<&ClusterId> = known.collect();
+        let graces = self.members.graces(self.settings.grace);
+        let leaves: BTreeMap<&ClusterId, Mono> = graces.map(|(cluster, due, _)| (cluster, due)).collect();
         let status = |cluster: &ClusterId| {
             let claims = self.sources.claims(cluster);
-            status::cluster(cluster, self.members.get(cluster), &claims, self.is_ignored(cluster))
+            let member = (self.members.get(cluster), leaves.get(cluster).copied());
+            status::cluster(cluster, member, &claims, self.is_ignored(cluster))
         };
         RosterStatus {
             clusters: clusters.into_iter().map(status).collect(),

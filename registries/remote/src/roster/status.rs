@@ -45,6 +45,8 @@ pub struct ClusterStatus {
     pub state: State,
     /// Start of the state; `None` where no state is kept.
     pub since: Option<Mono>,
+    /// End of the grace of one that is no longer declared; it leaves then if its source is complete.
+    pub leaves: Option<Mono>,
     /// Policy of the first claim.
     pub policy: Option<Policy>,
     /// Claims, the first in order first.
@@ -91,7 +93,7 @@ pub struct RosterStatus {
 /// Returns the status of a cluster.
 pub(super) fn cluster(
     cluster: &ClusterId,
-    member: Option<&Member>,
+    (member, leaves): (Option<&Member>, Option<Mono>),
     claims: &[Claim<'_>],
     is_ignored: bool,
 ) -> ClusterStatus {
@@ -106,6 +108,7 @@ pub(super) fn cluster(
         registry: member.map(|member| member.registry.clone()),
         state: member.map_or(State::Absent, |member| member.state),
         since: member.map(|member| member.since),
+        leaves,
         policy: claims.first().map(|claim| claim.object.policy.clone()),
         claims: claims.iter().enumerate().map(status).collect(),
     }

@@ -130,7 +130,7 @@ impl ClusterReport<'_> {
         roster: Option<&ClusterStatus>,
     ) -> (usize, ClusterItem) {
         let connection = roster.and_then(|roster| self.view.connections.get(&roster.cluster));
-        let conditions = conditions::conditions(roster, connection, facts.lanes, self.wall);
+        let conditions = conditions::conditions(roster, connection, facts.lanes, (facts.now, self.wall));
         let claims = roster.map(conditions::claims).unwrap_or_default();
         let place = state::judge(facts).state.place() * 2 + usize::from(conditions.is_empty());
         (place, ClusterItem { conditions, claims, ..item })

@@ -4,12 +4,13 @@
 //! state does not depend on them. A function of its arguments; no text holds a part of a credential.
 
 use jiff::Timestamp;
-use tributary_model::Code;
+use tributary_model::{Code, Mono};
 use tributary_remote::Validity;
 use tributary_remote::roster::{ClusterStatus, Outcome, Source, State};
 
 use super::board::ConnectionFacts;
 use super::state::Lane;
+use crate::cli::table::age;
 use crate::document::clusters::{ClaimItem, ClusterConditionItem, FaultItem, text};
 use crate::document::timestamp;
 
@@ -49,7 +50,7 @@ pub fn conditions(
     roster: Option<&ClusterStatus>,
     connection: Option<&ConnectionFacts>,
     lanes: &[Lane<'_>],
-    now: Timestamp,
+    (mono, now): (Mono, Timestamp),
 ) -> Vec<ClusterConditionItem> {
     let of_claims = roster.map(of_claims).unwrap_or_default();
     let failure = connection.and_then(|connection| connection.failure.as_ref());
@@ -62,14 +63,19 @@ pub fn conditions(
     });
     let expiry = connection.and_then(|connection| validity(connection, lanes));
     let expiry = expiry.and_then(|validity| of_expiry(validity, now));
-    let grace = roster.filter(|roster| matches!(roster.state, State::Grace { .. }));
-    let grace = grace.map(|_| ClusterConditionItem {
-        kind: "NotDeclared".to_owned(),
-        code: String::new(),
-        message: "no Secret declares it any longer; it is removed after `remotes.leaveGrace`".to_owned(),
-    });
+    let grace = roster.and_then(|roster| not_declared(roster, mono));
     let all = of_claims.into_iter().chain(grace).chain(failure).chain(rotation(lanes));
     all.chain(expiry).collect()
+}
+
+/// Returns the condition of a cluster that no Secret declares, with the time that is left to it.
+fn not_declared(roster: &ClusterStatus, now: Mono) -> Option<ClusterConditionItem> {
+    let State::Grace { is_long, .. } = roster.state else { return None };
+    let left = roster.leaves.map_or(0, |leaves| leaves.since(now).as_millis());
+    let left = age(u64::try_from(left).unwrap_or(u64::MAX));
+    let why = if is_long { ", as most clusters went at once" } else { "" };
+    let message = format!("no Secret declares it any longer; it is removed in {left}{why}");
+    Some(ClusterConditionItem { kind: "NotDeclared".to_owned(), code: String::new(), message })
 }
 
 /// Returns the validity of the credential that serves.
@@ -160,6 +166,28 @@ mod tests {
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
+    }
+
+    #[test]
+    fn cluster_that_is_no_longer_declared_shows_the_time_that_is_left() {
+        let began = Mono(1_000);
+        let shown = |is_long: bool, grace: u64, passed: u64| {
+            let seconds = std::time::Duration::from_secs;
+            let roster = ClusterStatus {
+                cluster: tributary_model::ClusterId::new("east").unwrap(),
+                registry: None,
+                state: State::Grace { since: began, is_long },
+                since: Some(began),
+                leaves: Some(began.plus(seconds(grace))),
+                policy: None,
+                claims: Vec::new(),
+            };
+            not_declared(&roster, began.plus(seconds(passed))).unwrap().message
+        };
+        let text = "no Secret declares it any longer; it is removed in";
+        assert_eq!(shown(false, 30, 10), format!("{text} 20s"));
+        assert_eq!(shown(true, 600, 20), format!("{text} 9m, as most clusters went at once"));
+        assert_eq!(shown(false, 30, 40), format!("{text} 0ms"), "its source is not complete");
     }
 
     #[test]

@@ -19,6 +19,7 @@ fn mk_cluster(name: &str, state: State, outcomes: Vec<(&str, Outcome)>) -> Clust
         registry: Some(RegistryName::new(name).unwrap()),
         state,
         since: Some(Mono(1_000)),
+        leaves: None,
         policy: None,
         claims: outcomes.into_iter().map(claim).collect(),
     }

@@ -53,6 +53,7 @@ mod tests {
             registry: Some(RegistryName::new("away").unwrap()),
             state: State::Joined,
             since: None,
+            leaves: None,
             policy: Some(Policy { accept_uid, ..Policy::default() }),
             claims: Vec::new(),
         };

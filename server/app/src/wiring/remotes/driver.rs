@@ -281,7 +281,11 @@ fn problems(status: &RosterStatus, may_lack: bool) -> BTreeSet<String> {
     let objects = status.objects.iter().flat_map(|object| {
         object.faults.iter().map(move |fault| format!("Secret {}: {}", object.object, shown(fault)))
     });
-    sources.chain(claims).chain(objects).collect()
+    let leaving = status.clusters.iter().filter_map(|cluster| {
+        let grace = cluster.leaves?.since(cluster.since?);
+        Some(format!("cluster {} is no longer declared; it leaves after {grace:?}", cluster.cluster))
+    });
+    sources.chain(claims).chain(objects).chain(leaving).collect()
 }
 
 fn label(source: Source) -> &'static str {

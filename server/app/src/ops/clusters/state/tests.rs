@@ -79,6 +79,7 @@ fn mk_roster(state: State, outcomes: Vec<Outcome>) -> ClusterStatus {
         registry: Some(RegistryName::new("east").unwrap()),
         state,
         since: Some(Mono(500)),
+        leaves: None,
         policy: Some(Policy::default()),
         claims: outcomes.into_iter().map(claim).collect(),
     }

@@ -29,6 +29,7 @@ use crate::merge::conditions::host_conflict;
 use crate::merge::merge;
 use crate::merge::precedence::{claimants, first_object};
 use crate::state::State;
+use crate::state::settings::SettingsChange;
 use crate::state::workloads::{WorkloadId, WorkloadSlot};
 
 impl State {
@@ -58,11 +59,18 @@ impl State {
 
     /// Builds the settings. Returns whether the client labels changed by which the mesh orders endpoints.
     fn build_settings(&mut self, changed: &mut CatalogChanges) -> bool {
-        if !std::mem::take(&mut self.dirty.settings) || !self.context.settings.fold(&self.context.shards) {
+        if !std::mem::take(&mut self.dirty.settings) {
+            return false;
+        }
+        let change = self.context.settings.fold(&self.context.shards);
+        if change == SettingsChange::Nothing {
             return false;
         }
         changed.settings = true;
         self.draft.settings = self.context.settings.effective.clone();
+        if change == SettingsChange::Carried {
+            return false;
+        }
         self.counters.full_passes.settings += 1;
         self.context.rules.complete(&self.context.settings.effective);
         self.complete_virtual_services();

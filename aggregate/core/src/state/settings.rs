@@ -8,6 +8,17 @@ use tributary_model::{ObjectId, Settings, Shared};
 
 use crate::state::shards::{ShardId, Shards};
 
+/// What of the combined settings changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SettingsChange {
+    /// Nothing.
+    Nothing,
+    /// Only what the catalog carries for a restart, which no service reads.
+    Carried,
+    /// Values that services read.
+    Values,
+}
+
 /// Settings of each shard, and the combined value.
 #[derive(Debug, Default)]
 pub(crate) struct SettingsTable {
@@ -31,8 +42,8 @@ impl SettingsTable {
         let at = self.reported.iter().position(|(id, _)| *id == shard)?;
         Some(self.reported.swap_remove(at).1)
     }
-    /// Combines the settings of all shards. Returns whether the combined value changed.
-    pub(crate) fn fold(&mut self, shards: &Shards) -> bool {
+    /// Combines the settings of all shards. Returns what of the combined value changed.
+    pub(crate) fn fold(&mut self, shards: &Shards) -> SettingsChange {
         let none = ObjectId::new("", "", "");
         let mut ordered: Vec<_> =
             self.reported.iter().filter_map(|(id, value)| Some((shards.get(*id)?, value))).collect();
@@ -41,10 +52,12 @@ impl SettingsTable {
                 .then_with(|| a.precedence(None, &none).order(&b.precedence(None, &none)))
         });
         let folded = ordered.iter().fold(Settings::default(), |over, (_, value)| over.over(value));
-        let changed = folded != *self.effective;
-        if changed {
-            self.effective = Shared::new(folded);
+        if folded == *self.effective {
+            return SettingsChange::Nothing;
         }
-        changed
+        let carried = Settings { mesh_text: folded.mesh_text.clone(), ..Settings::clone(&self.effective) };
+        let is_carried = carried == folded;
+        self.effective = Shared::new(folded);
+        if is_carried { SettingsChange::Carried } else { SettingsChange::Values }
     }
 }

@@ -85,6 +85,25 @@ fn retries_of_the_settings_reach_every_route() {
 }
 
 #[test]
+fn mesh_text_is_carried_and_builds_no_service() {
+    let mut world = World::of_files();
+    world.put("file", [mk_service("shop/pay.shop", mk_decl("pay", "80 http")), settings(None, Some(3))]);
+    let before = world.view("shop/pay.shop").unwrap();
+    let with_text = |mesh: &str| {
+        let text = tributary_model::settings::MeshText { mesh: mesh.into(), networks: "".into() };
+        let connect_timeout = Some(Duration::from_secs(3));
+        let settings = Settings { mesh_text: Some(Arc::new(text)), connect_timeout, ..Settings::default() };
+        Fact::Settings(Arc::new(settings))
+    };
+    for mesh in ["# first", "# second"] {
+        let outcome = world.put("file", [with_text(mesh)]);
+        assert!(outcome.changed.settings && outcome.changed.hosts.is_empty(), "{:?}", outcome.changed);
+        assert_eq!(&*world.catalog().settings.mesh_text.as_ref().unwrap().mesh, mesh);
+    }
+    assert!(Arc::ptr_eq(&before, &world.view("shop/pay.shop").unwrap()));
+}
+
+#[test]
 fn claimants_of_a_host_are_ordered_with_a_condition() {
     let created = |second| Timestamp::from_second(second).ok();
     let mut world =

@@ -6,6 +6,7 @@ pub mod api;
 pub mod credentials;
 pub mod marks;
 pub mod objects;
+pub mod remotes;
 pub mod server;
 pub mod watched;
 

@@ -8,8 +8,11 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tributary_suites::ads::node;
 use tributary_suites::consul::PORT;
-use tributary_suites::kube::{Login, Named, READ, READABLE, Watched, mk_namespace, mk_service, mk_slice};
-use tributary_suites::{ApiServer, Follower, TestServer, Variant, eventually, outbound};
+use tributary_suites::kube::remotes::{
+    AWAY, HOME, NAMESPACE, mk_declaration, sends_nothing, serves, start_pair,
+};
+use tributary_suites::kube::{Login, Named, READ, READABLE, Watched, mk_namespace, mk_slice};
+use tributary_suites::{ApiServer, Follower, TestServer, Variant, eventually};
 
 const SOON: Duration = Duration::from_secs(60);
 /// Longer than the longest pause between two tries.
@@ -18,10 +21,6 @@ const LATER: Duration = Duration::from_secs(180);
 const GRACE: Duration = Duration::from_secs(3);
 /// Longer than several probes and audits of shortened intervals.
 const WATCHED: Duration = Duration::from_secs(4);
-const NAMESPACE: &str = "tributary-system";
-const PAY: &str = "pay.shop.svc.cluster.local";
-const HOME: &str = "10.77.0.10:8080";
-const AWAY: &str = "10.78.0.10:8080";
 /// A config cluster, a remote cluster, and a server that reads Secrets of the first.
 struct Lab {
     home: ApiServer,
@@ -37,10 +36,7 @@ impl Lab {
     }
     /// Starts with a login at the config cluster.
     async fn start_as(user: &str) -> Result<Self> {
-        let (home, away) = (ApiServer::start().await?, ApiServer::start().await?);
-        fill(&home, "10.77.0.10").await?;
-        fill(&away, "10.78.0.10").await?;
-        home.api().apply(&mk_namespace(NAMESPACE)).await?;
+        let (home, away) = start_pair().await?;
         if user != "admin" {
             home.api().allow(user, &READ, &READABLE).await?;
         }
@@ -71,14 +67,11 @@ impl Lab {
         self.serves_within(endpoints, SOON).await
     }
     async fn serves_within(&mut self, endpoints: &[&str], within: Duration) -> Result<()> {
-        let endpoints = endpoints.iter().map(|one| Ok(one.parse()?)).collect::<Result<Vec<_>>>()?;
-        self.recorder.has_endpoints(&outbound(PORT, PAY), &endpoints, within).await
+        serves(&mut self.recorder, endpoints, within).await
     }
     /// Asserts that nothing is sent for this long.
     async fn sends_nothing(&mut self, span: Duration) -> Result<()> {
-        self.recorder.settle(span).await?;
-        ensure!(self.recorder.answers().is_empty(), "{:?}", self.recorder.answers());
-        Ok(())
+        sends_nothing(&mut self.recorder, span).await
     }
     async fn joined(&mut self) -> Result<()> {
         self.declare("admin-token").await?;
@@ -99,24 +92,8 @@ impl Lab {
     }
 }
 
-async fn fill(cluster: &ApiServer, address: &str) -> Result<()> {
-    let api = cluster.api();
-    api.apply_all(&[
-        mk_namespace("shop"),
-        mk_service("shop", "pay", &[("http", PORT, PORT)]),
-        mk_slice("shop", "pay", "pay-1", &[address], &[("http", PORT)]),
-    ])
-    .await
-}
-
 fn secret(kubeconfig: &str) -> Value {
-    json!({
-        "apiVersion": "v1", "kind": "Secret",
-        "metadata": {
-            "namespace": NAMESPACE, "name": "remote-away", "labels": {"istio/multiCluster": "true"},
-        },
-        "stringData": {"away": kubeconfig},
-    })
+    mk_declaration("remote-away", "away", kubeconfig)
 }
 
 #[tokio::test]

@@ -7,17 +7,15 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tributary_suites::ads::node;
-use tributary_suites::consul::PORT;
-use tributary_suites::kube::{Login, Named, READ, READABLE, Watched, mk_namespace, mk_service, mk_slice};
-use tributary_suites::{ApiServer, Follower, TestServer, Variant, eventually, outbound};
+use tributary_suites::kube::remotes::{
+    AWAY, HOME, NAMESPACE, fill, mk_declaration, sends_nothing, serves, start_pair,
+};
+use tributary_suites::kube::{Login, Named, READ, READABLE, Watched, mk_namespace};
+use tributary_suites::{ApiServer, Follower, TestServer, Variant, eventually};
 
 const SOON: Duration = Duration::from_secs(60);
 /// Longer than several probes of shortened intervals.
 const WATCHED: Duration = Duration::from_secs(4);
-const NAMESPACE: &str = "tributary-system";
-const PAY: &str = "pay.shop.svc.cluster.local";
-const HOME: &str = "10.77.0.10:8080";
-const AWAY: &str = "10.78.0.10:8080";
 /// Name of the Secret that declares the cluster first.
 const FIRST: &str = "remote-away";
 
@@ -32,10 +30,7 @@ struct Lab {
 
 impl Lab {
     async fn start() -> Result<Self> {
-        let (home, away) = (ApiServer::start().await?, ApiServer::start().await?);
-        fill(&home, "10.77.0.10").await?;
-        fill(&away, "10.78.0.10").await?;
-        home.api().apply(&mk_namespace(NAMESPACE)).await?;
+        let (home, away) = start_pair().await?;
         let watched = Watched::by_admin(&home)?.config(
             "remotes: {secrets: on, leaveGrace: 1s, allowServerCidrs: [127.0.0.0/8]}\n\
              start: {firstSyncTimeout: 2s}",
@@ -51,10 +46,10 @@ impl Lab {
         Ok(std::fs::read_to_string(path)?)
     }
     async fn declare(&self, secret: &str, key: &str, kubeconfig: &str) -> Result<()> {
-        self.home.api().apply(&mk_secret(secret, key, kubeconfig)).await.map(drop)
+        self.home.api().apply(&mk_declaration(secret, key, kubeconfig)).await.map(drop)
     }
     async fn undeclare(&self, secret: &str) -> Result<()> {
-        self.home.api().remove(&Named::of(&mk_secret(secret, "away", ""))?).await
+        self.home.api().remove(&Named::of(&mk_declaration(secret, "away", ""))?).await
     }
     async fn joined(&mut self) -> Result<()> {
         self.declare(FIRST, "away", &self.kubeconfig("admin-token")?).await?;
@@ -65,14 +60,11 @@ impl Lab {
     }
     /// Waits until the client has exactly these endpoints.
     async fn serves(&mut self, endpoints: &[&str]) -> Result<()> {
-        let endpoints = endpoints.iter().map(|one| Ok(one.parse()?)).collect::<Result<Vec<_>>>()?;
-        self.recorder.has_endpoints(&outbound(PORT, PAY), &endpoints, SOON).await
+        serves(&mut self.recorder, endpoints, SOON).await
     }
     /// Asserts that nothing is sent for this long.
     async fn sends_nothing(&mut self, span: Duration) -> Result<()> {
-        self.recorder.settle(span).await?;
-        ensure!(self.recorder.answers().is_empty(), "{:?}", self.recorder.answers());
-        Ok(())
+        sends_nothing(&mut self.recorder, span).await
     }
     /// Returns every cluster, as an operator lists them.
     async fn clusters(&self) -> Result<Vec<Value>> {
@@ -109,24 +101,6 @@ impl Lab {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
-}
-
-async fn fill(cluster: &ApiServer, address: &str) -> Result<()> {
-    let api = cluster.api();
-    api.apply_all(&[
-        mk_namespace("shop"),
-        mk_service("shop", "pay", &[("http", PORT, PORT)]),
-        mk_slice("shop", "pay", "pay-1", &[address], &[("http", PORT)]),
-    ])
-    .await
-}
-
-fn mk_secret(name: &str, key: &str, kubeconfig: &str) -> Value {
-    json!({
-        "apiVersion": "v1", "kind": "Secret",
-        "metadata": {"namespace": NAMESPACE, "name": name, "labels": {"istio/multiCluster": "true"}},
-        "stringData": {key: kubeconfig},
-    })
 }
 
 /// Kubeconfig with a program, which no server runs.
@@ -303,7 +277,7 @@ async fn server_that_may_not_read_secrets_is_ready_without_them_and_shows_it() -
     let away = ApiServer::start().await?;
     fill(&away, "10.78.0.10").await?;
     let kubeconfig = std::fs::read_to_string(away.kubeconfig(&Login::user("admin"))?)?;
-    home.api().apply(&mk_secret(FIRST, "away", &kubeconfig)).await?;
+    home.api().apply(&mk_declaration(FIRST, "away", &kubeconfig)).await?;
     home.api().allow("reader", &READ, &with_secrets()).await?;
     server.registry_is("away", "Live", &[], SOON).await?;
     // from then on they are not given up

@@ -266,16 +266,21 @@ impl KubeApi {
     /// Defines all custom resources, and fills namespace `shop`: service `pay` at these addresses, and an entry.
     pub async fn fill_shop(&self, port: u16, pay: &[&str], entry: Option<Entry>) -> Result<()> {
         self.define().await?;
+        self.fill_pay(port, pay).await?;
+        match entry {
+            Some(entry) => self.apply_yaml(&entry.yaml()).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Fills namespace `shop` with service `pay` at these addresses.
+    pub async fn fill_pay(&self, port: u16, pay: &[&str]) -> Result<()> {
         self.apply_all(&[
             mk_namespace("shop"),
             mk_service("shop", "pay", &[("http", port, port)]),
             mk_slice("shop", "pay", "pay-1", pay, &[("http", port)]),
         ])
-        .await?;
-        match entry {
-            Some(entry) => self.apply_yaml(&entry.yaml()).await,
-            None => Ok(()),
-        }
+        .await
     }
 
     /// Waits until the server serves this kind, after its definition was applied.

@@ -8,8 +8,10 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tributary_suites::ads::node;
 use tributary_suites::consul::PORT;
-use tributary_suites::kube::{Login, Named, Watched, mk_namespace, mk_service, mk_slice};
-use tributary_suites::{ApiServer, Follower, TestServer, Variant, eventually, http_client, outbound};
+use tributary_suites::kube::remotes::{self, fill, mk_declaration, start_pair};
+pub(crate) use tributary_suites::kube::remotes::{AWAY, HOME};
+use tributary_suites::kube::{Login, Named, Watched, mk_slice};
+use tributary_suites::{ApiServer, Follower, TestServer, Variant, eventually, http_client};
 
 pub(crate) const SOON: Duration = Duration::from_secs(60);
 /// Shorter than `staleAfter` of the tests: a quiet watch counts as failed then, and a grace begins again when it is back.
@@ -18,10 +20,6 @@ pub(crate) const GRACE: Duration = Duration::from_secs(3);
 pub(crate) const DRAIN: Duration = Duration::from_secs(4);
 /// Longer than several probes and audits of shortened intervals.
 pub(crate) const WATCHED: Duration = Duration::from_secs(4);
-pub(crate) const HOME: &str = "10.77.0.10:8080";
-pub(crate) const AWAY: &str = "10.78.0.10:8080";
-const NAMESPACE: &str = "tributary-system";
-const PAY: &str = "pay.shop.svc.cluster.local";
 
 /// Two clusters and a server that reads Secrets of the first.
 pub(crate) struct Lab {
@@ -38,10 +36,7 @@ pub(crate) struct Lab {
 impl Lab {
     /// Starts everything and waits until the remote cluster is served.
     pub(crate) async fn joined() -> Result<Self> {
-        let (home, away) = (ApiServer::start().await?, ApiServer::start().await?);
-        fill(&home, "10.77.0.10").await?;
-        fill(&away, "10.78.0.10").await?;
-        home.api().apply(&mk_namespace(NAMESPACE)).await?;
+        let (home, away) = start_pair().await?;
         let folder = tempfile::tempdir()?;
         let state = folder.path().join("state");
         let watched = Watched::by(&home, &Login::user("admin"))?
@@ -130,8 +125,7 @@ impl Lab {
     }
     /// Waits until the client has exactly these endpoints.
     pub(crate) async fn serves(&mut self, endpoints: &[&str]) -> Result<()> {
-        let endpoints = endpoints.iter().map(|one| Ok(one.parse()?)).collect::<Result<Vec<_>>>()?;
-        self.recorder()?.has_endpoints(&outbound(PORT, PAY), &endpoints, SOON).await
+        remotes::serves(self.recorder()?, endpoints, SOON).await
     }
     /// Returns whether the endpoints of the remote cluster are used after those of others.
     pub(crate) async fn is_demoted(&self) -> Result<bool> {
@@ -141,10 +135,7 @@ impl Lab {
     }
     /// Asserts that nothing is sent for this long.
     pub(crate) async fn sends_nothing(&mut self, span: Duration) -> Result<()> {
-        let recorder = self.recorder()?;
-        recorder.settle(span).await?;
-        ensure!(recorder.answers().is_empty(), "{:?}", recorder.answers());
-        Ok(())
+        remotes::sends_nothing(self.recorder()?, span).await
     }
     pub(crate) async fn is_live(&self) -> Result<()> {
         for registry in ["kubernetes", "away", "away-entries"] {
@@ -180,22 +171,6 @@ pub(crate) async fn uid_of(cluster: &ApiServer) -> Result<String> {
     Ok(found["metadata"]["uid"].as_str().context("no uid")?.to_owned())
 }
 
-async fn fill(cluster: &ApiServer, address: &str) -> Result<()> {
-    let api = cluster.api();
-    api.apply_all(&[
-        mk_namespace("shop"),
-        mk_service("shop", "pay", &[("http", PORT, PORT)]),
-        mk_slice("shop", "pay", "pay-1", &[address], &[("http", PORT)]),
-    ])
-    .await
-}
-
 fn secret(kubeconfig: &str) -> Value {
-    json!({
-        "apiVersion": "v1", "kind": "Secret",
-        "metadata": {
-            "namespace": NAMESPACE, "name": "remote-away", "labels": {"istio/multiCluster": "true"},
-        },
-        "stringData": {"away": kubeconfig},
-    })
+    mk_declaration("remote-away", "away", kubeconfig)
 }

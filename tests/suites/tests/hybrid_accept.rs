@@ -19,7 +19,7 @@ use tributary_suites::{
 
 const SOON: Duration = Duration::from_secs(10);
 const LATER: Duration = Duration::from_secs(20);
-const ANOTHER: &str = "the source's identity changed; accept it if that is intended";
+const ANOTHER: &str = "the source's identity changed to ";
 const NOTHING: i32 = 4;
 const REGISTRIES: [&str; 2] = ["kubernetes", "kubernetes-entries"];
 

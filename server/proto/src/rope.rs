@@ -122,6 +122,16 @@ impl Rope {
         let body = out.finish();
         Self { chunks: body.chunks.iter().cloned().collect(), len: body.len }
     }
+    /// Appends a message. Two small ones become one chunk, which the transport passes on in one write.
+    pub fn append(&mut self, mut next: Self) {
+        self.len += next.len;
+        if let Some(joined) = self.chunks.back().zip(next.chunks.front()).and_then(joined) {
+            self.chunks.pop_back();
+            next.chunks.pop_front();
+            self.chunks.push_back(joined);
+        }
+        self.chunks.append(&mut next.chunks);
+    }
     /// Removes and returns the next piece, of at most [`PIECE`] bytes.
     pub fn pop(&mut self) -> Option<Bytes> {
         let mut chunk = self.chunks.pop_front()?;
@@ -153,9 +163,32 @@ impl Rope {
     }
 }
 
+/// Returns two chunks as one if copying them costs less than a frame of their own.
+fn joined((last, first): (&Bytes, &Bytes)) -> Option<Bytes> {
+    let len = last.len() + first.len();
+    (len <= BY_REFERENCE).then(|| {
+        let mut both = BytesMut::with_capacity(len);
+        both.extend_from_slice(last);
+        both.extend_from_slice(first);
+        both.freeze()
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn two_small_messages_are_one_chunk_and_a_large_one_stays_shared() {
+        let large = Bytes::from(vec![7; BY_REFERENCE]);
+        let mut rope = Rope::framed(b"one", &[]);
+        rope.append(Rope::framed(b"two", &[]));
+        rope.append(Rope::framed(b"", &[std::slice::from_ref(&large)]));
+        assert_eq!(rope.len(), 8 + 8 + 5 + BY_REFERENCE);
+        assert_eq!(rope.pop().unwrap(), Bytes::from_static(b"\0\0\0\0\x03one\0\0\0\0\x03two\0\0\0\x30\0"));
+        assert_eq!(rope.pop().unwrap().as_ptr(), large.as_ptr());
+        assert!(rope.is_empty() && rope.pop().is_none());
+    }
 
     #[test]
     fn small_pieces_are_copied_together_and_large_ones_shared() {

@@ -55,7 +55,9 @@ counters! {
     nacks,
     /// Responses sent.
     sends,
-    /// Resources in those responses, unless a shared set was sent whole.
+    /// Responses that left in one write with the response before them.
+    sends_joined,
+    /// Resources in responses, unless a shared set was sent whole.
     resources_sent,
     /// Shared sets sent whole.
     sets_sent,

@@ -28,6 +28,8 @@ pub(crate) struct Fake {
     /// Whether look-ups wait.
     blocked: AtomicBool,
     private_builds: AtomicU64,
+    /// Whether resources and differences count as built.
+    built: AtomicBool,
     /// Names whose endpoints were never read.
     unread: Mutex<Vec<String>>,
 }
@@ -61,6 +63,10 @@ impl Fake {
     pub(crate) fn block(&self, blocked: bool) {
         self.blocked.store(blocked, Ordering::Release);
     }
+    /// Lets resources and differences count as built, so that few responses are work.
+    pub(crate) fn build_all(&self) {
+        self.built.store(true, Ordering::Release);
+    }
     /// Returns how often private resources were built.
     pub(crate) fn private_builds(&self) -> u64 {
         self.private_builds.load(Ordering::Relaxed)
@@ -82,8 +88,21 @@ impl Fake {
     }
 }
 
-/// Nothing counts as built, so every response is work.
-impl Built for Fake {}
+/// Nothing counts as built at first, so every response is work.
+impl Built for Fake {
+    fn built_changes(
+        &self,
+        from: &Arc<Catalog>,
+        to: &Arc<Catalog>,
+        class: &ClientClassKey,
+        kind: ResourceType,
+    ) -> Option<Arc<ChangedSet>> {
+        self.built.load(Ordering::Acquire).then(|| self.changed(from, to, class, kind))
+    }
+    fn has_one(&self, _: &Arc<Catalog>, _: &ClientClassKey, _: ResourceType, _: &str) -> bool {
+        self.built.load(Ordering::Acquire)
+    }
+}
 
 impl ResourceProvider for Fake {
     fn all(&self, catalog: &Arc<Catalog>, _: &ClientClassKey, kind: ResourceType) -> Arc<ResourceSet> {

@@ -60,6 +60,17 @@ impl Session {
         }
         self.on_writable(now, || Arc::clone(catalog)).map_or(Step::Idle, Step::Send)
     }
+    /// Returns the next message of the round in progress if it costs little. It may leave together with the message before it,
+    /// which the transport has not taken yet.
+    pub fn following(&mut self, now: Mono, catalog: &Arc<Catalog>) -> Option<Outgoing> {
+        if self.round.is_none() || self.interest_moved || !self.is_ready(catalog) {
+            return None;
+        }
+        let since = self.in_flight;
+        let out = self.on_writable(now, || Arc::clone(catalog));
+        self.in_flight = since;
+        out
+    }
     /// Whether handling a small request costs little: it is an acknowledgement, or the session has few names.
     pub fn takes_at_once(&self, request: &Request) -> bool {
         let Some(kind) = ResourceType::parse(request.type_url()) else { return true };

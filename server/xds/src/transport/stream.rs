@@ -13,6 +13,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep_until};
 use tonic::Status;
 use tributary_model::{Catalog, Mono, ObservedSince};
+use tributary_proto::rope::BY_REFERENCE;
 use tributary_proto::{Request, Rope, Variant};
 
 use super::connection::Peer;
@@ -135,8 +136,8 @@ struct Stream {
     outbox: Arc<Outbox>,
     wake: Arc<Wake>,
     registration: Registration,
-    /// The message that the transport is taking, and when building it began.
-    pushing: Option<(ResourceType, Instant)>,
+    /// The messages that the transport is taking, and when building each began.
+    pushing: Vec<(ResourceType, Instant)>,
     /// An answer about clients that the transport has not taken yet.
     page: Option<Rope>,
     /// Held until the transport has taken that answer.
@@ -174,7 +175,7 @@ impl Stream {
             client,
             outbox: Arc::clone(outbox),
             wake,
-            pushing: None,
+            pushing: Vec::new(),
             page: None,
             page_permit: None,
             is_stored: false,
@@ -256,7 +257,7 @@ impl Stream {
                 return Ok(session);
             }
             let began = Instant::now();
-            if let Some((kind, since)) = self.pushing.take() {
+            for (kind, since) in self.pushing.drain(..) {
                 self.shared.env.counters.pushes.delivered(kind, began.duration_since(since));
             }
             if let Some(page) = self.page.take() {
@@ -270,9 +271,9 @@ impl Stream {
             (session, out) = self.next_message(session).await?;
             match out {
                 Some(out) => {
-                    self.pushing = Some((out.kind, began));
+                    let rope = self.gather(&mut session, out, began);
                     self.store_status(&session);
-                    self.outbox.put(out.rope);
+                    self.outbox.put(rope);
                 }
                 None if !session.interest_is_due() && !self.registers_held(&mut session) => {
                     return Ok(session);
@@ -280,6 +281,20 @@ impl Stream {
                 None => {}
             }
         }
+    }
+    /// Returns a message, with those after it while they are small: a write costs more than its bytes.
+    fn gather(&mut self, session: &mut Session, first: Outgoing, began: Instant) -> Rope {
+        self.pushing.push((first.kind, began));
+        let mut rope = first.rope;
+        while rope.len() < BY_REFERENCE {
+            let began = Instant::now();
+            let catalog = self.shared.source.current();
+            let Some(next) = session.following(self.shared.now(), &catalog) else { break };
+            self.pushing.push((next.kind, began));
+            rope.append(next.rope);
+            self.shared.env.counters.sends_joined.inc();
+        }
+        rope
     }
     /// Registers a changed interest.
     async fn register(&mut self, mut session: Box<Session>) -> Result<Box<Session>, Status> {

@@ -39,6 +39,23 @@ async fn change_wakes_only_subscribed_streams() {
 }
 
 #[tokio::test]
+async fn small_responses_of_a_round_leave_together() {
+    let served =
+        Served::with(&[(ResourceType::Cluster, "a.x", "1"), (ResourceType::Endpoints, "a.x", "1")]).await;
+    let mut connection = served.connect().await;
+    let mut stream = connection.delta().await;
+    stream.subscribe(ResourceType::Cluster, &[]).await;
+    stream.next().await;
+    stream.subscribe(ResourceType::Endpoints, &["a.x"]).await;
+    stream.next().await;
+    served.source.fake.build_all();
+    served.set(ResourceType::Cluster, "a.x", "2");
+    assert_eq!(stream.bodies().await, ["a.x=2"]);
+    assert_eq!(stream.bodies().await, ["a.x=1"], "an xDS cluster that changed is followed by its assignment");
+    assert_eq!((served.count("sends"), served.count("sends_joined")), (4, 1));
+}
+
+#[tokio::test]
 async fn pushes_are_counted_by_type_and_cause() {
     let served =
         Served::with(&[(ResourceType::Cluster, "a.x", "1"), (ResourceType::Endpoints, "a.x", "1")]).await;

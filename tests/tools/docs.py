@@ -14,7 +14,7 @@ the examples, with free ports in the environment:
                         cluster's controllers, or of a reader in another terminal
 
 A document that needs servers has a line `<!-- needs: kubernetes consul -->`: each is started for it alone,
-with KUBECONFIG, kubectl and CONSUL_HTTP_ADDR in place. 192.0.2.10 is this machine's own address in all documents.
+with KUBECONFIG, kubectl and CONSUL_HTTP_ADDR in place; `clusters` starts three. 192.0.2.10 is this machine's own address in all documents.
 
 Blocks of a file run in order; files are independent.
 """
@@ -29,7 +29,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from servers import Consul, Kubernetes, free_ports, own_address
+from servers import Clusters, Consul, Kubernetes, free_ports, own_address
 
 ROOT = Path(__file__).resolve().parents[2]
 FENCE = re.compile(r"^(```+)(\S*)\s*(.*)$")
@@ -99,8 +99,10 @@ class Reader:
                 yield Kubernetes(self.home)
             elif name == "consul":
                 yield Consul(self.home, self.ports["8500"])
+            elif name == "clusters":
+                yield Clusters(self.home)
             else:
-                sys.exit(f"{self.path}: unknown server {name}; use kubernetes or consul")
+                sys.exit(f"{self.path}: unknown server {name}; use kubernetes, clusters or consul")
 
     def with_ports(self, text):
         """Replaces the ports and the address of documents by free ports and the machine's own address."""

@@ -76,8 +76,9 @@ class Server:
 class Kubernetes(Server):
     """An API server and its etcd; KUBECONFIG has its administrator, and kubectl is a small substitute."""
 
-    def __init__(self, home):
-        super().__init__(home / "cluster")
+    def __init__(self, home, name="docs"):
+        super().__init__(home / f"cluster-{name}")
+        self.name = name
         self.home.mkdir()
         client, peer, port = free_ports(3)
         etcd = f"http://127.0.0.1:{client}"
@@ -114,16 +115,37 @@ class Kubernetes(Server):
         return urllib.request.urlopen(request, context=authority, timeout=5).status == 200
 
     def config(self):
-        authority = str(self.home / "certs" / "apiserver.crt")
+        authority, name = str(self.home / "certs" / "apiserver.crt"), self.name
         return {
-            "apiVersion": "v1", "kind": "Config", "current-context": "docs",
-            "clusters": [{"name": "docs", "cluster": {"server": self.url, "certificate-authority": authority}}],
-            "users": [{"name": "docs", "user": {"token": "admin-token"}}],
-            "contexts": [{"name": "docs", "context": {"cluster": "docs", "user": "docs"}}],
+            "apiVersion": "v1", "kind": "Config", "current-context": name,
+            "clusters": [{"name": name, "cluster": {"server": self.url, "certificate-authority": authority}}],
+            "users": [{"name": name, "user": {"token": "admin-token"}}],
+            "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
         }
 
     def env(self):
         return {"KUBECONFIG": str(self.kubeconfig), "PATH": f"{TOOLS / 'bin'}:{os.environ['PATH']}"}
+
+
+class Clusters(Server):
+    """Three clusters; KUBECONFIG has a context for each: home, which is the current one, east and west."""
+
+    def __init__(self, home):
+        super().__init__(home)
+        self.all = [Kubernetes(home, name) for name in ("home", "east", "west")]
+        first, *others = (cluster.config() for cluster in self.all)
+        for other in others:
+            for part in ("clusters", "users", "contexts"):
+                first[part] += other[part]
+        self.kubeconfig = home / "clusters.kubeconfig"
+        self.kubeconfig.write_text(json.dumps(first))
+
+    def env(self):
+        return {**self.all[0].env(), "KUBECONFIG": str(self.kubeconfig)}
+
+    def close(self):
+        for cluster in self.all:
+            cluster.close()
 
 
 class Consul(Server):

@@ -77,6 +77,8 @@ pub struct RegistryStatus {
     pub needs_accept: bool,
     /// Identity of the source, if it has one.
     pub identity: Option<Fingerprint>,
+    /// Identity of the source that answers in its place, which is not accepted yet.
+    pub found_identity: Option<Fingerprint>,
     /// Ended scopes, oldest first.
     pub ended: Vec<EndedScope>,
     /// True if a required collection was never known.
@@ -175,6 +177,7 @@ impl Core {
             shadow_failure: shadow_failure(registry).map(Into::into),
             needs_accept: registry.needs_accept(),
             identity: ledger.identity.clone(),
+            found_identity: found_identity(registry),
             ended: ledger.ended.iter().map(ended).collect(),
             unknown: ledger.is_unknown(),
             synced: ledger.is_synced() && ledger.knows_any() && decided,
@@ -261,6 +264,13 @@ fn waits_for(registry: &Registry) -> Option<Arc<str>> {
         }
         obstacle => Some(describe(&obstacle)),
     }
+}
+
+/// Returns the identity that the source has in place of the served one.
+fn found_identity(registry: &Registry) -> Option<Fingerprint> {
+    let shadow = registry.shadow.as_ref().map(|shadow| &shadow.ledger);
+    let other = shadow.filter(|shadow| shadow.is_of_another_source(&registry.ledger));
+    registry.rejected_identity.clone().or_else(|| other?.identity.clone())
 }
 
 /// Returns which run a shadow waits for that may serve itself.

@@ -9,6 +9,7 @@ mod guarded;
 mod login;
 mod plugin;
 mod refusals;
+mod target;
 #[cfg(test)]
 mod tests;
 
@@ -27,6 +28,7 @@ pub use login::Login;
 pub(crate) use plugin::trouble as plugin_trouble;
 pub use refusals::Refusal;
 use refusals::Refusals;
+pub use target::Target;
 
 /// Time limit of a TCP and TLS connect.
 const CONNECT: Duration = Duration::from_secs(10);

@@ -17,6 +17,7 @@ pub mod preflight;
 mod reconnect;
 pub mod resource;
 pub mod seed;
+pub mod token;
 pub mod watch;
 pub mod write;
 
@@ -24,7 +25,7 @@ pub use cluster_context::{
     ClusterContext, ClusterContextReceiver, ClusterContextSender, cluster_context_channel,
 };
 pub use connect::{BuildRun, ConnectingFactory, Connector};
-pub use connection::{AddressCheck, ConnectError, ConnectOptions, Connection, Env, Login, Refusal};
+pub use connection::{AddressCheck, ConnectError, ConnectOptions, Connection, Env, Login, Refusal, Target};
 pub use event::{Event, Projection};
 pub use identity::{ClusterIdentity, Found};
 pub use leader_work_queue::{LeaderWorkQueue, Outcome, QueueEvent, QueuePolicy, Sends};
@@ -32,5 +33,6 @@ pub use lease::{Held, Leadership, LeaseTiming};
 pub use preflight::{Preflight, preflight};
 pub use resource::{ObjectName, Resource};
 pub use seed::seed;
+pub use token::IssuedToken;
 pub use watch::{ApiFailure, Timing, Watch, WatchSpec};
 pub use write::{PatchOperation, Right, Writer};

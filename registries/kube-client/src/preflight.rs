@@ -1,7 +1,7 @@
 //! What a server answers to a credential, before anything depends on it.
 //!
-//! The application calls [`preflight`] for a cluster that is not served yet. It reads three things: the version of the server, which
-//! shows that the address, the certificate and the credential are right; the identity of the cluster; and one object of each kind.
+//! The application calls [`preflight`] for a cluster that is not served yet. It reads three things: the version and the clock of the
+//! server, which show that the address, the certificate and the credential are right; the identity of the cluster; and one object of each kind.
 //! Nothing is written.
 
 use serde::Deserialize;
@@ -17,6 +17,8 @@ use crate::watch::{ApiFailure, send};
 pub struct Preflight {
     /// Version of the server, such as `v1.34.1`.
     pub version: String,
+    /// Time of its clock as the header `Date` of its answer states it.
+    pub date: Option<String>,
     /// Identity of the cluster, or why it cannot be read.
     pub identity: Result<Fingerprint, ApiFailure>,
     /// Kinds that cannot be listed, by plural name, and why. A kind that the server does not have is not among them.
@@ -32,7 +34,7 @@ struct ServerVersion {
 /// Requests the version of a server, its identity and one object of each kind. Fails with the first answer that concerns all
 /// requests: none at all, or a refused credential.
 pub async fn preflight(connection: &Connection, kinds: &[Resource]) -> Result<Preflight, ApiFailure> {
-    let version = send::names(connection.client(), "/version").await?;
+    let (version, date) = send::dated(connection.client(), "/version").await?;
     let garbled = |error| ApiFailure::Garbled(format!("the version of the server: {error}"));
     let ServerVersion { git_version } = serde_json::from_slice(&version).map_err(garbled)?;
     let identity = match identity::read(connection.client()).await {
@@ -46,7 +48,7 @@ pub async fn preflight(connection: &Connection, kinds: &[Resource]) -> Result<Pr
             Err(why) => unread.push((kind.plural.to_owned(), why)),
         }
     }
-    Ok(Preflight { version: git_version, identity, unread })
+    Ok(Preflight { version: git_version, date, identity, unread })
 }
 
 async fn one_of(connection: &Connection, kind: &Resource) -> Result<(), ApiFailure> {
@@ -97,7 +99,8 @@ mod tests {
     async fn server_that_answers_everything_lacks_nothing() {
         let found = ask(&ALL, |_| {}).await.unwrap();
         let identity = Ok(Fingerprint::new("u-1").unwrap());
-        assert_eq!(found, Preflight { version: "v1.34.1".to_owned(), identity, unread: Vec::new() });
+        let expected = Preflight { version: "v1.34.1".to_owned(), date: None, identity, unread: Vec::new() };
+        assert_eq!(found, expected);
     }
 
     #[tokio::test]

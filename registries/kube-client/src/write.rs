@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::Method;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use kube::client::Body;
@@ -80,6 +81,22 @@ impl Writer {
     pub async fn get(&self, kind: &Resource, version: &str, name: &ObjectName) -> Result<Value, ApiFailure> {
         self.request(send::get(&path(kind, version, name, ""), "application/json")).await
     }
+    /// Reads the text of an object that holds secrets: the caller's parser repeats none in its errors.
+    pub async fn read(&self, kind: &Resource, version: &str, name: &ObjectName) -> Result<Bytes, ApiFailure> {
+        self.fetch(send::get(&path(kind, version, name, ""), "application/json")).await
+    }
+    /// Reads the text of a list: the objects of a namespace that have a label with this value.
+    pub async fn read_labelled(
+        &self,
+        kind: &Resource,
+        version: &str,
+        namespace: &str,
+        label: (&str, &str),
+    ) -> Result<Bytes, ApiFailure> {
+        let path = kind.path(version, Some(namespace));
+        let target = send::with_pair(path, "labelSelector", &format!("{}={}", label.0, label.1));
+        self.fetch(send::get(&target, "application/json")).await
+    }
     /// Creates an object; fails with a conflict if the name is in use.
     pub async fn create(
         &self,
@@ -152,6 +169,18 @@ impl Writer {
         allowed.ok_or_else(|| ApiFailure::Garbled("a review without status.allowed".to_owned()))
     }
 
+    /// Posts to a subresource and returns the text of the answer.
+    pub(crate) async fn post(
+        &self,
+        kind: &Resource,
+        version: &str,
+        (name, subresource): (&ObjectName, &str),
+        body: &Value,
+    ) -> Result<Bytes, ApiFailure> {
+        let path = path(kind, version, name, &format!("/{subresource}"));
+        self.fetch(with_body(Method::POST, &path, body, "application/json")).await
+    }
+
     async fn write(
         &self,
         method: Method,
@@ -159,19 +188,30 @@ impl Writer {
         body: &Value,
         media: &'static str,
     ) -> Result<Value, ApiFailure> {
-        let request = send::with_body(method, path, Body::from(body.to_string().into_bytes()));
-        self.request(request.map(|mut request| {
-            request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media));
-            request
-        }))
-        .await
+        self.request(with_body(method, path, body, media)).await
     }
     async fn request(&self, request: Result<http::Request<Body>, ApiFailure>) -> Result<Value, ApiFailure> {
-        let fetched = tokio::time::timeout(PATIENCE, send::fetch(self.client.clone(), request)).await;
-        let late = |_| ApiFailure::Unreachable(format!("nothing came for {} s", PATIENCE.as_secs()));
-        let body = fetched.map_err(late)??;
+        let body = self.fetch(request).await?;
         serde_json::from_slice(&body).map_err(|error| ApiFailure::Garbled(error.to_string()))
     }
+    async fn fetch(&self, request: Result<http::Request<Body>, ApiFailure>) -> Result<Bytes, ApiFailure> {
+        let fetched = tokio::time::timeout(PATIENCE, send::fetch(self.client.clone(), request)).await;
+        let late = |_| ApiFailure::Unreachable(format!("nothing came for {} s", PATIENCE.as_secs()));
+        fetched.map_err(late)?
+    }
+}
+
+fn with_body(
+    method: Method,
+    path: &str,
+    body: &Value,
+    media: &'static str,
+) -> Result<http::Request<Body>, ApiFailure> {
+    let request = send::with_body(method, path, Body::from(body.to_string().into_bytes()));
+    request.map(|mut request| {
+        request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media));
+        request
+    })
 }
 
 fn path(kind: &Resource, version: &str, name: &ObjectName, below: &str) -> String {

@@ -123,6 +123,11 @@ impl VettedKubeconfig {
     pub const fn validity(&self) -> Option<Validity> {
         self.login.validity
     }
+    /// Returns namespace and name of the service account whose token it has, as the token states them.
+    #[must_use]
+    pub fn account(&self) -> Option<(String, String)> {
+        login::account(self.token()?)
+    }
     /// Returns how it authenticates: `token`, `client certificate` and `password`, in this order.
     #[must_use]
     pub fn authentication(&self) -> Vec<&'static str> {

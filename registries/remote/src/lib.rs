@@ -5,11 +5,13 @@
 //! next step, and never a value. [`read_file`] finds the kubeconfigs in a file or in Secret manifests, and
 //! [`VettedKubeconfig::connect`] opens a connection with one. The application calls them.
 //! [`SecretFollower`] reads the Secrets of a watch, and [`roster`] decides from their claims which clusters the server should hold.
+//! [`RemoteServer`] and [`NewSecret`] compose the Secret of a new cluster, and [`StoredSecret`] the edits of one.
 //!
 //! Every function but `connect` is synchronous and pure: no I/O, no clock. A key of digests is random.
 
 mod address;
 mod allowed;
+mod compose;
 mod connect;
 mod kubeconfig;
 mod manifest;
@@ -17,12 +19,15 @@ mod refusal;
 pub mod roster;
 mod secret;
 mod secret_follower;
+mod stored;
 mod yaml;
 
 pub use address::{AddressClass, Blocked};
 pub use allowed::{Allowed, Feature, InvalidCidr, UnknownFeature, parse_cidr};
+pub use compose::{NewSecret, RemoteServer, secret_name};
 pub use kubeconfig::{ClientCertificate, Impersonation, MAX_BYTES, Password, Validity, VettedKubeconfig};
 pub use manifest::{Declared, LABELS, MAX_FILE_BYTES, read_file};
 pub use refusal::{OptIn, Refusal, Refused};
 pub use secret::{DeclaredClusters, SECRETS, Secret};
 pub use secret_follower::SecretFollower;
+pub use stored::{EditRefused, Removal, StoredSecret};

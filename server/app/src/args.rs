@@ -10,12 +10,17 @@ use crate::config::model::{LogFormat, RegistryConfig};
 use crate::config::shape::ip_port;
 pub use analyze::AnalyzeArgs;
 pub use cluster::{ClusterCheckArgs, ClusterCommand, ClusterDescribeArgs};
+pub use cluster_edit::{
+    ClusterAcceptArgs, ClusterAddArgs, ClusterEditArgs, ClusterRemoveArgs, ClusterRotateArgs,
+    ClusterWaitArgs, ConfigClusterArgs, SecretArgs, TokenArgs, WaitFor,
+};
 pub use explain::{ExplainArgs, WhyNotArgs};
 use registry::{RegistryParser, parse_kind};
 pub use state::{StateAcceptArgs, StateCommand, StateDirectoryArgs, StateEndArgs, StateShowArgs};
 
 mod analyze;
 mod cluster;
+mod cluster_edit;
 mod explain;
 mod registry;
 mod state;
@@ -45,7 +50,7 @@ pub enum Command {
     WhyNot(WhyNotArgs),
     /// Find what is wrong with policies: destinations that do not exist, subsets without endpoints, routes behind others
     Analyze(AnalyzeArgs),
-    /// Describe a cluster of a running server, and check kubeconfigs of remote clusters
+    /// Add, rotate, pause and remove remote clusters, describe one of a running server, and check kubeconfigs
     #[command(subcommand)]
     Cluster(ClusterCommand),
     /// List removals that are held until they are confirmed, and release one

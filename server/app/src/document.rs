@@ -34,7 +34,7 @@ pub use filter::Filter;
 pub use guard::HeldItem;
 pub use merges::{MergeItem, NamedItem};
 pub use policies::PolicyItem;
-pub use receipts::{LeavePlan, ReceiptItem};
+pub use receipts::{LeavePlan, PlanItem, ReceiptItem};
 pub use registries::RegistryItem;
 pub use resources::{DiffItem, ResourceItem};
 pub use routes::RouteItem;

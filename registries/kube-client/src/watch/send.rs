@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::header::{ACCEPT, ACCEPT_ENCODING, HeaderValue, RETRY_AFTER};
+use http::header::{ACCEPT, ACCEPT_ENCODING, DATE, HeaderValue, RETRY_AFTER};
 use http::{Method, Request, Response};
 use http_body_util::BodyExt;
 use kube::client::Body;
@@ -46,6 +46,12 @@ fn pair(query: &mut String, name: &str, value: &str) {
             let _ = write!(query, "%{byte:02X}");
         }
     }
+}
+
+/// Returns a target with `name=value` added to its query.
+pub(crate) fn with_pair(mut target: String, name: &str, value: &str) -> String {
+    pair(&mut target, name, value);
+    target
 }
 
 /// Returns path and query of a request.
@@ -150,6 +156,18 @@ pub(crate) async fn fetch(
 pub(crate) async fn names(client: kube::Client, target: &str) -> Result<Bytes, ApiFailure> {
     let late = |_| ApiFailure::Unreachable(format!("nothing came for {} s", PATIENCE.as_secs()));
     tokio::time::timeout(PATIENCE, fetch(client, get(target, NAMES_ONLY))).await.map_err(late)?
+}
+
+/// Requests a path within [`PATIENCE`]; also returns the time that the server states in its answer.
+pub(crate) async fn dated(client: kube::Client, target: &str) -> Result<(Bytes, Option<String>), ApiFailure> {
+    let late = |_| ApiFailure::Unreachable(format!("nothing came for {} s", PATIENCE.as_secs()));
+    let request = get(target, "application/json");
+    let received = async {
+        let response = answer(client, request).await?;
+        let date = response.headers().get(DATE).and_then(|date| date.to_str().ok()).map(str::to_owned);
+        Ok((collect(response, LARGEST_BODY).await?, date))
+    };
+    tokio::time::timeout(PATIENCE, received).await.map_err(late)?
 }
 
 async fn collect(response: Response<Body>, largest: usize) -> Result<Bytes, ApiFailure> {

@@ -117,16 +117,29 @@ fn credential(text: &str) -> Credential {
 
 /// Returns the validity of a JWT; `None` for any other token, and for one that does not expire. The claims are not verified.
 fn validity(token: &str) -> Option<Validity> {
+    let claims = claims(token)?;
+    Some(Validity {
+        from: time(&claims, "iat").or_else(|| time(&claims, "nbf")),
+        until: time(&claims, "exp")?,
+    })
+}
+
+/// Returns namespace and name of the service account of a JWT. The claims are not verified.
+pub(super) fn account(token: &Credential) -> Option<(String, String)> {
+    let claims = claims(std::str::from_utf8(token.expose()).ok()?)?;
+    let subject = claims.get("sub")?.as_str()?.strip_prefix("system:serviceaccount:")?;
+    let (namespace, name) = subject.split_once(':')?;
+    Some((namespace.to_owned(), name.to_owned()))
+}
+
+/// Returns the claims of a JWT.
+fn claims(token: &str) -> Option<Json> {
     let mut parts = token.split('.');
     let (_, claims, _, None) = (parts.next()?, parts.next()?, parts.next()?, parts.next()) else {
         return None;
     };
     let claims = Zeroizing::new(URL_SAFE_NO_PAD.decode(claims.trim_end_matches('=')).ok()?);
-    let claims: Json = serde_json::from_slice(&claims).ok()?;
-    Some(Validity {
-        from: time(&claims, "iat").or_else(|| time(&claims, "nbf")),
-        until: time(&claims, "exp")?,
-    })
+    serde_json::from_slice(&claims).ok()
 }
 
 /// Returns a claim that is a time.

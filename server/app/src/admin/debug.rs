@@ -20,6 +20,7 @@ use crate::document::{
     clusters as cluster_list, guard as held_list, merges as merge_list, registries as registry_list,
     services as service_list,
 };
+use crate::ops::receipts::plan_of;
 
 /// How long a request with `after` waits for a newer generation.
 const WAIT: Duration = Duration::from_secs(20);
@@ -104,6 +105,24 @@ pub fn receipts(State(shared): State<Shared>) -> std::future::Ready<Response> {
     let items = shared.inside.receipts();
     let list = List::new("ReceiptList", items, metadata(&shared, &shared.inside.catalog()), Filter::MAX);
     std::future::ready(Json(list).into_response())
+}
+
+/// What the removal of one cluster would take away.
+pub async fn plans(State(shared): State<Shared>, params: Params<Filter>) -> Response {
+    let filter = match filter_of(params) {
+        Ok(filter) => filter,
+        Err(refusal) => return *refusal,
+    };
+    if filter.name.is_none() {
+        return refuse("the parameter `name` is missing: a plan is that of one cluster");
+    }
+    let Ok(_permit) = shared.work.try_acquire() else { return busy() };
+    let (clusters, _) = shared.inside.clusters().await;
+    let catalog = shared.inside.catalog();
+    let metadata = metadata(&shared, &catalog);
+    let named = cluster_list::list(clusters, &filter);
+    let items = named.iter().map(|one| plan_of(&catalog, one)).collect();
+    Json(List::new("PlanList", items, metadata, filter.limit())).into_response()
 }
 
 /// Kubernetes clusters.

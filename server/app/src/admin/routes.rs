@@ -116,6 +116,13 @@ pub const ROUTES: &[Route] = &[
         handler: || get(debug::receipts),
     },
     Route {
+        path: "/debug/plan",
+        access: Access::Loopback,
+        changes: false,
+        about: "PlanList: what the removal of the cluster `name` would take away now, and the hosts that would keep no endpoint",
+        handler: || get(debug::plans),
+    },
+    Route {
         path: "/debug/clusters",
         access: Access::Loopback,
         changes: false,

@@ -6,6 +6,9 @@ use clap::{Args, Subcommand};
 use ipnet::IpNet;
 use tributary_remote::{Allowed, Feature, parse_cidr};
 
+use super::cluster_edit::{
+    ClusterAcceptArgs, ClusterAddArgs, ClusterEditArgs, ClusterRemoveArgs, ClusterRotateArgs, ClusterWaitArgs,
+};
 use super::{Output, ServerArgs};
 
 /// Commands for remote clusters.
@@ -16,6 +19,22 @@ pub enum ClusterCommand {
     Check(ClusterCheckArgs),
     /// Describe a cluster of a running server: its state, its credential, its declarations and what its registries read
     Describe(ClusterDescribeArgs),
+    /// Wait until a running server shows a cluster in a state, or nothing of it. Ends with 5 if that takes too long
+    Wait(ClusterWaitArgs),
+    /// Add a remote cluster: a service account with the smallest rights in it, and a Secret with its token in the config cluster.
+    /// Without --apply nothing is written, and the objects of the remote cluster are printed. Ends with 3 if the checks fail
+    Add(Box<ClusterAddArgs>),
+    /// Replace the token of a cluster in its Secret by a new one of the same service account, after checking it
+    Rotate(Box<ClusterRotateArgs>),
+    /// Close the connections of a cluster; its last known facts stay served. Sets an annotation of its Secret
+    Pause(ClusterEditArgs),
+    /// End the pause of a cluster. Removes an annotation of its Secret
+    Resume(ClusterEditArgs),
+    /// Accept the cluster that answers in place of the known one. Sets an annotation of its Secret
+    Accept(ClusterAcceptArgs),
+    /// Remove a cluster: sets an annotation of its Secret, waits for the receipt of the server, and deletes the key, or the Secret
+    /// with its last key
+    Remove(ClusterRemoveArgs),
 }
 
 /// Flags of `cluster describe`.

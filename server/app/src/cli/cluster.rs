@@ -1,19 +1,30 @@
-//! `tributary cluster`: checks kubeconfigs of remote clusters before a server reads them, and describes a cluster of a running server.
+//! `tributary cluster`: checks kubeconfigs of remote clusters before a server reads them, describes a cluster of a running server, and
+//! edits the Secrets that declare clusters.
 //!
 //! `tributary_remote` decides and `tributary_kube_client` asks API servers; this module reads files and draws. Nothing that it prints
-//! holds a credential.
+//! holds a credential, except the Secret of `add --print-secret`.
 
-use std::borrow::Cow;
+mod account;
+mod add;
+mod edit;
+mod findings;
+mod kinds;
+mod remove;
+mod rotate;
+mod store;
+mod wait;
+
 use std::io::Read;
 use std::path::Path;
 
 use futures::StreamExt as _;
 use jiff::Timestamp;
-use tributary_kube_client::{Resource, preflight};
+use tributary_kube_client::preflight;
 use tributary_model::Code;
 use tributary_registry_api::Credential;
 use tributary_remote::{Allowed, Declared, MAX_FILE_BYTES, read_file};
 
+use self::kinds::KINDS;
 use super::clusters::{described, expires, notes};
 use super::get::{document, items, parse, path};
 use super::table::{Cell, Table, Tone};
@@ -27,19 +38,6 @@ use crate::exit::{CommandError, Exit};
 /// Most clusters that are asked at once.
 const AT_ONCE: usize = 8;
 
-/// Kinds that a remote cluster is read for; the optional ones only add localities.
-const KINDS: [Resource; 5] = [
-    kind("", "namespaces", "Namespace", false),
-    kind("", "nodes", "Node", true),
-    kind("", "pods", "Pod", false),
-    kind("", "services", "Service", false),
-    kind("discovery.k8s.io", "endpointslices", "EndpointSlice", false),
-];
-
-const fn kind(group: &'static str, plural: &'static str, kind: &'static str, optional: bool) -> Resource {
-    Resource { group: Cow::Borrowed(group), versions: &["v1"], plural, kind, namespaced: false, optional }
-}
-
 /// Runs the command.
 pub async fn run(
     command: &ClusterCommand,
@@ -50,6 +48,13 @@ pub async fn run(
         ClusterCommand::Check(args) if args.all => check_all(args, env, console).await,
         ClusterCommand::Check(args) => check(args, console).await,
         ClusterCommand::Describe(args) => describe(args, env, console).await,
+        ClusterCommand::Wait(args) => wait::run(args, env, console).await,
+        ClusterCommand::Add(args) => add::run(args, env, console).await,
+        ClusterCommand::Rotate(args) => rotate::run(args, env, console).await,
+        ClusterCommand::Pause(args) => edit::pause(args, env, console).await,
+        ClusterCommand::Resume(args) => edit::resume(args, env, console).await,
+        ClusterCommand::Accept(args) => edit::accept(args, env, console).await,
+        ClusterCommand::Remove(args) => remove::run(args, env, console).await,
     }
 }
 

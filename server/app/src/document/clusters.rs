@@ -48,6 +48,9 @@ pub struct ClusterItem {
     /// Identity of the cluster, if known.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub identity: String,
+    /// Identity of the cluster that answers in its place and is not accepted.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub found_identity: String,
     /// Staleness policy.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub staleness: String,

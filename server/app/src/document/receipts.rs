@@ -20,6 +20,15 @@ pub struct LeavePlan {
     pub hosts: Vec<String>,
 }
 
+/// What the removal of a cluster that is served would take away now.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanItem {
+    /// Cluster.
+    pub cluster: String,
+    /// What would leave with it.
+    pub plan: LeavePlan,
+}
+
 /// Removal of one cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

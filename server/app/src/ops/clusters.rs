@@ -146,6 +146,7 @@ impl ClusterReport<'_> {
         let names = || facts.lanes.iter().map(|lane| &lane.status.id.name);
         let services = names().filter_map(|name| self.counts.services.get(name));
         let identity = facts.lanes.iter().find_map(|lane| lane.status.identity.as_ref());
+        let found = facts.lanes.iter().find_map(|lane| lane.status.found_identity.as_ref());
         let staleness = facts.lanes.first().map(|lane| Staleness::from(lane.status.stale).to_string());
         ClusterItem {
             state: state.as_str().to_owned(),
@@ -158,6 +159,7 @@ impl ClusterReport<'_> {
             services: services.sum(),
             endpoints: names().map(|name| self.counts.endpoints_of(name)).sum(),
             identity: identity.map(ToString::to_string).unwrap_or_default(),
+            found_identity: found.map(ToString::to_string).unwrap_or_default(),
             staleness: staleness.unwrap_or_default(),
             ..ClusterItem::default()
         }

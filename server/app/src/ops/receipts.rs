@@ -9,8 +9,9 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tributary_model::{Catalog, RegistryName, ServiceView};
 
+use crate::document::ClusterItem;
 use crate::document::endpoints;
-use crate::document::receipts::{LeavePlan, MOST_HOSTS, ReceiptItem};
+use crate::document::receipts::{LeavePlan, MOST_HOSTS, PlanItem, ReceiptItem};
 
 /// Most receipts that are kept.
 pub const MOST_RECEIPTS: usize = 100;
@@ -53,6 +54,14 @@ pub fn plan(catalog: &Catalog, registries: &[RegistryName]) -> LeavePlan {
         }
     }
     plan
+}
+
+/// Returns what the removal of a cluster with these registries would take away.
+#[must_use]
+pub fn plan_of(catalog: &Catalog, cluster: &ClusterItem) -> PlanItem {
+    let names = cluster.registries.iter().filter_map(|one| RegistryName::new(&one.name).ok());
+    let names: Vec<RegistryName> = names.collect();
+    PlanItem { cluster: cluster.name.clone(), plan: plan(catalog, &names) }
 }
 
 /// Returns the numbers of a service's endpoints of these registries and of others. An endpoint of several ports counts once.

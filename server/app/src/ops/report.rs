@@ -274,6 +274,7 @@ mod tests {
             shadow_failure: None,
             needs_accept: true,
             identity: Some(Fingerprint::new("uid-1").unwrap()),
+            found_identity: None,
             ended: vec![
                 end("dc2", Evidence::Ended("404 no such datacenter".into())),
                 end("dc3", Evidence::Operator),

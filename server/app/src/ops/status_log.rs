@@ -314,6 +314,7 @@ mod tests {
             shadow_failure: None,
             needs_accept: false,
             identity: None,
+            found_identity: None,
             ended: Vec::new(),
             unknown: false,
             synced: true,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tributary_consul::ConsulFactory;
-use tributary_kube_client::{ConnectError, Connection, Connector};
+use tributary_kube_client::{ConnectError, ConnectOptions, Connection, Connector};
 use tributary_kubernetes::mesh::Mesh;
 use tributary_kubernetes::{KubernetesFields, MeshSender, RunMemory};
 use tributary_model::{ClusterId, InvalidName, RegistryName, RegistrySpec, Settings, StalePolicy};
@@ -150,6 +150,14 @@ impl Factories {
             }
         }
     }
+}
+
+/// Returns a remote cluster as a server with this configuration reads it, without a connection.
+pub fn remote_cluster(cluster: ClusterId, config: &Config) -> Result<Cluster, CommandError> {
+    let wrong = |e: InvalidName| CommandError::config(format!("cluster `{cluster}`: {e}"));
+    let name = RegistryName::new("remote").map_err(wrong)?;
+    let connector = Connector::new(name.clone(), ConnectOptions::default(), |_| None);
+    Cluster::over(connector, (name, cluster.clone()), (&remote_fields(config), config)).map_err(wrong)
 }
 
 /// Returns the fields of a remote cluster: the intervals of the config cluster, and else the defaults.

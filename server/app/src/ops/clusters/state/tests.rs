@@ -48,6 +48,7 @@ fn mk_status(state: SourceState, freshness: Freshness) -> RegistryStatus {
         shadow_failure: None,
         needs_accept: false,
         identity: None,
+        found_identity: None,
         ended: Vec::new(),
         unknown: false,
         synced: true,

@@ -1,0 +1,295 @@
+//! A Secret as it is stored, and the edits that commands of an operator make of it.
+//!
+//! The commands pause, resume, accept, remove and rotate call it and send the result with the operator's rights. Every edit tests the
+//! version of the Secret that it is based on, so that it is refused if another writer was first. An annotation speaks for every
+//! cluster of its Secret: one for a single cluster of several is refused. Errors name keys that are cluster IDs, and no value.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tributary_kube_client::{ObjectName, PatchOperation};
+use tributary_model::ClusterId;
+use tributary_registry_api::Credential;
+
+use crate::allowed::Allowed;
+use crate::kubeconfig::VettedKubeconfig;
+use crate::manifest::LABELS;
+use crate::refusal::{Refused, unreadable};
+use crate::roster::PREFIX;
+
+/// Secret with the used fields. Its `Debug` shows no value of a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredSecret {
+    /// Namespace and name.
+    pub name: ObjectName,
+    /// UID: an object of the same name that is created later has another one.
+    pub uid: String,
+    /// Version that edits are based on.
+    pub version: String,
+    labels: BTreeMap<String, String>,
+    annotations: BTreeMap<String, String>,
+    /// Values in base64.
+    data: BTreeMap<String, Credential>,
+}
+
+/// Why an edit is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EditRefused {
+    /// The Secret has no such key.
+    #[error("Secret {0} has no key {1}")]
+    Missing(ObjectName, String),
+    /// The Secret declares other clusters too.
+    #[error("Secret {secret} declares {} too, and an annotation speaks for all of them", .others.join(", "))]
+    Shared {
+        /// Secret.
+        secret: ObjectName,
+        /// The other clusters.
+        others: Vec<String>,
+    },
+}
+
+/// How a cluster is taken out of a Secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Removal {
+    /// The Secret has no other key and is deleted.
+    Secret,
+    /// Its key is removed; the others stay.
+    Key(Vec<PatchOperation>),
+}
+
+#[derive(Deserialize)]
+struct Raw {
+    metadata: RawMetadata,
+    #[serde(default)]
+    data: Option<BTreeMap<String, String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawMetadata {
+    name: String,
+    #[serde(default)]
+    namespace: String,
+    #[serde(default)]
+    uid: String,
+    #[serde(default)]
+    resource_version: String,
+    #[serde(default)]
+    labels: Option<BTreeMap<String, String>>,
+    #[serde(default)]
+    annotations: Option<BTreeMap<String, String>>,
+}
+
+#[derive(Deserialize)]
+struct RawList {
+    items: Vec<Raw>,
+}
+
+/// Text of every error of the parser, whose own can repeat a value.
+const UNREADABLE: &str = "metadata or data has another form than that of a Secret";
+
+impl From<Raw> for StoredSecret {
+    fn from(Raw { metadata, data }: Raw) -> Self {
+        let data = data.unwrap_or_default().into_iter();
+        Self {
+            name: ObjectName::new(&metadata.namespace, &metadata.name),
+            uid: metadata.uid,
+            version: metadata.resource_version,
+            labels: metadata.labels.unwrap_or_default(),
+            annotations: metadata.annotations.unwrap_or_default(),
+            data: data.map(|(key, value)| (key, Credential::new(value.into_bytes()))).collect(),
+        }
+    }
+}
+
+impl StoredSecret {
+    /// Reads the answer of an API server.
+    pub fn read(bytes: &[u8]) -> Result<Self, &'static str> {
+        serde_json::from_slice::<Raw>(bytes).map(Self::from).map_err(|_| UNREADABLE)
+    }
+    /// Reads a list of an API server.
+    pub fn read_list(bytes: &[u8]) -> Result<Vec<Self>, &'static str> {
+        let list = serde_json::from_slice::<RawList>(bytes).map_err(|_| UNREADABLE)?;
+        Ok(list.items.into_iter().map(Self::from).collect())
+    }
+    /// Returns true if a server reads it.
+    #[must_use]
+    pub fn is_read(&self) -> bool {
+        LABELS.iter().any(|label| self.labels.get(*label).map(String::as_str) == Some("true"))
+    }
+    /// Returns true if it declares the cluster.
+    #[must_use]
+    pub fn declares(&self, cluster: &str) -> bool {
+        self.data.contains_key(cluster)
+    }
+    /// Returns the value of an annotation `tributary.dev/NAME`.
+    #[must_use]
+    pub fn annotation(&self, name: &str) -> Option<&str> {
+        self.annotations.get(&format!("{PREFIX}{name}")).map(String::as_str)
+    }
+    /// Returns the kubeconfig of a cluster.
+    pub fn kubeconfig(&self, cluster: &str, allowed: &Allowed) -> Result<VettedKubeconfig, Refused> {
+        let value = self.data.get(cluster).ok_or_else(|| unreadable("is missing"))?;
+        let bytes = STANDARD.decode(value.expose()).map(Credential::new);
+        let bytes = bytes.map_err(|_| unreadable("is not base64"))?;
+        VettedKubeconfig::parse(bytes.expose(), allowed)
+    }
+
+    /// Returns the patch that sets or removes the annotation `tributary.dev/NAME`; it is empty if nothing is to be changed.
+    pub fn annotate(
+        &self,
+        cluster: &str,
+        name: &str,
+        value: Option<&str>,
+    ) -> Result<Vec<PatchOperation>, EditRefused> {
+        self.alone(cluster)?;
+        let key = format!("{PREFIX}{name}");
+        if self.annotations.get(&key).map(String::as_str) == value {
+            return Ok(Vec::new());
+        }
+        let path = format!("/metadata/annotations/{}", escaped(&key));
+        let step = match value {
+            None => PatchOperation::Remove { path },
+            Some(value) if self.annotations.is_empty() => {
+                PatchOperation::Add { path: "/metadata/annotations".to_owned(), value: json!({key: value}) }
+            }
+            Some(value) => PatchOperation::Add { path, value: json!(value) },
+        };
+        Ok(vec![self.unchanged(), step])
+    }
+    /// Returns the patch that replaces the kubeconfig of a cluster. It holds the credential.
+    pub fn replace(
+        &self,
+        cluster: &str,
+        kubeconfig: &Credential,
+    ) -> Result<Vec<PatchOperation>, EditRefused> {
+        self.has(cluster)?;
+        let path = format!("/data/{}", escaped(cluster));
+        let value = Value::String(STANDARD.encode(kubeconfig.expose()));
+        Ok(vec![self.unchanged(), PatchOperation::Replace { path, value }])
+    }
+    /// Returns how the cluster is taken out.
+    pub fn removal(&self, cluster: &str) -> Result<Removal, EditRefused> {
+        self.has(cluster)?;
+        if self.data.len() == 1 {
+            return Ok(Removal::Secret);
+        }
+        let path = format!("/data/{}", escaped(cluster));
+        Ok(Removal::Key(vec![self.unchanged(), PatchOperation::Remove { path }]))
+    }
+
+    fn has(&self, cluster: &str) -> Result<(), EditRefused> {
+        let missing = || EditRefused::Missing(self.name.clone(), cluster.to_owned());
+        self.declares(cluster).then_some(()).ok_or_else(missing)
+    }
+    /// Refuses a Secret that declares other clusters. Keys that are no cluster ID declare none.
+    fn alone(&self, cluster: &str) -> Result<(), EditRefused> {
+        self.has(cluster)?;
+        let others = self.data.keys().filter(|key| *key != cluster && ClusterId::new(key.as_str()).is_ok());
+        let others: Vec<String> = others.cloned().collect();
+        if others.is_empty() {
+            Ok(())
+        } else {
+            Err(EditRefused::Shared { secret: self.name.clone(), others })
+        }
+    }
+    fn unchanged(&self) -> PatchOperation {
+        PatchOperation::Test { path: "/metadata/resourceVersion".to_owned(), value: json!(self.version) }
+    }
+}
+
+/// Returns a key as a part of a JSON pointer.
+fn escaped(key: &str) -> String {
+    key.replace('~', "~0").replace('/', "~1")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mk(annotations: &Value, keys: &[&str]) -> StoredSecret {
+        let data: BTreeMap<&str, String> =
+            keys.iter().map(|key| (*key, STANDARD.encode("hunter2"))).collect();
+        let secret = json!({
+            "metadata": {
+                "namespace": "system", "name": "remote", "uid": "u-1", "resourceVersion": "7",
+                "labels": {"tributary.dev/cluster": "true"}, "annotations": annotations,
+            },
+            "data": data,
+        });
+        StoredSecret::read(secret.to_string().as_bytes()).unwrap()
+    }
+
+    fn shown(steps: &[PatchOperation]) -> Value {
+        json!(steps)
+    }
+
+    #[test]
+    fn annotations_are_set_and_removed_at_one_version() {
+        let test = json!({"op": "test", "path": "/metadata/resourceVersion", "value": "7"});
+        let path = "/metadata/annotations/tributary.dev~1paused";
+        let paused = json!({"tributary.dev/paused": "true"});
+        let cases = [
+            (
+                json!(null),
+                Some("true"),
+                json!([test, {"op": "add", "path": "/metadata/annotations", "value": paused}]),
+            ),
+            (json!({"a": "b"}), Some("true"), json!([test, {"op": "add", "path": path, "value": "true"}])),
+            (paused.clone(), Some("true"), json!([])),
+            (paused, None, json!([test, {"op": "remove", "path": path}])),
+            (json!(null), None, json!([])),
+        ];
+        for (before, value, expected) in cases {
+            let steps = mk(&before, &["east"]).annotate("east", "paused", value).unwrap();
+            assert_eq!(shown(&steps), expected, "{before} {value:?}");
+        }
+    }
+
+    #[test]
+    fn one_of_several_clusters_is_not_annotated() {
+        let both = mk(&json!(null), &["east", "west"]);
+        let refused = both.annotate("east", "paused", Some("true")).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "Secret system/remote declares west too, and an annotation speaks for all of them"
+        );
+        let other = mk(&json!(null), &["east", "not_an_id"]);
+        assert!(other.annotate("east", "paused", Some("true")).is_ok(), "the other key declares no cluster");
+        let missing = both.annotate("north", "paused", Some("true")).unwrap_err();
+        assert_eq!(missing.to_string(), "Secret system/remote has no key north");
+    }
+
+    #[test]
+    fn last_key_is_removed_with_its_secret() {
+        assert_eq!(mk(&json!(null), &["east"]).removal("east"), Ok(Removal::Secret));
+        let Ok(Removal::Key(steps)) = mk(&json!(null), &["east", "west"]).removal("east") else {
+            panic!("the Secret stays")
+        };
+        assert_eq!(shown(&steps)[1], json!({"op": "remove", "path": "/data/east"}));
+        assert!(mk(&json!(null), &["west"]).removal("east").is_err());
+    }
+
+    #[test]
+    fn kubeconfig_of_one_cluster_is_replaced_beside_others() {
+        let secret = mk(&json!(null), &["east", "west"]);
+        let steps = secret.replace("east", &Credential::new(b"new".to_vec())).unwrap();
+        assert_eq!(shown(&steps)[1], json!({"op": "replace", "path": "/data/east", "value": "bmV3"}));
+    }
+
+    #[test]
+    fn nothing_shows_a_value() {
+        let secret = mk(&json!(null), &["east"]);
+        assert!(secret.is_read() && secret.declares("east"));
+        assert!(!format!("{secret:?}").contains("aHVudGVyMg"));
+        let refused = secret.kubeconfig("east", &Allowed::default()).unwrap_err();
+        assert!(!refused.to_string().contains("hunter2"), "{refused}");
+        let wrong = StoredSecret::read(br#"{"metadata": {"name": "a"}, "data": "hunter2"}"#);
+        assert_eq!(wrong, Err(UNREADABLE));
+        let list = StoredSecret::read_list(br#"{"items": [{"metadata": {"name": "a"}}]}"#).unwrap();
+        assert!(list.len() == 1 && !list[0].is_read());
+    }
+}

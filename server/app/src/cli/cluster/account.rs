@@ -1,0 +1,155 @@
+//! The service account of a new cluster with the smallest rights: what `cluster add` creates in the remote cluster.
+//!
+//! Objects are a function of the rights that a server needs there, which `ops::rights` derives from its configuration. A namespaced right
+//! becomes a Role, every other one a rule of one ClusterRole.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+use tributary_kube_client::token::SERVICE_ACCOUNTS;
+use tributary_kube_client::{Resource, Right};
+
+use super::store::right;
+use crate::ops::rights::{Rules, roles};
+
+/// API group of roles.
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+const NAMESPACES: Resource = kind("", "namespaces", "Namespace", false);
+static KINDS: [Resource; 6] = [
+    NAMESPACES,
+    SERVICE_ACCOUNTS,
+    kind(RBAC, "clusterroles", "ClusterRole", false),
+    kind(RBAC, "clusterrolebindings", "ClusterRoleBinding", false),
+    kind(RBAC, "roles", "Role", true),
+    kind(RBAC, "rolebindings", "RoleBinding", true),
+];
+
+const fn kind(group: &'static str, plural: &'static str, kind: &'static str, namespaced: bool) -> Resource {
+    Resource { group: Cow::Borrowed(group), versions: &["v1"], plural, kind, namespaced, optional: false }
+}
+
+/// Returns the kind of an object of [`objects`].
+pub(super) fn kind_of(object: &Value) -> Option<&'static Resource> {
+    let name = object.get("kind")?.as_str()?;
+    KINDS.iter().find(|kind| kind.kind == name)
+}
+
+/// Returns the objects of an account in the order in which they are created.
+pub(super) fn objects(namespace: &str, account: &str, rights: &BTreeSet<Right>) -> Vec<Value> {
+    let roles = roles(rights);
+    let named = roles.keys().flatten().map(String::as_str);
+    let namespaces: BTreeSet<&str> = named.chain([namespace]).collect();
+    let mut out: Vec<Value> = namespaces.into_iter().map(of_namespace).collect();
+    out.push(json!({
+        "apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": account, "namespace": namespace},
+    }));
+    for (place, rules) in &roles {
+        out.extend(role((namespace, account), place.as_deref(), rules));
+    }
+    out
+}
+
+fn of_namespace(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+}
+
+/// Returns a role and its binding; both have the name of the account.
+fn role((namespace, account): (&str, &str), place: Option<&str>, rules: &Rules) -> [Value; 2] {
+    let prefix = if place.is_some() { "" } else { "Cluster" };
+    let version = format!("{RBAC}/v1");
+    let mut metadata = json!({"name": account});
+    if let Some(place) = place {
+        metadata["namespace"] = json!(place);
+    }
+    let rules: Vec<Value> = rules.iter().map(rule).collect();
+    let (role, binding) = (format!("{prefix}Role"), format!("{prefix}RoleBinding"));
+    [
+        json!({"apiVersion": version, "kind": role, "metadata": metadata, "rules": rules}),
+        json!({
+            "apiVersion": version, "kind": binding, "metadata": metadata,
+            "roleRef": {"apiGroup": RBAC, "kind": role, "name": account},
+            "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
+        }),
+    ]
+}
+
+fn rule(((group, resource, name), verbs): (&(String, String, Option<String>), &BTreeSet<String>)) -> Value {
+    let mut rule = json!({"apiGroups": [group], "resources": [resource], "verbs": verbs});
+    if let Some(name) = name {
+        rule["resourceNames"] = json!([name]);
+    }
+    rule
+}
+
+/// Returns the rights that the operator needs in the remote cluster.
+pub(super) fn needed_to_create(objects: &[Value]) -> Vec<Right> {
+    let of = |object: &Value| {
+        let namespace = object.pointer("/metadata/namespace").and_then(Value::as_str);
+        Some(right("create", kind_of(object)?, namespace))
+    };
+    let mut all: Vec<Right> = objects.iter().filter_map(of).collect();
+    all.dedup();
+    all
+}
+
+/// Returns the right to request a token of an account.
+pub(super) fn needed_for_token(namespace: &str) -> Right {
+    let right = right("create", &SERVICE_ACCOUNTS, Some(namespace));
+    Right { resource: "serviceaccounts/token".to_owned(), ..right }
+}
+
+#[cfg(test)]
+mod tests {
+    use tributary_model::ClusterId;
+
+    use super::*;
+    use crate::config::Config;
+    use crate::ops::rights::needed;
+    use crate::wiring::factories::remote_cluster;
+
+    fn mk() -> Vec<Value> {
+        let config: Config = serde_saphyr::from_str("{registries: [{kind: kubernetes}]}").unwrap();
+        let cluster = remote_cluster(ClusterId::new("east").unwrap(), &config).unwrap();
+        objects("tributary-system", "reader", &needed(&cluster, &BTreeSet::new()))
+    }
+
+    #[test]
+    fn account_may_only_read_and_no_secrets() {
+        let all = mk();
+        let kinds: Vec<&str> = all.iter().map(|one| one["kind"].as_str().unwrap()).collect();
+        assert_eq!(
+            kinds,
+            ["Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"]
+        );
+        let rules = all.iter().filter_map(|one| one["rules"].as_array()).flatten();
+        for rule in rules {
+            assert_eq!(rule["verbs"], json!(["list", "watch"]), "{rule}");
+            assert_ne!(rule["resources"], json!(["secrets"]), "{rule}");
+        }
+        let role = all.iter().find(|one| one["kind"] == "Role").unwrap();
+        assert_eq!(role["rules"][0]["resourceNames"], json!(["istio"]), "one ConfigMap: {role}");
+        let binding = all.iter().find(|one| one["kind"] == "ClusterRoleBinding").unwrap();
+        assert_eq!(binding["subjects"][0]["namespace"], "tributary-system");
+    }
+
+    #[test]
+    fn operator_needs_to_create_each_object() {
+        let rights = needed_to_create(&mk());
+        let texts: Vec<String> = rights
+            .iter()
+            .map(|right| format!("{} {}", right.resource, right.namespace.as_deref().unwrap_or("*")))
+            .collect();
+        let system = "tributary-system";
+        let expected = [
+            "namespaces *".to_owned(),
+            format!("serviceaccounts {system}"),
+            "clusterroles *".to_owned(),
+            "clusterrolebindings *".to_owned(),
+            format!("roles {system}"),
+            format!("rolebindings {system}"),
+        ];
+        assert_eq!(texts, expected);
+    }
+}

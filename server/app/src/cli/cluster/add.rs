@@ -1,0 +1,219 @@
+//! `cluster add`: a service account with the smallest rights in a remote cluster, and the Secret with its token in the config cluster.
+//!
+//! Without `--apply` nothing is written: the objects of the remote cluster are printed. `--print-secret` prints the Secret for those who
+//! apply it themselves; a token is issued then, because a Secret without one would be of no use. Everything is checked before the Secret
+//! is written, and what is refused later leaves an account that nothing uses.
+
+use serde_json::Value;
+use tributary_kube_client::{IssuedToken, ObjectName, Target};
+use tributary_model::{ClusterId, Code};
+use tributary_registry_api::Credential;
+use tributary_remote::{NewSecret, Refused, RemoteServer, secret_name};
+
+use super::super::Console;
+use super::super::get::document;
+use super::account::{kind_of, needed_for_token, needed_to_create, objects};
+use super::findings::{Findings, check};
+use super::store::{Operator, failed, right};
+use crate::args::{ClusterAddArgs, Output};
+use crate::config::model::RegistryConfig;
+use crate::config::{Config, RegistryKind, load};
+use crate::environment::Environment;
+use crate::exit::{CommandError, Exit};
+use crate::ops::rights::needed;
+use crate::wiring::factories::remote_cluster;
+
+/// What is added.
+struct Plan {
+    cluster: ClusterId,
+    server: RemoteServer,
+    namespace: String,
+    objects: Vec<Value>,
+}
+
+/// Runs the command.
+pub(super) async fn run(
+    args: &ClusterAddArgs,
+    env: &Environment,
+    console: &mut Console<'_>,
+) -> Result<Exit, CommandError> {
+    let plan = plan(args, env)?;
+    if !args.apply && !args.print_secret {
+        return print(args, &plan, console);
+    }
+    let remote = Operator::open(args.place.other(&args.from_context), env).await?;
+    if args.print_secret {
+        let (secret, findings) = credential(args, &plan, &remote).await?;
+        console.note(&findings.render(console.color));
+        let exit = concluded(&findings)?;
+        console.data(&yaml(&secret.object())?)?;
+        return Ok(exit);
+    }
+    apply(args, &plan, (&remote, env), console).await
+}
+
+fn plan(args: &ClusterAddArgs, env: &Environment) -> Result<Plan, CommandError> {
+    let flag = |message: String| CommandError::new(Exit::Usage, Code::FLAG_INVALID, message);
+    let cluster = ClusterId::new(&args.name)
+        .map_err(|_| flag("the name is not a cluster ID; use letters, digits, `-` and `.`".to_owned()))?;
+    let config = configured(args, env)?;
+    if cluster.as_str() == config.cluster_id {
+        let message = format!("`{cluster}` is the ID of the config cluster; choose another name");
+        return Err(flag(message)
+            .next("name the server's configuration file with --config if its `clusterId` differs"));
+    }
+    let target = Operator::target(&args.place.other(&args.from_context), env)?;
+    let server = server(target, args.remote_server.as_deref())?;
+    // what vetting refuses is refused before anything is written
+    let placeholder = Credential::new(b"none".to_vec());
+    server
+        .kubeconfig(cluster.as_str(), &placeholder, &args.token.allowed())
+        .map_err(|refused| vetted(&refused))?;
+    let rights = needed(&remote_cluster(cluster.clone(), &config)?, &std::collections::BTreeSet::new());
+    let namespace = config.system_namespace;
+    let objects = objects(&namespace, &args.account, &rights);
+    Ok(Plan { cluster, server, namespace, objects })
+}
+
+/// Returns the configuration of the server.
+fn configured(args: &ClusterAddArgs, env: &Environment) -> Result<Config, CommandError> {
+    let file = args.config.clone().or_else(|| env.get("TRIBUTARY_CONFIG").map(Into::into));
+    let loaded = load(file.as_deref(), env, &|config, _| {
+        if let Some(namespace) = &args.system_namespace {
+            config.system_namespace.clone_from(namespace);
+        }
+        if config.registries.is_empty() {
+            config.registries.push(RegistryConfig::of_kind(RegistryKind::Kubernetes));
+        }
+        Ok(())
+    })?;
+    Ok(loaded.config)
+}
+
+/// Returns the API server as others reach it.
+fn server(target: Target, address: Option<&str>) -> Result<RemoteServer, CommandError> {
+    let Target { context, server, authority_data, authority_file, tls_server_name } = target;
+    let server = address.unwrap_or(&server);
+    if let Some(authority_data) = authority_data {
+        let server = server.to_owned();
+        return Ok(RemoteServer { server, authority_data, tls_server_name });
+    }
+    let Some(path) = authority_file else {
+        let message = format!(
+            "context {context} names no certificate authority, so that nothing identifies the server"
+        );
+        return Err(CommandError::new(Exit::Usage, Code::KUBECONFIG_FIELD_INVALID, message)
+            .next("add certificate-authority-data to its cluster in the kubeconfig"));
+    };
+    let read = std::fs::read(&path).map_err(|error| {
+        let message = format!("{} cannot be read: {error}", path.display());
+        CommandError::new(Exit::Usage, Code::FILE_UNREADABLE, message)
+    })?;
+    Ok(RemoteServer::new(server, &read, tls_server_name.as_deref()))
+}
+
+/// Describes a kubeconfig that a server would refuse. No text of it holds a value.
+pub(super) fn vetted(refused: &Refused) -> CommandError {
+    let code = refused.0.first().map(|fault| fault.code);
+    let next =
+        "name an address that the server reaches with --remote-server, or what the message names".to_owned();
+    CommandError { exit: Exit::No, code, message: format!("a server would refuse it: {refused}"), next }
+}
+
+/// Prints the objects of the remote cluster, and what to do with them.
+fn print(args: &ClusterAddArgs, plan: &Plan, console: &mut Console<'_>) -> Result<Exit, CommandError> {
+    let ClusterAddArgs { name, from_context, .. } = args;
+    let mut text = format!("# Objects of the remote cluster: kubectl --context {from_context} apply -f -\n");
+    for object in &plan.objects {
+        text.push_str("---\n");
+        text.push_str(&yaml(object)?);
+    }
+    console.data(&text)?;
+    console.note("nothing was written. Next, one of:");
+    console.note(&format!("- `tributary cluster add {name} --from-context {from_context} --apply` writes these objects and the Secret"));
+    console.note("- apply these objects, then print the Secret with the same command and --print-secret");
+    Ok(Exit::Ok)
+}
+
+fn yaml(object: &Value) -> Result<String, CommandError> {
+    document(Output::Yaml, object)
+}
+
+/// Writes everything, and the Secret last.
+async fn apply(
+    args: &ClusterAddArgs,
+    plan: &Plan,
+    (remote, env): (&Operator, &Environment),
+    console: &mut Console<'_>,
+) -> Result<Exit, CommandError> {
+    let config = Operator::open(args.place.options(), env).await?;
+    let others = config.declaring(&plan.namespace, &args.name).await?;
+    if let Some(other) = others.first() {
+        let message = format!("Secret {} declares cluster `{}` already", other.name, args.name);
+        return Err(CommandError { exit: Exit::No, code: None, message, next: String::new() }
+            .next("use `tributary cluster rotate` for a new token, or another name"));
+    }
+    config.may(&[right("create", &tributary_remote::SECRETS, Some(&plan.namespace))]).await?;
+    remote.may(&needed_to_create(&plan.objects)).await?;
+    for object in &plan.objects {
+        let Some(kind) = kind_of(object) else { continue };
+        let done = remote.ensure(kind, object).await?;
+        let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+        console.note(&format!("{} {name} of context {}: {done}", kind.kind, args.from_context));
+    }
+    let (secret, findings) = credential(args, plan, remote).await?;
+    console.data(&findings.render(console.color))?;
+    let exit = concluded(&findings)?;
+    config.create(&secret).await?;
+    console.data(&format!("cluster {} added: Secret {}/{}\n", args.name, secret.namespace, secret.name))?;
+    console.note(&format!("next: `tributary cluster wait {}`", args.name));
+    Ok(exit)
+}
+
+/// Issues a token and checks it as a server would use it.
+async fn credential(
+    args: &ClusterAddArgs,
+    plan: &Plan,
+    remote: &Operator,
+) -> Result<(NewSecret, Findings), CommandError> {
+    let account = ObjectName::new(&plan.namespace, &args.account);
+    let issued = issue(remote, &account, args.token.token_lifetime.get()).await?;
+    let cluster = plan.cluster.as_str();
+    let allowed = args.token.allowed();
+    let (kubeconfig, read_back) =
+        plan.server.kubeconfig(cluster, &issued.token, &allowed).map_err(|refused| vetted(&refused))?;
+    let connection = read_back.connect(&allowed).map_err(|error| CommandError::plain(error.to_string()))?;
+    let findings = check(&connection, read_back.server()).await;
+    let findings = findings.expiring(&issued.expires);
+    let (namespace, name) = (plan.namespace.clone(), secret_name(cluster));
+    Ok((NewSecret { namespace, name, cluster: cluster.to_owned(), kubeconfig }, findings))
+}
+
+/// Issues a token of an account.
+pub(super) async fn issue(
+    remote: &Operator,
+    account: &ObjectName,
+    lasting: std::time::Duration,
+) -> Result<IssuedToken, CommandError> {
+    let issued = remote.writer().request_token(account, lasting).await;
+    let namespace = account.namespace.as_deref().unwrap_or_default();
+    issued.map_err(|why| {
+        let failure = failed(&needed_for_token(namespace), &format!("ServiceAccount {account}"), why);
+        match failure.exit {
+            Exit::NotFound => {
+                failure.next("apply the objects that `tributary cluster add` prints, or use --apply")
+            }
+            _ => failure,
+        }
+    })
+}
+
+/// Fails if a server could not use the credential.
+pub(super) fn concluded(findings: &Findings) -> Result<Exit, CommandError> {
+    if findings.are_good() {
+        return Ok(Exit::Ok);
+    }
+    let message = "the checks failed, and no Secret was written".to_owned();
+    Err(CommandError { exit: Exit::No, code: None, message, next: String::new() }
+        .next("correct what is shown as failed, and run the command again"))
+}

@@ -1,0 +1,252 @@
+//! `cluster pause`, `resume` and `accept`: annotations of the Secret that declares a cluster.
+//!
+//! The Secret is the one that the server uses, or the one that the flags name; it is read and patched with the operator's rights. The
+//! admin surface is only read: replicas agree because they read the same Secret. For a cluster of the configuration file the edit is
+//! printed.
+
+use tributary_kube_client::{ObjectName, PatchOperation};
+use tributary_model::{Code, Fingerprint};
+use tributary_remote::{EditRefused, StoredSecret};
+
+use super::super::{Console, Server};
+use super::store::Operator;
+use super::wait::see;
+use crate::args::{ClusterAcceptArgs, ClusterEditArgs, SecretArgs};
+use crate::document::ClusterItem;
+use crate::environment::Environment;
+use crate::exit::{CommandError, Exit};
+
+/// What declares a cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Place {
+    /// A Secret.
+    Secret(ObjectName),
+    /// The configuration file, with these registries.
+    Configuration(Vec<String>),
+}
+
+/// Change of one annotation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Change {
+    name: &'static str,
+    value: Option<String>,
+    /// What the cluster is after it.
+    done: &'static str,
+}
+
+/// Runs `cluster pause`.
+pub(super) async fn pause(
+    args: &ClusterEditArgs,
+    env: &Environment,
+    console: &mut Console<'_>,
+) -> Result<Exit, CommandError> {
+    let change = Change { name: "paused", value: Some("true".to_owned()), done: "paused" };
+    match locate(&args.place, &args.name, env).await? {
+        Place::Secret(secret) => annotate(args, &secret, change, env, console).await,
+        Place::Configuration(_) => unpausable(&args.name),
+    }
+}
+
+/// Runs `cluster resume`.
+pub(super) async fn resume(
+    args: &ClusterEditArgs,
+    env: &Environment,
+    console: &mut Console<'_>,
+) -> Result<Exit, CommandError> {
+    let change = Change { name: "paused", value: None, done: "resumed" };
+    match locate(&args.place, &args.name, env).await? {
+        Place::Secret(secret) => annotate(args, &secret, change, env, console).await,
+        Place::Configuration(_) => unpausable(&args.name),
+    }
+}
+
+fn unpausable(name: &str) -> Result<Exit, CommandError> {
+    let message = format!("cluster `{name}` is one of the configuration file, which cannot pause a cluster");
+    let next = "to be able to pause it, remove its entry of `registries` and declare it by a Secret with `tributary cluster add`";
+    Err(CommandError { exit: Exit::No, code: None, message, next: next.to_owned() })
+}
+
+/// Runs `cluster accept`.
+pub(super) async fn accept(
+    args: &ClusterAcceptArgs,
+    env: &Environment,
+    console: &mut Console<'_>,
+) -> Result<Exit, CommandError> {
+    let name = &args.edit.name;
+    let secret = match locate(&args.edit.place, name, env).await? {
+        Place::Secret(secret) => secret,
+        Place::Configuration(registries) => {
+            console
+                .note(&format!("cluster `{name}` is one of the configuration file; accept its registries:"));
+            let lines = registries.iter().map(|one| format!("tributary state accept {one}\n"));
+            console.data(&lines.collect::<String>())?;
+            return Ok(Exit::No);
+        }
+    };
+    let uid = match &args.uid {
+        Some(uid) => uid.clone(),
+        None => found(&args.edit.place, name, env).await?,
+    };
+    Fingerprint::new(&uid)
+        .map_err(|_| CommandError::new(Exit::Usage, Code::FLAG_INVALID, "the value of --uid is not a UID"))?;
+    console.note(&format!("accepted identity: {uid}"));
+    let change = Change { name: "accept-uid", value: Some(uid), done: "accepted" };
+    annotate(&args.edit, &secret, change, env, console).await
+}
+
+/// Returns the identity that the server found in place of the known one.
+async fn found(place: &SecretArgs, name: &str, env: &Environment) -> Result<String, CommandError> {
+    let one = shown(place, name, env).await?;
+    if !one.found_identity.is_empty() {
+        return Ok(one.found_identity);
+    }
+    let message = format!("no other cluster answers in place of `{name}`: it is {}", one.state);
+    Err(CommandError { exit: Exit::No, code: None, message, next: String::new() }
+        .next("if another one is to be accepted before it answers, name its UID with --uid"))
+}
+
+/// Returns the cluster as the server shows it.
+async fn shown(place: &SecretArgs, name: &str, env: &Environment) -> Result<ClusterItem, CommandError> {
+    let server = Server::find(&place.server, env)?;
+    let seen = see(&server, name).await.map_err(|failure| {
+        let next = "start the server, or name the Secret with --secret or --system-namespace";
+        if failure.exit == Exit::Usage { failure } else { failure.next(next) }
+    })?;
+    seen.cluster.ok_or_else(|| {
+        CommandError::new(Exit::NotFound, Code::NOT_FOUND, format!("cluster `{name}` not found"))
+            .next("list them with `tributary get clusters`")
+    })
+}
+
+/// Finds what declares a cluster.
+pub(super) async fn locate(place: &SecretArgs, name: &str, env: &Environment) -> Result<Place, CommandError> {
+    match (&place.secret, &place.system_namespace) {
+        (Some(secret), _) => Ok(Place::Secret(secret.clone())),
+        (None, Some(namespace)) => {
+            let operator = Operator::open(place.config.options(), env).await?;
+            let all = operator.declaring(namespace, name).await?;
+            only(name, namespace, &all).map(Place::Secret)
+        }
+        (None, None) => of_item(&shown(place, name, env).await?),
+    }
+}
+
+/// Returns the only Secret that declares a cluster.
+fn only(name: &str, namespace: &str, all: &[StoredSecret]) -> Result<ObjectName, CommandError> {
+    match all {
+        [one] => Ok(one.name.clone()),
+        [] => {
+            let message = format!("no Secret of namespace {namespace} declares cluster `{name}`");
+            Err(CommandError::new(Exit::NotFound, Code::NOT_FOUND, message)
+                .next("check --context: it names the config cluster"))
+        }
+        several => {
+            let names: Vec<String> = several.iter().map(|one| one.name.to_string()).collect();
+            let message = format!("several Secrets declare cluster `{name}`: {}", names.join(", "));
+            Err(CommandError {
+                exit: Exit::Usage,
+                code: None,
+                message,
+                next: "name one with --secret".into(),
+            })
+        }
+    }
+}
+
+/// Returns what declares the cluster that a server shows.
+fn of_item(one: &ClusterItem) -> Result<Place, CommandError> {
+    if let Some((namespace, name)) = one.source.strip_prefix("Secret ").and_then(|name| name.split_once('/'))
+    {
+        return Ok(Place::Secret(ObjectName::new(namespace, name)));
+    }
+    if one.source == "configuration" {
+        return Ok(Place::Configuration(one.registries.iter().map(|one| one.name.clone()).collect()));
+    }
+    let message = format!("cluster `{}` is no longer declared", one.name);
+    Err(CommandError::new(Exit::NotFound, Code::NOT_FOUND, message)
+        .next("see `tributary cluster describe` for what becomes of it"))
+}
+
+async fn annotate(
+    args: &ClusterEditArgs,
+    secret: &ObjectName,
+    change: Change,
+    env: &Environment,
+    console: &mut Console<'_>,
+) -> Result<Exit, CommandError> {
+    let operator = Operator::open(args.place.config.options(), env).await?;
+    let stored = operator.secret(secret).await?;
+    let steps = stored.annotate(&args.name, change.name, change.value.as_deref());
+    let steps = steps.map_err(|refused| not_edited(&args.name, &refused))?;
+    if args.dry_run {
+        return print(&steps, console);
+    }
+    if steps.is_empty() {
+        console.data(&format!("cluster {}: Secret {secret} needs no change\n", args.name))?;
+        return Ok(Exit::Ok);
+    }
+    operator.patch(secret, &steps).await?;
+    console.data(&format!("cluster {} {}: Secret {secret}\n", args.name, change.done))?;
+    Ok(Exit::Ok)
+}
+
+/// Prints a patch of annotations, for `--dry-run`.
+pub(super) fn print(steps: &[PatchOperation], console: &mut Console<'_>) -> Result<Exit, CommandError> {
+    console.data(&super::super::get::document(crate::args::Output::Json, &steps)?)?;
+    Ok(Exit::Ok)
+}
+
+/// Describes an edit that is refused.
+pub(super) fn not_edited(cluster: &str, refused: &EditRefused) -> CommandError {
+    let (exit, next) = match refused {
+        EditRefused::Missing(..) => {
+            (Exit::NotFound, "list what declares it with `tributary cluster describe`".to_owned())
+        }
+        EditRefused::Shared { .. } => (
+            Exit::No,
+            format!(
+                "split the Secret: move the key {cluster} to a Secret of its own with the same label, then run the command again"
+            ),
+        ),
+    };
+    CommandError { exit, code: None, message: refused.to_string(), next }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::clusters::ClusterRegistryItem;
+
+    fn mk(source: &str) -> ClusterItem {
+        let registry = ClusterRegistryItem { name: "k".into(), ..ClusterRegistryItem::default() };
+        ClusterItem { source: source.into(), registries: vec![registry], ..ClusterItem::default() }
+    }
+
+    #[test]
+    fn server_reports_what_declares_a_cluster() {
+        let secret = Place::Secret(ObjectName::new("system", "remote"));
+        assert_eq!(of_item(&mk("Secret system/remote")).unwrap(), secret);
+        assert_eq!(of_item(&mk("configuration")).unwrap(), Place::Configuration(vec!["k".to_owned()]));
+        assert_eq!(of_item(&mk("")).unwrap_err().exit, Exit::NotFound, "remembered, and no longer declared");
+    }
+
+    #[test]
+    fn one_of_several_secrets_must_be_named() {
+        let secret = |name: &str| {
+            let text = format!(r#"{{"metadata": {{"namespace": "system", "name": "{name}"}}}}"#);
+            StoredSecret::read(text.as_bytes()).unwrap()
+        };
+        assert_eq!(only("east", "system", &[secret("a")]).unwrap(), ObjectName::new("system", "a"));
+        assert_eq!(only("east", "system", &[]).unwrap_err().exit, Exit::NotFound);
+        let several = only("east", "system", &[secret("a"), secret("b")]).unwrap_err();
+        assert!(several.message.ends_with("system/a, system/b"), "{several}");
+    }
+
+    #[test]
+    fn shared_secret_is_to_be_split() {
+        let secret = ObjectName::new("system", "remote");
+        let refused = not_edited("east", &EditRefused::Shared { secret, others: vec!["west".into()] });
+        assert_eq!(refused.exit, Exit::No);
+        assert!(refused.to_string().contains("west") && refused.next.contains("split"), "{refused}");
+    }
+}

@@ -1,0 +1,235 @@
+//! What the checks of a new credential found: name, connection, authentication, version, clock, identity and rights.
+//!
+//! `cluster add` and `cluster rotate` show it before they write. Every finding is a function of what was answered; [`check`] makes the
+//! requests with the credential that the server would use, and from where the command runs: [`cluster wait`](super::wait) shows what the
+//! server itself sees.
+
+use std::time::Duration;
+
+use http::Uri;
+use jiff::{SignedDuration, Timestamp};
+use tributary_kube_client::{ApiFailure, Connection, Preflight, preflight};
+
+use super::super::table::{Cell, Table, Tone};
+use super::kinds::KINDS;
+
+/// Largest difference of two clocks that is not reported.
+const SKEW: SignedDuration = SignedDuration::from_secs(60);
+/// How long a new account may be unknown to its API server.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Pause between two requests.
+const PACE: Duration = Duration::from_millis(200);
+
+/// Result of one check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Ok,
+    /// It should be corrected, and the cluster can be read.
+    Warning,
+    Failed,
+}
+
+/// Finding of one check.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Finding {
+    pub(super) check: &'static str,
+    pub(super) outcome: Outcome,
+    pub(super) detail: String,
+}
+
+impl Finding {
+    fn new(check: &'static str, outcome: Outcome, detail: impl Into<String>) -> Self {
+        Self { check, outcome, detail: detail.into() }
+    }
+}
+
+/// Findings, and the identity that the cluster has.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Findings {
+    pub(super) all: Vec<Finding>,
+    pub(super) identity: Option<String>,
+}
+
+impl Findings {
+    /// Returns true if the cluster can be read.
+    pub(super) fn are_good(&self) -> bool {
+        self.all.iter().all(|one| one.outcome != Outcome::Failed)
+    }
+    /// Adds the time at which the token expires.
+    pub(super) fn expiring(mut self, expires: &str) -> Self {
+        self.all.push(Finding::new("expiry", Outcome::Ok, expires));
+        self
+    }
+    pub(super) fn render(&self, color: bool) -> String {
+        let mut table = Table::new(&["CHECK", "RESULT", "DETAIL"], &[], true);
+        for Finding { check, outcome, detail } in &self.all {
+            let (text, tone) = match outcome {
+                Outcome::Ok => ("ok", Tone::Plain),
+                Outcome::Warning => ("warning", Tone::Warn),
+                Outcome::Failed => ("failed", Tone::Bad),
+            };
+            table.row(vec![(*check).into(), Cell(text.to_owned(), tone), detail.clone().into()]);
+        }
+        table.render(true, color)
+    }
+}
+
+/// Checks a connection. A new account needs a moment until its token and its rights are known to every part of the API server.
+pub(super) async fn check(connection: &Connection, server: &str) -> Findings {
+    let name = resolve(server).await;
+    if name.outcome == Outcome::Failed {
+        return Findings { all: vec![name], identity: None };
+    }
+    let end = tokio::time::Instant::now() + PATIENCE;
+    loop {
+        let answer = preflight(connection, &KINDS).await;
+        let may_follow = match &answer {
+            Ok(found) => found.unread.iter().any(|(_, why)| matches!(why, ApiFailure::Forbidden(_))),
+            Err(why) => matches!(why, ApiFailure::Unauthorized(_)),
+        };
+        let next = tokio::time::Instant::now() + PACE;
+        if !may_follow || next >= end {
+            return judge(name, answer, Timestamp::now());
+        }
+        tokio::time::sleep_until(next).await;
+    }
+}
+
+/// Resolves the name of a server.
+async fn resolve(server: &str) -> Finding {
+    const CHECK: &str = "name";
+    let uri = server.parse::<Uri>().ok();
+    let Some(host) = uri.as_ref().and_then(Uri::host) else {
+        return Finding::new(CHECK, Outcome::Failed, format!("{server} has no host"));
+    };
+    if host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok() {
+        return Finding::new(CHECK, Outcome::Ok, format!("{host} is an address"));
+    }
+    let port = uri.as_ref().and_then(Uri::port_u16).unwrap_or(443);
+    match tokio::net::lookup_host((host, port)).await {
+        Ok(all) => {
+            let all: Vec<String> = all.map(|address| address.ip().to_string()).collect();
+            Finding::new(CHECK, Outcome::Ok, format!("{host} is {}", all.join(", ")))
+        }
+        Err(error) => Finding::new(CHECK, Outcome::Failed, format!("{host} is not found: {error}")),
+    }
+}
+
+/// Returns the findings of an answer.
+fn judge(name: Finding, answer: Result<Preflight, ApiFailure>, now: Timestamp) -> Findings {
+    let mut all = vec![name];
+    let found = match answer {
+        Ok(found) => found,
+        Err(why @ (ApiFailure::Unauthorized(_) | ApiFailure::Forbidden(_))) => {
+            all.push(Finding::new("connection", Outcome::Ok, "TCP and TLS"));
+            all.push(Finding::new("authentication", Outcome::Failed, why.to_string()));
+            return Findings { all, identity: None };
+        }
+        Err(why) => {
+            all.push(Finding::new("connection", Outcome::Failed, why.to_string()));
+            return Findings { all, identity: None };
+        }
+    };
+    all.push(Finding::new("connection", Outcome::Ok, "TCP and TLS"));
+    all.push(Finding::new("authentication", Outcome::Ok, "the token is accepted"));
+    all.push(Finding::new("version", Outcome::Ok, found.version));
+    all.push(clock(found.date.as_deref(), now));
+    all.push(match &found.identity {
+        Ok(uid) => Finding::new("identity", Outcome::Ok, uid.to_string()),
+        Err(why) => Finding::new("identity", Outcome::Warning, format!("it cannot be read: {why}")),
+    });
+    all.extend(rights(&found.unread));
+    Findings { all, identity: found.identity.ok().map(|uid| uid.to_string()) }
+}
+
+fn rights(unread: &[(String, ApiFailure)]) -> Vec<Finding> {
+    if unread.is_empty() {
+        return vec![Finding::new("rights", Outcome::Ok, "every kind can be listed")];
+    }
+    let finding = |(kind, why): &(String, ApiFailure)| {
+        let is_optional = KINDS.iter().any(|one| one.plural == kind && one.optional);
+        let outcome = if is_optional { Outcome::Warning } else { Outcome::Failed };
+        Finding::new("rights", outcome, format!("{kind} cannot be listed: {why}"))
+    };
+    unread.iter().map(finding).collect()
+}
+
+/// Compares the clock of the server with the own one. Tokens are valid between two times.
+fn clock(date: Option<&str>, now: Timestamp) -> Finding {
+    let parsed = date.and_then(|date| jiff::fmt::rfc2822::parse(date).ok());
+    let Some(at) = parsed.map(|zoned| zoned.timestamp()) else {
+        return Finding::new("clock", Outcome::Warning, "the server states no time");
+    };
+    let skew = at.duration_since(now).abs();
+    let detail = format!("{} s apart", skew.as_secs());
+    Finding::new("clock", if skew > SKEW { Outcome::Warning } else { Outcome::Ok }, detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use tributary_model::Fingerprint;
+
+    use super::*;
+
+    fn mk(unread: &[(&str, ApiFailure)]) -> Preflight {
+        Preflight {
+            version: "v1.34.1".into(),
+            date: Some("Fri, 13 Feb 2009 23:31:30 GMT".into()),
+            identity: Fingerprint::new("u-1").map_err(|_| ApiFailure::NotFound(String::new())),
+            unread: unread.iter().map(|(kind, why)| ((*kind).to_owned(), why.clone())).collect(),
+        }
+    }
+
+    fn judged(answer: Result<Preflight, ApiFailure>) -> Vec<(&'static str, Outcome)> {
+        let name = Finding::new("name", Outcome::Ok, "");
+        let found = judge(name, answer, Timestamp::from_second(1_234_567_890).unwrap());
+        let worst = found.all.iter().any(|one| one.outcome == Outcome::Failed);
+        assert_eq!(found.are_good(), !worst);
+        found.all.iter().skip(1).map(|one| (one.check, one.outcome)).collect()
+    }
+
+    #[test]
+    fn each_answer_has_its_findings() {
+        use Outcome::{Failed, Ok as Good, Warning};
+        let refused = || ApiFailure::Forbidden("no".into());
+        let base = [
+            ("connection", Good),
+            ("authentication", Good),
+            ("version", Good),
+            ("clock", Good),
+            ("identity", Good),
+        ];
+        let with = |last| base.iter().copied().chain([last]).collect::<Vec<_>>();
+        assert_eq!(judged(Ok(mk(&[]))), with(("rights", Good)));
+        assert_eq!(judged(Ok(mk(&[("pods", refused())]))), with(("rights", Failed)));
+        assert_eq!(
+            judged(Ok(mk(&[("nodes", refused())]))),
+            with(("rights", Warning)),
+            "they add localities only"
+        );
+        let unknown = judged(Err(ApiFailure::Unauthorized("no".into())));
+        assert_eq!(unknown, [("connection", Good), ("authentication", Failed)]);
+        assert_eq!(judged(Err(ApiFailure::Unreachable("no".into()))), [("connection", Failed)]);
+        let nameless = Preflight { identity: Err(refused()), ..mk(&[]) };
+        assert!(judged(Ok(nameless)).contains(&("identity", Warning)));
+    }
+
+    #[test]
+    fn clocks_that_differ_are_reported() {
+        let at = |seconds| {
+            let now = Timestamp::from_second(1_234_567_890 + seconds).unwrap();
+            clock(Some("Fri, 13 Feb 2009 23:31:30 GMT"), now)
+        };
+        assert_eq!((at(30).outcome, at(-30).outcome), (Outcome::Ok, Outcome::Ok));
+        assert_eq!((at(300).outcome, at(-300).outcome), (Outcome::Warning, Outcome::Warning));
+        assert_eq!(at(300).detail, "300 s apart");
+        assert_eq!(clock(None, Timestamp::UNIX_EPOCH).outcome, Outcome::Warning);
+    }
+
+    #[tokio::test]
+    async fn addresses_need_no_name() {
+        assert_eq!(resolve("https://10.0.0.1:6443").await.outcome, Outcome::Ok);
+        assert_eq!(resolve("https://[fd00::1]:6443").await.outcome, Outcome::Ok);
+        assert_eq!(resolve("https://").await.outcome, Outcome::Failed);
+    }
+}

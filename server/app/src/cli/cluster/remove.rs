@@ -1,0 +1,185 @@
+//! `cluster remove`: an annotation that removes the cluster from every server, and, after the receipt, the end of its declaration.
+//!
+//! The Secret goes last: a cluster whose Secret is deleted first would be removed without its plan being shown. The command can be run
+//! again after an interruption and completes what is left.
+
+use tributary_model::Code;
+use tributary_remote::{Removal, StoredSecret};
+
+use super::super::get::parse;
+use super::super::{Console, Server};
+use super::edit::{Place, locate, not_edited, print};
+use super::store::Operator;
+use super::wait::{removed, see, until};
+use crate::args::ClusterRemoveArgs;
+use crate::document::{ClusterItem, LeavePlan, List, PlanItem, ReceiptItem};
+use crate::environment::Environment;
+use crate::exit::{CommandError, Exit};
+
+/// Name of the annotation.
+const REMOVE: &str = "remove";
+
+/// Runs the command.
+pub(super) async fn run(
+    args: &ClusterRemoveArgs,
+    env: &Environment,
+    console: &mut Console<'_>,
+) -> Result<Exit, CommandError> {
+    let (name, place) = (&args.edit.name, &args.edit.place);
+    let secret = match locate(place, name, env).await? {
+        Place::Secret(secret) => secret,
+        Place::Configuration(registries) => return configured(name, &registries, console),
+    };
+    let operator = Operator::open(place.config.options(), env).await?;
+    let stored = operator.secret(&secret).await?;
+    let steps = stored.annotate(name, REMOVE, Some("true"));
+    let steps = steps.map_err(|refused| not_edited(name, &refused))?;
+    if args.edit.dry_run {
+        console.note(&after(&stored, name));
+        return print(&steps, console);
+    }
+    if args.no_wait {
+        begin(&operator, &stored, &steps).await?;
+        console.data(&format!("cluster {name} is being removed: Secret {secret}\n"))?;
+        return Ok(Exit::Ok);
+    }
+    // nothing is changed unless the end can be seen
+    let server = Server::find(&place.server, env)?;
+    let before = see(&server, name).await.map_err(without_server)?;
+    let one = before.cluster.ok_or_else(|| unread(name, &stored))?;
+    let plan = plan(&server, name).await?;
+    announce(&one, &plan, console);
+    if plan.emptied > 0 && !args.yes {
+        console.note("nothing was changed; add --yes to remove it although these hosts keep no endpoint");
+        return Ok(Exit::No);
+    }
+    begin(&operator, &stored, &steps).await?;
+    until(&server, name, args.wait, removed).await?;
+    end(&operator, &stored, name).await?;
+    console.data(&concluded(name, &receipts(&server).await?))?;
+    Ok(Exit::Ok)
+}
+
+fn without_server(failure: CommandError) -> CommandError {
+    match failure.exit {
+        Exit::Usage => failure,
+        _ => failure.next("start the server, or use --no-wait, which only sets the annotation"),
+    }
+}
+
+async fn begin(
+    operator: &Operator,
+    stored: &StoredSecret,
+    steps: &[tributary_kube_client::PatchOperation],
+) -> Result<(), CommandError> {
+    if steps.is_empty() {
+        return Ok(());
+    }
+    operator.patch(&stored.name, steps).await
+}
+
+/// Ends the declaration, unless it changed since it was read.
+async fn end(operator: &Operator, was: &StoredSecret, name: &str) -> Result<(), CommandError> {
+    let now = operator.secret(&was.name).await?;
+    if now.uid != was.uid || now.annotation(REMOVE) != Some("true") {
+        let message = format!("Secret {} was changed meanwhile and stays", was.name);
+        return Err(
+            CommandError::plain(message).next("run the command again if the cluster is to be removed")
+        );
+    }
+    match now.removal(name).map_err(|refused| not_edited(name, &refused))? {
+        Removal::Secret => operator.delete(&now).await,
+        Removal::Key(steps) => operator.patch(&now.name, &steps).await,
+    }
+}
+
+/// Describes what follows the annotation, for `--dry-run`.
+fn after(stored: &StoredSecret, name: &str) -> String {
+    match stored.removal(name) {
+        Ok(Removal::Key(_)) => format!("after the receipt, key {name} of Secret {} is removed", stored.name),
+        _ => format!("after the receipt, Secret {} is deleted", stored.name),
+    }
+}
+
+/// A server that does not read the Secret gives no receipt.
+fn unread(name: &str, stored: &StoredSecret) -> CommandError {
+    let label = if stored.is_read() { "" } else { ", whose label is missing" };
+    let message =
+        format!("the server does not read Secret {}{label}: it knows no cluster `{name}`", stored.name);
+    let next = "name its server with --server, or use --no-wait and delete the Secret";
+    CommandError::new(Exit::NotFound, Code::NOT_FOUND, message).next(next)
+}
+
+async fn plan(server: &Server, name: &str) -> Result<LeavePlan, CommandError> {
+    let list: List<PlanItem> = parse(&server.get("/debug/plan", &[("name", Some(name))]).await?)?;
+    Ok(list.items.into_iter().find(|one| one.cluster == name).map(|one| one.plan).unwrap_or_default())
+}
+
+/// Shows the plan, and what adds the cluster again.
+fn announce(one: &ClusterItem, plan: &LeavePlan, console: &mut Console<'_>) {
+    console.note(&format!("with cluster {} leave {}", one.name, described(plan)));
+    for other in one.claims.iter().filter(|claim| claim.outcome == "Conflict") {
+        console.note(&format!("{} declares it too, and adds it again", other.object));
+    }
+}
+
+fn described(plan: &LeavePlan) -> String {
+    let LeavePlan { services, endpoints, emptied, hosts } = plan;
+    let hosts = if hosts.is_empty() { String::new() } else { format!(": {}", hosts.join(", ")) };
+    format!("{services} services, {endpoints} endpoints, {emptied} hosts without an endpoint{hosts}")
+}
+
+async fn receipts(server: &Server) -> Result<Vec<ReceiptItem>, CommandError> {
+    let list: List<ReceiptItem> = parse(&server.get("/debug/receipts", &[]).await?)?;
+    Ok(list.items)
+}
+
+/// Describes the end. A cluster that was never read leaves without a receipt.
+fn concluded(name: &str, receipts: &[ReceiptItem]) -> String {
+    let Some(receipt) = receipts.iter().find(|one| one.cluster == name) else {
+        return format!("cluster {name} removed\n");
+    };
+    format!("cluster {name} removed: {}\n", described(&receipt.plan))
+}
+
+/// Prints the edit of the configuration file.
+fn configured(name: &str, registries: &[String], console: &mut Console<'_>) -> Result<Exit, CommandError> {
+    let Some(registry) = registries.first() else {
+        let message = format!("cluster `{name}` has no registry");
+        return Err(CommandError::new(Exit::NotFound, Code::NOT_FOUND, message));
+    };
+    console.note(&format!("cluster `{name}` is one of the configuration file; nothing was changed"));
+    console.data(&format!("remove this entry of `registries` from the configuration file:\n- name: {registry}\n  kind: kubernetes\n"))?;
+    Ok(Exit::No)
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn end_names_what_left_by_the_newest_receipt() {
+        let receipt = |cluster: &str, hosts: &[&str]| ReceiptItem {
+            cluster: cluster.into(),
+            registry: cluster.into(),
+            object: String::new(),
+            generation: 1,
+            began: Timestamp::UNIX_EPOCH,
+            plan: LeavePlan {
+                services: 2,
+                endpoints: 3,
+                emptied: hosts.len() as u64,
+                hosts: hosts.iter().map(|host| (*host).to_owned()).collect(),
+            },
+            removed: Timestamp::UNIX_EPOCH,
+        };
+        let all = [receipt("west", &[]), receipt("east", &["a.test"]), receipt("east", &[])];
+        assert_eq!(
+            concluded("east", &all),
+            "cluster east removed: 2 services, 3 endpoints, 1 hosts without an endpoint: a.test\n"
+        );
+        assert_eq!(concluded("north", &all), "cluster north removed\n");
+    }
+}

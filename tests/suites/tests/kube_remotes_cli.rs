@@ -1,0 +1,236 @@
+//! The commands for remote clusters on two real API servers, as an operator runs them, while a client of ADS is connected: a cluster is
+//! added, rotated, paused, resumed and removed, and what an operator may not do is refused by name.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tributary_suites::ads::node;
+use tributary_suites::consul::PORT;
+use tributary_suites::kube::remotes::{
+    AWAY, HOME, NAMESPACE, mk_declaration, sends_nothing, serves, start_pair,
+};
+use tributary_suites::kube::{Login, Named, Watched, mk_service, mk_slice};
+use tributary_suites::{ApiServer, Follower, TestServer, Variant};
+
+const SOON: Duration = Duration::from_secs(30);
+/// Longer than several probes and audits of shortened intervals.
+const WATCHED: Duration = Duration::from_secs(2);
+/// The commands accept the address of the tests' servers.
+const LOOPBACK: [&str; 2] = ["--allow-server-cidr", "127.0.0.0/8"];
+/// Start of every token that an API server issues.
+const TOKEN: &str = "eyJ";
+
+/// Two clusters, a server that reads Secrets of the first, and the operator's kubeconfig with a context for each.
+struct Lab {
+    home: ApiServer,
+    away: ApiServer,
+    server: TestServer,
+    recorder: Follower,
+    folder: TempDir,
+    _config: TempDir,
+}
+
+/// What a command printed.
+struct Ran {
+    code: Option<i32>,
+    out: String,
+    notes: String,
+}
+
+impl Ran {
+    /// Asserts that it ended with this code and shows no credential.
+    fn ends(self, code: i32) -> Result<Self> {
+        let Self { out, notes, .. } = &self;
+        ensure!(self.code == Some(code), "ended with {:?}: {out}\n{notes}", self.code);
+        ensure!(!out.contains(TOKEN) && !notes.contains(TOKEN), "a token is shown: {out}\n{notes}");
+        Ok(self)
+    }
+    /// Asserts that its messages contain a text.
+    fn notes(self, text: &str) -> Result<Self> {
+        ensure!(self.notes.contains(text), "no {text:?} in {}", self.notes);
+        Ok(self)
+    }
+    /// Asserts that its output contains a text.
+    fn prints(self, text: &str) -> Result<Self> {
+        ensure!(self.out.contains(text), "no {text:?} in {}", self.out);
+        Ok(self)
+    }
+}
+
+impl Lab {
+    async fn start() -> Result<Self> {
+        let (home, away) = start_pair().await?;
+        // a service that only the remote cluster has
+        let solo = [
+            mk_service("shop", "solo", &[("http", PORT, PORT)]),
+            mk_slice("shop", "solo", "solo-1", &["10.78.0.20"], &[("http", PORT)]),
+        ];
+        away.api().apply_all(&solo).await?;
+        let watched = Watched::by_admin(&home)?.config(
+            "remotes: {secrets: on, leaveGrace: 3s, drain: 1s, allowServerCidrs: [127.0.0.0/8]}\n\
+             start: {firstSyncTimeout: 2s}",
+        );
+        let (server, config) = watched.start().await?;
+        let recorder = Follower::like_envoy(server.xds(), Variant::Delta, node("recorder")).await?;
+        let folder = tempfile::tempdir()?;
+        let mut lab = Self { home, away, server, recorder, folder, _config: config };
+        lab.serves(&[HOME]).await?;
+        Ok(lab)
+    }
+    async fn serves(&mut self, endpoints: &[&str]) -> Result<()> {
+        serves(&mut self.recorder, endpoints, SOON).await
+    }
+    /// Writes the operator's kubeconfig: contexts `home` and `away` of this user.
+    fn kubeconfig(&self, user: &str) -> Result<PathBuf> {
+        let mut all = json!({"apiVersion": "v1", "kind": "Config", "current-context": "home",
+            "clusters": [], "users": [], "contexts": []});
+        for (name, server) in [("home", &self.home), ("away", &self.away)] {
+            let text = std::fs::read_to_string(server.kubeconfig(&Login::user(user))?)?;
+            let one: Value = serde_json::from_str(&text)?;
+            for part in ["clusters", "users", "contexts"] {
+                let mut entry = one[part][0].clone();
+                entry["name"] = json!(name);
+                if part == "contexts" {
+                    entry["context"] = json!({"cluster": name, "user": name});
+                }
+                all[part].as_array_mut().context("a list")?.push(entry);
+            }
+        }
+        let path = self.folder.path().join(format!("{user}.kubeconfig"));
+        std::fs::write(&path, all.to_string())?;
+        Ok(path)
+    }
+    /// Runs a command as this user.
+    async fn run_as(&self, user: &str, args: &[&str]) -> Result<Ran> {
+        let path = self.kubeconfig(user)?;
+        let path = path.to_str().context("a path that is text")?;
+        let (admin, is_add) = (self.server.admin().to_string(), args.first() == Some(&"add"));
+        let server = if is_add { Vec::new() } else { vec!["--server", &admin] };
+        let all = [&["cluster"], args, &["--kubeconfig", path], &server].concat();
+        let (status, out, notes) = self.server.run(&all).await?;
+        Ok(Ran { code: status.code(), out, notes })
+    }
+    async fn run(&self, args: &[&str]) -> Result<Ran> {
+        self.run_as("admin", args).await
+    }
+    /// Waits for a state of the remote cluster by `cluster wait`.
+    async fn waits_for(&self, state: &str) -> Result<()> {
+        let (status, out, notes) =
+            self.server.command(&["cluster", "wait", "away", "--for", state, "--timeout", "15s"]).await?;
+        ensure!(status.success(), "{out}\n{notes}");
+        ensure!(out == format!("cluster away is {state}\n"), "{out}");
+        Ok(())
+    }
+    async fn add(&self) -> Result<()> {
+        let args = [&["add", "away", "--from-context", "away", "--apply"], &LOOPBACK[..]].concat();
+        let ran = self.run(&args).await?.ends(0)?;
+        let ran = ran.prints("cluster away added: Secret tributary-system/tributary-cluster-away")?;
+        ran.prints("every kind can be listed")?
+            .notes("ServiceAccount tributary-remote of context away: created")?;
+        self.waits_for("Live").await
+    }
+    /// Returns the Secret of the remote cluster.
+    async fn secret(&self) -> Result<Option<Value>> {
+        let name = mk_declaration("tributary-cluster-away", "away", "");
+        self.home.api().find(&Named::of(&name)?).await
+    }
+    async fn value(&self) -> Result<String> {
+        let secret = self.secret().await?.context("the Secret")?;
+        Ok(secret["data"]["away"].as_str().context("its key")?.to_owned())
+    }
+}
+
+#[tokio::test]
+async fn cluster_is_added_rotated_paused_resumed_and_removed_by_commands() -> Result<()> {
+    let mut lab = Lab::start().await?;
+    // without --apply nothing is written
+    let add = [&["add", "away", "--from-context", "away"], &LOOPBACK[..]].concat();
+    lab.run(&add).await?.ends(0)?.prints("kind: ClusterRoleBinding")?.notes("nothing was written")?;
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount",
+        "metadata": {"namespace": NAMESPACE, "name": "tributary-remote"}});
+    ensure!(lab.away.api().find(&Named::of(&account)?).await?.is_none(), "it only prints");
+    // the address of this machine needs the same flag as the server's setting
+    lab.run(&add[..4]).await?.ends(3)?.notes("--allow-server-cidr 127.0.0.0/8")?;
+
+    lab.add().await?;
+    lab.serves(&[HOME, AWAY]).await?;
+    lab.run(&[&add[..], &["--apply"]].concat()).await?.ends(3)?.notes("declares cluster `away` already")?;
+    let first = lab.value().await?;
+    lab.recorder.forget();
+
+    let rotate = [&["rotate", "away", "--from-context", "away", "--wait", "15s"], &LOOPBACK[..]].concat();
+    lab.run(&rotate).await?.ends(0)?.prints("cluster away is served with it")?;
+    ensure!(lab.value().await? != first, "the Secret has another token");
+    sends_nothing(&mut lab.recorder, WATCHED).await?;
+    let wrong = [&["rotate", "away", "--from-context", "home"], &LOOPBACK[..]].concat();
+    lab.run(&wrong).await?.ends(4)?.notes("ServiceAccount tributary-system/tributary-remote not found")?;
+
+    let patch = lab.run(&["pause", "away", "--dry-run"]).await?.ends(0)?;
+    let patch: Value = serde_json::from_str(&patch.out)?;
+    ensure!(patch[0]["path"] == "/metadata/resourceVersion" && patch[1]["op"] == "add", "{patch}");
+    lab.waits_for("Live").await?;
+    lab.run(&["pause", "away"]).await?.ends(0)?.prints("cluster away paused: Secret")?;
+    lab.waits_for("Paused").await?;
+    lab.run(&["pause", "away"]).await?.ends(0)?.prints("needs no change")?;
+    lab.run(&["resume", "away"]).await?.ends(0)?;
+    lab.waits_for("Live").await?;
+    sends_nothing(&mut lab.recorder, WATCHED).await?;
+    lab.run(&["accept", "away"]).await?.ends(3)?.notes("no other cluster answers")?;
+
+    let plan = "2 services, 2 endpoints, 1 hosts without an endpoint: solo.shop.svc.cluster.local";
+    lab.run(&["remove", "away"]).await?.ends(3)?.notes(plan)?.notes("nothing was changed")?;
+    lab.waits_for("Live").await?;
+    let removed = lab.run(&["remove", "away", "--yes", "--wait", "15s"]).await?.ends(0)?;
+    removed.prints(&format!("cluster away removed: {plan}"))?;
+    ensure!(lab.secret().await?.is_none(), "the Secret had no other key");
+    lab.serves(&[HOME]).await?;
+    lab.waits_for("removed").await?;
+    lab.run(&["pause", "away"]).await?.ends(4)?;
+    // it can be added again
+    let again = [&add[..], &["--apply"]].concat();
+    lab.run(&again).await?.ends(0)?.notes("ServiceAccount tributary-remote of context away: exists")?;
+    lab.waits_for("Live").await?;
+    lab.serves(&[HOME, AWAY]).await
+}
+
+#[tokio::test]
+async fn commands_refuse_what_would_reach_other_clusters_or_lacks_a_right() -> Result<()> {
+    let lab = Lab::start().await?;
+    // an operator without rights: verb, resource and namespace are named, and nothing is written
+    let add = [&["add", "away", "--from-context", "away", "--apply"], &LOOPBACK[..]].concat();
+    let list = "may not list secrets in namespace tributary-system";
+    lab.run_as("unprivileged", &add).await?.ends(6)?.notes(list)?;
+    let secret = lab.away.kubeconfig(&Login::user("admin"))?;
+    let kubeconfig = std::fs::read_to_string(secret)?;
+    let mut both = mk_declaration("both", "away", &kubeconfig);
+    both["stringData"]["other"] = json!(kubeconfig);
+    lab.home.api().apply(&both).await?;
+    lab.waits_for("Live").await?;
+    for command in ["pause", "resume", "remove"] {
+        let ran = lab.run(&[command, "away"]).await?.ends(3)?;
+        ran.notes("Secret tributary-system/both declares other too")?.notes("split the Secret")?;
+    }
+    let get = "may not get secrets in namespace tributary-system";
+    lab.run_as("unprivileged", &["pause", "away"]).await?.ends(6)?.notes(get)?;
+    lab.home.api().allow("reader", &["get"], &["secrets"]).await?;
+    both["stringData"] = json!({"away": kubeconfig});
+    lab.home.api().apply(&both).await?;
+    let patch = "may not patch secrets in namespace tributary-system";
+    let place = ["--secret", "tributary-system/both"];
+    lab.run_as("reader", &[&["pause", "away"], &place[..]].concat()).await?.ends(6)?.notes(patch)?;
+
+    // a configured cluster is edited in its file
+    lab.run(&["remove", "Kubernetes"]).await?.ends(3)?.prints("- name: kubernetes")?;
+    lab.run(&["pause", "Kubernetes"]).await?.ends(3)?.notes("configuration file")?;
+    let late = ["cluster", "wait", "away", "--for=removed", "--timeout", "1s"];
+    let (status, _, notes) = lab.server.command(&late).await?;
+    ensure!(status.code() == Some(5) && notes.contains("it is Live"), "{notes}");
+    // by --system-namespace no server is requested; a UID is accepted before it is found
+    let place = ["--system-namespace", NAMESPACE, "--dry-run"];
+    let accepted = lab.run(&[&["accept", "away", "--uid", "u-1"], &place[..]].concat()).await?.ends(0)?;
+    accepted.prints("u-1")?.prints("accept-uid")?;
+    Ok(())
+}

@@ -5,7 +5,6 @@
 
 use std::time::Duration;
 
-
 use super::super::get::{items, parse, path};
 use super::super::{Console, Server};
 use crate::args::{ClusterWaitArgs, Resource as Listed, WaitFor};

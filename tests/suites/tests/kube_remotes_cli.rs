@@ -159,6 +159,7 @@ async fn cluster_is_added_rotated_paused_resumed_and_removed_by_commands() -> Re
     lab.serves(&[HOME, AWAY]).await?;
     lab.run(&[&add[..], &["--apply"]].concat()).await?.ends(3)?.notes("declares cluster `away` already")?;
     let first = lab.value().await?;
+    printed_secret_is_accepted(&lab).await?;
     lab.recorder.forget();
 
     let rotate = [&["rotate", "away", "--from-context", "away", "--wait", "15s"], &LOOPBACK[..]].concat();
@@ -194,6 +195,21 @@ async fn cluster_is_added_rotated_paused_resumed_and_removed_by_commands() -> Re
     lab.run(&again).await?.ends(0)?.notes("ServiceAccount tributary-remote of context away: exists")?;
     lab.waits_for("Live").await?;
     lab.serves(&[HOME, AWAY]).await
+}
+
+/// The Secret that is printed on request is a credential, and nothing else is.
+async fn printed_secret_is_accepted(lab: &Lab) -> Result<()> {
+    let args = ["add", "other", "--from-context", "away", "--print-secret"];
+    let ran = lab.run(&[&args[..], &LOOPBACK].concat()).await?;
+    ensure!(ran.code == Some(0) && ran.out.contains(TOKEN), "{}", ran.notes);
+    ensure!(!ran.notes.contains(TOKEN), "a token is among the messages: {}", ran.notes);
+    let path = lab.folder.path().join("secret.yaml");
+    std::fs::write(&path, &ran.out)?;
+    let file = path.to_str().context("a path that is text")?;
+    let check = [&["cluster", "check", "-f", file], &LOOPBACK[..]].concat();
+    let (status, out, notes) = lab.server.run(&check).await?;
+    ensure!(status.success() && notes.starts_with("accepted: 1"), "{out}\n{notes}");
+    Ok(())
 }
 
 #[tokio::test]

@@ -152,7 +152,11 @@ async fn another_cluster_under_the_same_name_waits_until_its_uid_is_accepted() -
     lab.sends_nothing(WATCHED).await?;
 
     let uid = uid_of(&other).await?;
-    lab.declare_at(&other, &[("tributary.dev/accept-uid", &uid)]).await?;
+    // the command accepts the identity that the server found
+    let kubeconfig = lab.home.admin_kubeconfig()?.display().to_string();
+    let (status, out, notes) =
+        lab.server()?.command(&["cluster", "accept", "away", "--kubeconfig", &kubeconfig]).await?;
+    ensure!(status.success() && notes.contains(&uid), "{out}\n{notes}");
     lab.serves(&[HOME, "10.79.0.10:8080"]).await?;
     lab.is_live().await?;
     let shown = lab.server()?.registry("away").await?;

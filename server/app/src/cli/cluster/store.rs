@@ -161,6 +161,9 @@ pub(super) fn failed(right: &Right, object: &str, why: ApiFailure) -> CommandErr
             CommandError::new(Exit::NotFound, Code::NOT_FOUND, format!("{object} not found: {text}"))
                 .next("check --context: it names the config cluster")
         }
+        ApiFailure::Conflict(_) if right.verb == "create" => {
+            CommandError::plain(format!("{object} exists already")).next("delete it, or edit it")
+        }
         ApiFailure::Conflict(text) => {
             CommandError::plain(format!("{object} was changed by another writer: {text}"))
                 .next("run the command again")
@@ -211,5 +214,8 @@ mod tests {
         assert_eq!(exit(ApiFailure::NotFound(text())), Exit::NotFound);
         assert_eq!(exit(ApiFailure::Conflict(text())), Exit::Failed);
         assert_eq!(exit(ApiFailure::Unreachable(text())), Exit::Failed);
+        let create = of_secrets("create", &ObjectName::new("system", "remote"));
+        let exists = failed(&create, "Secret system/remote", ApiFailure::Conflict(text()));
+        assert_eq!(exists.message, "Secret system/remote exists already");
     }
 }

@@ -13,7 +13,7 @@ use tributary_suites::kube::remotes::{
     AWAY, HOME, NAMESPACE, mk_declaration, sends_nothing, serves, start_pair,
 };
 use tributary_suites::kube::{Login, Named, Watched, mk_service, mk_slice};
-use tributary_suites::{ApiServer, Follower, TestServer, Variant};
+use tributary_suites::{ApiServer, Follower, TestServer, Variant, outbound};
 
 const SOON: Duration = Duration::from_secs(30);
 /// Longer than several probes and audits of shortened intervals.
@@ -157,6 +157,8 @@ async fn cluster_is_added_rotated_paused_resumed_and_removed_by_commands() -> Re
 
     lab.add().await?;
     lab.serves(&[HOME, AWAY]).await?;
+    let solo = outbound(PORT, "solo.shop.svc.cluster.local");
+    lab.recorder.has_endpoints(&solo, &["10.78.0.20:8080".parse()?], SOON).await?;
     lab.run(&[&add[..], &["--apply"]].concat()).await?.ends(3)?.notes("declares cluster `away` already")?;
     let first = lab.value().await?;
     printed_secret_is_accepted(&lab).await?;

@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn clocks_that_differ_are_reported() {
-        let at = |seconds| {
+        let at = |seconds: i64| {
             let now = Timestamp::from_second(1_234_567_890 + seconds).unwrap();
             clock(Some("Fri, 13 Feb 2009 23:31:30 GMT"), now)
         };

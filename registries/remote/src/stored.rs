@@ -257,7 +257,7 @@ mod tests {
             refused.to_string(),
             "Secret system/remote declares west too, and an annotation speaks for all of them"
         );
-        let other = mk(&json!(null), &["east", "not_an_id"]);
+        let other = mk(&json!(null), &["east", "not an id"]);
         assert!(other.annotate("east", "paused", Some("true")).is_ok(), "the other key declares no cluster");
         let missing = both.annotate("north", "paused", Some("true")).unwrap_err();
         assert_eq!(missing.to_string(), "Secret system/remote has no key north");

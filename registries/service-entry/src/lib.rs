@@ -22,7 +22,7 @@ pub use config::FileFields;
 pub use convert::{Context, convert};
 pub use crd::{Addresses, CrdFactory, CrdOptions, CrdSource, Kinds};
 pub use document::{Body, Document, Object};
-pub use files::{Directory, Timing};
+pub use files::{DirId, Directory, Looks, Timing};
 pub use read::fault::{Fault, Pos, Severity};
 pub use read::load::{Load, Rejected, load_str};
 pub use registry::{FileFactory, ServiceEntryRegistry};

@@ -34,7 +34,7 @@ impl Default for Bounds {
 
 /// Identity of a directory, independent of its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct DirId {
+pub struct DirId {
     device: u64,
     inode: u64,
 }
@@ -46,6 +46,11 @@ impl DirId {
     }
     fn of(metadata: &Metadata) -> Self {
         Self { device: metadata.dev(), inode: metadata.ino() }
+    }
+    /// Reads the identity of the directory that has this name now.
+    pub fn read(root: &Path) -> io::Result<Self> {
+        let metadata = fs::metadata(root)?;
+        if metadata.is_dir() { Ok(Self::of(&metadata)) } else { Err(io::ErrorKind::NotADirectory.into()) }
     }
 }
 
@@ -128,7 +133,7 @@ pub(crate) struct Fault {
 
 /// Walks a directory; files with the same stamp as in `stamps` are not read.
 pub(crate) fn walk(root: &Path, stamps: &Stamps, bounds: Bounds) -> Listing {
-    let dir = match root_of(root) {
+    let dir = match DirId::read(root) {
         Ok(dir) => dir,
         Err(error) => return unreadable(root, &error),
     };
@@ -138,7 +143,7 @@ pub(crate) fn walk(root: &Path, stamps: &Stamps, bounds: Bounds) -> Listing {
         return unreadable(root, &error);
     }
     // If the name leads to a different directory now, the listing belongs to neither.
-    match root_of(root) {
+    match DirId::read(root) {
         Ok(after) if after == dir => Listing::Walked(Walk {
             dir,
             files: walker.files,
@@ -151,11 +156,6 @@ pub(crate) fn walk(root: &Path, stamps: &Stamps, bounds: Bounds) -> Listing {
         ),
         Err(error) => unreadable(root, &error),
     }
-}
-
-fn root_of(root: &Path) -> io::Result<DirId> {
-    let metadata = fs::metadata(root)?;
-    if metadata.is_dir() { Ok(DirId::of(&metadata)) } else { Err(io::ErrorKind::NotADirectory.into()) }
 }
 
 fn unreadable(root: &Path, error: &io::Error) -> Listing {

@@ -182,7 +182,7 @@ codes! {
     516 NOT_AN_IP "the client accepts only IP addresses" => "use an IP address or a DNS resolution";
     517 UNIX_NOT_FOR_GRPC "gRPC clients do not receive unix paths" => "give the endpoint an IP address";
     518 DUPLICATE_ADDRESS "the address and port are already served" => "remove one of the duplicates";
-    519 DEMOTED "the shard is served one priority lower" => "see the registry's staleness policy";
+    519 DEMOTED "the shard is served one priority lower" => "nothing if its cluster leaves; else see the staleness policy and the state of its registry: `tributary get registries -o wide`";
     520 DELIVERED "the client received and accepted this" => "nothing";
     521 NOT_DELIVERED "the server has not sent this to the client" => "see `tributary get clients`";
     522 NACKED "the client rejected the resource" => "see the client's error text";
@@ -236,12 +236,17 @@ codes! {
     707 CLUSTER_UNREACHABLE "the API server of a cluster does not answer" => "check address, certificate authority and network; the message has the error";
     708 CLUSTER_CREDENTIAL_REFUSED "the API server of a cluster refuses the credential" => "create a new one, and replace the kubeconfig";
     709 CLUSTER_RIGHT_MISSING "the credential of a cluster may not list a kind of object" => "grant its account what `tributary rbac print` shows";
-    710 CLUSTER_CLAIM_UNUSED "an object declares a cluster that another one declares first" => "remove the key from one of them, or set `tributary.dev/priority`";
+    710 CLUSTER_CLAIM_UNUSED "an object declares a cluster that another one declares first" => "remove it from one of them; between Secrets, `tributary.dev/priority` decides";
     711 CREDENTIAL_EXPIRES "the credential of a cluster expires soon" => "create a new one, and replace the kubeconfig";
     712 CLUSTER_REPLACED "another cluster answers in place of a known one" => "correct the kubeconfig; if the change is intended, use `tributary state accept`";
     713 CLUSTER_ROTATION_FAILS "a new credential of a cluster cannot read it; the earlier one stays in use" => "correct the kubeconfig or the rights of its account";
     714 CLUSTER_NOT_ADDED "a cluster could not be added; the server tries again" => "see the message";
     715 SECRETS_UNREAD "the Secrets of remote clusters cannot be read" => "grant what `tributary rbac print` shows, or set `remotes.secrets: off`";
+    716 ANNOTATION_REFUSED "an annotation of a Secret of remote clusters has no effect" => "correct or remove it, as the message describes";
+    717 SAME_CLUSTER "one cluster is served under two names" => "remove one of its declarations, or correct its kubeconfig";
+    718 UID_NOT_ACCEPTED "the accepted UID is not that of the cluster" => "correct `tributary.dev/accept-uid` or the kubeconfig, or remove the annotation";
+    719 DIRECTORY_UNREAD "the directory of kubeconfigs cannot be read" => "check that it exists and that the server may read it; no cluster is removed meanwhile";
+    720 FILE_REFUSED "a file of the directory of kubeconfigs declares no cluster" => "name it after its cluster, or move it to another directory";
 }
 
 impl Code {

@@ -4,8 +4,9 @@
 //! [`VettedKubeconfig`], an allow-list without a field for any of that, or [`Refused`]: every fault with the name of its field and the
 //! next step, and never a value. [`read_file`] finds the kubeconfigs in a file or in Secret manifests, and
 //! [`VettedKubeconfig::connect`] opens a connection with one. The application calls them.
-//! [`SecretFollower`] reads the Secrets of a watch, and [`roster`] decides from their claims which clusters the server should hold.
-//! [`RemoteServer`] and [`NewSecret`] compose the Secret of a new cluster, and [`StoredSecret`] the edits of one.
+//! [`SecretFollower`] reads the Secrets of a watch and [`DirectoryFollower`] the files of a directory, and [`roster`] decides from their
+//! claims which clusters the server should hold. [`RemoteServer`] and [`NewSecret`] compose the Secret of a new cluster, and
+//! [`StoredSecret`] the edits of one.
 //!
 //! Every function but `connect` is synchronous and pure: no I/O, no clock. A key of digests is random.
 
@@ -13,6 +14,7 @@ mod address;
 mod allowed;
 mod compose;
 mod connect;
+mod directory;
 mod kubeconfig;
 mod manifest;
 mod refusal;
@@ -25,6 +27,7 @@ mod yaml;
 pub use address::{AddressClass, Blocked};
 pub use allowed::{Allowed, Feature, InvalidCidr, UnknownFeature, parse_cidr};
 pub use compose::{NewSecret, RemoteServer, secret_name};
+pub use directory::{DirectoryFollower, EXTENSIONS, FileContent, Look};
 pub use kubeconfig::{ClientCertificate, Impersonation, MAX_BYTES, Password, Validity, VettedKubeconfig};
 pub use manifest::{Declared, LABELS, MAX_FILE_BYTES, read_file};
 pub use refusal::{OptIn, Refusal, Refused};

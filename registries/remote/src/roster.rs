@@ -1,7 +1,7 @@
 //! The roster: which remote clusters the server should hold, decided from every claim of every source.
 //!
-//! Its caller is the application, which turns the watches of Secrets and timers into [`Event`]s and passes [`Order`]s on. The sources
-//! [`Source::ConfigFile`] and [`Source::Directory`] have no caller yet.
+//! Its caller is the application, which turns the watches of Secrets, looks at a directory and timers into [`Event`]s and passes
+//! [`Order`]s on. The source [`Source::ConfigFile`] has no caller yet.
 //!
 //! It is synchronous and pure: time and the key of digests are passed in, and it holds no credential. It promises:
 //!

@@ -19,7 +19,7 @@ use crate::allowed::Allowed;
 use crate::kubeconfig::VettedKubeconfig;
 use crate::manifest::shown_id;
 use crate::refusal::{Refusal, Refused};
-use crate::roster::{ClaimObject, DigestKey, Fault, PREFIX, Policy, Verdict};
+use crate::roster::{Access, ClaimObject, DigestKey, Fault, PREFIX, Policy, Verdict};
 
 /// Kind of object that declares remote clusters.
 pub const SECRETS: Resource = Resource {
@@ -49,6 +49,14 @@ pub struct DeclaredClusters {
     pub object: ClaimObject,
     /// Kubeconfigs of the vetted claims.
     pub kubeconfigs: BTreeMap<ClusterId, VettedKubeconfig>,
+}
+
+impl DeclaredClusters {
+    /// Returns the kubeconfig of a claim, if it is still the one that an order rests on.
+    pub(crate) fn kubeconfig(&self, access: &Access, cluster: &ClusterId) -> Option<&VettedKubeconfig> {
+        let is_same = self.object.claims.get(cluster) == Some(&Verdict::Vetted(access.digest));
+        self.kubeconfigs.get(cluster).filter(|_| is_same)
+    }
 }
 
 #[derive(Deserialize)]
@@ -118,7 +126,7 @@ fn kubeconfig(name: &str, value: &Credential) -> Result<Zeroizing<Vec<u8>>, Refu
 fn not_an_id(name: &str) -> Fault {
     let text =
         format!("data.{} is not a cluster ID; use letters, digits, `-` and `.` as the key", shown_id(name));
-    Fault { code: Some(Code::SECRET_REFUSED), ..Fault::text(text) }
+    Fault::coded(Code::SECRET_REFUSED, text)
 }
 
 /// Returns the parts of a policy that the server carries out; reports the others.
@@ -129,7 +137,8 @@ fn effective(policy: Policy, faults: &mut Vec<Fault>) -> Policy {
         ("renew", policy.renew),
     ];
     for (name, _) in idle.into_iter().filter(|(_, is_set)| *is_set) {
-        faults.push(Fault::text(format!("annotation {PREFIX}{name} has no effect yet; remove it")));
+        let text = format!("annotation {PREFIX}{name} has no effect yet; remove it");
+        faults.push(Fault::coded(Code::ANNOTATION_REFUSED, text));
     }
     let Policy { priority, remove, paused, accept_uid, .. } = policy;
     Policy { priority, remove, paused, accept_uid, ..Policy::default() }

@@ -5,13 +5,14 @@
 //! counts when it is complete, and only a complete list or a delete of the server removes a Secret.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use tributary_kube_client::{Event, ObjectName};
 use tributary_model::{ClusterId, Code, SourceState, Withheld, WithheldCause};
 
 use crate::allowed::Allowed;
 use crate::kubeconfig::VettedKubeconfig;
-use crate::roster::{self, Access, ClaimObject, DigestKey, Fault, Source, SourceHealth, Verdict};
+use crate::roster::{self, Access, ClaimObject, DigestKey, Fault, Source, SourceHealth};
 use crate::secret::{DeclaredClusters, Secret};
 
 /// Secrets of one label.
@@ -23,17 +24,20 @@ pub struct SecretFollower {
     known: BTreeMap<String, DeclaredClusters>,
     /// List in progress: `None` for a Secret that did not change.
     listing: Option<BTreeMap<String, Option<DeclaredClusters>>>,
+    /// Why the last read failed, until one succeeds.
+    error: Option<Arc<str>>,
 }
 
 impl SecretFollower {
     /// Creates a follower of a watch that has not begun.
     #[must_use]
     pub fn new(source: Source, allowed: Allowed, key: DigestKey) -> Self {
-        Self { source, allowed, key, known: BTreeMap::new(), listing: None }
+        Self { source, allowed, key, known: BTreeMap::new(), listing: None, error: None }
     }
 
     /// Takes one event of the watch and returns that of the roster, if it has one.
     pub fn take(&mut self, event: Event<Secret>) -> Option<roster::Event> {
+        self.note(&event);
         match event {
             Event::Init => {
                 self.listing = Some(BTreeMap::new());
@@ -62,12 +66,32 @@ impl SecretFollower {
         }
     }
 
+    /// Records that the watch could not begin, and returns the event of the roster.
+    pub fn fail(&mut self, why: impl Into<Arc<str>>) -> roster::Event {
+        self.error = Some(why.into());
+        self.health(SourceHealth::Failed)
+    }
+
+    /// Returns why the last read failed; `None` after one that succeeded.
+    #[must_use]
+    pub fn error(&self) -> Option<&str> {
+        self.error.as_deref()
+    }
+
     /// Returns the kubeconfig of a claim, if it is still the one that an order rests on.
     #[must_use]
     pub fn kubeconfig(&self, access: &Access, cluster: &ClusterId) -> Option<&VettedKubeconfig> {
-        let declared = self.known.get(&access.object)?;
-        let is_same = declared.object.claims.get(cluster) == Some(&Verdict::Vetted(access.digest));
-        declared.kubeconfigs.get(cluster).filter(|_| is_same)
+        self.known.get(&access.object)?.kubeconfig(access, cluster)
+    }
+
+    fn note(&mut self, event: &Event<Secret>) {
+        match event {
+            Event::Unavailable(Withheld { why, .. }) => self.error = Some(Arc::clone(why)),
+            Event::NotServed => self.error = Some("the API server does not serve Secrets".into()),
+            Event::Status(part) if part.state.is_failure() => self.error = Some(Arc::clone(&part.reason)),
+            Event::InitDone | Event::Resumed | Event::Confirmed => self.error = None,
+            _ => {}
+        }
     }
 
     const fn health(&self, health: SourceHealth) -> roster::Event {
@@ -116,7 +140,7 @@ impl SecretFollower {
     fn unreadable(&self, name: &str, why: &str) -> DeclaredClusters {
         let mut declared = self.known.get(name).cloned().unwrap_or_default();
         let text = format!("cannot be read: {why}");
-        let faults = vec![Fault { code: Some(Code::SECRET_REFUSED), ..Fault::text(text) }];
+        let faults = vec![Fault::coded(Code::SECRET_REFUSED, text)];
         declared.object = ClaimObject { name: name.to_owned(), faults, ..declared.object };
         declared
     }

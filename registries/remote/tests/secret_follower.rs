@@ -172,6 +172,23 @@ fn grace_does_not_end_while_the_secrets_cannot_be_read() {
 }
 
 #[test]
+fn watch_that_fails_keeps_its_last_error() {
+    let mut lab = Lab::joined();
+    assert_eq!(lab.follower.error(), None);
+    let failed = |lab: &mut Lab, event| {
+        lab.take(event);
+        lab.follower.error().map(ToOwned::to_owned)
+    };
+    assert_eq!(failed(&mut lab, Event::Unavailable(Withheld::forbidden("403"))).as_deref(), Some("403"));
+    assert_eq!(failed(&mut lab, Event::Init).as_deref(), Some("403"), "a new try is no success");
+    assert_eq!(failed(&mut lab, Event::InitDone), None);
+    let event = lab.follower.fail("no kubeconfig");
+    assert_eq!(lab.roster.apply(lab.now, event), []);
+    assert_eq!(lab.follower.error(), Some("no kubeconfig"));
+    assert_eq!(failed(&mut lab, Event::Resumed), None);
+}
+
+#[test]
 fn unchanged_and_unreadable_secrets_keep_their_claims() {
     let mut lab = Lab::joined();
     assert_eq!(lab.actions([Event::Init, Event::Unchanged(name()), Event::InitDone]), [""; 0]);

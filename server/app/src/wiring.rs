@@ -155,15 +155,15 @@ impl Bound {
         let stopped = |_| CommandError::plain("the server stopped during its start");
         handle.set_membership_known(false).await.map_err(stopped)?;
         let configured = configured(&self.app.factories, &config, self.app.file.as_deref())?;
-        let of_secrets = remotes::remembered(&config, &self.app.factories, &state.members())?;
-        let known = [configured.as_slice(), of_secrets.as_slice()].concat();
-        let recalled = state.restore(kept, &handle, &known, config.reads_secrets()).await?;
+        let found_before = remotes::remembered(&config, &self.app.factories, &state.members())?;
+        let known = [configured.as_slice(), found_before.as_slice()].concat();
+        let recalled = state.restore(kept, &handle, &known, config.finds_remotes()).await?;
         self.app.factories.restore_mesh(&handle.catalog().settings);
         let source = ConfigSource::start(&handle, &config).await?;
         let remembered = (state.clone(), self.app.file.clone());
         state.remember(&configured[..1]);
         let remotes = Remotes::of(&config, &self.app.factories, &handle, (&clock, board))?
-            .map(|remotes| remotes.remembering((&of_secrets, &recalled), &state, &live.receipts));
+            .map(|remotes| remotes.remembering((&found_before, &recalled), &state, &live.receipts));
         let registries =
             Registries::new(handle.clone(), source, self.app.factories, self.app.log, remembered)
                 .with_remotes(remotes.as_ref().map(Remotes::settings));
@@ -270,7 +270,7 @@ fn runtime_config(config: &Config) -> RuntimeConfig {
             known,
             config_cluster,
             first_sync_timeout,
-            awaits_membership: config.reads_secrets(),
+            awaits_membership: config.finds_remotes(),
         },
         // The process id seeds the backoff, so that replicas that fail together retry at different times.
         seed: u64::from(std::process::id()),

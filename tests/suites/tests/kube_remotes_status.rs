@@ -167,7 +167,7 @@ async fn second_secret_of_a_cluster_shows_a_conflict_and_steps_in() -> Result<()
     // names decide between Secrets of one second
     lab.declare("remote-b", "away", &lab.kubeconfig("admin-token")?).await?;
     let shown = lab.is("away", "Live", &["TRB0710", "remote-b declares the cluster, too"]).await?;
-    ensure!(shown["claims"][1]["outcome"] == "Conflict", "{shown:#}");
+    ensure!(shown["claims"][1]["outcome"] == "Duplicate", "{shown:#}");
     ensure!(shown["claims"][1]["object"] == format!("Secret {NAMESPACE}/remote-b"), "{shown:#}");
     lab.undeclare(FIRST).await?;
     let shown = lab.is("away", "Live", &["remote-b"]).await?;

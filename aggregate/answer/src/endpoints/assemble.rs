@@ -117,7 +117,7 @@ fn record<R: Recorder>(
 ) {
     if c.source.priority == ShardPriority::Demoted {
         let step = (Stage::Weight, Verdict::Warn, Code::DEMOTED);
-        c.record(step, || "its registry is demoted by its staleness policy: one priority lower".into(), r);
+        c.record(step, || "its facts are stale or its cluster leaves: one priority lower".into(), r);
     }
     let detail = || {
         let at = if locality.is_empty() { "no locality".to_owned() } else { format!("locality {locality}") };

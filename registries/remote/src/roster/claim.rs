@@ -89,6 +89,11 @@ impl Fault {
     pub const fn text(text: String) -> Self {
         Self { code: None, field: String::new(), text, opt_in: None }
     }
+    /// Returns a fault with a code and without a field.
+    #[must_use]
+    pub const fn coded(code: Code, text: String) -> Self {
+        Self { code: Some(code), field: String::new(), text, opt_in: None }
+    }
 }
 
 impl From<&Refusal> for Fault {
@@ -120,7 +125,7 @@ impl Verdict {
 /// Object that declares clusters: a Secret, a file of the directory, or `clusters.NAME` of the configuration file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ClaimObject {
-    /// Name, unique in its source: `NAMESPACE/NAME` of a Secret.
+    /// Name, unique in its source: `NAMESPACE/NAME` of a Secret, the path of a file.
     pub name: String,
     /// Time of creation; an object without one comes after the others.
     pub created: Option<Timestamp>,

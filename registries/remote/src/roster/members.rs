@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use tributary_model::{ClusterId, Mono, RegistryName};
+use tributary_model::{ClusterId, Code, Mono, RegistryName};
 
 use super::claim::{Fault, SourceKind};
 use super::order::State;
@@ -59,12 +59,13 @@ pub(super) enum Denied {
 
 impl Denied {
     pub(super) fn fault(&self) -> Fault {
-        Fault::text(match self {
+        let text = match self {
             Self::TooMany => format!("{MOST_CLUSTERS} clusters are served; remove one"),
             Self::NameOf(other) => {
                 format!("its registry would have the name of that of cluster {other}; rename its key")
             }
-        })
+        };
+        Fault::coded(Code::CLUSTER_NOT_ADDED, text)
     }
 }
 

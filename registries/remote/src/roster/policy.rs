@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use tributary_model::Fingerprint;
+use tributary_model::{Code, Fingerprint};
 
 use super::claim::Fault;
 
@@ -53,7 +53,8 @@ impl Policy {
         for (key, value) in annotations {
             let Some(name) = key.strip_prefix(PREFIX) else { continue };
             if let Err(why) = policy.set(name, value) {
-                faults.push(Fault::text(format!("annotation {PREFIX}{} {why}", shown(name))));
+                let text = format!("annotation {PREFIX}{} {why}", shown(name));
+                faults.push(Fault::coded(Code::ANNOTATION_REFUSED, text));
             }
         }
         (policy, faults)

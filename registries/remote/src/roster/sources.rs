@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tributary_model::ClusterId;
+use tributary_model::{ClusterId, Code};
 
 use super::claim::{Claim, ClaimObject, Fault, Source, SourceKind, Verdict};
 use super::order::SourceHealth;
@@ -188,8 +188,8 @@ fn kept(mut object: ClaimObject, is_held: IsHeld<'_>) -> Kept {
     let rest = object.claims.keys().nth(MOST_CLAIMS).cloned();
     let rest = rest.map(|first| object.claims.split_off(&first)).unwrap_or_default();
     let beyond = rest.len();
-    let fault =
-        || vec![Fault::text(format!("the object declares more than {MOST_CLAIMS} clusters; divide it"))];
+    let text = || format!("the object declares more than {MOST_CLAIMS} clusters; divide it");
+    let fault = || vec![Fault::coded(Code::SOURCE_LIMIT, text())];
     let held = rest.into_keys().filter(|cluster| is_held(cluster));
     let held: Vec<_> = held.map(|cluster| (cluster, Verdict::Refused(fault()))).collect();
     object.claims.extend(held);

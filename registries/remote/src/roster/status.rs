@@ -4,7 +4,7 @@
 
 use tributary_model::{ClusterId, Mono, RegistryName};
 
-use super::claim::{Claim, Fault, Source, Verdict};
+use super::claim::{Claim, Fault, Source, SourceKind, Verdict};
 use super::members::{Denied, Member};
 use super::order::{SourceHealth, State};
 use super::policy::Policy;
@@ -47,6 +47,8 @@ pub struct ClusterStatus {
     pub since: Option<Mono>,
     /// End of the grace of one that is no longer declared; it leaves then if its source is complete.
     pub leaves: Option<Mono>,
+    /// Kind of source of its last claim; `None` if it is not known.
+    pub source: Option<SourceKind>,
     /// Policy of the first claim.
     pub policy: Option<Policy>,
     /// Claims, the first in order first.
@@ -90,6 +92,15 @@ pub struct RosterStatus {
     pub objects: Vec<ObjectStatus>,
 }
 
+impl RosterStatus {
+    /// Returns true if a cluster is held whose last claim came from this kind of source, or may have.
+    #[must_use]
+    pub fn holds_of(&self, kind: SourceKind) -> bool {
+        let is_of = |one: &ClusterStatus| one.source.is_none_or(|source| source == kind);
+        self.clusters.iter().any(|one| one.state != State::Absent && is_of(one))
+    }
+}
+
 /// Returns the status of a cluster.
 pub(super) fn cluster(
     cluster: &ClusterId,
@@ -109,6 +120,8 @@ pub(super) fn cluster(
         state: member.map_or(State::Absent, |member| member.state),
         since: member.map(|member| member.since),
         leaves,
+        source: member
+            .map_or_else(|| claims.first().map(|claim| claim.source.kind()), |member| member.source),
         policy: claims.first().map(|claim| claim.object.policy.clone()),
         claims: claims.iter().enumerate().map(status).collect(),
     }

@@ -97,10 +97,11 @@ fn expiry(one: &ClusterItem, now: Timestamp) -> Cell {
 /// Returns what is wrong with the sources of declarations.
 pub(super) fn notes(metadata: &Metadata) -> Vec<String> {
     let reasons = metadata.sources.iter().filter(|source| !source.reason.is_empty());
-    let reasons = reasons.map(|source| format!("{}: {}: {}", source.name, source.state, source.reason));
+    let reasons = reasons
+        .map(|source| format!("{}: {}: {}", source.name, source.state, coded(&source.reason, &source.code)));
     let beyond = metadata.sources.iter().filter(|source| source.beyond > 0);
     let beyond = beyond
-        .map(|source| format!("{}: {} more Secrets are not read; remove some", source.name, source.beyond));
+        .map(|source| format!("{}: {} more objects are not read; remove some", source.name, source.beyond));
     let faults = metadata.sources.iter().flat_map(|source| &source.faults);
     let mut faults: Vec<_> =
         faults.map(|fault| format!("{}: {}", fault.object, coded(&fault.message, &fault.code))).collect();
@@ -112,7 +113,7 @@ pub(super) fn notes(metadata: &Metadata) -> Vec<String> {
 
 /// Returns the table of the sources of declarations.
 pub(super) fn sources(metadata: &Metadata, heads: bool, color: bool) -> String {
-    let mut table = Table::new(&["SOURCE", "STATE", "SECRETS", "NOT READ", "REASON"], &[], true);
+    let mut table = Table::new(&["SOURCE", "STATE", "OBJECTS", "NOT READ", "REASON"], &[], true);
     for source in &metadata.sources {
         let tone = if source.state == "Synced" { Tone::Plain } else { Tone::Warn };
         table.row(vec![

@@ -58,10 +58,10 @@ fn idle_writes(config: &Config) -> Option<String> {
     (!idle.is_empty()).then(|| format!("writes: this version does not write {}", idle.join(", ")))
 }
 
-/// Rejects a configuration without a registry. At start such a server would serve nothing; after a change the
+/// Rejects a configuration without a registry and without a directory of kubeconfigs. At start such a server would serve nothing; after a change the
 /// file was probably saved half-written.
 pub fn serves(loaded: &Loaded) -> Result<(), CommandError> {
-    if !loaded.config.registries.is_empty() {
+    if !loaded.config.registries.is_empty() || loaded.config.remotes.directory.is_some() {
         return Ok(());
     }
     let examples = "name a source of services, for example:\n    \

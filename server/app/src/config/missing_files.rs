@@ -7,14 +7,15 @@ use std::path::{Path, PathBuf};
 use super::model::{Config, Source};
 use super::registry::RegistryConfig;
 
-/// Returns a warning for each file or directory of a registry that does not exist.
+/// Returns a warning for each file or directory of a registry, and for a directory of kubeconfigs, that does not exist.
 #[must_use]
 pub fn warnings(config: &Config) -> Vec<String> {
-    let named = config.registries.iter().flat_map(|registry| {
-        let is_missing = |path: &&Path| matches!(path.try_exists(), Ok(false));
-        paths(registry).map(PathBuf::as_path).filter(is_missing).map(move |path| text(registry, path))
-    });
-    named.collect()
+    let is_missing = |path: &&PathBuf| matches!(path.try_exists(), Ok(false));
+    let of = |registry| paths(registry).filter(is_missing).map(move |path| text(registry, path));
+    let directory = config.remotes.directory.iter().filter(is_missing);
+    let directory = directory
+        .map(|path| format!("remotes.directory: {} does not exist; serve waits for it", path.display()));
+    config.registries.iter().flat_map(of).chain(directory).collect()
 }
 
 fn paths(registry: &RegistryConfig) -> impl Iterator<Item = &PathBuf> {

@@ -83,6 +83,11 @@ impl Config {
         let has_cluster = self.config_cluster().is_some_and(|registry| registry.kubernetes().is_some());
         has_cluster && self.remotes.secrets != SecretsConfig::Off
     }
+    /// Returns true if remote clusters are found at run time, in Secrets or in a directory.
+    #[must_use]
+    pub fn finds_remotes(&self) -> bool {
+        self.reads_secrets() || self.remotes.directory.is_some()
+    }
 }
 
 impl Default for Config {

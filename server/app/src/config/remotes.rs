@@ -1,6 +1,7 @@
 //! Remote clusters that are added at run time, and what their kubeconfigs may contain.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,7 +16,10 @@ pub struct RemotesConfig {
     /// Whether Secrets of `systemNamespace` in the config cluster declare remote clusters: those with the label
     /// `istio/multiCluster: "true"` or `tributary.dev/cluster: "true"`.
     pub secrets: SecretsConfig,
-    /// How long a cluster stays after its Secret, its key or its label is gone; one that is back by then loses nothing.
+    /// Directory of kubeconfigs: each regular file is a remote cluster, named after the file without `.yaml`, `.yml`, `.kubeconfig` or
+    /// `.conf`. Names that begin with `.` and subdirectories are skipped. It is followed while the server runs.
+    pub directory: Option<PathBuf>,
+    /// How long a cluster stays after its Secret, its key, its label or its file is gone; one that is back by then loses nothing.
     pub leave_grace: Span,
     /// How long the endpoints of a cluster that leaves are used after those of others before they are removed; `0` removes them at once.
     pub drain: Span,
@@ -45,6 +49,7 @@ impl Default for RemotesConfig {
     fn default() -> Self {
         Self {
             secrets: SecretsConfig::default(),
+            directory: None,
             leave_grace: Span::seconds(GRACE.as_secs()),
             drain: Span::seconds(30),
             allow_kubeconfig: BTreeSet::new(),

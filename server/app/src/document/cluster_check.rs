@@ -169,7 +169,7 @@ fn of_claim(one: &ClusterItem, claim: &ClaimItem, now: Timestamp) -> CheckedClus
     let is_over = expires.is_some_and(|at| at <= now);
     let expired = is_over.then(CheckReason::expired);
     let not_working = if is_used && !is_over { not_working(one) } else { Vec::new() };
-    let unused = matches!(claim.outcome.as_str(), "Conflict" | "NotUsed").then(|| {
+    let unused = matches!(claim.outcome.as_str(), "Duplicate" | "NotUsed").then(|| {
         let code = Code::CLUSTER_CLAIM_UNUSED;
         CheckReason::of_server(code, format!("not used: {}; {}", code.info().title, code.info().next))
     });
@@ -263,8 +263,8 @@ mod tests {
             (checked.verdict, checked.reasons.into_iter().map(|reason| reason.code).collect::<Vec<_>>())
         };
         assert_eq!(of("Live", "NewCredential"), (Verdict::Unusable, vec!["TRB0713".to_owned()]));
-        assert_eq!(of("AuthFailed", "Conflict"), (Verdict::Unusable, vec!["TRB0708".to_owned()]));
-        assert_eq!(of("Live", "Conflict"), (Verdict::Accepted, vec![]));
+        assert_eq!(of("AuthFailed", "Duplicate"), (Verdict::Unusable, vec!["TRB0708".to_owned()]));
+        assert_eq!(of("Live", "Duplicate"), (Verdict::Accepted, vec![]));
     }
 
     #[test]
@@ -284,7 +284,7 @@ mod tests {
             name: "east".into(),
             credential_expires: Some(Timestamp::from_second(5).unwrap()),
             identity: "uid".into(),
-            claims: vec![claim("Used", vec![]), claim("Conflict", vec![]), claim("Refused", vec![fault])],
+            claims: vec![claim("Used", vec![]), claim("Duplicate", vec![]), claim("Refused", vec![fault])],
             ..ClusterItem::default()
         };
         let at = |second| of_clusters(std::slice::from_ref(&one), Timestamp::from_second(second).unwrap());

@@ -31,7 +31,7 @@ pub struct ClusterItem {
     /// Time until the next try, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_in_millis: Option<u64>,
-    /// What declares it: `configuration`, or the Secret that is used.
+    /// What declares it: `configuration`, or the Secret or file that is used.
     pub source: String,
     /// Its registries.
     pub registries: Vec<ClusterRegistryItem>,
@@ -81,7 +81,8 @@ pub struct ClusterRegistryItem {
 /// Condition of a cluster.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClusterConditionItem {
-    /// `Refused`, `Conflict`, `NotUsed`, `NotDeclared`, `NotChanged`, `NewCredential`, `CredentialExpires` or `CredentialExpired`.
+    /// `Refused`, `Duplicate`, `NotUsed`, `NotDeclared`, `NotChanged`, `NewCredential`, `UidNotAccepted`, `SameCluster`,
+    /// `CredentialExpires` or `CredentialExpired`.
     pub kind: String,
     /// Code from the table of codes; empty if it has none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -93,9 +94,9 @@ pub struct ClusterConditionItem {
 /// Declaration of a cluster.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimItem {
-    /// Object with the declaration: `Secret NAMESPACE/NAME`.
+    /// Object with the declaration: `Secret NAMESPACE/NAME` or `file PATH`.
     pub object: String,
-    /// `Used`; `Conflict` if another one precedes it; `NotUsed` if the configuration has the cluster; `Refused`.
+    /// `Used`; `Duplicate` if another one precedes it; `NotUsed` if the configuration has the cluster; `Refused`.
     pub outcome: String,
     /// Why it is refused.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -119,15 +120,18 @@ pub struct FaultItem {
     pub opt_in: String,
 }
 
-/// Source of declarations: the watch of Secrets with one label.
+/// Source of declarations: the watch of Secrets with one label, or the directory of kubeconfigs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterSourceItem {
-    /// `Secrets LABEL`.
+    /// `Secrets LABEL` or `directory PATH`.
     pub name: String,
     /// `Synced`, `Syncing`, `Forbidden` or `Failed`.
     pub state: String,
-    /// What that means, for a state other than synced.
+    /// Code of a state other than synced.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub code: String,
+    /// What that means, for a state other than synced, with the error of the last read.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// Number of objects.
@@ -143,7 +147,7 @@ pub struct ClusterSourceItem {
 /// Fault of an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ObjectFaultItem {
-    /// `Secret NAMESPACE/NAME`.
+    /// `Secret NAMESPACE/NAME` or `file PATH`.
     pub object: String,
     /// Code from the table of codes; empty if it has none.
     #[serde(default, skip_serializing_if = "String::is_empty")]

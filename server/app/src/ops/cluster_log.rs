@@ -1,15 +1,18 @@
-//! Logs each change of state of a cluster that a Secret declares, and the end of its credential's life before it comes.
+//! Logs each change of state of a cluster that a Secret or a file declares, the end of its credential's life before it comes, and two
+//! clusters that are one.
 //!
 //! Started with the server. It compares the table of clusters when a registry or the roster changed, and at an interval, since a
 //! confirmation that does not come is no change. A configured cluster has the lines of its registries.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
 use super::backend::LiveBackend;
+use super::clusters::conditions::UID_NOT_ACCEPTED;
+use super::clusters::same::SAME_CLUSTER;
 use crate::document::ClusterItem;
 
 /// Time from a change to the comparison: a list under way usually ends within it.
@@ -22,13 +25,13 @@ const INTERVAL: Duration = Duration::from_secs(10);
 enum Line {
     /// State of a cluster that changed.
     State { cluster: String, state: String, code: String, reason: String },
-    /// Credential that expires.
-    Expiry { cluster: String, code: String, message: String },
+    /// Condition that is logged.
+    Condition { cluster: String, code: String, message: String },
 }
 
-/// What was logged last, by cluster: its state, and the message about its credential.
+/// What was logged last, by cluster: its state, and the messages of its conditions.
 #[derive(Debug, Default)]
-struct ClusterLog(BTreeMap<String, (String, String)>);
+struct ClusterLog(BTreeMap<String, (String, BTreeSet<String>)>);
 
 /// Logs changes until the server stops.
 pub async fn run(live: Arc<LiveBackend>, stop: CancellationToken) {
@@ -63,9 +66,9 @@ impl ClusterLog {
         let mut lines = Vec::new();
         for one in all.iter().filter(|one| is_declared(one)) {
             let before = known.get(&one.name);
-            let (was, was_expiry) = before.map_or(("", ""), |(state, expiry)| (state, expiry));
-            let expiry = one.conditions.iter().find(|condition| condition.kind.starts_with("Credential"));
-            let message = expiry.map_or("", |condition| &condition.message);
+            let was = before.map_or("", |(state, _)| state);
+            let logged: Vec<_> =
+                one.conditions.iter().filter(|condition| is_logged(&condition.kind)).collect();
             // one that is read for the first time was logged when it was added
             let is_new = one.state == "Syncing" && was.is_empty() && one.reason.is_empty();
             if one.state != was && !is_new {
@@ -76,17 +79,22 @@ impl ClusterLog {
                     reason: one.reason.clone(),
                 });
             }
-            if message != was_expiry
-                && let Some(condition) = expiry
-            {
+            let is_known = |message| before.is_some_and(|(_, messages)| messages.contains(message));
+            for condition in logged.iter().filter(|condition| !is_known(&condition.message)) {
                 let (cluster, code) = (one.name.clone(), condition.code.clone());
-                lines.push(Line::Expiry { cluster, code, message: message.to_owned() });
+                lines.push(Line::Condition { cluster, code, message: condition.message.clone() });
             }
             let state = if is_new { String::new() } else { one.state.clone() };
-            self.0.insert(one.name.clone(), (state, message.to_owned()));
+            let messages = logged.into_iter().map(|condition| condition.message.clone()).collect();
+            self.0.insert(one.name.clone(), (state, messages));
         }
         lines
     }
+}
+
+/// Returns true for conditions that the log of the remote clusters does not have as lines of its own.
+fn is_logged(kind: &str) -> bool {
+    kind.starts_with("Credential") || [SAME_CLUSTER, UID_NOT_ACCEPTED].contains(&kind)
 }
 
 fn is_declared(one: &ClusterItem) -> bool {
@@ -101,7 +109,7 @@ fn write(line: &Line) {
         Line::State { cluster, state, code, reason } => {
             tracing::warn!(cluster, state, code, reason, "cluster changed its state");
         }
-        Line::Expiry { cluster, code, message } => {
+        Line::Condition { cluster, code, message } => {
             tracing::warn!(cluster, code, "{message}");
         }
     }

@@ -1,4 +1,4 @@
-//! The table of clusters: those of the configuration and those that Secrets declare, each with one status.
+//! The table of clusters: those of the configuration and those that Secrets and files declare, each with one status.
 //!
 //! [`ClusterReport`] combines the roster, the core and the supervisor when it is read; `get clusters`, metrics and the log show its
 //! result. [`state`] decides a state, [`conditions`] what else to know, and [`board`] has what the task of the remote clusters publishes.
@@ -7,7 +7,8 @@
 pub mod board;
 pub mod conditions;
 pub mod metrics;
-mod sources;
+pub mod same;
+pub mod sources;
 pub mod state;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -88,7 +89,10 @@ impl ClusterReport<'_> {
         let configured = self.configured.iter().map(|one| self.configured(one, of_roster(&one.name)));
         let others = self.view.roster.clusters.iter().filter(|one| !ids.contains(one.cluster.as_str()));
         let mut all: Vec<_> = configured.chain(others.map(|one| self.declared(one))).collect();
-        all.sort_by(|(a, one), (b, other)| (a, &one.name).cmp(&(b, &other.name)));
+        same::mark(all.iter_mut().map(|(_, item)| item));
+        let place =
+            |(place, item): &(usize, ClusterItem)| place * 2 + usize::from(item.conditions.is_empty());
+        all.sort_by(|a, b| (place(a), &a.1.name).cmp(&(place(b), &b.1.name)));
         all.into_iter().map(|(_, item)| item).collect()
     }
     /// Returns the sources of declarations; none if none is read.
@@ -98,7 +102,8 @@ impl ClusterReport<'_> {
     }
     fn configured(&self, own: &ConfiguredCluster, roster: Option<&ClusterStatus>) -> (usize, ClusterItem) {
         let lanes = self.lanes(own.registries.iter().map(String::as_str));
-        let facts = Facts { roster: None, failure: None, lanes: &lanes, bound: self.bound, now: self.now };
+        let (bound, now) = (self.bound, self.now);
+        let facts = Facts { roster: None, failure: None, unread: None, lanes: &lanes, bound, now };
         let item =
             ClusterItem { name: own.name.clone(), source: "configuration".to_owned(), ..self.item(&facts) };
         self.placed(&facts, item, roster)
@@ -109,20 +114,25 @@ impl ClusterReport<'_> {
         let lanes = self.lanes([name.as_str(), entries.as_str()].into_iter());
         let connection = self.view.connections.get(&roster.cluster);
         let failure = connection.and_then(|connection| connection.failure.as_ref());
-        let facts = Facts { roster: Some(roster), failure, lanes: &lanes, bound: self.bound, now: self.now };
+        let (unread, bound, now) = (sources::unread(self.view, roster), self.bound, self.now);
+        let facts =
+            Facts { roster: Some(roster), failure, unread: unread.as_ref(), lanes: &lanes, bound, now };
         let used = roster.claims.iter().find(|claim| claim.outcome == Outcome::Wins);
         let source = used.or_else(|| roster.claims.first());
         let validity = connection.and_then(|connection| conditions::validity(connection, &lanes));
         let item = ClusterItem {
             name: roster.cluster.to_string(),
-            source: source.map(|claim| conditions::object(claim.source, &claim.object)).unwrap_or_default(),
+            source: source
+                .map(|claim| conditions::object(claim.source, &claim.object))
+                .or_else(|| self.view.objects.get(&roster.cluster).cloned())
+                .unwrap_or_default(),
             credential_expires: validity.map(|validity| validity.until),
             rotations: connection.map_or(0, |connection| connection.rotations),
             ..self.item(&facts)
         };
         self.placed(&facts, item, Some(roster))
     }
-    /// Adds the declarations and conditions, and returns the place in the list.
+    /// Adds the declarations and conditions, and returns the place of the state in the list.
     fn placed(
         &self,
         facts: &Facts<'_>,
@@ -132,7 +142,7 @@ impl ClusterReport<'_> {
         let connection = roster.and_then(|roster| self.view.connections.get(&roster.cluster));
         let conditions = conditions::conditions(roster, connection, facts.lanes, (facts.now, self.wall));
         let claims = roster.map(conditions::claims).unwrap_or_default();
-        let place = state::judge(facts).state.place() * 2 + usize::from(conditions.is_empty());
+        let place = state::judge(facts).state.place();
         (place, ClusterItem { conditions, claims, ..item })
     }
     fn lanes<'n>(&self, names: impl Iterator<Item = &'n str>) -> Vec<Lane<'_>> {

@@ -47,7 +47,7 @@ pub struct Kept {
 pub struct Recalled {
     /// Registries with restored facts.
     pub registries: BTreeSet<RegistryName>,
-    /// Whether all remote clusters of Secrets were known.
+    /// Whether all remote clusters of Secrets and files were known.
     pub remotes_known: bool,
 }
 
@@ -78,10 +78,10 @@ impl Configured {
         };
         Self { spec, member }
     }
-    /// Returns true for a registry that a Secret declared.
+    /// Returns true for a registry of a cluster that was found at run time.
     #[must_use]
     pub const fn is_remote(&self) -> bool {
-        matches!(self.member.origin, MemberOrigin::Secret { .. })
+        matches!(self.member.origin, MemberOrigin::Secret { .. } | MemberOrigin::Kubeconfig(_))
     }
     /// Returns the registries of one entry of the configuration.
     #[must_use]
@@ -211,7 +211,7 @@ impl State {
             self.members.lock().insert(configured.spec.id.name.clone(), configured.member.clone());
         }
     }
-    /// Records that every registry runs; `with_remotes`: including the remote clusters of Secrets.
+    /// Records that every registry runs; `with_remotes`: including the remote clusters of Secrets and files.
     pub fn membership_synced(&self, with_remotes: bool) {
         if let Some(journal) = &self.journal {
             journal.membership_synced();
@@ -231,7 +231,7 @@ impl State {
     }
 
     /// Restores the served facts into the core before any run starts. Registries that are not `configured`, which includes the
-    /// remembered ones of Secrets, are removed from the journal. `awaits_remotes`: Secrets declare further ones.
+    /// remembered ones of remote clusters, are removed from the journal. `awaits_remotes`: Secrets or files declare further ones.
     pub async fn restore(
         &self,
         kept: Kept,

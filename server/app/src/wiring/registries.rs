@@ -27,7 +27,7 @@ pub struct Registries {
     log: LogLevel,
     state: State,
     file: Option<PathBuf>,
-    /// Configuration of the clusters of Secrets, if they are read.
+    /// Configuration of the clusters that are found at run time.
     remotes: Option<watch::Sender<Arc<Config>>>,
 }
 
@@ -43,7 +43,7 @@ impl Registries {
     ) -> Self {
         Self { handle, source, factories, log, state, file, remotes: None }
     }
-    /// Passes settings that change on to the clusters of Secrets, which have those of the config cluster.
+    /// Passes settings that change on to the clusters that are found at run time, which have those of the config cluster.
     #[must_use]
     pub fn with_remotes(self, remotes: Option<watch::Sender<Arc<Config>>>) -> Self {
         Self { remotes, ..self }
@@ -97,10 +97,13 @@ impl Registries {
     }
 }
 
-/// Returns true if settings changed that clusters of Secrets have too: then the config cluster is rotated.
+/// Returns true if settings changed that clusters found at run time have too: then the config cluster is rotated. Without one, any
+/// change of settings counts.
 fn concerns_remotes(change: &Change, config: &Config) -> bool {
-    let home = config.config_cluster().and_then(|registry| registry.name.as_ref());
-    home.is_some() && change.rotated.iter().any(|registry| registry.name.as_ref() == home)
+    match config.config_cluster().and_then(|registry| registry.name.as_ref()) {
+        Some(home) => change.rotated.iter().any(|registry| registry.name.as_ref() == Some(home)),
+        None => change.settings,
+    }
 }
 
 fn failed(name: &str, why: &dyn std::fmt::Display) -> CommandError {

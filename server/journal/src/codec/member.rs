@@ -51,6 +51,8 @@ pub enum MemberOrigin {
         /// Key.
         key: String,
     },
+    /// A kubeconfig in a directory of remote clusters, by its path.
+    Kubeconfig(String),
     /// The command line.
     Flag,
 }
@@ -74,6 +76,7 @@ pub(crate) fn put(enc: &mut Encoder, member: &Member) {
         MemberOrigin::Secret { namespace, name, key } => {
             enc.nest(10, |enc| enc.texts(1, [&**namespace, &**name, &**key]));
         }
+        MemberOrigin::Kubeconfig(path) => enc.texts(14, [&**path]),
         MemberOrigin::Flag => {}
     }
     enc.int(11, member.source_digest.0);
@@ -103,6 +106,7 @@ pub(crate) fn read(d: &mut Decoder, record: &[u8]) -> Result<Member, Fault> {
             11 => source_digest = Version(value.int()?),
             12 => credential_from = text(d, value)?,
             13 => precedence.provider = value.narrow()?,
+            14 => origin = MemberOrigin::Kubeconfig(text(d, value)?),
             _ => {}
         }
     }

@@ -31,6 +31,9 @@ impl Rules<'_> {
         if remotes.drain.get() > LONGEST {
             self.invalid("remotes.drain", "is longer than 24h; write a time such as `30s`");
         }
+        if remotes.directory.as_ref().is_some_and(|path| path.as_os_str().is_empty()) {
+            self.invalid("remotes.directory", "is empty; name a directory, or remove the field");
+        }
         for name in &remotes.allow_kubeconfig {
             self.valid("remotes.allowKubeconfig", name.parse::<Feature>());
         }

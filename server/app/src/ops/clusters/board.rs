@@ -4,12 +4,13 @@
 //! one whole version; a version is never changed after it was published.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use tokio::sync::watch;
 use tributary_model::{ClusterId, Mono};
 use tributary_remote::Validity;
-use tributary_remote::roster::RosterStatus;
+use tributary_remote::roster::{RosterStatus, Source};
 
 /// Remote clusters at one time.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -18,6 +19,12 @@ pub struct RemotesView {
     pub roster: RosterStatus,
     /// Whether a server that may not read Secrets goes on without them.
     pub may_lack_secrets: bool,
+    /// Directory of kubeconfigs; empty if none is read.
+    pub directory: String,
+    /// Why sources could not be read last, until they are.
+    pub errors: BTreeMap<Source, String>,
+    /// Object that declared each cluster last, as operators read it.
+    pub objects: BTreeMap<ClusterId, String>,
     /// Facts about connections, by cluster; gone after its removal.
     pub connections: BTreeMap<ClusterId, ConnectionFacts>,
 }
@@ -67,13 +74,18 @@ impl Board {
     pub fn changes(&self) -> watch::Receiver<Arc<RemotesView>> {
         self.0.subscribe()
     }
-    /// Publishes the roster's status. An equal one wakes no reader.
-    pub fn publish(&self, roster: RosterStatus) {
-        self.change(|view| view.roster = roster);
+    /// Publishes the roster's status, and why sources cannot be read. An equal one wakes no reader.
+    pub fn publish(&self, roster: RosterStatus, errors: BTreeMap<Source, String>) {
+        self.change(|view| (view.roster, view.errors) = (roster, errors));
     }
-    /// Sets whether a server that may not read Secrets goes on without them.
-    pub fn set_may_lack_secrets(&self, may: bool) {
-        self.change(|view| view.may_lack_secrets = may);
+    /// Sets whether a server that may not read Secrets goes on without them, and the directory of kubeconfigs.
+    pub fn set_sources(&self, may_lack_secrets: bool, directory: Option<&Path>) {
+        let directory = directory.map(|path| path.display().to_string()).unwrap_or_default();
+        self.change(|view| (view.may_lack_secrets, view.directory) = (may_lack_secrets, directory));
+    }
+    /// Records the object that declares a cluster.
+    pub fn declared(&self, cluster: &ClusterId, object: String) {
+        self.change(|view| drop(view.objects.insert(cluster.clone(), object)));
     }
     /// Records that a credential was taken. `is_filling` if a run with an earlier one is still to take over.
     pub fn took(&self, cluster: &ClusterId, validity: Option<Validity>, is_rotation: bool, is_filling: bool) {
@@ -91,7 +103,10 @@ impl Board {
     }
     /// Drops the facts of a cluster that was removed.
     pub fn forget(&self, cluster: &ClusterId) {
-        self.change(|view| drop(view.connections.remove(cluster)));
+        self.change(|view| {
+            view.connections.remove(cluster);
+            view.objects.remove(cluster);
+        });
     }
     fn change(&self, change: impl FnOnce(&mut RemotesView)) {
         self.0.send_if_modified(|view| {
@@ -135,7 +150,7 @@ mod tests {
     fn equal_view_wakes_no_reader() {
         let (board, east) = (Board::default(), ClusterId::new("east").unwrap());
         let mut changes = board.changes();
-        board.publish(RosterStatus::default());
+        board.publish(RosterStatus::default(), BTreeMap::new());
         assert!(!changes.has_changed().unwrap());
         let failure = JoinFailure { reason: "full".into(), since: Mono(1), next: Mono(2) };
         board.failed(&east, failure.clone());

@@ -1,6 +1,7 @@
 //! Conditions of one cluster: what an operator should know beside its state.
 //!
-//! They are declarations that are refused or not used, a new credential that does not take over, and a credential that expires. The
+//! They are declarations that are refused or not used, a new credential that does not take over, an accepted UID that is not the
+//! cluster's, and a credential that expires. The
 //! state does not depend on them. A function of its arguments; no text holds a part of a credential.
 
 use jiff::Timestamp;
@@ -9,6 +10,7 @@ use tributary_remote::Validity;
 use tributary_remote::roster::{ClusterStatus, Outcome, Source, State};
 
 use super::board::ConnectionFacts;
+use super::sources::fault_code;
 use super::state::Lane;
 use crate::cli::table::age;
 use crate::document::clusters::{ClaimItem, ClusterConditionItem, FaultItem, text};
@@ -35,7 +37,7 @@ pub fn claims(roster: &ClusterStatus) -> Vec<ClaimItem> {
     let item = |claim: &tributary_remote::roster::ClaimStatus| {
         let (outcome, faults) = match &claim.outcome {
             Outcome::Wins => ("Used", Vec::new()),
-            Outcome::Conflicts => ("Conflict", Vec::new()),
+            Outcome::Conflicts => ("Duplicate", Vec::new()),
             Outcome::Ignored => ("NotUsed", Vec::new()),
             Outcome::Refused(faults) => ("Refused", faults.iter().map(FaultItem::from).collect()),
         };
@@ -65,16 +67,31 @@ pub fn conditions(
     let expiry = expiry.and_then(|validity| of_expiry(validity, now));
     let grace = roster.and_then(|roster| not_declared(roster, mono));
     let all = of_claims.into_iter().chain(grace).chain(failure).chain(rotation(lanes));
-    all.chain(expiry).collect()
+    all.chain(not_accepted(roster, lanes)).chain(expiry).collect()
 }
 
-/// Returns the condition of a cluster that no Secret declares, with the time that is left to it.
+/// Kind of the condition of an accepted UID that is not the cluster's.
+pub const UID_NOT_ACCEPTED: &str = "UidNotAccepted";
+
+/// Returns the condition of a cluster whose UID is not the accepted one: that of the cluster that answers in its place, or its own.
+fn not_accepted(roster: Option<&ClusterStatus>, lanes: &[Lane<'_>]) -> Option<ClusterConditionItem> {
+    let accepted = roster?.policy.as_ref()?.accept_uid.as_ref()?;
+    let other = lanes.iter().find_map(|lane| lane.status.found_identity.as_ref());
+    let found = other.or_else(|| lanes.iter().find_map(|lane| lane.status.identity.as_ref()));
+    let found = found.filter(|found| *found != accepted)?;
+    let message = format!(
+        "annotation tributary.dev/accept-uid names the UID {accepted}, and the cluster that answers has the UID {found}"
+    );
+    Some(condition(UID_NOT_ACCEPTED, Code::UID_NOT_ACCEPTED, message))
+}
+
+/// Returns the condition of a cluster that nothing declares, with the time that is left to it.
 fn not_declared(roster: &ClusterStatus, now: Mono) -> Option<ClusterConditionItem> {
     let State::Grace { is_long, .. } = roster.state else { return None };
     let left = roster.leaves.map_or(0, |leaves| leaves.since(now).as_millis());
     let left = age(u64::try_from(left).unwrap_or(u64::MAX));
     let why = if is_long { ", as most clusters went at once" } else { "" };
-    let message = format!("no Secret declares it any longer; it is removed in {left}{why}");
+    let message = format!("nothing declares it any longer; it is removed in {left}{why}");
     Some(ClusterConditionItem { kind: "NotDeclared".to_owned(), code: String::new(), message })
 }
 
@@ -123,7 +140,7 @@ fn of_claims(roster: &ClusterStatus) -> Vec<ClusterConditionItem> {
         match &claim.outcome {
             Outcome::Wins => {}
             Outcome::Conflicts => all.push(condition(
-                "Conflict",
+                "Duplicate",
                 Code::CLUSTER_CLAIM_UNUSED,
                 format!("{of} declares the cluster, too, and is not used: {winner} precedes it"),
             )),
@@ -133,7 +150,7 @@ fn of_claims(roster: &ClusterStatus) -> Vec<ClusterConditionItem> {
                 format!("{of} is not used: the configuration has the cluster"),
             )),
             Outcome::Refused(faults) => all.extend(faults.iter().map(|fault| {
-                let code = fault.code.unwrap_or(Code::SECRET_REFUSED);
+                let code = fault_code(claim.source, fault);
                 condition("Refused", code, format!("{of}: {}", text(fault)))
             })),
         }
@@ -162,6 +179,11 @@ fn condition(kind: &str, code: Code, message: String) -> ClusterConditionItem {
 
 #[cfg(test)]
 mod tests {
+    use tributary_core::RegistryStatus;
+    use tributary_model::Fingerprint;
+    use tributary_remote::roster::Policy;
+
+    use super::super::state::tests::{mk_live, mk_roster};
     use super::*;
 
     fn at(second: i64) -> Timestamp {
@@ -174,20 +196,40 @@ mod tests {
         let shown = |is_long: bool, grace: u64, passed: u64| {
             let seconds = std::time::Duration::from_secs;
             let roster = ClusterStatus {
-                cluster: tributary_model::ClusterId::new("east").unwrap(),
-                registry: None,
                 state: State::Grace { since: began, is_long },
                 since: Some(began),
                 leaves: Some(began.plus(seconds(grace))),
-                policy: None,
-                claims: Vec::new(),
+                ..mk_roster(State::Joined, Vec::new())
             };
             not_declared(&roster, began.plus(seconds(passed))).unwrap().message
         };
-        let text = "no Secret declares it any longer; it is removed in";
+        let text = "nothing declares it any longer; it is removed in";
         assert_eq!(shown(false, 30, 10), format!("{text} 20s"));
         assert_eq!(shown(true, 600, 20), format!("{text} 9m, as most clusters went at once"));
         assert_eq!(shown(false, 30, 40), format!("{text} 0ms"), "its source is not complete");
+    }
+
+    #[test]
+    fn accepted_uid_that_is_not_the_clusters_is_shown_with_both() {
+        let uid = |text: &str| Fingerprint::new(text).ok();
+        let shown = |accepted: &str, known: &str, found: &str| {
+            let policy = Policy { accept_uid: uid(accepted), ..Policy::default() };
+            let roster = ClusterStatus { policy: Some(policy), ..mk_roster(State::Joined, Vec::new()) };
+            let status = RegistryStatus { identity: uid(known), found_identity: uid(found), ..mk_live() };
+            let lanes = [Lane { status: &status, run: None }];
+            not_accepted(Some(&roster), &lanes).map(|one| one.message)
+        };
+        let text = |accepted: &str, found: &str| {
+            let (names, has) = (
+                "annotation tributary.dev/accept-uid names the UID",
+                "and the cluster that answers has the UID",
+            );
+            Some(format!("{names} {accepted}, {has} {found}"))
+        };
+        assert_eq!(shown("c", "a", "b"), text("c", "b"), "another cluster answers");
+        assert_eq!(shown("c", "a", ""), text("c", "a"));
+        assert_eq!((shown("b", "a", "b"), shown("a", "a", ""), shown("", "a", "b")), (None, None, None));
+        assert_eq!(shown("c", "", ""), None, "no UID is known");
     }
 
     #[test]

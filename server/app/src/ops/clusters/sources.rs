@@ -1,6 +1,11 @@
-//! Sources of declarations for operators: the watch of Secrets of each label, and faults of Secrets that concern no cluster.
+//! Sources of declarations for operators: the watch of Secrets of each label, the directory of kubeconfigs, and faults of objects that
+//! concern no cluster.
+//!
+//! The table of clusters and the log of the remote clusters use it. A source that cannot be read names its last error.
 
-use tributary_remote::roster::{Fault, ObjectStatus, Source, SourceHealth, SourceStatus};
+use tributary_remote::roster::{
+    ClusterStatus, Fault, ObjectStatus, Source, SourceHealth, SourceKind, SourceStatus, State,
+};
 
 use super::board::RemotesView;
 use super::conditions::object;
@@ -15,11 +20,12 @@ pub(super) fn items(view: &RemotesView) -> Vec<ClusterSourceItem> {
 }
 
 fn item(view: &RemotesView, status: &SourceStatus) -> ClusterSourceItem {
+    let may_lack = view.may_lack_secrets && !view.roster.holds_of(SourceKind::Secrets);
     let (state, reason) = match status.health {
         SourceHealth::Synced => ("Synced", ""),
         SourceHealth::Unsynced => ("Syncing", "the list is not complete; no cluster is removed"),
         SourceHealth::Failed => ("Failed", "it cannot be read now and is tried again; no cluster is removed"),
-        SourceHealth::Forbidden if view.may_lack_secrets && view.roster.clusters.is_empty() => {
+        SourceHealth::Forbidden if may_lack => {
             ("Forbidden", "the account may not read Secrets: no cluster is added by one")
         }
         SourceHealth::Forbidden => (
@@ -27,10 +33,13 @@ fn item(view: &RemotesView, status: &SourceStatus) -> ClusterSourceItem {
             "grant what `tributary rbac print` shows with `remotes.secrets: on`; no cluster is removed",
         ),
     };
+    let error = view.errors.get(&status.source).filter(|_| !reason.is_empty());
+    let error = error.map(|error| format!("; last error: {error}")).unwrap_or_default();
     ClusterSourceItem {
-        name: name(status.source),
+        name: name(view, status.source),
         state: state.to_owned(),
-        reason: reason.to_owned(),
+        code: if reason.is_empty() { String::new() } else { code(status.source).to_string() },
+        reason: format!("{reason}{error}"),
         objects: status.objects as u64,
         beyond: status.beyond as u64,
         faults: Vec::new(),
@@ -38,12 +47,40 @@ fn item(view: &RemotesView, status: &SourceStatus) -> ClusterSourceItem {
 }
 
 /// Names a source.
-fn name(source: Source) -> String {
+#[must_use]
+pub fn name(view: &RemotesView, source: Source) -> String {
     match source {
         Source::Secrets(label) => format!("Secrets {}", label.as_str()),
-        Source::Directory => "directory".to_owned(),
+        Source::Directory => format!("directory {}", view.directory),
         Source::ConfigFile => "configuration".to_owned(),
     }
+}
+
+/// Returns the code of a source that cannot be read.
+const fn code(source: Source) -> Code {
+    match source {
+        Source::Secrets(_) | Source::ConfigFile => Code::SECRETS_UNREAD,
+        Source::Directory => Code::DIRECTORY_UNREAD,
+    }
+}
+
+/// Returns the code of a fault; that of an object that declares no cluster if it has none.
+#[must_use]
+pub fn fault_code(source: Source, fault: &Fault) -> Code {
+    let of_object = if source == Source::Directory { Code::FILE_REFUSED } else { Code::SECRET_REFUSED };
+    fault.code.unwrap_or(of_object)
+}
+
+/// Why the object that declared a restored cluster was not read, and its code; `None` for any other cluster, and once its source is
+/// read.
+pub(super) fn unread(view: &RemotesView, one: &ClusterStatus) -> Option<(Code, String)> {
+    let is_of = |status: &&SourceStatus| one.source.is_none_or(|kind| status.source.kind() == kind);
+    let mut unread =
+        view.roster.sources.iter().filter(is_of).filter(|one| one.health != SourceHealth::Synced);
+    let source = unread.next().filter(|_| one.state == State::Restored)?;
+    let object = view.objects.get(&one.cluster).map_or("its declaration", String::as_str);
+    let why = item(view, source).reason;
+    Some((code(source.source), format!("served as it was last known, as {object} is not read: {why}")))
 }
 
 fn faults(view: &RemotesView, source: Source) -> Vec<ObjectFaultItem> {
@@ -54,7 +91,7 @@ fn faults(view: &RemotesView, source: Source) -> Vec<ObjectFaultItem> {
 fn of_fault(status: &ObjectStatus, fault: &Fault) -> ObjectFaultItem {
     ObjectFaultItem {
         object: object(status.source, &status.object),
-        code: fault.code.unwrap_or(Code::SECRET_REFUSED).to_string(),
+        code: fault_code(status.source, fault).to_string(),
         message: fault.text.clone(),
     }
 }
@@ -62,7 +99,7 @@ fn of_fault(status: &ObjectStatus, fault: &Fault) -> ObjectFaultItem {
 fn beyond(status: &ObjectStatus) -> Option<ObjectFaultItem> {
     (status.beyond > 0).then(|| ObjectFaultItem {
         object: object(status.source, &status.object),
-        code: Code::SECRET_REFUSED.to_string(),
+        code: Code::SOURCE_LIMIT.to_string(),
         message: format!("{} of its clusters are beyond the bound and not read; divide it", status.beyond),
     })
 }

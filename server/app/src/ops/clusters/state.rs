@@ -91,6 +91,8 @@ pub struct Facts<'a> {
     pub roster: Option<&'a ClusterStatus>,
     /// Why it could not be added.
     pub failure: Option<&'a JoinFailure>,
+    /// Why the object that declared a restored cluster was not read.
+    pub unread: Option<&'a (Code, String)>,
     /// Its registries.
     pub lanes: &'a [Lane<'a>],
     /// Age from which a confirmation is too old.
@@ -123,8 +125,8 @@ impl Judged {
 /// Returns the state of a cluster: that of the first rule that holds.
 #[must_use]
 pub fn judge(facts: &Facts<'_>) -> Judged {
-    const RULES: [fn(&Facts<'_>) -> Option<Judged>; 8] =
-        [removing, paused, conflict, refused, refused_credential, unreachable, syncing, stale];
+    const RULES: [fn(&Facts<'_>) -> Option<Judged>; 9] =
+        [removing, paused, conflict, refused, refused_credential, unreachable, unread, syncing, stale];
     RULES.iter().find_map(|rule| rule(facts)).unwrap_or_else(|| live(facts))
 }
 
@@ -169,7 +171,7 @@ fn refused(facts: &Facts<'_>) -> Option<Judged> {
     });
     let (claim, fault) = first?;
     let reason = format!("{}: {}", super::conditions::object(claim.source, &claim.object), text(fault));
-    let code = fault.code.or(Some(Code::SECRET_REFUSED));
+    let code = Some(super::sources::fault_code(claim.source, fault));
     Some(Judged { code, since: roster.since, ..Judged::new(ClusterState::Refused, reason) })
 }
 
@@ -192,6 +194,12 @@ fn unreachable(facts: &Facts<'_>) -> Option<Judged> {
     // a failed run names its own code
     let code = judged.code.or(Some(Code::CLUSTER_UNREACHABLE));
     Some(Judged { code, ..judged })
+}
+
+fn unread(facts: &Facts<'_>) -> Option<Judged> {
+    let (code, why) = facts.unread.filter(|_| !facts.lanes.is_empty())?;
+    let since = confirmed(facts.lanes).or_else(|| began(facts));
+    Some(Judged { code: Some(*code), since, ..Judged::new(ClusterState::Stale, why) })
 }
 
 fn syncing(facts: &Facts<'_>) -> Option<Judged> {
@@ -276,4 +284,4 @@ fn next_try(view: &SourceView) -> Option<Mono> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -20,6 +20,7 @@ fn mk_cluster(name: &str, state: State, outcomes: Vec<(&str, Outcome)>) -> Clust
         state,
         since: Some(Mono(1_000)),
         leaves: None,
+        source: None,
         policy: None,
         claims: outcomes.into_iter().map(claim).collect(),
     }
@@ -68,13 +69,13 @@ fn clusters_with_trouble_come_first_and_configured_ones_are_among_them() {
     ];
     assert_eq!(shown, want);
     let kinds: Vec<_> = items.iter().flat_map(|one| one.conditions.iter().map(|one| &*one.kind)).collect();
-    assert_eq!(kinds, ["Refused", "Conflict", "NotUsed"]);
+    assert_eq!(kinds, ["Refused", "Duplicate", "NotUsed"]);
     assert_eq!(items[0].reason, "Secret s/z: users[0].user.exec is a program");
     assert_eq!(
         items[1].conditions[0].message,
         "Secret s/c declares the cluster, too, and is not used: Secret s/b precedes it"
     );
-    assert_eq!(items[1].claims[1].outcome, "Conflict");
+    assert_eq!(items[1].claims[1].outcome, "Duplicate");
 }
 
 #[test]

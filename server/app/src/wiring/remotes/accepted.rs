@@ -54,6 +54,7 @@ mod tests {
             state: State::Joined,
             since: None,
             leaves: None,
+            source: None,
             policy: Some(Policy { accept_uid, ..Policy::default() }),
             claims: Vec::new(),
         };

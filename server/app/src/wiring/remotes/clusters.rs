@@ -10,7 +10,7 @@ use tributary_remote::VettedKubeconfig;
 use tributary_remote::roster::ENTRIES;
 use tributary_runtime::{Handle, SupervisorError};
 
-use super::remembered::declared;
+use super::remembered::{Object, declared, unopened};
 use crate::config::Config;
 use crate::document::LeavePlan;
 use crate::exit::CommandError;
@@ -54,13 +54,23 @@ impl Clusters {
         &self,
         registry: &RegistryName,
         cluster: &ClusterId,
-        (secret, kubeconfig): (&str, VettedKubeconfig),
+        (object, kubeconfig): (Object<'_>, VettedKubeconfig),
     ) -> Result<(), CommandError> {
         let factories = self.factories(registry, cluster, kubeconfig)?;
         // a journal with facts and without their registry would lose them
-        self.state.remember(&declared(&factories, secret));
+        self.state.remember(&declared(&factories, object));
         let put = self.handle.put_registries(factories).await;
         put.map_err(|error| CommandError::plain(error.to_string()))
+    }
+
+    /// Records that another object declares a cluster now, with the credential that is in use.
+    pub(super) fn move_to(&self, registry: &RegistryName, cluster: &ClusterId, object: Object<'_>) {
+        match self.factories.remote(unopened(registry.clone(), cluster), &self.config) {
+            Ok(factories) => self.state.remember(&declared(&factories, object)),
+            Err(error) => {
+                tracing::error!(%cluster, %error, "the journal keeps the earlier source of a cluster")
+            }
+        }
     }
 
     /// Returns whether a run of the registry is still to take over from an earlier one.

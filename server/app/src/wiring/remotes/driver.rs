@@ -8,22 +8,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
-use tributary_model::{ClusterId, Code, RegistryName};
+use tributary_model::{ClusterId, RegistryName};
 use tributary_registry_api::Clock;
-use tributary_remote::SecretFollower;
 use tributary_remote::roster::{
-    Access, Action, ClusterStatus, Event, Fault, Order, Outcome, RestoredCluster, Roster, RosterStatus,
-    Source, SourceHealth, State,
+    Access, Action, ClusterStatus, Event, Order, Outcome, RestoredCluster, Roster, RosterStatus, Source,
+    SourceHealth, SourceKind, State,
 };
 
 use super::accepted::Accepted;
 use super::clusters::Clusters;
 use super::departures::{Departures, Step};
+use super::followers::{Batch, Followers};
 use super::joins::Joins;
-use super::secret_watch::Batch;
+use super::problems::problems;
 use crate::config::Config;
-use crate::document::clusters::text;
 use crate::ops::clusters::board::Board;
+use crate::ops::clusters::conditions::object as shown;
 use crate::ops::receipts::Receipts;
 use crate::wiring::journal;
 
@@ -36,7 +36,7 @@ pub(super) type Settings = watch::Receiver<Arc<Config>>;
 /// Holder of the roster.
 pub(super) struct Driver {
     roster: Roster,
-    followers: BTreeMap<Source, SecretFollower>,
+    followers: Followers,
     clusters: Clusters,
     joins: Joins,
     board: Board,
@@ -54,7 +54,7 @@ pub(super) struct Driver {
 impl Driver {
     pub(super) fn new(
         roster: Roster,
-        followers: BTreeMap<Source, SecretFollower>,
+        followers: Followers,
         (clusters, departures, board): (Clusters, Departures, Board),
         settings: Settings,
         (clock, seed): (Arc<dyn Clock>, u64),
@@ -82,18 +82,28 @@ impl Driver {
     pub(super) fn restore(&mut self, clusters: Vec<RestoredCluster>) {
         let now = self.clock.now();
         for RestoredCluster { cluster, .. } in &clusters {
-            tracing::info!(%cluster, "remote cluster restored; it is served until its Secret is read");
+            tracing::info!(%cluster, "remote cluster restored; it is served until its kubeconfig is read");
         }
         let orders = self.roster.apply(now, Event::Restored(clusters));
         debug_assert_eq!(orders, [], "a cluster without a claim stays");
     }
 
+    /// Returns true if sources of this kind are read.
+    pub(super) fn reads(&self, kind: SourceKind) -> bool {
+        self.followers.sources().any(|source| source.kind() == kind)
+    }
+
     /// Adds receipts here from now on; `objects` declared the clusters of the journal.
-    pub(super) fn record_in(&mut self, receipts: Receipts, objects: Vec<(ClusterId, String)>) {
+    pub(super) fn record_in(&mut self, receipts: Receipts, objects: Vec<(ClusterId, Source, String)>) {
         self.departures.record_in(receipts);
-        for (cluster, object) in objects {
-            self.departures.declared(&cluster, &object);
+        for (cluster, source, object) in objects {
+            self.declared(&cluster, source, &object);
         }
+    }
+
+    fn declared(&mut self, cluster: &ClusterId, source: Source, object: &str) {
+        self.departures.declared(cluster, object);
+        self.board.declared(cluster, shown(source, object));
     }
 
     /// Shows restored registries, and records clusters in a journal from now on.
@@ -125,10 +135,9 @@ impl Driver {
         }
     }
 
-    async fn take(&mut self, (source, events): Batch) {
-        for event in events {
-            let follower = self.followers.get_mut(&source);
-            if let Some(event) = follower.and_then(|follower| follower.take(event)) {
+    async fn take(&mut self, batch: Batch) {
+        for input in self.followers.inputs(batch) {
+            if let Some(event) = self.followers.take(input) {
                 self.apply(event).await;
             }
         }
@@ -154,7 +163,8 @@ impl Driver {
         for (registry, identity) in self.accepted.changes(&status) {
             self.clusters.accept(&registry, identity).await;
         }
-        self.board.publish(status.clone());
+        self.follow_claims(&status);
+        self.board.publish(status.clone(), self.followers.errors());
         self.log(&status);
         if !self.is_membership_known && is_complete(&status, self.may_lack_secrets(&status)) {
             self.is_membership_known = true;
@@ -162,10 +172,23 @@ impl Driver {
         }
     }
 
+    /// Follows clusters whose credential in use is that of another claim now: equal credentials give no order.
+    fn follow_claims(&mut self, status: &RosterStatus) {
+        for one in status.clusters.iter().filter(|one| one.state == State::Joined) {
+            let Some((source, object)) = used(one) else { continue };
+            let Some((registry, access)) = self.joined.get_mut(&one.cluster) else { continue };
+            if (access.source, access.object.as_str()) == (source, object) {
+                continue;
+            }
+            (access.source, access.object) = (source, object.to_owned());
+            self.clusters.move_to(registry, &one.cluster, (source, object));
+            self.declared(&one.cluster, source, object);
+        }
+    }
+
     /// Returns whether the server goes on without Secrets that it may not read: it does not need them and holds no cluster of one.
     fn may_lack_secrets(&self, status: &RosterStatus) -> bool {
-        let is_held = |one: &ClusterStatus| one.state != State::Absent;
-        self.board.view().may_lack_secrets && !status.clusters.iter().any(is_held)
+        self.board.view().may_lack_secrets && !status.holds_of(SourceKind::Secrets)
     }
 
     async fn execute(&mut self, order: Order) {
@@ -181,15 +204,15 @@ impl Driver {
     }
 
     async fn connect(&mut self, order: &Order, access: &Access) {
-        let (cluster, secret) = (&order.cluster, &access.object);
-        let follower = self.followers.get(&access.source);
-        let Some(kubeconfig) = follower.and_then(|follower| follower.kubeconfig(access, cluster)) else {
-            tracing::error!(%cluster, secret, "the kubeconfig of a remote cluster is gone; apply its Secret again");
+        let cluster = &order.cluster;
+        let Some(kubeconfig) = self.followers.kubeconfig(access, cluster).cloned() else {
+            let object = shown(access.source, &access.object);
+            tracing::error!(%cluster, object, "the kubeconfig of a remote cluster is gone; declare it again");
             return;
         };
-        self.departures.declared(cluster, secret);
+        self.declared(cluster, access.source, &access.object);
         self.joined.insert(cluster.clone(), (order.registry.clone(), access.clone()));
-        self.joins.put(&self.clusters, order.clone(), kubeconfig.clone()).await;
+        self.joins.put(&self.clusters, order.clone(), kubeconfig).await;
     }
 
     /// Rotates every connected cluster with the settings that changed.
@@ -197,15 +220,15 @@ impl Driver {
         let config = Arc::clone(&self.settings.borrow_and_update());
         self.clusters.configure(config);
         for (cluster, (registry, access)) in &self.joined {
-            let follower = self.followers.get(&access.source);
-            let Some(kubeconfig) = follower.and_then(|follower| follower.kubeconfig(access, cluster)) else {
+            let object = (access.source, access.object.as_str());
+            let Some(kubeconfig) = self.followers.kubeconfig(access, cluster) else {
                 tracing::warn!(
-                    %cluster, secret = access.object,
-                    "a remote cluster keeps its settings: its Secret changed to one that is refused; correct it"
+                    %cluster, object = shown(object.0, object.1),
+                    "a remote cluster keeps its settings: its kubeconfig changed to one that is refused; correct it"
                 );
                 continue;
             };
-            match self.clusters.put(registry, cluster, (&access.object, kubeconfig.clone())).await {
+            match self.clusters.put(registry, cluster, (object, kubeconfig.clone())).await {
                 Ok(()) => tracing::info!(%cluster, "settings changed; the remote cluster is read again"),
                 Err(error) => {
                     tracing::error!(%cluster, %error, "settings of a remote cluster were not changed")
@@ -234,7 +257,7 @@ impl Driver {
 
     /// Logs problems that are new.
     fn log(&mut self, status: &RosterStatus) {
-        let now = problems(status, self.may_lack_secrets(status));
+        let now = problems(&self.board.view(), self.may_lack_secrets(status));
         for text in now.difference(&self.logged) {
             tracing::warn!("{text}");
         }
@@ -248,54 +271,8 @@ fn is_complete(status: &RosterStatus, may_lack: bool) -> bool {
     status.sources.iter().all(|source| is_known(source.health))
 }
 
-/// Returns what operators should know: sources that cannot be read, claims that are refused or not used, and faults of Secrets.
-fn problems(status: &RosterStatus, may_lack: bool) -> BTreeSet<String> {
-    let sources = status.sources.iter().filter_map(|source| {
-        let why = match source.health {
-            // usual without remote clusters; `get clusters` has a note
-            SourceHealth::Forbidden if may_lack => return None,
-            SourceHealth::Forbidden => {
-                "may not be read: grant what `tributary rbac print` shows with `remotes.secrets: on`"
-            }
-            SourceHealth::Failed => "cannot be read now; the next try follows",
-            SourceHealth::Synced | SourceHealth::Unsynced => return None,
-        };
-        Some(format!("Secrets of remote clusters ({}) {why}; no cluster is removed", label(source.source)))
-    });
-    let claims = status.clusters.iter().flat_map(|cluster| {
-        cluster.claims.iter().flat_map(move |claim| {
-            let object = &claim.object;
-            let of = format!("cluster {} of Secret {object}", cluster.cluster);
-            match &claim.outcome {
-                Outcome::Wins => Vec::new(),
-                Outcome::Conflicts => {
-                    vec![format!("{of} is not used: another Secret with the key precedes it")]
-                }
-                Outcome::Ignored => vec![format!("{of} is not used: the configuration has the cluster")],
-                Outcome::Refused(faults) => {
-                    faults.iter().map(|fault| format!("{of}: {}", shown(fault))).collect()
-                }
-            }
-        })
-    });
-    let objects = status.objects.iter().flat_map(|object| {
-        object.faults.iter().map(move |fault| format!("Secret {}: {}", object.object, shown(fault)))
-    });
-    let leaving = status.clusters.iter().filter_map(|cluster| {
-        let grace = cluster.leaves?.since(cluster.since?);
-        Some(format!("cluster {} is no longer declared; it leaves after {grace:?}", cluster.cluster))
-    });
-    sources.chain(claims).chain(objects).chain(leaving).collect()
-}
-
-fn label(source: Source) -> &'static str {
-    match source {
-        Source::Secrets(label) => label.as_str(),
-        Source::ConfigFile | Source::Directory => "files",
-    }
-}
-
-fn shown(fault: &Fault) -> String {
-    let code = fault.code.unwrap_or(Code::SECRET_REFUSED);
-    format!("{code}: {}", text(fault))
+/// Returns the claim whose credential a cluster uses.
+fn used(one: &ClusterStatus) -> Option<(Source, &str)> {
+    let claim = one.claims.iter().find(|claim| claim.outcome == Outcome::Wins)?;
+    Some((claim.source, &claim.object))
 }

@@ -10,10 +10,12 @@ use std::time::Duration;
 use tributary_model::{ClusterId, Mono};
 use tributary_registry_api::{Backoff, BackoffPolicy, Clock, RandomSource, SplitMix};
 use tributary_remote::VettedKubeconfig;
-use tributary_remote::roster::{Access, Action, Order};
+use tributary_remote::roster::{Access, Action, Order, Source};
 
 use super::clusters::Clusters;
+use super::remembered::Object;
 use crate::ops::clusters::board::{Board, JoinFailure};
+use crate::ops::clusters::conditions::object as shown;
 
 /// Longest pause between two tries.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -34,7 +36,7 @@ impl Joins {
     pub(super) async fn put(&mut self, clusters: &Clusters, order: Order, kubeconfig: VettedKubeconfig) {
         let cluster = order.cluster.clone();
         let is_filling = clusters.is_filling(&order.registry);
-        let put = (secret(&order), kubeconfig.clone());
+        let put = (object(&order), kubeconfig.clone());
         match clusters.put(&order.registry, &cluster, put).await {
             Ok(()) => {
                 self.waiting.forget(&cluster);
@@ -69,20 +71,23 @@ impl Joins {
     }
 }
 
-/// Returns the Secret whose claim an order follows.
-fn secret(order: &Order) -> &str {
+/// Returns the object whose claim an order follows.
+fn object(order: &Order) -> Object<'_> {
     match &order.action {
-        Action::Join(Access { object, .. }) | Action::Rotate(Access { object, .. }) => object,
-        Action::Pause | Action::Leave => "",
+        Action::Join(Access { source, object, .. }) | Action::Rotate(Access { source, object, .. }) => {
+            (*source, object)
+        }
+        Action::Pause | Action::Leave => (Source::ConfigFile, ""),
     }
 }
 
 fn added(order: &Order, is_rotation: bool) {
-    let (cluster, registry, secret) = (&order.cluster, &order.registry, secret(order));
+    let (cluster, registry, (source, object)) = (&order.cluster, &order.registry, object(order));
+    let object = shown(source, object);
     if is_rotation {
-        tracing::info!(%cluster, %registry, secret, "credential of a remote cluster changed");
+        tracing::info!(%cluster, %registry, object, "credential of a remote cluster changed");
     } else {
-        tracing::info!(%cluster, %registry, secret, "remote cluster added");
+        tracing::info!(%cluster, %registry, object, "remote cluster added");
     }
 }
 

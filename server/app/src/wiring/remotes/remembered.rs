@@ -1,7 +1,8 @@
-//! Remote clusters in the journal: those that Secrets declared before the server started.
+//! Remote clusters in the journal: those that Secrets and files declared before the server started.
 //!
-//! The start reads them before the Secrets: their restored facts are served at once, and the roster removes a cluster only after it read
-//! the Secrets. Nothing in the journal is dialled: a connection waits for the Secret.
+//! The start reads them before the sources: their restored facts are served at once, and the roster removes a cluster only after it read
+//! the source that declared it, or every source if that one is no longer read. Nothing in the journal is dialled: a connection waits
+//! for the Secret or the file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,25 +11,29 @@ use tributary_journal::{Member, MemberOrigin};
 use tributary_kube_client::ConnectError;
 use tributary_model::{ClusterId, RegistryName, Version};
 use tributary_registry_api::{Reason, RegistryFactory};
-use tributary_remote::roster::{RestoredCluster, SourceKind, registry_name};
+use tributary_remote::roster::{RestoredCluster, SecretLabel, Source, SourceKind, registry_name};
 
 use super::settings;
 use crate::config::Config;
 use crate::config::kind::RegistryKind;
 use crate::exit::CommandError;
+use crate::ops::clusters::conditions::object as shown;
 use crate::wiring::factories::{Factories, RemoteCluster};
 use crate::wiring::journal::Configured;
 
-/// Returns the remembered registries of remote clusters that Secrets may still declare.
+/// Source and name of an object that declares a cluster.
+pub(super) type Object<'a> = (Source, &'a str);
+
+/// Returns the remembered registries of remote clusters that a source may still declare.
 pub fn remembered(
     config: &Config,
     factories: &Factories,
     members: &[Member],
 ) -> Result<Vec<Configured>, CommandError> {
-    if !config.reads_secrets() {
+    if !config.finds_remotes() {
         return Ok(Vec::new());
     }
-    let settings = settings(config);
+    let settings = settings(config, std::iter::empty());
     let known: BTreeMap<&RegistryName, &Member> =
         members.iter().filter(|member| is_remote(member)).map(|member| (&member.id.name, member)).collect();
     let clusters: BTreeSet<&ClusterId> = known.values().map(|member| &member.id.cluster).collect();
@@ -49,31 +54,53 @@ pub fn remembered(
 pub(super) fn restored(
     remembered: &[Configured],
     registries: &BTreeSet<RegistryName>,
+    is_read: impl Fn(SourceKind) -> bool,
 ) -> Vec<RestoredCluster> {
     let is_restored = |one: &&Configured| registries.contains(&one.spec.id.name);
-    let clusters: BTreeSet<&ClusterId> =
-        remembered.iter().filter(is_restored).map(|one| &one.spec.id.cluster).collect();
-    let source = Some(SourceKind::Secrets);
-    clusters.into_iter().map(|cluster| RestoredCluster { cluster: cluster.clone(), source }).collect()
-}
-
-/// Returns the Secrets that declared the clusters, as `NAMESPACE/NAME`.
-pub(super) fn objects(remembered: &[Configured]) -> Vec<(ClusterId, String)> {
-    let object = |one: &Configured| match &one.member.origin {
-        MemberOrigin::Secret { namespace, name, .. } => {
-            Some((one.spec.id.cluster.clone(), format!("{namespace}/{name}")))
-        }
-        MemberOrigin::File(_) | MemberOrigin::Flag => None,
+    let clusters: BTreeMap<&ClusterId, SourceKind> = remembered
+        .iter()
+        .filter(is_restored)
+        .filter_map(|one| Some((&one.spec.id.cluster, object(&one.member)?.0.kind())))
+        .collect();
+    let restored = |(cluster, kind): (&ClusterId, SourceKind)| RestoredCluster {
+        cluster: cluster.clone(),
+        source: Some(kind).filter(|kind| is_read(*kind)),
     };
-    remembered.iter().filter_map(object).collect()
+    clusters.into_iter().map(restored).collect()
 }
 
-/// Returns the registries of a cluster of a Secret, named `NAMESPACE/NAME`, for the journal.
-pub(super) fn declared(factories: &[Arc<dyn RegistryFactory>], secret: &str) -> Vec<Configured> {
-    let (namespace, name) = secret.split_once('/').unwrap_or(("", secret));
+/// Returns the objects that declared the clusters.
+pub(super) fn objects(remembered: &[Configured]) -> Vec<(ClusterId, Source, String)> {
+    let of = |one: &Configured| {
+        let (source, name) = object(&one.member)?;
+        Some((one.spec.id.cluster.clone(), source, name))
+    };
+    remembered.iter().filter_map(of).collect()
+}
+
+/// Returns the object that declared a cluster. Both labels of Secrets have the same names of objects.
+fn object(member: &Member) -> Option<(Source, String)> {
+    match &member.origin {
+        MemberOrigin::Secret { namespace, name, .. } => {
+            Some((Source::Secrets(SecretLabel::Istio), format!("{namespace}/{name}")))
+        }
+        MemberOrigin::Kubeconfig(path) => Some((Source::Directory, path.clone())),
+        MemberOrigin::File(_) | MemberOrigin::Flag => None,
+    }
+}
+
+fn origin((source, object): Object<'_>, cluster: &ClusterId) -> MemberOrigin {
+    if source == Source::Directory {
+        return MemberOrigin::Kubeconfig(object.to_owned());
+    }
+    let (namespace, name) = object.split_once('/').unwrap_or(("", object));
+    MemberOrigin::Secret { namespace: namespace.to_owned(), name: name.to_owned(), key: cluster.to_string() }
+}
+
+/// Returns the registries of a cluster that this object declares, for the journal.
+pub(super) fn declared(factories: &[Arc<dyn RegistryFactory>], object: Object<'_>) -> Vec<Configured> {
     let one = |factory: &Arc<dyn RegistryFactory>| {
         let spec = factory.spec();
-        let key = spec.id.cluster.to_string();
         let member = Member {
             id: (*spec.id).clone(),
             kind: RegistryKind::Kubernetes.as_str().to_owned(),
@@ -81,10 +108,10 @@ pub(super) fn declared(factories: &[Arc<dyn RegistryFactory>], secret: &str) -> 
             scopes: spec.scopes.clone(),
             network: None,
             identity: None,
-            origin: MemberOrigin::Secret { namespace: namespace.to_owned(), name: name.to_owned(), key },
+            origin: origin(object, &spec.id.cluster),
             // every run fills a shadow; digests of credentials differ between processes
             source_digest: Version(0),
-            credential_from: format!("Secret {secret}"),
+            credential_from: shown(object.0, object.1),
         };
         Configured { spec, member }
     };
@@ -92,12 +119,12 @@ pub(super) fn declared(factories: &[Arc<dyn RegistryFactory>], secret: &str) -> 
 }
 
 const fn is_remote(member: &Member) -> bool {
-    matches!(member.origin, MemberOrigin::Secret { .. })
+    matches!(member.origin, MemberOrigin::Secret { .. } | MemberOrigin::Kubeconfig(_))
 }
 
 /// Returns a cluster without a connection, for its specifications.
-fn unopened(name: RegistryName, cluster: &ClusterId) -> RemoteCluster {
-    let why = || ConnectError::Unusable(String::new(), Reason::new("its Secret was not read yet"));
+pub(super) fn unopened(name: RegistryName, cluster: &ClusterId) -> RemoteCluster {
+    let why = || ConnectError::Unusable(String::new(), Reason::new("its kubeconfig was not read yet"));
     RemoteCluster { name, cluster: cluster.clone(), open: Arc::new(move || Err(why())) }
 }
 
@@ -118,9 +145,13 @@ mod tests {
     }
 
     fn mk_members(config: &Config, id: &str) -> Vec<Configured> {
-        let name = registry_name(&cluster(id), &settings(config).registries);
+        mk_declared(config, id, (Source::Secrets(SecretLabel::Tributary), "mesh/away"))
+    }
+
+    fn mk_declared(config: &Config, id: &str, object: Object<'_>) -> Vec<Configured> {
+        let name = registry_name(&cluster(id), &settings(config, std::iter::empty()).registries);
         let factories = Factories::new(Environment::default());
-        declared(&factories.remote(unopened(name, &cluster(id)), config).unwrap(), "mesh/away")
+        declared(&factories.remote(unopened(name, &cluster(id)), config).unwrap(), object)
     }
 
     fn names(config: &Config, members: &[Configured]) -> Vec<String> {
@@ -160,7 +191,28 @@ mod tests {
         let config = mk_config("");
         let all = [mk_members(&config, "away"), mk_members(&config, "far")].concat();
         let registries = [RegistryName::new("far-entries").unwrap()].into();
-        let expected = RestoredCluster { cluster: cluster("far"), source: Some(SourceKind::Secrets) };
-        assert_eq!(restored(&all, &registries), [expected]);
+        let of = |source| RestoredCluster { cluster: cluster("far"), source };
+        assert_eq!(restored(&all, &registries, |_| true), [of(Some(SourceKind::Secrets))]);
+        let only_files = |kind| kind == SourceKind::Directory;
+        assert_eq!(restored(&all, &registries, only_files), [of(None)], "every source that is read counts");
+    }
+
+    #[test]
+    fn registries_of_files_are_remembered_with_their_path() {
+        let mut config = mk_config("");
+        (config.remotes.secrets, config.remotes.directory) =
+            (crate::config::model::SecretsConfig::Off, Some("clusters".into()));
+        let away = mk_declared(&config, "away", (Source::Directory, "clusters/away.yaml"));
+        assert_eq!(names(&config, &away), ["away", "away-entries"]);
+        assert_eq!(away[0].member.credential_from, "file clusters/away.yaml");
+        let object = (cluster("away"), Source::Directory, "clusters/away.yaml".to_owned());
+        assert_eq!(objects(&away[..1]), [object]);
+        let registries = [RegistryName::new("away").unwrap()].into();
+        let expected = RestoredCluster { cluster: cluster("away"), source: Some(SourceKind::Directory) };
+        assert_eq!(restored(&away, &registries, |kind| kind == SourceKind::Directory), [expected]);
+        // a cluster that moves from Secrets to the directory while the server is down is not lost
+        assert_eq!(names(&config, &mk_members(&config, "away")), ["away", "away-entries"]);
+        config.remotes.directory = None;
+        assert_eq!(names(&config, &away), [""; 0], "no source is read");
     }
 }

@@ -12,8 +12,7 @@ use tributary_registry_api::{Backoff, BackoffPolicy, SplitMix};
 use tributary_remote::roster::{SecretLabel, Source};
 use tributary_remote::{SECRETS, Secret};
 
-/// Events of one watch.
-pub(super) type Batch = (Source, Vec<Event<Secret>>);
+use super::followers::Batch;
 
 /// Labels with a watch each.
 pub(super) const LABELS: [SecretLabel; 2] = [SecretLabel::Istio, SecretLabel::Tributary];
@@ -41,6 +40,7 @@ impl SecretWatch {
                     if backoff.failures() == 0 {
                         tracing::warn!(%error, "cannot connect to the config cluster for its Secrets; trying again");
                     }
+                    self.unconnected(error).await;
                     tokio::time::sleep(backoff.next(&mut random)).await;
                     continue;
                 }
@@ -72,10 +72,11 @@ impl SecretWatch {
             let confirmed = cluster.confirm().await.is_ok();
             match cluster.known() {
                 Some(now) if now == was => return,
-                Some(now) => tracing::error!(
-                    %was, %now,
-                    "the Secrets are those of another cluster and are not read; restart the server to follow it"
-                ),
+                Some(now) => {
+                    let why = "the Secrets are those of another cluster and are not read; restart the server to follow it";
+                    tracing::error!(%was, %now, "{why}");
+                    self.unconnected(why.to_owned()).await;
+                }
                 None if confirmed => return,
                 None => {}
             }
@@ -83,11 +84,17 @@ impl SecretWatch {
         }
     }
 
+    /// Reports why no watch can begin.
+    async fn unconnected(&self, why: String) {
+        // without a receiver the server stops
+        let _ = self.out.send(Batch::Unconnected(why)).await;
+    }
+
     /// Reports that both lists are unfinished until a new watch has ended one.
     async fn interrupted(&self) {
         for label in LABELS {
             // without a receiver the server stops
-            let _ = self.out.send((Source::Secrets(label), vec![Event::Init])).await;
+            let _ = self.out.send(Batch::Secrets(Source::Secrets(label), vec![Event::Init])).await;
         }
     }
 
@@ -102,7 +109,7 @@ impl SecretWatch {
         let mut watch = Watch::<Secret>::new(connection.client(), spec, random).of_cluster(cluster.clone());
         loop {
             let events = watch.next().await;
-            if self.out.send((Source::Secrets(label), events)).await.is_err() {
+            if self.out.send(Batch::Secrets(Source::Secrets(label), events)).await.is_err() {
                 return std::future::pending().await;
             }
         }

@@ -65,11 +65,11 @@ fn mk_status(state: SourceState, freshness: Freshness) -> RegistryStatus {
     }
 }
 
-fn mk_live() -> RegistryStatus {
+pub(crate) fn mk_live() -> RegistryStatus {
     mk_status(SourceState::Live, Freshness::Live)
 }
 
-fn mk_roster(state: State, outcomes: Vec<Outcome>) -> ClusterStatus {
+pub(crate) fn mk_roster(state: State, outcomes: Vec<Outcome>) -> ClusterStatus {
     let claim = |outcome| ClaimStatus {
         source: Source::Secrets(SecretLabel::Istio),
         object: "system/east".to_owned(),
@@ -81,6 +81,7 @@ fn mk_roster(state: State, outcomes: Vec<Outcome>) -> ClusterStatus {
         state,
         since: Some(Mono(500)),
         leaves: None,
+        source: None,
         policy: Some(Policy::default()),
         claims: outcomes.into_iter().map(claim).collect(),
     }
@@ -97,7 +98,7 @@ fn mk_fault() -> Outcome {
 
 fn judged(roster: Option<&ClusterStatus>, registries: &[RegistryStatus]) -> Judged {
     let lanes: Vec<Lane<'_>> = registries.iter().map(|status| Lane { status, run: None }).collect();
-    judge(&Facts { roster, failure: None, lanes: &lanes, bound: BOUND, now: NOW })
+    judge(&Facts { roster, failure: None, unread: None, lanes: &lanes, bound: BOUND, now: NOW })
 }
 
 fn state(roster: Option<&ClusterStatus>, registries: &[RegistryStatus]) -> &'static str {
@@ -192,7 +193,8 @@ fn failed_run_is_unreachable_with_its_own_code_and_retry() {
         ..RunReport::default()
     };
     let lanes = [Lane { status: &status, run: Some(&run) }];
-    let judged = judge(&Facts { roster: None, failure: None, lanes: &lanes, bound: BOUND, now: NOW });
+    let judged =
+        judge(&Facts { roster: None, failure: None, unread: None, lanes: &lanes, bound: BOUND, now: NOW });
     assert_eq!((judged.state, judged.code), (ClusterState::Unreachable, Some(Code::FILE_UNREADABLE)));
     assert_eq!((judged.since, judged.next), (Some(Mono(7)), Some(Mono(1_003_000))));
 }
@@ -225,12 +227,39 @@ fn restored_facts_are_stale_with_their_reason() {
 }
 
 #[test]
+fn restored_cluster_names_why_its_declaration_is_not_read() {
+    let stale = Freshness::Stale { since: SinceMono(Mono(77)), why: "restored".into() };
+    let restored = [mk_status(SourceState::Syncing, stale)];
+    let lanes: Vec<Lane<'_>> = restored.iter().map(|status| Lane { status, run: None }).collect();
+    let roster = mk_roster(State::Restored, Vec::new());
+    let unread = (Code::SECRETS_UNREAD, "Secret s/east is not read: connection refused".to_owned());
+    let facts = Facts {
+        roster: Some(&roster),
+        failure: None,
+        unread: Some(&unread),
+        lanes: &lanes,
+        bound: BOUND,
+        now: NOW,
+    };
+    let judged = judge(&facts);
+    assert_eq!((judged.state, judged.code), (ClusterState::Stale, Some(Code::SECRETS_UNREAD)));
+    assert_eq!(judged.reason, unread.1);
+}
+
+#[test]
 fn failed_join_is_shown_with_its_next_try() {
     let roster = mk_roster(State::Joined, vec![Outcome::Wins]);
     let failure =
         JoinFailure { reason: "no registry was added".to_owned(), since: Mono(9), next: Mono(1_005_000) };
     let judge = |lanes: &[Lane<'_>]| {
-        judge(&Facts { roster: Some(&roster), failure: Some(&failure), lanes, bound: BOUND, now: NOW })
+        judge(&Facts {
+            roster: Some(&roster),
+            failure: Some(&failure),
+            unread: None,
+            lanes,
+            bound: BOUND,
+            now: NOW,
+        })
     };
     let judged = judge(&[]);
     assert_eq!((judged.state, judged.code), (ClusterState::Syncing, Some(Code::CLUSTER_NOT_ADDED)));

@@ -1,0 +1,77 @@
+//! Problems of remote clusters as lines of the log: sources that cannot be read, claims that are refused or not used, and faults of
+//! objects.
+//!
+//! The driver calls it after each event and logs the lines that are new. A function of its arguments; no line holds a part of a
+//! credential.
+
+use std::collections::BTreeSet;
+
+use tributary_model::Code;
+use tributary_remote::roster::{
+    ClaimStatus, ClusterStatus, Fault, ObjectStatus, Outcome, Source, SourceHealth, SourceStatus,
+};
+
+use crate::document::clusters::text;
+use crate::ops::clusters::board::RemotesView;
+use crate::ops::clusters::conditions::object as shown;
+use crate::ops::clusters::sources::{self, fault_code};
+
+/// Returns what operators should know; `may_lack` if the server goes on without Secrets.
+pub(super) fn problems(view: &RemotesView, may_lack: bool) -> BTreeSet<String> {
+    let status = &view.roster;
+    let sources = status.sources.iter().filter_map(|source| of_source(view, source, may_lack));
+    let claims =
+        status.clusters.iter().flat_map(|one| one.claims.iter().flat_map(|claim| of_claim(one, claim)));
+    let objects = status.objects.iter().flat_map(of_object);
+    let leaving = status.clusters.iter().filter_map(|cluster| {
+        let grace = cluster.leaves?.since(cluster.since?);
+        Some(format!("cluster {} is no longer declared; it leaves after {grace:?}", cluster.cluster))
+    });
+    sources.chain(claims).chain(objects).chain(leaving).collect()
+}
+
+fn of_source(view: &RemotesView, status: &SourceStatus, may_lack: bool) -> Option<String> {
+    let why = match status.health {
+        // usual without remote clusters; `get clusters` has a note
+        SourceHealth::Forbidden if may_lack => return None,
+        SourceHealth::Forbidden => {
+            "may not be read: grant what `tributary rbac print` shows with `remotes.secrets: on`".to_owned()
+        }
+        // errors of a watch differ from try to try; `get clusters` has the last one
+        SourceHealth::Failed if status.source != Source::Directory => {
+            "cannot be read now; the next try follows".to_owned()
+        }
+        SourceHealth::Failed => {
+            let error = view.errors.get(&status.source).map_or("", String::as_str);
+            format!("cannot be read ({error}, {})", Code::DIRECTORY_UNREAD)
+        }
+        SourceHealth::Synced | SourceHealth::Unsynced => return None,
+    };
+    let of = match status.source {
+        Source::Secrets(label) => format!("Secrets of remote clusters ({})", label.as_str()),
+        Source::Directory | Source::ConfigFile => sources::name(view, status.source),
+    };
+    Some(format!("{of} {why}; no cluster is removed"))
+}
+
+fn of_claim(one: &ClusterStatus, claim: &ClaimStatus) -> Vec<String> {
+    let of = format!("cluster {} of {}", one.cluster, shown(claim.source, &claim.object));
+    match &claim.outcome {
+        Outcome::Wins => Vec::new(),
+        Outcome::Conflicts => vec![format!("{of} is not used: another declaration of it precedes this one")],
+        Outcome::Ignored => vec![format!("{of} is not used: the configuration has the cluster")],
+        Outcome::Refused(faults) => {
+            faults.iter().map(|fault| format!("{of}: {}", coded(claim.source, fault))).collect()
+        }
+    }
+}
+
+fn of_object(status: &ObjectStatus) -> Vec<String> {
+    let of = shown(status.source, &status.object);
+    status.faults.iter().map(|fault| format!("{of}: {}", coded(status.source, fault))).collect()
+}
+
+fn coded(source: Source, fault: &Fault) -> String {
+    let code: Code = fault_code(source, fault);
+    format!("{code}: {}", text(fault))
+}

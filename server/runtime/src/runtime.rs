@@ -84,7 +84,7 @@ impl Runtime {
         let mut tasks = JoinSet::new();
         let seen = readiness.subscribe();
         let core_task = CoreTask {
-            core: Core::new(config.core),
+            core: first_core(config.core, &config.start),
             receivers: RunReceivers::default(),
             pace: Pace::new(config.pace),
             published: Arc::clone(&published),
@@ -158,4 +158,14 @@ impl Runtime {
         self.stop_rest.cancel();
         while self.tasks.join_next().await.is_some() {}
     }
+}
+
+/// Returns the core of a start. One that awaits its membership knows none from the beginning: it may have no registry that it waits for.
+fn first_core(config: CoreConfig, start: &StartRule) -> Core {
+    let mut core = Core::new(config);
+    if start.awaits_membership {
+        // without a registry there is nothing to publish
+        let _ = core.set_membership_known(false);
+    }
+    core
 }

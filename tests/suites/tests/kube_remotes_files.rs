@@ -37,9 +37,8 @@ impl Lab {
         let directory = folder.path().join("clusters");
         std::fs::create_dir(&directory)?;
         let text = format!(
-            "apiVersion: tributary.dev/v1alpha1\nkind: Config\nstateDir: {}\nstart: {{firstSyncTimeout: 5s}}\n\
+            "apiVersion: tributary.dev/v1alpha1\nkind: Config\nstart: {{firstSyncTimeout: 5s}}\n\
              remotes: {{directory: {}, leaveGrace: 1s, drain: 0s, allowServerCidrs: [127.0.0.0/8]{remotes}}}\n{}",
-            folder.path().join("state").display(),
             directory.display(),
             registries.replace("KUBECONFIG", &kubeconfig.display().to_string()),
         );
@@ -50,7 +49,9 @@ impl Lab {
     async fn launch(&mut self) -> Result<()> {
         (self.recorder, self.server) = (None, None);
         let config = self.folder.path().join("config.yaml");
-        let mut server = TestServer::launch(ServerOptions::default().config(&config))?;
+        let state = self.folder.path().join("state");
+        let options = ServerOptions::default().config(&config).arg("--state-dir");
+        let mut server = TestServer::launch(options.arg(state.to_str().context("a path that is text")?))?;
         server.ready(SOON).await?;
         self.recorder = Some(Follower::like_envoy(server.xds(), Variant::Delta, node("recorder")).await?);
         self.server = Some(server);
@@ -62,8 +63,11 @@ impl Lab {
     fn recorder(&mut self) -> Result<&mut Follower> {
         self.recorder.as_mut().context("no client is connected")
     }
+    fn directory(&self) -> PathBuf {
+        self.folder.path().join("clusters")
+    }
     fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join("clusters").join(name)
+        self.directory().join(name)
     }
     fn kubeconfig(cluster: &ApiServer, login: &Login) -> Result<String> {
         Ok(std::fs::read_to_string(cluster.kubeconfig(login)?)?)
@@ -172,10 +176,10 @@ async fn files_alone_are_served_rotated_held_and_removed_without_a_config_cluste
     let (status, text, _) = lab.server()?.command(&["cluster", "check", "--all"]).await?;
     ensure!(status.code() == Some(3) && text.contains(&file), "{status}: {text}");
     let moved = lab.folder.path().join("moved");
-    std::fs::rename(lab.path(""), &moved)?;
+    std::fs::rename(lab.directory(), &moved)?;
     lab.notes(&["directory ", "Failed", "no cluster is removed", "No such file", "TRB0719"]).await?;
     lab.sends_nothing().await?;
-    std::fs::rename(&moved, lab.path(""))?;
+    std::fs::rename(&moved, lab.directory())?;
     lab.write("away.yaml", &away)?;
     lab.is("away", "Live", &["\"outcome\":\"Used\""]).await?;
     lab.sends_nothing().await?;
@@ -196,7 +200,7 @@ async fn cluster_of_a_file_is_remembered_while_the_directory_cannot_be_read() ->
     lab.is("away", "Live", &[]).await?;
     lab.is_written().await?;
     let (file, moved) = (lab.path("away.yaml"), lab.folder.path().join("moved"));
-    std::fs::rename(lab.path(""), &moved)?;
+    std::fs::rename(lab.directory(), &moved)?;
     lab.launch().await?;
     lab.serves(&[AWAY]).await?;
     let file = format!("file {}", file.display());
@@ -205,7 +209,7 @@ async fn cluster_of_a_file_is_remembered_while_the_directory_cannot_be_read() ->
     lab.recorder()?.forget();
     lab.sends_nothing().await?;
 
-    std::fs::rename(&moved, lab.path(""))?;
+    std::fs::rename(&moved, lab.directory())?;
     lab.is("away", "Live", &[]).await?;
     lab.sends_nothing().await?;
     lab.is_written().await?;

@@ -86,6 +86,18 @@ async fn a_server_without_registries_is_ready_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn start_that_awaits_its_membership_is_not_ready_before_it_is_known() {
+    let start = StartRule { awaits_membership: true, ..StartRule::default() };
+    let server = mk_server(RuntimeConfig { start, ..RuntimeConfig::default() });
+    let mut readiness = server.handle.readiness();
+    sleep(Duration::from_secs(1)).await;
+    assert!(!readiness.borrow().is_ready(), "no registry is known, and more may be found");
+    server.handle.set_membership_known(true).await.unwrap();
+    readiness.wait_for(|r| r.ready == Some(ReadyBecause::Synced)).await.unwrap();
+    server.runtime.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn source_of_the_binary_is_served_until_it_leaves() {
     let (server, _source) = Server::with_pay(0..4).await;
     let cluster = ClusterId::new("config").unwrap();

@@ -126,9 +126,9 @@ impl Lab {
 
 /// Swaps a link to a directory, as kubelet does with the files of a mounted Secret.
 fn swap(link: &Path, version: &str) -> Result<()> {
-    let next = link.with_extension("tmp");
-    symlink(version, &next)?;
-    Ok(std::fs::rename(next, link)?)
+    let next = link.with_file_name("..data_tmp");
+    symlink(version, &next).with_context(|| format!("link {}", next.display()))?;
+    std::fs::rename(&next, link).with_context(|| format!("rename {}", next.display()))
 }
 
 #[tokio::test]
@@ -148,15 +148,16 @@ async fn files_alone_are_served_rotated_held_and_removed_without_a_config_cluste
     ensure!(status.success() && text.contains(&file), "{text}");
 
     // a second file joins, and a mount is swapped as a whole
-    std::fs::create_dir(lab.path("..1"))?;
-    std::fs::create_dir(lab.path("..2"))?;
+    for version in ["..1", "..2"] {
+        std::fs::create_dir(lab.path(version)).context("make a version")?;
+    }
     for version in ["..1", "..2"] {
         let login = if version == "..1" { "admin-token" } else { "garbage-token" };
         let text = Lab::kubeconfig(&lab.home, &Login::Token(login.to_owned()))?;
         std::fs::write(lab.path(version).join("home.conf"), text)?;
     }
-    symlink("..1", lab.path("..data"))?;
-    symlink("..data/home.conf", lab.path("home.conf"))?;
+    symlink("..1", lab.path("..data")).context("link the version")?;
+    symlink("..data/home.conf", lab.path("home.conf")).context("link the file")?;
     lab.serves(&[AWAY, HOME]).await?;
     lab.is("home", "Live", &[]).await?;
     lab.recorder()?.forget();
@@ -173,7 +174,7 @@ async fn files_alone_are_served_rotated_held_and_removed_without_a_config_cluste
         shown["claims"][0]["outcome"] == "Refused" && !shown.to_string().contains("hunter2"),
         "{shown:#}"
     );
-    let (status, text, _) = lab.server()?.command(&["cluster", "check", "--all"]).await?;
+    let (status, text, _) = lab.server()?.command(&["cluster", "check", "--all", "-o", "json"]).await?;
     ensure!(status.code() == Some(3) && text.contains(&file), "{status}: {text}");
     let moved = lab.folder.path().join("moved");
     std::fs::rename(lab.directory(), &moved)?;

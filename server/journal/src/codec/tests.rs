@@ -206,7 +206,11 @@ fn member_of_any_provider_is_read_back() {
             source_digest: Version(3),
             credential_from: String::new(),
         };
-        let record = encode_member(&mut Encoder::new(now()), &member);
-        assert_eq!(decode_member(&mut Decoder::new(now()), &record).unwrap(), member);
+        let file =
+            Member { origin: MemberOrigin::Kubeconfig("/clusters/c.yaml".to_owned()), ..member.clone() };
+        for member in [member, file] {
+            let record = encode_member(&mut Encoder::new(now()), &member);
+            assert_eq!(decode_member(&mut Decoder::new(now()), &record).unwrap(), member);
+        }
     }
 }

@@ -5,7 +5,6 @@
 //! steady updates. The baseline is a consumer that keeps every object whole, in a separate process.
 
 mod plain;
-mod process;
 mod world;
 
 use std::path::Path;
@@ -16,9 +15,9 @@ use tributary_suites::kube::{ApiServer, KubeApi};
 use tributary_suites::{ServerOptions, TestServer};
 
 pub(crate) use plain::main as plain;
-use process::{Usage, addresses, count, views};
 pub(crate) use world::Shape;
 
+use crate::process::{self, Usage, addresses, count, views};
 use crate::report::Table;
 
 /// Time limit of a step: ten times the slowest.

@@ -7,6 +7,7 @@
 
 mod changes;
 mod children;
+mod clusters;
 mod client;
 mod consul;
 mod crowd;
@@ -19,6 +20,7 @@ mod kept;
 mod kube;
 mod naive;
 mod policies;
+mod process;
 mod report;
 mod restore;
 mod rig;
@@ -37,7 +39,7 @@ pub(crate) static ALLOCATOR: cap::Cap<tikv_jemallocator::Jemalloc> =
     cap::Cap::new(tikv_jemallocator::Jemalloc, usize::MAX);
 
 /// The benches by name.
-const BENCHES: [&str; 18] = [
+const BENCHES: [&str; 19] = [
     "intake",
     "storm",
     "scopes",
@@ -52,6 +54,7 @@ const BENCHES: [&str; 18] = [
     "journal",
     "delay",
     "kube",
+    "clusters",
     "consul",
     "consul-budget",
     "consul-http",
@@ -65,6 +68,7 @@ fn main() -> Result<()> {
         ["client", rest @ ..] => client::main(rest),
         ["plain", rest @ ..] => kube::plain(rest),
         ["consul-server", rest @ ..] => consul::server(rest),
+        [clusters::SOURCE, rest @ ..] => clusters::source(rest),
         [restore::PART, rest @ ..] => restore::part(rest),
         [size @ ("small" | "full"), names @ ..] => {
             let known = |name: &&&str| !BENCHES.contains(name);
@@ -169,6 +173,7 @@ async fn wired(name: &str, full: bool, table: &mut Table) -> Result<()> {
             delay::run(Size { services: 5_000, ports: 1, addresses: 10, pods: false }, 2, table).await
         }
         ("kube", _) => cluster(full, table).await,
+        ("clusters", _) => clusters::run(full, table).await,
         ("consul", _) => consul::polled(full, table).await,
         ("consul-budget", _) => consul::budget(full, table).await,
         ("consul-http", _) => consul::plain_http(full, table).await,

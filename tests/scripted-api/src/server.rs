@@ -66,7 +66,11 @@ impl ApiServer {
     /// Returns a client. Requires a tokio runtime context.
     #[must_use]
     pub fn client(&self) -> kube::Client {
-        kube::Client::new(Router::new().fallback(respond).with_state(self.clone()), "default")
+        kube::Client::new(self.router(), "default")
+    }
+    /// Returns the routes, for a server on a socket.
+    pub fn router(&self) -> Router {
+        Router::new().fallback(respond).with_state(self.clone())
     }
     /// Creates or changes an object.
     pub fn put(&self, plural: &'static str, object: Value) {
@@ -107,8 +111,8 @@ impl ApiServer {
     /// Exchanges the objects and kinds with another server; watches of both break. A second call restores both.
     pub fn swap(&self, other: &Self) {
         std::mem::swap(&mut self.0.state.lock().store, &mut other.0.state.lock().store);
-        self.notify(Message::Down);
-        other.notify(Message::Down);
+        self.disconnect();
+        other.disconnect();
     }
     /// Injects an answer for the next `times` requests whose path contains `part`, or ends with it if it ends in `$`.
     pub fn answer(&self, part: &str, verb: Option<Verb>, times: usize, answer: Answer) {
@@ -137,6 +141,10 @@ impl ApiServer {
     /// Ends the watches of a kind.
     pub fn end(&self, plural: &'static str) {
         self.notify(Message::End(plural));
+    }
+    /// Breaks all watches.
+    pub fn disconnect(&self) {
+        self.notify(Message::Down);
     }
     /// Ends the watches of a kind inside an object.
     pub fn tear(&self, plural: &'static str) {

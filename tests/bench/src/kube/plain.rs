@@ -11,7 +11,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config, Resource};
 use serde::de::DeserializeOwned;
 
-use super::process::Usage;
+use crate::process::Usage;
 use crate::report::Table;
 
 /// Objects per page, the default of client libraries.

@@ -62,7 +62,10 @@ async fn run_one(plan: Plan, table: &mut Table) -> Result<()> {
     let name = outbound(scripted::PORT, &scripted::host(0));
     client.subscribe(EDS, &[&name])?;
     while client.settle(QUIET).await? > 0 {}
-    ensure!(!client.names(CDS).is_empty() && !client.endpoints(&name)?.is_empty(), "the client was sent nothing");
+    ensure!(
+        !client.names(CDS).is_empty() && !client.endpoints(&name)?.is_empty(),
+        "the client was sent nothing"
+    );
     lab.rest(table).await?;
     lab.rotate(table).await?;
     lab.flap(table).await
@@ -175,11 +178,13 @@ impl Lab {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let all = self.server.items("registries").await?;
-            let remote = all.iter().filter(|one| one["name"].as_str().is_some_and(|name| name.starts_with("remote-")));
-            let live = remote.filter(|one| one["state"] == "Live").filter_map(|one| {
-                Some((one["name"].as_str()?.to_owned(), one["generation"].as_u64()?))
-            });
-            let live: BTreeMap<String, u64> = live.filter(|(name, generation)| fits(name, *generation)).collect();
+            let remote =
+                all.iter().filter(|one| one["name"].as_str().is_some_and(|name| name.starts_with("remote-")));
+            let live = remote
+                .filter(|one| one["state"] == "Live")
+                .filter_map(|one| Some((one["name"].as_str()?.to_owned(), one["generation"].as_u64()?)));
+            let live: BTreeMap<String, u64> =
+                live.filter(|(name, generation)| fits(name, *generation)).collect();
             // one registry of services and one of entries
             if live.len() == self.plan.clusters * 2 {
                 return Ok(live);

@@ -7,8 +7,8 @@
 
 mod changes;
 mod children;
-mod clusters;
 mod client;
+mod clusters;
 mod consul;
 mod crowd;
 mod delay;

@@ -64,10 +64,12 @@ fn remote(at: usize, services: usize, addresses: usize) -> ApiServer {
     for service in 0..services {
         let name = name(service);
         server.put("services", mk_service(NAMESPACE, &name, &[("http", PORT, 8080)]));
-        let ip = |n: usize| Ipv4Addr::from((10 << 24) + ((at * services + service) * addresses + n) as u32 + 1);
+        let ip =
+            |n: usize| Ipv4Addr::from((10 << 24) + ((at * services + service) * addresses + n) as u32 + 1);
         let ips: Vec<String> = (0..addresses).map(|n| ip(n).to_string()).collect();
         let ips: Vec<&str> = ips.iter().map(String::as_str).collect();
-        server.put("endpointslices", mk_slice(NAMESPACE, &name, &format!("{name}-x"), &ips, &[("http", 8080)]));
+        server
+            .put("endpointslices", mk_slice(NAMESPACE, &name, &format!("{name}-x"), &ips, &[("http", 8080)]));
     }
     server
 }
@@ -90,10 +92,12 @@ struct Clusters {
 
 async fn serve(remotes: Vec<ApiServer>) -> Result<()> {
     let config = cluster("uid-config");
-    let routes = remotes.iter().enumerate().fold(
-        Router::new().nest("/config", config.router()),
-        |routes, (at, remote)| routes.nest(&format!("/{at}"), remote.router()),
-    );
+    let routes = remotes
+        .iter()
+        .enumerate()
+        .fold(Router::new().nest("/config", config.router()), |routes, (at, remote)| {
+            routes.nest(&format!("/{at}"), remote.router())
+        });
     let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let backend = listener.local_addr()?;
     let serving = tokio::spawn(async move { axum::serve(listener, routes).await });

@@ -183,23 +183,23 @@ async fn wired(name: &str, full: bool, table: &mut Table) -> Result<()> {
     }
 }
 
-/// Runs the shapes of the reference; the small size runs one of them at a tenth, with the same memory budget.
+/// Runs the shapes of the reference; the small size runs one of them at a tenth.
 async fn cluster(full: bool, table: &mut Table) -> Result<()> {
     let shape = |name, services, addresses, pods| kube::Shape { name, services, addresses, pods };
     let plans = if full {
         vec![
-            kube::Plan { shape: shape("2,000 x 100", 2_000, 100, false), peak: 130, updates: None },
+            kube::Plan { shape: shape("2,000 x 100", 2_000, 100, false), peak: 110, updates: None },
             kube::Plan {
                 shape: shape("1,000 x 10", 1_000, 10, false),
-                peak: 40,
+                peak: 20,
                 updates: Some((5_000, 1_000.0)),
             },
-            kube::Plan { shape: shape("1,000 x 10 pods", 1_000, 10, true), peak: 60, updates: None },
+            kube::Plan { shape: shape("1,000 x 10 pods", 1_000, 10, true), peak: 40, updates: None },
         ]
     } else {
         vec![kube::Plan {
             shape: shape("100 x 10 pods", 100, 10, true),
-            peak: 40,
+            peak: 24,
             updates: Some((200, 200.0)),
         }]
     };

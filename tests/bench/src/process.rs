@@ -16,6 +16,8 @@ pub(crate) struct Usage {
     pub(crate) resident: u64,
     /// Maximum of resident bytes so far.
     pub(crate) peak: u64,
+    /// Resident bytes of files, which are the binary's: how many depends on the system's cache of files.
+    pub(crate) code: u64,
 }
 
 impl Usage {
@@ -32,7 +34,7 @@ impl Usage {
             line.split_whitespace().next().and_then(|kb| kb.parse::<u64>().ok()).unwrap_or_default() * 1024
         };
         // Linux counts in USER_HZ, which is 100 on every supported machine.
-        Ok(Self { cpu: Duration::from_millis(ticks * 10), resident: of("VmRSS:"), peak: of("VmHWM:") })
+        Ok(Self { cpu: Duration::from_millis(ticks * 10), resident: of("VmRSS:"), peak: of("VmHWM:"), code: of("RssFile:") })
     }
 }
 

@@ -34,7 +34,12 @@ impl Usage {
             line.split_whitespace().next().and_then(|kb| kb.parse::<u64>().ok()).unwrap_or_default() * 1024
         };
         // Linux counts in USER_HZ, which is 100 on every supported machine.
-        Ok(Self { cpu: Duration::from_millis(ticks * 10), resident: of("VmRSS:"), peak: of("VmHWM:"), code: of("RssFile:") })
+        Ok(Self {
+            cpu: Duration::from_millis(ticks * 10),
+            resident: of("VmRSS:"),
+            peak: of("VmHWM:"),
+            code: of("RssFile:"),
+        })
     }
 }
 

@@ -62,8 +62,13 @@ impl Session {
     }
     /// Returns the next message of the round in progress if it costs little. It may leave together with the message before it,
     /// which the transport has not taken yet.
+    pub fn following_at_once(&mut self, now: Mono, catalog: &Arc<Catalog>) -> Option<Outgoing> {
+        let is_ready = self.round.is_some() && self.is_ready(catalog);
+        if is_ready { self.following(now, catalog) } else { None }
+    }
+    /// As [`Session::following_at_once`], at any cost.
     pub fn following(&mut self, now: Mono, catalog: &Arc<Catalog>) -> Option<Outgoing> {
-        if self.round.is_none() || self.interest_moved || !self.is_ready(catalog) {
+        if self.round.is_none() || self.interest_moved {
             return None;
         }
         let since = self.in_flight;

@@ -128,6 +128,27 @@ fn handle(session: &mut Session, request: Request, now: Mono) -> Result<Handled,
     wait.map(Handled::Taken).map_err(refusal)
 }
 
+/// Messages that leave in one write, because a write costs more than the bytes of a small one.
+struct Batch {
+    rope: Rope,
+    /// Their types, and when building each began.
+    pushing: Vec<(ResourceType, Instant)>,
+}
+
+impl Batch {
+    /// Adds what follows a message while it is small.
+    fn gather(first: Outgoing, began: Instant, mut next: impl FnMut() -> Option<Outgoing>) -> Self {
+        let mut batch = Self { rope: first.rope, pushing: vec![(first.kind, began)] };
+        while batch.rope.len() < BY_REFERENCE {
+            let began = Instant::now();
+            let Some(next) = next() else { break };
+            batch.pushing.push((next.kind, began));
+            batch.rope.append(next.rope);
+        }
+        batch
+    }
+}
+
 /// Everything of a stream but its session, which is with the task or with a thread for heavy work.
 struct Stream {
     shared: Arc<Shared>,
@@ -268,12 +289,13 @@ impl Stream {
             self.page_permit = None;
             let out;
             self.is_stored = false;
-            (session, out) = self.next_message(session).await?;
+            (session, out) = self.next_batch(session).await?;
             match out {
-                Some(out) => {
-                    let rope = self.gather(&mut session, out, began);
+                Some(batch) => {
+                    self.shared.env.counters.sends_joined.add(batch.pushing.len() - 1);
+                    self.pushing = batch.pushing;
                     self.store_status(&session);
-                    self.outbox.put(rope);
+                    self.outbox.put(batch.rope);
                 }
                 None if !session.interest_is_due() && !self.registers_held(&mut session) => {
                     return Ok(session);
@@ -281,20 +303,6 @@ impl Stream {
                 None => {}
             }
         }
-    }
-    /// Returns a message, with those after it while they are small: a write costs more than its bytes.
-    fn gather(&mut self, session: &mut Session, first: Outgoing, began: Instant) -> Rope {
-        self.pushing.push((first.kind, began));
-        let mut rope = first.rope;
-        while rope.len() < BY_REFERENCE {
-            let began = Instant::now();
-            let catalog = self.shared.source.current();
-            let Some(next) = session.following(self.shared.now(), &catalog) else { break };
-            self.pushing.push((next.kind, began));
-            rope.append(next.rope);
-            self.shared.env.counters.sends_joined.inc();
-        }
-        rope
     }
     /// Registers a changed interest.
     async fn register(&mut self, mut session: Box<Session>) -> Result<Box<Session>, Status> {
@@ -311,17 +319,15 @@ impl Stream {
         }
         Ok(session)
     }
-    /// Returns the next message. Streams of a class need the same for a new generation, so all but one wait until that
+    /// Returns the next messages. Streams of a class need the same for a new generation, so all but one wait until that
     /// one has built it.
-    async fn next_message(
-        &self,
-        mut session: Box<Session>,
-    ) -> Result<(Box<Session>, Option<Outgoing>), Status> {
+    async fn next_batch(&self, mut session: Box<Session>) -> Result<(Box<Session>, Option<Batch>), Status> {
         let (workers, catalog) = (&self.shared.workers, self.shared.source.current());
         let key = session.work_key(&catalog);
         if key.from.is_some() && session.has_work() {
             workers.follow(key).await;
         }
+        let began = Instant::now();
         let mut step = session.next_step(self.shared.now(), &catalog);
         let lead = matches!(step, Step::Work).then(|| workers.lead(key)).flatten();
         if matches!(step, Step::Work) && lead.is_none() {
@@ -329,27 +335,38 @@ impl Stream {
             step = session.next_step(self.shared.now(), &catalog);
         }
         match step {
-            Step::Send(out) => Ok((session, Some(out))),
+            Step::Send(out) => {
+                let now = self.shared.now();
+                let batch = Batch::gather(out, began, || session.following_at_once(now, &catalog));
+                Ok((session, Some(batch)))
+            }
             Step::Idle => Ok((session, None)),
             Step::Work => self.build(session, catalog).await,
         }
     }
-    /// Builds the next message on a thread for heavy work, unless others have built it by the time of the turn.
+    /// Builds the next messages on a thread for heavy work, unless others have built them by the time of the turn.
     async fn build(
         &self,
         mut session: Box<Session>,
         catalog: Arc<Catalog>,
-    ) -> Result<(Box<Session>, Option<Outgoing>), Status> {
+    ) -> Result<(Box<Session>, Option<Batch>), Status> {
         let shared = Arc::clone(&self.shared);
         let turn = shared.workers.turn().await;
-        match session.next_step(shared.now(), &catalog) {
-            Step::Send(out) => return Ok((session, Some(out))),
+        let (began, now) = (Instant::now(), shared.now());
+        match session.next_step(now, &catalog) {
+            Step::Send(out) => {
+                let batch = Batch::gather(out, began, || session.following_at_once(now, &catalog));
+                return Ok((session, Some(batch)));
+            }
             Step::Idle => return Ok((session, None)),
             Step::Work => shared.env.counters.offloaded.inc(),
         }
         let done = turn.run(move || {
-            let out = session.on_writable(shared.now(), || Arc::clone(&catalog));
-            (session, out)
+            let now = shared.now();
+            let first = session.on_writable(now, || Arc::clone(&catalog));
+            // also what follows, for which the others of the class would be too early
+            let batch = first.map(|out| Batch::gather(out, began, || session.following(now, &catalog)));
+            (session, batch)
         });
         done.await.ok_or_else(failed)
     }

@@ -74,7 +74,7 @@ struct Change {
 /// Changes one policy at a time while many streams hold all that is served.
 async fn changes(size: Size, streams: usize, table: &mut Table) -> Result<()> {
     let rig = Rig::serve(World::with_policies(size, BOTH)?).await?;
-    let mut clients = Clients::behind(&rig.addr, streams, "sidecars:0:1")?;
+    let mut clients = Clients::ads(&rig.addr, streams, "sidecars:0:1", 0, 0)?;
     clients.event("ready").await?;
     rig.quiet().await?;
     // each port has the xDS cluster of the service and that of its subset

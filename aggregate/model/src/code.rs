@@ -238,7 +238,7 @@ codes! {
     709 CLUSTER_RIGHT_MISSING "the credential of a cluster may not list a kind of object" => "grant its account what `tributary rbac print` shows";
     710 CLUSTER_CLAIM_UNUSED "an object declares a cluster that another one declares first" => "remove it from one of them; between Secrets, `tributary.dev/priority` decides";
     711 CREDENTIAL_EXPIRES "the credential of a cluster expires soon" => "create a new one, and replace the kubeconfig";
-    712 CLUSTER_REPLACED "another cluster answers in place of a known one" => "correct the kubeconfig; if the change is intended, use `tributary state accept`";
+    712 CLUSTER_REPLACED "another cluster answers in place of a known one" => "correct the kubeconfig; if the change is intended, use `tributary cluster accept`, or `tributary state accept` for a cluster of the configuration";
     713 CLUSTER_ROTATION_FAILS "a new credential of a cluster cannot read it; the earlier one stays in use" => "correct the kubeconfig or the rights of its account";
     714 CLUSTER_NOT_ADDED "a cluster could not be added; the server tries again" => "see the message";
     715 SECRETS_UNREAD "the Secrets of remote clusters cannot be read" => "grant what `tributary rbac print` shows, or set `remotes.secrets: off`";

@@ -59,36 +59,52 @@ impl DeclaredClusters {
     }
 }
 
+/// Fields of a Secret that are read, also for edits of one.
 #[derive(Deserialize)]
-struct Raw {
-    metadata: RawMetadata,
+pub(crate) struct Raw {
+    pub(crate) metadata: RawMetadata,
     #[serde(default)]
     data: Option<BTreeMap<String, String>>,
 }
 
+/// Metadata of a [`Raw`] Secret.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct RawMetadata {
-    name: String,
+pub(crate) struct RawMetadata {
+    pub(crate) name: String,
     #[serde(default)]
-    namespace: String,
+    pub(crate) namespace: String,
+    #[serde(default)]
+    pub(crate) uid: String,
+    #[serde(default)]
+    pub(crate) resource_version: String,
     #[serde(default)]
     creation_timestamp: Option<String>,
     #[serde(default)]
-    annotations: Option<BTreeMap<String, String>>,
+    pub(crate) labels: Option<BTreeMap<String, String>>,
+    #[serde(default)]
+    pub(crate) annotations: Option<BTreeMap<String, String>>,
+}
+
+impl Raw {
+    /// Takes the values, in base64, out of the form that can be printed.
+    pub(crate) fn take_data(&mut self) -> BTreeMap<String, Credential> {
+        let data = self.data.take().unwrap_or_default().into_iter();
+        data.map(|(key, value)| (key, Credential::new(value.into_bytes()))).collect()
+    }
 }
 
 impl Projection for Secret {
     /// Reads an object. The error is a constant: one of the parser can contain a value.
     fn decode(raw: &RawValue) -> Result<Self, String> {
         let wrong = "metadata or data has another form than that of a Secret; apply it again";
-        let Raw { metadata, data } = serde_json::from_str(raw.get()).map_err(|_| wrong.to_owned())?;
-        let data = data.unwrap_or_default().into_iter();
+        let mut raw: Raw = serde_json::from_str(raw.get()).map_err(|_| wrong.to_owned())?;
+        let (data, metadata) = (raw.take_data(), raw.metadata);
         Ok(Self {
             name: format!("{}/{}", metadata.namespace, metadata.name),
             created: metadata.creation_timestamp.and_then(|text| text.parse().ok()),
             annotations: metadata.annotations.unwrap_or_default(),
-            data: data.map(|(key, value)| (key, Credential::new(value.into_bytes()))).collect(),
+            data,
         })
     }
 }

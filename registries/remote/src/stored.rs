@@ -19,6 +19,7 @@ use crate::kubeconfig::VettedKubeconfig;
 use crate::manifest::LABELS;
 use crate::refusal::{Refused, unreadable};
 use crate::roster::PREFIX;
+use crate::secret::Raw;
 
 /// Secret with the used fields. Its `Debug` shows no value of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,29 +62,6 @@ pub enum Removal {
 }
 
 #[derive(Deserialize)]
-struct Raw {
-    metadata: RawMetadata,
-    #[serde(default)]
-    data: Option<BTreeMap<String, String>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RawMetadata {
-    name: String,
-    #[serde(default)]
-    namespace: String,
-    #[serde(default)]
-    uid: String,
-    #[serde(default)]
-    resource_version: String,
-    #[serde(default)]
-    labels: Option<BTreeMap<String, String>>,
-    #[serde(default)]
-    annotations: Option<BTreeMap<String, String>>,
-}
-
-#[derive(Deserialize)]
 struct RawList {
     items: Vec<Raw>,
 }
@@ -92,15 +70,15 @@ struct RawList {
 const UNREADABLE: &str = "metadata or data has another form than that of a Secret";
 
 impl From<Raw> for StoredSecret {
-    fn from(Raw { metadata, data }: Raw) -> Self {
-        let data = data.unwrap_or_default().into_iter();
+    fn from(mut raw: Raw) -> Self {
+        let (data, metadata) = (raw.take_data(), raw.metadata);
         Self {
             name: ObjectName::new(&metadata.namespace, &metadata.name),
             uid: metadata.uid,
             version: metadata.resource_version,
             labels: metadata.labels.unwrap_or_default(),
             annotations: metadata.annotations.unwrap_or_default(),
-            data: data.map(|(key, value)| (key, Credential::new(value.into_bytes()))).collect(),
+            data,
         }
     }
 }

@@ -1,6 +1,6 @@
-//! The one message in flight on a stream, between its task and its HTTP/2 body.
+//! The one write in flight on a stream, between its task and its HTTP/2 body: a message, or small ones that leave together.
 //!
-//! The task puts a message when the transport has taken the last one; the body passes it on chunk by
+//! The task puts a write when the transport has taken the last one; the body passes it on chunk by
 //! chunk. There is no queue: this is the only flow control.
 
 use std::sync::Arc;

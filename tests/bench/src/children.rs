@@ -24,7 +24,17 @@ pub(crate) struct Helper {
 impl Helper {
     /// Starts the child in the role that the first argument names.
     pub(crate) fn start(what: &'static str, args: &[String], ca: Option<&Path>) -> Result<Self> {
-        let mut command = Command::new(std::env::current_exe()?);
+        Self::run(Command::new(std::env::current_exe()?), what, args, ca)
+    }
+
+    /// As [`Helper::start`], at the lowest priority.
+    fn start_behind(what: &'static str, args: &[String]) -> Result<Self> {
+        let mut command = Command::new("nice");
+        command.arg("-n19").arg(std::env::current_exe()?);
+        Self::run(command, what, args, None)
+    }
+
+    fn run(mut command: Command, what: &'static str, args: &[String], ca: Option<&Path>) -> Result<Self> {
         command.arg(what).args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
         if let Some(ca) = ca {
             command.env(crate::client::CA, ca);
@@ -74,6 +84,12 @@ impl Clients {
     pub(crate) fn ads(addr: &str, count: usize, mode: &str, samples: usize, stalled: usize) -> Result<Self> {
         let numbers = [count.to_string(), mode.to_owned(), samples.to_string(), stalled.to_string()];
         Self::start(&[&[addr.to_owned()][..], &numbers].concat(), None)
+    }
+
+    /// Starts delta clients that leave the CPU to the server, as clients on other machines do.
+    pub(crate) fn behind(addr: &str, count: usize, mode: &str) -> Result<Self> {
+        let arguments = [addr, &count.to_string(), mode, "0", "0"].map(str::to_owned);
+        Ok(Self(Helper::start_behind("client", &arguments)?))
     }
 
     /// As [`Clients::ads`], over TLS to a server whose certificate this authority signed.

@@ -39,11 +39,12 @@ pub(crate) static ALLOCATOR: cap::Cap<tikv_jemallocator::Jemalloc> =
     cap::Cap::new(tikv_jemallocator::Jemalloc, usize::MAX);
 
 /// The benches by name.
-const BENCHES: [&str; 19] = [
+const BENCHES: [&str; 20] = [
     "intake",
     "storm",
     "scopes",
     "policies",
+    "policy-load",
     "crowd",
     "fanout",
     "rolling",
@@ -121,6 +122,8 @@ fn run(name: &str, full: bool, table: &mut Table) -> Result<()> {
             intake::run(Size { services, ports: 2, addresses: 100, pods }, table)?;
         }
         intake::workloads(services * 100, table)
+    } else if name == "policy-load" {
+        policies::loading(if full { 10_000 } else { 2_000 }, table)
     } else if name == "restore" {
         // fewer endpoints would measure the start of a process
         restore::run(if full { &[2_000, 10_000] } else { &[2_000] }, table)
@@ -144,11 +147,10 @@ async fn wired(name: &str, full: bool, table: &mut Table) -> Result<()> {
         ("scopes", true) => scopes::run(1_000, 200, table).await,
         ("scopes", false) => scopes::run(100, 20, table).await,
         ("policies", true) => {
-            let load = policies::Load { storm: 200, streams: 2_000, policies: 10_000 };
-            policies::run(size, load, table).await
+            policies::run(size, policies::Load { storm: 200, streams: 2_000 }, table).await
         }
         ("policies", false) => {
-            policies::run(size, policies::Load { storm: 40, streams: 100, policies: 2_000 }, table).await
+            policies::run(size, policies::Load { storm: 40, streams: 100 }, table).await
         }
         ("crowd", true) => {
             crowd::run(size, 2_000, table).await?;

@@ -14,9 +14,8 @@ stage() {
 # suites FOLDER: a stage for each [[test]] of that crate that needs real servers. Traffic suites
 # assert a request rate and run alone; suites over registries mostly wait.
 suites() {
-  local kind need crate test
-  crate=$(sed -n 's/^name = "\(tributary-[a-z-]*\)"/\1/p' "$1/Cargo.toml" | head -1)
-  for test in $(awk '/^\[\[test\]\]/ {name=""} /^name = / {gsub(/"/, "", $3); name=$3} /^required-features/ && name {print name}' "$1/Cargo.toml"); do
+  local kind need test
+  for test in $(awk '/^\[\[test\]\]/ {name=""} /^name = / {gsub(/"/, "", $3); name=$3} /^test = false/ && name {print name}' "$1/Cargo.toml"); do
     kind=side need=servers
     case $test in
       kube_*) kind=wait need=servers,kubernetes ;;
@@ -25,8 +24,14 @@ suites() {
       captured) need=servers,capture ;;
     esac
     case $test in *_traffic) kind=one ;; esac
-    stage "$test" "$kind" "$need" cargo test --workspace --features "$crate/servers" --test "$test"
+    stage "$test" "$kind" "$need" cargo test --workspace --test "$test"
   done
+}
+
+# Checks all code. --all-targets leaves out the tests that plain `cargo test` leaves out.
+run_clippy() {
+  cargo clippy --workspace --all-targets --all-features -- -D warnings &&
+    cargo clippy --workspace --test '*' --all-features -- -D warnings
 }
 
 # Checks the ledger again, with the record of the tests that ran. After a part of the stages there is
@@ -41,10 +46,11 @@ run_docs() {
   PATH=$(dirname "$TRIBUTARY_BIN"):$(dirname "$TRIBUTARY_PYTHON"):$PATH python3 tests/tools/docs.py
 }
 
-# Runs the benches at the small size, for their counts, with the binary that the quickstart builds.
+# Runs the benches at the small size, for their counts, with the binary that the quickstart builds. One command builds
+# both: two would select different features of their dependencies and build them twice.
 run_bench() {
-  cargo build --release -p tributary --bin tributary &&
-    cargo run --release -p tributary-bench -- small
+  cargo build --release --workspace --bin tributary --bin tributary-bench &&
+    "$CARGO_TARGET_DIR/release/tributary-bench" small
 }
 
 # Runs the README's first command as a new user would: builds, serves, answers, and ends on SIGTERM.

@@ -146,12 +146,8 @@ async fn wired(name: &str, full: bool, table: &mut Table) -> Result<()> {
         ("storm", false) => storm::run(size, 40, table).await,
         ("scopes", true) => scopes::run(1_000, 200, table).await,
         ("scopes", false) => scopes::run(100, 20, table).await,
-        ("policies", true) => {
-            policies::run(size, policies::Load { storm: 200, streams: 2_000 }, table).await
-        }
-        ("policies", false) => {
-            policies::run(size, policies::Load { storm: 40, streams: 100 }, table).await
-        }
+        ("policies", true) => policies::run(size, policies::Load { storm: 200, streams: 2_000 }, table).await,
+        ("policies", false) => policies::run(size, policies::Load { storm: 40, streams: 100 }, table).await,
         ("crowd", true) => {
             crowd::run(size, 2_000, table).await?;
             crowd::run(Size { services: 200, ..size }, 10_000, table).await

@@ -422,6 +422,9 @@ impl ResourceProvider for CatalogAnswers {
             return Arc::default();
         }
         let diff = self.diffs.diff(from, to);
+        if let Some(noted) = diff.of_class(class, kind) {
+            return noted;
+        }
         let key = if SetStrategy::of(kind, class).is_composite() {
             self.composite_key(from, to, class, kind)
         } else {

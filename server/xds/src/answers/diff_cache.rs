@@ -1,10 +1,11 @@
 //! Caches differences between generations, which sessions with the same base share.
 //!
 //! A difference records what the changed hosts mention, so a client value is part of its key only if it affects
-//! them, and keeps the changes per key. When a difference leaves the cache, the bodies that it superseded are
+//! them, and keeps the changes per key. The first classes that ask find their result by their address, without a key: many
+//! streams of a class ask several times in a round. When a difference leaves the cache, the bodies that it superseded are
 //! evicted.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock, Weak};
 
 use imbl::ordmap::DiffItem;
@@ -16,7 +17,7 @@ use super::generations::{KindDims, SetKey, changed_dims, set_key};
 use super::held::Held;
 use super::layer::LayerKey;
 use super::mentions::of_host;
-use super::{ChangedSet, ClientClassKey, ResourceType};
+use super::{ChangedSet, ClientClass, ClientClassKey, ResourceType};
 
 /// Everything that a difference depends on beside the two generations.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -36,6 +37,14 @@ pub(crate) struct GenerationDiff {
     to: Weak<Catalog>,
     changes: OnceLock<HostChanges>,
     pub(crate) results: Held<DiffKey, Arc<ChangedSet>>,
+    of_class: Mutex<HashMap<(usize, ResourceType), OfClass>>,
+}
+
+/// The result of a class. The weak reference keeps the address of the class from being reused.
+#[derive(Debug)]
+struct OfClass {
+    _class: Weak<ClientClass>,
+    result: Arc<ChangedSet>,
 }
 
 #[derive(Debug)]
@@ -52,6 +61,23 @@ impl GenerationDiff {
             to: Arc::downgrade(to),
             changes: OnceLock::new(),
             results: Held::default(),
+            of_class: Mutex::default(),
+        }
+    }
+    /// Most results that are found by class: those of classes with few streams would only take memory.
+    const BY_CLASS: usize = 256;
+
+    /// Returns the result of a class, if it was noted.
+    pub(crate) fn of_class(&self, class: &ClientClassKey, kind: ResourceType) -> Option<Arc<ChangedSet>> {
+        let found = self.of_class.lock();
+        found.get(&(class.address(), kind)).map(|of| Arc::clone(&of.result))
+    }
+    /// Notes the result of a class, so that the next stream of it needs no key.
+    pub(crate) fn note(&self, class: &ClientClassKey, kind: ResourceType, result: &Arc<ChangedSet>) {
+        let mut noted = self.of_class.lock();
+        if noted.len() < Self::BY_CLASS {
+            let (address, user) = class.user();
+            noted.insert((address, kind), OfClass { _class: user, result: Arc::clone(result) });
         }
     }
     fn is(&self, from: &Arc<Catalog>, to: &Arc<Catalog>) -> bool {

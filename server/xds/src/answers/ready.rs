@@ -71,12 +71,17 @@ impl Built for CatalogAnswers {
         kind: ResourceType,
     ) -> Option<Arc<ChangedSet>> {
         let diff = self.diffs.find(from, to)?;
+        if let Some(noted) = diff.of_class(class, kind) {
+            return Some(noted);
+        }
         let key = if SetStrategy::of(kind, class).is_composite() {
             self.known_composite_key(from, to, class, kind)?
         } else {
             diff.known_key(to, class, kind)?
         };
-        diff.results.get(&key)
+        let built = diff.results.get(&key)?;
+        diff.note(class, kind, &built);
+        Some(built)
     }
 
     fn has_one(

@@ -104,7 +104,7 @@ fn same_inbound(old: &Catalog, new: &Catalog, own: &[WorkloadKey]) -> bool {
         }
         (a, b) => a.is_none() && b.is_none(),
     };
-    *old.settings == *new.settings && own.iter().all(same_workload)
+    (old.settings == new.settings || *old.settings == *new.settings) && own.iter().all(same_workload)
 }
 
 /// A shared set, and one session's own resources that replace or extend it.

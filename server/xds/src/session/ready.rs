@@ -11,7 +11,7 @@ use tributary_proto::{Request, Variant};
 
 use super::ack::SyncStatus;
 use super::client_snapshot::ClientSnapshot;
-use super::round::Round;
+use super::round::{Round, Seen};
 use super::sotw::list_hash;
 use super::subscription::{Forced, Requested, TypeSubscription};
 use super::{MAX_NAMED, Outgoing, Session, TypeState};
@@ -86,22 +86,20 @@ impl Session {
     /// Begins a round if none is in progress and its beginning costs little.
     fn is_ready(&mut self, catalog: &Arc<Catalog>) -> bool {
         if self.round.is_none() {
-            if !self.begins_at_once(catalog) {
+            let seen = self.client.after(Some(&self.class), catalog);
+            if !self.begins_at_once(&seen, catalog) {
                 return false;
             }
-            self.round = Some(self.begin(Arc::clone(catalog)));
+            self.round = Some(self.begin_as(seen, Arc::clone(catalog)));
         }
         let Some(round) = &self.round else { return false };
         let keeps_base = self.base.is_none() || self.is_bulk();
         keeps_base && ResourceType::ALL.into_iter().all(|kind| self.has_all(round, kind))
     }
     /// Whether the private resources need not be built.
-    fn begins_at_once(&self, catalog: &Arc<Catalog>) -> bool {
-        if self.class.kind != ClientKind::Sidecar {
-            return true;
-        }
-        let (class, own) = self.client.after(Some(&self.class), catalog);
-        self.base.as_ref().is_some_and(|base| base.has_same_private(&class, &own, catalog))
+    fn begins_at_once(&self, (class, own): &Seen, catalog: &Arc<Catalog>) -> bool {
+        let has_same = |base: &Arc<ClientSnapshot>| base.has_same_private(class, own, catalog);
+        self.class.kind != ClientKind::Sidecar || self.base.as_ref().is_some_and(has_same)
     }
     /// Whether everything for the response of a type is built.
     fn has_all(&self, round: &Round, kind: ResourceType) -> bool {

@@ -23,11 +23,14 @@ use super::held_versions::{HeldVersions, Holding};
 use super::message::{Outgoing, Payload};
 use super::subscription::{Forced, Requested, TypeSubscription};
 use super::{ChangedHosts, Session, TypeState};
-use crate::answers::{ResourceType, TypeMap, empty_assignment};
+use crate::answers::{ClientClass, ResourceType, TypeMap, empty_assignment};
 
 /// Longest wait for the acknowledgement of new xDS clusters: a client that never sends one receives everything then. A busy
 /// Envoy takes more than a second for some hundred clusters.
 pub(super) const WARMS: Duration = Duration::from_secs(5);
+
+/// What a generation says of a client: its class, and the keys of its workloads.
+pub(super) type Seen = (ClientClass, Vec<WorkloadKey>);
 
 /// A push in progress.
 #[derive(Debug)]
@@ -97,13 +100,17 @@ impl Session {
         None
     }
     pub(super) fn begin(&mut self, catalog: Arc<Catalog>) -> Round {
+        let seen = self.client.after(Some(&self.class), &catalog);
+        self.begin_as(seen, catalog)
+    }
+    /// As [`Session::begin`], with what the generation says of the client.
+    pub(super) fn begin_as(&mut self, (class, own): Seen, catalog: Arc<Catalog>) -> Round {
         let mut touched = std::mem::take(&mut self.stale);
         self.round_observed = std::mem::take(&mut self.observed);
         self.env.counters.rounds.inc();
         if touched != ChangedHosts::Nothing {
             self.env.counters.wakeups.inc();
         }
-        let (class, own) = self.client.after(Some(&self.class), &catalog);
         if *self.class != class {
             self.class = self.env.class(class);
             self.interest_moved = true;

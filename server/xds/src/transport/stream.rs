@@ -288,7 +288,7 @@ impl Stream {
             }
             self.page_permit = None;
             let out;
-            self.is_stored = false;
+            self.is_stored &= !session.has_work();
             (session, out) = self.next_batch(session).await?;
             match out {
                 Some(batch) => {
@@ -400,12 +400,15 @@ impl Stream {
             return Err(Status::unavailable("the client disconnected"));
         }
         self.store_status(&session);
-        self.is_stored = false;
         match self.wait(&session, reader).await? {
             Event::Again => {}
-            Event::Request(received) => return self.take(session, received).await,
+            Event::Request(received) => {
+                self.is_stored = false;
+                return self.take(session, received).await;
+            }
             Event::Woken(touched, observed) => session.on_generation_of(touched, observed),
             Event::Tick => {
+                self.is_stored = false;
                 let now = self.shared.now();
                 let (session, ticked) = self.work(session, move |session| session.on_tick(now)).await?;
                 return match ticked {

@@ -150,6 +150,14 @@ impl std::fmt::Debug for RouteContext<'_> {
 /// and is left out, as is a route whose delegate is missing.
 #[must_use]
 pub fn http_routes(routes: &[HttpRoute], context: &RouteContext<'_>) -> Vec<RoutePlan> {
+    declared_routes(routes, context).into_iter().map(|(_, plan)| plan).collect()
+}
+
+/// Plans what [`http_routes`] does, each route with the one that it is planned from.
+pub(crate) fn declared_routes<'r>(
+    routes: &'r [HttpRoute],
+    context: &RouteContext<'_>,
+) -> Vec<(&'r HttpRoute, RoutePlan)> {
     let any = HttpMatch::default();
     let mut plans = Vec::new();
     let mut at = 0;
@@ -162,7 +170,7 @@ pub fn http_routes(routes: &[HttpRoute], context: &RouteContext<'_>) -> Vec<Rout
         });
         for found in admitted.map(|(_, found)| found).chain(everything) {
             let Some(plan) = plan(route, found, context) else { break };
-            plans.push(plan);
+            plans.push((route, plan));
             if found.is_catch_all() {
                 return plans;
             }

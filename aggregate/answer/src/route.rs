@@ -6,15 +6,18 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use tributary_model::{
-    ClientKind, HashKey, Hostname, HttpRetries, PolicyKey, Projection, Protocol, Resolution,
-    RouteDestination, RouteInputs,
+    ClientKind, DelegateRef, HashKey, Hostname, HttpRetries, HttpRoute, PolicyKey, Projection, Protocol,
+    Resolution, RouteDestination, RouteInputs, RoutePosition,
 };
 
 use crate::grpc_route::{GrpcGap, grpc_routes};
-use crate::http_route::{RouteContext, RoutePlan, Routes, Target, http_routes};
+use crate::http_route::{RouteContext, RoutePlan, Routes, Target, declared_routes};
 use crate::names::ClusterName;
 use crate::vip::{short_forms, vips};
-use crate::virtual_service::{chosen, owner};
+use crate::virtual_service::{Chosen, chosen, owner};
+
+/// Where a route is declared, and the delegate that declares it.
+pub(crate) type DeclaredAt<'f> = (RoutePosition, Option<&'f DelegateRef>);
 
 /// Virtual host: requests for its domains go to its xDS cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -116,18 +119,17 @@ pub(crate) fn owner_of_routes<'a>(facts: &'a RouteInputs, client: &Projection) -
     routes(facts, client).and_then(|_| owner(facts, client))
 }
 
-/// Returns what a gRPC client lacks of the routes of the VirtualService that serves it, with the routes that have it: their
-/// names, and the positions of those without a name.
-pub(crate) fn grpc_gaps(facts: &RouteInputs, client: &Projection) -> BTreeMap<GrpcGap, Vec<String>> {
-    let mut out: BTreeMap<GrpcGap, Vec<String>> = BTreeMap::new();
-    for (plan, at) in routes(facts, client).unwrap_or_default().iter().zip(1..) {
-        let place = if plan.name.is_empty() { format!("route {at}") } else { plan.name.to_string() };
-        for gap in grpc_routes(std::slice::from_ref(plan)).1 {
-            let places = out.entry(gap).or_default();
-            // the matches of a route are routes with its name
-            if places.last() != Some(&place) {
-                places.push(place.clone());
-            }
+/// Returns what a gRPC client lacks of the routes of the VirtualService that serves it, with where the routes that have it are
+/// declared.
+pub(crate) fn grpc_gaps<'f>(
+    facts: &'f RouteInputs,
+    client: &Projection,
+) -> BTreeMap<GrpcGap, BTreeSet<DeclaredAt<'f>>> {
+    let mut out: BTreeMap<GrpcGap, BTreeSet<DeclaredAt<'f>>> = BTreeMap::new();
+    let Some(chosen) = chosen(facts, client) else { return out };
+    for (route, plan) in planned(&chosen, facts, client) {
+        for gap in grpc_routes(std::slice::from_ref(&plan)).1 {
+            out.entry(gap).or_default().insert((route.position, route.delegate.as_deref()));
         }
     }
     out
@@ -135,14 +137,24 @@ pub(crate) fn grpc_gaps(facts: &RouteInputs, client: &Projection) -> BTreeMap<Gr
 
 /// Plans the routes of the VirtualService that serves a client; `None` if no VirtualService does.
 fn routes(facts: &RouteInputs, client: &Projection) -> Option<Vec<RoutePlan>> {
-    let chosen = chosen(facts, client)?;
+    let planned = planned(&chosen(facts, client)?, facts, client);
+    let plans: Vec<RoutePlan> = planned.into_iter().map(|(_, plan)| plan).collect();
+    Some(plans).filter(|routes| !routes.is_empty())
+}
+
+/// Plans chosen routes, each with the one that it is planned from.
+fn planned<'f>(
+    chosen: &Chosen<'f>,
+    facts: &RouteInputs,
+    client: &Projection,
+) -> Vec<(&'f HttpRoute, RoutePlan)> {
     let context = RouteContext {
         port: facts.port,
         retries: facts.retries.as_ref(),
         applies: &|at, _| chosen.applies.get(at).copied().unwrap_or_default(),
         resolve: &|destination| target(facts, client, destination),
     };
-    Some(http_routes(chosen.routes, &context)).filter(|routes| !routes.is_empty())
+    declared_routes(chosen.routes, &context)
 }
 
 /// Returns the xDS clusters of the port, those of subsets included, to which the VirtualService that serves a client leads
@@ -200,7 +212,7 @@ mod tests {
     use tributary_model::{
         ByNamespace, ClientDimensions, ClientMatch, HostPattern, HttpAction, HttpCandidate, HttpMatch,
         HttpRoute, PolicyKind, ResolvedDestination, ResourceInputs, RouteCandidate, RouteChoice,
-        RouteDestination, RouteOwner, RouteSettings, ServiceAddress, TextMatch, Visibility,
+        RouteDestination, RouteOwner, RoutePosition, RouteSettings, ServiceAddress, TextMatch, Visibility,
         WeightedDestination,
     };
 
@@ -298,6 +310,7 @@ mod tests {
             action: HttpAction::Route([to].into()),
             settings: RouteSettings::default(),
             delegate: None,
+            position: RoutePosition::default(),
         };
         let key = PolicyKey { kind: PolicyKind::VirtualService, namespace: mk_ns("shop"), name: "v".into() };
         let host = HostPattern::new("pay.shop").unwrap();

@@ -53,3 +53,8 @@ pub fn named<'t>(all: impl IntoIterator<Item = &'t str>) -> String {
     let more = all.len().saturating_sub(MAX_NAMED);
     if more > 0 { format!("{shown} and {more} more") } else { shown }
 }
+
+/// Returns where a route is declared: its list, its position and its name.
+pub(crate) fn place(list: &str, at: usize, name: &str) -> String {
+    if name.is_empty() { format!("{list}[{at}]") } else { format!("{list}[{at}] {name}") }
+}

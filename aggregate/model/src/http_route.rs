@@ -23,6 +23,26 @@ pub struct HttpRoute {
     pub settings: RouteSettings,
     /// VirtualService that declares it, if another one takes it from its delegate. The core sets it.
     pub delegate: Option<Arc<DelegateRef>>,
+    /// Where it is declared.
+    #[serde(skip)]
+    pub position: RoutePosition,
+}
+
+/// Where a route is declared, counted from 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct RoutePosition {
+    /// Position among the routes of the VirtualService; of a delegate's route, that of the route that names the delegate.
+    pub own: usize,
+    /// Position among the routes of the delegate that declares it; 0 without a delegate. The core sets it.
+    pub in_delegate: usize,
+}
+
+impl RoutePosition {
+    /// Position among the routes of a VirtualService.
+    #[must_use]
+    pub const fn of(own: usize) -> Self {
+        Self { own, in_delegate: 0 }
+    }
 }
 
 impl HttpRoute {
@@ -430,6 +450,7 @@ mod tests {
             action: HttpAction::Route(Arc::default()),
             settings: RouteSettings::default(),
             delegate: None,
+            position: RoutePosition::default(),
         };
         let named = HttpMatch { name: "one".into(), ..HttpMatch::default() };
         assert_eq!((&*route.name_of(&named), &*route.name_of(&HttpMatch::default())), ("route.one", "route"));

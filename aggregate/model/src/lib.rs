@@ -92,7 +92,8 @@ pub use http_match::{ClientMatch, GatewayMatch, HttpMatch, TextMatch};
 pub use http_route::{
     AbortStatus, Cors, DirectResponse, FaultAbort, FaultDelay, FaultInjection, GRPC_STATUSES, HeaderChanges,
     HeaderOperations, HttpAction, HttpRoute, Mirror, Mirroring, PathRewrite, Redirect, RedirectPath,
-    RedirectPort, RequestShare, ResponseBody, Rewrite, RouteRetries, RouteSettings, WeightedDestination,
+    RedirectPort, RequestShare, ResponseBody, Rewrite, RoutePosition, RouteRetries, RouteSettings,
+    WeightedDestination,
 };
 pub use id::{
     ClusterId, Fingerprint, Generation, Identity, InvalidName, Namespace, NetworkId, NodeName, ProviderId,

@@ -295,7 +295,29 @@ async fn grpc_client_has_its_routes_and_what_it_does_not_use() {
     assert!(list.out.contains("90 % outbound|80||pay.shop.example"), "{}", list.out);
     let why = world.run("why-not pay.shop.example:80 --for-client grpc-1").await.out;
     assert!(!why.contains("TRB0550"), "{why}");
-    assert!(why.contains("TRB0548") && why.contains("gRPC does not use mirror (canary)"), "{why}");
+    assert!(why.contains("TRB0548") && why.contains("gRPC does not use mirror (http[0] canary)"), "{why}");
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn route_that_grpc_does_not_use_is_named_where_it_is_declared() {
+    let copies = "mirror: {host: old.shop.example}, route: [{destination: {host: pay.shop.example}}]";
+    let routes = format!(
+        "{{match: [{{uri: {{prefix: /x}}, port: 81}}], {copies}}}, {{match: [{{uri: {{prefix: /d}}}}], delegate: {{name: shared}}}}, \
+         {{match: [{{uri: {{prefix: /e}}}}, {{uri: {{prefix: /f}}}}], {copies}}}"
+    );
+    let (dir, world) = mk_world(&routes).await;
+    let shared = format!(
+        "http: [{{match: [{{uri: {{prefix: /outside}}}}], {copies}}}, {{name: copied, match: [{{uri: {{prefix: /d/e}}}}], {copies}}}]"
+    );
+    std::fs::write(dir.path().join("shared.yaml"), mk_object("VirtualService", "shared", &shared)).unwrap();
+    world.until("get policies", "shared").await;
+    let wanted: [(&str, &[&str]); 2] = [(LDS, &["pay.shop.example:80"]), (RDS, &[PAY])];
+    let _stream = connect(&world, "grpc-1", "gRPC C-core", &wanted).await;
+    world.until("get clients", "SYNCED").await;
+    let why = world.run("why-not pay.shop.example:80 --for-client grpc-1").await.out;
+    let want = "gRPC does not use mirror (http[1] copied of shop/shared (in http[1]), http[2])";
+    assert!(why.contains(want), "{why}");
     world.server.stop().await;
 }
 

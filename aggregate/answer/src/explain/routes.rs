@@ -2,6 +2,8 @@
 //!
 //! Explain and why-not call it for each port; lists of routes and of resources read [`applied_routes`].
 
+use std::collections::BTreeSet;
+
 use tributary_model::{
     Catalog, ClientKind, Code, PolicyKey, PolicyView, PortView, Protocol, ServiceView, Stage, TraceStep,
     Verdict, VirtualService, Visibility,
@@ -10,8 +12,8 @@ use tributary_model::{
 use crate::client::ClientClass;
 use crate::grpc_route::GrpcGap;
 use crate::key::key;
-use crate::route::{grpc_gaps, owner_of_routes};
-use crate::steps::{named, service_step};
+use crate::route::{DeclaredAt, grpc_gaps, owner_of_routes};
+use crate::steps::{named, place, service_step};
 use crate::virtual_service::owners_of_connections;
 
 /// Most VirtualServices without routes that are named for a port.
@@ -65,7 +67,7 @@ pub(super) fn steps(
     };
     if let Some(key) = applied.requests {
         add(key, Verdict::Pass, Code::ROUTES_APPLY, &described(catalog, key));
-        if let Some(unread) = unread_by_grpc(port, class) {
+        if let Some(unread) = unread_by_grpc(catalog, key, port, class) {
             add(key, Verdict::Warn, Code::ROUTES_NOT_FOR_GRPC, &format!("gRPC does not use {unread}"));
         }
     }
@@ -136,15 +138,35 @@ fn described(catalog: &Catalog, key: &PolicyKey) -> String {
     format!("it routes requests, with the routes of its delegates {}", delegates.join(", "))
 }
 
-/// Returns the fields that a gRPC client does not read, with the routes that have them; `None` for other clients, and if there are none.
-fn unread_by_grpc(port: &PortView, class: &ClientClass) -> Option<String> {
+/// Returns the fields that a gRPC client does not read, with the routes of the VirtualService that have them; `None` for other
+/// clients, and if there are none.
+fn unread_by_grpc(
+    catalog: &Catalog,
+    own: &PolicyKey,
+    port: &PortView,
+    class: &ClientClass,
+) -> Option<String> {
     let route = &port.route;
     let gaps = grpc_gaps(&route.inputs, &key(route, class));
-    let text = |(gap, places): (GrpcGap, Vec<String>)| {
+    let text = |(gap, all): (GrpcGap, BTreeSet<DeclaredAt<'_>>)| {
+        let places: Vec<String> = all.into_iter().map(|at| declared_at(catalog, own, at)).collect();
         format!("{} ({})", gap.as_str(), named(places.iter().map(String::as_str)))
     };
     let gaps: Vec<String> = gaps.into_iter().map(text).collect();
     (class.kind == ClientKind::Grpc && !gaps.is_empty()).then(|| gaps.join("; "))
+}
+
+/// Returns where a route is declared, such as `http[0] canary`, or `http[0] canary of shop/cart (in http[2])` in a delegate.
+fn declared_at(catalog: &Catalog, own: &PolicyKey, (position, delegate): DeclaredAt<'_>) -> String {
+    let declared = |key: &PolicyKey, at: usize| {
+        let of = catalog.policies.get(key).and_then(|view| view.virtual_service());
+        let name = of.and_then(|of| of.http.get(at)).map(|route| &*route.name);
+        place("http", at, name.unwrap_or_default())
+    };
+    let outer = declared(own, position.own);
+    let Some(to) = delegate else { return outer };
+    let inner = declared(&PolicyKey::from(to), position.in_delegate);
+    format!("{inner} of {}/{} (in {outer})", to.namespace, to.name)
 }
 
 fn step(view: &PolicyView, verdict: Verdict, code: Code, detail: String) -> TraceStep {

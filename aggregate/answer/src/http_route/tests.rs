@@ -1,8 +1,8 @@
 //! The routes of VirtualServices, as recorded from pilot-discovery.
 
 use tributary_model::{
-    ClientMatch, DelegateRef, HeaderOperations, Mirror, Mirroring, Namespace, RedirectPath, Rewrite, Subset,
-    TextMatch,
+    ClientMatch, DelegateRef, HeaderOperations, Mirror, Mirroring, Namespace, RedirectPath, Rewrite,
+    RoutePosition, Subset, TextMatch,
 };
 
 use super::*;
@@ -21,6 +21,7 @@ fn mk_to(destinations: &[WeightedDestination]) -> HttpRoute {
         action: HttpAction::Route(destinations.into()),
         settings: RouteSettings::default(),
         delegate: None,
+        position: RoutePosition::default(),
     }
 }
 fn mk_path(prefix: &str) -> HttpMatch {

@@ -17,6 +17,7 @@ use super::clients::{Inhabited, inhabited, uninhabited};
 use super::found::{Found, named};
 use super::services::Services;
 use super::{Beside, MAX_LOOKS};
+use crate::steps::place;
 
 mod delegates;
 mod destinations;
@@ -147,11 +148,6 @@ fn is_last(route: &HttpRoute) -> bool {
 
 fn matches_of<'r>(route: &'r HttpRoute, all: &'r [HttpMatch]) -> &'r [HttpMatch] {
     if route.matches.is_empty() { all } else { &route.matches }
-}
-
-/// Returns where a route is: its list, its position and its name.
-fn place(list: &str, at: usize, name: &str) -> String {
-    if name.is_empty() { format!("{list}[{at}]") } else { format!("{list}[{at}] {name}") }
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 use tributary_model::{
     ClientDimensions, HostPattern, HttpAction, L4Routes, Namespace, PolicyKey, PolicyKind, ResourceInputs,
-    RouteDestination, RouteOwner, RouteSettings, TcpRoute, TextMatch, Visibility, WeightedDestination,
+    RouteDestination, RouteOwner, RoutePosition, RouteSettings, TcpRoute, TextMatch, Visibility,
+    WeightedDestination,
 };
 
 use super::*;
@@ -48,6 +49,7 @@ fn mk_route(name: &str, matches: &[&str]) -> HttpRoute {
         action: HttpAction::Route([WeightedDestination { destination, weight: 0, headers: None }].into()),
         settings: RouteSettings::default(),
         delegate: None,
+        position: RoutePosition::default(),
     }
 }
 

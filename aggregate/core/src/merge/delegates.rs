@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use tributary_model::{
-    ClientMatch, DelegateRef, DirectResponse, GatewayMatch, HttpAction, HttpMatch, HttpRoute, TextMatch,
+    ClientMatch, DelegateRef, DirectResponse, GatewayMatch, HttpAction, HttpMatch, HttpRoute, RoutePosition,
+    TextMatch,
 };
 
 /// Most conditions of one route: a delegate multiplies them.
@@ -30,6 +31,7 @@ fn delegated_route(
         action: action(answer, &own.action)?,
         settings: own.settings.over(&root.settings),
         delegate: Some(Arc::clone(delegate)),
+        position: RoutePosition { own: root.position.own, in_delegate: own.position.own },
     })
 }
 

@@ -10,7 +10,7 @@ use proptest::sample::select;
 use tributary_model::{
     Catalog, ConnectionTarget, DeclaredPolicy, DelegateRef, ExportTo, Fact, HostPattern, HttpAction,
     HttpMatch, HttpRoute, L4Destination, ObjectId, Policy, PolicyKey, PolicyKind, ResolvedDestination,
-    RouteDestination, RouteSettings, Settings, Source, Subset, TcpRoute, TextMatch, Timestamp,
+    RouteDestination, RoutePosition, RouteSettings, Settings, Source, Subset, TcpRoute, TextMatch, Timestamp,
     VirtualService, WeightedDestination,
 };
 
@@ -50,7 +50,12 @@ fn mk_http(text: &str) -> HttpRoute {
         action,
         settings: RouteSettings::default(),
         delegate: None,
+        position: RoutePosition::default(),
     }
+}
+
+fn mk_http_at(at: usize, text: &str) -> HttpRoute {
+    HttpRoute { position: RoutePosition::of(at), ..mk_http(text) }
 }
 
 /// Returns a VirtualService such as `shop/a@1 pay.test,*.test cli`: name, second of creation, hosts and namespaces, each
@@ -66,7 +71,7 @@ fn mk_vs(text: &str, routes: &[&str]) -> Fact {
         hosts: hosts.split(',').filter(|h| !h.is_empty()).map(|h| HostPattern::new(h).unwrap()).collect(),
         export: ExportTo::parse(export.split(','), &namespace),
         mesh: true,
-        http: routes.iter().map(|route| mk_http(route)).collect(),
+        http: routes.iter().enumerate().map(|(at, route)| mk_http_at(at, route)).collect(),
         tls: Arc::default(),
         tcp: Arc::default(),
         ignored: Arc::default(),
@@ -219,14 +224,15 @@ fn routes_of_delegates_take_the_place_of_the_route_that_names_them() {
 #[test]
 fn routes_of_delegates_name_them() {
     let mut world = World::of_files();
-    let root = mk_vs("svc/a@1 pay.test", &["r /a >oth/d", "- * b.test"]);
-    let delegate = mk_vs("oth/d@1 -", &["d /a/x a.test"]);
+    let root = mk_vs("svc/a@1 pay.test", &["- /none >oth/none", "r /a >oth/d", "- * b.test"]);
+    let delegate = mk_vs("oth/d@1 -", &["outside /b a.test", "d /a/x a.test"]);
     world.list("file", [root, delegate, mk_service(PAY, mk_decl("pay", "80 http"))]);
     let view = world.view(PAY).unwrap();
     let routes = &view.ports[0].route.inputs.virtual_services[0].routes;
-    let named: Vec<Option<&str>> =
-        routes.iter().map(|route| route.delegate.as_ref().map(|to| &*to.name)).collect();
-    assert_eq!(named, [Some("d"), None]);
+    let named: Vec<(Option<&str>, RoutePosition)> =
+        routes.iter().map(|route| (route.delegate.as_ref().map(|to| &*to.name), route.position)).collect();
+    let of_delegate = RoutePosition { own: 1, in_delegate: 1 };
+    assert_eq!(named, [(Some("d"), of_delegate), (None, RoutePosition::of(2))]);
 }
 
 #[test]

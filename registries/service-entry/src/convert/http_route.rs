@@ -5,7 +5,8 @@ use std::sync::Arc;
 use tributary_model::{
     Cors, DelegateRef, DirectResponse, FaultInjection, HeaderChanges, HeaderOperations, HttpAction,
     HttpMatch, HttpRetries, HttpRoute, Mirror, Mirroring, Namespace, PathRewrite, Redirect, RedirectPath,
-    RequestShare, ResponseBody, Rewrite, RouteRetries, RouteSettings, TextMatch, WeightedDestination,
+    RequestShare, ResponseBody, Rewrite, RoutePosition, RouteRetries, RouteSettings, TextMatch,
+    WeightedDestination,
 };
 
 use super::endpoints;
@@ -16,14 +17,15 @@ use crate::validate::is_authority;
 
 type Texts = Arc<[(Arc<str>, Arc<str>)]>;
 
-/// Converts a route of a VirtualService of this namespace.
-pub(super) fn route(route: &document::HttpRoute, namespace: &Namespace) -> Option<HttpRoute> {
+/// Converts the route at a position of a VirtualService of this namespace.
+pub(super) fn route((at, route): (usize, &document::HttpRoute), namespace: &Namespace) -> Option<HttpRoute> {
     Some(HttpRoute {
         name: text(route.name.as_ref()),
         matches: route.matches.iter().map(http_match).collect(),
         action: action(route, namespace)?,
         settings: settings(route),
         delegate: None,
+        position: RoutePosition::of(at),
     })
 }
 

@@ -32,6 +32,7 @@ pub(super) fn fact(object: &Object, meta: &Meta, document: &virtual_service::Vir
         http: document
             .http
             .iter()
+            .enumerate()
             .map(|route| http_route::route(route, &meta.namespace))
             .collect::<Option<_>>()?,
         tls: document.tls.iter().map(tls).collect(),

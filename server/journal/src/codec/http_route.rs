@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tributary_model::{
     DirectResponse, HttpAction, HttpMatch, HttpRoute, Redirect, RedirectPath, RedirectPort, ResponseBody,
-    RouteSettings, TextMatch, WeightedDestination,
+    RoutePosition, RouteSettings, TextMatch, WeightedDestination,
 };
 
 use super::Fault;
@@ -39,7 +39,8 @@ pub(crate) fn put(enc: &mut Encoder, route: &HttpRoute) {
     }
 }
 
-pub(crate) fn read(d: &mut Decoder, value: Value<'_>) -> Result<HttpRoute, Fault> {
+/// Reads the route at a position.
+pub(crate) fn read(d: &mut Decoder, value: Value<'_>, at: usize) -> Result<HttpRoute, Fault> {
     let (mut name, mut matches, mut all) = (Arc::from(""), Vec::new(), Vec::new());
     let (mut redirect, mut response, mut delegate) = (None, None, None);
     let mut settings = RouteSettings::default();
@@ -62,7 +63,8 @@ pub(crate) fn read(d: &mut Decoder, value: Value<'_>) -> Result<HttpRoute, Fault
         (None, None, Some(response)) => HttpAction::Respond(response),
         (None, None, None) => HttpAction::Route(all.into()),
     };
-    Ok(HttpRoute { name, matches: matches.into(), action, settings, delegate: None })
+    let position = RoutePosition::of(at);
+    Ok(HttpRoute { name, matches: matches.into(), action, settings, delegate: None, position })
 }
 
 fn put_match(enc: &mut Encoder, found: &HttpMatch) {

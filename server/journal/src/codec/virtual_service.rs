@@ -44,7 +44,7 @@ pub(crate) fn read(d: &mut Decoder, mut fields: Fields<'_>) -> Result<VirtualSer
             1 => hosts.push(d.name(value, |text| HostPattern::new(text))?),
             2 => export = ExportTo::Set(read_visibility(d, value)?),
             3 => mesh = value.flag()?,
-            4 => http.push(http_route::read(d, value)?),
+            4 => http.push(http_route::read(d, value, http.len())?),
             5 => tls.push(read_tls(d, value)?),
             6 => tcp.push(read_tcp(d, value)?),
             7 => ignored.push(d.fresh(value)?),

@@ -224,11 +224,13 @@ pub(super) fn virtual_service() -> BoxedStrategy<Policy> {
             action,
             settings,
             delegate: None,
+            position: RoutePosition::default(),
         },
     );
     let routes = (vec(route, 0..3), vec(tls(), 0..2), vec(tcp(), 0..2));
     (patterns(), export(), any::<bool>(), routes, texts())
-        .prop_map(|(hosts, export, mesh, (http, tls, tcp), ignored)| {
+        .prop_map(|(hosts, export, mesh, (mut http, tls, tcp), ignored)| {
+            http.iter_mut().enumerate().for_each(|(at, route)| route.position = RoutePosition::of(at));
             let (http, tls, tcp) = (http.into(), tls.into(), tcp.into());
             Policy::VirtualService(VirtualService { hosts, export, mesh, http, tls, tcp, ignored })
         })

@@ -7,8 +7,8 @@ use anyhow::{Context as _, Result};
 use tributary_model::{
     Basis, ConnectionPool, DeclaredPolicy, DestinationRule, ExportTo, Fact, HostPattern, Hostname,
     HttpAction, HttpRoute, ObjectId, OutlierDetection, Policy, PolicyKey, PolicyKind, PortPolicies,
-    RegistryUpdate, RouteDestination, RouteSettings, Source, Subset, SubsetRule, TrafficPolicy,
-    VirtualService, WeightedDestination,
+    RegistryUpdate, RouteDestination, RoutePosition, RouteSettings, Source, Subset, SubsetRule,
+    TrafficPolicy, VirtualService, WeightedDestination,
 };
 
 use super::World;
@@ -57,6 +57,7 @@ impl World {
             action: HttpAction::Route(destinations.into()),
             settings: RouteSettings::default(),
             delegate: None,
+            position: RoutePosition::default(),
         };
         let routes = VirtualService {
             hosts: [host.into()].into(),

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use tributary_model::{
     ClientMatch, DeclaredPolicy, DelegateRef, ExportTo, Hostname, HttpCandidate, ObjectId, Policy, PortView,
-    Protocol, RequestShare, ResourceInputs, RouteCandidate, RouteDestination, RouteOwner, RouteSettings,
-    ServiceView, Shared, Source, TextMatch, WeightedDestination,
+    Protocol, RequestShare, ResourceInputs, RouteCandidate, RouteDestination, RouteOwner, RoutePosition,
+    RouteSettings, ServiceView, Shared, Source, TextMatch, WeightedDestination,
 };
 
 use super::*;
@@ -32,6 +32,7 @@ fn mk_route(paths: &[&str], to: &[&str]) -> HttpRoute {
         action: HttpAction::Route(to.iter().map(weighted).collect()),
         settings: RouteSettings::default(),
         delegate: None,
+        position: RoutePosition::default(),
     }
 }
 

@@ -5,7 +5,7 @@ use serde_json::Value;
 use tributary_app::exit::Exit;
 use tributary_suites::ads::{CDS, EDS, LDS, RDS, node};
 use tributary_suites::{AdsClient, Variant};
-use world::{LONG, World, file_registry, mk_folder};
+use world::{LONG, World, file_registry, mk_folder, put};
 
 #[path = "support/world.rs"]
 mod world;
@@ -310,7 +310,7 @@ async fn route_that_grpc_does_not_use_is_named_where_it_is_declared() {
     let shared = format!(
         "http: [{{match: [{{uri: {{prefix: /outside}}}}], {copies}}}, {{name: copied, match: [{{uri: {{prefix: /d/e}}}}], {copies}}}]"
     );
-    std::fs::write(dir.path().join("shared.yaml"), mk_object("VirtualService", "shared", &shared)).unwrap();
+    put(dir.path(), "shared.yaml", &mk_object("VirtualService", "shared", &shared));
     world.until("get policies", "shared").await;
     let wanted: [(&str, &[&str]); 2] = [(LDS, &["pay.shop.example:80"]), (RDS, &[PAY])];
     let _stream = connect(&world, "grpc-1", "gRPC C-core", &wanted).await;

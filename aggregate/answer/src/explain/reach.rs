@@ -7,7 +7,8 @@
 use std::collections::BTreeSet;
 
 use tributary_model::{
-    Catalog, ClientKind, Code, PortView, Protocol, ServiceView, Stage, Subset, Trace, TraceStep, Verdict,
+    Catalog, ClientKind, Code, PortView, Protocol, Resolution, ServiceView, Stage, Subset, Trace, TraceStep,
+    Verdict,
 };
 
 use super::subsets::{is_led_away, routed_subsets};
@@ -22,6 +23,10 @@ use crate::steps::{self, service_step};
 
 /// Description of a target whose routes lead to other services, answer, or are not for gRPC.
 const LED_AWAY: &str = "no route of the target leads to it";
+
+/// Description of a port of resolution NONE without endpoints.
+const NO_DESTINATION: &str =
+    "gRPC cannot keep the destination of a connection, as resolution NONE without endpoints needs";
 
 /// Maximum number of listeners in a step.
 const MAX_NAMED: usize = 8;
@@ -222,11 +227,15 @@ fn has_endpoints(port: &PortView) -> bool {
 
 fn without_endpoints(port: &PortView) -> TraceStep {
     let listed = port.endpoints.inputs.sources.iter().any(|source| !source.group.addresses.is_empty());
-    let why = match listed {
-        true => "the listed endpoints have no port for it",
-        false => "no source lists an endpoint",
+    // the endpoints of a headless service may come; of other kinds of clients, connections keep their destination
+    let needs_none =
+        port.cluster.inputs.resolution == Resolution::Passthrough && !port.route.inputs.headless;
+    let (code, why) = match listed {
+        true => (Code::NO_ENDPOINTS, "the listed endpoints have no port for it"),
+        false if needs_none => (Code::KIND_CANNOT_REACH, NO_DESTINATION),
+        false => (Code::NO_ENDPOINTS, "no source lists an endpoint"),
     };
-    step(port, Verdict::Drop, Code::NO_ENDPOINTS, why)
+    step(port, Verdict::Drop, code, why)
 }
 
 fn unmatched(port: &PortView) -> TraceStep {

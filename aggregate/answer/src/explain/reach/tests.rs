@@ -198,7 +198,13 @@ fn every_kind_of_service_names_what_leads_to_it() {
             true,
             "TRB0534 port 80 (TCP): listener 0.0.0.0_80 leads connections to xDS cluster outbound|80||pay.shop, which keeps the destination of each connection",
         ),
-        (&none, "pay.shop", Grpc, false, "TRB0535 port 80 (TCP): no source lists an endpoint"),
+        (
+            &none,
+            "pay.shop",
+            Grpc,
+            false,
+            "TRB0538 port 80 (TCP): gRPC cannot keep the destination of a connection, as resolution NONE without endpoints needs",
+        ),
         (
             &http_none,
             "*.shop",
@@ -268,6 +274,21 @@ fn every_kind_of_service_names_what_leads_to_it() {
     for (kind, host, client, reached, sentence) in rows {
         assert_eq!(explained_port(kind, host, *client), ((*sentence).to_owned(), *reached));
     }
+}
+
+#[test]
+fn headless_service_without_endpoints_is_not_for_another_kind_of_client() {
+    let none = Kind { resolution: Resolution::Passthrough, addresses: &[], endpoints: &[], ..TCP };
+    let catalog = mk_catalog_of(&none, "pay.shop");
+    let view = catalog.services().next().unwrap().clone();
+    let port = &view.ports[0];
+    let headless = RouteInputs { headless: true, ..port.route.inputs.clone() };
+    let route = Shared::new(ResourceInputs::new(headless, ClientDimensions::KIND));
+    let port = PortView { route, ..port.clone() };
+    let catalog =
+        mk_catalog(vec![Arc::new(ServiceView { ports: [port].into(), ..ServiceView::clone(&view) })]);
+    let out = why_not(&catalog, "pay.shop", &mk_client(ClientKind::Grpc));
+    assert_eq!(steps(&out), "TRB0535 port 80 (TCP): no source lists an endpoint");
 }
 
 #[test]

@@ -214,6 +214,7 @@ codes! {
     548 ROUTES_NOT_FOR_GRPC "parts of a VirtualService have no effect on gRPC clients" => "use a sidecar, or fields that gRPC reads";
     549 MESH_LOCALITY "the mesh's `localityLbSetting` decides which localities the client uses" => "nothing; `localityLbSetting` of a DestinationRule replaces it for one host";
     550 ROUTES_EMPTY "a VirtualService of the host has no route for the client's requests or connections, which go the usual way" => "see which routes are left out with `tributary get policies NAME -o wide`";
+    551 NO_TARGET_OF_WILDCARD "gRPC clients have no target for a host that only a wildcard matches" => "declare the host itself, or use a sidecar";
 
     // 06xx: clients
     601 CLIENT_NO_NODE "a client did not identify itself" => "set `node.id` in its bootstrap";

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tributary_model::{
-    Catalog, Code, ExcludedObject, Hostname, PortNumber, ServiceView, Stage, Subset, Trace, TraceStep,
+    Catalog, ClientKind, Code, ExcludedObject, Hostname, PortNumber, ServiceView, Stage, Subset, Trace, TraceStep,
     Verdict,
 };
 
@@ -42,8 +42,10 @@ pub fn why_not_in(catalog: &Catalog, host: &str, subset: Option<&Subset>, client
     let host = known.or_else(waits).unwrap_or(&host);
     let mut trace = Trace::default();
     let wildcard = if known.is_none() { wildcard(catalog, host) } else { None };
+    let has_target = wildcard.is_none() || client.class.kind != ClientKind::Grpc;
     if let Some(wildcard) = wildcard {
         trace.steps.push(matched(host, wildcard));
+        trace.steps.extend((!has_target).then(|| without_target(host)));
     }
     let host = wildcard.map_or(host.as_str(), Hostname::as_str);
     let mut out = WhyNot::new(catalog, host, client);
@@ -55,7 +57,9 @@ pub fn why_not_in(catalog: &Catalog, host: &str, subset: Option<&Subset>, client
         trace.steps.extend(unread::of_services(catalog));
     }
     let scope = client.class.scope();
-    let found = resolve(catalog, host, scope, &mut trace)
+    let found = has_target
+        .then(|| resolve(catalog, host, scope, &mut trace))
+        .flatten()
         .and_then(|view| concrete(catalog, view, scope, &mut trace))
         .and_then(|view| catalog.service(&view.key));
     if let Some(view) = found {
@@ -94,6 +98,12 @@ fn wildcard<'c>(catalog: &'c Catalog, host: &str) -> Option<&'c Hostname> {
 fn matched(host: &str, wildcard: &Hostname) -> TraceStep {
     let detail = format!("no source declares {host} itself; {wildcard} matches it");
     service_step(Stage::Merge, Verdict::Pass, Code::WILDCARD, None, detail)
+}
+
+/// Returns why a gRPC client has nothing for a host that only a wildcard matches.
+fn without_target(host: &str) -> TraceStep {
+    let detail = format!("gRPC requests the listener of {host} by name, and only a declared host has one");
+    service_step(Stage::Merge, Verdict::Drop, Code::NO_TARGET_OF_WILDCARD, None, detail)
 }
 
 /// Returns the requested host, and the hosts of its members if it is a federated service.

@@ -357,6 +357,12 @@ fn alias_and_host_of_a_wildcard_name_the_service_that_serves_them() {
     );
     let detail = "no source declares a.b.shop itself; *.shop matches it";
     assert_eq!((out.reached[0].code, out.reached[0].detail.as_str()), (Code::WILDCARD, detail));
+    let grpc = why_not(&catalog, "a.b.shop", &mk_client(ClientKind::Grpc));
+    assert_eq!((grpc.reached[0].code, grpc.served, grpc.any_destination), (Code::WILDCARD, 0, false));
+    let reasons: Vec<(Code, &str)> =
+        grpc.reasons.iter().map(|reason| (reason.code, &*reason.dropped[0].detail)).collect();
+    let detail = "gRPC requests the listener of a.b.shop by name, and only a declared host has one";
+    assert_eq!(reasons, [(Code::NO_TARGET_OF_WILDCARD, detail)]);
     let other = why_not(&catalog, "a.b.shops", &mk_client(ClientKind::Sidecar));
     assert_eq!(other.reasons[0].code, Code::NO_SUCH_HOST);
 }

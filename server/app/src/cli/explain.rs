@@ -131,6 +131,7 @@ fn reasons(item: &WhyNotItem, wide: bool, color: bool) -> String {
     let text = match item.served {
         0 if item.unreached => "served without endpoints, but not reached".to_owned(),
         0 if item.any_destination => "served without endpoints".to_owned(),
+        0 if has_rejection(item) => "not served: the client rejected what it was sent".to_owned(),
         count if item.unreached => format!("{count} {noun} served, but not reached"),
         count => format!("{count} {noun} served"),
     };
@@ -141,6 +142,11 @@ fn reasons(item: &WhyNotItem, wide: bool, color: bool) -> String {
     item.reasons.iter().for_each(|one| reason(one, "dropped", wide, &mut out));
     item.held.iter().for_each(|one| reason(one, "held", wide, &mut out));
     out
+}
+
+/// Whether the client rejected a resource; the reason has its text.
+fn has_rejection(item: &WhyNotItem) -> bool {
+    item.reasons.iter().any(|reason| reason.code == Code::NACKED.to_string())
 }
 
 /// Rules about something that does not exist, so that they exclude nothing that could be counted.

@@ -123,7 +123,12 @@ async fn rejection_shows_the_clients_error_text() {
     );
     let result = world.run("why-not pay.shop --for-client web-1").await;
     assert_eq!(result.exit, Ok(Exit::No), "{}", result.out);
-    assert!(result.out.contains("TRB0522") && result.out.contains("not served: the client rejected what it was sent"), "{}", result.out);
+    assert!(
+        result.out.contains("TRB0522")
+            && result.out.contains("not served: the client rejected what it was sent"),
+        "{}",
+        result.out
+    );
     world.server.stop().await;
 }
 

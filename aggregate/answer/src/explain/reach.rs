@@ -228,8 +228,7 @@ fn has_endpoints(port: &PortView) -> bool {
 fn without_endpoints(port: &PortView) -> TraceStep {
     let listed = port.endpoints.inputs.sources.iter().any(|source| !source.group.addresses.is_empty());
     // the endpoints of a headless service may come; of other kinds of clients, connections keep their destination
-    let needs_none =
-        port.cluster.inputs.resolution == Resolution::Passthrough && !port.route.inputs.headless;
+    let needs_none = port.cluster.inputs.resolution == Resolution::Passthrough && !port.route.inputs.headless;
     let (code, why) = match listed {
         true => (Code::NO_ENDPOINTS, "the listed endpoints have no port for it"),
         false if needs_none => (Code::KIND_CANNOT_REACH, NO_DESTINATION),

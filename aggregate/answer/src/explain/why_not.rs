@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tributary_model::{
-    Catalog, ClientKind, Code, ExcludedObject, Hostname, PortNumber, ServiceView, Stage, Subset, Trace, TraceStep,
-    Verdict,
+    Catalog, ClientKind, Code, ExcludedObject, Hostname, PortNumber, ServiceView, Stage, Subset, Trace,
+    TraceStep, Verdict,
 };
 
 use super::reach::{Carrier, carrier, reach};

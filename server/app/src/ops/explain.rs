@@ -21,7 +21,7 @@ use tributary_xds::session::{Delivery, SyncStatus};
 use super::invalid;
 use super::rejected::{Rejections, changed_by};
 use super::routed::Routed;
-use super::sessions::{Found, Sessions};
+use super::sessions::{Found, MAX_DECODED, Sessions};
 use crate::admin::backend::{Answer, Explained};
 use crate::cli::table::age;
 use crate::document::{Filter, endpoints, filter::same_host, short_name, timestamp};
@@ -424,13 +424,19 @@ fn led_to(
     let cluster = ClusterName { subset: subset.cloned(), ..ClusterName::new(port.number, &view.key.host) };
     match tables.elsewhere(&cluster) {
         Some(step) => vec![step],
-        None if steps.is_empty() => vec![unled(&cluster)],
+        None if steps.is_empty() => vec![unled(&cluster, tables.is_cut())],
         None => steps,
     }
 }
 
-fn unled(cluster: &ClusterName) -> TraceStep {
-    let detail = format!("no route or listener that the client was sent leads to xDS cluster {cluster}");
+/// Returns the step of an xDS cluster to which nothing leads, of all that the client was sent or of a part of it.
+fn unled(cluster: &ClusterName, is_cut: bool) -> TraceStep {
+    let read = match is_cut {
+        true => format!("of the first {} MiB ", MAX_DECODED >> 20),
+        false => String::new(),
+    };
+    let detail =
+        format!("no route or listener {read}that the client was sent leads to xDS cluster {cluster}");
     deliver_step((Verdict::Warn, Code::ROUTED_ELSEWHERE, detail))
 }
 

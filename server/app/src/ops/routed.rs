@@ -10,7 +10,7 @@ use tributary_model::{Catalog, Code, Hostname, PolicyKey, PortView, Subset, Trac
 use tributary_xds::answers::ResourceType;
 
 use super::explain::{deliver_step, reference};
-use super::sent_route::{Action, SentHost, SentRoute, host_for};
+use super::sent_route::{Action, SentHost, SentRoute};
 use super::sent_tables::{SentTables, unsent};
 use super::sessions::Found;
 
@@ -62,17 +62,19 @@ impl<'f> Routed<'f> {
         let lost: Vec<TraceStep> = lost.collect();
         let wanted = Wanted { cluster, subsets: endpoint.map(|at| subsets_with(port, client, at)) };
         let table = port.number.to_string();
-        let requests = self.requests(host, &table, Some(&wanted));
+        let of = self.tables.host(&table, host.as_str()).map(|(_, of)| of);
+        let requests = of.as_ref().map(|of| self.requests(host, &table, (of, Some(&wanted))));
         let requests = requests.or_else(|| self.removed(host, &table, (port, client)));
-        requests.into_iter().chain(self.unsent(host, &table)).chain(lost).collect()
+        let unsent = of.map(|of| self.unsent(host, &table, &of)).unwrap_or_default();
+        requests.into_iter().chain(unsent).chain(lost).collect()
     }
     /// Returns where requests for a host go that no service has; empty if no table has it.
     pub(super) fn steps_of_host(&mut self, host: &Hostname) -> Vec<TraceStep> {
-        let names = self.tables.names();
         let mut out = Vec::new();
-        for table in &names {
-            out.extend(self.requests(host, table, None));
-            out.extend(self.unsent(host, table));
+        for table in &self.tables.names() {
+            let Some((_, of)) = self.tables.host(table, host.as_str()) else { continue };
+            out.push(self.requests(host, table, (&of, None)));
+            out.extend(self.unsent(host, table, &of));
         }
         out
     }
@@ -87,27 +89,33 @@ impl<'f> Routed<'f> {
             Some(_) => name == of.to_string(),
             None => wanted.is(name),
         };
-        self.led_by_routes(&is).or_else(|| self.led_by_listeners(&is))
+        self.led_by_routes(&of.host, &is).or_else(|| self.led_by_listeners(&of.host, &is))
     }
-    fn led_by_routes(&mut self, is: &dyn Fn(&str) -> bool) -> Option<TraceStep> {
+    /// Whether tables or listeners were left out, because all together are too large.
+    pub(super) const fn is_cut(&self) -> bool {
+        self.tables.is_cut()
+    }
+    fn led_by_routes(&mut self, to: &Hostname, is: &dyn Fn(&str) -> bool) -> Option<TraceStep> {
+        let receiver = |route: &SentRoute| {
+            let copies = route.copies.iter().map(String::as_str);
+            route.action.clusters().chain(copies).find(|name| is(name)).map(str::to_owned)
+        };
+        let receiver = |host: &SentHost| host.routes.iter().find_map(receiver);
         for table in self.tables.names() {
-            for host in self.tables.table(&table).unwrap_or_default() {
-                let receivers = |route: &SentRoute| {
-                    let copies = route.copies.iter().map(String::as_str);
-                    route.action.clusters().chain(copies).find(|name| is(name)).map(str::to_owned)
-                };
-                let Some(name) = host.routes.iter().find_map(receivers) else { continue };
-                let detail =
-                    format!("RDS {table}, virtual host {}: routes lead to xDS cluster {name}", host.name);
-                let object = host.rules().first().and_then(|rule| reference(&self.catalog, rule));
-                return Some(TraceStep { object, ..deliver_step((Verdict::Pass, Code::ROUTED, detail)) });
-            }
+            let Some(host) = self.tables.leading(&table, to, |host| receiver(host).is_some()) else {
+                continue;
+            };
+            let name = receiver(&host).unwrap_or_default();
+            let detail =
+                format!("RDS {table}, virtual host {}: routes lead to xDS cluster {name}", host.name);
+            let object = host.rules().first().and_then(|rule| reference(&self.catalog, rule));
+            return Some(TraceStep { object, ..deliver_step((Verdict::Pass, Code::ROUTED, detail)) });
         }
         None
     }
-    fn led_by_listeners(&mut self, is: &dyn Fn(&str) -> bool) -> Option<TraceStep> {
+    fn led_by_listeners(&mut self, to: &Hostname, is: &dyn Fn(&str) -> bool) -> Option<TraceStep> {
         for listener in self.tables.names_of(ResourceType::Listener) {
-            let clusters = self.tables.listener(&listener).map(|targets| targets.clusters);
+            let clusters = self.tables.listener_naming(&listener, to).map(|targets| targets.clusters);
             if let Some(name) = clusters.unwrap_or_default().iter().find(|name| is(name)) {
                 let detail = format!("LDS {listener}: connections go to xDS cluster {name}");
                 return Some(deliver_step((Verdict::Pass, Code::ROUTED, detail)));
@@ -116,9 +124,7 @@ impl<'f> Routed<'f> {
         None
     }
     /// Returns a warning for each xDS cluster to which routes for a host lead and which the client was not sent.
-    fn unsent(&mut self, host: &Hostname, table: &str) -> Vec<TraceStep> {
-        let hosts = self.tables.table(table).unwrap_or_default();
-        let Some(of) = host_for(hosts, host.as_str()).filter(|of| !of.is_rest()) else { return Vec::new() };
+    fn unsent(&self, host: &Hostname, table: &str, of: &SentHost) -> Vec<TraceStep> {
         let names = of.routes.iter().flat_map(|route| route.action.clusters());
         let lost = unsent(self.found, names).into_iter().take(MAX_NAMED);
         let lost: Vec<String> = lost.map(str::to_owned).collect();
@@ -144,11 +150,9 @@ impl<'f> Routed<'f> {
         let object = by.and_then(|by| reference(&self.catalog, &by));
         TraceStep { object, ..deliver_step((Verdict::Warn, code, format!("{what}: {why}"))) }
     }
-    fn requests(&mut self, host: &Hostname, table: &str, to: Option<&Wanted>) -> Option<TraceStep> {
-        let of = host_for(self.tables.table(table)?, host.as_str()).filter(|of| !of.is_rest())?;
-        let mut step = step_of(of, table, host, to);
-        step.object = of.rules().first().and_then(|rule| reference(&self.catalog, rule));
-        Some(step)
+    fn requests(&self, host: &Hostname, table: &str, (of, to): (&SentHost, Option<&Wanted>)) -> TraceStep {
+        let object = of.rules().first().and_then(|rule| reference(&self.catalog, rule));
+        TraceStep { object, ..step_of(of, table, host, to) }
     }
     /// Returns which filters changed a route table that should have a virtual host for a host; it has none.
     fn removed(
@@ -160,7 +164,7 @@ impl<'f> Routed<'f> {
         let planned = leading_resources(port, &client.class);
         let by = self.tables.filters(table);
         let is_planned = planned.iter().any(|(_, own)| own.as_deref() == Some(table));
-        let first = by.first().filter(|_| is_planned && self.tables.table(table).is_some())?;
+        let first = by.first().filter(|_| is_planned && self.tables.has_table(table))?;
         let all: Vec<String> = by.iter().map(PolicyKey::to_string).collect();
         let all = named(all.iter().map(String::as_str));
         let detail = format!("RDS {table} has no virtual host for {host} after the changes of {all}");

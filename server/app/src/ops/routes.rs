@@ -91,7 +91,7 @@ impl Lister<'_> {
         let service = &port.cluster.inputs.service;
         let table = ClusterName::new(port.number, &service.host).to_string();
         let rule = applied_routes(port, class).requests;
-        let hosts = self.tables.table(&table).unwrap_or_default().to_vec();
+        let hosts = self.tables.hosts(&table);
         // gRPC has no use for metadata, so its routes do not name the VirtualService
         let named = |route: &SentRoute| SentRoute { rule: rule.cloned(), ..route.clone() };
         let named =
@@ -118,9 +118,8 @@ impl Lister<'_> {
         out
     }
     fn of_table(&mut self, table: &str, port: Option<PortNumber>) -> Vec<RouteItem> {
-        let hosts = self.tables.table(table).unwrap_or_default();
-        let host = host_for(hosts, &self.host).filter(|host| !host.is_rest()).cloned();
-        host.map(|host| self.of_host(&host, table, port)).unwrap_or_default()
+        let host = self.tables.host(table, &self.host);
+        host.map(|(_, host)| self.of_host(&host, table, port)).unwrap_or_default()
     }
     fn of_host(&self, host: &SentHost, table: &str, port: Option<PortNumber>) -> Vec<RouteItem> {
         let known = self.tables.resource(ResourceType::Route, table);
@@ -198,10 +197,11 @@ impl Lister<'_> {
                 "the client {client} has no route of {host}{at} that gRPC can use, or was sent no route table of it; {next}"
             );
         }
-        let rest = self.tables.names().into_iter().find_map(|table| {
-            let rest = self.tables.table(&table)?.iter().find(|host| host.is_rest())?;
-            Some(rest.routes.first()?.action.to_string())
-        });
+        let rest = self
+            .tables
+            .names()
+            .into_iter()
+            .find_map(|table| Some(self.tables.rest(&table)?.routes.first()?.action.to_string()));
         let rest = rest.map(|to| format!(": requests for it go to {to}")).unwrap_or_default();
         let by: BTreeSet<String> = self.tables.names().iter().flat_map(|table| self.changed(table)).collect();
         let by = by.into_iter().collect::<Vec<_>>().join(", ");

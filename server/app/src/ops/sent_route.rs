@@ -50,7 +50,7 @@ impl SentHost {
     }
     /// Whether it takes the requests that no other one takes.
     pub(super) fn is_rest(&self) -> bool {
-        self.domains.iter().any(|domain| domain == "*")
+        is_rest(&self.domains)
     }
     /// Returns the VirtualServices that its routes are from, delegates included, each once, in order.
     pub(super) fn rules(&self) -> Vec<&PolicyKey> {
@@ -101,18 +101,26 @@ fn virtual_service((namespace, name): (&str, &str)) -> Option<PolicyKey> {
     Some(PolicyKey { kind: PolicyKind::VirtualService, namespace, name: name.into() })
 }
 
-/// Returns the virtual host of a table that takes requests for a host, as Envoy chooses it: that with the host itself,
-/// else with the longest wildcard in front, else with `*`.
-pub(super) fn host_for<'h>(hosts: &'h [SentHost], host: &str) -> Option<&'h SentHost> {
+/// Whether these are the domains of the virtual host for the requests that no other one takes.
+pub(super) fn is_rest(domains: &[String]) -> bool {
+    domains.iter().any(|domain| domain == "*")
+}
+
+/// Returns how well the domains of a virtual host match a host, as Envoy chooses: the host itself before the longest wildcard in
+/// front; `None` if none matches.
+pub(super) fn rank(domains: &[String], host: &str) -> Option<usize> {
     let matches = |domain: &str| match domain.strip_prefix('*') {
         Some(suffix) => host.len() > suffix.len() && host.ends_with(suffix),
         None => domain.eq_ignore_ascii_case(host),
     };
     let rank = |domain: &str| if domain.starts_with('*') { domain.len() } else { usize::MAX };
-    let of = |of: &'h SentHost| {
-        let best = of.domains.iter().filter(|domain| matches(domain)).map(|domain| rank(domain)).max();
-        best.map(|best| (best, of))
-    };
+    domains.iter().filter(|domain| matches(domain)).map(|domain| rank(domain)).max()
+}
+
+/// Returns the virtual host of a table that takes requests for a host, as Envoy chooses it: that with the host itself,
+/// else with the longest wildcard in front, else with `*`.
+pub(super) fn host_for<'h>(hosts: &'h [SentHost], host: &str) -> Option<&'h SentHost> {
+    let of = |of: &'h SentHost| Some((rank(&of.domains, host)?, of));
     // of equal ranks the first, as in a table no domain occurs twice
     let best = hosts.iter().filter_map(of).reduce(|best, next| if next.0 > best.0 { next } else { best });
     best.map(|(_, of)| of)

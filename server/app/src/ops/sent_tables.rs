@@ -1,7 +1,9 @@
-//! Route tables and listeners that a client was sent, decoded when they are looked at.
+//! Route tables and listeners that a client was sent, of which the parts that concern a host are decoded.
 //!
 //! Lists of routes and explanations call it. What was sent is the only record of which of several services owns a domain or
-//! an address for this client, so nothing is composed again here. The bytes that one answer decodes are bounded.
+//! an address for this client, so nothing is composed again here. A table is split into its virtual hosts without decoding
+//! them, as tables may have thousands. The bytes that one answer reads are bounded; [`SentTables::is_cut`] reports whether the bound
+//! left something out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,17 +11,17 @@ use std::sync::Arc;
 use bytes::Bytes;
 use envoy_types::pb::envoy::config::listener::v3::filter::ConfigType;
 use envoy_types::pb::envoy::config::listener::v3::{FilterChain, Listener};
-use envoy_types::pb::envoy::config::route::v3::RouteConfiguration;
+use envoy_types::pb::envoy::config::route::v3::{RouteConfiguration, VirtualHost};
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3 as http;
 use envoy_types::pb::envoy::extensions::filters::network::tcp_proxy::v3 as tcp;
 use envoy_types::pb::google::protobuf::Any;
 use prost::Message;
 use tributary_answer::ClusterName;
-use tributary_model::{Catalog, PolicyKey};
+use tributary_model::{Catalog, Hostname, PolicyKey};
 use tributary_xds::answers::ResourceType;
 use tributary_xds::session::{SentResource, SentView};
 
-use super::sent_route::SentHost;
+use super::sent_route::{SentHost, is_rest, rank};
 use super::sessions::{Found, MAX_DECODED};
 
 /// Names of the types of network filters.
@@ -30,8 +32,45 @@ const TCP_PROXY: &str = "type.googleapis.com/envoy.extensions.filters.network.tc
 /// Route tables and listeners of one client.
 pub(super) struct SentTables {
     sent: Vec<(SentView, Vec<SentResource>)>,
-    tables: BTreeMap<String, Option<Vec<SentHost>>>,
+    tables: BTreeMap<String, Option<EncodedHosts>>,
     left: usize,
+    is_cut: bool,
+}
+
+/// The virtual hosts of a route table, encoded.
+#[derive(Clone, PartialEq, Message)]
+struct EncodedHosts {
+    #[prost(bytes = "bytes", repeated, tag = "2")]
+    all: Vec<Bytes>,
+}
+
+/// The domains of a virtual host.
+#[derive(Clone, PartialEq, Message)]
+struct Domains {
+    #[prost(string, repeated, tag = "2")]
+    all: Vec<String>,
+}
+
+impl EncodedHosts {
+    /// Returns the virtual host with the highest rank of its domains, the first of equal ones, and its position.
+    fn best<R: Ord>(&self, rank: impl Fn(&[String]) -> Option<R>) -> Option<(usize, SentHost)> {
+        let ranked = self.all.iter().enumerate().filter_map(|(at, host)| {
+            let domains = Domains::decode(host.clone()).ok()?;
+            Some((rank(&domains.all)?, at))
+        });
+        let best = ranked.reduce(|best, next| if next.0 > best.0 { next } else { best });
+        best.and_then(|(_, at)| Some((at, decoded(self.all.get(at)?)?)))
+    }
+    /// Returns the first virtual host with a route to an xDS cluster of a host, as `is` decides. Only those that name one are
+    /// decoded.
+    fn leading(&self, to: &Hostname, is: impl Fn(&SentHost) -> bool) -> Option<SentHost> {
+        let named = naming(to);
+        self.all.iter().filter(|host| contains(host, &named)).filter_map(decoded).find(is)
+    }
+}
+
+fn decoded(host: &Bytes) -> Option<SentHost> {
+    Some(SentHost::read(&VirtualHost::decode(host.clone()).ok()?))
 }
 
 /// Where the connections of a listener go.
@@ -48,7 +87,11 @@ impl SentTables {
     pub(super) fn new(catalog: &Arc<Catalog>, found: &Found) -> Self {
         let kinds = [ResourceType::Route, ResourceType::Listener];
         let sent = kinds.into_iter().flat_map(|kind| found.sent_resources(catalog, Some(kind))).collect();
-        Self { sent, tables: BTreeMap::new(), left: MAX_DECODED }
+        Self { sent, tables: BTreeMap::new(), left: MAX_DECODED, is_cut: false }
+    }
+    /// Whether a table or listener was left out, because all together are too large for one answer.
+    pub(super) const fn is_cut(&self) -> bool {
+        self.is_cut
     }
     /// Whether the client was sent any resource of a type.
     pub(super) fn has_any(&self, kind: ResourceType) -> bool {
@@ -71,28 +114,78 @@ impl SentTables {
         let known = self.resource(ResourceType::Route, table);
         known.map(|(view, one)| view.patched_by(one)).unwrap_or_default()
     }
-    /// Returns the virtual hosts of a route table; `None` if the client does not hold it, or beyond the bound.
-    pub(super) fn table(&mut self, name: &str) -> Option<&[SentHost]> {
-        if !self.tables.contains_key(name) {
-            let hosts =
-                self.decode::<RouteConfiguration>(ResourceType::Route, name).map(|table| hosts(&table));
-            self.tables.insert(name.to_owned(), hosts);
-        }
-        self.tables.get(name)?.as_deref()
+    /// Whether a route table can be read: the client holds it, and it is within the bound.
+    pub(super) fn has_table(&mut self, name: &str) -> bool {
+        self.table(name).is_some()
+    }
+    /// Returns the virtual host of a route table that takes requests for a host, and its position. That of all other requests
+    /// does not count.
+    pub(super) fn host(&mut self, table: &str, host: &str) -> Option<(usize, SentHost)> {
+        let found = self.table(table)?.best(|domains| rank(domains, host))?;
+        (!found.1.is_rest()).then_some(found)
+    }
+    /// Returns the virtual host of a route table that takes the requests that no other one takes.
+    pub(super) fn rest(&mut self, table: &str) -> Option<SentHost> {
+        let rest = self.table(table)?.best(|domains| is_rest(domains).then_some(()))?;
+        Some(rest.1)
+    }
+    /// Returns all virtual hosts of the route table of a gRPC target, which has few.
+    pub(super) fn hosts(&mut self, table: &str) -> Vec<SentHost> {
+        let all = self.table(table).map(|table| &table.all);
+        all.into_iter().flatten().filter_map(decoded).collect()
+    }
+    /// Returns the first virtual host of a route table with a route to an xDS cluster of a host, as `is` decides.
+    pub(super) fn leading(
+        &mut self,
+        table: &str,
+        to: &Hostname,
+        is: impl Fn(&SentHost) -> bool,
+    ) -> Option<SentHost> {
+        self.table(table)?.leading(to, is)
     }
     /// Returns where the connections of a listener go; `None` as for tables.
     pub(super) fn listener(&mut self, name: &str) -> Option<ListenerTargets> {
-        self.decode::<Listener>(ResourceType::Listener, name).map(|listener| targets(&listener))
+        self.targets_if(name, |_| true)
+    }
+    /// Returns where the connections of a listener go that names an xDS cluster of a host.
+    pub(super) fn listener_naming(&mut self, name: &str, to: &Hostname) -> Option<ListenerTargets> {
+        let named = naming(to);
+        self.targets_if(name, |body| contains(body, &named))
+    }
+    fn targets_if(&mut self, name: &str, is_wanted: impl FnOnce(&[u8]) -> bool) -> Option<ListenerTargets> {
+        let body = self.body(ResourceType::Listener, name).filter(|body| is_wanted(body))?;
+        Listener::decode(body).ok().map(|listener| targets(&listener))
+    }
+    fn table(&mut self, name: &str) -> Option<&EncodedHosts> {
+        if !self.tables.contains_key(name) {
+            let body = self.body(ResourceType::Route, name);
+            let hosts = body.and_then(|body| EncodedHosts::decode(body).ok());
+            self.tables.insert(name.to_owned(), hosts);
+        }
+        self.tables.get(name)?.as_ref()
     }
     fn all(&self) -> impl Iterator<Item = (&SentView, &SentResource)> {
         self.sent.iter().flat_map(|(view, all)| all.iter().map(move |one| (view, one)))
     }
-    fn decode<M: Message + Default>(&mut self, kind: ResourceType, name: &str) -> Option<M> {
+    /// Returns a body within the bound. The length of one that is beyond it is known without encoding it.
+    fn body(&mut self, kind: ResourceType, name: &str) -> Option<Bytes> {
         let (view, resource) = self.resource(kind, name)?;
-        let body = view.body(resource).filter(|body| body.len() <= self.left)?;
-        self.left -= body.len();
-        M::decode(body).ok()
+        let length = usize::try_from(resource.len()?).ok()?;
+        let is_within = length <= self.left;
+        let body = if is_within { view.body(resource) } else { None };
+        self.is_cut |= !is_within;
+        self.left = self.left.saturating_sub(body.as_ref().map_or(0, Bytes::len));
+        body
     }
+}
+
+/// Returns how the names of the xDS clusters of a host end.
+fn naming(host: &Hostname) -> Vec<u8> {
+    format!("|{host}").into_bytes()
+}
+
+fn contains(bytes: &[u8], part: &[u8]) -> bool {
+    memchr::memmem::find(bytes, part).is_some()
 }
 
 /// Returns the xDS clusters of services, each once, that a client was not sent although it receives all that it may use.
@@ -149,5 +242,56 @@ fn add(out: &mut ListenerTargets, any: &Any) {
             }
             None => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use envoy_types::pb::envoy::config::route::v3::route_action::ClusterSpecifier;
+    use envoy_types::pb::envoy::config::route::v3::{Route, RouteAction, route};
+
+    use super::*;
+
+    fn mk_host(name: &str, domains: &[&str]) -> VirtualHost {
+        let cluster_specifier = Some(ClusterSpecifier::Cluster(format!("outbound|80|v1|{name}")));
+        let action = route::Action::Route(RouteAction { cluster_specifier, ..RouteAction::default() });
+        VirtualHost {
+            name: name.into(),
+            domains: domains.iter().map(|&domain| domain.into()).collect(),
+            routes: vec![Route { action: Some(action), ..Route::default() }],
+            ..VirtualHost::default()
+        }
+    }
+    /// Splits a table with a virtual host behind these that does not decode, but whose domains can be read.
+    fn mk_table(hosts: &[VirtualHost]) -> EncodedHosts {
+        let hosts = hosts.to_vec();
+        let mut table =
+            RouteConfiguration { virtual_hosts: hosts, ..RouteConfiguration::default() }.encode_to_vec();
+        let broken: &[u8] = b"\x12\x08bad.shop\x1a\x01\xff";
+        table.extend([0x12, u8::try_from(broken.len()).unwrap()]);
+        table.extend(broken);
+        EncodedHosts::decode(&*table).unwrap()
+    }
+
+    #[test]
+    fn only_the_virtual_host_of_a_host_is_decoded() {
+        let table = mk_table(&[
+            mk_host("rest", &["*"]),
+            mk_host("any", &["*.shop"]),
+            mk_host("pay.shop", &["pay.shop", "pay"]),
+        ]);
+        let found = |host: &str| table.best(|domains| rank(domains, host)).map(|(at, host)| (at, host.name));
+        assert_eq!(found("pay.shop"), Some((2, "pay.shop".into())));
+        assert_eq!(found("other.shop"), Some((1, "any".into())));
+        assert_eq!(found("x.test"), Some((0, "rest".into())));
+        assert_eq!(found("bad.shop"), None, "it does not decode");
+    }
+
+    #[test]
+    fn only_virtual_hosts_that_name_the_destination_are_decoded() {
+        let table = mk_table(&[mk_host("other.pay.shop", &["a"]), mk_host("pay.shop", &["b"])]);
+        let leading = |to: &str| table.leading(&Hostname::new(to).unwrap(), |_| true).map(|host| host.name);
+        assert_eq!(leading("pay.shop").as_deref(), Some("pay.shop"));
+        assert_eq!(leading("none.shop"), None);
     }
 }

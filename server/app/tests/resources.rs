@@ -5,7 +5,7 @@ use serde_json::Value;
 use tributary_app::exit::Exit;
 use tributary_suites::ads::{CDS, EDS, RDS, node};
 use tributary_suites::{AdsClient, Answer, Variant};
-use world::{LONG, World, file_registry, mk_entry, mk_folder};
+use world::{LONG, World, file_registry, mk_entry, mk_folder, put};
 
 #[path = "support/world.rs"]
 mod world;
@@ -57,6 +57,42 @@ async fn explanation_for_a_sidecar_names_its_route() {
     assert!(of_port.contains("pay.shop.example has no port 81"), "{of_port}");
     let out = world.run(&format!("why-not other.shop.example --for-client {id}")).await.out;
     assert!(out.contains("TRB0524") && !out.contains("TRB0534"), "{out}");
+}
+
+#[tokio::test]
+async fn routes_name_the_filters_that_changed_them() {
+    let (dir, world) = mk_world().await;
+    let filter = |name: &str, patch: &str| {
+        format!(
+            "apiVersion: networking.istio.io/v1alpha3\nkind: EnvoyFilter\nmetadata: {{name: {name}, namespace: shop}}\n\
+             spec: {{configPatches: [{{{patch}}}]}}\n"
+        )
+    };
+    let of_host = |kind: &str, host: &str, value: &str| {
+        let matched =
+            format!("match: {{routeConfiguration: {{vhost: {{name: \"{host}.shop.example:80\"}}}}}}");
+        format!("applyTo: {kind}, {matched}, patch: {{operation: MERGE, value: {{{value}}}}}")
+    };
+    let all = "applyTo: ROUTE_CONFIGURATION, patch: {operation: MERGE, value: {max_direct_response_body_size_bytes: 9}}";
+    let filters = [
+        filter("of-route", &of_host("HTTP_ROUTE", "pay", "route: {timeout: 3s}")),
+        filter("of-other", &of_host("HTTP_ROUTE", "own", "route: {timeout: 4s}")),
+        filter("of-all", all),
+    ];
+    put(dir.path(), "filters.yaml", &filters.join("---\n"));
+    world.until("get policies", "of-all").await;
+    let id = "sidecar~10.9.0.9~web-1.shop~shop.svc.cluster.local";
+    let client = mk_client(&world, id, RDS, &["80"]).await;
+    assert_eq!(client.first.type_url, RDS);
+    let command = |host: &str| format!("get routes {host}.shop.example --for-client {id} -o json");
+    let (pay, own) = (world.run(&command("pay")).await.out, world.run(&command("own")).await.out);
+    assert!(pay.contains("of-route") && !pay.contains("of-other"), "{pay}");
+    assert!(own.contains("of-other") && !own.contains("of-route"), "{own}");
+    let document: Value = serde_json::from_str(&pay).unwrap();
+    assert_eq!(document["items"][0]["rules"].as_array().unwrap().len(), 1, "{pay}");
+    let note = "EnvoyFilter shop/of-all changed the route table 80 for all hosts";
+    assert_eq!(document["metadata"]["notes"], serde_json::json!([note]), "{pay}");
+    world.server.stop().await;
 }
 
 #[tokio::test]

@@ -51,6 +51,8 @@ pub use resource_type::{ResourceType, TypeMap};
 pub use set::{ChangedSet, ResourceSet};
 pub use subscription::{Subscription, Subscriptions};
 
+pub use crate::patch::HostSources;
+
 /// Body of a resource: one chunk, or for a composite the chunks that it shares with others.
 pub type BodyChunks = SmallVec<[Bytes; 1]>;
 
@@ -142,6 +144,18 @@ pub trait ResourceProvider: Built + Send + Sync {
         _version: Version,
     ) -> Vec<PolicyKey> {
         Vec::new()
+    }
+
+    /// Returns the EnvoyFilters that changed parts of the virtual host at a position of this version of a route table. The cost is
+    /// that of one patched table. `None` if no filter changed the table, or if `catalog` is not the generation that it came from.
+    fn host_sources(
+        &self,
+        _catalog: &Arc<Catalog>,
+        _class: &ClientClassKey,
+        _table: (&str, Version),
+        _at: usize,
+    ) -> Option<HostSources> {
+        None
     }
 
     /// Returns the EnvoyFilter that removed a resource; `None` if none did, or if that is not known here.

@@ -19,6 +19,8 @@ use tributary_answer::ClientPatches;
 use tributary_descriptors::Types;
 use tributary_model::{ApplyTo, ConfigPatch, Operation, PatchContext, PolicyKey};
 
+pub use tables::HostSources;
+
 /// Patches of one client, with their values decoded.
 #[derive(Debug)]
 pub struct Patches {

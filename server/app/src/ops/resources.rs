@@ -102,7 +102,7 @@ fn rules(catalog: &Catalog, found: &Found, resource: &SentResource) -> (Vec<Obje
 }
 
 /// Returns the EnvoyFilters that changed or added a resource.
-pub(super) fn filters(catalog: &Catalog, view: &SentView, resource: &SentResource) -> Vec<ObjectItem> {
+fn filters(catalog: &Catalog, view: &SentView, resource: &SentResource) -> Vec<ObjectItem> {
     view.patched_by(resource).iter().map(|key| object_of(catalog, key)).collect()
 }
 

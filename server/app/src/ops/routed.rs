@@ -162,7 +162,7 @@ impl<'f> Routed<'f> {
         (port, client): (&PortView, &Client),
     ) -> Option<TraceStep> {
         let planned = leading_resources(port, &client.class);
-        let by = self.tables.filters(table);
+        let by = self.tables.filters(ResourceType::Route, table);
         let is_planned = planned.iter().any(|(_, own)| own.as_deref() == Some(table));
         let first = by.first().filter(|_| is_planned && self.tables.has_table(table))?;
         let all: Vec<String> = by.iter().map(PolicyKey::to_string).collect();

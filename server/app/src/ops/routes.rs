@@ -10,10 +10,10 @@ use tributary_answer::{
     ClientClass, ClusterName, ListenerPlan, Serves, applied_routes, delegates_of, leading_parts,
     leading_resources, resolve,
 };
-use tributary_model::{Catalog, ClientKind, PortNumber, PortView};
-use tributary_xds::answers::ResourceType;
+use tributary_model::{Catalog, ClientKind, PolicyKey, PortNumber, PortView};
+use tributary_xds::answers::{HostSources, ResourceType};
 
-use super::resources::{filters, object_of};
+use super::resources::object_of;
 use super::sent_route::{Action, SentHost, SentRoute, host_for, shares};
 use super::sent_tables::{SentTables, unsent};
 use super::sessions::{Found, Sessions};
@@ -43,6 +43,7 @@ pub fn list(catalog: &Arc<Catalog>, sessions: &Sessions, host: &str, client: &st
         tables: SentTables::new(catalog, &found),
         host: host.to_ascii_lowercase(),
         port,
+        notes: found.note.iter().cloned().collect(),
     };
     let mut items = lister.items();
     if items.is_empty() {
@@ -50,7 +51,7 @@ pub fn list(catalog: &Arc<Catalog>, sessions: &Sessions, host: &str, client: &st
     }
     let more = items.len().saturating_sub(Filter::MAX);
     items.truncate(Filter::MAX);
-    Ok(Answer { items, more, notes: found.note.into_iter().collect() })
+    Ok(Answer { items, more, notes: lister.notes.into_iter().collect() })
 }
 
 struct Lister<'a> {
@@ -59,6 +60,8 @@ struct Lister<'a> {
     tables: SentTables,
     host: String,
     port: Option<PortNumber>,
+    /// What is not about one route, each once.
+    notes: BTreeSet<String>,
 }
 
 impl Lister<'_> {
@@ -97,7 +100,9 @@ impl Lister<'_> {
         let named =
             |host: &SentHost| SentHost { routes: host.routes.iter().map(named).collect(), ..host.clone() };
         let hosts = hosts.iter().map(named);
-        hosts.flat_map(|host| self.of_host(&host, &table, Some(port.number))).collect()
+        let none = HostSources::default();
+        let of = |host: SentHost| self.of_host(&host, (table.as_str(), &none), Some(port.number));
+        hosts.flat_map(of).collect()
     }
     /// Returns the routes of a sidecar to a port: of requests, else of connections.
     fn of_port(&mut self, port: &PortView, class: &ClientClass) -> Vec<RouteItem> {
@@ -110,21 +115,50 @@ impl Lister<'_> {
             parts.iter().filter(|part| is_http(part)).map(ListenerPlan::name).collect();
         for listener in within {
             let hosts = self.tables.listener(&listener).map(|targets| targets.hosts).unwrap_or_default();
-            let of =
-                host_for(&hosts, &self.host).map(|host| self.of_host(host, &listener, Some(port.number)));
-            out.extend(of.unwrap_or_default());
+            let Some(host) = host_for(&hosts, &self.host) else { continue };
+            out.extend(self.of_host(host, (listener.as_str(), &HostSources::default()), Some(port.number)));
+            let by = self.tables.filters(ResourceType::Listener, &listener);
+            self.note(&by, &format!("changed the listener {listener} with the routes"));
         }
         out.extend(self.of_connections(port, class, &parts));
         out
     }
     fn of_table(&mut self, table: &str, port: Option<PortNumber>) -> Vec<RouteItem> {
-        let host = self.tables.host(table, &self.host);
-        host.map(|(_, host)| self.of_host(&host, table, port)).unwrap_or_default()
+        let Some((at, host)) = self.tables.host(table, &self.host) else { return Vec::new() };
+        let by = self.sources(table, at);
+        self.of_host(&host, (table, &by), port)
     }
-    fn of_host(&self, host: &SentHost, table: &str, port: Option<PortNumber>) -> Vec<RouteItem> {
+    /// Returns the filters that changed parts of a virtual host, and notes those that changed more than that.
+    fn sources(&mut self, table: &str, at: usize) -> HostSources {
+        let by = self.tables.filters(ResourceType::Route, table);
+        let known = self.tables.resource(ResourceType::Route, table).filter(|_| !by.is_empty());
+        let Some((view, of)) = known else { return HostSources::default() };
+        match view.host_sources(of, at) {
+            Some(found) => {
+                self.note(&found.table, &format!("changed the route table {table} for all hosts"));
+                found
+            }
+            None => {
+                self.note(
+                    &by,
+                    &format!("changed parts of the route table {table} that are not known any more"),
+                );
+                HostSources::default()
+            }
+        }
+    }
+    fn note(&mut self, by: &[PolicyKey], what: &str) {
+        let by: Vec<String> = by.iter().map(ToString::to_string).collect();
+        self.notes.extend((!by.is_empty()).then(|| format!("{} {what}", by.join(", "))));
+    }
+    fn of_host(
+        &self,
+        host: &SentHost,
+        (table, by): (&str, &HostSources),
+        port: Option<PortNumber>,
+    ) -> Vec<RouteItem> {
         let known = self.tables.resource(ResourceType::Route, table);
         let known = known.or_else(|| self.tables.resource(ResourceType::Listener, table));
-        let changed = known.map(|(view, of)| filters(self.catalog, view, of)).unwrap_or_default();
         let state = known.map_or("", |(_, of)| of.state.as_str());
         let lost = unsent(self.found, host.routes.iter().flat_map(|route| route.action.clusters()));
         let lost = |route: &SentRoute| {
@@ -139,19 +173,26 @@ impl Lister<'_> {
             table: table.to_owned(),
             virtual_host: host.name.clone(),
             state: state.to_owned(),
-            rules: self.rules(route, &changed),
+            rules: self.rules(route, by.host.iter().chain(by.routes.get(at).into_iter().flatten())),
             ..of_route(route)
         };
         host.routes.iter().enumerate().map(item).collect()
     }
-    /// Returns the VirtualService of a route, the delegate that declares it, and the filters of its table. Routes of gRPC
-    /// clients do not name their delegate, so all delegates of the VirtualService are.
-    fn rules(&self, route: &SentRoute, filters: &[ObjectItem]) -> Vec<ObjectItem> {
+    /// Returns the VirtualService of a route, the delegate that declares it, and these filters, each once. Routes of gRPC clients
+    /// do not name their delegate, so all delegates of the VirtualService are.
+    fn rules<'k>(
+        &self,
+        route: &'k SentRoute,
+        filters: impl Iterator<Item = &'k PolicyKey>,
+    ) -> Vec<ObjectItem> {
         let is_grpc = self.found.client.class.kind == ClientKind::Grpc;
         let of_rule = route.rule.as_ref().filter(|_| is_grpc);
         let all = of_rule.map(|key| delegates_of(self.catalog, key)).unwrap_or_default();
-        let policies = route.rule.iter().chain(&route.delegate).chain(&all);
-        policies.map(|key| object_of(self.catalog, key)).chain(filters.iter().cloned()).collect()
+        let mut out: Vec<&PolicyKey> = route.rule.iter().chain(&route.delegate).chain(&all).collect();
+        for key in filters {
+            out.extend((!out.contains(&key)).then_some(key));
+        }
+        out.into_iter().map(|key| object_of(self.catalog, key)).collect()
     }
     /// Returns the parts of listeners that lead connections to xDS clusters.
     fn of_connections(&self, port: &PortView, class: &ClientClass, parts: &[ListenerPlan]) -> Vec<RouteItem> {
@@ -183,7 +224,7 @@ impl Lister<'_> {
     /// Returns the filters of a route table, if it is that of the port.
     fn changed(&self, table: &str) -> Vec<String> {
         let is_of_port = self.port.is_none_or(|port| port.to_string() == table);
-        let all = if is_of_port { self.tables.filters(table) } else { Vec::new() };
+        let all = if is_of_port { self.tables.filters(ResourceType::Route, table) } else { Vec::new() };
         all.iter().map(ToString::to_string).collect()
     }
     /// Describes why a host has no route.

@@ -109,9 +109,9 @@ impl SentTables {
     pub(super) fn resource(&self, kind: ResourceType, name: &str) -> Option<(&SentView, &SentResource)> {
         self.all().find(|(_, one)| one.kind == kind && &*one.name == name)
     }
-    /// Returns the EnvoyFilters that changed a route table.
-    pub(super) fn filters(&self, table: &str) -> Vec<PolicyKey> {
-        let known = self.resource(ResourceType::Route, table);
+    /// Returns the EnvoyFilters that changed a resource.
+    pub(super) fn filters(&self, kind: ResourceType, name: &str) -> Vec<PolicyKey> {
+        let known = self.resource(kind, name);
         known.map(|(view, one)| view.patched_by(one)).unwrap_or_default()
     }
     /// Whether a route table can be read: the client holds it, and it is within the bound.

@@ -21,7 +21,7 @@ use super::{
     BodyChunks, Built, CatalogAnswers, ChangedSet, ClientClassKey, ResourceProvider, ResourceSet,
     ResourceType, Subscription,
 };
-use crate::patch::Side;
+use crate::patch::{HostSources, Side};
 pub use table::UsedPatches;
 use table::{Applied, Patching, PatchingTable};
 
@@ -253,6 +253,20 @@ impl ResourceProvider for PatchedAnswers {
         let patches = class.patches.as_ref().filter(|_| is_patched(kind));
         let patching = patches.and_then(|patches| self.table.get(patches));
         patching.map_or_else(Vec::new, |patching| patching.sources(kind, name, version))
+    }
+
+    fn host_sources(
+        &self,
+        catalog: &Arc<Catalog>,
+        class: &ClientClassKey,
+        (name, version): (&str, Version),
+        at: usize,
+    ) -> Option<HostSources> {
+        let (plain, kind) = (class.plain(), ResourceType::Route);
+        let patching = self.table.get(class.patches.as_ref()?)?;
+        let base = self.plain.one(catalog, &plain, kind, name)?;
+        let body = joined(self.plain.body(catalog, &plain, kind, &base)?);
+        patching.host_sources((name, version), (&body, at))
     }
 
     fn removed_by(&self, class: &ClientClassKey, kind: ResourceType, name: &str) -> Option<PolicyKey> {

@@ -1,4 +1,4 @@
-//! Patches of the routes of one virtual host: merges and removals first, then additions in order.
+//! Patches of the routes of one virtual host: merges and removals first, then additions in order. [`super::tables`] calls it.
 
 use prost_reflect::{DynamicMessage, Value};
 use tributary_descriptors::merge;
@@ -10,28 +10,56 @@ use super::tables::{Table, is_host};
 
 const ROUTES: &str = "routes";
 
-/// Applies patches of routes to a virtual host. Returns whether it changed.
-pub(super) fn patch(table: Table<'_>, patches: &[&Patch], host: &mut DynamicMessage) -> bool {
+/// What patches changed of the routes of a virtual host. Filters are positions.
+#[derive(Debug, Default)]
+pub(super) struct RouteChanges {
+    pub(super) is_changed: bool,
+    /// Filters that changed or added each route that is left.
+    pub(super) by: Vec<Vec<usize>>,
+    /// Filters that changed routes which are removed, or removed them.
+    pub(super) removed_by: Vec<usize>,
+}
+
+/// A route, or the gap that a removed one left, with the filters that changed it.
+struct Slot {
+    route: Option<Value>,
+    by: Vec<usize>,
+}
+
+/// Applies patches of routes to a virtual host.
+pub(super) fn patch(table: Table<'_>, patches: &[&Patch], host: &mut DynamicMessage) -> RouteChanges {
     let here: Vec<(&Patch, Option<&RouteMatch>)> = {
         let (name, domains): (_, Vec<&str>) = (text(host, "name"), texts(host, "domains").collect());
         let fits = |of: Option<&RoutesMatch>| is_host(of, &name, domains.iter().copied());
         let of = |patch: &&Patch| table.of(patch).is_some_and(fits);
         patches.iter().copied().filter(of).map(|patch| (patch, route(table, patch))).collect()
     };
-    let mut changed = false;
-    let mut routes: Vec<Option<Value>> = take_list(host, ROUTES).into_iter().map(Some).collect();
-    for slot in &mut routes {
-        changed |= change(slot, &here);
+    let mut out = RouteChanges::default();
+    let slot = |route| Slot { route: Some(route), by: Vec::new() };
+    let mut slots: Vec<Slot> = take_list(host, ROUTES).into_iter().map(slot).collect();
+    for slot in &mut slots {
+        out.is_changed |= change(slot, &here);
     }
     for (patch, of) in here.iter().filter(|(patch, _)| patch.of.operation.adds()) {
-        if let (Some(at), Some(value)) = (place(patch, *of, &routes), &patch.value) {
+        if let (Some(at), Some(value)) = (place(patch, *of, &slots), &patch.value) {
             patch.apply();
-            routes.insert(at, Some(Value::Message(value.clone())));
-            changed = true;
+            let route = Some(Value::Message(value.clone()));
+            slots.insert(at, Slot { route, by: vec![patch.filter] });
+            out.is_changed = true;
         }
     }
-    set_list(host, ROUTES, routes.into_iter().flatten().collect());
-    changed
+    let mut routes = Vec::with_capacity(slots.len());
+    for Slot { route, by } in slots {
+        match route {
+            Some(route) => {
+                routes.push(route);
+                out.by.push(by);
+            }
+            None => out.removed_by.extend(by),
+        }
+    }
+    set_list(host, ROUTES, routes);
+    out
 }
 
 fn route<'p>(table: Table<'_>, patch: &'p Patch) -> Option<&'p RouteMatch> {
@@ -39,20 +67,23 @@ fn route<'p>(table: Table<'_>, patch: &'p Patch) -> Option<&'p RouteMatch> {
 }
 
 /// Merges values into a route, or removes it.
-fn change(slot: &mut Option<Value>, patches: &[(&Patch, Option<&RouteMatch>)]) -> bool {
+fn change(slot: &mut Slot, patches: &[(&Patch, Option<&RouteMatch>)]) -> bool {
     let mut changed = false;
     for (patch, of) in patches {
         let operation = patch.of.operation;
-        if !matches!(operation, Operation::Merge | Operation::Remove) || !is_route(*of, slot.as_ref()) {
+        let is_for_routes = matches!(operation, Operation::Merge | Operation::Remove);
+        if !is_for_routes || !is_route(*of, slot.route.as_ref()) {
             continue;
         }
         if operation == Operation::Remove {
             patch.apply();
-            *slot = None;
+            slot.by.push(patch.filter);
+            slot.route = None;
             return true;
         }
-        if let (Some(Value::Message(route)), Some(value)) = (slot.as_mut(), &patch.value) {
+        if let (Some(Value::Message(route)), Some(value)) = (slot.route.as_mut(), &patch.value) {
             patch.apply();
+            slot.by.push(patch.filter);
             merge(route, value);
             changed = true;
         }
@@ -61,14 +92,14 @@ fn change(slot: &mut Option<Value>, patches: &[(&Patch, Option<&RouteMatch>)]) -
 }
 
 /// Returns where a value is added; `None` if the route is not there beside which it is added.
-fn place(patch: &Patch, of: Option<&RouteMatch>, routes: &[Option<Value>]) -> Option<usize> {
-    let found = || routes.iter().position(|slot| is_route(of, slot.as_ref()));
+fn place(patch: &Patch, of: Option<&RouteMatch>, slots: &[Slot]) -> Option<usize> {
+    let found = || slots.iter().position(|slot| is_route(of, slot.route.as_ref()));
     match patch.of.operation {
         Operation::InsertFirst if of.is_some() => found().map(|_| 0),
         Operation::InsertBefore if of.is_some() => found(),
         Operation::InsertAfter if of.is_some() => found().map(|at| at + 1),
         Operation::InsertFirst | Operation::InsertBefore => Some(0),
-        _ => Some(routes.len()),
+        _ => Some(slots.len()),
     }
 }
 

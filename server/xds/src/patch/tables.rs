@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use prost::encoding::decode_varint;
 use prost_reflect::{DynamicMessage, Value};
 use tributary_descriptors::{encode, merge};
-use tributary_model::{ApplyTo, ObjectMatch, Operation, RoutesMatch};
+use tributary_model::{ApplyTo, ObjectMatch, Operation, PolicyKey, RoutesMatch};
 
 use super::message::{list, set_list, set_text, take_list, text, texts};
 use super::{Outcome, Patch, Patches, Side};
@@ -47,6 +47,24 @@ impl<'n> Table<'n> {
             ObjectMatch::Listener(_) | ObjectMatch::Cluster(_) => None,
         }
     }
+}
+
+/// Filters whose patches changed a virtual host of a route table.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HostSources {
+    /// Those that changed the table beside its virtual hosts.
+    pub table: Vec<PolicyKey>,
+    /// Those that added, changed or replaced the virtual host, or removed routes of it.
+    pub host: Vec<PolicyKey>,
+    /// Those that changed or added each of its routes, in order; empty if none did.
+    pub routes: Vec<Vec<PolicyKey>>,
+}
+
+/// What patches changed of a virtual host. Filters are positions.
+#[derive(Debug, Default)]
+struct HostChange {
+    own: Vec<usize>,
+    routes: Vec<Vec<usize>>,
 }
 
 /// A virtual host, decoded once a patch matches it.
@@ -106,9 +124,18 @@ impl Patches {
     /// Applies the patches to a route configuration.
     #[must_use]
     pub fn table(&self, name: &str, side: Side, body: &[u8]) -> Outcome {
-        let table = Table::new(name, side);
+        self.patched_table(Table::new(name, side), body, &mut |_| ()).map_or(Outcome::Same, Outcome::Changed)
+    }
+    /// Returns the table with patches, and passes on what they changed of each virtual host of it, in order; `None` if they change
+    /// nothing.
+    fn patched_table(
+        &self,
+        table: Table<'_>,
+        body: &[u8],
+        seen: &mut dyn FnMut(HostChange),
+    ) -> Option<Vec<u8>> {
         if !self.concerns(table) {
-            return Outcome::Same;
+            return None;
         }
         let (mut head, mut hosts) = (Vec::new(), Vec::new());
         for (number, value, whole) in fields(body) {
@@ -118,11 +145,34 @@ impl Patches {
             }
         }
         let merged = self.merge_table(table, &mut head, &mut hosts);
-        let changed = self.patch_hosts(table, &mut hosts);
-        if !merged && !changed {
-            return Outcome::Same;
-        }
-        Outcome::Changed(join(head, &hosts))
+        let changed = self.patch_hosts(table, &mut hosts, seen);
+        (merged || changed).then(|| join(head, &hosts))
+    }
+    /// Applies the patches to a route configuration, and returns it with the filters that changed the virtual host at a position
+    /// of it; `None` if nothing changes.
+    #[must_use]
+    pub fn host_sources(
+        &self,
+        name: &str,
+        side: Side,
+        (body, at): (&[u8], usize),
+    ) -> Option<(Vec<u8>, HostSources)> {
+        let table = Table::new(name, side);
+        let mut changes = Vec::new();
+        let patched = self.patched_table(table, body, &mut |change| changes.push(change))?;
+        let HostChange { own, routes } = changes.into_iter().nth(at)?;
+        let whole = self.merges(table).map(|(patch, _)| patch.filter).collect();
+        let routes = routes.into_iter().map(|by| self.keys(by)).collect();
+        Some((patched, HostSources { table: self.keys(whole), host: self.keys(own), routes }))
+    }
+    fn keys(&self, mut filters: Vec<usize>) -> Vec<PolicyKey> {
+        filters.dedup();
+        filters.into_iter().filter_map(|at| self.filters.get(at).cloned()).collect()
+    }
+    /// Iterates over the patches of the fields beside the virtual hosts, with their values.
+    fn merges<'p>(&'p self, table: Table<'p>) -> impl Iterator<Item = (&'p Patch, &'p DynamicMessage)> {
+        let merges = self.of(ApplyTo::RouteConfiguration, table.side).filter(move |patch| table.is(patch));
+        merges.filter_map(|patch| Some((patch, patch.value.as_ref()?)))
     }
     /// Whether a patch may match a route configuration or a part of it.
     #[must_use]
@@ -135,9 +185,7 @@ impl Patches {
     }
     /// Merges values into the fields beside the virtual hosts, and adds virtual hosts of values.
     fn merge_table(&self, table: Table<'_>, head: &mut Vec<u8>, hosts: &mut Vec<Host<'_>>) -> bool {
-        let merges = self.of(ApplyTo::RouteConfiguration, table.side).filter(|patch| table.is(patch));
-        let values = merges.filter_map(|patch| Some((patch, patch.value.as_ref()?)));
-        let values: Vec<(&Patch, &DynamicMessage)> = values.collect();
+        let values: Vec<(&Patch, &DynamicMessage)> = self.merges(table).collect();
         if values.is_empty() {
             return false;
         }
@@ -154,12 +202,18 @@ impl Patches {
         *head = encode(&message);
         true
     }
-    fn patch_hosts(&self, table: Table<'_>, hosts: &mut Vec<Host<'_>>) -> bool {
+    fn patch_hosts(
+        &self,
+        table: Table<'_>,
+        hosts: &mut Vec<Host<'_>>,
+        seen: &mut dyn FnMut(HostChange),
+    ) -> bool {
         let of_table = |kind| self.of(kind, table.side).filter(move |patch| table.is(patch));
         let patches: Vec<&Patch> = of_table(ApplyTo::VirtualHost).collect();
         let routes: Vec<&Patch> = of_table(ApplyTo::HttpRoute).collect();
         let (mut changed, mut removed) = (false, BTreeSet::new());
         hosts.retain_mut(|host| {
+            let mut change = HostChange::default();
             for patch in &patches {
                 if !table.of(patch).is_some_and(|of| host.is(of)) {
                     continue;
@@ -175,12 +229,14 @@ impl Patches {
                         if let Some(own) = self.decode(host) {
                             patch.apply();
                             merge(own, value);
+                            change.own.push(patch.filter);
                             changed = true;
                         }
                     }
                     (Operation::Replace, Some(value)) => {
                         patch.apply();
                         *host = Host::Decoded(Box::new(value.clone()));
+                        change.own = vec![patch.filter];
                         changed = true;
                     }
                     _ => {}
@@ -190,11 +246,18 @@ impl Patches {
             if routes.iter().any(|patch| here(&patch))
                 && let Some(own) = self.decode(host)
             {
-                changed |= super::routes::patch(table, &routes, own);
+                let of_routes = super::routes::patch(table, &routes, own);
+                changed |= of_routes.is_changed;
+                change.own.extend(of_routes.removed_by);
+                change.routes = of_routes.by;
             }
+            seen(change);
             true
         });
-        changed | add_hosts(&patches, hosts, &removed)
+        let added = add_hosts(&patches, hosts, &removed);
+        changed |= !added.is_empty();
+        added.into_iter().for_each(|by| seen(HostChange { own: vec![by], routes: Vec::new() }));
+        changed
     }
     fn decode<'h>(&self, host: &'h mut Host<'_>) -> Option<&'h mut DynamicMessage> {
         if let Host::Encoded(bytes) = host {
@@ -208,15 +271,15 @@ impl Patches {
 }
 
 /// Appends the virtual hosts that are added. One of a removed name is removed too, as by Istio. Domains that the table has
-/// already are left out, because Envoy refuses the whole table.
-fn add_hosts(patches: &[&Patch], hosts: &mut Vec<Host<'_>>, removed: &BTreeSet<String>) -> bool {
+/// already are left out, because Envoy refuses the whole table. Returns the filter of each added one.
+fn add_hosts(patches: &[&Patch], hosts: &mut Vec<Host<'_>>, removed: &BTreeSet<String>) -> Vec<usize> {
     let adds = patches.iter().filter(|patch| patch.of.operation.adds());
     let mut values = adds.filter_map(|patch| Some((patch, patch.value.as_ref()?))).peekable();
+    let mut added = Vec::new();
     if values.peek().is_none() {
-        return false;
+        return added;
     }
     let mut taken: BTreeSet<String> = hosts.iter().flat_map(Host::domains).collect();
-    let mut changed = false;
     for (patch, value) in values.filter(|(_, value)| !removed.contains(&*text(value, "name"))) {
         let mut host = value.clone();
         let all = take_list(&mut host, "domains").into_iter();
@@ -226,10 +289,10 @@ fn add_hosts(patches: &[&Patch], hosts: &mut Vec<Host<'_>>, removed: &BTreeSet<S
             set_list(&mut host, "domains", domains);
             patch.apply();
             hosts.push(Host::Decoded(Box::new(host)));
-            changed = true;
+            added.push(patch.filter);
         }
     }
-    changed
+    added
 }
 
 fn decoded<'b>(value: Value) -> Option<Host<'b>> {

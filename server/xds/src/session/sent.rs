@@ -18,7 +18,7 @@ use super::held_versions::{HeldVersions, Holding};
 use super::rejection::Verdict;
 use super::status::SessionStatus;
 use super::subscription::{Requested, TypeSubscription};
-use crate::answers::{ClientClassKey, ResourceType, empty_assignment};
+use crate::answers::{ClientClassKey, HostSources, ResourceType, empty_assignment};
 use crate::client::ClientNode;
 
 /// State of one resource at a client.
@@ -155,6 +155,13 @@ impl SentView {
             self.env.answers.patched_by(&at.class, self.kind, &resource.name, encoded.version)
         };
         resource.found.as_ref().map(by).unwrap_or_default()
+    }
+    /// Returns the EnvoyFilters that changed parts of the virtual host at a position of a route table; `None` if none changed the
+    /// table, or if this is not known any more.
+    #[must_use]
+    pub fn host_sources(&self, table: &SentResource, at: usize) -> Option<HostSources> {
+        let (encoded, of) = table.found.as_ref().filter(|_| self.kind == ResourceType::Route)?;
+        self.env.answers.host_sources(&of.catalog, &of.class, (&table.name, encoded.version), at)
     }
     /// Whether the client rejected a resource of the type and has not accepted a later version of it since.
     #[must_use]

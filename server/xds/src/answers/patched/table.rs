@@ -15,7 +15,7 @@ use tributary_model::{Catalog, EncodedResource, PolicyKey, Version};
 
 use crate::answers::counters::Counter;
 use crate::answers::{ResourceSet, ResourceType};
-use crate::patch::{Added, Outcome, Patches, Side};
+use crate::patch::{Added, HostSources, Outcome, Patches, Side};
 
 /// Most sets of one type that are kept for the same patches.
 const MAX_SETS: usize = 16;
@@ -145,6 +145,18 @@ impl Patching {
         let at = self.added(kind).iter().position(|added| *added.name == *name && added.version == version);
         let adders = &self.adders[usize::from(kind == ResourceType::Listener)];
         at.and_then(|at| adders.get(at)).map(|(by, _)| by.clone()).into_iter().collect()
+    }
+    /// Returns the filters that changed the virtual host at a position of an outbound route table, which is made again from the
+    /// one without patches; `None` if this is not how the table of this version was made.
+    pub(super) fn host_sources(
+        &self,
+        (name, version): (&str, Version),
+        (body, at): (&[u8], usize),
+    ) -> Option<HostSources> {
+        // the patches that are kept record what they change
+        let patches = Patches::new(&self.of)?;
+        let (made, sources) = patches.host_sources(name, Side::Outbound, (body, at))?;
+        (EncodedResource::new(name.into(), made.into()).version == version).then_some(sources)
     }
     /// Returns the filter that removed a resource.
     pub(super) fn remover(&self, kind: ResourceType, name: &str) -> Option<PolicyKey> {

@@ -248,6 +248,7 @@ codes! {
     718 UID_NOT_ACCEPTED "the accepted UID is not that of the cluster" => "correct `tributary.dev/accept-uid` or the kubeconfig, or remove the annotation";
     719 DIRECTORY_UNREAD "the directory of kubeconfigs cannot be read" => "check that it exists and that the server may read it; no cluster is removed meanwhile";
     720 FILE_REFUSED "a file of the directory of kubeconfigs declares no cluster" => "name it after its cluster, or move it to another directory";
+    721 TOKEN_NOT_RENEWED "the token of a cluster is not renewed in time" => "correct what the message names; `tributary cluster rotate` replaces the token until then";
 }
 
 impl Code {

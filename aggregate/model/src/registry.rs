@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::id::{RegistryId, Scope};
+use crate::id::{Fingerprint, RegistryId, Scope};
 use crate::precedence::Precedence;
 
 /// Properties of a registry that the core uses, independent of the adapter.
@@ -29,6 +29,8 @@ pub struct RegistrySpec {
     pub restart: RestartMode,
     /// Policy for scopes whose source is no longer followed.
     pub stale: StalePolicy,
+    /// Identity that its source has, where something outside knows it. It counts until the source reports one.
+    pub pinned: Option<Fingerprint>,
 }
 
 /// Scopes that a registry may report.
@@ -93,6 +95,7 @@ impl RegistrySpec {
             scopes,
             restart,
             stale,
+            pinned: None,
         }
     }
     /// Sets the scopes that the configuration lists.
@@ -135,6 +138,12 @@ impl RegistrySpec {
     #[must_use]
     pub const fn when_stale(mut self, policy: StalePolicy) -> Self {
         self.stale = policy;
+        self
+    }
+    /// Pins the identity of its source, unless one is known.
+    #[must_use]
+    pub fn pinned(mut self, identity: Option<Fingerprint>) -> Self {
+        self.pinned = identity;
         self
     }
     /// Makes later runs start in a shadow.

@@ -17,7 +17,7 @@ use tributary_registry_api::{
     SplitMix,
 };
 
-use crate::connection::{ConnectError, ConnectOptions, Connection, Env, Login};
+use crate::connection::{ConnectError, ConnectOptions, Connection, Env, Login, Presented};
 use crate::reconnect;
 
 /// Opens a connection of another origin than the operator's kubeconfig.
@@ -79,6 +79,15 @@ impl Connector {
             return None;
         }
         Connection::login_now(&self.options, Env::new(&*self.variable))
+    }
+
+    /// Returns what [`Connector::open`] would present now, as far as files state it; nothing for a connector that opens in another way.
+    #[must_use]
+    pub fn presented_now(&self) -> Presented {
+        if self.open.is_some() {
+            return Presented::default();
+        }
+        Connection::presented_now(&self.options, Env::new(&*self.variable))
     }
 
     async fn try_open(&self) -> Result<Connection, Reason> {

@@ -24,7 +24,7 @@ use kube::config::Kubeconfig;
 use tributary_registry_api::Reason;
 
 pub use guarded::AddressCheck;
-pub use login::Login;
+pub use login::{Login, Presented};
 pub(crate) use plugin::trouble as plugin_trouble;
 pub use refusals::Refusal;
 use refusals::Refusals;
@@ -143,6 +143,14 @@ impl Connection {
         let found = find::kubeconfig(options, env).ok()?;
         let chosen = find::choose(&found.kubeconfig, options.context.as_deref(), &found.described).ok()?;
         Some(Login::of(&found.kubeconfig, &chosen))
+    }
+
+    /// Returns what [`Connection::open`] would present now; nothing of it if it cannot be read. Runs no plugin.
+    #[must_use]
+    pub fn presented_now(options: &ConnectOptions, env: Env<'_>) -> Presented {
+        let Ok(found) = find::kubeconfig(options, env) else { return Presented::default() };
+        let chosen = find::choose(&found.kubeconfig, options.context.as_deref(), &found.described);
+        chosen.map(|chosen| Presented::of(&found.kubeconfig, &chosen)).unwrap_or_default()
     }
 
     fn connect(

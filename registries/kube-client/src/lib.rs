@@ -25,7 +25,9 @@ pub use cluster_context::{
     ClusterContext, ClusterContextReceiver, ClusterContextSender, cluster_context_channel,
 };
 pub use connect::{BuildRun, ConnectingFactory, Connector};
-pub use connection::{AddressCheck, ConnectError, ConnectOptions, Connection, Env, Login, Refusal, Target};
+pub use connection::{
+    AddressCheck, ConnectError, ConnectOptions, Connection, Env, Login, Presented, Refusal, Target,
+};
 pub use event::{Event, Projection};
 pub use identity::{ClusterIdentity, Found};
 pub use leader_work_queue::{LeaderWorkQueue, Outcome, QueueEvent, QueuePolicy, Sends};

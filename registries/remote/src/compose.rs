@@ -13,6 +13,7 @@ use crate::allowed::Allowed;
 use crate::kubeconfig::VettedKubeconfig;
 use crate::manifest::LABELS;
 use crate::refusal::{Refused, unreadable};
+use crate::roster::PREFIX;
 
 /// API server of a remote cluster, without a credential.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,6 +85,8 @@ pub struct NewSecret {
     pub cluster: String,
     /// Its kubeconfig.
     pub kubeconfig: Credential,
+    /// Whether servers renew its token.
+    pub renew: bool,
 }
 
 impl NewSecret {
@@ -92,11 +95,15 @@ impl NewSecret {
     pub fn object(&self) -> Value {
         let text = Zeroizing::new(String::from_utf8_lossy(self.kubeconfig.expose()).into_owned());
         let [_, label] = LABELS;
-        json!({
+        let mut object = json!({
             "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
             "metadata": {"namespace": self.namespace, "name": self.name, "labels": {label: "true"}},
             "stringData": {&self.cluster: text.as_str()},
-        })
+        });
+        if self.renew {
+            object["metadata"]["annotations"] = json!({format!("{PREFIX}renew"): "true"});
+        }
+        object
     }
 }
 
@@ -124,7 +131,13 @@ mod tests {
         assert_eq!((vetted.server(), vetted.authentication()), ("https://10.4.0.1:6443", vec!["token"]));
         assert_eq!(RemoteServer::of(&vetted), Some(server), "nothing is lost");
         let name = secret_name("East.1");
-        let secret = NewSecret { namespace: "system".into(), name, cluster: "East.1".into(), kubeconfig };
+        let secret = NewSecret {
+            namespace: "system".into(),
+            name,
+            cluster: "East.1".into(),
+            kubeconfig,
+            renew: false,
+        };
         assert!(!format!("{secret:?}").contains("hunter2"));
         let yaml = serde_saphyr::to_string(&secret.object()).unwrap();
         let declared = read_file(yaml.as_bytes(), "-", &allowed);
@@ -134,6 +147,9 @@ mod tests {
             ("East.1", "system/tributary-cluster-east.1")
         );
         assert_eq!(declared[0].verdict.as_ref().ok(), Some(&vetted));
+        assert!(secret.object()["metadata"].get("annotations").is_none(), "nothing renews it");
+        let renewed = NewSecret { renew: true, ..secret }.object();
+        assert_eq!(renewed["metadata"]["annotations"], json!({"tributary.dev/renew": "true"}));
     }
 
     #[test]

@@ -12,7 +12,9 @@ use tributary_registry_api::Credential;
 
 use crate::allowed::Allowed;
 use crate::kubeconfig::VettedKubeconfig;
-use crate::roster::{self, Access, ClaimObject, Digest, DigestKey, Fault, Source, SourceHealth, Verdict};
+use crate::roster::{
+    self, Access, ClaimObject, Digest, DigestKey, Fault, Policy, Source, SourceHealth, Verdict,
+};
 use crate::secret::DeclaredClusters;
 
 /// Extensions that are not part of a cluster's name.
@@ -49,6 +51,8 @@ struct Known {
 pub struct DirectoryFollower {
     allowed: Allowed,
     key: DigestKey,
+    /// By the cluster that a file is named after.
+    policies: BTreeMap<ClusterId, Policy>,
     /// By the name of the object.
     known: BTreeMap<String, Known>,
     /// Why the last look failed.
@@ -60,7 +64,28 @@ impl DirectoryFollower {
     /// Creates a follower of a directory that was not listed yet.
     #[must_use]
     pub const fn new(allowed: Allowed, key: DigestKey) -> Self {
-        Self { allowed, key, known: BTreeMap::new(), error: None, is_listed: false }
+        let policies = BTreeMap::new();
+        Self { allowed, key, policies, known: BTreeMap::new(), error: None, is_listed: false }
+    }
+    /// Sets the policies of clusters, which files cannot have.
+    #[must_use]
+    pub fn with_policies(self, policies: BTreeMap<ClusterId, Policy>) -> Self {
+        Self { policies, ..self }
+    }
+
+    /// Sets other policies, and returns the event of the roster if one of a known file changed. While the directory cannot be read, the
+    /// next look that succeeds has them.
+    pub fn set_policies(&mut self, policies: BTreeMap<ClusterId, Policy>) -> Option<roster::Event> {
+        self.policies = policies;
+        let mut is_changed = false;
+        for known in self.known.values_mut() {
+            let object = &mut known.declared.object;
+            let policy = policy(&self.policies, object.claims.keys().next());
+            is_changed |= object.policy != policy;
+            object.policy = policy;
+        }
+        let is_read = self.is_listed && self.error.is_none();
+        (is_changed && is_read).then(|| self.list())
     }
 
     /// Takes the result of a look and returns the event of the roster, if something changed.
@@ -87,6 +112,11 @@ impl DirectoryFollower {
         self.known.get(&access.object)?.declared.kubeconfig(access, cluster)
     }
 
+    /// Returns every kubeconfig that is kept, with the file and the cluster.
+    pub fn kept(&self) -> impl Iterator<Item = (&str, &ClusterId, &VettedKubeconfig)> {
+        self.known.values().flat_map(|known| known.declared.kept())
+    }
+
     fn listed(&mut self, files: BTreeMap<PathBuf, FileContent>) -> Option<roster::Event> {
         let mut before = std::mem::take(&mut self.known);
         let mut is_changed = self.error.take().is_some() || !self.is_listed || files.len() != before.len();
@@ -99,14 +129,23 @@ impl DirectoryFollower {
             self.known.insert(object, now);
         }
         self.is_listed = true;
-        let objects = || self.known.values().map(|known| known.declared.object.clone()).collect();
-        is_changed.then(|| roster::Event::List(Source::Directory, objects()))
+        is_changed.then(|| self.list())
+    }
+
+    fn list(&self) -> roster::Event {
+        let objects = self.known.values().map(|known| known.declared.object.clone()).collect();
+        roster::Event::List(Source::Directory, objects)
     }
 
     fn file(&self, path: &Path, object: &str, content: FileContent, known: Option<Known>) -> Known {
         let bytes = match content {
             FileContent::Read(bytes) => bytes,
-            FileContent::Unread(code, why) => return unread(path, object, Fault::coded(code, why), known),
+            FileContent::Unread(code, why) => {
+                let mut unread = unread(path, object, Fault::coded(code, why), known);
+                let cluster = unread.declared.object.claims.keys().next();
+                unread.declared.object.policy = policy(&self.policies, cluster);
+                return unread;
+            }
         };
         let digest = self.key.of_bytes(bytes.expose());
         match known {
@@ -119,12 +158,17 @@ impl DirectoryFollower {
         let Some(cluster) = cluster_of(path) else { return nameless(object) };
         let vetted = VettedKubeconfig::parse(bytes.expose(), &self.allowed);
         let claims = [(cluster.clone(), Verdict::of(&vetted, &self.key))].into();
-        let object = ClaimObject { name: object.to_owned(), claims, ..ClaimObject::default() };
+        let policy = policy(&self.policies, Some(&cluster));
+        let object = ClaimObject { name: object.to_owned(), policy, claims, ..ClaimObject::default() };
         DeclaredClusters {
             object,
             kubeconfigs: vetted.ok().map(|vetted| (cluster, vetted)).into_iter().collect(),
         }
     }
+}
+
+fn policy(all: &BTreeMap<ClusterId, Policy>, cluster: Option<&ClusterId>) -> Policy {
+    cluster.and_then(|cluster| all.get(cluster)).cloned().unwrap_or_default()
 }
 
 /// Returns the cluster that a file is named after.

@@ -34,6 +34,14 @@ pub struct Validity {
     pub until: Timestamp,
 }
 
+impl Validity {
+    /// Returns the validity of a token and of a client certificate in PEM, whichever ends first; `None` if none states it.
+    #[must_use]
+    pub fn of(token: Option<&Credential>, certificate: Option<&Credential>) -> Option<Self> {
+        login::earliest(token, certificate)
+    }
+}
+
 /// Kubeconfig with one server and one login. Its `Debug` shows the server and how it authenticates, and no credential.
 #[derive(Clone, PartialEq, Eq)]
 pub struct VettedKubeconfig {

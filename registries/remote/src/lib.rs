@@ -14,6 +14,7 @@ mod address;
 mod allowed;
 mod compose;
 mod connect;
+mod credential_work;
 mod directory;
 mod kubeconfig;
 mod manifest;
@@ -27,6 +28,9 @@ mod yaml;
 pub use address::{AddressClass, Blocked};
 pub use allowed::{Allowed, Feature, InvalidCidr, UnknownFeature, parse_cidr};
 pub use compose::{NewSecret, RemoteServer, secret_name};
+pub use credential_work::{
+    Attempts, CredentialFacts, CredentialWork, SecretWrite, WriteFailure, due, is_overdue, life, renewal,
+};
 pub use directory::{DirectoryFollower, EXTENSIONS, FileContent, Look};
 pub use kubeconfig::{ClientCertificate, Impersonation, MAX_BYTES, Password, Validity, VettedKubeconfig};
 pub use manifest::{Declared, LABELS, MAX_FILE_BYTES, read_file};

@@ -33,7 +33,7 @@ pub use digest::{Digest, DigestKey};
 use members::{Denied, Member, Members};
 pub use members::{GRACE, LONG_GRACE, MOST_CLUSTERS};
 pub use order::{Access, Action, Event, Order, RestoredCluster, SourceHealth, State};
-pub use policy::{PREFIX, Policy, Staleness};
+pub use policy::{FOUND_UID, LONGEST_DRAIN, PREFIX, Policy};
 pub use registry_name::{ENTRIES, registry_name};
 pub use sources::{MOST_CLAIMS, MOST_OBJECTS};
 use sources::{Sources, Touched};
@@ -110,6 +110,12 @@ impl Roster {
     pub fn is_leaving(&self, cluster: &ClusterId, number: u64) -> bool {
         let member = self.members.get(cluster).filter(|member| member.leave == number);
         member.is_some_and(|member| matches!(member.state, State::Leaving { .. }))
+    }
+
+    /// Returns the drain that the first claim of a cluster sets; `None` if it sets none, or nothing declares the cluster any longer.
+    #[must_use]
+    pub fn drain(&self, cluster: &ClusterId) -> Option<Duration> {
+        self.sources.claims(cluster).first().and_then(|claim| claim.object.policy.drain)
     }
 
     /// Returns the time of the next [`Event::Tick`] that has an effect.

@@ -19,7 +19,7 @@ use crate::allowed::Allowed;
 use crate::kubeconfig::VettedKubeconfig;
 use crate::manifest::shown_id;
 use crate::refusal::{Refusal, Refused};
-use crate::roster::{Access, ClaimObject, DigestKey, Fault, PREFIX, Policy, Verdict};
+use crate::roster::{Access, ClaimObject, DigestKey, FOUND_UID, Fault, PREFIX, Policy, Verdict};
 
 /// Kind of object that declares remote clusters.
 pub const SECRETS: Resource = Resource {
@@ -52,6 +52,10 @@ pub struct DeclaredClusters {
 }
 
 impl DeclaredClusters {
+    /// Returns the kubeconfigs of the object with its name.
+    pub(crate) fn kept(&self) -> impl Iterator<Item = (&str, &ClusterId, &VettedKubeconfig)> {
+        self.kubeconfigs.iter().map(|(cluster, one)| (self.object.name.as_str(), cluster, one))
+    }
     /// Returns the kubeconfig of a claim, if it is still the one that an order rests on.
     pub(crate) fn kubeconfig(&self, access: &Access, cluster: &ClusterId) -> Option<&VettedKubeconfig> {
         let is_same = self.object.claims.get(cluster) == Some(&Verdict::Vetted(access.digest));
@@ -115,7 +119,6 @@ impl Secret {
     pub fn declare(&self, allowed: &Allowed, key: &DigestKey) -> DeclaredClusters {
         let annotations = self.annotations.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let (policy, mut faults) = Policy::read(annotations);
-        let policy = effective(policy, &mut faults);
         let (mut claims, mut kubeconfigs) = (BTreeMap::new(), BTreeMap::new());
         for (name, value) in &self.data {
             let Ok(cluster) = ClusterId::new(name) else {
@@ -126,6 +129,7 @@ impl Secret {
             claims.insert(cluster.clone(), Verdict::of(&vetted, key));
             kubeconfigs.extend(vetted.ok().map(|vetted| (cluster, vetted)));
         }
+        let policy = effective(policy, claims.len(), &mut faults);
         let object = ClaimObject { name: self.name.clone(), created: self.created, policy, claims, faults };
         DeclaredClusters { object, kubeconfigs }
     }
@@ -146,16 +150,14 @@ fn not_an_id(name: &str) -> Fault {
 }
 
 /// Returns the parts of a policy that the server carries out; reports the others.
-fn effective(policy: Policy, faults: &mut Vec<Fault>) -> Policy {
-    let idle = [
-        ("accept-rights", policy.accept_rights),
-        ("staleness", policy.staleness.is_some()),
-        ("renew", policy.renew),
-    ];
-    for (name, _) in idle.into_iter().filter(|(_, is_set)| *is_set) {
-        let text = format!("annotation {PREFIX}{name} has no effect yet; remove it");
-        faults.push(Fault::coded(Code::ANNOTATION_REFUSED, text));
+fn effective(policy: Policy, claims: usize, faults: &mut Vec<Fault>) -> Policy {
+    let mut idle = |name: &str, why: &str| {
+        faults.push(Fault::coded(Code::ANNOTATION_REFUSED, format!("annotation {PREFIX}{name} {why}")));
+    };
+    let is_shared = claims > 1 && policy.found_uid.is_some();
+    if is_shared {
+        idle(FOUND_UID, "has no effect in a Secret of several clusters; remove it, or split the Secret");
     }
-    let Policy { priority, remove, paused, accept_uid, .. } = policy;
-    Policy { priority, remove, paused, accept_uid, ..Policy::default() }
+    let found_uid = policy.found_uid.clone().filter(|_| !is_shared);
+    Policy { found_uid, ..policy }
 }

@@ -84,6 +84,11 @@ impl SecretFollower {
         self.known.get(&access.object)?.kubeconfig(access, cluster)
     }
 
+    /// Returns every kubeconfig that is kept, with the object and the cluster.
+    pub fn kept(&self) -> impl Iterator<Item = (&str, &ClusterId, &VettedKubeconfig)> {
+        self.known.values().flat_map(DeclaredClusters::kept)
+    }
+
     fn note(&mut self, event: &Event<Secret>) {
         match event {
             Event::Unavailable(Withheld { why, .. }) => self.error = Some(Arc::clone(why)),

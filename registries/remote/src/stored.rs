@@ -116,27 +116,33 @@ impl StoredSecret {
         VettedKubeconfig::parse(bytes.expose(), allowed)
     }
 
-    /// Returns the patch that sets or removes the annotation `tributary.dev/NAME`; it is empty if nothing is to be changed.
+    /// Returns the patch that sets annotations `tributary.dev/NAME`, or removes those without a value; it is empty if nothing is to be
+    /// changed.
     pub fn annotate(
         &self,
         cluster: &str,
-        name: &str,
-        value: Option<&str>,
+        changes: &[(&str, Option<&str>)],
     ) -> Result<Vec<PatchOperation>, EditRefused> {
         self.alone(cluster)?;
-        let key = format!("{PREFIX}{name}");
-        if self.annotations.get(&key).map(String::as_str) == value {
+        let is_new = |(name, value): &&(&str, Option<&str>)| self.annotation(name) != *value;
+        let changes: Vec<_> = changes.iter().filter(is_new).collect();
+        if changes.is_empty() {
             return Ok(Vec::new());
         }
-        let path = format!("/metadata/annotations/{}", escaped(&key));
-        let step = match value {
-            None => PatchOperation::Remove { path },
-            Some(value) if self.annotations.is_empty() => {
-                PatchOperation::Add { path: "/metadata/annotations".to_owned(), value: json!({key: value}) }
+        let mut steps = vec![self.unchanged()];
+        if self.annotations.is_empty() {
+            // a patch adds no value below a map that is not there
+            let path = "/metadata/annotations".to_owned();
+            steps.push(PatchOperation::Add { path, value: json!({}) });
+        }
+        steps.extend(changes.into_iter().map(|(name, value)| {
+            let path = format!("/metadata/annotations/{}", escaped(&format!("{PREFIX}{name}")));
+            match value {
+                None => PatchOperation::Remove { path },
+                Some(value) => PatchOperation::Add { path, value: json!(value) },
             }
-            Some(value) => PatchOperation::Add { path, value: json!(value) },
-        };
-        Ok(vec![self.unchanged(), step])
+        }));
+        Ok(steps)
     }
     /// Returns the patch that replaces the kubeconfig of a cluster. It holds the credential.
     pub fn replace(
@@ -214,7 +220,10 @@ mod tests {
             (
                 json!(null),
                 Some("true"),
-                json!([test, {"op": "add", "path": "/metadata/annotations", "value": paused}]),
+                json!([
+                    test, {"op": "add", "path": "/metadata/annotations", "value": {}},
+                    {"op": "add", "path": path, "value": "true"},
+                ]),
             ),
             (json!({"a": "b"}), Some("true"), json!([test, {"op": "add", "path": path, "value": "true"}])),
             (paused.clone(), Some("true"), json!([])),
@@ -222,22 +231,38 @@ mod tests {
             (json!(null), None, json!([])),
         ];
         for (before, value, expected) in cases {
-            let steps = mk(&before, &["east"]).annotate("east", "paused", value).unwrap();
+            let steps = mk(&before, &["east"]).annotate("east", &[("paused", value)]).unwrap();
             assert_eq!(shown(&steps), expected, "{before} {value:?}");
         }
     }
 
     #[test]
+    fn several_annotations_change_in_one_patch() {
+        let before = json!({"tributary.dev/drain": "10s", "tributary.dev/paused": "true"});
+        let changes = [("drain", Some("10s")), ("paused", None), ("remove", Some("true"))];
+        let steps = mk(&before, &["east"]).annotate("east", &changes).unwrap();
+        let expected = json!([
+            {"op": "test", "path": "/metadata/resourceVersion", "value": "7"},
+            {"op": "remove", "path": "/metadata/annotations/tributary.dev~1paused"},
+            {"op": "add", "path": "/metadata/annotations/tributary.dev~1remove", "value": "true"},
+        ]);
+        assert_eq!(shown(&steps), expected, "an equal one is not written");
+    }
+
+    #[test]
     fn one_of_several_clusters_is_not_annotated() {
         let both = mk(&json!(null), &["east", "west"]);
-        let refused = both.annotate("east", "paused", Some("true")).unwrap_err();
+        let refused = both.annotate("east", &[("paused", Some("true"))]).unwrap_err();
         assert_eq!(
             refused.to_string(),
             "Secret system/remote declares west too, and an annotation speaks for all of them"
         );
         let other = mk(&json!(null), &["east", "not an id"]);
-        assert!(other.annotate("east", "paused", Some("true")).is_ok(), "the other key declares no cluster");
-        let missing = both.annotate("north", "paused", Some("true")).unwrap_err();
+        assert!(
+            other.annotate("east", &[("paused", Some("true"))]).is_ok(),
+            "the other key declares no cluster"
+        );
+        let missing = both.annotate("north", &[("paused", Some("true"))]).unwrap_err();
         assert_eq!(missing.to_string(), "Secret system/remote has no key north");
     }
 

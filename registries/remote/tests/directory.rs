@@ -9,8 +9,8 @@ use support::{PLANTED, assert_clean, mk_cluster, mk_kubeconfig};
 use tributary_model::{ClusterId, Code, Mono};
 use tributary_registry_api::Credential;
 use tributary_remote::roster::{
-    Action, ClaimObject, DigestKey, Event, Order, Outcome, Roster, RosterSettings, RosterStatus, SecretLabel,
-    Source, SourceHealth, State, Verdict,
+    Action, ClaimObject, DigestKey, Event, Order, Outcome, Policy, Roster, RosterSettings, RosterStatus,
+    SecretLabel, Source, SourceHealth, State, Verdict,
 };
 use tributary_remote::{Allowed, DirectoryFollower, FileContent, Look};
 
@@ -59,6 +59,11 @@ impl Lab {
         let text = |token: &str| mk_kubeconfig(&self.cluster, &format!("token: {token}"));
         let file = |(name, token): &(&str, &str)| (at(name), mk_content(&text(token)));
         Look::Listed(files.iter().map(file).collect())
+    }
+    /// Sets policies, and returns the orders, or nothing without an event.
+    fn sets(&mut self, cluster: &str, policy: Policy) -> Option<Vec<String>> {
+        let event = self.follower.set_policies([(ClusterId::new(cluster).unwrap(), policy)].into())?;
+        Some(self.roster.apply(self.now, event).iter().map(named).collect())
     }
     fn wait(&mut self, span: Duration) -> Vec<String> {
         self.now = self.now.plus(span);
@@ -217,4 +222,23 @@ fn files_beyond_the_bound_are_counted_and_remove_nothing() {
     lab.take(Look::Listed(files.into_iter().collect()));
     assert_eq!((lab.status().sources[0].objects, lab.status().sources[0].beyond), (2_000, 2));
     assert_eq!(lab.wait(GRACE * 100), [""; 0], "a list that is cut proves nothing");
+}
+
+#[test]
+fn policies_of_the_configuration_are_those_of_files() {
+    let mut lab = Lab::joined();
+    let paused = Policy { paused: true, ..Policy::default() };
+    assert_eq!(lab.sets("west", paused.clone()), None, "no file is called so");
+    assert_eq!(lab.sets("east", paused.clone()), Some(vec!["pause east".to_owned()]));
+    assert_eq!(lab.sets("east", paused.clone()), None, "nothing changed");
+    assert!(lab.looks(&[("east.yaml", "token-b")]).is_empty(), "another kubeconfig does not end a pause");
+    assert_eq!(lab.sets("east", Policy::default()), Some(vec!["rotate east".to_owned()]));
+    // while the directory cannot be read, the next look has them
+    lab.take(Look::Unreadable("gone".to_owned()));
+    assert_eq!(lab.sets("east", paused), None);
+    assert_eq!(lab.looks(&[("east.yaml", "token-b")]), ["pause east"]);
+    assert_eq!(
+        lab.sets("east", Policy { remove: true, ..Policy::default() }),
+        Some(vec!["leave east".to_owned()])
+    );
 }

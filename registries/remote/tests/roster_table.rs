@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail the test")]
 
 use rosters::*;
-use tributary_remote::roster::{Event, RestoredCluster, Roster, SourceHealth, State};
+use tributary_remote::roster::{Event, Policy, RestoredCluster, Roster, SourceHealth, State};
 
 #[path = "support/rosters.rs"]
 mod rosters;
@@ -179,6 +179,22 @@ fn removed_cluster_leaves_at_once() {
     assert_eq!(apply(&mut absent, 1, Event::Put(SECRETS, mk_with("s", &["a=1"], remove()))), NONE);
     assert_eq!(state(&absent, "a"), State::Absent);
     assert_eq!(put(&mut absent, 2, "s", &["a=1"]), ["join a by s"], "its end joins");
+}
+
+#[test]
+fn drain_is_that_of_the_first_claim_while_there_is_one() {
+    let mut roster = mk_in("Joined");
+    let second = std::time::Duration::from_secs;
+    assert_eq!(roster.drain(&id("a")), None, "as configured");
+    let policy = Policy { drain: Some(second(5)), ..remove() };
+    assert_eq!(apply(&mut roster, 1, Event::Put(SECRETS, mk_with("s", &["a=1"], policy))), ["leave a"]);
+    assert_eq!(roster.drain(&id("a")), Some(second(5)));
+    let later = Policy { drain: Some(second(9)), ..Policy::default() };
+    apply(&mut roster, 1, Event::Put(SECRETS, mk_with("t", &["a=1"], later)));
+    assert_eq!(roster.drain(&id("a")), Some(second(5)), "another claim does not decide");
+    delete(&mut roster, 2, "s");
+    delete(&mut roster, 2, "t");
+    assert_eq!(roster.drain(&id("a")), None);
 }
 
 #[test]

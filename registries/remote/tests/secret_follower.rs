@@ -206,6 +206,7 @@ fn faults_of_a_secret_name_fields_and_no_value() {
     });
     let annotations = json!({
         "tributary.dev/paused": "true", "tributary.dev/renew": "true", "tributary.dev/accept-rights": "true",
+        "tributary.dev/found-uid": "uid-1",
         "tributary.dev/priority": HIDDEN,
         "other.dev/x": HIDDEN,
     });
@@ -216,14 +217,14 @@ fn faults_of_a_secret_name_fields_and_no_value() {
         texts,
         [
             "annotation tributary.dev/priority is not a whole number",
-            "annotation tributary.dev/accept-rights has no effect yet; remove it",
-            "annotation tributary.dev/renew has no effect yet; remove it",
             "data.(name not valid) is not a cluster ID; use letters, digits, `-` and `.` as the key",
+            "annotation tributary.dev/found-uid has no effect in a Secret of several clusters; remove it, or split the Secret",
         ]
     );
     assert_eq!((declared.object.claims.len(), declared.kubeconfigs.len()), (2, 1));
     let policy = &declared.object.policy;
-    assert!(policy.paused && !policy.renew, "a policy without effect is not carried out");
+    assert!(policy.paused && policy.accept_rights && policy.renew);
+    assert!(policy.found_uid.is_none(), "a policy without effect is not carried out");
     let shown = format!("{declared:?}");
     assert!(!shown.contains(HIDDEN), "{shown}");
 }

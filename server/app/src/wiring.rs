@@ -7,6 +7,7 @@
 pub mod certificates;
 pub mod cluster;
 pub mod config_source;
+pub mod configured_credentials;
 pub mod consul;
 pub mod factories;
 pub mod journal;
@@ -34,6 +35,7 @@ use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
 use crate::ops::backend::LiveBackend;
 use crate::ops::clusters::board::Board;
+use crate::ops::clusters::tries::{ConfiguredTry, Tries};
 use crate::ops::receipts::Receipts;
 use crate::ops::{cluster_log, start_log, status_log};
 use crate::reload::{Layers, Reloader, Running};
@@ -134,6 +136,7 @@ impl Bound {
         let istio = self.app.loaded.istio.clone();
         let running = Arc::new(Running::new(self.app.loaded, self.app.file.clone()));
         let board = Board::default();
+        let (tries, requests) = Tries::new(tries(self.app.factories.clone()));
         let (xds, sessions) = self.app.xds.start(self.xds, (&handle, &clock, epoch), &running);
         let live = Arc::new(LiveBackend {
             name: host_name(),
@@ -144,6 +147,7 @@ impl Bound {
             state: state.clone(),
             receipts: Receipts::default(),
             remotes: board.clone(),
+            tries,
         });
         let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
         for (listener, surface) in [(Some(self.admin), Surface::Admin), (self.health, Surface::Health)] {
@@ -162,8 +166,9 @@ impl Bound {
         let source = ConfigSource::start(&handle, &config).await?;
         let remembered = (state.clone(), self.app.file.clone());
         state.remember(&configured[..1]);
-        let remotes = Remotes::of(&config, &self.app.factories, &handle, (&clock, board))?
+        let remotes = Remotes::of(&config, &self.app.factories, &handle, (&clock, board, requests))?
             .map(|remotes| remotes.remembering((&found_before, &recalled), &state, &live.receipts));
+        let credentials = (self.app.factories.clone(), Arc::clone(&running));
         let registries =
             Registries::new(handle.clone(), source, self.app.factories, self.app.log, remembered)
                 .with_remotes(remotes.as_ref().map(Remotes::settings));
@@ -186,6 +191,12 @@ impl Bound {
         tasks.spawn(start_log::when_ready(handle, stop.clone()));
         tasks.spawn(status_log::run(Arc::clone(&live), stop.clone()));
         tasks.spawn(cluster_log::run(Arc::clone(&live), stop.clone()));
+        tasks.spawn(configured_credentials::run(
+            credentials.0,
+            credentials.1,
+            live.remotes.clone(),
+            stop.clone(),
+        ));
         Ok(Server { runtime, live, xds, tasks, stop, addresses, drain: config.drain.timeout.get() })
     }
 }
@@ -257,6 +268,18 @@ fn configured(
         all.extend(Configured::of(registry, file, &factories.of(registry, config)?));
     }
     Ok(all)
+}
+
+/// Returns a function that returns the clusters of a configuration and opens their connections as their registries do.
+fn tries(factories: Factories) -> impl Fn(&Config) -> Vec<ConfiguredTry> {
+    move |config| {
+        let clusters = factories.clusters(config).unwrap_or_default();
+        let one = |cluster: cluster::Cluster| ConfiguredTry {
+            cluster: cluster.options.cluster.to_string(),
+            open: Box::new(move || cluster.open()),
+        };
+        clusters.into_iter().map(one).collect()
+    }
 }
 
 fn runtime_config(config: &Config) -> RuntimeConfig {

@@ -17,8 +17,8 @@ use tributary_app::admin::{Access, AdminBackend, Check, ROUTES, Readiness, Share
 use tributary_app::document::ResourceItem;
 use tributary_app::document::state::{EndItem, Part, StateDocument};
 use tributary_app::document::{
-    ClientItem, ClusterItem, ClusterSourceItem, Filter, HeldItem, LeavePlan, PolicyItem, ReceiptItem,
-    RegistryItem,
+    ClientItem, ClusterItem, ClusterSourceItem, Filter, Findings, HeldItem, LeavePlan, PolicyItem,
+    ReceiptItem, RegistryItem, TriedCluster,
 };
 use tributary_app::ops::diff::Differences;
 use tributary_app::ops::resources::{ResourceRequest, Resources};
@@ -87,6 +87,10 @@ impl AdminBackend for Fake {
         let item = |name: &str| ClusterItem { name: name.into(), ..ClusterItem::default() };
         let source = ClusterSourceItem { name: SECRET.into(), ..ClusterSourceItem::default() };
         (vec![item("b"), item(SECRET)], vec![source])
+    }
+    async fn try_clusters(&self, _: Option<&str>) -> Option<Vec<TriedCluster>> {
+        let findings = Findings::default();
+        Some(vec![TriedCluster { cluster: SECRET.into(), source: SECRET.into(), server: None, findings }])
     }
     async fn held(&self) -> Vec<HeldItem> {
         vec![HeldItem { id: "held".into(), what: SECRET.into(), ..HeldItem::default() }]

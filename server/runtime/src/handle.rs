@@ -214,14 +214,17 @@ impl Handle {
     pub async fn remove_registries(&self, names: Vec<RegistryName>) -> Result<(), SupervisorError> {
         self.member(|reply| MemberOrder::LeaveAll(names, reply)).await
     }
-    /// Sets the identity that the sources of registries may have in place of the pinned one.
-    pub async fn accept_identity(
+    /// Sets the identity that the sources of registries may have in place of the pinned one, and whether runs that can read less may
+    /// replace the served ones.
+    pub async fn set_accepted(
         &self,
         names: Vec<RegistryName>,
         identity: Option<Fingerprint>,
+        fewer_rights: bool,
     ) -> Result<(), Stopped> {
         let now = self.clock.now();
-        self.command(move |core| ((), core.accept_identity(now, &names, identity.as_ref()))).await
+        self.command(move |core| ((), core.set_accepted(now, &names, (identity.as_ref(), fewer_rights))))
+            .await
     }
     /// Sets the priority at which the facts of registries are served, in one turn.
     pub async fn set_priority(

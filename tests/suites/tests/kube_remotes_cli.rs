@@ -71,7 +71,7 @@ impl Lab {
         away.api().apply_all(&solo).await?;
         let watched = Watched::by_admin(&home)?.config(
             "remotes: {secrets: on, leaveGrace: 3s, drain: 1s, allowServerCidrs: [127.0.0.0/8]}\n\
-             start: {firstSyncTimeout: 2s}",
+             writes: [credentials]\nstart: {firstSyncTimeout: 2s}",
         );
         let (server, config) = watched.start().await?;
         let recorder = Follower::like_envoy(server.xds(), Variant::Delta, node("recorder")).await?;
@@ -141,6 +141,37 @@ impl Lab {
         let secret = self.secret().await?.context("the Secret")?;
         Ok(secret["data"]["away"].as_str().context("its key")?.to_owned())
     }
+    /// Returns the remote cluster as the server shows it.
+    async fn shown(&self) -> Result<Value> {
+        let (_, text, notes) = self.server.command(&["cluster", "describe", "away", "-o", "json"]).await?;
+        let list: Value = serde_json::from_str(&text).with_context(|| format!("{text} {notes}"))?;
+        Ok(list["items"][0].clone())
+    }
+    /// Waits until the Secret has the UID of the remote cluster.
+    async fn is_pinned(&self, secret: &Named) -> Result<()> {
+        let shown = self.shown().await?;
+        let uid = shown["identity"].as_str().context("an identity")?;
+        eventually("the UID in the Secret", SOON, || async {
+            let found = self.home.api().find(secret).await?.context("the Secret")?;
+            let annotations = &found["metadata"]["annotations"];
+            ensure!(annotations["tributary.dev/found-uid"] == *uid, "{annotations}");
+            Ok(())
+        })
+        .await
+    }
+    /// Puts a token of the account into the Secret that is past the time of its renewal.
+    async fn ages(&self) -> Result<()> {
+        let account = json!({"apiVersion": "v1", "kind": "ServiceAccount",
+            "metadata": {"namespace": NAMESPACE, "name": "tributary-remote"}});
+        let account = self.away.api().find(&Named::of(&account)?).await?.context("the account")?;
+        let uid = account["metadata"]["uid"].as_str().context("its UID")?;
+        let half_an_hour = jiff::SignedDuration::from_mins(30);
+        let token = self.away.signer().token(NAMESPACE, "tributary-remote", uid, half_an_hour)?;
+        let text = std::fs::read_to_string(self.away.kubeconfig(&Login::Token(token))?)?;
+        let fields = json!({"stringData": {"away": text}});
+        let secret = mk_declaration("tributary-cluster-away", "away", "");
+        self.home.api().patch(&Named::of(&secret)?, &fields).await.map(drop)
+    }
 }
 
 #[tokio::test]
@@ -162,6 +193,8 @@ async fn cluster_is_added_rotated_paused_resumed_and_removed_by_commands() -> Re
     lab.run(&[&add[..], &["--apply"]].concat()).await?.ends(3)?.notes("declares cluster `away` already")?;
     let first = lab.value().await?;
     printed_secret_is_accepted(&lab).await?;
+    every_cluster_is_tried(&lab).await?;
+    lab.is_pinned(&Named::of(&mk_declaration("tributary-cluster-away", "away", ""))?).await?;
     lab.recorder.forget();
 
     let rotate = [&["rotate", "away", "--from-context", "away", "--wait", "15s"], &LOOPBACK[..]].concat();
@@ -186,8 +219,13 @@ async fn cluster_is_added_rotated_paused_resumed_and_removed_by_commands() -> Re
     let plan = "2 endpoints, 1 hosts without an endpoint: solo.shop.svc.cluster.local";
     lab.run(&["remove", "away"]).await?.ends(3)?.notes(plan)?.notes("nothing was changed")?;
     lab.waits_for("Live").await?;
-    let removed = lab.run(&["remove", "away", "--yes", "--wait", "15s"]).await?.ends(0)?;
+    let began = std::time::Instant::now();
+    let removed = lab.run(&["remove", "away", "--yes", "--drain", "3s", "--wait", "15s"]).await?.ends(0)?;
     removed.prints("cluster away removed: ")?.prints(plan)?;
+    ensure!(
+        began.elapsed() >= Duration::from_secs(3),
+        "it is drained for longer than the server is configured to"
+    );
     ensure!(lab.secret().await?.is_none(), "the Secret had no other key");
     lab.serves(&[HOME]).await?;
     lab.waits_for("removed").await?;
@@ -197,6 +235,25 @@ async fn cluster_is_added_rotated_paused_resumed_and_removed_by_commands() -> Re
     lab.run(&again).await?.ends(0)?.notes("ServiceAccount tributary-remote of context away: exists")?;
     lab.waits_for("Live").await?;
     lab.serves(&[HOME, AWAY]).await
+}
+
+/// The server connects to each cluster that it knows, that of its configuration included.
+async fn every_cluster_is_tried(lab: &Lab) -> Result<()> {
+    let (status, out, notes) =
+        lab.server.command(&["cluster", "check", "--all", "--connect", "-o", "json"]).await?;
+    ensure!(status.success() && !out.contains(TOKEN), "{out}\n{notes}");
+    let list: Value = serde_json::from_str(&out)?;
+    let items = list["items"].as_array().context("a list")?;
+    let names: Vec<_> = items.iter().filter_map(|one| one["cluster"].as_str()).collect();
+    ensure!(names == ["away", "Kubernetes"], "{out}");
+    for one in items {
+        let checks = one["checks"].as_array().context("checks")?;
+        let names: Vec<_> = checks.iter().filter_map(|check| check["check"].as_str()).collect();
+        let all = ["name", "connection", "authentication", "version", "clock", "identity", "rights"];
+        ensure!(names == all && checks.iter().all(|check| check["outcome"] == "Ok"), "{one:#}");
+        ensure!(one["version"].is_string() && one["identity"].is_string(), "{one:#}");
+    }
+    Ok(())
 }
 
 /// The Secret that is printed on request is a credential, and nothing else is.
@@ -255,5 +312,66 @@ async fn commands_refuse_what_would_reach_other_clusters_or_lacks_a_right() -> R
     let place = ["--system-namespace", NAMESPACE, "--dry-run"];
     let accepted = lab.run(&[&["accept", "away", "--uid", "u-1"], &place[..]].concat()).await?.ends(0)?;
     accepted.prints("u-1")?.prints("accept-uid")?;
+    let drained = lab.run(&[&["remove", "away", "--drain", "0"], &place[..]].concat()).await?.ends(0)?;
+    drained.prints("tributary.dev~1drain")?.prints("tributary.dev~1remove")?;
     Ok(())
+}
+
+#[tokio::test]
+async fn server_renews_a_token_and_knows_a_cluster_by_its_secret() -> Result<()> {
+    let mut lab = Lab::start().await?;
+    // another server wrote the UID of another cluster: this one answers in its place, at the first contact
+    let kubeconfig = std::fs::read_to_string(lab.away.kubeconfig(&Login::user("admin"))?)?;
+    let mut moved = mk_declaration("moved", "away", &kubeconfig);
+    moved["metadata"]["annotations"] = json!({"tributary.dev/found-uid": "00000000-0000"});
+    lab.home.api().apply(&moved).await?;
+    lab.waits_for("Conflict").await?;
+    lab.serves(&[HOME]).await?;
+    lab.run(&["accept", "away"]).await?.ends(0)?;
+    lab.waits_for("Live").await?;
+    lab.is_pinned(&Named::of(&moved)?).await?;
+    lab.run(&["remove", "away", "--yes", "--drain", "0", "--wait", "15s"]).await?.ends(0)?;
+
+    let args = [&["add", "away", "--from-context", "away", "--apply", "--renew"], &LOOPBACK[..]].concat();
+    lab.run(&args).await?.ends(0)?.notes("`writes` lists `credentials`")?;
+    lab.waits_for("Live").await?;
+    ensure!(lab.shown().await?["renewal"].is_string(), "{:#}", lab.shown().await?);
+    lab.serves(&[HOME, AWAY]).await?;
+    lab.recorder.settle(WATCHED).await?;
+    lab.recorder.forget();
+    lab.ages().await?;
+    let aged = lab.value().await?;
+    eventually("the token to be renewed", SOON, || async {
+        ensure!(lab.value().await? != aged, "{:#}", lab.shown().await?);
+        let shown = lab.shown().await?;
+        // the aged token, then the renewed one
+        ensure!(shown["state"] == "Live" && shown["rotations"] == 2, "{shown:#}");
+        Ok(())
+    })
+    .await?;
+    sends_nothing(&mut lab.recorder, WATCHED).await?;
+
+    // without the right to request one, the failure shows, and what is served stays
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+        "metadata": {"namespace": NAMESPACE, "name": "tributary-remote"}});
+    let role = Named::of(&role)?;
+    let mut rules = lab.away.api().find(&role).await?.context("the role")?["rules"].clone();
+    rules.as_array_mut().context("rules")?.retain(|rule| rule["resources"][0] != "serviceaccounts/token");
+    lab.away.api().patch(&role, &json!({"rules": rules})).await?;
+    eventually("the failure to show", SOON, || async {
+        let shown = lab.shown().await?;
+        let next: jiff::Timestamp = shown["renewal"].as_str().context("a renewal")?.parse()?;
+        if next > jiff::Timestamp::now() {
+            // it was renewed before the API server knew of the change
+            lab.ages().await?;
+        }
+        let text = shown["conditions"].to_string();
+        ensure!(
+            text.contains("TRB0721") && text.contains("the renewal fails and is tried again"),
+            "{shown:#}"
+        );
+        Ok(())
+    })
+    .await?;
+    sends_nothing(&mut lab.recorder, WATCHED).await
 }

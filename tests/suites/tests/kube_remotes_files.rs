@@ -3,7 +3,7 @@
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -112,6 +112,18 @@ impl Lab {
         })
         .await
     }
+    /// Waits until the log has these texts: its comparison of the clusters follows a change by a second or more.
+    async fn logs(&mut self, texts: &[&str]) -> Result<()> {
+        let until = Instant::now() + SOON;
+        loop {
+            let log = self.server.as_mut().context("no server runs")?.process().output();
+            if texts.iter().all(|text| log.contains(text)) {
+                return Ok(());
+            }
+            ensure!(Instant::now() < until, "{log}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
     async fn is_written(&self) -> Result<()> {
         eventually("everything to be written", SOON, || async {
             let state = self.server()?.debug("state").await?;
@@ -185,11 +197,30 @@ async fn files_alone_are_served_rotated_held_and_removed_without_a_config_cluste
     lab.is("away", "Live", &["\"outcome\":\"Used\""]).await?;
     lab.sends_nothing().await?;
 
+    policy_of_a_file_applies_at_once(&mut lab, &file).await?;
     lab.remove("away.yaml")?;
     lab.serves(&[HOME]).await?;
     let receipts = lab.server()?.items("receipts").await?;
     ensure!(receipts.len() == 1 && receipts[0]["object"] == file.as_str(), "{receipts:?}");
     Ok(())
+}
+
+/// A pause in the configuration closes the connection of a file's cluster; another directory waits for a restart.
+async fn policy_of_a_file_applies_at_once(lab: &mut Lab, file: &str) -> Result<()> {
+    let (status, text, _) = lab.server()?.command(&["cluster", "pause", "away"]).await?;
+    ensure!(status.code() == Some(3) && text.contains("    away:\n      paused: true\n"), "{text}");
+    let (status, text, _) = lab.server()?.command(&["cluster", "remove", "away"]).await?;
+    ensure!(status.code() == Some(3) && text.contains(&format!("rm {file}\n")), "{text}");
+    let path = lab.folder.path().join("config.yaml");
+    let before = std::fs::read_to_string(&path)?;
+    let paused = before.replace("leaveGrace", "clusters: {away: {paused: true}}, leaveGrace");
+    std::fs::write(&path, paused.replace("/clusters,", "/elsewhere,"))?;
+    lab.is("away", "Paused", &["`remotes.clusters.away.paused` is set"]).await?;
+    let config = lab.server()?.debug("config").await?;
+    ensure!(config["lastReload"]["needsRestart"] == serde_json::json!(["remotes.directory"]), "{config:#}");
+    std::fs::write(&path, before)?;
+    lab.is("away", "Live", &[]).await?;
+    lab.sends_nothing().await
 }
 
 #[tokio::test]
@@ -280,11 +311,7 @@ async fn file_precedes_a_secret_and_one_cluster_under_two_names_is_shown_on_both
     // the last error of a watch that fails is in its status
     lab.home.daemon().kill();
     lab.notes(&["Secrets istio/multiCluster", "last error", "TRB0715"]).await?;
-    let log = lab.server.as_mut().context("no server runs")?.process().output();
-    ensure!(
-        log.contains("it is one cluster with again") && log.contains("names the UID 0b54ab2f-0000"),
-        "{log}"
-    );
+    lab.logs(&["it is one cluster with again", "names the UID 0b54ab2f-0000"]).await?;
     lab.home.daemon().start_again()?;
     lab.home.ready().await?;
     lab.home.api().remove(&Named::of(&secret)?).await

@@ -149,18 +149,19 @@ impl Core {
     pub fn refuses_updates(&self, name: &RegistryName) -> bool {
         self.registries.get(name).is_some_and(|registry| registry.rejected_identity.is_some())
     }
-    /// Sets the identity that the source of a registry may have in place of the pinned one. A shadow with it waits no longer; one with
-    /// a third identity does.
-    pub fn accept_identity(
+    /// Sets the identity that the source of a registry may have in place of the pinned one, and whether a run that can read less may
+    /// replace the served one. A shadow that is accepted so waits no longer; one with a third identity does.
+    pub fn set_accepted(
         &mut self,
         now: Mono,
         names: &[RegistryName],
-        identity: Option<&Fingerprint>,
+        (identity, fewer_rights): (Option<&Fingerprint>, bool),
     ) -> ApplyOutcome {
         self.begin(now);
         for name in names {
             let Some(registry) = self.registries.get_mut(name) else { continue };
             registry.accepted_identity = identity.cloned();
+            registry.accepts_fewer_rights = fewer_rights;
             self.state.dirty.registries.insert(name.clone());
         }
         ingest::adopt_ready(&mut self.registries, &mut self.state, &names.iter().cloned().collect());

@@ -89,6 +89,8 @@ pub(crate) struct Registry {
     pub(crate) rejected_identity: Option<Fingerprint>,
     /// Identity that its source may have in place of the pinned one.
     pub(crate) accepted_identity: Option<Fingerprint>,
+    /// Whether a run that can read less than the served one may replace it.
+    pub(crate) accepts_fewer_rights: bool,
     /// Whether the facts came from a source whose configuration has changed since.
     pub(crate) source_changed: bool,
     /// Time of the restore from a journal; staleness policies count from here to give the first run time to list.
@@ -106,11 +108,12 @@ impl Registry {
             info: RegistryInfo::new(spec),
             scopes: spec.scopes.clone(),
             stale: spec.stale,
-            ledger: Ledger::new(RESTORED),
+            ledger: Ledger { identity: spec.pinned.clone(), ..Ledger::new(RESTORED) },
             group: None,
             shadow: None,
             rejected_identity: None,
             accepted_identity: None,
+            accepts_fewer_rights: false,
             source_changed: false,
             restored: Mono::default(),
             shown: super::ShownStates::new(),
@@ -121,6 +124,9 @@ impl Registry {
     pub(crate) fn describe(&mut self, spec: &RegistrySpec) {
         self.info = RegistryInfo { priority: self.info.priority, ..RegistryInfo::new(spec) };
         (self.scopes, self.stale) = (spec.scopes.clone(), spec.stale);
+        if self.ledger.identity.is_none() {
+            self.ledger.identity.clone_from(&spec.pinned);
+        }
     }
     /// Returns whether updates of this run are accepted.
     pub(crate) fn accepts(&self, generation: Generation) -> bool {
@@ -130,7 +136,9 @@ impl Registry {
     /// Returns why its shadow does not serve; `None` without a shadow or if the shadow may serve.
     pub(crate) fn obstacle(&self) -> Option<Obstacle> {
         let shadow = self.shadow.as_ref()?;
-        shadow.ledger.obstacle(&self.ledger, &self.scopes, self.accepted_identity.as_ref())
+        let accepted = self.accepted_identity.as_ref();
+        let obstacle = shadow.ledger.obstacle(&self.ledger, &self.scopes, accepted);
+        obstacle.filter(|it| !(self.accepts_fewer_rights && matches!(it, Obstacle::Weaker(_))))
     }
     /// Returns whether a run, served or in a shadow, waits until an operator accepts it.
     pub(crate) fn needs_accept(&self) -> bool {

@@ -206,10 +206,10 @@ fn named_identity_alone_is_accepted() {
     };
     let name = [mk_name("file")];
     swapped(&mut world, "uid-2");
-    world.core.accept_identity(Mono(800), &name, Some(&uid("uid-3")));
+    world.core.set_accepted(Mono(800), &name, (Some(&uid("uid-3")), false));
     assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.1:80"], "another one was named");
     assert!(world.core.status()[0].needs_accept);
-    let outcome = world.core.accept_identity(Mono(801), &name, Some(&uid("uid-2")));
+    let outcome = world.core.set_accepted(Mono(801), &name, (Some(&uid("uid-2")), false));
     assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.2:80"]);
     assert!(
         outcome.records.contains(&Record::Identity(name[0].clone(), uid("uid-2"))),
@@ -217,11 +217,11 @@ fn named_identity_alone_is_accepted() {
     );
 
     // named before the run begins
-    world.core.accept_identity(Mono(802), &name, Some(&uid("uid-4")));
+    world.core.set_accepted(Mono(802), &name, (Some(&uid("uid-4")), false));
     swapped(&mut world, "uid-4");
     assert_eq!(world.core.status()[0].identity, Some(uid("uid-4")));
     // a right that is less is no matter of the identity
-    world.core.accept_identity(Mono(803), &name, Some(&uid("uid-5")));
+    world.core.set_accepted(Mono(803), &name, (Some(&uid("uid-5")), false));
     let shadow = world.shadow("file");
     let listed = [RegistryUpdate::Identity(uid("uid-5"))].into_iter().chain(mk_list([pay("")[0].clone()]));
     let is_groups =
@@ -231,6 +231,36 @@ fn named_identity_alone_is_accepted() {
     let updates: Vec<_> = listed.filter(|w| !is_groups(w)).chain([withheld]).collect();
     world.report_in("file", shadow, updates);
     assert_eq!(world.core.status()[0].identity, Some(uid("uid-4")), "it can read less");
+    // both are accepted at once
+    world.core.set_accepted(Mono(804), &name, (Some(&uid("uid-5")), true));
+    assert_eq!(world.core.status()[0].identity, Some(uid("uid-5")));
+    assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.2:80"], "what it may not read stays");
+    assert!(!world.core.status()[0].needs_accept);
+}
+
+#[test]
+fn identity_that_is_pinned_from_outside_counts_until_one_is_known() {
+    let uid = |text: &str| Fingerprint::new(text).unwrap();
+    let pinned = |text: &str| mk_spec("file", ProviderId::SERVICE_ENTRY).shadowing().pinned(Some(uid(text)));
+    let listed = |text: &str| {
+        let identity = [RegistryUpdate::Identity(uid(text))];
+        identity.into_iter().chain(mk_list(pay("10.0.0.1:http=80"))).collect::<Vec<_>>()
+    };
+    let mut world = World::with(&[pinned("uid-1")]);
+    let mut order = world.order("file");
+    order.spec = pinned("uid-1");
+    assert!(world.core.serve(Mono(500), &order).unwrap().1.in_shadow, "nothing is served before it is known");
+    world.report_in("file", order.generation, listed("uid-2"));
+    assert!(world.view("shop/pay.shop").is_none(), "another cluster answers");
+    assert_eq!(world.core.status()[0].found_identity, Some(uid("uid-2")));
+    world.core.set_accepted(Mono(800), &[mk_name("file")], (Some(&uid("uid-2")), false));
+    assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.1:80"]);
+    // a later run with another pin: what the source reported counts
+    let mut order = world.order("file");
+    order.spec = pinned("uid-3");
+    world.core.serve(Mono(900), &order).unwrap();
+    world.report_in("file", order.generation, listed("uid-2"));
+    assert_eq!(world.generation("file"), order.generation);
 }
 
 #[test]

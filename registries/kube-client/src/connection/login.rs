@@ -5,7 +5,11 @@
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use kube::config::{AuthInfo, Cluster, Kubeconfig};
+use secrecy::ExposeSecret as _;
+use tributary_registry_api::Credential;
 
 use super::find;
 
@@ -31,6 +35,36 @@ impl Login {
     #[must_use]
     pub const fn asks_a_plugin(&self) -> bool {
         self.plugin
+    }
+}
+
+/// What a context presents to its server, as far as the kubeconfig and the files that it names state it. Its `Debug` shows no value.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Presented {
+    /// Token.
+    pub token: Option<Credential>,
+    /// Client certificate in PEM.
+    pub certificate: Option<Credential>,
+    /// Whether the token is in a file, which another program replaces before it ends.
+    pub is_refreshed: bool,
+}
+
+impl Presented {
+    pub(super) fn of(kubeconfig: &Kubeconfig, chosen: &find::Chosen) -> Self {
+        let Some(user) = chosen.parts(kubeconfig).1 else { return Self::default() };
+        let inline = user.token.as_ref().map(|token| token.expose_secret().as_bytes().to_vec());
+        let file = user.token_file.as_ref().and_then(|path| std::fs::read(path).ok());
+        let is_refreshed = file.is_some();
+        let data = user.client_certificate_data.as_ref().and_then(|data| STANDARD.decode(data.trim()).ok());
+        let path = user.client_certificate.as_ref();
+        let certificate = data.or_else(|| path.and_then(|path| std::fs::read(path).ok()));
+        let trimmed = |bytes: Vec<u8>| Credential::new(bytes.trim_ascii().to_vec());
+        // as the client does, a file precedes a token
+        Self {
+            token: file.or(inline).map(trimmed),
+            certificate: certificate.map(Credential::new),
+            is_refreshed,
+        }
     }
 }
 

@@ -124,6 +124,13 @@ fn validity(token: &str) -> Option<Validity> {
     })
 }
 
+/// Returns the validity of a token and of a certificate in PEM, whichever ends first.
+pub(super) fn earliest(token: Option<&Credential>, certificate: Option<&Credential>) -> Option<Validity> {
+    let token = token.and_then(|token| validity(std::str::from_utf8(token.expose()).ok()?));
+    let certificate = certificate.and_then(|certificate| pem::validity(certificate.expose()));
+    [token, certificate].into_iter().flatten().min_by_key(|validity| validity.until)
+}
+
 /// Returns namespace and name of the service account of a JWT. The claims are not verified.
 pub(super) fn account(token: &Credential) -> Option<(String, String)> {
     let claims = claims(std::str::from_utf8(token.expose()).ok()?)?;

@@ -26,12 +26,23 @@ pub(super) fn certificates(text: &str) -> Result<Chain, &'static str> {
         let (_, read) = x509_parser::parse_x509_certificate(one)
             .map_err(|_| "holds a certificate that cannot be read")?;
         if at == 0 {
-            let at = |time: x509_parser::time::ASN1Time| Timestamp::from_second(time.timestamp()).ok();
-            let from = at(read.validity().not_before);
-            validity = at(read.validity().not_after).map(|until| Validity { from, until });
+            validity = of_certificate(&read);
         }
     }
     if all.is_empty() { Err("holds no certificate") } else { Ok(Chain { pem: wiped(pem), validity }) }
+}
+
+/// Returns the validity of the first certificate of a PEM text.
+pub(super) fn validity(pem: &[u8]) -> Option<Validity> {
+    let first = CertificateDer::pem_slice_iter(pem).next()?.ok()?;
+    let (_, read) = x509_parser::parse_x509_certificate(&first).ok()?;
+    of_certificate(&read)
+}
+
+fn of_certificate(read: &x509_parser::certificate::X509Certificate<'_>) -> Option<Validity> {
+    let at = |time: x509_parser::time::ASN1Time| Timestamp::from_second(time.timestamp()).ok();
+    let from = at(read.validity().not_before);
+    at(read.validity().not_after).map(|until| Validity { from, until })
 }
 
 /// Reads a private key.

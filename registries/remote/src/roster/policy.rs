@@ -5,25 +5,19 @@
 
 use std::time::Duration;
 
-use tributary_model::{Code, Fingerprint};
+use tributary_model::{Code, Fingerprint, StalePolicy};
+use tributary_registry_api::Span;
 
 use super::claim::Fault;
 
 /// Prefix of the annotations.
 pub const PREFIX: &str = "tributary.dev/";
+/// Name of the annotation with the UID that a server found; servers write it.
+pub const FOUND_UID: &str = "found-uid";
 /// Longest time that an annotation sets.
 const LONGEST: Duration = Duration::from_secs(30 * 24 * 3600);
-
-/// What becomes of the facts of a cluster that are no longer confirmed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Staleness {
-    /// They are served.
-    Hold,
-    /// They are used after those of other clusters, once they are as old as this.
-    Degrade(Duration),
-    /// They are hidden, once they are as old as this.
-    Withdraw(Duration),
-}
+/// Longest drain.
+pub const LONGEST_DRAIN: Duration = Duration::from_secs(24 * 3600);
 
 /// Settings of a claim that its owner writes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -34,14 +28,18 @@ pub struct Policy {
     pub paused: bool,
     /// Removes the cluster at once, although it is declared.
     pub remove: bool,
+    /// How long its endpoints are used after those of others before they are removed; `None` leaves it to the configuration.
+    pub drain: Option<Duration>,
     /// UID that the cluster may have in place of the known one.
     pub accept_uid: Option<Fingerprint>,
     /// Accepts a credential that may read less than the one before.
     pub accept_rights: bool,
     /// What becomes of stale facts; `None` leaves it to the configuration.
-    pub staleness: Option<Staleness>,
+    pub staleness: Option<StalePolicy>,
     /// Renews the token.
     pub renew: bool,
+    /// UID that a server found at its first contact and wrote here.
+    pub found_uid: Option<Fingerprint>,
 }
 
 impl Policy {
@@ -64,10 +62,12 @@ impl Policy {
             "priority" => self.priority = value.parse().map_err(|_| "is not a whole number")?,
             "paused" => self.paused = flag(value)?,
             "remove" => self.remove = flag(value)?,
+            "drain" => self.drain = Some(drain(value)?),
             "accept-uid" => self.accept_uid = Some(Fingerprint::new(value).map_err(|_| "is not a UID")?),
             "accept-rights" => self.accept_rights = flag(value)?,
             "staleness" => self.staleness = Some(staleness(value)?),
             "renew" => self.renew = flag(value)?,
+            FOUND_UID => self.found_uid = Some(Fingerprint::new(value).map_err(|_| "is not a UID")?),
             _ => return Err("is not known; correct its name or remove it"),
         }
         Ok(())
@@ -78,17 +78,22 @@ fn flag(value: &str) -> Result<bool, &'static str> {
     value.parse().map_err(|_| "is not `true` or `false`")
 }
 
-fn staleness(value: &str) -> Result<Staleness, &'static str> {
+fn drain(value: &str) -> Result<Duration, &'static str> {
+    let drain = value.parse::<Span>().ok().map(Span::get).filter(|drain| *drain <= LONGEST_DRAIN);
+    drain.ok_or("is not a time such as `30s`, up to 24 hours")
+}
+
+fn staleness(value: &str) -> Result<StalePolicy, &'static str> {
     const FORM: &str =
         "is not `hold`, `degrade(TIME)` or `withdraw(TIME)` with a time such as 10m, up to 30 days";
     if value == "hold" {
-        return Ok(Staleness::Hold);
+        return Ok(StalePolicy::Hold);
     }
     let (kind, rest) = value.split_once('(').ok_or(FORM)?;
     let after = rest.strip_suffix(')').and_then(duration).ok_or(FORM)?;
     match kind {
-        "degrade" => Ok(Staleness::Degrade(after)),
-        "withdraw" => Ok(Staleness::Withdraw(after)),
+        "degrade" => Ok(StalePolicy::Degrade(after)),
+        "withdraw" => Ok(StalePolicy::Withdraw(after)),
         _ => Err(FORM),
     }
 }
@@ -120,10 +125,12 @@ mod tests {
             ("tributary.dev/priority", "-3"),
             ("tributary.dev/paused", "true"),
             ("tributary.dev/remove", "false"),
+            ("tributary.dev/drain", "1m 30s"),
             ("tributary.dev/accept-uid", "6a1f"),
             ("tributary.dev/accept-rights", "true"),
             ("tributary.dev/staleness", "withdraw(10m)"),
             ("tributary.dev/renew", "true"),
+            ("tributary.dev/found-uid", "7b2e"),
             ("kubectl.kubernetes.io/last-applied-configuration", "{}"),
         ]);
         assert_eq!(faults, []);
@@ -131,10 +138,12 @@ mod tests {
             priority: -3,
             paused: true,
             remove: false,
+            drain: Some(Duration::from_secs(90)),
             accept_uid: Fingerprint::new("6a1f").ok(),
             accept_rights: true,
-            staleness: Some(Staleness::Withdraw(Duration::from_secs(600))),
+            staleness: Some(StalePolicy::Withdraw(Duration::from_secs(600))),
             renew: true,
+            found_uid: Fingerprint::new("7b2e").ok(),
         };
         assert_eq!(policy, expected);
     }
@@ -142,9 +151,9 @@ mod tests {
     #[test]
     fn staleness_has_three_forms() {
         let cases = [
-            ("hold", Some(Staleness::Hold)),
-            ("degrade(90s)", Some(Staleness::Degrade(Duration::from_secs(90)))),
-            ("withdraw(2h)", Some(Staleness::Withdraw(Duration::from_secs(7200)))),
+            ("hold", Some(StalePolicy::Hold)),
+            ("degrade(90s)", Some(StalePolicy::Degrade(Duration::from_secs(90)))),
+            ("withdraw(2h)", Some(StalePolicy::Withdraw(Duration::from_secs(7200)))),
         ];
         for (text, expected) in cases {
             assert_eq!(staleness(text).ok(), expected, "{text}");
@@ -167,14 +176,34 @@ mod tests {
     #[test]
     fn invalid_annotations_are_reported_without_their_value() {
         let hidden = "hunter2";
-        let names =
-            ["priority", "paused", "remove", "accept-rights", "staleness", "renew", "pausd", "x.hunter2"];
+        let names = [
+            "priority",
+            "paused",
+            "remove",
+            "drain",
+            "accept-rights",
+            "staleness",
+            "renew",
+            "pausd",
+            "x.hunter2",
+        ];
         for name in names {
             let key = format!("{PREFIX}{name}");
             let (policy, faults) = Policy::read([(key.as_str(), hidden)]);
             assert_eq!((policy, faults.len()), (Policy::default(), 1), "{name}");
             assert!(!faults[0].text.contains(hidden), "{faults:?}");
         }
-        assert_eq!(Policy::read([("tributary.dev/accept-uid", "a b")]).1.len(), 1);
+        for name in ["tributary.dev/accept-uid", "tributary.dev/found-uid"] {
+            assert_eq!(Policy::read([(name, "a b")]).1.len(), 1, "{name}");
+        }
+    }
+
+    #[test]
+    fn drain_is_a_time_of_at_most_a_day() {
+        assert_eq!(drain("0"), Ok(Duration::ZERO), "at once");
+        assert_eq!(drain("24h"), Ok(LONGEST_DRAIN));
+        for text in ["", "-1s", "25h", "soon"] {
+            assert!(drain(text).is_err(), "{text}");
+        }
     }
 }

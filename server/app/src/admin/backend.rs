@@ -13,12 +13,13 @@ use super::metrics::Sample;
 use crate::document::state::{EndItem, Part, StateDocument};
 use crate::document::{
     ClientItem, ClusterItem, ClusterSourceItem, Filter, HeldItem, PolicyItem, ReceiptItem, RegistryItem,
+    TriedCluster,
 };
 use crate::ops::diff::Differences;
 use crate::ops::resources::{ResourceRequest, Resources};
 use crate::ops::routes::Routes;
 
-/// The running server. Methods return at once, or after one batch of the core.
+/// The running server. Methods return at once, or after one batch of the core, unless their description differs.
 #[async_trait]
 pub trait AdminBackend: Send + Sync + 'static {
     /// Name of this server among its replicas.
@@ -44,6 +45,9 @@ pub trait AdminBackend: Send + Sync + 'static {
     fn receipts(&self) -> Vec<ReceiptItem>;
     /// Kubernetes clusters, those with trouble first, and the sources that declare some.
     async fn clusters(&self) -> (Vec<ClusterItem>, Vec<ClusterSourceItem>);
+    /// Connects to every cluster, or to the one of this ID, and reports what each answers; takes up to a minute. `None` while another
+    /// such request is in progress.
+    async fn try_clusters(&self, name: Option<&str>) -> Option<Vec<TriedCluster>>;
     /// Held removals.
     async fn held(&self) -> Vec<HeldItem>;
     /// Releases a held removal; `None` if no removal of this id is held.

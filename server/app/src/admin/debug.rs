@@ -125,6 +125,18 @@ pub async fn plans(State(shared): State<Shared>, params: Params<Filter>) -> Resp
     Json(List::new("PlanList", items, metadata, filter.limit())).into_response()
 }
 
+/// What each cluster answers when the server tries it.
+pub async fn try_clusters(State(shared): State<Shared>, params: Params<Filter>) -> Response {
+    let filter = match filter_of(params) {
+        Ok(filter) => filter,
+        Err(refusal) => return *refusal,
+    };
+    let Ok(_permit) = shared.waits.try_acquire() else { return busy() };
+    let Some(items) = shared.inside.try_clusters(filter.name.as_deref()).await else { return busy() };
+    let metadata = metadata(&shared, &shared.inside.catalog());
+    Json(List::new("TriedClusterList", items, metadata, filter.limit())).into_response()
+}
+
 /// Kubernetes clusters.
 pub async fn clusters(State(shared): State<Shared>, params: Params<Filter>) -> Response {
     let filter = match filter_of(params) {

@@ -130,6 +130,13 @@ pub const ROUTES: &[Route] = &[
         handler: || get(debug::clusters),
     },
     Route {
+        path: "/debug/clusters/check",
+        access: Access::Loopback,
+        changes: false,
+        about: "TriedClusterList: connects to every declared and configured cluster and returns what each answers: name, connection, authentication, version, clock, identity and rights; takes `name`; one request at a time, a minute at most",
+        handler: || get(debug::try_clusters),
+    },
+    Route {
         path: "/debug/guard",
         access: Access::Loopback,
         changes: false,

@@ -14,8 +14,9 @@ use super::{Output, ServerArgs};
 /// Commands for remote clusters.
 #[derive(Debug, Clone, Subcommand)]
 pub enum ClusterCommand {
-    /// Check the kubeconfigs of files, or with --all those of a running server's Secrets: accepted, or the refused fields and
-    /// what would allow them. Connects to no cluster without --connect. Ends with 3 if one is not accepted
+    /// Check the kubeconfigs of files, or with --all every cluster that a running server knows, of its configuration, its Secrets and
+    /// its directory: accepted, or the refused fields and what would allow them. Connects to no cluster without --connect. Ends with
+    /// 3 if one is not accepted
     Check(ClusterCheckArgs),
     /// Describe a cluster of a running server: its state, its credential, its declarations and what its registries read
     Describe(ClusterDescribeArgs),
@@ -56,8 +57,8 @@ pub struct ClusterCheckArgs {
     /// A kubeconfig, or manifests of Secrets with a kubeconfig for each key; `-` is standard input. Repeat for several
     #[arg(short = 'f', long = "file", value_name = "FILE", required_unless_present = "all")]
     pub files: Vec<PathBuf>,
-    /// Every Secret that the running server reads, as the server judged it with its own settings
-    #[arg(long, conflicts_with_all = ["files", "features", "servers", "connect"])]
+    /// Every declaration that the running server reads, as the server judged it with its own settings
+    #[arg(long, conflicts_with_all = ["files", "features", "servers"])]
     pub all: bool,
     /// Allow a field that is refused by default: insecure-skip-tls-verify, proxy-url, basic or impersonation. Repeat for
     /// several
@@ -66,8 +67,8 @@ pub struct ClusterCheckArgs {
     /// Allow servers in a range that is refused by default, such as 127.0.0.0/8. Repeat for several
     #[arg(id = "servers", long = "allow-server-cidr", value_name = "CIDR", value_parser = parse_cidr)]
     pub servers: Vec<IpNet>,
-    /// Connect to each accepted cluster, too: its version, its identity, and the kinds that its credential may not list.
-    /// Reads only
+    /// Connect to each accepted cluster, too: name, TLS, authentication, version, clock, identity, and the kinds that its credential may
+    /// not list. With --all the server connects, from where it runs, also to the clusters of its configuration. Reads only
     #[arg(long)]
     pub connect: bool,
     /// Output format

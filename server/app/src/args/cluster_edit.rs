@@ -1,10 +1,12 @@
 //! Flags of the `cluster` commands that change which clusters a server reads: they edit Secrets with the operator's rights.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use ipnet::IpNet;
 use tributary_kube_client::{ConnectOptions, ObjectName};
+use tributary_remote::roster::LONGEST_DRAIN;
 use tributary_remote::{Allowed, parse_cidr};
 
 use super::ServerArgs;
@@ -130,6 +132,11 @@ fn object_name(text: &str) -> Result<ObjectName, &'static str> {
     }
 }
 
+fn drain(text: &str) -> Result<Span, String> {
+    let drain: Span = text.parse()?;
+    if drain.get() > LONGEST_DRAIN { Err("is longer than 24h".to_owned()) } else { Ok(drain) }
+}
+
 /// Flags of `cluster pause` and `cluster resume`.
 #[derive(Debug, Clone, Args)]
 pub struct ClusterEditArgs {
@@ -157,7 +164,11 @@ pub struct ClusterAcceptArgs {
 /// Flags of `cluster remove`.
 #[derive(Debug, Clone, Args)]
 pub struct ClusterRemoveArgs {
-    /// How long to wait for the receipt of the server, which comes after its `remotes.drain`
+    /// How long its endpoints are used after those of others before they are removed, at most 24h. Sets an annotation of its Secret,
+    /// which every replica reads [default: `remotes.drain` of the server]
+    #[arg(long, value_name = "TIME", value_parser = drain)]
+    pub drain: Option<Span>,
+    /// How long to wait for the receipt of the server, which comes after `remotes.drain`; the time of --drain is added
     #[arg(long, value_name = "TIME", default_value = "5m")]
     pub wait: Span,
     /// Only begin the removal, without a plan. The Secret stays, and the same command without this flag deletes it
@@ -174,16 +185,27 @@ pub struct ClusterRemoveArgs {
 /// Token of a remote cluster, and what its kubeconfig may contain.
 #[derive(Debug, Clone, Args)]
 pub struct TokenArgs {
-    /// How long the token is valid; the API server may limit it
-    #[arg(long, value_name = "TIME", default_value = "2160h")]
-    pub token_lifetime: Span,
+    /// How long the token is valid; the API server may limit it [default: 2160h; 24h if the server renews it]
+    #[arg(long, value_name = "TIME")]
+    pub token_lifetime: Option<Span>,
     /// Allow servers in a range that is refused by default, such as 127.0.0.0/8, if the server's `remotes.allowServerCidrs`
     /// has it too. Repeat for several
     #[arg(id = "servers", long = "allow-server-cidr", value_name = "CIDR", value_parser = parse_cidr)]
     pub servers: Vec<IpNet>,
 }
 
+/// Life of a token that nothing renews.
+const LIFE: Duration = Duration::from_secs(2160 * 3600);
+/// Life of a token that the server renews.
+const RENEWED_LIFE: Duration = Duration::from_secs(24 * 3600);
+
 impl TokenArgs {
+    /// Returns how long the token is to be valid.
+    #[must_use]
+    pub fn lifetime(&self, is_renewed: bool) -> Duration {
+        let default = if is_renewed { RENEWED_LIFE } else { LIFE };
+        self.token_lifetime.map_or(default, Span::get)
+    }
     /// Returns what the flags allow.
     #[must_use]
     pub fn allowed(&self) -> Allowed {
@@ -239,6 +261,10 @@ pub struct ClusterAddArgs {
     /// The service account to create in the remote cluster
     #[arg(long, value_name = "NAME", default_value = "tributary-remote")]
     pub account: String,
+    /// Let the server renew the token at half of its life: the account may request its own tokens, and the Secret has the annotation
+    /// `tributary.dev/renew`. The server needs `writes: [credentials]`
+    #[arg(long)]
+    pub renew: bool,
     /// The configuration file of the server: its features decide which rights are needed
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,

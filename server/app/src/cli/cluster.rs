@@ -7,33 +7,34 @@
 mod account;
 mod add;
 mod edit;
-mod findings;
-mod kinds;
+mod printed;
 mod remove;
 mod rotate;
+mod shown;
 mod store;
 mod wait;
 
 use std::io::Read;
 use std::path::Path;
+use std::time::Duration;
 
 use futures::StreamExt as _;
 use jiff::Timestamp;
-use tributary_kube_client::preflight;
 use tributary_model::Code;
 use tributary_registry_api::Credential;
 use tributary_remote::{Allowed, Declared, MAX_FILE_BYTES, read_file};
 
-use self::kinds::KINDS;
 use super::clusters::{described, expires, notes};
 use super::get::{document, items, parse, path};
 use super::table::{Cell, Table, Tone};
 use super::{Console, Server};
 use crate::args::{ClusterCheckArgs, ClusterCommand, ClusterDescribeArgs, Output, Resource as Listed};
-use crate::document::cluster_check::of_clusters;
-use crate::document::{CheckedCluster, ClusterItem, List, Metadata, Verdict, timestamp};
+use crate::document::cluster_check::{of_clusters, with_tries};
+use crate::document::{CheckedCluster, ClusterItem, List, Metadata, TriedCluster, Verdict, timestamp};
 use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
+use crate::ops::clusters::findings;
+use crate::ops::clusters::tries::ALL;
 
 /// Most clusters that are asked at once.
 const AT_ONCE: usize = 8;
@@ -73,7 +74,7 @@ async fn check(args: &ClusterCheckArgs, console: &mut Console<'_>) -> Result<Exi
     conclude(args, &all, console)
 }
 
-/// Shows every declaration that a running server reads. Ends with 3 if one is refused or has expired, or a Secret has a fault.
+/// Shows every declaration that a running server reads, and with --connect what it finds when it tries each. Ends with 3 if one is refused or has expired, or a Secret has a fault.
 async fn check_all(
     args: &ClusterCheckArgs,
     env: &Environment,
@@ -82,12 +83,17 @@ async fn check_all(
     let server = Server::find(&args.server, env)?;
     let list: List<serde_json::Value> = parse(&server.get(&path(Listed::Clusters), &[]).await?)?;
     let (clusters, now): (Vec<ClusterItem>, _) = (items(&list)?, Timestamp::now());
-    let all = of_clusters(&clusters, now);
+    let mut all = of_clusters(&clusters, now);
+    if args.connect {
+        let body = server.get_held(ALL, "/debug/clusters/check", &[]).await?;
+        let tried: List<TriedCluster> = parse(&body)?;
+        all = with_tries(all, tried.items);
+    }
     console.data(&render(args, &all, now, console.color)?)?;
     let notes = notes(&list.metadata);
     notes.iter().for_each(|note| console.note(note));
     if all.is_empty() {
-        console.note("no Secret declares a cluster");
+        console.note("no Secret and no file declares a cluster");
         return Ok(if notes.is_empty() { Exit::Ok } else { Exit::No });
     }
     let exit = conclude(args, &all, console)?;
@@ -105,11 +111,8 @@ async fn check_one(
     let item = CheckedCluster::new(declared, &file, now);
     let Some(vetted) = vetted.filter(|_| item.verdict == Verdict::Accepted) else { return item };
     match vetted.connect(allowed) {
-        Ok(connection) => {
-            let is_optional = |plural: &str| KINDS.iter().any(|kind| kind.plural == plural && kind.optional);
-            item.answered(preflight(&connection, &KINDS).await, is_optional)
-        }
-        Err(error) => item.unconnected(&error),
+        Ok(connection) => item.found(findings::check(&connection, vetted.server(), Duration::ZERO).await),
+        Err(error) => item.found(findings::unconnected(&error.to_string())),
     }
 }
 
@@ -148,7 +151,9 @@ fn render(
         }
         Output::Name => Ok(all.iter().map(|one| format!("{}\n", one.cluster)).collect()),
         Output::Table | Output::Wide => {
-            Ok(table(all, now, args.output == Output::Wide).render(!args.no_headers, color))
+            let wide = args.output == Output::Wide;
+            let tried = shown::tried(all, wide, color);
+            Ok(table(all, now, wide).render(!args.no_headers, color) + &tried)
         }
     }
 }

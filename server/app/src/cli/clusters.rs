@@ -32,7 +32,16 @@ pub(super) fn table(all: &[ClusterItem], wide: bool) -> Table {
         "SOURCE",
         "REASON",
     ];
-    let more = ["REGISTRIES", "GENERATION", "NEXT RUN", "ROTATIONS", "STALENESS", "IDENTITY", "CONDITIONS"];
+    let more = [
+        "REGISTRIES",
+        "GENERATION",
+        "NEXT RUN",
+        "ROTATIONS",
+        "RENEWAL",
+        "STALENESS",
+        "IDENTITY",
+        "CONDITIONS",
+    ];
     let (mut table, now) = (Table::new(&heads, &more, wide), Timestamp::now());
     for one in all {
         table.row(vec![
@@ -52,8 +61,9 @@ pub(super) fn table(all: &[ClusterItem], wide: bool) -> Table {
                 registry.next_generation.map(|next| next.to_string()).unwrap_or_default()
             }),
             one.rotations.into(),
+            one.renewal.map(|at| expires(at, now)).unwrap_or_default().into(),
             one.staleness.clone().into(),
-            one.identity.clone().into(),
+            identity(one),
             one.conditions.iter().map(|one| one.kind.as_str()).collect::<Vec<_>>().join(",").into(),
         ]);
     }
@@ -86,6 +96,11 @@ fn coded(text: &str, code: &str) -> String {
 pub(super) fn expires(at: Timestamp, now: Timestamp) -> String {
     let left = age(at.as_millisecond().abs_diff(now.as_millisecond()));
     if at <= now { format!("{left} ago") } else { format!("in {left}") }
+}
+
+/// Returns the identity, or that it cannot be read.
+fn identity(one: &ClusterItem) -> Cell {
+    if one.unverified { Cell("unverified".to_owned(), Tone::Warn) } else { one.identity.clone().into() }
 }
 
 fn expiry(one: &ClusterItem, now: Timestamp) -> Cell {
@@ -137,7 +152,7 @@ pub(super) fn described(one: &ClusterItem, now: Timestamp, color: bool) -> Strin
         let next = one.next_generation.map(|next| format!(", {next} fills")).unwrap_or_default();
         format!("{} (generation {}{next})", one.name, one.generation)
     };
-    let rows: [(&str, Cell); 14] = [
+    let rows: [(&str, Cell); 15] = [
         ("Name:", one.name.clone().into()),
         ("State:", Cell(one.state.clone(), tone(&one.state))),
         ("Reason:", coded(&one.reason, &one.code).into()),
@@ -146,12 +161,13 @@ pub(super) fn described(one: &ClusterItem, now: Timestamp, color: bool) -> Strin
         ("Next try:", one.retry_in_millis.map(next_try).unwrap_or_default().into()),
         ("Source:", one.source.clone().into()),
         ("Credential expires:", expiry.into()),
+        ("Renewal:", one.renewal.map(|at| expires(at, now)).unwrap_or_default().into()),
         ("Rotations:", one.rotations.into()),
         ("Registries:", each(&one.registries, registry)),
         ("Services:", one.services.into()),
         ("Endpoints:", one.endpoints.into()),
         ("Staleness:", one.staleness.clone().into()),
-        ("Identity:", one.identity.clone().into()),
+        ("Identity:", identity(one)),
     ];
     rows.into_iter().for_each(|(name, cell)| fields.row(vec![name.into(), cell]));
     let tables = [conditions(&one.conditions), claims(&one.claims), kinds(&one.registries)];

@@ -9,7 +9,8 @@ use super::model::RegistryConfig;
 use super::{Config, RegistryKind};
 
 /// Parts that a reload applies; every other change needs a restart.
-const TAKEN: &[&str] = &["registries", "settings", "federatedServices", "merge", "log.level"];
+const TAKEN: &[&str] =
+    &["registries", "settings", "federatedServices", "merge", "log.level", "remotes.clusters"];
 
 /// Difference between the running configuration and a new one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -22,6 +23,8 @@ pub struct Change {
     pub removed: Vec<RegistryConfig>,
     /// Whether settings, federated services or the merge rule changed.
     pub settings: bool,
+    /// Whether policies of clusters of the directory changed.
+    pub policies: bool,
     /// Whether the log level changed.
     pub level: bool,
     /// Fields whose change needs a restart.
@@ -59,6 +62,7 @@ impl Change {
             settings: running.settings != new.settings
                 || running.federated_services != new.federated_services
                 || running.merge != new.merge,
+            policies: running.remotes.clusters != new.remotes.clusters,
             level: running.log.level != new.log.level,
             restart: restart(running, new),
             ..Self::default()
@@ -114,6 +118,7 @@ pub fn merged(running: &Config, new: &Config) -> Config {
     out.settings = new.settings.clone();
     out.federated_services.clone_from(&new.federated_services);
     out.merge = new.merge.clone();
+    out.remotes.clusters.clone_from(&new.remotes.clusters);
     out.log.level.clone_from(&new.log.level);
     out
 }
@@ -233,6 +238,19 @@ mod tests {
         let running = merged(&old, &new);
         assert_eq!((running.log.level.as_str(), running.cluster_id.as_str()), ("debug", "Kubernetes"));
         assert_eq!(running.xds.tls, None);
+    }
+
+    #[test]
+    fn policies_of_files_are_applied_and_another_directory_needs_a_restart() {
+        let config = |text: &str| serde_saphyr::from_str::<Config>(text).unwrap();
+        let old = config("{remotes: {directory: a}}");
+        let new = config("{remotes: {directory: b, drain: 1s, clusters: {east: {paused: true}}}}");
+        let change = Change::between(&old, &new);
+        assert_eq!(change.restart, ["remotes.directory", "remotes.drain"]);
+        assert!(change.policies && !change.is_empty());
+        let running = merged(&old, &new);
+        assert_eq!(running.remotes.directory, old.remotes.directory);
+        assert!(running.remotes.clusters["east"].paused);
     }
 
     #[test]

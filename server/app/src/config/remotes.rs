@@ -1,13 +1,16 @@
 //! Remote clusters that are added at run time, and what their kubeconfigs may contain.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tributary_model::{ClusterId, Fingerprint};
 use tributary_registry_api::Span;
-use tributary_remote::roster::GRACE;
+use tributary_remote::roster::{GRACE, Policy};
 use tributary_remote::{Allowed, parse_cidr};
+
+use super::staleness::Staleness;
 
 /// Remote clusters that are added at run time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -26,8 +29,42 @@ pub struct RemotesConfig {
     /// Fields of kubeconfigs that are allowed although they are refused by default: `insecure-skip-tls-verify`, `basic`,
     /// `impersonation` or `proxy-url`.
     pub allow_kubeconfig: BTreeSet<String>,
+    /// Policies of clusters of the directory, by cluster ID, where a Secret has annotations. A change takes effect at once.
+    pub clusters: BTreeMap<String, FileClusterPolicy>,
     /// Ranges of addresses in which API servers are allowed although they are refused by default, such as `127.0.0.0/8`.
     pub allow_server_cidrs: BTreeSet<String>,
+}
+
+/// Policy of one cluster of the directory.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct FileClusterPolicy {
+    /// Closes the connections of the cluster; its last known facts stay served.
+    pub paused: bool,
+    /// Removes the cluster although its file is there.
+    pub remove: bool,
+    /// How long it is drained, in place of `remotes.drain`.
+    pub drain: Option<Span>,
+    /// UID that its namespace `kube-system` may have in place of the known one.
+    pub accept_uid: Option<String>,
+    /// Accepts a credential that may read less than the one before.
+    pub accept_rights: bool,
+    /// What becomes of its facts when they are no longer confirmed: `hold`, `degrade(10m)` or `withdraw(1h)`.
+    pub staleness: Option<Staleness>,
+}
+
+impl FileClusterPolicy {
+    fn policy(&self) -> Policy {
+        Policy {
+            paused: self.paused,
+            remove: self.remove,
+            drain: self.drain.map(Span::get),
+            accept_uid: self.accept_uid.as_ref().and_then(|uid| Fingerprint::new(uid).ok()),
+            accept_rights: self.accept_rights,
+            staleness: self.staleness.map(Staleness::policy),
+            ..Policy::default()
+        }
+    }
 }
 
 /// Whether Secrets declare remote clusters.
@@ -53,6 +90,7 @@ impl Default for RemotesConfig {
             leave_grace: Span::seconds(GRACE.as_secs()),
             drain: Span::seconds(30),
             allow_kubeconfig: BTreeSet::new(),
+            clusters: BTreeMap::new(),
             allow_server_cidrs: BTreeSet::new(),
         }
     }
@@ -63,6 +101,14 @@ impl RemotesConfig {
     #[must_use]
     pub fn requires_secrets(&self) -> bool {
         self.secrets == SecretsConfig::On
+    }
+    /// Returns the policies of clusters of the directory. Names that are no cluster ID, which the checks refuse, have none.
+    #[must_use]
+    pub fn policies(&self) -> BTreeMap<ClusterId, Policy> {
+        let one = |(name, policy): (&String, &FileClusterPolicy)| {
+            Some((ClusterId::new(name).ok()?, policy.policy()))
+        };
+        self.clusters.iter().filter_map(one).collect()
     }
     /// Returns what kubeconfigs may contain. Entries that are not valid, which the checks refuse, allow nothing.
     #[must_use]
@@ -86,6 +132,21 @@ mod tests {
         assert_eq!((config.requires_secrets(), config.allowed()), (false, Allowed::default()));
         assert_eq!(config.secrets, SecretsConfig::Auto);
         assert_eq!((config.leave_grace, config.drain), (Span::seconds(30), Span::seconds(30)));
+    }
+
+    #[test]
+    fn policies_of_files_are_those_of_annotations() {
+        let text = "{clusters: {east: {paused: true, acceptUid: u-1, staleness: degrade(10m), drain: 5s}}}";
+        let config: RemotesConfig = serde_saphyr::from_str(text).unwrap();
+        let annotations =
+            [("paused", "true"), ("accept-uid", "u-1"), ("staleness", "degrade(10m)"), ("drain", "5s")];
+        let annotations = annotations.map(|(name, value)| (format!("tributary.dev/{name}"), value));
+        let (expected, faults) =
+            Policy::read(annotations.iter().map(|(name, value)| (name.as_str(), *value)));
+        assert_eq!(
+            (config.policies(), faults),
+            ([(ClusterId::new("east").unwrap(), expected)].into(), vec![])
+        );
     }
 
     #[test]

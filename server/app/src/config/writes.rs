@@ -13,7 +13,7 @@ pub enum Write {
     WorkloadEntries,
     /// ServiceExports of Services that may be served in every cluster.
     ServiceExports,
-    /// Renewed credentials. No effect yet.
+    /// Renewed tokens of remote clusters, and the UID of each, in the Secrets that declare them.
     Credentials,
     /// Conditions on the served objects. No effect yet.
     Status,
@@ -49,7 +49,7 @@ impl Write {
     /// Whether this version implements it.
     #[must_use]
     pub const fn has_effect(self) -> bool {
-        matches!(self, Self::Addresses | Self::ServiceExports)
+        matches!(self, Self::Addresses | Self::ServiceExports | Self::Credentials)
     }
 }
 

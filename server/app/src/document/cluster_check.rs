@@ -5,11 +5,11 @@
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use tributary_kube_client::{ApiFailure, Preflight};
 use tributary_model::Code;
 use tributary_remote::{Declared, Refusal, VettedKubeconfig};
 
 use super::clusters::{ClaimItem, ClusterItem, FaultItem};
+use super::finding::{Finding, Findings, TriedCluster};
 
 /// Result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,6 +52,9 @@ pub struct CheckedCluster {
     /// Why it is not accepted, and what an accepted one lacks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<CheckReason>,
+    /// What was found where it was tried.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<Finding>,
 }
 
 /// Reason for a verdict.
@@ -79,7 +82,18 @@ impl CheckedCluster {
     pub fn new(declared: Declared, file: &str, now: Timestamp) -> Self {
         let Declared { cluster, secret, verdict } = declared;
         let source = if secret.is_empty() { file.to_owned() } else { format!("{file}, Secret {secret}") };
-        let item = Self {
+        let item = Self::named(cluster, source);
+        match verdict {
+            Ok(vetted) => item.accepted(&vetted, now),
+            Err(refused) => {
+                let reasons = refused.0.iter().map(CheckReason::of).collect();
+                Self { verdict: Verdict::Refused, reasons, ..item }
+            }
+        }
+    }
+    /// Returns an accepted item of which nothing else is known.
+    fn named(cluster: String, source: String) -> Self {
+        Self {
             cluster,
             source,
             verdict: Verdict::Accepted,
@@ -89,13 +103,7 @@ impl CheckedCluster {
             version: None,
             identity: None,
             reasons: Vec::new(),
-        };
-        match verdict {
-            Ok(vetted) => item.accepted(&vetted, now),
-            Err(refused) => {
-                let reasons = refused.0.iter().map(CheckReason::of).collect();
-                Self { verdict: Verdict::Refused, reasons, ..item }
-            }
+            checks: Vec::new(),
         }
     }
     fn accepted(self, vetted: &VettedKubeconfig, now: Timestamp) -> Self {
@@ -110,39 +118,37 @@ impl CheckedCluster {
             ..self
         }
     }
-    /// Adds what the API server answered. Without an object of an optional kind, such as a node, the cluster can be served.
+    /// Adds what was found where it was tried. Without an object of an optional kind, such as a node, the cluster can be served.
     #[must_use]
-    pub fn answered(
-        mut self,
-        answer: Result<Preflight, ApiFailure>,
-        optional: impl Fn(&str) -> bool,
-    ) -> Self {
-        let unread = match answer {
-            Ok(found) => {
-                self.version = Some(found.version);
-                self.identity = found.identity.as_ref().ok().map(ToString::to_string);
-                found.unread
-            }
-            Err(failure) => {
-                self.verdict = Verdict::Unusable;
-                self.reasons.push(CheckReason::unanswered(&failure));
-                return self;
-            }
-        };
-        for (kind, failure) in unread {
-            if !optional(&kind) {
-                self.verdict = Verdict::Unusable;
-            }
-            self.reasons.push(CheckReason::unread(&kind, &failure));
+    pub fn found(mut self, findings: Findings) -> Self {
+        if !findings.are_good() && self.verdict == Verdict::Accepted {
+            self.verdict = Verdict::Unusable;
         }
+        let known: Vec<String> = self.reasons.iter().map(|reason| reason.code.clone()).collect();
+        // what the server reports of its own connection is not repeated
+        let new = findings.checks.iter().filter(|one| !one.code.is_empty() && !known.contains(&one.code));
+        self.reasons.extend(new.map(|one| CheckReason::of_item(&one.code, &one.detail)));
+        self.version = findings.version;
+        self.identity = findings.identity.or(self.identity);
+        self.checks = findings.checks;
         self
     }
-    /// Marks a cluster to which no connection can be made.
-    #[must_use]
-    pub fn unconnected(self, error: &impl std::fmt::Display) -> Self {
-        let reasons = vec![CheckReason::of_server(Code::CLUSTER_UNREACHABLE, error.to_string())];
-        Self { verdict: Verdict::Unusable, reasons, ..self }
+}
+
+/// Adds what a running server found when it tried its clusters. Clusters of the configuration, which have no declaration, are added.
+#[must_use]
+pub fn with_tries(mut all: Vec<CheckedCluster>, tried: Vec<TriedCluster>) -> Vec<CheckedCluster> {
+    for TriedCluster { cluster, source, server, findings } in tried {
+        let at = all.iter().position(|one| one.cluster == cluster && one.source == source);
+        let item = match at {
+            Some(at) => all.remove(at),
+            None => CheckedCluster::named(cluster, source),
+        };
+        let server = server.or_else(|| item.server.clone());
+        let item = CheckedCluster { server, ..item }.found(findings);
+        all.insert(at.unwrap_or(all.len()), item);
     }
+    all
 }
 
 /// Returns every declaration of a running server's clusters, as the server judged it.
@@ -174,18 +180,13 @@ fn of_claim(one: &ClusterItem, claim: &ClaimItem, now: Timestamp) -> CheckedClus
         CheckReason::of_server(code, format!("not used: {}; {}", code.info().title, code.info().next))
     });
     CheckedCluster {
-        cluster: one.name.clone(),
-        source: claim.object.clone(),
         verdict: match claim.outcome.as_str() {
             "Refused" => Verdict::Refused,
             _ if is_over => Verdict::Expired,
             _ if !not_working.is_empty() => Verdict::Unusable,
             _ => Verdict::Accepted,
         },
-        server: None,
-        authentication: Vec::new(),
         expires,
-        version: None,
         identity: Some(one.identity.clone()).filter(|identity| is_used && !identity.is_empty()),
         reasons: claim
             .faults
@@ -195,6 +196,7 @@ fn of_claim(one: &ClusterItem, claim: &ClaimItem, now: Timestamp) -> CheckedClus
             .chain(unused)
             .chain(not_working)
             .collect(),
+        ..CheckedCluster::named(one.name.clone(), claim.object.clone())
     }
 }
 
@@ -215,17 +217,6 @@ impl CheckReason {
     fn of_server(code: Code, message: String) -> Self {
         Self { code: code.to_string(), field: String::new(), line: None, message, opt_in: None }
     }
-    fn unanswered(failure: &ApiFailure) -> Self {
-        let code = match failure {
-            ApiFailure::Unauthorized(_) => Code::CLUSTER_CREDENTIAL_REFUSED,
-            _ => Code::CLUSTER_UNREACHABLE,
-        };
-        Self::of_server(code, format!("{failure}; {}", code.info().next))
-    }
-    fn unread(kind: &str, failure: &ApiFailure) -> Self {
-        let code = Code::CLUSTER_RIGHT_MISSING;
-        Self::of_server(code, format!("{kind} cannot be listed: {failure}; {}", code.info().next))
-    }
     fn of(refusal: &Refusal) -> Self {
         Self {
             code: refusal.code.to_string(),
@@ -244,6 +235,7 @@ impl CheckReason {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::document::Outcome;
     use crate::document::clusters::ClusterConditionItem;
 
     #[test]
@@ -265,6 +257,43 @@ mod tests {
         assert_eq!(of("Live", "NewCredential"), (Verdict::Unusable, vec!["TRB0713".to_owned()]));
         assert_eq!(of("AuthFailed", "Duplicate"), (Verdict::Unusable, vec!["TRB0708".to_owned()]));
         assert_eq!(of("Live", "Duplicate"), (Verdict::Accepted, vec![]));
+    }
+
+    #[test]
+    fn tried_declarations_have_what_was_found_and_configured_clusters_are_added() {
+        let claim = |object: &str, outcome: &str| ClaimItem {
+            object: object.into(),
+            outcome: outcome.into(),
+            faults: Vec::new(),
+        };
+        let one = ClusterItem {
+            name: "east".into(),
+            claims: vec![claim("Secret s/a", "Used"), claim("file e", "Duplicate")],
+            ..ClusterItem::default()
+        };
+        let tried = |cluster: &str, source: &str, outcome| {
+            let checks = vec![Finding::new("connection", outcome, "why").coded(Code::CLUSTER_UNREACHABLE)];
+            let findings = Findings { checks, ..Findings::default() };
+            TriedCluster {
+                cluster: cluster.into(),
+                source: source.into(),
+                server: Some("https://a".into()),
+                findings,
+            }
+        };
+        let results =
+            vec![tried("home", "configuration", Outcome::Ok), tried("east", "file e", Outcome::Failed)];
+        let all = with_tries(of_clusters(&[one], Timestamp::UNIX_EPOCH), results);
+        let shown: Vec<_> =
+            all.iter().map(|one| (one.source.as_str(), one.verdict, one.checks.len())).collect();
+        let expected = [
+            ("Secret s/a", Verdict::Accepted, 0),
+            ("file e", Verdict::Unusable, 1),
+            ("configuration", Verdict::Accepted, 1),
+        ];
+        assert_eq!(shown, expected);
+        assert_eq!(all[1].reasons.last().map(|reason| reason.code.as_str()), Some("TRB0707"));
+        assert_eq!(all[1].server.as_deref(), Some("https://a"));
     }
 
     #[test]

@@ -42,12 +42,18 @@ pub struct ClusterItem {
     /// Time at which the credential in use expires, as it states it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credential_expires: Option<Timestamp>,
+    /// Time at which its token is renewed next, if the server renews it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub renewal: Option<Timestamp>,
     /// Number of credentials that were declared after the first, in use or not, since the server started.
     #[serde(default)]
     pub rotations: u64,
     /// Identity of the cluster, if known.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub identity: String,
+    /// Whether it was read, and its identity cannot be: another cluster in its place would not be noticed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unverified: bool,
     /// Identity of the cluster that answers in its place and is not accepted.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub found_identity: String,

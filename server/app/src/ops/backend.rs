@@ -15,6 +15,7 @@ use tributary_runtime::{Handle, ReadyBecause};
 use tributary_xds::answers::ResourceType;
 
 use super::clusters::board::Board;
+use super::clusters::tries::Tries;
 use super::clusters::{self, ClusterReport};
 use super::counts::RegistryCounts;
 use super::diff::{self, Differences};
@@ -35,6 +36,7 @@ use crate::document::policies::{self, PolicyFacts, is_of_unserved_kind, of_probl
 use crate::document::state::{EndItem, Part, StateDocument};
 use crate::document::{
     ClientItem, ClusterItem, ClusterSourceItem, Filter, HeldItem, PolicyItem, ReceiptItem, RegistryItem,
+    TriedCluster,
 };
 use crate::reload::Running;
 use crate::wiring::journal::State;
@@ -65,6 +67,8 @@ pub struct LiveBackend {
     pub receipts: Receipts,
     /// What the task of the remote clusters publishes.
     pub remotes: Board,
+    /// Connects to clusters on request.
+    pub tries: Tries,
 }
 
 impl LiveBackend {
@@ -231,6 +235,9 @@ impl AdminBackend for LiveBackend {
     }
     async fn clusters(&self) -> (Vec<ClusterItem>, Vec<ClusterSourceItem>) {
         self.clusters_of(&self.handle.inspect(tributary_core::Core::status).await.unwrap_or_default())
+    }
+    async fn try_clusters(&self, name: Option<&str>) -> Option<Vec<TriedCluster>> {
+        self.tries.all(&self.running.config(), name).await
     }
     async fn held(&self) -> Vec<HeldItem> {
         let (all, now) = (removals::held(&self.handle).await, self.clock.now());

@@ -1,8 +1,8 @@
-//! Logs each change of state of a cluster that a Secret or a file declares, the end of its credential's life before it comes, and two
+//! Logs each change of state of a cluster that a Secret or a file declares, the end of a credential's life before it comes, and two
 //! clusters that are one.
 //!
 //! Started with the server. It compares the table of clusters when a registry or the roster changed, and at an interval, since a
-//! confirmation that does not come is no change. A configured cluster has the lines of its registries.
+//! confirmation that does not come is no change. The state of a configured cluster is in the lines of its registries.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::backend::LiveBackend;
 use super::clusters::conditions::UID_NOT_ACCEPTED;
+use super::clusters::renewal::NOT_RENEWED;
 use super::clusters::same::SAME_CLUSTER;
 use crate::document::ClusterItem;
 
@@ -50,7 +51,8 @@ async fn follow(live: &LiveBackend) {
             changed = roster.changed() => if changed.is_err() { return },
             () = tokio::time::sleep(INTERVAL) => {}
         }
-        if live.remotes.view().roster.clusters.is_empty() && log.0.is_empty() {
+        let view = live.remotes.view();
+        if view.roster.clusters.is_empty() && view.configured.is_empty() && log.0.is_empty() {
             continue;
         }
         tokio::time::sleep(SETTLE).await;
@@ -64,14 +66,14 @@ impl ClusterLog {
     fn changes(&mut self, all: &[ClusterItem]) -> Vec<Line> {
         let known = std::mem::take(&mut self.0);
         let mut lines = Vec::new();
-        for one in all.iter().filter(|one| is_declared(one)) {
+        for one in all {
             let before = known.get(&one.name);
             let was = before.map_or("", |(state, _)| state);
             let logged: Vec<_> =
                 one.conditions.iter().filter(|condition| is_logged(&condition.kind)).collect();
             // one that is read for the first time was logged when it was added
             let is_new = one.state == "Syncing" && was.is_empty() && one.reason.is_empty();
-            if one.state != was && !is_new {
+            if one.state != was && !is_new && is_declared(one) {
                 lines.push(Line::State {
                     cluster: one.name.clone(),
                     state: one.state.clone(),
@@ -94,7 +96,7 @@ impl ClusterLog {
 
 /// Returns true for conditions that the log of the remote clusters does not have as lines of its own.
 fn is_logged(kind: &str) -> bool {
-    kind.starts_with("Credential") || [SAME_CLUSTER, UID_NOT_ACCEPTED].contains(&kind)
+    kind.starts_with("Credential") || [SAME_CLUSTER, UID_NOT_ACCEPTED, NOT_RENEWED].contains(&kind)
 }
 
 fn is_declared(one: &ClusterItem) -> bool {

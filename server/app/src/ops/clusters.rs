@@ -6,10 +6,14 @@
 
 pub mod board;
 pub mod conditions;
+pub mod findings;
+pub mod kinds;
 pub mod metrics;
+pub mod renewal;
 pub mod same;
 pub mod sources;
 pub mod state;
+pub mod tries;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -104,9 +108,16 @@ impl ClusterReport<'_> {
         let lanes = self.lanes(own.registries.iter().map(String::as_str));
         let (bound, now) = (self.bound, self.now);
         let facts = Facts { roster: None, failure: None, unread: None, lanes: &lanes, bound, now };
-        let item =
-            ClusterItem { name: own.name.clone(), source: "configuration".to_owned(), ..self.item(&facts) };
-        self.placed(&facts, item, roster)
+        let credential = self.view.configured.get(&own.name);
+        let item = ClusterItem {
+            name: own.name.clone(),
+            source: "configuration".to_owned(),
+            credential_expires: credential.map(|one| one.validity.until),
+            ..self.item(&facts)
+        };
+        let (place, mut item) = self.placed(&facts, item, roster);
+        item.conditions.extend(credential.and_then(|one| conditions::of_configured(one, self.wall)));
+        (place, item)
     }
     fn declared(&self, roster: &ClusterStatus) -> (usize, ClusterItem) {
         let name = roster.registry.as_ref().map(ToString::to_string).unwrap_or_default();
@@ -127,6 +138,7 @@ impl ClusterReport<'_> {
                 .or_else(|| self.view.objects.get(&roster.cluster).cloned())
                 .unwrap_or_default(),
             credential_expires: validity.map(|validity| validity.until),
+            renewal: renewal::next(self.view, roster, validity),
             rotations: connection.map_or(0, |connection| connection.rotations),
             ..self.item(&facts)
         };
@@ -140,7 +152,10 @@ impl ClusterReport<'_> {
         roster: Option<&ClusterStatus>,
     ) -> (usize, ClusterItem) {
         let connection = roster.and_then(|roster| self.view.connections.get(&roster.cluster));
-        let conditions = conditions::conditions(roster, connection, facts.lanes, (facts.now, self.wall));
+        let mut conditions = conditions::conditions(roster, connection, facts.lanes, (facts.now, self.wall));
+        let taken = connection.and_then(|connection| connection.validity);
+        let renewal = facts.roster.and_then(|one| renewal::condition(self.view, one, taken, self.wall));
+        conditions.extend(renewal);
         let claims = roster.map(conditions::claims).unwrap_or_default();
         let place = state::judge(facts).state.place();
         (place, ClusterItem { conditions, claims, ..item })
@@ -168,6 +183,7 @@ impl ClusterReport<'_> {
             registries: facts.lanes.iter().map(|lane| self.registry(lane)).collect(),
             services: services.sum(),
             endpoints: names().map(|name| self.counts.endpoints_of(name)).sum(),
+            unverified: identity.is_none() && state::confirmed(facts.lanes).is_some(),
             identity: identity.map(ToString::to_string).unwrap_or_default(),
             found_identity: found.map(ToString::to_string).unwrap_or_default(),
             staleness: staleness.unwrap_or_default(),

@@ -10,7 +10,7 @@ use tributary_kube_client::identity::SYSTEM;
 use tributary_kubernetes::watch_plan;
 
 use crate::config::model::Write;
-use crate::wiring::cluster::{ADDRESSES, Cluster, EXPORTS};
+use crate::wiring::cluster::{ADDRESSES, CREDENTIALS, Cluster, EXPORTS};
 
 /// API group of the objects that a server may write.
 const ISTIO: &str = "networking.istio.io";
@@ -64,6 +64,11 @@ fn written(cluster: &Cluster, write: Write) -> Vec<Right> {
                 [export, right("get", ("", "services"), namespace, None)]
             });
             (EXPORTS, both.collect())
+        }
+        Write::Credentials if cluster.options.is_config => {
+            let system = Some(cluster.options.system_namespace.to_string());
+            let secrets = ["get", "patch"].map(|verb| right(verb, ("", "secrets"), system.clone(), None));
+            (CREDENTIALS, secrets.to_vec())
         }
         Write::WorkloadEntries | Write::Credentials | Write::Status => return Vec::new(),
     };
@@ -201,6 +206,9 @@ mod tests {
         let wanted = ["create serviceexports *", "get services *"].map(str::to_owned);
         assert!(wanted.iter().all(|right| exports.contains(right)), "{exports:?}");
         assert!(!exports.iter().any(|right| right.starts_with("delete")), "nothing is deleted: {exports:?}");
+        let secrets = added("{writes: [credentials], registries: [{kind: kubernetes}]}");
+        let wanted = ["get secrets tributary-system", "patch secrets tributary-system"].map(str::to_owned);
+        assert!(wanted.iter().all(|right| secrets.contains(right)) && secrets.len() == 5, "{secrets:?}");
         let of_lease = mk("{revision: canary, writes: [addresses], registries: [{kind: kubernetes}]}");
         let names: Vec<_> =
             of_lease.iter().filter(|r| r.resource == "leases").map(|r| r.name.as_deref()).collect();

@@ -25,6 +25,8 @@ use crate::environment::Environment;
 pub(crate) const ADDRESSES: &str = "tributary-addresses";
 /// Lease of the replica that exports Services.
 pub(crate) const EXPORTS: &str = "tributary-exports";
+/// Lease of the replica that writes to the Secrets of remote clusters.
+pub(crate) const CREDENTIALS: &str = "tributary-credentials";
 
 /// Configured cluster.
 #[derive(Clone)]
@@ -199,7 +201,7 @@ impl Cluster {
         format!("{what}{}", revision.unwrap_or_default())
     }
     /// Creates a candidate for work that only one replica of a revision may do.
-    fn leadership(&self, connection: &Connection, what: &str) -> Leadership {
+    pub(super) fn leadership(&self, connection: &Connection, what: &str) -> Leadership {
         let name =
             ObjectName { namespace: Some(self.options.system_namespace.to_string()), name: self.lease(what) };
         let identity = format!("{}-{}", super::host_name(), std::process::id());

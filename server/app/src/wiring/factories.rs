@@ -11,7 +11,9 @@ use tributary_consul::ConsulFactory;
 use tributary_kube_client::{ConnectError, ConnectOptions, Connection, Connector};
 use tributary_kubernetes::mesh::Mesh;
 use tributary_kubernetes::{KubernetesFields, MeshSender, RunMemory};
-use tributary_model::{ClusterId, InvalidName, RegistryName, RegistrySpec, Settings, StalePolicy};
+use tributary_model::{
+    ClusterId, Fingerprint, InvalidName, RegistryName, RegistrySpec, Settings, StalePolicy,
+};
 use tributary_registry_api::{Registry, RegistryError, RegistryFactory};
 use tributary_service_entry::{FileFactory, FileFields};
 
@@ -42,6 +44,17 @@ pub struct RemoteCluster {
     pub cluster: ClusterId,
     /// Opens its connections.
     pub open: Arc<dyn Fn() -> Result<Connection, ConnectError> + Send + Sync>,
+    /// What its declaration sets.
+    pub policy: RegistryPolicy,
+}
+
+/// What the declaration of a cluster sets of its registries.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RegistryPolicy {
+    /// What becomes of facts that are no longer confirmed.
+    pub stale: StalePolicy,
+    /// Identity of the cluster, where the declaration has it.
+    pub pinned: Option<Fingerprint>,
 }
 
 /// Arguments of a factory.
@@ -78,9 +91,9 @@ impl Factories {
         registry: &RegistryConfig,
         config: &Config,
     ) -> Result<Vec<Arc<dyn RegistryFactory>>, CommandError> {
-        let policy = registry.staleness.unwrap_or_default().policy();
-        let all = self.plain(registry, config)?.into_iter();
-        Ok(all.map(|inner| -> Arc<dyn RegistryFactory> { Arc::new(WithPolicy { inner, policy }) }).collect())
+        let stale = registry.staleness.unwrap_or_default().policy();
+        let policy = RegistryPolicy { stale, pinned: None };
+        Ok(with_policy(self.plain(registry, config)?, &policy))
     }
     /// Returns the factories of a remote cluster, which is read like a configured one, with the intervals of the config cluster.
     pub fn remote(
@@ -88,7 +101,7 @@ impl Factories {
         remote: RemoteCluster,
         config: &Config,
     ) -> Result<Vec<Arc<dyn RegistryFactory>>, CommandError> {
-        let RemoteCluster { name, cluster, open } = remote;
+        let RemoteCluster { name, cluster, open, policy } = remote;
         let fields = remote_fields(config);
         let connector = Connector::opening(name.clone(), move || open());
         let wrong = |e: InvalidName| CommandError::config(format!("registry `{name}`: {e}"));
@@ -97,7 +110,8 @@ impl Factories {
         let memory = Arc::clone(self.memories.lock().entry((name.clone(), cluster)).or_default());
         let linked =
             |built: Cluster| built.remembering(memory).linked(&self.mesh, config.config_cluster().is_some());
-        built.and_then(|built| linked(built).factories(entries)).map_err(wrong)
+        let factories = built.and_then(|built| linked(built).factories(entries)).map_err(wrong)?;
+        Ok(with_policy(factories, &policy))
     }
     /// Lets clusters follow the mesh configuration of an earlier process until that of this one is known.
     pub fn restore_mesh(&self, settings: &Settings) {
@@ -167,15 +181,20 @@ fn remote_fields(config: &Config) -> KubernetesFields {
     KubernetesFields { probe_interval, stale_after, audit_interval, ..KubernetesFields::default() }
 }
 
-/// Factory whose registry has a staleness policy.
+/// Factory whose registry has a policy.
 struct WithPolicy {
     inner: Arc<dyn RegistryFactory>,
-    policy: StalePolicy,
+    policy: RegistryPolicy,
+}
+
+fn with_policy(all: Vec<Arc<dyn RegistryFactory>>, policy: &RegistryPolicy) -> Vec<Arc<dyn RegistryFactory>> {
+    let one = |inner| -> Arc<dyn RegistryFactory> { Arc::new(WithPolicy { inner, policy: policy.clone() }) };
+    all.into_iter().map(one).collect()
 }
 
 impl RegistryFactory for WithPolicy {
     fn spec(&self) -> RegistrySpec {
-        self.inner.spec().when_stale(self.policy)
+        self.inner.spec().when_stale(self.policy.stale).pinned(self.policy.pinned.clone())
     }
     fn build(&self) -> Result<Box<dyn Registry>, RegistryError> {
         self.inner.build()

@@ -138,7 +138,8 @@ impl Apply for Registries {
         for registry in &change.rotated {
             note(Part::Rotated(name(registry)), self.rotate(registry, config).await);
         }
-        if let Some(remotes) = self.remotes.as_ref().filter(|_| concerns_remotes(change, config)) {
+        let concerns = change.policies || concerns_remotes(change, config);
+        if let Some(remotes) = self.remotes.as_ref().filter(|_| concerns) {
             remotes.send_replace(Arc::new(config.clone()));
         }
         failures

@@ -6,6 +6,7 @@
 
 mod accepted;
 mod clusters;
+mod credentials;
 mod departures;
 mod directory_watch;
 mod driver;
@@ -30,11 +31,13 @@ use super::cluster::{Cluster, seed};
 use super::factories::Factories;
 use super::journal::{Configured, Recalled, State};
 use crate::config::Config;
-use crate::config::model::RegistryConfig;
+use crate::config::model::{RegistryConfig, Write};
 use crate::exit::CommandError;
 use crate::ops::clusters::board::Board;
+use crate::ops::clusters::tries::KubeconfigRequests;
 use crate::ops::receipts::Receipts;
 use clusters::Clusters;
+use credentials::CredentialWriter;
 use departures::Departures;
 use directory_watch::DirectoryWatch;
 use driver::Driver;
@@ -49,6 +52,7 @@ const WAITING: usize = 64;
 pub struct Remotes {
     driver: Driver,
     secrets: Option<SecretWatch>,
+    writer: Option<CredentialWriter>,
     directory: Option<DirectoryWatch>,
     batches: mpsc::Receiver<Batch>,
     settings: watch::Sender<Arc<Config>>,
@@ -60,7 +64,7 @@ impl Remotes {
         config: &Config,
         factories: &Factories,
         handle: &Handle,
-        (clock, board): (&Arc<dyn Clock>, Board),
+        (clock, board, requests): (&Arc<dyn Clock>, Board, KubeconfigRequests),
     ) -> Result<Option<Self>, CommandError> {
         if !config.finds_remotes() {
             return Ok(None);
@@ -68,18 +72,28 @@ impl Remotes {
         let home = factories.clusters(config)?.into_iter().find(|cluster| cluster.options.is_config);
         let home = home.filter(|_| config.reads_secrets());
         board.set_sources(!config.remotes.requires_secrets(), config.remotes.directory.as_deref());
+        let writes = config.writes.contains(&Write::Credentials);
+        board.set_renews(writes && home.is_some());
         let followers = followers(config)?;
         let clusters = Clusters::new(handle.clone(), factories.clone(), config.clone());
         let roster = Roster::new(settings(config, followers.sources()));
         let departures = Departures::new(clusters.clone(), config.remotes.drain.get());
         let seed = home.as_ref().map_or_else(|| u64::from(std::process::id()), |home| seed(&home.name));
         let (settings, changes) = watch::channel(Arc::new(config.clone()));
+        let writer = home.clone().filter(|_| writes).map(|home| CredentialWriter {
+            home,
+            board: board.clone(),
+            handle: handle.clone(),
+            allowed: config.remotes.allowed(),
+            clock: Arc::clone(clock),
+            seed,
+        });
         let parts = (clusters, departures, board);
-        let driver = Driver::new(roster, followers, parts, changes, (Arc::clone(clock), seed));
+        let driver = Driver::new(roster, followers, parts, (changes, requests), (Arc::clone(clock), seed));
         let (out, batches) = mpsc::channel(WAITING);
         let secrets = home.map(|home| secret_watch(&home, out.clone()));
         let directory = config.remotes.directory.as_deref().map(|path| DirectoryWatch::new(path, out));
-        Ok(Some(Self { driver, secrets, directory, batches, settings }))
+        Ok(Some(Self { driver, secrets, writer, directory, batches, settings }))
     }
 
     /// Adds the clusters of the journal, keeps the journal's list of them from now on, and writes receipts.
@@ -106,13 +120,21 @@ impl Remotes {
 
     /// Follows the sources until stopped.
     pub async fn run(self, stop: CancellationToken) {
-        let Self { driver, secrets, directory, batches, .. } = self;
-        tokio::select! {
-            () = stop.cancelled() => {}
-            () = follow_secrets(secrets) => {}
-            () = follow_directory(directory) => {}
-            () = driver.run(batches) => {}
-        }
+        let Self { driver, secrets, writer, directory, batches, .. } = self;
+        let follow = async {
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = follow_secrets(secrets) => {}
+                () = follow_directory(directory) => {}
+                () = driver.run(batches) => {}
+            }
+        };
+        let write = async {
+            if let Some(writer) = writer {
+                writer.run(stop.clone()).await;
+            }
+        };
+        tokio::join!(follow, write);
     }
 }
 
@@ -140,7 +162,9 @@ fn followers(config: &Config) -> Result<Followers, CommandError> {
     };
     let secrets = if config.reads_secrets() { LABELS.map(follower).into() } else { BTreeMap::new() };
     let directory = config.remotes.directory.as_ref();
-    let directory = directory.map(|_| DirectoryFollower::new(allowed.clone(), key.clone()));
+    let directory = directory.map(|_| {
+        DirectoryFollower::new(allowed.clone(), key.clone()).with_policies(config.remotes.policies())
+    });
     Ok(Followers::new(secrets, directory))
 }
 

@@ -100,6 +100,11 @@ pub(super) fn needed_for_token(namespace: &str) -> Right {
     Right { resource: "serviceaccounts/token".to_owned(), ..right }
 }
 
+/// Returns the right of an account to request its own tokens, and those of no other account.
+pub(super) fn needed_to_renew(namespace: &str, account: &str) -> Right {
+    Right { name: Some(account.to_owned()), ..needed_for_token(namespace) }
+}
+
 #[cfg(test)]
 mod tests {
     use tributary_model::ClusterId;
@@ -132,6 +137,17 @@ mod tests {
         assert_eq!(role["rules"][0]["resourceNames"], json!(["istio"]), "one ConfigMap: {role}");
         let binding = all.iter().find(|one| one["kind"] == "ClusterRoleBinding").unwrap();
         assert_eq!(binding["subjects"][0]["namespace"], "tributary-system");
+    }
+
+    #[test]
+    fn account_that_is_renewed_may_request_its_own_tokens_only() {
+        let all = objects("system", "reader", &[needed_to_renew("system", "reader")].into());
+        let role = all.iter().find(|one| one["kind"] == "Role").unwrap();
+        let rule = json!({
+            "apiGroups": [""], "resources": ["serviceaccounts/token"], "resourceNames": ["reader"], "verbs": ["create"],
+        });
+        assert_eq!((&role["metadata"]["namespace"], &role["rules"]), (&json!("system"), &json!([rule])));
+        assert!(all.iter().all(|one| one["kind"] != "ClusterRole"), "in its namespace only");
     }
 
     #[test]

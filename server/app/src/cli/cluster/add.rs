@@ -12,14 +12,16 @@ use tributary_remote::{NewSecret, Refused, RemoteServer, secret_name};
 
 use super::super::Console;
 use super::super::get::document;
-use super::account::{kind_of, needed_for_token, needed_to_create, objects};
-use super::findings::{Findings, check};
+use super::account::{kind_of, needed_for_token, needed_to_create, needed_to_renew, objects};
+use super::shown::render;
 use super::store::{Operator, failed, right};
 use crate::args::{ClusterAddArgs, Output};
 use crate::config::model::RegistryConfig;
 use crate::config::{Config, RegistryKind, load};
+use crate::document::Findings;
 use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
+use crate::ops::clusters::findings::{PATIENCE, check};
 use crate::ops::rights::needed;
 use crate::wiring::factories::remote_cluster;
 
@@ -44,7 +46,7 @@ pub(super) async fn run(
     let remote = Operator::open(args.place.other(&args.from_context), env).await?;
     if args.print_secret {
         let (secret, findings) = credential(args, &plan, &remote).await?;
-        console.note(&findings.render(console.color));
+        console.note(&render(&findings, console.color));
         let exit = concluded(&findings)?;
         console.data(&yaml(&secret.object())?)?;
         return Ok(exit);
@@ -69,8 +71,11 @@ fn plan(args: &ClusterAddArgs, env: &Environment) -> Result<Plan, CommandError> 
     server
         .kubeconfig(cluster.as_str(), &placeholder, &args.token.allowed())
         .map_err(|refused| vetted(&refused))?;
-    let rights = needed(&remote_cluster(cluster.clone(), &config)?, &std::collections::BTreeSet::new());
+    let mut rights = needed(&remote_cluster(cluster.clone(), &config)?, &std::collections::BTreeSet::new());
     let namespace = config.system_namespace;
+    if args.renew {
+        rights.insert(needed_to_renew(&namespace, &args.account));
+    }
     let objects = objects(&namespace, &args.account, &rights);
     Ok(Plan { cluster, server, namespace, objects })
 }
@@ -162,10 +167,13 @@ async fn apply(
         console.note(&format!("{} {name} of context {}: {done}", kind.kind, args.from_context));
     }
     let (secret, findings) = credential(args, plan, remote).await?;
-    console.data(&findings.render(console.color))?;
+    console.data(&render(&findings, console.color))?;
     let exit = concluded(&findings)?;
     config.create(&secret).await?;
     console.data(&format!("cluster {} added: Secret {}/{}\n", args.name, secret.namespace, secret.name))?;
+    if args.renew {
+        console.note("the server renews the token if its `writes` lists `credentials`");
+    }
     console.note(&format!("next: `tributary cluster wait {}`", args.name));
     Ok(exit)
 }
@@ -177,16 +185,17 @@ async fn credential(
     remote: &Operator,
 ) -> Result<(NewSecret, Findings), CommandError> {
     let account = ObjectName::new(&plan.namespace, &args.account);
-    let issued = issue(remote, &account, args.token.token_lifetime.get()).await?;
+    let issued = issue(remote, &account, args.token.lifetime(args.renew)).await?;
     let cluster = plan.cluster.as_str();
     let allowed = args.token.allowed();
     let (kubeconfig, read_back) =
         plan.server.kubeconfig(cluster, &issued.token, &allowed).map_err(|refused| vetted(&refused))?;
     let connection = read_back.connect(&allowed).map_err(|error| CommandError::plain(error.to_string()))?;
-    let findings = check(&connection, read_back.server()).await;
+    let findings = check(&connection, read_back.server(), PATIENCE).await;
     let findings = findings.expiring(&issued.expires);
     let (namespace, name) = (plan.namespace.clone(), secret_name(cluster));
-    Ok((NewSecret { namespace, name, cluster: cluster.to_owned(), kubeconfig }, findings))
+    let (cluster, renew) = (cluster.to_owned(), args.renew);
+    Ok((NewSecret { namespace, name, cluster, kubeconfig, renew }, findings))
 }
 
 /// Issues a token of an account.

@@ -1,14 +1,15 @@
 //! `cluster pause`, `resume` and `accept`: annotations of the Secret that declares a cluster.
 //!
 //! The Secret is the one that the server uses, or the one that the flags name; it is read and patched with the operator's rights. The
-//! admin surface is only read: replicas agree because they read the same Secret. For a cluster of the configuration file the edit is
-//! printed.
+//! admin surface is only read: replicas agree because they read the same Secret. For a cluster of the configuration file or of the
+//! directory the edit is printed.
 
 use tributary_kube_client::{ObjectName, PatchOperation};
 use tributary_model::{Code, Fingerprint};
 use tributary_remote::{EditRefused, StoredSecret};
 
 use super::super::{Console, Server};
+use super::printed;
 use super::store::Operator;
 use super::wait::see;
 use crate::args::{ClusterAcceptArgs, ClusterEditArgs, SecretArgs};
@@ -21,6 +22,8 @@ use crate::exit::{CommandError, Exit};
 pub(super) enum Place {
     /// A Secret.
     Secret(ObjectName),
+    /// A file of the directory, by its path.
+    File(String),
     /// The configuration file, with these registries.
     Configuration(Vec<String>),
 }
@@ -43,6 +46,7 @@ pub(super) async fn pause(
     let change = Change { name: "paused", value: Some("true".to_owned()), done: "paused" };
     match locate(&args.place, &args.name, env).await? {
         Place::Secret(secret) => annotate(args, &secret, change, env, console).await,
+        Place::File(path) => printed::policy((&args.name, &path), "paused", Some("true"), console),
         Place::Configuration(_) => unpausable(&args.name),
     }
 }
@@ -56,6 +60,7 @@ pub(super) async fn resume(
     let change = Change { name: "paused", value: None, done: "resumed" };
     match locate(&args.place, &args.name, env).await? {
         Place::Secret(secret) => annotate(args, &secret, change, env, console).await,
+        Place::File(path) => printed::policy((&args.name, &path), "paused", None, console),
         Place::Configuration(_) => unpausable(&args.name),
     }
 }
@@ -73,8 +78,8 @@ pub(super) async fn accept(
     console: &mut Console<'_>,
 ) -> Result<Exit, CommandError> {
     let name = &args.edit.name;
-    let secret = match locate(&args.edit.place, name, env).await? {
-        Place::Secret(secret) => secret,
+    let place = match locate(&args.edit.place, name, env).await? {
+        place @ (Place::Secret(_) | Place::File(_)) => place,
         Place::Configuration(registries) => {
             console
                 .note(&format!("cluster `{name}` is one of the configuration file; accept its registries:"));
@@ -89,6 +94,11 @@ pub(super) async fn accept(
     };
     Fingerprint::new(&uid)
         .map_err(|_| CommandError::new(Exit::Usage, Code::FLAG_INVALID, "the value of --uid is not a UID"))?;
+    let secret = match place {
+        Place::File(path) => return printed::policy((name, &path), "acceptUid", Some(&uid), console),
+        Place::Secret(secret) => secret,
+        Place::Configuration(_) => return Ok(Exit::No),
+    };
     console.note(&format!("accepted identity: {uid}"));
     let change = Change { name: "accept-uid", value: Some(uid), done: "accepted" };
     annotate(&args.edit, &secret, change, env, console).await
@@ -159,6 +169,9 @@ fn of_item(one: &ClusterItem) -> Result<Place, CommandError> {
     {
         return Ok(Place::Secret(ObjectName::new(namespace, name)));
     }
+    if let Some(path) = one.source.strip_prefix("file ") {
+        return Ok(Place::File(path.to_owned()));
+    }
     if one.source == "configuration" {
         return Ok(Place::Configuration(one.registries.iter().map(|one| one.name.clone()).collect()));
     }
@@ -176,7 +189,7 @@ async fn annotate(
 ) -> Result<Exit, CommandError> {
     let operator = Operator::open(args.place.config.options(), env).await?;
     let stored = operator.secret(secret).await?;
-    let steps = stored.annotate(&args.name, change.name, change.value.as_deref());
+    let steps = stored.annotate(&args.name, &[(change.name, change.value.as_deref())]);
     let steps = steps.map_err(|refused| not_edited(&args.name, &refused))?;
     if args.dry_run {
         return print(&steps, console);
@@ -226,6 +239,7 @@ mod tests {
     fn server_reports_what_declares_a_cluster() {
         let secret = Place::Secret(ObjectName::new("system", "remote"));
         assert_eq!(of_item(&mk("Secret system/remote")).unwrap(), secret);
+        assert_eq!(of_item(&mk("file /c/a.yaml")).unwrap(), Place::File("/c/a.yaml".to_owned()));
         assert_eq!(of_item(&mk("configuration")).unwrap(), Place::Configuration(vec!["k".to_owned()]));
         assert_eq!(of_item(&mk("")).unwrap_err().exit, Exit::NotFound, "remembered, and no longer declared");
     }

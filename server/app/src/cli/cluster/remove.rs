@@ -3,21 +3,27 @@
 //! The Secret goes last: a cluster whose Secret is deleted first would be removed without its plan being shown. The command can be run
 //! again after an interruption and completes what is left.
 
+use std::time::Duration;
+
 use tributary_model::Code;
 use tributary_remote::{Removal, StoredSecret};
 
 use super::super::get::parse;
 use super::super::{Console, Server};
 use super::edit::{Place, locate, not_edited, print};
+use super::printed;
 use super::store::Operator;
 use super::wait::{removed, see, until};
 use crate::args::ClusterRemoveArgs;
+use crate::config::Span;
 use crate::document::{ClusterItem, LeavePlan, List, PlanItem, ReceiptItem};
 use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
 
-/// Name of the annotation.
+/// Annotation that removes a cluster.
 const REMOVE: &str = "remove";
+/// Annotation of how long it is drained.
+const DRAIN: &str = "drain";
 
 /// Runs the command.
 pub(super) async fn run(
@@ -28,11 +34,19 @@ pub(super) async fn run(
     let (name, place) = (&args.edit.name, &args.edit.place);
     let secret = match locate(place, name, env).await? {
         Place::Secret(secret) => secret,
-        Place::Configuration(registries) => return configured(name, &registries, console),
+        Place::File(path) => {
+            let drain = args.drain.map(|drain| drain.to_string());
+            return printed::removal((name, &path), drain, console);
+        }
+        Place::Configuration(registries) => {
+            return printed::configured(name, &registries, args.drain.is_some(), console);
+        }
     };
     let operator = Operator::open(place.config.options(), env).await?;
     let stored = operator.secret(&secret).await?;
-    let steps = stored.annotate(name, REMOVE, Some("true"));
+    let drain = args.drain.map(|drain| drain.to_string());
+    let changes = drain.iter().map(|drain| (DRAIN, Some(drain.as_str()))).chain([(REMOVE, Some("true"))]);
+    let steps = stored.annotate(name, &changes.collect::<Vec<_>>());
     let steps = steps.map_err(|refused| not_edited(name, &refused))?;
     if args.edit.dry_run {
         console.note(&after(&stored, name));
@@ -54,7 +68,8 @@ pub(super) async fn run(
         return Ok(Exit::No);
     }
     begin(&operator, &stored, &steps).await?;
-    until(&server, name, args.wait, removed).await?;
+    let drained = args.drain.map_or(Duration::ZERO, Span::get);
+    until(&server, name, (args.wait.get() + drained).into(), removed).await?;
     end(&operator, &stored, name).await?;
     console.data(&concluded(name, &receipts(&server).await?))?;
     Ok(Exit::Ok)
@@ -140,17 +155,6 @@ fn concluded(name: &str, receipts: &[ReceiptItem]) -> String {
         return format!("cluster {name} removed\n");
     };
     format!("cluster {name} removed: {}\n", described(&receipt.plan))
-}
-
-/// Prints the edit of the configuration file.
-fn configured(name: &str, registries: &[String], console: &mut Console<'_>) -> Result<Exit, CommandError> {
-    let Some(registry) = registries.first() else {
-        let message = format!("cluster `{name}` has no registry");
-        return Err(CommandError::new(Exit::NotFound, Code::NOT_FOUND, message));
-    };
-    console.note(&format!("cluster `{name}` is one of the configuration file; nothing was changed"));
-    console.data(&format!("remove this entry of `registries` from the configuration file:\n- name: {registry}\n  kind: kubernetes\n"))?;
-    Ok(Exit::No)
 }
 
 #[cfg(test)]

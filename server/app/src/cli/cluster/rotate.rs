@@ -9,13 +9,14 @@ use tributary_remote::{RemoteServer, StoredSecret, VettedKubeconfig};
 use super::super::{Console, Server};
 use super::add::{concluded, issue, vetted};
 use super::edit::{Place, locate, not_edited};
-use super::findings::{Findings, check};
+use super::shown::render;
 use super::store::Operator;
 use super::wait::{rotated, see, until};
 use crate::args::ClusterRotateArgs;
-use crate::document::ClusterItem;
+use crate::document::{ClusterItem, Findings};
 use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
+use crate::ops::clusters::findings::{PATIENCE, check};
 use tributary_registry_api::Credential;
 
 /// Runs the command.
@@ -25,7 +26,11 @@ pub(super) async fn run(
     console: &mut Console<'_>,
 ) -> Result<Exit, CommandError> {
     let name = &args.name;
-    let Place::Secret(secret) = locate(&args.place, name, env).await? else { return configured(name) };
+    let secret = match locate(&args.place, name, env).await? {
+        Place::Secret(secret) => secret,
+        Place::File(path) => return of_file(name, &path),
+        Place::Configuration(_) => return configured(name),
+    };
     let config = Operator::open(args.place.config.options(), env).await?;
     let stored = config.secret(&secret).await?;
     let before = match args.no_wait {
@@ -33,7 +38,7 @@ pub(super) async fn run(
         false => Some(present(args, env).await?),
     };
     let (kubeconfig, findings) = renewed(args, &stored, env).await?;
-    console.data(&findings.render(console.color))?;
+    console.data(&render(&findings, console.color))?;
     let exit = concluded(&findings)?;
     is_same(before.as_ref().and_then(|(_, one)| one.as_ref()), &findings)?;
     let steps = stored.replace(name, &kubeconfig).map_err(|refused| not_edited(name, &refused))?;
@@ -52,6 +57,12 @@ pub(super) async fn run(
 fn configured(name: &str) -> Result<Exit, CommandError> {
     let message = format!("cluster `{name}` is one of the configuration file");
     let next = "replace the credential in the kubeconfig that its entry of `registries` names; the server reads it again";
+    Err(CommandError { exit: Exit::No, code: None, message, next: next.to_owned() })
+}
+
+fn of_file(name: &str, path: &str) -> Result<Exit, CommandError> {
+    let message = format!("cluster `{name}` is declared by file {path}");
+    let next = "replace the kubeconfig in that file; the server takes the new one over when it has read everything with it";
     Err(CommandError { exit: Exit::No, code: None, message, next: next.to_owned() })
 }
 
@@ -82,11 +93,12 @@ async fn renewed(
             .next("add certificate-authority-data, so that the token goes to no other server")
     })?;
     let remote = Operator::open(args.place.config.other(&args.from_context), env).await?;
-    let issued = issue(&remote, &account, args.token.token_lifetime.get()).await?;
+    let is_renewed = stored.annotation("renew") == Some("true");
+    let issued = issue(&remote, &account, args.token.lifetime(is_renewed)).await?;
     let made = server.kubeconfig(&args.name, &issued.token, &allowed);
     let (kubeconfig, new) = made.map_err(|refused| vetted(&refused))?;
     let connection = new.connect(&allowed).map_err(|error| CommandError::plain(error.to_string()))?;
-    let findings = check(&connection, new.server()).await.expiring(&issued.expires);
+    let findings = check(&connection, new.server(), PATIENCE).await.expiring(&issued.expires);
     Ok((kubeconfig, findings))
 }
 

@@ -99,7 +99,15 @@ fn description_has_fields_conditions_declarations_and_kinds() {
     }
     let quiet =
         ClusterItem { claims: Vec::new(), conditions: Vec::new(), registries: Vec::new(), ..mk_item() };
-    assert_eq!(described(&quiet, Timestamp::UNIX_EPOCH, false).lines().count(), 14, "no empty table");
+    assert_eq!(described(&quiet, Timestamp::UNIX_EPOCH, false).lines().count(), 15, "no empty table");
+}
+
+#[test]
+fn identity_that_cannot_be_read_is_shown_as_such() {
+    let item = ClusterItem { unverified: true, ..ClusterItem::default() };
+    let text = described(&item, Timestamp::UNIX_EPOCH, false);
+    assert!(text.lines().any(|line| line.starts_with("Identity:") && line.ends_with("unverified")), "{text}");
+    assert!(table(&[item], true).render(true, false).contains("unverified"));
 }
 
 #[test]

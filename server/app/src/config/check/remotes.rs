@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tributary_model::{ClusterId, Fingerprint};
+use tributary_remote::roster::LONGEST_DRAIN;
 use tributary_remote::{Feature, parse_cidr};
 
 use super::Rules;
@@ -28,11 +30,27 @@ impl Rules<'_> {
         if remotes.leave_grace.get().is_zero() || remotes.leave_grace.get() > LONGEST {
             self.invalid("remotes.leaveGrace", "is not between 1ms and 24h; write a time such as `30s`");
         }
-        if remotes.drain.get() > LONGEST {
+        if remotes.drain.get() > LONGEST_DRAIN {
             self.invalid("remotes.drain", "is longer than 24h; write a time such as `30s`");
         }
         if remotes.directory.as_ref().is_some_and(|path| path.as_os_str().is_empty()) {
             self.invalid("remotes.directory", "is empty; name a directory, or remove the field");
+        }
+        for (name, policy) in &remotes.clusters {
+            let field = format!("remotes.clusters.{name}");
+            self.valid(&field, ClusterId::new(name));
+            if remotes.directory.is_none() {
+                self.invalid(
+                    &field,
+                    "has no effect: it is for a file of `remotes.directory`, which is not set",
+                );
+            }
+            if let Some(uid) = &policy.accept_uid {
+                self.valid(&format!("{field}.acceptUid"), Fingerprint::new(uid));
+            }
+            if policy.drain.is_some_and(|drain| drain.get() > LONGEST_DRAIN) {
+                self.invalid(&format!("{field}.drain"), "is longer than 24h; write a time such as `30s`");
+            }
         }
         for name in &remotes.allow_kubeconfig {
             self.valid("remotes.allowKubeconfig", name.parse::<Feature>());

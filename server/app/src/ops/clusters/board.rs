@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 use tributary_model::{ClusterId, Mono};
-use tributary_remote::Validity;
 use tributary_remote::roster::{RosterStatus, Source};
+use tributary_remote::{Validity, WriteFailure};
 
 /// Remote clusters at one time.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -21,12 +21,27 @@ pub struct RemotesView {
     pub may_lack_secrets: bool,
     /// Directory of kubeconfigs; empty if none is read.
     pub directory: String,
+    /// Whether this server renews tokens and writes UIDs while it leads.
+    pub renews: bool,
+    /// Renewals of tokens whose last try failed, on the replica that leads.
+    pub failed_renewals: BTreeMap<ClusterId, WriteFailure>,
     /// Why sources could not be read last, until they are.
     pub errors: BTreeMap<Source, String>,
     /// Object that declared each cluster last, as operators read it.
     pub objects: BTreeMap<ClusterId, String>,
+    /// Credentials of the clusters of the configuration, by cluster ID, where they state when they end.
+    pub configured: BTreeMap<String, ConfiguredCredential>,
     /// Facts about connections, by cluster; gone after its removal.
     pub connections: BTreeMap<ClusterId, ConnectionFacts>,
+}
+
+/// Credential of a cluster of the configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConfiguredCredential {
+    /// Validity, as it states it.
+    pub validity: Validity,
+    /// Whether another program replaces it before it ends, such as the token of a pod.
+    pub is_refreshed: bool,
 }
 
 /// Facts about the connection of one cluster.
@@ -82,6 +97,18 @@ impl Board {
     pub fn set_sources(&self, may_lack_secrets: bool, directory: Option<&Path>) {
         let directory = directory.map(|path| path.display().to_string()).unwrap_or_default();
         self.change(|view| (view.may_lack_secrets, view.directory) = (may_lack_secrets, directory));
+    }
+    /// Sets the credentials of the clusters of the configuration.
+    pub fn set_configured(&self, configured: BTreeMap<String, ConfiguredCredential>) {
+        self.change(|view| view.configured = configured);
+    }
+    /// Sets whether this server renews tokens and writes UIDs while it leads.
+    pub fn set_renews(&self, renews: bool) {
+        self.change(|view| view.renews = renews);
+    }
+    /// Sets the renewals whose last try failed.
+    pub fn set_failed_renewals(&self, failed: BTreeMap<ClusterId, WriteFailure>) {
+        self.change(|view| view.failed_renewals = failed);
     }
     /// Records the object that declares a cluster.
     pub fn declared(&self, cluster: &ClusterId, object: String) {

@@ -7,9 +7,9 @@
 use jiff::Timestamp;
 use tributary_model::{Code, Mono};
 use tributary_remote::Validity;
-use tributary_remote::roster::{ClusterStatus, Outcome, Source, State};
+use tributary_remote::roster::{ClusterStatus, Outcome, PREFIX, Source, SourceKind, State};
 
-use super::board::ConnectionFacts;
+use super::board::{ConfiguredCredential, ConnectionFacts};
 use super::sources::fault_code;
 use super::state::Lane;
 use crate::cli::table::age;
@@ -64,10 +64,19 @@ pub fn conditions(
         )
     });
     let expiry = connection.and_then(|connection| validity(connection, lanes));
-    let expiry = expiry.and_then(|validity| of_expiry(validity, now));
+    let expiry = expiry.and_then(|validity| of_expiry(validity, SOON, now));
     let grace = roster.and_then(|roster| not_declared(roster, mono));
     let all = of_claims.into_iter().chain(grace).chain(failure).chain(rotation(lanes));
     all.chain(not_accepted(roster, lanes)).chain(expiry).collect()
+}
+
+/// Names what sets a part of a cluster's policy: an annotation of its Secret, or a field of the configuration for a file.
+#[must_use]
+pub fn setting(one: &ClusterStatus, annotation: &str, field: &str) -> String {
+    match one.source {
+        Some(SourceKind::Directory) => format!("`remotes.clusters.{}.{field}`", one.cluster),
+        _ => format!("annotation {PREFIX}{annotation}"),
+    }
 }
 
 /// Kind of the condition of an accepted UID that is not the cluster's.
@@ -75,12 +84,14 @@ pub const UID_NOT_ACCEPTED: &str = "UidNotAccepted";
 
 /// Returns the condition of a cluster whose UID is not the accepted one: that of the cluster that answers in its place, or its own.
 fn not_accepted(roster: Option<&ClusterStatus>, lanes: &[Lane<'_>]) -> Option<ClusterConditionItem> {
-    let accepted = roster?.policy.as_ref()?.accept_uid.as_ref()?;
+    let roster = roster?;
+    let accepted = roster.policy.as_ref()?.accept_uid.as_ref()?;
     let other = lanes.iter().find_map(|lane| lane.status.found_identity.as_ref());
     let found = other.or_else(|| lanes.iter().find_map(|lane| lane.status.identity.as_ref()));
     let found = found.filter(|found| *found != accepted)?;
     let message = format!(
-        "annotation tributary.dev/accept-uid names the UID {accepted}, and the cluster that answers has the UID {found}"
+        "{} names the UID {accepted}, and the cluster that answers has the UID {found}",
+        setting(roster, "accept-uid", "acceptUid")
     );
     Some(condition(UID_NOT_ACCEPTED, Code::UID_NOT_ACCEPTED, message))
 }
@@ -115,7 +126,15 @@ pub fn left(validity: Validity, now: Timestamp) -> Option<u64> {
 /// Time before the end of a credential without a known start from which its end is reported.
 const SPAN: i64 = 7 * 86_400;
 
-fn of_expiry(validity: Validity, now: Timestamp) -> Option<ClusterConditionItem> {
+/// Returns the condition of a credential of the configuration. One that another program replaces ends late in its life: only a program
+/// that does not is reported.
+pub(super) fn of_configured(one: &ConfiguredCredential, now: Timestamp) -> Option<ClusterConditionItem> {
+    let soon = if one.is_refreshed { VERY_SOON } else { SOON };
+    of_expiry(one.validity, soon, now)
+}
+
+/// Returns the condition of a credential that ends, from this share of its life on.
+fn of_expiry(validity: Validity, soon: u64, now: Timestamp) -> Option<ClusterConditionItem> {
     let at = timestamp(validity.until);
     if validity.until <= now {
         let message = format!("the credential expired at {at}");
@@ -124,7 +143,7 @@ fn of_expiry(validity: Validity, now: Timestamp) -> Option<ClusterConditionItem>
     let rest = validity.until.as_second().saturating_sub(now.as_second());
     let (is_soon, share) = match left(validity, now) {
         Some(left) if left < VERY_SOON => (true, format!(", less than {VERY_SOON} % of its life is left")),
-        Some(left) => (left < SOON, format!(", less than {SOON} % of its life is left")),
+        Some(left) => (left < soon, format!(", less than {soon} % of its life is left")),
         None => (rest < SPAN, String::new()),
     };
     let message = format!("the credential expires at {at}{share}");
@@ -236,7 +255,7 @@ mod tests {
     fn end_of_a_credential_is_reported_by_the_share_of_its_life() {
         let kind = |from: Option<i64>, until: i64, now: i64| {
             let validity = Validity { from: from.map(at), until: at(until) };
-            of_expiry(validity, at(now)).map(|one| (one.kind, one.message.contains("10 %")))
+            of_expiry(validity, SOON, at(now)).map(|one| (one.kind, one.message.contains("10 %")))
         };
         let expires = |very: bool| Some(("CredentialExpires".to_owned(), very));
         assert_eq!(kind(Some(0), 1000, 749), None);
@@ -246,5 +265,15 @@ mod tests {
         assert_eq!(kind(None, 10 * 86_400, 2 * 86_400), None, "more than a week is left");
         assert_eq!(kind(None, 10 * 86_400, 4 * 86_400), expires(false));
         assert_eq!(kind(Some(2000), 1000, 0), expires(false), "a credential that ends before its start");
+    }
+
+    #[test]
+    fn token_that_another_program_replaces_is_reported_late() {
+        let validity = Validity { from: Some(at(0)), until: at(1000) };
+        let is_reported = |is_refreshed, now| {
+            of_configured(&ConfiguredCredential { validity, is_refreshed }, at(now)).is_some()
+        };
+        assert!(is_reported(false, 800) && !is_reported(true, 800), "a pod's token is replaced at 80 %");
+        assert!(is_reported(true, 901));
     }
 }

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use tributary_core::{RegistryStatus, SourceView};
 use tributary_model::{Code, Freshness, Mono, OverallState, OverallStatus, SourceState};
-use tributary_remote::roster::{ClusterStatus, Outcome, State};
+use tributary_remote::roster::{ClusterStatus, Outcome, SourceKind, State};
 use tributary_runtime::{RunReport, RunState};
 
 use super::board::JoinFailure;
+use super::conditions::setting;
 use crate::document::clusters::text;
 use crate::ops::report::{counted, state as overall};
 
@@ -142,8 +143,11 @@ fn removing(facts: &Facts<'_>) -> Option<Judged> {
     let is_leaving = matches!(roster.state, State::Leaving { .. });
     let asks = roster.policy.as_ref().is_some_and(|policy| policy.remove);
     let reason = match () {
-        () if asks => "annotation tributary.dev/remove is set; delete the Secret to end it",
-        () if is_leaving => "it is no longer declared",
+        () if asks => {
+            let object = if roster.source == Some(SourceKind::Directory) { "file" } else { "Secret" };
+            format!("{} is set; delete the {object} to end it", setting(roster, "remove", "remove"))
+        }
+        () if is_leaving => "it is no longer declared".to_owned(),
         () => return None,
     };
     Some(Judged { since: roster.since, ..Judged::new(ClusterState::Removing, reason) })
@@ -151,7 +155,7 @@ fn removing(facts: &Facts<'_>) -> Option<Judged> {
 
 fn paused(facts: &Facts<'_>) -> Option<Judged> {
     let roster = facts.roster.filter(|roster| roster.state == State::Paused)?;
-    let reason = "annotation tributary.dev/paused is set";
+    let reason = format!("{} is set", setting(roster, "paused", "paused"));
     Some(Judged { since: roster.since, ..Judged::new(ClusterState::Paused, reason) })
 }
 

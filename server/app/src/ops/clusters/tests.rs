@@ -36,12 +36,19 @@ fn mk_view(clusters: Vec<ClusterStatus>) -> RemotesView {
 }
 
 fn report(view: &RemotesView) -> (Vec<ClusterItem>, Vec<ClusterSourceItem>) {
+    report_of(view, &[])
+}
+
+fn report_of(
+    view: &RemotesView,
+    registries: &[RegistryStatus],
+) -> (Vec<ClusterItem>, Vec<ClusterSourceItem>) {
     let config: Config =
         serde_saphyr::from_str("{clusterId: home, registries: [{kind: kubernetes, name: k}]}").unwrap();
     let report = ClusterReport {
         view,
         configured: &configured(&config),
-        registries: &[],
+        registries,
         runs: &BTreeMap::new(),
         counts: &RegistryCounts::default(),
         bound: bound(&config),
@@ -92,6 +99,31 @@ fn expiry_and_rotations_are_those_of_the_connection() {
     assert_eq!((east.credential_expires, east.rotations), (Some(validity.until), 2));
     assert_eq!(east.conditions[0].code, Code::CREDENTIAL_EXPIRES.to_string());
     assert!(east.conditions[0].message.contains("10 %"), "{:?}", east.conditions);
+}
+
+#[test]
+fn configured_cluster_shows_when_its_credential_ends_and_whether_its_uid_is_known() {
+    let mut live = state::tests::mk_live();
+    let name = RegistryName::new("k").unwrap();
+    live.id = std::sync::Arc::new(tributary_model::RegistryId { name, ..(*live.id).clone() });
+    let mut view = mk_view(Vec::new());
+    let validity =
+        Validity { from: Timestamp::from_second(0).ok(), until: Timestamp::from_second(1_100).unwrap() };
+    view.configured =
+        [("home".to_owned(), board::ConfiguredCredential { validity, is_refreshed: false })].into();
+    let shown = |live: &RegistryStatus| report_of(&view, std::slice::from_ref(live)).0.remove(0);
+    live.identity = None;
+    let one = shown(&live);
+    assert!(one.unverified && one.identity.is_empty(), "it was read, and not its UID");
+    assert_eq!(one.credential_expires, Some(validity.until));
+    assert_eq!(
+        one.conditions.iter().map(|of| of.code.as_str()).collect::<Vec<_>>(),
+        ["TRB0711"],
+        "at 1,000 s"
+    );
+    live.identity = tributary_model::Fingerprint::new("u-1").ok();
+    assert!(!shown(&live).unverified);
+    assert!(!report(&view).0[0].unverified, "it was not read yet");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Identities that Secrets accept: the annotation `tributary.dev/accept-uid` names the UID that a cluster may have in place of the known
-//! one.
+//! What Secrets and files accept: the UID that a cluster may have in place of the known one, and that a credential may read less than the
+//! one before.
 //!
 //! The driver calls it after each event and passes the changes on to the core. Metadata of a Secret gives no order, so the last value of
 //! each cluster is kept here.
@@ -7,30 +7,39 @@
 use std::collections::BTreeMap;
 
 use tributary_model::{ClusterId, Fingerprint, RegistryName};
-use tributary_remote::roster::RosterStatus;
+use tributary_remote::roster::{Policy, RosterStatus};
 
-/// Accepted identities as the core has them.
+/// What is accepted of one cluster.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Acceptance {
+    /// Identity in place of the known one.
+    pub(super) identity: Option<Fingerprint>,
+    /// Whether runs may read less than those before.
+    pub(super) fewer_rights: bool,
+}
+
+impl Acceptance {
+    fn of(policy: &Policy) -> Self {
+        Self { identity: policy.accept_uid.clone(), fewer_rights: policy.accept_rights }
+    }
+}
+
+/// What is accepted, as the core has it.
 #[derive(Debug, Default)]
-pub(super) struct Accepted(BTreeMap<ClusterId, Fingerprint>);
-
-/// Registry of a cluster, and the identity that it accepts now.
-pub(super) type Acceptance = (RegistryName, Option<Fingerprint>);
+pub(super) struct Accepted(BTreeMap<ClusterId, Acceptance>);
 
 impl Accepted {
-    /// Returns what changed since the last call.
-    pub(super) fn changes(&mut self, status: &RosterStatus) -> Vec<Acceptance> {
+    /// Returns what changed since the last call, by registry.
+    pub(super) fn changes(&mut self, status: &RosterStatus) -> Vec<(RegistryName, Acceptance)> {
         let mut changes = Vec::new();
         for cluster in &status.clusters {
             let Some(registry) = &cluster.registry else { continue };
-            let now = cluster.policy.as_ref().and_then(|policy| policy.accept_uid.clone());
-            if self.0.get(&cluster.cluster) == now.as_ref() {
-                continue;
+            let now = cluster.policy.as_ref().map(Acceptance::of).unwrap_or_default();
+            let was = self.0.get(&cluster.cluster).cloned().unwrap_or_default();
+            if now != was {
+                self.0.insert(cluster.cluster.clone(), now.clone());
+                changes.push((registry.clone(), now));
             }
-            match now.clone() {
-                Some(uid) => drop(self.0.insert(cluster.cluster.clone(), uid)),
-                None => drop(self.0.remove(&cluster.cluster)),
-            }
-            changes.push((registry.clone(), now));
         }
         changes
     }
@@ -42,11 +51,11 @@ impl Accepted {
 
 #[cfg(test)]
 mod tests {
-    use tributary_remote::roster::{ClusterStatus, Policy, State};
+    use tributary_remote::roster::{ClusterStatus, State};
 
     use super::*;
 
-    fn mk_status(uid: Option<&str>) -> RosterStatus {
+    fn mk_status(uid: Option<&str>, accept_rights: bool) -> RosterStatus {
         let accept_uid = uid.map(|uid| Fingerprint::new(uid).unwrap());
         let one = ClusterStatus {
             cluster: ClusterId::new("away").unwrap(),
@@ -55,7 +64,7 @@ mod tests {
             since: None,
             leaves: None,
             source: None,
-            policy: Some(Policy { accept_uid, ..Policy::default() }),
+            policy: Some(Policy { accept_uid, accept_rights, ..Policy::default() }),
             claims: Vec::new(),
         };
         RosterStatus { clusters: vec![one], sources: Vec::new(), objects: Vec::new() }
@@ -64,18 +73,27 @@ mod tests {
     #[test]
     fn changed_annotations_are_passed_on_once() {
         let mut accepted = Accepted::default();
-        let uids = |changes: Vec<Acceptance>| -> Vec<Option<String>> {
-            changes.into_iter().map(|(_, uid)| uid.map(|uid| uid.to_string())).collect()
+        let mut changes = |status: &RosterStatus| -> Vec<(Option<String>, bool)> {
+            let shown = |(_, now): (RegistryName, Acceptance)| {
+                (now.identity.map(|uid| uid.to_string()), now.fewer_rights)
+            };
+            accepted.changes(status).into_iter().map(shown).collect()
         };
-        assert_eq!(uids(accepted.changes(&mk_status(None))), []);
-        assert_eq!(uids(accepted.changes(&mk_status(Some("uid-2")))), [Some("uid-2".to_owned())]);
-        assert_eq!(uids(accepted.changes(&mk_status(Some("uid-2")))), []);
+        let named = Some("uid-2".to_owned());
+        assert_eq!(changes(&mk_status(None, false)), []);
+        assert_eq!(changes(&mk_status(Some("uid-2"), false)), [(named.clone(), false)]);
+        assert_eq!(changes(&mk_status(Some("uid-2"), false)), []);
+        assert_eq!(changes(&mk_status(Some("uid-2"), true)), [(named, true)]);
+        assert_eq!(changes(&mk_status(None, true)), [(None, true)]);
+        assert_eq!(changes(&mk_status(None, false)), [(None, false)]);
+    }
+
+    #[test]
+    fn acceptance_is_passed_on_again_after_a_removal() {
+        let mut accepted = Accepted::default();
+        let status = mk_status(Some("uid-2"), false);
+        assert_eq!(accepted.changes(&status).len(), 1);
         accepted.forget(&ClusterId::new("away").unwrap());
-        assert_eq!(
-            uids(accepted.changes(&mk_status(Some("uid-2")))),
-            [Some("uid-2".to_owned())],
-            "it joined again"
-        );
-        assert_eq!(uids(accepted.changes(&mk_status(None))), [None]);
+        assert_eq!(accepted.changes(&status).len(), 1);
     }
 }

@@ -4,18 +4,19 @@
 
 use std::sync::Arc;
 
-use tributary_model::{ClusterId, Fingerprint, RegistryName, ShardPriority};
+use tributary_model::{ClusterId, RegistryName, ShardPriority};
 use tributary_registry_api::RegistryFactory;
 use tributary_remote::VettedKubeconfig;
-use tributary_remote::roster::ENTRIES;
+use tributary_remote::roster::{ENTRIES, Policy};
 use tributary_runtime::{Handle, SupervisorError};
 
+use super::accepted::Acceptance;
 use super::remembered::{Object, declared, unopened};
 use crate::config::Config;
 use crate::document::LeavePlan;
 use crate::exit::CommandError;
 use crate::ops::receipts;
-use crate::wiring::factories::{Factories, RemoteCluster};
+use crate::wiring::factories::{Factories, RegistryPolicy, RemoteCluster};
 use crate::wiring::journal::State;
 
 /// Returns the names of both registries of a cluster.
@@ -38,9 +39,13 @@ impl Clusters {
         Self { handle, factories, config: Arc::new(config), state: State::none() }
     }
 
-    /// Uses this configuration for the next connections.
-    pub(super) fn configure(&mut self, config: Arc<Config>) {
+    /// Uses this configuration for the next connections. Returns whether it has other settings than policies of files.
+    pub(super) fn configure(&mut self, config: Arc<Config>) -> bool {
+        let mut was = (*self.config).clone();
+        was.remotes.clusters.clone_from(&config.remotes.clusters);
+        let is_other = was != *config;
         self.config = config;
+        is_other
     }
 
     /// Shows registries that a journal restored, and records clusters in it from now on.
@@ -54,9 +59,9 @@ impl Clusters {
         &self,
         registry: &RegistryName,
         cluster: &ClusterId,
-        (object, kubeconfig): (Object<'_>, VettedKubeconfig),
+        (object, kubeconfig, policy): (Object<'_>, VettedKubeconfig, &Policy),
     ) -> Result<(), CommandError> {
-        let factories = self.factories(registry, cluster, kubeconfig)?;
+        let factories = self.factories(registry, cluster, (kubeconfig, policy))?;
         // a journal with facts and without their registry would lose them
         self.state.remember(&declared(&factories, object));
         let put = self.handle.put_registries(factories).await;
@@ -89,16 +94,17 @@ impl Clusters {
 
     /// Stops the connections of a cluster; its facts stay.
     pub(super) async fn pause(&self, registry: &RegistryName, cluster: &ClusterId) {
-        let why = "its Secret has the annotation tributary.dev/paused".into();
+        let why = "its declaration asks for a pause".into();
         if self.handle.pause_registries(both(registry), why).await.is_ok() {
             tracing::info!(%cluster, "remote cluster paused; its last known facts stay");
         }
     }
 
-    /// Sets the identity that a cluster may have in place of the known one.
-    pub(super) async fn accept(&self, registry: &RegistryName, identity: Option<Fingerprint>) {
+    /// Sets the identity that a cluster may have in place of the known one, and whether it may be read with fewer rights.
+    pub(super) async fn accept(&self, registry: &RegistryName, accepted: Acceptance) {
+        let Acceptance { identity, fewer_rights } = accepted;
         // a server that stops serves nothing
-        let _ = self.handle.accept_identity(both(registry), identity).await;
+        let _ = self.handle.set_accepted(both(registry), identity, fewer_rights).await;
     }
 
     /// Uses the endpoints of a cluster after those of others, or as before.
@@ -126,11 +132,14 @@ impl Clusters {
         &self,
         registry: &RegistryName,
         cluster: &ClusterId,
-        kubeconfig: VettedKubeconfig,
+        (kubeconfig, policy): (VettedKubeconfig, &Policy),
     ) -> Result<Vec<Arc<dyn RegistryFactory>>, CommandError> {
         let allowed = self.config.remotes.allowed();
         let open = move || kubeconfig.connect(&allowed);
-        let remote = RemoteCluster { name: registry.clone(), cluster: cluster.clone(), open: Arc::new(open) };
+        let policy =
+            RegistryPolicy { stale: policy.staleness.unwrap_or_default(), pinned: policy.found_uid.clone() };
+        let (name, cluster) = (registry.clone(), cluster.clone());
+        let remote = RemoteCluster { name, cluster, open: Arc::new(open), policy };
         self.factories.remote(remote, &self.config)
     }
 }

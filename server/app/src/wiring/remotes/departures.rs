@@ -69,10 +69,12 @@ impl Departures {
         }
     }
 
-    /// Plans the removal, and drains.
-    pub(super) async fn begin(&mut self, Order { number, cluster, registry, .. }: Order) {
+    /// Plans the removal, and drains for this time, or as configured.
+    pub(super) async fn begin(&mut self, order: Order, drain: Option<Duration>) {
+        let Order { number, cluster, registry, .. } = order;
         let (plan, generation) = self.clusters.plan(&registry);
-        log_plan(&cluster, &plan, self.drain);
+        let drain = drain.unwrap_or(self.drain);
+        log_plan(&cluster, &plan, drain);
         let receipt = ReceiptItem {
             cluster: cluster.to_string(),
             registry: registry.to_string(),
@@ -82,7 +84,6 @@ impl Departures {
             plan,
             removed: Timestamp::UNIX_EPOCH,
         };
-        let drain = self.drain;
         if !drain.is_zero() {
             self.clusters.demote(&registry, true).await;
         }

@@ -24,6 +24,7 @@ use super::problems::problems;
 use crate::config::Config;
 use crate::ops::clusters::board::Board;
 use crate::ops::clusters::conditions::object as shown;
+use crate::ops::clusters::tries::KubeconfigRequests;
 use crate::ops::receipts::Receipts;
 use crate::wiring::journal;
 
@@ -46,6 +47,7 @@ pub(super) struct Driver {
     /// Clusters with a connection, and the claims that it rests on.
     joined: BTreeMap<ClusterId, (RegistryName, Access)>,
     settings: Settings,
+    requests: KubeconfigRequests,
     is_membership_known: bool,
     /// Problems that were logged and last.
     logged: BTreeSet<String>,
@@ -56,7 +58,7 @@ impl Driver {
         roster: Roster,
         followers: Followers,
         (clusters, departures, board): (Clusters, Departures, Board),
-        settings: Settings,
+        (settings, requests): (Settings, KubeconfigRequests),
         (clock, seed): (Arc<dyn Clock>, u64),
     ) -> Self {
         let (accepted, joined, logged) = (Accepted::default(), BTreeMap::new(), BTreeSet::new());
@@ -72,6 +74,7 @@ impl Driver {
             accepted,
             joined,
             settings,
+            requests,
             clock,
             is_membership_known,
             logged,
@@ -124,7 +127,11 @@ impl Driver {
                     Some(batch) => self.take(batch).await,
                     None => return,
                 },
-                Ok(()) = self.settings.changed() => self.rotate_all().await,
+                Ok(()) = self.settings.changed() => self.configure().await,
+                Some(request) = self.requests.recv() => {
+                    // one who waits no longer needs no answer
+                    let _ = request.send(self.followers.kept());
+                }
                 step = self.departures.next() => self.depart(step).await,
                 () = tokio::time::sleep(due) => {
                     self.apply(Event::Tick).await;
@@ -160,10 +167,11 @@ impl Driver {
         let roster = &self.roster;
         self.departures.keep_returned(|cluster, number| roster.is_leaving(cluster, number)).await;
         let status = self.roster.status();
-        for (registry, identity) in self.accepted.changes(&status) {
-            self.clusters.accept(&registry, identity).await;
+        for (registry, accepted) in self.accepted.changes(&status) {
+            self.clusters.accept(&registry, accepted).await;
         }
         self.follow_claims(&status);
+        self.follow_staleness(&status).await;
         self.board.publish(status.clone(), self.followers.errors());
         self.log(&status);
         if !self.is_membership_known && is_complete(&status, self.may_lack_secrets(&status)) {
@@ -186,6 +194,18 @@ impl Driver {
         }
     }
 
+    /// Reads clusters again whose staleness policy changed; the run that begins has it.
+    async fn follow_staleness(&mut self, status: &RosterStatus) {
+        for one in status.clusters.iter().filter(|one| one.state == State::Joined) {
+            let staleness = one.policy.as_ref().and_then(|policy| policy.staleness);
+            let Some((_, access)) = self.joined.get_mut(&one.cluster) else { continue };
+            if access.policy.staleness != staleness {
+                access.policy.staleness = staleness;
+                self.read_again(&one.cluster).await;
+            }
+        }
+    }
+
     /// Returns whether the server goes on without Secrets that it may not read: it does not need them and holds no cluster of one.
     fn may_lack_secrets(&self, status: &RosterStatus) -> bool {
         self.board.view().may_lack_secrets && !status.holds_of(SourceKind::Secrets)
@@ -194,7 +214,10 @@ impl Driver {
     async fn execute(&mut self, order: Order) {
         match &order.action {
             Action::Join(access) | Action::Rotate(access) => self.connect(&order, access).await,
-            Action::Leave => self.departures.begin(order).await,
+            Action::Leave => {
+                let drain = self.roster.drain(&order.cluster);
+                self.departures.begin(order, drain).await;
+            }
             Action::Pause => {
                 self.joins.forget(&order.cluster);
                 self.joined.remove(&order.cluster);
@@ -215,24 +238,35 @@ impl Driver {
         self.joins.put(&self.clusters, order.clone(), kubeconfig).await;
     }
 
-    /// Rotates every connected cluster with the settings that changed.
-    async fn rotate_all(&mut self) {
+    /// Applies a changed configuration: policies of files at once, other settings by reading every connected cluster again.
+    async fn configure(&mut self) {
         let config = Arc::clone(&self.settings.borrow_and_update());
-        self.clusters.configure(config);
-        for (cluster, (registry, access)) in &self.joined {
-            let object = (access.source, access.object.as_str());
-            let Some(kubeconfig) = self.followers.kubeconfig(access, cluster) else {
-                tracing::warn!(
-                    %cluster, object = shown(object.0, object.1),
-                    "a remote cluster keeps its settings: its kubeconfig changed to one that is refused; correct it"
-                );
-                continue;
-            };
-            match self.clusters.put(registry, cluster, (object, kubeconfig.clone())).await {
-                Ok(()) => tracing::info!(%cluster, "settings changed; the remote cluster is read again"),
-                Err(error) => {
-                    tracing::error!(%cluster, %error, "settings of a remote cluster were not changed")
-                }
+        if let Some(event) = self.followers.set_policies(config.remotes.policies()) {
+            self.apply(event).await;
+        }
+        if !self.clusters.configure(config) {
+            return;
+        }
+        for cluster in self.joined.keys() {
+            self.read_again(cluster).await;
+        }
+    }
+
+    /// Begins new runs of a connected cluster, with the present settings and the credential in use.
+    async fn read_again(&self, cluster: &ClusterId) {
+        let Some((registry, access)) = self.joined.get(cluster) else { return };
+        let object = (access.source, access.object.as_str());
+        let Some(kubeconfig) = self.followers.kubeconfig(access, cluster) else {
+            tracing::warn!(
+                %cluster, object = shown(object.0, object.1),
+                "a remote cluster keeps its settings: its kubeconfig changed to one that is refused; correct it"
+            );
+            return;
+        };
+        match self.clusters.put(registry, cluster, (object, kubeconfig.clone(), &access.policy)).await {
+            Ok(()) => tracing::info!(%cluster, "settings changed; the remote cluster is read again"),
+            Err(error) => {
+                tracing::error!(%cluster, %error, "settings of a remote cluster were not changed");
             }
         }
     }

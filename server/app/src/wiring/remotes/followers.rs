@@ -7,8 +7,11 @@ use std::collections::BTreeMap;
 
 use tributary_kube_client::Event;
 use tributary_model::ClusterId;
-use tributary_remote::roster::{self, Access, Source};
+use tributary_remote::roster::{self, Access, Policy, Source};
 use tributary_remote::{DirectoryFollower, Look, Secret, SecretFollower, VettedKubeconfig};
+
+use crate::ops::clusters::conditions::object;
+use crate::ops::clusters::tries::KeptKubeconfig;
 
 /// What the watches send to the driver.
 #[derive(Debug)]
@@ -72,6 +75,24 @@ impl Followers {
             Source::Directory => self.directory.as_ref()?.kubeconfig(access, cluster),
             Source::ConfigFile => None,
         }
+    }
+    /// Sets the policies of files and returns the event of the roster, if one changed.
+    pub(super) fn set_policies(&mut self, policies: BTreeMap<ClusterId, Policy>) -> Option<roster::Event> {
+        self.directory.as_mut()?.set_policies(policies)
+    }
+    /// Returns every kubeconfig that is kept; of a Secret with both labels, one.
+    pub(super) fn kept(&self) -> Vec<KeptKubeconfig> {
+        let secrets = self.secrets.iter().flat_map(|(source, one)| one.kept().map(|kept| (*source, kept)));
+        let files =
+            self.directory.iter().flat_map(DirectoryFollower::kept).map(|kept| (Source::Directory, kept));
+        let all = secrets.chain(files).map(|(source, (name, cluster, kubeconfig))| {
+            let (object, cluster) = (object(source, name), cluster.to_string());
+            (
+                (object.clone(), cluster.clone()),
+                KeptKubeconfig { cluster, object, kubeconfig: kubeconfig.clone() },
+            )
+        });
+        all.collect::<BTreeMap<_, _>>().into_values().collect()
     }
     /// Returns why sources could not be read last.
     pub(super) fn errors(&self) -> BTreeMap<Source, String> {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tributary_model::{ClusterId, Mono};
 use tributary_registry_api::{Backoff, BackoffPolicy, Clock, RandomSource, SplitMix};
 use tributary_remote::VettedKubeconfig;
-use tributary_remote::roster::{Access, Action, Order, Source};
+use tributary_remote::roster::{Access, Action, Order, Policy, Source};
 
 use super::clusters::Clusters;
 use super::remembered::Object;
@@ -36,7 +36,8 @@ impl Joins {
     pub(super) async fn put(&mut self, clusters: &Clusters, order: Order, kubeconfig: VettedKubeconfig) {
         let cluster = order.cluster.clone();
         let is_filling = clusters.is_filling(&order.registry);
-        let put = (object(&order), kubeconfig.clone());
+        let (object, policy) = declaration(&order);
+        let put = (object, kubeconfig.clone(), &policy);
         match clusters.put(&order.registry, &cluster, put).await {
             Ok(()) => {
                 self.waiting.forget(&cluster);
@@ -71,18 +72,19 @@ impl Joins {
     }
 }
 
-/// Returns the object whose claim an order follows.
-fn object(order: &Order) -> Object<'_> {
+/// Returns the object whose claim an order follows, and its policy.
+fn declaration(order: &Order) -> (Object<'_>, Policy) {
     match &order.action {
-        Action::Join(Access { source, object, .. }) | Action::Rotate(Access { source, object, .. }) => {
-            (*source, object)
+        Action::Join(access) | Action::Rotate(access) => {
+            let Access { source, object, policy, .. } = access;
+            ((*source, object), policy.clone())
         }
-        Action::Pause | Action::Leave => (Source::ConfigFile, ""),
+        Action::Pause | Action::Leave => ((Source::ConfigFile, ""), Policy::default()),
     }
 }
 
 fn added(order: &Order, is_rotation: bool) {
-    let (cluster, registry, (source, object)) = (&order.cluster, &order.registry, object(order));
+    let (cluster, registry, (source, object)) = (&order.cluster, &order.registry, declaration(order).0);
     let object = shown(source, object);
     if is_rotation {
         tracing::info!(%cluster, %registry, object, "credential of a remote cluster changed");

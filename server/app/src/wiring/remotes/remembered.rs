@@ -18,7 +18,7 @@ use crate::config::Config;
 use crate::config::kind::RegistryKind;
 use crate::exit::CommandError;
 use crate::ops::clusters::conditions::object as shown;
-use crate::wiring::factories::{Factories, RemoteCluster};
+use crate::wiring::factories::{Factories, RegistryPolicy, RemoteCluster};
 use crate::wiring::journal::Configured;
 
 /// Source and name of an object that declares a cluster.
@@ -125,7 +125,8 @@ const fn is_remote(member: &Member) -> bool {
 /// Returns a cluster without a connection, for its specifications.
 pub(super) fn unopened(name: RegistryName, cluster: &ClusterId) -> RemoteCluster {
     let why = || ConnectError::Unusable(String::new(), Reason::new("its kubeconfig was not read yet"));
-    RemoteCluster { name, cluster: cluster.clone(), open: Arc::new(move || Err(why())) }
+    let policy = RegistryPolicy::default();
+    RemoteCluster { name, cluster: cluster.clone(), open: Arc::new(move || Err(why())), policy }
 }
 
 #[cfg(test)]

@@ -1,86 +1,33 @@
-//! What the checks of a new credential found: name, connection, authentication, version, clock, identity and rights.
+//! What the checks of a credential found: name, connection, authentication, version, clock, identity and rights.
 //!
-//! `cluster add` and `cluster rotate` show it before they write. Every finding is a function of what was answered; [`check`] makes the
-//! requests with the credential that the server would use, and from where the command runs: [`cluster wait`](super::wait) shows what the
-//! server itself sees.
+//! The commands `cluster check`, `add` and `rotate` call it from where they run, and the server for `cluster check --all --connect`.
+//! Every finding is a function of what was answered; [`check`] makes the requests with the credential that the server uses. It reads only.
 
 use std::time::Duration;
 
 use http::Uri;
 use jiff::{SignedDuration, Timestamp};
 use tributary_kube_client::{ApiFailure, Connection, Preflight, preflight};
+use tributary_model::Code;
 
-use super::super::table::{Cell, Table, Tone};
 use super::kinds::KINDS;
+use crate::document::{Finding, Findings, Outcome};
 
 /// Largest difference of two clocks that is not reported.
 const SKEW: SignedDuration = SignedDuration::from_secs(60);
 /// How long a new account may be unknown to its API server.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub const PATIENCE: Duration = Duration::from_secs(10);
 /// Pause between two requests.
 const PACE: Duration = Duration::from_millis(200);
 
-/// Result of one check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Outcome {
-    Ok,
-    /// It should be corrected, and the cluster can be read.
-    Warning,
-    Failed,
-}
-
-/// Finding of one check.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Finding {
-    pub(super) check: &'static str,
-    pub(super) outcome: Outcome,
-    pub(super) detail: String,
-}
-
-impl Finding {
-    fn new(check: &'static str, outcome: Outcome, detail: impl Into<String>) -> Self {
-        Self { check, outcome, detail: detail.into() }
-    }
-}
-
-/// Findings, and the identity that the cluster has.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Findings {
-    pub(super) all: Vec<Finding>,
-    pub(super) identity: Option<String>,
-}
-
-impl Findings {
-    /// Returns true if the cluster can be read.
-    pub(super) fn are_good(&self) -> bool {
-        self.all.iter().all(|one| one.outcome != Outcome::Failed)
-    }
-    /// Adds the time at which the token expires.
-    pub(super) fn expiring(mut self, expires: &str) -> Self {
-        self.all.push(Finding::new("expiry", Outcome::Ok, expires));
-        self
-    }
-    pub(super) fn render(&self, color: bool) -> String {
-        let mut table = Table::new(&["CHECK", "RESULT", "DETAIL"], &[], true);
-        for Finding { check, outcome, detail } in &self.all {
-            let (text, tone) = match outcome {
-                Outcome::Ok => ("ok", Tone::Plain),
-                Outcome::Warning => ("warning", Tone::Warn),
-                Outcome::Failed => ("failed", Tone::Bad),
-            };
-            table.row(vec![(*check).into(), Cell(text.to_owned(), tone), detail.clone().into()]);
-        }
-        table.render(true, color)
-    }
-}
-
-/// Checks a connection. A new account needs a moment until its token and its rights are known to every part of the API server.
-pub(super) async fn check(connection: &Connection, server: &str) -> Findings {
+/// Checks a connection. A new account needs a moment until its token and its rights are known to every part of the API server: a refusal
+/// is repeated for `patience`.
+pub async fn check(connection: &Connection, server: &str, patience: Duration) -> Findings {
     let name = resolve(server).await;
     if name.outcome == Outcome::Failed {
-        return Findings { all: vec![name], identity: None };
+        return Findings { checks: vec![name], ..Findings::default() };
     }
-    let end = tokio::time::Instant::now() + PATIENCE;
+    let end = tokio::time::Instant::now() + patience;
     loop {
         let answer = preflight(connection, &KINDS).await;
         let may_follow = match &answer {
@@ -95,12 +42,19 @@ pub(super) async fn check(connection: &Connection, server: &str) -> Findings {
     }
 }
 
+/// Returns the findings of a connection that cannot be made.
+#[must_use]
+pub fn unconnected(why: &str) -> Findings {
+    let finding = Finding::new("connection", Outcome::Failed, why).coded(Code::CLUSTER_UNREACHABLE);
+    Findings { checks: vec![finding], ..Findings::default() }
+}
+
 /// Resolves the name of a server.
 async fn resolve(server: &str) -> Finding {
     const CHECK: &str = "name";
     let uri = server.parse::<Uri>().ok();
     let Some(host) = uri.as_ref().and_then(Uri::host) else {
-        return Finding::new(CHECK, Outcome::Failed, format!("{server} has no host"));
+        return unresolved(format!("{server} has no host"));
     };
     if host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok() {
         return Finding::new(CHECK, Outcome::Ok, format!("{host} is an address"));
@@ -111,45 +65,66 @@ async fn resolve(server: &str) -> Finding {
             let all: Vec<String> = all.map(|address| address.ip().to_string()).collect();
             Finding::new(CHECK, Outcome::Ok, format!("{host} is {}", all.join(", ")))
         }
-        Err(error) => Finding::new(CHECK, Outcome::Failed, format!("{host} is not found: {error}")),
+        Err(error) => unresolved(format!("{host} is not found: {error}")),
     }
+}
+
+fn unresolved(why: String) -> Finding {
+    Finding::new("name", Outcome::Failed, why).coded(Code::CLUSTER_UNREACHABLE)
 }
 
 /// Returns the findings of an answer.
 fn judge(name: Finding, answer: Result<Preflight, ApiFailure>, now: Timestamp) -> Findings {
-    let mut all = vec![name];
+    let mut checks = vec![name];
     let found = match answer {
         Ok(found) => found,
-        Err(why @ (ApiFailure::Unauthorized(_) | ApiFailure::Forbidden(_))) => {
-            all.push(Finding::new("connection", Outcome::Ok, "TCP and TLS"));
-            all.push(Finding::new("authentication", Outcome::Failed, why.to_string()));
-            return Findings { all, identity: None };
-        }
         Err(why) => {
-            all.push(Finding::new("connection", Outcome::Failed, why.to_string()));
-            return Findings { all, identity: None };
+            checks.extend(refused(&why));
+            return Findings { checks, ..Findings::default() };
         }
     };
-    all.push(Finding::new("connection", Outcome::Ok, "TCP and TLS"));
-    all.push(Finding::new("authentication", Outcome::Ok, "the token is accepted"));
-    all.push(Finding::new("version", Outcome::Ok, found.version));
-    all.push(clock(found.date.as_deref(), now));
-    all.push(match &found.identity {
+    checks.push(Finding::new("connection", Outcome::Ok, "TCP and TLS"));
+    checks.push(Finding::new("authentication", Outcome::Ok, "the credential is accepted"));
+    checks.push(Finding::new("version", Outcome::Ok, found.version.as_str()));
+    checks.push(clock(found.date.as_deref(), now));
+    checks.push(match &found.identity {
         Ok(uid) => Finding::new("identity", Outcome::Ok, uid.to_string()),
-        Err(why) => Finding::new("identity", Outcome::Warning, format!("it cannot be read: {why}")),
+        Err(why) => {
+            Finding::new("identity", Outcome::Warning, format!("unverified: it cannot be read: {why}"))
+        }
     });
-    all.extend(rights(&found.unread));
-    Findings { all, identity: found.identity.ok().map(|uid| uid.to_string()) }
+    checks.extend(rights(&found.unread));
+    Findings {
+        checks,
+        version: Some(found.version),
+        identity: found.identity.ok().map(|uid| uid.to_string()),
+    }
+}
+
+/// Returns the findings of an answer that concerns every request.
+fn refused(why: &ApiFailure) -> Vec<Finding> {
+    let failed = |check: &str, code: Code| {
+        Finding::new(check, Outcome::Failed, format!("{why}; {}", code.info().next)).coded(code)
+    };
+    match why {
+        ApiFailure::Unauthorized(_) | ApiFailure::Forbidden(_) => vec![
+            Finding::new("connection", Outcome::Ok, "TCP and TLS"),
+            failed("authentication", Code::CLUSTER_CREDENTIAL_REFUSED),
+        ],
+        _ => vec![failed("connection", Code::CLUSTER_UNREACHABLE)],
+    }
 }
 
 fn rights(unread: &[(String, ApiFailure)]) -> Vec<Finding> {
     if unread.is_empty() {
         return vec![Finding::new("rights", Outcome::Ok, "every kind can be listed")];
     }
+    let code = Code::CLUSTER_RIGHT_MISSING;
     let finding = |(kind, why): &(String, ApiFailure)| {
         let is_optional = KINDS.iter().any(|one| one.plural == kind && one.optional);
         let outcome = if is_optional { Outcome::Warning } else { Outcome::Failed };
-        Finding::new("rights", outcome, format!("{kind} cannot be listed: {why}"))
+        let detail = format!("{kind} cannot be listed: {why}; {}", code.info().next);
+        Finding::new("rights", outcome, detail).coded(code)
     };
     unread.iter().map(finding).collect()
 }
@@ -180,12 +155,16 @@ mod tests {
         }
     }
 
-    fn judged(answer: Result<Preflight, ApiFailure>) -> Vec<(&'static str, Outcome)> {
+    fn judged(answer: Result<Preflight, ApiFailure>) -> Vec<(String, Outcome)> {
         let name = Finding::new("name", Outcome::Ok, "");
         let found = judge(name, answer, Timestamp::from_second(1_234_567_890).unwrap());
-        let worst = found.all.iter().any(|one| one.outcome == Outcome::Failed);
+        let worst = found.checks.iter().any(|one| one.outcome == Outcome::Failed);
         assert_eq!(found.are_good(), !worst);
-        found.all.iter().skip(1).map(|one| (one.check, one.outcome)).collect()
+        found.checks.iter().skip(1).map(|one| (one.check.clone(), one.outcome)).collect()
+    }
+
+    fn of(all: &[(&str, Outcome)]) -> Vec<(String, Outcome)> {
+        all.iter().map(|(check, outcome)| ((*check).to_owned(), *outcome)).collect()
     }
 
     #[test]
@@ -199,7 +178,7 @@ mod tests {
             ("clock", Good),
             ("identity", Good),
         ];
-        let with = |last| base.iter().copied().chain([last]).collect::<Vec<_>>();
+        let with = |last| of(&base.iter().copied().chain([last]).collect::<Vec<_>>());
         assert_eq!(judged(Ok(mk(&[]))), with(("rights", Good)));
         assert_eq!(judged(Ok(mk(&[("pods", refused())]))), with(("rights", Failed)));
         assert_eq!(
@@ -208,10 +187,10 @@ mod tests {
             "they add localities only"
         );
         let unknown = judged(Err(ApiFailure::Unauthorized("no".into())));
-        assert_eq!(unknown, [("connection", Good), ("authentication", Failed)]);
-        assert_eq!(judged(Err(ApiFailure::Unreachable("no".into()))), [("connection", Failed)]);
+        assert_eq!(unknown, of(&[("connection", Good), ("authentication", Failed)]));
+        assert_eq!(judged(Err(ApiFailure::Unreachable("no".into()))), of(&[("connection", Failed)]));
         let nameless = Preflight { identity: Err(refused()), ..mk(&[]) };
-        assert!(judged(Ok(nameless)).contains(&("identity", Warning)));
+        assert!(judged(Ok(nameless)).contains(&("identity".to_owned(), Warning)));
     }
 
     #[test]

@@ -1,11 +1,11 @@
-//! Kinds that a new credential must be able to list, for the checks of `cluster check`, `add` and `rotate`.
+//! Kinds that a credential must be able to list, for the checks of clusters.
 
 use std::borrow::Cow;
 
 use tributary_kube_client::Resource;
 
 /// Kinds that a remote cluster is read for; the optional ones only add localities.
-pub(super) const KINDS: [Resource; 5] = [
+pub const KINDS: [Resource; 5] = [
     kind("", "namespaces", "Namespace", false),
     kind("", "nodes", "Node", true),
     kind("", "pods", "Pod", false),

@@ -47,7 +47,9 @@ async fn storm(size: Size, clients: usize, table: &mut Table) -> Result<()> {
     );
     table.add(format!("{name}: CPU per client"), "ms", spent);
     table.add("bytes per client", "B", ready["bytes"].as_f64().unwrap_or_default());
-    table.add("resident", "MB", usage::resident() as f64 / 1e6);
+    let (resident, code) = (usage::resident(), usage::code());
+    table.add("resident", "MB", resident as f64 / 1e6);
+    table.add("resident without the pages of the binary", "MB", resident.saturating_sub(code) as f64 / 1e6);
     let ports = (size.services * usize::from(size.ports)) as f64;
     let encodes = rig.encodes() as f64 / ports;
     table.add("encodes per port", "", encodes);

@@ -37,6 +37,11 @@ pub(crate) fn resident() -> u64 {
     status("VmRSS:")
 }
 
+/// Returns the resident bytes of files, which are the binary's: how many depends on the system's cache of files.
+pub(crate) fn code() -> u64 {
+    status("RssFile:")
+}
+
 /// Returns the maximum of resident memory of this process so far, in bytes.
 pub(crate) fn peak() -> u64 {
     status("VmHWM:")

@@ -33,6 +33,8 @@ counters! {
     urgent,
     /// Passes of the fan-out.
     passes,
+    /// Followers of a cluster that a pass woke, since the cluster changed.
+    subscriber_wakes,
     /// Confirm requests sent to runs.
     confirms,
     /// Confirm requests dropped because the run was unknown or its queue was full.

@@ -1,7 +1,7 @@
 //! Notifies the servers of clients that there is a new catalog.
 //!
-//! One task, so that the core task never waits for clients. Each pass gets the union of the changes
-//! since the last one; passes never overlap and never go back in generation.
+//! It also wakes the followers of single clusters, and ends them with the server. One task, so that the core task never waits for
+//! clients. Each pass gets the union of the changes since the last one; passes never overlap and never go back in generation.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -58,9 +58,17 @@ impl FanoutTask {
                 "fan-out panicked; clients receive the change with the next publication"
             );
         }
+        let woken = self.published.subscribers.published(&catalog);
+        RuntimeCounters::add(&self.counters.subscriber_wakes, woken);
         RuntimeCounters::add(&self.counters.passes, 1);
         if self.published.passed(self.clock.now().since(began)) {
             self.wake.notify_one();
         }
+    }
+}
+
+impl Drop for FanoutTask {
+    fn drop(&mut self) {
+        self.published.subscribers.close();
     }
 }

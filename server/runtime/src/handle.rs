@@ -6,15 +6,15 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot, watch};
 use tributary_core::{ApplyOutcome, Core, EndPlan, RunOrder};
 use tributary_model::{
-    Catalog, CollectionKind, Evidence, FactKey, Fingerprint, Generation, Record, RegistryName, RegistrySpec,
-    Scope, ShardPriority,
+    Catalog, ClusterId, CollectionKind, Evidence, FactKey, Fingerprint, Generation, Record, RegistryName,
+    RegistrySpec, Scope, ShardPriority,
 };
 use tributary_registry_api::{Clock, Membership, RegistryFactory, Run, UpdateSender, Wake, update_channel};
 
 use crate::core_task::CoreCommand;
 use crate::core_task::receivers::{RunReceiver, RunRole};
 use crate::counters::{RuntimeCounters, RuntimeStats};
-use crate::follow::{ClusterScope, ScopeSubscription};
+use crate::follow::{ClusterScope, ScopeSubscription, per_cluster};
 use crate::published_catalog::{Catalogs, PublishedCatalog};
 use crate::readiness::Readiness;
 use crate::report::{Reports, RunReport};
@@ -59,7 +59,17 @@ impl Handle {
     /// Subscribes to the facts of a cluster.
     #[must_use]
     pub fn subscribe(&self, scope: ClusterScope) -> ScopeSubscription {
-        ScopeSubscription::new(scope, self.catalogs(), self.generation())
+        self.published.subscribe(scope).1
+    }
+    /// Runs a handler for each cluster, from the generation that adds it to the one that removes it and across rotations, until the
+    /// server has stopped. The subscription of a handler ends with its cluster. Dropping the future ends all handlers. A handler that
+    /// returns or panics earlier is not begun again.
+    pub async fn per_cluster<F, H>(&self, handler: F)
+    where
+        F: FnMut(ClusterId, ScopeSubscription) -> H,
+        H: Future<Output = ()> + Send + 'static,
+    {
+        per_cluster::run(Arc::clone(&self.published), handler).await;
     }
     /// Returns whether the server may answer, by the start rule.
     #[must_use]

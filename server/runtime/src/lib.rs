@@ -20,7 +20,7 @@ mod supervisor;
 pub use core_task::pace::PacePolicy;
 pub use counters::{RuntimeCounters, RuntimeStats};
 pub use fanout::Fanout;
-pub use follow::{ClusterScope, ScopeChange, ScopeSubscription};
+pub use follow::{ClusterScope, ObjectChange, ScopeChange, ScopeSubscription};
 pub use handle::{Handle, Source, Stopped};
 pub use journal::{JournalSink, NoJournal, SnapshotRequest};
 pub use published_catalog::Catalogs;

@@ -12,6 +12,9 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tributary_model::{Catalog, CatalogChanges, ObservedSince};
 
+use crate::follow::subscribers::Subscribers;
+use crate::follow::{ClusterScope, ScopeSubscription};
+
 /// Shared reference to the current catalog, for readers that keep it across generations.
 pub type Catalogs = Arc<ArcSwap<Catalog>>;
 
@@ -21,6 +24,8 @@ pub(crate) struct PublishedCatalog {
     pub(crate) catalog: Catalogs,
     /// Generation of the current catalog; subscribers wait on it.
     pub(crate) generation: watch::Sender<u64>,
+    /// Followers of single clusters, which the fan-out task wakes.
+    pub(crate) subscribers: Arc<Subscribers>,
     /// Wakes the fan-out task.
     pub(crate) posted: Notify,
     unsent: Mutex<(CatalogChanges, ObservedSince)>,
@@ -33,11 +38,16 @@ impl PublishedCatalog {
         Self {
             catalog: Arc::new(ArcSwap::from_pointee(Catalog::default())),
             generation: watch::Sender::new(0),
+            subscribers: Arc::default(),
             posted: Notify::new(),
             unsent: Mutex::default(),
             busy: AtomicBool::new(false),
             cost_millis: AtomicU64::new(0),
         }
+    }
+    /// Subscribes to the facts of a cluster; returns the number of the subscription, too.
+    pub(crate) fn subscribe(&self, scope: ClusterScope) -> (u64, ScopeSubscription) {
+        self.subscribers.subscribe(scope, Arc::clone(&self.catalog))
     }
     /// Publishes a catalog and makes the fan-out busy.
     pub(crate) fn post(&self, catalog: Arc<Catalog>, changed: CatalogChanges, observed: ObservedSince) {

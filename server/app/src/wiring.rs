@@ -35,6 +35,7 @@ use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
 use crate::ops::backend::LiveBackend;
 use crate::ops::clusters::board::Board;
+use crate::ops::clusters::objects::ClusterObjects;
 use crate::ops::clusters::tries::{ConfiguredTry, Tries};
 use crate::ops::receipts::Receipts;
 use crate::ops::{cluster_log, start_log, status_log};
@@ -148,8 +149,10 @@ impl Bound {
             receipts: Receipts::default(),
             remotes: board.clone(),
             tries,
+            objects: ClusterObjects::default(),
         });
         let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
+        tasks.spawn(live.objects.clone().follow(handle.clone(), stop.clone()));
         for (listener, surface) in [(Some(self.admin), Surface::Admin), (self.health, Surface::Health)] {
             let Some(listener) = listener else { continue };
             let shared = Shared::new(Arc::<LiveBackend>::clone(&live), surface);

@@ -62,6 +62,7 @@ metrics! {
     SCOPE_DETAIL Gauge "scope_detail" ["registry", "scope", "detail"] "Numeric details of a scope, by their names in `tributary get registries -o wide`";
     CLUSTER_STATE Gauge "cluster_state" ["cluster", "state"] "1 for the current state of a Kubernetes cluster, 0 for its other states; gone after its removal";
     CLUSTER_CONFIRMED Gauge "cluster_last_confirmed_timestamp_seconds" ["cluster"] "Unix time at which all that is required of a cluster was last confirmed, in seconds";
+    CLUSTER_OBJECTS Gauge "cluster_objects" ["cluster", "kind"] "Objects of a Kubernetes cluster: services, workloads, addresses of gateways";
     CLUSTER_EXPIRY Gauge "cluster_credential_expiry_timestamp_seconds" ["cluster"] "Unix time at which the credential of a remote cluster expires, as it states it, in seconds; absent if it states none";
     CLUSTER_ROTATIONS Counter "cluster_rotations" ["cluster"] "Credentials of a remote cluster that its Secrets declared after the first, in use or not";
     CLUSTER_CLAIMS Gauge "cluster_claims" ["cluster", "outcome"] "Declarations of a cluster, by result: Used, Conflict, NotUsed, Refused";

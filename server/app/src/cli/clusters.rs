@@ -152,7 +152,7 @@ pub(super) fn described(one: &ClusterItem, now: Timestamp, color: bool) -> Strin
         let next = one.next_generation.map(|next| format!(", {next} fills")).unwrap_or_default();
         format!("{} (generation {}{next})", one.name, one.generation)
     };
-    let rows: [(&str, Cell); 15] = [
+    let rows: [(&str, Cell); 17] = [
         ("Name:", one.name.clone().into()),
         ("State:", Cell(one.state.clone(), tone(&one.state))),
         ("Reason:", coded(&one.reason, &one.code).into()),
@@ -166,6 +166,8 @@ pub(super) fn described(one: &ClusterItem, now: Timestamp, color: bool) -> Strin
         ("Registries:", each(&one.registries, registry)),
         ("Services:", one.services.into()),
         ("Endpoints:", one.endpoints.into()),
+        ("Workloads:", one.workloads.into()),
+        ("Gateways:", one.gateways.into()),
         ("Staleness:", one.staleness.clone().into()),
         ("Identity:", identity(one)),
     ];

@@ -39,6 +39,12 @@ pub struct ClusterItem {
     pub services: u64,
     /// Number of endpoints.
     pub endpoints: u64,
+    /// Number of workloads.
+    #[serde(default)]
+    pub workloads: u64,
+    /// Number of addresses of gateways.
+    #[serde(default)]
+    pub gateways: u64,
     /// Time at which the credential in use expires, as it states it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credential_expires: Option<Timestamp>,

@@ -15,6 +15,7 @@ use tributary_runtime::{Handle, ReadyBecause};
 use tributary_xds::answers::ResourceType;
 
 use super::clusters::board::Board;
+use super::clusters::objects::ClusterObjects;
 use super::clusters::tries::Tries;
 use super::clusters::{self, ClusterReport};
 use super::counts::RegistryCounts;
@@ -69,6 +70,8 @@ pub struct LiveBackend {
     pub remotes: Board,
     /// Connects to clusters on request.
     pub tries: Tries,
+    /// Objects of each cluster.
+    pub objects: ClusterObjects,
 }
 
 impl LiveBackend {
@@ -106,6 +109,7 @@ impl LiveBackend {
             registries,
             runs: &self.handle.runs(),
             counts: &self.sessions.served.sums(),
+            objects: &self.objects.all(),
             bound: clusters::bound(&config),
             now: self.clock.now(),
             wall: Timestamp::now(),

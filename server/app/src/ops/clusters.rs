@@ -9,6 +9,7 @@ pub mod conditions;
 pub mod findings;
 pub mod kinds;
 pub mod metrics;
+pub mod objects;
 pub mod renewal;
 pub mod same;
 pub mod sources;
@@ -20,7 +21,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use tributary_core::RegistryStatus;
-use tributary_model::{Mono, RegistryName};
+use tributary_model::{ClusterId, Mono, RegistryName};
 use tributary_remote::roster::{ClusterStatus, ENTRIES, Outcome};
 use tributary_runtime::RunReport;
 
@@ -31,6 +32,7 @@ use crate::config::model::RegistryConfig;
 use crate::config::staleness::Staleness;
 use crate::document::clusters::{ClusterItem, ClusterRegistryItem, ClusterSourceItem};
 use board::RemotesView;
+use objects::ObjectCounts;
 use state::{Facts, Judged, Lane};
 
 /// Age of a confirmation from which a cluster is stale, unless its watches may be quiet for longer.
@@ -75,6 +77,8 @@ pub struct ClusterReport<'a> {
     pub runs: &'a BTreeMap<RegistryName, RunReport>,
     /// Services and endpoints of the registries.
     pub counts: &'a RegistryCounts,
+    /// Objects of the clusters.
+    pub objects: &'a BTreeMap<ClusterId, ObjectCounts>,
     /// Age from which a confirmation is too old.
     pub bound: Duration,
     /// Time of the report.
@@ -158,7 +162,9 @@ impl ClusterReport<'_> {
         conditions.extend(renewal);
         let claims = roster.map(conditions::claims).unwrap_or_default();
         let place = state::judge(facts).state.place();
-        (place, ClusterItem { conditions, claims, ..item })
+        let ObjectCounts { workloads, gateways } =
+            self.objects.get(item.name.as_str()).copied().unwrap_or_default();
+        (place, ClusterItem { conditions, claims, workloads, gateways, ..item })
     }
     fn lanes<'n>(&self, names: impl Iterator<Item = &'n str>) -> Vec<Lane<'_>> {
         let find = |name: &str| self.registries.iter().find(|status| status.id.name.as_str() == name);

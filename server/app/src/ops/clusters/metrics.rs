@@ -24,6 +24,8 @@ fn of_cluster(one: &ClusterItem, now: Timestamp, out: &mut Vec<Sample>) {
         let at = now.as_millisecond().saturating_sub(i64::try_from(ago).unwrap_or(i64::MAX));
         out.push(Sample::new(m::CLUSTER_CONFIRMED, &[name], at as f64 / 1000.0));
     }
+    let objects = [("services", one.services), ("workloads", one.workloads), ("gateways", one.gateways)];
+    out.extend(objects.map(|(kind, count)| Sample::new(m::CLUSTER_OBJECTS, &[name, kind], count as f64)));
     if let Some(at) = one.credential_expires {
         out.push(Sample::new(m::CLUSTER_EXPIRY, &[name], at.as_second() as f64));
     }
@@ -51,6 +53,8 @@ mod tests {
             confirmed_millis_ago: Some(4_000),
             credential_expires: Some(Timestamp::from_second(77).unwrap()),
             rotations: 3,
+            services: 5,
+            workloads: 9,
             claims: vec![claim("Used"), claim("Conflict"), claim("Conflict")],
             ..ClusterItem::default()
         };
@@ -62,6 +66,9 @@ mod tests {
             "tributary_cluster_state{cluster=\"east\",state=\"Live\"} 0.0",
             "tributary_cluster_last_confirmed_timestamp_seconds{cluster=\"east\"} 6.0",
             "tributary_cluster_credential_expiry_timestamp_seconds{cluster=\"east\"} 77.0",
+            "tributary_cluster_objects{cluster=\"east\",kind=\"services\"} 5.0",
+            "tributary_cluster_objects{cluster=\"east\",kind=\"workloads\"} 9.0",
+            "tributary_cluster_objects{cluster=\"east\",kind=\"gateways\"} 0.0",
             "tributary_cluster_rotations_total{cluster=\"east\"} 3.0",
             "tributary_cluster_claims{cluster=\"east\",outcome=\"Conflict\"} 2.0",
             "tributary_cluster_claims{cluster=\"east\",outcome=\"Refused\"} 0.0",

@@ -51,6 +51,7 @@ fn report_of(
         registries,
         runs: &BTreeMap::new(),
         counts: &RegistryCounts::default(),
+        objects: &BTreeMap::new(),
         bound: bound(&config),
         now: Mono(5_000),
         wall: Timestamp::from_second(1_000).unwrap(),

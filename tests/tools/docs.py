@@ -6,6 +6,7 @@ the examples, with free ports in the environment:
 
     ```sh               runs and must succeed
     ```sh exit=3        runs and must end with that code
+    ```sh limit=90      may take that many seconds
     ```sh serve         runs in the background until the file ends; the next block waits for its port
     ```sh skip=reason   is not run; the reason is printed
     ```text             right after a command: its lines must appear in the output, in order;
@@ -14,7 +15,8 @@ the examples, with free ports in the environment:
                         cluster's controllers, or of a reader in another terminal
 
 A document that needs servers has a line `<!-- needs: kubernetes consul -->`: each is started for it alone,
-with KUBECONFIG, kubectl and CONSUL_HTTP_ADDR in place; `clusters` starts three. 192.0.2.10 is this machine's own address in all documents.
+with KUBECONFIG, kubectl and CONSUL_HTTP_ADDR in place. `clusters` are three, which documents use one after the other: each
+finds what the one before left. 192.0.2.10 is this machine's own address in all documents.
 
 Blocks of a file run in order; files are independent.
 """
@@ -65,11 +67,30 @@ def blocks(path):
         i += 1
 
 
+class Shared:
+    """The three clusters, started when the first document needs them."""
+
+    def __init__(self):
+        self.home, self.clusters = None, None
+
+    def env(self):
+        if self.clusters is None:
+            self.home = Path(tempfile.mkdtemp(prefix="tributary-docs-clusters-"))
+            self.clusters = Clusters(self.home)
+        return self.clusters.env()
+
+    def close(self):
+        if self.clusters is not None:
+            self.clusters.close()
+        if self.home is not None:
+            shutil.rmtree(self.home, ignore_errors=True)
+
+
 class Reader:
     """One document's scratch folder, environment and background commands."""
 
-    def __init__(self, path):
-        self.path = path
+    def __init__(self, path, shared):
+        self.path, self.shared = path, shared
         self.home = Path(tempfile.mkdtemp(prefix="tributary-docs-"))
         self.ports = dict(zip(NAMED, free_ports(len(NAMED))))
         self.admin = self.ports["15014"]
@@ -100,7 +121,7 @@ class Reader:
             elif name == "consul":
                 yield Consul(self.home, self.ports["8500"])
             elif name == "clusters":
-                yield Clusters(self.home)
+                self.env.update(self.shared.env())
             else:
                 sys.exit(f"{self.path}: unknown server {name}; use kubernetes, clusters or consul")
 
@@ -135,10 +156,10 @@ class Reader:
             time.sleep(0.05)  # another process owns the condition, so polling is the only way
         return f"no server answered within {LIMIT:.0f} s"
 
-    def run(self, command):
+    def run(self, command, limit=LIMIT):
         child = self.spawn(command, subprocess.PIPE)
         try:
-            printed, _ = child.communicate(timeout=LIMIT)
+            printed, _ = child.communicate(timeout=limit)
         except subprocess.TimeoutExpired:
             os.killpg(child.pid, signal.SIGKILL)
             printed, _ = child.communicate()
@@ -175,9 +196,9 @@ def missing(expected, printed):
     return None
 
 
-def check(path):
+def check(path, shared):
     """Runs one document; returns (commands run, list of failures)."""
-    reader, ran, failures, printed, waiting = Reader(path), 0, [], None, False
+    reader, ran, failures, printed, waiting = Reader(path, shared), 0, [], None, False
     name = path.relative_to(ROOT)
     for line, language, info, text in blocks(path):
         at = f"{name}:{line}"
@@ -202,7 +223,8 @@ def check(path):
                 failures.append(f"{at}: {why}")
                 break
         want = int(info.removeprefix("exit=")) if info.startswith("exit=") else 0
-        code, printed = reader.run(text)
+        limit = float(info.removeprefix("limit=")) if info.startswith("limit=") else LIMIT
+        code, printed = reader.run(text, limit)
         ran += 1
         if code != want:
             failures.append(f"{at}: ended with {code}, not {want}\n--- printed ---\n{printed}")
@@ -218,13 +240,16 @@ def check(path):
 def main():
     paths = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     wanted = [p for p in paths if p.exists() and (len(sys.argv) < 2 or str(p.relative_to(ROOT)) in sys.argv[1:])]
-    total, bad = 0, []
-    for path in wanted:
-        ran, failures = check(path)
-        total += ran
-        bad += failures
-        if ran:
-            print(f"  {path.relative_to(ROOT)}: {ran} commands, {'ok' if not failures else 'FAILED'}")
+    total, bad, shared = 0, [], Shared()
+    try:
+        for path in wanted:
+            ran, failures = check(path, shared)
+            total += ran
+            bad += failures
+            if ran:
+                print(f"  {path.relative_to(ROOT)}: {ran} commands, {'ok' if not failures else 'FAILED'}")
+    finally:
+        shared.close()
     if total == 0:
         bad.append("no document has a command: the search is broken")
     print("\n".join(bad), file=sys.stderr)

@@ -6,6 +6,7 @@ controller runs in the cluster: a document creates the objects of controllers in
 
 import json
 import os
+import shlex
 import signal
 import socket
 import ssl
@@ -90,18 +91,30 @@ class Kubernetes(Server):
         self.wait("etcd", lambda: urllib.request.urlopen(f"{etcd}/health", timeout=5).status == 200)
         self.make_key()
         (self.home / "tokens.csv").write_text('admin-token,admin,admin,"system:masters"\n')
-        self.spawn("apiserver", os.environ["TRIBUTARY_KUBE_APISERVER"], f"--etcd-servers={etcd}",
-                   f"--secure-port={port}", "--bind-address=127.0.0.1", f"--cert-dir={self.home}/certs",
-                   "--service-account-issuer=https://kubernetes.default.svc",
-                   f"--service-account-key-file={self.home}/sa.pub",
-                   f"--service-account-signing-key-file={self.home}/sa.key",
-                   "--service-cluster-ip-range=10.0.0.0/16", "--authorization-mode=RBAC",
-                   f"--token-auth-file={self.home}/tokens.csv",
-                   "--disable-admission-plugins=ServiceAccount", "--endpoint-reconciler-type=none")
+        self.command = [
+            os.environ["TRIBUTARY_KUBE_APISERVER"], f"--etcd-servers={etcd}",
+            f"--secure-port={port}", "--bind-address=127.0.0.1", f"--cert-dir={self.home}/certs",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            f"--service-account-key-file={self.home}/sa.pub",
+            f"--service-account-signing-key-file={self.home}/sa.key",
+            "--service-cluster-ip-range=10.0.0.0/16", "--authorization-mode=RBAC",
+            f"--token-auth-file={self.home}/tokens.csv",
+            "--disable-admission-plugins=ServiceAccount", "--endpoint-reconciler-type=none"]
+        self.spawn("apiserver", *self.command)
         self.url = f"https://127.0.0.1:{port}"
         self.wait("the API server", self.is_ready)
+        (self.home / "pid").write_text(str(self.children[-1].pid))
+        (self.home / "command").write_text(shlex.join(self.command))
         self.kubeconfig = self.home / "kubeconfig"
         self.kubeconfig.write_text(json.dumps(self.config()))
+
+    def close(self):
+        """Ends the API server of `api-server start`, too."""
+        try:
+            os.killpg(int((self.home / "pid").read_text()), signal.SIGKILL)
+        except (FileNotFoundError, ProcessLookupError):
+            pass
+        super().close()
 
     def make_key(self):
         key, public = self.home / "sa.key", self.home / "sa.pub"
@@ -128,7 +141,8 @@ class Kubernetes(Server):
 
 
 class Clusters(Server):
-    """Three clusters; KUBECONFIG has a context for each: home, which is the current one, east and west."""
+    """Three clusters; KUBECONFIG has a context for each: home, which is the current one, east and west. The command
+    `api-server stop|start NAME` takes the API server of one away and brings it back."""
 
     def __init__(self, home):
         super().__init__(home)
@@ -141,7 +155,7 @@ class Clusters(Server):
         self.kubeconfig.write_text(json.dumps(first))
 
     def env(self):
-        return {**self.all[0].env(), "KUBECONFIG": str(self.kubeconfig)}
+        return {**self.all[0].env(), "KUBECONFIG": str(self.kubeconfig), "TRIBUTARY_CLUSTERS": str(self.home)}
 
     def close(self):
         for cluster in self.all:

@@ -161,6 +161,12 @@ impl ApiServer {
     pub fn requests(&self) -> Vec<ReceivedRequest> {
         std::mem::take(&mut self.0.state.lock().requests)
     }
+    /// Forgets the requests, and the changes so far, which all running watches must have read.
+    pub fn forget(&self) {
+        let mut state = self.0.state.lock();
+        state.requests = Vec::new();
+        state.store.history = Vec::new();
+    }
     /// Returns the number of running watches.
     #[must_use]
     pub fn watches(&self) -> usize {

@@ -190,6 +190,7 @@ async fn pass_on(listener: TcpListener, acceptor: TlsAcceptor, backend: SocketAd
     // Dropped with this task: every connection ends with it.
     let mut connections = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
+        while connections.try_join_next().is_some() {}
         let acceptor = acceptor.clone();
         connections.spawn(async move {
             let mut inside = acceptor.accept(stream).await?;

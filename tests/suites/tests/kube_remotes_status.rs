@@ -11,7 +11,7 @@ use tributary_suites::kube::remotes::{
     AWAY, HOME, NAMESPACE, fill, mk_declaration, sends_nothing, serves, start_pair,
 };
 use tributary_suites::kube::{Login, Named, READ, READABLE, Watched, mk_namespace};
-use tributary_suites::{ApiServer, Follower, TestServer, Variant, eventually};
+use tributary_suites::{ApiServer, Follower, TestServer, Variant, eventually, ports};
 
 const SOON: Duration = Duration::from_secs(60);
 /// Longer than several probes of shortened intervals.
@@ -40,6 +40,25 @@ impl Lab {
         let mut lab = Self { home, away, server, recorder, _config: config };
         lab.serves(&[HOME]).await?;
         Ok(lab)
+    }
+    /// Kubeconfigs of the remote cluster with one fault each: a name for a cluster, what it shows, and a text of its report.
+    fn faulty(&self) -> Result<Vec<(&'static str, String, &'static str, &'static str)>> {
+        let good: Value = serde_json::from_str(&self.kubeconfig("admin-token")?)?;
+        let home: Value = serde_json::from_str(&std::fs::read_to_string(self.home.admin_kubeconfig()?)?)?;
+        let cluster = |field: &str, value: Value| {
+            let mut text = good.clone();
+            text["clusters"][0]["cluster"][field] = value;
+            text.to_string()
+        };
+        let authority = home["clusters"][0]["cluster"]["certificate-authority-data"].clone();
+        let nowhere = format!("https://127.0.0.1:{}", ports::free_port()?);
+        Ok(vec![
+            ("text", "garbage".to_owned(), "Refused", "remote-text"),
+            ("program", with_a_program(&good.to_string())?, "Refused", "users[0].user.exec"),
+            ("token", self.kubeconfig("garbage-token")?, "AuthFailed", "TRB0708"),
+            ("authority", cluster("certificate-authority-data", authority), "Unreachable", "TRB0707"),
+            ("port", cluster("server", json!(nowhere)), "Unreachable", "TRB0707"),
+        ])
     }
     fn kubeconfig(&self, token: &str) -> Result<String> {
         let path = self.away.kubeconfig(&Login::Token(token.to_owned()))?;
@@ -176,8 +195,9 @@ async fn second_secret_of_a_cluster_shows_a_conflict_and_steps_in() -> Result<()
     lab.sends_nothing(WATCHED).await
 }
 
+/// istio#58047, #37925: a repaired Secret was ignored until a restart.
 #[tokio::test]
-async fn refused_token_shows_as_such_until_it_is_replaced() -> Result<()> {
+async fn fix_bad_secret_recovers_without_restart() -> Result<()> {
     let mut lab = Lab::start().await?;
     lab.declare(FIRST, "away", &lab.kubeconfig("garbage-token")?).await?;
     let shown = lab.is("away", "AuthFailed", &["TRB0708"]).await?;
@@ -192,7 +212,25 @@ async fn refused_token_shows_as_such_until_it_is_replaced() -> Result<()> {
     lab.declare(FIRST, "away", &lab.kubeconfig("garbage-token")?).await?;
     let shown = lab.is("away", "Live", &["TRB0713", "NewCredential"]).await?;
     ensure!(shown["registries"][0]["nextGeneration"].is_u64() && shown["rotations"] == 2, "{shown:#}");
-    lab.sends_nothing(WATCHED).await
+    lab.sends_nothing(WATCHED).await?;
+
+    // each fault of a Secret ends with the fault
+    let all = lab.faulty()?;
+    for (name, bad, ..) in &all {
+        lab.declare(&format!("remote-{name}"), name, bad).await?;
+    }
+    for (name, _, state, text) in &all {
+        lab.is(name, state, &[text]).await?;
+    }
+    lab.sends_nothing(Duration::from_millis(500)).await?;
+    for (name, ..) in &all {
+        lab.declare(&format!("remote-{name}"), name, &lab.kubeconfig("admin-token")?).await?;
+    }
+    for (name, ..) in &all {
+        let fixed = lab.is(name, "Live", &[]).await?;
+        ensure!(fixed["claims"][0]["outcome"] == "Used" && fixed["endpoints"] == 1, "{fixed:#}");
+    }
+    Ok(())
 }
 
 #[tokio::test]

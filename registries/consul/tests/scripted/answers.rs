@@ -165,7 +165,7 @@ async fn false_empty_list_is_held_then_released() {
 
 /// Index 0 counts as 1. A revoked token once got an index that goes back with an empty list.
 #[tokio::test(flavor = "multi_thread")]
-async fn indexes_that_go_back_remove_nothing() {
+async fn consul_index_regression_resyncs_without_loss() {
     for_each([0, 1], |index| async move {
         let (fake, stage) = with_web().await;
         fake.alter_stale(WEB, Alteration::Index(index));

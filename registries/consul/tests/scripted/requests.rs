@@ -222,7 +222,7 @@ async fn change_without_a_check_is_found_soon() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn next_server_is_read_without_an_index() {
+async fn registry_identity_or_index_regression_forces_resync() {
     let (one, two) = (Fake::start(&["dc1"]).await, Fake::start(&["dc1"]).await);
     for fake in [&one, &two] {
         fake.set("dc1", "web", mk_entries("web", 1, 1..=4));

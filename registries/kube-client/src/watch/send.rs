@@ -303,4 +303,15 @@ mod tests {
             "/api/v1/namespaces/shop/pods?limit=1"
         );
     }
+
+    #[tokio::test]
+    async fn answer_beyond_its_bound_is_refused() {
+        let answer = |size: usize| Response::new(Body::from(vec![b' '; size]));
+        assert_eq!(collect(answer(8), 8).await.map(|all| all.len()).ok(), Some(8));
+        let refused = collect(answer(9), 8).await;
+        assert!(
+            matches!(&refused, Err(ApiFailure::Garbled(why)) if why.contains("more than 8 bytes")),
+            "{refused:?}"
+        );
+    }
 }

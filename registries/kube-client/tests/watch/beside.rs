@@ -56,7 +56,7 @@ async fn busy_server_leaves_the_credential_status_unchanged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dropped_watch_event_is_recovered_by_an_audit() {
+async fn dropped_watch_event_healed_by_audit() {
     let mut fixture = Fixture::pods(&["a", "b", "c"]);
     fixture.live().await;
     fixture.pass(secs(5)).await;

@@ -2,7 +2,12 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use futures::FutureExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
 use super::*;
+use crate::connection::Connection;
+use crate::watch::send;
 
 fn only(allowed: &'static str) -> AddressCheck {
     Arc::new(
@@ -84,4 +89,25 @@ async fn address_after_a_dead_one_is_tried() {
     let error = dial(&connector, &uri).await.unwrap_err();
     assert!(error.starts_with(&format!("no connection to 127.0.0.9:{port}: ")), "{error}");
     assert_eq!(dial(&connector, &uri).await.unwrap_err(), "api.test does not resolve: it has no address");
+}
+
+/// A server that is allowed could otherwise lead requests, and their token, to one that is not.
+#[tokio::test]
+async fn redirect_of_an_api_server_is_not_followed() {
+    let ((open, port), (other, away)) = (listener().await, listener().await);
+    let answering = tokio::spawn(async move {
+        let (mut stream, _) = open.accept().await.unwrap();
+        let mut request = [0; 1024];
+        let _ = stream.read(&mut request).await.unwrap();
+        let answer = format!(
+            "HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:{away}/api\r\ncontent-length: 0\r\n\r\n"
+        );
+        stream.write_all(answer.as_bytes()).await.unwrap();
+    });
+    let config = kube::Config::new(format!("http://127.0.0.1:{port}").parse().unwrap());
+    let connection = Connection::guarded(config, only("127.0.0.1"), "token".to_owned()).unwrap();
+    let answer = send::names(connection.client(), "/api").await;
+    assert!(answer.is_err(), "{answer:?}");
+    answering.await.unwrap();
+    assert!(other.accept().now_or_never().is_none(), "the request was sent to another server");
 }

@@ -115,6 +115,21 @@ fn endpoint_is_released_when_its_pod_is_seen_ready_or_not() {
     );
 }
 
+/// kubernetes#105617: a partition makes every pod unready at once. Their endpoints stay, as unhealthy ones.
+#[test]
+fn mass_not_ready_is_demoted_not_deleted() {
+    let slice = |ready: bool| {
+        let endpoint = |n: u8| json!({"addresses": [format!("10.0.0.{n}")], "conditions": {"ready": ready}});
+        mk_pay((1..=40).map(endpoint).collect())
+    };
+    let shown = |health: &str| (1..=40).map(|n| format!("10.0.0.{n} {health}")).collect::<Vec<_>>();
+    let mut index = mk_synced(vec![mk_service("pay", json!({})), slice(true)]);
+    assert_eq!(addresses(&mut index, slice(false)).unwrap(), shown("UNHEALTHY"));
+    let all = updates(&mut index);
+    assert!(all.is_empty(), "nothing else changes: {all:?}");
+    assert_eq!(addresses(&mut index, slice(true)).unwrap(), shown("HEALTHY"), "all return at once");
+}
+
 #[test]
 fn late_or_changed_node_moves_its_pods_and_bare_endpoints() {
     let bare = json!({"addresses": ["10.0.0.2"], "nodeName": "n1"});

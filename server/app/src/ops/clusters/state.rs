@@ -288,4 +288,6 @@ fn next_try(view: &SourceView) -> Option<Mono> {
 }
 
 #[cfg(test)]
+mod history;
+#[cfg(test)]
 pub(crate) mod tests;

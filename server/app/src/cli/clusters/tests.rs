@@ -99,7 +99,7 @@ fn description_has_fields_conditions_declarations_and_kinds() {
     }
     let quiet =
         ClusterItem { claims: Vec::new(), conditions: Vec::new(), registries: Vec::new(), ..mk_item() };
-    assert_eq!(described(&quiet, Timestamp::UNIX_EPOCH, false).lines().count(), 15, "no empty table");
+    assert_eq!(described(&quiet, Timestamp::UNIX_EPOCH, false).lines().count(), 17, "no empty table");
 }
 
 #[test]

@@ -35,6 +35,38 @@ impl Journal {
         options: JournalOptions,
         clock: Clock,
     ) -> Result<(Self, Restoring), StoreError> {
+        let pieces = Handover::new();
+        let (mut journal, restoring, mut steps) = Self::prepare(directory, options, clock, pieces)?;
+        let run = move || {
+            steps.restore();
+            loop {
+                let (pass, last) = steps.ending.shared.wait(options.interval);
+                steps.commit();
+                steps.ending.shared.done(pass);
+                if last {
+                    return;
+                }
+            }
+        };
+        journal.thread = Some(std::thread::Builder::new().name("journal".to_owned()).spawn(run)?);
+        Ok((journal, restoring))
+    }
+    /// Opens the journal like [`Journal::open`], but without a thread: the caller takes the steps, so that a simulation decides when.
+    /// [`Journal::flush`] must not be called, and what no step committed is lost.
+    pub fn open_stepped(
+        directory: StateDirectory,
+        options: JournalOptions,
+        clock: Clock,
+    ) -> Result<(Self, Restoring, JournalSteps), StoreError> {
+        Self::prepare(directory, options, clock, Handover::unbounded())
+    }
+
+    fn prepare(
+        directory: StateDirectory,
+        options: JournalOptions,
+        clock: Clock,
+        pieces: Arc<Handover>,
+    ) -> Result<(Self, Restoring, JournalSteps), StoreError> {
         let Opened { store, meta, notice, .. } = open_or_start(&directory.files())?;
         let mut members = Vec::new();
         let mut decoder = Decoder::new(clock());
@@ -45,27 +77,11 @@ impl Journal {
         })?;
         let shared = Arc::new(Shared::new(options.most_keys));
         shared.remember(meta, &members);
-        let pieces = Handover::new();
-        let mut writer = Writer::new(shared.clone(), directory, options, store);
+        let writer = Writer::new(shared.clone(), directory, options, store);
         let ending = Ending { shared: shared.clone(), pieces: pieces.clone() };
-        let run = move || {
-            writer.restore(clock(), |piece| ending.pieces.send(piece));
-            ending.pieces.end();
-            loop {
-                let (pass, last) = ending.shared.wait(options.interval);
-                writer.pass(clock());
-                ending.shared.done(pass);
-                if last {
-                    return;
-                }
-            }
-        };
-        let handed = pieces.clone();
-        let thread = std::thread::Builder::new().name("journal".to_owned()).spawn(run)?;
-        Ok((
-            Self { shared, pieces: handed, thread: Some(thread) },
-            Restoring { meta, members, notice, pieces },
-        ))
+        let journal = Self { shared, pieces: pieces.clone(), thread: None };
+        let restoring = Restoring { meta, members, notice, pieces };
+        Ok((journal, restoring, JournalSteps { writer, ending, clock }))
     }
     /// Records the changes of one batch of the core; one commit contains all of them. Never waits.
     pub fn record(&self, records: Vec<Record>) {
@@ -116,6 +132,32 @@ impl Journal {
     /// Commits all recorded changes, closes the file and unlocks the directory.
     pub fn close(self) {
         drop(self);
+    }
+}
+
+/// Work of the journal's thread, in steps.
+pub struct JournalSteps {
+    writer: Writer,
+    ending: Ending,
+    clock: Clock,
+}
+
+impl JournalSteps {
+    /// Decodes the existing content; call it once, before the first commit.
+    pub fn restore(&mut self) {
+        let pieces = &self.ending.pieces;
+        self.writer.restore((self.clock)(), |piece| pieces.send(piece));
+        pieces.end();
+    }
+    /// Commits all recorded changes, if the disk permits it.
+    pub fn commit(&mut self) {
+        self.writer.pass((self.clock)());
+    }
+}
+
+impl std::fmt::Debug for JournalSteps {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("JournalSteps").finish_non_exhaustive()
     }
 }
 

@@ -17,10 +17,12 @@ mod testing;
 mod writer;
 
 pub use codec::{Fault, Member, MemberOrigin, Now};
-pub use journal::{Clock, Journal};
+pub use journal::{Clock, Journal, JournalSteps};
 pub use restore::{Restored, RestoredRegistry, Restoring};
 pub use store::choose::{StateChoice, StateEnvironment, StateRefusal, choose_directory, refusal};
 pub use store::directory::{DirectoryError, StateDirectory};
+#[cfg(feature = "faulty-disk")]
+pub use store::faulty::{FaultyDisk, Numbers};
 pub use store::{Meta, StoreError};
 pub use writer::JournalOptions;
 pub use writer::shared::{JournalStats, SnapshotRequest};

@@ -82,6 +82,11 @@ impl Iterator for Restoring {
 }
 
 impl Restoring {
+    /// Returns whether the next piece, or the end, is decoded, so that `next` does not wait.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.pieces.is_ready()
+    }
     /// Waits for the end, and joins the pieces of each registry.
     #[must_use]
     pub fn all(mut self) -> Restored {

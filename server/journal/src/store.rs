@@ -7,7 +7,7 @@ mod backend;
 pub(crate) mod choose;
 mod database;
 pub(crate) mod directory;
-#[cfg(test)]
+#[cfg(any(test, feature = "faulty-disk"))]
 pub(crate) mod faulty;
 mod files;
 mod format;

@@ -20,21 +20,30 @@ struct State {
 }
 
 /// The queue.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Handover {
     state: Mutex<State>,
     changed: Condvar,
+    /// Most pieces that wait.
+    most: usize,
 }
 
 impl Handover {
     /// Creates an empty queue.
     pub(crate) fn new() -> Arc<Self> {
-        Arc::default()
+        Self::of(WAITING)
+    }
+    /// Creates an empty queue whose sender never waits, for a sender and a receiver in one thread.
+    pub(crate) fn unbounded() -> Arc<Self> {
+        Self::of(usize::MAX)
+    }
+    fn of(most: usize) -> Arc<Self> {
+        Arc::new(Self { state: Mutex::default(), changed: Condvar::new(), most })
     }
     /// Adds a piece, once there is room; drops it if the receiver has ended.
     pub(crate) fn send(&self, piece: RestoredRegistry) {
         let mut state = self.state.lock();
-        while state.pieces.len() >= WAITING && !state.unwanted {
+        while state.pieces.len() >= self.most && !state.unwanted {
             self.changed.wait(&mut state);
         }
         if !state.unwanted {
@@ -53,6 +62,11 @@ impl Handover {
         drop(state);
         self.changed.notify_all();
         piece
+    }
+    /// Returns whether [`Handover::receive`] would return at once.
+    pub(crate) fn is_ready(&self) -> bool {
+        let state = self.state.lock();
+        !state.pieces.is_empty() || state.ended
     }
     /// Ends the queue: no piece will follow.
     pub(crate) fn end(&self) {

@@ -96,7 +96,7 @@ impl StateDirectory {
         self.files.clone()
     }
     /// Returns a directory of files that fail on a test's request.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "faulty-disk"))]
     pub(crate) fn of(files: Arc<dyn Files>) -> Self {
         Self { path: PathBuf::from("test"), files, _lock: None }
     }

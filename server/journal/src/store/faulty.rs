@@ -1,4 +1,4 @@
-//! A disk for tests that fails on demand: it loses unsynced writes, tears writes at any byte, fills up, and
+//! A disk for tests and the simulation that fails on demand: it loses unsynced writes, tears writes at any byte, fills up, and
 //! stops at any operation.
 
 use std::collections::BTreeMap;
@@ -8,6 +8,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use redb::StorageBackend;
 
+use super::directory::StateDirectory;
 use super::files::Files;
 
 /// One operation on a file that is not synced yet.
@@ -40,7 +41,7 @@ struct State {
 
 /// The disk; clones share it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct FaultyDisk(Arc<Mutex<State>>);
+pub struct FaultyDisk(Arc<Mutex<State>>);
 
 #[derive(Debug)]
 struct FaultyFile {
@@ -50,11 +51,11 @@ struct FaultyFile {
 
 /// A pseudorandom sequence of numbers.
 #[derive(Debug, Clone)]
-pub(crate) struct Numbers(pub(crate) u64);
+pub struct Numbers(pub u64);
 
 impl Numbers {
     /// Returns a number below `bound`.
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+    pub fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -64,33 +65,41 @@ impl Numbers {
 }
 
 impl FaultyDisk {
+    /// Returns the directory of a process on this disk.
+    #[must_use]
+    pub fn directory(&self) -> StateDirectory {
+        StateDirectory::of(Arc::new(self.clone()))
+    }
     /// Fails every operation after this many more.
-    pub(crate) fn stop_after(&self, operations: u64) {
+    pub fn stop_after(&self, operations: u64) {
         self.0.lock().left = Some(operations);
     }
     /// Returns the number of operations.
-    pub(crate) fn operations(&self) -> u64 {
+    #[must_use]
+    pub fn operations(&self) -> u64 {
         self.0.lock().operations
     }
     /// Limits the total size of all files, in bytes.
-    pub(crate) fn set_capacity(&self, bytes: Option<u64>) {
+    pub fn set_capacity(&self, bytes: Option<u64>) {
         self.0.lock().capacity = bytes;
     }
     /// Sets whether syncs fail.
-    pub(crate) fn fail_sync(&self, fail: bool) {
+    pub fn fail_sync(&self, fail: bool) {
         self.0.lock().failing_sync = fail;
     }
     /// Returns the bytes of a file.
-    pub(crate) fn bytes(&self, name: &str) -> Vec<u8> {
+    #[must_use]
+    pub fn bytes(&self, name: &str) -> Vec<u8> {
         self.0.lock().files.get(name).map(|file| file.lock().now.clone()).unwrap_or_default()
     }
     /// Replaces a file.
-    pub(crate) fn put(&self, name: &str, bytes: Vec<u8>) {
+    pub fn put(&self, name: &str, bytes: Vec<u8>) {
         let content = Content { now: bytes.clone(), synced: bytes, unsynced: Vec::new() };
         self.0.lock().files.insert(name.to_owned(), Arc::new(Mutex::new(content)));
     }
     /// Returns the disk as the next start finds it: each unsynced write is present, absent or torn.
-    pub(crate) fn after_power_loss(&self, numbers: &mut Numbers) -> Self {
+    #[must_use]
+    pub fn after_power_loss(&self, numbers: &mut Numbers) -> Self {
         let next = Self::default();
         for (name, content) in &self.0.lock().files {
             let content = content.lock();

@@ -61,7 +61,7 @@ impl Connector {
     pub const fn options(&self) -> &ConnectOptions {
         &self.options
     }
-    /// Opens a connection. May run a credential plugin, so call it on a blocking thread.
+    /// Opens a connection. May run a credential plugin, so call it on a blocking thread, or [`Connector::open_aside`].
     pub fn open(&self) -> Result<Connection, ConnectError> {
         match &self.open {
             Some(open) => open(),
@@ -90,7 +90,11 @@ impl Connector {
         Connection::presented_now(&self.options, Env::new(&*self.variable))
     }
 
-    async fn try_open(&self) -> Result<Connection, Reason> {
+    /// Opens a connection, on a blocking thread if that may read files or run a program.
+    pub async fn open_aside(&self) -> Result<Connection, Reason> {
+        if let Some(open) = &self.open {
+            return open().map_err(Reason::new);
+        }
         let connector = self.clone();
         let opened = tokio::task::spawn_blocking(move || connector.open()).await;
         opened.map_err(Reason::new)?.map_err(Reason::new)
@@ -157,6 +161,7 @@ impl Registry for Connecting {
     async fn run(self: Box<Self>, io: RegistryIo, stop: CancellationToken) -> Result<(), RegistryError> {
         let plan = &*self.0;
         let connection = tokio::select! {
+            biased;
             () = stop.cancelled() => return Ok(()),
             connection = plan.connect(&io) => connection,
         };
@@ -172,7 +177,7 @@ impl Plan {
         let mut backoff = Backoff::new(BackoffPolicy::default());
         let mut random = SplitMix::seeded(self.seed);
         loop {
-            let why = match self.connector.try_open().await {
+            let why = match self.connector.open_aside().await {
                 Ok(connection) => {
                     self.report(io, &SourceStatus::new(SourceState::Syncing, ""));
                     self.connector.log_credential(&connection);

@@ -96,6 +96,7 @@ impl<W: Send + 'static> LeaderWorkQueue<W> {
                 QueueStep::Wait(until) => until.map(|at| self.start + Duration::from_millis(at.0)),
             };
             tokio::select! {
+                biased;
                 Some((write, outcome)) = self.sent.next(), if !self.sent.is_empty() => {
                     self.queue.answered(outcome.is_ok(), self.now());
                     return QueueEvent::Done(write, outcome);

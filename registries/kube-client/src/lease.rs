@@ -120,6 +120,7 @@ impl Leadership {
         let mut happens = std::pin::pin!(happens);
         loop {
             tokio::select! {
+                biased;
                 _ = &mut happens => return self,
                 () = self.advance() => {}
             }

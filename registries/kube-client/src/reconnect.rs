@@ -51,6 +51,7 @@ pub(crate) async fn run_until_outdated(
     let ends = stop.child_token();
     let mut run = run.run(io, ends.clone());
     tokio::select! {
+        biased;
         done = &mut run => return done,
         () = outdated => ends.cancel(),
     }

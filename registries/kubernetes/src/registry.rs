@@ -23,6 +23,7 @@ impl Registry for KubernetesRegistry {
         let cluster = self.run_loop.cluster();
         // a watch deletes by its own events and a list by completing, so the core never has to request a confirmation
         tokio::select! {
+            biased;
             () = stop.cancelled() => Ok(()),
             why = cluster.replaced() => Err(RegistryError::retryable(why)),
             () = self.run_loop.run(&io.out, &io.held) => Ok(()),

@@ -132,13 +132,15 @@ impl RunLoop {
                 continue;
             }
             let may_export = self.waiting.is_empty() && self.index.knows_exports();
+            // the watches come last: one of them can be ready for ever
             let first = tokio::select! {
-                first = self.watches.next() => first,
-                () = exporter::work(&mut self.exporter, self.index.objects(), may_export) => continue,
+                biased;
                 () = self.mesh_link.changed() => {
                     self.follow_mesh();
                     continue;
                 }
+                () = exporter::work(&mut self.exporter, self.index.objects(), may_export) => continue,
+                first = self.watches.next() => first,
             };
             let Some(first) = first else { return };
             self.take(first);

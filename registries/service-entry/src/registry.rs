@@ -41,6 +41,7 @@ impl Registry for ServiceEntryRegistry {
         let mut incoming = select_all(sources.into_iter().map(|source| Box::pin(follow(source))));
         loop {
             let events = tokio::select! {
+                biased;
                 () = stop.cancelled() => return Ok(()),
                 events = incoming.next() => events,
             };

@@ -90,11 +90,13 @@ impl WatchLoop {
     pub(crate) async fn next<P: Projection>(&mut self) -> Vec<Event<P>> {
         loop {
             let deadline = self.start + Duration::from_millis(self.machine.deadline().0);
+            // the stream comes last: it can be ready for ever
             let woke = tokio::select! {
-                woke = main(&mut self.main) => woke,
+                biased;
+                () = tokio::time::sleep_until(deadline) => Woke::Tick,
                 got = side(&mut self.probe) => Woke::Probe(got),
                 got = side(&mut self.audit) => Woke::Audit(got),
-                () = tokio::time::sleep_until(deadline) => Woke::Tick,
+                woke = main(&mut self.main) => woke,
             };
             let mut events = Vec::new();
             self.take(woke, &mut events);

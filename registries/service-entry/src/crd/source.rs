@@ -85,12 +85,14 @@ impl CrdSource {
         let Self { kinds, unserved, context, writer, cluster, .. } = self;
         let listed = kinds.iter().filter(|kind| kind.writable).all(|kind| kind.table.is_listed());
         let watches = kinds.iter_mut().map(|kind| Box::pin(kind.watch.next()));
+        // the watches come last: one of them can be ready for ever
         tokio::select! {
-            (events, index, _) = select_all(watches) => Wakeup::Watch(index, events),
-            (index, events) = unserved.next() => Wakeup::Unserved(index, events),
-            known = next_context(context) => Wakeup::Context(known),
+            biased;
             why = cluster.replaced() => Wakeup::Replaced(why),
+            known = next_context(context) => Wakeup::Context(known),
             () = run_writer(writer, listed) => Wakeup::Written,
+            (index, events) = unserved.next() => Wakeup::Unserved(index, events),
+            (events, index, _) = select_all(watches) => Wakeup::Watch(index, events),
         }
     }
 

@@ -123,16 +123,17 @@ impl Driver {
         loop {
             let due = self.until_due();
             tokio::select! {
-                batch = batches.recv() => match batch {
-                    Some(batch) => self.take(batch).await,
-                    None => return,
-                },
+                biased;
                 Ok(()) = self.settings.changed() => self.configure().await,
                 Some(request) = self.requests.recv() => {
                     // one who waits no longer needs no answer
                     let _ = request.send(self.followers.kept());
                 }
                 step = self.departures.next() => self.depart(step).await,
+                batch = batches.recv() => match batch {
+                    Some(batch) => self.take(batch).await,
+                    None => return,
+                },
                 () = tokio::time::sleep(due) => {
                     self.apply(Event::Tick).await;
                     self.joins.retry(&self.clusters).await;

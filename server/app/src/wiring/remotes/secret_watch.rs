@@ -50,6 +50,7 @@ impl SecretWatch {
             self.is_pinned(&cluster, &mut pinned).await;
             let [istio, own] = LABELS.map(|label| self.follow(label, &connection, &cluster));
             tokio::select! {
+                biased;
                 () = istio => {}
                 () = own => {}
                 () = self.connector.outdated(&connection) => {}
@@ -60,9 +61,7 @@ impl SecretWatch {
     }
 
     async fn open(&self) -> Result<Connection, String> {
-        let connector = self.connector.clone();
-        let opened = tokio::task::spawn_blocking(move || connector.open()).await;
-        opened.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
+        self.connector.open_aside().await.map_err(|error| error.to_string())
     }
 
     /// Waits until the cluster of earlier connections answers; the first one is pinned.

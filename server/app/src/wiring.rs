@@ -11,25 +11,24 @@ pub mod configured_credentials;
 pub mod consul;
 pub mod factories;
 pub mod journal;
+pub mod platform;
 pub mod registries;
 pub mod remotes;
 pub mod runnable;
+pub mod sources;
 pub mod xds;
 
-use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tributary_model::RegistryName;
 use tributary_registry_api::{Clock, ProcessClock};
-use tributary_runtime::{Runtime, RuntimeConfig, StartRule};
+use tributary_runtime::Runtime;
 
 use crate::admin::{Listener, Shared, Surface, router};
-use crate::config::model::RegistryConfig;
 use crate::config::{Config, Loaded};
 use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
@@ -41,11 +40,9 @@ use crate::ops::receipts::Receipts;
 use crate::ops::{cluster_log, start_log, status_log};
 use crate::reload::{Layers, Reloader, Running};
 use crate::telemetry::LogLevel;
-use config_source::ConfigSource;
 use factories::Factories;
-use journal::{Configured, Kept, State};
-use registries::Registries;
-use remotes::Remotes;
+use journal::{Kept, State};
+use sources::Sources;
 use xds::{BoundXds, Xds};
 
 /// All parts, assembled and checked; no port is bound and no task runs.
@@ -132,7 +129,13 @@ impl Bound {
         let clock: Arc<dyn Clock> = Arc::new(ProcessClock::starting_now());
         let fanout = self.app.xds.fanout();
         let (state, kept) = open_state(&config, self.app.factories.environment(), &clock).await?;
-        let runtime = Runtime::start(runtime_config(&config), Arc::clone(&clock), fanout, state.sink());
+        let process = self.app.factories.platform().process();
+        let runtime = Runtime::start(
+            sources::runtime_config(&config, &process),
+            Arc::clone(&clock),
+            fanout,
+            state.sink(),
+        );
         let handle = runtime.handle();
         let istio = self.app.loaded.istio.clone();
         let running = Arc::new(Running::new(self.app.loaded, self.app.file.clone()));
@@ -158,30 +161,15 @@ impl Bound {
             let shared = Shared::new(Arc::<LiveBackend>::clone(&live), surface);
             tasks.spawn(listener.serve(router(shared), stop.clone()));
         }
-        // readiness waits until every configured registry is added
-        let stopped = |_| CommandError::plain("the server stopped during its start");
-        handle.set_membership_known(false).await.map_err(stopped)?;
-        let configured = configured(&self.app.factories, &config, self.app.file.as_deref())?;
-        let found_before = remotes::remembered(&config, &self.app.factories, &state.members())?;
-        let known = [configured.as_slice(), found_before.as_slice()].concat();
-        let recalled = state.restore(kept, &handle, &known, config.finds_remotes()).await?;
-        self.app.factories.restore_mesh(&handle.catalog().settings);
-        let source = ConfigSource::start(&handle, &config).await?;
-        let remembered = (state.clone(), self.app.file.clone());
-        state.remember(&configured[..1]);
-        let remotes = Remotes::of(&config, &self.app.factories, &handle, (&clock, board, requests))?
-            .map(|remotes| remotes.remembering((&found_before, &recalled), &state, &live.receipts));
         let credentials = (self.app.factories.clone(), Arc::clone(&running));
-        let registries =
-            Registries::new(handle.clone(), source, self.app.factories, self.app.log, remembered)
-                .with_remotes(remotes.as_ref().map(Remotes::settings));
-        registries.add_all(&config).await?;
-        if remotes.is_none() {
-            state.membership_synced(false);
-        }
-        if remotes.is_none() || recalled.remotes_known {
-            handle.set_membership_known(true).await.map_err(stopped)?;
-        }
+        let sources = Sources {
+            config: &config,
+            file: self.app.file.clone(),
+            factories: self.app.factories,
+            log: self.app.log,
+            receipts: live.receipts.clone(),
+        };
+        let (registries, remotes) = sources.start((&handle, &clock), (&state, kept), (board, requests)).await?;
         if let Some(remotes) = remotes {
             tasks.spawn(remotes.run(stop.clone()));
         }
@@ -259,20 +247,6 @@ async fn open_state(
         .map_err(|error| CommandError::plain(format!("opening the state directory failed: {error}")))?
 }
 
-/// Returns every configured registry, including the configuration file itself.
-fn configured(
-    factories: &Factories,
-    config: &Config,
-    file: Option<&Path>,
-) -> Result<Vec<Configured>, CommandError> {
-    let (spec, _) = ConfigSource::spec(config)?;
-    let mut all = vec![Configured::own(spec)];
-    for registry in &config.registries {
-        all.extend(Configured::of(registry, file, &factories.of(registry, config)?));
-    }
-    Ok(all)
-}
-
 /// Returns a function that returns the clusters of a configuration and opens their connections as their registries do.
 fn tries(factories: Factories) -> impl Fn(&Config) -> Vec<ConfiguredTry> {
     move |config| {
@@ -282,25 +256,6 @@ fn tries(factories: Factories) -> impl Fn(&Config) -> Vec<ConfiguredTry> {
             open: Box::new(move || cluster.open()),
         };
         clusters.into_iter().map(one).collect()
-    }
-}
-
-fn runtime_config(config: &Config) -> RuntimeConfig {
-    let names = config.registries.iter().flat_map(RegistryConfig::names);
-    let known: BTreeSet<RegistryName> = names.filter_map(|name| RegistryName::new(name).ok()).collect();
-    let first_sync_timeout = config.start.first_sync_timeout.limit();
-    let config_cluster = config.config_cluster();
-    let config_cluster = config_cluster.and_then(|r| RegistryName::new(r.name.as_deref()?).ok());
-    RuntimeConfig {
-        start: StartRule {
-            known,
-            config_cluster,
-            first_sync_timeout,
-            awaits_membership: config.finds_remotes(),
-        },
-        // The process id seeds the backoff, so that replicas that fail together retry at different times.
-        seed: u64::from(std::process::id()),
-        ..RuntimeConfig::default()
     }
 }
 

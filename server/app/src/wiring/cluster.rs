@@ -17,6 +17,7 @@ use tributary_model::{
 use tributary_registry_api::{Registry, RegistryError, RegistryFactory, SplitMix};
 use tributary_service_entry::{Addresses, CrdFactory, CrdOptions, Kinds, Ranges};
 
+use super::platform::{Platform as _, Process, ProcessName};
 use crate::config::model::{RegistryConfig, Write};
 use crate::config::{Config, facts};
 use crate::environment::Environment;
@@ -38,6 +39,7 @@ pub struct Cluster {
     /// Intervals and timeouts of its watches.
     pub timing: Timing,
     connector: Connector,
+    process: ProcessName,
     /// Whether hosts of ServiceEntries receive addresses.
     allocates: bool,
     /// Whether its Secrets must be readable.
@@ -49,21 +51,19 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Creates the cluster of a configuration that has been checked.
+    /// Creates the cluster of a configuration that has been checked, as this process reaches it.
     pub fn new(
         name: RegistryName,
         cluster: ClusterId,
         (fields, config): (&KubernetesFields, &Config),
         env: &Environment,
     ) -> Result<Self, InvalidName> {
-        let env = env.clone();
-        let variable = move |variable: &str| env.get(variable).map(ToOwned::to_owned);
-        let connector = Connector::new(name.clone(), fields.connect_options(), variable);
-        Self::over(connector, (name, cluster), (fields, config))
+        let connector = Process.connector(name.clone(), fields.connect_options(), env);
+        Self::over((connector, Process.process()), (name, cluster), (fields, config))
     }
-    /// Creates a cluster that is reached by this connector.
+    /// Creates a cluster that a process reaches by this connector.
     pub fn over(
-        connector: Connector,
+        (connector, process): (Connector, ProcessName),
         (name, cluster): (RegistryName, ClusterId),
         (fields, config): (&KubernetesFields, &Config),
     ) -> Result<Self, InvalidName> {
@@ -74,6 +74,7 @@ impl Cluster {
             options,
             timing: fields.timing(),
             connector,
+            process,
             allocates: config.writes.contains(&Write::Addresses),
             memory: Arc::default(),
             mesh_link: MeshLink::Own,
@@ -83,6 +84,11 @@ impl Cluster {
     #[must_use]
     pub const fn connector(&self) -> &Connector {
         &self.connector
+    }
+    /// Returns the seed of its pauses and audits.
+    #[must_use]
+    pub fn seed(&self) -> u64 {
+        self.process.seed(&self.name)
     }
     /// Sets the memory that runs share.
     #[must_use]
@@ -123,7 +129,7 @@ impl Cluster {
         Ok(vec![objects, entries])
     }
     fn factory(&self, spec: RegistrySpec, build: BuildRun) -> Arc<dyn RegistryFactory> {
-        let seed = seed(&spec.id.name);
+        let seed = self.process.seed(&spec.id.name);
         Arc::new(ConnectingFactory::new(spec, self.connector.clone(), seed, build))
     }
     /// Returns the namespaces whose custom resources are read; all namespaces if empty.
@@ -150,7 +156,7 @@ impl Cluster {
             revision: self.options.revision.clone(),
             namespaces: self.options.namespaces.clone(),
             timing: self.timing,
-            seed: seed(&self.name),
+            seed: self.seed(),
             ..CrdOptions::default()
         }
     }
@@ -163,7 +169,7 @@ impl Cluster {
         let factory = KubernetesFactory::new(self.name.clone(), connection, self.options.clone());
         let factory = factory
             .timing(self.timing)
-            .seed(seed(&self.name))
+            .seed(self.seed())
             .cluster_context(context)
             .memory(Arc::clone(&self.memory))
             .mesh_link(self.mesh_link.clone());
@@ -204,19 +210,14 @@ impl Cluster {
     pub(super) fn leadership(&self, connection: &Connection, what: &str) -> Leadership {
         let name =
             ObjectName { namespace: Some(self.options.system_namespace.to_string()), name: self.lease(what) };
-        let identity = format!("{}-{}", super::host_name(), std::process::id());
-        let random = SplitMix::seeded(seed(&self.name));
-        Leadership::new(connection.client(), name, &identity, LeaseTiming::default(), random)
+        let random = SplitMix::seeded(self.seed());
+        let candidate = self.process.candidate();
+        Leadership::new(connection.client(), name, &candidate, LeaseTiming::default(), random)
     }
     /// Opens a connection. May run a credential plugin, so call it on a blocking thread.
     pub fn open(&self) -> Result<Connection, ConnectError> {
         self.connector.open()
     }
-}
-
-/// Returns the seed of a registry's pauses and audits: replicas and registries do not act in step.
-pub(super) fn seed(registry: &RegistryName) -> u64 {
-    tributary_kube_client::seed(&super::host_name(), std::process::id(), registry)
 }
 
 fn options(cluster: ClusterId, fields: &KubernetesFields, config: &Config) -> Result<Options, InvalidName> {

@@ -19,6 +19,7 @@ use tributary_service_entry::{FileFactory, FileFields};
 
 use super::cluster::Cluster;
 use super::consul;
+use super::platform::{Platform, Process};
 use crate::config::Config;
 use crate::config::model::{RegistryConfig, Source};
 use crate::environment::Environment;
@@ -28,6 +29,7 @@ use crate::exit::CommandError;
 #[derive(Debug, Clone)]
 pub struct Factories {
     env: Environment,
+    platform: Arc<dyn Platform>,
     memories: Memories,
     /// Mesh configuration of the config cluster, for runs of every configuration.
     mesh: Arc<MeshSender>,
@@ -68,7 +70,17 @@ impl Factories {
     /// Creates factories with the environment of the process.
     #[must_use]
     pub fn new(env: Environment) -> Self {
-        Self { env, memories: Arc::default(), mesh: Arc::new(MeshSender::new(None)) }
+        Self::on(Arc::new(Process), env)
+    }
+    /// Creates factories on another platform than this process.
+    #[must_use]
+    pub fn on(platform: Arc<dyn Platform>, env: Environment) -> Self {
+        Self { env, platform, memories: Arc::default(), mesh: Arc::new(MeshSender::new(None)) }
+    }
+    /// Platform.
+    #[must_use]
+    pub const fn platform(&self) -> &Arc<dyn Platform> {
+        &self.platform
     }
     /// Environment of the process.
     #[must_use]
@@ -81,7 +93,7 @@ impl Factories {
         let cluster = |(registry, fields)| {
             let context = FactoryContext::new(registry, config)?;
             let wrong = |e| CommandError::config(format!("registry `{}`: {e}", context.name));
-            context.cluster(fields, &self.env).map_err(wrong)
+            context.cluster(fields, self).map_err(wrong)
         };
         all.map(cluster).collect()
     }
@@ -93,7 +105,7 @@ impl Factories {
     ) -> Result<Vec<Arc<dyn RegistryFactory>>, CommandError> {
         let stale = registry.staleness.unwrap_or_default().policy();
         let policy = RegistryPolicy { stale, pinned: None };
-        Ok(with_policy(self.plain(registry, config)?, &policy))
+        Ok(self.supervised(with_policy(self.plain(registry, config)?, &policy)))
     }
     /// Returns the factories of a remote cluster, which is read like a configured one, with the intervals of the config cluster.
     pub fn remote(
@@ -105,13 +117,17 @@ impl Factories {
         let fields = remote_fields(config);
         let connector = Connector::opening(name.clone(), move || open());
         let wrong = |e: InvalidName| CommandError::config(format!("registry `{name}`: {e}"));
-        let built = Cluster::over(connector, (name.clone(), cluster.clone()), (&fields, config));
+        let process = self.platform.process();
+        let built = Cluster::over((connector, process), (name.clone(), cluster.clone()), (&fields, config));
         let entries = RegistryName::new(format!("{name}{}", RegistryConfig::ENTRIES)).map_err(wrong)?;
         let memory = Arc::clone(self.memories.lock().entry((name.clone(), cluster)).or_default());
         let linked =
             |built: Cluster| built.remembering(memory).linked(&self.mesh, config.config_cluster().is_some());
         let factories = built.and_then(|built| linked(built).factories(entries)).map_err(wrong)?;
-        Ok(with_policy(factories, &policy))
+        Ok(self.supervised(with_policy(factories, &policy)))
+    }
+    fn supervised(&self, all: Vec<Arc<dyn RegistryFactory>>) -> Vec<Arc<dyn RegistryFactory>> {
+        all.into_iter().map(|factory| self.platform.supervised(factory)).collect()
     }
     /// Lets clusters follow the mesh configuration of an earlier process until that of this one is known.
     pub fn restore_mesh(&self, settings: &Settings) {
@@ -138,7 +154,7 @@ impl Factories {
                 let wrong = |e| CommandError::config(format!("registry `{}`: {e}", context.name));
                 let entries = format!("{}{}", context.name, RegistryConfig::ENTRIES);
                 let entries = RegistryName::new(entries).map_err(wrong)?;
-                let cluster = context.cluster(fields, &self.env).map_err(wrong)?;
+                let cluster = context.cluster(fields, self).map_err(wrong)?;
                 let key = (context.name.clone(), context.cluster.clone());
                 let memory = Arc::clone(self.memories.lock().entry(key).or_default());
                 let cluster =
@@ -171,7 +187,9 @@ pub fn remote_cluster(cluster: ClusterId, config: &Config) -> Result<Cluster, Co
     let wrong = |e: InvalidName| CommandError::config(format!("cluster `{cluster}`: {e}"));
     let name = RegistryName::new("remote").map_err(wrong)?;
     let connector = Connector::new(name.clone(), ConnectOptions::default(), |_| None);
-    Cluster::over(connector, (name, cluster.clone()), (&remote_fields(config), config)).map_err(wrong)
+    let process = Process.process();
+    Cluster::over((connector, process), (name, cluster.clone()), (&remote_fields(config), config))
+        .map_err(wrong)
 }
 
 /// Returns the fields of a remote cluster: the intervals of the config cluster, and else the defaults.
@@ -210,8 +228,11 @@ impl<'a> FactoryContext<'a> {
         let cluster = ClusterId::new(cluster).map_err(wrong)?;
         Ok(Self { name: RegistryName::new(name).map_err(wrong)?, cluster, config })
     }
-    fn cluster(&self, fields: &KubernetesFields, env: &Environment) -> Result<Cluster, InvalidName> {
-        Cluster::new(self.name.clone(), self.cluster.clone(), (fields, self.config), env)
+    fn cluster(&self, fields: &KubernetesFields, factories: &Factories) -> Result<Cluster, InvalidName> {
+        let Factories { env, platform, .. } = factories;
+        let connector = platform.connector(self.name.clone(), fields.connect_options(), env);
+        let names = (self.name.clone(), self.cluster.clone());
+        Cluster::over((connector, platform.process()), names, (fields, self.config))
     }
 }
 

@@ -38,8 +38,17 @@ pub struct State {
 }
 
 /// Receiver of the journal's restored facts.
+#[derive(Debug)]
 pub struct Kept {
     restoring: Option<Restoring>,
+}
+
+impl Kept {
+    /// Returns nothing to restore.
+    #[must_use]
+    pub const fn none() -> Self {
+        Self { restoring: None }
+    }
 }
 
 /// Result of a restore.
@@ -137,7 +146,7 @@ impl State {
         clock: Arc<dyn Clock>,
     ) -> Result<(Self, Kept), CommandError> {
         if config.state_dir.as_deref() == Some(Path::new(NONE)) {
-            return Ok((Self::none(), Kept { restoring: None }));
+            return Ok((Self::none(), Kept::none()));
         }
         let choice = choose(config.state_dir.clone(), env);
         let directory = match StateDirectory::open(&choice.path) {
@@ -159,14 +168,19 @@ impl State {
                     Some(notice) => tracing::warn!(directory = path, "{notice}"),
                     None => tracing::info!(directory = path, "state directory opened"),
                 }
-                let members = restoring.members.iter().map(|member| (member.id.name.clone(), member.clone()));
-                let members = Arc::new(Mutex::new(members.collect()));
-                let journal = Some(Arc::new(journal));
-                let state = Self { directory: Some(choice.path), fault: None, journal, members };
-                Ok((state, Kept { restoring: Some(restoring) }))
+                Ok(Self::over(choice.path, journal, restoring))
             }
             Err(error) => Ok(Self::without(choice, &error)),
         }
+    }
+    /// Uses an open journal.
+    #[must_use]
+    pub fn over(directory: PathBuf, journal: Journal, restoring: Restoring) -> (Self, Kept) {
+        let members = restoring.members.iter().map(|member| (member.id.name.clone(), member.clone()));
+        let members = Arc::new(Mutex::new(members.collect()));
+        let journal = Some(Arc::new(journal));
+        let state = Self { directory: Some(directory), fault: None, journal, members };
+        (state, Kept { restoring: Some(restoring) })
     }
 
     fn without(choice: StateChoice, error: &dyn std::fmt::Display) -> (Self, Kept) {
@@ -174,7 +188,7 @@ impl State {
         tracing::warn!(directory, code = %Code::STATE_UNUSABLE, %error, "starting without kept state");
         let fault = Some(error.to_string().into());
         let state = Self { directory: Some(choice.path), fault, ..Self::none() };
-        (state, Kept { restoring: None })
+        (state, Kept::none())
     }
 
     /// Returns the runtime's interface to the journal.
@@ -341,8 +355,11 @@ impl Restored {
     }
 }
 
-/// Waits for the next item on a blocking thread.
+/// Returns the next item; waits for one that is not decoded yet on a blocking thread.
 async fn next_piece(mut restoring: Restoring) -> Result<(Option<RestoredRegistry>, Restoring), CommandError> {
+    if restoring.is_ready() {
+        return Ok((restoring.next(), restoring));
+    }
     let waiting = tokio::task::spawn_blocking(move || (restoring.next(), restoring));
     waiting.await.map_err(|error| CommandError::plain(format!("reading the journal failed: {error}")))
 }

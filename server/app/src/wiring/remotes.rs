@@ -27,7 +27,7 @@ use tributary_remote::roster::{DigestKey, Roster, RosterSettings, Source};
 use tributary_remote::{DirectoryFollower, SecretFollower};
 use tributary_runtime::Handle;
 
-use super::cluster::{Cluster, seed};
+use super::cluster::Cluster;
 use super::factories::Factories;
 use super::journal::{Configured, Recalled, State};
 use crate::config::Config;
@@ -78,7 +78,8 @@ impl Remotes {
         let clusters = Clusters::new(handle.clone(), factories.clone(), config.clone());
         let roster = Roster::new(settings(config, followers.sources()));
         let departures = Departures::new(clusters.clone(), config.remotes.drain.get());
-        let seed = home.as_ref().map_or_else(|| u64::from(std::process::id()), |home| seed(&home.name));
+        let process = factories.platform().process();
+        let seed = home.as_ref().map_or(u64::from(process.id), Cluster::seed);
         let (settings, changes) = watch::channel(Arc::new(config.clone()));
         let writer = home.clone().filter(|_| writes).map(|home| CredentialWriter {
             home,
@@ -123,6 +124,7 @@ impl Remotes {
         let Self { driver, secrets, writer, directory, batches, .. } = self;
         let follow = async {
             tokio::select! {
+                biased;
                 () = stop.cancelled() => {}
                 () = follow_secrets(secrets) => {}
                 () = follow_directory(directory) => {}
@@ -173,7 +175,7 @@ fn secret_watch(home: &Cluster, out: mpsc::Sender<Batch>) -> SecretWatch {
         connector: home.connector().clone(),
         namespace: home.options.system_namespace.to_string(),
         timing: home.timing,
-        seed: seed(&home.name),
+        seed: home.seed(),
         out,
     }
 }

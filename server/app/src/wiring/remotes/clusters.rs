@@ -135,7 +135,8 @@ impl Clusters {
         (kubeconfig, policy): (VettedKubeconfig, &Policy),
     ) -> Result<Vec<Arc<dyn RegistryFactory>>, CommandError> {
         let allowed = self.config.remotes.allowed();
-        let open = move || kubeconfig.connect(&allowed);
+        let platform = Arc::clone(self.factories.platform());
+        let open = move || platform.connect(&kubeconfig, &allowed);
         let policy =
             RegistryPolicy { stale: policy.staleness.unwrap_or_default(), pinned: policy.found_uid.clone() };
         let (name, cluster) = (registry.clone(), cluster.clone());

@@ -153,7 +153,9 @@ fn list(
     let after = token.map(|(_, after)| after).unwrap_or_default();
     let shown = |name: &Name| format!("{}/{}", name.0, name.1);
     let mut all = state.store.list(kind.plural, namespace);
-    all.retain(|(name, _)| shown(name) > after && received.selects(&name.1));
+    all.retain(|(name, object)| {
+        shown(name) > after && received.selects(&name.1) && received.selects_labels(object)
+    });
     let limit = received.number("limit").map_or(usize::MAX, |limit| limit as usize);
     let more = all.len() > limit;
     all.truncate(limit);

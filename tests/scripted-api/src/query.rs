@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use axum::http::{Method, Uri};
+use serde_json::Value;
 
 use crate::fault::Verb;
 
@@ -42,6 +43,12 @@ impl ReceivedRequest {
         let selected =
             self.query.get("fieldSelector").and_then(|selector| selector.strip_prefix("metadata.name="));
         selected.is_none_or(|selected| selected == name)
+    }
+    /// Whether the request selects an object with these labels. Only terms of the form `KEY=VALUE` count.
+    pub(crate) fn selects_labels(&self, object: &Value) -> bool {
+        let terms = self.query.get("labelSelector").map_or("", String::as_str).split(',');
+        let mut equal = terms.filter_map(|term| term.split_once('=')).filter(|(key, _)| !key.ends_with('!'));
+        equal.all(|(key, value)| object["metadata"]["labels"][key] == *value)
     }
     pub(crate) fn is_streamed_list(&self) -> bool {
         self.query.get("sendInitialEvents").is_some_and(|on| on == "true")

@@ -51,7 +51,9 @@ pub(crate) fn begin(
     let (mut first, mut over) = (Vec::new(), false);
     if streamed {
         let objects = state.store.list(kind.plural, namespace.as_deref());
-        let selected = objects.into_iter().filter(|(name, _)| received.selects(&name.1));
+        let selected = objects
+            .into_iter()
+            .filter(|(name, object)| received.selects(&name.1) && received.selects_labels(object));
         first.extend(selected.map(|(_, object)| line("ADDED", &object)));
         first.push(bookmark(state.store.version, true));
     } else if from.is_some_and(|from| from < state.store.compacted) {
@@ -111,7 +113,9 @@ impl Watch {
         self.at = changes.last().map_or(self.at, |change| change.version);
         let ours = |object: &Value| {
             let (namespace, name) = name_of(object);
-            self.namespace.as_ref().is_none_or(|of| namespace == *of) && self.received.selects(&name)
+            self.namespace.as_ref().is_none_or(|of| namespace == *of)
+                && self.received.selects(&name)
+                && self.received.selects_labels(object)
         };
         changes.iter().filter(|c| ours(&c.object)).map(|c| line(c.event, &c.object)).collect()
     }

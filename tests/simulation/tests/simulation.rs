@@ -1,0 +1,74 @@
+//! Many seeds without a planted bug, the same seed twice, and each planted bug.
+//!
+//! `TRIBUTARY_SIMULATION_SEED=N` runs one seed and prints its trace; `TRIBUTARY_SIMULATION_SEEDS=N` sets the number of seeds.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a panic is a failed test")]
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use tributary_simulation::{Bug, Outcome, run};
+
+/// Seeds of a plain `cargo test`.
+const FEW: u64 = 100;
+
+fn variable(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+fn failure(outcome: &Outcome) -> String {
+    let trace = outcome.trace.join("\n");
+    format!(
+        "seed {}: {:#?}\n{trace}\nrun it again with TRIBUTARY_SIMULATION_SEED={}",
+        outcome.seed, outcome.violations, outcome.seed
+    )
+}
+
+/// Runs seeds on two threads; returns the first outcome that fails.
+fn first_failure(
+    seeds: std::ops::Range<u64>,
+    fails: impl Fn(&Outcome) -> bool + Sync,
+    bug: Option<Bug>,
+) -> Option<Outcome> {
+    let next = AtomicU64::new(seeds.start);
+    let (end, fails) = (seeds.end, &fails);
+    let worker = || {
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= end {
+                return None;
+            }
+            let outcome = run(seed, bug);
+            if fails(&outcome) {
+                next.store(end, Ordering::Relaxed);
+                return Some(outcome);
+            }
+        }
+    };
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..2).map(|_| scope.spawn(worker)).collect();
+        let found = workers.into_iter().filter_map(|worker| worker.join().expect("a worker"));
+        found.min_by_key(|outcome| outcome.seed)
+    })
+}
+
+#[test]
+fn invariants_hold_for_every_seed() {
+    if let Some(seed) = variable("TRIBUTARY_SIMULATION_SEED") {
+        let outcome = run(seed, None);
+        println!("{}", outcome.trace.join("\n"));
+        assert!(outcome.violations.is_empty(), "{}", failure(&outcome));
+        return;
+    }
+    let seeds = variable("TRIBUTARY_SIMULATION_SEEDS").unwrap_or(FEW);
+    if let Some(outcome) = first_failure(0..seeds, |outcome| !outcome.violations.is_empty(), None) {
+        panic!("{}", failure(&outcome));
+    }
+}
+
+#[test]
+fn equal_seeds_give_equal_runs() {
+    for seed in [1, 2, 3] {
+        assert_eq!(run(seed, None).trace, run(seed, None).trace, "seed {seed}");
+    }
+}

@@ -16,7 +16,7 @@ use crate::invariants;
 use crate::platform::Simulated;
 use crate::secrets::Roster;
 use crate::served::{Endpoint, Served, generations};
-use crate::world::ClusterTruth;
+use crate::world::{ClusterTruth, HOME};
 
 /// Invariant that did not hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -129,6 +129,14 @@ impl Model {
         self.gone = self.commits.front().map(|commit| commit.gone.clone()).unwrap_or_default();
         self.clusters.values().for_each(|cluster| cluster.site.forget_delivered());
     }
+    /// Returns what clients saw of clusters that are still declared: a process without a journal knows no others.
+    fn declared(&self) -> Served {
+        let has_claim = |name: &String| {
+            name == HOME || self.roster.claims.get(name).is_some_and(|claims| claims.best().is_some())
+        };
+        let kept = self.seen.0.iter().filter(|(name, _)| has_claim(name));
+        Served(kept.map(|(name, all)| (name.clone(), all.clone())).collect())
+    }
     fn published(&mut self, catalog: &Catalog, readiness: &Readiness) {
         let before = std::mem::replace(&mut self.served, Served::of(catalog));
         let runs = std::mem::replace(&mut self.generations, generations(catalog));
@@ -178,7 +186,7 @@ impl Model {
                     Served(kept.collect())
                 })
             }
-            ReadyBecause::Synced => self.seen.clone(),
+            ReadyBecause::Synced => self.declared(),
             ReadyBecause::TimedOut => {
                 self.forgot = Some(Instant::now());
                 Served::default()
@@ -221,6 +229,10 @@ impl Fanout for Observer {
     fn published(&self, catalog: &Arc<Catalog>, changed: &CatalogChanges, _: ObservedSince) {
         let readiness = self.readiness();
         let mut model = self.model.lock();
+        if !changed.hosts.is_empty() {
+            let hosts: Vec<&str> = changed.hosts.iter().map(|host| host.as_str()).collect();
+            model.note(&format!("changed {}", hosts.join(" ")));
+        }
         model.changes.extend(changed.hosts.iter().map(ToString::to_string));
         model.published(catalog, &readiness);
     }

@@ -26,7 +26,7 @@ use crate::site::Site;
 use crate::world::{ClusterTruth, HOME, HOME_TOKEN};
 
 /// Number of steps of a run.
-const STEPS: usize = 40;
+const STEPS: usize = 30;
 
 /// Result of a run.
 #[derive(Debug, Clone)]
@@ -55,6 +55,8 @@ pub fn run(seed: u64, bug: Option<Bug>) -> Outcome {
         let mut run = Run::new(seed, bug).await;
         run.play().await;
         let mut model = run.model.lock();
+        let requests: u64 = run.sites.values().map(|site| site.requests()).sum();
+        model.note(&format!("{requests} requests"));
         let (violations, trace) = (std::mem::take(&mut model.violations), std::mem::take(&mut model.trace));
         Outcome { seed, violations, trace }
     })

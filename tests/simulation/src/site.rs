@@ -68,6 +68,8 @@ struct State {
     up: Option<Instant>,
     grants: BTreeMap<String, Grant>,
     dice: Dice,
+    /// Number of requests.
+    requests: u64,
     /// Number of times that all connections were broken.
     breaks: u64,
     /// Time at which a successful answer about a kind last passed, by plural name.
@@ -89,6 +91,7 @@ impl Site {
             up: Some(Instant::now()),
             grants: BTreeMap::new(),
             dice,
+            requests: 0,
             breaks: 0,
             delivered: BTreeMap::new(),
             identity: None,
@@ -118,6 +121,11 @@ impl Site {
     #[must_use]
     pub fn link(&self) -> Link {
         self.state.lock().link
+    }
+    /// Returns the number of requests so far.
+    #[must_use]
+    pub fn requests(&self) -> u64 {
+        self.state.lock().requests
     }
     /// Returns since when the network has been up.
     #[must_use]
@@ -194,6 +202,7 @@ struct Wire {
 impl Wire {
     async fn answer(self, request: Request<kube::client::Body>) -> Result<Response<Body>, BoxError> {
         let plural = plural(request.uri().path());
+        self.site.state.lock().requests += 1;
         let (delay, fate) = self.fate();
         tokio::time::sleep(delay).await;
         self.site.pass().await?;

@@ -72,3 +72,39 @@ fn equal_seeds_give_equal_runs() {
         assert_eq!(run(seed, None).trace, run(seed, None).trace, "seed {seed}");
     }
 }
+
+/// Seeds within which each planted bug must be found.
+const WITHIN: u64 = 150;
+
+/// Asserts that the invariant finds the planted bug.
+fn found(bug: Bug, invariant: &str) {
+    let outcome = first_failure(0..WITHIN, |outcome| outcome.has(invariant), Some(bug));
+    let outcome = outcome.unwrap_or_else(|| panic!("{bug:?} is not found by {invariant} in {WITHIN} seeds"));
+    println!("{bug:?} is found by {invariant} with seed {}", outcome.seed);
+}
+
+macro_rules! planted {
+    ($($name:ident: $bug:ident, $invariant:literal;)*) => {$(
+        #[test]
+        fn $name() {
+            found(Bug::$bug, $invariant);
+        }
+    )*};
+}
+
+planted! {
+    refused_credential_read_as_empty_is_found: UnauthorizedIsEmpty, "decreases_have_evidence";
+    expired_version_read_as_empty_is_found: ResetIsEmpty, "decreases_have_evidence";
+    withheld_kind_read_as_empty_is_found: WithheldIsEmpty, "decreases_have_evidence";
+    mesh_read_as_empty_is_found: MeshIsEmpty, "no_fact_before_the_mesh";
+    failed_list_that_leaves_is_found: FailedListLeaves, "decreases_have_evidence";
+    forgotten_loser_is_found: LoserIsForgotten, "decreases_have_evidence";
+    identity_read_once_is_found: IdentityOnce, "no_fact_of_another_uid";
+    cluster_that_blocks_others_is_found: FrozenBlocksOthers, "one_cluster_costs_others_nothing";
+    forgotten_unseen_facts_are_found: UnseenForgotten, "decreases_have_evidence";
+    swap_before_sync_is_found: SwapBeforeSync, "adopted_only_when_complete";
+    registry_adopted_alone_is_found: AdoptedAlone, "both_registries_serve_one_lane";
+    late_delete_is_found: LateDelete, "decreases_have_evidence";
+    rewritten_facts_are_found: AdoptionRewrites, "equal_facts_send_nothing";
+    live_without_progress_is_found: LiveWithoutProgress, "live_only_if_confirmed";
+}

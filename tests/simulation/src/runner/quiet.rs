@@ -16,6 +16,11 @@ const CONVERGES: Duration = Duration::from_secs(240);
 /// The same where events were lost: an audit finds them.
 const CONVERGES_BY_AUDIT: Duration = Duration::from_secs(600);
 
+/// Time within which a kind that could not be read before is read.
+const SETTLES: Duration = Duration::from_secs(35);
+/// Time that is then watched.
+const STAYS: Duration = Duration::from_secs(15);
+
 impl Run {
     /// Whether a cluster is served as it is, and nothing about it changes.
     pub(super) async fn is_quiet(&self, cluster: &str) -> bool {
@@ -91,10 +96,11 @@ impl Run {
         self.model.lock().note(&format!("converged after {} s", waited.as_secs()));
         self.stay().await;
     }
-    /// Waits; nothing may change any more.
+    /// Waits until attributes that came late are served too; then nothing may change any more.
     async fn stay(&mut self) {
+        self.wait(SETTLES).await;
         self.model.lock().take_changes();
-        self.wait(Duration::from_secs(65)).await;
+        self.wait(STAYS).await;
         self.check().await;
         let mut model = self.model.lock();
         let changed = model.take_changes();

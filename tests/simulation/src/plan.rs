@@ -5,6 +5,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use crate::bugs::Bug;
 use crate::dice::Dice;
 use crate::observer::Model;
 use crate::site::Link;
@@ -64,19 +65,44 @@ pub enum Step {
     Clock(i64),
     /// One cluster stops to answer; another one must not notice.
     Isolate(String, String),
+    /// A cluster does not answer for this long; perhaps its connections break at the end.
+    Outage(String, Duration, bool),
     /// Time passes.
     Wait(Duration),
 }
 
+/// Returns the number that draws the step which a bug needs; `None` if it needs none in particular.
+const fn favoured(bug: Bug) -> Option<usize> {
+    match bug {
+        Bug::UnauthorizedIsEmpty => Some(45),
+        Bug::ResetIsEmpty => Some(43),
+        Bug::WithheldIsEmpty => Some(49),
+        Bug::MeshIsEmpty | Bug::FailedListLeaves => Some(HOME_FAILS),
+        Bug::LoserIsForgotten => Some(67),
+        Bug::IdentityOnce => Some(70),
+        Bug::FrozenBlocksOthers => Some(79),
+        Bug::SwapBeforeSync | Bug::AdoptedAlone => Some(53),
+        Bug::AdoptionRewrites => Some(60),
+        Bug::LiveWithoutProgress => Some(81),
+        Bug::UnseenForgotten | Bug::LateDelete => None,
+    }
+}
+
+/// Draws a failure of the config cluster.
+const HOME_FAILS: usize = 100;
+
 impl Step {
     /// Draws the next step.
     #[must_use]
-    pub fn next(dice: &mut Dice, model: &Model, silent: bool) -> Self {
+    pub fn next(dice: &mut Dice, model: &Model, (silent, bug): (bool, Option<Bug>)) -> Self {
         let names: Vec<String> = model.clusters.keys().cloned().collect();
         let remotes: Vec<String> = names.iter().filter(|name| *name != HOME).cloned().collect();
         let any = dice.pick(&names).cloned().unwrap_or_default();
         let remote = dice.pick(&remotes).cloned().unwrap_or_default();
-        match dice.below(100) {
+        let drawn = dice.below(100);
+        // a bug shows in few seeds if what it needs is frequent
+        let favoured = bug.and_then(favoured).filter(|_| dice.percent(30));
+        match favoured.unwrap_or(drawn) {
             0..=17 => Self::add(dice, any, silent),
             18..=27 => Self::remove(dice, model, any, silent),
             28..=29 => Self::remove_service(dice, model, any),
@@ -94,6 +120,8 @@ impl Step {
             76..=77 => Self::Disk(dice.percent(50)),
             78 => Self::Clock(if dice.percent(50) { 1 } else { -1 }),
             79..=80 => Self::Isolate(remote, any),
+            81..=82 => Self::outage(dice, any),
+            HOME_FAILS => Self::Link(HOME.to_owned(), Link::Flaky),
             _ => Self::wait(dice),
         }
     }
@@ -119,6 +147,11 @@ impl Step {
     fn link(dice: &mut Dice, cluster: String) -> Self {
         let link = [Link::Up, Link::Up, Link::Up, Link::Frozen, Link::Down, Link::Flaky];
         Self::Link(cluster, dice.pick(&link).copied().unwrap_or_default())
+    }
+    fn outage(dice: &mut Dice, cluster: String) -> Self {
+        let bound = [200_000, 200_000, 700_000];
+        let bound = dice.pick(&bound).copied().unwrap_or(200_000);
+        Self::Outage(cluster, Duration::from_secs(20) + dice.millis(bound), dice.percent(50))
     }
     fn deny(dice: &mut Dice, cluster: String) -> Self {
         let kinds = ["services", "endpointslices", "pods", "nodes", "namespaces"];

@@ -22,7 +22,7 @@ use crate::observer::{Model, Observer, Violation};
 use crate::plan::Step;
 use crate::process::{Process, Start};
 use crate::secrets::Kubeconfig;
-use crate::site::Site;
+use crate::site::{FrozenSites, Site};
 use crate::world::{ClusterTruth, HOME, HOME_TOKEN};
 
 /// Number of steps of a run.
@@ -84,8 +84,10 @@ impl Run {
         let remotes = ["east", "west"];
         let count = 1 + dice.below(remotes.len());
         let names = std::iter::once(HOME).chain(remotes.into_iter().take(count));
+        let frozen = FrozenSites::default();
         let truth = |(number, name): (usize, &str)| {
-            let truth = ClusterTruth::new(name, number as u8 + 1, Dice::new(seed, name), bug);
+            let shared = (Arc::clone(&frozen), bug);
+            let truth = ClusterTruth::new(name, number as u8 + 1, Dice::new(seed, name), shared);
             (name.to_owned(), truth)
         };
         let clusters: BTreeMap<String, ClusterTruth> = names.enumerate().map(truth).collect();
@@ -150,7 +152,7 @@ impl Run {
         for _ in 0..STEPS {
             let step = {
                 let model = self.model.lock();
-                Step::next(&mut self.dice, &model, self.silent)
+                Step::next(&mut self.dice, &model, (self.silent, self.bug))
             };
             self.model.lock().note(&format!("{step:?}"));
             self.act(step).await;

@@ -58,8 +58,13 @@ pub struct Site {
     state: Mutex<State>,
     /// Number of changes of the link; wires wait for it.
     changes: watch::Sender<u64>,
+    /// Number of frozen sites, for a planted bug.
+    frozen: FrozenSites,
     bug: Option<Bug>,
 }
+
+/// Number of sites whose network is frozen; all sites of a world share it.
+pub type FrozenSites = Arc<watch::Sender<usize>>;
 
 #[derive(Debug)]
 struct State {
@@ -85,7 +90,12 @@ struct State {
 impl Site {
     /// Creates the server of a cluster.
     #[must_use]
-    pub fn new(name: &str, kinds: &[Kind], dice: Dice, bug: Option<Bug>) -> Arc<Self> {
+    pub fn new(
+        name: &str,
+        kinds: &[Kind],
+        dice: Dice,
+        (frozen, bug): (FrozenSites, Option<Bug>),
+    ) -> Arc<Self> {
         let state = State {
             link: Link::Up,
             up: Some(Instant::now()),
@@ -99,7 +109,7 @@ impl Site {
             reset: BTreeSet::new(),
         };
         let (server, state) = (ApiServer::new(kinds), Mutex::new(state));
-        Arc::new(Self { name: name.to_owned(), server, state, changes: watch::Sender::new(0), bug })
+        Arc::new(Self { name: name.to_owned(), server, state, changes: watch::Sender::new(0), frozen, bug })
     }
     /// Opens a connection with a credential; it dials at its first request.
     #[must_use]
@@ -112,6 +122,8 @@ impl Site {
     /// Sets the state of the network.
     pub fn set_link(&self, link: Link) {
         let mut state = self.state.lock();
+        let (was, is) = (state.link == Link::Frozen, link == Link::Frozen);
+        self.frozen.send_modify(|number| *number = *number + usize::from(is) - usize::from(was));
         state.link = link;
         state.up = if link == Link::Up { state.up.or_else(|| Some(Instant::now())) } else { None };
         drop(state);
@@ -170,6 +182,10 @@ impl Site {
     }
     /// Waits while nothing passes; fails if connections are refused.
     async fn pass(&self) -> Result<(), BoxError> {
+        if self.bug == Some(Bug::FrozenBlocksOthers) {
+            // the sender is a part of `self`
+            let _ = self.frozen.subscribe().wait_for(|number| *number == 0).await;
+        }
         let mut changes = self.changes.subscribe();
         loop {
             match self.link() {

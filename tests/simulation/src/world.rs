@@ -13,7 +13,7 @@ use tributary_scripted_api::{ApiServer, Kind};
 
 use crate::bugs::Bug;
 use crate::dice::Dice;
-use crate::site::{Grant, Site};
+use crate::site::{FrozenSites, Grant, Site};
 
 /// Name of the config cluster.
 pub const HOME: &str = "home";
@@ -103,8 +103,8 @@ struct Incarnation {
 impl ClusterTruth {
     /// Creates a cluster with a namespace of each kind and without services.
     #[must_use]
-    pub fn new(name: &str, number: u8, dice: Dice, bug: Option<Bug>) -> Self {
-        let site = Site::new(name, &KINDS, dice, bug);
+    pub fn new(name: &str, number: u8, dice: Dice, shared: (FrozenSites, Option<Bug>)) -> Self {
+        let site = Site::new(name, &KINDS, dice, shared);
         let mut truth = Self {
             name: name.to_owned(),
             site,

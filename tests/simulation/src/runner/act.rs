@@ -22,6 +22,7 @@ impl Run {
             Step::RotateQuietly(cluster) => self.rotate_quietly(&cluster).await,
             Step::Isolate(frozen, other) => self.isolate(&frozen, &other).await,
             Step::Wait(time) => self.wait(time).await,
+            Step::Outage(cluster, time, breaks) => self.outage(&cluster, time, breaks).await,
             Step::Rotate(cluster, Rotation::Valid) if self.bug == Some(Bug::AdoptedAlone) => {
                 self.rotate_alone(&cluster).await;
             }
@@ -53,6 +54,22 @@ impl Run {
         let down = self.dice.millis(5_000);
         self.wait(down).await;
         self.start().await;
+    }
+    /// Freezes a cluster for a time, and checks meanwhile.
+    async fn outage(&self, cluster: &str, time: Duration, breaks: bool) {
+        let before = self.sites[cluster].link();
+        change(&mut self.model.lock(), Step::Link(cluster.to_owned(), Link::Frozen));
+        let mut left = time;
+        while !left.is_zero() {
+            let part = left.min(Duration::from_secs(20));
+            self.wait(part).await;
+            self.check().await;
+            left -= part;
+        }
+        if breaks {
+            self.sites[cluster].disconnect();
+        }
+        self.sites[cluster].set_link(before);
     }
     /// Freezes one cluster; a change of another one must be served soon.
     async fn isolate(&self, frozen: &str, other: &str) {

@@ -24,6 +24,8 @@ pub struct SecretFollower {
     known: BTreeMap<String, DeclaredClusters>,
     /// List in progress: `None` for a Secret that did not change.
     listing: Option<BTreeMap<String, Option<DeclaredClusters>>>,
+    /// Secrets of lists that broke off. The next list can name them as unchanged.
+    shown: BTreeMap<String, DeclaredClusters>,
     /// Why the last read failed, until one succeeds.
     error: Option<Arc<str>>,
 }
@@ -32,7 +34,8 @@ impl SecretFollower {
     /// Creates a follower of a watch that has not begun.
     #[must_use]
     pub fn new(source: Source, allowed: Allowed, key: DigestKey) -> Self {
-        Self { source, allowed, key, known: BTreeMap::new(), listing: None, error: None }
+        let (known, shown) = (BTreeMap::new(), BTreeMap::new());
+        Self { source, allowed, key, known, listing: None, shown, error: None }
     }
 
     /// Takes one event of the watch and returns that of the roster, if it has one.
@@ -40,7 +43,8 @@ impl SecretFollower {
         self.note(&event);
         match event {
             Event::Init => {
-                self.listing = Some(BTreeMap::new());
+                let broken_off = self.listing.replace(BTreeMap::new()).into_iter().flatten();
+                self.shown.extend(broken_off.filter_map(|(name, declared)| Some((name, declared?))));
                 Some(self.health(SourceHealth::Unsynced))
             }
             Event::Apply(secret) => {
@@ -127,7 +131,9 @@ impl SecretFollower {
 
     fn unchanged(&mut self, name: &ObjectName) -> Option<roster::Event> {
         if let Some(listing) = &mut self.listing {
-            listing.entry(name.to_string()).or_insert(None);
+            let name = name.to_string();
+            let shown = self.shown.remove(&name);
+            listing.entry(name).or_insert(shown);
         }
         None
     }
@@ -135,6 +141,7 @@ impl SecretFollower {
     fn delete(&mut self, name: &str) -> Option<roster::Event> {
         if let Some(listing) = &mut self.listing {
             listing.remove(name);
+            self.shown.remove(name);
             return None;
         }
         self.known.remove(name);
@@ -143,7 +150,8 @@ impl SecretFollower {
 
     /// Returns the claims that a Secret had before it became unreadable, with the fault.
     fn unreadable(&self, name: &str, why: &str) -> DeclaredClusters {
-        let mut declared = self.known.get(name).cloned().unwrap_or_default();
+        let last = self.shown.get(name).or_else(|| self.known.get(name));
+        let mut declared = last.cloned().unwrap_or_default();
         let text = format!("cannot be read: {why}");
         let faults = vec![Fault::coded(Code::SECRET_REFUSED, text)];
         declared.object = ClaimObject { name: name.to_owned(), faults, ..declared.object };
@@ -152,6 +160,7 @@ impl SecretFollower {
 
     fn listed(&mut self) -> Option<roster::Event> {
         let listing = self.listing.take()?;
+        self.shown.clear();
         let mut before = std::mem::take(&mut self.known);
         let now = listing.into_iter().filter_map(|(name, declared)| {
             let declared = declared.or_else(|| before.remove(&name))?;

@@ -200,6 +200,21 @@ fn unchanged_and_unreadable_secrets_keep_their_claims() {
 }
 
 #[test]
+fn secret_of_a_list_that_broke_off_counts_when_the_next_names_it_as_unchanged() {
+    let mut lab = Lab::new();
+    // the watch reports an object once: the second list repeats only that it is there
+    lab.actions([Event::Init, Event::Apply(mk("token-a"))]);
+    assert_eq!(lab.actions([Event::Init, Event::Unchanged(name()), Event::InitDone]), ["join"]);
+
+    lab.actions([Event::Init, Event::Apply(mk("token-b")), Event::Init]);
+    assert_eq!(lab.actions([Event::Init, Event::Unchanged(name()), Event::InitDone]), ["rotate"]);
+
+    lab.actions([Event::Init, Event::Apply(mk("token-c"))]);
+    lab.actions([Event::Init, Event::InitDone]);
+    assert_eq!(lab.wait(GRACE), ["leave"], "a complete list without it removes it");
+}
+
+#[test]
 fn faults_of_a_secret_name_fields_and_no_value() {
     let data = json!({
         "no/id": STANDARD.encode(HIDDEN), "plain": HIDDEN.to_owned() + "!", "east": STANDARD.encode(kubeconfig("t")),

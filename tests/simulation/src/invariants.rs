@@ -152,7 +152,9 @@ fn adopted_only_when_complete(
         let now = model.generations.get(cluster);
         let Some(generation) = now.filter(|now| served_by.get(cluster) != Some(*now)) else { continue };
         let Some(run) = runs.get(&(cluster.clone(), *generation)) else { continue };
-        let could_read = truth.site.up_since().is_some_and(|up| up <= run.began) && !truth.is_restricted;
+        let could_read = truth.site.up_since().is_some_and(|up| up <= run.began)
+            && !truth.is_restricted
+            && truth.unrestricted <= run.began;
         if !could_read || before.cluster(cluster).is_empty() {
             continue;
         }

@@ -132,7 +132,9 @@ impl Model {
     /// Returns what clients saw of clusters that are still declared: a process without a journal knows no others.
     fn declared(&self) -> Served {
         let has_claim = |name: &String| {
-            name == HOME || self.roster.claims.get(name).is_some_and(|claims| claims.best().is_some())
+            name == HOME
+                || self.roster.claims.get(name).is_some_and(|claims| claims.best().is_some())
+                    && !self.clusters[name].is_restricted
         };
         let kept = self.seen.0.iter().filter(|(name, _)| has_claim(name));
         Served(kept.map(|(name, all)| (name.clone(), all.clone())).collect())
@@ -140,6 +142,7 @@ impl Model {
     fn published(&mut self, catalog: &Catalog, readiness: &Readiness) {
         let before = std::mem::replace(&mut self.served, Served::of(catalog));
         let runs = std::mem::replace(&mut self.generations, generations(catalog));
+        self.forget_left(&runs);
         if before != self.served || runs != self.generations {
             let (count, runs) = (self.served.iter().count(), &self.generations);
             let line = format!("catalog {} of {count} addresses, runs {runs:?}", catalog.generation);
@@ -147,6 +150,15 @@ impl Model {
         }
         invariants::of_catalog(self, &before, &runs);
         self.judge(readiness);
+    }
+    /// Forgets the runs of registries that left: another registry of the name counts its runs from the start.
+    fn forget_left(&mut self, runs: &BTreeMap<String, Generation>) {
+        for name in runs.keys().filter(|name| !self.generations.contains_key(*name)) {
+            self.restored.remove(name);
+            if let Some(platform) = &self.platform {
+                platform.forget(name);
+            }
+        }
     }
     /// Compares what clients see with what they saw before.
     fn judge(&mut self, readiness: &Readiness) {

@@ -72,6 +72,10 @@ impl Simulated {
     pub fn runs(&self) -> Runs {
         self.lanes.lock().runs.clone()
     }
+    /// Forgets the runs of a registry.
+    pub fn forget(&self, registry: &str) {
+        self.lanes.lock().runs.retain(|(name, _), _| name != registry);
+    }
     /// Returns the last factory of a cluster's second registry, in a lane of its own.
     #[must_use]
     pub fn entries_alone(&self, cluster: &str) -> Option<Arc<dyn RegistryFactory>> {

@@ -114,7 +114,10 @@ impl Site {
     /// Opens a connection with a credential; it dials at its first request.
     #[must_use]
     pub fn connect(self: &Arc<Self>, token: &str) -> Connection {
-        self.state.lock().token = Some(token.to_owned());
+        // another cluster's claim may lead here
+        if token.starts_with(&format!("{}-", self.name)) {
+            self.state.lock().token = Some(token.to_owned());
+        }
         let wire = Wire { site: Arc::clone(self), token: token.into() };
         let client = kube::Client::new(wire, "default");
         Connection::over(client, "a simulated credential", format!("https://{}.test", self.name))
@@ -158,6 +161,10 @@ impl Site {
     /// Changes what a credential may do. An unknown one is refused.
     pub fn grant(&self, token: &str, grant: Grant) {
         self.state.lock().grants.insert(token.to_owned(), grant);
+    }
+    /// Refuses every credential of now.
+    pub fn revoke_all(&self) {
+        self.state.lock().grants.values_mut().for_each(|grant| grant.revoked = true);
     }
     /// Returns what a credential may do.
     #[must_use]
@@ -244,6 +251,9 @@ impl Wire {
         let response = planted::after(&self.site, &plural, identity, response).await;
         self.site.pass().await?;
         let counts = response.status().is_success() && !is_probe && !identity;
+        if counts {
+            self.site.note(&plural);
+        }
         let (parts, inner) = response.into_parts();
         let noted = counts.then_some(plural);
         Ok(Response::from_parts(parts, body::over(self.site, breaks, cut, noted, inner)))

@@ -87,6 +87,8 @@ pub struct ClusterTruth {
     other: Option<Incarnation>,
     /// Whether a credential may not read every kind.
     pub is_restricted: bool,
+    /// Since when every credential may.
+    pub unrestricted: Instant,
     /// Since when the server has refused the credential in use, without another change.
     pub refused_since: Option<Instant>,
 }
@@ -117,6 +119,7 @@ impl ClusterTruth {
             pods: BTreeSet::new(),
             other: None,
             is_restricted: false,
+            unrestricted: Instant::now(),
             refused_since: None,
         };
         truth.found();
@@ -258,6 +261,16 @@ impl ClusterTruth {
             self.site.server.put_silently("endpointslices", slice);
         } else {
             self.site.server.put("endpointslices", slice);
+        }
+    }
+    /// Notes that a credential may not read every kind.
+    pub const fn restrict(&mut self, is_restricted: bool) {
+        self.is_restricted |= is_restricted;
+    }
+    /// Notes that every credential in use may read every kind.
+    pub fn lift(&mut self) {
+        if std::mem::take(&mut self.is_restricted) {
+            self.unrestricted = Instant::now();
         }
     }
     /// Grants a credential everything.

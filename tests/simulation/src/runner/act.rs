@@ -43,12 +43,28 @@ impl Run {
         // the cluster may not have joined
         let _ = self.handle().rotate(alone).await;
     }
+    /// Whether another cluster answers in place of one, or a claim leads to another one.
+    fn is_astray(&self) -> bool {
+        let model = self.model.lock();
+        let mut claims = model.roster.claims.iter();
+        let leads_away = claims.any(|(name, claims)| {
+            [&claims.first, &claims.second]
+                .into_iter()
+                .flatten()
+                .any(|claim| matches!(claim, Kubeconfig::For { site, .. } if site != name))
+        });
+        leads_away || model.clusters.values().any(|truth| truth.incarnation != truth.accepted)
+    }
     /// Kills the process and starts it again.
     async fn restart(&mut self, loses_power: bool) {
         self.process = None;
         tokio::task::yield_now().await;
         if loses_power {
             self.disk.lose_power(&mut self.numbers);
+        }
+        if self.is_astray() {
+            // a process without its journal would pin the identity of the cluster that answers now
+            self.disk.set_failing(false);
         }
         self.model.lock().restarted();
         let down = self.dice.millis(5_000);
@@ -127,8 +143,12 @@ fn token(model: &Model, cluster: &str) -> Option<String> {
 fn refuse(model: &mut Model, cluster: &str, refuses: bool) {
     let Some(token) = token(model, cluster) else { return };
     let truth = truth(model, cluster);
-    let grant = truth.site.granted(&token).unwrap_or_default();
-    truth.site.grant(&token, Grant { revoked: refuses, ..grant });
+    if refuses {
+        truth.site.revoke_all();
+    } else {
+        let grant = truth.site.granted(&token).unwrap_or_default();
+        truth.site.grant(&token, Grant { revoked: false, ..grant });
+    }
     let is_up = truth.site.link() == Link::Up;
     truth.refused_since = (refuses && is_up).then(Instant::now);
 }
@@ -137,7 +157,7 @@ fn deny(model: &mut Model, cluster: &str, kind: Option<&'static str>) {
     let Some(token) = token(model, cluster) else { return };
     let truth = truth(model, cluster);
     let grant = truth.site.granted(&token).unwrap_or_default();
-    truth.is_restricted |= kind.is_some();
+    truth.restrict(kind.is_some());
     let denied = kind.into_iter().map(str::to_owned).collect();
     truth.site.grant(&token, Grant { denied, ..grant });
 }
@@ -159,7 +179,7 @@ fn rotate(model: &mut Model, cluster: &str, rotation: Rotation) {
         }
         Rotation::Valid | Rotation::Refused | Rotation::Weaker => {
             let is_weaker = rotation == Rotation::Weaker;
-            truth.is_restricted |= is_weaker;
+            truth.restrict(is_weaker);
             let denied = is_weaker.then(|| "pods".to_owned()).into_iter().collect();
             truth.site.grant(&token, Grant { revoked: rotation == Rotation::Refused, denied });
             Kubeconfig::For { site: cluster.to_owned(), token }

@@ -115,7 +115,7 @@ impl Run {
         let mut lost = Vec::new();
         for (name, truth) in &mut model.clusters {
             truth.site.set_link(Link::Up);
-            truth.is_restricted = false;
+            truth.lift();
             truth.refused_since = None;
             if truth.incarnation != truth.accepted {
                 truth.swap();
@@ -144,7 +144,11 @@ impl Run {
         out
     }
     async fn report_divergence(&self) {
-        let text = self.differences().await.join("; ");
+        let mut text = self.differences().await.join("; ");
+        if let Some(process) = &self.process {
+            let view = process.board.view();
+            text.push_str(&format!("; claims {:?}; {:?}", self.model.lock().roster.claims, view.roster));
+        }
         let is_claim = text.contains("is read with");
         let name = if is_claim { "best_claim_serves" } else { "truth_is_served_after_healing" };
         self.model.lock().violated(name, text);

@@ -1,7 +1,10 @@
 //! Bugs that are planted on request, to show that the invariants find them.
 //!
 //! None of them is in the product. Those of a reader of answers change the answers on their way ([`crate::site`]), so that the reader
-//! believes what the bug would make it believe; those of runs change the updates between adapter and core ([`crate::platform`]).
+//! believes what the bug would make it believe; those of runs change the updates between adapter and core ([`crate::platform`]), and one changes what is shown.
+
+use tributary_core::RegistryStatus;
+use tributary_model::{Freshness, Generation, Mono, SourceState, SourceStatus};
 
 /// Planted bug.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,11 +37,13 @@ pub enum Bug {
     AdoptionRewrites,
     /// A run confirms its facts without an answer.
     LiveWithoutProgress,
+    /// Facts of a journal count as confirmed.
+    RestoredAsLive,
 }
 
 impl Bug {
     /// Every bug.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::UnauthorizedIsEmpty,
         Self::ResetIsEmpty,
         Self::WithheldIsEmpty,
@@ -53,5 +58,19 @@ impl Bug {
         Self::LateDelete,
         Self::AdoptionRewrites,
         Self::LiveWithoutProgress,
+        Self::RestoredAsLive,
     ];
+}
+
+/// Shows facts of a journal as confirmed now.
+pub fn show_restored_as_live(registries: &mut [RegistryStatus], now: Mono) {
+    for status in registries.iter_mut().filter(|status| status.generation == Generation(0)) {
+        for collection in &mut status.collections {
+            collection.freshness = Freshness::Live;
+            (collection.synced, collection.confirmed) = (true, Some(now.0));
+        }
+        for source in status.sources.values_mut() {
+            source.status = SourceStatus::new(SourceState::Live, "");
+        }
+    }
 }

@@ -84,6 +84,7 @@ const fn favoured(bug: Bug) -> Option<usize> {
         Bug::SwapBeforeSync | Bug::AdoptedAlone => Some(53),
         Bug::AdoptionRewrites => Some(60),
         Bug::LiveWithoutProgress => Some(81),
+        Bug::RestoredAsLive => Some(72),
         Bug::UnseenForgotten | Bug::LateDelete => None,
     }
 }

@@ -14,7 +14,7 @@ use tributary_app::ops::clusters::{ClusterReport, bound, configured};
 use tributary_app::ops::counts::RegistryCounts;
 use tributary_journal::Numbers;
 
-use crate::bugs::Bug;
+use crate::bugs::{Bug, show_restored_as_live};
 use crate::dice::Dice;
 use crate::disk::Disk;
 use crate::invariants::{Shown, of_step};
@@ -174,7 +174,10 @@ impl Run {
     /// Returns the clusters as the admin surface shows them.
     async fn shown(&self) -> Vec<Shown> {
         let Some(process) = &self.process else { return Vec::new() };
-        let registries = process.handle.inspect(|core| core.status()).await.unwrap_or_default();
+        let mut registries = process.handle.inspect(|core| core.status()).await.unwrap_or_default();
+        if self.bug == Some(Bug::RestoredAsLive) {
+            show_restored_as_live(&mut registries, process.clock.now());
+        }
         let report = ClusterReport {
             view: &process.board.view(),
             configured: &configured(&self.config),

@@ -83,28 +83,77 @@ fn found(bug: Bug, invariant: &str) {
     println!("{bug:?} is found by {invariant} with seed {}", outcome.seed);
 }
 
-macro_rules! planted {
-    ($($name:ident: $bug:ident, $invariant:literal;)*) => {$(
-        #[test]
-        fn $name() {
-            found(Bug::$bug, $invariant);
-        }
-    )*};
+#[test]
+fn refused_credential_read_as_empty_is_found() {
+    found(Bug::UnauthorizedIsEmpty, "decreases_have_evidence");
 }
 
-planted! {
-    refused_credential_read_as_empty_is_found: UnauthorizedIsEmpty, "decreases_have_evidence";
-    expired_version_read_as_empty_is_found: ResetIsEmpty, "decreases_have_evidence";
-    withheld_kind_read_as_empty_is_found: WithheldIsEmpty, "decreases_have_evidence";
-    mesh_read_as_empty_is_found: MeshIsEmpty, "no_fact_before_the_mesh";
-    failed_list_that_leaves_is_found: FailedListLeaves, "decreases_have_evidence";
-    forgotten_loser_is_found: LoserIsForgotten, "decreases_have_evidence";
-    identity_read_once_is_found: IdentityOnce, "no_fact_of_another_uid";
-    cluster_that_blocks_others_is_found: FrozenBlocksOthers, "one_cluster_costs_others_nothing";
-    forgotten_unseen_facts_are_found: UnseenForgotten, "decreases_have_evidence";
-    swap_before_sync_is_found: SwapBeforeSync, "adopted_only_when_complete";
-    registry_adopted_alone_is_found: AdoptedAlone, "both_registries_serve_one_lane";
-    late_delete_is_found: LateDelete, "decreases_have_evidence";
-    rewritten_facts_are_found: AdoptionRewrites, "equal_facts_send_nothing";
-    live_without_progress_is_found: LiveWithoutProgress, "live_only_if_confirmed";
+#[test]
+fn expired_version_read_as_empty_is_found() {
+    found(Bug::ResetIsEmpty, "decreases_have_evidence");
+}
+
+#[test]
+fn withheld_kind_read_as_empty_is_found() {
+    found(Bug::WithheldIsEmpty, "decreases_have_evidence");
+}
+
+#[test]
+fn mesh_read_as_empty_is_found() {
+    found(Bug::MeshIsEmpty, "no_fact_before_the_mesh");
+}
+
+#[test]
+fn failed_list_that_leaves_is_found() {
+    found(Bug::FailedListLeaves, "decreases_have_evidence");
+}
+
+#[test]
+fn forgotten_loser_is_found() {
+    found(Bug::LoserIsForgotten, "decreases_have_evidence");
+}
+
+#[test]
+fn identity_read_once_is_found() {
+    found(Bug::IdentityOnce, "no_fact_of_another_uid");
+}
+
+#[test]
+fn cluster_that_blocks_others_is_found() {
+    found(Bug::FrozenBlocksOthers, "one_cluster_costs_others_nothing");
+}
+
+#[test]
+fn forgotten_unseen_facts_are_found() {
+    found(Bug::UnseenForgotten, "decreases_have_evidence");
+}
+
+#[test]
+fn swap_before_sync_is_found() {
+    found(Bug::SwapBeforeSync, "adopted_only_when_complete");
+}
+
+#[test]
+fn registry_adopted_alone_is_found() {
+    found(Bug::AdoptedAlone, "both_registries_serve_one_lane");
+}
+
+#[test]
+fn late_delete_is_found() {
+    found(Bug::LateDelete, "decreases_have_evidence");
+}
+
+#[test]
+fn rewritten_facts_are_found() {
+    found(Bug::AdoptionRewrites, "equal_facts_send_nothing");
+}
+
+#[test]
+fn live_without_progress_is_found() {
+    found(Bug::LiveWithoutProgress, "live_only_if_confirmed");
+}
+
+#[test]
+fn journal_restored_as_live_is_found() {
+    found(Bug::RestoredAsLive, "live_only_if_confirmed");
 }

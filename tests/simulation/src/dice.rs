@@ -28,7 +28,7 @@ impl Dice {
     pub fn percent(&mut self, cases: usize) -> bool {
         self.below(100) < cases
     }
-    /// Returns one of the elements; `None` if there is none.
+    /// Returns one of the elements; `None` without elements.
     pub fn pick<'a, T>(&mut self, all: &'a [T]) -> Option<&'a T> {
         all.get(self.below(all.len()))
     }

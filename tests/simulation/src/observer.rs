@@ -60,7 +60,7 @@ pub struct Model {
     pub generations: BTreeMap<String, Generation>,
     /// Clusters whose facts the process has from its journal.
     pub restored: BTreeSet<String>,
-    /// Surroundings of the process.
+    /// Platform of the process.
     pub platform: Option<Simulated>,
     /// Whether clients are answered.
     pub is_ready: bool,

@@ -1,4 +1,4 @@
-//! What a simulated process gets from its surroundings: connections to the sites, and runs that are watched.
+//! Platform of a simulated process: connections to the sites, and runs that are watched.
 //!
 //! It numbers the lanes: the registries of one cluster that were made together, with one credential. Planted bugs of runs sit between
 //! adapter and core.
@@ -46,7 +46,7 @@ struct Lanes {
     entries: BTreeMap<String, Arc<dyn RegistryFactory>>,
 }
 
-/// Simulated surroundings of one process.
+/// Platform of one process.
 #[derive(Clone)]
 pub struct Simulated {
     sites: Arc<BTreeMap<String, Arc<Site>>>,
@@ -62,7 +62,7 @@ impl std::fmt::Debug for Simulated {
 }
 
 impl Simulated {
-    /// Creates the surroundings of a process with this number.
+    /// Creates the platform of a process with this number.
     #[must_use]
     pub fn new(sites: Arc<BTreeMap<String, Arc<Site>>>, number: u32, bug: Option<Bug>) -> Self {
         Self { sites, number, lanes: Arc::default(), bug }

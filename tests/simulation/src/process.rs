@@ -28,7 +28,7 @@ use crate::site::Site;
 pub struct Process {
     /// Interface to the server.
     pub handle: Handle,
-    /// Its surroundings.
+    /// Its platform.
     pub platform: Simulated,
     /// Receipts of removed clusters.
     pub receipts: Receipts,

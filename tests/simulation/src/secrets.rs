@@ -37,7 +37,7 @@ pub struct Claims {
     pub first: Option<Kubeconfig>,
     /// Claim that steps in.
     pub second: Option<Kubeconfig>,
-    /// When the last claim went, if there is none now.
+    /// When the last claim went, unless one is there now.
     pub gone: Option<Instant>,
     /// When a claim came back after the grace.
     pub returned: Option<Instant>,

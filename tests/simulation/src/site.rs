@@ -31,7 +31,7 @@ pub enum Link {
     /// Requests are answered.
     #[default]
     Up,
-    /// Nothing passes, and nobody is told: requests wait, streams are silent.
+    /// Nothing passes, without an error: requests wait, streams are silent.
     Frozen,
     /// Connections are refused and broken.
     Down,

@@ -36,7 +36,7 @@ impl ProcessName {
     }
 }
 
-/// What the server needs from its surroundings.
+/// What the server needs from outside of it.
 pub trait Platform: Debug + Send + Sync + 'static {
     /// Returns what opens the connections of a configured cluster.
     fn connector(&self, name: RegistryName, options: ConnectOptions, env: &Environment) -> Connector;

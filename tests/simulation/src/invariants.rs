@@ -18,8 +18,8 @@ use crate::world::{ENDPOINT_KINDS, HIDDEN, HOME};
 pub const GRACE: Duration = Duration::from_secs(30);
 /// Age of an answer from which a cluster must not be shown as live: the bound of the product, and the slack of a request in flight.
 const LIVE_BOUND: Duration = Duration::from_secs(155);
-/// Time within which a refused credential must show, and the slack of a request.
-const REFUSAL_BOUND: Duration = Duration::from_secs(65);
+/// Time within which a refused credential must show, beyond two probes.
+const REFUSAL_SLACK: Duration = Duration::from_secs(5);
 /// Time within which a removed cluster is gone: grace, drain, stop, and a watch of the Secrets that was silent before.
 const REMOVAL_BOUND: Duration = Duration::from_secs(300);
 /// Time that the removal of a cluster may take after its claim is back.
@@ -208,11 +208,12 @@ fn live_only_if_confirmed(model: &Model, shown: &[Shown]) -> Vec<String> {
     wrong
 }
 
-/// G20: a refused credential shows within a minute.
+/// G20: a refused credential shows within two probes, by default a minute.
 fn refusals_show_in_time(model: &Model, shown: &[Shown]) -> Vec<String> {
+    let bound = model.probe * 2 + REFUSAL_SLACK;
     let late = shown.iter().filter(|one| {
         let since = model.clusters.get(&one.name).and_then(|truth| truth.refused_since);
-        let is_late = since.is_some_and(|at| at.max(model.process_start).elapsed() > REFUSAL_BOUND);
+        let is_late = since.is_some_and(|at| at.max(model.process_start).elapsed() > bound);
         is_late && one.state == "Live"
     });
     late.map(|one| format!("{} is shown as live although its credential is refused", one.name)).collect()

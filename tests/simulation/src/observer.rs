@@ -70,14 +70,18 @@ pub struct Model {
     pub forgot: Option<Instant>,
     /// Start of the simulation.
     pub start: Instant,
+    /// Interval of the product's probes.
+    pub probe: Duration,
+    /// Whether a kind could not be read for a time, so that attributes can come late.
+    pub was_impaired: bool,
     /// Hosts that changed for clients since the last call of [`Model::take_changes`].
     changes: BTreeSet<String>,
 }
 
 impl Model {
-    /// Creates the model of these clusters.
+    /// Creates the model of these clusters, which are probed at this interval.
     #[must_use]
-    pub fn new(clusters: BTreeMap<String, ClusterTruth>) -> Self {
+    pub fn new(clusters: BTreeMap<String, ClusterTruth>, probe: Duration) -> Self {
         Self {
             clusters,
             roster: Roster::default(),
@@ -94,6 +98,8 @@ impl Model {
             process_start: Instant::now(),
             forgot: None,
             start: Instant::now(),
+            probe,
+            was_impaired: false,
             changes: BTreeSet::new(),
         }
     }

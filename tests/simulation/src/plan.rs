@@ -121,7 +121,7 @@ impl Step {
             76..=77 => Self::Disk(dice.percent(50)),
             78 => Self::Clock(if dice.percent(50) { 1 } else { -1 }),
             79..=80 => Self::Isolate(remote, any),
-            81..=82 => Self::outage(dice, any),
+            81 => Self::outage(dice, any),
             HOME_FAILS => Self::Link(HOME.to_owned(), Link::Flaky),
             _ => Self::wait(dice),
         }
@@ -150,7 +150,7 @@ impl Step {
         Self::Link(cluster, dice.pick(&link).copied().unwrap_or_default())
     }
     fn outage(dice: &mut Dice, cluster: String) -> Self {
-        let bound = [200_000, 200_000, 700_000];
+        let bound = [200_000, 200_000, 200_000, 700_000];
         let bound = dice.pick(&bound).copied().unwrap_or(200_000);
         Self::Outage(cluster, Duration::from_secs(20) + dice.millis(bound), dice.percent(50))
     }

@@ -26,7 +26,7 @@ use crate::site::{FrozenSites, Site};
 use crate::world::{ClusterTruth, HOME, HOME_TOKEN};
 
 /// Number of steps of a run.
-const STEPS: usize = 30;
+const STEPS: usize = 24;
 
 /// Result of a run.
 #[derive(Debug, Clone)]
@@ -92,13 +92,14 @@ impl Run {
         };
         let clusters: BTreeMap<String, ClusterTruth> = names.enumerate().map(truth).collect();
         let sites = clusters.iter().map(|(name, truth)| (name.clone(), Arc::clone(&truth.site))).collect();
-        let silent = dice.percent(10);
-        let model = Arc::new(Mutex::new(Model::new(clusters)));
+        let (silent, slow_probes) = (dice.percent(10), dice.percent(75));
+        let probe = Duration::from_secs(if slow_probes { 60 } else { 30 });
+        let model = Arc::new(Mutex::new(Model::new(clusters, probe)));
         let mut run = Self {
             observer: Observer::new(Arc::clone(&model)),
             model,
             sites: Arc::new(sites),
-            config: config(silent),
+            config: config(silent, probe),
             disk: Disk::default(),
             dice,
             numbers: Numbers(seed),
@@ -204,12 +205,13 @@ impl Run {
 }
 
 /// Returns the configuration. Lost events need frequent audits, so that a run is short.
-fn config(silent: bool) -> Config {
+fn config(silent: bool, probe: Duration) -> Config {
     let audit = if silent { ", auditInterval: 60s" } else { "" };
+    let probe = probe.as_secs();
     let text = format!(
         "{{clusterId: {HOME}, systemNamespace: tributary-system, \
          remotes: {{secrets: on, leaveGrace: 30s, drain: 5s}}, \
-         registries: [{{kind: kubernetes, name: {HOME}, clusterId: {HOME}{audit}}}]}}"
+         registries: [{{kind: kubernetes, name: {HOME}, clusterId: {HOME}, probeInterval: {probe}s{audit}}}]}}"
     );
     serde_saphyr::from_str(&text).expect("a configuration")
 }

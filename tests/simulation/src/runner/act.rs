@@ -33,7 +33,14 @@ impl Run {
                 self.sites[&cluster].server.compact();
                 self.sites[&cluster].disconnect();
             }
-            step => change(&mut self.model.lock(), step),
+            step => {
+                let mut model = self.model.lock();
+                model.was_impaired |= matches!(
+                    step,
+                    Step::Link(_, Link::Flaky) | Step::Deny(..) | Step::Rotate(_, Rotation::Weaker)
+                );
+                change(&mut model, step);
+            }
         }
     }
     /// Rotates one registry of a cluster without the other, as a bug would.

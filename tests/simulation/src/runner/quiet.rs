@@ -19,7 +19,7 @@ const CONVERGES_BY_AUDIT: Duration = Duration::from_secs(600);
 /// Time within which a kind that could not be read before is read.
 const SETTLES: Duration = Duration::from_secs(35);
 /// Time that is then watched.
-const STAYS: Duration = Duration::from_secs(15);
+const STAYS: Duration = Duration::from_secs(10);
 
 impl Run {
     /// Whether a cluster is served as it is, and nothing about it changes.
@@ -98,7 +98,9 @@ impl Run {
     }
     /// Waits until attributes that came late are served too; then nothing may change any more.
     async fn stay(&mut self) {
-        self.wait(SETTLES).await;
+        if self.model.lock().was_impaired {
+            self.wait(SETTLES).await;
+        }
         self.model.lock().take_changes();
         self.wait(STAYS).await;
         self.check().await;

@@ -10,7 +10,7 @@ use std::thread;
 use tributary_simulation::{Bug, Outcome, run};
 
 /// Seeds of a plain `cargo test`.
-const FEW: u64 = 100;
+const FEW: u64 = 40;
 
 fn variable(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()

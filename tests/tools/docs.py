@@ -74,7 +74,7 @@ class Shared:
         self.home, self.clusters = None, None
 
     def env(self):
-        if self.clusters is None:
+        if not self.clusters:
             self.home = Path(tempfile.mkdtemp(prefix="tributary-docs-clusters-"))
             self.clusters = Clusters(self.home)
         return self.clusters.env()

@@ -169,7 +169,8 @@ impl Bound {
             log: self.app.log,
             receipts: live.receipts.clone(),
         };
-        let (registries, remotes) = sources.start((&handle, &clock), (&state, kept), (board, requests)).await?;
+        let (registries, remotes) =
+            sources.start((&handle, &clock), (&state, kept), (board, requests)).await?;
         if let Some(remotes) = remotes {
             tasks.spawn(remotes.run(stop.clone()));
         }
@@ -264,6 +265,3 @@ fn host_name() -> String {
     let name = name.trim();
     if name.is_empty() { "tributary".to_owned() } else { name.to_owned() }
 }
-
-#[cfg(test)]
-mod tests;

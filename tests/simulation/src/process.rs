@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use tributary_app::config::Config;
 use tributary_app::environment::Environment;
 use tributary_app::ops::clusters::board::Board;
+use tributary_app::ops::clusters::tries::Tries;
 use tributary_app::ops::receipts::Receipts;
 use tributary_app::telemetry::LogLevel;
 use tributary_app::wiring::factories::Factories;
@@ -79,7 +80,9 @@ impl Process {
         begun(&handle, &platform);
         let sources =
             Sources { config, file: None, factories, log: LogLevel::default(), receipts: receipts.clone() };
-        let started = sources.start((&handle, &clock), (&state, kept), board.clone()).await;
+        // nobody asks to try clusters here
+        let (_, requests) = Tries::new(|_| Vec::new());
+        let started = sources.start((&handle, &clock), (&state, kept), (board.clone(), requests)).await;
         let (registries, remotes) =
             started.unwrap_or_else(|error| panic!("the process did not start: {error}"));
         let stop = CancellationToken::new();
@@ -87,7 +90,7 @@ impl Process {
             tasks.spawn(async move {
                 // the registries follow the configuration, which does not change here
                 let _registries = registries;
-                remotes.run(stop).await;
+                Box::pin(remotes.run(stop)).await;
             });
         }
         Self { handle, platform, receipts, board, clock, _runtime: runtime, _tasks: tasks }

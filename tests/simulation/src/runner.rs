@@ -185,6 +185,7 @@ impl Run {
             registries: &registries,
             runs: &process.handle.runs(),
             counts: &RegistryCounts::default(),
+            objects: &BTreeMap::new(),
             bound: bound(&self.config),
             now: process.clock.now(),
             wall: Timestamp::UNIX_EPOCH,

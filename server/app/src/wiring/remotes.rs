@@ -79,7 +79,7 @@ impl Remotes {
         let roster = Roster::new(settings(config, followers.sources()));
         let departures = Departures::new(clusters.clone(), config.remotes.drain.get());
         let process = factories.platform().process();
-        let seed = home.as_ref().map_or(u64::from(process.id), Cluster::seed);
+        let seed = home.as_ref().map_or_else(|| u64::from(process.id), Cluster::seed);
         let (settings, changes) = watch::channel(Arc::new(config.clone()));
         let writer = home.clone().filter(|_| writes).map(|home| CredentialWriter {
             home,

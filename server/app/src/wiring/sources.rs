@@ -107,3 +107,6 @@ pub fn runtime_config(config: &Config, process: &ProcessName) -> RuntimeConfig {
         ..RuntimeConfig::default()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -76,7 +76,7 @@ impl Lab {
     pub(crate) fn declare(&self, token: &str) {
         self.write(token, json!({}));
     }
-    /// Asks for the removal of each remote cluster.
+    /// Requests the removal of each remote cluster.
     pub(crate) fn remove(&self) {
         self.write("removed", json!({"tributary.dev/remove": "true"}));
     }

@@ -1,7 +1,7 @@
 //! A handler for each cluster, from the generation that adds the cluster to the one that removes it.
 //!
 //! A cluster exists while the catalog has a registry of it, so a handler survives rotations, restarts and pauses. It is a future over
-//! a subscription, which ends with the cluster: the last change removes all of it. Whoever awaits [`run`] owns all handlers, and
+//! a subscription, which ends with the cluster: the last change removes all of it. The future of [`run`] owns all handlers, and
 //! dropping it ends them.
 
 use std::collections::{BTreeMap, HashMap};

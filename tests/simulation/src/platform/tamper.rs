@@ -106,7 +106,7 @@ impl Tamper {
     /// Returns equal addresses in another order, by lane.
     fn rewritten(&self, group: &EndpointGroup) -> EndpointGroup {
         let mut addresses = group.addresses.to_vec();
-        if self.lane % 2 == 0 {
+        if self.lane.is_multiple_of(2) {
             addresses.reverse();
         }
         EndpointGroup { addresses: addresses.into(), ..group.clone() }

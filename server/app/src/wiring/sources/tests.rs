@@ -9,7 +9,8 @@ use super::*;
 
 fn mk_rule(registries: &str) -> StartRule {
     let text = format!("{{clusterId: home, registries: [{registries}]}}");
-    runtime_config(&serde_saphyr::from_str(&text).unwrap()).start
+    let process = ProcessName { host: "home".to_owned(), id: 1 };
+    runtime_config(&serde_saphyr::from_str(&text).unwrap(), &process).start
 }
 
 /// Returns the readiness a minute after the last of these registries synced, at 100 s.

@@ -80,7 +80,7 @@ impl Process {
         begun(&handle, &platform);
         let sources =
             Sources { config, file: None, factories, log: LogLevel::default(), receipts: receipts.clone() };
-        // nobody asks to try clusters here
+        // no operator tries clusters here
         let (_, requests) = Tries::new(|_| Vec::new());
         let started = sources.start((&handle, &clock), (&state, kept), (board.clone(), requests)).await;
         let (registries, remotes) =

@@ -29,7 +29,7 @@ use crate::answers::{ClientClass, ResourceType, TypeMap, empty_assignment};
 /// Envoy takes more than a second for some hundred clusters.
 pub(super) const WARMS: Duration = Duration::from_secs(5);
 
-/// What a generation says of a client: its class, and the keys of its workloads.
+/// What a generation has of a client: its class, and the keys of its workloads.
 pub(super) type Seen = (ClientClass, Vec<WorkloadKey>);
 
 /// A push in progress.
@@ -103,7 +103,7 @@ impl Session {
         let seen = self.client.after(Some(&self.class), &catalog);
         self.begin_as(seen, catalog)
     }
-    /// As [`Session::begin`], with what the generation says of the client.
+    /// As [`Session::begin`], with what the generation has of the client.
     pub(super) fn begin_as(&mut self, (class, own): Seen, catalog: Arc<Catalog>) -> Round {
         let mut touched = std::mem::take(&mut self.stale);
         self.round_observed = std::mem::take(&mut self.observed);

@@ -117,7 +117,7 @@ impl Run {
         let mut guard = self.model.lock();
         let model = &mut *guard;
         model.clusters[HOME].allow(HOME_TOKEN);
-        let home = model.clusters[HOME].site.server.clone();
+        let home = model.clusters[HOME].site.clone();
         for (name, truth) in &mut model.clusters {
             for service in ["pay", "cart"] {
                 for _ in 0..1 + self.dice.below(3) {

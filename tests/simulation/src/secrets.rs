@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use tributary_scripted_api::ApiServer;
 
 use crate::invariants::GRACE;
+use crate::site::{Link, Site};
 use crate::world::SYSTEM;
 
 /// Prefix of the names of Secrets that declare a cluster again. They are younger and lose against the first one.
@@ -39,7 +40,7 @@ pub struct Claims {
     pub second: Option<Kubeconfig>,
     /// When the last claim went, unless one is there now.
     pub gone: Option<Instant>,
-    /// When a claim came back after the grace.
+    /// When a claim came back after the grace, or while the config cluster could not be read.
     pub returned: Option<Instant>,
 }
 
@@ -72,26 +73,26 @@ impl Roster {
         format!("{cluster}-{}", self.serial)
     }
     /// Writes or removes the first Secret of a cluster.
-    pub fn set_first(&mut self, server: &ApiServer, cluster: &str, claim: Option<Kubeconfig>) {
-        write(server, FIRST, cluster, claim.as_ref());
+    pub fn set_first(&mut self, home: &Site, cluster: &str, claim: Option<Kubeconfig>) {
+        write(&home.server, FIRST, cluster, claim.as_ref());
         let claims = self.claims.entry(cluster.to_owned()).or_default();
         claims.first = claim;
-        claims.note();
+        claims.note(home.link() == Link::Up);
     }
     /// Writes or removes the second Secret of a cluster.
-    pub fn set_second(&mut self, server: &ApiServer, cluster: &str, claim: Option<Kubeconfig>) {
-        write(server, SECOND, cluster, claim.as_ref());
+    pub fn set_second(&mut self, home: &Site, cluster: &str, claim: Option<Kubeconfig>) {
+        write(&home.server, SECOND, cluster, claim.as_ref());
         let claims = self.claims.entry(cluster.to_owned()).or_default();
         claims.second = claim;
-        claims.note();
+        claims.note(home.link() == Link::Up);
     }
 }
 
 impl Claims {
-    fn note(&mut self) {
+    fn note(&mut self, is_read: bool) {
         if !self.is_any() {
             self.gone.get_or_insert_with(Instant::now);
-        } else if self.gone.take().is_some_and(|at| at.elapsed() >= GRACE) {
+        } else if self.gone.take().is_some_and(|at| !is_read || at.elapsed() >= GRACE) {
             self.returned = Some(Instant::now());
         }
     }

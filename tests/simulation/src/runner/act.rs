@@ -192,7 +192,7 @@ fn rotate(model: &mut Model, cluster: &str, rotation: Rotation) {
             Kubeconfig::For { site: cluster.to_owned(), token }
         }
     };
-    let home = model.clusters[HOME].site.server.clone();
+    let home = model.clusters[HOME].site.clone();
     model.roster.set_first(&home, cluster, Some(claim));
 }
 
@@ -209,7 +209,7 @@ pub(super) fn claim(model: &mut Model, cluster: &str, comes: bool, is_first: boo
         model.clusters[cluster].allow(&token);
         Kubeconfig::For { site: cluster.to_owned(), token }
     });
-    let home = model.clusters[HOME].site.server.clone();
+    let home = model.clusters[HOME].site.clone();
     if is_first {
         model.roster.set_first(&home, cluster, claim);
     } else {

@@ -232,7 +232,11 @@ async fn handler_lives_from_join_to_removal_across_rotations() {
     assert_eq!(is("west"), (1, 1, 0), "the last change removes everything");
     server.handle.add_registry(mk_memory("west", &west)).await.unwrap();
     sleep(Duration::from_secs(1)).await;
-    assert_eq!((is("west"), is("memory")), ((2, 1, 1), (1, 0, 1)), "a cluster that returns has a new handler");
+    assert_eq!(
+        (is("west"), is("memory")),
+        ((2, 1, 1), (1, 0, 1)),
+        "a cluster that returns has a new handler"
+    );
 
     server.runtime.stop().await;
     running.await.unwrap();

@@ -34,6 +34,9 @@ run_clippy() {
     cargo clippy --workspace --test '*' --all-features -- -D warnings
 }
 
+# Builds the tests that plain `cargo test` leaves out.
+build_suites() { cargo test --workspace --test '*' --no-run; }
+
 # Checks the ledger again, with the record of the tests that ran. After a part of the stages there is
 # no such record, and only the names are checked.
 run_ledger() {

@@ -111,8 +111,8 @@ async fn is_draining(lab: &Lab) -> Result<()> {
 async fn paused_cluster_keeps_its_facts_and_resumes() -> Result<()> {
     let mut lab = Lab::joined().await?;
     lab.declare(&[("tributary.dev/paused", "true")]).await?;
-    lab.server()?.registry_is("away", "Stale", &["tributary.dev/paused"], SOON).await?;
-    lab.server()?.registry_is("away-entries", "Stale", &["tributary.dev/paused"], SOON).await?;
+    lab.server()?.registry_is("away", "Stale", &["its declaration asks for a pause"], SOON).await?;
+    lab.server()?.registry_is("away-entries", "Stale", &["its declaration asks for a pause"], SOON).await?;
     lab.move_away(&["10.78.0.11"]).await?;
     lab.sends_nothing(WATCHED).await?;
 

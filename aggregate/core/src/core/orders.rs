@@ -58,14 +58,15 @@ pub struct OrderRefused {
 impl Core {
     /// Begins a run on the served facts: they stay, stale until the run lists them. Updates of the previous
     /// run are fenced from now on. The run begins in a shadow if the registry restarts in shadows or its
-    /// source changed, and it has facts or a pinned identity. Fails if a different generation is served.
+    /// source changed, and it has facts or a pinned identity; the same holds if another registry of its group must wait so, as the
+    /// group begins to serve as a whole. Fails if a different generation is served.
     pub fn serve(&mut self, now: Mono, order: &RunOrder) -> Result<(ApplyOutcome, Begun), OrderRefused> {
         self.check(order)?;
         let known = self.registries.get(&order.spec.id.name);
-        let holds = known.is_some_and(|known| known.ledger.identity.is_some() || known.ledger.holds_facts());
+        let waits = known.is_some_and(Registry::holds) || self.group_holds(order);
         let in_shadow =
             order.spec.restart == RestartMode::Shadow || known.is_some_and(|known| known.source_changed);
-        if holds && in_shadow {
+        if waits && in_shadow {
             let (outcome, begun) = self.begin_shadows(now, std::slice::from_ref(order))?;
             return Ok((outcome, begun.into_iter().next().unwrap_or_default()));
         }
@@ -84,6 +85,13 @@ impl Core {
             self.state.dirty.registries.insert(order.spec.id.name.clone());
         }
         Ok((self.finish(), Begun { held: held.into(), in_shadow: false }))
+    }
+
+    /// Whether another registry of an order's group serves what its own run of the group must replace.
+    fn group_holds(&self, order: &RunOrder) -> bool {
+        let Some(group) = &order.group else { return false };
+        let mut others = group.names.iter().filter_map(|name| self.registries.get(name));
+        others.any(|other| other.group.as_ref() != Some(group) && other.holds())
     }
 
     /// Begins runs in shadows, which replace the served runs together once each of them may, and together with those of the group

@@ -128,6 +128,10 @@ impl Registry {
             self.ledger.identity.clone_from(&spec.pinned);
         }
     }
+    /// Returns whether it has facts or knows the identity of their source.
+    pub(crate) fn holds(&self) -> bool {
+        self.ledger.identity.is_some() || self.ledger.holds_facts()
+    }
     /// Returns whether updates of this run are accepted.
     pub(crate) fn accepts(&self, generation: Generation) -> bool {
         self.ledger.generation == generation

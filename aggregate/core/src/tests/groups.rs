@@ -55,13 +55,35 @@ fn group_waits_for_a_run_that_begins_later() {
 fn registry_that_serves_its_group_already_is_not_waited_for() {
     let specs = NAMES.map(|name| mk_spec(name, ProviderId::KUBERNETES).shadowing());
     let mut world = World::with(&specs);
+    // as when a cluster joins, and one of two has facts before the other begins
+    let begin = |world: &mut World, name| {
+        let order = crate::RunOrder { group: Some(mk_group(1)), ..world.order(name) };
+        world.core.serve(Mono(300), &order).unwrap().1.in_shadow
+    };
+    assert!(!begin(&mut world, NAMES[0]));
     world.list(NAMES[0], mk_facts(0, 0));
-    // as after a restart, when the journal has facts of one of two
-    let order = crate::RunOrder { group: Some(mk_group(1)), ..world.order(NAMES[1]) };
-    assert!(!world.core.serve(Mono(300), &order).unwrap().1.in_shadow);
+    assert!(!begin(&mut world, NAMES[1]));
     let shadow = world.shadow_in(NAMES[0], Some(mk_group(1)));
     world.report_in(NAMES[0], shadow, mk_list(mk_facts(0, 1)));
     assert_eq!(served_by(&mut world), ["10.0.0.2:80"]);
+}
+
+#[test]
+fn registry_without_facts_waits_for_the_run_that_replaces_those_of_the_other() {
+    let specs = NAMES.map(|name| mk_spec(name, ProviderId::KUBERNETES).shadowing());
+    let mut world = World::with(&specs);
+    world.list(NAMES[0], mk_facts(0, 0));
+    // as after a restart, when the journal has facts of one of two
+    let order = |world: &World, name| crate::RunOrder { group: Some(mk_group(1)), ..world.order(name) };
+    let orders = [order(&world, NAMES[1]), order(&world, NAMES[0])];
+    let runs = orders.each_ref().map(|order| {
+        assert!(world.core.serve(Mono(300), order).unwrap().1.in_shadow);
+        order.generation
+    });
+    world.report_in(NAMES[1], runs[0], mk_list(mk_facts(1, 1)));
+    assert_eq!(served_by(&mut world), ["10.0.0.1:80"], "another cluster may answer");
+    world.report_in(NAMES[0], runs[1], mk_list(mk_facts(0, 1)));
+    assert_eq!(served_by(&mut world), ["10.0.0.2:80", "10.1.0.2:80"]);
 }
 
 #[test]

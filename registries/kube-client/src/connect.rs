@@ -69,7 +69,11 @@ impl Connector {
         }
     }
     /// Waits until the server refuses the credential or a right of a connection, and another credential is available.
+    /// Never, for a connector that opens in another way: it has no other credential.
     pub async fn outdated(&self, connection: &Connection) {
+        if self.open.is_some() {
+            return std::future::pending().await;
+        }
         let connector = self.clone();
         reconnect::outdated(connection, move || connector.login_now()).await;
     }

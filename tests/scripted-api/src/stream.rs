@@ -122,6 +122,7 @@ impl Watch {
     /// Waits for the next message; returns what to send.
     async fn wait(&mut self) -> Option<Piece> {
         tokio::select! {
+            biased;
             message = self.messages.recv() => self.receive(message),
             () = tokio::time::sleep_until(self.bookmark) => {
                 self.bookmark = Instant::now() + BOOKMARKS_EVERY;

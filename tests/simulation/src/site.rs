@@ -7,6 +7,7 @@ mod body;
 mod planted;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -16,7 +17,7 @@ use futures::future::BoxFuture;
 use http::{Request, Response};
 use parking_lot::Mutex;
 use serde_json::json;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use tower::{BoxError, Service, ServiceExt};
 use tributary_kube_client::Connection;
@@ -56,8 +57,8 @@ pub struct Site {
     /// The server.
     pub server: ApiServer,
     state: Mutex<State>,
-    /// Number of changes of the link; wires wait for it.
-    changes: watch::Sender<u64>,
+    /// Wakes the wires at each change of the link, in the order in which they wait. The receivers of a watch channel wake in random order.
+    changes: Notify,
     /// Number of frozen sites, for a planted bug.
     frozen: FrozenSites,
     bug: Option<Bug>,
@@ -109,7 +110,7 @@ impl Site {
             reset: BTreeSet::new(),
         };
         let (server, state) = (ApiServer::new(kinds), Mutex::new(state));
-        Arc::new(Self { name: name.to_owned(), server, state, changes: watch::Sender::new(0), frozen, bug })
+        Arc::new(Self { name: name.to_owned(), server, state, changes: Notify::new(), frozen, bug })
     }
     /// Opens a connection with a credential; it dials at its first request.
     #[must_use]
@@ -130,7 +131,7 @@ impl Site {
         state.link = link;
         state.up = if link == Link::Up { state.up.or_else(|| Some(Instant::now())) } else { None };
         drop(state);
-        self.changes.send_modify(|number| *number += 1);
+        self.changes.notify_waiters();
     }
     /// Returns the state of the network.
     #[must_use]
@@ -150,7 +151,7 @@ impl Site {
     /// Breaks all connections.
     pub fn disconnect(&self) {
         self.state.lock().breaks += 1;
-        self.changes.send_modify(|number| *number += 1);
+        self.changes.notify_waiters();
         self.server.disconnect();
     }
     /// Returns the credential of the last connection.
@@ -193,15 +194,13 @@ impl Site {
             // the sender is a part of `self`
             let _ = self.frozen.subscribe().wait_for(|number| *number == 0).await;
         }
-        let mut changes = self.changes.subscribe();
         loop {
+            let mut change = pin!(self.changes.notified());
+            change.as_mut().enable();
             match self.link() {
                 Link::Up | Link::Flaky => return Ok(()),
                 Link::Down => return Err("connection refused".into()),
-                Link::Frozen => {
-                    // the sender is a part of `self`
-                    let _ = changes.changed().await;
-                }
+                Link::Frozen => change.await,
             }
         }
     }

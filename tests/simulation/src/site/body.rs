@@ -1,5 +1,6 @@
 //! Body of an answer: it stops while the network is frozen, breaks with its connection, and notes what passed.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -46,14 +47,16 @@ async fn next(mut gate: Gate) -> Option<(Piece, Gate)> {
 
 impl Gate {
     async fn piece(&mut self) -> Option<Piece> {
-        let mut changes = self.site.changes.subscribe();
+        let site = Arc::clone(&self.site);
         let frame = loop {
+            let mut change = pin!(site.changes.notified());
+            change.as_mut().enable();
             if self.is_broken() {
                 return Some(Err(reset()));
             }
             tokio::select! {
                 biased;
-                _ = changes.changed() => {}
+                () = change => {}
                 frame = self.inner.frame() => break frame,
             }
         };

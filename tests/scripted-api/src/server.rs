@@ -156,6 +156,11 @@ impl ApiServer {
         state.store.version += 1;
         state.store.compacted = state.store.version;
     }
+    /// Returns the version of the last change.
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        self.0.state.lock().store.version
+    }
     /// Returns the requests since the last call, in order.
     #[must_use]
     pub fn requests(&self) -> Vec<ReceivedRequest> {

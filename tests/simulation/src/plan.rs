@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::bugs::Bug;
 use crate::dice::Dice;
+use crate::invariants::GRACE;
 use crate::observer::Model;
 use crate::site::Link;
 use crate::world::HOME;
@@ -77,7 +78,8 @@ const fn favoured(bug: Bug) -> Option<usize> {
         Bug::UnauthorizedIsEmpty => Some(45),
         Bug::ResetIsEmpty => Some(43),
         Bug::WithheldIsEmpty => Some(49),
-        Bug::MeshIsEmpty | Bug::FailedListLeaves => Some(HOME_FAILS),
+        Bug::MeshIsEmpty => Some(HOME_FAILS),
+        Bug::FailedListLeaves => Some(HOME_LISTS),
         Bug::LoserIsForgotten => Some(67),
         Bug::IdentityOnce => Some(70),
         Bug::FrozenBlocksOthers => Some(79),
@@ -91,6 +93,9 @@ const fn favoured(bug: Bug) -> Option<usize> {
 
 /// Draws a failure of the config cluster.
 const HOME_FAILS: usize = 100;
+/// Draws lists of the config cluster, once it fails, and the time in which their effect shows: a watch that breaks continues without
+/// a list.
+const HOME_LISTS: usize = 101;
 
 impl Step {
     /// Draws the next step.
@@ -122,7 +127,8 @@ impl Step {
             78 => Self::Clock(if dice.percent(50) { 1 } else { -1 }),
             79..=80 => Self::Isolate(remote, any),
             81 => Self::outage(dice, any),
-            HOME_FAILS => Self::Link(HOME.to_owned(), Link::Flaky),
+            HOME_LISTS if model.clusters[HOME].site.link() == Link::Flaky => Self::list_and_wait(dice),
+            HOME_FAILS | HOME_LISTS => Self::Link(HOME.to_owned(), Link::Flaky),
             _ => Self::wait(dice),
         }
     }
@@ -169,6 +175,10 @@ impl Step {
             Rotation::Garbage,
         ];
         Self::Rotate(cluster, dice.pick(&all).copied().unwrap_or(Rotation::Valid))
+    }
+    fn list_and_wait(dice: &mut Dice) -> Self {
+        let is_list = dice.percent(50);
+        if is_list { Self::Expire(HOME.to_owned()) } else { Self::Wait(GRACE + dice.millis(20_000)) }
     }
     fn wait(dice: &mut Dice) -> Self {
         let bound = [200, 2_000, 2_000, 20_000, 60_000];

@@ -19,7 +19,9 @@ pub(super) fn before(site: &Site, plural: &str, request: &KubeRequest) -> Option
         Some(Bug::IdentityOnce) if super::is_identity(request) => {
             Some(Response::new(Body::from(state.identity.clone()?)))
         }
-        Some(Bug::ResetIsEmpty) if is_list(request) => state.reset.remove(plural).then(|| empty(request)),
+        Some(Bug::ResetIsEmpty) if is_list(request) => {
+            state.reset.remove(plural).then(|| empty(site, request))
+        }
         _ => None,
     }
 }
@@ -36,11 +38,11 @@ pub(super) fn refused(site: &Site, plural: &str, request: &KubeRequest, code: u1
         Some(Bug::UnauthorizedIsEmpty) => code == 401,
         Some(Bug::WithheldIsEmpty) => code == 403,
         Some(Bug::MeshIsEmpty) => plural == "configmaps",
-        Some(Bug::FailedListLeaves) => plural == "secrets",
+        Some(Bug::FailedListLeaves) => plural == "secrets" && is_list(request),
         _ => false,
     };
     let is_kind = !plural.is_empty() && request.method() == Method::GET && !super::is_identity(request);
-    if is_read_empty && is_kind { empty(request) } else { status(code) }
+    if is_read_empty && is_kind { empty(site, request) } else { status(code) }
 }
 
 /// Changes the answer of the server.
@@ -81,16 +83,17 @@ fn is_gone(bytes: &[u8]) -> bool {
     String::from_utf8_lossy(bytes).contains("\"code\":410")
 }
 
-/// Returns an empty list, or an empty streamed one that then stays open.
-fn empty(request: &KubeRequest) -> Response<Body> {
+/// Returns an empty list of now, or an empty streamed one, after which a watch continues.
+fn empty(site: &Site, request: &KubeRequest) -> Response<Body> {
     let query = request.uri().query().unwrap_or_default();
+    let version = site.server.version().to_string();
     if query.contains("watch=true") {
         let end = json!({"k8s.io/initial-events-end": "true"});
-        let object = json!({"kind": "List", "metadata": {"resourceVersion": "1", "annotations": end}});
+        let object = json!({"kind": "List", "metadata": {"resourceVersion": version, "annotations": end}});
         let line = json!({"type": "BOOKMARK", "object": object}).to_string() + "\n";
         return Response::new(Body::from(line));
     }
-    json_of(200, &json!({"kind": "List", "metadata": {"resourceVersion": "1"}, "items": []}))
+    json_of(200, &json!({"kind": "List", "metadata": {"resourceVersion": version}, "items": []}))
 }
 
 /// Leaves out the Secrets that lose against another claim.

@@ -135,14 +135,18 @@ impl Model {
         self.gone = self.commits.front().map(|commit| commit.gone.clone()).unwrap_or_default();
         self.clusters.values().for_each(|cluster| cluster.site.forget_delivered());
     }
-    /// Returns what clients saw of clusters that are still declared: a process without a journal knows no others.
+    /// Returns what clients saw of clusters that are still declared: a process without a journal knows no others. A kind that could not be
+    /// read counts as listed for the start, so a cluster whose network failed since the start is not expected.
     fn declared(&self) -> Served {
         let has_claim = |name: &String| {
-            name == HOME
-                || self.roster.claims.get(name).is_some_and(|claims| claims.best().is_some())
-                    && !self.clusters[name].is_restricted
+            name == HOME || self.roster.claims.get(name).is_some_and(|claims| claims.best().is_some())
         };
-        let kept = self.seen.0.iter().filter(|(name, _)| has_claim(name));
+        let is_read = |name: &String| {
+            let truth = &self.clusters[name];
+            let up = truth.site.up_since();
+            !truth.is_restricted && up.is_some_and(|up| up <= self.process_start)
+        };
+        let kept = self.seen.0.iter().filter(|(name, _)| has_claim(name) && is_read(name));
         Served(kept.map(|(name, all)| (name.clone(), all.clone())).collect())
     }
     fn published(&mut self, catalog: &Catalog, readiness: &Readiness) {

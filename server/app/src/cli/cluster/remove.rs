@@ -16,6 +16,7 @@ use super::store::Operator;
 use super::wait::{removed, see, until};
 use crate::args::ClusterRemoveArgs;
 use crate::config::Span;
+use crate::document::clusters::ClaimItem;
 use crate::document::{ClusterItem, LeavePlan, List, PlanItem, ReceiptItem};
 use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
@@ -61,8 +62,17 @@ pub(super) async fn run(
     let server = Server::find(&place.server, env)?;
     let before = see(&server, name).await.map_err(without_server)?;
     let one = before.cluster.ok_or_else(|| unread(name, &stored))?;
+    if let Some(other) = other_declaration(&one, &stored.name.to_string()) {
+        console.note(&format!(
+            "nothing was changed: {other} declares cluster {name} too, and would add it again"
+        ));
+        console.note(&format!(
+            "next: delete {other} first, or delete Secret {secret} alone: {other} then takes its place"
+        ));
+        return Ok(Exit::No);
+    }
     let plan = plan(&server, name).await?;
-    announce(&one, &plan, console);
+    console.note(&format!("with cluster {name} leave {}", described(&plan)));
     if plan.emptied > 0 && !args.yes {
         console.note("nothing was changed; add --yes to remove it although these hosts keep no endpoint");
         return Ok(Exit::No);
@@ -130,12 +140,11 @@ async fn plan(server: &Server, name: &str) -> Result<LeavePlan, CommandError> {
     Ok(list.items.into_iter().find(|one| one.cluster == name).map(|one| one.plan).unwrap_or_default())
 }
 
-/// Shows the plan, and what adds the cluster again.
-fn announce(one: &ClusterItem, plan: &LeavePlan, console: &mut Console<'_>) {
-    console.note(&format!("with cluster {} leave {}", one.name, described(plan)));
-    for other in one.claims.iter().filter(|claim| claim.outcome == "Conflict") {
-        console.note(&format!("{} declares it too, and adds it again", other.object));
-    }
+/// Returns another declaration that would serve the cluster: the endpoints would leave and come back.
+fn other_declaration<'c>(one: &'c ClusterItem, secret: &str) -> Option<&'c str> {
+    let own = format!("Secret {secret}");
+    let serves = |claim: &&ClaimItem| claim.object != own && matches!(&*claim.outcome, "Used" | "Duplicate");
+    one.claims.iter().find(serves).map(|claim| &*claim.object)
 }
 
 fn described(plan: &LeavePlan) -> String {
@@ -162,6 +171,26 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
+
+    #[test]
+    fn another_declaration_of_the_cluster_is_found() {
+        let claim = |object: &str, outcome: &str| ClaimItem {
+            object: object.to_owned(),
+            outcome: outcome.to_owned(),
+            ..ClaimItem::default()
+        };
+        let other = |claims: &[ClaimItem]| {
+            let one = ClusterItem { claims: claims.to_vec(), ..ClusterItem::default() };
+            other_declaration(&one, "system/east").map(str::to_owned)
+        };
+        let own = claim("Secret system/east", "Used");
+        assert_eq!(other(std::slice::from_ref(&own)), None);
+        assert_eq!(other(&[own.clone(), claim("Secret system/dup", "Refused")]), None, "it would not serve");
+        let second = claim("Secret system/dup", "Duplicate");
+        assert_eq!(other(&[own, second]), Some("Secret system/dup".to_owned()));
+        let first = [claim("file /c/east", "Used"), claim("Secret system/east", "Duplicate")];
+        assert_eq!(other(&first), Some("file /c/east".to_owned()));
+    }
 
     #[test]
     fn end_names_what_left_by_the_newest_receipt() {

@@ -67,6 +67,14 @@ fn invariants_hold_for_every_seed() {
 }
 
 #[test]
+#[ignore = "a shadow that has listed replaces the served run although its own watch was refused since and lacks an endpoint of it; \
+            adoption must wait until every collection of the shadow is live again"]
+fn shadow_whose_watch_was_refused_loses_no_endpoint() {
+    let outcome = run(815, None);
+    assert!(outcome.violations.is_empty(), "{}", failure(&outcome));
+}
+
+#[test]
 fn equal_seeds_give_equal_runs() {
     for seed in [1, 2, 3] {
         assert_eq!(run(seed, None).trace, run(seed, None).trace, "seed {seed}");

@@ -8,7 +8,7 @@
 //! - Any order of events about the same objects ends in the same claims, winners and held clusters as a fresh build from the last
 //!   objects. Exceptions: a cluster whose claims are all refused keeps the connection it has; a slot of the 1,000 and a registry name
 //!   stay with the cluster that holds them.
-//! - Claims are ordered by verdict, source, priority, creation and name; orders of one call come in that order of their clusters.
+//! - Claims are ordered by verdict, `remove`, source, priority, creation and name; orders of one call come in that order of their clusters.
 //! - A cluster leaves only after a grace in which its source is complete, or by the policy `remove`. A source that fails removes nothing.
 //! - An equal digest gives no order.
 

@@ -90,6 +90,16 @@ fn policy_of_the_first_claim_alone_counts() {
 }
 
 #[test]
+fn claim_with_remove_makes_way_and_the_last_one_leaves() {
+    let mut roster = mk_roster();
+    put(&mut roster, 0, "n/a", &["a=1"]);
+    assert_eq!(put(&mut roster, 0, "n/b", &["a=2"]), NONE);
+    let removed = |name: &str, claim: &str| Event::Put(SECRETS, mk_with(name, &[claim], remove()));
+    assert_eq!(apply(&mut roster, 1, removed("n/a", "a=1")), ["rotate a by n/b"]);
+    assert_eq!(apply(&mut roster, 2, removed("n/b", "a=2")), ["leave a"]);
+}
+
+#[test]
 fn secret_with_both_labels_is_one_claim_until_both_are_gone() {
     let mut roster = mk_roster();
     put(&mut roster, 0, "n/s", &["a=1"]);

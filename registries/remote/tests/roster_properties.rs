@@ -228,7 +228,15 @@ fn first<'a>(facts: &'a Facts, cluster: &ClusterId) -> Option<(Source, &'a Claim
         let kind = SOURCES.iter().position(|one| one.kind() == source.kind());
         let created = object.created.map_or(i64::MAX, Timestamp::as_second);
         let is_refused = matches!(verdict, Verdict::Refused(_));
-        (is_refused, kind, -object.policy.priority, created, object.name.clone(), *source)
+        (
+            is_refused,
+            object.policy.remove,
+            kind,
+            -object.policy.priority,
+            created,
+            object.name.clone(),
+            *source,
+        )
     })
 }
 

@@ -189,7 +189,7 @@ fn drain_is_that_of_the_first_claim_while_there_is_one() {
     let policy = Policy { drain: Some(second(5)), ..remove() };
     assert_eq!(apply(&mut roster, 1, Event::Put(SECRETS, mk_with("s", &["a=1"], policy))), ["leave a"]);
     assert_eq!(roster.drain(&id("a")), Some(second(5)));
-    let later = Policy { drain: Some(second(9)), ..Policy::default() };
+    let later = Policy { drain: Some(second(9)), ..remove() };
     apply(&mut roster, 1, Event::Put(SECRETS, mk_with("t", &["a=1"], later)));
     assert_eq!(roster.drain(&id("a")), Some(second(5)), "another claim does not decide");
     delete(&mut roster, 2, "s");

@@ -147,8 +147,9 @@ impl ClaimObject {
 /// Priority, creation and name.
 pub(super) type Position<'a> = (Reverse<i32>, bool, Option<Timestamp>, &'a str);
 
-/// Position of a claim among all claims: the lowest wins. Of one object in two watches, the healthy watch counts.
-pub(super) type Rank<'a> = (bool, SourceKind, Position<'a>, bool, Source);
+/// Position of a claim among all claims: the lowest wins. One with `remove` comes after the others that can be used, so that another
+/// declaration takes its place and the cluster leaves with the last. Of one object in two watches, the healthy watch counts.
+pub(super) type Rank<'a> = (bool, bool, SourceKind, Position<'a>, bool, Source);
 
 /// Claim of one object to one cluster.
 #[derive(Debug, Clone, Copy)]
@@ -162,7 +163,8 @@ pub(super) struct Claim<'a> {
 impl<'a> Claim<'a> {
     pub(super) fn rank(&self) -> Rank<'a> {
         let is_refused = matches!(self.verdict, Verdict::Refused(_));
-        (is_refused, self.source.kind(), self.object.position(), !self.is_healthy, self.source)
+        let is_removed = self.object.policy.remove;
+        (is_refused, is_removed, self.source.kind(), self.object.position(), !self.is_healthy, self.source)
     }
     /// Returns true for the claim of one Secret in the watches of two labels.
     pub(super) fn is_same_object(&self, other: &Self) -> bool {

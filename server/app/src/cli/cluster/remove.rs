@@ -64,7 +64,7 @@ pub(super) async fn run(
     let one = before.cluster.ok_or_else(|| unread(name, &stored))?;
     if let Some(other) = other_declaration(&one, &stored.name.to_string()) {
         console.note(&format!(
-            "nothing was changed: {other} declares cluster {name} too, and would add it again"
+            "nothing was changed: {other} declares cluster {name} too, and would take its place"
         ));
         console.note(&format!(
             "next: delete {other} first, or delete Secret {secret} alone: {other} then takes its place"
@@ -140,7 +140,7 @@ async fn plan(server: &Server, name: &str) -> Result<LeavePlan, CommandError> {
     Ok(list.items.into_iter().find(|one| one.cluster == name).map(|one| one.plan).unwrap_or_default())
 }
 
-/// Returns another declaration that would serve the cluster: the endpoints would leave and come back.
+/// Returns another declaration that would serve the cluster, which would then not be removed.
 fn other_declaration<'c>(one: &'c ClusterItem, secret: &str) -> Option<&'c str> {
     let own = format!("Secret {secret}");
     let serves = |claim: &&ClaimItem| claim.object != own && matches!(&*claim.outcome, "Used" | "Duplicate");

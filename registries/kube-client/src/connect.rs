@@ -61,7 +61,7 @@ impl Connector {
     pub const fn options(&self) -> &ConnectOptions {
         &self.options
     }
-    /// Opens a connection. May run a credential plugin, so call it on a blocking thread, or [`Connector::open_aside`].
+    /// Opens a connection. May run a credential plugin, so call it on a blocking thread, or [`Connector::open_async`].
     pub fn open(&self) -> Result<Connection, ConnectError> {
         match &self.open {
             Some(open) => open(),
@@ -95,7 +95,7 @@ impl Connector {
     }
 
     /// Opens a connection, on a blocking thread if that may read files or run a program.
-    pub async fn open_aside(&self) -> Result<Connection, Reason> {
+    pub async fn open_async(&self) -> Result<Connection, Reason> {
         if let Some(open) = &self.open {
             return open().map_err(Reason::new);
         }
@@ -181,7 +181,7 @@ impl Plan {
         let mut backoff = Backoff::new(BackoffPolicy::default());
         let mut random = SplitMix::seeded(self.seed);
         loop {
-            let why = match self.connector.open_aside().await {
+            let why = match self.connector.open_async().await {
                 Ok(connection) => {
                     self.report(io, &SourceStatus::new(SourceState::Syncing, ""));
                     self.connector.log_credential(&connection);

@@ -20,6 +20,20 @@ pub struct Kind {
 }
 
 impl Kind {
+    /// Kinds that are read of every cluster, and the Secrets that declare others.
+    pub const OF_A_CLUSTER: [Self; 7] = [
+        Self::v1("", "namespaces", "Namespace", false),
+        Self::v1("", "services", "Service", true),
+        Self::v1("", "pods", "Pod", true),
+        Self::v1("", "nodes", "Node", false),
+        Self::v1("", "configmaps", "ConfigMap", true),
+        Self::v1("", "secrets", "Secret", true),
+        Self::v1("discovery.k8s.io", "endpointslices", "EndpointSlice", true),
+    ];
+
+    const fn v1(group: &'static str, plural: &'static str, kind: &'static str, namespaced: bool) -> Self {
+        Self { group, version: "v1", plural, kind, namespaced }
+    }
     pub(crate) fn root(&self) -> String {
         if self.group.is_empty() {
             format!("/api/{}", self.version)

@@ -14,20 +14,6 @@ use tributary_suites::tls::{Authority, TlsFront};
 pub(crate) const HOST: &str = "pay.shop.svc.cluster.local";
 const SYSTEM: &str = "tributary-system";
 
-const fn kind(group: &'static str, plural: &'static str, kind: &'static str, namespaced: bool) -> Kind {
-    Kind { group, version: "v1", plural, kind, namespaced }
-}
-
-const KINDS: [Kind; 7] = [
-    kind("", "namespaces", "Namespace", false),
-    kind("", "services", "Service", true),
-    kind("", "pods", "Pod", true),
-    kind("", "nodes", "Node", false),
-    kind("", "configmaps", "ConfigMap", true),
-    kind("", "secrets", "Secret", true),
-    kind("discovery.k8s.io", "endpointslices", "EndpointSlice", true),
-];
-
 /// Returns the name of a remote cluster.
 pub(crate) fn name(at: usize) -> ClusterId {
     ClusterId::new(format!("remote-{at}")).unwrap()
@@ -112,7 +98,7 @@ impl Lab {
 }
 
 fn mk_cluster(uid: &str) -> ApiServer {
-    let server = ApiServer::new(&KINDS);
+    let server = ApiServer::new(&Kind::OF_A_CLUSTER);
     server.put("namespaces", json!({"metadata": {"name": "kube-system", "uid": uid}}));
     server
 }

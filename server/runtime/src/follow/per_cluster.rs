@@ -32,8 +32,8 @@ struct Running {
     has_ended: bool,
 }
 
-/// Runs a handler for each cluster until the server has stopped and all handlers have returned. A handler that returns or panics before its cluster is removed is not
-/// begun again.
+/// Runs a handler for each cluster until the server has stopped and all handlers have returned. A handler that returns or panics before
+/// its cluster is removed is not begun again.
 pub(crate) async fn run<F, H>(published: Arc<PublishedCatalog>, begin: F)
 where
     F: FnMut(ClusterId, ScopeSubscription) -> H,

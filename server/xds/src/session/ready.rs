@@ -11,7 +11,7 @@ use tributary_proto::{Request, Variant};
 
 use super::ack::SyncStatus;
 use super::client_snapshot::ClientSnapshot;
-use super::round::{Round, Seen};
+use super::round::{ClassAndWorkloads, Round};
 use super::sotw::list_hash;
 use super::subscription::{Forced, Requested, TypeSubscription};
 use super::{MAX_NAMED, Outgoing, Session, TypeState};
@@ -97,7 +97,7 @@ impl Session {
         keeps_base && ResourceType::ALL.into_iter().all(|kind| self.has_all(round, kind))
     }
     /// Whether the private resources need not be built.
-    fn begins_at_once(&self, (class, own): &Seen, catalog: &Arc<Catalog>) -> bool {
+    fn begins_at_once(&self, (class, own): &ClassAndWorkloads, catalog: &Arc<Catalog>) -> bool {
         let has_same = |base: &Arc<ClientSnapshot>| base.has_same_private(class, own, catalog);
         self.class.kind != ClientKind::Sidecar || self.base.as_ref().is_some_and(has_same)
     }

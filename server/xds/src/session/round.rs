@@ -30,7 +30,7 @@ use crate::answers::{ClientClass, ResourceType, TypeMap, empty_assignment};
 pub(super) const WARMS: Duration = Duration::from_secs(5);
 
 /// What a generation has of a client: its class, and the keys of its workloads.
-pub(super) type Seen = (ClientClass, Vec<WorkloadKey>);
+pub(super) type ClassAndWorkloads = (ClientClass, Vec<WorkloadKey>);
 
 /// A push in progress.
 #[derive(Debug)]
@@ -104,7 +104,7 @@ impl Session {
         self.begin_as(seen, catalog)
     }
     /// As [`Session::begin`], with what the generation has of the client.
-    pub(super) fn begin_as(&mut self, (class, own): Seen, catalog: Arc<Catalog>) -> Round {
+    pub(super) fn begin_as(&mut self, (class, own): ClassAndWorkloads, catalog: Arc<Catalog>) -> Round {
         let mut touched = std::mem::take(&mut self.stale);
         self.round_observed = std::mem::take(&mut self.observed);
         self.env.counters.rounds.inc();

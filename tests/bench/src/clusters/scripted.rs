@@ -23,20 +23,6 @@ pub(super) const PORT: u16 = 80;
 const NAMESPACE: &str = "bench";
 const SYSTEM: &str = "tributary-system";
 
-const fn kind(group: &'static str, plural: &'static str, kind: &'static str, namespaced: bool) -> Kind {
-    Kind { group, version: "v1", plural, kind, namespaced }
-}
-
-const KINDS: [Kind; 7] = [
-    kind("", "namespaces", "Namespace", false),
-    kind("", "services", "Service", true),
-    kind("", "pods", "Pod", true),
-    kind("", "nodes", "Node", false),
-    kind("", "configmaps", "ConfigMap", true),
-    kind("", "secrets", "Secret", true),
-    kind("discovery.k8s.io", "endpointslices", "EndpointSlice", true),
-];
-
 /// Returns the host of a service, which every remote cluster has.
 pub(super) fn host(service: usize) -> String {
     format!("{}.{NAMESPACE}.svc.cluster.local", name(service))
@@ -75,7 +61,7 @@ fn remote(at: usize, services: usize, addresses: usize) -> ApiServer {
 }
 
 fn cluster(uid: &str) -> ApiServer {
-    let server = ApiServer::new(&KINDS);
+    let server = ApiServer::new(&Kind::OF_A_CLUSTER);
     server.put("namespaces", json!({"metadata": {"name": "kube-system", "uid": uid}}));
     server
 }

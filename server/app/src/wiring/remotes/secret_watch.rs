@@ -61,7 +61,7 @@ impl SecretWatch {
     }
 
     async fn open(&self) -> Result<Connection, String> {
-        self.connector.open_aside().await.map_err(|error| error.to_string())
+        self.connector.open_async().await.map_err(|error| error.to_string())
     }
 
     /// Waits until the cluster of earlier connections answers; the first one is pinned.

@@ -147,6 +147,17 @@ impl Lab {
         let list: Value = serde_json::from_str(&text).with_context(|| format!("{text} {notes}"))?;
         Ok(list["items"][0].clone())
     }
+    /// Waits until a declaration of the remote cluster is shown with this outcome.
+    async fn has_declaration(&self, object: &str, outcome: &str) -> Result<()> {
+        eventually("the declaration to be shown", SOON, || async {
+            let shown = self.shown().await?;
+            let claims = shown["claims"].as_array().context("declarations")?;
+            let is_it = |claim: &Value| claim["object"] == *object && claim["outcome"] == *outcome;
+            ensure!(claims.iter().any(is_it), "{shown}");
+            Ok(())
+        })
+        .await
+    }
     /// Waits until the Secret has the UID of the remote cluster.
     async fn is_pinned(&self, secret: &Named) -> Result<()> {
         let shown = self.shown().await?;
@@ -234,7 +245,26 @@ async fn cluster_is_added_rotated_paused_resumed_and_removed_by_commands() -> Re
     let again = [&add[..], &["--apply"]].concat();
     lab.run(&again).await?.ends(0)?.notes("ServiceAccount tributary-remote of context away: exists")?;
     lab.waits_for("Live").await?;
-    lab.serves(&[HOME, AWAY]).await
+    lab.serves(&[HOME, AWAY]).await?;
+    another_declaration_takes_over(&mut lab).await
+}
+
+/// A cluster with a second declaration is not removed, and the one that is removed makes way without a change for the client.
+async fn another_declaration_takes_over(lab: &mut Lab) -> Result<()> {
+    let kubeconfig = std::fs::read_to_string(lab.away.kubeconfig(&Login::user("admin"))?)?;
+    lab.home.api().apply(&mk_declaration("younger", "away", &kubeconfig)).await?;
+    let younger = "Secret tributary-system/younger";
+    lab.has_declaration(younger, "Duplicate").await?;
+    // Secrets of one second are ordered by name; the client takes what followed the return of the cluster
+    lab.recorder.settle(WATCHED).await?;
+    lab.recorder.forget();
+    let ran = lab.run(&["remove", "away", "--yes"]).await?.ends(3)?;
+    ran.notes(&format!("{younger} declares cluster away too, and would take its place"))?;
+    ensure!(lab.secret().await?.is_some(), "nothing was changed");
+    lab.run(&["remove", "away", "--no-wait"]).await?.ends(0)?;
+    lab.has_declaration(younger, "Used").await?;
+    lab.waits_for("Live").await?;
+    sends_nothing(&mut lab.recorder, WATCHED).await
 }
 
 /// The server connects to each cluster that it knows, that of its configuration included.

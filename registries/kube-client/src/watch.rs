@@ -125,6 +125,11 @@ impl<P: Projection> Watch<P> {
     pub const fn hold(&mut self) {
         self.watch_loop.hold();
     }
+    /// Lists again: every list that begins with an event of this call or of a later one began after the call. A pause after a failure
+    /// lasts as long as before.
+    pub fn list_again(&mut self) -> Vec<Event<P>> {
+        self.watch_loop.list_again()
+    }
     /// Returns the next events in order; waits for at least one. Never fails and never ends. Cancel-safe: a dropped
     /// call loses no event.
     pub async fn next(&mut self) -> Vec<Event<P>> {

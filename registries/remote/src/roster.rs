@@ -9,7 +9,8 @@
 //!   objects. Exceptions: a cluster whose claims are all refused keeps the connection it has; a slot of the 1,000 and a registry name
 //!   stay with the cluster that holds them.
 //! - Claims are ordered by verdict, `remove`, source, priority, creation and name; orders of one call come in that order of their clusters.
-//! - A cluster leaves only after a grace in which its source is complete, or by the policy `remove`. A source that fails removes nothing.
+//! - A cluster leaves only after a grace, of which only the time counts in which its source is complete, or by the policy `remove`. A
+//!   source that fails removes nothing.
 //! - An equal digest gives no order.
 
 mod claim;
@@ -76,11 +77,9 @@ impl Roster {
         let was_complete = self.complete();
         let touched = self.take(now, event);
         let is_complete = self.complete();
-        if is_complete != was_complete {
-            let newly =
-                |kind: Option<SourceKind>| is_complete.contains(&kind) && !was_complete.contains(&kind);
-            self.members.restart_graces(now, newly);
-        }
+        self.members.stop_graces(now, |kind| was_complete.contains(&kind) && !is_complete.contains(&kind));
+        self.members
+            .continue_graces(now, |kind| is_complete.contains(&kind) && !was_complete.contains(&kind));
         let mut orders = Vec::new();
         for cluster in self.in_order(touched) {
             orders.extend(self.evaluate(now, cluster));
@@ -110,6 +109,13 @@ impl Roster {
     pub fn is_leaving(&self, cluster: &ClusterId, number: u64) -> bool {
         let member = self.members.get(cluster).filter(|member| member.leave == number);
         member.is_some_and(|member| matches!(member.state, State::Leaving { .. }))
+    }
+
+    /// Returns whether a Leave rests on the absence of Secrets, which a watch that was cut off unnoticed may not know to be over.
+    #[must_use]
+    pub fn rests_on_absent_secrets(&self, cluster: &ClusterId) -> bool {
+        let source = self.members.get(cluster).and_then(|member| member.source);
+        self.sources.claims(cluster).is_empty() && source.is_none_or(|kind| kind == SourceKind::Secrets)
     }
 
     /// Returns the drain that the first claim of a cluster sets; `None` if it sets none, or nothing declares the cluster any longer.
@@ -258,8 +264,10 @@ impl Roster {
         self.number += u64::from(action.is_some());
         let leave = if action == Some(Action::Leave) { self.number } else { member.leave };
         let since = if state == member.state { member.since } else { now };
+        let is_in_grace = matches!(member.state, State::Grace { .. }) && matches!(state, State::Grace { .. });
+        let spent = if is_in_grace { member.spent } else { Duration::ZERO };
         let registry = member.registry.clone();
-        self.members.store(cluster.clone(), Member { state, since, holding, leave, ..member });
+        self.members.store(cluster.clone(), Member { state, since, holding, spent, leave, ..member });
         action.map(|action| Order { number: self.number, cluster, registry, action })
     }
 

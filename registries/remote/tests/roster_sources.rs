@@ -39,7 +39,7 @@ fn failed_source_proves_no_removal() {
 }
 
 #[test]
-fn grace_waits_for_its_source_and_begins_again() {
+fn grace_counts_while_its_source_is_complete() {
     let mut roster = mk_roster();
     put(&mut roster, 0, "n/s", &["a=1"]);
     delete(&mut roster, 1, "n/s");
@@ -47,9 +47,43 @@ fn grace_waits_for_its_source_and_begins_again() {
     assert_eq!(roster.next_due(), None);
     assert_eq!(apply(&mut roster, 9_999, Event::Tick), NONE, "an object of the same name may be back");
     assert_eq!(apply(&mut roster, 10_000, Event::Health(SECRETS, SourceHealth::Synced)), NONE);
-    assert_eq!(roster.next_due(), Some(at(10_030)));
+    assert_eq!(roster.next_due(), Some(at(10_029)), "one second of it had passed");
     assert_eq!(put(&mut roster, 10_001, "n/s", &["a=1"]), NONE, "what the watch missed arrives after it");
     assert_eq!(state(&roster, "a"), State::Joined);
+    delete(&mut roster, 20_000, "n/s");
+    assert_eq!(roster.next_due(), Some(at(20_030)), "a new grace is a whole one");
+}
+
+#[test]
+fn source_that_fails_again_and_again_does_not_postpone_a_leave_for_ever() {
+    let mut roster = mk_roster();
+    put(&mut roster, 0, "n/s", &["a=1"]);
+    delete(&mut roster, 0, "n/s");
+    for round in 0..9 {
+        fail(&mut roster, round * 10 + 3);
+        assert_eq!(apply(&mut roster, round * 10 + 10, Event::Health(SECRETS, SourceHealth::Synced)), NONE);
+    }
+    assert_eq!(roster.next_due(), Some(at(93)), "nine times three seconds have passed");
+    assert_eq!(apply(&mut roster, 93, Event::Tick), ["leave a"]);
+}
+
+#[test]
+fn leave_rests_on_absent_secrets_unless_a_claim_asks_for_it_or_another_source_declared_the_cluster() {
+    let mut roster = mk_roster();
+    put(&mut roster, 0, "n/s", &["a=1"]);
+    assert!(!roster.rests_on_absent_secrets(&id("a")), "it is declared");
+    delete(&mut roster, 1, "n/s");
+    assert_eq!(apply(&mut roster, 31, Event::Tick), ["leave a"]);
+    assert!(roster.rests_on_absent_secrets(&id("a")));
+
+    put(&mut roster, 40, "n/b", &["b=1"]);
+    assert_eq!(apply(&mut roster, 41, Event::Put(SECRETS, mk_with("n/b", &["b=1"], remove()))), ["leave b"]);
+    assert!(!roster.rests_on_absent_secrets(&id("b")), "its claim asks for the removal");
+
+    apply(&mut roster, 50, Event::Put(DIRECTORY, mk_object("f", &["c=1"])));
+    apply(&mut roster, 51, Event::Delete(DIRECTORY, "f".to_owned()));
+    assert_eq!(apply(&mut roster, 81, Event::Tick), ["leave c"]);
+    assert!(!roster.rests_on_absent_secrets(&id("c")), "a directory is read where it is");
 }
 
 #[test]

@@ -168,7 +168,7 @@ fn grace_does_not_end_while_the_secrets_cannot_be_read() {
     lab.actions([Event::Delete(name()), status(SourceState::Forbidden)]);
     assert_eq!(lab.wait(GRACE * 10), [""; 0]);
     lab.actions([status(SourceState::Live)]);
-    assert_eq!(lab.wait(GRACE), ["leave"], "the grace begins again");
+    assert_eq!(lab.wait(GRACE), ["leave"], "the grace goes on");
 }
 
 #[test]

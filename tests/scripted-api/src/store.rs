@@ -20,7 +20,7 @@ pub struct Kind {
 }
 
 impl Kind {
-    /// Kinds that are read of every cluster, and the Secrets that declare others.
+    /// Kinds that are read of every cluster, and the Secrets that declare remote clusters.
     pub const OF_A_CLUSTER: [Self; 7] = [
         Self::v1("", "namespaces", "Namespace", false),
         Self::v1("", "services", "Service", true),

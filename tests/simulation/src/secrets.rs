@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use tributary_scripted_api::ApiServer;
 
 use crate::invariants::GRACE;
-use crate::site::{Link, Site};
+use crate::site::Site;
 use crate::world::SYSTEM;
 
 /// Prefix of the names of Secrets that declare a cluster again. They are younger and lose against the first one.
@@ -40,7 +40,7 @@ pub struct Claims {
     pub second: Option<Kubeconfig>,
     /// When the last claim went, unless one is there now.
     pub gone: Option<Instant>,
-    /// When a claim came back after the grace, or while the config cluster could not be read.
+    /// When a claim came back after the grace.
     pub returned: Option<Instant>,
 }
 
@@ -77,22 +77,22 @@ impl Roster {
         write(&home.server, FIRST, cluster, claim.as_ref());
         let claims = self.claims.entry(cluster.to_owned()).or_default();
         claims.first = claim;
-        claims.note(home.link() == Link::Up);
+        claims.note();
     }
     /// Writes or removes the second Secret of a cluster.
     pub fn set_second(&mut self, home: &Site, cluster: &str, claim: Option<Kubeconfig>) {
         write(&home.server, SECOND, cluster, claim.as_ref());
         let claims = self.claims.entry(cluster.to_owned()).or_default();
         claims.second = claim;
-        claims.note(home.link() == Link::Up);
+        claims.note();
     }
 }
 
 impl Claims {
-    fn note(&mut self, is_read: bool) {
+    fn note(&mut self) {
         if !self.is_any() {
             self.gone.get_or_insert_with(Instant::now);
-        } else if self.gone.take().is_some_and(|at| !is_read || at.elapsed() >= GRACE) {
+        } else if self.gone.take().is_some_and(|at| at.elapsed() >= GRACE) {
             self.returned = Some(Instant::now());
         }
     }

@@ -145,9 +145,13 @@ async fn cluster_follows_the_mesh_configuration_of_the_config_cluster() -> Resul
     lab.away.api().allow("reader", &READ, &readable).await?;
     lab.declare("reader-token").await?;
     lab.serves(&[HOME, AWAY]).await?;
-    lab.server.registry_is("away", "Live", &[], SOON).await?;
-    let shown = lab.server.command(&["get", "clusters", "away"]).await?.1;
-    ensure!(shown.contains(" Live ") && !shown.contains("configmaps"), "{shown}");
+    // a cluster is Live once both of its registries are
+    eventually("the cluster to be Live", SOON, || async {
+        let shown = lab.server.command(&["get", "clusters", "away"]).await?.1;
+        ensure!(shown.contains(" Live ") && !shown.contains("configmaps"), "{shown}");
+        Ok(())
+    })
+    .await?;
 
     let selected = labelled("shop", "shop");
     lab.home.api().apply(&selected).await?;

@@ -125,6 +125,7 @@ impl Machine {
     pub(crate) fn step(&mut self, input: WatchInput<'_>, now: Mono, out: &mut Vec<Action>) {
         match input {
             WatchInput::Tick => self.tick(now, out),
+            WatchInput::ListAgain => self.list_again(now, out),
             WatchInput::Opened => self.opened(now, out),
             WatchInput::Item(head) => return self.listed_item(&head, now, out),
             WatchInput::Page { next, version } => self.page_ended(next, version, now, out),

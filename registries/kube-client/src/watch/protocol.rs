@@ -11,6 +11,8 @@ use crate::event::Event;
 pub(crate) enum WatchInput<'a> {
     /// Time has passed.
     Tick,
+    /// The consumer needs a list that begins now.
+    ListAgain,
     /// The server answered a watch; its stream follows.
     Opened,
     /// Object in a page of a list.

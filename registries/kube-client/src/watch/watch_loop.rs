@@ -86,6 +86,13 @@ impl WatchLoop {
         self.machine.hold();
     }
 
+    /// Drops the main request for a list that begins now.
+    pub(crate) fn list_again<P: Projection>(&mut self) -> Vec<Event<P>> {
+        let mut events = Vec::new();
+        self.step(WatchInput::ListAgain, None, &mut events);
+        events
+    }
+
     /// Returns the next events. Cancel-safe: awaited requests are kept in `self`.
     pub(crate) async fn next<P: Projection>(&mut self) -> Vec<Event<P>> {
         loop {

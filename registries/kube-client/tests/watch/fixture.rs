@@ -135,6 +135,10 @@ impl Fixture {
     pub(crate) const fn hold(&mut self) {
         self.watch.hold();
     }
+    /// Lists again.
+    pub(crate) fn list_again(&mut self) {
+        self.watch.list_again().into_iter().for_each(|event| self.apply(event));
+    }
     /// Applies events for this long.
     pub(crate) async fn pass(&mut self, time: Duration) {
         let until = Instant::now() + time;

@@ -36,6 +36,25 @@ async fn refused_stream_falls_back_to_pages_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn list_is_repeated_on_demand() {
+    let mut fixture = Fixture::pods(&["a", "b"]);
+    fixture.live().await;
+    fixture.server.put_silently("pods", pod("c", "10.0.0.1"));
+    fixture.list_again();
+    fixture.until("a second list", |fixture| fixture.listed == 2).await;
+    assert_eq!(fixture.names(), ["a", "b", "c"], "the list has what the watch did not deliver");
+
+    // a watch that would resume lists instead, and not before its pause is over
+    fixture.server.answer("pods", None, 1, Answer::Status(503, "busy"));
+    fixture.server.tear("pods");
+    fixture.until("refused", |fixture| fixture.reason().contains("busy")).await;
+    let refused = fixture.elapsed();
+    fixture.list_again();
+    fixture.until("a third list", |fixture| fixture.listed == 3).await;
+    assert!(fixture.elapsed() > refused, "the pause lasts");
+}
+
+#[tokio::test(start_paused = true)]
 async fn list_error_is_unknown_not_empty() {
     let mut fixture = Fixture::pods(&["a"]);
     fixture.server.answer("pods", None, 2, Answer::Status(401, "the token has expired"));

@@ -30,6 +30,8 @@ pub(super) struct Member {
     pub(super) registry: RegistryName,
     /// Kind of source of its last claim; `None` if unknown.
     pub(super) source: Option<SourceKind>,
+    /// Time of its grace that passed before its source was complete again.
+    pub(super) spent: Duration,
     /// Number of its last Leave.
     pub(super) leave: u64,
     /// Why its first claim has no effect although it is vetted.
@@ -39,7 +41,8 @@ pub(super) struct Member {
 impl Member {
     pub(super) const fn new(now: Mono, registry: RegistryName) -> Self {
         let (state, holding) = (State::Absent, Holding::Nothing);
-        Self { state, since: now, holding, registry, source: None, leave: 0, denied: None }
+        let spent = Duration::ZERO;
+        Self { state, since: now, holding, registry, source: None, spent, leave: 0, denied: None }
     }
     fn is_held(&self) -> bool {
         self.holding != Holding::Nothing
@@ -142,13 +145,18 @@ impl Members {
         }
     }
 
-    /// Starts graces again whose source becomes complete: while it was not, it could not have shown that the cluster is back.
-    pub(super) fn restart_graces(
-        &mut self,
-        now: Mono,
-        is_newly_complete: impl Fn(Option<SourceKind>) -> bool,
-    ) {
-        for member in self.all.values_mut().filter(|member| is_newly_complete(member.source)) {
+    /// Counts the time of graces whose source was complete until now.
+    pub(super) fn stop_graces(&mut self, now: Mono, is_stopped: impl Fn(Option<SourceKind>) -> bool) {
+        for member in self.all.values_mut().filter(|member| is_stopped(member.source)) {
+            if let State::Grace { since, .. } = member.state {
+                member.spent = member.spent.saturating_add(now.since(since));
+            }
+        }
+    }
+
+    /// Continues graces whose source becomes complete: while it was not, it could not have shown that the cluster is back.
+    pub(super) fn continue_graces(&mut self, now: Mono, is_complete: impl Fn(Option<SourceKind>) -> bool) {
+        for member in self.all.values_mut().filter(|member| is_complete(member.source)) {
             if let State::Grace { since, .. } = &mut member.state {
                 *since = now;
             }
@@ -160,10 +168,10 @@ impl Members {
         &self,
         grace: Duration,
     ) -> impl Iterator<Item = (&ClusterId, Mono, Option<SourceKind>)> {
-        self.all.iter().filter_map(move |(cluster, member)| match member.state {
-            State::Grace { since, is_long: false } => Some((cluster, since.plus(grace), member.source)),
-            State::Grace { since, .. } => Some((cluster, since.plus(grace.max(LONG_GRACE)), member.source)),
-            _ => None,
+        self.all.iter().filter_map(move |(cluster, member)| {
+            let State::Grace { since, is_long } = member.state else { return None };
+            let whole = if is_long { grace.max(LONG_GRACE) } else { grace };
+            Some((cluster, since.plus(whole.saturating_sub(member.spent)), member.source))
         })
     }
 }

@@ -13,6 +13,7 @@ mod driver;
 mod followers;
 mod joins;
 mod problems;
+mod proofs;
 mod remembered;
 mod secret_watch;
 
@@ -42,6 +43,7 @@ use departures::Departures;
 use directory_watch::DirectoryWatch;
 use driver::Driver;
 use followers::{Batch, Followers};
+use proofs::Wanted;
 pub use remembered::remembered;
 use secret_watch::{LABELS, SecretWatch};
 
@@ -92,7 +94,7 @@ impl Remotes {
         let parts = (clusters, departures, board);
         let driver = Driver::new(roster, followers, parts, (changes, requests), (Arc::clone(clock), seed));
         let (out, batches) = mpsc::channel(WAITING);
-        let secrets = home.map(|home| secret_watch(&home, out.clone()));
+        let secrets = home.map(|home| secret_watch(&home, out.clone(), driver.wanted()));
         let directory = config.remotes.directory.as_deref().map(|path| DirectoryWatch::new(path, out));
         Ok(Some(Self { driver, secrets, writer, directory, batches, settings }))
     }
@@ -170,13 +172,14 @@ fn followers(config: &Config) -> Result<Followers, CommandError> {
     Ok(Followers::new(secrets, directory))
 }
 
-fn secret_watch(home: &Cluster, out: mpsc::Sender<Batch>) -> SecretWatch {
+fn secret_watch(home: &Cluster, out: mpsc::Sender<Batch>, wanted: Wanted) -> SecretWatch {
     SecretWatch {
         connector: home.connector().clone(),
         namespace: home.options.system_namespace.to_string(),
         timing: home.timing,
         seed: home.seed(),
         out,
+        wanted,
     }
 }
 

@@ -328,6 +328,16 @@ impl Machine {
         self.audit_due = now;
     }
 
+    /// Begins a list at the consumer's request, or lets the next attempt be one.
+    pub(super) fn list_again(&mut self, now: Mono, out: &mut Vec<Action>) {
+        match &mut self.phase {
+            Phase::Pause { then: then @ Then::Watch, .. } => *then = Then::List,
+            // a list follows anyhow
+            Phase::Pause { .. } | Phase::Discovering { .. } => {}
+            Phase::Listing { .. } | Phase::Opening { .. } | Phase::Following { .. } => self.relist(now, out),
+        }
+    }
+
     /// Lists again after lost events.
     pub(super) fn relist(&mut self, now: Mono, out: &mut Vec<Action>) {
         out.push(Action::StopMain);

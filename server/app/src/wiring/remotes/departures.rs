@@ -1,8 +1,9 @@
 //! Clusters that leave: a plan of what becomes empty, a drain in which their endpoints are used after those of others, the removal of
 //! both registries in one turn, and a receipt.
 //!
-//! The driver begins a departure with the Leave of the roster and asks the roster again after the drain: a claim that came back by then
-//! makes it void, and the endpoints have their priority again. Nothing is removed without a receipt.
+//! The driver begins a departure with the Leave of the roster and asks the roster again after the drain, once a list of the Secrets that
+//! began after the Leave is complete: a claim that came back by then makes it void, and the endpoints have their priority again. Nothing
+//! is removed without a receipt.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,7 +23,17 @@ struct Departure {
     number: u64,
     receipt: ReceiptItem,
     registry: RegistryName,
-    is_drained: bool,
+    /// Request of the list that must be complete before the removal.
+    proof: Option<u64>,
+    stage: Stage,
+}
+
+/// How far a departure is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Draining,
+    Drained,
+    Removing,
 }
 
 /// End of a step.
@@ -69,8 +80,8 @@ impl Departures {
         }
     }
 
-    /// Plans the removal, and drains for this time, or as configured.
-    pub(super) async fn begin(&mut self, order: Order, drain: Option<Duration>) {
+    /// Plans the removal, and drains for this time, or as configured. `proof` is the request of a list to wait for.
+    pub(super) async fn begin(&mut self, order: Order, drain: Option<Duration>, proof: Option<u64>) {
         let Order { number, cluster, registry, .. } = order;
         let (plan, generation) = self.clusters.plan(&registry);
         let drain = drain.unwrap_or(self.drain);
@@ -87,7 +98,7 @@ impl Departures {
         if !drain.is_zero() {
             self.clusters.demote(&registry, true).await;
         }
-        let departure = Departure { number, receipt, registry, is_drained: false };
+        let departure = Departure { number, receipt, registry, proof, stage: Stage::Draining };
         self.leaving.insert(cluster.clone(), departure);
         self.steps.spawn(async move {
             tokio::time::sleep(drain).await;
@@ -95,11 +106,30 @@ impl Departures {
         });
     }
 
+    /// Notes that the drain of a Leave is over.
+    pub(super) fn drained(&mut self, cluster: &ClusterId, number: u64) {
+        let departure = self.leaving.get_mut(cluster).filter(|departure| departure.number == number);
+        let Some(departure) = departure else { return };
+        departure.stage = Stage::Drained;
+        if departure.proof.is_some() {
+            tracing::debug!(%cluster, "drained; it is removed once a new list of the Secrets lacks it");
+        }
+    }
+
+    /// Returns the Leaves whose drain is over and whose list is complete.
+    pub(super) fn ready(&self, is_answered: impl Fn(u64) -> bool) -> Vec<(ClusterId, u64)> {
+        let is_ready = |departure: &Departure| {
+            departure.stage == Stage::Drained && departure.proof.is_none_or(&is_answered)
+        };
+        let ready = self.leaving.iter().filter(|(_, departure)| is_ready(departure));
+        ready.map(|(cluster, departure)| (cluster.clone(), departure.number)).collect()
+    }
+
     /// Removes a cluster whose drain is over.
     pub(super) fn remove(&mut self, cluster: ClusterId, number: u64) {
         let departure = self.leaving.get_mut(&cluster).filter(|departure| departure.number == number);
         let Some(departure) = departure else { return };
-        departure.is_drained = true;
+        departure.stage = Stage::Removing;
         let (clusters, registry) = (self.clusters.clone(), departure.registry.clone());
         self.steps.spawn(async move {
             clusters.remove(&registry, &cluster).await;
@@ -119,7 +149,7 @@ impl Departures {
     /// Ends the drains of clusters that are declared again, as `leaves` finds out for a cluster and the number of its Leave.
     pub(super) async fn keep_returned(&mut self, leaves: impl Fn(&ClusterId, u64) -> bool) {
         let is_back = |(cluster, departure): &(&ClusterId, &Departure)| {
-            !departure.is_drained && !leaves(cluster, departure.number)
+            departure.stage != Stage::Removing && !leaves(cluster, departure.number)
         };
         let back: Vec<ClusterId> =
             self.leaving.iter().filter(is_back).map(|(cluster, _)| cluster.clone()).collect();

@@ -21,6 +21,7 @@ use super::departures::{Departures, Step};
 use super::followers::{Batch, Followers};
 use super::joins::Joins;
 use super::problems::problems;
+use super::proofs::{Proofs, Wanted};
 use crate::config::Config;
 use crate::ops::clusters::board::Board;
 use crate::ops::clusters::conditions::object as shown;
@@ -43,6 +44,7 @@ pub(super) struct Driver {
     board: Board,
     clock: Arc<dyn Clock>,
     departures: Departures,
+    proofs: Proofs,
     accepted: Accepted,
     /// Clusters with a connection, and the claims that it rests on.
     joined: BTreeMap<ClusterId, (RegistryName, Access)>,
@@ -63,6 +65,7 @@ impl Driver {
     ) -> Self {
         let (accepted, joined, logged) = (Accepted::default(), BTreeMap::new(), BTreeSet::new());
         let is_membership_known = false;
+        let proofs = Proofs::of(followers.sources());
         let joins = Joins::new(board.clone(), Arc::clone(&clock), seed);
         Self {
             roster,
@@ -71,6 +74,7 @@ impl Driver {
             joins,
             board,
             departures,
+            proofs,
             accepted,
             joined,
             settings,
@@ -89,6 +93,11 @@ impl Driver {
         }
         let orders = self.roster.apply(now, Event::Restored(clusters));
         debug_assert_eq!(orders, [], "a cluster without a claim stays");
+    }
+
+    /// Returns the number of the last list of Secrets that the driver wants, as it grows.
+    pub(super) fn wanted(&self) -> Wanted {
+        self.proofs.wanted()
     }
 
     /// Returns true if sources of this kind are read.
@@ -139,11 +148,13 @@ impl Driver {
                     self.joins.retry(&self.clusters).await;
                 }
             }
+            self.withdraw();
             self.report().await;
         }
     }
 
     async fn take(&mut self, batch: Batch) {
+        self.proofs.note(&batch);
         for input in self.followers.inputs(batch) {
             if let Some(event) = self.followers.take(input) {
                 self.apply(event).await;
@@ -217,7 +228,9 @@ impl Driver {
             Action::Join(access) | Action::Rotate(access) => self.connect(&order, access).await,
             Action::Leave => {
                 let drain = self.roster.drain(&order.cluster);
-                self.departures.begin(order, drain).await;
+                let is_unproven = self.roster.rests_on_absent_secrets(&order.cluster);
+                let proof = is_unproven.then(|| self.proofs.request());
+                self.departures.begin(order, drain, proof).await;
             }
             Action::Pause => {
                 self.joins.forget(&order.cluster);
@@ -272,13 +285,18 @@ impl Driver {
         }
     }
 
+    /// Removes clusters that are drained, and that no claim brought back by the list that they waited for.
+    fn withdraw(&mut self) {
+        for (cluster, number) in self.departures.ready(|request| self.proofs.is_answered(request)) {
+            if self.roster.withdraw(&cluster, number) {
+                self.departures.remove(cluster, number);
+            }
+        }
+    }
+
     async fn depart(&mut self, step: Step) {
         match step {
-            Step::Drained(cluster, number) => {
-                if self.roster.withdraw(&cluster, number) {
-                    self.departures.remove(cluster, number);
-                }
-            }
+            Step::Drained(cluster, number) => self.departures.drained(&cluster, number),
             Step::Removed(cluster, number) => {
                 self.departures.removed(&cluster);
                 self.accepted.forget(&cluster);

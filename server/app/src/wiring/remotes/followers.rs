@@ -18,6 +18,8 @@ use crate::ops::clusters::tries::KeptKubeconfig;
 pub(super) enum Batch {
     /// Events of the watch of one label.
     Secrets(Source, Vec<Event<Secret>>),
+    /// Lists of the watch of one label that begin from here on answer requests up to this number.
+    Answers(Source, u64),
     /// The watches of Secrets could not begin, for this reason.
     Unconnected(String),
     /// A look at the directory.
@@ -58,6 +60,7 @@ impl Followers {
                 self.secrets.keys().map(|source| Input::Unconnected(*source, why.clone())).collect()
             }
             Batch::Files(look) => vec![Input::Files(look)],
+            Batch::Answers(..) => Vec::new(),
         }
     }
     /// Takes one step and returns the event of the roster, if it has one.

@@ -1,7 +1,8 @@
 //! Watches of the Secrets that declare remote clusters: one for each label, over a connection of their own to the config cluster.
 //!
 //! The driver starts it and receives its events in order. It never ends by itself: without a connection, or with another cluster at
-//! the address, it reports that the lists are unfinished and tries again, so that nothing is removed.
+//! the address, it reports that the lists are unfinished and tries again, so that nothing is removed. At the driver's request it lists
+//! again.
 
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use tributary_remote::roster::{SecretLabel, Source};
 use tributary_remote::{SECRETS, Secret};
 
 use super::followers::Batch;
+use super::proofs::Wanted;
 
 /// Labels with a watch each.
 pub(super) const LABELS: [SecretLabel; 2] = [SecretLabel::Istio, SecretLabel::Tributary];
@@ -26,6 +28,8 @@ pub(super) struct SecretWatch {
     pub(super) timing: Timing,
     pub(super) seed: u64,
     pub(super) out: mpsc::Sender<Batch>,
+    /// Number of the last list that the driver wants.
+    pub(super) wanted: Wanted,
 }
 
 impl SecretWatch {
@@ -97,6 +101,13 @@ impl SecretWatch {
         }
     }
 
+    /// Passes a batch on; without a receiver the server stops.
+    async fn pass_on(&self, batch: Batch) {
+        if self.out.send(batch).await.is_err() {
+            std::future::pending().await
+        }
+    }
+
     /// Passes on the events of one label, until nothing receives them.
     async fn follow(&self, label: SecretLabel, connection: &Connection, cluster: &ClusterIdentity) {
         let spec = WatchSpec {
@@ -106,10 +117,19 @@ impl SecretWatch {
         };
         let random = SplitMix::seeded(self.seed ^ Version::of(label.as_str().as_bytes()).0);
         let mut watch = Watch::<Secret>::new(connection.client(), spec, random).of_cluster(cluster.clone());
+        let (source, mut wanted) = (Source::Secrets(label), self.wanted.clone());
+        // the first list answers requests that came before
+        wanted.mark_changed();
         loop {
-            let events = watch.next().await;
-            if self.out.send(Batch::Secrets(Source::Secrets(label), events)).await.is_err() {
-                return std::future::pending().await;
+            tokio::select! {
+                biased;
+                Ok(()) = wanted.changed() => {
+                    let request = *wanted.borrow_and_update();
+                    let events = watch.list_again();
+                    self.pass_on(Batch::Answers(source, request)).await;
+                    self.pass_on(Batch::Secrets(source, events)).await;
+                }
+                events = watch.next() => self.pass_on(Batch::Secrets(source, events)).await,
             }
         }
     }

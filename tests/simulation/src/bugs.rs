@@ -39,11 +39,13 @@ pub enum Bug {
     LiveWithoutProgress,
     /// Facts of a journal count as confirmed.
     RestoredAsLive,
+    /// A publication does not wake a client.
+    WakeUpLost,
 }
 
 impl Bug {
     /// Every bug.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::UnauthorizedIsEmpty,
         Self::ResetIsEmpty,
         Self::WithheldIsEmpty,
@@ -59,6 +61,7 @@ impl Bug {
         Self::AdoptionRewrites,
         Self::LiveWithoutProgress,
         Self::RestoredAsLive,
+        Self::WakeUpLost,
     ];
 }
 

@@ -1,7 +1,7 @@
 //! Simulation of a whole control plane in virtual time: every run is a function of its seed.
 //!
-//! The shipped supervisor, Kubernetes adapter, core, journal and task of the remote clusters run in one thread. Only the API servers
-//! ([`site`]), the disk ([`disk`]), the clocks and the dice ([`dice`]) are simulated. [`runner`] takes random steps ([`plan`]) that
+//! The shipped supervisor, Kubernetes adapter, core, journal, task of the remote clusters and xDS session run in one thread. Only the
+//! API servers ([`site`]), what a client does ([`client`]), the disk ([`disk`]), the clocks and the dice ([`dice`]) are simulated. [`runner`] takes random steps ([`plan`]) that
 //! change what is true ([`world`]) and what fails, and [`invariants`] compare every published catalog with the truth. A planted bug
 //! ([`bugs`]) shows that an invariant can fail.
 
@@ -14,6 +14,7 @@
 )]
 
 pub mod bugs;
+pub mod client;
 pub mod dice;
 pub mod disk;
 pub mod invariants;

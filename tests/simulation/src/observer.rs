@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use tributary_model::{Catalog, CatalogChanges, Generation, ObservedSince};
 use tributary_runtime::{Fanout, Readiness, ReadyBecause};
 
+use crate::client::Client;
 use crate::invariants;
 use crate::platform::Simulated;
 use crate::secrets::Roster;
@@ -224,14 +225,19 @@ fn owned((cluster, endpoint): (&str, &Endpoint)) -> (String, Endpoint) {
 /// Fan-out of a process.
 pub struct Observer {
     model: Arc<Mutex<Model>>,
+    /// Client that is connected to the process.
+    client: Arc<Mutex<Client>>,
+    /// Catalog of the last publication.
+    last: Mutex<Arc<Catalog>>,
     readiness: Mutex<Option<watch::Receiver<Readiness>>>,
 }
 
 impl Observer {
     /// Creates the fan-out of a process that is about to start.
     #[must_use]
-    pub fn new(model: Arc<Mutex<Model>>) -> Arc<Self> {
-        Arc::new(Self { model, readiness: Mutex::new(None) })
+    pub fn new(model: Arc<Mutex<Model>>, client: Arc<Mutex<Client>>) -> Arc<Self> {
+        client.lock().disconnect();
+        Arc::new(Self { model, client, last: Mutex::default(), readiness: Mutex::new(None) })
     }
     /// Sets the readiness of the process, once it runs.
     pub fn set_readiness(&self, readiness: watch::Receiver<Readiness>) {
@@ -243,13 +249,18 @@ impl Observer {
     /// Looks at the readiness, which can change without a publication.
     pub fn look(&self) {
         let readiness = self.readiness();
-        self.model.lock().judge(&readiness);
+        let broken = self.client.lock().read(&self.last.lock(), readiness.is_ready());
+        let mut model = self.model.lock();
+        model.judge(&readiness);
+        broken.into_iter().for_each(|(invariant, text)| model.violated(invariant, text));
     }
 }
 
 impl Fanout for Observer {
-    fn published(&self, catalog: &Arc<Catalog>, changed: &CatalogChanges, _: ObservedSince) {
+    fn published(&self, catalog: &Arc<Catalog>, changed: &CatalogChanges, observed: ObservedSince) {
         let readiness = self.readiness();
+        *self.last.lock() = Arc::clone(catalog);
+        let broken = self.client.lock().published((catalog, changed), observed, readiness.is_ready());
         let mut model = self.model.lock();
         if !changed.hosts.is_empty() {
             let hosts: Vec<&str> = changed.hosts.iter().map(|host| host.as_str()).collect();
@@ -257,5 +268,6 @@ impl Fanout for Observer {
         }
         model.changes.extend(changed.hosts.iter().map(ToString::to_string));
         model.published(catalog, &readiness);
+        broken.into_iter().for_each(|(invariant, text)| model.violated(invariant, text));
     }
 }

@@ -87,7 +87,7 @@ const fn favoured(bug: Bug) -> Option<usize> {
         Bug::AdoptionRewrites => Some(60),
         Bug::LiveWithoutProgress => Some(81),
         Bug::RestoredAsLive => Some(72),
-        Bug::UnseenForgotten | Bug::LateDelete => None,
+        Bug::UnseenForgotten | Bug::LateDelete | Bug::WakeUpLost => None,
     }
 }
 

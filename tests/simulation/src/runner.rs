@@ -15,6 +15,7 @@ use tributary_app::ops::counts::RegistryCounts;
 use tributary_journal::Numbers;
 
 use crate::bugs::{Bug, show_restored_as_live};
+use crate::client::Client;
 use crate::dice::Dice;
 use crate::disk::Disk;
 use crate::invariants::{Shown, of_step};
@@ -71,6 +72,7 @@ pub(crate) struct Run {
     dice: Dice,
     numbers: Numbers,
     observer: Arc<Observer>,
+    client: Arc<Mutex<Client>>,
     process: Option<Process>,
     processes: u32,
     bug: Option<Bug>,
@@ -95,8 +97,12 @@ impl Run {
         let (silent, slow_probes) = (dice.percent(10), dice.percent(75));
         let probe = Duration::from_secs(if slow_probes { 60 } else { 30 });
         let model = Arc::new(Mutex::new(Model::new(clusters, probe)));
+        let client = Client::new(Dice::new(seed, "client"), bug);
+        model.lock().note(&format!("client {:?}", client.variant()));
+        let client = Arc::new(Mutex::new(client));
         let mut run = Self {
-            observer: Observer::new(Arc::clone(&model)),
+            observer: Observer::new(Arc::clone(&model), Arc::clone(&client)),
+            client,
             model,
             sites: Arc::new(sites),
             config: config(silent, probe),
@@ -135,7 +141,7 @@ impl Run {
     /// Starts a process on the disk.
     async fn start(&mut self) {
         self.processes += 1;
-        self.observer = Observer::new(Arc::clone(&self.model));
+        self.observer = Observer::new(Arc::clone(&self.model), Arc::clone(&self.client));
         let committed = {
             let model = Arc::clone(&self.model);
             move || model.lock().committed()

@@ -162,6 +162,11 @@ fn live_without_progress_is_found() {
 }
 
 #[test]
+fn lost_wake_up_is_found() {
+    found(Bug::WakeUpLost, "client_has_what_is_served");
+}
+
+#[test]
 fn journal_restored_as_live_is_found() {
     found(Bug::RestoredAsLive, "live_only_if_confirmed");
 }

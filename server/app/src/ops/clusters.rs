@@ -175,7 +175,8 @@ impl ClusterReport<'_> {
         let Judged { state, code, reason, since, next } = state::judge(facts);
         let ago = |at: Mono| millis(self.now.since(at));
         let names = || facts.lanes.iter().map(|lane| &lane.status.id.name);
-        let services = names().filter_map(|name| self.counts.services.get(name));
+        let cluster = facts.lanes.first().map(|lane| &lane.status.id.cluster);
+        let services = cluster.and_then(|cluster| self.counts.of_clusters.get(cluster));
         let identity = facts.lanes.iter().find_map(|lane| lane.status.identity.as_ref());
         let found = facts.lanes.iter().find_map(|lane| lane.status.found_identity.as_ref());
         let staleness = facts.lanes.first().map(|lane| Staleness::from(lane.status.stale).to_string());
@@ -187,7 +188,7 @@ impl ClusterReport<'_> {
             confirmed_millis_ago: state::confirmed(facts.lanes).map(ago),
             retry_in_millis: next.map(|at| millis(at.since(self.now))),
             registries: facts.lanes.iter().map(|lane| self.registry(lane)).collect(),
-            services: services.sum(),
+            services: services.copied().unwrap_or_default(),
             endpoints: names().map(|name| self.counts.endpoints_of(name)).sum(),
             unverified: identity.is_none() && state::confirmed(facts.lanes).is_some(),
             identity: identity.map(ToString::to_string).unwrap_or_default(),

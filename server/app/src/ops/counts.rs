@@ -6,13 +6,15 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use parking_lot::Mutex;
-use tributary_model::{Catalog, CatalogChanges, HostEntry, Hostname, RegistryName, Shared};
+use tributary_model::{Catalog, CatalogChanges, ClusterId, HostEntry, Hostname, RegistryName, Shared};
 
 /// Sums by registry; a registry without services or endpoints is absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RegistryCounts {
     /// Services by registry.
     pub services: BTreeMap<RegistryName, u64>,
+    /// Services by cluster: one that several of its registries declare counts once.
+    pub of_clusters: BTreeMap<ClusterId, u64>,
     /// Endpoints by registry and health.
     pub endpoints: BTreeMap<(RegistryName, &'static str), u64>,
 }
@@ -32,10 +34,12 @@ impl RegistryCounts {
     }
     fn count(&mut self, entry: &HostEntry) {
         for view in entry.claimants.iter() {
-            let names: BTreeSet<&RegistryName> =
-                view.declarations.iter().map(|declaration| &declaration.shard.registry.name).collect();
-            for name in names {
+            let registries = || view.declarations.iter().map(|declaration| &declaration.shard.registry);
+            for name in registries().map(|registry| &registry.name).collect::<BTreeSet<_>>() {
                 *self.services.entry(name.clone()).or_default() += 1;
+            }
+            for cluster in registries().map(|registry| &registry.cluster).collect::<BTreeSet<_>>() {
+                *self.of_clusters.entry(cluster.clone()).or_default() += 1;
             }
             for source in view.ports.iter().flat_map(|port| port.endpoints.inputs.sources.iter()) {
                 let serves =
@@ -48,13 +52,19 @@ impl RegistryCounts {
         }
     }
     fn add(&mut self, more: Self) {
-        more.services.into_iter().for_each(|(key, count)| *self.services.entry(key).or_default() += count);
-        more.endpoints.into_iter().for_each(|(key, count)| *self.endpoints.entry(key).or_default() += count);
+        add(&mut self.services, more.services);
+        add(&mut self.of_clusters, more.of_clusters);
+        add(&mut self.endpoints, more.endpoints);
     }
     fn subtract(&mut self, less: &Self) {
         take(&mut self.services, &less.services);
+        take(&mut self.of_clusters, &less.of_clusters);
         take(&mut self.endpoints, &less.endpoints);
     }
+}
+
+fn add<K: Ord>(to: &mut BTreeMap<K, u64>, more: BTreeMap<K, u64>) {
+    more.into_iter().for_each(|(key, count)| *to.entry(key).or_default() += count);
 }
 
 fn take<K: Ord>(from: &mut BTreeMap<K, u64>, less: &BTreeMap<K, u64>) {
@@ -115,4 +125,47 @@ fn of_host(entry: &HostEntry) -> RegistryCounts {
     let mut out = RegistryCounts::default();
     out.count(entry);
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tributary_fixtures::{mk_key, mk_name, mk_shard};
+    use tributary_model::{DeclarationView, ServiceView, ShardRef};
+
+    use super::*;
+
+    /// Declaration of a registry of cluster `east`.
+    fn mk_declared(registry: &str) -> DeclarationView {
+        let shard = mk_shard("east");
+        let id = tributary_model::RegistryId { name: mk_name(registry), ..(*shard.registry).clone() };
+        let shard = Arc::new(ShardRef { registry: Arc::new(id), scope: shard.scope.clone() });
+        DeclarationView {
+            shard,
+            declaration: Arc::default(),
+            precedence: tributary_model::Precedence::default(),
+            visibility: tributary_model::Visibility::Public,
+            federated: false,
+        }
+    }
+
+    #[test]
+    fn service_of_both_registries_of_a_cluster_counts_once_for_the_cluster() {
+        let declarations: Arc<[DeclarationView]> = ["east", "east-entries", "east"].map(mk_declared).into();
+        let view = ServiceView {
+            key: mk_key("pay.shop", "shop"),
+            declarations,
+            ports: Arc::default(),
+            conditions: Arc::default(),
+            aliases: Arc::default(),
+            addresses: 0,
+            audiences: Arc::default(),
+        };
+        let counts =
+            of_host(&HostEntry { claimants: [Arc::new(view)].into(), led_by: Arc::default(), routes: None });
+        let of = |name: &str| counts.services.get(&mk_name(name)).copied();
+        assert_eq!((of("east"), of("east-entries")), (Some(1), Some(1)));
+        assert_eq!(counts.of_clusters.values().copied().collect::<Vec<_>>(), [1]);
+    }
 }

@@ -149,7 +149,7 @@ impl Bound {
             sessions,
             clock: Arc::clone(&clock),
             state: state.clone(),
-            receipts: Receipts::default(),
+            receipts: receipts(&state).await,
             remotes: board.clone(),
             tries,
             objects: ClusterObjects::default(),
@@ -233,6 +233,14 @@ impl Server {
         }
         tracing::info!("server stopped");
     }
+}
+
+/// Reads the receipts of earlier processes, if state is kept.
+async fn receipts(state: &State) -> Receipts {
+    let Some(directory) = state.directory.clone().filter(|_| state.fault.is_none()) else {
+        return Receipts::default();
+    };
+    tokio::task::spawn_blocking(move || Receipts::kept_in(&directory)).await.unwrap_or_default()
 }
 
 /// Opens the journal on a blocking thread.

@@ -46,6 +46,8 @@ async fn cluster_undeclared_while_the_server_is_down_leaves_after_the_grace() ->
     lab.serves(&[HOME]).await?;
     let state = lab.server()?.debug("state").await?;
     ensure!(!state.to_string().contains("away"), "the journal forgot the cluster: {state}");
+    let receipts = lab.server()?.items("receipts").await?;
+    ensure!(receipts.len() == 1 && receipts[0]["cluster"] == "away", "also after a restart: {receipts:?}");
     Ok(())
 }
 

@@ -129,43 +129,21 @@ fn of_host(entry: &HostEntry) -> RegistryCounts {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use tributary_core::Core;
 
-    use tributary_fixtures::{mk_key, mk_name, mk_shard};
-    use tributary_model::{DeclarationView, ServiceView, ShardRef};
-
+    use super::super::receipts::tests::list;
     use super::*;
-
-    /// Declaration of a registry of cluster `east`.
-    fn mk_declared(registry: &str) -> DeclarationView {
-        let shard = mk_shard("east");
-        let id = tributary_model::RegistryId { name: mk_name(registry), ..(*shard.registry).clone() };
-        let shard = Arc::new(ShardRef { registry: Arc::new(id), scope: shard.scope.clone() });
-        DeclarationView {
-            shard,
-            declaration: Arc::default(),
-            precedence: tributary_model::Precedence::default(),
-            visibility: tributary_model::Visibility::Public,
-            federated: false,
-        }
-    }
 
     #[test]
     fn service_of_both_registries_of_a_cluster_counts_once_for_the_cluster() {
-        let declarations: Arc<[DeclarationView]> = ["east", "east-entries", "east"].map(mk_declared).into();
-        let view = ServiceView {
-            key: mk_key("pay.shop", "shop"),
-            declarations,
-            ports: Arc::default(),
-            conditions: Arc::default(),
-            aliases: Arc::default(),
-            addresses: 0,
-            audiences: Arc::default(),
-        };
-        let counts =
-            of_host(&HostEntry { claimants: [Arc::new(view)].into(), led_by: Arc::default(), routes: None });
-        let of = |name: &str| counts.services.get(&mk_name(name)).copied();
-        assert_eq!((of("east"), of("east-entries")), (Some(1), Some(1)));
-        assert_eq!(counts.of_clusters.values().copied().collect::<Vec<_>>(), [1]);
+        let mut core = Core::default();
+        list(&mut core, "home", &[("pay.test", 1)]);
+        list(&mut core, "away", &[("pay.test", 1), ("cart.test", 0)]);
+        list(&mut core, "away-entries", &[("pay.test", 1), ("mail.test", 1)]);
+        let counts = RegistryCounts::of(&core.publish());
+        let services = counts.services.iter().map(|(name, count)| format!("{name} {count}"));
+        assert_eq!(services.collect::<Vec<_>>(), ["away 2", "away-entries 2", "home 1"]);
+        let clusters = counts.of_clusters.iter().map(|(name, count)| format!("{name} {count}"));
+        assert_eq!(clusters.collect::<Vec<_>>(), ["away 3", "home 1"]);
     }
 }

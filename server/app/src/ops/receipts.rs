@@ -1,9 +1,12 @@
 //! Removed clusters: the plan of a removal, and the receipts of the last ones.
 //!
 //! The plan is a function of the catalog. The receipts are shared by the task of the remote clusters, which adds them, and the admin
-//! surface, which shows them.
+//! surface, which shows them. With a state directory they survive restarts.
+
+mod file;
 
 use std::collections::{BTreeSet, VecDeque};
+use std::path::Path;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -12,25 +15,49 @@ use tributary_model::{Catalog, RegistryName, ServiceView};
 use crate::document::ClusterItem;
 use crate::document::endpoints;
 use crate::document::receipts::{LeavePlan, MOST_HOSTS, PlanItem, ReceiptItem};
+use file::ReceiptFile;
 
 /// Most receipts that are kept.
 pub const MOST_RECEIPTS: usize = 100;
 
 /// Receipts of the last removals. Clones share them.
 #[derive(Debug, Clone, Default)]
-pub struct Receipts(Arc<Mutex<VecDeque<ReceiptItem>>>);
+pub struct Receipts {
+    last: Arc<Mutex<VecDeque<ReceiptItem>>>,
+    /// File that keeps them; its lock orders the writes.
+    file: Arc<Mutex<Option<ReceiptFile>>>,
+}
 
 impl Receipts {
+    /// Reads those of earlier processes, and keeps new ones in this directory. Waits for the disk.
+    #[must_use]
+    pub fn kept_in(directory: &Path) -> Self {
+        let file = ReceiptFile::of(directory);
+        let last = Arc::new(Mutex::new(file.read().into()));
+        Self { last, file: Arc::new(Mutex::new(Some(file))) }
+    }
     /// Adds one, and drops the oldest beyond [`MOST_RECEIPTS`].
     pub fn add(&self, receipt: ReceiptItem) {
-        let mut all = self.0.lock();
+        let mut all = self.last.lock();
         all.push_front(receipt);
         all.truncate(MOST_RECEIPTS);
+    }
+    /// Whether they survive a restart.
+    #[must_use]
+    pub fn are_kept(&self) -> bool {
+        self.file.lock().is_some()
+    }
+    /// Writes all to the file, if there is one. Waits for the disk.
+    pub fn write(&self) {
+        let file = self.file.lock();
+        if let Some(file) = &*file {
+            file.write(&self.all());
+        }
     }
     /// Returns all, the newest first.
     #[must_use]
     pub fn all(&self) -> Vec<ReceiptItem> {
-        self.0.lock().iter().cloned().collect()
+        self.last.lock().iter().cloned().collect()
     }
 }
 
@@ -78,16 +105,17 @@ fn count(view: &ServiceView, registries: &[RegistryName]) -> (u64, u64) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use jiff::Timestamp;
     use tributary_core::{Core, RunOrder};
     use tributary_model::*;
 
     use super::*;
 
-    /// Adds a registry with services of one port, given as host and number of endpoints.
-    fn list(core: &mut Core, name: &str, services: &[(&str, u8)]) {
-        let (provider, cluster) = (ProviderId::KUBERNETES, ClusterId::new(name).unwrap());
+    /// Adds a registry with services of one port, given as host and number of endpoints. Its cluster has its name, without `-entries`.
+    pub(in crate::ops) fn list(core: &mut Core, name: &str, services: &[(&str, u8)]) {
+        let of = name.strip_suffix("-entries").unwrap_or(name);
+        let (provider, cluster) = (ProviderId::KUBERNETES, ClusterId::new(of).unwrap());
         let id = RegistryId { name: RegistryName::new(name).unwrap(), provider, cluster };
         let spec = RegistrySpec::new(Arc::new(id.clone()), 0);
         core.add_registry(&spec).unwrap();
@@ -144,19 +172,35 @@ mod tests {
         assert_eq!(plan_of("unknown"), LeavePlan::default());
     }
 
+    pub(super) fn mk_receipt(generation: u64) -> ReceiptItem {
+        ReceiptItem {
+            cluster: "away".into(),
+            registry: "away".into(),
+            object: String::new(),
+            generation,
+            began: Timestamp::UNIX_EPOCH,
+            plan: LeavePlan::default(),
+            removed: Timestamp::UNIX_EPOCH,
+        }
+    }
+
+    #[test]
+    fn receipts_are_those_of_the_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        let before = Receipts::kept_in(dir.path());
+        before.add(mk_receipt(1));
+        before.write();
+        let after = Receipts::kept_in(dir.path());
+        after.add(mk_receipt(2));
+        after.write();
+        assert_eq!(Receipts::kept_in(dir.path()).all(), [mk_receipt(2), mk_receipt(1)]);
+    }
+
     #[test]
     fn last_receipts_are_kept_the_newest_first() {
         let receipts = Receipts::default();
         for generation in 0..=MOST_RECEIPTS as u64 {
-            receipts.clone().add(ReceiptItem {
-                cluster: "away".into(),
-                registry: "away".into(),
-                object: String::new(),
-                generation,
-                began: Timestamp::UNIX_EPOCH,
-                plan: LeavePlan::default(),
-                removed: Timestamp::UNIX_EPOCH,
-            });
+            receipts.clone().add(mk_receipt(generation));
         }
         let all: Vec<u64> = receipts.all().iter().map(|one| one.generation).collect();
         assert_eq!((all.len(), all[0], all[99]), (MOST_RECEIPTS, 100, 1));

@@ -144,6 +144,10 @@ impl Departures {
         let LeavePlan { services, endpoints, emptied, .. } = departure.receipt.plan;
         tracing::info!(%cluster, services, endpoints, emptied, "remote cluster removed");
         self.receipts.add(ReceiptItem { removed: Timestamp::now(), ..departure.receipt });
+        if self.receipts.are_kept() {
+            let receipts = self.receipts.clone();
+            tokio::task::spawn_blocking(move || receipts.write());
+        }
     }
 
     /// Ends the drains of clusters that are declared again, as `leaves` finds out for a cluster and the number of its Leave.

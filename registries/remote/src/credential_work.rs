@@ -170,6 +170,11 @@ impl Attempts {
         attempt.reason = reason;
         is_new
     }
+    /// Returns the time from which a write that is still due may be tried again.
+    #[must_use]
+    pub fn next_try(&self) -> Option<Mono> {
+        self.0.values().map(|attempt| attempt.next).min()
+    }
     /// Returns the renewals whose last try failed.
     #[must_use]
     pub fn failed_renewals(&self) -> BTreeMap<ClusterId, WriteFailure> {
@@ -303,6 +308,7 @@ mod tests {
         assert!(!attempts.tried(now, work(1), Ok(()), &mut random));
         assert!(attempts.failed_renewals().is_empty());
         assert!(attempts.open(now, vec![work(1)]).is_empty(), "its effect returns by the watch");
+        assert_eq!(attempts.next_try(), Some(now.plus(RETURN)));
         assert_eq!(attempts.open(now, vec![work(2)]), [work(2)], "that of the new token");
         assert_eq!(attempts.open(now.plus(RETURN), vec![work(1)]), [work(1)], "it was overwritten");
     }

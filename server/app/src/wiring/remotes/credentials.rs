@@ -22,21 +22,26 @@ use tributary_remote::{
     Allowed, Attempts, CredentialFacts, CredentialWork, EditRefused, RemoteServer, SECRETS, SecretWrite,
     StoredSecret, VettedKubeconfig, due, life,
 };
-use tributary_runtime::Handle;
+use tributary_runtime::{Handle, StatusChanges};
 
 use crate::document::{Findings, Outcome};
 use crate::ops::clusters::board::{Board, RemotesView};
 use crate::ops::clusters::findings::{PATIENCE, check};
 use crate::wiring::cluster::{CREDENTIALS, Cluster};
 
-/// Interval at which the leader looks for what is due.
-const INTERVAL: Duration = Duration::from_secs(2);
+/// Least pause between two looks for what is due, so that changes of a moment are looked at together.
+const LEAST: Duration = Duration::from_secs(2);
+/// Longest pause: half of the life of a token passes without a change.
+const LONGEST: Duration = Duration::from_secs(30);
 /// Most writes at once.
 const AT_ONCE: usize = 4;
 /// Longest time of one write, with its requests to the remote cluster.
 const EACH: Duration = Duration::from_secs(30);
 /// Shortest life of a token that API servers issue.
 const SHORTEST: Duration = Duration::from_secs(600);
+
+/// Views of the remote clusters, as they are published.
+type Views = watch::Receiver<Arc<RemotesView>>;
 
 /// Writer of the Secrets of one config cluster.
 pub(super) struct CredentialWriter {
@@ -86,6 +91,7 @@ impl CredentialWriter {
     /// Writes what is due while this replica leads; ends if its candidate does.
     async fn work(&self, writer: &Writer, mut leads: watch::Receiver<bool>, random: &mut SplitMix) {
         let mut attempts = Attempts::default();
+        let mut changes = (self.board.changes(), self.handle.status_changes());
         loop {
             if !*leads.borrow_and_update() {
                 // the next leader has its own
@@ -106,8 +112,23 @@ impl CredentialWriter {
                 self.note(&mut attempts, work, result, random);
             }
             self.board.set_failed_renewals(attempts.failed_renewals());
-            tokio::time::sleep(INTERVAL).await;
+            self.rest(&attempts, &mut changes).await;
         }
+    }
+
+    /// Waits until something may be due: after a change of a cluster or its status, or when a failed write may be tried again.
+    async fn rest(&self, attempts: &Attempts, (views, statuses): &mut (Views, StatusChanges)) {
+        let changed = async {
+            tokio::select! {
+                // without a sender the server stops
+                _ = views.changed() => {}
+                _ = statuses.next() => {}
+            }
+        };
+        let retry = attempts.next_try().map_or(LONGEST, |next| next.since(self.clock.now()));
+        // which one came does not matter
+        let _ = tokio::time::timeout(retry.min(LONGEST), changed).await;
+        tokio::time::sleep(LEAST).await;
     }
 
     fn note(

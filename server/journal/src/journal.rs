@@ -12,7 +12,7 @@ use crate::codec::{Decoder, Member, Now, decode_member, unseal};
 use crate::restore::Restoring;
 use crate::restore::handover::Handover;
 use crate::store::directory::StateDirectory;
-use crate::store::{Opened, StoreError, open_or_start};
+use crate::store::{Opened, StoreError, open_or_copy};
 use crate::writer::shared::{JournalStats, Shared, SnapshotRequest};
 use crate::writer::{JournalOptions, Writer};
 
@@ -28,8 +28,9 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Opens the journal of a directory and starts its thread, which first decodes the existing content. Returns an error
-    /// only if the disk fails; an unreadable file is set aside, with a notice.
+    /// Opens the journal of a directory and starts its thread, which first decodes the existing content. An unreadable file is set
+    /// aside, with a notice. While the disk fails, the content comes from a copy in memory, and the file is opened again later; an
+    /// error is returned only if it cannot be read either.
     pub fn open(
         directory: StateDirectory,
         options: JournalOptions,
@@ -67,7 +68,8 @@ impl Journal {
         clock: Clock,
         pieces: Arc<Handover>,
     ) -> Result<(Self, Restoring, JournalSteps), StoreError> {
-        let Opened { store, meta, notice, .. } = open_or_start(&directory.files())?;
+        let (opened, failing) = open_or_copy(&directory.files(), options.most_file())?;
+        let Opened { store, meta, notice, .. } = opened;
         let mut members = Vec::new();
         let mut decoder = Decoder::new(clock());
         store.members(|name, sealed| {
@@ -77,7 +79,7 @@ impl Journal {
         })?;
         let shared = Arc::new(Shared::new(options.most_keys));
         shared.remember(meta, &members);
-        let writer = Writer::new(shared.clone(), directory, options, store);
+        let writer = Writer::new(shared.clone(), directory, options, (store, failing));
         let ending = Ending { shared: shared.clone(), pieces: pieces.clone() };
         let journal = Self { shared, pieces: pieces.clone(), thread: None };
         let restoring = Restoring { meta, members, notice, pieces };

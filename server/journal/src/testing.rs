@@ -11,7 +11,7 @@ use crate::restore::RestoredRegistry;
 use crate::samples::now;
 use crate::store::directory::StateDirectory;
 use crate::store::faulty::{FaultyDisk, Numbers};
-use crate::store::{Meta, Opened, StoreError, open_or_start};
+use crate::store::{Meta, Opened, StoreError, open_or_copy};
 use crate::writer::shared::Shared;
 use crate::writer::{JournalOptions, Writer};
 
@@ -36,9 +36,10 @@ pub(crate) fn options() -> JournalOptions {
 impl Bench {
     pub(crate) fn open(disk: &FaultyDisk, options: JournalOptions) -> Result<Self, StoreError> {
         let directory = StateDirectory::of(Arc::new(disk.clone()));
-        let Opened { store, meta, notice, .. } = open_or_start(&directory.files())?;
+        let (opened, failing) = open_or_copy(&directory.files(), options.most_file())?;
+        let Opened { store, meta, notice, .. } = opened;
         let shared = Arc::new(Shared::new(options.most_keys));
-        let mut writer = Writer::new(shared.clone(), directory, options, store);
+        let mut writer = Writer::new(shared.clone(), directory, options, (store, failing));
         let mut pieces = Vec::new();
         writer.restore(now(), |piece| pieces.push(piece));
         Ok(Self { shared, writer, now: now(), meta, notice, pieces })

@@ -39,6 +39,13 @@ impl Default for JournalOptions {
     }
 }
 
+impl JournalOptions {
+    /// Returns the largest file that these bounds allow, in bytes.
+    pub(crate) const fn most_file(&self) -> u64 {
+        self.most_bytes.saturating_mul(2).saturating_add(SLACK)
+    }
+}
+
 /// Bytes by which the file may exceed twice its live content, so that a small journal is not compacted all the time.
 pub(crate) const SLACK: u64 = 4 << 20;
 /// Delay before the first retry after a failure.
@@ -53,6 +60,8 @@ pub(crate) struct Writer {
     directory: StateDirectory,
     options: JournalOptions,
     store: Option<Store>,
+    /// Why the store is a copy in memory, which ends once it is decoded.
+    failing: Option<String>,
     wait: Duration,
     retry_at: Mono,
     /// Earliest time of the next compaction, after a failed one.
@@ -64,17 +73,18 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Creates a writer of an open journal.
+    /// Creates a writer of an open journal, or of a copy in memory, with the failure of the disk.
     pub(crate) fn new(
         shared: Arc<Shared>,
         directory: StateDirectory,
         options: JournalOptions,
-        store: Store,
+        (store, failing): (Store, Option<String>),
     ) -> Self {
         let (wait, retry_at) = (FIRST_WAIT, Mono(0));
         let compact_at = retry_at;
         let store = Some(store);
-        Self { shared, directory, options, store, wait, retry_at, compact_at, compacted: 0, stray: false }
+        let (compacted, stray) = (0, false);
+        Self { shared, directory, options, store, failing, wait, retry_at, compact_at, compacted, stray }
     }
     /// Decodes the content of the journal; call it once, before the first pass.
     pub(crate) fn restore(&mut self, now: Now, send: impl FnMut(RestoredRegistry)) {
@@ -88,7 +98,12 @@ impl Writer {
         store.learn(outcome.known.clone());
         self.stray = outcome.stray;
         match result {
-            Ok(()) => self.shared.begin_with(clearing(&outcome)),
+            Ok(()) => {
+                self.shared.begin_with(clearing(&outcome));
+                if let Some(why) = self.failing.take() {
+                    self.fail(StoreError::Disk(why), now.mono);
+                }
+            }
             Err(error) => self.fail(error, now.mono),
         }
     }

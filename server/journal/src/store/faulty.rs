@@ -201,6 +201,10 @@ impl Files for FaultyDisk {
         let content = self.0.lock().files.entry(name.to_owned()).or_default().clone();
         Ok(Box::new(FaultyFile { disk: self.clone(), content }))
     }
+    fn read(&self, name: &str) -> io::Result<Vec<u8>> {
+        self.step()?;
+        Ok(self.bytes(name))
+    }
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         self.step()?;
         let mut state = self.0.lock();

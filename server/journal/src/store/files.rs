@@ -25,6 +25,8 @@ const BLOCK: u64 = 512;
 pub(crate) trait Files: Debug + Send + Sync {
     /// Opens a file for reading and writing; creates it if absent.
     fn open(&self, name: &str) -> io::Result<Box<dyn StorageBackend>>;
+    /// Returns the content of an existing file.
+    fn read(&self, name: &str) -> io::Result<Vec<u8>>;
     /// Renames a file; replaces an existing one.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
     /// Removes a file; succeeds if it is absent.
@@ -52,6 +54,9 @@ pub(crate) fn open_own(path: &Path) -> io::Result<File> {
 impl Files for Folder {
     fn open(&self, name: &str) -> io::Result<Box<dyn StorageBackend>> {
         Ok(Box::new(FileBackend::new(open_own(&self.0.join(name))?)))
+    }
+    fn read(&self, name: &str) -> io::Result<Vec<u8>> {
+        std::fs::read(self.0.join(name))
     }
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         std::fs::rename(self.0.join(from), self.0.join(to))?;

@@ -6,7 +6,8 @@
 
 use std::sync::Arc;
 
-use redb::{Database, ReadableDatabase};
+use redb::backends::InMemoryBackend;
+use redb::{Database, ReadableDatabase, StorageBackend};
 
 use super::database::{MEMBERS, META, RECORDS, Store};
 use super::files::{Files, JOURNAL, NEXT};
@@ -87,6 +88,38 @@ pub(crate) fn open_or_start(files: &Arc<dyn Files>) -> Result<Opened, StoreError
     }
 }
 
+/// Opens the journal like [`open_or_start`]. While the disk fails, opens a copy in memory of a file of at most so many bytes, and returns
+/// the failure: changes of the copy are lost.
+pub(crate) fn open_or_copy(
+    files: &Arc<dyn Files>,
+    most: u64,
+) -> Result<(Opened, Option<String>), StoreError> {
+    match open_or_start(files) {
+        Err(StoreError::Disk(why)) => {
+            let copy = open_copy(files, most).map_err(|_| StoreError::Disk(why.clone()))?;
+            let notice = format!("{why}; the state was read, and changes are kept once the disk works");
+            Ok((Opened { notice: Some(notice), ..copy }, Some(why)))
+        }
+        opened => Ok((opened?, None)),
+    }
+}
+
+fn open_copy(files: &Arc<dyn Files>, most: u64) -> Result<Opened, StoreError> {
+    if files.length(JOURNAL)? > most {
+        return Err(StoreError::Disk("the journal is too large for a copy in memory".to_owned()));
+    }
+    let bytes = files.read(JOURNAL)?;
+    guarded(|| {
+        let copy = InMemoryBackend::new();
+        copy.set_len(bytes.len() as u64)?;
+        copy.write(0, &bytes)?;
+        let db = database(Box::new(copy))?;
+        let meta = read_meta(&db)?;
+        check_format(meta)?;
+        Ok(Opened { store: Store::new(files.clone(), db)?, meta, notice: None, fresh: false })
+    })
+}
+
 /// Opens an existing journal.
 pub(crate) fn open_existing(files: &Arc<dyn Files>) -> Result<(Store, Meta), StoreError> {
     guarded(|| {
@@ -134,7 +167,11 @@ pub(crate) fn create_database(files: &Arc<dyn Files>, name: &str) -> Result<Data
 }
 
 pub(crate) fn open_database(files: &Arc<dyn Files>, name: &str) -> Result<Database, StoreError> {
-    let backend = AnyBackend(files.open(name)?);
+    database(files.open(name)?)
+}
+
+fn database(backend: Box<dyn StorageBackend>) -> Result<Database, StoreError> {
+    let backend = AnyBackend(backend);
     let mut builder = Database::builder();
     builder.set_cache_size(CACHE);
     Ok(builder.create_with_backend(backend).map_err(redb::Error::from)?)

@@ -95,6 +95,37 @@ fn failed_sync_is_retried_on_a_reopened_file() {
     assert_eq!(reopened(&disk), served);
 }
 
+#[test]
+fn start_on_a_failing_disk_reads_the_state_and_keeps_changes_once_the_disk_works() {
+    let disk = FaultyDisk::default();
+    let mut served = Served::new();
+    let mut record = |bench: &Bench, name: &str, weight: u64| {
+        let records = vec![put("east", "a", name, weight), list("east", "a", weight)];
+        records.iter().for_each(|record| note(&mut served, record));
+        bench.shared.record(records);
+        served.clone()
+    };
+    let mut bench = Bench::open(&disk, options()).unwrap();
+    let before = record(&bench, "pod-1", 1);
+    assert!(bench.pass());
+    drop(bench);
+
+    disk.fail_sync(true);
+    let mut bench = Bench::open(&disk, options()).unwrap();
+    assert_eq!(bench.served(), before);
+    assert!(bench.notice.as_ref().is_some_and(|notice| notice.contains("sync failed")), "{:?}", bench.notice);
+    let after = record(&bench, "pod-2", 2);
+    assert!(!bench.pass());
+    let stats = bench.shared.stats();
+    assert!(!stats.open && stats.last_error.is_some(), "{stats:?}");
+
+    disk.fail_sync(false);
+    bench.now = bench.now.plus(Duration::from_secs(60));
+    assert!(bench.pass() && bench.shared.stats().open);
+    drop(bench);
+    assert_eq!(reopened(&disk), after);
+}
+
 /// Answers every slice that the journal requests, as the owner of that state.
 fn answer(bench: &Bench, served: &Served) -> usize {
     let mut slices = 0;

@@ -1,7 +1,8 @@
 //! Published facts, and the differences of a new derivation.
 //!
 //! Owned by the index. The facts of an output start with its own, followed by offers to other clusters, which belong to
-//! another scope. A fact that was published in doubt is published again when the doubt ends, even if it is equal.
+//! another scope. A fact is published again when a doubt about it begins or ends, even if it is equal: a run that takes over from
+//! another one ends what it reported without a doubt.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -103,6 +104,7 @@ impl PublishedFacts {
             }
         }
         let is_settled = doubt.is_none() && self.doubted.remove(&output);
+        let is_news = is_settled || doubt.is_some() && !self.doubted.contains(&output);
         let basis = doubt.map_or(Basis::Authoritative, Basis::KnownPartial);
         let own = owner(facts.first());
         let mut kept: Vec<Fact> = Vec::with_capacity(facts.len());
@@ -111,7 +113,7 @@ impl PublishedFacts {
             let known = old.iter().find(|known| **known == fact);
             let fact = known.cloned().unwrap_or(fact);
             let is_waiting = matches!(fact, Fact::Waiting(..));
-            if known.is_none() || (is_settled && !is_waiting) {
+            if known.is_none() || (is_news && !is_waiting) {
                 let scope = self.scope(&output, &fact, own.as_ref()).clone();
                 let basis = if is_waiting { Basis::Authoritative } else { basis.clone() };
                 if matches!(basis, Basis::KnownPartial(_)) {

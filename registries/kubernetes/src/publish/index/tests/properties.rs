@@ -246,12 +246,13 @@ impl Stage {
                 RegistryUpdate::Put(_, fact, basis) => {
                     let item = fact.item();
                     let was_doubted = self.doubted.remove(&item);
-                    if basis != Basis::Authoritative {
+                    let is_doubted = basis != Basis::Authoritative;
+                    if is_doubted {
                         self.doubted.insert(item.clone());
                     }
-                    let is_settled = was_doubted && basis == Basis::Authoritative;
                     let known = self.facts.insert(item, fact.clone());
-                    assert!(known.as_ref() != Some(&fact) || is_settled, "published again: {fact:?}");
+                    let is_news = was_doubted != is_doubted;
+                    assert!(known.as_ref() != Some(&fact) || is_news, "published again: {fact:?}");
                 }
                 RegistryUpdate::Remove(key, _) => {
                     self.doubted.remove(&key.item);

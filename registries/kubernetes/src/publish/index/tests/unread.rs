@@ -150,6 +150,23 @@ fn endpoints_of_unread_pods_are_in_doubt_until_pods_are_read() {
 }
 
 #[test]
+fn equal_endpoints_are_in_doubt_from_the_first_unread_pod_on() {
+    let mut index = mk_without(Kind::Pod, &world());
+    withhold(&mut index, Kind::Pod);
+    updates(&mut index);
+    let more = json!([at("10.0.0.2"), of("10.0.0.3", "p9")]);
+    index.apply_put(mk_slice("cart-1", "cart", more, json!({})));
+    let texts = updates(&mut index);
+    assert!(
+        texts.contains(&"put EndpointSlice shop/cart-1 in doubt".to_owned()),
+        "the address of an unread pod waits, so the group is equal and not complete: {texts:?}"
+    );
+    index.apply_put(mk_slice("cart-1", "cart", json!([at("10.0.0.2")]), json!({})));
+    let texts = updates(&mut index);
+    assert!(texts.contains(&"put EndpointSlice shop/cart-1".to_owned()), "{texts:?}");
+}
+
+#[test]
 fn endpoints_of_a_deleted_pod_are_confirmed_by_the_list_of_pods() {
     let mut index = mk_without(Kind::Pod, &world());
     withhold(&mut index, Kind::Pod);

@@ -78,6 +78,8 @@ pub(crate) struct Machine {
     missing: Option<Mono>,
     /// Whether discovery found the kind, and no watch has delivered anything since.
     claimed: bool,
+    /// Whether a lost version was listed again at once, and no watch has delivered anything since.
+    relisted: bool,
     /// Whether the consumer received `NotServed`.
     absent: bool,
     backoff: Backoff,
@@ -108,6 +110,7 @@ impl Machine {
             held: false,
             missing: None,
             claimed: false,
+            relisted: false,
             absent: false,
             last_event: Mono(0),
             probe: Probe::default(),
@@ -213,7 +216,7 @@ impl Machine {
             *at = now;
         } else {
             self.backoff.reset();
-            self.claimed = false;
+            (self.claimed, self.relisted) = (false, false);
             if self.health.awaits_event() {
                 self.health.event_came();
             }

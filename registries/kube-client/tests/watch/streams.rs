@@ -1,5 +1,7 @@
 //! Running watches: events, bookmarks, ends, tears, lost versions.
 
+use std::time::Duration;
+
 use serde_json::json;
 use tributary_model::SourceState;
 use tributary_scripted_api::{Answer, Verb};
@@ -110,6 +112,41 @@ async fn lost_version_is_listed_again_and_decodes_only_changes() {
         "{:?}",
         fixture.statuses
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn version_lost_by_a_restart_is_listed_at_once_after_a_long_outage() {
+    let mut fixture = Fixture::pods(&["a"]);
+    fixture.live().await;
+    fixture.pass(secs(5)).await;
+    fixture.server.answer("pods", Some(Verb::Watch), 6, Answer::Reset);
+    fixture.server.compact();
+    fixture.server.tear("pods");
+    let tries = |fixture: &Fixture| {
+        fixture.statuses.iter().filter(|part| part.state == SourceState::Unreachable).count()
+    };
+    fixture.until("away", |fixture| tries(fixture) == 6).await;
+    let retry = fixture.elapsed() + fixture.statuses.last().unwrap().retry_in.unwrap();
+    fixture.until("listed again", |fixture| fixture.listed == 2).await;
+    assert!(fixture.elapsed() < retry + secs(1), "{:?}, not {retry:?}", fixture.elapsed());
+    assert_eq!((fixture.state(), tries(&fixture)), (SourceState::Live, 6), "a lost version is no failure");
+}
+
+#[tokio::test(start_paused = true)]
+async fn version_that_is_lost_again_after_its_list_waits() {
+    let mut fixture = Fixture::pods(&["a"]);
+    fixture.server.streams(false);
+    fixture.live().await;
+    fixture.pass(secs(5)).await;
+    let _ = fixture.server.requests();
+    fixture.server.answer("pods", Some(Verb::Watch), 4, Answer::Status(410, "too old"));
+    fixture.server.end("pods");
+    fixture.pass(Duration::from_millis(400)).await;
+    let verbs: Vec<Verb> = fixture.server.requests().iter().map(|one| one.verb).collect();
+    assert_eq!(verbs, [Verb::Watch, Verb::Get, Verb::Watch], "one list at once");
+    fixture.until("listed", |fixture| fixture.listed == 5).await;
+    fixture.pass(secs(1)).await;
+    assert_eq!((fixture.server.requests().len(), fixture.state()), (6, SourceState::Live));
 }
 
 #[tokio::test(start_paused = true)]

@@ -179,6 +179,11 @@ impl Machine {
                 }
                 self.retry("list", failure, Then::List, now, out);
             }
+            // a server that restarted answers so: it has not failed, and the pause of earlier failures is over
+            (_, ApiFailure::Gone(_)) if !self.relisted => {
+                self.relisted = true;
+                self.list(now, out);
+            }
             _ => {
                 let then = self.after_a_watch(&failure);
                 self.retry("watch", failure, then, now, out);

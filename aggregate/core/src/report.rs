@@ -258,9 +258,9 @@ fn waits_for(registry: &Registry) -> Option<Arc<str>> {
         Obstacle::NotSynced if shadow.ledger.is_of_another_source(&registry.ledger) => {
             Some("the source's identity changed, and the new run has not listed everything yet".into())
         }
-        Obstacle::NotSynced => {
+        obstacle @ (Obstacle::NotSynced | Obstacle::NotFollowed) => {
             let failure = failure(&shadow.ledger).map(|why| format!(": {why}")).unwrap_or_default();
-            Some(format!("{}{failure}", describe(&Obstacle::NotSynced)).into())
+            Some(format!("{}{failure}", describe(&obstacle)).into())
         }
         obstacle => Some(describe(&obstacle)),
     }
@@ -284,13 +284,13 @@ fn waits_for_others(registry: &Registry, registries: &Registries) -> Option<Arc<
     )
 }
 
-/// Returns why a shadow has not listed everything, if it fails. Without a status of the served run, that of the shadow is
+/// Returns why a shadow has not listed everything or does not follow it, if it fails. Without a status of the served run, that of the shadow is
 /// the registry's own.
 fn shadow_failure(registry: &Registry) -> Option<&str> {
     let reports = registry.ledger.scopes.values().any(|scoped| scoped.status.is_some());
     let shadow = registry.shadow.as_ref().filter(|_| reports)?;
-    let is_listing = matches!(registry.obstacle()?, Obstacle::NotSynced);
-    failure(&shadow.ledger).filter(|_| is_listing)
+    let is_failing = matches!(registry.obstacle()?, Obstacle::NotSynced | Obstacle::NotFollowed);
+    failure(&shadow.ledger).filter(|_| is_failing)
 }
 
 /// Returns the reason of the worst status that a run has reported, if it fails.
@@ -304,6 +304,7 @@ fn failure(ledger: &Ledger) -> Option<&str> {
 fn describe(obstacle: &Obstacle) -> Arc<str> {
     match obstacle {
         Obstacle::NotSynced => "the new run has not listed everything yet".into(),
+        Obstacle::NotFollowed => "the new run does not follow everything that it has listed".into(),
         Obstacle::Identity(identity) => {
             format!("the source's identity changed to {identity}; accept it if that is intended").into()
         }

@@ -1,7 +1,7 @@
 //! Rotation: decides when a shadow may replace the served run, and applies the difference.
 //!
 //! Called by [`ingest`](crate::ingest) at the end of a batch. Until adoption the old run serves, with no
-//! time limit. A credential that can read less therefore waits, visibly, until the old run fails or an
+//! time limit. A run that has listed and lost its connection since waits until it is followed again. A credential that can read less therefore waits, visibly, until the old run fails or an
 //! operator accepts it.
 
 use tributary_model::{
@@ -10,7 +10,7 @@ use tributary_model::{
 };
 
 use super::tables::{Change, Mark};
-use super::{Ledger, Output, Scoped};
+use super::{Ledger, List, Output, Scoped};
 
 /// Reason why a shadow does not replace the served run yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,12 +19,14 @@ pub(crate) enum Obstacle {
     NotSynced,
     /// The source's identity changed to this one.
     Identity(Fingerprint),
+    /// A required collection that the served run knows was listed and is not followed now: it may lack what the served run has seen.
+    NotFollowed,
     /// These collections are live in the served run, and the shadow can read less of them.
     Weaker(Vec<Collection>),
 }
 
 impl Obstacle {
-    /// Returns whether an operator may accept it; a run that has not listed everything must sync first.
+    /// Returns whether an operator may accept it; a run that has not listed everything, or does not follow it, must sync first.
     pub(crate) const fn is_acceptable(&self) -> bool {
         matches!(self, Self::Identity(_) | Self::Weaker(_))
     }
@@ -45,6 +47,9 @@ impl Ledger {
         if let Some(identity) = identity.filter(|_| self.is_of_another_source(served)) {
             return Some(Obstacle::Identity(identity.clone()));
         }
+        if !self.follows_what_is_known(served) {
+            return Some(Obstacle::NotFollowed);
+        }
         let weaker: Vec<Collection> = self.weaker(served, scopes).collect();
         (!weaker.is_empty()).then_some(Obstacle::Weaker(weaker))
     }
@@ -52,6 +57,16 @@ impl Ledger {
     /// Returns whether the two runs report different identities of their source.
     pub(crate) fn is_of_another_source(&self, served: &Self) -> bool {
         self.identity.is_some() && served.identity.is_some() && self.identity != served.identity
+    }
+
+    fn follows_what_is_known(&self, served: &Self) -> bool {
+        let is_behind = |list: &List| {
+            list.result.is_some_and(|result| result > ListResult::Withheld)
+                && list.freshness != Freshness::Live
+        };
+        let mut required = self.follows.iter().flat_map(|all| &all.required);
+        !required
+            .any(|of| self.list(of).is_some_and(is_behind) && served.list(of).is_some_and(List::is_known))
     }
 
     fn weaker<'a>(&'a self, served: &'a Self, scopes: &'a Scopes) -> impl Iterator<Item = Collection> {

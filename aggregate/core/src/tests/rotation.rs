@@ -73,6 +73,33 @@ fn weaker_run_waits_for_a_failure_or_for_acceptance() {
 }
 
 #[test]
+fn run_that_lost_its_source_after_its_list_waits_until_it_is_followed() {
+    let mut world =
+        World::with(&[mk_spec("east", ProviderId::KUBERNETES), mk_spec("file", ProviderId::SERVICE_ENTRY)]);
+    world.list("east", pay("10.0.0.1:http=80"));
+    world.list("file", pay("10.1.0.1:http=80"));
+    let orders = [world.order("east"), world.order("file")];
+    world.core.begin_shadows(Mono(400), &orders).unwrap();
+    let (east, file) = (orders[0].generation, orders[1].generation);
+    let status = |state| RegistryUpdate::Status(mk_scope(SCOPE), SourceStatus::new(state, "401"));
+    world.report_in("east", east, mk_list(pay("10.0.0.1:http=80")));
+    world.report_in("east", east, [status(SourceState::AuthFailed)]);
+    // the served run sees an endpoint meanwhile
+    world.report("east", [mk_put(pay("10.0.0.1:http=80 10.0.0.2:http=80")[1].clone())]);
+    world.report_in("file", file, mk_list(pay("10.1.0.1:http=80")));
+    let served = ["10.0.0.1:80", "10.0.0.2:80", "10.1.0.1:80"];
+    assert_eq!(world.served("shop/pay.shop", 80), served, "it may lack endpoints");
+    let status_of = world.core.status().swap_remove(0);
+    let waits_for = status_of.waits_for.as_deref();
+    assert_eq!(waits_for, Some("the new run does not follow everything that it has listed: 401"));
+    assert!(!status_of.needs_accept && !world.core.accept(Mono(800), &mk_name("east")).0);
+    let both = mk_put(pay("10.0.0.1:http=80 10.0.0.2:http=80")[1].clone());
+    world.report_in("east", east, [both, status(SourceState::Live)]);
+    assert_eq!((world.generation("east"), world.generation("file")), (east, file));
+    assert_eq!(world.served("shop/pay.shop", 80), served);
+}
+
+#[test]
 fn run_that_has_not_listed_cannot_be_accepted() {
     let identity = |text: &str| RegistryUpdate::Identity(Fingerprint::new(text).unwrap());
     let mut world = World::of_files();

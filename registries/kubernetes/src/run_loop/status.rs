@@ -81,6 +81,10 @@ impl SourceHealth {
         self.changed = true;
         self.recovered = self.recovered.saturating_add(lost);
     }
+    /// Lets the status count as changed.
+    pub(super) const fn report_again(&mut self) {
+        self.changed = true;
+    }
     /// Whether a status was reported since the last call.
     pub(super) const fn take_changed(&mut self) -> bool {
         std::mem::replace(&mut self.changed, false)

@@ -143,6 +143,8 @@ pub(crate) struct RunOf {
     pub(crate) identities: Vec<(String, usize)>,
     pub(crate) problems: BTreeMap<ObjectRef, Problem>,
     pub(crate) statuses: Vec<SourceStatus>,
+    /// Number of statuses before the end of the last list.
+    pub(crate) statuses_before_end: usize,
     /// Statuses of the scopes of optional kinds.
     pub(crate) beside: BTreeMap<String, SourceStatus>,
     pub(crate) progress: usize,
@@ -182,6 +184,7 @@ impl RunOf {
             required: Vec::new(),
             problems: BTreeMap::new(),
             statuses: Vec::new(),
+            statuses_before_end: 0,
             beside: BTreeMap::new(),
             progress: 0,
             updates: 0,
@@ -253,6 +256,7 @@ impl RunOf {
             }
             RegistryUpdate::ListEnded(collection, completeness) => {
                 self.withheld.remove(&named(&collection));
+                self.statuses_before_end = self.statuses.len();
                 self.synced.insert(named(&collection), completeness);
             }
             RegistryUpdate::Withheld(collection, why) => drop(self.withheld.insert(named(&collection), why)),

@@ -50,6 +50,29 @@ async fn collection_waits_for_all_kinds_that_it_joins() {
     assert_eq!(run.addresses(), 4);
 }
 
+/// The end of a list alone would make its collection live, although a watch that it joins is refused since.
+#[tokio::test(start_paused = true)]
+async fn list_that_ends_while_a_watch_is_refused_is_followed_by_the_status() {
+    let server = shop();
+    // more than one flush derives
+    let one = |number| slice(&format!("pay-{number}"), "pay", &["10.0.0.1".to_owned()]);
+    (0..1_200).for_each(|number| server.put("endpointslices", one(number)));
+    server.answer("/pods", None, 1, Answer::Busy(secs(20)));
+    let mut run = RunOf::start(&server);
+    run.pass(secs(10)).await;
+    server.answer("/endpointslices", Some(Verb::Watch), usize::MAX, Answer::Status(401, "no"));
+    server.end("endpointslices");
+    run.until("refused", |run| run.part("endpointslices") == SourceState::AuthFailed).await;
+    server.put("endpointslices", slice("pay", "pay", &["10.0.0.9".to_owned()]));
+    run.until("ended", |run| run.synced.contains_key("cluster/Groups")).await;
+    assert_eq!(run.state(), SourceState::AuthFailed);
+    assert!(run.statuses.len() > run.statuses_before_end, "the status comes last");
+    assert!(!run.confirmed.contains_key("cluster/Groups"), "{:?}", run.confirmed);
+    server.heal();
+    run.live().await;
+    run.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn change_before_another_kinds_list_delays_nothing() {
     let server = shop();

@@ -86,6 +86,9 @@ pub struct RegistryStatus {
     /// True if every required collection has a result in the served run, including "cannot be read", and any was ever
     /// known. A server that starts waits for this.
     pub synced: bool,
+    /// True if a required collection that was never known keeps failing, which may pass. A server that starts waits for it, too,
+    /// at most until its timeout.
+    pub failing: bool,
     /// True if no collection is missing that decides what clients may reach, now or in the restored state.
     pub decided: bool,
     /// Configured priority of its facts.
@@ -181,6 +184,7 @@ impl Core {
             ended: ledger.ended.iter().map(ended).collect(),
             unknown: ledger.is_unknown(),
             synced: ledger.is_synced() && ledger.knows_any() && decided,
+            failing: ledger.awaits_failing(),
             decided,
             priority: registry.info.priority,
             stale: registry.stale,

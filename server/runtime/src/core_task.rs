@@ -242,13 +242,13 @@ impl CoreTask {
         self.find_members(&status, &before);
         let counts =
             |name: &&RegistryName| self.rule.known.contains(*name) || self.start.found.contains(*name);
-        let synced = status.iter().filter(|one| one.synced).map(|one| &one.id.name);
+        let synced = status.iter().filter(|one| one.synced && !one.failing).map(|one| &one.id.name);
         let synced: Vec<RegistryName> = synced.filter(counts).cloned().collect();
         let undecided = status.iter().filter(|one| !one.decided).map(|one| &one.id.name);
         self.start.undecided = undecided.filter(counts).cloned().collect();
         self.start.synced.extend(synced);
         if let Some(config) = &self.rule.config_cluster
-            && self.start.synced.contains(config)
+            && status.iter().any(|one| one.synced && one.id.name == *config)
         {
             self.start.config_synced.get_or_insert(now);
         }

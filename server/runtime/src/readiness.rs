@@ -40,11 +40,11 @@ pub struct StartFacts {
     pub restored: bool,
     /// Known registries of which a collection that decides what clients may reach was never read, also not before the restart.
     pub undecided: BTreeSet<RegistryName>,
-    /// Registries whose required collections have all been listed once.
+    /// Registries whose required collections have all been listed once, or may not be read.
     pub synced: BTreeSet<RegistryName>,
     /// Registries that were known at start and have been removed since.
     pub left: BTreeSet<RegistryName>,
-    /// When the config cluster synced.
+    /// When the config cluster synced. A kind of it that keeps failing does not count: the timeout is for such kinds, too.
     pub config_synced: Option<Mono>,
     /// Registries that were added before the membership was known, if the rule awaits it.
     pub found: BTreeSet<RegistryName>,

@@ -136,18 +136,14 @@ impl Model {
         self.gone = self.commits.front().map(|commit| commit.gone.clone()).unwrap_or_default();
         self.clusters.values().for_each(|cluster| cluster.site.forget_delivered());
     }
-    /// Returns what clients saw of clusters that are still declared: a process without a journal knows no others. A kind that could not be
-    /// read counts as listed for the start, so a cluster whose network failed since the start is not expected.
+    /// Returns what clients saw of clusters that are still declared: a process without a journal knows no others. A kind that may not be
+    /// read counts as listed for the start; one that fails does not.
     fn declared(&self) -> Served {
         let has_claim = |name: &String| {
             name == HOME || self.roster.claims.get(name).is_some_and(|claims| claims.best().is_some())
         };
-        let is_read = |name: &String| {
-            let truth = &self.clusters[name];
-            let up = truth.site.up_since();
-            !truth.is_restricted && up.is_some_and(|up| up <= self.process_start)
-        };
-        let kept = self.seen.0.iter().filter(|(name, _)| has_claim(name) && is_read(name));
+        let may_read = |name: &String| !self.clusters[name].is_restricted;
+        let kept = self.seen.0.iter().filter(|(name, _)| has_claim(name) && may_read(name));
         Served(kept.map(|(name, all)| (name.clone(), all.clone())).collect())
     }
     fn published(&mut self, catalog: &Catalog, readiness: &Readiness) {

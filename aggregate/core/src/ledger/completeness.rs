@@ -23,6 +23,13 @@ impl Ledger {
         };
         self.reported && self.follows.as_ref().is_some_and(|all| all.required.iter().all(settled))
     }
+    /// Returns whether a required collection that was never known keeps failing. A later read may know it, so a start waits
+    /// for it, unlike for one that may not be read.
+    pub(crate) fn awaits_failing(&self) -> bool {
+        let is_failing =
+            |of: &Collection| self.list(of).is_some_and(super::List::is_failing) && !self.is_known(of);
+        self.follows.iter().flat_map(|all| &all.required).any(is_failing)
+    }
     /// Returns whether a required collection was never known; the catalog is then incomplete.
     pub(crate) fn is_unknown(&self) -> bool {
         !self.lost.is_empty() || self.lacks_required()

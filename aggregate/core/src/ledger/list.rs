@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use tributary_model::{Completeness, Freshness, ListResult, Mono, SinceMono, Withheld};
+use tributary_model::{Completeness, Freshness, ListResult, Mono, SinceMono, Withheld, WithheldCause};
 
 /// List state of one collection.
 #[derive(Debug, Clone)]
@@ -25,13 +25,16 @@ pub(crate) struct List {
     pub(crate) confirmed: Option<Mono>,
     /// Number of facts that the last list lacked; that list was not complete.
     missing: usize,
+    /// Whether it cannot be read for a reason that may pass.
+    failing: bool,
 }
 
 impl Default for List {
     /// Epochs begin at 1: facts of the previous run keep epoch 0 and are older than any list.
     fn default() -> Self {
         let (freshness, result, confirmed) = (Freshness::Unknown, None, None);
-        Self { freshness, result, open: false, listing: false, epoch: Self::FIRST, confirmed, missing: 0 }
+        let epoch = Self::FIRST;
+        Self { freshness, result, open: false, listing: false, epoch, confirmed, missing: 0, failing: false }
     }
 }
 
@@ -46,6 +49,10 @@ impl List {
     /// Returns whether the collection is known: unknown is not empty (law 1).
     pub(crate) const fn is_known(&self) -> bool {
         matches!(self.freshness, Freshness::Live | Freshness::Stale { .. })
+    }
+    /// Returns whether it cannot be read for a reason that may pass.
+    pub(crate) fn is_failing(&self) -> bool {
+        self.failing && self.result == Some(ListResult::Withheld)
     }
     /// Begins a list.
     pub(crate) fn begin(&mut self, at: Mono) {
@@ -80,6 +87,7 @@ impl List {
     /// Records that the collection cannot be read: the run may sync, but no fact is confirmed or removed.
     pub(crate) fn withhold(&mut self, withheld: &Withheld, at: Mono) {
         (self.listing, self.result) = (false, Some(ListResult::Withheld));
+        self.failing = withheld.cause == WithheldCause::Failing;
         self.lapse(at, &withheld.why);
     }
     /// Makes the collection stale for this reason; an earlier start of the staleness is kept.

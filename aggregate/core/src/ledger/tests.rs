@@ -174,6 +174,20 @@ fn unreadable_collection_without_facts_does_not_block_sync() {
 }
 
 #[test]
+fn start_waits_for_a_collection_that_fails_and_was_never_read() {
+    let failing = || RegistryUpdate::Withheld(collection(), Withheld::failing("500"));
+    let (mut ledger, mut out) = (Ledger::new(Generation(1)), Applied::default());
+    take(&mut ledger, [follows(), failing()], &mut out);
+    assert!(ledger.is_synced() && ledger.awaits_failing());
+    take(&mut ledger, [withheld()], &mut out);
+    assert!(!ledger.awaits_failing(), "it may not be read");
+    take(&mut ledger, [failing(), synced(Completeness::Complete)], &mut out);
+    assert!(!ledger.awaits_failing());
+    take(&mut ledger, [failing()], &mut out);
+    assert!(!ledger.awaits_failing(), "a collection that was read once is known");
+}
+
+#[test]
 fn run_that_may_read_nothing_knows_nothing() {
     let other = Collection { scope: mk_scope("other"), kind: WORKLOADS };
     let both = RegistryUpdate::Follows { required: vec![collection(), other.clone()], optional: Vec::new() };

@@ -281,6 +281,7 @@ mod tests {
             ],
             unknown: false,
             synced: true,
+            failing: false,
             decided: true,
             priority: ShardPriority::default(),
             stale: StalePolicy::Hold,

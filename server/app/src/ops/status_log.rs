@@ -318,6 +318,7 @@ mod tests {
             ended: Vec::new(),
             unknown: false,
             synced: true,
+            failing: false,
             decided: true,
             priority: tributary_model::ShardPriority::default(),
             stale: StalePolicy::Hold,

@@ -52,6 +52,7 @@ fn mk_status(state: SourceState, freshness: Freshness) -> RegistryStatus {
         ended: Vec::new(),
         unknown: false,
         synced: true,
+        failing: false,
         decided: true,
         priority: ShardPriority::default(),
         stale: StalePolicy::Hold,

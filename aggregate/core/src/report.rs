@@ -116,11 +116,34 @@ impl RegistryStatus {
     /// that it serves.
     #[must_use]
     pub fn overall(&self) -> OverallStatus {
+        self.overall_without(|_| false)
+    }
+
+    /// Returns the state of the registry without the sources that may not be read and of which nothing is required.
+    #[must_use]
+    pub fn overall_of_required(&self) -> OverallStatus {
+        self.overall_without(|scope| self.is_spared(scope))
+    }
+
+    /// Returns the sources that may not be read and of which nothing is required.
+    pub fn spared(&self) -> impl Iterator<Item = &SourceStatus> {
+        let spared = self.sources.iter().filter(|(scope, _)| self.is_spared(scope));
+        spared.map(|(_, source)| &source.status)
+    }
+
+    fn is_spared(&self, scope: &Scope) -> bool {
+        let is_refused = |source: &SourceView| source.status.state == SourceState::Forbidden;
+        let mut of_scope = self.collections.iter().filter(|one| one.collection.scope == *scope);
+        self.sources.get(scope).is_some_and(is_refused) && !of_scope.any(|one| one.required)
+    }
+
+    fn overall_without(&self, is_left_out: impl Fn(&Scope) -> bool + Copy) -> OverallStatus {
         let is_stale = |c: &CollectionStatus| matches!(c.freshness, Freshness::Stale { .. });
         let counts = |c: &&CollectionStatus| c.required || c.facts > 0 && is_stale(c);
         let facts = self.collections.iter().filter(counts).map(|c| &c.freshness);
         let unknown = self.unknown.then_some(&Freshness::Unknown);
-        OverallStatus::of(self.sources.values().map(|source| &source.status), facts.chain(unknown))
+        let sources = self.sources.iter().filter(|(scope, _)| !is_left_out(scope));
+        OverallStatus::of(sources.map(|(_, source)| &source.status), facts.chain(unknown))
     }
 
     /// Returns the state of one scope: that of its source and of all its collections.

@@ -52,5 +52,5 @@ pub use options::{Mcs, Options};
 pub use project::{Object, ObjectEvent};
 pub use publish::{Counts, Index};
 pub use registry::KubernetesRegistry;
-pub use run_loop::{Planned, RunMemory, watch_plan};
+pub use run_loop::{Planned, RunMemory, remote_kinds, watch_plan};
 pub use state::{ClusterObjects, DerivedKey};

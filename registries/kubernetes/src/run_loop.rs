@@ -32,7 +32,7 @@ use watches::Source;
 
 pub(crate) use exporter::Exporter;
 pub use run_memory::RunMemory;
-pub use watch_plan::{Planned, watch_plan};
+pub use watch_plan::{Planned, remote_kinds, watch_plan};
 pub(crate) use watches::WatchSet;
 
 /// Largest number of event batches that are applied before the index is flushed.

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use tributary_kube_client::Resource;
 
 use crate::kind::{Kind, WatchScope};
-use crate::options::Options;
+use crate::options::{Mcs, Options};
 
 /// Planned watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,13 +62,24 @@ fn field_selector(scope: &WatchScope, options: &Options) -> Option<String> {
     }
 }
 
+/// Returns the kinds that a remote cluster is always read for. The run needs those that are not optional; without one of the others
+/// it lacks attributes or gateways.
+pub fn remote_kinds() -> impl Iterator<Item = Resource> {
+    let mcs = Mcs::default();
+    let of_options = |kind: &Kind| matches!(kind, Kind::MeshConfig | Kind::Export | Kind::Import);
+    Kind::ALL.into_iter().filter(move |kind| !of_options(kind)).map(move |kind| resource_with(kind, &mcs))
+}
+
 /// Returns the API resource of a kind.
 #[must_use]
 pub(super) fn resource(kind: Kind, options: &Options) -> Resource {
+    resource_with(kind, &options.mcs)
+}
+
+fn resource_with(kind: Kind, mcs: &Mcs) -> Resource {
     let core = |plural: &'static str| (Cow::Borrowed(""), &["v1"][..], plural);
-    let mcs = |plural: &'static str| {
-        (Cow::Owned(options.mcs.group.to_string()), &["v1beta1", "v1alpha1"][..], plural)
-    };
+    let of_mcs =
+        |plural: &'static str| (Cow::Owned(mcs.group.to_string()), &["v1beta1", "v1alpha1"][..], plural);
     let (group, versions, plural) = match kind {
         Kind::Namespace => core("namespaces"),
         Kind::Service => core("services"),
@@ -76,8 +87,8 @@ pub(super) fn resource(kind: Kind, options: &Options) -> Resource {
         Kind::Node => core("nodes"),
         Kind::MeshConfig => core("configmaps"),
         Kind::Slice => ("discovery.k8s.io".into(), &["v1"][..], "endpointslices"),
-        Kind::Export => mcs("serviceexports"),
-        Kind::Import => mcs("serviceimports"),
+        Kind::Export => of_mcs("serviceexports"),
+        Kind::Import => of_mcs("serviceimports"),
         Kind::Gateway => ("gateway.networking.k8s.io".into(), &["v1", "v1beta1"][..], "gateways"),
     };
     // nodes give the locality of pods, which nothing needs to wait for
@@ -90,7 +101,6 @@ pub(super) fn resource(kind: Kind, options: &Options) -> Resource {
 mod tests {
     use super::*;
     use crate::fixtures::mk_options;
-    use crate::options::Mcs;
     use tributary_model::Namespace;
 
     fn of(kind: Kind, options: &Options) -> Vec<Planned> {
@@ -132,6 +142,16 @@ mod tests {
         let want = [("shop", false), ("tributary-system", true), ("istio-system", true)];
         assert_eq!(namespaces, want.map(|(name, optional)| (format!("metadata.name={name}"), optional)));
         assert_eq!(namespace(Kind::MeshConfig).as_deref(), Some("tributary-system"));
+    }
+
+    #[test]
+    fn remote_cluster_is_read_with_these_kinds_and_needs_some() {
+        let of = |optional: bool| {
+            let all = remote_kinds().filter(|kind| kind.optional == optional);
+            all.map(|kind| kind.plural).collect::<Vec<_>>()
+        };
+        assert_eq!(of(false), ["namespaces", "pods", "services", "endpointslices"]);
+        assert_eq!(of(true), ["nodes", "gateways"]);
     }
 
     #[test]

@@ -69,8 +69,8 @@ pub(crate) fn content(resource: &Resource) -> Content {
 }
 
 impl Kinds {
-    /// The resources to watch.
-    pub(crate) fn resources(self) -> &'static [Resource] {
+    /// The resources to watch. All of them are optional: a cluster without their definitions or the right to read them is read.
+    pub fn resources(self) -> &'static [Resource] {
         const ALL: [Resource; 7] = [
             SERVICE_ENTRIES,
             WORKLOAD_ENTRIES,

@@ -218,11 +218,14 @@ impl ResourceTable {
         events
     }
 
-    /// The status of the kind; for a live kind with the reason why its objects are withheld.
+    /// The status of the kind; for a live kind with the reason why its objects are withheld. That a kind is not installed is
+    /// nothing to report: only the part has it.
     fn status(&self) -> Option<SourceEvent> {
         let part = self.part.clone()?;
-        let why = self.unknown.as_ref().filter(|_| part.state == SourceState::Live);
-        let reason = why.map_or_else(|| Arc::clone(&part.reason), |why| Arc::clone(&why.why));
+        let reason = match &self.unknown {
+            _ if part.state != SourceState::Live => Arc::clone(&part.reason),
+            why => why.as_ref().map(|why| Arc::clone(&why.why)).unwrap_or_default(),
+        };
         let status = SourceStatus { reason, ..status(part) };
         Some(SourceEvent::Status(self.scope.clone(), status))
     }

@@ -94,7 +94,7 @@ pub struct ClusterRegistryItem {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClusterConditionItem {
     /// `Refused`, `Duplicate`, `NotUsed`, `NotDeclared`, `NotChanged`, `NewCredential`, `UidNotAccepted`, `SameCluster`,
-    /// `CredentialExpires` or `CredentialExpired`.
+    /// `KindNotRead`, `CredentialExpires` or `CredentialExpired`.
     pub kind: String,
     /// Code from the table of codes; empty if it has none.
     #[serde(default, skip_serializing_if = "String::is_empty")]

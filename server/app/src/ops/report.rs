@@ -198,17 +198,23 @@ fn millis(span: Duration) -> u64 {
 
 /// Returns the state of a registry with its reason: of its run if that has failed, else of its sources and facts.
 pub(super) fn state(status: &RegistryStatus, run: Option<&RunReport>) -> OverallStatus {
-    // a run that waits for its first start has not failed
-    let failed = run.filter(|run| match run.state {
+    failed(run).unwrap_or_else(|| status.overall())
+}
+
+/// Does the same as [`state`] without the sources that may not be read and of which nothing is required.
+pub(super) fn state_of_required(status: &RegistryStatus, run: Option<&RunReport>) -> OverallStatus {
+    failed(run).unwrap_or_else(|| status.overall_of_required())
+}
+
+/// Returns the state of a run that failed. One that waits for its first start has not.
+fn failed(run: Option<&RunReport>) -> Option<OverallStatus> {
+    let run = run.filter(|run| match run.state {
         RunState::Waiting { .. } => run.failures > 0,
         RunState::Parked => true,
         _ => false,
-    });
-    if let Some(run) = failed {
-        let why = run.last_error.as_ref().map(|(code, reason, _)| format!("{code} {reason}"));
-        return OverallStatus { state: OverallState::Failed, reason: why.unwrap_or_default().into() };
-    }
-    status.overall()
+    })?;
+    let why = run.last_error.as_ref().map(|(code, reason, _)| format!("{code} {reason}"));
+    Some(OverallStatus { state: OverallState::Failed, reason: why.unwrap_or_default().into() })
 }
 
 /// Returns the collections that decide a registry's state: those that it requires, and those with served

@@ -98,8 +98,12 @@ fn followed_kind_shows_why_nothing_of_it_is_reported() {
     };
     let scope = Scope::new("workloadentries").unwrap();
     let mut table = ResourceTable::new(scope, "WorkloadEntry", None, None);
-    let live = Event::Status(SourcePart { state: SourceState::Live, ..SourcePart::default() });
-    assert_eq!(reason(&table.apply(live)), (SourceState::Live, String::new()));
+    let absent =
+        SourcePart { state: SourceState::Live, reason: "not served".into(), ..SourcePart::default() };
+    let events = table.apply(Event::Status(absent));
+    assert_eq!(reason(&events), (SourceState::Live, String::new()), "a kind that is not installed is normal");
+    let [SourceEvent::Status(_, status)] = &events[..] else { panic!() };
+    assert_eq!(&*status.parts[0].reason, "not served", "the part has it");
     let unknown = || context(Some(Withheld::forbidden("the mesh configuration is unknown")));
     let list = table.set_context(unknown());
     assert_eq!(reason(&list), (SourceState::Live, "the mesh configuration is unknown".to_owned()));

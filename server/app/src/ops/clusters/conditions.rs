@@ -5,11 +5,12 @@
 //! state does not depend on them. A function of its arguments; no text holds a part of a credential.
 
 use jiff::Timestamp;
-use tributary_model::{Code, Mono};
+use tributary_model::{Code, Mono, SourcePart, SourceState};
 use tributary_remote::Validity;
 use tributary_remote::roster::{ClusterStatus, Outcome, PREFIX, Source, SourceKind, State};
 
 use super::board::{ConfiguredCredential, ConnectionFacts};
+use super::kinds;
 use super::sources::fault_code;
 use super::state::Lane;
 use crate::cli::table::age;
@@ -67,7 +68,20 @@ pub fn conditions(
     let expiry = expiry.and_then(|validity| of_expiry(validity, SOON, now));
     let grace = roster.and_then(|roster| not_declared(roster, mono));
     let all = of_claims.into_iter().chain(grace).chain(failure).chain(rotation(lanes));
-    all.chain(not_accepted(roster, lanes)).chain(expiry).collect()
+    all.chain(not_accepted(roster, lanes)).chain(unread(lanes)).chain(expiry).collect()
+}
+
+/// Returns a condition for each kind that is not required and may not be read.
+fn unread(lanes: &[Lane<'_>]) -> impl Iterator<Item = ClusterConditionItem> {
+    let refused = lanes.iter().flat_map(|lane| &lane.status.sources);
+    let parts = refused.flat_map(|(_, source)| source.status.parts.iter());
+    let mut parts: Vec<&SourcePart> = parts.filter(|part| part.state == SourceState::Forbidden).collect();
+    parts.retain(|part| !kinds::is_required(&part.name));
+    parts.into_iter().map(|part| {
+        let next = Code::CLUSTER_RIGHT_MISSING.info().next;
+        let message = format!("{} are not read: {}; {next}", part.name, part.reason);
+        condition("KindNotRead", Code::CLUSTER_RIGHT_MISSING, message)
+    })
 }
 
 /// Names what sets a part of a cluster's policy: an annotation of its Secret, or a field of the configuration for a file.
@@ -249,6 +263,23 @@ mod tests {
         assert_eq!(shown("c", "a", ""), text("c", "a"));
         assert_eq!((shown("b", "a", "b"), shown("a", "a", ""), shown("", "a", "b")), (None, None, None));
         assert_eq!(shown("c", "", ""), None, "no UID is known");
+    }
+
+    #[test]
+    fn kind_that_may_not_be_read_is_shown_unless_it_is_required() {
+        let shown = |name: &str, state: SourceState| {
+            let mut status = mk_live();
+            let part = SourcePart { name: name.into(), state, reason: "403".into(), ..SourcePart::default() };
+            status.sources.values_mut().for_each(|source| source.status.parts = [part.clone()].into());
+            unread(&[Lane { status: &status, run: None }]).map(|one| one.message).collect::<Vec<_>>()
+        };
+        let entries = shown("workloadentries", SourceState::Forbidden);
+        assert!(
+            matches!(&entries[..], [one] if one.starts_with("workloadentries are not read: 403; ")),
+            "{entries:?}"
+        );
+        assert!(shown("pods", SourceState::Forbidden).is_empty(), "that is the state of the cluster");
+        assert!(shown("workloadentries", SourceState::Live).is_empty());
     }
 
     #[test]

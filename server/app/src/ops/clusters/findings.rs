@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use tributary_kube_client::{ApiFailure, Connection, Preflight, preflight};
 use tributary_model::Code;
 
-use super::kinds::KINDS;
+use super::kinds::{is_required, kinds};
 use crate::document::{Finding, Findings, Outcome};
 
 /// Largest difference of two clocks that is not reported.
@@ -27,9 +27,9 @@ pub async fn check(connection: &Connection, server: &str, patience: Duration) ->
     if name.outcome == Outcome::Failed {
         return Findings { checks: vec![name], ..Findings::default() };
     }
-    let end = tokio::time::Instant::now() + patience;
+    let (kinds, end) = (kinds(), tokio::time::Instant::now() + patience);
     loop {
-        let answer = preflight(connection, &KINDS).await;
+        let answer = preflight(connection, &kinds).await;
         let may_follow = match &answer {
             Ok(found) => found.unread.iter().any(|(_, why)| matches!(why, ApiFailure::Forbidden(_))),
             Err(why) => matches!(why, ApiFailure::Unauthorized(_)),
@@ -121,8 +121,7 @@ fn rights(unread: &[(String, ApiFailure)]) -> Vec<Finding> {
     }
     let code = Code::CLUSTER_RIGHT_MISSING;
     let finding = |(kind, why): &(String, ApiFailure)| {
-        let is_optional = KINDS.iter().any(|one| one.plural == kind && one.optional);
-        let outcome = if is_optional { Outcome::Warning } else { Outcome::Failed };
+        let outcome = if is_required(kind) { Outcome::Failed } else { Outcome::Warning };
         let detail = format!("{kind} cannot be listed: {why}; {}", code.info().next);
         Finding::new("rights", outcome, detail).coded(code)
     };
@@ -181,11 +180,9 @@ mod tests {
         let with = |last| of(&base.iter().copied().chain([last]).collect::<Vec<_>>());
         assert_eq!(judged(Ok(mk(&[]))), with(("rights", Good)));
         assert_eq!(judged(Ok(mk(&[("pods", refused())]))), with(("rights", Failed)));
-        assert_eq!(
-            judged(Ok(mk(&[("nodes", refused())]))),
-            with(("rights", Warning)),
-            "they add localities only"
-        );
+        for optional in ["nodes", "gateways", "workloadentries"] {
+            assert_eq!(judged(Ok(mk(&[(optional, refused())]))), with(("rights", Warning)), "{optional}");
+        }
         let unknown = judged(Err(ApiFailure::Unauthorized("no".into())));
         assert_eq!(unknown, of(&[("connection", Good), ("authentication", Failed)]));
         assert_eq!(judged(Err(ApiFailure::Unreachable("no".into()))), of(&[("connection", Failed)]));

@@ -1,18 +1,19 @@
-//! Kinds that a credential must be able to list, for the checks of clusters.
-
-use std::borrow::Cow;
+//! Kinds that a remote cluster is read for, for the checks of clusters and their conditions.
+//!
+//! The adapters define them and which of them they need; the state of a cluster follows from the same definitions.
 
 use tributary_kube_client::Resource;
+use tributary_kubernetes::remote_kinds;
+use tributary_service_entry::Kinds;
 
-/// Kinds that a remote cluster is read for; the optional ones only add localities.
-pub const KINDS: [Resource; 5] = [
-    kind("", "namespaces", "Namespace", false),
-    kind("", "nodes", "Node", true),
-    kind("", "pods", "Pod", false),
-    kind("", "services", "Service", false),
-    kind("discovery.k8s.io", "endpointslices", "EndpointSlice", false),
-];
+/// Returns the kinds of a remote cluster.
+#[must_use]
+pub fn kinds() -> Vec<Resource> {
+    remote_kinds().chain(Kinds::WorkloadEntries.resources().iter().cloned()).collect()
+}
 
-const fn kind(group: &'static str, plural: &'static str, kind: &'static str, optional: bool) -> Resource {
-    Resource { group: Cow::Borrowed(group), versions: &["v1"], plural, kind, namespaced: false, optional }
+/// Whether a remote cluster cannot be read without the right to list a kind, by its plural name.
+#[must_use]
+pub fn is_required(plural: &str) -> bool {
+    kinds().iter().any(|kind| kind.plural == plural && !kind.optional)
 }

@@ -3,6 +3,7 @@
 //! [`super::ClusterReport`] calls it for each cluster. It is a function of its arguments: the time is passed in. A rule never makes a
 //! state better than the facts: without a confirmation within the bound, no cluster is live.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tributary_core::{RegistryStatus, SourceView};
@@ -13,7 +14,7 @@ use tributary_runtime::{RunReport, RunState};
 use super::board::JoinFailure;
 use super::conditions::setting;
 use crate::document::clusters::text;
-use crate::ops::report::{counted, state as overall};
+use crate::ops::report::{counted, state_of_required};
 
 /// Start of the text with which the core describes a run of another cluster.
 const REPLACED: &str = "the source's identity changed";
@@ -182,7 +183,7 @@ fn refused(facts: &Facts<'_>) -> Option<Judged> {
 fn refused_credential(facts: &Facts<'_>) -> Option<Judged> {
     let is_auth = |state| matches!(state, OverallState::AuthFailed | OverallState::Forbidden);
     let judged = failed(facts, ClusterState::AuthFailed, is_auth)?;
-    let is_refused = |lane: &Lane<'_>| overall(lane.status, lane.run).state == OverallState::AuthFailed;
+    let is_refused = |lane: &Lane<'_>| overall(lane).state == OverallState::AuthFailed;
     let code = if facts.lanes.iter().any(is_refused) {
         Code::CLUSTER_CREDENTIAL_REFUSED
     } else {
@@ -207,7 +208,7 @@ fn unread(facts: &Facts<'_>) -> Option<Judged> {
 }
 
 fn syncing(facts: &Facts<'_>) -> Option<Judged> {
-    let states = facts.lanes.iter().map(|lane| overall(lane.status, lane.run));
+    let states = facts.lanes.iter().map(|lane| overall(lane));
     let first = states.into_iter().find(|one| one.state == OverallState::Syncing);
     let since = facts.roster.and_then(|roster| roster.since);
     let judged = |reason: &str| Judged { since, ..Judged::new(ClusterState::Syncing, reason) };
@@ -225,7 +226,7 @@ fn syncing(facts: &Facts<'_>) -> Option<Judged> {
 }
 
 fn stale(facts: &Facts<'_>) -> Option<Judged> {
-    let states = facts.lanes.iter().map(|lane| overall(lane.status, lane.run));
+    let states = facts.lanes.iter().map(|lane| overall(lane));
     let reported = states.into_iter().find(|one| one.state == OverallState::Stale);
     let oldest = confirmed(facts.lanes);
     let is_old = oldest.is_none_or(|at| facts.now.since(at) > facts.bound);
@@ -247,16 +248,22 @@ fn began(facts: &Facts<'_>) -> Option<Mono> {
     all.filter_map(|one| since(&one.freshness)).min()
 }
 
+/// Returns the state of a registry, without the kinds that it does not need and may not read: those are conditions.
+fn overall(lane: &Lane<'_>) -> OverallStatus {
+    state_of_required(lane.status, lane.run)
+}
+
 fn live(facts: &Facts<'_>) -> Judged {
-    let remarks = facts.lanes.iter().map(|lane| overall(lane.status, lane.run).reason);
-    let remark = remarks.into_iter().find(|reason| !reason.is_empty()).unwrap_or_default();
+    let remarks = facts.lanes.iter().map(|lane| overall(lane).reason);
+    let spared = facts.lanes.iter().flat_map(|lane| lane.status.spared()).map(|one| Arc::clone(&one.reason));
+    let remark = remarks.chain(spared).find(|reason| !reason.is_empty()).unwrap_or_default();
     let since = facts.lanes.iter().flat_map(|lane| lane.status.sources.values()).filter_map(|one| one.since);
     Judged { since: since.max().map(Mono), ..Judged::new(ClusterState::Live, &*remark) }
 }
 
 /// Returns the state of the worst registry whose state is one of these, with the times of the sources that failed.
 fn failed(facts: &Facts<'_>, state: ClusterState, is: impl Fn(OverallState) -> bool) -> Option<Judged> {
-    let states = facts.lanes.iter().map(|lane| (lane, overall(lane.status, lane.run)));
+    let states = facts.lanes.iter().map(|lane| (lane, overall(lane)));
     let (lane, worst) = states.filter(|(_, one)| is(one.state)).max_by_key(|(_, one)| one.state)?;
     let (since, next, code) = if worst.state == OverallState::Failed {
         let error = lane.run.and_then(|run| run.last_error.as_ref());

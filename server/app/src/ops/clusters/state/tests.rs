@@ -282,3 +282,16 @@ fn every_state_has_a_place_and_a_name() {
     names.dedup();
     assert_eq!(names.len(), 9);
 }
+
+#[test]
+fn kind_that_is_not_required_and_may_not_be_read_is_a_remark() {
+    let with = |required: bool, facts: u64| {
+        let mut entries = mk_status(SourceState::Forbidden, Freshness::Unknown);
+        entries.collections =
+            vec![CollectionStatus { required, facts, ..mk_collection(Freshness::Unknown, None) }];
+        judged(None, &[mk_live(), entries])
+    };
+    let optional = with(false, 0);
+    assert_eq!((optional.state, optional.reason.as_str()), (ClusterState::Live, "why"));
+    assert_eq!(with(true, 0).state, ClusterState::AuthFailed);
+}

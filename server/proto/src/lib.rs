@@ -20,5 +20,5 @@ pub use error::ProtoError;
 pub use names::{Names, Pairs, Text};
 pub use node::{Metadata, Node, Value};
 pub use request::{DeltaRequest, ErrorDetail, Request, SotwRequest};
-pub use response::{Record, ResponseHead, Variant};
+pub use response::{Record, ResponseHead, Template, Variant};
 pub use rope::{Body, Rope, RopeBuilder};

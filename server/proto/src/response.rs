@@ -5,7 +5,8 @@
 
 use bytes::{Bytes, BytesMut};
 
-use crate::rope::RopeBuilder;
+use crate::grpc;
+use crate::rope::{Rope, RopeBuilder};
 use crate::wire::{Writer, field_len};
 
 /// Protocol variant of a stream.
@@ -38,6 +39,40 @@ impl ResponseHead<'_> {
         out.string(5, self.nonce);
         removed.for_each(|name| out.present(6, name));
         out.finish()
+    }
+}
+
+/// A small response that streams send alike but for the nonce.
+#[derive(Debug, Clone)]
+pub struct Template {
+    before: Bytes,
+    after: Bytes,
+}
+
+impl Template {
+    const NONCE: u32 = 5;
+
+    /// Divides a framed response around its nonce. Returns `None` if it is not one chunk.
+    #[must_use]
+    pub fn of(framed: &Rope, head: &ResponseHead<'_>) -> Option<Self> {
+        let chunk = framed.chunk()?;
+        let len = |text: &str| if text.is_empty() { 0 } else { field_len(text.len()) };
+        let (begin, nonce) = (len(head.version) + len(head.type_url), len(head.nonce));
+        let at = grpc::PREFIX + begin;
+        let is_whole = at + nonce <= chunk.len();
+        is_whole.then(|| Self { before: chunk.slice(grpc::PREFIX..at), after: chunk.slice(at + nonce..) })
+    }
+    /// Returns the number of bytes of the framed response with a nonce.
+    #[must_use]
+    pub const fn len(&self, nonce: &str) -> usize {
+        grpc::PREFIX + self.before.len() + field_len(nonce.len()) + self.after.len()
+    }
+    /// Writes the framed response.
+    pub fn write(&self, nonce: &str, out: &mut BytesMut) {
+        out.extend_from_slice(&grpc::prefix(self.len(nonce) - grpc::PREFIX));
+        out.extend_from_slice(&self.before);
+        Writer::to(&mut *out).present(Self::NONCE, nonce);
+        out.extend_from_slice(&self.after);
     }
 }
 
@@ -89,5 +124,30 @@ impl Record<'_> {
     }
     const fn any(&self) -> usize {
         field_len(self.type_url.len()) + field_len(self.len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_template_gives_the_same_bytes_with_another_nonce() {
+        fn head(nonce: &str) -> ResponseHead<'_> {
+            ResponseHead { version: "17", type_url: "type.googleapis.com/x", nonce }
+        }
+        let body = [Bytes::from_static(b"\x12\x04body")];
+        let framed = |nonce: &str, removed: &[&str]| {
+            Rope::framed(&head(nonce).encode(removed.iter().copied()), &[&body])
+        };
+        for removed in [&[][..], &["a", "b"]] {
+            let template = Template::of(&framed("1z", removed), &head("1z")).unwrap();
+            for nonce in ["1z", "2", &"n".repeat(200)] {
+                let mut out = BytesMut::new();
+                template.write(nonce, &mut out);
+                assert_eq!(out.len(), template.len(nonce));
+                assert_eq!(Some(&out.freeze()), framed(nonce, removed).chunk());
+            }
+        }
     }
 }

@@ -122,6 +122,16 @@ impl Rope {
         let body = out.finish();
         Self { chunks: body.chunks.iter().cloned().collect(), len: body.len }
     }
+    /// Creates the rope of framed messages that are one chunk.
+    #[must_use]
+    pub fn of_chunk(chunk: Bytes) -> Self {
+        Self { len: chunk.len(), chunks: [chunk].into() }
+    }
+    /// Returns all bytes that are left, if they are one chunk.
+    #[must_use]
+    pub fn chunk(&self) -> Option<&Bytes> {
+        self.chunks.front().filter(|_| self.chunks.len() == 1)
+    }
     /// Appends a message. Two small ones become one chunk, which the transport passes on in one write.
     pub fn append(&mut self, mut next: Self) {
         self.len += next.len;

@@ -67,6 +67,10 @@ counters! {
     bytes_sent,
     /// Rounds begun.
     rounds,
+    /// Rounds whose responses another session of the class had sent alike.
+    rounds_repeated,
+    /// Times that a stream's task had nothing to do and waited.
+    waits,
     /// Wake-ups of a session by a generation.
     wakeups,
     /// Wake-ups after which nothing had to be sent.

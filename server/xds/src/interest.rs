@@ -12,12 +12,13 @@
 mod attached;
 mod bulk;
 
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::task::{Context, Poll, Waker};
 
 use dashmap::DashMap;
 use parking_lot::Mutex;
-use tokio::sync::Notify;
 use tributary_model::{Catalog, CatalogChanges, Hostname, ObservedSince};
 
 use crate::answers::ClientClassKey;
@@ -31,7 +32,6 @@ use bulk::{Bulk, Sight};
 #[derive(Debug, Default)]
 pub struct Wake {
     state: Mutex<State>,
-    notify: Notify,
     /// Number of streams of the index with an unhandled wake-up.
     waiting: Arc<AtomicUsize>,
 }
@@ -43,6 +43,15 @@ struct State {
     observed: ObservedSince,
     /// Whether the stream was woken and has not handled it yet.
     unhandled: bool,
+    /// The stream's task, while it waits.
+    waiter: Option<Waker>,
+}
+
+impl State {
+    fn take(&mut self) -> Option<(ChangedHosts, ObservedSince)> {
+        let touched = std::mem::take(&mut self.touched);
+        (touched != ChangedHosts::Nothing).then(|| (touched, std::mem::take(&mut self.observed)))
+    }
 }
 
 impl Wake {
@@ -56,12 +65,18 @@ impl Wake {
     }
     /// Waits for a wake-up. Returns its hosts and when the change was first known. Cancel-safe.
     pub async fn woken(&self) -> (ChangedHosts, ObservedSince) {
-        loop {
-            if let Some(woken) = self.take() {
-                return woken;
-            }
-            self.notify.notified().await;
+        poll_fn(|cx| self.poll_woken(cx)).await
+    }
+    /// As [`Wake::woken`]; wakes the task that polled last.
+    pub fn poll_woken(&self, cx: &mut Context<'_>) -> Poll<(ChangedHosts, ObservedSince)> {
+        let mut state = self.state.lock();
+        if let Some(woken) = state.take() {
+            return Poll::Ready(woken);
         }
+        if !state.waiter.as_ref().is_some_and(|waiter| waiter.will_wake(cx.waker())) {
+            state.waiter = Some(cx.waker().clone());
+        }
+        Poll::Pending
     }
     /// Records that the stream has handled every wake-up that it took.
     pub fn handled(&self) {
@@ -69,11 +84,6 @@ impl Wake {
         if state.touched == ChangedHosts::Nothing && std::mem::take(&mut state.unhandled) {
             self.waiting.fetch_sub(1, Ordering::AcqRel);
         }
-    }
-    fn take(&self) -> Option<(ChangedHosts, ObservedSince)> {
-        let mut state = self.state.lock();
-        let touched = std::mem::take(&mut state.touched);
-        (touched != ChangedHosts::Nothing).then(|| (touched, std::mem::take(&mut state.observed)))
     }
     fn note(&self, observed: ObservedSince, note: impl FnOnce(&mut ChangedHosts)) {
         let mut state = self.state.lock();
@@ -83,9 +93,10 @@ impl Wake {
         if !std::mem::replace(&mut state.unhandled, true) {
             self.waiting.fetch_add(1, Ordering::AcqRel);
         }
+        let waiter = if sleeps { state.waiter.take() } else { None };
         drop(state);
-        if sleeps {
-            self.notify.notify_one();
+        if let Some(waiter) = waiter {
+            waiter.wake();
         }
     }
 }
@@ -121,7 +132,7 @@ impl InterestIndex {
     /// Creates the waker of a stream that is to be registered here.
     #[must_use]
     pub fn wake(&self) -> Arc<Wake> {
-        Arc::new(Wake { state: Mutex::default(), notify: Notify::new(), waiting: Arc::clone(&self.waiting) })
+        Arc::new(Wake { state: Mutex::default(), waiting: Arc::clone(&self.waiting) })
     }
     /// Returns the number of streams with an unhandled wake-up.
     #[must_use]

@@ -17,6 +17,7 @@ pub mod source;
 pub mod table;
 pub mod transport;
 
+mod session_cell;
 mod work;
 
 pub use interest::InterestIndex;

@@ -29,12 +29,15 @@ mod delta;
 pub mod env;
 mod held_versions;
 mod message;
+mod nonce;
 mod pace;
 mod ready;
+mod recorded_rounds;
 mod rejection;
 mod removals;
 mod round;
 mod sent;
+mod shared_round;
 mod sotw;
 mod status;
 mod stuck;
@@ -43,10 +46,13 @@ mod sum;
 
 pub use ack::{Acks, Nack, Sent, SyncStatus};
 pub use changed_hosts::{ChangedHosts, Interest};
-pub use env::{Env, Nonce};
+pub use env::Env;
 pub use message::Outgoing;
+pub use nonce::Nonce;
 pub use ready::{FEW, Step};
+pub use recorded_rounds::SharedRounds;
 pub use sent::{ResourceState, SentResource, SentView};
+pub use shared_round::RepeatedRound;
 pub use status::{Delivery, SessionStatus, TypeStatus};
 pub(crate) use stuck::STUCK;
 
@@ -54,6 +60,7 @@ use changed_hosts::HostIndex;
 use client_snapshot::ClientSnapshot;
 use held_versions::{HeldVersions, Holding};
 use pace::Pace;
+use recorded_rounds::Recorder;
 use round::Round;
 use subscription::{Forced, Requested, TypeSubscription};
 use sum::SubscribedSum;
@@ -153,6 +160,8 @@ pub struct Session {
     base: Option<Arc<ClientSnapshot>>,
     round: Option<Round>,
     forced: Forced,
+    /// Responses of the round so far, if other sessions may repeat them.
+    recorder: Option<Recorder>,
     /// Published changes that no round has handled.
     stale: ChangedHosts,
     /// When those changes were first known.
@@ -187,6 +196,7 @@ impl Session {
             base: None,
             round: None,
             forced: Forced::Nothing,
+            recorder: None,
             stale: ChangedHosts::Nothing,
             observed: ObservedSince::default(),
             round_observed: ObservedSince::default(),
@@ -214,6 +224,10 @@ impl Session {
         let out = self.next_message(now, current);
         self.in_flight = out.as_ref().map(|_| now);
         out
+    }
+    /// Records that the transport has taken the last message.
+    pub const fn on_taken(&mut self) {
+        self.in_flight = None;
     }
     /// Records that the transport takes a message that this session did not build.
     pub const fn on_sending(&mut self, now: Mono) {
@@ -349,6 +363,8 @@ impl Session {
     /// Counts a request. Returns how long the next one must wait.
     fn paced(&mut self, now: Mono) -> Duration {
         self.env.counters.requests.inc();
+        // a request may change what the round in progress still sends
+        self.recorder = None;
         let wait = self.pace.request(now);
         if !wait.is_zero() {
             self.env.counters.requests_delayed.inc();

@@ -1,11 +1,10 @@
 //! Connected clients, for `get clients` and `explain --for-client`.
 //!
-//! A row is built on request from the state that the stream's task stored last. A reader locks no session.
+//! A row is built on request from a copy of the session's state, which a reader takes in a short time.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
 use dashmap::DashMap;
 use tributary_answer::Selectable;
 use tributary_model::{Catalog, ClientKind, Code, Identity, Locality, Mono};
@@ -13,6 +12,7 @@ use tributary_model::{Catalog, ClientKind, Code, Identity, Locality, Mono};
 use crate::answers::{ClientClass, ResourceType};
 use crate::client::pod_of;
 use crate::session::{Delivery, SentView, SessionStatus, SyncStatus, TypeStatus};
+use crate::session_cell::SessionCell;
 
 /// A client with an open stream.
 #[derive(Debug)]
@@ -25,8 +25,8 @@ pub struct Connected {
     pub identity: Option<Identity>,
     /// Time of connection.
     pub since: Mono,
-    /// State of its session before the stream's task last waited.
-    pub(crate) status: ArcSwap<SessionStatus>,
+    /// Its session.
+    pub(crate) session: SessionCell,
 }
 
 /// Note about a client.
@@ -83,17 +83,17 @@ impl Connected {
     /// Returns what the client was sent of one resource.
     #[must_use]
     pub fn delivery(&self, kind: ResourceType, name: &str) -> Delivery {
-        self.status.load().delivery(kind, name)
+        self.session.status().delivery(kind, name)
     }
     /// Returns what the client was sent of a type; `None` if it does not subscribe to it.
     #[must_use]
     pub fn sent(&self, kind: ResourceType) -> Option<SentView> {
-        self.status.load().sent(kind)
+        self.session.status().sent(kind)
     }
     /// Returns the node id that the client sent.
     #[must_use]
     pub fn node(&self) -> Arc<str> {
-        Arc::clone(&self.status.load().client.id)
+        Arc::clone(&self.session.status().client.id)
     }
     /// Returns `<node id>-<number>`.
     #[must_use]
@@ -103,18 +103,18 @@ impl Connected {
     /// Returns the client's class in this generation.
     #[must_use]
     pub fn class(&self, catalog: &Catalog) -> ClientClass {
-        self.status.load().client.at(catalog).0
+        self.session.status().client.at(catalog).0
     }
     /// Returns what policies select the client by in this generation; `None` if none can.
     #[must_use]
     pub fn selectable(&self, catalog: &Catalog) -> Option<Selectable> {
-        self.status.load().client.selectable(catalog)
+        self.session.status().client.selectable(catalog)
     }
     /// Returns the client's row.
     #[must_use]
     pub fn row(&self, catalog: &Catalog, now: Mono) -> ClientRow {
         let class = self.class(catalog);
-        let session = self.status.load_full();
+        let session = self.session.status();
         let types = session.statuses(now);
         let text = |name: Option<&str>| name.map(Arc::from);
         ClientRow {

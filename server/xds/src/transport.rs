@@ -6,6 +6,8 @@
 
 mod abort;
 mod ads;
+mod alarm;
+mod batch;
 mod body;
 mod connection;
 mod debug;

@@ -68,6 +68,8 @@ struct Change {
     responses: u64,
     /// Most encodes per port of a service.
     encodes: f64,
+    /// Whether the responses are small, so that the streams of the class repeat those of the first.
+    is_repeated: bool,
     /// Most milliseconds until the last send: ten times the aim.
     limit: f64,
     make: fn(&Rig, u32) -> Result<()>,
@@ -82,6 +84,7 @@ const CHANGES: [Change; 2] = [
         name: "a rule's change",
         responses: 2,
         encodes: 2.0,
+        is_repeated: true,
         limit: 500.0,
         make: |rig, change| rig.change_rule(3, 2_000 + change),
         clients: Clients::behind,
@@ -90,6 +93,7 @@ const CHANGES: [Change; 2] = [
         name: "a weight's change",
         responses: 1,
         encodes: 1.0,
+        is_repeated: false,
         limit: 10_000.0,
         make: |rig, change| rig.change_route(3, 50 + change),
         clients: |addr, count, mode| Clients::ads(addr, count, mode, 0, 0),
@@ -111,6 +115,7 @@ async fn changes(size: Size, streams: usize, table: &mut Table) -> Result<()> {
 async fn measure(rig: &Rig, streams: usize, ports: u16, change: Change, table: &mut Table) -> Result<()> {
     let (encodes, idle) = (rig.encodes(), rig.count("wakeups_for_nothing"));
     let (joined, cpu) = (rig.count("sends_joined"), usage::cpu());
+    let (repeated, waits) = (rig.count("rounds_repeated"), rig.count("waits"));
     let mut took = Vec::new();
     for at in 0..TIMES {
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -132,6 +137,15 @@ async fn measure(rig: &Rig, streams: usize, ports: u16, change: Change, table: &
     // small responses to one change leave in one write, but for streams that an earlier change still concerns
     let least = ((change.responses - 1) * streams as u64) as f64 / 2.0;
     ensure!(joined >= least, "{name}: {joined} responses left with the one before, fewer than {least}");
+    let repeated = per_change(rig.count("rounds_repeated") - repeated);
+    table.add(format!("{name}: rounds repeated from another stream"), "", repeated);
+    let least = if change.is_repeated { streams as f64 / 2.0 } else { 0.0 };
+    ensure!(repeated >= least, "{name}: {repeated} rounds repeated, fewer than {least}");
+    // one for the change, one for each acknowledgement; large responses leave in several writes
+    let waits = per_change(rig.count("waits") - waits) / streams as f64;
+    table.add(format!("{name}: waits of a stream's task"), "", waits);
+    let most = if change.is_repeated { 1.5 + change.responses as f64 } else { 4.0 };
+    ensure!(waits <= most, "{name}: {waits} waits of a stream's task, more than {most}");
     let most = change.encodes * f64::from(ports);
     ensure!(encodes <= most, "{name}: {encodes} encodes, more than {most}");
     ensure!(p50 <= change.limit, "{name}: {p50} ms: ten times the aim");

@@ -99,7 +99,7 @@ impl ResourceType {
 }
 
 /// One value for each resource type.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct TypeMap<T>([T; ResourceType::COUNT]);
 
 impl<T> TypeMap<T> {

@@ -40,7 +40,7 @@ impl Stream {
     }
     /// Whether it was woken since the last call.
     fn was_woken(&self) -> bool {
-        self.wake.take().is_some()
+        self.wake.state.lock().take().is_some()
     }
 }
 fn mk_stream_of(

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tributary_model::Mono;
 
-use super::env::Nonce;
+use super::nonce::Nonce;
 use super::rejection::{Carried, Rejections, Verdict};
 
 /// A response that was sent.

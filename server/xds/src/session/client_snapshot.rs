@@ -17,8 +17,8 @@ use crate::answers::{
 pub(crate) struct ClientSnapshot {
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) class: ClientClassKey,
-    own: Vec<WorkloadKey>,
-    private: Private,
+    own: Arc<[WorkloadKey]>,
+    private: Arc<Private>,
 }
 
 type Private = TypeMap<Arc<[Arc<EncodedResource>]>>;
@@ -36,13 +36,17 @@ impl ClientSnapshot {
     ) -> Self {
         let same = |old: &&Self| old.has_same_private(&class, &own, &catalog);
         let private = if class.kind != ClientKind::Sidecar {
-            Private::default()
+            earlier
+                .filter(|old| old.class.kind != ClientKind::Sidecar)
+                .map_or_else(Arc::default, |old| Arc::clone(&old.private))
         } else if let Some(old) = earlier.filter(same) {
-            old.private.clone()
+            Arc::clone(&old.private)
         } else {
             let side = OwnSide { workloads: &own, ips };
-            TypeMap::from_fn(|kind| env.answers.private(&catalog, &class, kind, side).into())
+            Arc::new(TypeMap::from_fn(|kind| env.answers.private(&catalog, &class, kind, side).into()))
         };
+        let held = earlier.filter(|old| *old.own == *own);
+        let own = held.map_or_else(|| own.into(), |old| Arc::clone(&old.own));
         Self { catalog, class, own, private }
     }
     /// Whether a client of this class with these workloads has the same private resources in this generation.
@@ -52,7 +56,14 @@ impl ClientSnapshot {
         own: &[WorkloadKey],
         catalog: &Catalog,
     ) -> bool {
-        *self.class == *class && self.own == own && same_inbound(&self.catalog, catalog, own)
+        *self.class == *class && *self.own == *own && same_inbound(&self.catalog, catalog, own)
+    }
+    /// Whether both have the very same private resources.
+    pub(crate) fn has_private_of(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.private, &other.private)
+    }
+    pub(crate) fn is_private(&self, kind: ResourceType, name: &str) -> bool {
+        self.private[kind].iter().any(|e| *e.name == *name)
     }
     pub(crate) fn private(&self, kind: ResourceType) -> &[Arc<EncodedResource>] {
         &self.private[kind]

@@ -68,12 +68,14 @@ impl Session {
     ) -> Outgoing {
         let nonce = self.env.nonce();
         self.record_sent(kind, &payload);
-        let version = self.version(kind, to, &payload);
+        let version: Arc<str> = self.version(kind, to, &payload).into();
         let rope = self.frame(kind, to, &payload, &version, nonce);
-        self.count(kind, &payload, rope.len());
+        let carried = payload.carried();
+        self.count(kind, &carried, rope.len());
         self.env.counters.pushes.converged(kind, self.round_observed, now);
-        let sent = Sent { nonce, version: version.into(), generation: to.catalog.generation, at: now };
-        self.state(kind).acks.sent(sent, payload.carried());
+        let sent = Sent { nonce, version, generation: to.catalog.generation, at: now };
+        self.record(kind, to, &payload, (&sent, &rope), &carried);
+        self.state(kind).acks.sent(sent, carried);
         self.update_gauges(kind);
         Outgoing { kind, nonce, rope }
     }
@@ -153,15 +155,15 @@ impl Session {
             Payload::Removed(names) => names.iter().for_each(|name| known.set(name, Holding::Absent)),
         }
     }
-    fn count(&self, kind: ResourceType, payload: &Payload, bytes: usize) {
+    pub(super) fn count(&self, kind: ResourceType, carried: &Carried, bytes: usize) {
         let counters = &self.env.counters;
         counters.pushes.built(kind, bytes);
         counters.sends.inc();
         counters.bytes_sent.add(bytes);
-        match payload {
-            Payload::Whole(_) => counters.sets_sent.inc(),
-            Payload::Some(resources) => counters.resources_sent.add(resources.len()),
-            Payload::Removed(names) => counters.removals_sent.add(names.len()),
+        match carried {
+            Carried::Whole(_) => counters.sets_sent.inc(),
+            Carried::Resources(names) => counters.resources_sent.add(names.len()),
+            Carried::Removals(names) => counters.removals_sent.add(names.len()),
         }
     }
 }

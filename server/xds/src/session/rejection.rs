@@ -24,6 +24,13 @@ pub(crate) enum Carried {
 }
 
 impl Carried {
+    /// The names, if they are recorded.
+    pub(crate) fn names(&self) -> &[Arc<str>] {
+        match self {
+            Self::Whole(names) => names.as_deref().unwrap_or_default(),
+            Self::Resources(names) | Self::Removals(names) => names,
+        }
+    }
     /// Whether the response may carry the name.
     pub(crate) fn has(&self, name: &str) -> bool {
         match self {

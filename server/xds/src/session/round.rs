@@ -63,6 +63,10 @@ impl Round {
     pub(crate) const fn warms_until(&self) -> Option<Mono> {
         self.warms_until
     }
+    /// Records that the round has a response.
+    pub(super) const fn note_sent(&mut self) {
+        self.sent = true;
+    }
     pub(crate) fn has_moved(&self, kind: ResourceType) -> bool {
         self.moved[kind]
     }
@@ -86,7 +90,7 @@ impl Session {
             };
             match self.step(&mut round, now) {
                 Next::Send(out) => {
-                    round.sent = true;
+                    round.note_sent();
                     self.round = Some(round);
                     return Some(out);
                 }
@@ -124,6 +128,7 @@ impl Session {
         let (base, class, ips) = (self.base.as_deref(), self.class.clone(), &self.client.ips);
         let to = ClientSnapshot::after(base, &self.env, catalog, class, own, ips);
         let to = Arc::new(to);
+        self.recorder = self.recorder_of(&to);
         Round {
             to,
             moved: TypeMap::default(),
@@ -203,7 +208,7 @@ impl Session {
         let not_yet_handled = !round.has_moved(ResourceType::Endpoints);
         let forced = self.forced.take();
         let counters = Arc::clone(&self.env.counters);
-        let state = self.state(ResourceType::Endpoints);
+        let state = &mut self.kinds[ResourceType::Endpoints];
         match forced {
             Forced::Nothing => {}
             Forced::Everything => {
@@ -215,6 +220,7 @@ impl Session {
                 for name in names.iter().filter(|name| wanted.as_ref().is_some_and(|w| w.contains(name))) {
                     counters.endpoints_forced.inc();
                     state.requested.add(name);
+                    self.recorder.iter_mut().for_each(|recorder| recorder.forced += 1);
                 }
             }
         }
@@ -236,6 +242,7 @@ impl Session {
         if kind == ResourceType::Cluster {
             if self.warm_first(&changes) {
                 round.warms_until = Some(now.plus(WARMS));
+                self.recorder = None;
             }
             self.note_forced(&requested, &changes);
         }
@@ -373,7 +380,8 @@ impl Session {
         }
     }
     /// Makes the round's generation the base: the client has received all of it.
-    fn end(&mut self, round: &Round) {
+    pub(super) fn end(&mut self, round: &Round) {
+        self.keep_record(&round.to);
         if round.touched != ChangedHosts::Nothing && !round.sent {
             self.env.counters.wakeups_for_nothing.inc();
         }

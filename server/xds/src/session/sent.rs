@@ -1,6 +1,6 @@
 //! What a client was sent of one type, resource by resource, for `get resources` and `diff`.
 //!
-//! A [`SentView`] has references from the status that a stream's task stored last, and looks up resources with them.
+//! A [`SentView`] has references from a copy of the session's state, and looks up resources with them.
 //! Nothing is copied per client: bodies come from the answers that all clients share. A version that the answers no
 //! longer hold has no body, rather than that of another version.
 

@@ -20,6 +20,7 @@ mod incomplete;
 mod private;
 mod rounds;
 mod sent;
+mod shared_rounds;
 mod sotw;
 
 pub(super) use ResourceType::{Cluster as C, Endpoints as E, Listener as L, Route as R};

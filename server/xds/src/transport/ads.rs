@@ -67,7 +67,7 @@ impl Ads {
         let Some(peer) = head.extensions.remove::<Arc<Peer>>() else {
             return Err(Status::internal("the connection is unknown"));
         };
-        let outbox = Arc::new(Outbox::new(head.extensions.remove()));
+        let outbox = Arc::new(Outbox::new(head.extensions.remove(), Arc::clone(&shared.env.counters)));
         let reader = Reader::new(body, variant, Arc::clone(&shared.inbound), shared.limits.message);
         let task = stream::run(Arc::clone(shared), peer, reader, variant, Arc::clone(&outbox));
         shared.tasks.spawn(task);

@@ -1,32 +1,36 @@
 //! One stream: connects its session to requests, wake-ups and the transport.
 //!
-//! The stream's task owns the session, without a lock. For heavy work the session moves to a blocking thread and back;
-//! the task waits for it and reads nothing meanwhile. Readers see the status that the task stored last: before a message
-//! leaves, and before the task waits.
+//! The stream's task owns the session, which lies in a [`SessionCell`](crate::session_cell::SessionCell) for readers. For
+//! heavy work it moves to a blocking thread and back; the task waits for it and reads nothing meanwhile.
 
+use std::future::{Future as _, poll_fn};
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::WaitForCancellationFutureOwned;
 use tonic::Status;
 use tributary_model::{Catalog, Mono, ObservedSince};
-use tributary_proto::rope::BY_REFERENCE;
 use tributary_proto::{Request, Rope, Variant};
 
+use super::alarm::Alarm;
+use super::batch::{Batch, Heavy};
 use super::connection::Peer;
 use super::debug::{self, Page};
-use super::outbox::Outbox;
+use super::outbox::{Outbox, Pushing};
 use super::patience::within;
 use super::reader::{Reader, Received};
 use super::server::Shared;
-use crate::answers::ResourceType;
 use crate::client::ClientNode;
 use crate::interest::{Registration, Wake};
-use crate::session::{ChangedHosts, FEW, Outgoing, Refusal, Session, Step};
+use crate::session::{ChangedHosts, FEW, Refusal, Session};
+use crate::session_cell::SessionCell;
 use crate::table::{ClientEntryGuard, Connected};
+use crate::work::Turn;
 
 /// Type of a message that an agent may send before its node.
 const HEALTH_INFORMATION: &str = "type.googleapis.com/istio.v1.HealthInformation";
@@ -41,7 +45,7 @@ pub(crate) async fn run(
 ) {
     shared.env.counters.streams.inc();
     let status = match open(&shared, &peer, &mut reader, variant, &outbox).await {
-        Ok((mut stream, session)) => stream.drive(session, &mut reader).await,
+        Ok(mut stream) => stream.drive(&mut reader).await,
         Err(status) => {
             shared.env.counters.streams_refused.inc();
             status
@@ -58,7 +62,7 @@ async fn open(
     reader: &mut Reader,
     variant: Variant,
     outbox: &Arc<Outbox>,
-) -> Result<(Stream, Box<Session>), Status> {
+) -> Result<Stream, Status> {
     let received = within(shared.limits.first_message, first(shared, reader)).await.ok_or_else(|| {
         Status::deadline_exceeded("no request arrived in time; send one after opening a stream")
     })?;
@@ -67,16 +71,15 @@ async fn open(
     if let Some(identities) = &peer.identities {
         client = client.authorize(identities, &shared.source.current().settings).map_err(refusal)?;
     }
-    let (mut stream, mut session) = Stream::new(shared, peer, variant, client, outbox);
+    let mut stream = Stream::new(shared, peer, variant, client, outbox);
     let now = shared.now();
-    let handled;
-    if is_large {
-        (session, handled) = stream.work(session, move |session| handle(session, first, now)).await?;
+    let handled = if is_large {
+        stream.work(move |session| handle(session, first, now)).await?
     } else {
-        handled = handle(&mut session, first, now);
-    }
-    stream.follow_up(&session, handled?).await?;
-    Ok((stream, session))
+        stream.session(|session| handle(session, first, now))?
+    };
+    stream.follow_up(handled?).await?;
+    Ok(stream)
 }
 
 /// Returns the first request, and whether it is large. Agents may report their health before it.
@@ -128,47 +131,24 @@ fn handle(session: &mut Session, request: Request, now: Mono) -> Result<Handled,
     wait.map(Handled::Taken).map_err(refusal)
 }
 
-/// Messages that leave in one write, because a write costs more than the bytes of a small one.
-struct Batch {
-    rope: Rope,
-    /// Their types, and when building each began.
-    pushing: Vec<(ResourceType, Instant)>,
-}
-
-impl Batch {
-    /// Adds what follows a message while it is small.
-    fn gather(first: Outgoing, began: Instant, mut next: impl FnMut() -> Option<Outgoing>) -> Self {
-        let mut batch = Self { rope: first.rope, pushing: vec![(first.kind, began)] };
-        while batch.rope.len() < BY_REFERENCE {
-            let began = Instant::now();
-            let Some(next) = next() else { break };
-            batch.pushing.push((next.kind, began));
-            batch.rope.append(next.rope);
-        }
-        batch
-    }
-}
-
-/// Everything of a stream but its session, which is with the task or with a thread for heavy work.
+/// A stream.
 struct Stream {
     shared: Arc<Shared>,
-    peer: Arc<Peer>,
     client: Arc<Connected>,
     outbox: Arc<Outbox>,
     wake: Arc<Wake>,
     registration: Registration,
-    /// The messages that the transport is taking, and when building each began.
-    pushing: Vec<(ResourceType, Instant)>,
     /// An answer about clients that the transport has not taken yet.
     page: Option<Rope>,
     /// Held until the transport has taken that answer.
     page_permit: Option<OwnedSemaphorePermit>,
-    /// Whether the stored status is the session's.
-    is_stored: bool,
     /// Earliest time to read the next request.
     read_at: Option<Instant>,
     /// Time at which the stream ends.
     end_at: Option<Instant>,
+    alarm: Alarm,
+    /// Completes when the connection must end.
+    ending: Pin<Box<WaitForCancellationFutureOwned>>,
     _entry: ClientEntryGuard,
 }
 
@@ -179,69 +159,77 @@ impl Stream {
         variant: Variant,
         node: ClientNode,
         outbox: &Arc<Outbox>,
-    ) -> (Self, Box<Session>) {
+    ) -> Self {
         let id = shared.next_client.fetch_add(1, Ordering::Relaxed);
         let now = shared.now();
         shared.facts.connected(id, &node, peer.address);
         let (identity, node) = (node.identity.clone(), Arc::new(node));
         let session = Box::new(Session::new(Arc::clone(&shared.env), variant, Arc::clone(&node), now));
-        let status = ArcSwap::from_pointee(session.status());
-        let client = Arc::new(Connected { id, peer: peer.address, identity, since: now, status });
+        let session = SessionCell::new(session);
+        let client = Arc::new(Connected { id, peer: peer.address, identity, since: now, session });
         let wake = shared.interest.wake();
-        let stream = Self {
+        Self {
             registration: shared.interest.register(Arc::clone(&wake), node),
             _entry: shared.clients.insert(Arc::clone(&client)),
             shared: Arc::clone(shared),
-            peer: Arc::clone(peer),
             client,
             outbox: Arc::clone(outbox),
             wake,
-            pushing: Vec::new(),
             page: None,
             page_permit: None,
-            is_stored: false,
             read_at: None,
             end_at: None,
-        };
-        (stream, session)
+            alarm: Alarm::default(),
+            ending: Box::pin(peer.ending.clone().cancelled_owned()),
+        }
+    }
+    /// Works on the session, for a short time.
+    fn session<T>(&self, work: impl FnOnce(&mut Session) -> T) -> Result<T, Status> {
+        self.client.session.with(work).ok_or_else(failed)
     }
     /// Runs heavy work on the session.
     async fn work<T: Send + 'static>(
         &self,
-        mut session: Box<Session>,
         work: impl FnOnce(&mut Session) -> T + Send + 'static,
-    ) -> Result<(Box<Session>, T), Status> {
+    ) -> Result<T, Status> {
         let turn = self.shared.workers.turn().await;
         self.shared.env.counters.offloaded.inc();
+        self.work_in(turn, work).await
+    }
+    async fn work_in<T: Send + 'static>(
+        &self,
+        turn: Turn,
+        work: impl FnOnce(&mut Session) -> T + Send + 'static,
+    ) -> Result<T, Status> {
+        let mut session = self.client.session.take().ok_or_else(failed)?;
+        let client = Arc::clone(&self.client);
         let done = turn.run(move || {
             let out = work(&mut session);
-            (session, out)
+            client.session.put(session);
+            out
         });
         done.await.ok_or_else(failed)
     }
     /// Handles a request. A large one, and one that changes or rejects some of many names, is heavy work.
-    async fn take(&mut self, mut session: Box<Session>, received: Received) -> Result<Box<Session>, Status> {
+    async fn take(&mut self, received: Received) -> Result<(), Status> {
         let now = self.shared.now();
-        let handled;
-        if received.is_large() {
-            (session, handled) =
-                self.work(session, move |session| handle(session, received.decode()?, now)).await?;
+        let handled = if received.is_large() {
+            self.work(move |session| handle(session, received.decode()?, now)).await?
         } else {
             let request = received.decode()?;
-            if session.takes_at_once(&request) {
-                handled = handle(&mut session, request, now);
+            if self.session(|session| session.takes_at_once(&request))? {
+                self.session(|session| handle(session, request, now))?
             } else {
-                (session, handled) = self.work(session, move |session| handle(session, request, now)).await?;
+                self.work(move |session| handle(session, request, now)).await?
             }
-        }
-        self.follow_up(&session, handled?).await?;
-        Ok(session)
+        };
+        self.follow_up(handled?).await
     }
-    async fn follow_up(&mut self, session: &Session, handled: Handled) -> Result<(), Status> {
+    async fn follow_up(&mut self, handled: Handled) -> Result<(), Status> {
         let wait = match handled {
             Handled::Taken(wait) => wait,
             Handled::Debug(request) => {
-                self.build_page(session, &request).await?;
+                self.build_page(&request).await?;
                 debug::PACE
             }
         };
@@ -249,13 +237,16 @@ impl Stream {
         Ok(())
     }
     /// Builds the answer to a request about clients. Few answers exist at once, over all streams.
-    async fn build_page(&mut self, session: &Session, request: &Request) -> Result<(), Status> {
-        let request = debug::admit(self.shared.debug.as_ref(), session.client(), request).map_err(refusal)?;
+    async fn build_page(&mut self, request: &Request) -> Result<(), Status> {
+        let access = self.shared.debug.as_ref();
+        let admitted = self.session(|session| debug::admit(access, session.client(), request))?;
+        let request = admitted.map_err(refusal)?;
+        let variant = self.session(|session| session.variant())?;
         self.page = None;
         if self.page_permit.is_none() {
             self.page_permit = Arc::clone(&self.shared.pages).acquire_owned().await.ok();
         }
-        let (shared, variant) = (&self.shared, session.variant());
+        let shared = &self.shared;
         let turn = shared.workers.turn().await;
         shared.env.counters.offloaded.inc();
         let page = Page {
@@ -271,183 +262,186 @@ impl Stream {
     }
     /// Passes messages to the transport while it can take them. Registers the interest before it loads a
     /// catalog, and again if loading changed the class.
-    async fn send(&mut self, mut session: Box<Session>) -> Result<Box<Session>, Status> {
+    async fn send(&mut self) -> Result<(), Status> {
         loop {
-            session = self.register(session).await?;
-            if !self.outbox.is_idle() {
-                return Ok(session);
+            self.register().await?;
+            let has_more = self.session(|session| session.has_work() || session.holds_names())?;
+            let has_page = self.page.is_some() || self.page_permit.is_some();
+            if !self.outbox.is_idle(has_more || has_page) {
+                return Ok(());
             }
-            let began = Instant::now();
-            for (kind, since) in self.pushing.drain(..) {
-                self.shared.env.counters.pushes.delivered(kind, began.duration_since(since));
-            }
+            self.session(Session::on_taken)?;
             if let Some(page) = self.page.take() {
-                session.on_sending(self.shared.now());
-                self.outbox.put(page);
-                return Ok(session);
+                self.session(|session| session.on_sending(self.shared.now()))?;
+                self.outbox.put(page, Pushing::new());
+                continue;
             }
             self.page_permit = None;
-            let out;
-            self.is_stored &= !session.has_work();
-            (session, out) = self.next_batch(session).await?;
-            match out {
+            match if has_more { self.next_batch().await? } else { None } {
                 Some(batch) => {
                     self.shared.env.counters.sends_joined.add(batch.pushing.len() - 1);
-                    self.pushing = batch.pushing;
-                    self.store_status(&session);
-                    self.outbox.put(batch.rope);
+                    self.outbox.put(batch.rope, batch.pushing);
                 }
-                None if !session.interest_is_due() && !self.registers_held(&mut session) => {
-                    return Ok(session);
+                None if !self.session(|session| session.interest_is_due())? && !self.registers_held()? => {
+                    return Ok(());
                 }
                 None => {}
             }
         }
     }
     /// Registers a changed interest.
-    async fn register(&mut self, mut session: Box<Session>) -> Result<Box<Session>, Status> {
-        if !session.interest_is_due() {
-            return Ok(session);
+    async fn register(&mut self) -> Result<(), Status> {
+        let due = self.session(|session| session.interest_is_due().then(|| session.names() > FEW))?;
+        let Some(has_many) = due else { return Ok(()) };
+        let interest = if has_many {
+            self.work(Session::take_interest).await?
+        } else {
+            self.session(Session::take_interest)?
+        };
+        if let Some(interest) = interest {
+            let (class, own) =
+                self.session(|session| (session.class().clone(), session.own_hosts().to_vec()))?;
+            self.registration.update(interest, &class, own);
+            self.session(|session| session.on_generation(ChangedHosts::Everything))?;
         }
-        let mut interest = None;
-        if session.names() > FEW {
-            (session, interest) = self.work(session, Session::take_interest).await?;
-        }
-        if let Some(interest) = interest.or_else(|| session.take_interest()) {
-            self.registration.update(interest, session.class(), session.own_hosts().to_vec());
-            session.on_generation(ChangedHosts::Everything);
-        }
-        Ok(session)
+        Ok(())
     }
     /// Returns the next messages. Streams of a class need the same for a new generation, so all but one wait until that
     /// one has built it.
-    async fn next_batch(&self, mut session: Box<Session>) -> Result<(Box<Session>, Option<Batch>), Status> {
+    async fn next_batch(&self) -> Result<Option<Batch>, Status> {
         let (workers, catalog) = (&self.shared.workers, self.shared.source.current());
-        let key = session.work_key(&catalog);
-        if key.from.is_some() && session.has_work() {
+        let (began, now) = (Instant::now(), self.shared.now());
+        let key = match self.session(|session| match session.repeat_round(now, &catalog) {
+            Some(round) => Err(round),
+            None => Ok(session.work_key(&catalog)),
+        })? {
+            Err(round) => return Ok(Some(Batch::repeated(round, began))),
+            Ok(key) => key,
+        };
+        if key.from.is_some() {
             workers.follow(key).await;
         }
-        let began = Instant::now();
-        let mut step = session.next_step(self.shared.now(), &catalog);
-        let lead = matches!(step, Step::Work).then(|| workers.lead(key)).flatten();
-        if matches!(step, Step::Work) && lead.is_none() {
-            workers.follow(key).await;
-            step = session.next_step(self.shared.now(), &catalog);
+        if let Ok(batch) = self.at_once(&catalog)? {
+            return Ok(batch);
         }
-        match step {
-            Step::Send(out) => {
-                let now = self.shared.now();
-                let batch = Batch::gather(out, began, || session.following_at_once(now, &catalog));
-                Ok((session, Some(batch)))
+        let lead = workers.lead(key);
+        if lead.is_none() {
+            workers.follow(key).await;
+            if let Ok(batch) = self.at_once(&catalog)? {
+                return Ok(batch);
             }
-            Step::Idle => Ok((session, None)),
-            Step::Work => self.build(session, catalog).await,
         }
+        self.build(catalog).await
+    }
+    fn at_once(&self, catalog: &Arc<Catalog>) -> Result<Result<Option<Batch>, Heavy>, Status> {
+        let (began, now) = (Instant::now(), self.shared.now());
+        self.session(|session| Batch::at_once(session, now, catalog, began))
     }
     /// Builds the next messages on a thread for heavy work, unless others have built them by the time of the turn.
-    async fn build(
-        &self,
-        mut session: Box<Session>,
-        catalog: Arc<Catalog>,
-    ) -> Result<(Box<Session>, Option<Batch>), Status> {
+    async fn build(&self, catalog: Arc<Catalog>) -> Result<Option<Batch>, Status> {
         let shared = Arc::clone(&self.shared);
         let turn = shared.workers.turn().await;
-        let (began, now) = (Instant::now(), shared.now());
-        match session.next_step(now, &catalog) {
-            Step::Send(out) => {
-                let batch = Batch::gather(out, began, || session.following_at_once(now, &catalog));
-                return Ok((session, Some(batch)));
-            }
-            Step::Idle => return Ok((session, None)),
-            Step::Work => shared.env.counters.offloaded.inc(),
+        if let Ok(batch) = self.at_once(&catalog)? {
+            return Ok(batch);
         }
-        let done = turn.run(move || {
+        shared.env.counters.offloaded.inc();
+        let began = Instant::now();
+        let work = move |session: &mut Session| {
             let now = shared.now();
             let first = session.on_writable(now, || Arc::clone(&catalog));
             // also what follows, for which the others of the class would be too early
-            let batch = first.map(|out| Batch::gather(out, began, || session.following(now, &catalog)));
-            (session, batch)
-        });
-        done.await.ok_or_else(failed)
+            first.map(|out| Batch::gather(out, began, || session.following(now, &catalog)))
+        };
+        self.work_in(turn, work).await
     }
     /// Registers for what becomes readable while names are held back. Returns whether the session must look again: a
     /// generation may have been published before the registration.
-    fn registers_held(&mut self, session: &mut Session) -> bool {
-        let is_late = self.registration.hold(session.holds_names());
+    fn registers_held(&mut self) -> Result<bool, Status> {
+        let is_late =
+            self.registration.hold(self.client.session.with(|session| session.holds_names()) == Some(true));
         if is_late {
-            session.on_generation(ChangedHosts::Everything);
+            self.session(|session| session.on_generation(ChangedHosts::Everything))?;
         }
-        is_late
+        Ok(is_late)
     }
-    fn store_status(&mut self, session: &Session) {
-        if !std::mem::replace(&mut self.is_stored, true) {
-            self.client.status.store(Arc::new(session.status()));
-        }
-    }
-    async fn drive(&mut self, mut session: Box<Session>, reader: &mut Reader) -> Status {
+    async fn drive(&mut self, reader: &mut Reader) -> Status {
         loop {
-            match self.turn(session, reader).await {
-                Ok(next) => session = next,
-                Err(status) => return status,
+            if let Err(status) = self.turn(reader).await {
+                return status;
             }
         }
     }
     /// Sends what is due, then waits for one event and handles it.
-    async fn turn(&mut self, session: Box<Session>, reader: &mut Reader) -> Result<Box<Session>, Status> {
-        let mut session = self.send(session).await?;
+    async fn turn(&mut self, reader: &mut Reader) -> Result<(), Status> {
+        self.send().await?;
         self.wake.handled();
         if self.outbox.is_closed() {
             return Err(Status::unavailable("the client disconnected"));
         }
-        self.store_status(&session);
-        match self.wait(&session, reader).await? {
-            Event::Again => {}
-            Event::Request(received) => {
-                self.is_stored = false;
-                return self.take(session, received).await;
+        match self.wait(reader).await? {
+            Event::Again => Ok(()),
+            Event::Request(received) => self.take(received).await,
+            Event::Woken(touched, observed) => {
+                self.session(|session| session.on_generation_of(touched, observed))
             }
-            Event::Woken(touched, observed) => session.on_generation_of(touched, observed),
-            Event::Tick => {
-                self.is_stored = false;
-                let now = self.shared.now();
-                let (session, ticked) = self.work(session, move |session| session.on_tick(now)).await?;
-                return match ticked {
-                    Ok(()) => Ok(session),
-                    Err(end) => {
-                        self.outbox.reset();
-                        Err(refusal(end))
-                    }
-                };
-            }
+            Event::Tick => self.tick().await,
             Event::Ending => {
                 self.end_at = Some(Instant::now() + self.shared.jitter(self.shared.limits.spread));
+                Ok(())
             }
         }
-        Ok(session)
     }
-    async fn wait(&self, session: &Session, reader: &mut Reader) -> Result<Event, Status> {
-        let tick = session.deadline().map(|at| self.shared.instant(at));
-        tokio::select! {
-            biased;
-            () = until(self.end_at), if self.end_at.is_some() => {
-                Err(Status::ok("the server closes this connection; reconnect"))
-            }
-            () = self.peer.ending.cancelled(), if self.end_at.is_none() => Ok(Event::Ending),
-            () = self.outbox.moved() => Ok(Event::Again),
-            event = self.read(reader) => event,
-            (touched, observed) = self.wake.woken() => Ok(Event::Woken(touched, observed)),
-            () = until(tick), if tick.is_some() => Ok(Event::Tick),
+    /// Applies the session's time limits.
+    async fn tick(&mut self) -> Result<(), Status> {
+        if self.end_at.is_some_and(|at| at <= Instant::now()) {
+            return Err(Status::ok("the server closes this connection; reconnect"));
         }
+        if self.outbox.is_idle(false) {
+            return self.session(Session::on_taken);
+        }
+        let now = self.shared.now();
+        self.work(move |session| session.on_tick(now)).await?.map_err(|end| {
+            self.outbox.reset();
+            refusal(end)
+        })
     }
-    /// Reads the next request, once it may be read. Cancel-safe.
-    async fn read(&self, reader: &mut Reader) -> Result<Event, Status> {
-        if self.read_at.is_some() {
-            until(self.read_at).await;
+    async fn wait(&mut self, reader: &mut Reader) -> Result<Event, Status> {
+        self.shared.env.counters.waits.inc();
+        let tick = self.session(|session| session.deadline())?.map(|at| self.shared.instant(at));
+        let due = tick.into_iter().chain(self.end_at).min();
+        let mut read = pin!(read(self.read_at, reader));
+        poll_fn(|cx| match self.poll_event(due, cx) {
+            Poll::Ready(event) => Poll::Ready(Ok(event)),
+            Poll::Pending => match read.as_mut().poll(cx) {
+                Poll::Ready(event) => Poll::Ready(event),
+                Poll::Pending => {
+                    self.wake.poll_woken(cx).map(|(touched, since)| Ok(Event::Woken(touched, since)))
+                }
+            },
+        })
+        .await
+    }
+    /// Completes with an event that comes before requests and wake-ups.
+    fn poll_event(&mut self, due: Option<Instant>, cx: &mut Context<'_>) -> Poll<Event> {
+        if self.alarm.poll(due, cx).is_ready() {
+            return Poll::Ready(Event::Tick);
         }
-        match reader.next().await? {
-            Some(received) => Ok(Event::Request(received)),
-            None => Err(Status::ok("")),
+        if self.end_at.is_none() && self.ending.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(Event::Ending);
         }
+        ready!(self.outbox.poll_moved(cx));
+        Poll::Ready(Event::Again)
+    }
+}
+
+/// Reads the next request, once it may be read. Cancel-safe.
+async fn read(at: Option<Instant>, reader: &mut Reader) -> Result<Event, Status> {
+    if let Some(at) = at {
+        sleep_until(at).await;
+    }
+    match reader.next().await? {
+        Some(received) => Ok(Event::Request(received)),
+        None => Err(Status::ok("")),
     }
 }
 
@@ -463,8 +457,4 @@ enum Event {
     Woken(ChangedHosts, ObservedSince),
     Tick,
     Ending,
-}
-
-async fn until(at: Option<Instant>) {
-    sleep_until(at.unwrap_or_else(|| Instant::now() + Duration::from_secs(86_400))).await;
 }

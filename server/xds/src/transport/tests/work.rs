@@ -133,6 +133,26 @@ async fn built_answers_are_sent_without_another_thread() {
     assert_eq!(mesh.on_workers(), 0);
 }
 
+#[tokio::test]
+async fn a_small_round_is_assembled_once_for_its_class() {
+    let mesh = Mesh::start().await;
+    let mut connection = mesh.connect().await;
+    let mut streams = Vec::new();
+    for _ in 0..8 {
+        let mut stream = connection.delta().await;
+        follow(&mut stream, ENVOY).await;
+        streams.push(stream);
+    }
+    let count = |name: &str| mesh.server.counters().all().into_iter().find(|(n, _)| *n == name).unwrap().1;
+    let before = count("waits");
+    mesh.change("10.0.0.2");
+    for stream in &mut streams {
+        assert_eq!(stream.next().await.resources.len(), 1);
+    }
+    assert!(count("rounds_repeated") >= 4, "{} of 7", count("rounds_repeated"));
+    assert!(count("waits") - before <= 8, "a stream is woken once: {}", count("waits") - before);
+}
+
 /// Releases the callers of a provider when it is dropped.
 struct Blocked(Arc<Fake>);
 

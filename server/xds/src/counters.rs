@@ -75,6 +75,8 @@ counters! {
     wakeups,
     /// Wake-ups after which nothing had to be sent.
     wakeups_for_nothing,
+    /// Rounds whose first CDS response kept xDS clusters of the client's earlier stream.
+    carried_over,
     /// Assignments sent because their xDS cluster was sent.
     endpoints_forced,
     /// Bases replaced by hashes because a client stopped reading.

@@ -34,6 +34,8 @@ mod pace;
 mod ready;
 mod recorded_rounds;
 mod rejection;
+mod remembered;
+mod remembered_clients;
 mod removals;
 mod round;
 mod sent;
@@ -51,6 +53,7 @@ pub use message::Outgoing;
 pub use nonce::Nonce;
 pub use ready::{FEW, Step};
 pub use recorded_rounds::SharedRounds;
+pub use remembered_clients::Remembered;
 pub use sent::{ResourceState, SentResource, SentView};
 pub use shared_round::RepeatedRound;
 pub use status::{Delivery, SessionStatus, TypeStatus};
@@ -170,6 +173,8 @@ pub struct Session {
     round_observed: ObservedSince,
     /// Subscribed names by host.
     by_host: HostIndex,
+    /// What the client held when its earlier stream ended (SotW), until its xDS clusters are sent.
+    earlier: Option<Arc<ClientSnapshot>>,
     /// Whether this stream has sent a CDS response.
     clusters_answered: bool,
     interest_moved: bool,
@@ -201,6 +206,7 @@ impl Session {
             observed: ObservedSince::default(),
             round_observed: ObservedSince::default(),
             by_host: HostIndex::default(),
+            earlier: None,
             clusters_answered: false,
             interest_moved: true,
             in_flight: None,
@@ -363,6 +369,7 @@ impl Session {
     /// Counts a request. Returns how long the next one must wait.
     fn paced(&mut self, now: Mono) -> Duration {
         self.env.counters.requests.inc();
+        self.env.remembered.expire(now);
         // a request may change what the round in progress still sends
         self.recorder = None;
         let wait = self.pace.request(now);

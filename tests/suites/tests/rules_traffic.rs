@@ -1,5 +1,5 @@
 //! DestinationRules through real Envoy: TLS to backends, the same backend for the same key, ejection of a backend that
-//! fails, and subsets.
+//! fails, subsets, and rules that change while a client is away.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -7,11 +7,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use envoy_types::pb::envoy::config::core::v3::Node;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tributary_suites::ads::CDS;
 use tributary_suites::http_client::get_as;
 use tributary_suites::{
-    Authority, Backend, Entry, Envoy, EnvoyConfig, Files, ServerOptions, TestServer, Variant, eventually,
-    outbound, ports, replace,
+    Authority, Backend, Entry, Envoy, EnvoyConfig, Files, Follower, Load, LoadPlan, ServerOptions, Switch,
+    TestServer, Variant, eventually, nowhere, outbound, ports, replace,
 };
 
 const SOON: Duration = Duration::from_secs(20);
@@ -275,4 +277,55 @@ async fn subset_has_only_its_endpoints() -> Result<()> {
         ensure!(status.is_success() && body != "old", "{status} {body}");
     }
     Ok(())
+}
+
+/// While a client is away, a subset goes and another one comes with the routes to it. The client returns under load, five
+/// times: no request fails.
+async fn returns_without_loss(variant: Variant) -> Result<()> {
+    let (files, port, backend) = (Files::new()?, ports::free_port()?, Backend::start("one").await?);
+    let write = |step: usize| {
+        let service = Entry::http("pay.test", port).at(backend.addr()).yaml();
+        let routes = format!(
+            "apiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {{name: pay, namespace: default}}\n\
+             spec: {{hosts: [pay.test], http: [{{route: [{{destination: {{host: pay.test, subset: s{step}}}}}]}}]}}\n"
+        );
+        let rule = rule("pay.test", &format!("subsets: [{{name: s{step}}}]"));
+        files.put("all.yaml", &[service, rule, routes].join("---\n"))
+    };
+    let cluster = |step: usize| format!("outbound|{port}|s{step}|pay.test");
+    write(0)?;
+    let server = TestServer::start(ServerOptions::files(files.path())).await?;
+    let mut other =
+        Follower::connect(server.xds(), Variant::Delta, Node { id: "other".into(), ..Node::default() })
+            .await?;
+    other.subscribe(CDS, &[])?;
+    let switch = Switch::start(server.xds()).await?;
+    let envoy = Envoy::start(&EnvoyConfig::new(switch.addr(), variant).sidecar("returns")).await?;
+    envoy.live(SOON).await?;
+    envoy.has_hosts(&cluster(0), &[backend.addr()], SOON).await?;
+    let load = Load::start(&LoadPlan::to(local(port)).host("pay.test").at_least(200.0));
+    load.reaches("one", 50, SOON).await?;
+    for step in 1..=5 {
+        switch.to(nowhere(1));
+        write(step)?;
+        let is_served = |now: &Follower| now.names(CDS).contains(&cluster(step)).then_some(());
+        other.until("the new subset", SOON, is_served).await?;
+        switch.to(server.xds());
+        envoy.has_hosts(&cluster(step), &[backend.addr()], SOON).await?;
+        load.reaches("one", 50, SOON).await?;
+    }
+    load.finish().await.check_clean()?;
+    ensure!(!envoy.clusters().await?.contains(&cluster(4)), "a removed subset stays");
+    ensure!(envoy.refused().await? == 0, "a response was rejected");
+    Ok(())
+}
+
+#[tokio::test]
+async fn client_that_was_away_for_changed_rules_loses_no_request_sotw() -> Result<()> {
+    returns_without_loss(Variant::Sotw).await
+}
+
+#[tokio::test]
+async fn client_that_was_away_for_changed_rules_loses_no_request_delta() -> Result<()> {
+    returns_without_loss(Variant::Delta).await
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::nonce::Nonce;
 use super::recorded_rounds::SharedRounds;
+use super::remembered_clients::Remembered;
 use crate::answers::{ClientClassKey, ClientClasses, ResourceProvider, Subscription, Subscriptions};
 use crate::counters::Counters;
 
@@ -19,6 +20,8 @@ pub struct Env {
     pub subscriptions: Subscriptions,
     /// Rounds that sessions of a class send alike.
     pub rounds: SharedRounds,
+    /// Clients whose streams ended a short time ago.
+    pub remembered: Remembered,
     /// Counters of the server.
     pub counters: Arc<Counters>,
     /// A write that takes longer ends its stream.
@@ -34,6 +37,7 @@ impl Env {
             classes: ClientClasses::default(),
             subscriptions: Subscriptions::default(),
             rounds: SharedRounds::default(),
+            remembered: Remembered::default(),
             counters,
             stuck,
             nonces: AtomicU64::new(0),

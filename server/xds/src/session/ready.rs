@@ -105,6 +105,9 @@ impl Session {
     fn has_all(&self, round: &Round, kind: ResourceType) -> bool {
         let state = &self.kinds[kind];
         let Some(watch) = &state.watch else { return true };
+        if kind == ResourceType::Cluster && self.earlier.is_some() {
+            return false;
+        }
         let is_forced = kind == ResourceType::Endpoints && !self.forced.is_nothing();
         if round.has_moved(kind) && !state.is_due() && !is_forced {
             return true;

@@ -65,7 +65,7 @@ impl Session {
         kinds.into_iter().any(|kind| !round.has_moved(kind) && !self.changes(round, kind).is_empty())
     }
     /// Returns an xDS cluster of an earlier generation with its bytes, which later generations cannot encode.
-    fn filled(&self, at: &ClientSnapshot, name: &str) -> Option<Arc<EncodedResource>> {
+    pub(super) fn filled(&self, at: &ClientSnapshot, name: &str) -> Option<Arc<EncodedResource>> {
         let kind = ResourceType::Cluster;
         let found = at.one(&self.env, kind, name)?;
         if found.body().is_some() {

@@ -175,7 +175,7 @@ impl Session {
         round.warms_until.is_some()
     }
     /// Whether xDS clusters that are sent need endpoints that the client has not requested. The first response of a stream
-    /// counts only if the client returns with clusters, and traffic for them.
+    /// counts only if the client returns with clusters that are known, and traffic for them.
     fn warm_first(&self, changes: &Changes) -> bool {
         if !self.clusters_answered {
             return self.extends_claims(changes);
@@ -239,8 +239,11 @@ impl Session {
         let whole = self.resolve(kind, &to, &requested, &mut changes);
         let due = must_reply || !requested.is_nothing();
         self.defer_removals(round, kind, due, &mut changes);
+        if kind == ResourceType::Endpoints {
+            Self::defer_kept(round, whole, &mut changes);
+        }
         if kind == ResourceType::Cluster {
-            if self.warm_first(&changes) {
+            if self.carry_over(round) || self.warm_first(&changes) {
                 round.warms_until = Some(now.plus(WARMS));
                 self.recorder = None;
             }
@@ -366,6 +369,9 @@ impl Session {
             let mut all = self.whole(&round.to, kind, watch);
             if kind == ResourceType::Cluster {
                 all.over.extend(round.kept.iter().cloned());
+            } else if kind == ResourceType::Endpoints && !round.kept.is_empty() {
+                let is_kept = |name: &str| round.kept.iter().any(|kept| *kept.name == *name);
+                return Some(Payload::Some(all.iter().filter(|e| !is_kept(&e.name)).cloned().collect()));
             }
             return (must_reply || full_state || all.len() > 0).then_some(Payload::Whole(all));
         }

@@ -25,7 +25,7 @@ impl Session {
             return self.unsubscribe_all(kind).map(|()| wait);
         }
         if nonce.is_empty() || !self.watches(kind) {
-            self.start_sotw(kind, request)?;
+            self.start_sotw(kind, request, now)?;
         } else if is_last {
             self.change_sotw(kind, request)?;
         } else {
@@ -38,7 +38,7 @@ impl Session {
         self.subscribed(kind, true)
     }
     /// Handles a first request, or the first after a reconnect: the response carries everything.
-    fn start_sotw(&mut self, kind: ResourceType, request: &SotwRequest) -> Result<(), Refusal> {
+    fn start_sotw(&mut self, kind: ResourceType, request: &SotwRequest, now: Mono) -> Result<(), Refusal> {
         let all = wildcard_of(kind, request, None);
         let watch = self.sotw_watch(all, request, None);
         let state = self.state(kind);
@@ -48,6 +48,9 @@ impl Session {
         state.reconnected = !request.version.is_empty();
         if state.reconnected {
             state.acks.resume();
+            if kind == ResourceType::Cluster {
+                self.remember(request.version.as_str(), now);
+            }
         }
         self.subscribed(kind, true)
     }

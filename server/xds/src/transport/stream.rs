@@ -447,6 +447,8 @@ async fn read(at: Option<Instant>, reader: &mut Reader) -> Result<Event, Status>
 
 impl Drop for Stream {
     fn drop(&mut self) {
+        let now = self.shared.now();
+        self.client.session.with(|session| session.on_end(now));
         self.shared.facts.disconnected(self.client.id);
     }
 }

@@ -223,3 +223,77 @@ fn a_reconnect_gets_the_same_versions() {
     assert_eq!(after.version, before.version, "a partial response has the version of the whole set");
     assert_eq!(after.text(), "eds a=2 b=1");
 }
+
+fn texts(all: &[TestResponse]) -> Vec<String> {
+    all.iter().map(TestResponse::text).collect()
+}
+
+/// A reconnect with the version of the last CDS response, as Envoy begins it.
+fn resume(of: &TestStream, version: &str) -> TestStream {
+    let mut again = of.reconnect();
+    again.now = of.now;
+    again.send_sotw(SotwRequest { version: version.into(), ..mk_sotw(C) });
+    again
+}
+
+/// Returns a stream with routes, after policies were added and removed while its client was away, and the version of the
+/// xDS clusters that the client holds.
+fn mk_away() -> (TestStream, String) {
+    let mut stream = TestStream::sotw(WORLD);
+    stream.set(L, "l", "1");
+    stream.set(R, "r", "b");
+    let mut version = String::new();
+    for (kind, names) in [(C, &[][..]), (E, &["a", "b"]), (L, &[]), (R, &["r"])] {
+        stream.request(kind, names, "");
+        for response in stream.all() {
+            if response.kind == C {
+                version.clone_from(&response.version);
+            }
+            let names: &[&str] = if response.kind == kind { names } else { &["a", "b"] };
+            stream.request(response.kind, names, &response.nonce);
+        }
+    }
+    stream.session.on_end(stream.now);
+    stream.change(|world| {
+        world.retain(|(kind, name), _| *name != "b" || !matches!(*kind, C | E));
+        world.insert((C, "c".into()), "1".into());
+        world.insert((E, "c".into()), "1".into());
+        world.insert((R, "r".into()), "c".into());
+    });
+    (stream, version)
+}
+
+#[test]
+fn a_reconnect_keeps_removed_clusters_until_the_routes_moved() {
+    let (stream, version) = mk_away();
+    let mut again = resume(&stream, &version);
+    let first = again.all();
+    assert_eq!(texts(&first), ["cds a=1 b=1 c=1"]);
+    for (kind, names) in [(E, &["a", "b"][..]), (L, &[]), (R, &["r"])] {
+        again.send_sotw(SotwRequest { version: "1".into(), names: list(names), ..mk_sotw(kind) });
+    }
+    let warm = again.all();
+    assert_eq!(texts(&warm), ["eds a=1"], "routes wait, and the removed xDS cluster keeps its endpoints");
+    again.request(E, &["a", "b", "c"], &warm[0].nonce);
+    again.request(C, &[], &first[0].nonce);
+    assert_eq!(again.responses(), ["eds c=1", "lds l=1", "rds r=c", "cds a=1 c=1", "eds b="]);
+    assert!(again.session.status().sent(C).is_some());
+}
+
+#[test]
+fn only_the_version_of_a_remembered_stream_keeps_clusters() {
+    let (stream, version) = mk_away();
+    assert_eq!(resume(&stream, "ffff").responses(), ["cds a=1 c=1"], "another server sent it");
+    assert_eq!(
+        resume(&stream, &version).responses(),
+        ["cds a=1 c=1"],
+        "it is forgotten with the first stream"
+    );
+    let (mut stream, version) = mk_away();
+    stream.now = stream.now.plus(crate::session::Remembered::KEPT);
+    assert_eq!(resume(&stream, &version).responses(), ["cds a=1 c=1"], "its time is over");
+    let (stream, _) = mk_away();
+    let mut first = stream.reconnect();
+    first.request(C, &[], "");
+    assert_eq!(first.responses(), ["cds a=1 c=1"], "a client without a version holds nothing");
+}

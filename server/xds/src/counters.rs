@@ -75,6 +75,8 @@ counters! {
     wakeups,
     /// Wake-ups after which nothing had to be sent.
     wakeups_for_nothing,
+    /// Rounds that went on because the client did not acknowledge new xDS clusters in time.
+    warms_expired,
     /// Rounds whose first CDS response kept xDS clusters of the client's earlier stream.
     carried_over,
     /// Assignments sent because their xDS cluster was sent.

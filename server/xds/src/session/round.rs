@@ -169,7 +169,11 @@ impl Session {
     /// Whether the client has yet to take the new xDS clusters of the round.
     fn warms(&self, round: &mut Round, now: Mono) -> bool {
         let is_open = self.kinds[ResourceType::Cluster].acks.status() == SyncStatus::Stale;
-        if !is_open || round.warms_until.is_some_and(|until| now >= until) {
+        let is_over = round.warms_until.is_some_and(|until| now >= until);
+        if is_over && is_open {
+            self.env.counters.warms_expired.inc();
+        }
+        if is_over || !is_open {
             round.warms_until = None;
         }
         round.warms_until.is_some()

@@ -241,12 +241,32 @@ async fn cluster_is_added_rotated_paused_resumed_and_removed_by_commands() -> Re
     lab.serves(&[HOME]).await?;
     lab.waits_for("removed").await?;
     lab.run(&["pause", "away"]).await?.ends(4)?;
-    // it can be added again
+    // it can be added again, and what the account may do for others stays
+    let others = account_of_others(&lab).await?;
     let again = [&add[..], &["--apply"]].concat();
     lab.run(&again).await?.ends(0)?.notes("ServiceAccount tributary-remote of context away: exists")?;
     lab.waits_for("Live").await?;
     lab.serves(&[HOME, AWAY]).await?;
+    for (object, path, kept) in others {
+        let found = lab.away.api().find(&object).await?.context("the object")?;
+        ensure!(found.pointer(path) == Some(&kept), "{found:#}");
+    }
     another_declaration_takes_over(&mut lab).await
+}
+
+/// Gives the account's role a rule, and its binding another account in place of this one. Returns where each is kept.
+async fn account_of_others(lab: &Lab) -> Result<Vec<(Named, &'static str, Value)>> {
+    let named = |kind: &str, metadata: Value| {
+        Named::of(&json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": metadata}))
+    };
+    let role = named("Role", json!({"namespace": NAMESPACE, "name": "tributary-remote"}))?;
+    let binding = named("ClusterRoleBinding", json!({"name": "tributary-remote"}))?;
+    let rule = json!({"apiGroups": [""], "resources": ["serviceaccounts/token"], "verbs": ["create"],
+        "resourceNames": ["tributary-remote"]});
+    let subject = json!({"kind": "ServiceAccount", "namespace": "other-system", "name": "tributary-remote"});
+    lab.away.api().patch(&role, &json!({"rules": [rule]})).await?;
+    lab.away.api().patch(&binding, &json!({"subjects": [subject]})).await?;
+    Ok(vec![(role, "/rules/0", rule), (binding, "/subjects/0", subject)])
 }
 
 /// A cluster with a second declaration is not removed, and the one that is removed makes way without a change for the client.

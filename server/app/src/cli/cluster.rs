@@ -7,6 +7,7 @@
 mod account;
 mod add;
 mod edit;
+mod merge;
 mod printed;
 mod remove;
 mod rotate;

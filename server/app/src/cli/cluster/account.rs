@@ -83,17 +83,6 @@ fn rule(((group, resource, name), verbs): (&(String, String, Option<String>), &B
     rule
 }
 
-/// Returns the rights that the operator needs in the remote cluster.
-pub(super) fn needed_to_create(objects: &[Value]) -> Vec<Right> {
-    let of = |object: &Value| {
-        let namespace = object.pointer("/metadata/namespace").and_then(Value::as_str);
-        Some(right("create", kind_of(object)?, namespace))
-    };
-    let mut all: Vec<Right> = objects.iter().filter_map(of).collect();
-    all.dedup();
-    all
-}
-
 /// Returns the right to request a token of an account.
 pub(super) fn needed_for_token(namespace: &str) -> Right {
     let right = right("create", &SERVICE_ACCOUNTS, Some(namespace));
@@ -148,24 +137,5 @@ mod tests {
         });
         assert_eq!((&role["metadata"]["namespace"], &role["rules"]), (&json!("system"), &json!([rule])));
         assert!(all.iter().all(|one| one["kind"] != "ClusterRole"), "in its namespace only");
-    }
-
-    #[test]
-    fn operator_needs_to_create_each_object() {
-        let rights = needed_to_create(&mk());
-        let texts: Vec<String> = rights
-            .iter()
-            .map(|right| format!("{} {}", right.resource, right.namespace.as_deref().unwrap_or("*")))
-            .collect();
-        let system = "tributary-system";
-        let expected = [
-            "namespaces *".to_owned(),
-            format!("serviceaccounts {system}"),
-            "clusterroles *".to_owned(),
-            "clusterrolebindings *".to_owned(),
-            format!("roles {system}"),
-            format!("rolebindings {system}"),
-        ];
-        assert_eq!(texts, expected);
     }
 }

@@ -12,9 +12,9 @@ use tributary_remote::{NewSecret, Refused, RemoteServer, secret_name};
 
 use super::super::Console;
 use super::super::get::document;
-use super::account::{kind_of, needed_for_token, needed_to_create, needed_to_renew, objects};
+use super::account::{kind_of, needed_for_token, needed_to_renew, objects};
 use super::shown::render;
-use super::store::{Operator, failed, right};
+use super::store::{Operator, Step, failed, right};
 use crate::args::{ClusterAddArgs, Output};
 use crate::config::model::RegistryConfig;
 use crate::config::{Config, RegistryKind, load};
@@ -159,12 +159,9 @@ async fn apply(
             .next("use `tributary cluster rotate` for a new token, or another name"));
     }
     config.may(&[right("create", &tributary_remote::SECRETS, Some(&plan.namespace))]).await?;
-    remote.may(&needed_to_create(&plan.objects)).await?;
-    for object in &plan.objects {
-        let Some(kind) = kind_of(object) else { continue };
-        let done = remote.ensure(kind, object).await?;
-        let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
-        console.note(&format!("{} {name} of context {}: {done}", kind.kind, args.from_context));
+    for step in steps(remote, &plan.objects).await? {
+        remote.carry_out(&step).await?;
+        console.note(&step.done(&args.from_context));
     }
     let (secret, findings) = credential(args, plan, remote).await?;
     console.data(&render(&findings, console.color))?;
@@ -176,6 +173,20 @@ async fn apply(
     }
     console.note(&format!("next: `tributary cluster wait {}`", args.name));
     Ok(exit)
+}
+
+/// Returns what is to be done in the remote cluster; fails if it cannot be done or the operator may not do it.
+async fn steps(remote: &Operator, objects: &[Value]) -> Result<Vec<Step>, CommandError> {
+    let mut steps = Vec::new();
+    for object in objects {
+        if let Some(kind) = kind_of(object) {
+            steps.push(remote.step(kind, object).await?);
+        }
+    }
+    let mut needed: Vec<_> = steps.iter().filter_map(Step::needs).collect();
+    needed.dedup();
+    remote.may(&needed).await?;
+    Ok(steps)
 }
 
 /// Issues a token and checks it as a server would use it.

@@ -12,6 +12,7 @@ use tributary_kube_client::{
 use tributary_model::Code;
 use tributary_remote::{LABELS, NewSecret, SECRETS, StoredSecret};
 
+use super::merge::{Merged, merged};
 use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
 use crate::serve::install_crypto;
@@ -99,26 +100,78 @@ impl Operator {
         }
         Ok(())
     }
-    /// Creates an object, or completes one of that name: the rules of a role are replaced, all else stays.
-    pub(super) async fn ensure(&self, kind: &Resource, object: &Value) -> Result<&'static str, CommandError> {
-        let text = |pointer| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-        let name = ObjectName::new(text("/metadata/namespace"), text("/metadata/name"));
-        let what = format!("{} {name}", kind.kind);
-        let right = |verb: &str| right(verb, kind, name.namespace.as_deref());
-        match self.writer.create(kind, version(kind), name.namespace.as_deref(), object).await {
-            Ok(_) => return Ok("created"),
-            Err(ApiFailure::Conflict(_)) => {}
-            Err(why) => return Err(failed(&right("create"), &what, why)),
+    /// Returns what is to be done so that an object grants what this one grants. Writes nothing.
+    pub(super) async fn step(&self, kind: &'static Resource, object: &Value) -> Result<Step, CommandError> {
+        let step = Step::new(kind, object);
+        let found = match self.writer.get(kind, version(kind), &step.name).await {
+            Ok(found) => found,
+            // who may not read it may be allowed to create it
+            Err(ApiFailure::NotFound(_) | ApiFailure::Forbidden(_)) => return Ok(step),
+            Err(why) => return Err(failed(&step.right(), &step.what(), why)),
+        };
+        match merged(&found, object) {
+            Merged::Same => Ok(Step { act: Act::Keep, ..step }),
+            Merged::Changed(next) => Ok(Step { act: Act::Complete, object: next, ..step }),
+            Merged::Refused(why) => {
+                let message = format!("{} exists and {why}", step.what());
+                Err(CommandError::plain(message).next("choose another name with --account, or delete it"))
+            }
         }
-        let Some(rules) = object.get("rules") else { return Ok("exists") };
-        let found = self.writer.get(kind, version(kind), &name).await;
-        let mut found = found.map_err(|why| failed(&right("get"), &what, why))?;
-        if found.get("rules") == Some(rules) {
-            return Ok("exists");
-        }
-        found["rules"] = rules.clone();
-        let replaced = self.writer.replace(kind, version(kind), &name, &found).await;
-        replaced.map(|_| "updated").map_err(|why| failed(&right("update"), &what, why))
+    }
+    /// Carries out a step; it fails if the object was changed since.
+    pub(super) async fn carry_out(&self, step: &Step) -> Result<(), CommandError> {
+        let Step { kind, name, object, act } = step;
+        let done = match act {
+            Act::Keep => return Ok(()),
+            Act::Create => self.writer.create(kind, version(kind), name.namespace.as_deref(), object).await,
+            Act::Complete => self.writer.replace(kind, version(kind), name, object).await,
+        };
+        done.map(drop).map_err(|why| failed(&step.right(), &step.what(), why))
+    }
+}
+
+/// Object that is to be in a cluster, and what is to be done for that.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Step {
+    kind: &'static Resource,
+    name: ObjectName,
+    object: Value,
+    act: Act,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Act {
+    Create,
+    Complete,
+    Keep,
+}
+
+impl Step {
+    fn new(kind: &'static Resource, object: &Value) -> Self {
+        let text = |pointer| object.pointer(pointer).and_then(Value::as_str);
+        let (namespace, name) = (text("/metadata/namespace"), text("/metadata/name").unwrap_or_default());
+        let name = ObjectName { namespace: namespace.map(str::to_owned), name: name.to_owned() };
+        Self { kind, name, object: object.clone(), act: Act::Create }
+    }
+    fn what(&self) -> String {
+        format!("{} {}", self.kind.kind, self.name)
+    }
+    fn right(&self) -> Right {
+        let verb = if self.act == Act::Create { "create" } else { "update" };
+        right(verb, self.kind, self.name.namespace.as_deref())
+    }
+    /// Returns the right that it needs; `None` if nothing is to be done.
+    pub(super) fn needs(&self) -> Option<Right> {
+        (self.act != Act::Keep).then(|| self.right())
+    }
+    /// Describes what was done in a context.
+    pub(super) fn done(&self, context: &str) -> String {
+        let done = match self.act {
+            Act::Create => "created",
+            Act::Complete => "completed, and what it granted stays",
+            Act::Keep => "exists",
+        };
+        format!("{} {} of context {context}: {done}", self.kind.kind, self.name.name)
     }
 }
 
@@ -203,6 +256,26 @@ mod tests {
             text.ends_with("next: grant `patch` on `secrets` in namespace system, or use another context"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn step_needs_the_right_of_what_it_does() {
+        const ROLES: Resource = Resource {
+            group: std::borrow::Cow::Borrowed("rbac.authorization.k8s.io"),
+            versions: &["v1"],
+            plural: "roles",
+            kind: "Role",
+            namespaced: true,
+            optional: false,
+        };
+        let object =
+            serde_json::json!({"kind": "Role", "metadata": {"namespace": "system", "name": "reader"}});
+        let create = Step::new(&ROLES, &object);
+        let verb = |act| Step { act, ..create.clone() }.needs().map(|right| right.verb);
+        assert_eq!(verb(Act::Create).as_deref(), Some("create"));
+        assert_eq!((verb(Act::Complete).as_deref(), verb(Act::Keep)), (Some("update"), None));
+        assert_eq!(create.needs().unwrap().namespace.as_deref(), Some("system"));
+        assert_eq!(create.done("away"), "Role reader of context away: created");
     }
 
     #[test]

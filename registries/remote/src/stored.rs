@@ -103,6 +103,10 @@ impl StoredSecret {
     pub fn declares(&self, cluster: &str) -> bool {
         self.data.contains_key(cluster)
     }
+    /// Returns the clusters that it declares. Keys that are no cluster ID declare none.
+    pub fn clusters(&self) -> impl Iterator<Item = &str> {
+        self.data.keys().map(String::as_str).filter(|key| ClusterId::new(key).is_ok())
+    }
     /// Returns the value of an annotation `tributary.dev/NAME`.
     #[must_use]
     pub fn annotation(&self, name: &str) -> Option<&str> {
@@ -172,8 +176,7 @@ impl StoredSecret {
     /// Refuses a Secret that declares other clusters. Keys that are no cluster ID declare none.
     fn alone(&self, cluster: &str) -> Result<(), EditRefused> {
         self.has(cluster)?;
-        let others = self.data.keys().filter(|key| *key != cluster && ClusterId::new(key.as_str()).is_ok());
-        let others: Vec<String> = others.cloned().collect();
+        let others: Vec<String> = self.clusters().filter(|key| *key != cluster).map(str::to_owned).collect();
         if others.is_empty() {
             Ok(())
         } else {

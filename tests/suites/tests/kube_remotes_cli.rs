@@ -107,9 +107,8 @@ impl Lab {
     async fn run_as(&self, user: &str, args: &[&str]) -> Result<Ran> {
         let path = self.kubeconfig(user)?;
         let path = path.to_str().context("a path that is text")?;
-        let (admin, is_add) = (self.server.admin().to_string(), args.first() == Some(&"add"));
-        let server = if is_add { Vec::new() } else { vec!["--server", &admin] };
-        let all = [&["cluster"], args, &["--kubeconfig", path], &server].concat();
+        let admin = self.server.admin().to_string();
+        let all = [&["cluster"], args, &["--kubeconfig", path, "--server", &admin]].concat();
         let (status, out, notes) = self.server.run(&all).await?;
         Ok(Ran { code: status.code(), out, notes })
     }
@@ -212,8 +211,7 @@ async fn cluster_is_added_rotated_paused_resumed_and_removed_by_commands() -> Re
     lab.run(&rotate).await?.ends(0)?.prints("cluster away is served with it")?;
     ensure!(lab.value().await? != first, "the Secret has another token");
     sends_nothing(&mut lab.recorder, WATCHED).await?;
-    let wrong = [&["rotate", "away", "--from-context", "home"], &LOOPBACK[..]].concat();
-    lab.run(&wrong).await?.ends(4)?.notes("ServiceAccount tributary-system/tributary-remote not found")?;
+    contexts_of_other_clusters_are_refused(&lab).await?;
 
     let patch = lab.run(&["pause", "away", "--dry-run"]).await?.ends(0)?;
     let patch: Value = serde_json::from_str(&patch.out)?;
@@ -252,6 +250,27 @@ async fn cluster_is_added_rotated_paused_resumed_and_removed_by_commands() -> Re
         ensure!(found.pointer(path) == Some(&kept), "{found:#}");
     }
     another_declaration_takes_over(&mut lab).await
+}
+
+/// A token goes to the cluster that issued it only, and a cluster has one name.
+async fn contexts_of_other_clusters_are_refused(lab: &Lab) -> Result<()> {
+    let token = lab.value().await?;
+    for more in [&[][..], &["--no-wait"]] {
+        let wrong = [&["rotate", "away", "--from-context", "home"], more, &LOOPBACK].concat();
+        let ran = lab.run(&wrong).await?.ends(3)?.notes("context home leads to the cluster with the UID")?;
+        ran.notes("tributary cluster accept away --uid")?;
+    }
+    ensure!(lab.value().await? == token, "nothing was written");
+    for (name, context, text) in [
+        ("again", "away", "known as `away` (Secret tributary-system/tributary-cluster-away)"),
+        ("again", "home", "is the config cluster `Kubernetes` itself"),
+    ] {
+        let add = [&["add", name, "--from-context", context, "--apply"], &LOOPBACK[..]].concat();
+        lab.run(&add).await?.ends(3)?.notes(text)?;
+    }
+    // another namespace declares nothing yet; the server knows the cluster all the same
+    let args = ["add", "again", "--from-context", "away", "--apply", "--system-namespace", "shop"];
+    lab.run(&[&args[..], &LOOPBACK].concat()).await?.ends(3)?.notes("known as `away` (the server").map(drop)
 }
 
 /// Gives the account's role a rule, and its binding another account in place of this one. Returns where each is kept.

@@ -274,4 +274,7 @@ pub struct ClusterAddArgs {
     /// Config cluster.
     #[command(flatten)]
     pub place: ConfigClusterArgs,
+    /// Server to request for the clusters that it knows.
+    #[command(flatten)]
+    pub server: ServerArgs,
 }

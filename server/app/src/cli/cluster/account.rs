@@ -16,7 +16,8 @@ use crate::ops::rights::{Rules, roles};
 /// API group of roles.
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-const NAMESPACES: Resource = kind("", "namespaces", "Namespace", false);
+/// Kind of namespaces.
+pub(super) const NAMESPACES: Resource = kind("", "namespaces", "Namespace", false);
 static KINDS: [Resource; 6] = [
     NAMESPACES,
     SERVICE_ACCOUNTS,

@@ -10,15 +10,17 @@ use tributary_model::{ClusterId, Code};
 use tributary_registry_api::Credential;
 use tributary_remote::{NewSecret, Refused, RemoteServer, secret_name};
 
-use super::super::Console;
 use super::super::get::document;
+use super::super::{Console, Server};
 use super::account::{kind_of, needed_for_token, needed_to_renew, objects};
+use super::identity::{Reached, not_config, not_known};
 use super::shown::render;
 use super::store::{Operator, Step, failed, right};
+use super::wait::see_all;
 use crate::args::{ClusterAddArgs, Output};
 use crate::config::model::RegistryConfig;
 use crate::config::{Config, RegistryKind, load};
-use crate::document::Findings;
+use crate::document::{ClusterItem, Findings};
 use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
 use crate::ops::clusters::findings::{PATIENCE, check};
@@ -28,6 +30,8 @@ use crate::wiring::factories::remote_cluster;
 /// What is added.
 struct Plan {
     cluster: ClusterId,
+    /// ID of the config cluster.
+    config_cluster: String,
     server: RemoteServer,
     namespace: String,
     objects: Vec<Value>,
@@ -77,7 +81,7 @@ fn plan(args: &ClusterAddArgs, env: &Environment) -> Result<Plan, CommandError> 
         rights.insert(needed_to_renew(&namespace, &args.account));
     }
     let objects = objects(&namespace, &args.account, &rights);
-    Ok(Plan { cluster, server, namespace, objects })
+    Ok(Plan { cluster, config_cluster: config.cluster_id, server, namespace, objects })
 }
 
 /// Returns the configuration of the server.
@@ -96,7 +100,7 @@ fn configured(args: &ClusterAddArgs, env: &Environment) -> Result<Config, Comman
 }
 
 /// Returns the API server as others reach it.
-fn server(target: Target, address: Option<&str>) -> Result<RemoteServer, CommandError> {
+pub(super) fn server(target: Target, address: Option<&str>) -> Result<RemoteServer, CommandError> {
     let Target { context, server, authority_data, authority_file, tls_server_name } = target;
     let server = address.unwrap_or(&server);
     if let Some(authority_data) = authority_data {
@@ -159,6 +163,7 @@ async fn apply(
             .next("use `tributary cluster rotate` for a new token, or another name"));
     }
     config.may(&[right("create", &tributary_remote::SECRETS, Some(&plan.namespace))]).await?;
+    is_unknown(args, plan, (&config, remote), env, console).await?;
     for step in steps(remote, &plan.objects).await? {
         remote.carry_out(&step).await?;
         console.note(&step.done(&args.from_context));
@@ -173,6 +178,46 @@ async fn apply(
     }
     console.note(&format!("next: `tributary cluster wait {}`", args.name));
     Ok(exit)
+}
+
+/// Fails if the remote cluster is the config cluster, or known under another name.
+async fn is_unknown(
+    args: &ClusterAddArgs,
+    plan: &Plan,
+    (config, remote): (&Operator, &Operator),
+    env: &Environment,
+    console: &mut Console<'_>,
+) -> Result<(), CommandError> {
+    let uid = remote.identity().await?;
+    let reached = Reached { context: &args.from_context, uid: uid.as_deref(), server: &plan.server };
+    if uid.is_none() {
+        let context = &args.from_context;
+        console.note(&format!("whether the cluster of context {context} has another name was not checked: the context may not list namespaces"));
+    }
+    not_config(&reached, &plan.config_cluster, config.identity().await?.as_deref())?;
+    let secrets = config.labelled(&plan.namespace).await?;
+    not_known(&reached, &args.name, &secrets, &shown(args, env, console).await?, &args.token.allowed())
+}
+
+/// Returns the clusters that the server shows. Only one that a flag names must answer: the first clusters may be added before it starts.
+async fn shown(
+    args: &ClusterAddArgs,
+    env: &Environment,
+    console: &mut Console<'_>,
+) -> Result<Vec<ClusterItem>, CommandError> {
+    match see_all(&Server::find(&args.server, env)?).await {
+        Ok(all) => Ok(all),
+        Err(failure) if args.server.server.is_some() => {
+            Err(failure.next("start the server, or leave --server out"))
+        }
+        Err(failure) => {
+            console.note(&format!(
+                "only Secrets were searched for another name of the cluster: {}",
+                failure.message
+            ));
+            Ok(Vec::new())
+        }
+    }
 }
 
 /// Returns what is to be done in the remote cluster; fails if it cannot be done or the operator may not do it.

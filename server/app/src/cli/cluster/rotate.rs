@@ -1,14 +1,17 @@
 //! `cluster rotate`: a new token of the same service account in the Secret of a cluster.
 //!
-//! The new kubeconfig has the server and the authorities of the present one. It is checked before it is written, the Secret is patched at
+//! No token is issued before the context was found to lead to the cluster that is declared. The new kubeconfig has the server and the authorities of the present one. It is checked before it is written, the Secret is patched at
 //! the version that was read, and the command waits until the server serves with it. The old token stays valid until it expires.
 
+use std::time::Duration;
+
 use tributary_kube_client::ObjectName;
-use tributary_remote::{RemoteServer, StoredSecret, VettedKubeconfig};
+use tributary_remote::{Allowed, RemoteServer, StoredSecret, VettedKubeconfig};
 
 use super::super::{Console, Server};
-use super::add::{concluded, issue, vetted};
+use super::add::{concluded, issue, server as of_context, vetted};
 use super::edit::{Place, locate, not_edited};
+use super::identity::{ACCEPT_UID, FOUND_UID, Reached, same};
 use super::shown::render;
 use super::store::Operator;
 use super::wait::{rotated, see, until};
@@ -37,7 +40,8 @@ pub(super) async fn run(
         true => None,
         false => Some(present(args, env).await?),
     };
-    let (kubeconfig, findings) = renewed(args, &stored, env).await?;
+    let (kubeconfig, findings) =
+        renewed(args, &stored, before.as_ref().and_then(|(_, one)| one.as_ref()), env).await?;
     console.data(&render(&findings, console.color))?;
     let exit = concluded(&findings)?;
     is_same(before.as_ref().and_then(|(_, one)| one.as_ref()), &findings)?;
@@ -83,6 +87,7 @@ async fn present(
 async fn renewed(
     args: &ClusterRotateArgs,
     stored: &StoredSecret,
+    shown: Option<&ClusterItem>,
     env: &Environment,
 ) -> Result<(Credential, Findings), CommandError> {
     let allowed = args.token.allowed();
@@ -92,7 +97,15 @@ async fn renewed(
         CommandError::plain("the kubeconfig names no certificate authority")
             .next("add certificate-authority-data, so that the token goes to no other server")
     })?;
-    let remote = Operator::open(args.place.config.other(&args.from_context), env).await?;
+    let options = args.place.config.other(&args.from_context);
+    let remote = Operator::open(options.clone(), env).await?;
+    let uid = remote.identity().await?;
+    let target = Operator::target(&options, env)?;
+    let address = target.server.clone();
+    // who connects without an authority is known by the UID only
+    let reached = of_context(target, None).unwrap_or_else(|_| RemoteServer::new(&address, b"", None));
+    let reached = Reached { context: &args.from_context, uid: uid.as_deref(), server: &reached };
+    same(&reached, &args.name, &known(stored, shown, &old, &allowed).await, &server)?;
     let is_renewed = stored.annotation("renew") == Some("true");
     let issued = issue(&remote, &account, args.token.lifetime(is_renewed)).await?;
     let made = server.kubeconfig(&args.name, &issued.token, &allowed);
@@ -100,6 +113,26 @@ async fn renewed(
     let connection = new.connect(&allowed).map_err(|error| CommandError::plain(error.to_string()))?;
     let findings = check(&connection, new.server(), PATIENCE).await.expiring(&issued.expires);
     Ok((kubeconfig, findings))
+}
+
+/// Returns the UIDs that the cluster may have: an accepted one, and the one that is known. Where nobody noted it, the credential in use
+/// reads it.
+async fn known(
+    stored: &StoredSecret,
+    shown: Option<&ClusterItem>,
+    old: &VettedKubeconfig,
+    allowed: &Allowed,
+) -> Vec<String> {
+    let shown = shown.map(|one| one.identity.as_str()).filter(|uid| !uid.is_empty());
+    let noted = shown.or_else(|| stored.annotation(FOUND_UID)).map(str::to_owned);
+    let known = match noted {
+        Some(uid) => Some(uid),
+        None => match old.connect(allowed) {
+            Ok(connection) => check(&connection, old.server(), Duration::ZERO).await.identity,
+            Err(_) => None,
+        },
+    };
+    known.into_iter().chain(stored.annotation(ACCEPT_UID).map(str::to_owned)).collect()
 }
 
 /// Returns the account of the token in use.

@@ -7,11 +7,13 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 use tributary_kube_client::{
-    ApiFailure, ConnectOptions, Connection, Env, ObjectName, PatchOperation, Resource, Right, Target, Writer,
+    ApiFailure, ClusterIdentity, ConnectOptions, Connection, Env, ObjectName, PatchOperation, Resource,
+    Right, Target, Writer,
 };
 use tributary_model::Code;
 use tributary_remote::{LABELS, NewSecret, SECRETS, StoredSecret};
 
+use super::account::NAMESPACES;
 use super::merge::{Merged, merged};
 use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
@@ -19,6 +21,7 @@ use crate::serve::install_crypto;
 
 /// Cluster as the operator reaches it.
 pub(super) struct Operator {
+    connection: Connection,
     writer: Writer,
 }
 
@@ -34,7 +37,7 @@ impl Operator {
         let opened = tokio::task::spawn_blocking(open).await;
         let opened = opened.map_err(|error| CommandError::plain(error.to_string()))?;
         let connection = opened.map_err(|error| unusable(&error))?;
-        Ok(Self { writer: Writer::new(connection.client()) })
+        Ok(Self { writer: Writer::new(connection.client()), connection })
     }
     /// Returns the API server of a context.
     pub(super) fn target(options: &ConnectOptions, env: &Environment) -> Result<Target, CommandError> {
@@ -45,18 +48,21 @@ impl Operator {
         &self.writer
     }
 
+    /// Reads the UID of the cluster; `None` if the operator may not.
+    pub(super) async fn identity(&self) -> Result<Option<String>, CommandError> {
+        let identity = ClusterIdentity::new(self.connection.client());
+        let read = identity.confirm().await;
+        read.map_err(|why| failed(&right("list", &NAMESPACES, None), "namespace kube-system", why))?;
+        Ok(identity.known().map(|uid| uid.to_string()))
+    }
     /// Reads a Secret.
     pub(super) async fn secret(&self, name: &ObjectName) -> Result<StoredSecret, CommandError> {
         let read = self.writer.read(&SECRETS, "v1", name).await;
         let read = read.map_err(|why| failed(&of_secrets("get", name), &format!("Secret {name}"), why))?;
         StoredSecret::read(&read).map_err(|why| CommandError::plain(format!("Secret {name}: {why}")))
     }
-    /// Returns the Secrets of a namespace that declare the cluster.
-    pub(super) async fn declaring(
-        &self,
-        namespace: &str,
-        cluster: &str,
-    ) -> Result<Vec<StoredSecret>, CommandError> {
+    /// Returns the Secrets of a namespace that declare clusters.
+    pub(super) async fn labelled(&self, namespace: &str) -> Result<Vec<StoredSecret>, CommandError> {
         let (mut found, place) = (BTreeMap::new(), ObjectName::new(namespace, ""));
         for label in LABELS {
             let read = self.writer.read_labelled(&SECRETS, "v1", namespace, (label, "true")).await;
@@ -66,7 +72,16 @@ impl Operator {
             let all = all.map_err(|why| CommandError::plain(format!("{what}: {why}")))?;
             found.extend(all.into_iter().map(|one| (one.name.name.clone(), one)));
         }
-        Ok(found.into_values().filter(|one| one.declares(cluster)).collect())
+        Ok(found.into_values().collect())
+    }
+    /// Returns the Secrets of a namespace that declare the cluster.
+    pub(super) async fn declaring(
+        &self,
+        namespace: &str,
+        cluster: &str,
+    ) -> Result<Vec<StoredSecret>, CommandError> {
+        let all = self.labelled(namespace).await?;
+        Ok(all.into_iter().filter(|one| one.declares(cluster)).collect())
     }
     /// Patches a Secret.
     pub(super) async fn patch(
@@ -175,6 +190,14 @@ impl Step {
     }
 }
 
+/// Returns host and port of a URL, without the rest of it, which can hold a credential.
+pub(super) fn host_and_port(url: &str) -> String {
+    let uri = url.parse::<http::Uri>().ok();
+    let host = uri.as_ref().and_then(http::Uri::host);
+    let port = uri.as_ref().and_then(http::Uri::port_u16).unwrap_or(443);
+    host.map_or_else(|| "an address that is not valid".to_owned(), |host| format!("{host}:{port}"))
+}
+
 fn version(kind: &Resource) -> &'static str {
     kind.versions.first().copied().unwrap_or("v1")
 }
@@ -256,6 +279,13 @@ mod tests {
             text.ends_with("next: grant `patch` on `secrets` in namespace system, or use another context"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn server_is_shown_without_a_credential() {
+        assert_eq!(host_and_port("https://user:hunter2@a.test:6443/x?token=hunter2"), "a.test:6443");
+        assert_eq!(host_and_port("https://[fd00::1]"), "[fd00::1]:443");
+        assert_eq!(host_and_port("hunter2 x"), "an address that is not valid");
     }
 
     #[test]

@@ -27,6 +27,12 @@ pub(super) struct Seen {
     pub(super) is_partial: bool,
 }
 
+/// Requests every cluster.
+pub(super) async fn see_all(server: &Server) -> Result<Vec<ClusterItem>, CommandError> {
+    let list: List<serde_json::Value> = parse(&server.get(&path(Listed::Clusters), &[]).await?)?;
+    items(&list)
+}
+
 /// Requests one cluster.
 pub(super) async fn see(server: &Server, name: &str) -> Result<Seen, CommandError> {
     let body = server.get(&path(Listed::Clusters), &[("name", Some(name))]).await?;

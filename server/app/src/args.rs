@@ -22,6 +22,7 @@ mod analyze;
 mod cluster;
 mod cluster_edit;
 mod explain;
+pub mod names;
 mod registry;
 mod state;
 

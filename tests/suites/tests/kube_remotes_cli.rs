@@ -347,6 +347,7 @@ async fn commands_refuse_what_would_reach_other_clusters_or_lacks_a_right() -> R
     let add = [&["add", "away", "--from-context", "away", "--apply"], &LOOPBACK[..]].concat();
     let list = "may not list secrets in namespace tributary-system";
     lab.run_as("unprivileged", &add).await?.ends(6)?.notes(list)?;
+    nothing_is_written_for_what_would_fail_later(&lab).await?;
     let secret = lab.away.kubeconfig(&Login::user("admin"))?;
     let kubeconfig = std::fs::read_to_string(secret)?;
     let mut both = mk_declaration("both", "away", &kubeconfig);
@@ -383,6 +384,25 @@ async fn commands_refuse_what_would_reach_other_clusters_or_lacks_a_right() -> R
     accepted.prints("u-1")?.prints("accept-uid")?;
     let drained = lab.run(&[&["remove", "away", "--drain", "0"], &place[..]].concat()).await?.ends(0)?;
     drained.prints("tributary.dev~1drain")?.prints("tributary.dev~1remove")?;
+    Ok(())
+}
+
+/// All of it is checked before the first object is written in the remote cluster.
+async fn nothing_is_written_for_what_would_fail_later(lab: &Lab) -> Result<()> {
+    let cases: [(&str, &[&str], i32, &str); 5] = [
+        ("away", &["--system-namespace", "nowhere"], 4, "create it with `kubectl create namespace nowhere`"),
+        ("_", &[], 2, "the name `_` cannot be a part of the name of a Secret"),
+        ("away", &["--account", "A_b"], 2, "invalid value 'A_b' for '--account <NAME>'"),
+        ("away", &["--token-lifetime", "1m"], 2, "is shorter than 10m"),
+        ("away", &["--system-namespace", "a.b"], 2, "'--system-namespace <NAMESPACE>'"),
+    ];
+    for (name, more, code, text) in cases {
+        let args = ["add", name, "--from-context", "away", "--apply"];
+        lab.run(&[&args[..], more, &LOOPBACK].concat()).await?.ends(code)?.notes(text)?;
+    }
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": "tributary-remote"}});
+    ensure!(lab.away.api().find(&Named::of(&role)?).await?.is_none(), "nothing was written");
     Ok(())
 }
 

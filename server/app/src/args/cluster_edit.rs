@@ -9,7 +9,7 @@ use tributary_kube_client::{ConnectOptions, ObjectName};
 use tributary_remote::roster::LONGEST_DRAIN;
 use tributary_remote::{Allowed, parse_cidr};
 
-use super::ServerArgs;
+use super::{ServerArgs, names};
 use crate::config::Span;
 
 /// What `cluster wait` waits for.
@@ -113,23 +113,14 @@ pub struct SecretArgs {
     #[command(flatten)]
     pub config: ConfigClusterArgs,
     /// Look for the Secret in this namespace of the config cluster [default: request the server for the Secret that it uses]
-    #[arg(long, value_name = "NAMESPACE")]
+    #[arg(long, value_name = "NAMESPACE", value_parser = names::namespace)]
     pub system_namespace: Option<String>,
     /// The Secret itself, where several declare the cluster
-    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = object_name, conflicts_with = "system_namespace")]
+    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = names::namespaced, conflicts_with = "system_namespace")]
     pub secret: Option<ObjectName>,
     /// Server to request.
     #[command(flatten)]
     pub server: ServerArgs,
-}
-
-fn object_name(text: &str) -> Result<ObjectName, &'static str> {
-    match text.split_once('/') {
-        Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() && !name.contains('/') => {
-            Ok(ObjectName::new(namespace, name))
-        }
-        _ => Err("write NAMESPACE/NAME"),
-    }
 }
 
 fn drain(text: &str) -> Result<Span, String> {
@@ -185,8 +176,8 @@ pub struct ClusterRemoveArgs {
 /// Token of a remote cluster, and what its kubeconfig may contain.
 #[derive(Debug, Clone, Args)]
 pub struct TokenArgs {
-    /// How long the token is valid; the API server may limit it [default: 2160h; 24h if the server renews it]
-    #[arg(long, value_name = "TIME")]
+    /// How long the token is valid, at least 10m; the API server may limit it [default: 2160h; 24h if the server renews it]
+    #[arg(long, value_name = "TIME", value_parser = names::lifetime)]
     pub token_lifetime: Option<Span>,
     /// Allow servers in a range that is refused by default, such as 127.0.0.0/8, if the server's `remotes.allowServerCidrs`
     /// has it too. Repeat for several
@@ -222,7 +213,7 @@ pub struct ClusterRotateArgs {
     #[arg(long, value_name = "CONTEXT")]
     pub from_context: String,
     /// The service account [default: that of the token in use]
-    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = object_name)]
+    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = names::namespaced)]
     pub account: Option<ObjectName>,
     /// Token.
     #[command(flatten)]
@@ -256,10 +247,10 @@ pub struct ClusterAddArgs {
     #[arg(long, value_name = "URL")]
     pub remote_server: Option<String>,
     /// The namespace of the Secret, and of the account in the remote cluster [default: that of --config, or tributary-system]
-    #[arg(long, value_name = "NAMESPACE")]
+    #[arg(long, value_name = "NAMESPACE", value_parser = names::namespace)]
     pub system_namespace: Option<String>,
     /// The service account to create in the remote cluster
-    #[arg(long, value_name = "NAME", default_value = "tributary-remote")]
+    #[arg(long, value_name = "NAME", value_parser = names::object, default_value = "tributary-remote")]
     pub account: String,
     /// Let the server renew the token at half of its life: the account may request its own tokens, and the Secret has the annotation
     /// `tributary.dev/renew`. The server needs `writes: [credentials]`

@@ -12,12 +12,12 @@ use tributary_remote::{NewSecret, Refused, RemoteServer, secret_name};
 
 use super::super::get::document;
 use super::super::{Console, Server};
-use super::account::{kind_of, needed_for_token, needed_to_renew, objects};
+use super::account::{NAMESPACES, kind_of, needed_for_token, needed_to_renew, objects};
 use super::identity::{Reached, not_config, not_known};
 use super::shown::render;
 use super::store::{Operator, Step, failed, right};
 use super::wait::see_all;
-use crate::args::{ClusterAddArgs, Output};
+use crate::args::{ClusterAddArgs, Output, names};
 use crate::config::model::RegistryConfig;
 use crate::config::{Config, RegistryKind, load};
 use crate::document::{ClusterItem, Findings};
@@ -63,6 +63,12 @@ fn plan(args: &ClusterAddArgs, env: &Environment) -> Result<Plan, CommandError> 
     let cluster = ClusterId::new(&args.name)
         .map_err(|_| flag("the name is not a cluster ID; use letters, digits, `-` and `.`".to_owned()))?;
     let config = configured(args, env)?;
+    names::object(&secret_name(cluster.as_str())).map_err(|why| {
+        flag(format!("the name `{cluster}` cannot be a part of the name of a Secret: {why}"))
+            .next("choose another name; capital letters are allowed")
+    })?;
+    names::namespace(&config.system_namespace)
+        .map_err(|why| flag(format!("namespace `{}` is not valid: {why}", config.system_namespace)))?;
     if cluster.as_str() == config.cluster_id {
         let message = format!("`{cluster}` is the ID of the config cluster; choose another name");
         return Err(flag(message)
@@ -156,13 +162,8 @@ async fn apply(
     console: &mut Console<'_>,
 ) -> Result<Exit, CommandError> {
     let config = Operator::open(args.place.options(), env).await?;
-    let others = config.declaring(&plan.namespace, &args.name).await?;
-    if let Some(other) = others.first() {
-        let message = format!("Secret {} declares cluster `{}` already", other.name, args.name);
-        return Err(CommandError { exit: Exit::No, code: None, message, next: String::new() }
-            .next("use `tributary cluster rotate` for a new token, or another name"));
-    }
-    config.may(&[right("create", &tributary_remote::SECRETS, Some(&plan.namespace))]).await?;
+    is_free(args, plan, &config).await?;
+    remote.may(&[needed_to_renew(&plan.namespace, &args.account)]).await?;
     is_unknown(args, plan, (&config, remote), env, console).await?;
     for step in steps(remote, &plan.objects).await? {
         remote.carry_out(&step).await?;
@@ -178,6 +179,32 @@ async fn apply(
     }
     console.note(&format!("next: `tributary cluster wait {}`", args.name));
     Ok(exit)
+}
+
+/// Fails unless the Secret can be created in the config cluster.
+async fn is_free(args: &ClusterAddArgs, plan: &Plan, config: &Operator) -> Result<(), CommandError> {
+    let (namespace, name) = (&plan.namespace, secret_name(plan.cluster.as_str()));
+    let others = config.declaring(namespace, &args.name).await?;
+    if let Some(other) = others.first() {
+        let message = format!("Secret {} declares cluster `{}` already", other.name, args.name);
+        return Err(CommandError { exit: Exit::No, code: None, message, next: String::new() }
+            .next("use `tributary cluster rotate` for a new token, or another name"));
+    }
+    config.may(&[right("create", &tributary_remote::SECRETS, Some(namespace))]).await?;
+    if config.has(&NAMESPACES, &ObjectName::new("", namespace)).await? == Some(false) {
+        let context = args.place.context.iter().map(|context| format!("--context {context} "));
+        let create =
+            format!("create it with `kubectl {}create namespace {namespace}`", context.collect::<String>());
+        let message = format!("the config cluster has no namespace {namespace}");
+        return Err(CommandError::new(Exit::NotFound, Code::NOT_FOUND, message).next(create));
+    }
+    if config.has(&tributary_remote::SECRETS, &ObjectName::new(namespace, &name)).await? == Some(true) {
+        let message =
+            format!("Secret {namespace}/{name} exists already and does not declare cluster `{}`", args.name);
+        return Err(CommandError { exit: Exit::No, ..CommandError::plain(message) }
+            .next("choose another name, or delete the Secret"));
+    }
+    Ok(())
 }
 
 /// Fails if the remote cluster is the config cluster, or known under another name.

@@ -115,6 +115,18 @@ impl Operator {
         }
         Ok(())
     }
+    /// Returns whether there is such an object; `None` if the operator may not see it.
+    pub(super) async fn has(&self, kind: &Resource, name: &ObjectName) -> Result<Option<bool>, CommandError> {
+        match self.writer.read(kind, version(kind), name).await {
+            Ok(_) => Ok(Some(true)),
+            Err(ApiFailure::NotFound(_)) => Ok(Some(false)),
+            Err(ApiFailure::Forbidden(_)) => Ok(None),
+            Err(why) => {
+                let right = right("get", kind, name.namespace.as_deref());
+                Err(failed(&right, &format!("{} {name}", kind.kind), why))
+            }
+        }
+    }
     /// Returns what is to be done so that an object grants what this one grants. Writes nothing.
     pub(super) async fn step(&self, kind: &'static Resource, object: &Value) -> Result<Step, CommandError> {
         let step = Step::new(kind, object);

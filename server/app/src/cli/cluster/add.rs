@@ -15,7 +15,7 @@ use super::super::{Console, Server};
 use super::account::{NAMESPACES, kind_of, needed_for_token, needed_to_renew, objects};
 use super::identity::{Reached, not_config, not_known};
 use super::shown::render;
-use super::store::{Operator, Step, failed, right};
+use super::store::{Operator, Step, right};
 use super::wait::see_all;
 use crate::args::{ClusterAddArgs, Output, names};
 use crate::config::model::RegistryConfig;
@@ -290,7 +290,7 @@ pub(super) async fn issue(
     let issued = remote.writer().request_token(account, lasting).await;
     let namespace = account.namespace.as_deref().unwrap_or_default();
     issued.map_err(|why| {
-        let failure = failed(&needed_for_token(namespace), &format!("ServiceAccount {account}"), why);
+        let failure = remote.failed(&needed_for_token(namespace), &format!("ServiceAccount {account}"), why);
         match failure.exit {
             Exit::NotFound => {
                 failure.next("apply the objects that `tributary cluster add` prints, or use --apply")

@@ -5,9 +5,9 @@
 
 use tributary_remote::{Allowed, RemoteServer, StoredSecret};
 
-use super::store::host_and_port;
 use crate::document::ClusterItem;
 use crate::exit::{CommandError, Exit};
+use crate::ops::clusters::findings::host_and_port;
 
 /// Annotation with the UID that a server found.
 pub(super) const FOUND_UID: &str = "found-uid";

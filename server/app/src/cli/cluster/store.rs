@@ -10,10 +10,10 @@ use tributary_kube_client::{
     ApiFailure, ClusterIdentity, ConnectOptions, Connection, Env, ObjectName, PatchOperation, Resource,
     Right, Target, Writer,
 };
-use tributary_model::Code;
 use tributary_remote::{LABELS, NewSecret, SECRETS, StoredSecret};
 
 use super::account::NAMESPACES;
+use super::failures::{At, failed, forbidden};
 use super::merge::{Merged, merged};
 use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
@@ -21,6 +21,7 @@ use crate::serve::install_crypto;
 
 /// Cluster as the operator reaches it.
 pub(super) struct Operator {
+    at: At,
     connection: Connection,
     writer: Writer,
 }
@@ -29,6 +30,7 @@ impl Operator {
     /// Opens a connection with the operator's kubeconfig, which may run credential plugins.
     pub(super) async fn open(options: ConnectOptions, env: &Environment) -> Result<Self, CommandError> {
         install_crypto();
+        let target = Self::target(&options, env).ok();
         let env = env.clone();
         let open = move || {
             let variable = |name: &str| env.get(name).map(ToOwned::to_owned);
@@ -37,12 +39,17 @@ impl Operator {
         let opened = tokio::task::spawn_blocking(open).await;
         let opened = opened.map_err(|error| CommandError::plain(error.to_string()))?;
         let connection = opened.map_err(|error| unusable(&error))?;
-        Ok(Self { writer: Writer::new(connection.client()), connection })
+        let at = target.as_ref().map_or_else(|| At::server(connection.server()), At::of);
+        Ok(Self { at, writer: Writer::new(connection.client()), connection })
     }
     /// Returns the API server of a context.
     pub(super) fn target(options: &ConnectOptions, env: &Environment) -> Result<Target, CommandError> {
         let variable = |name: &str| env.get(name).map(ToOwned::to_owned);
         Connection::target(options, Env::new(&variable)).map_err(|error| unusable(&error))
+    }
+    /// Describes a failed request.
+    pub(super) fn failed(&self, right: &Right, object: &str, why: ApiFailure) -> CommandError {
+        failed(&self.at, right, object, why)
     }
     pub(super) const fn writer(&self) -> &Writer {
         &self.writer
@@ -52,13 +59,14 @@ impl Operator {
     pub(super) async fn identity(&self) -> Result<Option<String>, CommandError> {
         let identity = ClusterIdentity::new(self.connection.client());
         let read = identity.confirm().await;
-        read.map_err(|why| failed(&right("list", &NAMESPACES, None), "namespace kube-system", why))?;
+        read.map_err(|why| self.failed(&right("list", &NAMESPACES, None), "namespace kube-system", why))?;
         Ok(identity.known().map(|uid| uid.to_string()))
     }
     /// Reads a Secret.
     pub(super) async fn secret(&self, name: &ObjectName) -> Result<StoredSecret, CommandError> {
         let read = self.writer.read(&SECRETS, "v1", name).await;
-        let read = read.map_err(|why| failed(&of_secrets("get", name), &format!("Secret {name}"), why))?;
+        let read =
+            read.map_err(|why| self.failed(&of_secrets("get", name), &format!("Secret {name}"), why))?;
         StoredSecret::read(&read).map_err(|why| CommandError::plain(format!("Secret {name}: {why}")))
     }
     /// Returns the Secrets of a namespace that declare clusters.
@@ -67,7 +75,7 @@ impl Operator {
         for label in LABELS {
             let read = self.writer.read_labelled(&SECRETS, "v1", namespace, (label, "true")).await;
             let what = format!("Secrets of namespace {namespace}");
-            let read = read.map_err(|why| failed(&of_secrets("list", &place), &what, why))?;
+            let read = read.map_err(|why| self.failed(&of_secrets("list", &place), &what, why))?;
             let all = StoredSecret::read_list(&read);
             let all = all.map_err(|why| CommandError::plain(format!("{what}: {why}")))?;
             found.extend(all.into_iter().map(|one| (one.name.name.clone(), one)));
@@ -90,27 +98,31 @@ impl Operator {
         steps: &[PatchOperation],
     ) -> Result<(), CommandError> {
         let patched = self.writer.patch(&SECRETS, "v1", name, None, steps).await;
-        patched.map(drop).map_err(|why| failed(&of_secrets("patch", name), &format!("Secret {name}"), why))
+        patched
+            .map(drop)
+            .map_err(|why| self.failed(&of_secrets("patch", name), &format!("Secret {name}"), why))
     }
     /// Deletes a Secret if it still has the version that was read.
     pub(super) async fn delete(&self, secret: &StoredSecret) -> Result<(), CommandError> {
         let deleted = self.writer.delete(&SECRETS, "v1", &secret.name, &secret.version).await;
         let what = format!("Secret {}", secret.name);
-        deleted.map_err(|why| failed(&of_secrets("delete", &secret.name), &what, why))
+        deleted.map_err(|why| self.failed(&of_secrets("delete", &secret.name), &what, why))
     }
     /// Creates a Secret.
     pub(super) async fn create(&self, secret: &NewSecret) -> Result<(), CommandError> {
         let name = ObjectName::new(&secret.namespace, &secret.name);
         let created = self.writer.create(&SECRETS, "v1", Some(&secret.namespace), &secret.object()).await;
-        created.map(drop).map_err(|why| failed(&of_secrets("create", &name), &format!("Secret {name}"), why))
+        created
+            .map(drop)
+            .map_err(|why| self.failed(&of_secrets("create", &name), &format!("Secret {name}"), why))
     }
     /// Fails if the operator lacks one of the rights.
     pub(super) async fn may(&self, rights: &[Right]) -> Result<(), CommandError> {
         for right in rights {
             let allowed = self.writer.review(right).await;
-            let allowed = allowed.map_err(|why| failed(right, "access review", why))?;
+            let allowed = allowed.map_err(|why| self.failed(right, "access review", why))?;
             if !allowed {
-                return Err(forbidden(right, ""));
+                return Err(forbidden(&self.at, right, ""));
             }
         }
         Ok(())
@@ -123,7 +135,7 @@ impl Operator {
             Err(ApiFailure::Forbidden(_)) => Ok(None),
             Err(why) => {
                 let right = right("get", kind, name.namespace.as_deref());
-                Err(failed(&right, &format!("{} {name}", kind.kind), why))
+                Err(self.failed(&right, &format!("{} {name}", kind.kind), why))
             }
         }
     }
@@ -134,7 +146,7 @@ impl Operator {
             Ok(found) => found,
             // who may not read it may be allowed to create it
             Err(ApiFailure::NotFound(_) | ApiFailure::Forbidden(_)) => return Ok(step),
-            Err(why) => return Err(failed(&step.right(), &step.what(), why)),
+            Err(why) => return Err(self.failed(&step.right(), &step.what(), why)),
         };
         match merged(&found, object) {
             Merged::Same => Ok(Step { act: Act::Keep, ..step }),
@@ -153,7 +165,7 @@ impl Operator {
             Act::Create => self.writer.create(kind, version(kind), name.namespace.as_deref(), object).await,
             Act::Complete => self.writer.replace(kind, version(kind), name, object).await,
         };
-        done.map(drop).map_err(|why| failed(&step.right(), &step.what(), why))
+        done.map(drop).map_err(|why| self.failed(&step.right(), &step.what(), why))
     }
 }
 
@@ -202,14 +214,6 @@ impl Step {
     }
 }
 
-/// Returns host and port of a URL, without the rest of it, which can hold a credential.
-pub(super) fn host_and_port(url: &str) -> String {
-    let uri = url.parse::<http::Uri>().ok();
-    let host = uri.as_ref().and_then(http::Uri::host);
-    let port = uri.as_ref().and_then(http::Uri::port_u16).unwrap_or(443);
-    host.map_or_else(|| "an address that is not valid".to_owned(), |host| format!("{host}:{port}"))
-}
-
 fn version(kind: &Resource) -> &'static str {
     kind.versions.first().copied().unwrap_or("v1")
 }
@@ -235,70 +239,9 @@ fn unusable(error: &dyn std::error::Error) -> CommandError {
         .next("name the kubeconfig with --kubeconfig and its context with --context")
 }
 
-/// Describes a failed request.
-pub(super) fn failed(right: &Right, object: &str, why: ApiFailure) -> CommandError {
-    match why {
-        ApiFailure::Forbidden(text) => forbidden(right, &text),
-        ApiFailure::Unauthorized(text) => CommandError {
-            exit: Exit::NotAuthorised,
-            code: None,
-            message: format!("the cluster refuses the credential of the operator's kubeconfig: {text}"),
-            next: "log in again, or use another --context".to_owned(),
-        },
-        ApiFailure::NotFound(text) => {
-            CommandError::new(Exit::NotFound, Code::NOT_FOUND, format!("{object} not found: {text}"))
-                .next("check --context: it names the config cluster")
-        }
-        ApiFailure::Conflict(_) if right.verb == "create" => {
-            CommandError::plain(format!("{object} exists already")).next("delete it, or edit it")
-        }
-        ApiFailure::Conflict(text) => {
-            CommandError::plain(format!("{object} was changed by another writer: {text}"))
-                .next("run the command again")
-        }
-        other => CommandError::plain(format!("{object}: {other}")),
-    }
-}
-
-fn forbidden(right: &Right, text: &str) -> CommandError {
-    let Right { verb, resource, .. } = right;
-    let group = if right.group.is_empty() { String::new() } else { format!(".{}", right.group) };
-    let place = match &right.namespace {
-        Some(namespace) => format!("namespace {namespace}"),
-        None => "the whole cluster".to_owned(),
-    };
-    let text = if text.is_empty() { String::new() } else { format!(": {text}") };
-    let message = format!("the operator's credential may not {verb} {resource}{group} in {place}{text}");
-    let next = format!("grant `{verb}` on `{resource}` in {place}, or use another context");
-    CommandError { exit: Exit::NotAuthorised, code: None, message, next }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn refused_request_names_verb_resource_and_namespace() {
-        let secret = of_secrets("patch", &ObjectName::new("system", "remote"));
-        let failure = failed(&secret, "Secret system/remote", ApiFailure::Forbidden("no".to_owned()));
-        assert_eq!(failure.exit, Exit::NotAuthorised);
-        let text = failure.to_string();
-        assert!(
-            text.starts_with("the operator's credential may not patch secrets in namespace system: no"),
-            "{text}"
-        );
-        assert!(
-            text.ends_with("next: grant `patch` on `secrets` in namespace system, or use another context"),
-            "{text}"
-        );
-    }
-
-    #[test]
-    fn server_is_shown_without_a_credential() {
-        assert_eq!(host_and_port("https://user:hunter2@a.test:6443/x?token=hunter2"), "a.test:6443");
-        assert_eq!(host_and_port("https://[fd00::1]"), "[fd00::1]:443");
-        assert_eq!(host_and_port("hunter2 x"), "an address that is not valid");
-    }
 
     #[test]
     fn step_needs_the_right_of_what_it_does() {
@@ -318,19 +261,5 @@ mod tests {
         assert_eq!((verb(Act::Complete).as_deref(), verb(Act::Keep)), (Some("update"), None));
         assert_eq!(create.needs().unwrap().namespace.as_deref(), Some("system"));
         assert_eq!(create.done("away"), "Role reader of context away: created");
-    }
-
-    #[test]
-    fn other_failures_have_their_exit_codes() {
-        let right = of_secrets("get", &ObjectName::new("system", "remote"));
-        let exit = |why| failed(&right, "Secret system/remote", why).exit;
-        let text = || "x".to_owned();
-        assert_eq!(exit(ApiFailure::Unauthorized(text())), Exit::NotAuthorised);
-        assert_eq!(exit(ApiFailure::NotFound(text())), Exit::NotFound);
-        assert_eq!(exit(ApiFailure::Conflict(text())), Exit::Failed);
-        assert_eq!(exit(ApiFailure::Unreachable(text())), Exit::Failed);
-        let create = of_secrets("create", &ObjectName::new("system", "remote"));
-        let exists = failed(&create, "Secret system/remote", ApiFailure::Conflict(text()));
-        assert_eq!(exists.message, "Secret system/remote exists already");
     }
 }

@@ -36,7 +36,7 @@ pub async fn check(connection: &Connection, server: &str, patience: Duration) ->
         };
         let next = tokio::time::Instant::now() + PACE;
         if !may_follow || next >= end {
-            return judge(name, answer, Timestamp::now());
+            return judge(name, answer.map_err(|why| of_server(why, server)), Timestamp::now());
         }
         tokio::time::sleep_until(next).await;
     }
@@ -47,6 +47,25 @@ pub async fn check(connection: &Connection, server: &str, patience: Duration) ->
 pub fn unconnected(why: &str) -> Findings {
     let finding = Finding::new("connection", Outcome::Failed, why).coded(Code::CLUSTER_UNREACHABLE);
     Findings { checks: vec![finding], ..Findings::default() }
+}
+
+/// Names the server in a failure that has no answer of it.
+fn of_server(why: ApiFailure, server: &str) -> ApiFailure {
+    match why {
+        ApiFailure::Unreachable(text) => {
+            ApiFailure::Unreachable(format!("{}: {text}", host_and_port(server)))
+        }
+        other => other,
+    }
+}
+
+/// Returns host and port of a URL, without the rest of it, which can hold a credential.
+#[must_use]
+pub fn host_and_port(url: &str) -> String {
+    let uri = url.parse::<Uri>().ok();
+    let port = uri.as_ref().and_then(Uri::port_u16).unwrap_or(443);
+    let host = uri.as_ref().and_then(Uri::host);
+    host.map_or_else(|| "an address that is not valid".to_owned(), |host| format!("{host}:{port}"))
 }
 
 /// Resolves the name of a server.
@@ -188,6 +207,15 @@ mod tests {
         assert_eq!(judged(Err(ApiFailure::Unreachable("no".into()))), of(&[("connection", Failed)]));
         let nameless = Preflight { identity: Err(refused()), ..mk(&[]) };
         assert!(judged(Ok(nameless)).contains(&("identity".to_owned(), Warning)));
+    }
+
+    #[test]
+    fn server_is_named_without_a_credential() {
+        assert_eq!(host_and_port("https://user:hunter2@a.test:6443/x?token=hunter2"), "a.test:6443");
+        assert_eq!(host_and_port("https://[fd00::1]"), "[fd00::1]:443");
+        assert_eq!(host_and_port("hunter2 x"), "an address that is not valid");
+        let why = of_server(ApiFailure::Unreachable("refused".into()), "https://10.0.0.1:6443");
+        assert_eq!(why.to_string(), "no answer: 10.0.0.1:6443: refused");
     }
 
     #[test]

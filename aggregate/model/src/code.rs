@@ -240,7 +240,7 @@ codes! {
     710 CLUSTER_CLAIM_UNUSED "an object declares a cluster that another one declares first" => "remove it from one of them; between Secrets, `tributary.dev/priority` decides";
     711 CREDENTIAL_EXPIRES "the credential of a cluster expires soon" => "create a new one, and replace the kubeconfig";
     712 CLUSTER_REPLACED "another cluster answers in place of a known one" => "correct the kubeconfig; if the change is intended, use `tributary cluster accept`, or `tributary state accept` for a cluster of the configuration";
-    713 CLUSTER_ROTATION_FAILS "a new credential of a cluster cannot read it; the earlier one stays in use" => "correct the kubeconfig or the rights of its account";
+    713 CLUSTER_ROTATION_FAILS "a new credential of a cluster cannot read it; the earlier one stays in use" => "correct the kubeconfig or the rights of its account; `tributary cluster accept --rights` goes on with fewer rights";
     714 CLUSTER_NOT_ADDED "a cluster could not be added; the server tries again" => "see the message";
     715 SECRETS_UNREAD "the Secrets of remote clusters cannot be read" => "grant what `tributary rbac print` shows, or set `remotes.secrets: off`";
     716 ANNOTATION_REFUSED "an annotation of a Secret of remote clusters has no effect" => "correct or remove it, as the message describes";

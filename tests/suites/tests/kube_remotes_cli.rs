@@ -83,7 +83,7 @@ impl Lab {
     async fn serves(&mut self, endpoints: &[&str]) -> Result<()> {
         serves(&mut self.recorder, endpoints, SOON).await
     }
-    /// Writes the operator's kubeconfig: contexts `home` and `away` of this user.
+    /// Writes the operator's kubeconfig: contexts `home` and `away` of this user, and `dead` without a server.
     fn kubeconfig(&self, user: &str) -> Result<PathBuf> {
         let mut all = json!({"apiVersion": "v1", "kind": "Config", "current-context": "home",
             "clusters": [], "users": [], "contexts": []});
@@ -98,6 +98,13 @@ impl Lab {
                 }
                 all[part].as_array_mut().context("a list")?.push(entry);
             }
+        }
+        // nothing listens there
+        let mut dead = all["clusters"][1].clone();
+        (dead["name"], dead["cluster"]["server"]) = (json!("dead"), json!("https://127.0.0.1:1"));
+        let context = json!({"name": "dead", "context": {"cluster": "dead", "user": "away"}});
+        for (part, entry) in [("clusters", dead), ("contexts", context)] {
+            all[part].as_array_mut().context("a list")?.push(entry);
         }
         let path = self.folder.path().join(format!("{user}.kubeconfig"));
         std::fs::write(&path, all.to_string())?;
@@ -260,6 +267,10 @@ async fn contexts_of_other_clusters_are_refused(lab: &Lab) -> Result<()> {
         let ran = lab.run(&wrong).await?.ends(3)?.notes("context home leads to the cluster with the UID")?;
         ran.notes("tributary cluster accept away --uid")?;
     }
+    let dead = [&["rotate", "away", "--from-context", "dead"], &LOOPBACK[..]].concat();
+    lab.run(&dead).await?.ends(1)?.notes("context dead (127.0.0.1:1): ")?;
+    let dead = ["pause", "away", "--context", "dead"];
+    lab.run(&dead).await?.ends(1)?.notes("context dead (127.0.0.1:1): ")?;
     ensure!(lab.value().await? == token, "nothing was written");
     for (name, context, text) in [
         ("again", "away", "known as `away` (Secret tributary-system/tributary-cluster-away)"),
@@ -382,6 +393,10 @@ async fn commands_refuse_what_would_reach_other_clusters_or_lacks_a_right() -> R
     let place = ["--system-namespace", NAMESPACE, "--dry-run"];
     let accepted = lab.run(&[&["accept", "away", "--uid", "u-1"], &place[..]].concat()).await?.ends(0)?;
     accepted.prints("u-1")?.prints("accept-uid")?;
+    lab.run(&[&["accept", "away", "--rights"], &place[..]].concat())
+        .await?
+        .ends(0)?
+        .prints("accept-rights")?;
     let drained = lab.run(&[&["remove", "away", "--drain", "0"], &place[..]].concat()).await?.ends(0)?;
     drained.prints("tributary.dev~1drain")?.prints("tributary.dev~1remove")?;
     Ok(())
@@ -415,6 +430,12 @@ async fn server_renews_a_token_and_knows_a_cluster_by_its_secret() -> Result<()>
     moved["metadata"]["annotations"] = json!({"tributary.dev/found-uid": "00000000-0000"});
     lab.home.api().apply(&moved).await?;
     lab.waits_for("Conflict").await?;
+    let shown = lab.shown().await?;
+    let reason = shown["reason"].as_str().unwrap_or_default();
+    ensure!(
+        reason.contains("`tributary cluster accept away`") && shown["sinceMillisAgo"].is_u64(),
+        "{shown:#}"
+    );
     lab.serves(&[HOME]).await?;
     lab.run(&["accept", "away"]).await?.ends(0)?;
     lab.waits_for("Live").await?;

@@ -31,7 +31,8 @@ pub enum ClusterCommand {
     Pause(ClusterEditArgs),
     /// End the pause of a cluster. Removes an annotation of its Secret
     Resume(ClusterEditArgs),
-    /// Accept the cluster that answers in place of the known one. Sets an annotation of its Secret
+    /// Accept the cluster that answers in place of the known one, or with --rights a credential that may read less. Sets an annotation
+    /// of its Secret
     Accept(ClusterAcceptArgs),
     /// Remove a cluster: sets an annotation of its Secret, waits for the receipt of the server, and deletes the key, or the Secret
     /// with its last key

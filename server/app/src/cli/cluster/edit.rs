@@ -88,6 +88,9 @@ pub(super) async fn accept(
             return Ok(Exit::No);
         }
     };
+    if args.rights {
+        return accept_rights(&args.edit, place, env, console).await;
+    }
     let uid = match &args.uid {
         Some(uid) => uid.clone(),
         None => found(&args.edit.place, name, env).await?,
@@ -102,6 +105,28 @@ pub(super) async fn accept(
     console.note(&format!("accepted identity: {uid}"));
     let change = Change { name: "accept-uid", value: Some(uid), done: "accepted" };
     annotate(&args.edit, &secret, change, env, console).await
+}
+
+/// Accepts a credential that may read less.
+async fn accept_rights(
+    args: &ClusterEditArgs,
+    place: Place,
+    env: &Environment,
+    console: &mut Console<'_>,
+) -> Result<Exit, CommandError> {
+    let secret = match place {
+        Place::Secret(secret) => secret,
+        Place::File(path) => {
+            return printed::policy((&args.name, &path), "acceptRights", Some("true"), console);
+        }
+        Place::Configuration(_) => return Ok(Exit::No),
+    };
+    let change = Change {
+        name: "accept-rights",
+        value: Some("true".to_owned()),
+        done: "may be read with fewer rights",
+    };
+    annotate(args, &secret, change, env, console).await
 }
 
 /// Returns the identity that the server found in place of the known one.

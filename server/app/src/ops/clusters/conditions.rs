@@ -12,7 +12,7 @@ use tributary_remote::roster::{ClusterStatus, Outcome, PREFIX, Source, SourceKin
 use super::board::{ConfiguredCredential, ConnectionFacts};
 use super::kinds;
 use super::sources::fault_code;
-use super::state::Lane;
+use super::state::{Lane, REPLACED, accept};
 use crate::cli::table::age;
 use crate::document::clusters::{ClaimItem, ClusterConditionItem, FaultItem, text};
 use crate::document::timestamp;
@@ -67,7 +67,7 @@ pub fn conditions(
     let expiry = connection.and_then(|connection| validity(connection, lanes));
     let expiry = expiry.and_then(|validity| of_expiry(validity, SOON, now));
     let grace = roster.and_then(|roster| not_declared(roster, mono));
-    let all = of_claims.into_iter().chain(grace).chain(failure).chain(rotation(lanes));
+    let all = of_claims.into_iter().chain(grace).chain(failure).chain(rotation(roster, lanes));
     all.chain(not_accepted(roster, lanes)).chain(unread(lanes)).chain(expiry).collect()
 }
 
@@ -191,19 +191,29 @@ fn of_claims(roster: &ClusterStatus) -> Vec<ClusterConditionItem> {
     all
 }
 
-/// Returns why a new run does not take over, if one fails or waits to be accepted.
-fn rotation(lanes: &[Lane<'_>]) -> Option<ClusterConditionItem> {
+/// Returns why a new run does not take over, if one fails or waits to be accepted, and what to do.
+fn rotation(roster: Option<&ClusterStatus>, lanes: &[Lane<'_>]) -> Option<ClusterConditionItem> {
     let why = |lane: &Lane<'_>| {
-        let failure = lane.status.shadow_failure.as_deref();
+        let failure = lane.status.shadow_failure.as_deref().map(|why| (why, false));
         let waits = lane.status.waits_for.as_deref().filter(|_| lane.status.needs_accept);
-        failure.or(waits).map(ToOwned::to_owned)
+        failure.or_else(|| waits.map(|why| (why, true))).map(|(why, waits)| (why.to_owned(), waits))
     };
-    let why = lanes.iter().find_map(why)?;
-    Some(condition(
-        "NewCredential",
-        Code::CLUSTER_ROTATION_FAILS,
-        format!("the new credential does not take over, the earlier one stays in use: {why}"),
-    ))
+    let (why, waits) = lanes.iter().find_map(why)?;
+    let next = match roster {
+        _ if waits && why.starts_with(REPLACED) => accept(roster, lanes, ""),
+        _ if waits => format!("grant the rights, or {}", accept(roster, lanes, " --rights")),
+        Some(one) if one.source == Some(SourceKind::Directory) => {
+            "correct the kubeconfig in its file".to_owned()
+        }
+        Some(one) => format!(
+            "correct the kubeconfig in its Secret, or replace the token with `tributary cluster rotate {}`",
+            one.cluster
+        ),
+        None => "correct the credential that its entry of `registries` names".to_owned(),
+    };
+    let message =
+        format!("the new credential does not take over, the earlier one stays in use: {why}; {next}");
+    Some(condition("NewCredential", Code::CLUSTER_ROTATION_FAILS, message))
 }
 
 fn condition(kind: &str, code: Code, message: String) -> ClusterConditionItem {
@@ -280,6 +290,50 @@ mod tests {
         );
         assert!(shown("pods", SourceState::Forbidden).is_empty(), "that is the state of the cluster");
         assert!(shown("workloadentries", SourceState::Live).is_empty());
+    }
+
+    #[test]
+    fn credential_that_does_not_take_over_names_the_next_step() {
+        let shown = |roster: Option<&ClusterStatus>, waits: Option<&str>, fails: Option<&str>| {
+            let status = RegistryStatus {
+                waits_for: waits.map(Into::into),
+                needs_accept: waits.is_some(),
+                shadow_failure: fails.map(Into::into),
+                ..mk_live()
+            };
+            rotation(roster, &[Lane { status: &status, run: None }])
+                .map(|one| one.message)
+                .unwrap_or_default()
+        };
+        let secret = mk_roster(State::Joined, Vec::new());
+        let file = ClusterStatus { source: Some(SourceKind::Directory), ..secret.clone() };
+        let less = Some("the new run can read less");
+        for (roster, waits, fails, text) in [
+            (
+                Some(&secret),
+                less,
+                None,
+                "read less; grant the rights, or `tributary cluster accept east --rights` accepts it",
+            ),
+            (
+                Some(&secret),
+                Some("the source's identity changed"),
+                None,
+                "changed; `tributary cluster accept east` accepts it",
+            ),
+            (
+                Some(&secret),
+                None,
+                Some("401"),
+                "401; correct the kubeconfig in its Secret, or replace the token with `tributary cluster rotate east`",
+            ),
+            (Some(&file), None, Some("401"), "401; correct the kubeconfig in its file"),
+            (None, less, None, "read less; grant the rights, or `tributary state accept east` accept it"),
+        ] {
+            let message = shown(roster, waits, fails);
+            assert!(message.ends_with(text), "{message}");
+        }
+        assert_eq!(shown(Some(&secret), None, None), "");
     }
 
     #[test]

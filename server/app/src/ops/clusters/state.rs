@@ -17,7 +17,7 @@ use crate::document::clusters::text;
 use crate::ops::report::{counted, state_of_required};
 
 /// Start of the text with which the core describes a run of another cluster.
-const REPLACED: &str = "the source's identity changed";
+pub(super) const REPLACED: &str = "the source's identity changed";
 
 /// State of a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -164,8 +164,20 @@ fn conflict(facts: &Facts<'_>) -> Option<Judged> {
     let why = facts.lanes.iter().filter_map(|lane| lane.status.waits_for.as_deref());
     let why = why.into_iter().find(|why| why.starts_with(REPLACED))?;
     let code = Some(Code::CLUSTER_REPLACED);
-    let reason = format!("{why}; see `tributary state show`");
-    Some(Judged { code, ..Judged::new(ClusterState::Conflict, reason) })
+    let reason = format!("{why}; {}", accept(facts.roster, facts.lanes, ""));
+    // what is served was confirmed last before the other cluster answered
+    let since =
+        confirmed(facts.lanes).or_else(|| began(facts)).or_else(|| facts.roster.and_then(|one| one.since));
+    Some(Judged { code, since, ..Judged::new(ClusterState::Conflict, reason) })
+}
+
+/// Names the command that accepts what answers in place of what is known, with these flags.
+pub(super) fn accept(roster: Option<&ClusterStatus>, lanes: &[Lane<'_>], flags: &str) -> String {
+    if let Some(roster) = roster {
+        return format!("`tributary cluster accept {}{flags}` accepts it", roster.cluster);
+    }
+    let names = lanes.iter().map(|lane| format!("`tributary state accept {}`", lane.status.id.name));
+    format!("{} accept it", names.collect::<Vec<_>>().join(" and "))
 }
 
 fn refused(facts: &Facts<'_>) -> Option<Judged> {

@@ -169,8 +169,14 @@ fn removal_that_a_secret_asks_for_is_shown_after_it_too() {
 fn another_cluster_in_place_of_a_known_one_is_a_conflict() {
     let mut registry = mk_status(SourceState::AuthFailed, Freshness::Live);
     registry.waits_for = Some("the source's identity changed; accept it if that is intended".into());
-    let judged = judged(None, &[mk_live(), registry]);
-    assert_eq!((judged.state, judged.code), (ClusterState::Conflict, Some(Code::CLUSTER_REPLACED)));
+    let registries = [mk_live(), registry];
+    let configured = judged(None, &registries);
+    assert_eq!((configured.state, configured.code), (ClusterState::Conflict, Some(Code::CLUSTER_REPLACED)));
+    assert!(configured.reason.contains("`tributary state accept east`"), "{}", configured.reason);
+    assert_eq!(configured.since, Some(Mono(NOW.0 - 1_000)), "its last confirmation");
+    let roster = mk_roster(State::Joined, Vec::new());
+    let declared = judged(Some(&roster), &registries).reason;
+    assert!(declared.ends_with("`tributary cluster accept east` accepts it"), "{declared}");
 }
 
 #[test]

@@ -119,6 +119,11 @@ impl TestServer {
         }
     }
 
+    /// Returns the conditions of `/readyz?verbose`.
+    pub async fn readiness(&self) -> Result<String> {
+        Ok(http_client::get(self.admin(), "/readyz?verbose").await?.1)
+    }
+
     /// Returns the resident memory of the process, in bytes.
     pub fn resident(&mut self) -> Result<u64> {
         let path = format!("/proc/{}/status", self.process().id());

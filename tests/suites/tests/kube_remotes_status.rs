@@ -335,6 +335,13 @@ async fn server_that_requires_secrets_waits_for_the_right() -> Result<()> {
     server.registry_is("kubernetes", "Live", &[], SOON).await?;
     tokio::time::sleep(WATCHED).await;
     ensure!(!server.is_ready().await?, "it is ready without the Secrets that it needs");
+    let ready = server.readiness().await?;
+    ensure!(ready.contains("Secrets istio/multiCluster") && ready.contains("TRB0715"), "{ready}");
+    let (status, _, notes) = server.command(&["cluster", "check", "--all"]).await?;
+    ensure!(
+        status.code() == Some(3) && notes.contains("it is not known which clusters are declared"),
+        "{notes}"
+    );
     home.api().allow("reader", &READ, &with_secrets()).await?;
     server.ready(SOON).await
 }

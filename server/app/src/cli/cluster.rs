@@ -96,11 +96,21 @@ async fn check_all(
     let notes = notes(&list.metadata);
     notes.iter().for_each(|note| console.note(note));
     if all.is_empty() {
-        console.note("no Secret and no file declares a cluster");
+        console.note(&none_declared(&list.metadata));
         return Ok(if notes.is_empty() { Exit::Ok } else { Exit::No });
     }
     let exit = conclude(args, &all, console)?;
     Ok(if notes.is_empty() { exit } else { Exit::No })
+}
+
+/// Describes a list without a declaration: what is not read may declare some.
+fn none_declared(metadata: &Metadata) -> String {
+    let unread = metadata.sources.iter().filter(|source| source.state != "Synced");
+    let unread: Vec<&str> = unread.map(|source| source.name.as_str()).collect();
+    if unread.is_empty() {
+        return "no Secret and no file declares a cluster".to_owned();
+    }
+    format!("it is not known which clusters are declared: not read are {}", unread.join(" and "))
 }
 
 async fn check_one(
@@ -234,4 +244,23 @@ async fn describe(
         Output::Table | Output::Wide => described(one, Timestamp::now(), console.color),
     })?;
     Ok(if list.metadata.partial { Exit::Partial } else { Exit::Ok })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::ClusterSourceItem;
+
+    #[test]
+    fn sources_that_are_not_read_may_declare_clusters() {
+        let source = |name: &str, state: &str| ClusterSourceItem {
+            name: name.into(),
+            state: state.into(),
+            ..ClusterSourceItem::default()
+        };
+        let shown = |sources| none_declared(&Metadata { sources, ..Metadata::default() });
+        assert_eq!(shown(vec![source("Secrets a", "Synced")]), "no Secret and no file declares a cluster");
+        let text = shown(vec![source("Secrets a", "Forbidden"), source("Secrets b", "Synced")]);
+        assert_eq!(text, "it is not known which clusters are declared: not read are Secrets a");
+    }
 }

@@ -83,6 +83,19 @@ pub(super) fn unread(view: &RemotesView, one: &ClusterStatus) -> Option<(Code, S
     Some((code(source.source), format!("served as it was last known, as {object} is not read: {why}")))
 }
 
+/// Returns the sources that should be read and are not, each with the reason. A server that goes on without Secrets lacks none.
+#[must_use]
+pub fn not_read(view: &RemotesView) -> Vec<(String, String)> {
+    let lacks = |status: &&SourceStatus| match status.health {
+        SourceHealth::Synced => false,
+        SourceHealth::Forbidden => !view.may_lack_secrets || view.roster.holds_of(SourceKind::Secrets),
+        SourceHealth::Unsynced | SourceHealth::Failed => true,
+    };
+    let all = view.roster.sources.iter().filter(lacks).map(|status| item(view, status));
+    // the code comes first: a long reason is cut
+    all.map(|item| (item.name, format!("{}: {}", item.code, item.reason))).collect()
+}
+
 fn faults(view: &RemotesView, source: Source) -> Vec<ObjectFaultItem> {
     let all = view.roster.objects.iter().filter(|one| one.source == source);
     all.flat_map(|one| one.faults.iter().map(|fault| of_fault(one, fault)).chain(beyond(one))).collect()
@@ -102,4 +115,30 @@ fn beyond(status: &ObjectStatus) -> Option<ObjectFaultItem> {
         code: Code::SOURCE_LIMIT.to_string(),
         message: format!("{} of its clusters are beyond the bound and not read; divide it", status.beyond),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use tributary_remote::roster::{RosterStatus, SecretLabel};
+
+    use super::*;
+
+    fn mk(health: SourceHealth, may_lack_secrets: bool) -> RemotesView {
+        let source = Source::Secrets(SecretLabel::Istio);
+        let status = SourceStatus { source, health, objects: 0, beyond: 0 };
+        let roster = RosterStatus { sources: vec![status], ..RosterStatus::default() };
+        let errors = [(source, "403".to_owned())].into();
+        RemotesView { roster, may_lack_secrets, errors, ..RemotesView::default() }
+    }
+
+    #[test]
+    fn secrets_that_cannot_be_read_are_named_with_the_error() {
+        let [(name, why)] = &not_read(&mk(SourceHealth::Forbidden, false))[..] else { panic!("one source") };
+        assert_eq!(name, "Secrets istio/multiCluster");
+        assert!(why.contains("tributary rbac print") && why.contains("last error: 403"), "{why}");
+        assert!(why.starts_with("TRB0715: "), "{why}");
+        assert_eq!(not_read(&mk(SourceHealth::Failed, true)).len(), 1);
+        assert_eq!(not_read(&mk(SourceHealth::Forbidden, true)), [], "the server goes on without them");
+        assert_eq!(not_read(&mk(SourceHealth::Synced, false)), []);
+    }
 }

@@ -231,13 +231,14 @@ async fn describe(
 ) -> Result<Exit, CommandError> {
     let server = Server::find(&args.server, env)?;
     let body = server.get(&path(Listed::Clusters), &[("name", Some(&*args.name))]).await?;
-    let list: List<serde_json::Value> = parse(&body)?;
+    let mut list: List<serde_json::Value> = parse(&body)?;
     let all: Vec<ClusterItem> = items(&list)?;
     let Some(one) = all.first() else {
         let message = format!("cluster `{}` not found", args.name);
         return Err(CommandError::new(Exit::NotFound, Code::NOT_FOUND, message)
             .next("list them with `tributary get clusters`"));
     };
+    list.metadata.partial = is_partial(&list.metadata, one);
     console.data(&match args.output {
         Output::Json | Output::Yaml => document(args.output, &list)?,
         Output::Name => format!("clusters/{}\n", one.name),
@@ -246,10 +247,24 @@ async fn describe(
     Ok(if list.metadata.partial { Exit::Partial } else { Exit::Ok })
 }
 
+/// Returns true if facts of this cluster may be missing. That another one has not synced does not matter.
+fn is_partial(metadata: &Metadata, one: &ClusterItem) -> bool {
+    metadata.partial && one.confirmed_millis_ago.is_none()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::document::ClusterSourceItem;
+
+    #[test]
+    fn described_cluster_is_partial_by_itself_only() {
+        let metadata = |partial| Metadata { partial, ..Metadata::default() };
+        let item = |confirmed_millis_ago| ClusterItem { confirmed_millis_ago, ..ClusterItem::default() };
+        assert!(!is_partial(&metadata(true), &item(Some(3))), "another cluster has not synced");
+        assert!(is_partial(&metadata(true), &item(None)));
+        assert!(!is_partial(&metadata(false), &item(None)));
+    }
 
     #[test]
     fn sources_that_are_not_read_may_declare_clusters() {

@@ -227,6 +227,7 @@ async fn cluster_is_added_rotated_paused_resumed_and_removed_by_commands() -> Re
     lab.run(&["pause", "away"]).await?.ends(0)?.prints("cluster away paused: Secret")?;
     lab.waits_for("Paused").await?;
     lab.run(&["pause", "away"]).await?.ends(0)?.prints("needs no change")?;
+    lab.run(&rotate).await?.ends(0)?.notes("it after `tributary cluster resume away`")?;
     lab.run(&["resume", "away"]).await?.ends(0)?;
     lab.waits_for("Live").await?;
     sends_nothing(&mut lab.recorder, WATCHED).await?;
@@ -311,7 +312,11 @@ async fn another_declaration_takes_over(lab: &mut Lab) -> Result<()> {
     let ran = lab.run(&["remove", "away", "--yes"]).await?.ends(3)?;
     ran.notes(&format!("{younger} declares cluster away too, and would take its place"))?;
     ensure!(lab.secret().await?.is_some(), "nothing was changed");
+    let unused = lab.run(&["pause", "away", "--secret", "tributary-system/younger"]).await?.ends(3)?;
+    unused.notes("is not used: Secret tributary-system/tributary-cluster-away declares cluster `away`")?;
     lab.run(&["remove", "away", "--no-wait"]).await?.ends(0)?;
+    let leaving = ["pause", "away", "--secret", "tributary-system/tributary-cluster-away"];
+    lab.run(&leaving).await?.ends(3)?.notes("is being removed")?;
     lab.has_declaration(younger, "Used").await?;
     lab.waits_for("Live").await?;
     sends_nothing(&mut lab.recorder, WATCHED).await

@@ -7,6 +7,7 @@
 mod account;
 mod add;
 mod edit;
+mod effect;
 mod failures;
 mod identity;
 mod merge;

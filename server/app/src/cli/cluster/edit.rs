@@ -9,9 +9,10 @@ use tributary_model::{Code, Fingerprint};
 use tributary_remote::{EditRefused, StoredSecret};
 
 use super::super::{Console, Server};
+use super::effect::has_effect;
 use super::printed;
 use super::store::Operator;
-use super::wait::see;
+use super::wait::{Seen, see};
 use crate::args::{ClusterAcceptArgs, ClusterEditArgs, SecretArgs};
 use crate::document::ClusterItem;
 use crate::environment::Environment;
@@ -45,7 +46,7 @@ pub(super) async fn pause(
 ) -> Result<Exit, CommandError> {
     let change = Change { name: "paused", value: Some("true".to_owned()), done: "paused" };
     match locate(&args.place, &args.name, env).await? {
-        Place::Secret(secret) => annotate(args, &secret, change, env, console).await,
+        Place::Secret(secret) => set_pause(args, &secret, change, env, console).await,
         Place::File(path) => printed::policy((&args.name, &path), "paused", Some("true"), console),
         Place::Configuration(_) => unpausable(&args.name),
     }
@@ -59,10 +60,37 @@ pub(super) async fn resume(
 ) -> Result<Exit, CommandError> {
     let change = Change { name: "paused", value: None, done: "resumed" };
     match locate(&args.place, &args.name, env).await? {
-        Place::Secret(secret) => annotate(args, &secret, change, env, console).await,
+        Place::Secret(secret) => set_pause(args, &secret, change, env, console).await,
         Place::File(path) => printed::policy((&args.name, &path), "paused", None, console),
         Place::Configuration(_) => unpausable(&args.name),
     }
+}
+
+/// Sets or removes the annotation if a server acts on it.
+async fn set_pause(
+    args: &ClusterEditArgs,
+    secret: &ObjectName,
+    change: Change,
+    env: &Environment,
+    console: &mut Console<'_>,
+) -> Result<Exit, CommandError> {
+    let stored = Operator::open(args.place.config.options(), env).await?.secret(secret).await?;
+    let seen = match Server::find(&args.place.server, env) {
+        Ok(server) => see(&server, &args.name).await,
+        Err(failure) => Err(failure),
+    };
+    let shown = seen.as_ref().ok().and_then(|seen| seen.cluster.as_ref());
+    has_effect(&args.name, &stored, shown)?;
+    let exit = annotate(args, secret, change, env, console).await?;
+    match &seen {
+        Ok(Seen { cluster: None, .. }) => console.note("the server does not know the cluster yet"),
+        // where a Secret was named, no server is needed
+        Err(failure) => {
+            console.note(&format!("whether a server uses the Secret is not known: {}", failure.message))
+        }
+        Ok(_) => {}
+    }
+    Ok(exit)
 }
 
 fn unpausable(name: &str) -> Result<Exit, CommandError> {

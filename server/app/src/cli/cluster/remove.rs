@@ -11,6 +11,7 @@ use tributary_remote::{Removal, StoredSecret};
 use super::super::get::parse;
 use super::super::{Console, Server};
 use super::edit::{Place, locate, not_edited, print};
+use super::effect::REMOVE;
 use super::printed;
 use super::store::Operator;
 use super::wait::{removed, see, until};
@@ -21,8 +22,6 @@ use crate::document::{ClusterItem, LeavePlan, List, PlanItem, ReceiptItem};
 use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
 
-/// Annotation that removes a cluster.
-const REMOVE: &str = "remove";
 /// Annotation of how long it is drained.
 const DRAIN: &str = "drain";
 

@@ -11,10 +11,11 @@ use tributary_remote::{Allowed, RemoteServer, StoredSecret, VettedKubeconfig};
 use super::super::{Console, Server};
 use super::add::{concluded, issue, server as of_context, vetted};
 use super::edit::{Place, locate, not_edited};
+use super::effect::has_effect;
 use super::identity::{ACCEPT_UID, FOUND_UID, Reached, same};
 use super::shown::render;
 use super::store::Operator;
-use super::wait::{rotated, see, until};
+use super::wait::{PAUSED, rotated, see, until};
 use crate::args::ClusterRotateArgs;
 use crate::document::{ClusterItem, Findings};
 use crate::environment::Environment;
@@ -40,6 +41,7 @@ pub(super) async fn run(
         true => None,
         false => Some(present(args, env).await?),
     };
+    has_effect(name, &stored, before.as_ref().and_then(|(_, one)| one.as_ref()))?;
     let (kubeconfig, findings) =
         renewed(args, &stored, before.as_ref().and_then(|(_, one)| one.as_ref()), env).await?;
     console.data(&render(&findings, console.color))?;
@@ -53,6 +55,12 @@ pub(super) async fn run(
         console.note("the server does not know the cluster yet; see `tributary cluster wait`");
         return Ok(exit);
     };
+    if one.state == PAUSED {
+        console.note(&format!(
+            "the cluster is paused: the server uses it after `tributary cluster resume {name}`"
+        ));
+        return Ok(exit);
+    }
     until(&server, name, args.wait, |seen| rotated(seen, &one)).await?;
     console.data(&format!("cluster {name} is served with it\n"))?;
     Ok(exit)

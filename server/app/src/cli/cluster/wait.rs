@@ -18,6 +18,9 @@ const PACE: Duration = Duration::from_millis(250);
 /// Longest time of one request.
 const REQUEST: Duration = Duration::from_secs(10);
 
+/// State of a cluster whose connections are closed on request.
+pub(super) const PAUSED: &str = "Paused";
+
 /// What a server shows of one cluster.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Seen {
@@ -117,6 +120,9 @@ pub(super) fn rotated(seen: &Seen, before: &ClusterItem) -> Result<(), String> {
     let generation = |one: &ClusterItem| one.registries.iter().map(|registry| registry.generation).min();
     let is_filling = one.registries.iter().any(|registry| registry.next_generation.is_some());
     match () {
+        () if one.state == PAUSED => {
+            Err(format!("it is paused; `tributary cluster resume {}` resumes it", one.name))
+        }
         () if one.rotations <= before.rotations => Err("the server has not read the Secret yet".to_owned()),
         () if is_filling || generation(one) <= generation(before) => {
             Err("the new credential does not serve yet".to_owned())
@@ -178,6 +184,9 @@ mod tests {
         assert!(!is_rotated(after(1, &[(3, None), (3, None)])), "it is declared and no run began");
         assert!(!is_rotated(after(1, &[(3, Some(4)), (3, Some(4))])));
         assert!(is_rotated(after(1, &[(4, None), (4, None)])));
+        let paused = ClusterItem { name: "east".into(), rotations: 0, ..mk("Paused", &[(3, None)]) };
+        let why = rotated(&seen(Some(paused)), &before).unwrap_err();
+        assert_eq!(why, "it is paused; `tributary cluster resume east` resumes it");
         let condition = ClusterConditionItem {
             kind: "NewCredential".into(),
             message: "it may read less".into(),

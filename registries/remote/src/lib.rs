@@ -37,4 +37,4 @@ pub use manifest::{Declared, LABELS, MAX_FILE_BYTES, read_file};
 pub use refusal::{OptIn, Refusal, Refused};
 pub use secret::{DeclaredClusters, SECRETS, Secret};
 pub use secret_follower::SecretFollower;
-pub use stored::{EditRefused, Removal, StoredSecret};
+pub use stored::{EditRefused, Removal, StoredSecret, UsedAccount};

@@ -8,13 +8,16 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tributary_kube_client::{ObjectName, PatchOperation};
 use tributary_model::ClusterId;
 use tributary_registry_api::Credential;
 
-use crate::allowed::Allowed;
+use crate::allowed::{Allowed, Feature};
+use crate::compose::RemoteServer;
 use crate::kubeconfig::VettedKubeconfig;
 use crate::manifest::LABELS;
 use crate::refusal::{Refused, unreadable};
@@ -50,6 +53,17 @@ pub enum EditRefused {
         /// The other clusters.
         others: Vec<String>,
     },
+}
+
+/// Service account of a remote cluster whose token is in use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UsedAccount {
+    /// Namespace and name.
+    pub account: ObjectName,
+    /// API server.
+    pub server: RemoteServer,
+    /// Time at which the token expires, as it states it.
+    pub expires: Option<Timestamp>,
 }
 
 /// How a cluster is taken out of a Secret.
@@ -118,6 +132,22 @@ impl StoredSecret {
         let bytes = STANDARD.decode(value.expose()).map(Credential::new);
         let bytes = bytes.map_err(|_| unreadable("is not base64"))?;
         VettedKubeconfig::parse(bytes.expose(), allowed)
+    }
+
+    /// Returns the service account whose token the kubeconfig of a cluster has. Nothing is connected to, so that what a server would
+    /// refuse, such as the address, does not matter.
+    #[must_use]
+    pub fn account(&self, cluster: &str) -> Option<UsedAccount> {
+        let servers = vec![IpNet::V4(Ipv4Net::default()), IpNet::V6(Ipv6Net::default())];
+        let everything = Allowed { features: Feature::ALL.into(), servers };
+        let kubeconfig = self.kubeconfig(cluster, &everything).ok()?;
+        let (namespace, name) = kubeconfig.account()?;
+        let server = RemoteServer::of(&kubeconfig)?;
+        Some(UsedAccount {
+            account: ObjectName::new(&namespace, &name),
+            server,
+            expires: kubeconfig.expires(),
+        })
     }
 
     /// Returns the patch that sets annotations `tributary.dev/NAME`, or removes those without a value; it is empty if nothing is to be
@@ -284,6 +314,21 @@ mod tests {
         let secret = mk(&json!(null), &["east", "west"]);
         let steps = secret.replace("east", &Credential::new(b"new".to_vec())).unwrap();
         assert_eq!(shown(&steps)[1], json!({"op": "replace", "path": "/data/east", "value": "bmV3"}));
+    }
+
+    #[test]
+    fn account_is_that_of_the_token_wherever_its_server_is() {
+        // {"sub":"system:serviceaccount:system:reader"}
+        let token = "e30.eyJzdWIiOiJzeXN0ZW06c2VydmljZWFjY291bnQ6c3lzdGVtOnJlYWRlciJ9.c2ln";
+        let made = rcgen::generate_simple_self_signed(["a.test".to_owned()]).unwrap();
+        let server = RemoteServer::new("https://127.0.0.1:6443", made.cert.pem().as_bytes(), None);
+        let loopback = Allowed { servers: vec!["127.0.0.0/8".parse().unwrap()], ..Allowed::default() };
+        let token = Credential::new(token.as_bytes().to_vec());
+        let (kubeconfig, _) = server.kubeconfig("east", &token, &loopback).unwrap();
+        let text = json!({"metadata": {"name": "a"}, "data": {"east": STANDARD.encode(kubeconfig.expose())}});
+        let used = StoredSecret::read(text.to_string().as_bytes()).unwrap().account("east").unwrap();
+        assert_eq!((used.account, used.server), (ObjectName::new("system", "reader"), server));
+        assert_eq!(mk(&json!(null), &["east"]).account("east"), None);
     }
 
     #[test]

@@ -233,12 +233,26 @@ async fn cluster_is_added_rotated_paused_resumed_and_removed_by_commands() -> Re
     sends_nothing(&mut lab.recorder, WATCHED).await?;
     lab.run(&["accept", "away"]).await?.ends(3)?.notes("no other cluster answers")?;
 
+    // a removal that drains can be cancelled
+    lab.run(&["remove", "away", "--no-wait", "--drain", "1h"]).await?.ends(0)?;
+    lab.waits_for("Removing").await?;
+    lab.run(&["remove", "away", "--cancel"])
+        .await?
+        .ends(0)?
+        .prints("the removal of cluster away is cancelled")?;
+    lab.waits_for("Live").await?;
+    lab.run(&["remove", "away", "--cancel"]).await?.ends(3)?.notes("is not being removed")?;
+    lab.serves(&[HOME, AWAY]).await?;
+
     let plan = "2 endpoints, 1 hosts without an endpoint: solo.shop.svc.cluster.local";
     lab.run(&["remove", "away"]).await?.ends(3)?.notes(plan)?.notes("nothing was changed")?;
     lab.waits_for("Live").await?;
     let began = std::time::Instant::now();
     let removed = lab.run(&["remove", "away", "--yes", "--drain", "3s", "--wait", "15s"]).await?.ends(0)?;
-    removed.prints("cluster away removed: ")?.prints(plan)?;
+    let removed = removed.prints("cluster away removed: ")?.prints(plan)?;
+    removed.prints(
+        "delete --ignore-not-found clusterrolebinding/tributary-remote clusterrole/tributary-remote",
+    )?;
     ensure!(
         began.elapsed() >= Duration::from_secs(3),
         "it is drained for longer than the server is configured to"
@@ -488,5 +502,23 @@ async fn server_renews_a_token_and_knows_a_cluster_by_its_secret() -> Result<()>
         Ok(())
     })
     .await?;
-    sends_nothing(&mut lab.recorder, WATCHED).await
+    sends_nothing(&mut lab.recorder, WATCHED).await?;
+
+    // the account goes with the cluster, in its own cluster only
+    let remove = ["remove", "away", "--yes", "--drain", "0", "--wait", "15s", "--from-context"];
+    let other = lab.run(&[&remove[..], &["home"]].concat()).await?.ends(3)?;
+    other.notes("context home leads to the cluster with the UID")?;
+    ensure!(lab.secret().await?.is_some(), "nothing was changed");
+    let removed = lab.run(&[&remove[..], &["away"]].concat()).await?.ends(0)?;
+    removed.notes("ServiceAccount tributary-system/tributary-remote of context away: deleted")?;
+    for (version, kind, metadata) in [
+        ("v1", "ServiceAccount", json!({"namespace": NAMESPACE, "name": "tributary-remote"})),
+        ("rbac.authorization.k8s.io/v1", "Role", json!({"namespace": NAMESPACE, "name": "tributary-remote"})),
+        ("rbac.authorization.k8s.io/v1", "ClusterRole", json!({"name": "tributary-remote"})),
+        ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", json!({"name": "tributary-remote"})),
+    ] {
+        let object = Named::of(&json!({"apiVersion": version, "kind": kind, "metadata": metadata}))?;
+        ensure!(lab.away.api().find(&object).await?.is_none(), "{kind} is left");
+    }
+    Ok(())
 }

@@ -209,8 +209,9 @@ async fn files_alone_are_served_rotated_held_and_removed_without_a_config_cluste
 async fn policy_of_a_file_applies_at_once(lab: &mut Lab, file: &str) -> Result<()> {
     let (status, text, _) = lab.server()?.command(&["cluster", "pause", "away"]).await?;
     ensure!(status.code() == Some(3) && text.contains("    away:\n      paused: true\n"), "{text}");
-    let (status, text, _) = lab.server()?.command(&["cluster", "remove", "away"]).await?;
+    let (status, text, notes) = lab.server()?.command(&["cluster", "remove", "away"]).await?;
     ensure!(status.code() == Some(3) && text.contains(&format!("rm {file}\n")), "{text}");
+    ensure!(notes.contains("with cluster away leave ") && notes.contains(" endpoints, "), "{notes}");
     let path = lab.folder.path().join("config.yaml");
     let before = std::fs::read_to_string(&path)?;
     let paused = before.replace("leaveGrace", "clusters: {away: {paused: true}}, leaveGrace");

@@ -35,7 +35,7 @@ pub enum ClusterCommand {
     /// of its Secret
     Accept(ClusterAcceptArgs),
     /// Remove a cluster: sets an annotation of its Secret, waits for the receipt of the server, and deletes the key, or the Secret
-    /// with its last key
+    /// with its last key. --cancel ends a removal that has begun
     Remove(ClusterRemoveArgs),
 }
 

@@ -172,6 +172,13 @@ pub struct ClusterRemoveArgs {
     /// Remove it although hosts keep no endpoint
     #[arg(long)]
     pub yes: bool,
+    /// The context of the remote cluster in the operator's kubeconfig: after the receipt, the service account whose token the Secret has
+    /// is deleted there with its roles, which ends its tokens. Without it, the commands that do so are printed
+    #[arg(long, value_name = "CONTEXT", conflicts_with = "no_wait")]
+    pub from_context: Option<String>,
+    /// Cancel a removal that has begun: the cluster stays, or joins again if it has left already
+    #[arg(long, conflicts_with_all = ["drain", "wait", "no_wait", "yes", "from_context"])]
+    pub cancel: bool,
     /// Cluster and Secret.
     #[command(flatten)]
     pub edit: ClusterEditArgs,

@@ -10,6 +10,7 @@ mod edit;
 mod effect;
 mod failures;
 mod identity;
+mod leftover;
 mod merge;
 mod printed;
 mod remove;

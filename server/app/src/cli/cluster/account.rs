@@ -31,9 +31,16 @@ const fn kind(group: &'static str, plural: &'static str, kind: &'static str, nam
     Resource { group: Cow::Borrowed(group), versions: &["v1"], plural, kind, namespaced, optional: false }
 }
 
+/// Label of the objects that `cluster add` creates: only these are deleted with a cluster.
+pub(super) const MANAGED: (&str, &str) = ("app.kubernetes.io/managed-by", "tributary");
+
 /// Returns the kind of an object of [`objects`].
 pub(super) fn kind_of(object: &Value) -> Option<&'static Resource> {
-    let name = object.get("kind")?.as_str()?;
+    kind_named(object.get("kind")?.as_str()?)
+}
+
+/// Returns the kind of this name.
+pub(super) fn kind_named(name: &str) -> Option<&'static Resource> {
     KINDS.iter().find(|kind| kind.kind == name)
 }
 
@@ -44,7 +51,7 @@ pub(super) fn objects(namespace: &str, account: &str, rights: &BTreeSet<Right>) 
     let namespaces: BTreeSet<&str> = named.chain([namespace]).collect();
     let mut out: Vec<Value> = namespaces.into_iter().map(of_namespace).collect();
     out.push(json!({
-        "apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": account, "namespace": namespace},
+        "apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata(account, Some(namespace)),
     }));
     for (place, rules) in &roles {
         out.extend(role((namespace, account), place.as_deref(), rules));
@@ -56,14 +63,20 @@ fn of_namespace(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 }
 
+fn metadata(name: &str, namespace: Option<&str>) -> Value {
+    let (label, value) = MANAGED;
+    let mut metadata = json!({"name": name, "labels": {label: value}});
+    if let Some(namespace) = namespace {
+        metadata["namespace"] = json!(namespace);
+    }
+    metadata
+}
+
 /// Returns a role and its binding; both have the name of the account.
 fn role((namespace, account): (&str, &str), place: Option<&str>, rules: &Rules) -> [Value; 2] {
     let prefix = if place.is_some() { "" } else { "Cluster" };
     let version = format!("{RBAC}/v1");
-    let mut metadata = json!({"name": account});
-    if let Some(place) = place {
-        metadata["namespace"] = json!(place);
-    }
+    let metadata = metadata(account, place);
     let rules: Vec<Value> = rules.iter().map(rule).collect();
     let (role, binding) = (format!("{prefix}Role"), format!("{prefix}RoleBinding"));
     [
@@ -125,6 +138,10 @@ mod tests {
         }
         let role = all.iter().find(|one| one["kind"] == "Role").unwrap();
         assert_eq!(role["rules"][0]["resourceNames"], json!(["istio"]), "one ConfigMap: {role}");
+        for one in &all {
+            let is_own = one["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "tributary";
+            assert_eq!(is_own, one["kind"] != "Namespace", "a namespace has other objects: {one}");
+        }
         let binding = all.iter().find(|one| one["kind"] == "ClusterRoleBinding").unwrap();
         assert_eq!(binding["subjects"][0]["namespace"], "tributary-system");
     }

@@ -1,7 +1,7 @@
 //! `cluster remove`: an annotation that removes the cluster from every server, and, after the receipt, the end of its declaration.
 //!
 //! The Secret goes last: a cluster whose Secret is deleted first would be removed without its plan being shown. The command can be run
-//! again after an interruption and completes what is left.
+//! again after an interruption and completes what is left. The account in the remote cluster goes after that.
 
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use super::super::get::parse;
 use super::super::{Console, Server};
 use super::edit::{Place, locate, not_edited, print};
 use super::effect::REMOVE;
+use super::leftover::Leftover;
 use super::printed;
 use super::store::Operator;
 use super::wait::{removed, see, until};
@@ -34,16 +35,23 @@ pub(super) async fn run(
     let (name, place) = (&args.edit.name, &args.edit.place);
     let secret = match locate(place, name, env).await? {
         Place::Secret(secret) => secret,
+        Place::File(path) if args.cancel => return printed::policy((name, &path), REMOVE, None, console),
+        Place::Configuration(_) if args.cancel => return Err(not_leaving(name, "the configuration file")),
         Place::File(path) => {
+            note_plan(args, env, console).await;
             let drain = args.drain.map(|drain| drain.to_string());
             return printed::removal((name, &path), drain, console);
         }
         Place::Configuration(registries) => {
+            note_plan(args, env, console).await;
             return printed::configured(name, &registries, args.drain.is_some(), console);
         }
     };
     let operator = Operator::open(place.config.options(), env).await?;
     let stored = operator.secret(&secret).await?;
+    if args.cancel {
+        return cancel(args, &operator, &stored, console).await;
+    }
     let drain = args.drain.map(|drain| drain.to_string());
     let changes = drain.iter().map(|drain| (DRAIN, Some(drain.as_str()))).chain([(REMOVE, Some("true"))]);
     let steps = stored.annotate(name, &changes.collect::<Vec<_>>());
@@ -76,12 +84,77 @@ pub(super) async fn run(
         console.note("nothing was changed; add --yes to remove it although these hosts keep no endpoint");
         return Ok(Exit::No);
     }
+    let leftover = Leftover::of(&stored, name);
+    let remote = match (&args.from_context, &leftover) {
+        (None, _) => None,
+        (Some(_), None) => return Err(no_account(name)),
+        (Some(context), Some(leftover)) => {
+            let remote = leftover.open((context, args), (&stored, Some(&one)), (&operator, env)).await?;
+            Some((context, remote))
+        }
+    };
     begin(&operator, &stored, &steps).await?;
     let drained = args.drain.map_or(Duration::ZERO, Span::get);
     until(&server, name, (args.wait.get() + drained).into(), removed).await?;
     end(&operator, &stored, name).await?;
     console.data(&concluded(name, &receipts(&server).await?))?;
+    match (leftover, remote) {
+        (Some(leftover), Some((context, remote))) => {
+            let deleted = leftover.delete(&remote, context, console).await;
+            deleted.map_err(|failure| failure.next(leftover.commands(Some(context))))?;
+        }
+        (Some(leftover), None) => console.data(&leftover.commands(None))?,
+        (None, _) => {}
+    }
     Ok(Exit::Ok)
+}
+
+/// Cancels a removal that has begun: takes back the annotations that it set.
+async fn cancel(
+    args: &ClusterRemoveArgs,
+    operator: &Operator,
+    stored: &StoredSecret,
+    console: &mut Console<'_>,
+) -> Result<Exit, CommandError> {
+    let (name, secret) = (&args.edit.name, &stored.name);
+    if stored.annotation(REMOVE) != Some("true") {
+        return Err(not_leaving(name, &format!("Secret {secret}")));
+    }
+    let steps = stored.annotate(name, &[(REMOVE, None), (DRAIN, None)]);
+    let steps = steps.map_err(|refused| not_edited(name, &refused))?;
+    if args.edit.dry_run {
+        return print(&steps, console);
+    }
+    operator.patch(secret, &steps).await?;
+    console.data(&format!("the removal of cluster {name} is cancelled: Secret {secret}\n"))?;
+    console.note(&format!("next: `tributary cluster wait {name}`"));
+    Ok(Exit::Ok)
+}
+
+fn not_leaving(name: &str, declared: &str) -> CommandError {
+    let message = format!("cluster `{name}` is not being removed: {declared} declares it");
+    CommandError { exit: Exit::No, ..CommandError::plain(message) }
+}
+
+fn no_account(name: &str) -> CommandError {
+    let message =
+        format!("the credential of cluster `{name}` names no service account that could be deleted");
+    CommandError { exit: Exit::No, ..CommandError::plain(message) }.next("leave --from-context out")
+}
+
+/// Notes what leaves with a cluster whose removal is only printed, if the server answers.
+async fn note_plan(args: &ClusterRemoveArgs, env: &Environment, console: &mut Console<'_>) {
+    let name = &args.edit.name;
+    let planned = match Server::find(&args.edit.place.server, env) {
+        Ok(server) => plan(&server, name).await,
+        Err(failure) => Err(failure),
+    };
+    match planned {
+        Ok(plan) => console.note(&format!("with cluster {name} leave {}", described(&plan))),
+        Err(failure) => {
+            console.note(&format!("what leaves with cluster {name} is not known: {}", failure.message))
+        }
+    }
 }
 
 fn without_server(failure: CommandError) -> CommandError {

@@ -9,7 +9,7 @@ use tributary_kube_client::ObjectName;
 use tributary_remote::{Allowed, RemoteServer, StoredSecret, VettedKubeconfig};
 
 use super::super::{Console, Server};
-use super::add::{concluded, issue, server as of_context, vetted};
+use super::add::{concluded, issue, vetted};
 use super::edit::{Place, locate, not_edited};
 use super::effect::has_effect;
 use super::identity::{ACCEPT_UID, FOUND_UID, Reached, same};
@@ -108,10 +108,7 @@ async fn renewed(
     let options = args.place.config.other(&args.from_context);
     let remote = Operator::open(options.clone(), env).await?;
     let uid = remote.identity().await?;
-    let target = Operator::target(&options, env)?;
-    let address = target.server.clone();
-    // who connects without an authority is known by the UID only
-    let reached = of_context(target, None).unwrap_or_else(|_| RemoteServer::new(&address, b"", None));
+    let reached = Operator::server(&options, env)?;
     let reached = Reached { context: &args.from_context, uid: uid.as_deref(), server: &reached };
     same(&reached, &args.name, &known(stored, shown, &old, &allowed).await, &server)?;
     let is_renewed = stored.annotation("renew") == Some("true");

@@ -10,7 +10,7 @@ use tributary_kube_client::{
     ApiFailure, ClusterIdentity, ConnectOptions, Connection, Env, ObjectName, PatchOperation, Resource,
     Right, Target, Writer,
 };
-use tributary_remote::{LABELS, NewSecret, SECRETS, StoredSecret};
+use tributary_remote::{LABELS, NewSecret, RemoteServer, SECRETS, StoredSecret};
 
 use super::account::NAMESPACES;
 use super::failures::{At, failed, forbidden};
@@ -46,6 +46,12 @@ impl Operator {
     pub(super) fn target(options: &ConnectOptions, env: &Environment) -> Result<Target, CommandError> {
         let variable = |name: &str| env.get(name).map(ToOwned::to_owned);
         Connection::target(options, Env::new(&variable)).map_err(|error| unusable(&error))
+    }
+    /// Returns the API server of a context as a kubeconfig names it; without an authority if the context has none.
+    pub(super) fn server(options: &ConnectOptions, env: &Environment) -> Result<RemoteServer, CommandError> {
+        let target = Self::target(options, env)?;
+        let address = target.server.clone();
+        Ok(super::add::server(target, None).unwrap_or_else(|_| RemoteServer::new(&address, b"", None)))
     }
     /// Describes a failed request.
     pub(super) fn failed(&self, right: &Right, object: &str, why: ApiFailure) -> CommandError {
@@ -138,6 +144,42 @@ impl Operator {
                 Err(self.failed(&right, &format!("{} {name}", kind.kind), why))
             }
         }
+    }
+    /// Reads an object; `None` if there is none.
+    pub(super) async fn find(
+        &self,
+        kind: &Resource,
+        name: &ObjectName,
+    ) -> Result<Option<Value>, CommandError> {
+        match self.writer.get(kind, version(kind), name).await {
+            Ok(found) => Ok(Some(found)),
+            Err(ApiFailure::NotFound(_)) => Ok(None),
+            Err(why) => Err(self.of("get", kind, name, why)),
+        }
+    }
+    /// Replaces an object at the version that it carries.
+    pub(super) async fn replace(
+        &self,
+        kind: &Resource,
+        name: &ObjectName,
+        next: &Value,
+    ) -> Result<(), CommandError> {
+        let replaced = self.writer.replace(kind, version(kind), name, next).await;
+        replaced.map(drop).map_err(|why| self.of("update", kind, name, why))
+    }
+    /// Deletes an object if it still has the version that was read.
+    pub(super) async fn discard(
+        &self,
+        kind: &Resource,
+        name: &ObjectName,
+        found: &Value,
+    ) -> Result<(), CommandError> {
+        let at = found.pointer("/metadata/resourceVersion").and_then(Value::as_str).unwrap_or_default();
+        let deleted = self.writer.delete(kind, version(kind), name, at).await;
+        deleted.map_err(|why| self.of("delete", kind, name, why))
+    }
+    fn of(&self, verb: &str, kind: &Resource, name: &ObjectName, why: ApiFailure) -> CommandError {
+        self.failed(&right(verb, kind, name.namespace.as_deref()), &format!("{} {name}", kind.kind), why)
     }
     /// Returns what is to be done so that an object grants what this one grants. Writes nothing.
     pub(super) async fn step(&self, kind: &'static Resource, object: &Value) -> Result<Step, CommandError> {

@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 
 pub use backend::{AdminBackend, Check, Readiness};
 pub use listener::Listener;
@@ -43,6 +44,8 @@ pub struct Shared {
     pub work: Arc<Semaphore>,
     /// Permits for requests that wait for a change.
     pub waits: Arc<Semaphore>,
+    /// End of the server: a request that waits is answered at once.
+    pub stop: CancellationToken,
 }
 
 impl Shared {
@@ -59,7 +62,13 @@ impl Shared {
             surface,
             work: Arc::new(Semaphore::new(Self::MAX_WORK)),
             waits: Arc::new(Semaphore::new(Self::MAX_WAITS)),
+            stop: CancellationToken::new(),
         }
+    }
+    /// Sets the end of the server.
+    #[must_use]
+    pub fn until(self, stop: CancellationToken) -> Self {
+        Self { stop, ..self }
     }
 }
 

@@ -158,7 +158,7 @@ impl Bound {
         tasks.spawn(live.objects.clone().follow(handle.clone(), stop.clone()));
         for (listener, surface) in [(Some(self.admin), Surface::Admin), (self.health, Surface::Health)] {
             let Some(listener) = listener else { continue };
-            let shared = Shared::new(Arc::<LiveBackend>::clone(&live), surface);
+            let shared = Shared::new(Arc::<LiveBackend>::clone(&live), surface).until(stop.clone());
             tasks.spawn(listener.serve(router(shared), stop.clone()));
         }
         let credentials = (self.app.factories.clone(), Arc::clone(&running));

@@ -3,12 +3,14 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use axum::body::{Body, to_bytes};
 use axum::http::{Method, Request, StatusCode};
 use serde_json::{Value, json};
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 use tributary_app::admin::access::Peer;
 use tributary_app::admin::backend::{Answer, Explained, NotThere};
@@ -310,4 +312,23 @@ async fn request_after_a_generation_waits_for_the_next() {
     let body = to_bytes(waiting.await.unwrap().unwrap().into_body(), 1 << 20).await.unwrap();
     let list: Value = serde_json::from_slice(&body).unwrap();
     assert_eq!(list["metadata"]["resourceVersion"], "8");
+}
+
+#[tokio::test]
+async fn request_that_waits_is_answered_when_the_server_stops() {
+    let (fake, stop) = (mk_fake(true), CancellationToken::new());
+    let router = router(Shared::new(Arc::<Fake>::clone(&fake), Surface::Admin).until(stop.clone()));
+    let request = Request::builder().uri("/debug/services?after=7").header("host", "localhost");
+    let request = request.extension(Peer(HERE.parse().unwrap())).body(Body::empty()).unwrap();
+    let waiting = tokio::spawn(router.oneshot(request));
+    while fake.generations.receiver_count() == 0 {
+        tokio::task::yield_now().await;
+    }
+    assert!(!waiting.is_finished());
+    stop.cancel();
+    let answer = tokio::time::timeout(Duration::from_secs(5), waiting).await;
+    assert!(
+        answer.is_ok_and(|answer| answer.unwrap().unwrap().status().is_success()),
+        "it holds the shutdown up"
+    );
 }

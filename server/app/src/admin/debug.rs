@@ -132,7 +132,11 @@ pub async fn try_clusters(State(shared): State<Shared>, params: Params<Filter>) 
         Err(refusal) => return *refusal,
     };
     let Ok(_permit) = shared.waits.try_acquire() else { return busy() };
-    let Some(items) = shared.inside.try_clusters(filter.name.as_deref()).await else { return busy() };
+    let tried = tokio::select! {
+        tried = shared.inside.try_clusters(filter.name.as_deref()) => tried,
+        () = shared.stop.cancelled() => None,
+    };
+    let Some(items) = tried else { return busy() };
     let metadata = metadata(&shared, &shared.inside.catalog());
     Json(List::new("TriedClusterList", items, metadata, filter.limit())).into_response()
 }
@@ -294,13 +298,16 @@ fn filter_of(params: Params<Filter>) -> Result<Filter, Box<Response>> {
     }
 }
 
-/// Waits a limited time for another catalog generation; returns at once when too many requests wait.
+/// Waits a limited time for another catalog generation; returns at once when too many requests wait, and when the server stops.
 async fn wait(shared: &Shared, after: Option<u64>) {
     let Some(after) = after else { return };
     let Ok(_permit) = shared.waits.try_acquire() else { return };
     let mut generations = shared.inside.generations();
     let changed = generations.wait_for(|generation| *generation != after);
-    let _ = tokio::time::timeout(WAIT, changed).await;
+    tokio::select! {
+        _ = tokio::time::timeout(WAIT, changed) => {}
+        () = shared.stop.cancelled() => {}
+    }
 }
 
 pub(super) fn metadata(shared: &Shared, catalog: &Catalog) -> Metadata {

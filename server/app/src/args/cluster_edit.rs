@@ -147,8 +147,8 @@ pub struct ClusterAcceptArgs {
     /// The UID of its namespace `kube-system` [default: the one that the server found]
     #[arg(long)]
     pub uid: Option<String>,
-    /// Accept a credential that may read less than the one in use, which waits for that (TRB0713), in place of another cluster.
-    /// What it may not read stays served as it was last known
+    /// Accept a credential that may read less than the one in use and therefore waits (TRB0713). What it may not read stays served
+    /// as it was last known
     #[arg(long, conflicts_with = "uid")]
     pub rights: bool,
     /// Cluster and Secret.

@@ -1,7 +1,7 @@
 //! Values of flags that an API server would refuse: names of objects and lifetimes of tokens.
 //!
 //! The flags of the `cluster` commands are read with it, so that nothing is written before a name or a time is known to be valid. An
-//! error says what is allowed; the parser of the command line names the flag.
+//! error names what is allowed; the parser of the command line names the flag.
 
 use std::time::Duration;
 
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn namespaced_name_says_which_part_is_wrong() {
+    fn namespaced_name_names_the_wrong_part() {
         assert_eq!(namespaced("system/reader.1"), Ok(ObjectName::new("system", "reader.1")));
         for (text, part) in [
             ("reader", "NAMESPACE/NAME"),

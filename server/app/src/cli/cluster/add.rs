@@ -195,7 +195,7 @@ async fn is_free(args: &ClusterAddArgs, plan: &Plan, config: &Operator) -> Resul
         let context = args.place.context.iter().map(|context| format!("--context {context} "));
         let create =
             format!("create it with `kubectl {}create namespace {namespace}`", context.collect::<String>());
-        let message = format!("the config cluster has no namespace {namespace}");
+        let message = format!("the config cluster, {}, has no namespace {namespace}", config.at());
         return Err(CommandError::new(Exit::NotFound, Code::NOT_FOUND, message).next(create));
     }
     if config.has(&tributary_remote::SECRETS, &ObjectName::new(namespace, &name)).await? == Some(true) {

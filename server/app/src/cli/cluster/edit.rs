@@ -36,6 +36,8 @@ struct Change {
     value: Option<String>,
     /// What the cluster is after it.
     done: &'static str,
+    /// What it is if nothing is to be changed.
+    same: &'static str,
 }
 
 /// Runs `cluster pause`.
@@ -44,7 +46,8 @@ pub(super) async fn pause(
     env: &Environment,
     console: &mut Console<'_>,
 ) -> Result<Exit, CommandError> {
-    let change = Change { name: "paused", value: Some("true".to_owned()), done: "paused" };
+    let change =
+        Change { name: "paused", value: Some("true".to_owned()), done: "paused", same: "is paused already" };
     match locate(&args.place, &args.name, env).await? {
         Place::Secret(secret) => set_pause(args, &secret, change, env, console).await,
         Place::File(path) => printed::policy((&args.name, &path), "paused", Some("true"), console),
@@ -58,7 +61,7 @@ pub(super) async fn resume(
     env: &Environment,
     console: &mut Console<'_>,
 ) -> Result<Exit, CommandError> {
-    let change = Change { name: "paused", value: None, done: "resumed" };
+    let change = Change { name: "paused", value: None, done: "resumed", same: "is not paused" };
     match locate(&args.place, &args.name, env).await? {
         Place::Secret(secret) => set_pause(args, &secret, change, env, console).await,
         Place::File(path) => printed::policy((&args.name, &path), "paused", None, console),
@@ -131,7 +134,8 @@ pub(super) async fn accept(
         Place::Configuration(_) => return Ok(Exit::No),
     };
     console.note(&format!("accepted identity: {uid}"));
-    let change = Change { name: "accept-uid", value: Some(uid), done: "accepted" };
+    let change =
+        Change { name: "accept-uid", value: Some(uid), done: "accepted", same: "is accepted already" };
     annotate(&args.edit, &secret, change, env, console).await
 }
 
@@ -153,6 +157,7 @@ async fn accept_rights(
         name: "accept-rights",
         value: Some("true".to_owned()),
         done: "may be read with fewer rights",
+        same: "may be read with fewer rights already",
     };
     annotate(args, &secret, change, env, console).await
 }
@@ -248,7 +253,7 @@ async fn annotate(
         return print(&steps, console);
     }
     if steps.is_empty() {
-        console.data(&format!("cluster {}: Secret {secret} needs no change\n", args.name))?;
+        console.data(&format!("cluster {} {}: Secret {secret} needs no change\n", args.name, change.same))?;
         return Ok(Exit::Ok);
     }
     operator.patch(secret, &steps).await?;

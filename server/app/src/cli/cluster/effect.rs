@@ -1,4 +1,4 @@
-//! Whether a change of a Secret has the effect that a command reports: what the Secret and a server say about it before.
+//! Whether a change of a Secret has the effect that a command reports: what the Secret and a server show before.
 //!
 //! `cluster pause`, `resume` and `rotate` call it before they write. A function of its arguments.
 

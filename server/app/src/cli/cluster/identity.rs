@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(
             refused("u-1", &[secret(&pinned, &["old", "other"])], &[]),
             Ok(()),
-            "of which of both is not said"
+            "which of both it is of is not known"
         );
         let item =
             |name: &str| ClusterItem { name: name.into(), identity: "u-1".into(), ..ClusterItem::default() };

@@ -55,7 +55,7 @@ impl Leftover {
         )
     }
 
-    /// Opens the remote cluster; fails if it is another one, if another Secret uses the account, or if the operator may not delete it.
+    /// Opens the remote cluster; fails if it differs, if another Secret uses the account, or if the operator may not delete it.
     pub(super) async fn open(
         &self,
         (context, args): (&str, &ClusterRemoveArgs),

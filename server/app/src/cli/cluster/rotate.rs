@@ -120,7 +120,7 @@ async fn renewed(
     Ok((kubeconfig, findings))
 }
 
-/// Returns the UIDs that the cluster may have: an accepted one, and the one that is known. Where nobody noted it, the credential in use
+/// Returns the UIDs that the cluster may have: an accepted one, and the one that is known. Where it is not noted, the credential in use
 /// reads it.
 async fn known(
     stored: &StoredSecret,

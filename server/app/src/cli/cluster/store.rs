@@ -53,6 +53,10 @@ impl Operator {
         let address = target.server.clone();
         Ok(super::add::server(target, None).unwrap_or_else(|_| RemoteServer::new(&address, b"", None)))
     }
+    /// Returns context and server as an operator names them.
+    pub(super) const fn at(&self) -> &At {
+        &self.at
+    }
     /// Describes a failed request.
     pub(super) fn failed(&self, right: &Right, object: &str, why: ApiFailure) -> CommandError {
         failed(&self.at, right, object, why)
@@ -145,7 +149,7 @@ impl Operator {
             }
         }
     }
-    /// Reads an object; `None` if there is none.
+    /// Reads an object; `None` if it is not there.
     pub(super) async fn find(
         &self,
         kind: &Resource,

@@ -35,9 +35,8 @@ fn is_used(one: &ClusterItem, stored: &StoredSecret) -> Result<(), CommandError>
     let used = one.claims.iter().find(|claim| claim.outcome == "Used").map(|claim| claim.object.as_str());
     let own = one.claims.iter().find(|claim| claim.object == object).map(|claim| claim.outcome.as_str());
     match (own, used) {
-        (Some("Used"), _) => Ok(()),
         // a refused declaration may be all that there is
-        (Some("Refused"), None) => Ok(()),
+        (Some("Used"), _) | (Some("Refused"), None) => Ok(()),
         (None, _) => {
             let message =
                 format!("the server does not read {object}; cluster `{name}` is declared by {}", one.source);

@@ -26,7 +26,7 @@ pub(super) fn merged(found: &Value, wanted: &Value) -> Merged {
     }
     let mut next = found.clone();
     let rules = complete(&mut next, wanted, "rules", grants);
-    let subjects = complete(&mut next, wanted, "subjects", |one, other| is_subject(one, other));
+    let subjects = complete(&mut next, wanted, "subjects", is_subject);
     if rules || subjects { Merged::Changed(next) } else { Merged::Same }
 }
 

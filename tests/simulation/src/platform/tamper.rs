@@ -24,6 +24,11 @@ struct Tamper {
     scopes: BTreeSet<Scope>,
 }
 
+/// Reports a scope as followed.
+fn live(scope: &Scope) -> RegistryUpdate {
+    RegistryUpdate::Status(scope.clone(), SourceStatus::new(SourceState::Live, ""))
+}
+
 /// Returns the channel that the adapter uses in place of `out`, and the task that passes its updates on; `None` if the bug is
 /// not one of runs.
 pub(super) fn between(
@@ -90,6 +95,13 @@ impl Tamper {
                 vec![RegistryUpdate::Put(scope, Fact::Group(key, group), basis)]
             }
             RegistryUpdate::Status(..) if self.bug == Bug::LiveWithoutProgress => Vec::new(),
+            // complete since the beginning, and followed
+            RegistryUpdate::Status(scope, _) if self.bug == Bug::SwapBeforeSync => vec![live(&scope)],
+            RegistryUpdate::ListStarted(_) | RegistryUpdate::ListEnded(..)
+                if self.bug == Bug::SwapBeforeSync =>
+            {
+                Vec::new()
+            }
             update => vec![update],
         }
     }
@@ -119,9 +131,6 @@ impl Tamper {
                 first.map(|key| RegistryUpdate::Remove(key, Evidence::AbsentFromList)).into_iter().collect()
             }
             Bug::LiveWithoutProgress => {
-                let live = |scope: &Scope| {
-                    RegistryUpdate::Status(scope.clone(), SourceStatus::new(SourceState::Live, ""))
-                };
                 let statuses = self.scopes.iter().map(live);
                 statuses.chain(self.required.iter().cloned().map(RegistryUpdate::Progress)).collect()
             }

@@ -122,6 +122,8 @@ impl Run {
             if truth.incarnation != truth.accepted {
                 truth.swap();
             }
+            // a run can begin with the credential in use before the next one is read
+            truth.site.last_token().iter().for_each(|token| truth.allow(token));
             let claims = model.roster.claims.get(name).cloned().unwrap_or_default();
             match claims.best() {
                 Some(Kubeconfig::For { site, token }) if site == name => truth.allow(token),

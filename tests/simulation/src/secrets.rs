@@ -42,6 +42,8 @@ pub struct Claims {
     pub gone: Option<Instant>,
     /// When a claim came back after the grace.
     pub returned: Option<Instant>,
+    /// When the last claim had gone before one came back, and when that was.
+    unseen: Option<(Instant, Instant)>,
 }
 
 impl Claims {
@@ -77,23 +79,29 @@ impl Roster {
         write(&home.server, FIRST, cluster, claim.as_ref());
         let claims = self.claims.entry(cluster.to_owned()).or_default();
         claims.first = claim;
-        claims.note();
+        claims.note(home.delivered(&["secrets"]));
     }
     /// Writes or removes the second Secret of a cluster.
     pub fn set_second(&mut self, home: &Site, cluster: &str, claim: Option<Kubeconfig>) {
         write(&home.server, SECOND, cluster, claim.as_ref());
         let claims = self.claims.entry(cluster.to_owned()).or_default();
         claims.second = claim;
-        claims.note();
+        claims.note(home.delivered(&["secrets"]));
     }
 }
 
 impl Claims {
-    fn note(&mut self) {
+    /// Notes a change; `read` is the time up to which the process knows the Secrets. It cannot know of a claim that came and went since.
+    fn note(&mut self, read: Option<Instant>) {
+        let now = Instant::now();
         if !self.is_any() {
-            self.gone.get_or_insert_with(Instant::now);
-        } else if self.gone.take().is_some_and(|at| at.elapsed() >= GRACE) {
-            self.returned = Some(Instant::now());
+            let unseen = self.unseen.take().filter(|(_, back)| read.is_none_or(|read| read < *back));
+            self.gone.get_or_insert_with(|| unseen.map_or(now, |(gone, _)| gone));
+        } else if let Some(gone) = self.gone.take() {
+            self.unseen = Some((gone, now));
+            if gone.elapsed() >= GRACE {
+                self.returned = Some(now);
+            }
         }
     }
 }

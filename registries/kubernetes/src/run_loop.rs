@@ -278,14 +278,14 @@ impl RunLoop {
             updates
                 .retain(|update| !matches!(update, RegistryUpdate::Progress(of) if !followed.contains(of)));
         }
-        self.doubt_ended(&updates);
+        self.repeat_status_of_unfollowed(&updates);
         updates.extend(self.statuses());
         if updates.is_empty() { !out.is_closed() } else { out.send_all(updates) }
     }
 
     /// Lets the status be sent again after the end of a list whose watches are not all followed: the end alone would make the
     /// collection live.
-    fn doubt_ended(&mut self, updates: &[RegistryUpdate]) {
+    fn repeat_status_of_unfollowed(&mut self, updates: &[RegistryUpdate]) {
         let mut ended = updates.iter().filter_map(|update| match update {
             RegistryUpdate::ListEnded(of, _) => Some(of),
             _ => None,

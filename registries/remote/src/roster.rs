@@ -34,7 +34,7 @@ pub use digest::{Digest, DigestKey};
 use members::{Denied, Member, Members};
 pub use members::{GRACE, LONG_GRACE, MOST_CLUSTERS};
 pub use order::{Access, Action, Event, Order, RestoredCluster, SourceHealth, State};
-pub use policy::{FOUND_UID, LONGEST_DRAIN, PREFIX, Policy};
+pub use policy::{ACCEPT_UID, DRAIN, FOUND_UID, LONGEST_DRAIN, PREFIX, Policy, REMOVE};
 pub use registry_name::{ENTRIES, registry_name};
 pub use sources::{MOST_CLAIMS, MOST_OBJECTS};
 use sources::{Sources, Touched};

@@ -71,6 +71,10 @@ impl CommandError {
     pub fn plain(message: impl Into<String>) -> Self {
         Self { exit: Exit::Failed, code: None, message: message.into(), next: String::new() }
     }
+    /// Returns an error without a code for a change that is not made: exit 3.
+    pub fn no(message: impl Into<String>) -> Self {
+        Self { exit: Exit::No, ..Self::plain(message) }
+    }
     /// Returns a configuration error: TRB0102, exit 2.
     pub fn config(message: impl Into<String>) -> Self {
         Self::new(Exit::Usage, Code::CONFIG_INVALID, message)

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use axum::body::{Body, to_bytes};
-use axum::http::{Method, Request, StatusCode};
+use axum::http::{Method, Request, Response, StatusCode};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -297,10 +297,12 @@ async fn bad_requests_differ_from_unknown_names() {
     }
 }
 
-#[tokio::test]
-async fn request_after_a_generation_waits_for_the_next() {
-    let fake = mk_fake(true);
-    let router = router(Shared::new(Arc::<Fake>::clone(&fake), Surface::Admin));
+/// Returns a request that waits for a generation of a server that `stop` stops.
+async fn wait_for_generation(
+    fake: &Arc<Fake>,
+    stop: CancellationToken,
+) -> tokio::task::JoinHandle<Result<Response<Body>, std::convert::Infallible>> {
+    let router = router(Shared::new(Arc::<Fake>::clone(fake), Surface::Admin).until(stop));
     let request = Request::builder().uri("/debug/services?after=7").header("host", "localhost");
     let request = request.extension(Peer(HERE.parse().unwrap())).body(Body::empty()).unwrap();
     let waiting = tokio::spawn(router.oneshot(request));
@@ -308,6 +310,13 @@ async fn request_after_a_generation_waits_for_the_next() {
         tokio::task::yield_now().await;
     }
     assert!(!waiting.is_finished());
+    waiting
+}
+
+#[tokio::test]
+async fn request_after_a_generation_waits_for_the_next() {
+    let fake = mk_fake(true);
+    let waiting = wait_for_generation(&fake, CancellationToken::new()).await;
     fake.generations.send_replace(8);
     let body = to_bytes(waiting.await.unwrap().unwrap().into_body(), 1 << 20).await.unwrap();
     let list: Value = serde_json::from_slice(&body).unwrap();
@@ -317,14 +326,7 @@ async fn request_after_a_generation_waits_for_the_next() {
 #[tokio::test]
 async fn request_that_waits_is_answered_when_the_server_stops() {
     let (fake, stop) = (mk_fake(true), CancellationToken::new());
-    let router = router(Shared::new(Arc::<Fake>::clone(&fake), Surface::Admin).until(stop.clone()));
-    let request = Request::builder().uri("/debug/services?after=7").header("host", "localhost");
-    let request = request.extension(Peer(HERE.parse().unwrap())).body(Body::empty()).unwrap();
-    let waiting = tokio::spawn(router.oneshot(request));
-    while fake.generations.receiver_count() == 0 {
-        tokio::task::yield_now().await;
-    }
-    assert!(!waiting.is_finished());
+    let waiting = wait_for_generation(&fake, stop.clone()).await;
     stop.cancel();
     let answer = tokio::time::timeout(Duration::from_secs(5), waiting).await;
     assert!(

@@ -3,6 +3,7 @@
 use super::fixtures::*;
 use super::generations::{freshness, pay};
 use super::journal::Journal;
+use crate::RunOrder;
 use std::time::Duration;
 use tributary_model::{
     Basis, CollectionKind, Completeness, Declaration, EndEvidence, Evidence, Fingerprint, Freshness,
@@ -25,14 +26,20 @@ fn order_for_a_replaced_generation_is_refused() {
     assert!(!outcome.changed.hosts.is_empty(), "updates of the adopted run are accepted");
 }
 
-#[test]
-fn shadows_of_one_set_are_adopted_together() {
+/// Two registries with an address each, and shadows of both that are adopted together.
+fn mk_two_shadows() -> (World, [RunOrder; 2]) {
     let mut world =
         World::with(&[mk_spec("east", ProviderId::KUBERNETES), mk_spec("file", ProviderId::SERVICE_ENTRY)]);
     world.list("east", pay("10.0.0.1:http=80"));
     world.list("file", pay("10.1.0.1:http=80"));
     let orders = [world.order("east"), world.order("file")];
     world.core.begin_shadows(Mono(400), &orders).unwrap();
+    (world, orders)
+}
+
+#[test]
+fn shadows_of_one_set_are_adopted_together() {
+    let (mut world, orders) = mk_two_shadows();
     world.report_in("east", orders[0].generation, mk_list(pay("10.0.0.2:http=80")));
     assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.1:80", "10.1.0.1:80"], "one of two is not enough");
     world.report_in("file", orders[1].generation, mk_list(pay("10.1.0.2:http=80")));
@@ -74,12 +81,7 @@ fn weaker_run_waits_for_a_failure_or_for_acceptance() {
 
 #[test]
 fn run_that_lost_its_source_after_its_list_waits_until_it_is_followed() {
-    let mut world =
-        World::with(&[mk_spec("east", ProviderId::KUBERNETES), mk_spec("file", ProviderId::SERVICE_ENTRY)]);
-    world.list("east", pay("10.0.0.1:http=80"));
-    world.list("file", pay("10.1.0.1:http=80"));
-    let orders = [world.order("east"), world.order("file")];
-    world.core.begin_shadows(Mono(400), &orders).unwrap();
+    let (mut world, orders) = mk_two_shadows();
     let (east, file) = (orders[0].generation, orders[1].generation);
     let status = |state| RegistryUpdate::Status(mk_scope(SCOPE), SourceStatus::new(state, "401"));
     world.report_in("east", east, mk_list(pay("10.0.0.1:http=80")));

@@ -14,6 +14,12 @@ use super::claim::Fault;
 pub const PREFIX: &str = "tributary.dev/";
 /// Name of the annotation with the UID that a server found; servers write it.
 pub const FOUND_UID: &str = "found-uid";
+/// Name of the annotation with the UID that an operator accepts.
+pub const ACCEPT_UID: &str = "accept-uid";
+/// Name of the annotation that removes a cluster.
+pub const REMOVE: &str = "remove";
+/// Name of the annotation with the time for which a cluster is drained.
+pub const DRAIN: &str = "drain";
 /// Longest time that an annotation sets.
 const LONGEST: Duration = Duration::from_secs(30 * 24 * 3600);
 /// Longest drain.
@@ -61,9 +67,9 @@ impl Policy {
         match name {
             "priority" => self.priority = value.parse().map_err(|_| "is not a whole number")?,
             "paused" => self.paused = flag(value)?,
-            "remove" => self.remove = flag(value)?,
-            "drain" => self.drain = Some(drain(value)?),
-            "accept-uid" => self.accept_uid = Some(Fingerprint::new(value).map_err(|_| "is not a UID")?),
+            REMOVE => self.remove = flag(value)?,
+            DRAIN => self.drain = Some(drain(value)?),
+            ACCEPT_UID => self.accept_uid = Some(Fingerprint::new(value).map_err(|_| "is not a UID")?),
             "accept-rights" => self.accept_rights = flag(value)?,
             "staleness" => self.staleness = Some(staleness(value)?),
             "renew" => self.renew = flag(value)?,

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use tributary_kube_client::ObjectName;
+use tributary_model::kubernetes_names::{is_label_name, is_object_name};
 
 use crate::config::Span;
 
@@ -16,7 +17,7 @@ const LONGEST: Duration = Duration::from_secs(1 << 32);
 
 /// Reads the name of a namespace: a DNS label.
 pub fn namespace(text: &str) -> Result<String, String> {
-    if is_label(text) {
+    if is_label_name(text) {
         return Ok(text.to_owned());
     }
     Err("use at most 63 lowercase letters, digits and `-`, with a letter or digit at both ends".to_owned())
@@ -24,7 +25,7 @@ pub fn namespace(text: &str) -> Result<String, String> {
 
 /// Reads the name of an object: a DNS subdomain.
 pub fn object(text: &str) -> Result<String, String> {
-    if is_subdomain(text) {
+    if is_object_name(text) {
         return Ok(text.to_owned());
     }
     Err("use at most 253 lowercase letters, digits, `-` and `.`, with a letter or digit at both ends of each part"
@@ -48,26 +49,6 @@ pub fn lifetime(text: &str) -> Result<Span, String> {
         time if time > LONGEST => Err("is longer than API servers accept; use for example 2160h".to_owned()),
         _ => Ok(span),
     }
-}
-
-fn is_label(text: &str) -> bool {
-    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    let bytes = text.as_bytes();
-    let ends = [bytes.first(), bytes.last()];
-    (1..=63).contains(&text.len())
-        && ends.into_iter().flatten().all(|byte| is_inner(*byte))
-        && bytes.iter().all(|byte| is_inner(*byte) || *byte == b'-')
-}
-
-/// Returns true for a DNS subdomain: parts with a dot between them. A part may be longer than a label.
-fn is_subdomain(text: &str) -> bool {
-    let is_part = |part: &str| {
-        let is_end =
-            |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
-        let is_byte = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-        is_end(part.as_bytes().first()) && is_end(part.as_bytes().last()) && part.bytes().all(is_byte)
-    };
-    text.len() <= 253 && text.split('.').all(is_part)
 }
 
 #[cfg(test)]

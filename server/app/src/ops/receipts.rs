@@ -24,8 +24,8 @@ pub const MOST_RECEIPTS: usize = 100;
 #[derive(Debug, Clone, Default)]
 pub struct Receipts {
     last: Arc<Mutex<VecDeque<ReceiptItem>>>,
-    /// File that keeps them; its lock orders the writes.
-    file: Arc<Mutex<Option<ReceiptFile>>>,
+    /// File that keeps them, if state is kept; its lock orders the writes.
+    file: Option<Arc<Mutex<ReceiptFile>>>,
 }
 
 impl Receipts {
@@ -34,7 +34,7 @@ impl Receipts {
     pub fn kept_in(directory: &Path) -> Self {
         let file = ReceiptFile::of(directory);
         let last = Arc::new(Mutex::new(file.read().into()));
-        Self { last, file: Arc::new(Mutex::new(Some(file))) }
+        Self { last, file: Some(Arc::new(Mutex::new(file))) }
     }
     /// Adds one, and drops the oldest beyond [`MOST_RECEIPTS`].
     pub fn add(&self, receipt: ReceiptItem) {
@@ -44,14 +44,13 @@ impl Receipts {
     }
     /// Whether they survive a restart.
     #[must_use]
-    pub fn are_kept(&self) -> bool {
-        self.file.lock().is_some()
+    pub const fn are_kept(&self) -> bool {
+        self.file.is_some()
     }
     /// Writes all to the file, if there is one. Waits for the disk.
     pub fn write(&self) {
-        let file = self.file.lock();
-        if let Some(file) = &*file {
-            file.write(&self.all());
+        if let Some(file) = &self.file {
+            file.lock().write(&self.all());
         }
     }
     /// Returns all, the newest first.

@@ -13,7 +13,7 @@ mod driver;
 mod followers;
 mod joins;
 mod problems;
-mod proofs;
+mod relists;
 mod remembered;
 mod secret_watch;
 
@@ -43,7 +43,7 @@ use departures::Departures;
 use directory_watch::DirectoryWatch;
 use driver::Driver;
 use followers::{Batch, Followers};
-use proofs::Wanted;
+use relists::Wanted;
 pub use remembered::remembered;
 use secret_watch::{LABELS, SecretWatch};
 

@@ -201,8 +201,7 @@ async fn is_free(args: &ClusterAddArgs, plan: &Plan, config: &Operator) -> Resul
     if config.has(&tributary_remote::SECRETS, &ObjectName::new(namespace, &name)).await? == Some(true) {
         let message =
             format!("Secret {namespace}/{name} exists already and does not declare cluster `{}`", args.name);
-        return Err(CommandError { exit: Exit::No, ..CommandError::plain(message) }
-            .next("choose another name, or delete the Secret"));
+        return Err(CommandError::no(message).next("choose another name, or delete the Secret"));
     }
     Ok(())
 }

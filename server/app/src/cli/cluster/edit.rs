@@ -6,6 +6,7 @@
 
 use tributary_kube_client::{ObjectName, PatchOperation};
 use tributary_model::{Code, Fingerprint};
+use tributary_remote::roster::ACCEPT_UID;
 use tributary_remote::{EditRefused, StoredSecret};
 
 use super::super::{Console, Server};
@@ -134,8 +135,7 @@ pub(super) async fn accept(
         Place::Configuration(_) => return Ok(Exit::No),
     };
     console.note(&format!("accepted identity: {uid}"));
-    let change =
-        Change { name: "accept-uid", value: Some(uid), done: "accepted", same: "is accepted already" };
+    let change = Change { name: ACCEPT_UID, value: Some(uid), done: "accepted", same: "is accepted already" };
     annotate(&args.edit, &secret, change, env, console).await
 }
 

@@ -3,12 +3,10 @@
 //! `cluster pause`, `resume` and `rotate` call it before they write. A function of its arguments.
 
 use tributary_remote::StoredSecret;
+use tributary_remote::roster::REMOVE;
 
 use crate::document::ClusterItem;
-use crate::exit::{CommandError, Exit};
-
-/// Annotation that removes a cluster.
-pub(super) const REMOVE: &str = "remove";
+use crate::exit::CommandError;
 
 /// Fails if no server would act on the change. `shown` is the cluster as a server shows it, if one was requested and knows it.
 pub(super) fn has_effect(
@@ -20,11 +18,11 @@ pub(super) fn has_effect(
     if stored.annotation(REMOVE) == Some("true") {
         let message = format!("cluster `{name}` is being removed: Secret {secret} has the annotation");
         let next = format!("`tributary cluster remove {name} --cancel` cancels that, as long as it drains");
-        return Err(no(message).next(next));
+        return Err(CommandError::no(message).next(next));
     }
     if !stored.is_read() {
         let message = format!("no server reads Secret {secret}: its label is missing");
-        return Err(no(message).next("set the label tributary.dev/cluster=true on it"));
+        return Err(CommandError::no(message).next("set the label tributary.dev/cluster=true on it"));
     }
     shown.map_or(Ok(()), |one| is_used(one, stored))
 }
@@ -40,18 +38,16 @@ fn is_used(one: &ClusterItem, stored: &StoredSecret) -> Result<(), CommandError>
         (None, _) => {
             let message =
                 format!("the server does not read {object}; cluster `{name}` is declared by {}", one.source);
-            Err(no(message).next("name its server with --server, or the Secret that it reads with --secret"))
+            Err(CommandError::no(message)
+                .next("name its server with --server, or the Secret that it reads with --secret"))
         }
         (Some(_), used) => {
             let used = used.unwrap_or("the configuration");
             let message = format!("{object} is not used: {used} declares cluster `{name}`");
-            Err(no(message).next(format!("change {used}, or delete it so that {object} is used")))
+            Err(CommandError::no(message)
+                .next(format!("change {used}, or delete it so that {object} is used")))
         }
     }
-}
-
-fn no(message: String) -> CommandError {
-    CommandError { exit: Exit::No, ..CommandError::plain(message) }
 }
 
 #[cfg(test)]
@@ -60,6 +56,7 @@ mod tests {
 
     use super::*;
     use crate::document::clusters::ClaimItem;
+    use crate::exit::Exit;
 
     fn secret(labels: &Value, annotations: &Value) -> StoredSecret {
         let metadata =

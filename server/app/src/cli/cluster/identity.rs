@@ -3,16 +3,12 @@
 //! `cluster add` and `cluster rotate` call it. A cluster is identified by the UID of its namespace `kube-system`; where that cannot be read,
 //! by the address and the authorities of its API server. Every verdict is a function of its arguments, and no text holds a credential.
 
+use tributary_remote::roster::{ACCEPT_UID, FOUND_UID};
 use tributary_remote::{Allowed, RemoteServer, StoredSecret};
 
 use crate::document::ClusterItem;
-use crate::exit::{CommandError, Exit};
+use crate::exit::CommandError;
 use crate::ops::clusters::findings::host_and_port;
-
-/// Annotation with the UID that a server found.
-pub(super) const FOUND_UID: &str = "found-uid";
-/// Annotation with the UID that an operator accepted.
-pub(super) const ACCEPT_UID: &str = "accept-uid";
 
 /// Cluster that a context leads to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,8 +47,7 @@ pub(super) fn not_config(
         return Ok(());
     }
     let message = format!("{}, which is the config cluster `{cluster}` itself", reached.shown());
-    Err(no(
-        message,
+    Err(CommandError::no(message).next(
         "name the context of a remote cluster with --from-context, or the config cluster's with --context",
     ))
 }
@@ -79,7 +74,7 @@ pub(super) fn not_known(
     let next = format!(
         "use that name: `tributary cluster rotate {other}` for a new token, or `tributary cluster remove {other}` before it is added as `{name}`"
     );
-    Err(no(message, next))
+    Err(CommandError::no(message).next(next))
 }
 
 /// Returns the other name under which a Secret declares the cluster.
@@ -115,7 +110,7 @@ pub(super) fn same(
             let next = format!(
                 "name the context of cluster {name}; if the other cluster takes its place, run `tributary cluster accept {name} --uid {uid}` first"
             );
-            Err(no(message, next))
+            Err(CommandError::no(message).next(next))
         }
         _ if reached.is_at(present) => Ok(()),
         _ => {
@@ -124,16 +119,21 @@ pub(super) fn same(
                 reached.shown(),
                 host_and_port(&present.server)
             );
-            Err(no(
-                message,
-                "let the context `list` namespaces, so that the UID of kube-system can be compared",
-            ))
+            Err(CommandError::no(message)
+                .next("let the context `list` namespaces, so that the UID of kube-system can be compared"))
         }
     }
 }
 
-fn no(message: String, next: impl Into<String>) -> CommandError {
-    CommandError { exit: Exit::No, ..CommandError::plain(message) }.next(next)
+/// Returns the UID of a cluster that a server shows, or else the one that its Secret notes.
+pub(super) fn noted<'a>(stored: &'a StoredSecret, shown: Option<&'a ClusterItem>) -> Option<&'a str> {
+    let shown = shown.map(|one| one.identity.as_str()).filter(|uid| !uid.is_empty());
+    shown.or_else(|| stored.annotation(FOUND_UID))
+}
+
+/// Returns the UIDs that a cluster may have: the known one, and the one that its Secret accepts.
+pub(super) fn may_have(stored: &StoredSecret, known: Option<String>) -> Vec<String> {
+    known.into_iter().chain(stored.annotation(ACCEPT_UID).map(str::to_owned)).collect()
 }
 
 #[cfg(test)]
@@ -141,6 +141,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::exit::Exit;
 
     fn server(address: &str) -> RemoteServer {
         RemoteServer { server: address.into(), authority_data: "Q0E=".into(), tls_server_name: None }

@@ -10,12 +10,12 @@ use tributary_remote::{StoredSecret, UsedAccount};
 
 use super::super::Console;
 use super::account::{MANAGED, kind_named};
-use super::identity::{ACCEPT_UID, FOUND_UID, Reached, same};
+use super::identity::{Reached, may_have, noted, same};
 use super::store::{Operator, right};
 use crate::args::ClusterRemoveArgs;
 use crate::document::{ClusterItem, timestamp};
 use crate::environment::Environment;
-use crate::exit::{CommandError, Exit};
+use crate::exit::CommandError;
 
 /// Kinds of an account's objects, in the order of their deletion: first what ends its tokens, a role after its binding.
 const KINDS: [&str; 5] = ["ServiceAccount", "ClusterRoleBinding", "ClusterRole", "RoleBinding", "Role"];
@@ -65,17 +65,13 @@ impl Leftover {
         let namespace = stored.name.namespace.as_deref().unwrap_or_default();
         if let Some(other) = self.other_user(&config.labelled(namespace).await?) {
             let message = format!("ServiceAccount {} is used by {other} too", self.used.account);
-            return Err(CommandError { exit: Exit::No, ..CommandError::plain(message) }
-                .next("leave --from-context out, and the account stays"));
+            return Err(CommandError::no(message).next("leave --from-context out, and the account stays"));
         }
         let remote = Operator::open(args.edit.place.config.other(context), env).await?;
         let uid = remote.identity().await?;
         let server = Operator::server(&args.edit.place.config.other(context), env)?;
         let reached = Reached { context, uid: uid.as_deref(), server: &server };
-        let shown = shown.map(|one| one.identity.as_str()).filter(|uid| !uid.is_empty());
-        let noted = shown.or_else(|| stored.annotation(FOUND_UID));
-        let known: Vec<String> =
-            noted.into_iter().chain(stored.annotation(ACCEPT_UID)).map(str::to_owned).collect();
+        let known = may_have(stored, noted(stored, shown).map(str::to_owned));
         same(&reached, &self.cluster, &known, &self.used.server)?;
         remote
             .may(&self.objects().map(|(kind, name)| needed("delete", kind, &name)).collect::<Vec<_>>())

@@ -4,6 +4,7 @@
 
 use super::super::Console;
 use crate::exit::{CommandError, Exit};
+use tributary_remote::roster::DRAIN;
 
 /// Prints the edit of a cluster's entry of `remotes.clusters`; without a value the field is to be removed.
 pub(super) fn policy(
@@ -36,7 +37,7 @@ pub(super) fn removal(
 ) -> Result<Exit, CommandError> {
     if let Some(drain) = drain {
         // the policy counts while the file is there
-        policy((name, path), "drain", Some(&drain), console)?;
+        policy((name, path), DRAIN, Some(&drain), console)?;
         console
             .data("      remove: true\nwhen `tributary cluster wait` shows it as removed, delete both:\n")?;
     } else {

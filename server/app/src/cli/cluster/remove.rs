@@ -6,12 +6,12 @@
 use std::time::Duration;
 
 use tributary_model::Code;
+use tributary_remote::roster::{DRAIN, REMOVE};
 use tributary_remote::{Removal, StoredSecret};
 
 use super::super::get::parse;
 use super::super::{Console, Server};
 use super::edit::{Place, locate, not_edited, print};
-use super::effect::REMOVE;
 use super::leftover::Leftover;
 use super::printed;
 use super::store::Operator;
@@ -22,9 +22,6 @@ use crate::document::clusters::ClaimItem;
 use crate::document::{ClusterItem, LeavePlan, List, PlanItem, ReceiptItem};
 use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
-
-/// Annotation of how long it is drained.
-const DRAIN: &str = "drain";
 
 /// Runs the command.
 pub(super) async fn run(
@@ -133,13 +130,13 @@ async fn cancel(
 
 fn not_leaving(name: &str, declared: &str) -> CommandError {
     let message = format!("cluster `{name}` is not being removed: {declared} declares it");
-    CommandError { exit: Exit::No, ..CommandError::plain(message) }
+    CommandError::no(message)
 }
 
 fn no_account(name: &str) -> CommandError {
     let message =
         format!("the credential of cluster `{name}` names no service account that could be deleted");
-    CommandError { exit: Exit::No, ..CommandError::plain(message) }.next("leave --from-context out")
+    CommandError::no(message).next("leave --from-context out")
 }
 
 /// Notes what leaves with a cluster whose removal is only printed, if the server answers.

@@ -12,7 +12,7 @@ use super::super::{Console, Server};
 use super::add::{concluded, issue, vetted};
 use super::edit::{Place, locate, not_edited};
 use super::effect::has_effect;
-use super::identity::{ACCEPT_UID, FOUND_UID, Reached, same};
+use super::identity::{Reached, may_have, noted, same};
 use super::shown::render;
 use super::store::Operator;
 use super::wait::{PAUSED, rotated, see, until};
@@ -128,16 +128,14 @@ async fn known(
     old: &VettedKubeconfig,
     allowed: &Allowed,
 ) -> Vec<String> {
-    let shown = shown.map(|one| one.identity.as_str()).filter(|uid| !uid.is_empty());
-    let noted = shown.or_else(|| stored.annotation(FOUND_UID)).map(str::to_owned);
-    let known = match noted {
-        Some(uid) => Some(uid),
+    let known = match noted(stored, shown) {
+        Some(uid) => Some(uid.to_owned()),
         None => match old.connect(allowed) {
             Ok(connection) => check(&connection, old.server(), Duration::ZERO).await.identity,
             Err(_) => None,
         },
     };
-    known.into_iter().chain(stored.annotation(ACCEPT_UID).map(str::to_owned)).collect()
+    may_have(stored, known)
 }
 
 /// Returns the account of the token in use.

@@ -27,9 +27,9 @@ pub async fn check(connection: &Connection, server: &str, patience: Duration) ->
     if name.outcome == Outcome::Failed {
         return Findings { checks: vec![name], ..Findings::default() };
     }
-    let (kinds, end) = (kinds(), tokio::time::Instant::now() + patience);
+    let end = tokio::time::Instant::now() + patience;
     loop {
-        let answer = preflight(connection, &kinds).await;
+        let answer = preflight(connection, kinds()).await;
         let may_follow = match &answer {
             Ok(found) => found.unread.iter().any(|(_, why)| matches!(why, ApiFailure::Forbidden(_))),
             Err(why) => matches!(why, ApiFailure::Unauthorized(_)),

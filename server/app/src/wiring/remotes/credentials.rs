@@ -112,17 +112,24 @@ impl CredentialWriter {
                 self.note(&mut attempts, work, result, random);
             }
             self.board.set_failed_renewals(attempts.failed_renewals());
-            self.rest(&attempts, &mut changes).await;
+            self.rest(&attempts, &mut changes, &mut leads).await;
         }
     }
 
-    /// Waits until something may be due: after a change of a cluster or its status, or when a failed write may be tried again.
-    async fn rest(&self, attempts: &Attempts, (views, statuses): &mut (Views, StatusChanges)) {
+    /// Waits until something may be due: after a change of a cluster or its status, or when a failed write may be tried again; and for the
+    /// end of the leadership.
+    async fn rest(
+        &self,
+        attempts: &Attempts,
+        (views, statuses): &mut (Views, StatusChanges),
+        leads: &mut watch::Receiver<bool>,
+    ) {
         let changed = async {
             tokio::select! {
                 // without a sender the server stops
                 _ = views.changed() => {}
                 _ = statuses.next() => {}
+                _ = leads.changed() => {}
             }
         };
         let retry = attempts.next_try().map_or(LONGEST, |next| next.since(self.clock.now()));

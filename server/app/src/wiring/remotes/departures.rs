@@ -24,7 +24,7 @@ struct Departure {
     receipt: ReceiptItem,
     registry: RegistryName,
     /// Request of the list that must be complete before the removal.
-    proof: Option<u64>,
+    relist: Option<u64>,
     stage: Stage,
 }
 
@@ -80,8 +80,8 @@ impl Departures {
         }
     }
 
-    /// Plans the removal, and drains for this time, or as configured. `proof` is the request of a list to wait for.
-    pub(super) async fn begin(&mut self, order: Order, drain: Option<Duration>, proof: Option<u64>) {
+    /// Plans the removal, and drains for this time, or as configured. `relist` is the request of a list to wait for.
+    pub(super) async fn begin(&mut self, order: Order, drain: Option<Duration>, relist: Option<u64>) {
         let Order { number, cluster, registry, .. } = order;
         let (plan, generation) = self.clusters.plan(&registry);
         let drain = drain.unwrap_or(self.drain);
@@ -98,7 +98,7 @@ impl Departures {
         if !drain.is_zero() {
             self.clusters.demote(&registry, true).await;
         }
-        let departure = Departure { number, receipt, registry, proof, stage: Stage::Draining };
+        let departure = Departure { number, receipt, registry, relist, stage: Stage::Draining };
         self.leaving.insert(cluster.clone(), departure);
         self.steps.spawn(async move {
             tokio::time::sleep(drain).await;
@@ -111,7 +111,7 @@ impl Departures {
         let departure = self.leaving.get_mut(cluster).filter(|departure| departure.number == number);
         let Some(departure) = departure else { return };
         departure.stage = Stage::Drained;
-        if departure.proof.is_some() {
+        if departure.relist.is_some() {
             tracing::debug!(%cluster, "drained; it is removed once a new list of the Secrets lacks it");
         }
     }
@@ -119,7 +119,7 @@ impl Departures {
     /// Returns the Leaves whose drain is over and whose list is complete.
     pub(super) fn ready(&self, is_answered: impl Fn(u64) -> bool) -> Vec<(ClusterId, u64)> {
         let is_ready = |departure: &Departure| {
-            departure.stage == Stage::Drained && departure.proof.is_none_or(&is_answered)
+            departure.stage == Stage::Drained && departure.relist.is_none_or(&is_answered)
         };
         let ready = self.leaving.iter().filter(|(_, departure)| is_ready(departure));
         ready.map(|(cluster, departure)| (cluster.clone(), departure.number)).collect()

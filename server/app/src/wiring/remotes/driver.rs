@@ -21,7 +21,7 @@ use super::departures::{Departures, Step};
 use super::followers::{Batch, Followers};
 use super::joins::Joins;
 use super::problems::problems;
-use super::proofs::{Proofs, Wanted};
+use super::relists::{Relists, Wanted};
 use crate::config::Config;
 use crate::ops::clusters::board::Board;
 use crate::ops::clusters::conditions::object as shown;
@@ -44,7 +44,7 @@ pub(super) struct Driver {
     board: Board,
     clock: Arc<dyn Clock>,
     departures: Departures,
-    proofs: Proofs,
+    relists: Relists,
     accepted: Accepted,
     /// Clusters with a connection, and the claims that it rests on.
     joined: BTreeMap<ClusterId, (RegistryName, Access)>,
@@ -65,7 +65,7 @@ impl Driver {
     ) -> Self {
         let (accepted, joined, logged) = (Accepted::default(), BTreeMap::new(), BTreeSet::new());
         let is_membership_known = false;
-        let proofs = Proofs::of(followers.sources());
+        let relists = Relists::of(followers.sources());
         let joins = Joins::new(board.clone(), Arc::clone(&clock), seed);
         Self {
             roster,
@@ -74,7 +74,7 @@ impl Driver {
             joins,
             board,
             departures,
-            proofs,
+            relists,
             accepted,
             joined,
             settings,
@@ -97,7 +97,7 @@ impl Driver {
 
     /// Returns the number of the last list of Secrets that the driver wants, as it grows.
     pub(super) fn wanted(&self) -> Wanted {
-        self.proofs.wanted()
+        self.relists.wanted()
     }
 
     /// Returns true if sources of this kind are read.
@@ -154,7 +154,7 @@ impl Driver {
     }
 
     async fn take(&mut self, batch: Batch) {
-        self.proofs.note(&batch);
+        self.relists.note(&batch);
         for input in self.followers.inputs(batch) {
             if let Some(event) = self.followers.take(input) {
                 self.apply(event).await;
@@ -228,9 +228,9 @@ impl Driver {
             Action::Join(access) | Action::Rotate(access) => self.connect(&order, access).await,
             Action::Leave => {
                 let drain = self.roster.drain(&order.cluster);
-                let is_unproven = self.roster.rests_on_absent_secrets(&order.cluster);
-                let proof = is_unproven.then(|| self.proofs.request());
-                self.departures.begin(order, drain, proof).await;
+                let rests_on_absence = self.roster.rests_on_absent_secrets(&order.cluster);
+                let relist = rests_on_absence.then(|| self.relists.request());
+                self.departures.begin(order, drain, relist).await;
             }
             Action::Pause => {
                 self.joins.forget(&order.cluster);
@@ -287,7 +287,7 @@ impl Driver {
 
     /// Removes clusters that are drained, and that no claim brought back by the list that they waited for.
     fn withdraw(&mut self) {
-        for (cluster, number) in self.departures.ready(|request| self.proofs.is_answered(request)) {
+        for (cluster, number) in self.departures.ready(|request| self.relists.is_answered(request)) {
             if self.roster.withdraw(&cluster, number) {
                 self.departures.remove(cluster, number);
             }

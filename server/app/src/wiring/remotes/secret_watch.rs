@@ -14,7 +14,7 @@ use tributary_remote::roster::{SecretLabel, Source};
 use tributary_remote::{SECRETS, Secret};
 
 use super::followers::Batch;
-use super::proofs::Wanted;
+use super::relists::Wanted;
 
 /// Labels with a watch each.
 pub(super) const LABELS: [SecretLabel; 2] = [SecretLabel::Istio, SecretLabel::Tributary];

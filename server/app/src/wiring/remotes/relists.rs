@@ -28,12 +28,12 @@ struct Lists {
 }
 
 /// Requests and their answers.
-pub(super) struct Proofs {
+pub(super) struct Relists {
     wanted: watch::Sender<u64>,
     lists: BTreeMap<Source, Lists>,
 }
 
-impl Proofs {
+impl Relists {
     /// Creates the requests to these sources; what is no source of Secrets is not asked.
     pub(super) fn of(sources: impl Iterator<Item = Source>) -> Self {
         let secrets = sources.filter(|source| matches!(source, Source::Secrets(_)));
@@ -49,7 +49,7 @@ impl Proofs {
         self.wanted.send_modify(|number| *number += 1);
         *self.wanted.borrow()
     }
-    /// Notes what a batch proves. Call it before the batch is processed; ask [`Self::is_answered`] afterwards.
+    /// Notes what a batch answers. Call it before the batch is processed; ask [`Self::is_answered`] afterwards.
     pub(super) fn note(&mut self, batch: &Batch) {
         let (Batch::Answers(source, _) | Batch::Secrets(source, _)) = batch else { return };
         let Some(lists) = self.lists.get_mut(source) else { return };
@@ -84,53 +84,53 @@ mod tests {
     const ISTIO: Source = Source::Secrets(SecretLabel::Istio);
     const OWN: Source = Source::Secrets(SecretLabel::Tributary);
 
-    fn mk(sources: &[Source]) -> Proofs {
-        Proofs::of(sources.iter().copied())
+    fn mk(sources: &[Source]) -> Relists {
+        Relists::of(sources.iter().copied())
     }
 
-    fn begins(proofs: &mut Proofs, source: Source) {
-        proofs.note(&Batch::Secrets(source, vec![Event::Init]));
+    fn begins(relists: &mut Relists, source: Source) {
+        relists.note(&Batch::Secrets(source, vec![Event::Init]));
     }
 
-    fn ends(proofs: &mut Proofs, source: Source) {
-        proofs.note(&Batch::Secrets(source, vec![Event::InitDone]));
+    fn ends(relists: &mut Relists, source: Source) {
+        relists.note(&Batch::Secrets(source, vec![Event::InitDone]));
     }
 
     #[test]
     fn complete_list_of_every_label_that_began_after_the_request_answers_it() {
-        let mut proofs = mk(&[ISTIO, OWN, Source::Directory]);
-        let request = proofs.request();
-        assert_eq!(*proofs.wanted().borrow(), request);
+        let mut relists = mk(&[ISTIO, OWN, Source::Directory]);
+        let request = relists.request();
+        assert_eq!(*relists.wanted().borrow(), request);
         for source in [ISTIO, OWN] {
-            assert!(!proofs.is_answered(request), "{source:?} is not listed");
-            proofs.note(&Batch::Answers(source, request));
-            begins(&mut proofs, source);
-            assert!(!proofs.is_answered(request), "the list is not complete");
-            ends(&mut proofs, source);
+            assert!(!relists.is_answered(request), "{source:?} is not listed");
+            relists.note(&Batch::Answers(source, request));
+            begins(&mut relists, source);
+            assert!(!relists.is_answered(request), "the list is not complete");
+            ends(&mut relists, source);
         }
-        assert!(proofs.is_answered(request));
-        let later = proofs.request();
-        assert!(!proofs.is_answered(later) && proofs.is_answered(request));
+        assert!(relists.is_answered(request));
+        let later = relists.request();
+        assert!(!relists.is_answered(later) && relists.is_answered(request));
     }
 
     #[test]
     fn list_that_was_under_way_before_the_request_is_no_answer() {
-        let mut proofs = mk(&[OWN]);
-        begins(&mut proofs, OWN);
-        let request = proofs.request();
-        proofs.note(&Batch::Answers(OWN, request));
-        ends(&mut proofs, OWN);
-        assert!(!proofs.is_answered(request));
-        begins(&mut proofs, OWN);
+        let mut relists = mk(&[OWN]);
+        begins(&mut relists, OWN);
+        let request = relists.request();
+        relists.note(&Batch::Answers(OWN, request));
+        ends(&mut relists, OWN);
+        assert!(!relists.is_answered(request));
+        begins(&mut relists, OWN);
         // it broke off; the next one answers too
-        begins(&mut proofs, OWN);
-        ends(&mut proofs, OWN);
-        assert!(proofs.is_answered(request));
+        begins(&mut relists, OWN);
+        ends(&mut relists, OWN);
+        assert!(relists.is_answered(request));
     }
 
     #[test]
     fn without_secrets_no_list_is_awaited() {
-        let proofs = mk(&[Source::Directory]);
-        assert!(proofs.is_answered(proofs.request()));
+        let relists = mk(&[Source::Directory]);
+        assert!(relists.is_answered(relists.request()));
     }
 }

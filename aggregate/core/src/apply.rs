@@ -236,8 +236,6 @@ impl State {
                 self.count(shard, CollectionKind::Policies, 1);
             }
         }
-        // clients may receive less now
-        self.dirty.urgent = true;
         self.dirty.policies.insert(key.clone());
         self.note_put(shard, Fact::Policy(key, value));
     }
@@ -325,7 +323,8 @@ impl State {
         }
         self.count(shard, item.kind(), -1);
         self.dirty.settings |= matches!(item, FactId::Settings);
-        self.dirty.urgent = true;
+        // of a policy the build decides
+        self.dirty.urgent |= !matches!(item, FactId::Policy(_));
         if let Some(info) = self.context.shards.get(shard) {
             let key = FactKey { scope: info.shard.scope.clone(), item: item.clone() };
             let name = info.shard.registry.name.clone();

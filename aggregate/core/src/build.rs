@@ -11,6 +11,7 @@ mod pending;
 mod policies;
 pub(crate) mod registries;
 mod rules;
+mod subsets;
 mod virtual_services;
 
 use std::collections::BTreeSet;
@@ -41,6 +42,7 @@ impl State {
         if relabeled | self.follow_rules() | self.follow_virtual_services() {
             self.draft.compared_labels = self.context.labels.all();
         }
+        self.judge_policies();
         let built =
             self.context.selection.build(&self.context.workloads, &self.context.shards, &mut self.counters);
         self.dirty.urgent |= built.urgent;

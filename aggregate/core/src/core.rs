@@ -39,6 +39,8 @@ pub struct ApplyOutcome {
     pub changed: CatalogChanges,
     /// True if clients lose endpoints or are redirected, so publication must not be delayed.
     pub urgent: bool,
+    /// True if a changed policy leaves a route without its subset: the change that completes it may follow at once.
+    pub incomplete: bool,
     /// Registries whose status may have changed: freshness, sources, conditions, priorities,
     /// problems of objects or the obstacle of a shadow. Counts of facts and holds are not included.
     pub statuses: BTreeSet<RegistryName>,
@@ -264,6 +266,7 @@ impl Core {
             confirms: state.take_confirms(&self.config, &self.registries),
             records: std::mem::take(&mut state.dirty.records),
             urgent: std::mem::take(&mut state.dirty.urgent),
+            incomplete: std::mem::take(&mut state.dirty.incomplete),
             statuses: std::mem::take(&mut state.dirty.statuses),
             changed,
         }

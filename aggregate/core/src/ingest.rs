@@ -97,6 +97,11 @@ pub(crate) fn take_part(
 pub(crate) fn adopt_ready(registries: &mut Registries, state: &mut State, names: &BTreeSet<RegistryName>) {
     let group = |name| Some(registries.get(name)?.shadow.as_ref()?.group.clone());
     let groups: BTreeSet<RunGroup> = names.iter().filter_map(group).collect();
+    for name in names {
+        if let Some(registry) = registries.get_mut(name) {
+            registry.wait(state.now);
+        }
+    }
     for group in groups {
         let is_ready = |name| registries.get(name).is_some_and(|one: &Registry| one.is_ready_for(&group));
         if !group.names.iter().all(is_ready) {
@@ -210,9 +215,7 @@ impl Registry {
             None => out.pin(Some(identity)),
             Some(pinned) if pinned == *identity => {}
             Some(pinned) => {
-                let why = format!(
-                    "the source's identity changed from {pinned} to {identity}; accept it if that is intended"
-                );
+                let why = format!("the source's identity changed from {pinned} to {identity}");
                 ledger.go_stale(out.state.now, &why.into());
                 out.note();
                 self.rejected_identity = Some(identity.clone());

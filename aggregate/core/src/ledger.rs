@@ -8,6 +8,7 @@
 //! complete list or the end of a scope does.
 
 mod adopt;
+mod behind;
 mod completeness;
 mod follows;
 mod list;
@@ -245,6 +246,9 @@ impl Ledger {
         // the state may serve more than a partial value had
         let was_doubted = before.is_some_and(|before| before.basis != BasisKind::Authoritative);
         let change = if was_doubted { Change::Changed } else { change };
+        if change != Change::Same {
+            scoped.list_mut(item.kind()).change(at);
+        }
         scoped.problems.unspare(fact.object(), &item);
         scoped.problems.release(scope, fact.object(), out);
         if before.is_some_and(|before| scoped.list(item.kind()).lacks(before.seen))

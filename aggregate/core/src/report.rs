@@ -285,7 +285,7 @@ fn waits_for(registry: &Registry) -> Option<Arc<str>> {
         Obstacle::NotSynced if shadow.ledger.is_of_another_source(&registry.ledger) => {
             Some("the source's identity changed, and the new run has not listed everything yet".into())
         }
-        obstacle @ (Obstacle::NotSynced | Obstacle::NotFollowed) => {
+        obstacle @ (Obstacle::NotSynced | Obstacle::NotFollowed | Obstacle::Weaker(_)) => {
             let failure = failure(&shadow.ledger).map(|why| format!(": {why}")).unwrap_or_default();
             Some(format!("{}{failure}", describe(&obstacle)).into())
         }
@@ -332,9 +332,8 @@ fn describe(obstacle: &Obstacle) -> Arc<str> {
     match obstacle {
         Obstacle::NotSynced => "the new run has not listed everything yet".into(),
         Obstacle::NotFollowed => "the new run does not follow everything that it has listed".into(),
-        Obstacle::Identity(identity) => {
-            format!("the source's identity changed to {identity}; accept it if that is intended").into()
-        }
+        Obstacle::Behind => "the last changes have not reached the new run yet".into(),
+        Obstacle::Identity(identity) => format!("the source's identity changed to {identity}").into(),
         Obstacle::Weaker(collections) => {
             const SHOWN: usize = 4;
             let named = collections
@@ -344,7 +343,7 @@ fn describe(obstacle: &Obstacle) -> Arc<str> {
             let more = collections.len().saturating_sub(SHOWN);
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
             let named = named.collect::<Vec<_>>().join(", ");
-            format!("the new run can read less of {named}{more}; accept it if that is intended").into()
+            format!("the new run can read less of {named}{more}").into()
         }
     }
 }

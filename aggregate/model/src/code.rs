@@ -232,13 +232,13 @@ codes! {
     702 KUBECONFIG_FIELD_REFUSED "a field of a kubeconfig is not allowed" => "remove it, or use what the message names in its place";
     703 KUBECONFIG_FIELD_INVALID "a field of a kubeconfig is missing or not valid" => "correct it as the message describes";
     704 SERVER_ADDRESS_REFUSED "a kubeconfig leads to an address that no remote API server should have" => "use the address at which other machines reach the API server";
-    705 CREDENTIAL_EXPIRED "the credential of a cluster has expired" => "create a new one, and replace the kubeconfig";
+    705 CREDENTIAL_EXPIRED "the credential of a cluster has expired" => "replace the kubeconfig; `tributary cluster rotate` does that for one of a Secret";
     706 SECRET_REFUSED "a Secret declares no cluster" => "label it `istio/multiCluster=true` or `tributary.dev/cluster=true`, with one kubeconfig for each key";
     707 CLUSTER_UNREACHABLE "the API server of a cluster does not answer" => "check address, certificate authority and network; the message has the error";
     708 CLUSTER_CREDENTIAL_REFUSED "the API server of a cluster refuses the credential" => "create a new one, and replace the kubeconfig";
     709 CLUSTER_RIGHT_MISSING "the credential of a cluster may not list a kind of object" => "grant its account what `tributary rbac print` shows";
     710 CLUSTER_CLAIM_UNUSED "an object declares a cluster that another one declares first" => "remove it from one of them; between Secrets, `tributary.dev/priority` decides";
-    711 CREDENTIAL_EXPIRES "the credential of a cluster expires soon" => "create a new one, and replace the kubeconfig";
+    711 CREDENTIAL_EXPIRES "the credential of a cluster expires soon" => "replace the kubeconfig; `tributary cluster rotate` does that for one of a Secret";
     712 CLUSTER_REPLACED "another cluster answers in place of a known one" => "correct the kubeconfig; if the change is intended, use `tributary cluster accept`, or `tributary state accept` for a cluster of the configuration";
     713 CLUSTER_ROTATION_FAILS "a new credential of a cluster cannot read it; the earlier one stays in use" => "correct the kubeconfig or the rights of its account; `tributary cluster accept --rights` goes on with fewer rights";
     714 CLUSTER_NOT_ADDED "a cluster could not be added; the server tries again" => "see the message";

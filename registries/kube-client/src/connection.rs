@@ -6,6 +6,7 @@
 
 mod find;
 mod guarded;
+mod http;
 mod login;
 mod plugin;
 mod refusals;
@@ -14,12 +15,9 @@ mod target;
 mod tests;
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use guarded::GuardedConnector;
-use hyper_timeout::TimeoutConnector;
-use hyper_util::rt::TokioExecutor;
-use kube::client::{ClientBuilder, ConfigExt as _};
+use hyper_util::client::legacy::connect::HttpConnector;
 use kube::config::Kubeconfig;
 use tributary_registry_api::Reason;
 
@@ -29,11 +27,6 @@ pub(crate) use plugin::trouble as plugin_trouble;
 pub use refusals::Refusal;
 use refusals::Refusals;
 pub use target::Target;
-
-/// Time limit of a TCP and TLS connect.
-const CONNECT: Duration = Duration::from_secs(10);
-/// Time limit of a write on a connection.
-const WRITE: Duration = Duration::from_secs(30);
 
 /// Environment variables as a value: the process environment is read once at start; tests pass maps.
 #[derive(Clone, Copy)]
@@ -114,21 +107,8 @@ impl Connection {
     ) -> Result<Self, ConnectError> {
         let at = described.clone();
         let unusable = |error: kube::Error| ConnectError::Unusable(at.clone(), Reason::new(&error));
-        let mut connector = TimeoutConnector::new(
-            config.rustls_https_connector_with_connector(GuardedConnector::new(check)).map_err(unusable)?,
-        );
-        connector.set_connect_timeout(Some(CONNECT));
-        connector.set_write_timeout(Some(WRITE));
-        let http = hyper_util::client::legacy::Client::builder(TokioExecutor::new()).build(connector);
         let refusals = Refusals::default();
-        let service = tower::ServiceBuilder::new()
-            .layer(refusals.layer())
-            .layer(config.base_uri_layer())
-            .option_layer(config.auth_layer().map_err(unusable)?)
-            .layer(config.extra_headers_layer().map_err(unusable)?)
-            .map_err(tower::BoxError::from)
-            .service(http);
-        let client = kube::Client::new(service, config.default_namespace.clone());
+        let client = http::client(&config, GuardedConnector::new(check), &refusals).map_err(unusable)?;
         Ok(Self { client, described, server: config.cluster_url.to_string(), login: None, refusals })
     }
     /// Wraps an existing client: for tests, and for servers that are reached in another way.
@@ -172,17 +152,15 @@ impl Connection {
         config.root_cert_file = rotating_ca;
         // a proxy variable of the environment applies to external traffic; the API server is reached directly
         config.proxy_url = None;
-        // hidden retries would hide the state of the source
-        config.default_retry = false;
-        config.connect_timeout = Some(CONNECT);
-        config.write_timeout = Some(WRITE);
+        let mut connector = HttpConnector::new();
+        connector.enforce_http(false);
+        connector.set_nodelay(true);
         let server = config.cluster_url.to_string();
         let refusals = Refusals::default();
-        let client = ClientBuilder::try_from(config).map_err(|error| match &error {
+        let client = http::client(&config, connector, &refusals).map_err(|error| match &error {
             kube::Error::Auth(why) => unusable(&plugin_trouble(why)),
             other => unusable(other),
         })?;
-        let client = client.with_layer(&refusals.layer()).build();
         Ok(Self { client, described: chosen.describe(at), server, login, refusals })
     }
 

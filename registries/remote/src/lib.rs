@@ -12,6 +12,7 @@
 
 mod address;
 mod allowed;
+mod checksum;
 mod compose;
 mod connect;
 mod credential_work;

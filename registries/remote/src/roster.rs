@@ -30,11 +30,12 @@ use tributary_model::{ClusterId, Mono, RegistryName};
 
 use claim::Claim;
 pub use claim::{ClaimObject, Fault, SecretLabel, Source, SourceKind, Verdict};
+pub(crate) use digest::hex;
 pub use digest::{Digest, DigestKey};
 use members::{Denied, Member, Members};
 pub use members::{GRACE, LONG_GRACE, MOST_CLUSTERS};
 pub use order::{Access, Action, Event, Order, RestoredCluster, SourceHealth, State};
-pub use policy::{ACCEPT_UID, DRAIN, FOUND_UID, LONGEST_DRAIN, PREFIX, Policy, REMOVE};
+pub use policy::{ACCEPT_RIGHTS, ACCEPT_UID, DRAIN, FOUND_UID, LONGEST_DRAIN, PREFIX, Policy, REMOVE};
 pub use registry_name::{ENTRIES, registry_name};
 pub use sources::{MOST_CLAIMS, MOST_OBJECTS};
 use sources::{Sources, Touched};
@@ -147,6 +148,7 @@ impl Roster {
             clusters: clusters.into_iter().map(status).collect(),
             sources: status::sources(&self.sources),
             objects: status::objects(&self.sources),
+            unread: self.members.unread(),
         }
     }
 

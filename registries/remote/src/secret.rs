@@ -16,10 +16,13 @@ use tributary_registry_api::Credential;
 use zeroize::Zeroizing;
 
 use crate::allowed::Allowed;
+use crate::checksum::{checksum, is_checksum};
 use crate::kubeconfig::VettedKubeconfig;
 use crate::manifest::shown_id;
 use crate::refusal::{Refusal, Refused};
-use crate::roster::{Access, ClaimObject, DigestKey, FOUND_UID, Fault, PREFIX, Policy, Verdict};
+use crate::roster::{
+    ACCEPT_RIGHTS, Access, ClaimObject, DigestKey, FOUND_UID, Fault, PREFIX, Policy, Verdict,
+};
 
 /// Kind of object that declares remote clusters.
 pub const SECRETS: Resource = Resource {
@@ -117,7 +120,8 @@ impl Secret {
     /// Returns the declared clusters: every key is a cluster ID, every value a kubeconfig.
     #[must_use]
     pub fn declare(&self, allowed: &Allowed, key: &DigestKey) -> DeclaredClusters {
-        let annotations = self.annotations.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let annotations =
+            self.annotations.iter().map(|(name, value)| (name.as_str(), self.meant(name, value)));
         let (policy, mut faults) = Policy::read(annotations);
         let (mut claims, mut kubeconfigs) = (BTreeMap::new(), BTreeMap::new());
         for (name, value) in &self.data {
@@ -132,6 +136,14 @@ impl Secret {
         let policy = effective(policy, claims.len(), &mut faults);
         let object = ClaimObject { name: self.name.clone(), created: self.created, policy, claims, faults };
         DeclaredClusters { object, kubeconfigs }
+    }
+    /// Returns the value of an annotation. A checksum of a credential counts as `true` while the Secret has that credential.
+    fn meant<'a>(&self, name: &str, value: &'a str) -> &'a str {
+        if name.strip_prefix(PREFIX) != Some(ACCEPT_RIGHTS) || !is_checksum(value) {
+            return value;
+        }
+        let is_held = self.data.values().any(|stored| checksum(stored).as_deref() == Some(value));
+        if is_held { "true" } else { "false" }
     }
 }
 

@@ -17,6 +17,7 @@ use tributary_model::ClusterId;
 use tributary_registry_api::Credential;
 
 use crate::allowed::{Allowed, Feature};
+use crate::checksum::checksum;
 use crate::compose::RemoteServer;
 use crate::kubeconfig::VettedKubeconfig;
 use crate::manifest::LABELS;
@@ -125,6 +126,12 @@ impl StoredSecret {
     #[must_use]
     pub fn annotation(&self, name: &str) -> Option<&str> {
         self.annotations.get(&format!("{PREFIX}{name}")).map(String::as_str)
+    }
+    /// Returns the checksum of the kubeconfig of a cluster, by which an annotation names this credential alone; `None` if it is not
+    /// base64.
+    #[must_use]
+    pub fn checksum(&self, cluster: &str) -> Option<String> {
+        checksum(self.data.get(cluster)?)
     }
     /// Returns the kubeconfig of a cluster.
     pub fn kubeconfig(&self, cluster: &str, allowed: &Allowed) -> Result<VettedKubeconfig, Refused> {

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tributary_kube_client::{Event, ObjectName, Projection as _};
 use tributary_model::{ClusterId, Code, Mono, SourcePart, SourceState, Withheld};
 use tributary_remote::roster::{Action, DigestKey, Order, Roster, RosterSettings, SecretLabel, Source};
-use tributary_remote::{Allowed, Secret, SecretFollower};
+use tributary_remote::{Allowed, Secret, SecretFollower, StoredSecret};
 
 const SOURCE: Source = Source::Secrets(SecretLabel::Istio);
 const GRACE: Duration = Duration::from_secs(30);
@@ -242,6 +242,26 @@ fn faults_of_a_secret_name_fields_and_no_value() {
     assert!(policy.found_uid.is_none(), "a policy without effect is not carried out");
     let shown = format!("{declared:?}");
     assert!(!shown.contains(HIDDEN), "{shown}");
+}
+
+/// Another credential could read still less: it is compared again.
+#[test]
+fn fewer_rights_are_accepted_of_one_credential() {
+    let declared = |token: &str, value: &str| {
+        let data = json!({"east": STANDARD.encode(kubeconfig(token))});
+        let secret = mk_object(&data, &json!({"tributary.dev/accept-rights": value}));
+        let object = secret.declare(&Allowed::default(), &DigestKey::new(&[7; 32])).object;
+        (object.policy.accept_rights, object.faults.len())
+    };
+    let stored = json!({
+        "metadata": {"namespace": "system", "name": "remote"}, "data": {"east": STANDARD.encode(kubeconfig("a"))},
+    });
+    let stored = StoredSecret::read(stored.to_string().as_bytes()).unwrap();
+    let checksum = stored.checksum("east").unwrap();
+    assert_eq!(declared("a", &checksum), (true, 0));
+    assert_eq!(declared("b", &checksum), (false, 0), "of another credential");
+    assert_eq!((declared("b", "true"), declared("a", "false")), ((true, 0), (false, 0)));
+    assert_eq!(declared("a", "sha256:1"), (false, 1), "no checksum");
 }
 
 #[test]

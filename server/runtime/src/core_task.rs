@@ -160,7 +160,7 @@ impl CoreTask {
 
     /// Handles the outcome of a batch whose oldest update was received at `oldest`.
     fn take_outcome(&mut self, outcome: ApplyOutcome, now: Mono, oldest: Mono) {
-        let ApplyOutcome { confirms, records, changed, urgent, statuses } = outcome;
+        let ApplyOutcome { confirms, records, changed, urgent, incomplete, statuses } = outcome;
         for request in confirms {
             let counter = if self.receivers.confirm(&request) {
                 &self.counters.confirms
@@ -182,7 +182,7 @@ impl CoreTask {
                 self.observed.merge(ObservedSince::batch(oldest, urgent));
             }
             self.unpublished.merge(changed);
-            self.pace.changed(now, urgent);
+            self.pace.changed(now, urgent, incomplete);
         }
     }
 

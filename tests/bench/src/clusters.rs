@@ -14,7 +14,7 @@ use tributary_suites::ads::{CDS, EDS, node};
 use tributary_suites::{Follower, ServerOptions, TestServer, Variant, outbound};
 
 use crate::children::Helper;
-use crate::process::{Usage, count, forget_peak, release_binary};
+use crate::process::{Usage, count, forget_peak, release_binary, sockets};
 use crate::report::Table;
 pub(crate) use scripted::{SOURCE, main as source};
 
@@ -22,6 +22,8 @@ pub(crate) use scripted::{SOURCE, main as source};
 const PATIENCE: Duration = Duration::from_secs(600);
 /// Time without a message after which a client has all.
 const QUIET: Duration = Duration::from_millis(500);
+/// Most sockets that are no connection to a remote cluster: listeners, the config cluster, clients, the runtime's own.
+const OTHER_SOCKETS: usize = 12;
 
 /// Work for one number of clusters.
 #[derive(Debug, Clone, Copy)]
@@ -127,6 +129,14 @@ impl Lab {
         let share = (after.cpu - before).as_secs_f64() / span.as_secs_f64() * 100.0;
         table.add(self.name("at rest: CPU of a core"), "%", share);
         table.add(self.name("at rest: resident"), "MB", after.resident as f64 / 1e6);
+        let sockets = sockets(self.server.process().id())?;
+        table.add(self.name("at rest: sockets"), "", sockets as f64);
+        // one connection to each cluster: all watches and probes share it
+        ensure!(
+            sockets <= self.plan.clusters + OTHER_SOCKETS,
+            "{sockets} sockets for {} clusters",
+            self.plan.clusters
+        );
         ensure!(share <= 20.0, "{share} % of a core at rest: ten times the aim");
         let (own, limit) = (after.resident.saturating_sub(after.code), self.plan.resident);
         ensure!(own <= limit * 1_000_000, "{own} bytes at rest beside the binary, over {limit} MB");

@@ -48,6 +48,13 @@ pub(crate) fn forget_peak(pid: u32) -> Result<()> {
     std::fs::write(format!("/proc/{pid}/clear_refs"), "5").context("reset the maximum of resident bytes")
 }
 
+/// Returns the number of open sockets of the process with this id.
+pub(crate) fn sockets(pid: u32) -> Result<usize> {
+    let files = std::fs::read_dir(format!("/proc/{pid}/fd")).context("the server ended")?;
+    let targets = files.filter_map(|file| std::fs::read_link(file.ok()?.path()).ok());
+    Ok(targets.filter(|target| target.to_string_lossy().starts_with("socket:")).count())
+}
+
 /// Returns the path of the optimised binary, which cargo puts beside this one.
 pub(crate) fn release_binary() -> Result<PathBuf> {
     let path = std::env::current_exe()?.with_file_name("tributary");

@@ -85,11 +85,13 @@ impl Authority {
     /// Starts a server that ends TLS and passes the bytes on to a backend. With `verifies`, clients must have a certificate
     /// of this authority.
     pub async fn front(&self, identity: &Identity, backend: SocketAddr, verifies: bool) -> Result<TlsFront> {
-        let config = serving(&self.certificate, identity, verifies)?;
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("open a port for TLS")?;
-        let addr = listener.local_addr()?;
-        let task = tokio::spawn(pass_on(listener, TlsAcceptor::from(Arc::new(config)), backend));
-        Ok(TlsFront { addr, task })
+        start(serving(&self.certificate, identity, verifies)?, backend).await
+    }
+    /// Starts a server as [`Self::front`] does, whose backend speaks HTTP/2 without TLS: clients are offered it alone.
+    pub async fn http2_front(&self, identity: &Identity, backend: SocketAddr) -> Result<TlsFront> {
+        let mut config = serving(&self.certificate, identity, false)?;
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        start(config, backend).await
     }
 
     /// Creates a client identity whose only name is a URI such as `spiffe://cluster.local/ns/default/sa/web`.
@@ -184,6 +186,13 @@ fn serving(authority: &str, identity: &Identity, verifies: bool) -> Result<Serve
         config.with_no_client_auth()
     };
     config.with_single_cert(chain, key).context("the certificate of a server")
+}
+
+async fn start(config: ServerConfig, backend: SocketAddr) -> Result<TlsFront> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("open a port for TLS")?;
+    let addr = listener.local_addr()?;
+    let task = tokio::spawn(pass_on(listener, TlsAcceptor::from(Arc::new(config)), backend));
+    Ok(TlsFront { addr, task })
 }
 
 async fn pass_on(listener: TcpListener, acceptor: TlsAcceptor, backend: SocketAddr) {

@@ -14,6 +14,8 @@ use tributary_suites::kube::remotes::{AWAY, HOME, NAMESPACE, mk_declaration, sen
 use tributary_suites::kube::{Login, Named};
 use tributary_suites::{eventually, outbound};
 
+/// UID of a cluster that is not there yet.
+const UID: &str = "0b54ab2f-0000-4000-8000-000000000000";
 /// Longer than several probes and audits of shortened intervals.
 const WATCHED: Duration = Duration::from_secs(2);
 
@@ -70,7 +72,7 @@ async fn cluster_is_added_rotated_paused_resumed_and_removed_by_commands() -> Re
     lab.run(&["remove", "away", "--cancel"]).await?.ends(3)?.notes("is not being removed")?;
     lab.serves(&[HOME, AWAY]).await?;
 
-    let plan = "2 endpoints, 1 hosts without an endpoint: solo.shop.svc.cluster.local";
+    let plan = "2 endpoints, 1 host without an endpoint: solo.shop.svc.cluster.local";
     lab.run(&["remove", "away"]).await?.ends(3)?.notes(plan)?.notes("nothing was changed")?;
     lab.waits_for("Live").await?;
     let began = std::time::Instant::now();
@@ -236,8 +238,8 @@ async fn commands_refuse_what_would_reach_other_clusters_or_lacks_a_right() -> R
     ensure!(status.code() == Some(5) && notes.contains("it is Live"), "{notes}");
     // by --system-namespace no server is requested; a UID is accepted before it is found
     let place = ["--system-namespace", NAMESPACE, "--dry-run"];
-    let accepted = lab.run(&[&["accept", "away", "--uid", "u-1"], &place[..]].concat()).await?.ends(0)?;
-    accepted.prints("u-1")?.prints("accept-uid")?;
+    let accepted = lab.run(&[&["accept", "away", "--uid", UID], &place[..]].concat()).await?.ends(0)?;
+    accepted.prints(UID)?.prints("accept-uid")?;
     lab.run(&[&["accept", "away", "--rights"], &place[..]].concat())
         .await?
         .ends(0)?

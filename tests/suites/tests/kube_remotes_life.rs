@@ -167,14 +167,57 @@ async fn another_cluster_under_the_same_name_waits_until_its_uid_is_accepted() -
 }
 
 async fn waits_for_acceptance(lab: &Lab) -> Result<()> {
-    eventually("both registries to wait for an acceptance", SOON, || async {
-        for name in ["away", "away-entries"] {
+    waits_for_acceptance_of(lab, &["away", "away-entries"]).await
+}
+
+async fn waits_for_acceptance_of(lab: &Lab, registries: &[&str]) -> Result<()> {
+    eventually("the registries to wait for an acceptance", SOON, || async {
+        for name in registries {
             let shown = lab.server()?.registry(name).await?;
             ensure!(shown["needsAccept"] == true, "{shown}");
         }
         Ok(())
     })
     .await
+}
+
+#[tokio::test]
+async fn credential_that_may_read_less_waits_until_it_is_accepted() -> Result<()> {
+    let mut lab = Lab::joined().await?;
+    let api = lab.away.api();
+    for user in ["reader", "other"] {
+        api.allow(user, &["get", "list", "watch"], &["namespaces", "nodes", "pods", "services"]).await?;
+    }
+    lab.declare_as(&lab.away, "reader", &[]).await?;
+    waits_for_acceptance_of(&lab, &["away"]).await?;
+    let shown = lab.server()?.registry("away").await?;
+    ensure!(shown["waitsFor"].as_str().is_some_and(|why| why.contains("the endpoints of scope")), "{shown}");
+    // the credential before is valid: what it reads is served
+    lab.move_away(&["10.78.0.11"]).await?;
+    let moved = "10.78.0.11:8080";
+    lab.serves(&[HOME, moved]).await?;
+    let generation = shown["generation"].clone();
+
+    let kubeconfig = lab.home.admin_kubeconfig()?.display().to_string();
+    let accept = ["cluster", "accept", "away", "--rights", "--kubeconfig", &kubeconfig];
+    let (status, out, notes) = lab.server()?.command(&accept).await?;
+    ensure!(status.success() && out.contains("by this credential"), "{out}\n{notes}");
+    lab.recorder()?.forget();
+    eventually("the accepted credential to be used", SOON, || async {
+        let shown = lab.server()?.registry("away").await?;
+        ensure!(shown["generation"] != generation && shown["needsAccept"] == false, "{shown}");
+        Ok(())
+    })
+    .await?;
+    lab.sends_nothing(WATCHED).await?;
+    lab.serves(&[HOME, moved]).await?;
+
+    // a later credential is not accepted with it: it may read less than the one that serves then
+    lab.declare(&[]).await?;
+    lab.is_live().await?;
+    lab.declare_as(&lab.away, "other", &[]).await?;
+    waits_for_acceptance_of(&lab, &["away"]).await?;
+    lab.sends_nothing(WATCHED).await
 }
 
 #[tokio::test]

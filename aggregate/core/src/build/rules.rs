@@ -34,6 +34,7 @@ impl State {
             patterns.extend(context.rules.set(key, host, &context.settings.effective));
         }
         let services = self.hosts.matching(&patterns);
+        self.dirty.ruled = patterns;
         let routed = self.routed_to(services.iter().map(|key| &key.host));
         self.dirty.services.extend(routed);
         self.dirty.services.extend(services);

@@ -11,7 +11,7 @@ use tributary_model::{Fingerprint, Generation, Mono, RegistryName, RegistrySpec,
 
 use super::{ApplyOutcome, Core};
 use crate::ingest;
-use crate::ledger::{Ledger, Registry, RunGroup, Shadow};
+use crate::ledger::{Registry, RunGroup, Shadow};
 
 /// Order to begin a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -111,7 +111,7 @@ impl Core {
             let Some(registry) = self.registries.get_mut(name) else { continue };
             registry.describe(&order.spec);
             let group = order.group.clone().unwrap_or_else(|| alone.clone());
-            registry.shadow = Some(Shadow { ledger: Ledger::new(order.generation), group, accepted: false });
+            registry.shadow = Some(Shadow::new(order.generation, group));
             begun.push(Begun { held: registry.ledger.held_scopes().into(), in_shadow: true });
             self.state.dirty.registries.insert(name.clone());
         }

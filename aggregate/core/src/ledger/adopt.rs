@@ -1,7 +1,8 @@
 //! Rotation: decides when a shadow may replace the served run, and applies the difference.
 //!
 //! Called by [`ingest`](crate::ingest) at the end of a batch. Until adoption the old run serves, with no
-//! time limit. A run that has listed and lost its connection since waits until it is followed again. A credential that can read less therefore waits, visibly, until the old run fails or an
+//! time limit. A run that has listed and lost its connection since waits until it is followed again, and one that the last changes did not
+//! reach yet until they have. A credential that can read less therefore waits, visibly, until the old run fails or an
 //! operator accepts it.
 
 use tributary_model::{
@@ -21,6 +22,8 @@ pub(crate) enum Obstacle {
     Identity(Fingerprint),
     /// A required collection that the served run knows was listed and is not followed now: it may lack what the served run has seen.
     NotFollowed,
+    /// The served run has seen changes that did not reach the shadow yet.
+    Behind,
     /// These collections are live in the served run, and the shadow can read less of them.
     Weaker(Vec<Collection>),
 }
@@ -49,6 +52,9 @@ impl Ledger {
         }
         if !self.follows_what_is_known(served) {
             return Some(Obstacle::NotFollowed);
+        }
+        if self.is_behind(served, scopes) {
+            return Some(Obstacle::Behind);
         }
         let weaker: Vec<Collection> = self.weaker(served, scopes).collect();
         (!weaker.is_empty()).then_some(Obstacle::Weaker(weaker))

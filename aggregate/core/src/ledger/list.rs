@@ -5,6 +5,7 @@
 //! interrupted several times.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tributary_model::{Completeness, Freshness, ListResult, Mono, SinceMono, Withheld, WithheldCause};
 
@@ -21,8 +22,14 @@ pub(crate) struct List {
     listing: bool,
     /// Number of the last list that began; facts keep the number of the last list that contained them.
     pub(crate) epoch: u32,
+    /// Time at which that list began.
+    begun: Mono,
     /// Time of the source's last confirmation.
     pub(crate) confirmed: Option<Mono>,
+    /// Time of the last confirmation after the list, which covers what the source changed before it.
+    followed: Option<Mono>,
+    /// Time of the last change of one of its facts.
+    changed: Mono,
     /// Number of facts that the last list lacked; that list was not complete.
     missing: usize,
     /// Whether it cannot be read for a reason that may pass.
@@ -32,15 +39,28 @@ pub(crate) struct List {
 impl Default for List {
     /// Epochs begin at 1: facts of the previous run keep epoch 0 and are older than any list.
     fn default() -> Self {
-        let (freshness, result, confirmed) = (Freshness::Unknown, None, None);
-        let epoch = Self::FIRST;
-        Self { freshness, result, open: false, listing: false, epoch, confirmed, missing: 0, failing: false }
+        let none = Mono::default();
+        Self {
+            freshness: Freshness::Unknown,
+            result: None,
+            open: false,
+            listing: false,
+            epoch: Self::FIRST,
+            begun: none,
+            confirmed: None,
+            followed: None,
+            changed: none,
+            missing: 0,
+            failing: false,
+        }
     }
 }
 
 impl List {
     /// Epoch of a collection without a list.
     const FIRST: u32 = 1;
+    /// How much later than another run's a confirmation must be to cover what that run has seen: two connections differ in delay.
+    const TRANSIT: Duration = Duration::from_secs(1);
 
     /// Returns whether a complete list of this run decides about facts that it lacked.
     pub(crate) fn decides(&self) -> bool {
@@ -57,6 +77,7 @@ impl List {
     /// Begins a list.
     pub(crate) fn begin(&mut self, at: Mono) {
         self.epoch = self.epoch.saturating_add(1);
+        (self.begun, self.followed) = (at, None);
         (self.open, self.listing, self.missing) = (true, true, 0);
         match self.freshness {
             Freshness::Unknown => self.freshness = Freshness::Syncing,
@@ -126,9 +147,22 @@ impl List {
     /// Records a confirmation by the source. Returns whether the collection became live.
     pub(crate) fn progress(&mut self, at: Mono) -> bool {
         if self.is_followed() {
-            self.confirmed = Some(at);
+            (self.confirmed, self.followed) = (Some(at), Some(at));
         }
         self.revive()
+    }
+    /// Records that one of its facts changed.
+    pub(crate) fn change(&mut self, at: Mono) {
+        self.changed = at;
+    }
+    /// Returns whether this list may lack what another run has seen change last in the same collection.
+    pub(crate) fn may_lack_changes_of(&self, other: &Self) -> bool {
+        other.freshness == Freshness::Live && self.is_followed() && self.may_lack(other.changed)
+    }
+    /// Returns whether it may lack a change that another run has seen at this time: one since the list began, until a later confirmation.
+    pub(crate) fn may_lack(&self, changed: Mono) -> bool {
+        let covers = |followed: Mono| followed > changed.plus(Self::TRANSIT);
+        changed >= self.begun && !self.followed.is_some_and(covers)
     }
     /// Returns whether this run has listed the collection and no fact is missing.
     fn is_followed(&self) -> bool {

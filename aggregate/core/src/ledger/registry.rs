@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tributary_model::{
     Fingerprint, Generation, Mono, Precedence, RegistryId, RegistryName, RegistrySpec, Scopes, ShardPriority,
@@ -35,6 +36,26 @@ pub(crate) struct Shadow {
     pub(crate) group: RunGroup,
     /// Whether an operator accepted its weaker lists or its source's changed identity.
     pub(crate) accepted: bool,
+    /// Since when only changes that are under way keep it from serving.
+    behind: Option<Mono>,
+    /// Whether it has waited for them long enough: a source that changes all the time has always some under way.
+    waited: bool,
+}
+
+impl Shadow {
+    /// Longest wait for changes that the served run has seen.
+    const LONGEST_WAIT: Duration = Duration::from_secs(30);
+
+    /// Creates a run that has reported nothing.
+    pub(crate) fn new(generation: Generation, group: RunGroup) -> Self {
+        Self { ledger: Ledger::new(generation), group, accepted: false, behind: None, waited: false }
+    }
+    /// Records at the end of a batch whether changes that are under way keep it from serving.
+    fn wait(&mut self, is_behind: bool, now: Mono) {
+        let since = is_behind.then(|| self.behind.unwrap_or(now));
+        self.waited |= since.is_some_and(|since| now.since(since) >= Self::LONGEST_WAIT);
+        self.behind = since;
+    }
 }
 
 /// Properties that all shards of a registry share.
@@ -142,7 +163,18 @@ impl Registry {
         let shadow = self.shadow.as_ref()?;
         let accepted = self.accepted_identity.as_ref();
         let obstacle = shadow.ledger.obstacle(&self.ledger, &self.scopes, accepted);
-        obstacle.filter(|it| !(self.accepts_fewer_rights && matches!(it, Obstacle::Weaker(_))))
+        obstacle.filter(|it| match it {
+            Obstacle::Weaker(_) => !self.accepts_fewer_rights,
+            Obstacle::Behind => !shadow.waited,
+            _ => true,
+        })
+    }
+    /// Records at the end of a batch whether changes that are under way keep its shadow from serving.
+    pub(crate) fn wait(&mut self, now: Mono) {
+        let is_behind = self.obstacle() == Some(Obstacle::Behind);
+        if let Some(shadow) = &mut self.shadow {
+            shadow.wait(is_behind, now);
+        }
     }
     /// Returns whether a run, served or in a shadow, waits until an operator accepts it.
     pub(crate) fn needs_accept(&self) -> bool {

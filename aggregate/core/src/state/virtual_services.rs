@@ -5,7 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tributary_model::{HostPattern, Hostname, HttpRoute, L4Destination, L4Routes, PolicyKey, RouteOwner};
+use tributary_model::{
+    HostPattern, Hostname, HttpRoute, L4Destination, L4Routes, PolicyKey, RouteOwner, Subset,
+};
 
 use super::host_patterns::{ByOwner, HostPatterns};
 
@@ -28,6 +30,12 @@ impl MergedVirtualService {
         let http = self.http.iter().flat_map(HttpRoute::destinations);
         let l4 = self.l4.destinations().flatten().map(L4Destination::destination);
         http.chain(l4).map(|destination| &destination.host)
+    }
+    /// Returns the subsets to which its routes lead, with their hosts.
+    pub(crate) fn subsets(&self) -> impl Iterator<Item = (&Hostname, &Subset)> {
+        let http = self.http.iter().flat_map(HttpRoute::destinations);
+        let l4 = self.l4.destinations().flatten().map(L4Destination::destination);
+        http.chain(l4).filter_map(|destination| Some((&destination.host, destination.subset.as_ref()?)))
     }
     /// Returns the keys of the client labels that its conditions name.
     pub(crate) fn compared_labels(&self) -> BTreeSet<Arc<str>> {
@@ -87,6 +95,16 @@ impl VirtualServices {
     pub(crate) fn leading_to(&self, host: &Hostname) -> impl Iterator<Item = &Arc<MergedVirtualService>> {
         let keys = self.leading.get(host).into_iter().flat_map(ByOwner::all);
         keys.filter_map(|key| self.merged.get(key))
+    }
+    /// Returns the VirtualServices with a destination that matches a pattern; one may be returned several times.
+    pub(crate) fn destinations<'a>(
+        &'a self,
+        hosts: &'a HostPattern,
+    ) -> impl Iterator<Item = &'a MergedVirtualService> {
+        let one = self.leading.get(hosts.as_str());
+        let below = hosts.suffix().map(|_| self.leading.iter().filter(|(host, _)| hosts.matches(host)));
+        let below = below.into_iter().flatten().map(|(_, owners)| owners);
+        one.into_iter().chain(below).flat_map(ByOwner::all).filter_map(|key| self.get(key))
     }
     /// Returns every VirtualService.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &PolicyKey> {

@@ -131,18 +131,18 @@ fn shadow_is_adopted_in_one_batch_once_it_is_synced() {
     world.list("file", pay("10.0.0.1:http=80"));
     world.put("file", [mk_service("shop/old.shop", mk_decl("old", "80 http"))]);
     let shadow = world.shadow("file");
-    let mut updates = mk_list(pay("10.0.0.2:http=80"));
-    let last = updates.pop().unwrap();
-    for update in updates {
-        let outcome = world.report_in("file", shadow, [update]);
-        assert!(outcome.changed.hosts.is_empty(), "the old generation serves until the adoption");
-    }
     world.put("file", pay("10.0.0.3:http=80"));
     assert_eq!(
         world.served("shop/pay.shop", 80),
         ["10.0.0.3:80"],
         "the served run is followed until the adoption"
     );
+    let mut updates = mk_list(pay("10.0.0.2:http=80"));
+    let last = updates.pop().unwrap();
+    for update in updates {
+        let outcome = world.report_in("file", shadow, [update]);
+        assert!(outcome.changed.hosts.is_empty(), "the old generation serves until the adoption");
+    }
     let outcome = world.report_in("file", shadow, [last]);
     assert_eq!(outcome.changed.hosts.len(), 2);
     assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.2:80"]);

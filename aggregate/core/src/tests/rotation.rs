@@ -101,6 +101,55 @@ fn run_that_lost_its_source_after_its_list_waits_until_it_is_followed() {
     assert_eq!(world.served("shop/pay.shop", 80), served);
 }
 
+/// An event reaches the served run first, or a watch of the new run is broken for a moment.
+#[test]
+fn run_waits_for_changes_that_the_served_run_has_seen_since_its_list_began() {
+    let begins = || {
+        let mut world = World::of_files();
+        world.list("file", pay("10.0.0.1:http=80"));
+        let shadow = world.shadow("file");
+        let mut list = mk_list(pay("10.0.0.1:http=80"));
+        let rest = list.split_off(list.len() - 1);
+        world.report_in("file", shadow, list);
+        world.report("file", [mk_put(pay("10.0.0.1:http=80 10.0.0.2:http=80")[1].clone())]);
+        world.report_in("file", shadow, rest);
+        assert_eq!(world.served("shop/pay.shop", 80), ["10.0.0.1:80", "10.0.0.2:80"], "it lacks an endpoint");
+        let status = world.core.status().swap_remove(0);
+        let waits_for = "the last changes have not reached the new run yet";
+        assert_eq!((status.waits_for.as_deref(), status.needs_accept), (Some(waits_for), false));
+        (world, shadow)
+    };
+    let adopted = |world: &mut World, shadow, expected: &[&str]| {
+        assert_eq!(world.generation("file"), shadow);
+        assert_eq!(world.served("shop/pay.shop", 80), expected);
+    };
+    // the change reaches it
+    let (mut world, shadow) = begins();
+    world.report_in("file", shadow, [mk_put(pay("10.0.0.1:http=80 10.0.0.2:http=80")[1].clone())]);
+    adopted(&mut world, shadow, &["10.0.0.1:80", "10.0.0.2:80"]);
+    // the served run sees it go again
+    let (mut world, shadow) = begins();
+    world.report("file", [mk_put(pay("10.0.0.1:http=80")[1].clone())]);
+    adopted(&mut world, shadow, &["10.0.0.1:80"]);
+    // its source confirms the collection later
+    let progress = || RegistryUpdate::Progress(mk_collection(CollectionKind::Groups));
+    let (mut world, shadow) = begins();
+    world.report_in("file", shadow, [progress()]);
+    assert_ne!(world.generation("file"), shadow, "a confirmation that was under way covers nothing");
+    world.now += 1_000;
+    world.report_in("file", shadow, [progress()]);
+    adopted(&mut world, shadow, &["10.0.0.1:80"]);
+    // the served run fails: what it has seen is older than the list
+    let (mut world, shadow) = begins();
+    world.core.fail(Mono(world.now), &mk_name("file"), &"401".into());
+    adopted(&mut world, shadow, &["10.0.0.1:80"]);
+    // a source that changes all the time has always a change under way
+    let (mut world, shadow) = begins();
+    world.now += 30_000;
+    world.report("file", [mk_put(pay("10.0.0.1:http=80 10.0.0.3:http=80")[1].clone())]);
+    adopted(&mut world, shadow, &["10.0.0.1:80"]);
+}
+
 #[test]
 fn run_that_has_not_listed_cannot_be_accepted() {
     let identity = |text: &str| RegistryUpdate::Identity(Fingerprint::new(text).unwrap());

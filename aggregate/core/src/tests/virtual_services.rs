@@ -18,10 +18,11 @@ use super::fixtures::*;
 
 mod destinations;
 mod hosts;
+mod subsets;
 
 const PAY: &str = "svc/pay.test";
 
-/// Returns a route such as `name /prefix to`; `^` begins an exact path, `~` a pattern; `>ns/name` is a delegate.
+/// Returns a route such as `name /prefix to` or `name /prefix to|subset`; `^` begins an exact path, `~` a pattern; `>ns/name` is a delegate.
 fn mk_http(text: &str) -> HttpRoute {
     let mut parts = text.split(' ');
     let mut next = || parts.next().unwrap_or_default();
@@ -40,7 +41,9 @@ fn mk_http(text: &str) -> HttpRoute {
             HttpAction::Delegate(DelegateRef { name: name.into(), namespace: mk_ns(namespace) }, None)
         }
         None => {
-            let destination = RouteDestination { host: mk_host(to), subset: None, port: None };
+            let (host, subset) = to.split_once('|').map_or((to, None), |(host, subset)| (host, Some(subset)));
+            let subset = subset.map(|name| Subset::new(name).unwrap());
+            let destination = RouteDestination { host: mk_host(host), subset, port: None };
             HttpAction::Route([WeightedDestination { destination, weight: 0, headers: None }].into())
         }
     };

@@ -84,6 +84,14 @@ impl Members {
     pub(super) fn get(&self, cluster: &ClusterId) -> Option<&Member> {
         self.all.get(cluster)
     }
+    /// Returns the declared clusters of which nothing was ever read.
+    pub(super) fn unread(&self) -> BTreeSet<ClusterId> {
+        let is_unread = |member: &Member| {
+            member.holding == Holding::Nothing && matches!(member.state, State::Refused | State::Paused)
+        };
+        let unread = self.all.iter().filter(|(_, member)| is_unread(member));
+        unread.map(|(cluster, _)| cluster.clone()).collect()
+    }
     pub(super) fn get_mut(&mut self, cluster: &ClusterId) -> Option<&mut Member> {
         self.all.get_mut(cluster)
     }

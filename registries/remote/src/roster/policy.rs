@@ -16,6 +16,8 @@ pub const PREFIX: &str = "tributary.dev/";
 pub const FOUND_UID: &str = "found-uid";
 /// Name of the annotation with the UID that an operator accepts.
 pub const ACCEPT_UID: &str = "accept-uid";
+/// Name of the annotation that accepts a credential which may read less: `true` for every one, a checksum for one.
+pub const ACCEPT_RIGHTS: &str = "accept-rights";
 /// Name of the annotation that removes a cluster.
 pub const REMOVE: &str = "remove";
 /// Name of the annotation with the time for which a cluster is drained.
@@ -70,7 +72,10 @@ impl Policy {
             REMOVE => self.remove = flag(value)?,
             DRAIN => self.drain = Some(drain(value)?),
             ACCEPT_UID => self.accept_uid = Some(Fingerprint::new(value).map_err(|_| "is not a UID")?),
-            "accept-rights" => self.accept_rights = flag(value)?,
+            ACCEPT_RIGHTS => {
+                let wrong = "is not `true`, `false`, or `sha256:` and 16 hexadecimal digits";
+                self.accept_rights = flag(value).map_err(|_| wrong)?;
+            }
             "staleness" => self.staleness = Some(staleness(value)?),
             "renew" => self.renew = flag(value)?,
             FOUND_UID => self.found_uid = Some(Fingerprint::new(value).map_err(|_| "is not a UID")?),

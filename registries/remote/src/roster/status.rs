@@ -2,6 +2,8 @@
 //!
 //! Computed from the roster when it is read; plain data without a credential.
 
+use std::collections::BTreeSet;
+
 use tributary_model::{ClusterId, Mono, RegistryName};
 
 use super::claim::{Claim, Fault, Source, SourceKind, Verdict};
@@ -90,6 +92,8 @@ pub struct RosterStatus {
     pub sources: Vec<SourceStatus>,
     /// Objects with faults.
     pub objects: Vec<ObjectStatus>,
+    /// Declared clusters of which nothing was ever read: every declaration is refused, or they are paused.
+    pub unread: BTreeSet<ClusterId>,
 }
 
 impl RosterStatus {

@@ -226,6 +226,10 @@ pub struct ClusterRotateArgs {
     /// The service account [default: that of the token in use]
     #[arg(long, value_name = "NAMESPACE/NAME", value_parser = names::namespaced)]
     pub account: Option<ObjectName>,
+    /// The address at which the server reaches the remote API server, with the certificate authority of the context, in place of
+    /// those in the Secret. It repairs a kubeconfig that leads elsewhere or cannot be read
+    #[arg(long, value_name = "URL")]
+    pub remote_server: Option<String>,
     /// Token.
     #[command(flatten)]
     pub token: TokenArgs,

@@ -27,8 +27,8 @@ impl<T: ToString> From<T> for Cell {
 
 /// Longest text of a cell in a plain table, in terminal columns; a wide table cuts nothing.
 const NARROW: usize = 60;
-/// Longest text of a last cell, which shifts no other column: a reason may have its main point at its end.
-const LAST: usize = 240;
+/// Longest text of a last cell, which shifts no other column: a reason has the next step at its end.
+const LAST: usize = 600;
 
 /// Table. The last columns may be for wide output only.
 #[derive(Debug)]

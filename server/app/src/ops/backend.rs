@@ -196,10 +196,10 @@ impl AdminBackend for LiveBackend {
         let unread: Vec<_> = all.iter().filter_map(unread).filter(|check| !is_named(check)).collect();
         readiness.checks.extend(unread);
         readiness.checks.extend(all.iter().filter_map(waiting));
-        let sources = clusters::sources::not_read(&self.remotes.view());
-        readiness
-            .checks
-            .extend(sources.into_iter().map(|(name, why)| Check::new(name, false, bounded(&why))));
+        let view = self.remotes.view();
+        let unread = clusters::sources::not_read(&view).into_iter();
+        let unread = unread.chain(clusters::sources::clusters_not_read(&view));
+        readiness.checks.extend(unread.map(|(name, why)| Check::new(name, false, bounded(&why))));
         let problems = self.problems(|problem| of_problem(problem).is_some()).await;
         let missing =
             invalid::policies_not_served(&self.handle.catalog(), &problems).into_iter().take(MOST_POLICIES);

@@ -37,7 +37,12 @@ fn obstacle(status: &RegistryStatus) -> Option<&str> {
 /// Returns the notice of a run that waits to be accepted.
 #[must_use]
 pub fn waiting(status: &RegistryStatus) -> Option<String> {
-    obstacle(status).map(|why| format!("a new run waits: {why}; see `tributary state show`"))
+    obstacle(status).map(|why| {
+        let name = &status.id.name;
+        format!(
+            "a new run waits: {why}; if that is intended, accept it with `tributary cluster accept`, or `tributary state accept {name}` for a registry of the configuration"
+        )
+    })
 }
 
 /// Returns the notice of a run that cannot read its source while an earlier one is served.

@@ -3,7 +3,8 @@
 //! Pure; the core task calls it after every change and sleeps until the deadline. A single event is
 //! published at once. Under sustained churn publications are paced, by 20 ms or by the cost of a
 //! fan-out. A pending removal or health change is published as soon as the pace allows; additions alone
-//! also wait for an unfinished fan-out, up to a bound.
+//! also wait for an unfinished fan-out, up to a bound. A policy that leaves a route without its subset waits for the change that
+//! completes it, up to a bound.
 
 use std::time::Duration;
 
@@ -19,6 +20,9 @@ pub struct PacePolicy {
     pub longest: Duration,
     /// Longest time that additions alone wait for a busy fan-out.
     pub additions: Duration,
+    /// Longest time that a policy waits for the change that completes it: the time between two objects of one `kubectl apply`, with
+    /// a margin.
+    pub companion: Duration,
     /// Number of publications without a pace before churn counts as sustained.
     pub burst: u32,
 }
@@ -29,6 +33,7 @@ impl Default for PacePolicy {
             pace: Duration::from_millis(20),
             longest: Duration::from_millis(60),
             additions: Duration::from_millis(200),
+            companion: Duration::from_millis(100),
             burst: 2,
         }
     }
@@ -42,31 +47,37 @@ pub(crate) struct Pace {
     whole_at: Mono,
     urgent: bool,
     dirty_since: Option<Mono>,
+    /// Until when an incomplete change waits.
+    incomplete_until: Option<Mono>,
 }
 
 impl Pace {
     pub(crate) const fn new(policy: PacePolicy) -> Self {
-        Self { policy, whole_at: Mono(0), urgent: false, dirty_since: None }
+        Self { policy, whole_at: Mono(0), urgent: false, dirty_since: None, incomplete_until: None }
     }
     /// Records an unpublished change.
-    pub(crate) fn changed(&mut self, now: Mono, urgent: bool) {
+    pub(crate) fn changed(&mut self, now: Mono, urgent: bool, incomplete: bool) {
         self.dirty_since.get_or_insert(now);
         self.urgent |= urgent;
+        if incomplete {
+            self.incomplete_until.get_or_insert(now.plus(self.policy.companion));
+        }
     }
     /// Returns when to publish; `None` if there is no unpublished change.
     pub(crate) fn due(&self, cost: Duration, busy: bool) -> Option<Mono> {
         let since = self.dirty_since?;
         let allowance = self.step(cost) * self.policy.burst;
         let paced = Mono(self.whole_at.0.saturating_sub(Mono::from_elapsed(allowance).0)).max(since);
-        if self.urgent || !busy {
+        if self.urgent {
             return Some(paced);
         }
-        Some(paced.max(since.plus(self.policy.additions)))
+        let complete = self.incomplete_until.map_or(paced, |until| paced.max(until));
+        Some(if busy { complete.max(since.plus(self.policy.additions)) } else { complete })
     }
     /// Records a publication. Returns whether it contained an urgent change.
     pub(crate) fn published(&mut self, now: Mono, cost: Duration) -> bool {
         self.whole_at = self.whole_at.max(now).plus(self.step(cost));
-        self.dirty_since = None;
+        (self.dirty_since, self.incomplete_until) = (None, None);
         std::mem::take(&mut self.urgent)
     }
     fn step(&self, cost: Duration) -> Duration {
@@ -90,7 +101,7 @@ mod tests {
         let mut at = Vec::new();
         for now in 0..=changes.last().copied().unwrap_or(0) + 1000 {
             if changes.contains(&now) {
-                pace.changed(Mono(now), urgent);
+                pace.changed(Mono(now), urgent, false);
             }
             if pace.due(cost, false).is_some_and(|due| due <= Mono(now)) {
                 pace.published(Mono(now), cost);
@@ -127,13 +138,27 @@ mod tests {
     #[test]
     fn additions_wait_for_a_busy_fan_out_and_removals_do_not() {
         let mut pace = mk_pace();
-        pace.changed(Mono(1000), false);
+        pace.changed(Mono(1000), false, false);
         assert_eq!(pace.due(CHEAP, true), Some(Mono(1200)), "up to the bound");
         assert_eq!(pace.due(CHEAP, false), Some(Mono(1000)), "the fan-out is idle");
-        pace.changed(Mono(1050), true);
+        pace.changed(Mono(1050), true, false);
         assert_eq!(pace.due(CHEAP, true), Some(Mono(1000)), "a removal publishes the additions too");
         assert!(pace.published(Mono(1050), CHEAP));
         assert_eq!(pace.due(CHEAP, false), None, "no change is left");
+    }
+
+    /// A subset is renamed in two objects: the second one publishes both.
+    #[test]
+    fn incomplete_policy_waits_for_its_companion() {
+        let mut pace = mk_pace();
+        pace.changed(Mono(1000), false, true);
+        pace.changed(Mono(1060), false, true);
+        assert_eq!(pace.due(CHEAP, false), Some(Mono(1100)), "up to the bound, from the first");
+        pace.changed(Mono(1070), true, false);
+        assert_eq!(pace.due(CHEAP, false), Some(Mono(1000)), "the change that completes it, or a removal");
+        pace.published(Mono(1070), CHEAP);
+        pace.changed(Mono(5000), false, false);
+        assert_eq!(pace.due(CHEAP, false), Some(Mono(5000)));
     }
 
     proptest! {

@@ -88,7 +88,7 @@ async fn serve(remotes: Vec<ApiServer>) -> Result<()> {
     let backend = listener.local_addr()?;
     let serving = tokio::spawn(async move { axum::serve(listener, routes).await });
     let authority = Authority::new()?;
-    let front = authority.front(&authority.server("clusters")?, backend, false).await?;
+    let front = authority.http2_front(&authority.server("clusters")?, backend).await?;
     let (url, certificate) = (format!("https://{}", front.addr()), authority.certificate().to_owned());
     let mut clusters = Clusters { config, remotes, url, certificate, rotations: 0 };
     clusters.declare()?;

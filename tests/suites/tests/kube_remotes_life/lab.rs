@@ -111,7 +111,16 @@ impl Lab {
     }
     /// Applies the Secret with this cluster in place of the remote one.
     pub(crate) async fn declare_at(&self, cluster: &ApiServer, annotations: &[(&str, &str)]) -> Result<()> {
-        let path = cluster.kubeconfig(&Login::user("admin"))?;
+        self.declare_as(cluster, "admin", annotations).await
+    }
+    /// Applies the Secret with the token of this user of a cluster.
+    pub(crate) async fn declare_as(
+        &self,
+        cluster: &ApiServer,
+        user: &str,
+        annotations: &[(&str, &str)],
+    ) -> Result<()> {
+        let path = cluster.kubeconfig(&Login::user(user))?;
         let mut secret = secret(&std::fs::read_to_string(path)?);
         secret["metadata"]["annotations"] = annotations.iter().copied().collect::<Value>();
         self.home.api().apply(&secret).await.map(drop)

@@ -90,8 +90,8 @@ impl Machine {
             }
             Err(failure) => {
                 self.probe.failures = self.probe.failures.saturating_add(1);
-                self.withhold("small list", &failure, self.probe.failures, out);
-                let trouble = self.trouble("small list", &failure, self.probe.due, false);
+                self.withhold("probe", &failure, self.probe.failures, out);
+                let trouble = self.trouble("probe", &failure, self.probe.due, false);
                 self.health.probed(Some(trouble));
             }
         }

@@ -60,8 +60,9 @@ pub(super) async fn run(
 
 fn plan(args: &ClusterAddArgs, env: &Environment) -> Result<Plan, CommandError> {
     let flag = |message: String| CommandError::new(Exit::Usage, Code::FLAG_INVALID, message);
-    let cluster = ClusterId::new(&args.name)
-        .map_err(|_| flag("the name is not a cluster ID; use letters, digits, `-` and `.`".to_owned()))?;
+    let cluster = ClusterId::new(&args.name).map_err(|_| {
+        flag("the name is not a cluster ID".to_owned()).next("use letters, digits, `-` and `.`")
+    })?;
     let config = configured(args, env)?;
     names::object(&secret_name(cluster.as_str())).map_err(|why| {
         flag(format!("the name `{cluster}` cannot be a part of the name of a Secret: {why}"))
@@ -137,7 +138,7 @@ pub(super) fn vetted(refused: &Refused) -> CommandError {
 
 /// Prints the objects of the remote cluster, and what to do with them.
 fn print(args: &ClusterAddArgs, plan: &Plan, console: &mut Console<'_>) -> Result<Exit, CommandError> {
-    let ClusterAddArgs { name, from_context, .. } = args;
+    let from_context = &args.from_context;
     let mut text = format!("# Objects of the remote cluster: kubectl --context {from_context} apply -f -\n");
     for object in &plan.objects {
         text.push_str("---\n");
@@ -145,7 +146,7 @@ fn print(args: &ClusterAddArgs, plan: &Plan, console: &mut Console<'_>) -> Resul
     }
     console.data(&text)?;
     console.note("nothing was written. Next, one of:");
-    console.note(&format!("- `tributary cluster add {name} --from-context {from_context} --apply` writes these objects and the Secret"));
+    console.note("- run the same command with --apply: it writes these objects and the Secret");
     console.note("- apply these objects, then print the Secret with the same command and --print-secret");
     Ok(Exit::Ok)
 }

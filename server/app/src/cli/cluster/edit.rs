@@ -6,14 +6,15 @@
 
 use tributary_kube_client::{ObjectName, PatchOperation};
 use tributary_model::{Code, Fingerprint};
-use tributary_remote::roster::ACCEPT_UID;
+use tributary_remote::roster::{ACCEPT_RIGHTS, ACCEPT_UID};
 use tributary_remote::{EditRefused, StoredSecret};
 
 use super::super::{Console, Server};
 use super::effect::has_effect;
+use super::identity::other_of;
 use super::printed;
 use super::store::Operator;
-use super::wait::{Seen, see};
+use super::wait::{Seen, see, see_all};
 use crate::args::{ClusterAcceptArgs, ClusterEditArgs, SecretArgs};
 use crate::document::ClusterItem;
 use crate::environment::Environment;
@@ -99,7 +100,7 @@ async fn set_pause(
 
 fn unpausable(name: &str) -> Result<Exit, CommandError> {
     let message = format!("cluster `{name}` is one of the configuration file, which cannot pause a cluster");
-    let next = "to be able to pause it, remove its entry of `registries` and declare it by a Secret with `tributary cluster add`";
+    let next = "a remote cluster that a Secret declares can be paused: remove its entry of `registries` and run `tributary cluster add`; the config cluster cannot";
     Err(CommandError { exit: Exit::No, code: None, message, next: next.to_owned() })
 }
 
@@ -127,19 +128,51 @@ pub(super) async fn accept(
         Some(uid) => uid.clone(),
         None => found(&args.edit.place, name, env).await?,
     };
-    Fingerprint::new(&uid)
-        .map_err(|_| CommandError::new(Exit::Usage, Code::FLAG_INVALID, "the value of --uid is not a UID"))?;
+    Fingerprint::new(&uid).ok().filter(|_| is_uuid(&uid)).ok_or_else(|| {
+        CommandError::new(Exit::Usage, Code::FLAG_INVALID, "the value of --uid is not a UID of Kubernetes")
+            .next("print it with `kubectl get namespace kube-system --output jsonpath={.metadata.uid}`")
+    })?;
+    let clusters = match Server::find(&args.edit.place.server, env) {
+        Ok(server) => see_all(&server).await.unwrap_or_default(),
+        Err(_) => Vec::new(),
+    };
+    is_no_other(name, &uid, &clusters)?;
     let secret = match place {
         Place::File(path) => return printed::policy((name, &path), "acceptUid", Some(&uid), console),
         Place::Secret(secret) => secret,
         Place::Configuration(_) => return Ok(Exit::No),
     };
     console.note(&format!("accepted identity: {uid}"));
+    if let Some(answers) = answering(name, &uid, &clusters) {
+        console.note(&format!("the cluster that answers has the UID {answers}, and is not used"));
+    }
     let change = Change { name: ACCEPT_UID, value: Some(uid), done: "accepted", same: "is accepted already" };
     annotate(&args.edit, &secret, change, env, console).await
 }
 
-/// Accepts a credential that may read less.
+/// Refuses the UID of a cluster that is known under another name: it would be served twice, and this one not at all.
+fn is_no_other(name: &str, uid: &str, clusters: &[ClusterItem]) -> Result<(), CommandError> {
+    let Some(other) = other_of(uid, name, clusters) else { return Ok(()) };
+    let message = format!("the cluster with the UID {uid} is known as `{other}`");
+    Err(CommandError::no(message).next(format!(
+        "correct the kubeconfig of `{name}`: `tributary cluster rotate {name} --from-context CONTEXT --remote-server URL`; if `{other}` is to be renamed, remove it first"
+    )))
+}
+
+/// Returns the UID of the cluster that answers in place of the accepted one.
+fn answering<'a>(name: &str, uid: &str, clusters: &'a [ClusterItem]) -> Option<&'a str> {
+    let one = clusters.iter().find(|one| one.name == name)?;
+    Some(one.found_identity.as_str()).filter(|found| !found.is_empty() && *found != uid)
+}
+
+/// Returns whether a text has the form of every UID of Kubernetes.
+fn is_uuid(text: &str) -> bool {
+    let parts: Vec<&str> = text.split('-').collect();
+    let is_hex = |part: &&str| part.bytes().all(|b| b.is_ascii_hexdigit());
+    parts.iter().map(|part| part.len()).eq([8, 4, 4, 4, 12]) && parts.iter().all(is_hex)
+}
+
+/// Accepts the credential that the Secret has now, although it may read less. A later one is compared again.
 async fn accept_rights(
     args: &ClusterEditArgs,
     place: Place,
@@ -153,11 +186,15 @@ async fn accept_rights(
         }
         Place::Configuration(_) => return Ok(Exit::No),
     };
+    let stored = Operator::open(args.place.config.options(), env).await?.secret(&secret).await?;
+    let checksum = stored
+        .checksum(&args.name)
+        .ok_or_else(|| not_edited(&args.name, &EditRefused::Missing(secret.clone(), args.name.clone())))?;
     let change = Change {
-        name: "accept-rights",
-        value: Some("true".to_owned()),
-        done: "may be read with fewer rights",
-        same: "may be read with fewer rights already",
+        name: ACCEPT_RIGHTS,
+        value: Some(checksum),
+        done: "may be read with fewer rights by this credential",
+        same: "may be read with fewer rights by this credential already",
     };
     annotate(args, &secret, change, env, console).await
 }
@@ -300,6 +337,29 @@ mod tests {
         assert_eq!(of_item(&mk("file /c/a.yaml")).unwrap(), Place::File("/c/a.yaml".to_owned()));
         assert_eq!(of_item(&mk("configuration")).unwrap(), Place::Configuration(vec!["k".to_owned()]));
         assert_eq!(of_item(&mk("")).unwrap_err().exit, Exit::NotFound, "remembered, and no longer declared");
+    }
+
+    #[test]
+    fn accepted_identity_is_a_uid_that_no_other_cluster_has() {
+        let uid = "0b54ab2f-0000-4000-8000-000000000000";
+        let item = |name: &str, identity: &str, found: &str| ClusterItem {
+            name: name.into(),
+            identity: identity.into(),
+            found_identity: found.into(),
+            ..ClusterItem::default()
+        };
+        let refused = is_no_other("east", uid, &[item("west", uid, "")]).unwrap_err();
+        assert!(refused.exit == Exit::No && refused.message.ends_with("is known as `west`"), "{refused}");
+        assert!(is_no_other("east", uid, &[item("east", uid, ""), item("west", "u-2", "")]).is_ok());
+        assert_eq!(answering("east", uid, &[item("east", "u-1", "u-3")]), Some("u-3"));
+        for found in [uid, ""] {
+            assert_eq!(answering("east", uid, &[item("east", "u-1", found)]), None);
+        }
+        assert!(is_uuid(uid));
+        for text in ["abc", "", "0b54ab2f00004000800000000000000000", "0b54ab2g-0000-4000-8000-000000000000"]
+        {
+            assert!(!is_uuid(text), "{text}");
+        }
     }
 
     #[test]

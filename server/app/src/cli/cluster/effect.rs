@@ -17,7 +17,9 @@ pub(super) fn has_effect(
     let secret = &stored.name;
     if stored.annotation(REMOVE) == Some("true") {
         let message = format!("cluster `{name}` is being removed: Secret {secret} has the annotation");
-        let next = format!("`tributary cluster remove {name} --cancel` cancels that, as long as it drains");
+        let next = format!(
+            "`tributary cluster remove {name}` completes the removal, `tributary cluster remove {name} --cancel` cancels it"
+        );
         return Err(CommandError::no(message).next(next));
     }
     if !stored.is_read() {

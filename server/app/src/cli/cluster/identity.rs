@@ -94,22 +94,28 @@ fn declared_as(
     all.iter().find(|cluster| **cluster != name && is_same(cluster)).map(|cluster| (*cluster).to_owned())
 }
 
-/// Refuses a context that leads to another cluster than the declared one. `known` are the UIDs that the cluster may have, and `present` is
-/// the API server of its kubeconfig.
+/// Refuses a context that leads to another cluster than the declared one. `known` are the UIDs that the cluster may have, `present` is
+/// the API server of its kubeconfig, and `clusters` are those that a server shows.
 pub(super) fn same(
     reached: &Reached<'_>,
     name: &str,
     known: &[String],
     present: &RemoteServer,
+    clusters: &[ClusterItem],
 ) -> Result<(), CommandError> {
     let is_known = known.iter().any(|uid| reached.is(Some(uid)));
     match (reached.uid, known.first()) {
         _ if is_known => Ok(()),
         (Some(uid), Some(first)) => {
             let message = format!("{}, and cluster `{name}` has the UID {first}", reached.shown());
-            let next = format!(
-                "name the context of cluster {name}; if the other cluster takes its place, run `tributary cluster accept {name} --uid {uid}` first"
-            );
+            let next = format!("name the context of cluster {name}");
+            let next = match other_of(uid, name, clusters) {
+                // it cannot take the place of this one
+                Some(other) => format!("{next}; that one is cluster {other}"),
+                None => format!(
+                    "{next}; if the other cluster takes its place, run `tributary cluster accept {name} --uid {uid}` first"
+                ),
+            };
             Err(CommandError::no(message).next(next))
         }
         _ if reached.is_at(present) => Ok(()),
@@ -123,6 +129,33 @@ pub(super) fn same(
                 .next("let the context `list` namespaces, so that the UID of kube-system can be compared"))
         }
     }
+}
+
+/// Returns the other cluster that a server shows with this UID.
+pub(super) fn other_of<'a>(uid: &str, name: &str, clusters: &'a [ClusterItem]) -> Option<&'a str> {
+    let is_other = |one: &&ClusterItem| one.name != name && one.identity == uid;
+    clusters.iter().find(is_other).map(|one| one.name.as_str())
+}
+
+/// Refuses a kubeconfig that leads to another cluster than the context: the new token would go there. `present` is the UID that the
+/// credential in use reads; where it reads none, the server is the declared one as far as is known.
+pub(super) fn leads_there(
+    reached: &Reached<'_>,
+    stored: &StoredSecret,
+    present: Option<&str>,
+) -> Result<(), CommandError> {
+    let Some(present) = present.filter(|present| reached.uid.is_some_and(|uid| uid != *present)) else {
+        return Ok(());
+    };
+    let message = format!(
+        "the kubeconfig in Secret {} leads to the cluster with the UID {present}, and {}",
+        stored.name,
+        reached.shown()
+    );
+    Err(CommandError::no(message).next(format!(
+        "name the address at which servers reach the cluster of context {} with --remote-server; it replaces the one in the Secret",
+        reached.context
+    )))
 }
 
 /// Returns the UID of a cluster that a server shows, or else the one that its Secret notes.
@@ -192,12 +225,33 @@ mod tests {
     }
 
     #[test]
+    fn token_goes_to_no_other_cluster_that_the_secret_names() {
+        let at = server("https://a.test");
+        let stored = secret(&json!({}), &["east"]);
+        let refused = leads_there(&reached("u-1", &at), &stored, Some("u-2")).unwrap_err();
+        assert!(
+            refused.message.contains("Secret system/remote leads to the cluster with the UID u-2"),
+            "{refused}"
+        );
+        assert!(refused.next.contains("--remote-server"), "{refused}");
+        for (uid, present) in [("u-1", Some("u-1")), ("u-1", None), ("", Some("u-2"))] {
+            assert!(leads_there(&reached(uid, &at), &stored, present).is_ok(), "{uid} {present:?}");
+        }
+    }
+
+    #[test]
     fn context_of_another_cluster_gives_no_token() {
         let (at, present) = (server("https://a.test/"), server("https://a.test"));
         let known = ["u-1".to_owned(), "u-3".to_owned()];
+        let same = |reached: &Reached<'_>, name: &str, known: &[String], present: &RemoteServer| {
+            same(reached, name, known, present, &[])
+        };
         let refused = same(&reached("u-2", &at), "east", &known, &present).unwrap_err();
         assert!(refused.message.contains("u-2") && refused.message.contains("u-1"), "{refused}");
         assert!(refused.next.contains("tributary cluster accept east --uid u-2"), "{refused}");
+        let west = ClusterItem { name: "west".into(), identity: "u-2".into(), ..ClusterItem::default() };
+        let refused = super::same(&reached("u-2", &at), "east", &known, &present, &[west]).unwrap_err();
+        assert_eq!(refused.next, "name the context of cluster east; that one is cluster west");
         assert!(same(&reached("u-3", &at), "east", &known, &present).is_ok(), "it is accepted");
         assert!(same(&reached("", &at), "east", &known, &present).is_ok(), "it is the same API server");
         assert!(same(&reached("u-2", &at), "east", &[], &present).is_ok());

@@ -44,15 +44,19 @@ impl Leftover {
 
     /// Returns the commands that delete it, and why.
     pub(super) fn commands(&self, context: Option<&str>) -> String {
-        let UsedAccount { account, expires, .. } = &self.used;
+        let account = &self.used.account;
         let (namespace, name) = (account.namespace.as_deref().unwrap_or_default(), &account.name);
         let context = context.map_or_else(|| format!("CONTEXT-OF-{}", self.cluster), str::to_owned);
-        let until = expires.map(|at: Timestamp| format!(" until {}", timestamp(at))).unwrap_or_default();
+        let until = self.until();
         format!(
             "# ServiceAccount {account} stays in the cluster, and its token is valid{until}. If no other server uses it, delete it:\n\
              kubectl --context {context} --namespace {namespace} delete --ignore-not-found serviceaccount/{name} rolebinding/{name} role/{name}\n\
              kubectl --context {context} delete --ignore-not-found clusterrolebinding/{name} clusterrole/{name}\n"
         )
+    }
+
+    fn until(&self) -> String {
+        self.used.expires.map(|at: Timestamp| format!(" until {}", timestamp(at))).unwrap_or_default()
     }
 
     /// Opens the remote cluster; fails if it differs, if another Secret uses the account, or if the operator may not delete it.
@@ -72,7 +76,7 @@ impl Leftover {
         let server = Operator::server(&args.edit.place.config.other(context), env)?;
         let reached = Reached { context, uid: uid.as_deref(), server: &server };
         let known = may_have(stored, noted(stored, shown).map(str::to_owned));
-        same(&reached, &self.cluster, &known, &self.used.server)?;
+        same(&reached, &self.cluster, &known, &self.used.server, &[])?;
         remote
             .may(&self.objects().map(|(kind, name)| needed("delete", kind, &name)).collect::<Vec<_>>())
             .await?;
@@ -98,13 +102,12 @@ impl Leftover {
         context: &str,
         console: &mut Console<'_>,
     ) -> Result<(), CommandError> {
-        let mut keeps_role = false;
+        let mut keeps_role = None;
         for (kind, name) in self.objects() {
             let Some(found) = remote.find(kind, &name).await? else { continue };
-            let act = if keeps_role && kind.kind.ends_with("Role") {
-                Act::Keep(SHARED)
-            } else {
-                act(&found, &self.used.account)
+            let act = match keeps_role {
+                Some(why) if kind.kind.ends_with("Role") => Act::Keep(why),
+                _ => act(&found, &self.used.account),
             };
             let done = match &act {
                 Act::Delete => {
@@ -117,8 +120,16 @@ impl Leftover {
                 }
                 Act::Keep(why) => format!("stays: {why}"),
             };
+            if kind.kind == "ServiceAccount" && act != Act::Delete {
+                console.note(&format!("its token is valid{}", self.until()));
+            }
             // a role goes with its binding only
-            keeps_role = kind.kind.ends_with("Binding") && act != Act::Delete;
+            keeps_role = match &act {
+                _ if !kind.kind.ends_with("Binding") => None,
+                Act::Delete => None,
+                Act::Unbind(_) => Some(SHARED),
+                Act::Keep(_) => Some(BOUND),
+            };
             console.note(&format!("{} {name} of context {context}: {done}", kind.kind));
         }
         Ok(())
@@ -132,6 +143,7 @@ impl Leftover {
 }
 
 const SHARED: &str = "its binding grants it to others";
+const BOUND: &str = "its binding stays";
 
 fn needed(verb: &str, kind: &Resource, name: &ObjectName) -> Right {
     Right { name: Some(name.name.clone()), ..right(verb, kind, name.namespace.as_deref()) }

@@ -15,7 +15,7 @@ use super::edit::{Place, locate, not_edited, print};
 use super::leftover::Leftover;
 use super::printed;
 use super::store::Operator;
-use super::wait::{removed, see, until};
+use super::wait::{Pending, REMOVING, Seen, removed, see, until};
 use crate::args::ClusterRemoveArgs;
 use crate::config::Span;
 use crate::document::clusters::ClaimItem;
@@ -60,6 +60,8 @@ pub(super) async fn run(
     if args.no_wait {
         begin(&operator, &stored, &steps).await?;
         console.data(&format!("cluster {name} is being removed: Secret {secret}\n"))?;
+        console
+            .note(&format!("next: `tributary cluster remove {name}` deletes the Secret after the receipt"));
         return Ok(Exit::Ok);
     }
     // nothing is changed unless the end can be seen
@@ -86,13 +88,15 @@ pub(super) async fn run(
         (None, _) => None,
         (Some(_), None) => return Err(no_account(name)),
         (Some(context), Some(leftover)) => {
-            let remote = leftover.open((context, args), (&stored, Some(&one)), (&operator, env)).await?;
-            Some((context, remote))
+            let remote = leftover.open((context, args), (&stored, Some(&one)), (&operator, env)).await;
+            Some((context, remote.map_err(without_account)?))
         }
     };
     begin(&operator, &stored, &steps).await?;
     let drained = args.drain.map_or(Duration::ZERO, Span::get);
-    until(&server, name, (args.wait.get() + drained).into(), removed).await?;
+    let mut has_begun = false;
+    let gone = |seen: &Seen| leaves(seen, name, &mut has_begun);
+    until(&server, name, (args.wait.get() + drained).into(), gone).await?;
     end(&operator, &stored, name).await?;
     console.data(&concluded(name, &receipts(&server).await?))?;
     match (leftover, remote) {
@@ -104,6 +108,19 @@ pub(super) async fn run(
         (None, _) => {}
     }
     Ok(Exit::Ok)
+}
+
+/// Returns why the cluster is not removed. A removal that has begun and is no longer shown was cancelled.
+fn leaves(seen: &Seen, name: &str, has_begun: &mut bool) -> Result<(), Pending> {
+    let state = seen.cluster.as_ref().map(|one| one.state.as_str());
+    let was = std::mem::replace(has_begun, state == Some(REMOVING));
+    match removed(seen) {
+        Err(_) if was && state.is_some_and(|state| state != REMOVING) => {
+            let message = format!("the removal of cluster `{name}` was cancelled meanwhile");
+            Err(Pending::Never(CommandError::no(message)))
+        }
+        other => other.map_err(Pending::NotYet),
+    }
 }
 
 /// Cancels a removal that has begun: takes back the annotations that it set.
@@ -152,6 +169,17 @@ async fn note_plan(args: &ClusterRemoveArgs, env: &Environment, console: &mut Co
             console.note(&format!("what leaves with cluster {name} is not known: {}", failure.message))
         }
     }
+}
+
+/// Adds to the next step that the account may stay.
+fn without_account(failure: CommandError) -> CommandError {
+    const STAYS: &str = "leave --from-context out, and the account stays";
+    if failure.next.contains("--from-context") {
+        return failure;
+    }
+    let next =
+        if failure.next.is_empty() { STAYS.to_owned() } else { format!("{}; or {STAYS}", failure.next) };
+    failure.next(next)
 }
 
 fn without_server(failure: CommandError) -> CommandError {
@@ -218,8 +246,10 @@ fn other_declaration<'c>(one: &'c ClusterItem, secret: &str) -> Option<&'c str> 
 
 fn described(plan: &LeavePlan) -> String {
     let LeavePlan { services, endpoints, emptied, hosts } = plan;
+    let count = |number: &u64, noun: &str| format!("{number} {noun}{}", if *number == 1 { "" } else { "s" });
     let hosts = if hosts.is_empty() { String::new() } else { format!(": {}", hosts.join(", ")) };
-    format!("{services} services, {endpoints} endpoints, {emptied} hosts without an endpoint{hosts}")
+    let (services, endpoints) = (count(services, "service"), count(endpoints, "endpoint"));
+    format!("{services}, {endpoints}, {} without an endpoint{hosts}", count(emptied, "host"))
 }
 
 async fn receipts(server: &Server) -> Result<Vec<ReceiptItem>, CommandError> {
@@ -240,6 +270,30 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
+
+    #[test]
+    fn cancelled_removal_is_waited_for_no_longer() {
+        let registry = crate::document::clusters::ClusterRegistryItem::default();
+        let shown = |state: &str| Seen {
+            cluster: Some(ClusterItem {
+                state: state.to_owned(),
+                registries: vec![registry.clone()],
+                ..ClusterItem::default()
+            }),
+            is_partial: false,
+        };
+        let mut has_begun = false;
+        let mut step = |state: &str| leaves(&shown(state), "east", &mut has_begun).unwrap_err();
+        assert!(matches!(step("Live"), Pending::NotYet(_)), "the server has not read the annotation yet");
+        assert!(matches!(step("Removing"), Pending::NotYet(_)));
+        let Pending::Never(failure) = step("Live") else { panic!("it waits for ever") };
+        assert_eq!(
+            (failure.exit, &*failure.message),
+            (Exit::No, "the removal of cluster `east` was cancelled meanwhile")
+        );
+        let gone = Seen { cluster: None, is_partial: false };
+        assert!(leaves(&gone, "east", &mut true).is_ok());
+    }
 
     #[test]
     fn another_declaration_of_the_cluster_is_found() {

@@ -1,6 +1,7 @@
 //! `cluster rotate`: a new token of the same service account in the Secret of a cluster.
 //!
-//! No token is issued before the context was found to lead to the cluster that is declared. The new kubeconfig has the server and the authorities of the present one. It is checked before it is written, the Secret is patched at
+//! No token is issued before the context was found to lead to the cluster that is declared. The new kubeconfig has the server and the
+//! authorities of the present one, or those that flags name. It is checked before it is written, the Secret is patched at
 //! the version that was read, and the command waits until the server serves with it. The old token stays valid until it expires.
 
 use std::time::Duration;
@@ -9,13 +10,13 @@ use tributary_kube_client::ObjectName;
 use tributary_remote::{Allowed, RemoteServer, StoredSecret, VettedKubeconfig};
 
 use super::super::{Console, Server};
-use super::add::{concluded, issue, vetted};
+use super::add::{concluded, issue, server, vetted};
 use super::edit::{Place, locate, not_edited};
 use super::effect::has_effect;
-use super::identity::{Reached, may_have, noted, same};
+use super::identity::{Reached, leads_there, may_have, noted, same};
 use super::shown::render;
 use super::store::Operator;
-use super::wait::{PAUSED, rotated, see, until};
+use super::wait::{PAUSED, rotated, see_all, until};
 use crate::args::ClusterRotateArgs;
 use crate::document::{ClusterItem, Findings};
 use crate::environment::Environment;
@@ -41,17 +42,18 @@ pub(super) async fn run(
         true => None,
         false => Some(present(args, env).await?),
     };
-    has_effect(name, &stored, before.as_ref().and_then(|(_, one)| one.as_ref()))?;
-    let (kubeconfig, findings) =
-        renewed(args, &stored, before.as_ref().and_then(|(_, one)| one.as_ref()), env).await?;
+    let clusters = before.as_ref().map(|(_, all)| all.as_slice()).unwrap_or_default();
+    let shown = clusters.iter().find(|one| one.name == *name);
+    has_effect(name, &stored, shown)?;
+    let (kubeconfig, findings) = renewed(args, &stored, clusters, env).await?;
     console.data(&render(&findings, console.color))?;
     let exit = concluded(&findings)?;
-    is_same(before.as_ref().and_then(|(_, one)| one.as_ref()), &findings)?;
+    is_same(shown, &findings)?;
     let steps = stored.replace(name, &kubeconfig).map_err(|refused| not_edited(name, &refused))?;
     config.patch(&secret, &steps).await?;
     console.data(&format!("cluster {name} has a new token: Secret {secret}\n"))?;
-    let Some((server, one)) = before else { return Ok(exit) };
-    let Some(one) = one else {
+    let Some((server, _)) = &before else { return Ok(exit) };
+    let Some(one) = shown else {
         console.note("the server does not know the cluster yet; see `tributary cluster wait`");
         return Ok(exit);
     };
@@ -61,7 +63,7 @@ pub(super) async fn run(
         ));
         return Ok(exit);
     }
-    until(&server, name, args.wait, |seen| rotated(seen, &one)).await?;
+    until(server, name, args.wait, |seen| rotated(seen, one)).await?;
     console.data(&format!("cluster {name} is served with it\n"))?;
     Ok(exit)
 }
@@ -78,39 +80,53 @@ fn of_file(name: &str, path: &str) -> Result<Exit, CommandError> {
     Err(CommandError { exit: Exit::No, code: None, message, next: next.to_owned() })
 }
 
-/// Returns the server and what it shows of the cluster.
+/// Returns the server and the clusters that it shows.
 async fn present(
     args: &ClusterRotateArgs,
     env: &Environment,
-) -> Result<(Server, Option<ClusterItem>), CommandError> {
+) -> Result<(Server, Vec<ClusterItem>), CommandError> {
     let server = Server::find(&args.place.server, env)?;
-    let seen = see(&server, &args.name).await.map_err(|failure| match failure.exit {
+    let all = see_all(&server).await.map_err(|failure| match failure.exit {
         Exit::Usage => failure,
         _ => failure.next("start the server, or use --no-wait"),
     })?;
-    Ok((server, seen.cluster))
+    Ok((server, all))
 }
 
-/// Returns the kubeconfig with a new token, and what its checks found.
+/// Returns the kubeconfig with a new token, and what its checks found. `clusters` are those that the server shows.
 async fn renewed(
     args: &ClusterRotateArgs,
     stored: &StoredSecret,
-    shown: Option<&ClusterItem>,
+    clusters: &[ClusterItem],
     env: &Environment,
 ) -> Result<(Credential, Findings), CommandError> {
     let allowed = args.token.allowed();
-    let old = stored.kubeconfig(&args.name, &allowed).map_err(|refused| vetted(&refused))?;
-    let account = account(args, &old)?;
-    let server = RemoteServer::of(&old).ok_or_else(|| {
-        CommandError::plain("the kubeconfig names no certificate authority")
-            .next("add certificate-authority-data, so that the token goes to no other server")
-    })?;
+    let old = match stored.kubeconfig(&args.name, &allowed) {
+        Ok(old) => Some(old),
+        Err(_) if args.remote_server.is_some() => None,
+        Err(refused) => {
+            return Err(vetted(&refused).next(
+                "replace the kubeconfig in the Secret with the same command and --remote-server, which names the address of the API server",
+            ));
+        }
+    };
+    let account = account(args, old.as_ref())?;
     let options = args.place.config.other(&args.from_context);
+    let server = match (&args.remote_server, &old) {
+        (Some(address), _) => server(Operator::target(&options, env)?, Some(address))?,
+        (None, old) => declared(old.as_ref())?,
+    };
     let remote = Operator::open(options.clone(), env).await?;
     let uid = remote.identity().await?;
     let reached = Operator::server(&options, env)?;
     let reached = Reached { context: &args.from_context, uid: uid.as_deref(), server: &reached };
-    same(&reached, &args.name, &known(stored, shown, &old, &allowed).await, &server)?;
+    let shown = clusters.iter().find(|one| one.name == args.name);
+    let present = present_identity(old.as_ref(), &allowed).await;
+    let known = noted(stored, shown).map(str::to_owned).or_else(|| present.clone());
+    same(&reached, &args.name, &may_have(stored, known), &server, clusters)?;
+    if args.remote_server.is_none() {
+        leads_there(&reached, stored, present.as_deref())?;
+    }
     let is_renewed = stored.annotation("renew") == Some("true");
     let issued = issue(&remote, &account, args.token.lifetime(is_renewed)).await?;
     let made = server.kubeconfig(&args.name, &issued.token, &allowed);
@@ -120,30 +136,27 @@ async fn renewed(
     Ok((kubeconfig, findings))
 }
 
-/// Returns the UIDs that the cluster may have: an accepted one, and the one that is known. Where it is not noted, the credential in use
-/// reads it.
-async fn known(
-    stored: &StoredSecret,
-    shown: Option<&ClusterItem>,
-    old: &VettedKubeconfig,
-    allowed: &Allowed,
-) -> Vec<String> {
-    let known = match noted(stored, shown) {
-        Some(uid) => Some(uid.to_owned()),
-        None => match old.connect(allowed) {
-            Ok(connection) => check(&connection, old.server(), Duration::ZERO).await.identity,
-            Err(_) => None,
-        },
-    };
-    may_have(stored, known)
+/// Returns the API server that a kubeconfig declares.
+fn declared(old: Option<&VettedKubeconfig>) -> Result<RemoteServer, CommandError> {
+    old.and_then(RemoteServer::of).ok_or_else(|| {
+        CommandError::plain("the kubeconfig names no certificate authority")
+            .next("add certificate-authority-data, so that the token goes to no other server")
+    })
+}
+
+/// Returns the UID of the cluster that the kubeconfig in use leads to, if its credential may read it.
+async fn present_identity(old: Option<&VettedKubeconfig>, allowed: &Allowed) -> Option<String> {
+    let old = old?;
+    let connection = old.connect(allowed).ok()?;
+    check(&connection, old.server(), Duration::ZERO).await.identity
 }
 
 /// Returns the account of the token in use.
-fn account(args: &ClusterRotateArgs, old: &VettedKubeconfig) -> Result<ObjectName, CommandError> {
+fn account(args: &ClusterRotateArgs, old: Option<&VettedKubeconfig>) -> Result<ObjectName, CommandError> {
     if let Some(account) = &args.account {
         return Ok(account.clone());
     }
-    let (namespace, name) = old.account().ok_or_else(|| {
+    let (namespace, name) = old.and_then(VettedKubeconfig::account).ok_or_else(|| {
         CommandError {
             exit: Exit::Usage,
             ..CommandError::plain("the credential in use names no service account")

@@ -20,6 +20,8 @@ const REQUEST: Duration = Duration::from_secs(10);
 
 /// State of a cluster whose connections are closed on request.
 pub(super) const PAUSED: &str = "Paused";
+/// State of a cluster that leaves.
+pub(super) const REMOVING: &str = "Removing";
 
 /// What a server shows of one cluster.
 #[derive(Debug, Clone, Default)]
@@ -59,19 +61,35 @@ pub(super) async fn run(
     Ok(Exit::Ok)
 }
 
+/// Why a state is not reached.
+#[derive(Debug, Clone)]
+pub(super) enum Pending {
+    /// It can still be reached.
+    NotYet(String),
+    /// It will not be reached.
+    Never(CommandError),
+}
+
+impl From<String> for Pending {
+    fn from(why: String) -> Self {
+        Self::NotYet(why)
+    }
+}
+
 /// Waits until the test holds; it returns why it does not.
-pub(super) async fn until(
+pub(super) async fn until<W: Into<Pending>>(
     server: &Server,
     name: &str,
     limit: Span,
-    test: impl Fn(&Seen) -> Result<(), String>,
+    mut test: impl FnMut(&Seen) -> Result<(), W>,
 ) -> Result<(), CommandError> {
     let end = tokio::time::Instant::now() + limit.get();
     loop {
         let why = match see(server, name).await {
-            Ok(seen) => match test(&seen) {
+            Ok(seen) => match test(&seen).map_err(Into::into) {
                 Ok(()) => return Ok(()),
-                Err(why) => why,
+                Err(Pending::NotYet(why)) => why,
+                Err(Pending::Never(failure)) => return Err(failure),
             },
             Err(failure) if failure.exit == Exit::Usage => return Err(failure),
             Err(failure) => failure.message,
@@ -105,7 +123,7 @@ pub(super) fn removed(seen: &Seen) -> Result<(), String> {
     match &seen.cluster {
         None if seen.is_partial => Err("the server has not read all Secrets yet".to_owned()),
         None => Ok(()),
-        Some(one) if one.state == "Removing" && one.registries.is_empty() => Ok(()),
+        Some(one) if one.state == REMOVING && one.registries.is_empty() => Ok(()),
         Some(one) => Err(described(one)),
     }
 }

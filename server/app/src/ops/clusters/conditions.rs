@@ -152,6 +152,7 @@ fn of_expiry(validity: Validity, soon: u64, now: Timestamp) -> Option<ClusterCon
     let at = timestamp(validity.until);
     if validity.until <= now {
         let message = format!("the credential expired at {at}");
+        let message = format!("{message}; {}", Code::CREDENTIAL_EXPIRED.info().next);
         return Some(condition("CredentialExpired", Code::CREDENTIAL_EXPIRED, message));
     }
     let rest = validity.until.as_second().saturating_sub(now.as_second());
@@ -160,7 +161,8 @@ fn of_expiry(validity: Validity, soon: u64, now: Timestamp) -> Option<ClusterCon
         Some(left) => (left < soon, format!(", less than {soon} % of its life is left")),
         None => (rest < SPAN, String::new()),
     };
-    let message = format!("the credential expires at {at}{share}");
+    let next = Code::CREDENTIAL_EXPIRES.info().next;
+    let message = format!("the credential expires at {at}{share}; {next}");
     is_soon.then(|| condition("CredentialExpires", Code::CREDENTIAL_EXPIRES, message))
 }
 
@@ -198,6 +200,10 @@ fn rotation(roster: Option<&ClusterStatus>, lanes: &[Lane<'_>]) -> Option<Cluste
         let waits = lane.status.waits_for.as_deref().filter(|_| lane.status.needs_accept);
         failure.or_else(|| waits.map(|why| (why, true))).map(|(why, waits)| (why.to_owned(), waits))
     };
+    if roster.is_some_and(|one| one.claims.iter().all(|claim| claim.outcome != Outcome::Wins)) {
+        // its credential is no longer declared
+        return None;
+    }
     let (why, waits) = lanes.iter().find_map(why)?;
     let next = match roster {
         _ if waits && why.starts_with(REPLACED) => accept(roster, lanes, ""),
@@ -206,7 +212,7 @@ fn rotation(roster: Option<&ClusterStatus>, lanes: &[Lane<'_>]) -> Option<Cluste
             "correct the kubeconfig in its file".to_owned()
         }
         Some(one) => format!(
-            "correct the kubeconfig in its Secret, or replace the token with `tributary cluster rotate {}`",
+            "correct the kubeconfig in its Secret, or replace it with `tributary cluster rotate {}`, with --remote-server if the address or the certificate authority is wrong",
             one.cluster
         ),
         None => "correct the credential that its entry of `registries` names".to_owned(),

@@ -96,6 +96,17 @@ pub fn not_read(view: &RemotesView) -> Vec<(String, String)> {
     all.map(|item| (item.name, format!("{}: {}", item.code, item.reason))).collect()
 }
 
+/// Returns the declared clusters of which nothing was ever read, each with the reason.
+#[must_use]
+pub fn clusters_not_read(view: &RemotesView) -> Vec<(String, String)> {
+    let unread = view.roster.clusters.iter().filter(|one| view.roster.unread.contains(&one.cluster));
+    let why = |one: &ClusterStatus| match one.state {
+        State::Paused => "it is paused and was never read; resume it, or delete its declaration",
+        _ => "its declarations are refused and it was never read; see `tributary cluster describe`",
+    };
+    unread.map(|one| (format!("cluster {}", one.cluster), why(one).to_owned())).collect()
+}
+
 fn faults(view: &RemotesView, source: Source) -> Vec<ObjectFaultItem> {
     let all = view.roster.objects.iter().filter(|one| one.source == source);
     all.flat_map(|one| one.faults.iter().map(|fault| of_fault(one, fault)).chain(beyond(one))).collect()

@@ -146,7 +146,10 @@ fn removing(facts: &Facts<'_>) -> Option<Judged> {
     let reason = match () {
         () if asks => {
             let object = if roster.source == Some(SourceKind::Directory) { "file" } else { "Secret" };
-            format!("{} is set; delete the {object} to end it", setting(roster, "remove", "remove"))
+            let setting = setting(roster, "remove", "remove");
+            format!(
+                "{setting} is set; when its registries are gone, delete the {object}, as `tributary cluster remove` does"
+            )
         }
         () if is_leaving => "it is no longer declared".to_owned(),
         () => return None,
@@ -156,7 +159,8 @@ fn removing(facts: &Facts<'_>) -> Option<Judged> {
 
 fn paused(facts: &Facts<'_>) -> Option<Judged> {
     let roster = facts.roster.filter(|roster| roster.state == State::Paused)?;
-    let reason = format!("{} is set", setting(roster, "paused", "paused"));
+    let unread = if facts.lanes.is_empty() { "; it was never read, and nothing of it is served" } else { "" };
+    let reason = format!("{} is set{unread}", setting(roster, "paused", "paused"));
     Some(Judged { since: roster.since, ..Judged::new(ClusterState::Paused, reason) })
 }
 
@@ -164,7 +168,8 @@ fn conflict(facts: &Facts<'_>) -> Option<Judged> {
     let why = facts.lanes.iter().filter_map(|lane| lane.status.waits_for.as_deref());
     let why = why.into_iter().find(|why| why.starts_with(REPLACED))?;
     let code = Some(Code::CLUSTER_REPLACED);
-    let reason = format!("{why}; {}", accept(facts.roster, facts.lanes, ""));
+    let accept = accept(facts.roster, facts.lanes, "");
+    let reason = format!("{why}; correct the kubeconfig, or if that is intended, {accept}");
     // what is served was confirmed last before the other cluster answered
     let since =
         confirmed(facts.lanes).or_else(|| began(facts)).or_else(|| facts.roster.and_then(|one| one.since));

@@ -67,7 +67,7 @@ mod tests {
             policy: Some(Policy { accept_uid, accept_rights, ..Policy::default() }),
             claims: Vec::new(),
         };
-        RosterStatus { clusters: vec![one], sources: Vec::new(), objects: Vec::new() }
+        RosterStatus { clusters: vec![one], ..RosterStatus::default() }
     }
 
     #[test]

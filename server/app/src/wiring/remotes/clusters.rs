@@ -121,11 +121,14 @@ impl Clusters {
         (receipts::plan(&catalog, &both(registry)), generation.unwrap_or_default())
     }
 
+    /// Records that every declaration was read: a journal has the clusters of them from now on.
+    pub(super) fn are_declared(&self) {
+        self.state.membership_synced(true);
+    }
     /// Declares that every remote cluster is known.
     pub(super) async fn are_known(&self) {
         // a server that stops needs no membership
         let _ = self.handle.set_membership_known(true).await;
-        self.state.membership_synced(true);
     }
 
     fn factories(

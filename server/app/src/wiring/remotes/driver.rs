@@ -1,7 +1,8 @@
 //! Holds the roster: passes events to it, and orders to the supervisor, one after the other.
 //!
 //! It waits only for replies of the supervisor. A removal drains and waits for runs that stop, so it is a task of its own.
-//! The membership is known once every watch has been listed, after the clusters of these lists were added; until then the start waits.
+//! The membership is known once every watch has been listed, after the clusters of these lists were added, and once none of them is
+//! refused or paused without ever having been read; until then the start waits.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -50,6 +51,9 @@ pub(super) struct Driver {
     joined: BTreeMap<ClusterId, (RegistryName, Access)>,
     settings: Settings,
     requests: KubeconfigRequests,
+    /// Whether every source of declarations was read once.
+    is_complete: bool,
+    /// Whether every declared cluster is read or was.
     is_membership_known: bool,
     /// Problems that were logged and last.
     logged: BTreeSet<String>,
@@ -64,7 +68,6 @@ impl Driver {
         (clock, seed): (Arc<dyn Clock>, u64),
     ) -> Self {
         let (accepted, joined, logged) = (Accepted::default(), BTreeMap::new(), BTreeSet::new());
-        let is_membership_known = false;
         let relists = Relists::of(followers.sources());
         let joins = Joins::new(board.clone(), Arc::clone(&clock), seed);
         Self {
@@ -80,7 +83,8 @@ impl Driver {
             settings,
             requests,
             clock,
-            is_membership_known,
+            is_complete: false,
+            is_membership_known: false,
             logged,
         }
     }
@@ -174,7 +178,7 @@ impl Driver {
         }
     }
 
-    /// Logs what changed, and declares the membership known once every source is complete.
+    /// Logs what changed, and declares the membership known once every source is complete and no declared cluster is unread.
     async fn report(&mut self) {
         let roster = &self.roster;
         self.departures.keep_returned(|cluster, number| roster.is_leaving(cluster, number)).await;
@@ -186,7 +190,12 @@ impl Driver {
         self.follow_staleness(&status).await;
         self.board.publish(status.clone(), self.followers.errors());
         self.log(&status);
-        if !self.is_membership_known && is_complete(&status, self.may_lack_secrets(&status)) {
+        if !self.is_complete && is_complete(&status, self.may_lack_secrets(&status)) {
+            self.is_complete = true;
+            self.clusters.are_declared();
+        }
+        // what a cluster that was never read has is unknown, not empty
+        if self.is_complete && !self.is_membership_known && status.unread.is_empty() {
             self.is_membership_known = true;
             self.clusters.are_known().await;
         }

@@ -168,7 +168,7 @@ fn removal_that_a_secret_asks_for_is_shown_after_it_too() {
 #[test]
 fn another_cluster_in_place_of_a_known_one_is_a_conflict() {
     let mut registry = mk_status(SourceState::AuthFailed, Freshness::Live);
-    registry.waits_for = Some("the source's identity changed; accept it if that is intended".into());
+    registry.waits_for = Some("the source's identity changed".into());
     let registries = [mk_live(), registry];
     let configured = judged(None, &registries);
     assert_eq!((configured.state, configured.code), (ClusterState::Conflict, Some(Code::CLUSTER_REPLACED)));

@@ -285,7 +285,7 @@ fn waits_for(registry: &Registry) -> Option<Arc<str>> {
         Obstacle::NotSynced if shadow.ledger.is_of_another_source(&registry.ledger) => {
             Some("the source's identity changed, and the new run has not listed everything yet".into())
         }
-        obstacle @ (Obstacle::NotSynced | Obstacle::NotFollowed | Obstacle::Weaker(_)) => {
+        obstacle @ (Obstacle::NotSynced | Obstacle::NotFollowed) => {
             let failure = failure(&shadow.ledger).map(|why| format!(": {why}")).unwrap_or_default();
             Some(format!("{}{failure}", describe(&obstacle)).into())
         }
@@ -334,18 +334,25 @@ fn describe(obstacle: &Obstacle) -> Arc<str> {
         Obstacle::NotFollowed => "the new run does not follow everything that it has listed".into(),
         Obstacle::Behind => "the last changes have not reached the new run yet".into(),
         Obstacle::Identity(identity) => format!("the source's identity changed to {identity}").into(),
-        Obstacle::Weaker(collections) => {
-            const SHOWN: usize = 4;
-            let named = collections
-                .iter()
-                .take(SHOWN)
-                .map(|c| format!("the {} of scope {}", c.kind.plain_name(), c.scope));
-            let more = collections.len().saturating_sub(SHOWN);
-            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            let named = named.collect::<Vec<_>>().join(", ");
-            format!("the new run can read less of {named}{more}").into()
+        Obstacle::Weaker(less) if less.parts.is_empty() => {
+            let named = less.collections.iter();
+            let named = named.map(|c| format!("the {} of scope {}", c.kind.plain_name(), c.scope));
+            format!("the new run can read less of {}", first_of(named)).into()
+        }
+        Obstacle::Weaker(less) => {
+            format!("the new run may not read {}", first_of(less.parts.iter().map(ToString::to_string)))
+                .into()
         }
     }
+}
+
+/// Joins the first of these names, and tells how many there are beside them.
+fn first_of(names: impl ExactSizeIterator<Item = String>) -> String {
+    const SHOWN: usize = 4;
+    let more = names.len().saturating_sub(SHOWN);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let named: Vec<String> = names.take(SHOWN).collect();
+    format!("{}{more}", named.join(", "))
 }
 
 fn ended(ended: &crate::ledger::Ended) -> EndedScope {

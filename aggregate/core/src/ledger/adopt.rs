@@ -5,9 +5,12 @@
 //! reach yet until they have. A credential that can read less therefore waits, visibly, until the old run fails or an
 //! operator accepts it.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use tributary_model::{
     Collection, CollectionKind, EndEvidence, Evidence, FactKey, Fingerprint, Freshness, Generation,
-    ListResult, Mono, Scope, Scopes,
+    ListResult, Mono, Scope, Scopes, SourceState,
 };
 
 use super::tables::{Change, Mark};
@@ -24,8 +27,17 @@ pub(crate) enum Obstacle {
     NotFollowed,
     /// The served run has seen changes that did not reach the shadow yet.
     Behind,
-    /// These collections are live in the served run, and the shadow can read less of them.
-    Weaker(Vec<Collection>),
+    /// The served run reads more.
+    Weaker(Less),
+}
+
+/// What a shadow can read less of than the served run.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Less {
+    /// Collections that are live in the served run, and of which the shadow's list covers less.
+    pub(crate) collections: Vec<Collection>,
+    /// Parts of the source that the served run reads and the shadow may not, such as a kind that gives attributes only.
+    pub(crate) parts: Vec<Arc<str>>,
 }
 
 impl Obstacle {
@@ -56,8 +68,11 @@ impl Ledger {
         if self.is_behind(served, scopes) {
             return Some(Obstacle::Behind);
         }
-        let weaker: Vec<Collection> = self.weaker(served, scopes).collect();
-        (!weaker.is_empty()).then_some(Obstacle::Weaker(weaker))
+        let less = Less {
+            collections: self.weaker(served, scopes).collect(),
+            parts: self.parts_lost(served, scopes).cloned().collect(),
+        };
+        (less != Less::default()).then_some(Obstacle::Weaker(less))
     }
 
     /// Returns whether the two runs report different identities of their source.
@@ -81,6 +96,16 @@ impl Ledger {
         });
         let less = live.filter(|(c, list)| self.list(c).and_then(|own| own.result) < list.result);
         less.filter(|(c, _)| !self.has_ended(&c.scope)).map(|(collection, _)| collection)
+    }
+
+    fn parts_lost<'a>(&'a self, served: &'a Self, scopes: &'a Scopes) -> impl Iterator<Item = &'a Arc<str>> {
+        let both = served.scopes.iter().filter(|(scope, _)| scopes.allow(scope));
+        let both = both.filter_map(|(scope, theirs)| Some((self.scopes.get(scope)?, theirs)));
+        both.flat_map(|(own, theirs)| {
+            let read = theirs.parts(SourceState::Live);
+            let refused: BTreeSet<&Arc<str>> = own.parts(SourceState::Forbidden).collect();
+            read.filter(move |name| refused.contains(name))
+        })
     }
 
     /// Replaces this run by `next`. Equal facts keep their handles; facts that a complete list lacks are
@@ -172,6 +197,11 @@ impl Ledger {
 }
 
 impl Scoped {
+    /// Returns the parts of the source in a state, as it reported them last.
+    fn parts(&self, state: SourceState) -> impl Iterator<Item = &Arc<str>> {
+        let parts = self.status.iter().flat_map(|dated| &*dated.status.parts);
+        parts.filter(move |part| part.state == state).map(|part| &part.name)
+    }
     /// Takes over a collection of the old run.
     fn take_over(
         &mut self,

@@ -7,8 +7,8 @@ use crate::RunOrder;
 use std::time::Duration;
 use tributary_model::{
     Basis, CollectionKind, Completeness, Declaration, EndEvidence, Evidence, Fingerprint, Freshness,
-    Generation, Mono, ProviderId, Record, RegistryUpdate, ShardPriority, SourceState, SourceStatus,
-    StalePolicy, Withheld,
+    Generation, Mono, ProviderId, Record, RegistryUpdate, ShardPriority, SourcePart, SourceState,
+    SourceStatus, StalePolicy, Withheld,
 };
 
 #[test]
@@ -99,6 +99,38 @@ fn run_that_lost_its_source_after_its_list_waits_until_it_is_followed() {
     world.report_in("east", east, [both, status(SourceState::Live)]);
     assert_eq!((world.generation("east"), world.generation("file")), (east, file));
     assert_eq!(world.served("shop/pay.shop", 80), served);
+}
+
+/// A kind that nothing waits for gives attributes, such as the zones of endpoints.
+#[test]
+fn run_that_may_not_read_a_part_that_the_served_run_reads_waits_for_acceptance() {
+    let status = |state| {
+        let part = SourcePart { name: "nodes".into(), state, ..SourcePart::default() };
+        let status = SourceStatus { parts: [part].into(), ..SourceStatus::new(SourceState::Live, "") };
+        RegistryUpdate::Status(mk_scope(SCOPE), status)
+    };
+    let begins = |served: SourceState| {
+        let mut world = World::of_files();
+        world.list("file", pay("10.0.0.1:http=80"));
+        world.report("file", [status(served)]);
+        let shadow = world.shadow("file");
+        let mut updates = mk_list(pay("10.0.0.1:http=80"));
+        updates.insert(0, status(SourceState::Forbidden));
+        world.report_in("file", shadow, updates);
+        (world, shadow)
+    };
+    let (mut world, shadow) = begins(SourceState::Live);
+    let shown = world.core.status().swap_remove(0);
+    assert_eq!(
+        (shown.waits_for.as_deref(), shown.needs_accept),
+        (Some("the new run may not read nodes"), true)
+    );
+    assert!(world.core.accept(Mono(900), &mk_name("file")).0);
+    assert_eq!(world.generation("file"), shadow);
+    for served in [SourceState::Forbidden, SourceState::Unreachable] {
+        let (world, shadow) = begins(served);
+        assert_eq!(world.generation("file"), shadow, "nothing is lost: {served:?}");
+    }
 }
 
 /// An event reaches the served run first, or a watch of the new run is broken for a moment.

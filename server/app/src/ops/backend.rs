@@ -261,6 +261,7 @@ impl AdminBackend for LiveBackend {
         state::end(&self.handle, part, really).await
     }
     async fn accept(&self, registry: RegistryName) -> Result<(), NotThere> {
+        clusters::sources::accepted_here(&self.remotes.view(), &registry).map_err(NotThere)?;
         state::accept(&self.handle, registry).await
     }
     async fn explain(

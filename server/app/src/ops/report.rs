@@ -318,7 +318,7 @@ mod tests {
         let all = items(mk_status(), RegistryKind::Kubernetes, Mono(62_000));
         let items: Vec<_> = all.iter().map(|item| serde_json::to_value(item).unwrap()).collect();
         assert_eq!((&items[0]["nextGeneration"], &items[0]["identity"]), (&5.into(), &"uid-1".into()));
-        let waits = "the new run can read less of the endpoints of scope dc1; see `tributary state show`";
+        let waits = "the new run can read less of the endpoints of scope dc1; if that is intended, accept it with `tributary cluster accept`, or `tributary state accept k` for a registry of the configuration";
         assert_eq!(items[0]["reason"], format!("403 forbidden; a new run waits: {waits}"));
         let withheld: Vec<_> = (0..2).map(|at| items[0]["collections"][at]["withheld"].clone()).collect();
         assert_eq!(withheld, [false, true]);

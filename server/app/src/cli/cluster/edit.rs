@@ -13,7 +13,7 @@ use super::super::{Console, Server};
 use super::effect::has_effect;
 use super::identity::other_of;
 use super::printed;
-use super::store::Operator;
+use super::store::{Edit, Operator};
 use super::wait::{Seen, see, see_all};
 use crate::args::{ClusterAcceptArgs, ClusterEditArgs, SecretArgs};
 use crate::document::ClusterItem;
@@ -284,16 +284,17 @@ async fn annotate(
 ) -> Result<Exit, CommandError> {
     let operator = Operator::open(args.place.config.options(), env).await?;
     let stored = operator.secret(secret).await?;
-    let steps = stored.annotate(&args.name, &[(change.name, change.value.as_deref())]);
-    let steps = steps.map_err(|refused| not_edited(&args.name, &refused))?;
+    let steps = |stored: &StoredSecret| {
+        let steps = stored.annotate(&args.name, &[(change.name, change.value.as_deref())]);
+        steps.map_err(|refused| not_edited(&args.name, &refused))
+    };
     if args.dry_run {
-        return print(&steps, console);
+        return print(&steps(&stored)?, console);
     }
-    if steps.is_empty() {
+    if !operator.edit(&stored, |now| steps(now).map(Edit::Patch)).await? {
         console.data(&format!("cluster {} {}: Secret {secret} needs no change\n", args.name, change.same))?;
         return Ok(Exit::Ok);
     }
-    operator.patch(secret, &steps).await?;
     console.data(&format!("cluster {} {}: Secret {secret}\n", args.name, change.done))?;
     Ok(Exit::Ok)
 }

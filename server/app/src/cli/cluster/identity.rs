@@ -65,12 +65,17 @@ pub(super) fn not_known(
         Some((other, format!("Secret {}", secret.name)))
     });
     let is_other = |one: &&ClusterItem| one.name != name && reached.is(Some(&one.identity));
-    let by_server = || {
-        let one = shown.iter().find(is_other)?;
-        Some((one.name.clone(), format!("the server, declared by {}", one.source)))
-    };
+    let known = shown.iter().find(is_other);
+    let by_server = || known.map(|one| (one.name.clone(), format!("the server, declared by {}", one.source)));
     let Some((other, place)) = by_secret.or_else(by_server) else { return Ok(()) };
     let message = format!("{}, which is known as `{other}` ({place})", reached.shown());
+    let is_leaving = |one: &ClusterItem| one.conditions.iter().any(|of| of.kind == "NotDeclared");
+    if known.is_some_and(|one| one.name == other && is_leaving(one)) {
+        let next = format!(
+            "nothing declares `{other}` any longer: `tributary cluster wait {other} --for removed` waits until it has left"
+        );
+        return Err(CommandError::no(message).next(next));
+    }
     let next = format!(
         "use that name: `tributary cluster rotate {other}` for a new token, or `tributary cluster remove {other}` before it is added as `{name}`"
     );

@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use tributary_model::Code;
 use tributary_remote::roster::{DRAIN, REMOVE};
-use tributary_remote::{Removal, StoredSecret};
+use tributary_remote::{EditRefused, Removal, StoredSecret};
 
 use super::super::get::parse;
 use super::super::{Console, Server};
 use super::edit::{Place, locate, not_edited, print};
 use super::leftover::Leftover;
 use super::printed;
-use super::store::Operator;
+use super::store::{Edit, Operator};
 use super::wait::{Pending, REMOVING, Seen, removed, see, until};
 use crate::args::ClusterRemoveArgs;
 use crate::config::Span;
@@ -45,20 +45,23 @@ pub(super) async fn run(
         }
     };
     let operator = Operator::open(place.config.options(), env).await?;
-    let stored = operator.secret(&secret).await?;
+    let stored = operator.secret(&secret).await.map_err(|failure| undeclared(name, failure))?;
     if args.cancel {
         return cancel(args, &operator, &stored, console).await;
     }
     let drain = args.drain.map(|drain| drain.to_string());
     let changes = drain.iter().map(|drain| (DRAIN, Some(drain.as_str()))).chain([(REMOVE, Some("true"))]);
-    let steps = stored.annotate(name, &changes.collect::<Vec<_>>());
-    let steps = steps.map_err(|refused| not_edited(name, &refused))?;
+    let changes: Vec<_> = changes.collect();
+    let steps =
+        |now: &StoredSecret| now.annotate(name, &changes).map_err(|refused| not_removed(name, &refused));
+    let planned = steps(&stored)?;
     if args.edit.dry_run {
         console.note(&after(&stored, name));
-        return print(&steps, console);
+        return print(&planned, console);
     }
+    let begin = |now: &StoredSecret| steps(now).map(Edit::Patch);
     if args.no_wait {
-        begin(&operator, &stored, &steps).await?;
+        operator.edit(&stored, begin).await?;
         console.data(&format!("cluster {name} is being removed: Secret {secret}\n"))?;
         console
             .note(&format!("next: `tributary cluster remove {name}` deletes the Secret after the receipt"));
@@ -92,12 +95,14 @@ pub(super) async fn run(
             Some((context, remote.map_err(without_account)?))
         }
     };
-    begin(&operator, &stored, &steps).await?;
+    operator.edit(&stored, begin).await?;
     let drained = args.drain.map_or(Duration::ZERO, Span::get);
     let mut has_begun = false;
     let gone = |seen: &Seen| leaves(seen, name, &mut has_begun);
     until(&server, name, (args.wait.get() + drained).into(), gone).await?;
-    end(&operator, &stored, name).await?;
+    end(&operator, &stored, name).await.map_err(|failure| {
+        failure.next(format!("the cluster has left; run the command again, which deletes Secret {secret}"))
+    })?;
     console.data(&concluded(name, &receipts(&server).await?))?;
     match (leftover, remote) {
         (Some(leftover), Some((context, remote))) => {
@@ -134,12 +139,14 @@ async fn cancel(
     if stored.annotation(REMOVE) != Some("true") {
         return Err(not_leaving(name, &format!("Secret {secret}")));
     }
-    let steps = stored.annotate(name, &[(REMOVE, None), (DRAIN, None)]);
-    let steps = steps.map_err(|refused| not_edited(name, &refused))?;
+    let steps = |now: &StoredSecret| {
+        let steps = now.annotate(name, &[(REMOVE, None), (DRAIN, None)]);
+        steps.map_err(|refused| not_edited(name, &refused))
+    };
     if args.edit.dry_run {
-        return print(&steps, console);
+        return print(&steps(stored)?, console);
     }
-    operator.patch(secret, &steps).await?;
+    operator.edit(stored, |now| steps(now).map(Edit::Patch)).await?;
     console.data(&format!("the removal of cluster {name} is cancelled: Secret {secret}\n"))?;
     console.note(&format!("next: `tributary cluster wait {name}`"));
     Ok(Exit::Ok)
@@ -171,6 +178,29 @@ async fn note_plan(args: &ClusterRemoveArgs, env: &Environment, console: &mut Co
     }
 }
 
+/// Adds to the next step that a cluster whose Secret is gone leaves without a command.
+fn undeclared(name: &str, failure: CommandError) -> CommandError {
+    match failure.exit {
+        Exit::NotFound => failure.next(format!(
+            "if the Secret was deleted, the cluster leaves when the grace is over; else check that --context names the config cluster, and see `tributary cluster describe {name}`"
+        )),
+        _ => failure,
+    }
+}
+
+/// Describes a removal that is refused.
+fn not_removed(name: &str, refused: &EditRefused) -> CommandError {
+    let failure = not_edited(name, refused);
+    match refused {
+        EditRefused::Shared { .. } => {
+            let next =
+                format!("{}; if nothing of {name} is served, deleting the key is enough", failure.next);
+            failure.next(next)
+        }
+        EditRefused::Missing(..) => failure,
+    }
+}
+
 /// Adds to the next step that the account may stay.
 fn without_account(failure: CommandError) -> CommandError {
     const STAYS: &str = "leave --from-context out, and the account stays";
@@ -189,30 +219,22 @@ fn without_server(failure: CommandError) -> CommandError {
     }
 }
 
-async fn begin(
-    operator: &Operator,
-    stored: &StoredSecret,
-    steps: &[tributary_kube_client::PatchOperation],
-) -> Result<(), CommandError> {
-    if steps.is_empty() {
-        return Ok(());
-    }
-    operator.patch(&stored.name, steps).await
-}
-
 /// Ends the declaration, unless it changed since it was read.
 async fn end(operator: &Operator, was: &StoredSecret, name: &str) -> Result<(), CommandError> {
-    let now = operator.secret(&was.name).await?;
-    if now.uid != was.uid || now.annotation(REMOVE) != Some("true") {
-        let message = format!("Secret {} was changed meanwhile and stays", was.name);
-        return Err(
-            CommandError::plain(message).next("run the command again if the cluster is to be removed")
-        );
-    }
-    match now.removal(name).map_err(|refused| not_edited(name, &refused))? {
-        Removal::Secret => operator.delete(&now).await,
-        Removal::Key(steps) => operator.patch(&now.name, &steps).await,
-    }
+    let stored = operator.secret(&was.name).await?;
+    let edit = |now: &StoredSecret| {
+        if now.uid != was.uid || now.annotation(REMOVE) != Some("true") {
+            let message = format!("Secret {} was changed meanwhile and stays", was.name);
+            return Err(
+                CommandError::plain(message).next("run the command again if the cluster is to be removed")
+            );
+        }
+        Ok(match now.removal(name).map_err(|refused| not_edited(name, &refused))? {
+            Removal::Secret => Edit::Delete,
+            Removal::Key(steps) => Edit::Patch(steps),
+        })
+    };
+    operator.edit(&stored, edit).await.map(drop)
 }
 
 /// Describes what follows the annotation, for `--dry-run`.
@@ -334,7 +356,7 @@ mod tests {
         let all = [receipt("west", &[]), receipt("east", &["a.test"]), receipt("east", &[])];
         assert_eq!(
             concluded("east", &all),
-            "cluster east removed: 2 services, 3 endpoints, 1 hosts without an endpoint: a.test\n"
+            "cluster east removed: 2 services, 3 endpoints, 1 host without an endpoint: a.test\n"
         );
         assert_eq!(concluded("north", &all), "cluster north removed\n");
     }

@@ -15,7 +15,7 @@ use super::edit::{Place, locate, not_edited};
 use super::effect::has_effect;
 use super::identity::{Reached, leads_there, may_have, noted, same};
 use super::shown::render;
-use super::store::Operator;
+use super::store::{Edit, Operator};
 use super::wait::{PAUSED, rotated, see_all, until};
 use crate::args::ClusterRotateArgs;
 use crate::document::{ClusterItem, Findings};
@@ -49,8 +49,14 @@ pub(super) async fn run(
     console.data(&render(&findings, console.color))?;
     let exit = concluded(&findings)?;
     is_same(shown, &findings)?;
-    let steps = stored.replace(name, &kubeconfig).map_err(|refused| not_edited(name, &refused))?;
-    config.patch(&secret, &steps).await?;
+    let replace = |now: &StoredSecret| {
+        if now.checksum(name) != stored.checksum(name) {
+            let message = format!("the kubeconfig in Secret {secret} was replaced meanwhile and stays");
+            return Err(CommandError::plain(message).next("run the command again if it is to be replaced"));
+        }
+        now.replace(name, &kubeconfig).map(Edit::Patch).map_err(|refused| not_edited(name, &refused))
+    };
+    config.edit(&stored, replace).await?;
     console.data(&format!("cluster {name} has a new token: Secret {secret}\n"))?;
     let Some((server, _)) = &before else { return Ok(exit) };
     let Some(one) = shown else {

@@ -19,6 +19,18 @@ use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
 use crate::serve::install_crypto;
 
+/// Most attempts of an edit, as long as other writers are first.
+const TRIES: usize = 5;
+
+/// Edit of a Secret, based on its version.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Edit {
+    /// It is patched; no step changes nothing.
+    Patch(Vec<PatchOperation>),
+    /// It is deleted.
+    Delete,
+}
+
 /// Cluster as the operator reaches it.
 pub(super) struct Operator {
     at: At,
@@ -101,22 +113,29 @@ impl Operator {
         let all = self.labelled(namespace).await?;
         Ok(all.into_iter().filter(|one| one.declares(cluster)).collect())
     }
-    /// Patches a Secret.
-    pub(super) async fn patch(
+    /// Edits a Secret that was read. If another writer was first, such as a server that writes the UID of a new cluster, the Secret is
+    /// read again and the edit is made of what it is then. Returns false if nothing is to be changed.
+    pub(super) async fn edit(
         &self,
-        name: &ObjectName,
-        steps: &[PatchOperation],
-    ) -> Result<(), CommandError> {
-        let patched = self.writer.patch(&SECRETS, "v1", name, None, steps).await;
-        patched
-            .map(drop)
-            .map_err(|why| self.failed(&of_secrets("patch", name), &format!("Secret {name}"), why))
-    }
-    /// Deletes a Secret if it still has the version that was read.
-    pub(super) async fn delete(&self, secret: &StoredSecret) -> Result<(), CommandError> {
-        let deleted = self.writer.delete(&SECRETS, "v1", &secret.name, &secret.version).await;
-        let what = format!("Secret {}", secret.name);
-        deleted.map_err(|why| self.failed(&of_secrets("delete", &secret.name), &what, why))
+        stored: &StoredSecret,
+        make: impl Fn(&StoredSecret) -> Result<Edit, CommandError>,
+    ) -> Result<bool, CommandError> {
+        let (name, mut now) = (&stored.name, stored.clone());
+        for tries_left in (0..TRIES).rev() {
+            let (verb, done) = match make(&now)? {
+                Edit::Patch(steps) if steps.is_empty() => return Ok(false),
+                Edit::Patch(steps) => {
+                    ("patch", self.writer.patch(&SECRETS, "v1", name, None, &steps).await.map(drop))
+                }
+                Edit::Delete => ("delete", self.writer.delete(&SECRETS, "v1", name, &now.version).await),
+            };
+            match done {
+                Ok(()) => return Ok(true),
+                Err(ApiFailure::Conflict(_)) if tries_left > 0 => now = self.secret(name).await?,
+                Err(why) => return Err(self.failed(&of_secrets(verb, name), &format!("Secret {name}"), why)),
+            }
+        }
+        Ok(false)
     }
     /// Creates a Secret.
     pub(super) async fn create(&self, secret: &NewSecret) -> Result<(), CommandError> {

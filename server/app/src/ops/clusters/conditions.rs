@@ -200,13 +200,17 @@ fn rotation(roster: Option<&ClusterStatus>, lanes: &[Lane<'_>]) -> Option<Cluste
         let waits = lane.status.waits_for.as_deref().filter(|_| lane.status.needs_accept);
         failure.or_else(|| waits.map(|why| (why, true))).map(|(why, waits)| (why.to_owned(), waits))
     };
-    if roster.is_some_and(|one| one.claims.iter().all(|claim| claim.outcome != Outcome::Wins)) {
-        // its credential is no longer declared
+    let is_undeclared = |one: &ClusterStatus| {
+        !one.claims.is_empty() && one.claims.iter().all(|claim| claim.outcome != Outcome::Wins)
+    };
+    // the run of a credential that is no longer declared
+    if roster.is_some_and(is_undeclared) {
         return None;
     }
     let (why, waits) = lanes.iter().find_map(why)?;
     let next = match roster {
-        _ if waits && why.starts_with(REPLACED) => accept(roster, lanes, ""),
+        // the state of the cluster
+        _ if waits && why.starts_with(REPLACED) => return None,
         _ if waits => format!("grant the rights, or {}", accept(roster, lanes, " --rights")),
         Some(one) if one.source == Some(SourceKind::Directory) => {
             "correct the kubeconfig in its file".to_owned()
@@ -323,15 +327,9 @@ mod tests {
             ),
             (
                 Some(&secret),
-                Some("the source's identity changed"),
-                None,
-                "changed; `tributary cluster accept east` accepts it",
-            ),
-            (
-                Some(&secret),
                 None,
                 Some("401"),
-                "401; correct the kubeconfig in its Secret, or replace the token with `tributary cluster rotate east`",
+                "401; correct the kubeconfig in its Secret, or replace it with `tributary cluster rotate east`, with --remote-server if the address or the certificate authority is wrong",
             ),
             (Some(&file), None, Some("401"), "401; correct the kubeconfig in its file"),
             (None, less, None, "read less; grant the rights, or `tributary state accept east` accept it"),
@@ -340,6 +338,7 @@ mod tests {
             assert!(message.ends_with(text), "{message}");
         }
         assert_eq!(shown(Some(&secret), None, None), "");
+        assert_eq!(shown(Some(&secret), Some("the source's identity changed"), None), "", "it is a Conflict");
     }
 
     #[test]

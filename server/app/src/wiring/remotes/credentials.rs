@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tributary_core::{Core, RegistryStatus};
-use tributary_kube_client::{Connection, ObjectName, PatchOperation, Writer};
+use tributary_kube_client::{Connection, Held, ObjectName, PatchOperation, Writer};
 use tributary_model::ClusterId;
 use tributary_registry_api::{Backoff, BackoffPolicy, Clock, SplitMix};
 use tributary_remote::roster::{ClusterStatus, FOUND_UID};
@@ -28,6 +28,24 @@ use crate::document::{Findings, Outcome};
 use crate::ops::clusters::board::{Board, RemotesView};
 use crate::ops::clusters::findings::{PATIENCE, check};
 use crate::wiring::cluster::{CREDENTIALS, Cluster};
+
+/// Logs why the Lease cannot be read or written, each reason once, for as long as there is a candidate.
+async fn log_failures(mut lease: watch::Receiver<Held>) {
+    let mut logged = None;
+    loop {
+        let failure = lease.borrow_and_update().trouble.clone();
+        if let Some(error) = failure.clone().filter(|_| failure != logged) {
+            tracing::warn!(
+                %error,
+                "nothing is written to the Secrets of remote clusters: this replica cannot compete for the Lease; grant what `tributary rbac print` shows"
+            );
+            logged = failure;
+        }
+        if lease.changed().await.is_err() {
+            return std::future::pending().await;
+        }
+    }
+}
 
 /// Least pause between two looks for what is due, so that changes of a moment are looked at together.
 const LEAST: Duration = Duration::from_secs(2);
@@ -68,12 +86,14 @@ impl CredentialWriter {
             backoff.reset();
             let leadership = self.home.leadership(&connection, CREDENTIALS);
             let (leads, ended) = (leadership.leads(), CancellationToken::new());
+            let failures = log_failures(leadership.holder());
             let writer = Writer::new(connection.client());
             let work = async {
                 tokio::select! {
                     () = stop.cancelled() => {}
                     () = self.work(&writer, leads, &mut random) => {}
                     () = self.home.connector().outdated(&connection) => {}
+                    () = failures => {}
                 }
                 ended.cancel();
             };

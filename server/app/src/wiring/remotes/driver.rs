@@ -319,7 +319,8 @@ impl Driver {
 
     /// Logs problems that are new.
     fn log(&mut self, status: &RosterStatus) {
-        let now = problems(&self.board.view(), self.may_lack_secrets(status));
+        let policies: Vec<ClusterId> = self.settings.borrow().remotes.policies().into_keys().collect();
+        let now = problems(&self.board.view(), self.may_lack_secrets(status), &policies);
         for text in now.difference(&self.logged) {
             tracing::warn!("{text}");
         }

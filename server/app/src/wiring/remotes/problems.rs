@@ -6,9 +6,10 @@
 
 use std::collections::BTreeSet;
 
-use tributary_model::Code;
+use tributary_model::{ClusterId, Code};
 use tributary_remote::roster::{
-    ClaimStatus, ClusterStatus, Fault, ObjectStatus, Outcome, Source, SourceHealth, SourceStatus,
+    ClaimStatus, ClusterStatus, Fault, ObjectStatus, Outcome, RosterStatus, Source, SourceHealth,
+    SourceStatus,
 };
 
 use crate::document::clusters::text;
@@ -16,8 +17,9 @@ use crate::ops::clusters::board::RemotesView;
 use crate::ops::clusters::conditions::object as shown;
 use crate::ops::clusters::sources::{self, fault_code};
 
-/// Returns what operators should know; `may_lack` if the server goes on without Secrets.
-pub(super) fn problems(view: &RemotesView, may_lack: bool) -> BTreeSet<String> {
+/// Returns what operators should know; `may_lack` if the server goes on without Secrets. `policies` are the clusters of files that the
+/// configuration has a policy for.
+pub(super) fn problems(view: &RemotesView, may_lack: bool, policies: &[ClusterId]) -> BTreeSet<String> {
     let status = &view.roster;
     let sources = status.sources.iter().filter_map(|source| of_source(view, source, may_lack));
     let claims =
@@ -27,7 +29,23 @@ pub(super) fn problems(view: &RemotesView, may_lack: bool) -> BTreeSet<String> {
         let grace = cluster.leaves?.since(cluster.since?);
         Some(format!("cluster {} is no longer declared; it leaves after {grace:?}", cluster.cluster))
     });
-    sources.chain(claims).chain(objects).chain(leaving).collect()
+    let misnamed = misnamed(status, policies).map(|name| {
+        format!("remotes.clusters.{name} has no effect: no file of remotes.directory declares this cluster; correct the name")
+    });
+    sources.chain(claims).chain(objects).chain(leaving).chain(misnamed).collect()
+}
+
+/// Returns the clusters with a policy that no file declares, once the directory was read.
+fn misnamed<'a>(status: &'a RosterStatus, policies: &'a [ClusterId]) -> impl Iterator<Item = &'a ClusterId> {
+    let is_read = status
+        .sources
+        .iter()
+        .any(|source| source.source == Source::Directory && source.health == SourceHealth::Synced);
+    let is_declared = |name: &&ClusterId| {
+        let of_name = status.clusters.iter().filter(|one| one.cluster == **name);
+        of_name.flat_map(|one| &one.claims).any(|claim| claim.source == Source::Directory)
+    };
+    policies.iter().filter(move |name| is_read && !is_declared(name))
 }
 
 fn of_source(view: &RemotesView, status: &SourceStatus, may_lack: bool) -> Option<String> {

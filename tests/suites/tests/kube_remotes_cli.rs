@@ -105,10 +105,13 @@ async fn cluster_is_added_rotated_paused_resumed_and_removed_by_commands() -> Re
 /// A token goes to the cluster that issued it only, and a cluster has one name.
 async fn contexts_of_other_clusters_are_refused(lab: &Lab) -> Result<()> {
     let token = lab.value().await?;
-    for more in [&[][..], &["--no-wait"]] {
+    // a server knows which cluster that is
+    for (more, next) in
+        [(&[][..], "that one is cluster Kubernetes"), (&["--no-wait"], "tributary cluster accept away --uid")]
+    {
         let wrong = [&["rotate", "away", "--from-context", "home"], more, &LOOPBACK].concat();
         let ran = lab.run(&wrong).await?.ends(3)?.notes("context home leads to the cluster with the UID")?;
-        ran.notes("tributary cluster accept away --uid")?;
+        ran.notes(next)?;
     }
     let dead = [&["rotate", "away", "--from-context", "dead"], &LOOPBACK[..]].concat();
     lab.run(&dead).await?.ends(1)?.notes("context dead (127.0.0.1:1): ")?;

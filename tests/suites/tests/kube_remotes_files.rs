@@ -211,7 +211,7 @@ async fn policy_of_a_file_applies_at_once(lab: &mut Lab, file: &str) -> Result<(
     ensure!(status.code() == Some(3) && text.contains("    away:\n      paused: true\n"), "{text}");
     let (status, text, notes) = lab.server()?.command(&["cluster", "remove", "away"]).await?;
     ensure!(status.code() == Some(3) && text.contains(&format!("rm {file}\n")), "{text}");
-    ensure!(notes.contains("with cluster away leave ") && notes.contains(" endpoints, "), "{notes}");
+    ensure!(notes.contains("with cluster away leave ") && notes.contains(" 1 endpoint, "), "{notes}");
     let path = lab.folder.path().join("config.yaml");
     let before = std::fs::read_to_string(&path)?;
     let paused = before.replace("leaveGrace", "clusters: {away: {paused: true}}, leaveGrace");

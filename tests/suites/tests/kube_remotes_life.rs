@@ -70,6 +70,35 @@ async fn server_without_remembered_clusters_waits_for_the_secrets() -> Result<()
     lab.serves(&[HOME, AWAY]).await
 }
 
+/// What it has is unknown, not empty: a client that holds its endpoints would lose them.
+#[tokio::test]
+async fn start_without_a_journal_waits_for_a_declared_cluster_that_was_never_read() -> Result<()> {
+    let mut lab = Lab::joined().await?;
+    for (why, is_refused) in [("its declarations are refused", true), ("it is paused", false)] {
+        lab.kill();
+        lab.forget_state()?;
+        match is_refused {
+            true => lab.declare_refused().await?,
+            false => lab.declare(&[("tributary.dev/paused", "true")]).await?,
+        }
+        lab.launch()?;
+        eventually("the server to name the cluster", SOON, || async {
+            let (_, body) = lab.readyz().await?;
+            ensure!(body.contains("cluster away") && body.contains(why), "{body}");
+            Ok(())
+        })
+        .await?;
+        lab.is_ready().await?;
+        let (_, body) = lab.readyz().await?;
+        ensure!(body.contains("the timeout of the first sync has passed"), "{body}");
+    }
+    lab.declare(&[]).await?;
+    lab.serves(&[HOME, AWAY]).await?;
+    let (_, body) = lab.readyz().await?;
+    ensure!(!body.contains("cluster away"), "{body}");
+    Ok(())
+}
+
 #[tokio::test]
 async fn cluster_that_leaves_is_planned_drained_and_receipted() -> Result<()> {
     let mut lab = Lab::joined().await?;

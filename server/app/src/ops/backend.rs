@@ -114,7 +114,11 @@ impl LiveBackend {
             now: self.clock.now(),
             wall: Timestamp::now(),
         };
-        (report.items(), report.sources())
+        let mut sources = report.sources();
+        if sources.is_empty() && config.finds_remotes() {
+            sources.push(clusters::sources::not_begun());
+        }
+        (report.items(), sources)
     }
     /// Returns the kinds of the registries, by name; those that are not configured are of remote clusters.
     pub(crate) fn kinds(&self) -> BTreeMap<String, RegistryKind> {

@@ -125,6 +125,10 @@ impl Lab {
         secret["metadata"]["annotations"] = annotations.iter().copied().collect::<Value>();
         self.home.api().apply(&secret).await.map(drop)
     }
+    /// Applies the Secret with a kubeconfig that no server accepts.
+    pub(crate) async fn declare_refused(&self) -> Result<()> {
+        self.home.api().apply(&secret("clusters: [")).await.map(drop)
+    }
     pub(crate) async fn undeclare(&self) -> Result<()> {
         self.home.api().remove(&Named::of(&secret(""))?).await
     }

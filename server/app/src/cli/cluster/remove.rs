@@ -95,6 +95,7 @@ pub(super) async fn run(
             Some((context, remote.map_err(without_account)?))
         }
     };
+    let earlier = receipts(&server).await?;
     operator.edit(&stored, begin).await?;
     let drained = args.drain.map_or(Duration::ZERO, Span::get);
     let mut has_begun = false;
@@ -103,7 +104,9 @@ pub(super) async fn run(
     end(&operator, &stored, name).await.map_err(|failure| {
         failure.next(format!("the cluster has left; run the command again, which deletes Secret {secret}"))
     })?;
-    console.data(&concluded(name, &receipts(&server).await?))?;
+    let mut all = receipts(&server).await?;
+    all.retain(|receipt| !earlier.contains(receipt));
+    console.data(&concluded(name, &all))?;
     match (leftover, remote) {
         (Some(leftover), Some((context, remote))) => {
             let deleted = leftover.delete(&remote, context, console).await;
@@ -221,7 +224,12 @@ fn without_server(failure: CommandError) -> CommandError {
 
 /// Ends the declaration, unless it changed since it was read.
 async fn end(operator: &Operator, was: &StoredSecret, name: &str) -> Result<(), CommandError> {
-    let stored = operator.secret(&was.name).await?;
+    let stored = match operator.secret(&was.name).await {
+        Ok(stored) => stored,
+        // another one deleted it meanwhile
+        Err(failure) if failure.exit == Exit::NotFound => return Ok(()),
+        Err(failure) => return Err(failure),
+    };
     let edit = |now: &StoredSecret| {
         if now.uid != was.uid || now.annotation(REMOVE) != Some("true") {
             let message = format!("Secret {} was changed meanwhile and stays", was.name);

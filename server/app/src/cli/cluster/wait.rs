@@ -28,7 +28,7 @@ pub(super) const REMOVING: &str = "Removing";
 pub(super) struct Seen {
     /// The cluster, if the server knows it.
     pub(super) cluster: Option<ClusterItem>,
-    /// Whether a source of declarations was not read yet, so that unknown clusters may be declared.
+    /// Whether a source of declarations was not read yet or cannot be read, so that unknown clusters may be declared.
     pub(super) is_partial: bool,
 }
 
@@ -43,7 +43,8 @@ pub(super) async fn see(server: &Server, name: &str) -> Result<Seen, CommandErro
     let body = server.get(&path(Listed::Clusters), &[("name", Some(name))]).await?;
     let list: List<serde_json::Value> = parse(&body)?;
     let all: Vec<ClusterItem> = items(&list)?;
-    let is_partial = list.metadata.sources.iter().any(|source| source.state == "Syncing");
+    let is_unread = |state: &str| matches!(state, "Syncing" | "Failed");
+    let is_partial = list.metadata.sources.iter().any(|source| is_unread(&source.state));
     Ok(Seen { cluster: all.into_iter().find(|one| one.name == name), is_partial })
 }
 
@@ -121,7 +122,7 @@ pub(super) fn verdict(seen: &Seen, goal: WaitFor) -> Result<(), String> {
 /// A cluster that stays declared with the annotation `remove` is shown after its registries are gone.
 pub(super) fn removed(seen: &Seen) -> Result<(), String> {
     match &seen.cluster {
-        None if seen.is_partial => Err("the server has not read all Secrets yet".to_owned()),
+        None if seen.is_partial => Err("the server has not read all declarations".to_owned()),
         None => Ok(()),
         Some(one) if one.state == REMOVING && one.registries.is_empty() => Ok(()),
         Some(one) => Err(described(one)),

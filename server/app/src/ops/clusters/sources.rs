@@ -46,6 +46,20 @@ fn item(view: &RemotesView, status: &SourceStatus) -> ClusterSourceItem {
     }
 }
 
+/// Returns what stands for the sources of a server that has just started: clusters that it does not list may be declared.
+#[must_use]
+pub fn not_begun() -> ClusterSourceItem {
+    ClusterSourceItem {
+        name: "declarations".to_owned(),
+        state: "Syncing".to_owned(),
+        code: Code::SECRETS_UNREAD.to_string(),
+        reason: "the server has just started and has not read them yet".to_owned(),
+        objects: 0,
+        beyond: 0,
+        faults: Vec::new(),
+    }
+}
+
 /// Names a source.
 #[must_use]
 pub fn name(view: &RemotesView, source: Source) -> String {

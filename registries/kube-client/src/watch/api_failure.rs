@@ -126,8 +126,11 @@ pub(crate) fn causes(error: &dyn std::error::Error) -> String {
         }
         cause = next.source();
     }
-    text
+    if text.contains(GONE_AWAY) { "the server closed the connection".to_owned() } else { text }
 }
+
+/// How the HTTP/2 library names a server that ends a connection without an error (RFC 9113, 6.8), as one that stops does.
+const GONE_AWAY: &str = "connection error received: not a result of an error";
 
 #[cfg(test)]
 mod tests {

@@ -61,7 +61,7 @@ pub(super) fn table(all: &[ClusterItem], wide: bool) -> Table {
                 registry.next_generation.map(|next| next.to_string()).unwrap_or_default()
             }),
             one.rotations.into(),
-            one.renewal.map(|at| expires(at, now)).unwrap_or_default().into(),
+            one.renewal.map(|at| renewal(at, now)).unwrap_or_default().into(),
             one.staleness.clone().into(),
             identity(one),
             one.conditions.iter().map(|one| one.kind.as_str()).collect::<Vec<_>>().join(",").into(),
@@ -96,6 +96,12 @@ fn coded(text: &str, code: &str) -> String {
 pub(super) fn expires(at: Timestamp, now: Timestamp) -> String {
     let left = age(at.as_millisecond().abs_diff(now.as_millisecond()));
     if at <= now { format!("{left} ago") } else { format!("in {left}") }
+}
+
+/// Returns when a token is renewed: one that should have been is not.
+fn renewal(at: Timestamp, now: Timestamp) -> String {
+    let left = age(at.as_millisecond().abs_diff(now.as_millisecond()));
+    if at <= now { format!("overdue for {left}") } else { format!("in {left}") }
 }
 
 /// Returns the identity, or that it cannot be read.
@@ -149,7 +155,7 @@ pub(super) fn described(one: &ClusterItem, now: Timestamp, color: bool) -> Strin
     let ago = |millis: Option<u64>| millis.map(|millis| format!("{} ago", age(millis))).unwrap_or_default();
     let expiry = one.credential_expires.map(|at| expires(at, now)).unwrap_or_default();
     let registry = |one: &ClusterRegistryItem| {
-        let next = one.next_generation.map(|next| format!(", {next} fills")).unwrap_or_default();
+        let next = one.next_generation.map(|next| format!(", {next} is being read")).unwrap_or_default();
         format!("{} (generation {}{next})", one.name, one.generation)
     };
     let rows: [(&str, Cell); 17] = [
@@ -161,7 +167,7 @@ pub(super) fn described(one: &ClusterItem, now: Timestamp, color: bool) -> Strin
         ("Next try:", one.retry_in_millis.map(next_try).unwrap_or_default().into()),
         ("Source:", one.source.clone().into()),
         ("Credential expires:", expiry.into()),
-        ("Renewal:", one.renewal.map(|at| expires(at, now)).unwrap_or_default().into()),
+        ("Renewal:", one.renewal.map(|at| renewal(at, now)).unwrap_or_default().into()),
         ("Rotations:", one.rotations.into()),
         ("Registries:", each(&one.registries, registry)),
         ("Services:", one.services.into()),

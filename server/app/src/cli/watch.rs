@@ -51,13 +51,22 @@ struct Follower<'a> {
     /// Last seen generation; empty to request at once.
     seen: Option<String>,
     drawn: String,
+    /// Items of the last list without their ages.
+    steady: Vec<Value>,
     items: BTreeMap<String, Value>,
     pause: Duration,
 }
 
 impl<'a> Follower<'a> {
     fn new(args: &'a GetArgs) -> Self {
-        Self { args, seen: None, drawn: String::new(), items: BTreeMap::new(), pause: PACE }
+        Self {
+            args,
+            seen: None,
+            drawn: String::new(),
+            steady: Vec::new(),
+            items: BTreeMap::new(),
+            pause: PACE,
+        }
     }
     async fn ask(&mut self, server: &Server) -> Result<List<Value>, CommandError> {
         let by_generation = !matches!(
@@ -89,7 +98,11 @@ impl<'a> Follower<'a> {
     }
     fn draw(&mut self, list: &List<Value>, console: &Console<'_>) -> Result<String, CommandError> {
         let text = render(self.args, list, console.color)?;
-        if text == self.drawn {
+        let steady: Vec<Value> = list.items.iter().map(steady).collect();
+        // only a terminal is redrawn for an age
+        let is_same = !console.terminal && !self.drawn.is_empty() && steady == self.steady;
+        self.steady = steady;
+        if is_same || text == self.drawn {
             return Ok(String::new());
         }
         self.drawn.clone_from(&text);

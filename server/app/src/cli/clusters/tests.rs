@@ -89,7 +89,7 @@ fn description_has_fields_conditions_declarations_and_kinds() {
         "State: AuthFailed",
         "Reason: 401 (TRB0708)",
         "Confirmed: 62s ago",
-        "Registries: east (generation 3, 4 fills)",
+        "Registries: east (generation 3, 4 is being read)",
         "CONDITION CODE MESSAGE",
         "Secret s/east Used - - -",
         "Secret s/east2 Refused users[0].user.username is a password (TRB0702) remotes.allowKubeconfig: [basic]",

@@ -11,8 +11,8 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use tributary_model::{
-    Catalog, ClientKind, Code, CollectionKind, Condition, HostImport, ImportNamespace, Labels, Namespace,
-    PolicyKey, PolicyView, PortNumber, ServiceView, Sidecar,
+    Catalog, ClientKind, Code, CollectionKind, Condition, HostImport, HostPattern, ImportNamespace, Labels,
+    Namespace, PolicyKey, PolicyView, PortNumber, ServiceView, Sidecar,
 };
 
 use crate::resolve::is_exported;
@@ -53,9 +53,9 @@ pub struct Selectable {
 pub struct Beside<'a> {
     /// Connected clients.
     pub clients: &'a [Selectable],
-    /// Ending of the hosts of services that are declared elsewhere, such as `.svc.cluster.local`. They do not count as
-    /// missing, and neither do workloads.
-    pub elsewhere: Option<&'a str>,
+    /// Hosts of services that are declared elsewhere, such as `*.svc.cluster.local`. They do not count as missing, and
+    /// neither do workloads.
+    pub elsewhere: Option<&'a [HostPattern]>,
 }
 
 /// Returns the conditions of the wanted policies that concern hosts, workloads and clients.

@@ -122,6 +122,40 @@ async fn services_of_kubernetes_are_not_missing_from_files() {
 }
 
 #[tokio::test]
+async fn hosts_that_are_declared_elsewhere_are_not_missing_from_files() {
+    let to = |host: &str| format!("  - route: [{{destination: {{host: {host}}}}}]\n");
+    let service = RULES.split("---\n").next().unwrap();
+    let head = "---\napiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: pay, namespace: shop}\nspec:\n";
+    let rules = |host: &str| format!("{service}{head}  hosts: [pay.test]\n  http:\n{}", to(host));
+    let config = "apiVersion: tributary.dev/v1alpha1\nkind: Config\nsettings: {domain: corp.local}\n\
+                  registries: [{kind: file, path: .}]\n\
+                  federatedServices: [{host: pay.shop.global, members: [{host: pay.test}]}]\n";
+    let beside = mk_directory(&[("tributary.yaml", config)]);
+    let file = beside.path().join("tributary.yaml").to_string_lossy().into_owned();
+    let elsewhere = ["--declared-elsewhere", "*.partner.example", "--declared-elsewhere", "one.test"];
+    let cases: [(&str, &[&str], Exit); 8] = [
+        ("pay.service.consul", &[], Exit::Ok),
+        ("pay.service.dc2.dc.consul", &[], Exit::Ok),
+        ("pay.shop.global", &[], Exit::No),
+        ("pay.shop.global", &["--config", &file], Exit::Ok),
+        ("pay.shop.svc.corp.local", &["--config", &file], Exit::Ok),
+        ("pya.shop.global", &["--config", &file], Exit::No),
+        ("api.partner.example", &elsewhere, Exit::Ok),
+        ("two.test", &elsewhere, Exit::No),
+    ];
+    for (host, flags, want) in cases {
+        let directory = mk_directory(&[("rules.yaml", &rules(host))]);
+        let ran = analyze(directory.path(), flags).await;
+        assert_eq!(
+            (ran.exit, ran.out.contains("TRB0450")),
+            (Ok(want), want == Exit::No),
+            "{host}: {}",
+            ran.out
+        );
+    }
+}
+
+#[tokio::test]
 async fn directory_that_does_not_exist_is_a_usage_error() {
     let directory = mk_directory(&[]);
     let ran = analyze(&directory.path().join("missing"), &[]).await;

@@ -12,15 +12,15 @@ const MAX_SERVICES: usize = 1_000;
 /// Services by host.
 pub(super) struct Services<'c> {
     catalog: &'c Catalog,
-    /// Ending of the hosts of services that are declared elsewhere.
-    elsewhere: Option<&'c str>,
+    /// Hosts of services that are declared elsewhere.
+    elsewhere: Option<&'c [HostPattern]>,
     /// Built when a wildcard is first looked up.
     index: Option<Index<'c>>,
 }
 
 impl<'c> Services<'c> {
     /// Returns the look-up of a catalog.
-    pub(super) const fn new(catalog: &'c Catalog, elsewhere: Option<&'c str>) -> Self {
+    pub(super) const fn new(catalog: &'c Catalog, elsewhere: Option<&'c [HostPattern]>) -> Self {
         Self { catalog, elsewhere, index: None }
     }
     /// Returns the services of a complete host, of a wildcard at most [`MAX_SERVICES`].
@@ -37,11 +37,7 @@ impl<'c> Services<'c> {
     }
     /// Whether services of a complete host may be declared elsewhere; those of a short wildcard may always be.
     pub(super) fn are_elsewhere(&self, host: &HostPattern) -> bool {
-        let ends = |ending: &str, host: &str| host.ends_with(ending) || ending.ends_with(host);
-        self.elsewhere.is_some_and(|ending| match host.suffix() {
-            Some(suffix) => ends(ending, suffix),
-            None => host.as_str().ends_with(ending),
-        })
+        self.elsewhere.is_some_and(|all| all.iter().any(|one| overlap(one, host)))
     }
     /// Returns what is wrong with a complete host that no service has.
     pub(super) fn no_such_host(&self, host: &str) -> String {
@@ -52,6 +48,16 @@ impl<'c> Services<'c> {
             String::new()
         };
         format!("no service has the host {host}{hint}")
+    }
+}
+
+/// Whether one host may be of both patterns.
+fn overlap(one: &HostPattern, other: &HostPattern) -> bool {
+    match (one.suffix(), other.suffix()) {
+        (Some(one), Some(other)) => one.ends_with(other) || other.ends_with(one),
+        (Some(suffix), None) => other.as_str().ends_with(suffix),
+        (None, Some(suffix)) => one.as_str().ends_with(suffix),
+        (None, None) => one == other,
     }
 }
 

@@ -1,7 +1,8 @@
 //! Findings of a directory of files: the documents that a file registry would not serve, and the conditions of the
 //! policies and services of the others.
 //!
-//! Services of Kubernetes and workloads are not in files. What names them is not reported as missing.
+//! Services of Kubernetes and Consul and workloads are not in files. What names them is not reported as missing, and
+//! neither are the hosts that the caller knows to be declared elsewhere.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,12 +11,13 @@ use std::time::Duration;
 use tributary_answer::{Beside, conditions, policy_conditions};
 use tributary_core::{Core, CoreConfig, RunOrder};
 use tributary_model::{
-    Catalog, ClusterId, Collection, CollectionKind, Condition, Generation, Mono, ObjectRef, Problem,
-    ProviderId, RegistryId, RegistryName, RegistrySpec, RegistryUpdate, Scope, Source, Stamped,
+    Catalog, ClusterId, Collection, CollectionKind, Condition, Generation, HostPattern, Mono, ObjectRef,
+    Problem, ProviderId, RegistryId, RegistryName, RegistrySpec, RegistryUpdate, Scope, Source, Stamped,
 };
 use tributary_service_entry::{Context, Directory, DocumentSource, SourceEvent, Timing, registry_updates};
 
 use super::{Finding, Severity, position_of};
+use crate::config::{Config, facts};
 use crate::exit::CommandError;
 
 /// Name of the registry and of its cluster.
@@ -23,8 +25,15 @@ const NAME: &str = "files";
 /// Time after which a directory that is still being written counts as unreadable.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Returns the findings of a directory with all subdirectories; `None` if it has no object that Tributary reads.
-pub async fn findings(root: &Path) -> Result<Option<Vec<Finding>>, CommandError> {
+/// Hosts of Consul services: no registry gives them another ending.
+const CONSUL: &str = "*.consul";
+
+/// Returns the findings of a directory with all subdirectories; `None` if it has no object that Tributary reads. Services of
+/// the hosts `elsewhere` are not in files either.
+pub async fn findings(
+    root: &Path,
+    elsewhere: Vec<HostPattern>,
+) -> Result<Option<Vec<Finding>>, CommandError> {
     if !root.is_dir() {
         let message = format!("{} is not a directory", root.display());
         return Err(CommandError::config(message).next("name a directory of YAML files"));
@@ -43,7 +52,7 @@ pub async fn findings(root: &Path) -> Result<Option<Vec<Finding>>, CommandError>
     let catalog = catalog(scopes, events).map_err(|error| unusable(&error))?;
     let declares = !catalog.policies.is_empty() || !catalog.workloads.is_empty();
     let is_empty = all.is_empty() && !declares && catalog.services().next().is_none();
-    all.extend(of_catalog(&catalog));
+    all.extend(of_catalog(&catalog, elsewhere));
     Ok((!is_empty).then_some(all))
 }
 
@@ -83,9 +92,19 @@ fn catalog(
     Ok(core.publish())
 }
 
+/// Returns the hosts that a server with a configuration serves without a file.
+#[must_use]
+pub fn declared_by(config: &Config) -> Vec<HostPattern> {
+    let federated = config.federated_services.iter().filter_map(facts::federated);
+    let domain = config.settings.domain.iter().map(|domain| format!("*.svc.{domain}"));
+    let of_kubernetes = domain.filter_map(|host| HostPattern::new(host).ok());
+    federated.map(|(host, _)| host.into()).chain(of_kubernetes).collect()
+}
+
 /// Returns the findings of what is served.
-fn of_catalog(catalog: &Catalog) -> Vec<Finding> {
-    let elsewhere = format!(".svc.{}", catalog.settings.domain());
+fn of_catalog(catalog: &Catalog, mut elsewhere: Vec<HostPattern>) -> Vec<Finding> {
+    let usual = [format!("*.svc.{}", catalog.settings.domain()), CONSUL.to_owned()];
+    elsewhere.extend(usual.into_iter().filter_map(|host| HostPattern::new(host).ok()));
     let beside = Beside { clients: &[], elsewhere: Some(&elsewhere) };
     let more = policy_conditions(catalog, beside, &|_| true);
     let policies = catalog.policies.iter().flat_map(|(key, view)| {

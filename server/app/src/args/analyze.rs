@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use tributary_model::{HostPattern, InvalidName};
 
 use super::{Output, ServerArgs};
 use crate::analyze::{Severity, Suppression};
@@ -11,10 +12,18 @@ use crate::analyze::{Severity, Suppression};
 #[derive(Debug, Clone, Args)]
 #[command(group(clap::ArgGroup::new("what").required(true).args(["files", "live"])))]
 pub struct AnalyzeArgs {
-    /// Examine the files of a directory, without a server. Services of Kubernetes and workloads are not in files: what
-    /// names them is not reported as missing
+    /// Examine the files of a directory, without a server. Services of Kubernetes and Consul and workloads are not in files:
+    /// what names them is not reported as missing
     #[arg(short = 'f', long, value_name = "DIR")]
     pub files: Option<PathBuf>,
+    /// Hosts of services that are not in the files, such as `pay.shop.global` or `*.partner.example`: they are not reported as
+    /// missing. Repeat for several
+    #[arg(long = "declared-elsewhere", value_name = "HOST", conflicts_with = "live", value_parser = parse_host)]
+    pub elsewhere: Vec<HostPattern>,
+    /// Configuration file of the server: its federated services are not reported as missing, and neither are Kubernetes
+    /// services of its `settings.domain`
+    #[arg(long, value_name = "FILE", conflicts_with = "live")]
+    pub config: Option<PathBuf>,
     /// Examine the policies and services of a running server
     #[arg(long)]
     pub live: bool,
@@ -33,4 +42,8 @@ pub struct AnalyzeArgs {
     /// Server to request.
     #[command(flatten)]
     pub server: ServerArgs,
+}
+
+fn parse_host(text: &str) -> Result<HostPattern, InvalidName> {
+    HostPattern::new(text)
 }

@@ -8,6 +8,7 @@ use super::table::{Tone, paint};
 use super::{Console, Server};
 use crate::analyze::{Finding, Severity, files, live, ordered};
 use crate::args::{AnalyzeArgs, Output};
+use crate::config::load;
 use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
 
@@ -18,7 +19,9 @@ pub async fn run(
     console: &mut Console<'_>,
 ) -> Result<Exit, CommandError> {
     let answer = match &args.files {
-        Some(root) => live::Answer { findings: of_files(root, console).await?, ..live::Answer::default() },
+        Some(root) => {
+            live::Answer { findings: of_files(root, args, env, console).await?, ..live::Answer::default() }
+        }
         None => {
             let server = Server::find(&args.server, env)?;
             live::findings(&server, args.namespace.as_deref()).await?
@@ -36,8 +39,15 @@ pub async fn run(
 }
 
 /// Returns the findings of a directory. One without objects is most likely not the one that was meant.
-async fn of_files(root: &Path, console: &mut Console<'_>) -> Result<Vec<Finding>, CommandError> {
-    let found = files::findings(root).await?;
+async fn of_files(
+    root: &Path,
+    args: &AnalyzeArgs,
+    env: &Environment,
+    console: &mut Console<'_>,
+) -> Result<Vec<Finding>, CommandError> {
+    let config = args.config.as_deref().map(|file| load(Some(file), env, &|_, _| Ok(()))).transpose()?;
+    let declared = config.iter().flat_map(|loaded| files::declared_by(&loaded.config));
+    let found = files::findings(root, args.elsewhere.iter().cloned().chain(declared).collect()).await?;
     if found.is_none() {
         console.note(&format!("{} has no file with an object that Tributary reads", root.display()));
     }

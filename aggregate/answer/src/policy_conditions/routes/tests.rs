@@ -82,8 +82,10 @@ fn mk_candidate(name: &str, host: &str, visibility: Visibility, routes: Vec<Http
     RouteCandidate { of: Arc::new(of), host, routes: routes.into() }
 }
 
-fn shown_in(services: Vec<Arc<ServiceView>>, all: Vec<Declared>, elsewhere: Option<&str>) -> Vec<String> {
-    shown_beside(services, all, Beside { clients: &[], elsewhere })
+fn shown_in(services: Vec<Arc<ServiceView>>, all: Vec<Declared>, elsewhere: Option<&[&str]>) -> Vec<String> {
+    let hosts: Option<Vec<HostPattern>> =
+        elsewhere.map(|all| all.iter().map(|host| HostPattern::new(host).unwrap()).collect());
+    shown_beside(services, all, Beside { clients: &[], elsewhere: hosts.as_deref() })
 }
 
 fn shown_beside(services: Vec<Arc<ServiceView>>, all: Vec<Declared>, beside: Beside<'_>) -> Vec<String> {
@@ -204,9 +206,13 @@ fn host_of_no_service_is_named() {
 #[test]
 fn services_that_are_declared_elsewhere_are_not_missing() {
     let of = |host: &str, to: &str| vec![mk_service("a", &[host], vec![mk_route(&[], &[to])])];
-    let found = |host: &str, to: &str| shown_in(Vec::new(), of(host, to), Some(".svc.cluster.local"));
+    let elsewhere: &[&str] = &["*.svc.cluster.local", "*.consul", "pay.shop.global"];
+    let found = |host: &str, to: &str| shown_in(Vec::new(), of(host, to), Some(elsewhere));
     assert_eq!(found("pay", "pay.shop.svc.cluster.local:81"), [""; 0]);
     assert_eq!(found("*.local", "pay"), [""; 0]);
+    assert_eq!(found("*.service.consul", "pay.service.consul"), [""; 0]);
+    assert_eq!(found("*.shop.global", "pay.shop.global"), [""; 0]);
+    assert_eq!(found("pay", "pya.shop.global").len(), 1);
     assert_eq!(found("pay.test", "pay").len(), 1);
     assert_eq!(found("pay", "pay.test").len(), 1);
 }

@@ -17,7 +17,7 @@ use crate::scope::trace::{imported, not_imported};
 use crate::steps::about;
 
 /// Maximum length of an alias chain. The core flattens chains and removes loops, so a longer chain is a loop.
-const MAX_ALIASES: usize = 16;
+pub(crate) const MAX_ALIASES: usize = 16;
 
 /// Whether a client of this scope sees any declaration of the service, and imports the service.
 #[must_use]

@@ -35,23 +35,42 @@ pub(super) fn uninhabited<'e>(export: &'e ExportTo, inhabited: Option<&Inhabited
     }
 }
 
-/// Whether no client that an `exportTo` of a namespace concerns may see one of these services, as far as clients are known.
-pub(super) fn are_hidden(
-    views: &[&Arc<ServiceView>],
-    (export, own): (&ExportTo, &Namespace),
-    inhabited: Option<&Inhabited<'_>>,
-) -> bool {
-    let sees = |client: &Namespace| views.iter().any(|view| is_exported(view, Scope::of(Some(client))));
-    match export.resolve(&Visibility::Public) {
-        Visibility::Namespaces(named) => !named.iter().any(sees),
-        Visibility::Own => !sees(own),
-        Visibility::Public | Visibility::Hidden => match inhabited.filter(|all| !all.is_empty()) {
-            Some(all) => !all.iter().any(|client| sees(client)),
-            None => views
-                .iter()
-                .flat_map(|view| view.declarations.iter())
-                .all(|of| of.visibility == Visibility::Hidden),
-        },
+/// Namespaces of the clients that a policy concerns, as far as they are known.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Concerned {
+    named: BTreeSet<Namespace>,
+    /// Whether clients of most others are concerned too, because it is not known which namespaces have clients.
+    others: bool,
+}
+
+impl Concerned {
+    /// Returns the clients that an `exportTo` of a policy of a namespace concerns.
+    pub(super) fn of((export, own): (&ExportTo, &Namespace), inhabited: Option<&Inhabited<'_>>) -> Self {
+        let known = |all: &Inhabited<'_>| all.iter().map(|&namespace| namespace.clone()).collect();
+        let named = match export.resolve(&Visibility::Public) {
+            Visibility::Namespaces(named) => named.iter().cloned().collect(),
+            Visibility::Own => [own.clone()].into(),
+            Visibility::Hidden => BTreeSet::new(),
+            Visibility::Public => match inhabited.filter(|all| !all.is_empty()) {
+                Some(all) => known(all),
+                None => return Self { named: [own.clone()].into(), others: true },
+            },
+        };
+        Self { named, others: false }
+    }
+    /// Adds the clients of another policy.
+    pub(super) fn add(&mut self, other: Self) {
+        self.named.extend(other.named);
+        self.others |= other.others;
+    }
+    /// Whether none of the clients, of which there are some, has something. Clients of most namespaces are `None`.
+    pub(super) fn all_lack(&self, has: impl Fn(Option<&Namespace>) -> bool) -> bool {
+        let is_any = self.others || !self.named.is_empty();
+        is_any && !self.named.iter().any(|namespace| has(Some(namespace))) && !(self.others && has(None))
+    }
+    /// Whether none of the clients may see one of these services.
+    pub(super) fn see_none(&self, views: &[&Arc<ServiceView>]) -> bool {
+        self.all_lack(|client| views.iter().any(|view| is_exported(view, Scope::of(client))))
     }
 }
 
@@ -80,21 +99,35 @@ mod tests {
             (Visibility::Own, named(&["web"]), None, true),
             (Visibility::Own, named(&["shop", "web"]), None, false),
             (mk_named(&["api"]), named(&["web"]), Some(&web), true),
-            // every namespace may have clients while they are not known
-            (Visibility::Own, public(), None, false),
-            (Visibility::Own, ExportTo::Default, Some(&[]), false),
+            // while clients are not known, those of the own namespace and of most others count
+            (Visibility::Own, public(), None, true),
+            (Visibility::Own, ExportTo::Default, Some(&[]), true),
+            (mk_named(&["api"]), public(), None, false),
             (Visibility::Own, public(), Some(&web), true),
             (Visibility::Own, public(), Some(&shop), false),
             (Visibility::Hidden, public(), None, true),
+            // it concerns nobody
+            (Visibility::Own, ExportTo::Set(Visibility::Hidden), Some(&web), false),
         ];
         for (at, (visibility, export, inhabited, want)) in cases.into_iter().enumerate() {
             let view = mk_view("pay.shop.svc", "shop", &[visibility]);
             let names: Option<Vec<Namespace>> =
                 inhabited.map(|all| all.iter().map(|name| mk_ns(name)).collect());
             let inhabited = names.as_deref().map(mk_inhabited);
-            let found = are_hidden(&[&view], (&export, &mk_ns("api")), inhabited.as_ref());
-            assert_eq!(found, want, "case {at}");
+            let clients = Concerned::of((&export, &mk_ns("api")), inhabited.as_ref());
+            assert_eq!(clients.see_none(&[&view]), want, "case {at}");
         }
+    }
+
+    #[test]
+    fn clients_of_several_policies_are_those_of_each() {
+        let of = |export: ExportTo, own: &str| Concerned::of((&export, &mk_ns(own)), None);
+        let mut both = of(ExportTo::Set(Visibility::Own), "web");
+        both.add(of(ExportTo::Set(Visibility::Own), "shop"));
+        assert_eq!(both.named, [mk_ns("shop"), mk_ns("web")].into());
+        assert!(both.all_lack(|client| client == Some(&mk_ns("api")) || client.is_none()));
+        both.add(of(ExportTo::Default, "api"));
+        assert!(!both.all_lack(|client| client.is_none()), "clients of most namespaces");
     }
 
     #[test]

@@ -6,14 +6,14 @@
 //! condition.
 
 use std::cell::Cell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tributary_model::{
     Catalog, Code, Condition, HostPattern, HttpAction, HttpMatch, HttpRoute, PolicyKey, PolicyKind,
     PolicyView, VirtualService, Visibility,
 };
 
-use super::clients::{Inhabited, inhabited, uninhabited};
+use super::clients::{Concerned, Inhabited, inhabited, uninhabited};
 use super::found::{Found, named};
 use super::services::Services;
 use super::{Beside, MAX_LOOKS};
@@ -30,8 +30,8 @@ pub(super) struct RouteConditions<'c> {
     services: Services<'c>,
     /// Namespaces with clients; `None` while they are not known.
     inhabited: Option<Inhabited<'c>>,
-    /// Delegates that some VirtualService names.
-    delegates: BTreeSet<PolicyKey>,
+    /// Delegates that some VirtualService names, with the VirtualServices that name them.
+    delegates: BTreeMap<PolicyKey, Vec<(&'c PolicyKey, &'c VirtualService)>>,
     /// Comparisons so far.
     looks: usize,
     /// Endpoints whose labels were compared so far.
@@ -46,14 +46,18 @@ impl<'c> RouteConditions<'c> {
             catalog,
             services,
             inhabited: None,
-            delegates: BTreeSet::new(),
+            delegates: BTreeMap::new(),
             looks: 0,
             compared: Cell::new(0),
         };
         if catalog.policies.keys().any(|key| key.kind == PolicyKind::VirtualService && wanted(key)) {
-            let all = catalog.policies.values().filter_map(|view| view.virtual_service());
             out.inhabited = inhabited(catalog, beside);
-            out.delegates = all.flat_map(VirtualService::delegates).map(PolicyKey::from).collect();
+            let all = catalog.policies.iter().filter_map(|(key, view)| Some((key, view.virtual_service()?)));
+            for (key, root) in all {
+                for delegate in root.delegates().map(PolicyKey::from) {
+                    out.delegates.entry(delegate).or_default().push((key, root));
+                }
+            }
         }
         out
     }
@@ -68,6 +72,7 @@ impl<'c> RouteConditions<'c> {
         let listened = self.listened(key, own);
         found.extend(listened.as_ref().and_then(|listened| ports::portless(own, listened)));
         found.extend(self.lost_destinations(key, own, listened.as_ref()));
+        found.extend(listened.as_ref().and_then(|listened| self.partly_off(key, own, listened)));
         found.extend(self.shadowed(own));
         found.extend(self.lost_delegates(key, own));
         found.extend(self.outside_routes(key, own));
@@ -78,7 +83,7 @@ impl<'c> RouteConditions<'c> {
     }
     fn without_clients(&self, key: &PolicyKey, own: &VirtualService) -> Option<Found<'c>> {
         let message = if own.is_delegate() {
-            let is_named = self.delegates.contains(key);
+            let is_named = self.delegates.contains_key(key);
             (!is_named).then(|| "it has no hosts, and no VirtualService names it as a delegate".to_owned())
         } else if !own.mesh {
             Some("its gateways do not name mesh, and gateways are not served".to_owned())
@@ -86,6 +91,19 @@ impl<'c> RouteConditions<'c> {
             self.unexported(own)
         };
         message.map(|message| Found(Code::ROUTE_WITHOUT_CLIENTS, Vec::new(), message))
+    }
+    /// Returns the clients of a VirtualService; those of a delegate are those of all that name it.
+    fn clients(&self, key: &PolicyKey, own: &VirtualService) -> Concerned {
+        let of = |key: &PolicyKey, of: &VirtualService| {
+            Concerned::of((&of.export, &key.namespace), self.inhabited.as_ref())
+        };
+        if !own.is_delegate() {
+            return of(key, own);
+        }
+        let mut all = Concerned::default();
+        let roots = self.delegates.get(key).into_iter().flatten();
+        roots.filter(|(_, root)| root.mesh).for_each(|(key, root)| all.add(of(key, root)));
+        all
     }
     /// Returns why no client is in a namespace that one is exported to.
     fn unexported(&self, own: &VirtualService) -> Option<String> {

@@ -70,7 +70,8 @@ impl<'c> RuleConditions<'c> {
             return out;
         }
         out.inhabited = inhabited(catalog, beside);
-        for view in catalog.services() {
+        // what a rule sets for an alias has no effect: no client receives an xDS cluster of it
+        for view in catalog.services().filter(|view| view.alias_target().is_none()) {
             view.ports.iter().for_each(|port| out.read(view, port, wanted));
         }
         out
@@ -225,6 +226,15 @@ impl<'c> RuleConditions<'c> {
                 return None;
             }
             let message = self.services.no_such_host(host.as_str());
+            return Some(Found(Code::RULE_HOST_UNMATCHED, Vec::new(), message));
+        }
+        let aliases = services.iter().map(|view| Some((&view.key.host, view.alias_target()?)));
+        if let Some((alias, target)) =
+            aliases.collect::<Option<Vec<_>>>().and_then(|all| all.first().copied())
+        {
+            let message = format!(
+                "{alias} is an alias of {target}: clients have the settings and subsets of rules for {target}"
+            );
             return Some(Found(Code::RULE_HOST_UNMATCHED, Vec::new(), message));
         }
         if let Some(other) = services.iter().find_map(|service| self.preceding(key, rule, service)) {

@@ -1,10 +1,12 @@
 //! Looks up the services that a host of a DestinationRule or VirtualService means.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tributary_model::{Catalog, EndpointInputs, HostPattern, Labels, Resolution, ServiceView};
+use tributary_model::{Catalog, EndpointInputs, HostPattern, Hostname, Labels, Resolution, ServiceView};
 
 use super::Index;
+use crate::resolve::MAX_ALIASES;
 
 /// Most services of a wildcard that are compared.
 const MAX_SERVICES: usize = 1_000;
@@ -34,6 +36,21 @@ impl<'c> Services<'c> {
     pub(super) fn named(&self, host: &str) -> Vec<&'c Arc<ServiceView>> {
         let entry = self.catalog.hosts.get(host);
         entry.into_iter().flat_map(|entry| entry.claimants.iter()).collect()
+    }
+    /// Returns the services of a complete host, and for an alias those at its end, unless no service has that host.
+    pub(super) fn ends(&self, host: &str) -> Vec<&'c Arc<ServiceView>> {
+        let mut views = self.named(host);
+        for _ in 0..MAX_ALIASES {
+            let targets: BTreeSet<&Hostname> = views.iter().filter_map(|view| view.alias_target()).collect();
+            let ends = targets.into_iter().flat_map(|target| self.named(target.as_str()));
+            let ends: Vec<_> = ends.collect();
+            if ends.is_empty() {
+                break;
+            }
+            views.retain(|view| view.alias_target().is_none());
+            views.extend(ends);
+        }
+        views
     }
     /// Whether services of a complete host may be declared elsewhere; those of a short wildcard may always be.
     pub(super) fn are_elsewhere(&self, host: &HostPattern) -> bool {

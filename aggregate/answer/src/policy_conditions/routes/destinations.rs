@@ -4,14 +4,13 @@
 use std::sync::Arc;
 
 use tributary_model::{
-    Code, Hostname, HttpRoute, L4Destination, PolicyKey, PortView, RouteDestination, ServiceView, Subset,
-    VirtualService, WeightedDestination,
+    ClusterPolicy, Code, Hostname, HttpMatch, HttpRoute, L4Destination, Namespace, PolicyKey, PortNumber,
+    PortView, RouteDestination, ServiceView, Subset, VirtualService, WeightedDestination,
 };
 
 use super::ports::Listened;
 use super::{Found, RouteConditions, named, place};
 use crate::policy_conditions::MAX_LOOKS;
-use crate::policy_conditions::clients::are_hidden;
 use crate::policy_conditions::services::{has_labels, selects};
 
 /// Destination with the place of its route.
@@ -22,6 +21,16 @@ struct Placed<'c> {
     has_share: bool,
     /// Whether it receives requests: without a port of its own, on the port of the listener.
     is_http: bool,
+    /// Conditions of its route on requests.
+    matches: &'c [HttpMatch],
+}
+
+impl Placed<'_> {
+    /// Whether requests to a port may fulfil the conditions of its route.
+    fn takes(&self, port: PortNumber) -> bool {
+        let mut ports = self.matches.iter().map(|found| found.port);
+        self.matches.is_empty() || ports.any(|own| own.is_none_or(|own| own == port))
+    }
 }
 
 impl<'c> RouteConditions<'c> {
@@ -34,10 +43,11 @@ impl<'c> RouteConditions<'c> {
     ) -> Vec<Found<'c>> {
         let (mut missing, mut hidden) = (Vec::new(), Vec::new());
         let (mut undeclared, mut empty) = (Vec::new(), Vec::new());
+        let clients = self.clients(key, own);
         for placed in placed(own) {
             let to = placed.to;
             let host = to.host.completed(key.namespace.as_str(), self.catalog.settings.domain());
-            let views = self.services.named(host.as_str());
+            let (named, views) = (self.services.named(host.as_str()), self.services.ends(host.as_str()));
             let ports: Vec<_> = views.iter().flat_map(|view| ports_of(view, to)).collect();
             if views.is_empty() && self.services.are_elsewhere(&host.clone().into()) {
                 undeclared.extend(
@@ -48,16 +58,17 @@ impl<'c> RouteConditions<'c> {
                 );
             } else if views.is_empty() {
                 missing.push(format!("{} ({})", placed.place, self.services.no_such_host(host.as_str())));
-            } else if self.is_hidden(key, own, &views) {
+            } else if clients.see_none(&named) || clients.see_none(&views) {
                 hidden.push(format!("{} ({host})", placed.place));
             } else if let (Some(port), true) = (to.port, ports.is_empty()) {
                 missing.push(format!("{} ({host} has no port {port})", placed.place));
             } else if let Some(ports) = listened.and_then(|all| off_ports(&placed, &ports, all)) {
                 missing.push(format!("{} ({host} has no port {ports}, as the hosts have)", placed.place));
             } else if let Some(subset) =
-                to.subset.as_ref().filter(|_| !ports.iter().any(|port| declares(port, to)))
+                to.subset.as_ref().filter(|_| clients.all_lack(|client| declare(&ports, to, client)))
             {
-                undeclared.push(format!("{} ({} of {host})", placed.place, subset.as_str()));
+                let of = self.whose(&views, &host);
+                undeclared.push(format!("{} ({} of {of})", placed.place, subset.as_str()));
             } else if placed.has_share && views.iter().all(|view| self.is_empty(view, to)) {
                 empty.push(format!("{} ({host})", placed.place));
             } else if let Some(subset) = to
@@ -84,10 +95,34 @@ impl<'c> RouteConditions<'c> {
         };
         lost.map(found).collect()
     }
-    /// Whether no client of a VirtualService sees a destination. The clients of a delegate are those of others.
-    fn is_hidden(&self, key: &PolicyKey, own: &VirtualService, views: &[&'c Arc<ServiceView>]) -> bool {
-        let of = (&own.export, &key.namespace);
-        !own.is_delegate() && are_hidden(views, of, self.inhabited.as_ref())
+    /// Names the host of which DestinationRules declare the subsets of a destination: for an alias that at its end.
+    fn whose(&self, ends: &[&'c Arc<ServiceView>], host: &Hostname) -> String {
+        match ends.first().map(|end| &end.key.host).filter(|end| *end != host) {
+            Some(end) => format!("{end}, of which {host} is an alias"),
+            None => host.to_string(),
+        }
+    }
+    /// Returns the condition of destinations without a port whose services lack some of the ports that requests come to.
+    pub(super) fn partly_off(
+        &self,
+        key: &PolicyKey,
+        own: &'c VirtualService,
+        listened: &Listened,
+    ) -> Option<Found<'c>> {
+        let part = |placed: &Placed<'c>| {
+            let host = placed.to.host.completed(key.namespace.as_str(), self.catalog.settings.domain());
+            let views = self.services.ends(host.as_str());
+            let ports: Vec<_> = views.iter().flat_map(|view| ports_of(view, placed.to)).collect();
+            let (on, off) = split_ports(placed, &ports, listened);
+            (on > 0 && !off.is_empty())
+                .then(|| format!("{} ({host} has no port {})", placed.place, shown(&off)))
+        };
+        let parts: Vec<String> = placed(own).iter().filter_map(part).collect();
+        let message = || {
+            let parts = named(parts.iter().map(String::as_str));
+            format!("requests to a port of the hosts that these destinations lack fail: {parts}")
+        };
+        (!parts.is_empty()).then(|| Found(Code::ROUTE_PORT_PARTLY_UNMATCHED, Vec::new(), message()))
     }
     /// Whether any rule of a host declares a subset, of whichever clients.
     fn is_declared(&self, host: &Hostname, subset: &Subset) -> bool {
@@ -134,19 +169,32 @@ fn ports_of<'v>(view: &'v Arc<ServiceView>, to: &RouteDestination) -> impl Itera
     view.ports.iter().filter(move |own| port.is_none_or(|number| own.number == number))
 }
 
-/// Returns the ports of requests of which the service of a destination has none.
+/// Returns the ports of a destination's requests, if its service has none of them.
 fn off_ports(placed: &Placed<'_>, ports: &[&PortView], listened: &Listened) -> Option<String> {
-    let is_on = |port: &&PortView| listened.http.contains(&port.number);
-    let is_off = placed.is_http && placed.to.port.is_none() && !ports.iter().any(is_on);
-    let all: Vec<String> = listened.http.iter().map(ToString::to_string).collect();
-    (is_off && !all.is_empty()).then(|| named(all.iter().map(String::as_str)))
+    let (on, off) = split_ports(placed, ports, listened);
+    (on == 0 && !off.is_empty()).then(|| shown(&off))
 }
 
-/// Whether a rule of any client declares the subset on a port.
-fn declares(port: &PortView, to: &RouteDestination) -> bool {
-    let policies = port.cluster.inputs.policy.iter().flat_map(|all| all.values()).flatten();
-    let mut names = policies.flat_map(|policy| policy.subsets.iter().map(|(name, _)| name));
-    names.any(|name| Some(name) == to.subset.as_ref())
+/// Returns how many ports of a destination's requests its service has, and those that it lacks. A declared port is that of
+/// all requests.
+fn split_ports(placed: &Placed<'_>, ports: &[&PortView], listened: &Listened) -> (usize, Vec<PortNumber>) {
+    let is_open = placed.is_http && placed.to.port.is_none();
+    let wanted = listened.http.iter().copied().filter(|port| is_open && placed.takes(*port));
+    let (on, off): (Vec<PortNumber>, Vec<PortNumber>) =
+        wanted.partition(|wanted| ports.iter().any(|port| port.number == *wanted));
+    (on.len(), off)
+}
+
+fn shown(ports: &[PortNumber]) -> String {
+    let all: Vec<String> = ports.iter().map(ToString::to_string).collect();
+    named(all.iter().map(String::as_str))
+}
+
+/// Whether a rule of a client declares the subset on one of these ports.
+fn declare(ports: &[&PortView], to: &RouteDestination, client: Option<&Namespace>) -> bool {
+    let has =
+        |policy: &ClusterPolicy| policy.subsets.iter().any(|(name, _)| Some(name) == to.subset.as_ref());
+    ports.iter().any(|port| port.cluster.inputs.policy_of(client).is_some_and(has))
 }
 
 fn placed(own: &VirtualService) -> Vec<Placed<'_>> {
@@ -164,6 +212,7 @@ fn of_connections<'r>(place: &str, all: &'r [L4Destination]) -> Vec<Placed<'r>> 
         to: &one.destination,
         has_share: all.len() == 1 || one.weight > 0,
         is_http: false,
+        matches: &[],
     };
     all.iter().map(placed).collect()
 }
@@ -175,6 +224,7 @@ fn of_http<'r>(place: &str, route: &'r HttpRoute) -> Vec<Placed<'r>> {
         to: &one.destination,
         has_share: all.len() == 1 || one.weight > 0,
         is_http: true,
+        matches: &route.matches,
     };
     let mirrors = route.settings.mirrors();
     let mirrors = mirrors.map(|mirror| Placed {
@@ -182,6 +232,7 @@ fn of_http<'r>(place: &str, route: &'r HttpRoute) -> Vec<Placed<'r>> {
         to: &mirror.destination,
         has_share: false,
         is_http: true,
+        matches: &route.matches,
     });
     all.iter().map(weighted).chain(mirrors).collect()
 }

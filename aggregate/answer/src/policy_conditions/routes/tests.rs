@@ -13,6 +13,8 @@ use super::*;
 use crate::fixtures::*;
 use crate::policy_conditions::{Beside, policy_conditions};
 
+mod seen;
+
 type Declared = (PolicyKey, Shared<PolicyView>);
 
 /// Returns a route with these paths, each a prefix, to hosts such as `pay.shop.svc:81 90`: a port and a weight.

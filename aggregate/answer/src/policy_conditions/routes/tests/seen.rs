@@ -1,0 +1,166 @@
+//! Conditions of what the clients of a VirtualService lack: subsets, services and ports, also behind aliases and in delegates.
+
+use tributary_model::{
+    ByNamespace, ClientDimensions, ClusterInputs, ClusterPolicy, DestinationRule, EndpointInputs,
+    EndpointPolicy, Subset, TrafficPolicy,
+};
+
+use super::*;
+
+/// Returns a service of which a rule declares subset v1 to clients of a namespace, or to all.
+fn mk_ruled(host: &str, client: Option<&str>) -> Arc<ServiceView> {
+    let view = ServiceView::clone(&mk_served(host, true, vec![]));
+    let v1 = Subset::new("v1").unwrap();
+    let subsets = [(v1.clone(), TrafficPolicy::default())].into();
+    let cluster = ClusterPolicy { whole: TrafficPolicy::default(), subsets, from: Arc::default() };
+    let subsets = [(v1, Default::default(), Default::default())].into();
+    let endpoint = EndpointPolicy { subsets, ..EndpointPolicy::default() };
+    let own = view.ports[0].clone();
+    let cluster = ClusterInputs { policy: mk_for(client, cluster), ..own.cluster.inputs.clone() };
+    let endpoints = EndpointInputs { policy: mk_for(client, endpoint), ..own.endpoints.inputs.clone() };
+    let port = PortView {
+        cluster: Shared::new(ResourceInputs::new(cluster, ClientDimensions::KIND)),
+        endpoints: Shared::new(ResourceInputs::new(endpoints, ClientDimensions::KIND)),
+        ..own
+    };
+    Arc::new(ServiceView { ports: [port].into(), ..view })
+}
+
+fn mk_for<T: PartialEq>(client: Option<&str>, policy: T) -> Option<Arc<ByNamespace<Option<Arc<T>>>>> {
+    let policy = Some(Arc::new(policy));
+    Some(Arc::new(match client {
+        Some(namespace) => ByNamespace::new(None, [(mk_ns(namespace), policy)]),
+        None => ByNamespace::new(policy, []),
+    }))
+}
+
+fn mk_to_subset(host: &str, subset: &str) -> HttpRoute {
+    let mut route = mk_route(&[], &[host]);
+    let destination = RouteDestination { host: mk_host(host), subset: Subset::new(subset), port: None };
+    route.action = HttpAction::Route([WeightedDestination { destination, weight: 0, headers: None }].into());
+    route
+}
+
+fn exported(of: Declared, to: &[&str]) -> Declared {
+    let mut service = of.1.virtual_service().unwrap().clone();
+    service.export = ExportTo::parse(to.iter().copied(), &mk_ns("shop"));
+    mk_declared(&of.0.name, service)
+}
+
+/// Returns the conditions beside clients of these namespaces.
+fn shown_to(services: Vec<Arc<ServiceView>>, all: Vec<Declared>, clients: &[&str]) -> Vec<String> {
+    let clients: Vec<_> = clients.iter().map(|namespace| mk_selectable(namespace)).collect();
+    shown_beside(services, all, Beside { clients: &clients, elsewhere: None })
+}
+
+#[test]
+fn subset_that_only_other_clients_have_is_undeclared() {
+    let found = |export: &[&str], clients: &[&str]| {
+        let service = mk_service("a", &["pay.shop.svc"], vec![mk_to_subset("pay.shop.svc", "v1")]);
+        shown_to(vec![mk_ruled("pay.shop.svc", Some("other"))], vec![exported(service, export)], clients)
+    };
+    let lost = "a: TRB0451 no DestinationRule declares the subsets of: http[0] (v1 of pay.shop.svc)";
+    assert_eq!(found(&["*"], &["shop"]), [lost]);
+    assert_eq!(found(&["."], &["shop", "other"]), [lost]);
+    assert_eq!(found(&["*"], &[]), [lost], "clients are not known: those of the own namespace lack it");
+    assert_eq!(found(&["*"], &["shop", "other"]), [""; 0], "some client has it");
+    assert_eq!(found(&["other"], &["shop", "other"]), [""; 0]);
+}
+
+#[test]
+fn clients_of_a_delegate_are_those_of_its_roots() {
+    let own = || {
+        let view = ServiceView::clone(&mk_served("own.shop.svc", true, vec![]));
+        let declared = mk_view("own.shop.svc", "shop", &[Visibility::Own]);
+        Arc::new(ServiceView { declarations: declared.declarations.clone(), ..view })
+    };
+    let services = || vec![own(), mk_ruled("pay.shop.svc", Some("other"))];
+    let found = |export: &[&str], clients: &[&str]| {
+        let to = DelegateRef { name: "d".into(), namespace: mk_ns("shop") };
+        let root = HttpRoute { action: HttpAction::Delegate(to, None), ..mk_route(&[], &[]) };
+        let root = exported(mk_service("a", &["pay.shop.svc"], vec![root]), export);
+        let to_own = mk_route(&["/own"], &["own.shop.svc"]);
+        let delegate = mk_service("d", &[], vec![to_own, mk_to_subset("pay.shop.svc", "v1")]);
+        shown_to(services(), vec![root, delegate], clients)
+    };
+    let hidden =
+        "d: TRB0465 no client of it may see these destinations, by their exportTo: http[0] (own.shop.svc)";
+    let undeclared = "d: TRB0451 no DestinationRule declares the subsets of: http[1] (v1 of pay.shop.svc)";
+    assert_eq!(found(&["web"], &["shop", "web"]), [undeclared, hidden]);
+    assert_eq!(found(&["*"], &["shop", "web"]), [undeclared]);
+    assert_eq!(found(&["*"], &["shop", "other"]), [""; 0]);
+}
+
+#[test]
+fn subset_of_an_alias_is_that_of_its_end() {
+    let services = || {
+        vec![
+            mk_ruled("pay.shop.svc", None),
+            mk_alias("old.shop.svc", "mid.shop.svc"),
+            mk_alias("mid.shop.svc", "pay.shop.svc"),
+        ]
+    };
+    let found = |subset: &str| {
+        let route = vec![mk_to_subset("old.shop.svc", subset)];
+        shown_in(services(), vec![mk_service("a", &["pay.shop.svc"], route)], None)
+    };
+    assert_eq!(found("v1"), [""; 0]);
+    let lost = "a: TRB0451 no DestinationRule declares the subsets of: http[0] (v9 of pay.shop.svc, of which \
+                old.shop.svc is an alias)";
+    assert_eq!(found("v9"), [lost]);
+}
+
+#[test]
+fn rule_of_an_alias_has_no_effect() {
+    let found = |host: &str| {
+        let rule = DestinationRule {
+            host: HostPattern::new(host).unwrap(),
+            export: ExportTo::default(),
+            selector: Default::default(),
+            policies: Default::default(),
+            subsets: Arc::default(),
+            ignored: Arc::default(),
+        };
+        let (mut key, view) = mk_service("r", &[], vec![]);
+        let source = Source::new(ObjectId::new("DestinationRule", "shop", "r"));
+        let declared = DeclaredPolicy { source, created: None, policy: Policy::DestinationRule(rule) };
+        key.kind = PolicyKind::DestinationRule;
+        let view = PolicyView { declared: Arc::new(declared), ..PolicyView::clone(&view) };
+        let alias = mk_alias("old.shop.svc", "pay.shop.svc");
+        shown_in(vec![mk_ruled("pay.shop.svc", None), alias], vec![(key, Shared::new(view))], None)
+    };
+    let lost = "r: TRB0446 old.shop.svc is an alias of pay.shop.svc: clients have the settings and subsets of rules for \
+                pay.shop.svc";
+    assert_eq!(found("old.shop.svc"), [lost]);
+    assert_eq!(found("*ld.shop.svc"), [lost]);
+    assert!(!found("*.shop.svc").iter().any(|line| line.contains("alias")), "it applies to others");
+}
+
+#[test]
+fn ports_of_requests_that_a_destination_lacks_are_named() {
+    let two = || {
+        let view = ServiceView::clone(&mk_served("two.shop.svc", true, vec![]));
+        let other = PortView { number: mk_port(8080), ..view.ports[0].clone() };
+        Arc::new(ServiceView { ports: [view.ports[0].clone(), other].into(), ..view })
+    };
+    let on_port = |number: u32| {
+        let mut route = mk_route(&["/"], &["pay.shop.svc"]);
+        route.matches = [HttpMatch { port: Some(mk_port(number)), ..route.matches[0].clone() }].into();
+        route
+    };
+    let lost = "a: TRB0468 requests to a port of the hosts that these destinations lack fail: http[0] (pay.shop.svc has \
+                no port 8080)";
+    let none = "a: TRB0450 these destinations do not exist: http[0] (pay.shop.svc has no port 8080, as the hosts have)";
+    let cases = [
+        (mk_route(&[], &["pay.shop.svc"]), Some(lost)),
+        (mk_route(&[], &["pay.shop.svc:80"]), None),
+        (mk_route(&[], &["two.shop.svc"]), None),
+        (on_port(80), None),
+        (on_port(8080), Some(none)),
+    ];
+    for (at, (route, want)) in cases.into_iter().enumerate() {
+        let services = vec![two(), mk_served("pay.shop.svc", true, vec![])];
+        let found = shown_in(services, vec![mk_service("a", &["two.shop.svc"], vec![route])], None);
+        assert_eq!(found, want.into_iter().collect::<Vec<_>>(), "case {at}");
+    }
+}

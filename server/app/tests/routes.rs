@@ -245,6 +245,55 @@ async fn subset_that_no_route_leads_to_is_not_reached() {
 }
 
 #[tokio::test]
+async fn connections_that_routes_lead_to_a_subset_reach_the_service() {
+    let endpoint = |of: u8| format!("{{address: 10.0.0.{of}, labels: {{version: v{of}}}}}");
+    let service = format!(
+        "hosts: [db.shop.example], addresses: [10.96.0.3], ports: [{{number: 3306, name: sql, protocol: TCP}}], \
+         resolution: STATIC, endpoints: [{}, {}]",
+        endpoint(1),
+        endpoint(2)
+    );
+    let rule = "host: db.shop.example, subsets: [{name: v1, labels: {version: v1}}, {name: v2, labels: {version: v2}}]";
+    let routes = "hosts: [db.shop.example], tcp: [{route: [{destination: {host: db.shop.example, subset: v1}}]}]";
+    let dir = mk_folder(&[
+        ("db.yaml", mk_object("ServiceEntry", "db", &service)),
+        ("rule.yaml", mk_object("DestinationRule", "db", rule)),
+        ("routes.yaml", mk_object("VirtualService", "db-routes", routes)),
+    ]);
+    let world = World::start(&["--registry", &file_registry(&dir)]).await;
+    world.until("get endpoints", "10.0.0.2:3306").await;
+    world.until("get policies", "db-routes").await;
+    let of = |subset: &str| format!("outbound|3306|{subset}|db.shop.example");
+    let names = [of(""), of("v1"), of("v2")];
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let wanted: [(&str, &[&str]); 3] = [(CDS, &["*"]), (EDS, &names), (LDS, &["*"])];
+    let _stream = connect(&world, SIDECAR, "", &wanted).await;
+    world.until("get clients", "SYNCED").await;
+    let why = world.run(&format!("why-not db.shop.example --for-client {SIDECAR}")).await;
+    assert_eq!(why.exit, Ok(Exit::Ok), "{}", why.out);
+    let led = "listener 10.96.0.3_3306 leads connections to xDS cluster outbound|3306|v1|db.shop.example";
+    assert!(why.out.contains(led) && !why.out.contains("TRB0532"), "{}", why.out);
+    let explain = |at: u8| format!("explain 10.0.0.{at}:3306 --host db.shop.example --for-client {SIDECAR}");
+    let first = world.run(&explain(1)).await.out;
+    assert!(first.contains("TRB0534") && !first.contains("TRB0532"), "{first}");
+    let second = world.run(&explain(2)).await.out;
+    let lost = "connections go to outbound|3306|v1|db.shop.example, not to outbound|3306||db.shop.example with the endpoint";
+    assert!(second.contains("TRB0532") && second.contains(lost), "{second}");
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn destination_that_does_not_exist_is_named_with_its_virtual_service() {
+    let to = |name: &str| format!("{{destination: {{host: {name}.shop.example}}, weight: 1}}");
+    let (_dir, world) = mk_world(&format!("{{route: [{}, {}]}}", to("pay"), to("pya"))).await;
+    let _stream = connect_sidecar(&world).await;
+    let why = world.run(&format!("why-not pay.shop.example:80 --for-client {SIDECAR} -o wide")).await.out;
+    let line = why.lines().find(|line| line.contains("outbound|80||pya.shop.example, which")).unwrap_or_default();
+    assert!(line.contains("TRB0450") && line.contains("VirtualService shop/pay-routes"), "{why}");
+    world.server.stop().await;
+}
+
+#[tokio::test]
 async fn clients_with_routes_of_their_own_lack_no_virtual_service() {
     let (_dir, world) = mk_world(CANARY).await;
     let wanted: [(&str, &[&str]); 2] = [(CDS, &[PAY]), (EDS, &[PAY])];

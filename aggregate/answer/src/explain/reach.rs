@@ -7,8 +7,8 @@
 use std::collections::BTreeSet;
 
 use tributary_model::{
-    Catalog, ClientKind, Code, PortView, Protocol, Resolution, ServiceView, Stage, Subset, Trace, TraceStep,
-    Verdict,
+    Catalog, ClientKind, ClientTls, Code, HostPattern, PortView, Protocol, Resolution, ServiceView, Stage,
+    Subset, Trace, TraceStep, Verdict,
 };
 
 use super::subsets::{is_led_away, routed_subsets};
@@ -54,7 +54,18 @@ pub fn carrier(port: &PortView, subset: Option<&Subset>, class: &ClientClass) ->
     })
 }
 
-/// Returns the listeners of a sidecar that lead connections to the xDS cluster of a port, by name.
+/// Returns the TLS of a client's connections to the endpoints of a port, or to a subset of them; `None` for plain text and
+/// for what DestinationRules do not set.
+#[must_use]
+pub fn connection_tls<'p>(
+    port: &'p PortView,
+    subset: Option<&Subset>,
+    class: &ClientClass,
+) -> Option<&'p ClientTls> {
+    cluster(&port.cluster.inputs, subset, &key(&port.cluster, class), &mut ())?.policy?.tls.as_deref()
+}
+
+/// Returns the listeners of a sidecar that lead connections to a port, or to a subset of it, by name.
 #[must_use]
 pub fn leading_listeners(port: &PortView, class: &ClientClass) -> BTreeSet<String> {
     let parts = leading_parts(port, class);
@@ -76,10 +87,21 @@ pub fn leading_resources(port: &PortView, class: &ClientClass) -> BTreeSet<(Stri
     parts.iter().map(|part| (part.name(), table(part))).collect()
 }
 
-/// Whether a part leads connections to the xDS cluster of a port; routes of a VirtualService may lead them elsewhere.
+/// Whether a part leads connections to a port, or to a subset of it; routes of a VirtualService may lead them elsewhere.
 fn leads(part: &ListenerPlan, port: &PortView) -> bool {
+    own_clusters(part, port).next().is_some()
+}
+
+/// Returns the xDS clusters of a port, and of subsets of it, that receive the connections of a part.
+fn own_clusters<'p>(part: &'p ListenerPlan, port: &PortView) -> impl Iterator<Item = &'p ClusterName> {
     let own = &port.cluster.inputs;
-    clusters(part).any(|to| to.subset.is_none() && to.port == own.port && to.host == own.service.host)
+    clusters(part).filter(|to| to.port == own.port && to.host == own.service.host)
+}
+
+/// Returns the subsets of a port to which the routes of a sidecar's connections lead.
+pub(super) fn connected_subsets(port: &PortView, class: &ClientClass) -> BTreeSet<Subset> {
+    let parts = leading_parts(port, class);
+    parts.iter().flat_map(|part| own_clusters(part, port)).filter_map(|to| to.subset.clone()).collect()
 }
 
 /// Returns the xDS clusters that receive the connections of a part.
@@ -95,7 +117,14 @@ fn clusters(part: &ListenerPlan) -> impl Iterator<Item = &ClusterName> {
 /// Returns the step of a port whose connections a VirtualService leads elsewhere.
 fn led_elsewhere(port: &PortView, class: &ClientClass) -> Option<TraceStep> {
     let parts = leading_parts(port, class);
-    let led = parts.iter().find(|part| clusters(part).next().is_some() && !leads(part, port))?;
+    let led = parts.iter().filter(|part| clusters(part).next().is_some() && !leads(part, port));
+    // of TLS, the part for the host itself, which need not be the first
+    let host = &port.cluster.inputs.service.host;
+    let is_named = |part: &&ListenerPlan| {
+        let name = part.matches.sni.as_ref().and_then(|name| HostPattern::new(name).ok());
+        name.is_some_and(|name| name.matches(host))
+    };
+    let led = led.clone().find(is_named).or_else(|| led.clone().next())?;
     let to: Vec<String> = clusters(led).take(MAX_NAMED).map(ToString::to_string).collect();
     let why =
         format!("a VirtualService leads the connections of listener {} to {}", matched(led), to.join(", "));
@@ -124,7 +153,7 @@ pub(super) fn reach(
         let waits = unread || catalog.pending.contains_key(view.key.host.as_str());
         return if waits { Vec::new() } else { vec![without_endpoints(port)] };
     }
-    let one = |way: &str| vec![(way.to_owned(), false)];
+    let one = |way: &str| vec![(way.to_owned(), By::Itself)];
     let own = || one("listeners and routes are the client's own; it receives");
     let ways = match class.kind {
         ClientKind::Sidecar if !client.listens => own(),
@@ -139,7 +168,7 @@ pub(super) fn reach(
         ClientKind::Grpc if is_led_away(port, class) => {
             return vec![step(port, Verdict::Warn, Code::ROUTED_ELSEWHERE, LED_AWAY)];
         }
-        ClientKind::Grpc => vec![(format!("target {named}:{} leads to", port.number), true)],
+        ClientKind::Grpc => vec![(format!("target {named}:{} leads to", port.number), By::Requests)],
         ClientKind::Envoy => own(),
     };
     if ways.is_empty() {
@@ -148,9 +177,12 @@ pub(super) fn reach(
     }
     let end = kept(&plan.discovery);
     ways.into_iter()
-        .map(|(way, has_routes)| {
-            let has_routes = has_routes && subset.is_none();
-            let names = if has_routes { routed(port, class) } else { vec![plan.name.to_string()] };
+        .map(|(way, by)| {
+            let names = match by {
+                By::Requests if subset.is_none() => routed(port, class),
+                By::Connections => connected(port, class),
+                By::Requests | By::Itself => vec![plan.name.to_string()],
+            };
             let noun = if names.len() == 1 { "xDS cluster" } else { "xDS clusters" };
             let names = steps::named(names.iter().map(String::as_str));
             step(port, Verdict::Pass, Code::REACHED, &format!("{way} {noun} {names}{end}"))
@@ -165,6 +197,14 @@ fn routed(port: &PortView, class: &ClientClass) -> Vec<String> {
     routed_subsets(port, class).into_iter().map(name).collect()
 }
 
+/// Returns the xDS clusters of a port to which a sidecar's listeners lead connections.
+fn connected(port: &PortView, class: &ClientClass) -> Vec<String> {
+    let parts = leading_parts(port, class);
+    let names: BTreeSet<String> =
+        parts.iter().flat_map(|part| own_clusters(part, port)).map(ToString::to_string).collect();
+    names.into_iter().collect()
+}
+
 /// Returns why no client receives anything for a UDP port; `None` for other ports.
 pub(super) fn not_served(view: &ServiceView, port: &PortView) -> Option<TraceStep> {
     let detail = || format!("{}: {}", view.key, udp_not_served(port.number));
@@ -172,16 +212,27 @@ pub(super) fn not_served(view: &ServiceView, port: &PortView) -> Option<TraceSte
     (port.protocol == Protocol::Udp).then(step)
 }
 
-/// Returns the beginnings of sentences about the listeners and the route table of a port, and whether routes decide.
-fn listeners(port: &PortView, class: &ClientClass, named_by: &str) -> Vec<(String, bool)> {
+/// What names the xDS clusters to which a way leads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum By {
+    /// The port, or the subset that is asked for.
+    Itself,
+    /// Routes of requests.
+    Requests,
+    /// Routes of connections.
+    Connections,
+}
+
+/// Returns the beginnings of sentences about the listeners and the route table of a port, and what names the ends.
+fn listeners(port: &PortView, class: &ClientClass, named_by: &str) -> Vec<(String, By)> {
     let parts = leading_parts(port, class);
     let own: Vec<String> = parts.iter().filter(|part| leads(part, port)).map(matched).collect();
     let routes = parts.iter().find(|part| part.serves == Serves::Routes);
     let of_routes = routes.map(|part| {
         let (name, table) = (part.name(), route_table_name(port.number));
-        (format!("listener {name} leads requests for {named_by} by route table {table} to"), true)
+        (format!("listener {name} leads requests for {named_by} by route table {table} to"), By::Requests)
     });
-    named(&own).map(|way| (way, false)).into_iter().chain(of_routes).collect()
+    named(&own).map(|way| (way, By::Connections)).into_iter().chain(of_routes).collect()
 }
 
 /// Describes which connections a part of a listener handles.

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use tributary_model::{ClientKind, Code, PortView, Stage, Subset, TraceStep, Verdict};
 
 use super::assigned;
+use super::reach::connected_subsets;
 use crate::client::{Client, ClientClass};
 use crate::key::key;
 use crate::route::own_targets;
@@ -42,11 +43,15 @@ pub fn is_in_subset(port: &PortView, client: &Client, subset: &Subset, endpoint:
     endpoints(port, client, subset).contains(endpoint)
 }
 
-/// Returns the subsets with an endpoint among those to which a client's routes of requests lead.
+/// Returns the subsets with an endpoint among those to which a client's routes of requests and connections lead.
 #[must_use]
 pub fn subsets_with(port: &PortView, client: &Client, endpoint: &str) -> BTreeSet<Subset> {
     let subsets = routed_subsets(port, &client.class).into_iter().flatten();
-    subsets.filter(|subset| is_in_subset(port, client, subset, endpoint)).collect()
+    let connected = match client.class.kind {
+        ClientKind::Sidecar => connected_subsets(port, &client.class),
+        ClientKind::Grpc | ClientKind::Envoy => BTreeSet::new(),
+    };
+    subsets.chain(connected).filter(|subset| is_in_subset(port, client, subset, endpoint)).collect()
 }
 
 /// Returns how many endpoints a client has by some subsets of a port, each once.

@@ -417,7 +417,9 @@ fn led_to(
         false => Vec::new(),
     };
     let is_led = steps.iter().any(|step| step.verdict == Verdict::Pass);
-    if is_led || (is_planned && steps.is_empty()) {
+    // what leads to the service at the end of an alias is no answer about requests for the alias
+    let is_alias = *host != view.key.host;
+    if is_led || (is_planned && (steps.is_empty() || is_alias)) {
         steps.sort_by_key(|step| step.verdict != Verdict::Pass);
         return steps;
     }

@@ -58,9 +58,9 @@ impl<'f> Routed<'f> {
     ) -> Vec<TraceStep> {
         let cluster = ClusterName::new(port.number, served_by);
         let listeners = leading_listeners(port, &client.class);
-        let lost = listeners.iter().take(MAX_LISTENERS).filter_map(|name| self.listener(name, &cluster));
-        let lost: Vec<TraceStep> = lost.collect();
         let wanted = Wanted { cluster, subsets: endpoint.map(|at| subsets_with(port, client, at)) };
+        let lost = listeners.iter().take(MAX_LISTENERS).filter_map(|name| self.listener(name, &wanted));
+        let lost: Vec<TraceStep> = lost.collect();
         let table = port.number.to_string();
         let of = self.tables.host(&table, host.as_str()).map(|(_, of)| of);
         let requests = of.as_ref().map(|of| self.requests(host, &table, (of, Some(&wanted))));
@@ -128,9 +128,9 @@ impl<'f> Routed<'f> {
         let names = of.routes.iter().flat_map(|route| route.action.clusters());
         let lost = unsent(self.found, names).into_iter().take(MAX_NAMED);
         let lost: Vec<String> = lost.map(str::to_owned).collect();
-        lost.iter().map(|name| self.lost_cluster(host, table, name)).collect()
+        lost.iter().map(|name| self.lost_cluster(host, table, (of, name))).collect()
     }
-    fn lost_cluster(&self, host: &Hostname, table: &str, name: &str) -> TraceStep {
+    fn lost_cluster(&self, host: &Hostname, table: &str, (of, name): (&SentHost, &str)) -> TraceStep {
         let by = self.found.removed_by(ResourceType::Cluster, name);
         let subset = name.parse::<ClusterName>().ok().and_then(|name| name.subset);
         let (code, why) = match (&by, subset) {
@@ -142,13 +142,25 @@ impl<'f> Routed<'f> {
                 );
                 (Code::NO_SUCH_SUBSET, why)
             }
-            (None, None) => (Code::NOT_DELIVERED, "no service that the client may use has it".to_owned()),
+            (None, None) => (self.unserved(name), "no service that the client may use has it".to_owned()),
         };
         let what = format!(
             "RDS {table}: routes for {host} lead to xDS cluster {name}, which the client was not sent"
         );
-        let object = by.and_then(|by| reference(&self.catalog, &by));
+        // the filter that removes it, else the VirtualService that leads there
+        let at_fault = by.or_else(|| of.rules().first().map(|rule| (*rule).clone()));
+        let object = at_fault.and_then(|key| reference(&self.catalog, &key));
         TraceStep { object, ..deliver_step((Verdict::Warn, code, format!("{what}: {why}"))) }
+    }
+    /// Returns why a destination of routes, of which the client has no xDS cluster, is none: it does not exist, or is not exported.
+    fn unserved(&self, name: &str) -> Code {
+        let Ok(name) = name.parse::<ClusterName>() else { return Code::NOT_DELIVERED };
+        let entry = self.catalog.hosts.get(name.host.as_str());
+        let mut claimants = entry.into_iter().flat_map(|entry| entry.claimants.iter());
+        match claimants.any(|view| view.port(name.port).is_some()) {
+            true => Code::ROUTE_DESTINATION_HIDDEN,
+            false => Code::ROUTE_DESTINATION_UNMATCHED,
+        }
     }
     fn requests(&self, host: &Hostname, table: &str, (of, to): (&SentHost, Option<&Wanted>)) -> TraceStep {
         let object = of.rules().first().and_then(|rule| reference(&self.catalog, rule));
@@ -171,29 +183,32 @@ impl<'f> Routed<'f> {
         let object = reference(&self.catalog, first);
         Some(TraceStep { object, ..deliver_step((Verdict::Warn, Code::ROUTED_ELSEWHERE, detail)) })
     }
-    /// Returns why a listener does not lead connections to an xDS cluster; `None` if it does, or if it is not known.
-    fn listener(&mut self, name: &str, cluster: &ClusterName) -> Option<TraceStep> {
+    /// Returns why a listener does not lead connections to a port, or to a subset with the endpoint; `None` if it does, or if it
+    /// is not known.
+    fn listener(&mut self, name: &str, to: &Wanted) -> Option<TraceStep> {
         if !self.tables.has_any(ResourceType::Listener) {
             return None;
         }
         if self.tables.resource(ResourceType::Listener, name).is_none() {
             let by = self.found.removed_by(ResourceType::Listener, name);
             let by = by.map(|by| format!("; {by} removes it")).unwrap_or_default();
+            let cluster = &to.cluster;
             let detail = format!("the client was not sent the listener {name}, which leads to {cluster}{by}");
             return Some(deliver_step((Verdict::Warn, Code::NOT_DELIVERED, detail)));
         }
-        lost_step(name, &cluster.to_string(), &self.tables.listener(name)?.clusters)
+        lost_step(name, to, &self.tables.listener(name)?.clusters)
     }
 }
 
-fn lost_step(name: &str, cluster: &str, found: &BTreeSet<String>) -> Option<TraceStep> {
-    if found.contains(cluster) {
+fn lost_step(name: &str, wanted: &Wanted, found: &BTreeSet<String>) -> Option<TraceStep> {
+    if found.iter().any(|name| wanted.is(name)) {
         return None;
     }
     let others: Vec<&str> =
         found.iter().map(String::as_str).filter(|of| of.starts_with("outbound|")).collect();
     let to = if others.is_empty() { "no service".to_owned() } else { others.join(", ") };
-    let detail = format!("LDS {name}: connections go to {to}, not to {cluster}");
+    let there = if wanted.subsets.is_some() { " with the endpoint" } else { "" };
+    let detail = format!("LDS {name}: connections go to {to}, not to {}{there}", wanted.cluster);
     Some(deliver_step((Verdict::Warn, Code::ROUTED_ELSEWHERE, detail)))
 }
 

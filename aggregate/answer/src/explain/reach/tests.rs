@@ -88,6 +88,55 @@ fn connections_that_a_virtual_service_leads_elsewhere_do_not_reach_the_port() {
     assert_eq!(shown(&["b.test"]), led);
 }
 
+/// Returns a catalog of a port 80 whose connections have these routes.
+fn mk_routed(kind: &Kind, host: &str, routes: L4Routes) -> Catalog {
+    let catalog = mk_catalog_of(kind, host);
+    let view = catalog.services().next().unwrap().clone();
+    let port = &view.ports[0];
+    let inputs =
+        ListenerInputs { virtual_services: [mk_l4_candidate(routes)].into(), ..port.listener.inputs.clone() };
+    let port = PortView {
+        listener: Shared::new(ResourceInputs::new(inputs, ClientDimensions::KIND)),
+        ..port.clone()
+    };
+    mk_catalog(vec![Arc::new(ServiceView { ports: [port].into(), ..ServiceView::clone(&view) })])
+}
+
+fn mk_to(host: &str, subset: Option<&str>) -> L4Destination {
+    let subset = subset.and_then(Subset::new);
+    L4Destination { destination: RouteDestination { host: mk_host(host), subset, port: None }, weight: 1 }
+}
+
+#[test]
+fn connections_to_subsets_of_a_port_reach_it() {
+    let all = [mk_to("pay.shop", Some("v1")), mk_to("pay.shop", Some("v2"))];
+    let route = TcpRoute { matches: Arc::default(), destinations: all.into() };
+    let catalog = mk_routed(&TCP, "pay.shop", L4Routes { tcp: [route].into(), ..L4Routes::default() });
+    let reached = "TRB0534 port 80 (TCP): listener 10.9.0.1_80 leads connections to xDS clusters outbound|80|v1|pay.shop, \
+                   outbound|80|v2|pay.shop";
+    let client = mk_client(ClientKind::Sidecar);
+    assert_eq!(steps(&why_not(&catalog, "pay.shop", &client)), reached);
+    let view = catalog.services().next().unwrap().clone();
+    assert_eq!(connected_subsets(&view.ports[0], &client.class).len(), 2);
+}
+
+#[test]
+fn connections_of_tls_that_are_led_elsewhere_are_those_of_the_host() {
+    let route = |sni: &str, to: &str| TlsRoute {
+        matches: [TlsMatch {
+            names: [HostPattern::new(sni).unwrap()].into(),
+            connection: L4Match::default(),
+        }]
+        .into(),
+        destinations: [mk_to(to, None)].into(),
+    };
+    let tls = Kind { protocol: Protocol::Tls, ..TCP };
+    let routes = [route("other.shop", "b.test"), route("pay.shop", "c.test")];
+    let catalog = mk_routed(&tls, "pay.shop", L4Routes { tls: routes.into(), ..L4Routes::default() });
+    let found = steps(&why_not(&catalog, "pay.shop", &mk_client(ClientKind::Sidecar)));
+    assert!(found.contains("(server name pay.shop) to outbound|80||c.test"), "{found}");
+}
+
 #[test]
 fn sidecar_without_listeners_of_this_server_has_its_own() {
     let client = Client { listens: false, ..mk_client(ClientKind::Sidecar) };

@@ -7,6 +7,7 @@ use envoy_types::pb::envoy::config::route::v3::route_action::hash_policy::Policy
 use envoy_types::pb::envoy::config::route::v3::route_action::{
     ClusterSpecifier as To, HostRewriteSpecifier as Host,
 };
+use envoy_types::pb::envoy::config::route::v3::route_match::PathSpecifier;
 use envoy_types::pb::envoy::r#type::v3::FractionalPercent;
 use envoy_types::pb::google::protobuf::Duration;
 
@@ -125,7 +126,9 @@ pub(super) fn copies(route: &pb::Route) -> Vec<String> {
 /// Returns the settings of a route: those of its action, changes of headers, and those for filters.
 pub(super) fn settings(route: &pb::Route) -> Vec<String> {
     let forward = if let Some(Sent::Route(action)) = &route.action { Some(action) } else { None };
-    let mut out: Vec<String> = forward.map(of_forward).unwrap_or_default();
+    let specifier = route.r#match.as_ref().and_then(|of| of.path_specifier.as_ref());
+    let is_exact = matches!(specifier, Some(PathSpecifier::Path(_) | PathSpecifier::SafeRegex(_)));
+    let mut out: Vec<String> = forward.map(|action| of_forward(action, is_exact)).unwrap_or_default();
     let sides = [
         ("request", &route.request_headers_to_add, &route.request_headers_to_remove),
         ("response", &route.response_headers_to_add, &route.response_headers_to_remove),
@@ -147,7 +150,8 @@ fn of_filter(name: &str) -> &str {
     }
 }
 
-fn of_forward(action: &pb::RouteAction) -> Vec<String> {
+/// Returns the settings of an action. Of an exact path and of a pattern the whole path is replaced.
+fn of_forward(action: &pb::RouteAction, is_exact: bool) -> Vec<String> {
     let limit = action.max_stream_duration.as_ref().and_then(|of| of.max_stream_duration.as_ref());
     let timeout = action.timeout.as_ref().or(limit).filter(|of| of.seconds != 0 || of.nanos != 0);
     let timeout = timeout.map(|of| format!("timeout {}", seconds(of)));
@@ -155,6 +159,7 @@ fn of_forward(action: &pb::RouteAction) -> Vec<String> {
     let path = match (action.prefix_rewrite.as_str(), &action.regex_rewrite) {
         ("", None) => None,
         ("", Some(of)) => Some(format!("path becomes {}", of.substitution)),
+        (path, _) if is_exact => Some(format!("path becomes {path}")),
         (prefix, _) => Some(format!("path becomes {prefix}*")),
     };
     let host = match &action.host_rewrite_specifier {

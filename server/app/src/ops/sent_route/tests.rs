@@ -182,6 +182,13 @@ fn settings_of_a_route_are_named() {
             "faults",
         ]
     );
+    let exact = |path| {
+        let found = RouteMatch { path_specifier: Some(path), ..RouteMatch::default() };
+        let action = RouteAction { prefix_rewrite: "/v2".into(), ..mk_to("a") };
+        SentRoute::read(&Route { r#match: Some(found), ..mk_forward(action) }).settings
+    };
+    assert_eq!(exact(PathSpecifier::Path("/a".into())), ["path becomes /v2"]);
+    assert_eq!(exact(PathSpecifier::Prefix("/a".into())), ["path becomes /v2*"]);
     let max = route_action::MaxStreamDuration {
         max_stream_duration: Some(Duration { seconds: 2, nanos: 0 }),
         ..route_action::MaxStreamDuration::default()

@@ -90,6 +90,31 @@ async fn sidecar_that_rejected_the_route_table_is_not_served() {
 }
 
 #[tokio::test]
+async fn rejected_files_of_a_rule_are_named() {
+    const SDS: &str = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret";
+    let (dir, world) = mk_world().await;
+    let rule = "apiVersion: networking.istio.io/v1\nkind: DestinationRule\nmetadata: {name: mutual, namespace: web}\n\
+                spec: {host: pay.shop.example, trafficPolicy: {tls: {mode: MUTUAL, clientCertificate: /none/a.pem, \
+                privateKey: /none/key.pem, caCertificates: /etc/ca.pem}}}\n";
+    put(dir.path(), "rule.yaml", rule);
+    world.until("get policies", "mutual").await;
+    let mut stream = connect(&world, SIDECAR, None).await;
+    answer(&mut stream, CDS, &["*"], None).await;
+    answer(&mut stream, EDS, &[PAY], None).await;
+    answer(&mut stream, LDS, &["*"], None).await;
+    answer(&mut stream, RDS, &["80"], None).await;
+    let (own, roots) = ("file-cert:/none/a.pem~/none/key.pem", "file-root:/etc/ca.pem");
+    answer(&mut stream, SDS, &[own, roots], Some("Invalid path: /none/a.pem")).await;
+    until_error(&world, SIDECAR, "sds").await;
+    let text = format!("the client rejected SDS {own}, without which it opens no connection of xDS cluster {PAY}: Invalid path");
+    check_cut(&world, SIDECAR, &text).await;
+    let list = world.run("get policies -o wide").await.out;
+    let text = format!("a client rejects files that it names: SDS {own}: Invalid path: /none/a.pem");
+    assert!(list.contains("TRB0522") && list.contains(&text), "{list}");
+    world.server.stop().await;
+}
+
+#[tokio::test]
 async fn rejection_after_an_acknowledgement_is_a_warning() {
     let (dir, world) = mk_world().await;
     let mut stream = connect(&world, SIDECAR, None).await;

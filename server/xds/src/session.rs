@@ -320,6 +320,8 @@ impl Session {
     /// Handles the client's acknowledgement or rejection of a response.
     fn take_ack(&mut self, kind: ResourceType, nonce: &str, error: Option<&ErrorDetail>, now: Mono) {
         let counters = Arc::clone(&self.env.counters);
+        // Envoy reads the files of a secret once: it accepts a repeated one, though it could not read them.
+        let read_once = (kind == ResourceType::Secret).then(|| self.kinds[kind].acks.rejections().clone());
         match error {
             Some(error) => {
                 counters.nacks.inc();
@@ -342,6 +344,9 @@ impl Session {
                 self.pace.taken();
             }
             None => {}
+        }
+        if let Some(before) = read_once {
+            self.state(kind).acks.restore(&before);
         }
         self.update_gauges(kind);
     }

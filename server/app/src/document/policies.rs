@@ -82,7 +82,7 @@ pub struct PolicyFacts {
     pub clients: Vec<Selectable>,
     /// Patches that changed something for a connected client.
     pub used_patches: UsedPatches,
-    /// EnvoyFilters that changed resources which connected clients reject.
+    /// EnvoyFilters that changed resources which connected clients reject, and DestinationRules with files that they reject.
     pub rejected_patches: RejectedPatches,
 }
 
@@ -105,7 +105,8 @@ pub struct RejectedPatch {
 }
 
 impl PolicyFacts {
-    /// Returns the condition of an EnvoyFilter that changed a resource which clients reject.
+    /// Returns the condition of an EnvoyFilter that changed a resource which clients reject, or of a DestinationRule with files
+    /// that they reject.
     fn rejected(&self, key: &PolicyKey, view: &PolicyView) -> Option<Condition> {
         let RejectedPatch { clients, resource, text, filters, is_suspected } =
             self.rejected_patches.get(key)?;
@@ -120,7 +121,11 @@ impl PolicyFacts {
             1 => " with another filter".to_owned(),
             others => format!(" with {others} other filters"),
         };
-        let message = format!("{whose} what it changes{beside}: {resource}: {text}").into();
+        let what = match view.destination_rule() {
+            Some(_) => "files that it names".to_owned(),
+            None => format!("what it changes{beside}"),
+        };
+        let message = format!("{whose} {what}: {resource}: {text}").into();
         Some(Condition { code: Code::NACKED, objects: [view.declared.source.reference()].into(), message })
     }
     /// Returns the condition of an EnvoyFilter with patches that changed nothing for the connected sidecars.

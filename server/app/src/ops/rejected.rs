@@ -1,4 +1,4 @@
-//! Which rejected resources keep a client from a port: listeners, route tables and xDS clusters.
+//! Which rejected resources keep a client from a port: listeners, route tables, xDS clusters and their secrets.
 //!
 //! `explain` and `why-not` call it for a connected client. A client that rejected the newest version of a resource uses
 //! an earlier one, if it accepted one; else nothing that comes behind the resource is reached.
@@ -6,9 +6,10 @@
 use std::sync::Arc;
 
 use tributary_answer::vip::long_forms;
-use tributary_answer::{Carrier, ClusterName, carrier, concrete, leading_resources, resolve};
+use tributary_answer::{Carrier, ClusterName, carrier, concrete, connection_tls, leading_resources, resolve};
 use tributary_model::{Catalog, ClientKind, Code, PortView, ServiceView, Subset, TraceStep, Verdict};
 use tributary_xds::answers::ResourceType;
+use tributary_xds::encode::tls::SecretName;
 
 use super::explain::deliver_step;
 use super::sessions::Found;
@@ -57,9 +58,11 @@ impl Rejections {
         let cluster = |subset: &Option<Subset>| {
             let own = ClusterName::new(port.number, &view.key.host);
             let name = ClusterName { subset: subset.clone(), ..own }.to_string();
-            step(catalog, found, ResourceType::Cluster, &name)
+            let cluster = Some(subset).filter(by_assignment);
+            let cluster = cluster.and_then(|_| step(catalog, found, ResourceType::Cluster, &name));
+            cluster.or_else(|| secret(found, (port, subset.as_ref()), &name))
         };
-        let clusters: Vec<Option<TraceStep>> = subsets.iter().filter(by_assignment).map(cluster).collect();
+        let clusters: Vec<Option<TraceStep>> = subsets.iter().map(cluster).collect();
         let is_lost = clusters.iter().all(is_closed);
         let warned = |step: TraceStep| match is_lost {
             true => step,
@@ -137,6 +140,23 @@ fn step(catalog: &Arc<Catalog>, found: &Found, kind: ResourceType, name: &str) -
         }
         false => (Verdict::Drop, Code::NACKED, format!("{what}: {text}")),
     }))
+}
+
+/// Returns the first rejected secret of the TLS to a port: the client opens no connection without it. A secret has no other version.
+fn secret(found: &Found, (port, subset): (&PortView, Option<&Subset>), cluster: &str) -> Option<TraceStep> {
+    let tls = connection_tls(port, subset, &found.client.class)?;
+    let names = SecretName::of(tls).into_iter().map(|name| name.to_string());
+    let rejected = |name: String| {
+        let delivery = found.delivery(ResourceType::Secret, &name);
+        let may = if delivery.is_suspected { "may have rejected" } else { "rejected" };
+        let detail = format!(
+            "the client {may} SDS {name}, without which it opens no connection of xDS cluster {cluster}: {}",
+            delivery.refused?
+        );
+        let verdict = if delivery.is_suspected { Verdict::Warn } else { Verdict::Drop };
+        Some(deliver_step((verdict, Code::NACKED, detail)))
+    };
+    names.filter_map(rejected).min_by_key(|step| step.verdict != Verdict::Drop)
 }
 
 /// Returns which EnvoyFilters changed a resource, as a part of a sentence.

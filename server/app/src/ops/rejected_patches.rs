@@ -1,12 +1,14 @@
-//! EnvoyFilters that changed resources which connected clients rejected.
+//! EnvoyFilters that changed resources which connected clients rejected, and DestinationRules with files that they rejected.
 //!
 //! The list of policies calls it. A resource names every filter that changed it, so a filter may be named beside the one at
-//! fault. The clients that are looked at are bounded.
+//! fault. A secret of files concerns every rule that names the files. The clients that are looked at are bounded.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tributary_model::{Catalog, PolicyKey};
 use tributary_xds::answers::ResourceType;
+use tributary_xds::encode::tls::SecretName;
 use tributary_xds::session::SentResource;
 use tributary_xds::table::Connected;
 
@@ -15,18 +17,36 @@ use crate::document::policies::{RejectedPatch, RejectedPatches};
 /// Most clients with rejections that are looked at.
 const MOST_CLIENTS: usize = 64;
 
-/// Returns the EnvoyFilters whose changes are in resources that clients reject, each with the first such resource.
+/// Returns the EnvoyFilters whose changes are in resources that clients reject, and the DestinationRules with secrets that they
+/// reject, each with the first such resource.
 pub(super) fn rejected_patches(catalog: &Arc<Catalog>, clients: &[Arc<Connected>]) -> RejectedPatches {
     let mut out = RejectedPatches::new();
-    if !catalog.policies.values().any(|view| view.envoy_filter().is_some()) {
+    let by_secret = rules_by_secret(catalog);
+    if by_secret.is_empty() && !catalog.policies.values().any(|view| view.envoy_filter().is_some()) {
         return out;
     }
     for client in clients.iter().filter(|client| rejects(client)).take(MOST_CLIENTS) {
         let mut of_client = RejectedPatches::new();
-        ResourceType::ALL.into_iter().for_each(|kind| add(catalog, client, kind, &mut of_client));
+        ResourceType::ALL
+            .into_iter()
+            .for_each(|kind| add(catalog, client, (kind, &by_secret), &mut of_client));
         for (key, found) in of_client {
             out.entry(key).and_modify(|known| known.clients += 1).or_insert(found);
         }
+    }
+    out
+}
+
+/// Returns the DestinationRules that name the files of a secret, by its name.
+fn rules_by_secret(catalog: &Catalog) -> BTreeMap<String, Vec<PolicyKey>> {
+    let mut out: BTreeMap<String, Vec<PolicyKey>> = BTreeMap::new();
+    let rules = catalog.policies.iter().filter_map(|(key, view)| Some((key, view.destination_rule()?)));
+    for (key, rule) in rules {
+        let all = rule.subsets.iter().map(|subset| &subset.policies).chain([&rule.policies]);
+        let policies = all.flat_map(|of| of.ports.values().chain([&of.all]));
+        let secrets = policies.filter_map(|policy| policy.tls.as_deref()).flat_map(SecretName::of);
+        let names: BTreeSet<String> = secrets.map(|secret| secret.to_string()).collect();
+        names.into_iter().for_each(|name| out.entry(name).or_default().push(key.clone()));
     }
     out
 }
@@ -35,11 +55,17 @@ fn rejects(client: &Connected) -> bool {
     ResourceType::ALL.into_iter().any(|kind| client.sent(kind).is_some_and(|view| view.has_rejection()))
 }
 
-fn add(catalog: &Arc<Catalog>, client: &Connected, kind: ResourceType, out: &mut RejectedPatches) {
+fn add(
+    catalog: &Arc<Catalog>,
+    client: &Connected,
+    (kind, by_secret): (ResourceType, &BTreeMap<String, Vec<PolicyKey>>),
+    out: &mut RejectedPatches,
+) {
     let Some(view) = client.sent(kind).filter(|view| view.has_rejection()) else { return };
     let all = view.resources(catalog);
     for (resource, text) in all.iter().filter_map(|one| Some((one, one.error.clone()?))) {
-        let by = view.patched_by(resource);
+        let rules = by_secret.get(&*resource.name).filter(|_| kind == ResourceType::Secret);
+        let by = rules.cloned().unwrap_or_else(|| view.patched_by(resource));
         let is_suspected = client.delivery(kind, &resource.name).is_suspected;
         for key in &by {
             out.entry(key.clone()).or_insert_with(|| found(resource, &text, (&by, is_suspected)));

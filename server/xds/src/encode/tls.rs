@@ -39,6 +39,37 @@ pub enum SecretName {
     Certificate(String, String),
 }
 
+impl SecretName {
+    /// Returns the files that the client reads.
+    #[must_use]
+    pub fn files(&self) -> Vec<&str> {
+        match self {
+            Self::SystemRoots => vec![SYSTEM_ROOTS],
+            Self::Roots(file) => vec![file],
+            Self::Certificate(chain, key) => vec![chain, key],
+        }
+    }
+    /// Returns the secrets that TLS to endpoints needs.
+    #[must_use]
+    pub fn of(tls: &ClientTls) -> Vec<Self> {
+        let roots = |settings: &TlsSettings| (!settings.insecure).then(|| Self::roots_of(settings));
+        match tls {
+            ClientTls::Disable => Vec::new(),
+            ClientTls::Simple(settings) => roots(settings).into_iter().collect(),
+            ClientTls::Mutual(settings, chain, key) => {
+                let own = Self::Certificate(chain.as_ref().into(), key.as_ref().into());
+                std::iter::once(own).chain(roots(settings)).collect()
+            }
+        }
+    }
+    fn roots_of(settings: &TlsSettings) -> Self {
+        match settings.authorities.as_deref() {
+            None | Some("system") => Self::SystemRoots,
+            Some(file) => Self::Roots(file.into()),
+        }
+    }
+}
+
 impl fmt::Display for SecretName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -146,10 +177,7 @@ fn verification(settings: &TlsSettings, plan: &ClusterPlan<'_>) -> ValidationCon
     if settings.insecure {
         return ValidationContextType::ValidationContext(<_>::default());
     }
-    let roots = match settings.authorities.as_deref() {
-        None | Some("system") => SecretName::SystemRoots,
-        Some(file) => SecretName::Roots(file.into()),
-    };
+    let roots = SecretName::roots_of(settings);
     let of_service = plan.declared_names.iter().map(Identity::as_str);
     let names: Vec<&str> = settings.names.iter().map(|name| &**name).collect();
     let names = if names.is_empty() { of_service.collect() } else { names };

@@ -159,6 +159,14 @@ impl Acks {
     pub(crate) fn keep(&mut self, wants: impl Fn(&str) -> bool) {
         self.rejections.keep(wants);
     }
+    /// The rejections that last.
+    pub(crate) const fn rejections(&self) -> &Rejections {
+        &self.rejections
+    }
+    /// Restores the rejections of resources that the client did not read again.
+    pub(crate) fn restore(&mut self, before: &Rejections) {
+        self.rejections.restore(before);
+    }
     /// Whether this is the nonce of the last response.
     pub(crate) fn is_last(&self, nonce: &str) -> bool {
         let parsed = Nonce::parse(nonce);

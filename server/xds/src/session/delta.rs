@@ -108,6 +108,10 @@ impl Session {
         if *all == Wildcard::Legacy {
             *all = Wildcard::No;
         }
+        if kind == ResourceType::Secret {
+            // its files are read again
+            state.acks.keep(|own| own != name);
+        }
         state.requested.add(name);
     }
     /// A wildcard client that unsubscribes from a name still gets the name's wildcard resource.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::ack::Nack;
 use crate::answers::ResourceType;
+use crate::encode::tls::SecretName;
 
 /// Names in order.
 type Sorted = Arc<[Arc<str>]>;
@@ -85,6 +86,29 @@ impl Rejection {
         let (rejected, others) = (only(rejected), only(others));
         let (nack, are_named) = (self.nack.clone(), *are_named);
         (!rejected.is_empty()).then_some(Self { nack, scope: Scope::Names { rejected, others, are_named } })
+    }
+    /// Returns what it still means of the resources that an answer ended though the client did not read them again; `now` are the
+    /// rejections after it. Of suspected ones the client may name the culprit later.
+    fn restored(&self, now: &Rejections) -> Option<Self> {
+        let Scope::Names { rejected, are_named, .. } = &self.scope else { return None };
+        let is_certain = *are_named || rejected.len() == 1;
+        if !is_certain && rejected.iter().any(|name| now.rejects(name)) {
+            return None;
+        }
+        let kept = self.keep(|name| contains(rejected, name) && !now.rejects(name))?;
+        let Scope::Names { rejected, are_named, .. } = kept.scope else { return None };
+        let scope = Scope::Names { rejected, others: Sorted::default(), are_named };
+        Some(Self { nack: kept.nack, scope })
+    }
+    /// Returns it without unacknowledged resources that another one covers.
+    fn without_others(&self, is_covered: impl Fn(&str) -> bool) -> Self {
+        let Scope::Names { rejected, others, are_named } = &self.scope else { return self.clone() };
+        let others = others.iter().filter(|name| !is_covered(name)).cloned().collect();
+        let scope = Scope::Names { rejected: Arc::clone(rejected), others, are_named: *are_named };
+        Self { nack: self.nack.clone(), scope }
+    }
+    fn rejects(&self, name: &str) -> bool {
+        matches!(&self.scope, Scope::Names { rejected, .. } if contains(rejected, name))
     }
     const fn is_of_names(&self) -> bool {
         matches!(self.scope, Scope::Names { .. })
@@ -181,6 +205,18 @@ impl Rejections {
         };
         self.0 = self.0.iter().cloned().chain([Rejection { nack, scope }]).collect();
     }
+    /// Adds the rejections before an answer that it ended, of resources that a client reads once and then accepts unread.
+    pub(crate) fn restore(&mut self, before: &Self) {
+        let lost: Vec<Rejection> = before.0.iter().filter_map(|one| one.restored(self)).collect();
+        if !lost.is_empty() {
+            let is_lost = |name: &str| lost.iter().any(|one| one.rejects(name));
+            let newer = self.0.iter().map(|one| one.without_others(is_lost));
+            self.0 = lost.iter().cloned().chain(newer).collect();
+        }
+    }
+    fn rejects(&self, name: &str) -> bool {
+        self.0.iter().any(|one| one.rejects(name))
+    }
     /// Keeps the rejections of some resources only.
     pub(crate) fn keep(&mut self, is_kept: impl Fn(&str) -> bool) {
         if !self.0.is_empty() {
@@ -198,11 +234,18 @@ fn scope(text: &str, names: Sorted) -> Scope {
     if names.is_empty() {
         return Scope::Nothing;
     }
-    let (rejected, others): (Vec<_>, Vec<_>) = names.iter().cloned().partition(|name| mentions(text, name));
+    let (rejected, others): (Vec<_>, Vec<_>) = names.iter().cloned().partition(|name| names_it(text, name));
     if rejected.is_empty() {
         return Scope::Names { rejected: names, others: Sorted::default(), are_named: false };
     }
     Scope::Names { rejected: rejected.into(), others: others.into(), are_named: true }
+}
+
+/// Whether a text names a resource: by its name, or a secret by one of its files.
+fn names_it(text: &str, name: &str) -> bool {
+    let files = name.parse::<SecretName>();
+    let has_file = |secret: SecretName| secret.files().into_iter().any(|file| mentions(text, file));
+    mentions(text, name) || files.is_ok_and(has_file)
 }
 
 /// Whether a text contains a name, not only as a part of a longer one.
@@ -239,6 +282,44 @@ mod tests {
             assert!(!mentions(text, name), "{text}");
         }
         assert!(!mentions("x", ""));
+    }
+
+    #[test]
+    fn secret_is_named_by_its_files() {
+        let (own, roots) = ("file-cert:/etc/a.pem~/etc/key.pem", "file-root:/etc/ca.pem");
+        for text in ["Invalid path: /etc/a.pem", "unable to read file: /etc/key.pem", own] {
+            assert!(names_it(text, own) && !names_it(text, roots), "{text}");
+        }
+        assert!(!names_it("Invalid path: /var/etc/a.pem.bak", own));
+        assert!(names_it("Invalid path: /etc/ca.pem", roots));
+    }
+
+    #[test]
+    fn secrets_that_are_accepted_unread_stay_rejected() {
+        let names = |all: &[&str]| Carried::Resources(sorted(all.iter().map(|&name| Arc::from(name))));
+        let (bad, good, other) = ("file-root:/a", "file-root:/b", "file-root:/c");
+        let nack = |text: &str| Nack { sent: None, nonce: "1".into(), text: text.into(), at: Mono(1) };
+        let refused = |text: &str| {
+            let mut out = Rejections::default();
+            out.refuse(nack(text), Some(names(&[bad, good])), None);
+            out
+        };
+        let rejected = |text: &str| Verdict::Rejected(text.into());
+        let before = refused("no /a");
+        let mut all = before.clone();
+        all.accept(&names(&[bad, good, other]));
+        assert_eq!(all.of(bad), Verdict::Unaffected, "as for other resources");
+        all.restore(&before);
+        assert_eq!((all.of(bad), all.of(good)), (rejected("no /a"), Verdict::Unaffected));
+        let mut next = all.clone();
+        next.refuse(nack("no /c"), Some(names(&[bad, other])), None);
+        next.restore(&all);
+        assert_eq!((next.of(bad), next.of(other)), (rejected("no /a"), rejected("no /c")));
+        let before = refused("no such file");
+        let mut all = before.clone();
+        all.refuse(nack("no /a"), Some(names(&[bad, good])), None);
+        all.restore(&before);
+        assert_eq!((all.of(bad), all.of(good)), (rejected("no /a"), Verdict::Unacknowledged));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use tributary_model::{Mono, Version};
 use tributary_proto::SotwRequest;
 
 use super::subscription::{Forced, Requested, TypeSubscription, Wildcard};
-use super::{Refusal, Session};
+use super::{Acks, Refusal, Session};
 use crate::answers::ResourceType;
 
 impl Session {
@@ -34,7 +34,12 @@ impl Session {
         Ok(wait)
     }
     fn unsubscribe_all(&mut self, kind: ResourceType) -> Result<(), Refusal> {
-        self.state(kind).forget();
+        let state = self.state(kind);
+        state.forget();
+        if state.acks.nack().is_some() {
+            // the client dropped what it rejected
+            state.acks = Acks::default();
+        }
         self.subscribed(kind, true)
     }
     /// Handles a first request, or the first after a reconnect: the response carries everything.

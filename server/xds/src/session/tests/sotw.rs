@@ -103,6 +103,37 @@ fn first_request_with_a_foreign_nonce_is_answered() {
     );
 }
 
+/// Envoy requests the names of secrets one after the other, before the first response. It reads the files of a repeated secret
+/// only once, and accepts it the second time.
+#[test]
+fn rejected_secret_stays_rejected_until_it_is_unsubscribed() {
+    const S: ResourceType = ResourceType::Secret;
+    let (bad, good) = ("file-root:/a", "file-root:/b");
+    let mut stream = TestStream::sotw(&[(S, bad, "1"), (S, good, "1")]);
+    stream.request(S, &[bad], "");
+    let first = stream.all();
+    stream.request(S, &[bad, good], "");
+    let second = stream.all();
+    let status = |stream: &TestStream| {
+        let all = stream.session.status().statuses(Mono(9));
+        all.iter().map(|s| (s.status, s.nack.as_ref().map(|n| n.names.len()))).collect::<Vec<_>>()
+    };
+    stream.refuse(S, &[bad, good], &first[0].nonce, "Invalid path: /a");
+    stream.request(S, &[bad, good], &second[0].nonce);
+    assert_eq!(status(&stream), [(SyncStatus::Error, Some(1))]);
+    assert_eq!(stream.session.status().delivery(S, bad).refused.as_deref(), Some("Invalid path: /a"));
+    assert_eq!(stream.session.status().delivery(S, good).refused, None);
+    let mut all = TestStream::sotw(&[(S, bad, "1")]);
+    all.request(S, &[bad], "");
+    let sent = all.all();
+    all.refuse(S, &[bad], &sent[0].nonce, "Invalid path: /a");
+    assert_eq!(status(&all), [(SyncStatus::Error, Some(1))]);
+    all.request(S, &[], &sent[0].nonce);
+    assert_eq!(status(&all), [], "nothing is subscribed");
+    stream.request(S, &[good], &second[0].nonce);
+    assert_eq!(status(&stream), [(SyncStatus::Synced, None)]);
+}
+
 #[test]
 fn a_stale_nonce_is_ignored() {
     let (mut stream, _, old) = mk_synced();

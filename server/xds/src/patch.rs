@@ -107,9 +107,10 @@ impl Patches {
         let used = self.all.iter().filter(|patch| patch.is_used.load(Ordering::Relaxed));
         used.filter_map(|patch| Some((self.filters.get(patch.filter)?, patch.at)))
     }
-    /// Iterates over the patches of a kind of part and a direction, in order.
+    /// Iterates over the patches of a kind of part and a direction, in order. One that merges nothing changes nothing.
     fn of(&self, apply_to: ApplyTo, side: Side) -> impl Iterator<Item = &Patch> + Clone {
-        self.all.iter().filter(move |patch| patch.of.apply_to == apply_to && patch.is_for(side))
+        let is_of = move |patch: &&Patch| patch.of.apply_to == apply_to && patch.is_for(side);
+        self.all.iter().filter(is_of).filter(|patch| !patch.merges_nothing())
     }
     /// Records that a patch added its resource.
     pub fn use_added(&self, patch: usize) {
@@ -153,6 +154,11 @@ impl Patch {
     fn apply(&self) {
         self.applied.store(true, Ordering::Relaxed);
         self.is_used.store(true, Ordering::Relaxed);
+    }
+    /// Whether its value has no field that is known, or could not be decoded.
+    fn merges_nothing(&self) -> bool {
+        let is_empty = |value: &DynamicMessage| value.fields().next().is_none();
+        self.is(Operation::Merge) && self.value.as_ref().is_none_or(is_empty)
     }
     fn is(&self, operation: Operation) -> bool {
         self.of.operation == operation

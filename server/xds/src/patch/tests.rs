@@ -64,6 +64,21 @@ fn encoded(of: ApplyTo, value: &Json) -> Vec<u8> {
     Types::shared().unwrap().read(of.message(), value).unwrap().bytes
 }
 
+#[test]
+fn patch_that_merges_no_known_field_changes_nothing() {
+    let patches = |value: &Json| {
+        mk_patches(&json!([{"applyTo": "CLUSTER", "patch": {"operation": "MERGE", "value": value}}]))
+    };
+    let body = encoded(ApplyTo::Cluster, &json!({"name": "outbound|80||pay.shop"}));
+    let unknown = patches(&json!({"lb_polic": "RANDOM"}));
+    assert_eq!(unknown.cluster("outbound|80||pay.shop", &body), Outcome::Same);
+    assert!(!unknown.may_change_cluster("outbound|80||pay.shop"));
+    assert_eq!((unknown.used().count(), unknown.take_sources().len()), (0, 0));
+    let known = patches(&json!({"lb_polic": "RANDOM", "lb_policy": "RANDOM"}));
+    assert!(matches!(known.cluster("outbound|80||pay.shop", &body), Outcome::Changed(_)));
+    assert_eq!(known.used().count(), 1);
+}
+
 fn decoded(of: ApplyTo, bytes: &[u8]) -> Json {
     Decoder::shared().unwrap().decode(of.message(), bytes)
 }

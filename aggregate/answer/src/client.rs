@@ -7,8 +7,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use tributary_model::{
-    Catalog, ClientDimensions, ClientKind, ClosedPorts, ClusterId, Labels, Locality, Namespace, NetworkId,
-    NodeName, Projection, labels,
+    Catalog, CertificateFiles, CertificateSource, ClientDimensions, ClientKind, ClosedPorts, ClusterId,
+    Labels, Locality, Namespace, NetworkId, NodeName, Projection, labels,
 };
 
 use crate::patches::ClientPatches;
@@ -41,6 +41,10 @@ pub struct ClientClass {
     pub domain: Option<Arc<str>>,
     /// Whether it captures DNS and therefore uses allocated addresses.
     pub dns_capture: bool,
+    /// Where it has its certificates of the mesh.
+    pub certificates: CertificateSource,
+    /// Paths of its certificates, if it has files.
+    pub certificate_files: Option<Arc<CertificateFiles>>,
     /// Labels that any policy compares; an absent one has an empty text.
     pub labels: Labels,
     /// Patches of EnvoyFilters that apply to it.
@@ -64,6 +68,8 @@ impl ClientClass {
             closed: ClosedPorts::default(),
             domain: None,
             dns_capture: false,
+            certificates: CertificateSource::None,
+            certificate_files: None,
             labels: Labels::default(),
             patches: None,
         }
@@ -90,6 +96,7 @@ impl ClientClass {
             domain: has(ClientDimensions::DOMAIN).then(|| self.domain.clone()),
             dns_capture: has(ClientDimensions::DNS_CAPTURE).then_some(self.dns_capture),
             labels: has(ClientDimensions::LABELS).then(|| self.labels.clone()),
+            certificates: has(ClientDimensions::CERTIFICATES).then(|| self.certificates.clone()),
             choices: None,
         }
     }

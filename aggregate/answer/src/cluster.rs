@@ -12,6 +12,7 @@ use tributary_model::{
 use crate::endpoints::{Assignment, inline_of};
 use crate::names::ClusterName;
 use crate::steps::about;
+use crate::transport::{Reach, Transport, transport};
 
 /// How a client finds the endpoints of an xDS cluster.
 #[derive(Debug, Clone, PartialEq)]
@@ -81,8 +82,8 @@ pub struct ClusterPlan<'a> {
     pub http: UpstreamHttp,
     /// Maximum duration of a connection attempt.
     pub connect_timeout: Duration,
-    /// Identities that its endpoints may prove, sorted.
-    pub identities: &'a Arc<[Identity]>,
+    /// Security of connections.
+    pub transport: Transport<'a>,
     /// Identities that its first declaration names, sorted.
     pub declared_names: &'a Arc<[Identity]>,
     /// Whether clients try all addresses of a DNS answer at once.
@@ -110,9 +111,20 @@ pub fn cluster<'a, R: Recorder>(
     let is_resolved = matches!(discovery, Discovery::StrictDns(_) | Discovery::LogicalDns(_));
     let pool = policy.and_then(|policy| policy.pool.as_ref());
     let timeout = pool.and_then(|pool| pool.connect_timeout);
-    let name = ClusterName::new(facts.port, &facts.service.host);
+    let name = ClusterName { subset: subset.cloned(), ..ClusterName::new(facts.port, &facts.service.host) };
+    let Ok(transport) = transport(facts, policy, reach(&discovery), client, &name) else {
+        let step = (Stage::Merge, Verdict::Drop, Code::NO_CERTIFICATES);
+        about(
+            r,
+            step,
+            &facts.service,
+            "its rule has mode ISTIO_MUTUAL, and the client's node names no certificates",
+        );
+        return None;
+    };
     Some(ClusterPlan {
-        name: ClusterName { subset: subset.cloned(), ..name },
+        name,
+        transport,
         service: &facts.service,
         port: facts.port,
         balancing: balancing(&discovery, client, policy),
@@ -120,7 +132,6 @@ pub fn cluster<'a, R: Recorder>(
         discovery,
         http: upstream_http(facts.protocol, client, pool.map_or(PoolHttp::OfPort, |pool| pool.http)),
         connect_timeout: timeout.unwrap_or(facts.connect_timeout),
-        identities: &facts.identities,
         declared_names: &facts.attributes.identities,
         race_connect: facts.attributes.race_connect,
         ipv6_only: is_resolved && client.families == Some((false, true)),
@@ -157,12 +168,12 @@ fn discovery<'a, R: Recorder>(
     r: &mut R,
 ) -> Option<Discovery<'a>> {
     let grpc = client.kind == Some(ClientKind::Grpc);
-    let passes = policy.is_some_and(|policy| algorithm(policy) == Some(&Algorithm::Passthrough));
+    let passes = policy.is_some_and(TrafficPolicy::passes);
     let none = |r: &mut R, code, detail: &str| {
         about(r, (Stage::Merge, Verdict::Drop, code), &facts.service, detail);
         None
     };
-    if grpc && policy.is_some_and(has_tls) {
+    if grpc && policy.is_some_and(has_files) {
         return none(
             r,
             Code::KIND_CANNOT_REACH,
@@ -225,8 +236,16 @@ fn weighs_localities(
         && preference.weighs_localities()
 }
 
-fn has_tls(policy: &TrafficPolicy) -> bool {
-    policy.tls.as_ref().is_some_and(|tls| **tls != ClientTls::Disable)
+fn has_files(policy: &TrafficPolicy) -> bool {
+    matches!(policy.tls.as_deref(), Some(ClientTls::Simple(_) | ClientTls::Mutual(..)))
+}
+
+const fn reach(discovery: &Discovery<'_>) -> Reach {
+    match discovery {
+        Discovery::Eds | Discovery::StrictDns(_) | Discovery::LogicalDns(_) => Reach::Endpoint,
+        Discovery::OriginalDestination(_) => Reach::Original,
+        Discovery::ForwardProxy => Reach::Host,
+    }
 }
 
 fn algorithm(policy: &TrafficPolicy) -> Option<&Algorithm> {
@@ -334,6 +353,15 @@ mod tests {
         assert_eq!(trace.steps.last().unwrap().code, Code::KIND_CANNOT_REACH);
         facts.policy = rule(ClientTls::Disable);
         assert!(has(&facts, ClientKind::Grpc));
+        facts.policy = rule(ClientTls::IstioMutual(TlsSettings::default()));
+        assert!(has(&facts, ClientKind::Grpc));
+        let mut trace = Trace::default();
+        assert!(cluster(&facts, None, &mk_projection(ClientKind::Sidecar), &mut trace).is_none());
+        assert_eq!(
+            trace.steps.last().unwrap().code,
+            Code::NO_CERTIFICATES,
+            "plain text would not be the rule's"
+        );
     }
 
     #[test]

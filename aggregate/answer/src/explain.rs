@@ -11,6 +11,7 @@ mod query;
 mod reach;
 mod routes;
 mod rules;
+mod security;
 mod source;
 mod subsets;
 mod unread;
@@ -135,7 +136,12 @@ fn explain_port(
         within.steps.extend(routes::steps(catalog, (view, port), &client.class));
     }
     let assignment = assigned(&facts, (client, subset), port, &mut within).unwrap_or_default();
-    let listed = assignment.endpoints().any(|e| e.target.to_string() == *endpoint);
+    let found = assignment.endpoints().find(|e| e.target.to_string() == *endpoint);
+    let listed = found.is_some();
+    if let (Some(client), Some(found)) = (client.filter(|_| reached), found) {
+        let accepts = Some(found.address.mtls);
+        within.steps.extend(security::step(port, subset, &client.class, accepts));
+    }
     let unrouted = client.filter(|_| listed && subset.is_none());
     let unrouted = unrouted.and_then(|client| subsets::without(port, client, endpoint));
     let sent = listed && unrouted.is_none();

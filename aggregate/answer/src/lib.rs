@@ -30,6 +30,7 @@ pub mod policy_conditions;
 pub mod resolve;
 pub mod route;
 pub mod scope;
+pub mod transport;
 pub mod vip;
 pub mod virtual_service;
 
@@ -63,6 +64,7 @@ pub use route::{VirtualHostPlan, grpc_route, has_grpc_route, names_of, route};
 pub use scope::trace::not_routed;
 pub use scope::{ClientSidecar, Scope, attach};
 pub use steps::named;
+pub use transport::{MeshTls, PeerNames, PlainReason, Transport};
 pub use virtual_service::{Chosen, chosen};
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ use tributary_model::{
     RouteOwner, ServiceKey, ServiceView, Shared, Workload, WorkloadAddress, WorkloadKey, WorkloadView,
 };
 
-use crate::build::assemble::{assemble, audiences, routes_without_service, with_conditions};
+use crate::build::assemble::{Kept, assemble, audiences, routes_without_service, with_conditions};
 use crate::build::audience::audience_views;
 use crate::ledger::Registries;
 use crate::merge::conditions::host_conflict;
@@ -105,14 +105,14 @@ impl State {
     fn build_service(&mut self, key: &ServiceKey) {
         let Some(service) = self.hosts.get(key) else { return };
         let mut merged = merge(&self.context, &self.hosts, service, &mut ());
+        let mut kept = Kept { counters: &mut self.counters, identity_sets: &mut self.identity_sets };
         if let Some(merged) = &mut merged {
-            merged.audiences =
-                audience_views(&self.context, &self.hosts, service, merged, &mut self.counters);
+            merged.audiences = audience_views(&self.context, &self.hosts, service, merged, &mut kept);
         }
         let is_join = merged.as_ref().is_some_and(|m| m.is_join);
         let networks = merged.as_ref().map(|m| m.networks.clone()).unwrap_or_default();
         let old = service.view.as_ref();
-        let view = merged.and_then(|m| assemble(&self.context, &self.hosts, key, m, old, &mut self.counters));
+        let view = merged.and_then(|m| assemble(&self.context, &self.hosts, key, m, old, &mut kept));
         self.context.gateways.index(key, &service.networks, &networks);
         self.wait(key);
         let Some(service) = self.hosts.get_mut(key) else { return };

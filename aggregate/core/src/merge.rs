@@ -8,6 +8,7 @@
 pub(crate) mod conditions;
 pub(crate) mod delegates;
 pub(crate) mod destinations;
+pub(crate) mod identities;
 mod join;
 mod name;
 pub(crate) mod outline;

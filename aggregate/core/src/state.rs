@@ -9,6 +9,7 @@ pub(crate) mod bucket;
 pub(crate) mod compared_labels;
 pub(crate) mod gateways;
 pub(crate) mod host_patterns;
+pub(crate) mod identity_sets;
 pub(crate) mod names;
 pub(crate) mod outage;
 pub(crate) mod pending;
@@ -33,6 +34,7 @@ use crate::counters::Counters;
 use crate::removal::guard::RemovalGuard;
 use compared_labels::ComparedLabels;
 use gateways::Gateways;
+use identity_sets::IdentitySets;
 use names::{JoinChange, NameGraph};
 use outage::OutageTimers;
 use pending::WaitingTable;
@@ -149,6 +151,8 @@ pub(crate) struct State {
     pub(crate) waiting_addresses: WaitingTable,
     /// Parts to build again.
     pub(crate) dirty: Dirty,
+    /// Sets of identities that services share.
+    pub(crate) identity_sets: IdentitySets,
     /// Next catalog; complete between calls.
     pub(crate) draft: Catalog,
     /// Counts of what was done.

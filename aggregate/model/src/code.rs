@@ -218,16 +218,20 @@ codes! {
     550 ROUTES_EMPTY "a VirtualService of the host has no route for the client's requests or connections, which go the usual way" => "see which routes are left out with `tributary get policies NAME -o wide`";
     551 NO_TARGET_OF_WILDCARD "gRPC clients have no target for a host that only a wildcard matches" => "declare the host itself, or use a sidecar";
 
+    552 CONNECTION_SECURITY "how connections of the client to the port are secured" => "nothing; `tls` of a DestinationRule decides it for one host";
+    553 NO_CERTIFICATES "the rule of the client requires certificates of the mesh, which it does not have" => "name them in the client's node (see the reference of xDS), or set another `tls.mode`";
+
     // 06xx: clients
     601 CLIENT_NO_NODE "a client did not identify itself" => "set `node.id` in its bootstrap";
     602 CLIENT_LIMIT "a client exceeded a bound" => "see the message for the bound";
     603 CLIENT_IDENTITY "a client's node does not match its certificate" => "correct `metadata.NAMESPACE` or the certificate";
     604 CLIENT_NACK "a client rejected a resource" => "see its text with `tributary get clients -o wide`";
     605 CLIENT_NO_PROFILE "a client requested listeners or routes that its profile does not have" => "use a four-part `sidecar~` node id, or gRPC";
-    606 CLIENT_PARTIAL_MTLS "a sidecar is served without mesh TLS in its xDS clusters" => "see the guide on limits for an Istio data plane";
+    606 CLIENT_PARTIAL_MTLS "a sidecar is served without mesh TLS in its xDS clusters" => "name its certificates in its node; see the guide on an Istio data plane";
     607 CLIENT_SLOW "a client's stream was closed because it stopped reading" => "check the client";
     608 CLIENT_UNKNOWN_CLUSTER "a client names a cluster that no registry serves" => "correct its CLUSTER_ID";
     609 CLIENT_TYPE "a client requested a type that is not served" => "nothing; the request is ignored";
+    610 CLIENT_PLAIN_INBOUND "a sidecar accepts no mesh TLS: its inbound listeners are plain" => "see the guide on an Istio data plane";
 
     // 07xx: credentials of remote clusters
     701 KUBECONFIG_UNREADABLE "a kubeconfig cannot be read" => "write one YAML document of at most 256 KiB, without duplicate fields, anchors and aliases";

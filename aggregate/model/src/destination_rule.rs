@@ -66,6 +66,10 @@ pub struct ClusterPolicy {
 }
 
 impl ClusterPolicy {
+    /// Returns the settings of all endpoints, and of each subset.
+    pub fn all(&self) -> impl Iterator<Item = &TrafficPolicy> {
+        std::iter::once(&self.whole).chain(self.subsets.iter().map(|(_, policy)| policy))
+    }
     /// Returns the settings of all endpoints or of a subset; `None` if the subset does not exist.
     #[must_use]
     pub fn of(&self, subset: Option<&Subset>) -> Option<&TrafficPolicy> {

@@ -11,6 +11,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use parking_lot::Mutex;
 
+use crate::certificates::CertificateSource;
 use crate::closed_ports::ClosedPorts;
 use crate::hash::Version;
 use crate::id::{ClusterId, Namespace, NetworkId, NodeName};
@@ -61,6 +62,8 @@ pub struct Projection {
     pub dns_capture: Option<bool>,
     /// Labels that order endpoints, empty text for an absent one. A key that is not here has a value that no endpoint has.
     pub labels: Option<Labels>,
+    /// Where it has its certificates of the mesh.
+    pub certificates: Option<CertificateSource>,
     /// VirtualServices that serve it, decided from its namespace, labels and Sidecar; absent where none is in question.
     pub choices: Option<Arc<[RouteChoice]>>,
 }
@@ -86,6 +89,7 @@ impl Projection {
         note(self.domain.is_some(), ClientDimensions::DOMAIN);
         note(self.dns_capture.is_some(), ClientDimensions::DNS_CAPTURE);
         note(self.labels.is_some(), ClientDimensions::LABELS);
+        note(self.certificates.is_some(), ClientDimensions::CERTIFICATES);
         out
     }
     /// Whether the client can use this address; true if its IP families are not declared.

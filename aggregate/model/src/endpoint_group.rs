@@ -63,6 +63,8 @@ pub struct Summary {
     pub names: bool,
     /// Whether any address is a unix path.
     pub unix: bool,
+    /// Whether any address does not accept mesh TLS.
+    pub plain: bool,
 }
 
 /// Addresses and their ports, from one source object.
@@ -157,6 +159,7 @@ impl Summary {
         for address in addresses {
             note(&mut identities, address.identity.as_ref());
             note(&mut networks, address.topology.network.as_ref());
+            out.plain |= !address.mtls;
             match address.at {
                 AddressRef::Ip(ip) if ip.is_ipv4() => out.v4 = true,
                 AddressRef::Ip(_) => out.v6 = true,

@@ -7,6 +7,7 @@
 pub mod address;
 pub mod by_namespace;
 pub mod catalog;
+pub mod certificates;
 pub mod closed_ports;
 pub mod code;
 pub mod declaration;
@@ -24,6 +25,7 @@ pub mod hostname;
 pub mod http_match;
 pub mod http_route;
 pub mod id;
+pub mod identity_set;
 pub mod kubernetes_names;
 pub mod l4_route;
 pub mod labels;
@@ -66,6 +68,7 @@ pub mod workload;
 pub use address::{Address, AddressRef, Origin, Topology};
 pub use by_namespace::{ByClient, ByNamespace};
 pub use catalog::{Catalog, CatalogChanges, HostEntry, ObservedSince, RegistryView, WorkloadView};
+pub use certificates::{CertificateFiles, CertificateSource};
 pub use closed_ports::{ClosedPorts, PortClosed};
 pub use code::Code;
 pub use declaration::{
@@ -99,6 +102,7 @@ pub use id::{
     ClusterId, Fingerprint, Generation, Identity, InvalidName, Namespace, NetworkId, NodeName, ProviderId,
     RegistryId, RegistryName, Scope,
 };
+pub use identity_set::{IdentitySet, SocketKey};
 pub use l4_route::{L4Destination, L4Match, TcpRoute, TlsMatch, TlsRoute};
 pub use labels::Labels;
 pub use locality::Locality;

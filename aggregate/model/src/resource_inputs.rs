@@ -35,6 +35,8 @@ impl ClientDimensions {
     pub const DNS_CAPTURE: Self = Self(1 << 9);
     /// Labels that order endpoints.
     pub const LABELS: Self = Self(1 << 10);
+    /// Where the client has its certificates of the mesh.
+    pub const CERTIFICATES: Self = Self(1 << 11);
 
     /// Whether `self` contains all dimensions of `other`.
     #[must_use]

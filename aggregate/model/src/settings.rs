@@ -50,6 +50,10 @@ pub struct Settings {
     pub access_log: Option<Arc<AccessLog>>,
     /// Tracing of requests; none if absent.
     pub tracing: Option<Arc<RequestTracing>>,
+    /// Whether clients use mesh TLS to endpoints that accept it, where no rule decides; they do if absent.
+    pub auto_mtls: Option<bool>,
+    /// xDS clusters of clients' bootstraps that may serve certificates of the mesh, beside that of Istio's agent.
+    pub sds_clusters: Option<Arc<[Arc<str>]>>,
     /// Which localities clients use, where neither a rule nor the traffic distribution of a service decides it.
     pub locality: Option<Arc<LocalityBalancing>>,
     /// Treatment of services with the same name in a cluster and in Consul.
@@ -93,6 +97,8 @@ impl Settings {
             http_retries: self.http_retries.clone().or_else(|| under.http_retries.clone()),
             access_log: self.access_log.clone().or_else(|| under.access_log.clone()),
             tracing: self.tracing.clone().or_else(|| under.tracing.clone()),
+            auto_mtls: self.auto_mtls.or(under.auto_mtls),
+            sds_clusters: self.sds_clusters.clone().or_else(|| under.sds_clusters.clone()),
             locality: self.locality.clone().or_else(|| under.locality.clone()),
             merge_by_name: self.merge_by_name.or(under.merge_by_name),
             mesh_text: self.mesh_text.clone().or_else(|| under.mesh_text.clone()),
@@ -144,6 +150,16 @@ impl Settings {
     #[must_use]
     pub fn domain(&self) -> &str {
         self.domain.as_deref().unwrap_or("cluster.local")
+    }
+    /// Whether clients use mesh TLS to endpoints that accept it, where no rule decides.
+    #[must_use]
+    pub fn auto_mtls(&self) -> bool {
+        self.auto_mtls.unwrap_or(true)
+    }
+    /// Returns the name of an xDS cluster of a client's bootstrap if it may serve certificates of the mesh.
+    #[must_use]
+    pub fn sds_cluster(&self, name: &str) -> Option<Arc<str>> {
+        self.sds_clusters.iter().flat_map(|all| all.iter()).find(|known| ***known == *name).cloned()
     }
     /// Maximum duration of a connection attempt.
     #[must_use]

@@ -73,6 +73,16 @@ impl TrafficPolicy {
             _ => None,
         }
     }
+    /// Whether connections keep their destination.
+    #[must_use]
+    pub fn passes(&self) -> bool {
+        self.balancer.as_ref().is_some_and(|balancer| balancer.algorithm == Algorithm::Passthrough)
+    }
+    /// Whether connections have TLS with certificates of the mesh.
+    #[must_use]
+    pub fn is_mutual(&self) -> bool {
+        matches!(self.tls.as_deref(), Some(ClientTls::IstioMutual(_)))
+    }
     /// Returns these parts, the absent ones from `above`.
     #[must_use]
     pub fn over(&self, above: &Self) -> Self {
@@ -298,6 +308,8 @@ pub enum ClientTls {
     Simple(TlsSettings),
     /// TLS with a client certificate: a file of the chain and one of the key.
     Mutual(TlsSettings, Arc<str>, Arc<str>),
+    /// TLS with certificates of the mesh, which its authorities verify: of the settings only names and SNI.
+    IstioMutual(TlsSettings),
 }
 
 /// Verification of a server.

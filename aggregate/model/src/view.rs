@@ -16,7 +16,8 @@ use crate::destination_rule::{ClusterPolicy, ConnectionPolicy, EndpointPolicy};
 use crate::endpoint_group::EndpointGroup;
 use crate::export::Visibility;
 use crate::hostname::Hostname;
-use crate::id::{Identity, Namespace, NetworkId, RegistryId, Scope};
+use crate::id::{Namespace, NetworkId, RegistryId, Scope};
+use crate::identity_set::IdentitySet;
 use crate::labels::Labels;
 use crate::object::ObjectRef;
 use crate::port::{PortName, PortNumber};
@@ -147,8 +148,13 @@ pub struct ClusterInputs {
     pub target: Option<PortNumber>,
     /// Attributes of the first declaration.
     pub attributes: Arc<Attributes>,
-    /// Identities of all its endpoints and declarations, sorted.
-    pub identities: Arc<[Identity]>,
+    /// Identities of all its endpoints and declarations, those of the trust domain under its aliases too.
+    pub identities: Arc<IdentitySet>,
+    /// Whether clients with certificates use mesh TLS where no rule decides: the mesh does, and the service is inside it.
+    pub automatic_tls: bool,
+    /// Whether all endpoints accept mesh TLS. Only where connections keep their destination, so that clients cannot treat
+    /// endpoints differently; false elsewhere.
+    pub all_meshed: bool,
     /// Maximum duration of a connection attempt.
     pub connect_timeout: Duration,
     /// Endpoints carried inside the xDS cluster (DNS resolutions only).

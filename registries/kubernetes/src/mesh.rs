@@ -55,6 +55,8 @@ pub struct Mesh {
     pub enable_tracing: Option<bool>,
     /// How requests are traced.
     pub tracing: RequestTracing,
+    /// Whether clients use mesh TLS where no rule decides; they do if absent.
+    pub auto_mtls: Option<bool>,
     /// Which localities clients use.
     pub locality: Option<Arc<LocalityBalancing>>,
     /// Hosts that are served only within their cluster, and exceptions; each pattern once.
@@ -98,6 +100,8 @@ pub enum Field {
     EnableTracing,
     /// `defaultConfig`.
     ProxyConfig,
+    /// `enableAutoMtls`.
+    AutoMtls,
     /// `localityLbSetting`.
     Locality,
     /// `serviceSettings`.
@@ -110,7 +114,7 @@ pub enum Field {
 
 impl Field {
     /// Fields under the key `mesh`.
-    const OF_MESH: [Self; 16] = [
+    const OF_MESH: [Self; 17] = [
         Self::Discovery,
         Self::TrustDomain,
         Self::TrustDomainAliases,
@@ -124,6 +128,7 @@ impl Field {
         Self::AccessLogEncoding,
         Self::EnableTracing,
         Self::ProxyConfig,
+        Self::AutoMtls,
         Self::Locality,
         Self::ServiceSettings,
         Self::Entries,
@@ -146,6 +151,7 @@ impl Field {
             Self::AccessLogEncoding => "accessLogEncoding",
             Self::EnableTracing => "enableTracing",
             Self::ProxyConfig => "defaultConfig",
+            Self::AutoMtls => "enableAutoMtls",
             Self::Locality => "localityLbSetting",
             Self::ServiceSettings => "serviceSettings",
             Self::Entries => "serviceEntryVisibility",
@@ -188,6 +194,7 @@ impl Mesh {
                 Field::AccessLogEncoding => self.access_log_encoding = last.access_log_encoding,
                 Field::EnableTracing => self.enable_tracing = last.enable_tracing,
                 Field::ProxyConfig => self.tracing = last.tracing.clone(),
+                Field::AutoMtls => self.auto_mtls = last.auto_mtls,
                 Field::Locality => self.locality = last.locality.clone(),
                 Field::ServiceSettings => self.cluster_local = Arc::clone(&last.cluster_local),
                 Field::Entries => self.entries = last.entries.clone(),

@@ -265,10 +265,10 @@ async fn destination_rules_of_files_are_listed_with_host_and_spec() {
     put(
         dir.path(),
         "a.yaml",
-        &mk_rule("  host: pay.example.com\n  trafficPolicy: {tls: {mode: ISTIO_MUTUAL}}\n"),
+        &mk_rule("  host: pay.example.com\n  trafficPolicy: {tls: {credentialName: abc}}\n"),
     );
     let table = world.until("get policies pay -o wide", "Quarantined").await;
-    assert!(table.contains("TRB0325 ") && table.contains("a.yaml:6:31: spec"), "{table}");
+    assert!(table.contains("TRB0325 ") && table.contains("a.yaml:6:41: spec"), "{table}");
 }
 
 const ROUTES: &str = "  hosts: [pay.example.com]

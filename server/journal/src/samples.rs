@@ -322,7 +322,12 @@ fn settings() -> BoxedStrategy<Fact> {
     let domains = (
         of(text()),
         of(namespace()),
-        (of(retries()), of(access_log()), of(tracing()), of(traffic_policies::locality())),
+        (
+            (of(retries()), of(any::<bool>()), of(vec(text(), 0..3))),
+            of(access_log()),
+            of(tracing()),
+            of(traffic_policies::locality()),
+        ),
     );
     let parts = (domains, aliases, of(text()), of(duration()), of(any::<bool>()), of(any::<bool>()));
     (of(visibility()), parts, of(vec(pattern, 0..3)), of(caps), of(networks), (of(merge), of(mesh_text)))
@@ -330,7 +335,11 @@ fn settings() -> BoxedStrategy<Fact> {
             |(
                 default_export,
                 (
-                    (trust_domain, root_namespace, (retries, log, tracing, locality)),
+                    (
+                        trust_domain,
+                        root_namespace,
+                        ((retries, auto_mtls, sds_clusters), log, tracing, locality),
+                    ),
                     aliases,
                     domain,
                     connect_timeout,
@@ -357,6 +366,8 @@ fn settings() -> BoxedStrategy<Fact> {
                     http_retries: retries.map(Arc::new),
                     access_log: log.map(Arc::new),
                     tracing: tracing.map(Arc::new),
+                    auto_mtls,
+                    sds_clusters: sds_clusters.map(Into::into),
                     locality: locality.map(Arc::new),
                     merge_by_name: merge,
                     mesh_text: mesh_text.map(Arc::new),

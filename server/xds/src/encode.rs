@@ -12,6 +12,7 @@ mod hash;
 mod header_changes;
 mod http_route;
 pub mod listener;
+pub mod mesh_tls;
 mod retries;
 pub mod route;
 mod route_action;

@@ -36,6 +36,8 @@ pub(crate) struct Svc {
     pub(crate) created: Option<i64>,
     /// Whether its endpoints are mesh workloads: mTLS, an origin, labels.
     pub(crate) mtls: bool,
+    /// Account of its endpoints, if it is in a mesh with automatic TLS.
+    pub(crate) account: Option<String>,
     /// VirtualServices that may route its clients; the world sets them.
     pub(crate) virtual_services: Arc<[HttpCandidate]>,
 }
@@ -56,6 +58,7 @@ pub(crate) fn mk_svc(host: &str) -> Svc {
         order: None,
         created: None,
         mtls: false,
+        account: None,
         virtual_services: Arc::default(),
     }
 }
@@ -253,13 +256,16 @@ fn mk_port(
         resolution: svc.resolution.clone(),
         target: svc.target.and_then(|port| PortNumber::new(port).ok()),
         attributes: Arc::default(),
-        identities: Arc::from([]),
+        identities: svc.account.as_deref().map(mk_identities).unwrap_or_default(),
+        automatic_tls: svc.account.is_some(),
+        all_meshed: false,
         connect_timeout: Duration::from_secs(10),
         locality: None,
         inline: svc.resolution.is_dns().then(|| endpoints.clone()),
         policy: svc.order.clone().map(mk_cluster_policy),
     };
     let resolved = if svc.resolution.is_dns() { dims } else { ClientDimensions::NONE };
+    let secured = if svc.account.is_some() { ClientDimensions::CERTIFICATES } else { ClientDimensions::NONE };
     let addresses: Arc<[ServiceAddress]> = svc.addresses.iter().map(|a| mk_vip(a)).collect();
     let listener = ListenerInputs {
         service: service.clone(),
@@ -293,7 +299,7 @@ fn mk_port(
         protocol,
         cluster: mk_inputs(
             cluster,
-            ClientDimensions::KIND | ClientDimensions::FAMILIES | resolved,
+            ClientDimensions::KIND | ClientDimensions::FAMILIES | resolved | secured,
             old.map(|o| &o.cluster),
         ),
         listener: mk_inputs(
@@ -304,6 +310,12 @@ fn mk_port(
         route: mk_inputs(route, route_dims, old.map(|o| &o.route)),
         endpoints,
     }
+}
+
+/// Returns the identities of an account.
+fn mk_identities(account: &str) -> Arc<IdentitySet> {
+    let identity = Identity::spiffe("cluster.local", &mk_ns("shop"), account);
+    Arc::new(identity.into_iter().collect())
 }
 
 /// Whether listeners match the endpoints of the port: it is TCP without a virtual address.

@@ -10,7 +10,7 @@ use tributary_answer::Selectable;
 use tributary_model::{Catalog, ClientKind, Code, Identity, Locality, Mono};
 
 use crate::answers::{ClientClass, ResourceType};
-use crate::client::pod_of;
+use crate::client::{ClientNode, pod_of};
 use crate::session::{Delivery, SentView, SessionStatus, SyncStatus, TypeStatus};
 use crate::session_cell::SessionCell;
 
@@ -151,9 +151,10 @@ fn worst(types: &[TypeStatus]) -> SyncStatus {
 fn notes(session: &SessionStatus, catalog: &Catalog, types: &[TypeStatus]) -> Vec<Note> {
     let mut out = Vec::new();
     let mut note = |code, text: String| out.push(Note { code, text });
-    match session.client.remark(session.wants_listeners()) {
-        Some(Code::CLIENT_PARTIAL_MTLS) => {
-            note(Code::CLIENT_PARTIAL_MTLS, "xDS clusters without mesh TLS".into())
+    match session.client.remark(session.wants_listeners(), catalog) {
+        Some(Code::CLIENT_PARTIAL_MTLS) => note(Code::CLIENT_PARTIAL_MTLS, without_mesh_tls(&session.client)),
+        Some(Code::CLIENT_PLAIN_INBOUND) => {
+            note(Code::CLIENT_PLAIN_INBOUND, "inbound listeners without mesh TLS".into())
         }
         Some(code) => note(code, code.info().title.into()),
         None => {}
@@ -170,6 +171,13 @@ fn notes(session: &SessionStatus, catalog: &Catalog, types: &[TypeStatus]) -> Ve
         note(Code::CLIENT_NACK, nack.text.to_string());
     }
     out
+}
+
+/// Returns why a sidecar has no mesh TLS: its node names no certificates, or an xDS cluster that the settings do not list.
+fn without_mesh_tls(client: &ClientNode) -> String {
+    let text = "xDS clusters without mesh TLS";
+    let named = client.sds_cluster.as_ref();
+    named.map_or_else(|| text.to_owned(), |name| format!("{text}: settings.sdsClusters does not list {name}"))
 }
 
 /// All clients with an open stream; the transport's limits bound it.

@@ -261,6 +261,7 @@ impl WhyNot {
                     | Code::WILDCARD
                     | Code::RULE_APPLIES
                     | Code::MESH_LOCALITY
+                    | Code::CONNECTION_SECURITY
                     | Code::NOT_FOR_GRPC
                     | Code::ROUTES_APPLY
                     | Code::ROUTES_EMPTY

@@ -10,7 +10,7 @@ use tributary_model::{
 
 use super::reach::{Carrier, carrier, reach};
 use super::subsets::{self, received_subsets};
-use super::{WhyNot, assigned, pending, routes, rules, unread};
+use super::{WhyNot, assigned, pending, routes, rules, security, unread};
 use crate::client::Client;
 use crate::names::ClusterName;
 use crate::resolve::{concrete, resolve};
@@ -163,6 +163,7 @@ fn ports(catalog: &Catalog, view: &Arc<ServiceView>, client: &Client, out: &mut 
         }
         trace.steps.extend(rules::steps(catalog, view, port, &client.class, subset));
         trace.steps.extend(routes::steps(catalog, (view, port), &client.class));
+        trace.steps.extend(security::step(port, subset, &client.class, None));
         let assignment = assigned(&port.endpoints.inputs, (Some(client), subset), port, trace);
         let carrier = carrier(port, subset, &client.class);
         if carrier.is_some() {

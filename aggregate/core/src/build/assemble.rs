@@ -6,35 +6,47 @@
 use std::sync::Arc;
 
 use tributary_model::{
-    Attributes, ClientDimensions, ClusterInputs, Code, Condition, ConnectionTarget, EndpointInputs,
-    EndpointSource, HostEntry, Hostname, HttpCandidate, Identity, L4Candidate, ListenerInputs, Namespace,
-    NetworkId, PortNumber, PortView, Protocol, Resolution, ResolvedDestination, ResourceInputs, RouteInputs,
-    ServiceAddress, ServiceKey, ServiceView, Shared, Target, TrafficDistribution, Visibility,
+    Address, Attributes, ByNamespace, ClientDimensions, ClusterInputs, ClusterPolicy, Code, Condition,
+    ConnectionTarget, EndpointInputs, EndpointSource, HostEntry, Hostname, HttpCandidate, IdentitySet,
+    L4Candidate, ListenerInputs, Namespace, NetworkId, PortNumber, PortView, Protocol, Resolution,
+    ResolvedDestination, ResourceInputs, RouteInputs, ServiceAddress, ServiceKey, ServiceView, Shared,
+    Target, TrafficDistribution, TrafficPolicy, Visibility,
 };
 
 use crate::build::dims;
 use crate::build::rules::ServiceRules;
 use crate::counters::Counters;
 use crate::merge::destinations::{connected, resolved};
+use crate::merge::identities::expanded;
 use crate::merge::virtual_services::{candidates, naming};
 use crate::merge::{Merged, MergedPort, gated};
 use crate::state::MergeContext;
+use crate::state::identity_sets::IdentitySets;
 use crate::state::services::Hosts;
 
 /// Parts that all ports of a service share; equal parts keep the old handle.
 struct Common {
     resolution: Resolution,
     attributes: Arc<Attributes>,
-    identities: Arc<[Identity]>,
+    identities: Arc<IdentitySet>,
     addresses: Arc<[ServiceAddress]>,
     traffic: TrafficDistribution,
     one_audience: bool,
     has_selector: bool,
+    automatic_tls: bool,
     rules: ServiceRules,
     http_candidates: Arc<[HttpCandidate]>,
     l4_candidates: Arc<[L4Candidate]>,
     destinations: Arc<[ResolvedDestination]>,
     connections: Arc<[ConnectionTarget]>,
+}
+
+/// What outlives a build of one view.
+pub(crate) struct Kept<'a> {
+    /// Counts of what was done.
+    pub(crate) counters: &'a mut Counters,
+    /// Sets of identities that services share.
+    pub(crate) identity_sets: &'a mut IdentitySets,
 }
 
 /// Builds a view; `None` if nothing declares the service.
@@ -44,7 +56,7 @@ pub(crate) fn assemble(
     key: &ServiceKey,
     merged: Merged,
     old: Option<&Arc<ServiceView>>,
-    counters: &mut Counters,
+    kept: &mut Kept<'_>,
 ) -> Option<Arc<ServiceView>> {
     let Merged { declarations, ports, conditions, identities, addresses, aliases, size, .. } = merged;
     let Merged { is_join, one_audience, audiences, .. } = merged;
@@ -54,7 +66,11 @@ pub(crate) fn assemble(
     let common = Common {
         resolution: if is_join { Resolution::ClientSide } else { first.resolution.clone() },
         attributes: keep_one(before.map(|p| &p.cluster.inputs.attributes), &first.attributes),
-        identities: keep(before.map(|p| &p.cluster.inputs.identities), identities),
+        identities: kept.identity_sets.share(
+            before.map(|p| &p.cluster.inputs.identities),
+            expanded(identities, &context.settings.effective),
+        ),
+        automatic_tls: context.settings.effective.auto_mtls() && !first.attributes.mesh_external,
         addresses: keep(before.map(|p| &p.listener.inputs.addresses), addresses),
         traffic: first.attributes.traffic,
         rules: ServiceRules::of(context, key),
@@ -73,10 +89,10 @@ pub(crate) fn assemble(
     };
     let build = |(number, port): (PortNumber, MergedPort)| {
         let old = old.and_then(|v| v.port(number));
-        assemble_port(context, key, number, port, &common, old, counters)
+        assemble_port(context, key, number, port, &common, old, kept.counters)
     };
     let ports: Vec<PortView> = ports.into_iter().map(build).collect();
-    counters.views += 1;
+    kept.counters.views += 1;
     let view = ServiceView {
         key: key.clone(),
         declarations: keep(old.map(|v| &v.declarations), declarations),
@@ -150,6 +166,7 @@ fn assemble_port(
     };
     let dims = dims::endpoints(&facts, common.one_audience);
     let endpoints = keep_inputs(old.map(|p| &p.endpoints), facts, dims, counters);
+    let policy = common.rules.of_clusters(number, old.map(|p| &p.cluster.inputs.policy));
     let facts = ClusterInputs {
         service: key.clone(),
         port: number,
@@ -158,10 +175,12 @@ fn assemble_port(
         target: target(common, number, &port.target),
         attributes: Arc::clone(&common.attributes),
         identities: Arc::clone(&common.identities),
+        automatic_tls: common.automatic_tls,
+        all_meshed: keeps_destination(common, policy.as_deref()) && all_meshed(&endpoints.inputs.sources),
         connect_timeout: context.settings.effective.connect_timeout(),
         locality,
         inline: common.resolution.is_dns().then(|| endpoints.clone()),
-        policy: common.rules.of_clusters(number, old.map(|p| &p.cluster.inputs.policy)),
+        policy,
     };
     let dims = dims::cluster(&facts);
     let cluster = keep_inputs(old.map(|p| &p.cluster), facts, dims, counters);
@@ -253,6 +272,25 @@ fn endpoint_facts(
         locality: None,
         policy: None,
     }
+}
+
+/// Whether connections of some clients keep their destination.
+fn keeps_destination(common: &Common, policy: Option<&ByNamespace<Option<Arc<ClusterPolicy>>>>) -> bool {
+    let policies = policy.into_iter().flat_map(ByNamespace::values).flatten();
+    common.resolution == Resolution::Passthrough
+        || policies.flat_map(|of| of.all()).any(TrafficPolicy::passes)
+}
+
+/// Whether there are endpoints, and all of them accept mesh TLS.
+fn all_meshed(sources: &[EndpointSource]) -> bool {
+    let serves = |source: &EndpointSource, address: &Address| {
+        source.ports.get(usize::from(address.port_set)).is_some_and(Option::is_some)
+    };
+    let is_meshed = |source: &EndpointSource| {
+        let mut own = source.group.addresses.iter().filter(|address| serves(source, address));
+        !source.group.summary.plain || own.all(|address| address.mtls)
+    };
+    !sources.is_empty() && sources.iter().all(is_meshed)
 }
 
 /// Returns the target port of a ServiceEntry whose connections keep their destination. Clients of a headless Service

@@ -8,8 +8,7 @@ use std::collections::BTreeMap;
 
 use tributary_model::{AudienceView, DeclarationView, Namespace, Visibility};
 
-use crate::build::assemble::assemble;
-use crate::counters::Counters;
+use crate::build::assemble::{Kept, assemble};
 use crate::merge::{Merged, merge_visible};
 use crate::state::MergeContext;
 use crate::state::services::{Hosts, Service};
@@ -20,13 +19,13 @@ pub(crate) fn audience_views(
     hosts: &Hosts,
     service: &Service,
     merged: &Merged,
-    counters: &mut Counters,
+    kept: &mut Kept<'_>,
 ) -> Vec<AudienceView> {
     let old = service.view.as_ref().map(|view| &*view.audiences).unwrap_or_default();
     let build = |(visible, namespace): (Vec<bool>, Option<&Namespace>)| {
         let before = old.iter().find(|audience| *audience.visible == *visible).map(|audience| &audience.view);
         let merged = merge_visible(context, service, namespace)?;
-        let view = assemble(context, hosts, &service.key, merged, before, counters)?;
+        let view = assemble(context, hosts, &service.key, merged, before, kept)?;
         Some(AudienceView { visible: visible.into(), view })
     };
     client_groups(&service.key.namespace, &merged.declarations).into_iter().filter_map(build).collect()

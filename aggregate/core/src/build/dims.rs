@@ -8,7 +8,7 @@ use std::ops::BitOr;
 use tributary_model::{
     ByNamespace, ClientDimensions, ClientMatch, ClusterInputs, EndpointInputs, HttpCandidate, L4Candidate,
     ListenerInputs, Preference, ResourceInputs, RouteCandidate, RouteInputs, ServiceAddress, Shared,
-    TrafficDistribution, Visibility,
+    TrafficDistribution, TrafficPolicy, Visibility,
 };
 
 /// Returns the dimensions of an xDS cluster: the kind of client, and where it resolves names its IP families and the
@@ -18,6 +18,14 @@ pub(crate) fn cluster(facts: &ClusterInputs) -> ClientDimensions {
     ClientDimensions::KIND
         | facts.inline.as_ref().map_or(ClientDimensions::NONE, resolves)
         | ruled(facts.policy.as_deref())
+        | secured(facts)
+}
+
+/// Returns the dimension that decides whether connections have mesh TLS.
+fn secured(facts: &ClusterInputs) -> ClientDimensions {
+    let policies = facts.policy.iter().flat_map(|by| by.values()).flatten();
+    let is_required = || policies.flat_map(|policy| policy.all()).any(TrafficPolicy::is_mutual);
+    if facts.automatic_tls || is_required() { ClientDimensions::CERTIFICATES } else { ClientDimensions::NONE }
 }
 
 /// Returns the dimensions of rules that differ between clients.

@@ -1,6 +1,7 @@
 //! Cost is proportional to the change (law 7), measured by counts, never by times.
 
 use super::fixtures::*;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use tributary_model::{Declaration, Fact, PortView};
 
@@ -65,6 +66,46 @@ fn equal_declaration_of_a_new_version_changes_nothing() {
     let mut decl = mk_decl("s0", "80 http, 81 admin");
     decl.source.version = tributary_model::ObjectVersion("2".into());
     assert!(world.put("file", [mk_service("shop/s0.shop", decl)]).changed.is_empty());
+}
+
+/// A change of identities builds the xDS clusters of its service and nothing else; endpoints that keep theirs build none.
+#[test]
+fn changed_identity_builds_the_xds_clusters_of_its_service() {
+    let mut world = World::of_files();
+    world.put("file", services(20));
+    let group = |endpoint: &str| mk_group("shop/s3.shop", "s3", "b", endpoint);
+    world.put("file", [group("10.0.3.2@a:http=80")]);
+    let (before, old) = (world.core.counters(), world.view("shop/s3.shop").unwrap());
+    let outcome = world.put("file", [group("10.0.3.2@b:http=80")]);
+    let (after, new) = (world.core.counters(), world.view("shop/s3.shop").unwrap());
+    assert_eq!((after.views - before.views, after.resource_inputs - before.resource_inputs), (1, 3));
+    assert_eq!(kept(&old.ports[0], &new.ports[0]), [false, false, true, true], "the endpoint itself changed");
+    assert_eq!(kept(&old.ports[1], &new.ports[1]), [false, true, true, true], "its port has other endpoints");
+    assert_eq!(outcome.changed.hosts.len(), 1);
+    let moved = world.put("file", [group("10.0.3.9@b:http=80")]);
+    let same = world.view("shop/s3.shop").unwrap();
+    assert_eq!(kept(&new.ports[0], &same.ports[0]), [true, false, true, true], "the identities are the same");
+    assert_eq!(moved.changed.hosts.len(), 1);
+}
+
+/// Services with equal identities share one set, and so what is encoded from it.
+#[test]
+fn services_with_equal_identities_share_one_set() {
+    let mut world = World::of_files();
+    let service = |i: usize, account: &str| {
+        let (name, host) = (format!("s{i}"), format!("shop/s{i}.shop"));
+        let endpoint = format!("10.0.{i}.1@{account}:http=80");
+        [mk_service(&host, mk_decl(&name, "80 http, 81 admin")), mk_group(&host, &name, "a", &endpoint)]
+    };
+    world.put("file", (0..20).flat_map(|i| service(i, if i < 10 { "a" } else { "b" })));
+    let sets = |world: &mut World| -> BTreeSet<usize> {
+        let catalog = world.catalog();
+        let ports = catalog.services().flat_map(|view| view.ports.iter());
+        ports.map(|port| Arc::as_ptr(&port.cluster.inputs.identities) as usize).collect()
+    };
+    assert_eq!(sets(&mut world).len(), 2);
+    world.put("file", service(3, "b"));
+    assert_eq!(sets(&mut world).len(), 2, "the set of the others");
 }
 
 #[test]

@@ -12,11 +12,12 @@ pub(crate) use tributary_fixtures::{
 use tributary_model::{
     Address, AddressRef, Basis, Catalog, ClusterId, Code, Collection, CollectionKind, Completeness, DeclKey,
     Declaration, DeclaredPolicy, DestinationRule, EndpointGroup, EndpointGroupKey, Evidence, ExportTo, Fact,
-    FactKey, Gateway, GatewayAddress, GatewayKey, Generation, GroupPort, Health, HostPattern, Labels,
-    Locality, Mono, NetworkId, ObjectId, ObjectRef, Policy, PolicyKey, PolicyKind, PortName, PortNumber,
-    PortPolicies, PortSet, Protocol, ProviderId, Record, RegistryName, RegistrySpec, RegistryUpdate,
-    Resolution, Selector, ServiceKey, ServicePort, ServiceView, Sidecar, Source, Stamped, Subset, SubsetRule,
-    Target, Timestamp, Topology, Workload, WorkloadAddress, WorkloadKey, WorkloadKind, WorkloadName,
+    FactKey, Gateway, GatewayAddress, GatewayKey, Generation, GroupPort, Health, HostPattern, Identity,
+    Labels, Locality, Mono, NetworkId, ObjectId, ObjectRef, Policy, PolicyKey, PolicyKind, PortName,
+    PortNumber, PortPolicies, PortSet, Protocol, ProviderId, Record, RegistryName, RegistrySpec,
+    RegistryUpdate, Resolution, Selector, ServiceKey, ServicePort, ServiceView, Sidecar, Source, Stamped,
+    Subset, SubsetRule, Target, Timestamp, Topology, Workload, WorkloadAddress, WorkloadKey, WorkloadKind,
+    WorkloadName,
 };
 
 pub(crate) fn mk_labels(text: &str) -> Labels {
@@ -70,6 +71,11 @@ pub(crate) fn mk_selector(labels: &str) -> Selector {
     }
 }
 
+/// Returns the identity of an account.
+pub(crate) fn mk_identity(account: &str) -> Identity {
+    Identity::spiffe("mesh", &mk_ns("shop"), account).unwrap()
+}
+
 /// Returns the fact of a declaration of a service.
 pub(crate) fn mk_service(service: &str, declaration: Declaration) -> Fact {
     let key = DeclKey { service: mk_key(service), object: declaration.source.object.clone() };
@@ -82,7 +88,8 @@ pub(crate) fn mk_topology(text: &str) -> Arc<Topology> {
     Arc::new(Topology { cluster: None, network, locality: Locality::parse(locality), node: None })
 }
 
-/// Parses endpoints such as `10.0.0.1:http=8080+admin=9090`, `!` for unhealthy, separated by blanks.
+/// Parses endpoints such as `10.0.0.1:http=8080+admin=9090`, `!` for unhealthy, separated by blanks. Of `10.0.0.1@a` the
+/// identity is the account `a`, and it accepts mesh TLS.
 pub(crate) fn mk_group_value(object: &str, endpoints: &str) -> EndpointGroup {
     mk_group_at(object, endpoints, mk_topology(""))
 }
@@ -103,6 +110,7 @@ pub(crate) fn mk_group_at(object: &str, endpoints: &str, topology: Arc<Topology>
             sets.push(set);
             sets.len() - 1
         });
+        let (at, account) = at.split_once('@').map_or((at, None), |(at, account)| (at, Some(account)));
         let at = match at.parse::<IpAddr>() {
             Ok(ip) => AddressRef::Ip(ip),
             Err(_) => {
@@ -112,7 +120,9 @@ pub(crate) fn mk_group_at(object: &str, endpoints: &str, topology: Arc<Topology>
         };
         let health = if sick { Health::Unhealthy } else { Health::Healthy };
         let port_set = u16::try_from(port_set).unwrap();
-        addresses.push(Address { port_set, health, ..Address::new(at, Arc::clone(&topology)) });
+        let (identity, mtls) = (account.map(mk_identity), account.is_some());
+        let address = Address::new(at, Arc::clone(&topology));
+        addresses.push(Address { port_set, health, identity, mtls, ..address });
     }
     EndpointGroup::new(Source::new(ObjectId::new("Slice", "shop", object)), sets, names, addresses)
 }

@@ -3,6 +3,7 @@
 
 pub(crate) mod policies;
 pub(crate) mod rules;
+mod security;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,11 +25,17 @@ pub(crate) struct Plain {
     pub(crate) ports: BTreeMap<u16, (String, String)>,
     /// (registry, declaring object, address, port, health, weight, selected workload) of each port.
     pub(crate) endpoints: BTreeMap<u16, BTreeSet<Endpoint>>,
+    /// Security of the connections to each port.
+    pub(crate) security: BTreeMap<u16, Security>,
     /// Aliases of its host.
     pub(crate) aliases: BTreeSet<String>,
     /// Codes of its conditions.
     pub(crate) codes: BTreeSet<u16>,
 }
+
+/// Identities of the endpoints, whether mesh TLS is automatic, and whether all endpoints of a port where connections keep
+/// their destination accept it.
+pub(crate) type Security = (BTreeSet<String>, bool, bool);
 
 pub(crate) type Endpoint = (String, String, String, u16, String, u32, String);
 
@@ -55,6 +62,9 @@ pub(crate) fn read(catalog: &Catalog) -> Answers {
             for port in view.ports.iter() {
                 let number = port.number.get();
                 plain.ports.insert(number, (port.name.as_str().into(), port.protocol.as_str().into()));
+                let cluster = &port.cluster.inputs;
+                let identities = cluster.identities.iter().map(ToString::to_string).collect();
+                plain.security.insert(number, (identities, cluster.automatic_tls, cluster.all_meshed));
                 let endpoints = plain.endpoints.entry(number).or_default();
                 for source in port.endpoints.inputs.sources.iter() {
                     for a in source.group.addresses.iter() {
@@ -106,6 +116,7 @@ struct Declared<'a> {
 struct All<'a> {
     specs: &'a [RegistrySpec],
     default_export: Visibility,
+    settings: Settings,
     declarations: Vec<Declared<'a>>,
     groups: Vec<(usize, &'a EndpointGroupKey, &'a EndpointGroup)>,
     workloads: Vec<(usize, &'a WorkloadKey, &'a Workload)>,
@@ -116,6 +127,7 @@ pub(crate) fn answer(specs: &[RegistrySpec], facts: &Facts) -> Answers {
     let mut all = All {
         specs,
         default_export: Visibility::Public,
+        settings: Settings::default(),
         declarations: vec![],
         groups: vec![],
         workloads: vec![],
@@ -131,6 +143,7 @@ pub(crate) fn answer(specs: &[RegistrySpec], facts: &Facts) -> Answers {
         }
     }
     all.default_export = settings.map(Settings::default_export).unwrap_or_default();
+    all.settings = settings.cloned().unwrap_or_default();
     Answers { policies: policies::answer(specs, facts), ..all.answer() }
 }
 
@@ -228,6 +241,13 @@ impl<'a> All<'a> {
         };
         if self.groups.iter().any(|g| waits(&g)) {
             out.codes.insert(Code::GROUP_WITHOUT_DECLARATION.number());
+        }
+        let identities = security::identities(self, &ordered);
+        for port in out.ports.keys() {
+            let automatic = self.settings.auto_mtls != Some(false);
+            let meshed = ordered[0].value.resolution == Resolution::Passthrough
+                && security::all_meshed(self, &ordered, *port);
+            out.security.insert(*port, (identities.clone(), automatic, meshed));
         }
         out
     }

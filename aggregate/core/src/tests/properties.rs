@@ -49,6 +49,7 @@ fn any_resolution() -> impl Strategy<Value = Resolution> {
     prop_oneof![
         4 => Just(Resolution::ClientSide),
         1 => Just(Resolution::DnsStrict),
+        2 => Just(Resolution::Passthrough),
         1 => select(&HOSTS[..]).prop_map(|host| Resolution::Alias(mk_host(host))),
     ]
 }
@@ -82,8 +83,10 @@ fn any_declaration() -> impl Strategy<Value = Fact> {
 
 fn any_group() -> impl Strategy<Value = Fact> {
     let ports = select(&["http=80", "web=8080", "http=80+admin=81", "admin=90"][..]);
-    let endpoint = (1..5_u8, ports, any::<bool>())
-        .prop_map(|(i, ports, sick)| format!("10.0.0.{i}:{ports}{}", if sick { "!" } else { "" }));
+    let account = select(&["", "@a", "@a", "@b"][..]);
+    let endpoint = (1..5_u8, account, ports, any::<bool>()).prop_map(|(i, account, ports, sick)| {
+        format!("10.0.0.{i}{account}:{ports}{}", if sick { "!" } else { "" })
+    });
     let endpoints = proptest::collection::vec(endpoint, 0..4);
     (any_service(), select(&["x", "y"][..]), select(&["g", "h"][..]), endpoints)
         .prop_map(|(service, declaration, object, e)| mk_group(&service, declaration, object, &e.join(" ")))
@@ -91,20 +94,31 @@ fn any_group() -> impl Strategy<Value = Fact> {
 
 fn any_workload() -> impl Strategy<Value = Fact> {
     let at = select(&["10.1.0.1", "10.1.0.2", "name.example"][..]);
-    (0..3_usize, at, any_labels(), any::<bool>(), any::<bool>()).prop_map(|(i, at, labels, sick, web)| {
+    let account = proptest::option::of(select(&["a", "c"][..]));
+    let flags = (any::<bool>(), any::<bool>());
+    (0..3_usize, at, any_labels(), flags, account).prop_map(|(i, at, labels, (sick, web), account)| {
         let name = format!("w{i}");
         let ports: Arc<[_]> =
             if web { [(PortName::new("web").unwrap(), mk_port(99))].into() } else { Arc::from([]) };
         let health = if sick { Health::Unhealthy } else { Health::Healthy };
-        let value =
-            Workload { augmented: labels.clone(), labels, health, ports, ..mk_workload_value(&name, at, "") };
+        let (identity, mtls) = (account.map(mk_identity), account.is_some());
+        let augmented = labels.clone();
+        let of = mk_workload_value(&name, at, "");
+        let value = Workload { augmented, labels, health, ports, identity, mtls, ..of };
         Fact::Workload(mk_workload_key(&name), Arc::new(value))
     })
 }
 
+const ALIASES: &[&[&str]] = &[&["old"], &["old", "older"]];
+
 fn any_settings() -> impl Strategy<Value = Fact> {
-    proptest::option::of(prop_oneof![any_visibility(), Just(Visibility::Own)]).prop_map(|default_export| {
-        Fact::Settings(Arc::new(Settings { default_export, ..Settings::default() }))
+    let export = proptest::option::of(prop_oneof![any_visibility(), Just(Visibility::Own)]);
+    let aliases = proptest::option::of(select(ALIASES));
+    (export, aliases, proptest::option::of(any::<bool>())).prop_map(|(default_export, aliases, auto_mtls)| {
+        let aliases = aliases.map(|all| all.iter().map(|alias| Arc::from(*alias)).collect());
+        let settings =
+            Settings { default_export, trust_domain_aliases: aliases, auto_mtls, ..Settings::default() };
+        Fact::Settings(Arc::new(settings))
     })
 }
 

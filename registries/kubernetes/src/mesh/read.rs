@@ -93,6 +93,7 @@ impl Reader {
             Field::AccessLogEncoding => self.mesh.access_log_encoding = requests::log_encoding(value)?,
             Field::EnableTracing => self.mesh.enable_tracing = Some(flag(value)?),
             Field::ProxyConfig => self.mesh.tracing = self.proxy_config(map(value)?)?,
+            Field::AutoMtls => self.mesh.auto_mtls = Some(flag(value)?),
             Field::Locality => self.mesh.locality = Some(self.locality(map(value)?)?.into()),
             Field::ServiceSettings => self.mesh.cluster_local = self.service_settings(value)?,
             Field::Entries => self.mesh.entries = self.entries(map(value)?)?,

@@ -31,6 +31,7 @@ serviceEntryVisibility:
     - namespaceSelector: {matchLabels: {team: shop}}
     - hostSuffix: x
 defaultConfig: {discoveryAddress: x}
+enableAutoMtls: false
 ";
 
 fn labels(pairs: &[(&str, &str)]) -> Labels {
@@ -50,7 +51,7 @@ fn supported_fields_are_read_and_ignored_ones_named_once() {
     assert_eq!(mesh.trust_domain.as_deref(), Some("example.test"));
     assert_eq!(mesh.connect_timeout, Some(Duration::from_millis(2500)));
     assert_eq!(mesh.default_export, Some(Visibility::Own));
-    assert_eq!(mesh.block_unknown, Some(true));
+    assert_eq!((mesh.block_unknown, mesh.auto_mtls), (Some(true), Some(false)));
     assert!(mesh.discovery.admit(&labels(&[("team", "shop")])) && !mesh.discovery.admit(&labels(&[])));
     let local: Vec<(&str, bool)> = mesh.cluster_local.iter().map(|(p, local)| (p.as_str(), *local)).collect();
     let want = [("*", true), ("*.shop.svc.cluster.local", false), ("pay.shop.svc.cluster.local", false)];

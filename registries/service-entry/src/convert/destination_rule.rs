@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tributary_model::{
     ClientTls, ConnectionPool, DeclaredPolicy, DestinationRule, ExportTo, Fact, HostPattern,
-    OutlierDetection, Policy, PolicyKey, PolicyKind, PoolHttp, PortPolicies, Subset, SubsetRule,
+    OutlierDetection, Policy, PolicyKey, PolicyKind, PoolHttp, PortPolicies, Subset, SubsetRule, TlsSettings,
     TrafficPolicy, Visibility,
 };
 
@@ -157,7 +157,7 @@ fn outliers(document: &Outliers) -> OutlierDetection {
     OutlierDetection { local_failures: failures.filter(|count| *count > 0), ..document.settings.clone() }
 }
 
-/// Mesh TLS is refused by the decoder.
+/// Of mesh TLS only names and SNI count: its certificates and authorities are those of the mesh.
 fn tls(document: &traffic_policy::ClientTls) -> Option<ClientTls> {
     let settings = document.settings.clone();
     Some(match document.mode {
@@ -167,6 +167,8 @@ fn tls(document: &traffic_policy::ClientTls) -> Option<ClientTls> {
             let (certificate, key) = (document.certificate.as_ref()?, document.key.as_ref()?);
             ClientTls::Mutual(settings, Arc::clone(&certificate.value), Arc::clone(&key.value))
         }
-        TlsMode::IstioMutual => return None,
+        TlsMode::IstioMutual => {
+            ClientTls::IstioMutual(TlsSettings { names: settings.names, sni: settings.sni, ..<_>::default() })
+        }
     })
 }

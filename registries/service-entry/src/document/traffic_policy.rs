@@ -263,6 +263,6 @@ pub enum TlsMode {
     Simple,
     /// TLS with a client certificate.
     Mutual,
-    /// Mesh TLS, which is refused when the document is read.
+    /// TLS with certificates of the mesh.
     IstioMutual,
 }

@@ -7,7 +7,7 @@ use tributary_model::{Code, HostPattern, LocalitySetting, Namespace, Subset};
 
 use super::load_balancer::{self, refuse};
 use super::{names, service_entry};
-use crate::document::traffic_policy::{TlsMode, TrafficPolicy};
+use crate::document::traffic_policy::{ClientTls, TlsMode, TrafficPolicy};
 use crate::document::{DestinationRule, Text};
 use crate::read::fault::{Faults, clip};
 
@@ -257,7 +257,8 @@ fn tls_names_files_and_a_host(rule: &DestinationRule, faults: &mut Faults) {
 
 fn insecure_tls_verifies_nothing(rule: &DestinationRule, faults: &mut Faults) {
     for (path, policy) in rule.policies() {
-        let Some(tls) = policy.tls.as_ref().filter(|tls| tls.mode != TlsMode::Disable) else { continue };
+        let may_verify = |tls: &&ClientTls| matches!(tls.mode, TlsMode::Simple | TlsMode::Mutual);
+        let Some(tls) = policy.tls.as_ref().filter(may_verify) else { continue };
         let verifies = tls.settings.authorities.is_some() || !tls.settings.names.is_empty();
         if tls.settings.insecure && verifies {
             let fix = "contradicts caCertificates and subjectAltNames; remove it, or both of them";

@@ -23,6 +23,9 @@ use tributary_registry_api::Span;
 /// Bound on the aliases of the trust domain, against configuration mistakes.
 const MAX_ALIASES: usize = 1_000;
 
+/// Bound on the sources of certificates, each of which has its own encoding of every xDS cluster.
+const MAX_SDS_CLUSTERS: usize = 16;
+
 /// Bounds on the times of retries: Envoy refuses a shorter one.
 const RETRY_TIMES: std::ops::RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(3_600);
 
@@ -194,12 +197,26 @@ impl Rules<'_> {
         if let Some(root) = &config.settings.root_namespace {
             self.valid("settings.rootNamespace", Settings::parse_root_namespace(root));
         }
+        self.sds_clusters(&config.settings.sds_clusters);
         let aliases = &config.settings.trust_domain_aliases;
         if aliases.len() > MAX_ALIASES {
             self.invalid("settings.trustDomainAliases", format!("lists more than {MAX_ALIASES} domains"));
         }
         for (i, alias) in aliases.iter().enumerate().take(MAX_ALIASES) {
             self.trust_domain(&format!("settings.trustDomainAliases[{i}]"), alias);
+        }
+    }
+    fn sds_clusters(&mut self, names: &[String]) {
+        if names.len() > MAX_SDS_CLUSTERS {
+            let why = format!("lists more than {MAX_SDS_CLUSTERS} xDS clusters");
+            self.invalid("settings.sdsClusters", why);
+        }
+        for (i, name) in names.iter().enumerate().take(MAX_SDS_CLUSTERS) {
+            if name.is_empty() || name.len() > 255 || !name.bytes().all(|b| b.is_ascii_graphic()) {
+                let why =
+                    format!("`{name}` is not 1 to 255 visible characters; write the name of an xDS cluster");
+                self.invalid(&format!("settings.sdsClusters[{i}]"), why);
+            }
         }
     }
     fn trust_domain(&mut self, field: &str, domain: &str) {

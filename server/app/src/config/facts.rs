@@ -32,6 +32,9 @@ pub fn settings(config: &SettingsConfig) -> Settings {
         block_unknown: config.block_unknown,
         access_log: config.access_log.as_ref().map(access_log).map(Arc::new),
         tracing: config.tracing.as_ref().and_then(|tracing| tracing.parse().ok()).map(Arc::new),
+        auto_mtls: config.auto_mtls,
+        sds_clusters: (!config.sds_clusters.is_empty())
+            .then(|| config.sds_clusters.iter().map(|name| Arc::from(name.as_str())).collect()),
         locality: config.locality.as_ref().and_then(|locality| locality.parse().ok()).map(Arc::new),
         http_retries: config
             .http_retries

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tributary_descriptors::Decoder;
-use tributary_model::{Catalog, ClosedPorts, Labels, Version};
+use tributary_model::{Catalog, CertificateSource, ClosedPorts, Labels, Version};
 use tributary_xds::answers::{
     ClientClass, ClientClassKey, PatchedAnswers, ResourceProvider as _, ResourceType,
 };
@@ -126,7 +126,7 @@ impl<'s> Reasons<'s> {
 /// Attribute of a client that answers may depend on: its name, its text, and how to take it from another client.
 type Attribute = (&'static str, fn(&ClientClass) -> String, fn(&mut ClientClass, &ClientClass));
 
-const ATTRIBUTES: [Attribute; 14] = [
+const ATTRIBUTES: [Attribute; 15] = [
     ("namespace", |c| text(c.namespace.as_ref()), |to, from| to.namespace.clone_from(&from.namespace)),
     (
         "Sidecar",
@@ -143,6 +143,10 @@ const ATTRIBUTES: [Attribute; 14] = [
     ("listeners", |c| of_ports(c.binds), |to, from| to.binds = from.binds),
     ("closed ports", |c| closed(c.closed), |to, from| to.closed = from.closed),
     ("DNS capture", |c| on_off(c.dns_capture), |to, from| to.dns_capture = from.dns_capture),
+    ("certificates of the mesh", certificates, |to, from| {
+        to.certificates.clone_from(&from.certificates);
+        to.certificate_files.clone_from(&from.certificate_files);
+    }),
     ("EnvoyFilters", filters, |to, from| to.patches.clone_from(&from.patches)),
     ("labels that rules compare", |c| labels(&c.labels), |to, from| to.labels.clone_from(&from.labels)),
 ];
@@ -168,6 +172,15 @@ fn on_off(is_on: bool) -> String {
 fn labels(labels: &Labels) -> String {
     let texts: Vec<String> = labels.pairs().map(|(key, value)| format!("{key}={value}")).collect();
     if texts.is_empty() { "none".to_owned() } else { texts.join(",") }
+}
+
+/// Describes where the client has its certificates; two clients with files have them at different paths.
+fn certificates(class: &ClientClass) -> String {
+    match (&class.certificates, &class.certificate_files) {
+        (CertificateSource::Sds(cluster), _) => format!("SDS of {cluster}"),
+        (CertificateSource::Files, Some(files)) => format!("files {}", files.chain),
+        (CertificateSource::None | CertificateSource::Files, _) => "none".to_owned(),
+    }
 }
 
 fn filters(class: &ClientClass) -> String {
@@ -275,9 +288,12 @@ mod tests {
     #[test]
     fn switches_are_described() {
         let a = ClientClass::new(ClientKind::Sidecar);
-        let b = ClientClass { binds: true, dns_capture: true, ..a.clone() };
+        let certificates = CertificateSource::Sds("sds-grpc".into());
+        let b = ClientClass { binds: true, dns_capture: true, certificates, ..a.clone() };
         let tried: Vec<String> = mixed(&a, &b).into_iter().map(|(text, _)| text).collect();
-        assert_eq!(tried, ["listeners behind redirection / bound to ports", "DNS capture off / on"]);
+        let certificates = "certificates of the mesh none / SDS of sds-grpc";
+        let listeners = "listeners behind redirection / bound to ports";
+        assert_eq!(tried, [listeners, "DNS capture off / on", certificates]);
     }
 
     #[test]
@@ -304,9 +320,11 @@ mod tests {
             closed: _,
             domain: _,
             dns_capture: _,
+            certificates: _,
+            certificate_files: _,
             labels: _,
             patches: _,
         } = a;
-        assert_eq!(ATTRIBUTES.len(), 14);
+        assert_eq!(ATTRIBUTES.len(), 15);
     }
 }

@@ -71,6 +71,10 @@ pub(crate) fn put(enc: &mut Encoder, value: &Settings) {
     if let Some(locality) = &value.locality {
         enc.nest(16, |enc| put_locality(enc, locality));
     }
+    enc.opt_int(18, value.auto_mtls);
+    if let Some(clusters) = &value.sds_clusters {
+        enc.nest(19, |enc| enc.texts(1, clusters.iter().map(|name| &**name)));
+    }
     if let Some(text) = &value.mesh_text {
         enc.nest(17, |enc| {
             enc.text(1, &text.mesh);
@@ -99,6 +103,8 @@ pub(crate) fn read(d: &mut Decoder, mut fields: Fields<'_>) -> Result<Settings, 
             14 => out.access_log = Some(Arc::new(read_log(d, value)?)),
             15 => out.tracing = Some(Arc::new(read_tracing(d, value)?)),
             16 => out.locality = Some(Arc::new(read_locality(d, value)?)),
+            18 => out.auto_mtls = Some(value.flag()?),
+            19 => out.sds_clusters = Some(list(value, |value| d.fresh(value))?),
             17 => out.mesh_text = Some(Arc::new(read_mesh_text(d, value)?)),
             _ => {}
         }

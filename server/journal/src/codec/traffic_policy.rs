@@ -143,6 +143,7 @@ fn put_tls(enc: &mut Encoder, value: &ClientTls) {
         ClientTls::Disable => (1_u8, None),
         ClientTls::Simple(settings) => (2, Some(settings)),
         ClientTls::Mutual(settings, ..) => (3, Some(settings)),
+        ClientTls::IstioMutual(settings) => (4, Some(settings)),
     };
     enc.int(1, mode);
     if let Some(settings) = settings {
@@ -183,6 +184,7 @@ fn read_tls(d: &mut Decoder, value: Value<'_>) -> Result<ClientTls, Fault> {
             let certificate = certificate.ok_or(Fault::Missing("client certificate"))?;
             ClientTls::Mutual(settings, certificate, key.ok_or(Fault::Missing("key of a client"))?)
         }
+        4 => ClientTls::IstioMutual(settings),
         _ => return Err(Fault::Unknown("mode of TLS")),
     })
 }

@@ -112,6 +112,7 @@ fn tls() -> BoxedStrategy<ClientTls> {
     prop_oneof![
         Just(ClientTls::Disable),
         settings.clone().prop_map(ClientTls::Simple),
+        settings.clone().prop_map(ClientTls::IstioMutual),
         (settings, text(), text()).prop_map(|(of, certificate, key)| ClientTls::Mutual(of, certificate, key)),
     ]
     .boxed()

@@ -346,7 +346,7 @@ impl CatalogAnswers {
             SetStrategy::Listeners | SetStrategy::Routes => {
                 return self.composite_body(catalog, class, kind, resource);
             }
-            SetStrategy::Secrets => secret(name)?.body()?.to_vec(),
+            SetStrategy::Secrets => secret(class, name)?.body()?.to_vec(),
             SetStrategy::Nothing => return None,
         };
         (Version::of(&body) == resource.version).then(|| smallvec![body.into()])
@@ -406,7 +406,7 @@ impl ResourceProvider for CatalogAnswers {
             SetStrategy::TargetRoutes => self.single::<TargetRoutes>(catalog, class, name),
             SetStrategy::Listeners => self.folded(catalog, class, kind).set.get(name).cloned(),
             SetStrategy::Routes => self.route_table(catalog, class, name),
-            SetStrategy::Secrets => secret(name),
+            SetStrategy::Secrets => secret(class, name),
             SetStrategy::Nothing => None,
         }
     }

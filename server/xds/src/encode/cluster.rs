@@ -24,7 +24,7 @@ use prost::Message;
 use tributary_answer::{ClusterPlan, Discovery, InboundPort, InboundTarget, UpstreamHttp, names};
 use tributary_model::{PolicyKey, PortNumber, Protocol, ServiceKey};
 
-use super::{any, assignment, duration, tls, traffic};
+use super::{any, assignment, duration, mesh_tls, tls, traffic};
 use tributary_proto::wire::Writer;
 
 const METADATA: u32 = 25;
@@ -49,10 +49,12 @@ pub fn cluster(plan: &ClusterPlan<'_>) -> Vec<u8> {
     discover(&mut body, &name, plan);
     traffic::apply(&mut body, plan);
     let mut wire = Writer::new();
+    mesh_tls::write_socket(&mut wire, plan);
     wire.message(METADATA, |w| metadata(w, plan));
     if let Discovery::StrictDns(within) | Discovery::LogicalDns(within) = &plan.discovery {
         wire.message(LOAD_ASSIGNMENT, |w| assignment::write(w, &name, within));
     }
+    mesh_tls::write_matches(&mut wire, plan);
     appended(&body, wire)
 }
 

@@ -1,4 +1,4 @@
-//! TLS to endpoints, as DestinationRules set it, and the secrets that name the client's files
+//! TLS to endpoints by files of the client, as DestinationRules set it, and the secrets that name the client's files
 //! (docs/reference/destination-rule.md#files).
 //!
 //! `cluster` calls it for xDS clusters of Envoy; `answers::secrets` for the secrets that these clusters name. A secret has
@@ -16,7 +16,7 @@ use envoy_types::pb::envoy::r#type::matcher::v3::{StringMatcher, string_matcher:
 use pb::common_tls_context::{CombinedCertificateValidationContext, ValidationContextType};
 use pb::tls_parameters::TlsProtocol;
 use prost::Message;
-use tributary_answer::{ClusterPlan, UpstreamHttp};
+use tributary_answer::{ClusterPlan, Discovery, Transport, UpstreamHttp};
 use tributary_model::{ClientTls, Identity, TlsSettings};
 
 use super::any;
@@ -103,7 +103,7 @@ impl FromStr for SecretName {
 
 /// Encodes a secret: the paths of files that the client reads, and reads again when they are replaced.
 #[must_use]
-pub fn secret(name: &SecretName) -> Vec<u8> {
+pub fn secret(name: &str, content: &SecretName) -> Vec<u8> {
     let roots = |file: &str| {
         pb::secret::Type::ValidationContext(pb::CertificateValidationContext {
             trusted_ca: Some(from_file(file)),
@@ -111,7 +111,7 @@ pub fn secret(name: &SecretName) -> Vec<u8> {
             ..<_>::default()
         })
     };
-    let content = match name {
+    let content = match content {
         SecretName::SystemRoots => roots(SYSTEM_ROOTS),
         SecretName::Roots(file) => roots(file),
         SecretName::Certificate(chain, key) => pb::secret::Type::TlsCertificate(pb::TlsCertificate {
@@ -122,7 +122,7 @@ pub fn secret(name: &SecretName) -> Vec<u8> {
             ..<_>::default()
         }),
     };
-    pb::Secret { name: name.to_string(), r#type: Some(content) }.encode_to_vec()
+    pb::Secret { name: name.into(), r#type: Some(content) }.encode_to_vec()
 }
 
 /// Returns the transport of connections; `None` for plain text.
@@ -130,11 +130,7 @@ pub(super) fn socket(plan: &ClusterPlan<'_>) -> Option<TransportSocket> {
     let (settings, certificate) = tls_of(plan)?;
     let http2 = plan.http == UpstreamHttp::Http2;
     let common = pb::CommonTlsContext {
-        tls_params: Some(pb::TlsParameters {
-            tls_minimum_protocol_version: TlsProtocol::TlSv12.into(),
-            tls_maximum_protocol_version: TlsProtocol::TlSv13.into(),
-            ..<_>::default()
-        }),
+        tls_params: Some(versions()),
         tls_certificate_sds_secret_configs: certificate.iter().map(by_name).collect(),
         alpn_protocols: http2.then(|| "h2".to_owned()).into_iter().collect(),
         validation_context_type: Some(verification(settings, plan)),
@@ -153,6 +149,10 @@ pub(super) fn socket(plan: &ClusterPlan<'_>) -> Option<TransportSocket> {
 
 /// Returns the options by which the host of a request becomes the name that is requested and verified.
 pub(super) fn http_options(plan: &ClusterPlan<'_>) -> Option<UpstreamHttpProtocolOptions> {
+    if let (Transport::Mesh(tls), Discovery::ForwardProxy) = (&plan.transport, &plan.discovery) {
+        let auto_sni = tls.sni.is_none();
+        return auto_sni.then(|| UpstreamHttpProtocolOptions { auto_sni, ..<_>::default() });
+    }
     let (settings, _) = tls_of(plan)?;
     settings.sni.is_none().then(|| UpstreamHttpProtocolOptions {
         auto_sni: true,
@@ -162,12 +162,12 @@ pub(super) fn http_options(plan: &ClusterPlan<'_>) -> Option<UpstreamHttpProtoco
 }
 
 fn tls_of<'a>(plan: &ClusterPlan<'a>) -> Option<(&'a TlsSettings, Option<SecretName>)> {
-    match plan.policy?.tls.as_deref()? {
-        ClientTls::Disable => None,
-        ClientTls::Simple(settings) => Some((settings, None)),
-        ClientTls::Mutual(settings, chain, key) => {
+    match plan.transport {
+        Transport::Files(ClientTls::Simple(settings)) => Some((settings, None)),
+        Transport::Files(ClientTls::Mutual(settings, chain, key)) => {
             Some((settings, Some(SecretName::Certificate(chain.as_ref().into(), key.as_ref().into()))))
         }
+        _ => None,
     }
 }
 
@@ -193,7 +193,16 @@ fn verification(settings: &TlsSettings, plan: &ClusterPlan<'_>) -> ValidationCon
     })
 }
 
-fn exactly(name: &str) -> StringMatcher {
+/// Returns the versions of TLS that clients use.
+pub(super) fn versions() -> pb::TlsParameters {
+    pb::TlsParameters {
+        tls_minimum_protocol_version: TlsProtocol::TlSv12.into(),
+        tls_maximum_protocol_version: TlsProtocol::TlSv13.into(),
+        ..<_>::default()
+    }
+}
+
+pub(super) fn exactly(name: &str) -> StringMatcher {
     StringMatcher { match_pattern: Some(MatchPattern::Exact(name.into())), ..<_>::default() }
 }
 
@@ -235,7 +244,7 @@ mod tests {
     }
 
     fn decoded(name: &str) -> pb::secret::Type {
-        let secret = pb::Secret::decode(&secret(&name.parse().unwrap())[..]).unwrap();
+        let secret = pb::Secret::decode(&secret(name, &name.parse().unwrap())[..]).unwrap();
         assert_eq!(secret.name, name);
         secret.r#type.unwrap()
     }

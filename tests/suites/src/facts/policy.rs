@@ -56,11 +56,12 @@ pub(super) fn cluster(body: &Cluster) -> Attributes {
     for any in body.typed_extension_protocol_options.values() {
         out.push(("http_options".to_owned(), options(&body.name, &compact::any_text(any))));
     }
-    let own = body.transport_socket.iter().map(|socket| ("tls".to_owned(), tls(socket)));
-    out.extend(own);
+    if let Some(socket) = &body.transport_socket {
+        out.extend(named("tls", tls(socket)));
+    }
     for one in &body.transport_socket_matches {
         if let Some(socket) = &one.transport_socket {
-            out.push((format!("tls {}", one.name), one_of(body, socket)));
+            out.extend(named(&format!("tls {}", one.name), one_of(body, socket)));
         }
     }
     out.push(("rule".to_owned(), config(body.metadata.as_ref(), "config")));
@@ -83,19 +84,32 @@ fn options(cluster: &str, text: &str) -> String {
     if USUAL.contains(&text) { String::new() } else { text.to_owned() }
 }
 
+/// Returns the settings of a socket, with its protocols apart.
+fn named(name: &str, text: String) -> [(String, String); 2] {
+    const PROTOCOLS: &str = "alpn_protocols: [";
+    let apart = text.split_once(PROTOCOLS).and_then(|(before, rest)| {
+        let (protocols, after) = rest.split_once("], ")?;
+        Some((format!("{before}{after}"), protocols.to_owned()))
+    });
+    let (text, protocols) = apart.unwrap_or((text, String::new()));
+    [(name.to_owned(), text), (format!("{name} alpn"), protocols)]
+}
+
 /// Returns a transport socket's settings.
 fn tls(socket: &TransportSocket) -> String {
     let Some(ConfigType::TypedConfig(any)) = &socket.config_type else { return String::new() };
     compact::any_text(any).replace(VERSIONS, "")
 }
 
-/// Returns the settings of one of several sockets, unless they are those of mutual TLS without a rule.
+/// Returns the settings of one of several sockets, unless they are those of mutual TLS without a rule. Ours offers one protocol
+/// less (docs/decisions/0064-xds-clusters-name-certificates-and-not-their-paths.md).
 fn one_of(body: &Cluster, socket: &TransportSocket) -> String {
     let text = tls(socket);
     let sni = body.name.replace('|', "_.");
     let usual = |alpn: &str| text == format!("{MUTUAL}[{alpn}], {ROOT}, sni: {sni}");
-    let is_usual = usual("istio-peer-exchange, istio") || usual("istio-peer-exchange, istio, h2");
-    if is_usual || text.starts_with("RawBuffer") { String::new() } else { text }
+    const PROTOCOLS: [&str; 4] =
+        ["istio-peer-exchange, istio", "istio-peer-exchange, istio, h2", "istio", "istio, h2"];
+    if PROTOCOLS.into_iter().any(usual) || text.starts_with("RawBuffer") { String::new() } else { text }
 }
 
 const IDLE: &str = "common_http_protocol_options: {idle_timeout: 300s}, ";

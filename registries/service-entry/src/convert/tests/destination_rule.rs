@@ -238,6 +238,19 @@ fn tls_keeps_files_and_names() {
 }
 
 #[test]
+fn mesh_tls_of_a_rule_keeps_names_and_server_name() {
+    let fields = "mode: ISTIO_MUTUAL, clientCertificate: /c, privateKey: /k, caCertificates: /a, caCrl: /r, \
+                  subjectAltNames: [x], sni: z, insecureSkipVerify: true";
+    let found = rule(&format!("  trafficPolicy:\n    tls: {{{fields}}}\n"));
+    let settings =
+        TlsSettings { names: ["x".into()].into(), sni: Some("z".into()), ..TlsSettings::default() };
+    assert_eq!(found.policies.all.tls.as_deref(), Some(&ClientTls::IstioMutual(settings)));
+    let names = ["caCertificates", "caCrl", "clientCertificate", "insecureSkipVerify", "privateKey"];
+    let paths = names.map(|name| format!("spec.trafficPolicy.tls.{name}"));
+    assert_eq!(ignored(&found), paths);
+}
+
+#[test]
 fn fields_of_a_rule_without_effect_are_named() {
     let rule = rule(
         "  trafficPolicy:

@@ -1,7 +1,7 @@
 //! The fields of a traffic policy. Fields that are not served and decide what a client reaches or how it identifies
 //! itself are refused; other fields that are not served are kept by path and shown.
 
-use tributary_model::{Code, Keepalive, OutlierDetection, TlsSettings};
+use tributary_model::{Keepalive, OutlierDetection, TlsSettings};
 
 use super::fields::Fields;
 use super::load_balancer;
@@ -30,6 +30,10 @@ const WITHOUT_TLS: [&str; 7] = [
     "sni",
     "insecureSkipVerify",
 ];
+
+/// Fields of `tls` that have no effect where the mesh has the certificates.
+const OF_FILES: [&str; 5] =
+    ["clientCertificate", "privateKey", "caCertificates", "caCrl", "insecureSkipVerify"];
 
 /// Decodes `trafficPolicy`.
 pub(super) fn decode(
@@ -172,13 +176,6 @@ fn tls(fields: &mut Fields<'_>, ignored: &mut Vec<Text>, faults: &mut Faults) ->
     let (path, node) = fields.get("tls")?;
     let mut inner = Fields::open(node, path, faults)?;
     let mode = inner.choice("mode", &TLS, faults);
-    if let Some(mode) = mode.filter(|mode| mode.value == TlsMode::IstioMutual) {
-        let message = format!(
-            "{} ISTIO_MUTUAL is not served: it comes with mesh TLS; write DISABLE, SIMPLE or MUTUAL, or remove tls",
-            inner.path("mode")
-        );
-        faults.refuse(Code::FIELD_NOT_SERVED, mode.at, message);
-    }
     let fix = "name files of the client with clientCertificate, privateKey and caCertificates";
     inner.not_served("credentialName", fix, faults);
     let text = |inner: &mut Fields<'_>, name, faults: &mut Faults| {
@@ -203,7 +200,8 @@ fn tls(fields: &mut Fields<'_>, ignored: &mut Vec<Text>, faults: &mut Faults) ->
     let without_effect = match tls.mode {
         TlsMode::Disable => &WITHOUT_TLS[..],
         TlsMode::Simple => &WITHOUT_TLS[..2],
-        TlsMode::Mutual | TlsMode::IstioMutual => &[],
+        TlsMode::Mutual => &[],
+        TlsMode::IstioMutual => &OF_FILES[..],
     };
     without_effect.iter().for_each(|name| inner.ignored(name, ignored));
     inner.finish(faults);

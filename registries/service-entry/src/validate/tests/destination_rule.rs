@@ -107,7 +107,7 @@ fn destination_rule_with_every_served_field_is_taken() {
 #[test]
 fn what_decides_reach_or_identity_is_refused() {
     let not = Code::FIELD_NOT_SERVED;
-    refused_at(&mk_tls("mode: ISTIO_MUTUAL"), not, "ISTIO", "comes with mesh TLS");
+    taken(&mk_tls("mode: ISTIO_MUTUAL, subjectAltNames: [a], insecureSkipVerify: true"));
     refused_at(&mk_tls("mode: SIMPLE, credentialName: abc"), not, "abc", "name files of the client");
     taken(&mk_tls("mode: SIMPLE, credentialName: \"\""));
     let selecting = mk_rule("  workloadSelector: {matchLabels: {app: a}}\n");

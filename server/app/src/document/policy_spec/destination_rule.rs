@@ -128,6 +128,10 @@ fn tls(tls: &ClientTls) -> Value {
             add(&mut out, "mode", Some(json!("SIMPLE")));
             verification(&mut out, settings);
         }
+        ClientTls::IstioMutual(settings) => {
+            add(&mut out, "mode", Some(json!("ISTIO_MUTUAL")));
+            verification(&mut out, settings);
+        }
         ClientTls::Mutual(settings, certificate, key) => {
             add(&mut out, "mode", Some(json!("MUTUAL")));
             add(&mut out, "clientCertificate", Some(json!(**certificate)));

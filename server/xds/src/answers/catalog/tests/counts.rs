@@ -96,3 +96,37 @@ fn namespaces_and_scopes_cost_what_they_differ() {
     let more = bytes(first.tables.iter().chain(&second.tables)) - every;
     assert!(more < 5 * (24 << 10) + classes.len() * 256, "{more} bytes for a change of one service");
 }
+
+/// A change of identities encodes the xDS clusters of the services concerned, and changes no assignment.
+#[test]
+fn changed_identities_change_the_xds_clusters_of_their_service_alone() {
+    let (mut world, answers) = (World::default(), CatalogAnswers::default());
+    let of = |n: usize, account: &str| Svc {
+        account: Some(account.into()),
+        mtls: true,
+        ..mk_svc(&format!("s{n}.shop")).on(&[(80, Protocol::Http), (90, Protocol::Grpc)])
+    };
+    let mut services: Vec<Svc> = (0..50).map(|n| of(n, "web")).collect();
+    let plain = mk_class(ClientKind::Sidecar, "shop");
+    let certificates = tributary_model::CertificateSource::Sds("sds-grpc".into());
+    let class = ClientClassKey::alone(ClientClass { certificates, ..(*plain).clone() });
+    let first = world.next(&services);
+    let fill = |catalog: &Arc<Catalog>| {
+        for kind in [ResourceType::Cluster, ResourceType::Endpoints] {
+            answers.folded(catalog, &class, kind);
+        }
+        let counters = answers.counters();
+        (counters.encodes(ResourceType::Cluster), counters.encodes(ResourceType::Endpoints))
+    };
+    let before = fill(&first);
+    services[7] = of(7, "other");
+    let second = world.next(&services);
+    let after = fill(&second);
+    assert_eq!((after.0 - before.0, before.0), (2, 100), "xDS clusters of two ports");
+    let changed = |kind| {
+        let changed = answers.changed(&first, &second, &class, kind);
+        changed.upserted.iter().map(|resource| resource.name.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(changed(ResourceType::Cluster), ["outbound|80||s7.shop", "outbound|90||s7.shop"]);
+    assert!(changed(ResourceType::Endpoints).is_empty());
+}

@@ -7,9 +7,10 @@ use envoy_types::pb::envoy::config::core::v3::address::Address as At;
 use envoy_types::pb::envoy::config::core::v3::{ApiVersion, HealthStatus, Metadata};
 use envoy_types::pb::envoy::config::endpoint::v3::lb_endpoint::HostIdentifier;
 use envoy_types::pb::google::protobuf::value::Kind as Is;
-use tributary_model::{Distribution, LocalityBalancing};
+use tributary_model::{CertificateSource, Distribution, LocalityBalancing};
 
 use super::*;
+use crate::answers::ClientClass;
 
 /// Returns a service of every kind.
 fn mk_services() -> Vec<Svc> {
@@ -30,7 +31,13 @@ fn mk_services() -> Vec<Svc> {
         Svc { names: vec!["/run/pay.sock".into()], ..mk_svc("unix.shop").at(&[]) },
         mk_svc("empty.shop").at(&[]),
         mk_shared(),
+        mk_meshed(),
     ]
+}
+/// A service of a mesh with automatic TLS.
+fn mk_meshed() -> Svc {
+    let ports = [(80, Protocol::Http), (90, Protocol::Grpc)];
+    Svc { mtls: true, account: Some("web".into()), ..mk_svc("meshed.shop").on(&ports) }
 }
 /// A service whose requests go to two of its three localities, a third of them to one.
 fn mk_shared() -> Svc {
@@ -52,6 +59,19 @@ fn goldens() -> Vec<(String, Bytes)> {
                 let body = answers.bytes(&catalog, &class, kind, member).unwrap();
                 out.push((format!("{:?} {} {}", class.kind, kind.as_str(), member.name), body));
             }
+        }
+    }
+    for (label, certificates) in [
+        ("Files", CertificateSource::Files),
+        ("Agent", CertificateSource::Sds(CertificateSource::AGENT.into())),
+    ] {
+        let plain = mk_class(ClientKind::Sidecar, "shop");
+        let class = ClientClassKey::alone(ClientClass { certificates, ..(*plain).clone() });
+        let kind = ResourceType::Cluster;
+        let set = answers.folded(&catalog, &class, kind).set;
+        for member in set.iter().filter(|member| member.name.contains("meshed")) {
+            let body = answers.bytes(&catalog, &class, kind, member).unwrap();
+            out.push((format!("{label} cds {}", member.name), body));
         }
     }
     out
@@ -212,6 +232,24 @@ fn eds_cluster_uses_this_stream_without_a_timeout() {
         (field("host"), field("name"), field("namespace")),
         (text("grpc.shop"), text("grpc.shop"), text("shop"))
     );
+}
+
+/// Only the client's own certificates make a difference, and plain Envoys and gRPC have none.
+#[test]
+fn sockets_of_the_mesh_are_for_clients_with_certificates() {
+    let sockets = |label: &str| -> Vec<String> {
+        let wanted = format!("{label} cds outbound|90||meshed.shop");
+        let (_, body) = goldens().into_iter().find(|(name, _)| *name == wanted).unwrap();
+        let cluster = Cluster::decode(body).unwrap();
+        assert!(cluster.transport_socket.is_none());
+        cluster.transport_socket_matches.into_iter().map(|socket| socket.name).collect()
+    };
+    for label in ["Files", "Agent"] {
+        assert_eq!(sockets(label), ["tlsMode-istio", "tlsMode-disabled"], "{label}");
+    }
+    for label in ["Envoy", "Sidecar", "Grpc"] {
+        assert!(sockets(label).is_empty(), "{label}");
+    }
 }
 
 #[test]

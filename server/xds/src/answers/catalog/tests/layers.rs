@@ -1,7 +1,7 @@
 //! Layered sets equal sets that are folded for each class alone, in any order of changes and requests.
 
 use proptest::prelude::*;
-use tributary_model::{Hostname, Locality};
+use tributary_model::{CertificateFiles, CertificateSource, Hostname, Locality};
 
 use super::properties::some_services;
 use super::scopes::some_sidecar;
@@ -41,14 +41,30 @@ fn a_class() -> impl Strategy<Value = ClientClassKey> {
     let namespace = prop::sample::select(vec!["", "shop", "web", "other"]);
     let place = prop::sample::select(vec!["", "eu/1a", "eu/1z", "us/2a", "ap"]);
     let tier = prop::sample::select(vec!["", "a", "b", "z"]);
-    (kind, namespace, place, any::<bool>(), some_sidecar(), tier).prop_map(
-        |(kind, namespace, place, named, sidecar, tier)| {
+    let files = CertificateFiles { chain: "/c".into(), key: "/k".into(), authorities: "/r".into() };
+    let certificates = prop::sample::select(vec![
+        CertificateSource::None,
+        CertificateSource::Files,
+        CertificateSource::Sds(CertificateSource::AGENT.into()),
+    ]);
+    (kind, namespace, place, any::<bool>(), some_sidecar(), tier, certificates).prop_map(
+        move |(kind, namespace, place, named, sidecar, tier, certificates)| {
             let domain = named.then(|| format!("{namespace}.svc.cluster.local").into());
             let class = mk_class(kind, namespace);
             let sidecar = sidecar.filter(|_| class.namespace.is_some() && kind != ClientKind::Envoy);
             let locality = Locality::parse(place);
             let labels = [("tier", tier)].into_iter().collect();
-            ClientClassKey::alone(ClientClass { locality, domain, sidecar, labels, ..(*class).clone() })
+            let certificate_files =
+                (certificates == CertificateSource::Files).then(|| Arc::new(files.clone()));
+            ClientClassKey::alone(ClientClass {
+                locality,
+                domain,
+                sidecar,
+                labels,
+                certificates,
+                certificate_files,
+                ..(*class).clone()
+            })
         },
     )
 }

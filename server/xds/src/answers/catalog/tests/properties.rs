@@ -75,6 +75,7 @@ prop_compose! {
         address in prop::option::of(1u8..4),
         (visibility, resolution, traffic) in (some_visibility(), some_resolution(), some_traffic()),
         (created, mtls, order) in (prop::option::of(0i64..3), any::<bool>(), some_order()),
+        account in prop::option::of(prop_oneof![Just("a"), Just("b")]),
     ) -> Svc {
         Svc {
             host: format!("{host}.shop"),
@@ -90,6 +91,7 @@ prop_compose! {
             order,
             created,
             mtls,
+            account: account.map(str::to_owned),
             virtual_services: Arc::default(),
         }
     }

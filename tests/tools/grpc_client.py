@@ -13,11 +13,13 @@ It retries only if `retries` is set, and waits for a channel to recover only if 
 """
 
 import json
+import os
 import sys
 import threading
 import time
 
 import grpc
+import grpc.experimental
 
 METHOD = "/tributary.test.Echo/Call"
 KEPT_FAILURES = 20
@@ -35,8 +37,16 @@ class Channels:
         with self._lock:
             if key not in self._channels:
                 options = [("grpc.enable_retries", int(retries))]
-                self._channels[key] = grpc.insecure_channel("xds:///" + target, options=options)
+                self._channels[key] = channel("xds:///" + target, options)
             return self._channels[key].unary_unary(path)
+
+
+def channel(target, options):
+    """Makes a channel; with certificates in the bootstrap, the control plane decides whether it is secure."""
+    if "certificate_providers" in os.environ.get("GRPC_XDS_BOOTSTRAP_CONFIG", ""):
+        plain = grpc.experimental.insecure_channel_credentials()
+        return grpc.secure_channel(target, grpc.xds_channel_credentials(plain), options=options)
+    return grpc.insecure_channel(target, options=options)
 
 
 class Load:

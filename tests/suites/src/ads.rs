@@ -19,6 +19,8 @@ pub const EDS: &str = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadA
 pub const LDS: &str = "type.googleapis.com/envoy.config.listener.v3.Listener";
 /// Type URL of routes.
 pub const RDS: &str = "type.googleapis.com/envoy.config.route.v3.RouteConfiguration";
+/// Type of secrets.
+pub const SDS: &str = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret";
 
 /// The two ADS protocols.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -19,7 +19,9 @@ use crate::capture::{PROXY_USER, give_to_proxy};
 use crate::{CapturedPod, Process, eventually, http_client, tools};
 
 mod bootstrap;
+mod workload;
 pub use bootstrap::{EnvoyConfig, sidecar_id, sidecar_metadata};
+pub use workload::Workload;
 
 /// Socket for redirected connections of a captured sidecar.
 const CAPTURE: &str = "capture.sock";

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{ChildStdin, ChildStdout, Command};
 
+use crate::tls::{Authority, Identity};
 use crate::{Process, eventually, tools};
 
 const LINE_WITHIN: Duration = Duration::from_secs(30);
@@ -31,6 +32,7 @@ pub struct GrpcConfig {
     node_id: String,
     metadata: Value,
     locality: (String, String, String),
+    certificates: Option<Value>,
 }
 
 impl GrpcConfig {
@@ -41,6 +43,7 @@ impl GrpcConfig {
             node_id: "grpc-under-test".to_owned(),
             metadata: json!({"GENERATOR": "grpc"}),
             locality: <_>::default(),
+            certificates: None,
         }
     }
 
@@ -62,6 +65,18 @@ impl GrpcConfig {
         self
     }
 
+    /// Adds the certificate provider `default`, which reads this identity and this authority from files; only for Python. The
+    /// control plane then decides whether channels are secure.
+    pub fn certificates(mut self, authority: &Authority, identity: &Identity) -> Self {
+        self.certificates = Some(json!({"default": {"plugin_name": "file_watcher", "config": {
+            "certificate_file": identity.certificate_file,
+            "private_key_file": identity.key_file,
+            "ca_certificate_file": authority.file(),
+            "refresh_interval": "1s",
+        }}}));
+        self
+    }
+
     /// Returns the value of GRPC_XDS_BOOTSTRAP_CONFIG.
     pub fn bootstrap(&self) -> String {
         let (region, zone, sub_zone) = &self.locality;
@@ -73,7 +88,11 @@ impl GrpcConfig {
         let locality = json!({"region": region, "zone": zone, "sub_zone": sub_zone});
         let node =
             json!({"id": self.node_id, "cluster": "tests", "metadata": self.metadata, "locality": locality});
-        json!({"xds_servers": [server], "node": node}).to_string()
+        let mut bootstrap = json!({"xds_servers": [server], "node": node});
+        if let Some(providers) = &self.certificates {
+            bootstrap["certificate_providers"] = providers.clone();
+        }
+        bootstrap.to_string()
     }
 }
 

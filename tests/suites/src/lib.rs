@@ -39,7 +39,7 @@ pub use consul::Consul;
 pub use daemon::Daemon;
 pub use echo::Echo;
 pub use entry::{Entry, nowhere, outbound};
-pub use envoy::{Envoy, EnvoyConfig};
+pub use envoy::{Envoy, EnvoyConfig, Workload};
 pub use etcd::Etcd;
 pub use files::Files;
 pub use follower::Follower;

@@ -102,6 +102,15 @@ impl Authority {
         self.sign(name, params)
     }
 
+    /// Creates the identity of a workload of a mesh, whose only name is a URI, for connections in both directions.
+    pub fn workload(&self, name: &str, uri: &str) -> Result<Identity> {
+        let mut params = CertificateParams::new(Vec::new())?;
+        params.subject_alt_names.push(SanType::URI(uri.try_into().context("the URI of a workload")?));
+        params.extended_key_usages =
+            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        self.sign(name, params)
+    }
+
     /// Opens a TLS connection that trusts this authority, negotiates h2, and presents `identity` if there is
     /// one. Use it with [`crate::AdsClient::over`].
     pub async fn connect(

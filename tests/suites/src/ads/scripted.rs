@@ -22,6 +22,9 @@ use super::{Variant, frame};
 mod session;
 use session::Session;
 
+/// Method of a server of secrets, such as the agent beside a proxy.
+const SECRETS: &str = "/envoy.service.secret.v3.SecretDiscoveryService/StreamSecrets";
+
 /// Resources by type and name: their encoded form.
 pub(super) type Table = BTreeMap<String, BTreeMap<String, Vec<u8>>>;
 
@@ -134,7 +137,9 @@ async fn serve(
     mut table: watch::Receiver<Table>,
     requests: Arc<Mutex<Vec<ReceivedRequest>>>,
 ) -> Result<()> {
-    let Some(variant) = Variant::BOTH.into_iter().find(|variant| variant.path() == request.uri().path())
+    let path = request.uri().path();
+    let of_secrets = (path == SECRETS).then_some(Variant::Sotw);
+    let Some(variant) = Variant::BOTH.into_iter().find(|variant| variant.path() == path).or(of_secrets)
     else {
         return unimplemented(&mut respond);
     };

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use super::workload::Workload;
 use crate::Variant;
 use crate::tls::{Authority, Identity};
 
@@ -21,6 +22,8 @@ pub struct EnvoyConfig {
     listens: Vec<String>,
     captures: bool,
     tls: Option<Value>,
+    secrets: Option<(String, SocketAddr)>,
+    workloads: Vec<Workload>,
     tracer: Option<SocketAddr>,
 }
 
@@ -38,6 +41,8 @@ impl EnvoyConfig {
             listens: Vec::new(),
             captures: false,
             tls: None,
+            secrets: None,
+            workloads: Vec::new(),
             tracer: None,
         }
     }
@@ -114,6 +119,18 @@ impl EnvoyConfig {
         self
     }
 
+    /// Adds the static cluster of a server of secrets, such as the agent beside a proxy.
+    pub fn secrets_at(mut self, cluster: &str, addr: SocketAddr) -> Self {
+        self.secrets = Some((cluster.to_owned(), addr));
+        self
+    }
+
+    /// Returns an Envoy without a control plane that has the listeners of these workloads.
+    pub fn of_workloads(workloads: Vec<Workload>) -> Self {
+        let none = SocketAddr::from(([127, 0, 0, 1], 9));
+        Self { discovers: (false, false), workloads, ..Self::new(none, Variant::Sotw) }
+    }
+
     pub(super) fn clusters_with_listener(&self) -> &[String] {
         &self.listens
     }
@@ -122,6 +139,7 @@ impl EnvoyConfig {
         let (region, zone, sub_zone) = &self.locality;
         let listeners = self.listens.iter().zip(listeners).map(|(cluster, addr)| listener(cluster, *addr));
         let listeners = listeners.chain(self.captures.then(|| capture_listener(capture)));
+        let listeners = listeners.chain(self.workloads.iter().map(Workload::listener));
         let mut clusters: Vec<Value> =
             self.statics.iter().map(|(name, service)| eds_cluster(name, service)).collect();
         let mut control_plane = control_plane(self.ads);
@@ -130,6 +148,8 @@ impl EnvoyConfig {
         }
         clusters.push(control_plane);
         clusters.extend(self.captures.then(elsewhere));
+        clusters.extend(self.secrets.as_ref().map(|(name, addr)| http2(cluster_at(name, *addr))));
+        clusters.extend(self.workloads.iter().flat_map(Workload::clusters));
         clusters.extend(self.tracer.map(|at| cluster_at("collector", at)));
         let mut bootstrap = json!({
             "node": {
@@ -144,6 +164,9 @@ impl EnvoyConfig {
         });
         if self.tracer.is_some() {
             bootstrap["tracing"] = zipkin();
+        }
+        if !self.workloads.is_empty() {
+            bootstrap["dynamic_resources"] = json!({});
         }
         bootstrap
     }
@@ -173,7 +196,7 @@ fn ads() -> Value {
     json!({"ads": {}, "resource_api_version": "V3"})
 }
 
-fn socket(addr: SocketAddr) -> Value {
+pub(super) fn socket(addr: SocketAddr) -> Value {
     json!({"socket_address": {"address": addr.ip().to_string(), "port_value": addr.port()}})
 }
 
@@ -193,7 +216,10 @@ pub fn sidecar_metadata() -> Value {
 }
 
 fn control_plane(addr: SocketAddr) -> Value {
-    let mut cluster = cluster_at("control-plane", addr);
+    http2(cluster_at("control-plane", addr))
+}
+
+pub(super) fn http2(mut cluster: Value) -> Value {
     cluster["typed_extension_protocol_options"] = json!({
         "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
             "@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
@@ -203,7 +229,7 @@ fn control_plane(addr: SocketAddr) -> Value {
     cluster
 }
 
-fn cluster_at(name: &str, addr: SocketAddr) -> Value {
+pub(super) fn cluster_at(name: &str, addr: SocketAddr) -> Value {
     json!({
         "name": name,
         "type": "STATIC",
@@ -269,10 +295,11 @@ fn elsewhere() -> Value {
     })
 }
 
-fn listener(cluster: &str, addr: SocketAddr) -> Value {
+/// Returns the filter that sends every request to `cluster`, without retries.
+pub(super) fn manager(stat_prefix: &str, cluster: &str) -> Value {
     let manager = json!({
         "@type": "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
-        "stat_prefix": "tests",
+        "stat_prefix": stat_prefix,
         "route_config": {"validate_clusters": false, "virtual_hosts": [{"name": "all", "domains": ["*"], "routes": [
             {"match": {"prefix": "/"}, "route": {"cluster": cluster}},
         ]}]},
@@ -280,9 +307,13 @@ fn listener(cluster: &str, addr: SocketAddr) -> Value {
             "@type": "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router",
         }}],
     });
+    json!({"name": "http", "typed_config": manager})
+}
+
+fn listener(cluster: &str, addr: SocketAddr) -> Value {
     json!({
         "name": format!("to-{cluster}"),
         "address": socket(addr),
-        "filter_chains": [{"filters": [{"name": "http", "typed_config": manager}]}],
+        "filter_chains": [{"filters": [manager("tests", cluster)]}],
     })
 }

@@ -11,11 +11,11 @@ use envoy_types::pb::envoy::service::discovery::v3::{
 use envoy_types::pb::google::protobuf::Any;
 use prost::Message;
 
-use super::super::{CDS, EDS, LDS, RDS, Variant, frame};
+use super::super::{CDS, EDS, LDS, RDS, SDS, Variant, frame};
 use super::{ReceivedRequest, Table};
 
 /// Clusters before the endpoints and routes that depend on them.
-const ORDER: [&str; 4] = [CDS, EDS, LDS, RDS];
+const ORDER: [&str; 5] = [CDS, EDS, LDS, RDS, SDS];
 
 #[derive(Debug, Default)]
 struct Watch {

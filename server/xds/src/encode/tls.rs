@@ -49,12 +49,12 @@ impl SecretName {
             Self::Certificate(chain, key) => vec![chain, key],
         }
     }
-    /// Returns the secrets that TLS to endpoints needs.
+    /// Returns the secrets of files that TLS to endpoints needs; none with certificates of the mesh.
     #[must_use]
     pub fn of(tls: &ClientTls) -> Vec<Self> {
         let roots = |settings: &TlsSettings| (!settings.insecure).then(|| Self::roots_of(settings));
         match tls {
-            ClientTls::Disable => Vec::new(),
+            ClientTls::Disable | ClientTls::IstioMutual(_) => Vec::new(),
             ClientTls::Simple(settings) => roots(settings).into_iter().collect(),
             ClientTls::Mutual(settings, chain, key) => {
                 let own = Self::Certificate(chain.as_ref().into(), key.as_ref().into());

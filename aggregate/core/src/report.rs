@@ -346,7 +346,7 @@ fn describe(obstacle: &Obstacle) -> Arc<str> {
     }
 }
 
-/// Joins the first of these names, and tells how many there are beside them.
+/// Joins the first of these names, with the number of the others.
 fn first_of(names: impl ExactSizeIterator<Item = String>) -> String {
     const SHOWN: usize = 4;
     let more = names.len().saturating_sub(SHOWN);

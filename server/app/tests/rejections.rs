@@ -106,7 +106,9 @@ async fn rejected_files_of_a_rule_are_named() {
     let (own, roots) = ("file-cert:/none/a.pem~/none/key.pem", "file-root:/etc/ca.pem");
     answer(&mut stream, SDS, &[own, roots], Some("Invalid path: /none/a.pem")).await;
     until_error(&world, SIDECAR, "sds").await;
-    let text = format!("the client rejected SDS {own}, without which it opens no connection of xDS cluster {PAY}: Invalid path");
+    let text = format!(
+        "the client rejected SDS {own}, without which it opens no connection of xDS cluster {PAY}: Invalid path"
+    );
     check_cut(&world, SIDECAR, &text).await;
     let list = world.run("get policies -o wide").await.out;
     let text = format!("a client rejects files that it names: SDS {own}: Invalid path: /none/a.pem");

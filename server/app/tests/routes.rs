@@ -1,6 +1,7 @@
 //! VirtualServices in the command line: the routes of a client to a host, and which of them decides.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests fail the test")]
 
+use grpc::mk_versions;
 use serde_json::Value;
 use tributary_app::exit::Exit;
 use tributary_suites::ads::{CDS, EDS, LDS, RDS, node};
@@ -9,6 +10,9 @@ use world::{LONG, World, file_registry, mk_folder, put};
 
 #[path = "support/world.rs"]
 mod world;
+
+#[path = "routes/grpc.rs"]
+mod grpc;
 
 const SIDECAR: &str = "sidecar~10.9.0.9~web-1.shop~shop.svc.cluster.local";
 const PAY: &str = "outbound|80||pay.shop.example";
@@ -254,7 +258,8 @@ async fn connections_that_routes_lead_to_a_subset_reach_the_service() {
         endpoint(2)
     );
     let rule = "host: db.shop.example, subsets: [{name: v1, labels: {version: v1}}, {name: v2, labels: {version: v2}}]";
-    let routes = "hosts: [db.shop.example], tcp: [{route: [{destination: {host: db.shop.example, subset: v1}}]}]";
+    let routes =
+        "hosts: [db.shop.example], tcp: [{route: [{destination: {host: db.shop.example, subset: v1}}]}]";
     let dir = mk_folder(&[
         ("db.yaml", mk_object("ServiceEntry", "db", &service)),
         ("rule.yaml", mk_object("DestinationRule", "db", rule)),
@@ -288,7 +293,8 @@ async fn destination_that_does_not_exist_is_named_with_its_virtual_service() {
     let (_dir, world) = mk_world(&format!("{{route: [{}, {}]}}", to("pay"), to("pya"))).await;
     let _stream = connect_sidecar(&world).await;
     let why = world.run(&format!("why-not pay.shop.example:80 --for-client {SIDECAR} -o wide")).await.out;
-    let line = why.lines().find(|line| line.contains("outbound|80||pya.shop.example, which")).unwrap_or_default();
+    let line =
+        why.lines().find(|line| line.contains("outbound|80||pya.shop.example, which")).unwrap_or_default();
     assert!(line.contains("TRB0450") && line.contains("VirtualService shop/pay-routes"), "{why}");
     world.server.stop().await;
 }
@@ -327,105 +333,6 @@ async fn resources_name_the_virtual_services_that_they_are_from() {
     assert!(table.contains("VirtualService shop/none, VirtualService shop/pay-routes"), "{out}");
     assert!(line("10.96.0.1_5432").contains("VirtualService shop/pay-routes"), "{out}");
     assert!(!line("10.96.0.2_5432").contains("VirtualService"), "{out}");
-    world.server.stop().await;
-}
-
-#[tokio::test]
-async fn grpc_client_has_its_routes_and_what_it_does_not_use() {
-    let mirrored = CANARY.replace("timeout: 5s", "timeout: 5s, mirror: {host: old.shop.example}");
-    let (_dir, world) = mk_world(&mirrored).await;
-    let wanted: [(&str, &[&str]); 4] =
-        [(LDS, &["pay.shop.example:80"]), (RDS, &[PAY]), (CDS, &[PAY, OLD]), (EDS, &[PAY, OLD])];
-    let _stream = connect(&world, "grpc-1", "gRPC C-core", &wanted).await;
-    world.until("get clients", "SYNCED").await;
-    let list = world.run("get routes pay.shop.example:80 --for-client grpc-1").await;
-    assert_eq!(list.exit, Ok(Exit::Ok), "{}", list.out);
-    assert_eq!(list.out.lines().filter(|line| line.contains("VirtualService shop/pay-routes")).count(), 2);
-    assert!(list.out.contains("90 % outbound|80||pay.shop.example"), "{}", list.out);
-    let why = world.run("why-not pay.shop.example:80 --for-client grpc-1").await.out;
-    assert!(!why.contains("TRB0550"), "{why}");
-    assert!(why.contains("TRB0548") && why.contains("gRPC does not use mirror (http[0] canary)"), "{why}");
-    world.server.stop().await;
-}
-
-#[tokio::test]
-async fn route_that_grpc_does_not_use_is_named_where_it_is_declared() {
-    let copies = "mirror: {host: old.shop.example}, route: [{destination: {host: pay.shop.example}}]";
-    let routes = format!(
-        "{{match: [{{uri: {{prefix: /x}}, port: 81}}], {copies}}}, {{match: [{{uri: {{prefix: /d}}}}], delegate: {{name: shared}}}}, \
-         {{match: [{{uri: {{prefix: /e}}}}, {{uri: {{prefix: /f}}}}], {copies}}}"
-    );
-    let (dir, world) = mk_world(&routes).await;
-    let shared = format!(
-        "http: [{{match: [{{uri: {{prefix: /outside}}}}], {copies}}}, {{name: copied, match: [{{uri: {{prefix: /d/e}}}}], {copies}}}]"
-    );
-    put(dir.path(), "shared.yaml", &mk_object("VirtualService", "shared", &shared));
-    world.until("get policies", "shared").await;
-    let wanted: [(&str, &[&str]); 2] = [(LDS, &["pay.shop.example:80"]), (RDS, &[PAY])];
-    let _stream = connect(&world, "grpc-1", "gRPC C-core", &wanted).await;
-    world.until("get clients", "SYNCED").await;
-    let why = world.run("why-not pay.shop.example:80 --for-client grpc-1").await.out;
-    let want = "gRPC does not use mirror (http[1] copied of shop/shared (in http[1]), http[2])";
-    assert!(why.contains(want), "{why}");
-    world.server.stop().await;
-}
-
-/// Two versions of a service, and a route to one of them.
-async fn mk_versions() -> (tempfile::TempDir, World) {
-    let endpoint = |of: u8| format!("{{address: 10.0.0.{of}, labels: {{version: v{of}}}}}");
-    let spec = format!(
-        "hosts: [pay.shop.example], addresses: [10.96.0.1], ports: [{{number: 80, name: http, protocol: HTTP}}], resolution: STATIC, endpoints: [{}, {}]",
-        endpoint(1),
-        endpoint(2)
-    );
-    let subset = |of: u8| format!("{{name: v{of}, labels: {{version: v{of}}}}}");
-    let subsets = format!("host: pay.shop.example, subsets: [{}, {}]", subset(1), subset(2));
-    let routes =
-        "hosts: [pay.shop.example], http: [{route: [{destination: {host: pay.shop.example, subset: v1}}]}]";
-    let dir = mk_folder(&[
-        ("pay.yaml", mk_object("ServiceEntry", "pay", &spec)),
-        ("rule.yaml", mk_object("DestinationRule", "versions", &subsets)),
-        ("routes.yaml", mk_object("VirtualService", "to-v1", routes)),
-    ]);
-    let world = World::start(&["--registry", &file_registry(&dir)]).await;
-    world.until("get endpoints", "10.0.0.2:80").await;
-    world.until("get policies", "to-v1").await;
-    (dir, world)
-}
-
-#[tokio::test]
-async fn grpc_client_receives_the_endpoints_of_the_subsets_of_its_routes() {
-    let (_dir, world) = mk_versions().await;
-    let first = "outbound|80|v1|pay.shop.example";
-    let wanted: [(&str, &[&str]); 4] =
-        [(LDS, &["pay.shop.example:80"]), (RDS, &[PAY]), (CDS, &[first]), (EDS, &[first])];
-    let _stream = connect(&world, "grpc-1", "gRPC C-core", &wanted).await;
-    world.until("get clients", "SYNCED").await;
-    let why = world.run("why-not pay.shop.example --for-client grpc-1").await.out;
-    assert!(why.contains("1 endpoint served"), "{why}");
-    assert!(why.contains(&format!("target pay.shop.example:80 leads to xDS cluster {first}")), "{why}");
-    let explain = |ip: &str| format!("explain {ip}:80 --host pay.shop.example --for-client grpc-1");
-    let served = world.run(&explain("10.0.0.1")).await.out;
-    assert!(served.contains(&format!("EDS {first} version")) && !served.contains("TRB0532"), "{served}");
-    let other = world.run(&explain("10.0.0.2")).await.out;
-    assert!(other.contains("TRB0532") && other.contains("lead to subset v1 only"), "{other}");
-    world.server.stop().await;
-}
-
-#[tokio::test]
-async fn endpoint_of_a_subset_without_a_route_is_a_warning() {
-    let (_dir, world) = mk_versions().await;
-    let _stream = connect_sidecar(&world).await;
-    let explain = |ip: &str| format!("explain {ip}:80 --host pay.shop.example --for-client web-1.shop");
-    let first = world.run(&explain("10.0.0.1")).await.out;
-    assert!(first.contains("TRB0531") && !first.contains("TRB0532"), "{first}");
-    assert!(first.contains("by route table 80 to xDS cluster outbound|80|v1|pay.shop.example"), "{first}");
-    let second = world.run(&explain("10.0.0.2")).await.out;
-    assert!(
-        second.contains("TRB0532") && second.contains("go to outbound|80|v1|pay.shop.example"),
-        "{second}"
-    );
-    assert!(!second.contains("TRB0534"), "{second}");
     world.server.stop().await;
 }
 
@@ -483,21 +390,6 @@ async fn cluster_that_routes_lead_to_and_that_was_not_sent_is_named() {
     let routes = world.run(&format!("get routes pay.shop.example --for-client {SIDECAR} -o wide")).await.out;
     assert!(routes.contains(&format!("no xDS cluster {lost}")), "{routes}");
     assert!(!routes.contains("no xDS cluster outbound|80|v1|"), "{routes}");
-    world.server.stop().await;
-}
-
-#[tokio::test]
-async fn target_without_a_route_that_grpc_can_use_is_explained() {
-    let query = "match: [{queryParams: {a: {exact: b}}}], route: [{destination: {host: pay.shop.example}}]";
-    let (_dir, world) = mk_world(&format!("{{{query}}}")).await;
-    let _stream =
-        connect(&world, "grpc-1", "gRPC C-core", &[(LDS, &["pay.shop.example:80"]), (RDS, &[PAY])]).await;
-    world.until("get clients", "SYNCED").await;
-    let why = world.run("why-not pay.shop.example:80 --for-client grpc-1").await.out;
-    assert!(why.contains("no route of the target leads to it") && !why.contains("TRB0534"), "{why}");
-    let list = world.run("get routes pay.shop.example:80 --for-client grpc-1").await;
-    let text = format!("{}{:?}", list.out, list.exit);
-    assert!(text.contains("has no route of pay.shop.example:80 that gRPC can use"), "{text}");
     world.server.stop().await;
 }
 

@@ -106,7 +106,7 @@ mod tests {
             (Visibility::Own, public(), Some(&web), true),
             (Visibility::Own, public(), Some(&shop), false),
             (Visibility::Hidden, public(), None, true),
-            // it concerns nobody
+            // it concerns no client
             (Visibility::Own, ExportTo::Set(Visibility::Hidden), Some(&web), false),
         ];
         for (at, (visibility, export, inhabited, want)) in cases.into_iter().enumerate() {

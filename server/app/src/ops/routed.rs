@@ -152,7 +152,7 @@ impl<'f> Routed<'f> {
         let object = at_fault.and_then(|key| reference(&self.catalog, &key));
         TraceStep { object, ..deliver_step((Verdict::Warn, code, format!("{what}: {why}"))) }
     }
-    /// Returns why a destination of routes, of which the client has no xDS cluster, is none: it does not exist, or is not exported.
+    /// Returns why a destination of routes has no xDS cluster of the client: it does not exist, or is not exported.
     fn unserved(&self, name: &str) -> Code {
         let Ok(name) = name.parse::<ClusterName>() else { return Code::NOT_DELIVERED };
         let entry = self.catalog.hosts.get(name.host.as_str());
@@ -335,8 +335,9 @@ mod tests {
     fn listener_of_another_service_is_a_warning() {
         let found: BTreeSet<String> =
             ["outbound|80||old.shop", "PassthroughCluster"].map(str::to_owned).into();
-        assert!(lost_step("10.0.0.1_80", "outbound|80||old.shop", &found).is_none());
-        let lost = lost_step("10.0.0.1_80", "outbound|80||pay.shop", &found).unwrap();
+        let port = |name: &str| Wanted { cluster: name.parse().unwrap(), subsets: None };
+        assert!(lost_step("10.0.0.1_80", &port("outbound|80||old.shop"), &found).is_none());
+        let lost = lost_step("10.0.0.1_80", &port("outbound|80||pay.shop"), &found).unwrap();
         assert_eq!((lost.verdict, lost.code), (Verdict::Warn, Code::ROUTED_ELSEWHERE));
         assert_eq!(
             lost.detail,

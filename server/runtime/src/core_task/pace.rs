@@ -60,7 +60,7 @@ impl Pace {
         self.dirty_since.get_or_insert(now);
         self.urgent |= urgent;
         if incomplete {
-            self.incomplete_until.get_or_insert(now.plus(self.policy.companion));
+            self.incomplete_until.get_or_insert_with(|| now.plus(self.policy.companion));
         }
     }
     /// Returns when to publish; `None` if there is no unpublished change.

@@ -127,7 +127,7 @@ pub fn accepted_here(view: &RemotesView, registry: &RegistryName) -> Result<(), 
     let is_of = |one: &&ClusterStatus| one.registry.as_ref().is_some_and(|own| own.as_str() == objects);
     view.roster.clusters.iter().find(is_of).map_or(Ok(()), |one| {
         Err(format!(
-            "registry `{registry}` is of cluster `{}`, whose declaration says what is accepted, for every replica; use `tributary cluster accept {}`",
+            "registry `{registry}` is of cluster `{}`, whose declaration decides what is accepted, for every replica; use `tributary cluster accept {}`",
             one.cluster, one.cluster
         ))
     })

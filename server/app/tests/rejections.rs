@@ -109,7 +109,12 @@ async fn rejected_files_of_a_rule_are_named() {
     let text = format!(
         "the client rejected SDS {own}, without which it opens no connection of xDS cluster {PAY}: Invalid path"
     );
-    check_cut(&world, SIDECAR, &text).await;
+    for command in ["explain 10.0.0.1", "why-not pay.shop.example"] {
+        let shown = world.run(&format!("{command} --for-client {SIDECAR}")).await;
+        assert_eq!(shown.exit, Ok(Exit::No), "{command}: {}", shown.out);
+        assert!(shown.out.contains("TRB0522") && shown.out.contains(&text), "{command}: {}", shown.out);
+        assert!(!shown.out.contains("TRB0534"), "{command}: {}", shown.out);
+    }
     let list = world.run("get policies -o wide").await.out;
     let text = format!("a client rejects files that it names: SDS {own}: Invalid path: /none/a.pem");
     assert!(list.contains("TRB0522") && list.contains(&text), "{list}");

@@ -295,7 +295,7 @@ async fn destination_that_does_not_exist_is_named_with_its_virtual_service() {
     let why = world.run(&format!("why-not pay.shop.example:80 --for-client {SIDECAR} -o wide")).await.out;
     let line =
         why.lines().find(|line| line.contains("outbound|80||pya.shop.example, which")).unwrap_or_default();
-    assert!(line.contains("TRB0450") && line.contains("VirtualService shop/pay-routes"), "{why}");
+    assert!(why.contains("TRB0450") && line.contains("VirtualService shop/pay-routes"), "{why}");
     world.server.stop().await;
 }
 

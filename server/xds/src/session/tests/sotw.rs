@@ -129,7 +129,7 @@ fn rejected_secret_stays_rejected_until_it_is_unsubscribed() {
     all.refuse(S, &[bad], &sent[0].nonce, "Invalid path: /a");
     assert_eq!(status(&all), [(SyncStatus::Error, Some(1))]);
     all.request(S, &[], &sent[0].nonce);
-    assert_eq!(status(&all), [], "nothing is subscribed");
+    assert!(status(&all).is_empty(), "nothing is subscribed");
     stream.request(S, &[good], &second[0].nonce);
     assert_eq!(status(&stream), [(SyncStatus::Synced, None)]);
 }

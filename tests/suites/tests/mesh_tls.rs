@@ -36,6 +36,7 @@ struct Mesh {
     by_tls: Backend,
     plain: Backend,
     files: Files,
+    config: Files,
     port: u16,
 }
 
@@ -48,6 +49,7 @@ impl Mesh {
             by_tls: Backend::start("tls").await?,
             plain: Backend::start("plain").await?,
             files: Files::new()?,
+            config: Files::new()?,
             port: ports::free_port()?,
         })
     }
@@ -108,7 +110,16 @@ impl Mesh {
     }
 
     async fn server(&self) -> Result<TestServer> {
-        TestServer::start(ServerOptions::files(self.files.path())).await
+        self.server_with(json!({})).await
+    }
+
+    /// Starts a server with the automatic choice of mesh TLS, and with these settings.
+    async fn server_with(&self, mut settings: Value) -> Result<TestServer> {
+        settings["autoMtls"] = json!(true);
+        let config = json!({"apiVersion": "tributary.dev/v1alpha1", "kind": "Config", "settings": settings});
+        self.config.put("config.yaml", &config.to_string())?;
+        let options = ServerOptions::files(self.files.path()).config(&self.config.path().join("config.yaml"));
+        TestServer::start(options).await
     }
 }
 
@@ -204,13 +215,7 @@ async fn server_with_a_wrong_identity_is_refused() -> Result<()> {
         mesh.put(host, &mesh.entry(host).with(at, "serviceAccount: pay"))?;
         workloads.push(workload);
     }
-    let settings = Files::new()?;
-    let config = json!({
-        "apiVersion": "tributary.dev/v1alpha1", "kind": "Config", "settings": {"trustDomainAliases": ["old"]},
-    });
-    settings.put("config.yaml", &config.to_string())?;
-    let options = ServerOptions::files(mesh.files.path()).config(&settings.path().join("config.yaml"));
-    let server = TestServer::start(options).await?;
+    let server = mesh.server_with(json!({"trustDomainAliases": ["old"]})).await?;
     let _workloads = Envoy::start(&EnvoyConfig::of_workloads(workloads)).await?;
     let agent = mesh.agent().await?;
     for variant in Variant::BOTH {
@@ -350,13 +355,7 @@ async fn settings_list_servers_of_secrets() -> Result<()> {
     let (at, workload) = mesh.workload("pay", PAY, "meshed.test")?;
     mesh.put("meshed.test", &mesh.entry("meshed.test").with(at, "serviceAccount: pay"))?;
     let _workloads = Envoy::start(&EnvoyConfig::of_workloads(vec![workload])).await?;
-    let settings = Files::new()?;
-    let config = json!({
-        "apiVersion": "tributary.dev/v1alpha1", "kind": "Config", "settings": {"sdsClusters": ["spire"]},
-    });
-    settings.put("config.yaml", &config.to_string())?;
-    let options = ServerOptions::files(mesh.files.path()).config(&settings.path().join("config.yaml"));
-    let (server, agent) = (TestServer::start(options).await?, mesh.agent().await?);
+    let (server, agent) = (mesh.server_with(json!({"sdsClusters": ["spire"]})).await?, mesh.agent().await?);
     let cluster = outbound(mesh.port, "meshed.test");
     for (name, how) in [("spire", "tls"), ("unlisted", "plain")] {
         let config = EnvoyConfig::new(server.xds(), Variant::Delta).listen_for(&cluster);

@@ -32,7 +32,8 @@ pub fn settings(config: &SettingsConfig) -> Settings {
         block_unknown: config.block_unknown,
         access_log: config.access_log.as_ref().map(access_log).map(Arc::new),
         tracing: config.tracing.as_ref().and_then(|tracing| tracing.parse().ok()).map(Arc::new),
-        auto_mtls: config.auto_mtls,
+        // endpoints whose own listeners this server sends would pass TLS on to their applications
+        auto_mtls: Some(config.auto_mtls == Some(true)),
         sds_clusters: (!config.sds_clusters.is_empty())
             .then(|| config.sds_clusters.iter().map(|name| Arc::from(name.as_str())).collect()),
         locality: config.locality.as_ref().and_then(|locality| locality.parse().ok()).map(Arc::new),
@@ -145,7 +146,9 @@ mod tests {
 
     #[test]
     fn unset_fields_stay_unset() {
-        assert_eq!(mk_settings("{}"), Settings::default());
+        let none = Settings { auto_mtls: Some(false), ..Settings::default() };
+        assert_eq!(mk_settings("{}"), none, "mesh TLS is automatic on request only");
+        assert_eq!(mk_settings("{autoMtls: true}").auto_mtls, Some(true));
     }
 
     #[test]

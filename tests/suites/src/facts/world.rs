@@ -72,9 +72,11 @@ impl World {
 
     /// Writes its settings as a configuration file.
     pub fn write_settings(&self, path: &Path) -> Result<()> {
-        let config = serde_json::json!({
+        let mut config = serde_json::json!({
             "apiVersion": "tributary.dev/v1alpha1", "kind": "Config", "settings": self.settings,
         });
+        // as in Istio
+        config["settings"]["autoMtls"] = serde_json::json!(true);
         std::fs::write(path, config.to_string()).with_context(|| format!("write {}", path.display()))
     }
 }

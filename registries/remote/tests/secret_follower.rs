@@ -247,14 +247,15 @@ fn faults_of_a_secret_name_fields_and_no_value() {
 /// Another credential could read still less: it is compared again.
 #[test]
 fn fewer_rights_are_accepted_of_one_credential() {
+    let [first, second] = ["a", "b"].map(|token| STANDARD.encode(kubeconfig(token)));
     let declared = |token: &str, value: &str| {
-        let data = json!({"east": STANDARD.encode(kubeconfig(token))});
+        let data = json!({"east": if token == "a" { &first } else { &second }});
         let secret = mk_object(&data, &json!({"tributary.dev/accept-rights": value}));
         let object = secret.declare(&Allowed::default(), &DigestKey::new(&[7; 32])).object;
         (object.policy.accept_rights, object.faults.len())
     };
     let stored = json!({
-        "metadata": {"namespace": "system", "name": "remote"}, "data": {"east": STANDARD.encode(kubeconfig("a"))},
+        "metadata": {"namespace": "system", "name": "remote"}, "data": {"east": first},
     });
     let stored = StoredSecret::read(stored.to_string().as_bytes()).unwrap();
     let checksum = stored.checksum("east").unwrap();

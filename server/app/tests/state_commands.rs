@@ -184,7 +184,7 @@ async fn run_of_another_identity_is_shown_until_accepted() {
     identify("uid-2");
     let waits = "a new run waits: the source's identity changed";
     let shown = world.until("get registries", waits).await;
-    assert!(shown.contains("tributary state show"), "{shown}");
+    assert!(shown.contains("`tributary state accept file`"), "{shown}");
     assert!(world.run("state show").await.out.contains("does not serve: the source's identity changed"));
     let ready = page(&world, "/readyz?verbose").await;
     assert!(ready.contains(&format!("[-] run file: {waits}")) && ready.ends_with("\nok\n"), "{ready}");

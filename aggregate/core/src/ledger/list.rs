@@ -162,7 +162,7 @@ impl List {
     /// Returns whether it may lack a change that another run has seen at this time: one since the list began, until a later confirmation.
     pub(crate) fn may_lack(&self, changed: Mono) -> bool {
         let covers = |followed: Mono| followed > changed.plus(Self::TRANSIT);
-        changed >= self.begun && !self.followed.is_some_and(covers)
+        changed > self.begun && !self.followed.is_some_and(covers)
     }
     /// Returns whether this run has listed the collection and no fact is missing.
     fn is_followed(&self) -> bool {

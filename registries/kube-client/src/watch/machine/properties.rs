@@ -360,9 +360,10 @@ proptest! {
         // longest backoff, longest answer time, and a bookmark
         world.good(Duration::from_secs(200));
         prop_assert_eq!(world.state, SourceState::Live);
-        // an audit that finds missed events now begins a list, which takes a moment
+        // an audit that finds missed events now begins a list: one second for each of three pages of six objects, and for
+        // the watch
         let open = world.is_open() || {
-            world.good(Duration::from_secs(2));
+            world.good(Duration::from_secs(5));
             world.is_open()
         };
         prop_assert!(open && world.state == SourceState::Live);

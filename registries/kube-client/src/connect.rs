@@ -17,7 +17,7 @@ use tributary_registry_api::{
     SplitMix,
 };
 
-use crate::connection::{ConnectError, ConnectOptions, Connection, Env, Login, Presented};
+use crate::connection::{ConnectError, ConnectOptions, Connection, Env, Login, Presented, WeakConnection};
 use crate::reconnect;
 
 /// Opens a connection of another origin than the operator's kubeconfig.
@@ -47,14 +47,23 @@ impl Connector {
     ) -> Self {
         Self { name, options, variable: Arc::new(variable), open: None, logged: Arc::default() }
     }
-    /// Creates a connector that logs as registry `name` and opens its connections with this function, which reads no file and runs
-    /// no program. The credential stays the same for its life.
+    /// Creates a connector that logs as registry `name` and opens its connection with this function, which reads no file and runs
+    /// no program. The credential stays the same for its life, so that all runs share one connection while one of them runs.
     pub fn opening(
         name: RegistryName,
         open: impl Fn() -> Result<Connection, ConnectError> + Send + Sync + 'static,
     ) -> Self {
-        let open: Option<Open> = Some(Arc::new(open));
-        Self { open, ..Self::new(name, ConnectOptions::default(), |_| None) }
+        let shared = Mutex::new(WeakConnection::default());
+        let open = move || {
+            let mut shared = shared.lock();
+            if let Some(connection) = shared.upgrade() {
+                return Ok(connection);
+            }
+            let connection = open()?;
+            *shared = connection.downgrade();
+            Ok(connection)
+        };
+        Self { open: Some(Arc::new(open)), ..Self::new(name, ConnectOptions::default(), |_| None) }
     }
     /// Returns the kubeconfig options.
     #[must_use]

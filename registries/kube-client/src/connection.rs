@@ -15,6 +15,7 @@ mod target;
 mod tests;
 
 use std::path::PathBuf;
+use std::sync::{Arc, Weak};
 
 use guarded::GuardedConnector;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -81,14 +82,27 @@ pub enum ConnectError {
     Unusable(String, Reason),
 }
 
-/// API server and the client that reaches it. Clones share their connections.
+/// API server and the client that reaches it. Clones share their connections, which close with the last of them.
 #[derive(Clone)]
-pub struct Connection {
+pub struct Connection(Arc<Opened>);
+
+struct Opened {
     client: kube::Client,
     described: String,
     server: String,
     login: Option<Login>,
     refusals: Refusals,
+}
+
+/// Connection that is known to be open for as long as others hold it.
+#[derive(Clone, Default)]
+pub(crate) struct WeakConnection(Weak<Opened>);
+
+impl WeakConnection {
+    /// Returns the connection if one holds it.
+    pub(crate) fn upgrade(&self) -> Option<Connection> {
+        self.0.upgrade().map(Connection)
+    }
 }
 
 impl Connection {
@@ -109,13 +123,24 @@ impl Connection {
         let unusable = |error: kube::Error| ConnectError::Unusable(at.clone(), Reason::new(&error));
         let refusals = Refusals::default();
         let client = http::client(&config, GuardedConnector::new(check), &refusals).map_err(unusable)?;
-        Ok(Self { client, described, server: config.cluster_url.to_string(), login: None, refusals })
+        Ok(Self::new(client, (described, config.cluster_url.to_string()), None, refusals))
     }
     /// Wraps an existing client: for tests, and for servers that are reached in another way.
     #[must_use]
     pub fn over(client: kube::Client, described: impl Into<String>, server: impl Into<String>) -> Self {
-        let (described, server) = (described.into(), server.into());
-        Self { client, described, server, login: None, refusals: Refusals::default() }
+        Self::new(client, (described.into(), server.into()), None, Refusals::default())
+    }
+    fn new(
+        client: kube::Client,
+        (described, server): (String, String),
+        login: Option<Login>,
+        refusals: Refusals,
+    ) -> Self {
+        Self(Arc::new(Opened { client, described, server, login, refusals }))
+    }
+    /// Returns a reference that does not keep it open.
+    pub(crate) fn downgrade(&self) -> WeakConnection {
+        WeakConnection(Arc::downgrade(&self.0))
     }
     /// Returns what [`Connection::open`] would log in with now, or `None` if it cannot be read. Runs no plugin.
     #[must_use]
@@ -161,37 +186,37 @@ impl Connection {
             kube::Error::Auth(why) => unusable(&plugin_trouble(why)),
             other => unusable(other),
         })?;
-        Ok(Self { client, described: chosen.describe(at), server, login, refusals })
+        Ok(Self::new(client, (chosen.describe(at), server), login, refusals))
     }
 
     /// Returns the client.
     #[must_use]
     pub fn client(&self) -> kube::Client {
-        self.client.clone()
+        self.0.client.clone()
     }
     /// Returns a description of the credential for operators, without secrets.
     #[must_use]
     pub fn described(&self) -> &str {
-        &self.described
+        &self.0.described
     }
     /// Returns the address of the server.
     #[must_use]
     pub fn server(&self) -> &str {
-        &self.server
+        &self.0.server
     }
     /// Returns what the connection logged in with when it was opened; `None` for a wrapped client.
     #[must_use]
-    pub const fn login(&self) -> Option<Login> {
-        self.login
+    pub fn login(&self) -> Option<Login> {
+        self.0.login
     }
     /// Waits until the server refuses the credential or a right; each refusal is returned once.
     pub async fn refused(&self) -> Refusal {
-        self.refusals.next().await
+        self.0.refusals.next().await
     }
 }
 
 impl std::fmt::Debug for Connection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Connection({} by {})", self.server, self.described)
+        write!(f, "Connection({} by {})", self.server(), self.described())
     }
 }

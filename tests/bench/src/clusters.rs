@@ -131,9 +131,9 @@ impl Lab {
         table.add(self.name("at rest: resident"), "MB", after.resident as f64 / 1e6);
         let sockets = sockets(self.server.process().id())?;
         table.add(self.name("at rest: sockets"), "", sockets as f64);
-        // one connection for each of the two registries of a cluster: its watches and probes share it
+        // one connection to each cluster: the watches and probes of both registries share it
         ensure!(
-            sockets <= 2 * self.plan.clusters + OTHER_SOCKETS,
+            sockets <= self.plan.clusters + OTHER_SOCKETS,
             "{sockets} sockets for {} clusters",
             self.plan.clusters
         );

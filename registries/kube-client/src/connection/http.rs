@@ -1,7 +1,7 @@
 //! HTTP client of a connection: HTTP/2 where the API server offers it by ALPN, else HTTP/1.1.
 //!
-//! [`super::Connection`] builds one client per credential. With HTTP/2 every watch, probe and write of a lane of a cluster shares one
-//! TCP connection, so a hundred clusters are a hundred sockets, and a dead peer is found by one PING for all watches.
+//! [`super::Connection`] builds one client per credential. With HTTP/2 every watch, probe and write of a cluster shares one TCP
+//! connection, so a hundred clusters are a hundred sockets, and a dead peer is found by one PING for all watches.
 
 use std::time::Duration;
 

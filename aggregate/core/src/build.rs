@@ -39,10 +39,11 @@ impl State {
         let mut changed = CatalogChanges::default();
         let complete = membership_known && registries.values().all(|r| !r.ledger.is_unknown());
         let relabeled = self.build_settings(&mut changed);
-        if relabeled | self.follow_rules() | self.follow_virtual_services() {
+        let (rules_relabeled, ruled) = self.follow_rules();
+        if relabeled | rules_relabeled | self.follow_virtual_services() {
             self.draft.compared_labels = self.context.labels.all();
         }
-        self.judge_policies();
+        self.judge_policies(&ruled);
         let built =
             self.context.selection.build(&self.context.workloads, &self.context.shards, &mut self.counters);
         self.dirty.urgent |= built.urgent;

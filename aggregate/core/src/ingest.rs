@@ -99,7 +99,7 @@ pub(crate) fn adopt_ready(registries: &mut Registries, state: &mut State, names:
     let groups: BTreeSet<RunGroup> = names.iter().filter_map(group).collect();
     for name in names {
         if let Some(registry) = registries.get_mut(name) {
-            registry.wait(state.now);
+            registry.await_changes(state.now);
         }
     }
     for group in groups {

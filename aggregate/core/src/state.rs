@@ -26,8 +26,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tributary_model::{
-    Catalog, CollectionKind, FederatedService, GatewayKey, HostPattern, Hostname, Mono, PolicyKey, Record,
-    RegistryName, Scope, ServiceKey,
+    Catalog, CollectionKind, FederatedService, GatewayKey, Hostname, Mono, PolicyKey, Record, RegistryName,
+    Scope, ServiceKey,
 };
 
 use crate::counters::Counters;
@@ -99,8 +99,6 @@ pub(crate) struct Dirty {
     pub(crate) gateways: BTreeSet<GatewayKey>,
     /// Policies that changed.
     pub(crate) policies: BTreeSet<PolicyKey>,
-    /// Hosts of the DestinationRules that changed, before and after the change.
-    pub(crate) ruled: BTreeSet<HostPattern>,
     /// Whether a changed policy leaves a route without its subset.
     pub(crate) incomplete: bool,
     /// Registries whose status or priority may have changed.

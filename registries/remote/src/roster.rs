@@ -40,7 +40,7 @@ pub use registry_name::{ENTRIES, registry_name};
 pub use sources::{MOST_CLAIMS, MOST_OBJECTS};
 use sources::{Sources, Touched};
 use state::{Holding, Next, Step, Wish};
-pub use status::{ClaimStatus, ClusterStatus, ObjectStatus, Outcome, RosterStatus, SourceStatus};
+pub use status::{ClaimStatus, ClusterStatus, ObjectStatus, Outcome, RosterStatus, SourceStatus, both};
 
 /// Settings of the roster, from the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -121,7 +121,7 @@ impl Secret {
     #[must_use]
     pub fn declare(&self, allowed: &Allowed, key: &DigestKey) -> DeclaredClusters {
         let annotations =
-            self.annotations.iter().map(|(name, value)| (name.as_str(), self.meant(name, value)));
+            self.annotations.iter().map(|(name, value)| (name.as_str(), self.effective_value(name, value)));
         let (policy, mut faults) = Policy::read(annotations);
         let (mut claims, mut kubeconfigs) = (BTreeMap::new(), BTreeMap::new());
         for (name, value) in &self.data {
@@ -138,7 +138,7 @@ impl Secret {
         DeclaredClusters { object, kubeconfigs }
     }
     /// Returns the value of an annotation. A checksum of a credential counts as `true` while the Secret has that credential.
-    fn meant<'a>(&self, name: &str, value: &'a str) -> &'a str {
+    fn effective_value<'a>(&self, name: &str, value: &'a str) -> &'a str {
         if name.strip_prefix(PREFIX) != Some(ACCEPT_RIGHTS) || !is_checksum(value) {
             return value;
         }

@@ -12,23 +12,19 @@ use tonic::Code as GrpcCode;
 use tributary_answer::{ClientPatches, ClientSidecar, ProxyFacts, Selectable, attach, patches_of};
 use tributary_model::closed_ports::{METRICS_PORT, STATUS_PORT};
 use tributary_model::{
-    Catalog, CertificateFiles, CertificateSource, ClientKind, ClosedPorts, ClusterId, Code, Identity, Labels,
-    Locality, Namespace, NetworkId, NodeName, WorkloadKey, WorkloadView,
+    Catalog, ClientKind, ClosedPorts, ClusterId, Code, Identity, Labels, Locality, Namespace, NetworkId,
+    NodeName, WorkloadKey, WorkloadView,
 };
 use tributary_proto::{Metadata, Node, Value};
 
 use crate::answers::ClientClass;
 use crate::session::Refusal;
 
+mod certificates;
 mod identity;
 
 /// Most addresses that a client may list.
 const MAX_IPS: usize = 64;
-/// Most bytes of the name of an xDS cluster of a client's bootstrap.
-const MAX_NAME: usize = 255;
-/// Most bytes of the path of a client's file.
-const MAX_PATH: usize = 4096;
-
 /// A client as its node describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientNode {
@@ -101,7 +97,7 @@ impl ClientNode {
             domain: parts.as_ref().map(|parts| parts.domain).filter(|d| !d.is_empty()).map(Arc::from),
             closed: closed(meta),
             dns_capture: is_true(meta, "DNS_CAPTURE"),
-            certificate_files: certificate_files(meta).map(Arc::new),
+            certificate_files: certificates::files(meta).map(Arc::new),
             ..ClientClass::new(kind(node, parts.as_ref()))
         };
         Ok(Self {
@@ -111,7 +107,7 @@ impl ClientNode {
             identity: None,
             ips,
             workload: parts.and_then(|parts| Some(parts.name.split_once('.')?.0.into())),
-            sds_cluster: sds_cluster(meta),
+            sds_cluster: certificates::sds_cluster(meta),
             labels,
             account: meta.text("SERVICE_ACCOUNT").map(Arc::from),
             proxy: Arc::new(proxy(meta)),
@@ -144,27 +140,6 @@ impl ClientNode {
         class.labels = class.compared(catalog, labels);
         class.patches = self.patches(catalog, &class, labels, earlier);
         (class, own.into_iter().map(|(key, _)| key.clone()).collect())
-    }
-    /// Returns where it has its certificates of the mesh: in files that its node names, at an xDS cluster that its node names
-    /// and the settings list, or at Istio's agent. A client may name no other xDS cluster, because each name that clients
-    /// have divides their resources, and Envoy rejects xDS clusters with a name that its bootstrap lacks.
-    fn certificates(&self, catalog: &Catalog) -> CertificateSource {
-        if self.class.kind == ClientKind::Grpc {
-            return CertificateSource::None;
-        }
-        if self.class.certificate_files.is_some() {
-            return CertificateSource::Files;
-        }
-        let agent = || self.proxy.version.is_some().then(|| CertificateSource::AGENT.into());
-        let named = |name: &Arc<str>| match &**name {
-            CertificateSource::AGENT => Some(Arc::clone(name)),
-            name => catalog.settings.sds_cluster(name),
-        };
-        let found = match &self.sds_cluster {
-            Some(name) => named(name),
-            None => agent(),
-        };
-        found.map_or(CertificateSource::None, CertificateSource::Sds)
     }
     /// Returns the patches that apply to it; those of an earlier class if they are equal.
     fn patches(
@@ -209,7 +184,9 @@ impl ClientNode {
     #[must_use]
     pub fn remark(&self, wants_listeners: bool, catalog: &Catalog) -> Option<Code> {
         match self.class.kind {
-            ClientKind::Sidecar if self.certificates(catalog).is_known() => Some(Code::CLIENT_PLAIN_INBOUND),
+            ClientKind::Sidecar if self.certificates(catalog).is_known() && catalog.settings.auto_mtls() => {
+                Some(Code::CLIENT_PLAIN_INBOUND)
+            }
             ClientKind::Sidecar => Some(Code::CLIENT_PARTIAL_MTLS),
             ClientKind::Envoy if wants_listeners => Some(Code::CLIENT_NO_PROFILE),
             ClientKind::Envoy | ClientKind::Grpc => None,
@@ -280,24 +257,6 @@ fn closed(meta: &Metadata) -> ClosedPorts {
         status: has("ENVOY_STATUS_PORT", STATUS_PORT),
         metrics: has("ENVOY_PROMETHEUS_PORT", METRICS_PORT),
     }
-}
-
-/// Reads the paths of the client's certificates of the mesh; all three, or none.
-fn certificate_files(meta: &Metadata) -> Option<CertificateFiles> {
-    let path = |name: &str| {
-        let path = meta.text(name).filter(|path| !path.is_empty() && path.len() <= MAX_PATH)?;
-        (!path.contains(|c: char| c.is_control() || c == '~')).then(|| Arc::from(path))
-    };
-    Some(CertificateFiles {
-        chain: path("TLS_CLIENT_CERT_CHAIN")?,
-        key: path("TLS_CLIENT_KEY")?,
-        authorities: path("TLS_CLIENT_ROOT_CERT")?,
-    })
-}
-
-/// Reads the xDS cluster that serves the client's certificates of the mesh.
-fn sds_cluster(meta: &Metadata) -> Option<Arc<str>> {
-    meta.text("SDS_CLUSTER").filter(|name| !name.is_empty() && name.len() <= MAX_NAME).map(Arc::from)
 }
 
 /// Reads the metadata that patches may compare: texts of some length, of a bounded number.
@@ -455,38 +414,6 @@ mod tests {
     }
 
     #[test]
-    fn certificates_are_where_node_and_settings_have_them() {
-        let clusters: Arc<[Arc<str>]> = ["spire".into()].into();
-        let settings = Settings { sds_clusters: Some(clusters), ..Settings::default() };
-        let catalog = Catalog { settings: Shared::new(settings), ..Catalog::default() };
-        let of = |id, metadata: &[(&str, &str)]| parse(id, metadata).at(&catalog).0;
-        let sds = |name: &str| CertificateSource::Sds(name.into());
-        let istio = ("ISTIO_VERSION", "1.30.3");
-        for id in [SIDECAR, "x"] {
-            for (metadata, want) in [
-                (&[][..], CertificateSource::None),
-                (&[istio], sds("sds-grpc")),
-                (&[("SDS_CLUSTER", "sds-grpc")], sds("sds-grpc")),
-                (&[("SDS_CLUSTER", "spire")], sds("spire")),
-                (&[istio, ("SDS_CLUSTER", "other")], CertificateSource::None),
-            ] {
-                assert_eq!(of(id, metadata).certificates, want, "{id} {metadata:?}");
-            }
-        }
-        let files =
-            [("TLS_CLIENT_CERT_CHAIN", "/c"), ("TLS_CLIENT_KEY", "/k"), ("TLS_CLIENT_ROOT_CERT", "/r")];
-        let class = of(SIDECAR, &[&files[..], &[istio]].concat());
-        assert_eq!(class.certificates, CertificateSource::Files);
-        assert_eq!(class.certificate_files.map(|files| files.authorities.clone()).as_deref(), Some("/r"));
-        assert_eq!(of(SIDECAR, &files[..2]).certificates, CertificateSource::None, "a file is missing");
-        for bad in ["", "/c~d", "/c\n"] {
-            let metadata = [("TLS_CLIENT_CERT_CHAIN", bad), files[1], files[2], istio];
-            assert_eq!(of(SIDECAR, &metadata).certificates, sds("sds-grpc"), "{bad:?}");
-        }
-        assert_eq!(of("x", &[("GENERATOR", "grpc"), istio]).certificates, CertificateSource::None);
-    }
-
-    #[test]
     fn note_follows_the_client_kind() {
         let remark =
             |id, metadata: &[(&str, &str)], listens| parse(id, metadata).remark(listens, &Catalog::default());
@@ -494,5 +421,9 @@ mod tests {
         assert_eq!(remark(SIDECAR, &[("ISTIO_VERSION", "1.30.3")], true), Some(Code::CLIENT_PLAIN_INBOUND));
         assert_eq!(remark("x", &[], true), Some(Code::CLIENT_NO_PROFILE));
         assert_eq!(remark("x", &[], false), None);
+        let settings = Shared::new(Settings { auto_mtls: Some(false), ..Settings::default() });
+        let off = Catalog { settings, ..Catalog::default() };
+        let with_agent = parse(SIDECAR, &[("ISTIO_VERSION", "1.30.3")]);
+        assert_eq!(with_agent.remark(true, &off), Some(Code::CLIENT_PARTIAL_MTLS));
     }
 }

@@ -152,7 +152,9 @@ fn notes(session: &SessionStatus, catalog: &Catalog, types: &[TypeStatus]) -> Ve
     let mut out = Vec::new();
     let mut note = |code, text: String| out.push(Note { code, text });
     match session.client.remark(session.wants_listeners(), catalog) {
-        Some(Code::CLIENT_PARTIAL_MTLS) => note(Code::CLIENT_PARTIAL_MTLS, without_mesh_tls(&session.client)),
+        Some(Code::CLIENT_PARTIAL_MTLS) => {
+            note(Code::CLIENT_PARTIAL_MTLS, without_mesh_tls(&session.client, catalog))
+        }
         Some(Code::CLIENT_PLAIN_INBOUND) => {
             note(Code::CLIENT_PLAIN_INBOUND, "inbound listeners without mesh TLS".into())
         }
@@ -173,9 +175,13 @@ fn notes(session: &SessionStatus, catalog: &Catalog, types: &[TypeStatus]) -> Ve
     out
 }
 
-/// Returns why a sidecar has no mesh TLS: its node names no certificates, or an xDS cluster that the settings do not list.
-fn without_mesh_tls(client: &ClientNode) -> String {
+/// Returns why a sidecar has no mesh TLS: it is not automatic, its node names no certificates, or an xDS cluster that the settings do
+/// not list.
+fn without_mesh_tls(client: &ClientNode, catalog: &Catalog) -> String {
     let text = "xDS clusters without mesh TLS";
+    if !catalog.settings.auto_mtls() {
+        return format!("{text} where no rule sets it: settings.autoMtls is off");
+    }
     let named = client.sds_cluster.as_ref();
     named.map_or_else(|| text.to_owned(), |name| format!("{text}: settings.sdsClusters does not list {name}"))
 }

@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tributary_model::{
-    ByNamespace, ClusterPolicy, ConnectionPolicy, DestinationRule, EndpointPolicy, HashKey, Policy,
-    PolicyKind, PortNumber, ServiceKey,
+    ByNamespace, ClusterPolicy, ConnectionPolicy, DestinationRule, EndpointPolicy, HashKey, HostPattern,
+    Policy, PolicyKind, PortNumber, ServiceKey,
 };
 
 use crate::merge::rules::{Applied, MergedRule, applied};
@@ -18,8 +18,9 @@ use crate::state::{MergeContext, State};
 pub(super) type PortRules<T> = Option<Arc<ByNamespace<Option<Arc<T>>>>>;
 
 impl State {
-    /// Marks the services of changed rules. Returns whether the client labels changed by which rules order endpoints.
-    pub(super) fn follow_rules(&mut self) -> bool {
+    /// Marks the services of changed rules. Returns whether the client labels changed by which rules order endpoints, and the hosts
+    /// of the rules before and after their change.
+    pub(super) fn follow_rules(&mut self) -> (bool, BTreeSet<HostPattern>) {
         let context = &mut self.context;
         let (mut patterns, mut relabeled) = (BTreeSet::new(), false);
         for key in self.dirty.policies.iter().filter(|key| key.kind == PolicyKind::DestinationRule) {
@@ -34,11 +35,10 @@ impl State {
             patterns.extend(context.rules.set(key, host, &context.settings.effective));
         }
         let services = self.hosts.matching(&patterns);
-        self.dirty.ruled = patterns;
         let routed = self.routed_to(services.iter().map(|key| &key.host));
         self.dirty.services.extend(routed);
         self.dirty.services.extend(services);
-        relabeled
+        (relabeled, patterns)
     }
 }
 

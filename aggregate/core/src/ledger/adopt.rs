@@ -25,7 +25,7 @@ pub(crate) enum Obstacle {
     Identity(Fingerprint),
     /// A required collection that the served run knows was listed and is not followed now: it may lack what the served run has seen.
     NotFollowed,
-    /// The served run has seen changes that did not reach the shadow yet.
+    /// The served run has seen changes that did not reach the shadow yet; [`Registry`](super::Registry) judges it.
     Behind,
     /// The served run reads more.
     Weaker(Less),
@@ -65,9 +65,6 @@ impl Ledger {
         if !self.follows_what_is_known(served) {
             return Some(Obstacle::NotFollowed);
         }
-        if self.is_behind(served, scopes) {
-            return Some(Obstacle::Behind);
-        }
         let less = Less {
             collections: self.weaker(served, scopes).collect(),
             parts: self.parts_lost(served, scopes).cloned().collect(),
@@ -98,10 +95,18 @@ impl Ledger {
         less.filter(|(c, _)| !self.has_ended(&c.scope)).map(|(collection, _)| collection)
     }
 
+    /// Returns what both runs have reported of the scopes that they share: of this one, then of the served one.
+    pub(super) fn shared_scopes<'a>(
+        &'a self,
+        served: &'a Self,
+        scopes: &'a Scopes,
+    ) -> impl Iterator<Item = (&'a Scoped, &'a Scoped)> {
+        let allowed = served.scopes.iter().filter(|(scope, _)| scopes.allow(scope));
+        allowed.filter_map(|(scope, theirs)| Some((self.scopes.get(scope)?, theirs)))
+    }
+
     fn parts_lost<'a>(&'a self, served: &'a Self, scopes: &'a Scopes) -> impl Iterator<Item = &'a Arc<str>> {
-        let both = served.scopes.iter().filter(|(scope, _)| scopes.allow(scope));
-        let both = both.filter_map(|(scope, theirs)| Some((self.scopes.get(scope)?, theirs)));
-        both.flat_map(|(own, theirs)| {
+        self.shared_scopes(served, scopes).flat_map(|(own, theirs)| {
             let read = theirs.parts(SourceState::Live);
             let refused: BTreeSet<&Arc<str>> = own.parts(SourceState::Forbidden).collect();
             read.filter(move |name| refused.contains(name))

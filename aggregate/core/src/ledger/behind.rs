@@ -1,6 +1,6 @@
 //! Whether a shadow lacks what the served run has seen since the shadow's lists began.
 //!
-//! [`adopt`](super::adopt) calls it. Both runs read one source over connections of their own: an event can reach the served run first, and a
+//! [`Registry`](super::Registry) calls it once for a batch of either run. Both runs read one source over connections of their own: an event can reach the served run first, and a
 //! watch of the shadow can be broken for a moment while it still counts as followed. An adoption then would take away an endpoint that
 //! was just added.
 
@@ -11,9 +11,7 @@ use super::{Ledger, Mark, Scoped};
 impl Ledger {
     /// Returns whether the served run has seen a change that this run lacks. A served run that is not live has seen nothing lately.
     pub(super) fn is_behind(&self, served: &Self, scopes: &Scopes) -> bool {
-        let allowed = served.scopes.iter().filter(|(scope, _)| scopes.allow(scope));
-        let both = allowed.filter_map(|(scope, theirs)| Some((self.scopes.get(scope)?, theirs)));
-        both.into_iter().any(|(own, theirs)| {
+        self.shared_scopes(served, scopes).any(|(own, theirs)| {
             CollectionKind::ALL.into_iter().any(|kind| self.lacks_changes(own, theirs, kind))
         })
     }

@@ -36,7 +36,7 @@ pub(crate) struct Shadow {
     pub(crate) group: RunGroup,
     /// Whether an operator accepted its weaker lists or its source's changed identity.
     pub(crate) accepted: bool,
-    /// Since when only changes that are under way keep it from serving.
+    /// Since when it lacks changes that the served run has seen.
     behind: Option<Mono>,
     /// Whether it has waited for them long enough: a source that changes all the time has always some under way.
     waited: bool,
@@ -50,11 +50,12 @@ impl Shadow {
     pub(crate) fn new(generation: Generation, group: RunGroup) -> Self {
         Self { ledger: Ledger::new(generation), group, accepted: false, behind: None, waited: false }
     }
-    /// Records at the end of a batch whether changes that are under way keep it from serving.
-    fn wait(&mut self, is_behind: bool, now: Mono) {
-        let since = is_behind.then(|| self.behind.unwrap_or(now));
-        self.waited |= since.is_some_and(|since| now.since(since) >= Self::LONGEST_WAIT);
-        self.behind = since;
+    fn is_behind(&self) -> bool {
+        self.behind.is_some() && !self.waited
+    }
+    fn await_changes(&mut self, is_behind: bool, now: Mono) {
+        self.behind = is_behind.then(|| self.behind.unwrap_or(now));
+        self.waited |= self.behind.is_some_and(|since| now.since(since) >= Self::LONGEST_WAIT);
     }
 }
 
@@ -163,18 +164,19 @@ impl Registry {
         let shadow = self.shadow.as_ref()?;
         let accepted = self.accepted_identity.as_ref();
         let obstacle = shadow.ledger.obstacle(&self.ledger, &self.scopes, accepted);
-        obstacle.filter(|it| match it {
-            Obstacle::Weaker(_) => !self.accepts_fewer_rights,
-            Obstacle::Behind => !shadow.waited,
-            _ => true,
-        })
-    }
-    /// Records at the end of a batch whether changes that are under way keep its shadow from serving.
-    pub(crate) fn wait(&mut self, now: Mono) {
-        let is_behind = self.obstacle() == Some(Obstacle::Behind);
-        if let Some(shadow) = &mut self.shadow {
-            shadow.wait(is_behind, now);
+        match obstacle {
+            Some(obstacle @ (Obstacle::NotSynced | Obstacle::NotFollowed | Obstacle::Identity(_))) => {
+                Some(obstacle)
+            }
+            _ if shadow.is_behind() => Some(Obstacle::Behind),
+            other => other.filter(|_| !self.accepts_fewer_rights),
         }
+    }
+    /// Judges at the end of a batch whether changes that are under way keep its shadow from serving.
+    pub(crate) fn await_changes(&mut self, now: Mono) {
+        let Some(shadow) = &mut self.shadow else { return };
+        let is_behind = !shadow.waited && shadow.ledger.is_behind(&self.ledger, &self.scopes);
+        shadow.await_changes(is_behind, now);
     }
     /// Returns whether a run, served or in a shadow, waits until an operator accepts it.
     pub(crate) fn needs_accept(&self) -> bool {

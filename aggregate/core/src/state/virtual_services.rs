@@ -96,15 +96,12 @@ impl VirtualServices {
         let keys = self.leading.get(host).into_iter().flat_map(ByOwner::all);
         keys.filter_map(|key| self.merged.get(key))
     }
-    /// Returns the VirtualServices with a destination that matches a pattern; one may be returned several times.
-    pub(crate) fn destinations<'a>(
-        &'a self,
-        hosts: &'a HostPattern,
-    ) -> impl Iterator<Item = &'a MergedVirtualService> {
-        let one = self.leading.get(hosts.as_str());
-        let below = hosts.suffix().map(|_| self.leading.iter().filter(|(host, _)| hosts.matches(host)));
-        let below = below.into_iter().flatten().map(|(_, owners)| owners);
-        one.into_iter().chain(below).flat_map(ByOwner::all).filter_map(|key| self.get(key))
+    /// Returns the hosts of destinations that match one of these patterns, each once.
+    pub(crate) fn destinations_of(&self, patterns: &BTreeSet<HostPattern>) -> BTreeSet<&Hostname> {
+        let (wild, exact): (Vec<_>, Vec<_>) = patterns.iter().partition(|one| one.suffix().is_some());
+        let exact = exact.into_iter().filter_map(|one| self.leading.get_key_value(one.as_str()));
+        let below = self.leading.keys().filter(|host| wild.iter().any(|one| one.matches(host)));
+        exact.map(|(host, _)| host).chain(below).collect()
     }
     /// Returns every VirtualService.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &PolicyKey> {

@@ -10,6 +10,7 @@ use super::claim::{Claim, Fault, Source, SourceKind, Verdict};
 use super::members::{Denied, Member};
 use super::order::{SourceHealth, State};
 use super::policy::Policy;
+use super::registry_name::ENTRIES;
 use super::sources::Sources;
 
 /// What becomes of a claim.
@@ -94,6 +95,19 @@ pub struct RosterStatus {
     pub objects: Vec<ObjectStatus>,
     /// Declared clusters of which nothing was ever read: every declaration is refused, or they are paused.
     pub unread: BTreeSet<ClusterId>,
+}
+
+impl ClusterStatus {
+    /// Returns the names of its registries: of its objects, and of its entries. None for one that nothing is served of.
+    pub fn registries(&self) -> impl Iterator<Item = RegistryName> {
+        self.registry.iter().flat_map(both)
+    }
+}
+
+/// Returns the names of both registries of a cluster: of its objects, and of its entries.
+pub fn both(objects: &RegistryName) -> impl Iterator<Item = RegistryName> + use<> {
+    let entries = RegistryName::new(format!("{objects}{ENTRIES}"));
+    std::iter::once(objects.clone()).chain(entries.ok())
 }
 
 impl RosterStatus {

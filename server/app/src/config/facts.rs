@@ -32,7 +32,8 @@ pub fn settings(config: &SettingsConfig) -> Settings {
         block_unknown: config.block_unknown,
         access_log: config.access_log.as_ref().map(access_log).map(Arc::new),
         tracing: config.tracing.as_ref().and_then(|tracing| tracing.parse().ok()).map(Arc::new),
-        // endpoints whose own listeners this server sends would pass TLS on to their applications
+        // A guard until inbound listeners take mesh TLS: those that this server sends would pass it on to the application. The
+        // mesh configuration does not count, because Istio's default is on.
         auto_mtls: Some(config.auto_mtls == Some(true)),
         sds_clusters: (!config.sds_clusters.is_empty())
             .then(|| config.sds_clusters.iter().map(|name| Arc::from(name.as_str())).collect()),

@@ -114,11 +114,7 @@ impl LiveBackend {
             now: self.clock.now(),
             wall: Timestamp::now(),
         };
-        let mut sources = report.sources();
-        if sources.is_empty() && config.finds_remotes() {
-            sources.push(clusters::sources::not_begun());
-        }
-        (report.items(), sources)
+        (report.items(), report.sources(config.finds_remotes()))
     }
     /// Returns the kinds of the registries, by name; those that are not configured are of remote clusters.
     pub(crate) fn kinds(&self) -> BTreeMap<String, RegistryKind> {
@@ -265,7 +261,7 @@ impl AdminBackend for LiveBackend {
         state::end(&self.handle, part, really).await
     }
     async fn accept(&self, registry: RegistryName) -> Result<(), NotThere> {
-        clusters::sources::accepted_here(&self.remotes.view(), &registry).map_err(NotThere)?;
+        state::is_accepted_here(&self.remotes.view(), &registry)?;
         state::accept(&self.handle, registry).await
     }
     async fn explain(

@@ -22,7 +22,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tributary_core::RegistryStatus;
 use tributary_model::{ClusterId, Mono, RegistryName};
-use tributary_remote::roster::{ClusterStatus, ENTRIES, Outcome};
+use tributary_remote::roster::{ClusterStatus, Outcome};
 use tributary_runtime::RunReport;
 
 use super::counts::RegistryCounts;
@@ -103,10 +103,12 @@ impl ClusterReport<'_> {
         all.sort_by(|a, b| (place(a), &a.1.name).cmp(&(place(b), &b.1.name)));
         all.into_iter().map(|(_, item)| item).collect()
     }
-    /// Returns the sources of declarations; none if none is read.
+    /// Returns the sources of declarations; none if the server finds no remote clusters. One that has just started knows no source
+    /// yet and reports that.
     #[must_use]
-    pub fn sources(&self) -> Vec<ClusterSourceItem> {
-        sources::items(self.view)
+    pub fn sources(&self, finds_remotes: bool) -> Vec<ClusterSourceItem> {
+        let all = sources::items(self.view);
+        if all.is_empty() && finds_remotes { vec![sources::not_begun()] } else { all }
     }
     fn configured(&self, own: &ConfiguredCluster, roster: Option<&ClusterStatus>) -> (usize, ClusterItem) {
         let lanes = self.lanes(own.registries.iter().map(String::as_str));
@@ -124,9 +126,8 @@ impl ClusterReport<'_> {
         (place, item)
     }
     fn declared(&self, roster: &ClusterStatus) -> (usize, ClusterItem) {
-        let name = roster.registry.as_ref().map(ToString::to_string).unwrap_or_default();
-        let entries = format!("{name}{ENTRIES}");
-        let lanes = self.lanes([name.as_str(), entries.as_str()].into_iter());
+        let names: Vec<RegistryName> = roster.registries().collect();
+        let lanes = self.lanes(names.iter().map(RegistryName::as_str));
         let connection = self.view.connections.get(&roster.cluster);
         let failure = connection.and_then(|connection| connection.failure.as_ref());
         let (unread, bound, now) = (sources::unread(self.view, roster), self.bound, self.now);

@@ -11,6 +11,7 @@ use tributary_core::{CollectionStatus, EndPlan, RegistryStatus};
 use tributary_journal::inspect::{ListReport, RegistryReport, StateReport};
 use tributary_journal::{JournalStats, Now};
 use tributary_model::{CollectionKind, Mono, RegistryName, Scope};
+use tributary_remote::roster::ClusterStatus;
 use tributary_runtime::Handle;
 
 use crate::admin::backend::NotThere;
@@ -19,6 +20,7 @@ use crate::document::endpoints::freshness_text;
 use crate::document::state::{
     EndItem, JournalItem, Part, StateDocument, StateItem, StateListItem, kind_name,
 };
+use crate::ops::clusters::board::RemotesView;
 use crate::wiring::journal::State;
 
 /// Returns the current kept state.
@@ -140,6 +142,17 @@ pub async fn end(handle: &Handle, part: Part, really: bool) -> Result<Vec<EndIte
     Ok(plan.unwrap_or_default().into_iter().map(|plan| item(&registry, plan)).collect())
 }
 
+/// Refuses to accept a run of a cluster that Secrets or files declare: this replica alone would, and the others would not.
+pub fn is_accepted_here(remotes: &RemotesView, registry: &RegistryName) -> Result<(), NotThere> {
+    let is_of = |one: &&ClusterStatus| one.registries().any(|own| own == *registry);
+    remotes.roster.clusters.iter().find(is_of).map_or(Ok(()), |one| {
+        let cluster = &one.cluster;
+        Err(NotThere(format!(
+            "registry `{registry}` is of cluster `{cluster}`, whose declaration decides what is accepted, for every replica; use `tributary cluster accept {cluster}`"
+        )))
+    })
+}
+
 /// Accepts a registry's next run although it serves less or has a new identity.
 pub async fn accept(handle: &Handle, registry: RegistryName) -> Result<(), NotThere> {
     scopes(handle, &registry).await?;
@@ -201,7 +214,32 @@ fn item(registry: &RegistryName, plan: EndPlan) -> EndItem {
 
 #[cfg(test)]
 mod tests {
+    use tributary_model::ClusterId;
+    use tributary_remote::roster::{RosterStatus, State as ClusterState};
+
     use super::*;
+
+    #[test]
+    fn run_of_a_declared_cluster_is_accepted_by_its_declaration() {
+        let name = |text: &str| RegistryName::new(text).unwrap();
+        let east = ClusterStatus {
+            cluster: ClusterId::new("east.1").unwrap(),
+            registry: Some(name("east-1")),
+            state: ClusterState::Joined,
+            since: None,
+            leaves: None,
+            source: None,
+            policy: None,
+            claims: Vec::new(),
+        };
+        let roster = RosterStatus { clusters: vec![east], ..RosterStatus::default() };
+        let remotes = RemotesView { roster, ..RemotesView::default() };
+        for registry in ["east-1", "east-1-entries"] {
+            let refused = is_accepted_here(&remotes, &name(registry)).unwrap_err();
+            assert!(refused.0.ends_with("use `tributary cluster accept east.1`"), "{}", refused.0);
+        }
+        assert!(is_accepted_here(&remotes, &name("kubernetes")).is_ok());
+    }
 
     #[test]
     fn registry_is_whole_once_all_of_it_is_written() {

@@ -22,7 +22,7 @@ pub struct PacePolicy {
     pub additions: Duration,
     /// Longest time that a policy waits for the change that completes it: the time between two objects of one `kubectl apply`, with
     /// a margin.
-    pub companion: Duration,
+    pub completion: Duration,
     /// Number of publications without a pace before churn counts as sustained.
     pub burst: u32,
 }
@@ -33,7 +33,7 @@ impl Default for PacePolicy {
             pace: Duration::from_millis(20),
             longest: Duration::from_millis(60),
             additions: Duration::from_millis(200),
-            companion: Duration::from_millis(100),
+            completion: Duration::from_millis(100),
             burst: 2,
         }
     }
@@ -60,7 +60,7 @@ impl Pace {
         self.dirty_since.get_or_insert(now);
         self.urgent |= urgent;
         if incomplete {
-            self.incomplete_until.get_or_insert_with(|| now.plus(self.policy.companion));
+            self.incomplete_until.get_or_insert_with(|| now.plus(self.policy.completion));
         }
     }
     /// Returns when to publish; `None` if there is no unpublished change.
@@ -149,7 +149,7 @@ mod tests {
 
     /// A subset is renamed in two objects: the second one publishes both.
     #[test]
-    fn incomplete_policy_waits_for_its_companion() {
+    fn incomplete_policy_waits_for_the_change_that_completes_it() {
         let mut pace = mk_pace();
         pace.changed(Mono(1000), false, true);
         pace.changed(Mono(1060), false, true);

@@ -25,7 +25,8 @@ impl Reached<'_> {
     fn is(&self, uid: Option<&str>) -> bool {
         self.uid.is_some() && self.uid == uid
     }
-    fn is_at(&self, other: &RemoteServer) -> bool {
+    /// Whether the API server has this address and these authorities.
+    pub(super) fn is_at(&self, other: &RemoteServer) -> bool {
         let address = |server: &RemoteServer| server.server.trim_end_matches('/').to_owned();
         address(self.server) == address(other) && self.server.authority_data == other.authority_data
     }

@@ -118,8 +118,12 @@ pub(super) async fn run(
     Ok(Exit::Ok)
 }
 
-/// Returns why the cluster is not removed. A removal that has begun and is no longer shown was cancelled.
+/// Returns why the cluster is not removed. A removal that has begun and is no longer shown was cancelled, unless the server has not read
+/// the declarations again after a restart.
 fn leaves(seen: &Seen, name: &str, has_begun: &mut bool) -> Result<(), Pending> {
+    if seen.is_partial {
+        return removed(seen).map_err(Pending::NotYet);
+    }
     let state = seen.cluster.as_ref().map(|one| one.state.as_str());
     let was = std::mem::replace(has_begun, state == Some(REMOVING));
     match removed(seen) {
@@ -310,12 +314,16 @@ mod tests {
                 registries: vec![registry.clone()],
                 ..ClusterItem::default()
             }),
-            is_partial: false,
+            is_partial: state == "Stale",
         };
         let mut has_begun = false;
         let mut step = |state: &str| leaves(&shown(state), "east", &mut has_begun).unwrap_err();
         assert!(matches!(step("Live"), Pending::NotYet(_)), "the server has not read the annotation yet");
         assert!(matches!(step("Removing"), Pending::NotYet(_)));
+        assert!(
+            matches!(step("Stale"), Pending::NotYet(_)),
+            "the server was restarted and has not read the Secret"
+        );
         let Pending::Never(failure) = step("Live") else { panic!("it waits for ever") };
         assert_eq!(
             (failure.exit, &*failure.message),

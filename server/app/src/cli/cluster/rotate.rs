@@ -127,8 +127,14 @@ async fn renewed(
     let reached = Operator::server(&options, env)?;
     let reached = Reached { context: &args.from_context, uid: uid.as_deref(), server: &reached };
     let shown = clusters.iter().find(|one| one.name == args.name);
-    let present = present_identity(old.as_ref(), &allowed).await;
-    let known = noted(stored, shown).map(str::to_owned).or_else(|| present.clone());
+    let noted = noted(stored, shown).map(str::to_owned);
+    // a kubeconfig with the server of the context leads to its cluster, and one that is replaced does not matter
+    let is_certain = args.remote_server.is_some() || reached.is_at(&server);
+    let present = match noted.is_some() && is_certain {
+        true => None,
+        false => present_identity(old.as_ref(), &allowed).await,
+    };
+    let known = noted.or_else(|| present.clone());
     same(&reached, &args.name, &may_have(stored, known), &server, clusters)?;
     if args.remote_server.is_none() {
         leads_there(&reached, stored, present.as_deref())?;

@@ -120,8 +120,8 @@ impl Operator {
         stored: &StoredSecret,
         make: impl Fn(&StoredSecret) -> Result<Edit, CommandError>,
     ) -> Result<bool, CommandError> {
-        let (name, mut now) = (&stored.name, stored.clone());
-        for tries_left in (0..TRIES).rev() {
+        let (name, mut now, mut tries) = (&stored.name, stored.clone(), 1);
+        loop {
             let (verb, done) = match make(&now)? {
                 Edit::Patch(steps) if steps.is_empty() => return Ok(false),
                 Edit::Patch(steps) => {
@@ -131,11 +131,12 @@ impl Operator {
             };
             match done {
                 Ok(()) => return Ok(true),
-                Err(ApiFailure::Conflict(_)) if tries_left > 0 => now = self.secret(name).await?,
+                Err(ApiFailure::Conflict(_)) if tries < TRIES => {
+                    (now, tries) = (self.secret(name).await?, tries + 1);
+                }
                 Err(why) => return Err(self.failed(&of_secrets(verb, name), &format!("Secret {name}"), why)),
             }
         }
-        Ok(false)
     }
     /// Creates a Secret.
     pub(super) async fn create(&self, secret: &NewSecret) -> Result<(), CommandError> {

@@ -4,13 +4,13 @@
 //! The table of clusters and the log of the remote clusters use it. A source that cannot be read names its last error.
 
 use tributary_remote::roster::{
-    ClusterStatus, ENTRIES, Fault, ObjectStatus, Source, SourceHealth, SourceKind, SourceStatus, State,
+    ClusterStatus, Fault, ObjectStatus, Source, SourceHealth, SourceKind, SourceStatus, State,
 };
 
 use super::board::RemotesView;
 use super::conditions::object;
 use crate::document::clusters::{ClusterSourceItem, ObjectFaultItem};
-use tributary_model::{Code, RegistryName};
+use tributary_model::Code;
 
 /// Returns every source that is read.
 pub(super) fn items(view: &RemotesView) -> Vec<ClusterSourceItem> {
@@ -47,8 +47,7 @@ fn item(view: &RemotesView, status: &SourceStatus) -> ClusterSourceItem {
 }
 
 /// Returns what stands for the sources of a server that has just started: clusters that it does not list may be declared.
-#[must_use]
-pub fn not_begun() -> ClusterSourceItem {
+pub(super) fn not_begun() -> ClusterSourceItem {
     ClusterSourceItem {
         name: "declarations".to_owned(),
         state: "Syncing".to_owned(),
@@ -119,18 +118,6 @@ pub fn clusters_not_read(view: &RemotesView) -> Vec<(String, String)> {
         _ => "its declarations are refused and it was never read; see `tributary cluster describe`",
     };
     unread.map(|one| (format!("cluster {}", one.cluster), why(one).to_owned())).collect()
-}
-
-/// Refuses to accept a run of a cluster that Secrets or files declare: this replica alone would, and the others would not.
-pub fn accepted_here(view: &RemotesView, registry: &RegistryName) -> Result<(), String> {
-    let objects = registry.as_str().strip_suffix(ENTRIES).unwrap_or(registry.as_str());
-    let is_of = |one: &&ClusterStatus| one.registry.as_ref().is_some_and(|own| own.as_str() == objects);
-    view.roster.clusters.iter().find(is_of).map_or(Ok(()), |one| {
-        Err(format!(
-            "registry `{registry}` is of cluster `{}`, whose declaration decides what is accepted, for every replica; use `tributary cluster accept {}`",
-            one.cluster, one.cluster
-        ))
-    })
 }
 
 fn faults(view: &RemotesView, source: Source) -> Vec<ObjectFaultItem> {

@@ -56,7 +56,7 @@ fn report_of(
         now: Mono(5_000),
         wall: Timestamp::from_second(1_000).unwrap(),
     };
-    (report.items(), report.sources())
+    (report.items(), report.sources(true))
 }
 
 #[test]
@@ -125,6 +125,13 @@ fn configured_cluster_shows_when_its_credential_ends_and_whether_its_uid_is_know
     live.identity = tributary_model::Fingerprint::new("u-1").ok();
     assert!(!shown(&live).unverified);
     assert!(!report(&view).0[0].unverified, "it was not read yet");
+}
+
+/// A cluster that it does not list may be declared: a command that waits for a removal goes on.
+#[test]
+fn server_that_has_just_started_reports_that_it_read_nothing() {
+    let (_, sources) = report(&RemotesView::default());
+    assert_eq!(sources.iter().map(|one| one.state.as_str()).collect::<Vec<_>>(), ["Syncing"]);
 }
 
 #[test]

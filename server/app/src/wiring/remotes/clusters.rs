@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tributary_model::{ClusterId, RegistryName, ShardPriority};
 use tributary_registry_api::RegistryFactory;
 use tributary_remote::VettedKubeconfig;
-use tributary_remote::roster::{ENTRIES, Policy};
+use tributary_remote::roster::{Policy, both};
 use tributary_runtime::{Handle, SupervisorError};
 
 use super::accepted::Acceptance;
@@ -18,12 +18,6 @@ use crate::exit::CommandError;
 use crate::ops::receipts;
 use crate::wiring::factories::{Factories, RegistryPolicy, RemoteCluster};
 use crate::wiring::journal::State;
-
-/// Returns the names of both registries of a cluster.
-fn both(registry: &RegistryName) -> Vec<RegistryName> {
-    let entries = RegistryName::new(format!("{registry}{ENTRIES}"));
-    [Some(registry.clone()), entries.ok()].into_iter().flatten().collect()
-}
 
 /// Registries of remote clusters. Clones share the server.
 #[derive(Clone)]
@@ -85,7 +79,7 @@ impl Clusters {
 
     /// Removes the registries of a cluster and their facts in one turn, also those that a journal restored.
     pub(super) async fn remove(&self, registry: &RegistryName, cluster: &ClusterId) {
-        match self.handle.remove_registries(both(registry)).await {
+        match self.handle.remove_registries(both(registry).collect()).await {
             Ok(()) | Err(SupervisorError::Stopped(_)) => {}
             Err(error) => tracing::error!(%cluster, %error, "a remote cluster was not removed"),
         }
@@ -95,7 +89,7 @@ impl Clusters {
     /// Stops the connections of a cluster; its facts stay.
     pub(super) async fn pause(&self, registry: &RegistryName, cluster: &ClusterId) {
         let why = "its declaration asks for a pause".into();
-        if self.handle.pause_registries(both(registry), why).await.is_ok() {
+        if self.handle.pause_registries(both(registry).collect(), why).await.is_ok() {
             tracing::info!(%cluster, "remote cluster paused; its last known facts stay");
         }
     }
@@ -104,21 +98,21 @@ impl Clusters {
     pub(super) async fn accept(&self, registry: &RegistryName, accepted: Acceptance) {
         let Acceptance { identity, fewer_rights } = accepted;
         // a server that stops serves nothing
-        let _ = self.handle.set_accepted(both(registry), identity, fewer_rights).await;
+        let _ = self.handle.set_accepted(both(registry).collect(), identity, fewer_rights).await;
     }
 
     /// Uses the endpoints of a cluster after those of others, or as before.
     pub(super) async fn demote(&self, registry: &RegistryName, is_demoted: bool) {
         let priority = if is_demoted { ShardPriority::Demoted } else { ShardPriority::Normal };
         // a server that stops serves nothing
-        let _ = self.handle.set_priority(both(registry), priority).await;
+        let _ = self.handle.set_priority(both(registry).collect(), priority).await;
     }
 
     /// Returns what the removal of a cluster takes away, and the generation of its objects.
     pub(super) fn plan(&self, registry: &RegistryName) -> (LeavePlan, u64) {
         let catalog = self.handle.catalog();
         let generation = catalog.registries.get(registry).map(|view| view.generation.0);
-        (receipts::plan(&catalog, &both(registry)), generation.unwrap_or_default())
+        (receipts::plan(&catalog, &both(registry).collect::<Vec<_>>()), generation.unwrap_or_default())
     }
 
     /// Records that every declaration was read: a journal has the clusters of them from now on.

@@ -93,3 +93,37 @@ fn coded(source: Source, fault: &Fault) -> String {
     let code: Code = fault_code(source, fault);
     format!("{code}: {}", text(fault))
 }
+
+#[cfg(test)]
+mod tests {
+    use tributary_remote::roster::{SecretLabel, State};
+
+    use super::*;
+
+    #[test]
+    fn policy_of_a_cluster_that_no_file_declares_is_reported_once_the_directory_is_read() {
+        let name = |text: &str| ClusterId::new(text).unwrap();
+        let declared = |cluster: &str, source| ClusterStatus {
+            cluster: name(cluster),
+            registry: None,
+            state: State::Joined,
+            since: None,
+            leaves: None,
+            source: None,
+            policy: None,
+            claims: vec![ClaimStatus { source, object: "a".into(), outcome: Outcome::Wins }],
+        };
+        let reported = |health| {
+            let source = SourceStatus { source: Source::Directory, health, objects: 1, beyond: 0 };
+            let clusters = vec![
+                declared("east", Source::Directory),
+                declared("west", Source::Secrets(SecretLabel::Istio)),
+            ];
+            let roster = RosterStatus { clusters, sources: vec![source], ..RosterStatus::default() };
+            let view = RemotesView { roster, ..RemotesView::default() };
+            problems(&view, false, &["east", "west", "typo"].map(name)).len()
+        };
+        assert_eq!(reported(SourceHealth::Synced), 2, "west has an annotation in place of it");
+        assert_eq!(reported(SourceHealth::Unsynced), 0, "a file may declare it");
+    }
+}

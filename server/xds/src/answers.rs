@@ -9,7 +9,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use smallvec::SmallVec;
 use tributary_model::{Catalog, EncodedResource, Hostname, PolicyKey, Version};
-use tributary_proto::wire::Writer;
 use tributary_proto::{Body, Variant};
 
 pub mod budget;
@@ -21,6 +20,7 @@ pub mod resource_type;
 pub mod set;
 pub mod subscription;
 
+mod absent;
 pub(crate) mod chunks;
 mod claims;
 mod diff_cache;
@@ -43,6 +43,8 @@ mod store;
 mod tables;
 mod weak_table;
 
+pub(crate) use absent::absent_cluster;
+pub use absent::empty_assignment;
 pub use catalog::CatalogAnswers;
 pub use client_class::{ClientClass, ClientClassKey, ClientClasses};
 pub use patched::{PatchedAnswers, UsedPatches};
@@ -161,32 +163,5 @@ pub trait ResourceProvider: Built + Send + Sync {
     /// Returns the EnvoyFilter that removed a resource; `None` if none did, or if that is not known here.
     fn removed_by(&self, _class: &ClientClassKey, _kind: ResourceType, _name: &str) -> Option<PolicyKey> {
         None
-    }
-}
-
-/// Builds the assignment of a name that has no endpoints or does not exist.
-#[must_use]
-pub fn empty_assignment(name: &str) -> Arc<EncodedResource> {
-    let mut body = Writer::with_capacity(name.len() + 6);
-    body.present(1, name);
-    Arc::new(EncodedResource::new(name.into(), body.finish().into()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use envoy_types::pb::envoy::config::endpoint::v3::ClusterLoadAssignment;
-    use prost::Message;
-
-    #[test]
-    fn empty_assignment_has_only_its_name() {
-        let long = "n".repeat(300);
-        for name in ["outbound|80||pay.shop", "", &long] {
-            let encoded = empty_assignment(name);
-            let body = encoded.body().unwrap();
-            let message = ClusterLoadAssignment::decode(&body[..]).unwrap();
-            let expected = ClusterLoadAssignment { cluster_name: name.into(), ..Default::default() };
-            assert_eq!((message, &*encoded.name), (expected, name));
-        }
     }
 }

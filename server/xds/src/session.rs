@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tonic::Code as GrpcCode;
-use tributary_model::{Catalog, Code, Hostname, Mono, ObservedSince, Version};
+use tributary_model::{Catalog, Code, EncodedResource, Hostname, Mono, ObservedSince, Version};
 use tributary_proto::{ErrorDetail, Variant};
 
 use crate::answers::{ClientClassKey, ResourceType, Subscription, TypeMap};
@@ -175,6 +175,8 @@ pub struct Session {
     by_host: HostIndex,
     /// What the client held when its earlier stream ended (SotW), until its xDS clusters are sent.
     earlier: Option<Arc<ClientSnapshot>>,
+    /// xDS clusters of the last response to a client that names them (SotW), which no base has.
+    listed: Vec<Arc<EncodedResource>>,
     /// Whether this stream has sent a CDS response.
     clusters_answered: bool,
     interest_moved: bool,
@@ -207,6 +209,7 @@ impl Session {
             round_observed: ObservedSince::default(),
             by_host: HostIndex::default(),
             earlier: None,
+            listed: Vec::new(),
             clusters_answered: false,
             interest_moved: true,
             in_flight: None,

@@ -186,6 +186,18 @@ impl GrpcClient {
         serde_json::from_value(self.ask(command).await?).context("read the outcome of a call")
     }
 
+    /// Calls a method of `xds:///target` once with these headers; fails where the channel has no endpoint.
+    pub async fn call_at_once(
+        &mut self,
+        target: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+    ) -> Result<Called> {
+        let command = json!({"do": "call", "target": target, "timeout": 10, "wait": false, "path": path,
+            "headers": headers});
+        serde_json::from_value(self.ask(command).await?).context("read the outcome of a call")
+    }
+
     /// Starts calling `xds:///target` at that rate, until [`GrpcClient::stop_load`].
     pub async fn start_load(&mut self, target: &str, per_second: u32, workers: u32) -> Result<()> {
         self.ask(json!({"do": "start", "target": target, "rate": per_second, "workers": workers})).await?;

@@ -191,3 +191,47 @@ async fn grpc_core_follows_shifting_weights() -> Result<()> {
     }
     world.client.stop_load().await?.check_clean()
 }
+
+/// A channel to a host whose routes lead to xDS clusters that do not exist: calls to others succeed at once, and calls to
+/// these fail at once, until the destination appears.
+async fn missing_destinations_hold_no_channel(language: Language) -> Result<()> {
+    let (files, echo) = (Files::new()?, Echo::start().await?);
+    let own = Entry::http("echo.test", 80).protocol("GRPC").at(echo.addr()).yaml();
+    let missing = |user: &str, destination: &str| {
+        format!(
+            "{{match: [{{headers: {{x-user: {{exact: {user}}}}}}}], route: [{{destination: {destination}}}]}}"
+        )
+    };
+    let (gone, subset) = ("{host: gone.test}", "{host: echo.test, subset: v9}");
+    let http = [missing("ann", gone), missing("bert", subset), format!("{{{}}}", to("echo.test"))].join(", ");
+    files.put("all.yaml", &format!("{}{own}", routed("part.test", &echo, &http)))?;
+    let server = TestServer::start(ServerOptions::files(files.path())).await?;
+    let mut client = GrpcClient::start(language, &GrpcConfig::new(server.xds())).await?;
+    // gRPC takes an xDS cluster that no response has for missing after 15 s
+    let began = Instant::now();
+    let target = "part.test:80";
+    let called = client.call_at_once(target, CALL, &[]).await?;
+    ensure!(called.ok, "a route to an existing destination: {called:?}");
+    for user in ["ann", "bert"] {
+        let called = client.call_at_once(target, CALL, &[("x-user", user)]).await?;
+        ensure!(called.code == "UNAVAILABLE", "{user}: {called:?}");
+    }
+    ensure!(began.elapsed() < Duration::from_secs(8), "it took {:?}", began.elapsed());
+    let named = Entry::http("gone.test", 80).protocol("GRPC").at(echo.addr()).yaml();
+    files.put("gone.yaml", &named)?;
+    let deadline = Instant::now() + SOON;
+    while !client.call_at_once(target, CALL, &[("x-user", "ann")]).await?.ok {
+        ensure!(Instant::now() < deadline, "the destination exists, and calls to it fail");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn grpc_core_does_not_wait_for_missing_destinations() -> Result<()> {
+    missing_destinations_hold_no_channel(Language::Python).await
+}
+
+#[tokio::test]
+async fn grpc_javascript_does_not_wait_for_missing_destinations() -> Result<()> {
+    missing_destinations_hold_no_channel(Language::JavaScript).await
+}

@@ -7,7 +7,7 @@ use tributary_answer::{AppliedRule, ClusterName, applied_rules, resolve};
 use tributary_descriptors::Decoder;
 use tributary_model::{Catalog, PolicyKey};
 use tributary_xds::answers::{ResourceType, empty_assignment};
-use tributary_xds::session::{SentResource, SentView};
+use tributary_xds::session::{ResourceState, SentResource, SentView};
 
 use super::routing_rules::RoutingRules;
 use super::sessions::{Found, MAX_DECODED, Sessions};
@@ -74,31 +74,45 @@ fn item(resource: &SentResource) -> ResourceItem {
     }
 }
 
-/// Returns the DestinationRules that apply to the client of an xDS cluster or its endpoints, and why a subset has nothing.
+/// Returns the DestinationRules that apply to the client of an xDS cluster or its endpoints, and why it is absent or a subset has
+/// nothing.
 fn rules(catalog: &Catalog, found: &Found, resource: &SentResource) -> (Vec<ObjectItem>, String) {
     if !matches!(resource.kind, ResourceType::Cluster | ResourceType::Endpoints) {
         return (Vec::new(), String::new());
     }
-    let Ok(ClusterName { port, subset, host }) = resource.name.parse() else {
+    let Ok(name) = resource.name.parse::<ClusterName>() else {
         return (Vec::new(), String::new());
     };
     let class = &found.client.class;
-    let view = resolve(catalog, host.as_str(), class.scope(), &mut ());
-    let port = view.and_then(|view| view.port(port));
-    let of = |port| applied_rules(catalog, port, class.namespace.as_ref(), subset.as_ref());
+    let view = resolve(catalog, name.host.as_str(), class.scope(), &mut ());
+    let port = view.and_then(|view| view.port(name.port));
+    let of = |port| applied_rules(catalog, port, class.namespace.as_ref(), name.subset.as_ref());
     let applied: Vec<AppliedRule<'_>> = port.map(of).unwrap_or_default();
     let rules = applied.iter().map(|rule| ObjectItem::from(&rule.view.declared.source)).collect();
     let is_empty = resource.version.is_none_or(|held| held == empty_assignment(&resource.name).version);
-    let note = match subset.filter(|_| is_empty) {
+    let why = || match view {
+        None => format!("the client sees no service {}", name.host),
+        Some(_) if port.is_none() => format!("{} has no port {}", name.host, name.port),
+        Some(_) => why_empty(resource, &name, &applied),
+    };
+    (rules, if is_empty { why() } else { String::new() })
+}
+
+/// Returns why an xDS cluster of an existing port is absent, or the endpoints of its subset are none.
+fn why_empty(resource: &SentResource, name: &ClusterName, applied: &[AppliedRule<'_>]) -> String {
+    let is_endpoints = resource.kind == ResourceType::Endpoints;
+    match &name.subset {
         Some(subset) if applied.is_empty() => {
             format!("no DestinationRule that applies to the client declares subset {}", subset.as_str())
         }
-        Some(subset) if resource.kind == ResourceType::Endpoints => {
+        Some(subset) if is_endpoints => {
             format!("the client may use no endpoint with the labels of subset {}", subset.as_str())
         }
+        _ if !is_endpoints && resource.state == ResourceState::Absent => {
+            "tributary why-not names the reason".to_owned()
+        }
         _ => String::new(),
-    };
-    (rules, note)
+    }
 }
 
 /// Returns the EnvoyFilters that changed or added a resource.

@@ -58,6 +58,13 @@ pub fn cluster(plan: &ClusterPlan<'_>) -> Vec<u8> {
     appended(&body, wire)
 }
 
+/// Encodes an xDS cluster that has nothing but the name of its assignment.
+#[must_use]
+pub fn by_assignment(name: &str, assignment: &str) -> Vec<u8> {
+    let body = Cluster { name: name.into(), eds_cluster_config: Some(eds(assignment)), ..Cluster::default() };
+    typed(body, DiscoveryType::Eds).encode_to_vec()
+}
+
 /// Encodes the xDS cluster of blocked traffic, which has no endpoints.
 #[must_use]
 pub fn black_hole(connect_timeout: Duration) -> Vec<u8> {

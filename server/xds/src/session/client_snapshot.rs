@@ -85,13 +85,17 @@ impl ClientSnapshot {
                 over.extend(self.one(env, kind, name));
             }
         }
-        Whole { set, over }
+        Whole { set, over, absent: Vec::new() }
     }
     /// Returns the resources of these names; EDS has an empty assignment for each unknown name.
     pub(crate) fn many(&self, env: &Env, kind: ResourceType, names: &Arc<Subscription>) -> Whole {
         let set = env.answers.many(&self.catalog, &self.class, kind, names);
         let over = self.private(kind).iter().filter(|e| names.contains(&e.name)).cloned().collect();
-        Whole { set, over }
+        Whole { set, over, absent: Vec::new() }
+    }
+    /// Whether the client must get xDS clusters that do not exist.
+    pub(crate) fn answers_absent(&self, kind: ResourceType) -> bool {
+        kind == ResourceType::Cluster && self.class.kind == ClientKind::Grpc
     }
     /// Returns the body of a resource of this generation.
     pub(crate) fn body(
@@ -123,6 +127,8 @@ fn same_inbound(old: &Catalog, new: &Catalog, own: &[WorkloadKey]) -> bool {
 pub(crate) struct Whole {
     pub(crate) set: Arc<ResourceSet>,
     pub(crate) over: Vec<Arc<EncodedResource>>,
+    /// Forms of requested names that do not exist. They are sent, and the client holds nothing under these names.
+    pub(crate) absent: Vec<Arc<EncodedResource>>,
 }
 
 impl Whole {

@@ -68,6 +68,7 @@ impl Session {
     ) -> Outgoing {
         let nonce = self.env.nonce();
         self.record_sent(kind, &payload);
+        self.keep_listed(kind, &payload);
         let version: Arc<str> = self.version(kind, to, &payload).into();
         let rope = self.frame(kind, to, &payload, &version, nonce);
         let carried = payload.carried();
@@ -114,9 +115,11 @@ impl Session {
             Payload::Whole(whole) if whole.is_disjoint() => {
                 let answers = &self.env.answers;
                 let rope = answers.rope(&to.catalog, &to.class, kind, &whole.set, self.variant);
-                (rope, self.records(kind, to, whole.over.iter()))
+                (rope, self.records(kind, to, whole.over.iter().chain(&whole.absent)))
             }
-            Payload::Whole(whole) => (Body::default(), self.records(kind, to, whole.iter())),
+            Payload::Whole(whole) => {
+                (Body::default(), self.records(kind, to, whole.iter().chain(&whole.absent)))
+            }
         }
     }
     fn records<'a>(

@@ -50,14 +50,28 @@ impl Session {
     fn keep_removed(&self, round: &mut Round, due: bool, changes: &mut Changes) {
         if changes.upserted.is_empty() && !due {
             round.removed[ResourceType::Cluster].extend(changes.removed.drain(..));
-        } else if let Some(base) = self.base.as_ref().filter(|_| !changes.removed.is_empty())
-            && self.routes_move(round)
-        {
-            for gone in changes.removed.iter().filter_map(|name| self.filled(base, name)) {
+        } else if !changes.removed.is_empty() && self.routes_move(round) {
+            for gone in changes.removed.iter().filter_map(|name| self.held_cluster(name)) {
                 if round.removed[ResourceType::Cluster].insert(Arc::clone(&gone.name)) {
                     round.kept.push(gone);
                 }
             }
+        }
+    }
+    /// Returns an xDS cluster that the client holds and the round's generation lacks.
+    fn held_cluster(&self, name: &str) -> Option<Arc<EncodedResource>> {
+        match &self.base {
+            Some(base) => self.filled(base, name),
+            None => self.listed.iter().find(|held| *held.name == *name && held.body().is_some()).cloned(),
+        }
+    }
+    /// Keeps the xDS clusters of a response to a client that names them (SotW).
+    pub(super) fn keep_listed(&mut self, kind: ResourceType, payload: &Payload) {
+        if let (ResourceType::Cluster, Payload::Whole(whole)) = (kind, payload)
+            && self.variant == Variant::Sotw
+            && !self.is_bulk()
+        {
+            self.listed = whole.iter().cloned().collect();
         }
     }
     fn routes_move(&self, round: &Round) -> bool {
@@ -107,9 +121,12 @@ impl Session {
         let kind = ResourceType::Endpoints;
         let emptied = std::mem::take(&mut round.emptied);
         let watch = self.kinds[kind].watch.clone()?;
-        let names = emptied.iter().filter(|name| watch.wants(name));
-        let resources: Vec<_> = names.map(|name| empty_assignment(name)).collect();
         let to = Arc::clone(&round.to);
+        let names = emptied.iter().filter(|name| watch.wants(name));
+        // a port may have endpoints and no xDS cluster
+        let current =
+            |name: &Arc<str>| to.one(&self.env, kind, name).unwrap_or_else(|| empty_assignment(name));
+        let resources: Vec<_> = names.map(current).collect();
         (!resources.is_empty()).then(|| self.emit(kind, &to, Payload::Some(resources), now))
     }
 }

@@ -23,7 +23,7 @@ use super::held_versions::{HeldVersions, Holding};
 use super::message::{Outgoing, Payload};
 use super::subscription::{Forced, Requested, TypeSubscription};
 use super::{ChangedHosts, Session, TypeState};
-use crate::answers::{ClientClass, ResourceType, TypeMap, empty_assignment};
+use crate::answers::{ClientClass, ResourceType, TypeMap, absent_cluster, empty_assignment};
 
 /// Longest wait for the acknowledgement of new xDS clusters: a client that never sends one receives everything then. A busy
 /// Envoy takes more than a second for some hundred clusters.
@@ -320,6 +320,7 @@ impl Session {
         changes: &mut Changes,
     ) -> bool {
         let env = Arc::clone(&self.env);
+        let waits = !to.catalog.complete && self.waits_for_missing(to, kind);
         let state = self.state(kind);
         let Some(watch) = state.watch.clone() else { return false };
         let all = || watch.names.iter().map(|name| &**name);
@@ -327,16 +328,22 @@ impl Session {
         match requested {
             Requested::Nothing => {}
             Requested::Names(names) => {
-                names.iter().for_each(|name| resolve_one(&env, state, kind, to, name, changes));
+                names.iter().for_each(|name| resolve_one(&env, state, (kind, waits), to, name, changes));
             }
             Requested::Everything if kind != ResourceType::Endpoints => {
                 let missing = all().filter(|name| to.one(&env, kind, name).is_none());
-                changes.removed.extend(missing.map(Arc::from));
+                for name in missing {
+                    if waits {
+                        state.held.entry(name.into()).or_insert(Holding::NotSent);
+                    } else {
+                        changes.removed.push(name.into());
+                    }
+                }
                 return true;
             }
             Requested::Everything if holds => {
                 state.hold_unread(&env, to, &watch.names);
-                all().for_each(|name| resolve_one(&env, state, kind, to, name, changes));
+                all().for_each(|name| resolve_one(&env, state, (kind, waits), to, name, changes));
             }
             Requested::Everything => return true,
         }
@@ -372,6 +379,7 @@ impl Session {
         if full_state || whole {
             let mut all = self.whole(&round.to, kind, watch);
             if kind == ResourceType::Cluster {
+                all.absent.retain(|gone| round.kept.iter().all(|kept| kept.name != gone.name));
                 all.over.extend(round.kept.iter().cloned());
             } else if kind == ResourceType::Endpoints && !round.kept.is_empty() {
                 let is_kept = |name: &str| round.kept.iter().any(|kept| *kept.name == *name);
@@ -383,11 +391,25 @@ impl Session {
         (must_reply || !resources.is_empty()).then_some(Payload::Some(resources))
     }
     pub(super) fn whole(&self, to: &ClientSnapshot, kind: ResourceType, watch: &TypeSubscription) -> Whole {
-        if watch.is_wildcard() {
+        let mut whole = if watch.is_wildcard() {
             to.all(&self.env, kind, &watch.names)
         } else {
             to.many(&self.env, kind, &watch.names)
+        };
+        if self.answers_absent(to, kind) && to.catalog.complete {
+            let missing = watch.names.iter().filter(|name| whole.get(name).is_none());
+            whole.absent = missing.filter_map(|name| absent_cluster(name)).collect();
         }
+        whole
+    }
+    /// Whether names that do not exist are answered as xDS clusters without endpoints; delta has removals for this.
+    fn answers_absent(&self, to: &ClientSnapshot, kind: ResourceType) -> bool {
+        self.variant == Variant::Sotw && to.answers_absent(kind)
+    }
+    /// Whether a requested name that is missing has to wait until everything has been read.
+    fn waits_for_missing(&self, to: &ClientSnapshot, kind: ResourceType) -> bool {
+        let carried_over = kind == ResourceType::Endpoints && self.kinds[kind].reconnected;
+        carried_over || self.answers_absent(to, kind)
     }
     /// Makes the round's generation the base: the client has received all of it.
     pub(super) fn end(&mut self, round: &Round) {
@@ -433,24 +455,24 @@ fn own_hosts(catalog: &Catalog, own: &[WorkloadKey]) -> Vec<Hostname> {
     hosts
 }
 
-/// Adds one requested name: the resource, its removal, or nothing while the name is held.
+/// Adds one requested name: the resource, its removal, or nothing while the name is held. A missing name `waits` if the client
+/// must not get it as absent before everything has been read.
 fn resolve_one(
     env: &Env,
     state: &mut TypeState,
-    kind: ResourceType,
+    (kind, waits): (ResourceType, bool),
     to: &ClientSnapshot,
     name: &str,
     changes: &mut Changes,
 ) {
-    let endpoints = kind == ResourceType::Endpoints;
     match to.one(env, kind, name) {
         _ if state.held.contains_key(name) => {}
         Some(resource) => changes.upsert(resource),
-        None if endpoints && state.reconnected && !to.catalog.complete => {
+        None if waits => {
             state.held.insert(name.into(), Holding::NotSent);
         }
         None if changes.removed.iter().any(|removed| **removed == *name) => {}
-        None if endpoints => changes.upsert(empty_assignment(name)),
+        None if kind == ResourceType::Endpoints => changes.upsert(empty_assignment(name)),
         None => changes.removed.push(name.into()),
     }
 }

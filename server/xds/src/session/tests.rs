@@ -13,6 +13,7 @@ use crate::client::ClientNode;
 use crate::counters::Counters;
 use crate::fake::{Fake, World};
 
+mod absent;
 mod bounds;
 mod converge;
 mod delta;
@@ -71,6 +72,14 @@ impl TestStream {
     }
     pub(super) fn delta(world: &[(ResourceType, &str, &str)]) -> Self {
         Self::new(Variant::Delta, world)
+    }
+    /// Opens a stream of a gRPC client.
+    pub(super) fn grpc(variant: Variant, world: &[(ResourceType, &str, &str)]) -> Self {
+        let mut stream = Self::new(variant, world);
+        let user_agent = "gRPC C-core".into();
+        let node = ClientNode::parse(Some(&Node { id: "test-id".into(), user_agent, ..Node::default() }));
+        stream.session = Session::new(Arc::clone(&stream.env), variant, node.unwrap(), Mono(0));
+        stream
     }
     /// Opens another stream to the same server.
     pub(super) fn reconnect(&self) -> Self {
@@ -208,10 +217,10 @@ fn decode(variant: Variant, out: Outgoing) -> TestResponse {
     }
 }
 
-/// Formats a body; an empty assignment is a message with field 1 only.
+/// Formats a body: an empty assignment is a message with field 1 only, an absent xDS cluster one with others.
 fn body_text(body: &[u8]) -> String {
-    match body {
-        [0x0a, _, name @ ..] => format!("{}=", std::str::from_utf8(name).unwrap()),
-        text => std::str::from_utf8(text).unwrap().to_owned(),
-    }
+    let [0x0a, len, rest @ ..] = body else { return std::str::from_utf8(body).unwrap().to_owned() };
+    let (name, others) = rest.split_at(usize::from(*len));
+    let state = if others.is_empty() { "" } else { "absent" };
+    format!("{}={state}", std::str::from_utf8(name).unwrap())
 }

@@ -5,9 +5,11 @@ mod ingress;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use tributary_model::{
-    Catalog, EndpointInputs, PortNumber, Protocol, WorkloadAddress, WorkloadKey, WorkloadView,
+    Catalog, CertificateSource, EndpointInputs, MtlsMode, PortNumber, Protocol, WorkloadAddress, WorkloadKey,
+    WorkloadView,
 };
 
 use crate::client::{Client, ClientClass};
@@ -33,6 +35,37 @@ pub struct InboundPort {
     pub service: PortNumber,
     /// Protocol, from that service.
     pub protocol: Protocol,
+    /// Whether it takes mesh TLS and plain text.
+    pub mode: MtlsMode,
+}
+
+/// How a sidecar takes mesh TLS.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct InboundTls {
+    /// Where it has its certificates.
+    pub certificates: CertificateSource,
+    /// Trust domains of its clients: that of the mesh, then its aliases.
+    pub domains: Arc<[Arc<str>]>,
+    /// Mode of ports that no service has.
+    pub rest: MtlsMode,
+}
+
+/// Returns how a sidecar takes mesh TLS; `None` if it takes plain text alone.
+#[must_use]
+pub fn inbound_tls(catalog: &Catalog, class: &ClientClass) -> Option<InboundTls> {
+    let rest = mode(catalog, class);
+    let domains = catalog.settings.trust_domains();
+    (rest != MtlsMode::Disable).then(|| InboundTls {
+        certificates: class.certificates.clone(),
+        domains,
+        rest,
+    })
+}
+
+/// Mode of the ports of a sidecar.
+fn mode(catalog: &Catalog, class: &ClientClass) -> MtlsMode {
+    let is_meshed = class.certificates.is_known() && catalog.settings.auto_mtls();
+    if is_meshed { MtlsMode::Permissive } else { MtlsMode::Disable }
 }
 
 /// Returns the client's own workload, by its addresses. Of several workloads it prefers the one with the client's
@@ -62,12 +95,15 @@ fn may_be(key: &WorkloadKey, client: &Client) -> bool {
 pub fn received(catalog: &Catalog, class: &ClientClass, own: OwnSide<'_>) -> Vec<InboundPath> {
     match &class.sidecar {
         Some(sidecar) if !sidecar.ingress.is_empty() => {
-            let mut paths = ingress::paths(&sidecar.ingress, class, own.ips);
+            let mut paths = ingress::paths(&sidecar.ingress, class, own.ips, mode(catalog, class));
             paths.retain(|path| is_open(path, class));
             paths
         }
         _ if class.binds => Vec::new(),
-        _ => inbound(catalog, own.workloads).into_iter().map(InboundPath::captured).collect(),
+        _ => {
+            let ports = inbound(catalog, own.workloads, mode(catalog, class)).into_iter();
+            ports.map(InboundPath::captured).collect()
+        }
     }
 }
 
@@ -79,7 +115,7 @@ fn is_open(path: &InboundPath, class: &ClientClass) -> bool {
 
 /// Returns the ports on which services reach these workloads, sorted by number.
 #[must_use]
-fn inbound(catalog: &Catalog, own: &[WorkloadKey]) -> Vec<InboundPort> {
+fn inbound(catalog: &Catalog, own: &[WorkloadKey], mode: MtlsMode) -> Vec<InboundPort> {
     let mut out: BTreeMap<PortNumber, InboundPort> = BTreeMap::new();
     for workload in own.iter().filter_map(|key| catalog.workloads.get(key)) {
         let ips = ips(workload);
@@ -93,6 +129,7 @@ fn inbound(catalog: &Catalog, own: &[WorkloadKey]) -> Vec<InboundPort> {
                         target,
                         service: port.number,
                         protocol: port.protocol,
+                        mode,
                     });
                 }
             }
@@ -192,7 +229,8 @@ mod tests {
         };
         let workload = WorkloadView { shard: mk_shard("east"), workload: workload.into(), services };
         catalog.workloads.insert(key.clone(), Shared::new(workload));
-        let wanted = InboundPort { target: mk_port(8080), service: mk_port(80), protocol: Protocol::Http };
-        assert_eq!(inbound(&catalog, &[key]), [wanted]);
+        let (protocol, mode) = (Protocol::Http, MtlsMode::Permissive);
+        let wanted = InboundPort { target: mk_port(8080), service: mk_port(80), protocol, mode };
+        assert_eq!(inbound(&catalog, &[key], mode), [wanted]);
     }
 }

@@ -52,7 +52,9 @@ pub use explain::{
 };
 pub use grpc_route::{GrpcGap, grpc_routes};
 pub use http_route::{RouteContext, RoutePlan, Routes, Target, http_routes};
-pub use inbound::{InboundPath, InboundPort, InboundTarget, OwnSide, own_workload, received};
+pub use inbound::{
+    InboundPath, InboundPort, InboundTarget, InboundTls, OwnSide, inbound_tls, own_workload, received,
+};
 pub use key::key;
 pub use listener::{ListenerPlan, Match, Serves, listener, listener_name, route_table_name, scoped_listener};
 pub use members::{Difference, differing, members, overlay};

@@ -121,6 +121,12 @@ impl Settings {
     pub fn trust_domain(&self) -> &str {
         self.trust_domain.as_deref().unwrap_or("cluster.local")
     }
+    /// Domain of identities, then its aliases.
+    #[must_use]
+    pub fn trust_domains(&self) -> Arc<[Arc<str>]> {
+        let aliases = self.trust_domain_aliases.iter().flat_map(|all| all.iter()).cloned();
+        std::iter::once(Arc::from(self.trust_domain())).chain(aliases).collect()
+    }
     /// Whether a domain is the domain of identities or one of its aliases.
     #[must_use]
     pub fn trusts(&self, domain: &str) -> bool {

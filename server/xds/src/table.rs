@@ -156,7 +156,7 @@ fn notes(session: &SessionStatus, catalog: &Catalog, types: &[TypeStatus]) -> Ve
             note(Code::CLIENT_PARTIAL_MTLS, without_mesh_tls(&session.client, catalog))
         }
         Some(Code::CLIENT_PLAIN_INBOUND) => {
-            note(Code::CLIENT_PLAIN_INBOUND, "inbound listeners without mesh TLS".into())
+            note(Code::CLIENT_PLAIN_INBOUND, "inbound listeners with mesh TLS and plain text".into())
         }
         Some(code) => note(code, code.info().title.into()),
         None => {}

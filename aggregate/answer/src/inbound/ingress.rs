@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use tributary_model::{
-    CaptureMode, ClientDimensions, IngressEndpoint, IngressListener, PortNumber, Protocol,
+    CaptureMode, ClientDimensions, IngressEndpoint, IngressListener, MtlsMode, PortNumber, Protocol,
 };
 
 use super::InboundPort;
@@ -56,19 +56,25 @@ impl InboundPath {
 }
 
 /// Returns the paths of ingress listeners, sorted by port; the first listener of a port serves it.
-pub(super) fn paths(listeners: &[IngressListener], class: &ClientClass, ips: &[IpAddr]) -> Vec<InboundPath> {
+pub(super) fn paths(
+    listeners: &[IngressListener],
+    class: &ClientClass,
+    ips: &[IpAddr],
+    mode: MtlsMode,
+) -> Vec<InboundPath> {
     let mut out = BTreeMap::new();
     for listener in listeners.iter().filter(|listener| listener.port.protocol != Protocol::Udp) {
-        out.entry(listener.port.number).or_insert_with(|| path(listener, class, ips));
+        out.entry(listener.port.number).or_insert_with(|| path(listener, class, ips, mode));
     }
     out.into_values().collect()
 }
 
-fn path(listener: &IngressListener, class: &ClientClass, ips: &[IpAddr]) -> InboundPath {
+fn path(listener: &IngressListener, class: &ClientClass, ips: &[IpAddr], mode: MtlsMode) -> InboundPath {
     let port = InboundPort {
         target: listener.port.number,
         service: listener.port.number,
         protocol: listener.port.protocol,
+        mode,
     };
     let binds = match listener.capture {
         CaptureMode::Default => class.binds,

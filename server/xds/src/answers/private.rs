@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tributary_answer::vip::ListenAddress;
-use tributary_answer::{InboundPath, InboundPort, InboundTarget, OwnSide, listener_name, names, received};
+use tributary_answer::{
+    InboundPath, InboundPort, InboundTarget, InboundTls, OwnSide, inbound_tls, listener_name, names, received,
+};
 use tributary_model::{Catalog, ClientKind, EncodedResource};
 
 use super::counters::Counters;
@@ -32,12 +34,14 @@ enum InboundPlan {
     Virtual {
         bind: ListenAddress,
         ports: Box<[InboundPort]>,
+        tls: Option<InboundTls>,
         reports: Reports,
     },
     /// A listener with a socket of its own.
     Bound {
         bind: ListenAddress,
         port: InboundPort,
+        tls: Option<InboundTls>,
         reports: Reports,
     },
 }
@@ -115,12 +119,13 @@ impl InboundPlan {
             Self::Cluster { port, to, timeout, families } => {
                 (names::inbound_name(port.target), encode::cluster::inbound(*port, to, *timeout, *families))
             }
-            Self::Virtual { bind, ports, reports } => {
+            Self::Virtual { bind, ports, tls, reports } => {
                 let name = encode::listener::VIRTUAL_INBOUND.to_owned();
-                (name, encode::listener::virtual_inbound(*bind, ports, reports))
+                (name, encode::listener::virtual_inbound(*bind, ports, tls.as_ref(), reports))
             }
-            Self::Bound { bind, port, reports } => {
-                (listener_name(bind.ip, port.target.get()), encode::listener::inbound(*bind, port, reports))
+            Self::Bound { bind, port, tls, reports } => {
+                let name = listener_name(bind.ip, port.target.get());
+                (name, encode::listener::inbound(*bind, port, tls.as_ref(), reports))
             }
         };
         EncodedResource::new(name.into(), body.into())
@@ -147,16 +152,18 @@ fn plans(
 
 /// Returns the listener for redirected connections, if there are any, and those that open a socket.
 fn listeners(catalog: &Catalog, class: &ClientClassKey, paths: &[InboundPath]) -> Vec<InboundPlan> {
-    let reports = reports(catalog);
+    let (tls, reports) = (inbound_tls(catalog, class), reports(catalog));
     let captured = paths.iter().filter(|path| path.bind.is_none()).map(|path| path.port);
     let captures = !class.binds;
     let all = captures.then(|| InboundPlan::Virtual {
         bind: any_address(class),
         ports: captured.collect(),
+        tls: tls.clone(),
         reports: reports.clone(),
     });
     let bound = paths.iter().filter_map(|path| {
-        Some(InboundPlan::Bound { bind: path.bind?, port: path.port, reports: reports.clone() })
+        let (port, tls, reports) = (path.port, tls.clone(), reports.clone());
+        Some(InboundPlan::Bound { bind: path.bind?, port, tls, reports })
     });
     all.into_iter().chain(bound).collect()
 }

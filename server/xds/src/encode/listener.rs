@@ -34,6 +34,10 @@ use super::defaults::{Defaults, Reports};
 use super::route::{append_host, inbound_host, table_head, virtual_host};
 use super::{access_log, any, duration, scaled, spans};
 
+mod inbound;
+
+pub use inbound::{VIRTUAL_INBOUND, inbound, virtual_inbound};
+
 /// Protocols that the HTTP inspector reports. HTTP/1.0 is left to its destination, because Envoy refuses it.
 const HTTP: [&str; 2] = ["http/1.1", "h2c"];
 /// Transport of connections that are not seen to be TLS.
@@ -41,8 +45,6 @@ const RAW: &str = "raw_buffer";
 
 /// Name of the listener for all outbound traffic.
 pub const VIRTUAL_OUTBOUND: &str = "virtualOutbound";
-/// Name of the listener for all inbound traffic.
-pub const VIRTUAL_INBOUND: &str = "virtualInbound";
 
 /// Encodes a listener that joins parts of services. `forwards` lists the matches for which the proxy
 /// itself resolves the hosts of requests.
@@ -119,29 +121,6 @@ fn wait_for_bytes(body: &mut pb::Listener) {
     body.continue_on_listener_filters_timeout = true;
 }
 
-/// Adds what detects HTTP in the first bytes of connections, but for those to these ports: a protocol in which the
-/// server speaks first would never begin there.
-fn detect_http(body: &mut pb::Listener, except: &[u16]) {
-    let inspector = listener_filter("envoy.filters.listener.http_inspector", &HttpInspector {});
-    let filter_disabled = to_any_of(except);
-    body.listener_filters.push(pb::ListenerFilter { filter_disabled, ..inspector });
-    wait_for_bytes(body);
-}
-
-/// Returns a predicate for connections to one of these ports; `None` if there are none. Envoy refuses an `or` of one.
-fn to_any_of(ports: &[u16]) -> Option<pb::ListenerFilterChainMatchPredicate> {
-    let rule = |port: &u16| {
-        let range = Int32Range { start: (*port).into(), end: i32::from(*port) + 1 };
-        pb::ListenerFilterChainMatchPredicate { rule: Some(Rule::DestinationPortRange(range)) }
-    };
-    let mut rules: Vec<_> = ports.iter().map(rule).collect();
-    if rules.len() < 2 {
-        return rules.pop();
-    }
-    let any = pb::listener_filter_chain_match_predicate::MatchSet { rules };
-    Some(pb::ListenerFilterChainMatchPredicate { rule: Some(Rule::OrMatch(any)) })
-}
-
 /// Encodes the listener that receives all outbound traffic of a workload and passes it to the listener of its
 /// destination; without one, traffic passes through or is blocked.
 #[must_use]
@@ -152,40 +131,6 @@ pub fn virtual_outbound(bind: ListenAddress, defaults: &Defaults) -> Vec<u8> {
     body.access_log = access_log::unmatched(reports.log.as_deref());
     let rest = tcp_chain(VIRTUAL_OUTBOUND, &defaults.unclaimed.cluster(), reports);
     body.filter_chains = vec![loop_guard(VIRTUAL_OUTBOUND, OUTBOUND_PORT), rest];
-    body.encode_to_vec()
-}
-
-/// Encodes the listener that receives all inbound traffic of a workload. HTTP is detected on ports without a protocol
-/// and on ports that no service has.
-#[must_use]
-pub fn virtual_inbound(bind: ListenAddress, ports: &[InboundPort], reports: &Reports) -> Vec<u8> {
-    let mut body = base(VIRTUAL_INBOUND, bind, INBOUND_PORT, TrafficDirection::Inbound);
-    body.listener_filters = vec![listener_filter("envoy.filters.listener.original_dst", &OriginalDst {})];
-    let own = || ports.iter().filter(|port| port.target.get() != INBOUND_PORT);
-    let rest = of_http(Default::default());
-    let others = inbound_http((names::INBOUND_PASSTHROUGH, 0), Protocol::Unspecified, rest, reports);
-    let guard = loop_guard(VIRTUAL_INBOUND, INBOUND_PORT);
-    body.filter_chains = std::iter::once(guard)
-        .chain(own().flat_map(|port| inbound_chains(port, reports)))
-        .chain([others])
-        .collect();
-    body.default_filter_chain = Some(tcp_chain(VIRTUAL_INBOUND, names::INBOUND_PASSTHROUGH, reports));
-    body.access_log = access_log::unmatched(reports.log.as_deref());
-    let declared = own().filter(|port| port.protocol != Protocol::Unspecified).map(|port| port.target.get());
-    detect_http(&mut body, &declared.chain([INBOUND_PORT]).collect::<Vec<_>>());
-    body.encode_to_vec()
-}
-
-/// Encodes the listener of a port on which a workload receives connections that are not redirected.
-#[must_use]
-pub fn inbound(bind: ListenAddress, port: &InboundPort, reports: &Reports) -> Vec<u8> {
-    let number = port.target.get();
-    let mut body = base(&listener_name(bind.ip, number), bind, number, TrafficDirection::Inbound);
-    body.access_log = access_log::unmatched(reports.log.as_deref());
-    body.filter_chains = inbound_chains(port, reports);
-    if port.protocol == Protocol::Unspecified {
-        detect_http(&mut body, &[]);
-    }
     body.encode_to_vec()
 }
 
@@ -284,45 +229,10 @@ fn to_port(port: u16) -> pb::FilterChainMatch {
     }
 }
 
-fn inbound_chains(port: &InboundPort, reports: &Reports) -> Vec<pb::FilterChain> {
-    let (name, matches) = (names::inbound_name(port.target), to_port(port.target.get()));
-    let of = (&*name, port.service.get());
-    let tcp =
-        |matches| pb::FilterChain { filter_chain_match: Some(matches), ..tcp_chain(&name, &name, reports) };
-    match port.protocol {
-        // The second chain names the transport too: without it, Envoy would look no further than the first.
-        Protocol::Unspecified => {
-            let raw = pb::FilterChainMatch { transport_protocol: RAW.into(), ..matches.clone() };
-            vec![inbound_http(of, port.protocol, of_http(matches), reports), tcp(raw)]
-        }
-        protocol if protocol.is_http() => vec![inbound_http(of, protocol, matches, reports)],
-        _ => vec![tcp(matches)],
-    }
-}
-
-/// Returns a chain for HTTP to an xDS cluster; the port of the service names its virtual host, as in Istio.
-fn inbound_http(
-    (cluster, service): (&str, u16),
-    protocol: Protocol,
-    matches: pb::FilterChainMatch,
-    reports: &Reports,
-) -> pb::FilterChain {
-    let routes = RouteSpecifier::RouteConfig(inbound_routes(cluster, service, protocol));
-    let chain = http_chain(cluster, routes, false, reports);
-    pb::FilterChain { filter_chain_match: Some(matches), ..chain }
-}
-
 /// Narrows a match to connections whose first bytes are HTTP.
 fn of_http(matches: pb::FilterChainMatch) -> pb::FilterChainMatch {
     let application_protocols = HTTP.map(Into::into).into();
     pb::FilterChainMatch { transport_protocol: RAW.into(), application_protocols, ..matches }
-}
-
-fn inbound_routes(name: &str, service: u16, protocol: Protocol) -> RouteConfiguration {
-    one_host(name, |plan| {
-        let name = format!("inbound|http|{service}");
-        inbound_host(&VirtualHostPlan { name, ..plan.clone() }, protocol)
-    })
 }
 
 fn outbound_routes(
@@ -399,18 +309,30 @@ fn source_hash() -> HashPolicy {
 }
 
 fn http_chain(name: &str, routes: RouteSpecifier, forward: bool, reports: &Reports) -> pb::FilterChain {
+    managed(&http_manager(name, routes, forward, reports))
+}
+
+fn managed(manager: &hcm::HttpConnectionManager) -> pb::FilterChain {
+    one_filter("envoy.filters.network.http_connection_manager", any(manager))
+}
+
+fn http_manager(
+    name: &str,
+    routes: RouteSpecifier,
+    forward: bool,
+    reports: &Reports,
+) -> hcm::HttpConnectionManager {
     // The first two do nothing until a route configures them.
     let filters = [fault(), cors()].into_iter();
     let filters = filters.chain(forward.then(forward_proxy)).chain([router()]).collect();
-    let manager = hcm::HttpConnectionManager {
+    hcm::HttpConnectionManager {
         // A stream may be idle: that is for the application to decide.
         stream_idle_timeout: Some(Duration::default()),
         access_log: access_log::requests(reports.log.as_deref()),
         tracing: reports.tracing.as_deref().map(spans::tracing),
         upgrade_configs: vec![UpgradeConfig { upgrade_type: "websocket".into(), ..UpgradeConfig::default() }],
         ..manager(name, routes, filters)
-    };
-    one_filter("envoy.filters.network.http_connection_manager", any(&manager))
+    }
 }
 
 fn manager(name: &str, routes: RouteSpecifier, filters: Vec<hcm::HttpFilter>) -> hcm::HttpConnectionManager {

@@ -8,19 +8,22 @@ use bytes::Bytes;
 use envoy_types::pb::envoy::config::core::v3::config_source::ConfigSourceSpecifier;
 use envoy_types::pb::envoy::config::core::v3::grpc_service::{EnvoyGrpc, TargetSpecifier};
 use envoy_types::pb::envoy::config::core::v3::{
-    ApiConfigSource, ApiVersion, ConfigSource, GrpcService, api_config_source::ApiType,
+    ApiConfigSource, ApiVersion, ConfigSource, GrpcService, TransportSocket, api_config_source::ApiType,
+    transport_socket::ConfigType,
 };
 use envoy_types::pb::envoy::extensions::transport_sockets::raw_buffer::v3::RawBuffer;
 use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3 as pb;
+use envoy_types::pb::envoy::r#type::matcher::v3::{StringMatcher, string_matcher::MatchPattern};
+use envoy_types::pb::google::protobuf::BoolValue;
 use pb::common_tls_context::{CombinedCertificateValidationContext, ValidationContextType};
 use prost::{Message, Name};
-use tributary_answer::{ClusterPlan, MeshTls, PeerNames, Transport, UpstreamHttp};
+use tributary_answer::{ClusterPlan, InboundTls, MeshTls, PeerNames, Transport, UpstreamHttp};
 use tributary_model::{CertificateSource, SocketKey};
 use tributary_proto::wire::Writer;
 
 use super::cluster::ads;
-use super::duration;
 use super::tls::{exactly, versions};
+use super::{any, duration};
 
 /// Name of the secret with the client's certificate.
 pub const CERTIFICATE: &str = "default";
@@ -129,6 +132,50 @@ fn by_provider(names: &PeerNames<'_>) -> pb::CommonTlsContext {
     pb::CommonTlsContext {
         tls_certificate_provider_instance: Some(instance(CERTIFICATE)),
         validation_context_type: Some(ValidationContextType::ValidationContext(verified)),
+        ..<_>::default()
+    }
+}
+
+/// Encodes the socket of inbound connections with mesh TLS: the client proves an identity of one of the trust domains. HTTP is
+/// agreed on in the greeting; for other protocols nothing is, because a sidecar that agrees on a protocol of Istio sends data of
+/// its own first.
+pub(super) fn server(tls: &InboundTls, http: bool) -> TransportSocket {
+    let secret =
+        |name: &str| pb::SdsSecretConfig { name: name.into(), sds_config: Some(secrets(&tls.certificates)) };
+    let verified = pb::CertificateValidationContext {
+        match_typed_subject_alt_names: tls.domains.iter().map(|domain| of_domain(domain)).collect(),
+        ..<_>::default()
+    };
+    let combined = CombinedCertificateValidationContext {
+        default_validation_context: Some(verified),
+        validation_context_sds_secret_config: Some(secret(AUTHORITIES)),
+        ..<_>::default()
+    };
+    let protocols: &[&str] = if http { &["h2", "http/1.1"] } else { &[] };
+    let context = pb::DownstreamTlsContext {
+        common_tls_context: Some(pb::CommonTlsContext {
+            tls_params: Some(versions()),
+            tls_certificate_sds_secret_configs: vec![secret(CERTIFICATE)],
+            alpn_protocols: protocols.iter().map(|name| (*name).to_owned()).collect(),
+            validation_context_type: Some(ValidationContextType::CombinedValidationContext(combined)),
+            ..<_>::default()
+        }),
+        require_client_certificate: Some(BoolValue { value: true }),
+        ..<_>::default()
+    };
+    TransportSocket {
+        name: "envoy.transport_sockets.tls".into(),
+        config_type: Some(ConfigType::TypedConfig(any(&context))),
+    }
+}
+
+/// Matches identities of a trust domain.
+fn of_domain(domain: &str) -> pb::SubjectAltNameMatcher {
+    let prefix = format!("spiffe://{domain}/");
+    let matcher = StringMatcher { match_pattern: Some(MatchPattern::Prefix(prefix)), ..<_>::default() };
+    pb::SubjectAltNameMatcher {
+        san_type: pb::subject_alt_name_matcher::SanType::Uri.into(),
+        matcher: Some(matcher),
         ..<_>::default()
     }
 }

@@ -320,16 +320,17 @@ proptest! {
                 1 => Protocol::Tcp,
                 _ => Protocol::Unspecified,
             },
+            mode: MtlsMode::Disable,
         };
         let ports: Vec<InboundPort> = ports.iter().map(port).collect();
-        let body = listener::virtual_inbound(ListenAddress::only(IpAddr::from([0; 4])), &ports, &Reports::default());
+        let body = listener::virtual_inbound(ListenAddress::only(IpAddr::from([0; 4])), &ports, None, &Reports::default());
         let message = pb::Listener::decode(&body[..]).unwrap();
         let detected = ports.iter().filter(|port| port.protocol == Protocol::Unspecified);
         let own = ports.iter().chain(detected).filter(|port| port.target.get() != 15_006).count();
-        prop_assert_eq!(message.filter_chains.len(), own + 2, "the guard and the HTTP of other ports");
+        prop_assert_eq!(message.filter_chains.len(), own + 3, "the guard, and HTTP and the rest of other ports");
         let matches: std::collections::HashSet<_> =
             message.filter_chains.iter().map(|chain| format!("{:?}", chain.filter_chain_match)).collect();
-        prop_assert_eq!(matches.len(), own + 2, "Envoy rejects two chains of one match");
+        prop_assert_eq!(matches.len(), own + 3, "Envoy rejects two chains of one match");
     }
 
     #[test]

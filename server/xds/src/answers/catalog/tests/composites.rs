@@ -277,7 +277,8 @@ fn sidecar_has_inbound_resources_for_its_workloads_ports() {
         .filter_map(|chain| chain.filter_chain_match.as_ref()?.destination_port.map(|port| port.value))
         .collect();
     assert_eq!(ports, [15006, 8080]);
-    assert_eq!(leads_to(&body.default_filter_chain.unwrap()), "cluster InboundPassthroughCluster");
+    assert_eq!(leads_to(body.filter_chains.last().unwrap()), "cluster InboundPassthroughCluster");
+    assert_eq!(body.default_filter_chain, None, "it would take what a known port does not accept");
     let none = answers.private(&catalog, &mk_envoy(), ResourceType::Listener, OwnSide::default());
     assert!(none.is_empty(), "a plain Envoy has no interceptor");
 }

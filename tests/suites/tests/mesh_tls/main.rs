@@ -2,6 +2,8 @@
 //! port takes mesh TLS and plain text. The workload's Envoy answers with another backend for each, so that every answer shows
 //! how its request arrived.
 
+mod inbound;
+
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 

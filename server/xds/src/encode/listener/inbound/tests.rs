@@ -1,0 +1,155 @@
+//! Chains of inbound listeners, by mode and protocol of a port.
+
+use envoy_types::pb::envoy::config::core::v3::transport_socket::ConfigType;
+use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::{
+    CommonTlsContext, DownstreamTlsContext, common_tls_context::ValidationContextType,
+};
+use envoy_types::pb::envoy::r#type::matcher::v3::string_matcher::MatchPattern;
+use tributary_fixtures::mk_port;
+use tributary_model::CertificateSource;
+
+use super::*;
+
+const ALL: &str = "istio-http/1.0,istio-http/1.1,istio-h2,istio,istio-peer-exchange";
+const HTTP_ONLY: &str = "istio-http/1.0,istio-http/1.1,istio-h2";
+const ANY: &str = "istio,istio-peer-exchange";
+
+fn mk_tls(rest: MtlsMode) -> InboundTls {
+    let certificates = CertificateSource::Sds(CertificateSource::AGENT.into());
+    InboundTls { certificates, domains: ["mesh".into(), "old".into()].into(), rest }
+}
+fn mk_inbound(port: u32, protocol: Protocol, mode: MtlsMode) -> InboundPort {
+    InboundPort { target: mk_port(port), service: mk_port(80), protocol, mode }
+}
+fn context(chain: &pb::FilterChain) -> Option<DownstreamTlsContext> {
+    let socket = chain.transport_socket.as_ref()?;
+    let Some(ConfigType::TypedConfig(any)) = &socket.config_type else { panic!("no configuration") };
+    Some(DownstreamTlsContext::decode(&any.value[..]).unwrap())
+}
+/// `PORT TRANSPORT PROTOCOLS: mesh http` of a chain; `*` where it matches any.
+fn shown(chain: &pb::FilterChain) -> String {
+    let found = chain.filter_chain_match.clone().unwrap_or_default();
+    let port = found.destination_port.map_or_else(|| "*".to_owned(), |port| port.value.to_string());
+    let or_any = |text: &str| if text.is_empty() { "*".to_owned() } else { text.to_owned() };
+    let transport = or_any(&found.transport_protocol);
+    let protocols = or_any(&found.application_protocols.join(","));
+    let security = if chain.transport_socket.is_some() { "mesh" } else { "plain" };
+    let filter = chain.filters[0].name.rsplit('.').next().unwrap().replace("http_connection_manager", "http");
+    format!("{port} {transport} {protocols}: {security} {}", filter.replace("tcp_proxy", "tcp"))
+}
+fn bound(protocol: Protocol, mode: MtlsMode) -> (Vec<String>, Vec<String>) {
+    let tls = mk_tls(mode);
+    let at = ListenAddress::only([127, 0, 0, 1].into());
+    let body = inbound(at, &mk_inbound(9080, protocol, mode), Some(&tls), &Reports::default());
+    let message = pb::Listener::decode(&body[..]).unwrap();
+    let filters = message.listener_filters.iter().map(|f| f.name.rsplit('.').next().unwrap().to_owned());
+    (message.filter_chains.iter().map(shown).collect(), filters.collect())
+}
+
+#[test]
+fn chains_follow_mode_and_protocol() {
+    use MtlsMode::{Disable, Permissive, Strict};
+    let (inspects, detects) = ("tls_inspector", "http_inspector");
+    let line = |what: &str| format!("9080 {what}");
+    let http = "raw_buffer http/1.1,h2c: plain http";
+    let both_alpn = |of: &str| (format!("tls {of}: mesh http"), format!("tls {of}: mesh tcp"));
+    let (all_http, all_tcp) = both_alpn(ALL);
+    let (only_http, any_tcp) = (both_alpn(HTTP_ONLY).0, both_alpn(ANY).1);
+    let cases: [(Protocol, MtlsMode, Vec<&str>, Vec<&str>); 9] = [
+        (Protocol::Http, Disable, vec!["* *: plain http"], vec![]),
+        (Protocol::Http, Permissive, vec![&all_http, "raw_buffer *: plain http"], vec![inspects]),
+        (Protocol::Http, Strict, vec!["* *: mesh http"], vec![]),
+        (Protocol::Tcp, Disable, vec!["* *: plain tcp"], vec![]),
+        (
+            Protocol::Tcp,
+            Permissive,
+            vec![&all_tcp, "raw_buffer *: plain tcp", "tls *: plain tcp"],
+            vec![inspects],
+        ),
+        (Protocol::Tcp, Strict, vec!["* *: mesh tcp"], vec![]),
+        (Protocol::Unspecified, Disable, vec![http, "raw_buffer *: plain tcp"], vec![detects]),
+        (
+            Protocol::Unspecified,
+            Permissive,
+            vec![&only_http, &any_tcp, http, "raw_buffer *: plain tcp", "tls *: plain tcp"],
+            vec![inspects, detects],
+        ),
+        (Protocol::Unspecified, Strict, vec![&only_http, "tls *: mesh tcp"], vec![inspects, detects]),
+    ];
+    for (protocol, mode, chains, filters) in cases {
+        let want: Vec<String> = chains.into_iter().map(line).collect();
+        assert_eq!(
+            bound(protocol, mode),
+            (want, filters.iter().map(|f| (*f).to_owned()).collect()),
+            "{mode}"
+        );
+    }
+}
+
+#[test]
+fn clients_prove_an_identity_of_a_trust_domain() {
+    let chain = Chains { tls: Some(&mk_tls(MtlsMode::Strict)), reports: &Reports::default() };
+    let chains = chain.of_port(&mk_inbound(9080, Protocol::Http, MtlsMode::Strict));
+    let context = context(&chains[0]).unwrap();
+    assert_eq!(context.require_client_certificate, Some(BoolValue { value: true }));
+    let common: CommonTlsContext = context.common_tls_context.unwrap();
+    assert_eq!(common.alpn_protocols, ["h2", "http/1.1"]);
+    assert_eq!(common.tls_certificate_sds_secret_configs[0].name, "default");
+    let Some(ValidationContextType::CombinedValidationContext(combined)) = common.validation_context_type
+    else {
+        panic!("no authorities")
+    };
+    assert_eq!(combined.validation_context_sds_secret_config.unwrap().name, "ROOTCA");
+    let names = combined.default_validation_context.unwrap().match_typed_subject_alt_names;
+    let prefixes = names.into_iter().map(|name| name.matcher.unwrap().match_pattern.unwrap());
+    let want = ["spiffe://mesh/", "spiffe://old/"].map(|domain| MatchPattern::Prefix(domain.into()));
+    assert_eq!(prefixes.collect::<Vec<_>>(), want);
+}
+
+#[test]
+fn application_gets_the_identity_of_a_client_of_mesh_tls_alone() {
+    let tls = mk_tls(MtlsMode::Permissive);
+    let chain = Chains { tls: Some(&tls), reports: &Reports::default() };
+    let forwards = |chain: &pb::FilterChain| {
+        let Some(pb::filter::ConfigType::TypedConfig(any)) = &chain.filters[0].config_type else {
+            panic!("no configuration")
+        };
+        let manager = hcm::HttpConnectionManager::decode(&any.value[..]).unwrap();
+        (manager.forward_client_cert_details(), manager.set_current_client_cert_details.is_some())
+    };
+    let chains = chain.of_port(&mk_inbound(9080, Protocol::Http, MtlsMode::Permissive));
+    let modes: Vec<_> = chains.iter().map(forwards).collect();
+    assert_eq!(
+        modes,
+        [(ForwardClientCertDetails::AppendForward, true), (ForwardClientCertDetails::Sanitize, false)]
+    );
+}
+
+/// Envoy takes a default chain for connections to a known port that no chain of it takes.
+#[test]
+fn strict_port_beside_others_has_no_other_chain() {
+    let ports = [
+        mk_inbound(9080, Protocol::Unspecified, MtlsMode::Strict),
+        mk_inbound(9090, Protocol::Tcp, MtlsMode::Disable),
+    ];
+    let (tls, at) = (mk_tls(MtlsMode::Permissive), ListenAddress::only([0, 0, 0, 0].into()));
+    let body = virtual_inbound(at, &ports, Some(&tls), &Reports::default());
+    let message = pb::Listener::decode(&body[..]).unwrap();
+    assert_eq!(message.default_filter_chain, None);
+    let (only_http, any_tcp) = (format!("tls {HTTP_ONLY}: mesh http"), format!("tls {ANY}: mesh tcp"));
+    let want = [
+        "15006 * *: plain tcp".to_owned(),
+        format!("9080 {only_http}"),
+        "9080 tls *: mesh tcp".to_owned(),
+        "9090 * *: plain tcp".to_owned(),
+        format!("* {only_http}"),
+        format!("* {any_tcp}"),
+        "* raw_buffer http/1.1,h2c: plain http".to_owned(),
+        "* raw_buffer *: plain tcp".to_owned(),
+        "* tls *: plain tcp".to_owned(),
+    ];
+    assert_eq!(message.filter_chains.iter().map(shown).collect::<Vec<_>>(), want);
+    let filters: Vec<&str> =
+        message.listener_filters.iter().map(|f| f.name.rsplit('.').next().unwrap()).collect();
+    assert_eq!(filters, ["original_dst", "tls_inspector", "http_inspector"]);
+}

@@ -1,0 +1,128 @@
+//! Both ends of a connection are sidecars of the server: the inbound listener takes mesh TLS and plain text, and gives the
+//! application the identity of the client.
+
+use tributary_suites::Echo;
+
+use super::*;
+
+const CERTIFICATE_HEADER: &str = "x-forwarded-client-cert";
+
+/// A workload whose sidecar receives on a port of its own and passes requests on to an echo server.
+struct Callee {
+    mesh: Mesh,
+    at: SocketAddr,
+    echo: Echo,
+}
+
+impl Callee {
+    /// Declares the service `pay.test` of this protocol, whose endpoint accepts mesh TLS.
+    async fn new(protocol: &str) -> Result<Self> {
+        let (mesh, at, echo) = (Mesh::new().await?, ports::free_addr()?, Echo::start().await?);
+        mesh.put("pay.test", &mesh.entry("pay.test").protocol(protocol).with(at, "serviceAccount: pay"))?;
+        let sidecar = json!({
+            "apiVersion": "networking.istio.io/v1", "kind": "Sidecar",
+            "metadata": {"name": "pay", "namespace": "default"},
+            "spec": {
+                "workloadSelector": {"labels": {"app": "pay"}},
+                "egress": [{"hosts": ["~/*"]}],
+                "ingress": [{
+                    "port": {"number": at.port(), "protocol": protocol, "name": "main"}, "bind": "127.0.0.1",
+                    "captureMode": "NONE", "defaultEndpoint": format!("127.0.0.1:{}", echo.addr().port()),
+                }],
+            },
+        });
+        mesh.files.put("sidecar.yaml", &sidecar.to_string())?;
+        Ok(Self { mesh, at, echo })
+    }
+
+    /// Starts the sidecar of the workload.
+    async fn sidecar(&self, server: &TestServer) -> Result<Envoy> {
+        let identity = self.mesh.authority.workload("callee", PAY)?;
+        let mut metadata = self.of_files(&identity);
+        metadata["LABELS"] = json!({"app": "pay"});
+        started(server, "pay", metadata).await
+    }
+
+    /// Starts a sidecar that sends requests with this identity.
+    async fn caller(&self, server: &TestServer, uri: &str) -> Result<Envoy> {
+        let identity = self.mesh.authority.workload("caller", uri)?;
+        started(server, "web", self.of_files(&identity)).await
+    }
+
+    fn of_files(&self, identity: &Identity) -> Value {
+        sidecar(json!({
+            "TLS_CLIENT_CERT_CHAIN": identity.certificate_file,
+            "TLS_CLIENT_KEY": identity.key_file,
+            "TLS_CLIENT_ROOT_CERT": self.mesh.authority.file(),
+        }))
+    }
+
+    /// Number of TLS handshakes that the workload's sidecar has accepted.
+    async fn handshakes(&self, envoy: &Envoy) -> Result<u64> {
+        envoy.stat(&format!("listener.127.0.0.1_{}.ssl.handshake", self.at.port())).await
+    }
+}
+
+async fn started(server: &TestServer, name: &str, metadata: Value) -> Result<Envoy> {
+    let config = EnvoyConfig::new(server.xds(), Variant::Delta).sidecar(name).metadata(metadata);
+    let envoy = Envoy::start(&config).await?;
+    envoy.live(SOON).await?;
+    Ok(envoy)
+}
+
+#[tokio::test]
+async fn application_gets_the_identity_of_the_client() -> Result<()> {
+    let callee = Callee::new("HTTP").await?;
+    let server = callee.mesh.server().await?;
+    let own = callee.sidecar(&server).await?;
+    let _web = callee.caller(&server, WEB).await?;
+    let answer = callee.mesh.answers("pay.test", 200).await?;
+    let header = answer.lines().find(|line| line.starts_with(CERTIFICATE_HEADER)).unwrap_or_default();
+    ensure!(header.contains(&format!("URI={WEB}")) && header.contains(&format!("By={PAY}")), "{answer}");
+    ensure!(callee.handshakes(&own).await? > 0, "the connection was not TLS");
+    // the same port takes plain text, whose sender proves nothing
+    let forged = (CERTIFICATE_HEADER, "URI=spiffe://cluster.local/ns/default/sa/admin");
+    let (status, answer) = get_as(callee.at, "pay.test", forged).await?;
+    ensure!(status == 200 && !answer.contains(CERTIFICATE_HEADER), "{status}: {answer}");
+    assert_eq!(own.refused().await?, 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn client_of_another_trust_domain_is_refused() -> Result<()> {
+    let callee = Callee::new("HTTP").await?;
+    let server = callee.mesh.server_with(json!({"trustDomainAliases": ["old"]})).await?;
+    let own = callee.sidecar(&server).await?;
+    for (uri, status) in [
+        ("spiffe://strange/ns/default/sa/web", 503),
+        ("spiffe://cluster.local.evil/ns/default/sa/web", 503),
+        ("spiffe://old/ns/default/sa/web", 200),
+    ] {
+        let _web = callee.caller(&server, uri).await?;
+        callee.mesh.answers("pay.test", status).await?;
+    }
+    let failed = format!("listener.127.0.0.1_{}.ssl.fail_verify_san", callee.at.port());
+    ensure!(own.stat(&failed).await? > 0, "the callee refused them");
+    Ok(())
+}
+
+/// A port of another protocol: mesh TLS ends at the sidecar, and TLS of the application passes through it.
+#[tokio::test]
+async fn port_without_http_takes_mesh_tls_and_other_connections() -> Result<()> {
+    let callee = Callee::new("TCP").await?;
+    let server = callee.mesh.server().await?;
+    let own = callee.sidecar(&server).await?;
+    let _web = callee.caller(&server, WEB).await?;
+    let answer = callee.mesh.answers("pay.test", 200).await?;
+    ensure!(!answer.contains(CERTIFICATE_HEADER), "connections have no headers: {answer}");
+    ensure!(callee.handshakes(&own).await? > 0, "the connection was not TLS");
+    let (status, _) = get_as(callee.at, "pay.test", NO_HEADER).await?;
+    ensure!(status == 200, "plain text: {status}");
+    let before = callee.echo.requests();
+    let tls = callee.mesh.authority.connect(callee.at, None).await;
+    ensure!(tls.is_err(), "the echo server has no TLS");
+    let passed = format!("tcp.inbound|{}||.downstream_cx_total", callee.at.port());
+    ensure!(own.stat(&passed).await? >= 3, "a greeting without a protocol of the mesh passes on");
+    assert_eq!(callee.echo.requests(), before);
+    Ok(())
+}

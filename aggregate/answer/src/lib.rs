@@ -26,6 +26,7 @@ pub mod listener;
 pub mod members;
 pub mod names;
 pub mod patches;
+pub mod peer_modes;
 pub mod policy_conditions;
 pub mod resolve;
 pub mod route;
@@ -60,6 +61,7 @@ pub use listener::{ListenerPlan, Match, Serves, listener, listener_name, route_t
 pub use members::{Difference, differing, members, overlay};
 pub use names::ClusterName;
 pub use patches::{ClientPatches, ProxyFacts, patches_of};
+pub use peer_modes::{PeerModes, PeerPolicies, peer_modes};
 pub use policy_conditions::{Beside, PolicyConditions, Selectable, policy_conditions};
 pub use resolve::{concrete, own_routes, resolve, visible};
 pub use route::{VirtualHostPlan, grpc_route, has_grpc_route, names_of, route};

@@ -12,14 +12,16 @@ use std::sync::Arc;
 
 use tributary_model::{
     Catalog, ClientKind, Code, CollectionKind, Condition, HostImport, HostPattern, ImportNamespace, Labels,
-    Namespace, PolicyKey, PolicyView, PortNumber, ServiceView, Sidecar,
+    Namespace, PolicyKey, PolicyKind, PolicyView, PortNumber, ServiceView, Sidecar,
 };
 
+use crate::peer_modes::PeerPolicies;
 use crate::resolve::is_exported;
 use crate::scope::{Scope, attach};
 
 mod clients;
 mod found;
+mod peers;
 mod proxy;
 mod routes;
 mod rules;
@@ -98,6 +100,9 @@ pub fn policy_conditions(
     if !policies().any(|(_, view)| selects(view)) {
         out.values_mut().for_each(|all| all.sort_by_key(|one| one.code));
         return out;
+    }
+    for (key, view) in policies() {
+        add(key, peers::without_scope(catalog, key, view));
     }
     let selected = selected(catalog, clients);
     let workloads_known = !unread(CollectionKind::Workloads) && elsewhere.is_none();
@@ -183,7 +188,7 @@ fn without_workload(key: &PolicyKey, view: &PolicyView) -> Condition {
     condition(Code::SELECTOR_UNMATCHED, view, message)
 }
 
-/// Returns the policies that select a client of no known workload together with others; the one that applies first.
+/// Returns the policies of a kind that select a client of no known workload together with others; the one that applies first.
 fn rivals<'c>(catalog: &'c Catalog, clients: &[Selectable]) -> BTreeMap<&'c PolicyKey, Vec<PolicyKey>> {
     let selectors = Selectors::of(catalog);
     let mut out = BTreeMap::new();
@@ -191,18 +196,29 @@ fn rivals<'c>(catalog: &'c Catalog, clients: &[Selectable]) -> BTreeMap<&'c Poli
         let mut keys: Vec<&PolicyKey> = selectors.matching(&client.namespace, &client.labels).collect();
         keys.sort();
         keys.dedup();
-        keys.truncate(MAX_SELECTING);
-        if keys.len() < 2 {
-            continue;
-        }
-        let first = attach(catalog, client.kind, Some(&client.namespace), &client.labels).map(|(key, _)| key);
-        let others = keys.iter().filter(|key| Some(**key) != first);
-        let all: Vec<PolicyKey> = first.into_iter().chain(others.copied()).cloned().collect();
-        for key in keys {
-            out.entry(key).or_insert_with(|| all.clone());
+        for keys in keys.chunk_by(|a, b| a.kind == b.kind).filter(|keys| keys.len() > 1) {
+            let keys = keys.get(..MAX_SELECTING).unwrap_or(keys);
+            let Some(first) = keys.first().and_then(|key| applied(catalog, key.kind, client)) else {
+                continue;
+            };
+            let others = keys.iter().filter(|key| **key != first);
+            let all: Vec<PolicyKey> = std::iter::once(first).chain(others.copied()).cloned().collect();
+            for key in keys {
+                out.entry(*key).or_insert_with(|| all.clone());
+            }
         }
     }
     out
+}
+
+/// Returns the policy of a kind that applies to a client by its labels.
+fn applied<'c>(catalog: &'c Catalog, kind: PolicyKind, client: &Selectable) -> Option<&'c PolicyKey> {
+    let Selectable { kind: of, namespace, labels, .. } = client;
+    match kind {
+        PolicyKind::Sidecar => attach(catalog, *of, Some(namespace), labels).map(|(key, _)| key),
+        PolicyKind::PeerAuthentication => PeerPolicies::of(catalog, Some(namespace), labels).workload_key(),
+        PolicyKind::DestinationRule | PolicyKind::VirtualService | PolicyKind::EnvoyFilter => None,
+    }
 }
 
 fn conflict(catalog: &Catalog, key: &PolicyKey, rivals: &[PolicyKey]) -> Condition {

@@ -111,7 +111,7 @@ pub use locality_setting::LocalitySetting;
 pub use merge_name::{MergeName, MergeSide};
 pub use named_values::{LabelValues, NamedLabels, NamedOrder, NamedValues, Parts, Places};
 pub use object::{ObjectId, ObjectRef, ObjectVersion, Source};
-pub use peer_authentication::MtlsMode;
+pub use peer_authentication::{MtlsMode, PeerAuthentication};
 pub use pending::{Pending, PendingCause};
 pub use policy::{DeclaredPolicy, Policy, PolicyKey, PolicyKind, PolicyView};
 pub use port::{PortName, PortNumber, ServicePort, Target};

@@ -1,6 +1,34 @@
-//! Modes of mesh TLS of inbound connections.
+//! PeerAuthentication: which connections workloads accept.
+//!
+//! Adapters build these values from `security.istio.io` PeerAuthentications after validation; the answers compute the mode
+//! of each port of a workload from the policies that apply to it.
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
+
+use crate::labels::Labels;
+use crate::port::PortNumber;
+
+/// Connections that workloads accept.
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize)]
+pub struct PeerAuthentication {
+    /// Labels of the workloads that it selects; empty for all workloads of its namespace, or of the mesh if that is the
+    /// root namespace.
+    pub selector: Labels,
+    /// Mode of every port; inherited if absent.
+    pub mode: Option<MtlsMode>,
+    /// Modes of single ports of the workloads; that of the workload if absent. Empty without a selector.
+    pub ports: BTreeMap<PortNumber, Option<MtlsMode>>,
+    /// Paths of valid fields that have no effect, sorted.
+    pub ignored: Arc<[Arc<str>]>,
+}
+
+impl PeerAuthentication {
+    /// What operators must know about every policy of the kind, because no listener is built from it.
+    pub const NOT_APPLIED: &str = "PeerAuthentication is read and not applied yet: requests are not restricted by it, and \
+                                   workloads accept plain connections";
+}
 
 /// Connections that a port accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]

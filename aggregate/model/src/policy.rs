@@ -11,6 +11,7 @@ use crate::envoy_filter::EnvoyFilter;
 use crate::id::Namespace;
 use crate::labels::Labels;
 use crate::object::Source;
+use crate::peer_authentication::PeerAuthentication;
 use crate::precedence::{Precedence, PrecedenceKey};
 use crate::sidecar::Sidecar;
 use crate::time::Timestamp;
@@ -28,12 +29,19 @@ pub enum PolicyKind {
     VirtualService,
     /// How resources of clients are changed.
     EnvoyFilter,
+    /// Which connections workloads accept.
+    PeerAuthentication,
 }
 
 impl PolicyKind {
     /// Every kind.
-    pub const ALL: [Self; 4] =
-        [Self::Sidecar, Self::DestinationRule, Self::VirtualService, Self::EnvoyFilter];
+    pub const ALL: [Self; 5] = [
+        Self::Sidecar,
+        Self::DestinationRule,
+        Self::VirtualService,
+        Self::EnvoyFilter,
+        Self::PeerAuthentication,
+    ];
 
     /// Name in documents.
     #[must_use]
@@ -43,7 +51,13 @@ impl PolicyKind {
             Self::DestinationRule => "DestinationRule",
             Self::VirtualService => "VirtualService",
             Self::EnvoyFilter => "EnvoyFilter",
+            Self::PeerAuthentication => "PeerAuthentication",
         }
+    }
+    /// Whether of the policies that select a workload, and of those for its whole namespace, one applies to it.
+    #[must_use]
+    pub const fn is_exclusive(self) -> bool {
+        matches!(self, Self::Sidecar | Self::PeerAuthentication)
     }
     /// Returns the kind of this name.
     #[must_use]
@@ -92,6 +106,8 @@ pub enum Policy {
     VirtualService(VirtualService),
     /// How resources of clients are changed.
     EnvoyFilter(EnvoyFilter),
+    /// Which connections workloads accept.
+    PeerAuthentication(PeerAuthentication),
 }
 
 impl Policy {
@@ -103,14 +119,16 @@ impl Policy {
             Self::DestinationRule(_) => PolicyKind::DestinationRule,
             Self::VirtualService(_) => PolicyKind::VirtualService,
             Self::EnvoyFilter(_) => PolicyKind::EnvoyFilter,
+            Self::PeerAuthentication(_) => PolicyKind::PeerAuthentication,
         }
     }
-    /// Labels of the workloads that it selects, empty for all workloads of its namespace, if it is of a kind of which one
-    /// applies to a workload.
+    /// Labels of the workloads that it selects, empty for all workloads of its namespace, if its kind is
+    /// [exclusive](PolicyKind::is_exclusive).
     #[must_use]
     pub const fn selector(&self) -> Option<&Labels> {
         match self {
             Self::Sidecar(sidecar) => Some(&sidecar.selector),
+            Self::PeerAuthentication(policy) => Some(&policy.selector),
             Self::DestinationRule(_) | Self::VirtualService(_) | Self::EnvoyFilter(_) => None,
         }
     }
@@ -122,6 +140,7 @@ impl Policy {
             Self::DestinationRule(rule) => &rule.ignored,
             Self::VirtualService(service) => &service.ignored,
             Self::EnvoyFilter(filter) => &filter.ignored,
+            Self::PeerAuthentication(policy) => &policy.ignored,
         }
     }
 }
@@ -161,7 +180,10 @@ impl PolicyView {
     pub fn sidecar(&self) -> Option<&Sidecar> {
         match self.policy() {
             Policy::Sidecar(sidecar) => Some(sidecar),
-            Policy::DestinationRule(_) | Policy::VirtualService(_) | Policy::EnvoyFilter(_) => None,
+            Policy::DestinationRule(_)
+            | Policy::VirtualService(_)
+            | Policy::EnvoyFilter(_)
+            | Policy::PeerAuthentication(_) => None,
         }
     }
     /// Content, if it is a DestinationRule.
@@ -169,7 +191,10 @@ impl PolicyView {
     pub fn destination_rule(&self) -> Option<&DestinationRule> {
         match self.policy() {
             Policy::DestinationRule(rule) => Some(rule),
-            Policy::Sidecar(_) | Policy::VirtualService(_) | Policy::EnvoyFilter(_) => None,
+            Policy::Sidecar(_)
+            | Policy::VirtualService(_)
+            | Policy::EnvoyFilter(_)
+            | Policy::PeerAuthentication(_) => None,
         }
     }
     /// Content, if it is a VirtualService.
@@ -177,7 +202,10 @@ impl PolicyView {
     pub fn virtual_service(&self) -> Option<&VirtualService> {
         match self.policy() {
             Policy::VirtualService(service) => Some(service),
-            Policy::Sidecar(_) | Policy::DestinationRule(_) | Policy::EnvoyFilter(_) => None,
+            Policy::Sidecar(_)
+            | Policy::DestinationRule(_)
+            | Policy::EnvoyFilter(_)
+            | Policy::PeerAuthentication(_) => None,
         }
     }
     /// Content, if it is an EnvoyFilter.
@@ -185,7 +213,21 @@ impl PolicyView {
     pub fn envoy_filter(&self) -> Option<&EnvoyFilter> {
         match self.policy() {
             Policy::EnvoyFilter(filter) => Some(filter),
-            Policy::Sidecar(_) | Policy::DestinationRule(_) | Policy::VirtualService(_) => None,
+            Policy::Sidecar(_)
+            | Policy::DestinationRule(_)
+            | Policy::VirtualService(_)
+            | Policy::PeerAuthentication(_) => None,
+        }
+    }
+    /// Content, if it is a PeerAuthentication.
+    #[must_use]
+    pub fn peer_authentication(&self) -> Option<&PeerAuthentication> {
+        match self.policy() {
+            Policy::PeerAuthentication(policy) => Some(policy),
+            Policy::Sidecar(_)
+            | Policy::DestinationRule(_)
+            | Policy::VirtualService(_)
+            | Policy::EnvoyFilter(_) => None,
         }
     }
     /// Key that decides its precedence: among the policies for one workload, the first applies.

@@ -21,6 +21,7 @@ mod http_settings;
 mod intern;
 mod load_balancer;
 pub(crate) mod member;
+mod peer_authentication;
 mod policy;
 mod preset;
 mod service;

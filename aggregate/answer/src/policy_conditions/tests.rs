@@ -1,8 +1,8 @@
 //! Conditions of policies over small catalogs.
 
 use tributary_model::{
-    ClusterId, EgressProxy, EndpointInputs, ObjectId, OutboundMode, Shared, Source, Visibility, Workload,
-    WorkloadKind, WorkloadName, WorkloadView,
+    ClusterId, EgressProxy, EndpointInputs, ObjectId, OutboundMode, PeerAuthentication, Policy, Shared,
+    Source, Visibility, Workload, WorkloadKind, WorkloadName, WorkloadView,
 };
 
 use super::*;
@@ -151,4 +151,27 @@ fn policies_that_select_one_unknown_client_conflict() {
     assert_eq!(found, want);
     assert_eq!(shown(&catalog, &[mk_client(&both, true)]), [""; 0], "the core compares known workloads");
     assert_eq!(shown(&catalog, &[mk_client(&both[..1], false), mk_client(&both[1..], false)]), [""; 0]);
+}
+
+#[test]
+fn policies_of_two_kinds_that_select_one_client_do_not_conflict() {
+    let mk_peer = |namespace: &str, name: &str| {
+        let selector = [("app", "x")].into_iter().collect();
+        let policy = PeerAuthentication { selector, ..PeerAuthentication::default() };
+        mk_policy(namespace, name, Policy::PeerAuthentication(policy))
+    };
+    let client = [mk_client(&[("app", "x")], false)];
+    let sidecar = mk_selecting("a", &[("app", "x")]);
+    assert_eq!(shown(&mk_with(vec![sidecar.clone(), mk_peer("web", "p")]), &client), [""; 0]);
+    let want = [
+        "p: TRB0441 it applies to connected clients that another one also selects",
+        "q: TRB0441 PeerAuthentication web/p applies to connected clients that it also selects",
+    ];
+    let catalog = mk_with(vec![sidecar, mk_peer("web", "p"), mk_peer("web", "q")]);
+    assert_eq!(shown(&catalog, &client), want);
+    let catalog = mk_with(vec![mk_peer("istio-system", "p"), mk_peer("istio-system", "q")]);
+    let of_root = [Selectable { namespace: mk_ns("istio-system"), ..client[0].clone() }];
+    let found = shown(&catalog, &of_root);
+    assert!(found.iter().all(|one| one.contains("TRB0442 it applies to no workload")), "{found:?}");
+    assert_eq!(found.len(), 2);
 }

@@ -27,7 +27,10 @@ impl State {
             let first = context.policies.ranked(key, &context.shards).first().map(|(_, declared)| *declared);
             let rule = first.and_then(|declared| match &declared.policy {
                 Policy::DestinationRule(rule) => Some(rule),
-                Policy::Sidecar(_) | Policy::VirtualService(_) | Policy::EnvoyFilter(_) => None,
+                Policy::Sidecar(_)
+                | Policy::VirtualService(_)
+                | Policy::EnvoyFilter(_)
+                | Policy::PeerAuthentication(_) => None,
             });
             let host = rule.map(|rule| &rule.host);
             relabeled |=

@@ -44,7 +44,10 @@ impl State {
         rules.filter_map(|key| context.policies.ranked(key, &context.shards).first().copied()).any(
             |(_, declared)| match &declared.policy {
                 Policy::DestinationRule(rule) => rule.subsets.iter().any(|one| one.name == *subset),
-                Policy::Sidecar(_) | Policy::VirtualService(_) | Policy::EnvoyFilter(_) => false,
+                Policy::Sidecar(_)
+                | Policy::VirtualService(_)
+                | Policy::EnvoyFilter(_)
+                | Policy::PeerAuthentication(_) => false,
             },
         )
     }

@@ -119,7 +119,10 @@ impl<'c> Found<'c> {
         let first = self.context.policies.ranked(key, &self.context.shards).first().copied()?;
         match &first.1.policy {
             Policy::DestinationRule(rule) => Some(RankedRule { key, rank: rank(first), rule }),
-            Policy::Sidecar(_) | Policy::VirtualService(_) | Policy::EnvoyFilter(_) => None,
+            Policy::Sidecar(_)
+            | Policy::VirtualService(_)
+            | Policy::EnvoyFilter(_)
+            | Policy::PeerAuthentication(_) => None,
         }
     }
 }

@@ -58,7 +58,10 @@ fn first<'c>(context: &'c MergeContext, key: &PolicyKey) -> Option<&'c VirtualSe
     let (_, declared) = context.policies.ranked(key, &context.shards).first().copied()?;
     match &declared.policy {
         Policy::VirtualService(own) => Some(own),
-        Policy::Sidecar(_) | Policy::DestinationRule(_) | Policy::EnvoyFilter(_) => None,
+        Policy::Sidecar(_)
+        | Policy::DestinationRule(_)
+        | Policy::EnvoyFilter(_)
+        | Policy::PeerAuthentication(_) => None,
     }
 }
 

@@ -13,11 +13,11 @@ use tributary_model::{
     Address, AddressRef, Basis, Catalog, ClusterId, Code, Collection, CollectionKind, Completeness, DeclKey,
     Declaration, DeclaredPolicy, DestinationRule, EndpointGroup, EndpointGroupKey, Evidence, ExportTo, Fact,
     FactKey, Gateway, GatewayAddress, GatewayKey, Generation, GroupPort, Health, HostPattern, Identity,
-    Labels, Locality, Mono, NetworkId, ObjectId, ObjectRef, Policy, PolicyKey, PolicyKind, PortName,
-    PortNumber, PortPolicies, PortSet, Protocol, ProviderId, Record, RegistryName, RegistrySpec,
-    RegistryUpdate, Resolution, Selector, ServiceKey, ServicePort, ServiceView, Sidecar, Source, Stamped,
-    Subset, SubsetRule, Target, Timestamp, Topology, Workload, WorkloadAddress, WorkloadKey, WorkloadKind,
-    WorkloadName,
+    Labels, Locality, Mono, NetworkId, ObjectId, ObjectRef, PeerAuthentication, Policy, PolicyKey,
+    PolicyKind, PortName, PortNumber, PortPolicies, PortSet, Protocol, ProviderId, Record, RegistryName,
+    RegistrySpec, RegistryUpdate, Resolution, Selector, ServiceKey, ServicePort, ServiceView, Sidecar,
+    Source, Stamped, Subset, SubsetRule, Target, Timestamp, Topology, Workload, WorkloadAddress, WorkloadKey,
+    WorkloadKind, WorkloadName,
 };
 
 pub(crate) fn mk_labels(text: &str) -> Labels {
@@ -191,6 +191,19 @@ pub(crate) fn mk_sidecar(name: &str, labels: &str, created: Option<i64>) -> Fact
         policy: Policy::Sidecar(sidecar),
     };
     Fact::Policy(key, Arc::new(declared))
+}
+
+/// Returns a PeerAuthentication of a namespace, such as `shop/a`, created in this second.
+pub(crate) fn mk_peer(name: &str, labels: &str, created: Option<i64>) -> Fact {
+    let (namespace, name) = name.split_once('/').unwrap();
+    let kind = PolicyKind::PeerAuthentication;
+    let policy = PeerAuthentication { selector: mk_labels(labels), ..PeerAuthentication::default() };
+    let declared = DeclaredPolicy {
+        source: Source::new(ObjectId::new(kind.as_str(), namespace, name)),
+        created: created.and_then(|s| Timestamp::from_second(s).ok()),
+        policy: Policy::PeerAuthentication(policy),
+    };
+    Fact::Policy(PolicyKey { kind, namespace: mk_ns(namespace), name: name.into() }, Arc::new(declared))
 }
 
 /// Returns a DestinationRule of a namespace, such as `shop/a`, created in this second, with these subsets, each with the

@@ -108,7 +108,7 @@ const fn one(what: Resource) -> &'static str {
 }
 
 fn has_reason(policy: &Value) -> bool {
-    policy.get("reason").is_some()
+    policy.get("reason").is_some() || policy.get("status").is_some_and(|status| status == "NotServed")
 }
 
 /// Renders the list in the requested format.
@@ -285,11 +285,12 @@ fn policies(items: &[PolicyItem], wide: bool) -> Table {
         let conditions = conditions.join("; ");
         let messages = [item.reason.clone(), conditions].into_iter().filter(|text| !text.is_empty());
         let messages = messages.collect::<Vec<_>>().join("; ");
+        let is_bad = !item.reason.is_empty() || item.status == "NotServed";
         table.row(vec![
             item.kind.clone().into(),
             item.namespace.clone().into(),
             item.name.clone().into(),
-            Cell(item.status.clone(), if item.reason.is_empty() { Tone::Plain } else { Tone::Bad }),
+            Cell(item.status.clone(), if is_bad { Tone::Bad } else { Tone::Plain }),
             item.host.clone().into(),
             selector.into(),
             item.registry.clone().into(),

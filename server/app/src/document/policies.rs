@@ -22,15 +22,15 @@ use super::{ConditionItem, ObjectItem, timestamp};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PolicyItem {
-    /// `Sidecar`, `DestinationRule`, `VirtualService` or `EnvoyFilter`; or a kind whose objects are not served, such as
-    /// `Telemetry`.
+    /// `Sidecar`, `DestinationRule`, `VirtualService`, `EnvoyFilter` or `PeerAuthentication`; or a kind whose objects are not
+    /// served, such as `Telemetry`.
     pub kind: String,
     /// Namespace.
     pub namespace: String,
     /// Name.
     pub name: String,
     /// `Served`; `Quarantined`: the newest version is not valid and an older one stays served; `NotServed`: no version was
-    /// valid, or no object of the kind is served.
+    /// valid, or no object of the kind is served or applied.
     #[serde(default)]
     pub status: String,
     /// Code of the reason why a version is not served.
@@ -197,7 +197,7 @@ fn concerns(policy: &Policy, key: &PolicyKey, domain: &str, host: &str) -> bool 
     let Ok(host) = Hostname::new(host) else { return false };
     let matches = |pattern: &HostPattern| pattern.completed(key.namespace.as_str(), domain).matches(&host);
     match policy {
-        Policy::Sidecar(_) | Policy::EnvoyFilter(_) => false,
+        Policy::Sidecar(_) | Policy::EnvoyFilter(_) | Policy::PeerAuthentication(_) => false,
         Policy::DestinationRule(of) => matches(&of.host),
         Policy::VirtualService(of) => of.hosts.iter().any(matches),
     }
@@ -254,6 +254,7 @@ fn items(policy: &Policy) -> usize {
                 of.http.iter().map(|route| 1 + route.matches.len() + route.action.destinations().len());
             1 + of.hosts.len() + l4.chain(http).sum::<usize>()
         }
+        Policy::PeerAuthentication(of) => 1 + of.ports.len(),
         // an item has about 20 bytes
         Policy::EnvoyFilter(of) => {
             let patches = of.patches.iter();
@@ -267,7 +268,7 @@ fn items(policy: &Policy) -> usize {
 /// Returns the hosts that a policy concerns.
 fn host(policy: &Policy) -> String {
     match policy {
-        Policy::Sidecar(_) | Policy::EnvoyFilter(_) => String::new(),
+        Policy::Sidecar(_) | Policy::EnvoyFilter(_) | Policy::PeerAuthentication(_) => String::new(),
         Policy::DestinationRule(of) => of.host.to_string(),
         Policy::VirtualService(of) => {
             let shown: Vec<&str> = of.hosts.iter().take(SHOWN_HOSTS).map(HostPattern::as_str).collect();
@@ -285,6 +286,7 @@ const fn selector(policy: &Policy) -> Option<&Labels> {
         Policy::DestinationRule(of) => Some(&of.selector),
         Policy::VirtualService(_) => None,
         Policy::EnvoyFilter(of) => Some(&of.selector),
+        Policy::PeerAuthentication(of) => Some(&of.selector),
     }
 }
 
@@ -346,7 +348,12 @@ fn item(
         kind: key.kind.to_string(),
         namespace: key.namespace.to_string(),
         name: key.name.to_string(),
-        status: if is_kept { "Quarantined" } else { "Served" }.to_owned(),
+        status: match (is_kept, is_applied(view)) {
+            (true, _) => "Quarantined",
+            (false, true) => "Served",
+            (false, false) => "NotServed",
+        }
+        .to_owned(),
         code: problem.map(|problem| problem.problem.code.to_string()).unwrap_or_default(),
         reason: problem.map(kept).unwrap_or_default(),
         registry: registry.to_string(),
@@ -359,6 +366,11 @@ fn item(
         spec: Value::Null,
         conditions: view.conditions.iter().chain(more).map(ConditionItem::from).collect(),
     }
+}
+
+/// Whether objects of the kind of a policy change what clients receive.
+fn is_applied(view: &PolicyView) -> bool {
+    view.conditions.iter().all(|condition| condition.code != Code::KIND_NOT_SERVED)
 }
 
 #[cfg(test)]

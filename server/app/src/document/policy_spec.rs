@@ -7,6 +7,7 @@ mod destination_rule;
 mod envoy_filter;
 mod http_route;
 mod load_balancer;
+mod peer_authentication;
 mod sidecar;
 mod virtual_service;
 
@@ -23,6 +24,7 @@ pub(super) fn spec(policy: &Policy) -> Value {
         Policy::DestinationRule(policy) => destination_rule::spec(policy),
         Policy::VirtualService(policy) => virtual_service::spec(policy),
         Policy::EnvoyFilter(policy) => envoy_filter::spec(policy),
+        Policy::PeerAuthentication(policy) => peer_authentication::spec(policy),
     }
 }
 

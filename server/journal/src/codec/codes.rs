@@ -5,8 +5,8 @@
 
 use tributary_model::{
     ApplyTo, CaptureMode, CollectionKind, DeclarationRole, GatewayMatch, Health, ListResult, MergeByName,
-    MergeSide, Operation, PatchContext, PolicyKind, PoolHttp, Protocol, RouteAction, TrafficDistribution,
-    WorkloadKind,
+    MergeSide, MtlsMode, Operation, PatchContext, PolicyKind, PoolHttp, Protocol, RouteAction,
+    TrafficDistribution, WorkloadKind,
 };
 
 use super::Fault;
@@ -41,7 +41,10 @@ codes! {
     operation read_operation Operation "operation of a patch" {
         1 Merge 2 Add 3 Remove 4 InsertBefore 5 InsertAfter 6 InsertFirst 7 Replace
     }
-    policy read_policy PolicyKind "kind of policy" { 1 Sidecar 2 DestinationRule 3 VirtualService 4 EnvoyFilter }
+    mtls_mode read_mtls_mode MtlsMode "mode of connections" { 1 Disable 2 Permissive 3 Strict }
+    policy read_policy PolicyKind "kind of policy" {
+        1 Sidecar 2 DestinationRule 3 VirtualService 4 EnvoyFilter 5 PeerAuthentication
+    }
     pool_http read_pool_http PoolHttp "version of HTTP" { 0 OfPort 1 Upgrade 2 OfClient }
     declared_part read_declared_part DeclarationRole "part of a service" { 0 Whole 1 Offer 2 Import }
     merge_side read_merge_side MergeSide "side of a merge by name" { 0 Base 1 Joining }

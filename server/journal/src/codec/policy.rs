@@ -10,7 +10,7 @@ use super::common::{Like, put_source, put_timestamp, read_source, read_timestamp
 use super::decode::Decoder;
 use super::encode::Encoder;
 use super::wire::Fields;
-use super::{Fault, destination_rule, envoy_filter, sidecar, virtual_service};
+use super::{Fault, destination_rule, envoy_filter, peer_authentication, sidecar, virtual_service};
 
 pub(crate) fn put(enc: &mut Encoder, key: &PolicyKey, value: &DeclaredPolicy) {
     put_source(enc, 1, &value.source, &like(key));
@@ -22,6 +22,7 @@ pub(crate) fn put(enc: &mut Encoder, key: &PolicyKey, value: &DeclaredPolicy) {
         Policy::DestinationRule(policy) => destination_rule::put(enc, policy),
         Policy::VirtualService(policy) => virtual_service::put(enc, policy),
         Policy::EnvoyFilter(policy) => envoy_filter::put(enc, policy),
+        Policy::PeerAuthentication(policy) => peer_authentication::put(enc, policy),
     });
 }
 
@@ -45,6 +46,9 @@ pub(crate) fn read(
                         Policy::VirtualService(virtual_service::read(d, value.fields()?)?)
                     }
                     PolicyKind::EnvoyFilter => Policy::EnvoyFilter(envoy_filter::read(d, value.fields()?)?),
+                    PolicyKind::PeerAuthentication => {
+                        Policy::PeerAuthentication(peer_authentication::read(d, value.fields()?)?)
+                    }
                 });
             }
             _ => {}

@@ -51,10 +51,21 @@ fn sidecar() -> BoxedStrategy<Policy> {
         .boxed()
 }
 
+fn peer_authentication() -> BoxedStrategy<Policy> {
+    let mode = || of(select(MtlsMode::NAMES.iter().map(|(_, mode)| *mode).collect::<Vec<_>>()));
+    (labels(), mode(), btree_map(port(), mode(), 0..4), vec(text(), 0..3))
+        .prop_map(|(selector, mode, ports, ignored)| {
+            let ignored = ignored.into();
+            Policy::PeerAuthentication(PeerAuthentication { selector, mode, ports, ignored })
+        })
+        .boxed()
+}
+
 /// Any policy, of the object that its key names or of another one.
 pub(super) fn policy() -> BoxedStrategy<Fact> {
     let created = of((0i64..2_000_000_000).prop_map(|s| Timestamp::from_second(s).unwrap()));
-    let policy = prop_oneof![sidecar(), destination_rule(), virtual_service(), envoy_filter()];
+    let policy =
+        prop_oneof![sidecar(), destination_rule(), virtual_service(), envoy_filter(), peer_authentication()];
     (namespace(), name(), source(), any::<bool>(), created, policy)
         .prop_map(|(namespace, name, mut source, same, created, policy)| {
             let key = PolicyKey { kind: policy.kind(), namespace, name: name.as_str().into() };

@@ -64,7 +64,7 @@ codes! {
     // 03xx: documents
     301 YAML_SYNTAX "the document is not YAML" => "correct the named line";
     302 DOCUMENT_TOO_LARGE "the document is larger than its bound" => "split it";
-    303 UNKNOWN_KIND "the document's kind is not supported" => "use ServiceEntry, WorkloadEntry, WorkloadGroup, Sidecar, DestinationRule, VirtualService or EnvoyFilter of networking.istio.io";
+    303 UNKNOWN_KIND "the document's kind is not supported" => "use ServiceEntry, WorkloadEntry, WorkloadGroup, Sidecar, DestinationRule, VirtualService or EnvoyFilter of networking.istio.io, or PeerAuthentication of security.istio.io";
     304 UNKNOWN_FIELD "unknown field" => "remove it or correct its spelling";
     305 WRONG_TYPE "a field has the wrong type" => "write it as the message describes";
     306 MISSING_FIELD "a required field is missing" => "add it";

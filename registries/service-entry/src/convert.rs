@@ -10,6 +10,7 @@ mod endpoints;
 mod envoy_filter;
 mod http_route;
 mod load_balancer;
+mod peer_authentication;
 mod service_entry;
 mod sidecar;
 mod topology;
@@ -42,6 +43,7 @@ pub fn convert(object: &Object, context: &Context) -> Vec<Fact> {
         }
         Body::VirtualService(document) => virtual_service::fact(object, meta, document).into_iter().collect(),
         Body::EnvoyFilter(document) => vec![envoy_filter::fact(object, meta, document)],
+        Body::PeerAuthentication(document) => vec![peer_authentication::fact(object, meta, document)],
     }
 }
 

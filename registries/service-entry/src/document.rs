@@ -1,5 +1,5 @@
-//! Documents as Istio publishes them: ServiceEntry, WorkloadEntry, WorkloadGroup, Sidecar, DestinationRule, VirtualService
-//! and EnvoyFilter, typed.
+//! Documents as Istio publishes them: ServiceEntry, WorkloadEntry, WorkloadGroup, Sidecar, DestinationRule, VirtualService,
+//! EnvoyFilter and PeerAuthentication, typed.
 //!
 //! A document holds the content of its source: not validated, without file names, and compared without
 //! positions, so that a moved document is equal. [`Object`] adds the position and version that were read.
@@ -7,6 +7,7 @@
 pub mod destination_rule;
 pub mod envoy_filter;
 pub mod http_route;
+pub mod peer_authentication;
 pub mod service_entry;
 pub mod sidecar;
 pub mod traffic_policy;
@@ -23,6 +24,7 @@ use tributary_model::{Labels, Namespace, ObjectId, Source, Timestamp};
 
 pub use destination_rule::DestinationRule;
 pub use envoy_filter::EnvoyFilter;
+pub use peer_authentication::PeerAuthentication;
 pub use service_entry::{Location, Resolution, SePort, ServiceEntry};
 pub use sidecar::Sidecar;
 pub use virtual_service::VirtualService;
@@ -106,12 +108,18 @@ pub enum Body {
     VirtualService(VirtualService),
     /// How resources of clients are changed.
     EnvoyFilter(Box<EnvoyFilter>),
+    /// Which connections workloads accept.
+    PeerAuthentication(PeerAuthentication),
 }
 
-/// The API group of all supported kinds.
+/// The API group of all supported kinds but [`PEER_AUTHENTICATION`].
 pub const API_GROUP: &str = "networking.istio.io";
 /// Its versions, which have the same fields here; the preferred one first.
 pub const API_VERSIONS: [&str; 3] = ["v1", "v1beta1", "v1alpha3"];
+/// The API group of policies that restrict requests and connections.
+pub const SECURITY_GROUP: &str = "security.istio.io";
+/// Its versions, which have the same fields here; the preferred one first.
+pub const SECURITY_VERSIONS: [&str; 2] = ["v1", "v1beta1"];
 /// The kind of a [`Body::ServiceEntry`].
 pub const SERVICE_ENTRY: &str = "ServiceEntry";
 /// The kind of a [`Body::WorkloadEntry`].
@@ -126,14 +134,33 @@ pub const DESTINATION_RULE: &str = "DestinationRule";
 pub const VIRTUAL_SERVICE: &str = "VirtualService";
 /// The kind of a [`Body::EnvoyFilter`].
 pub const ENVOY_FILTER: &str = "EnvoyFilter";
+/// The kind of a [`Body::PeerAuthentication`].
+pub const PEER_AUTHENTICATION: &str = "PeerAuthentication";
 /// The kind shown for a document without a supported kind.
 pub const UNIDENTIFIED: &str = "Document";
 
 /// The kind of that name, if it is supported.
 pub(crate) fn known_kind(text: &str) -> Option<&'static str> {
-    [SERVICE_ENTRY, WORKLOAD_ENTRY, WORKLOAD_GROUP, SIDECAR, DESTINATION_RULE, VIRTUAL_SERVICE, ENVOY_FILTER]
-        .into_iter()
-        .find(|kind| *kind == text)
+    const ALL: [&str; 8] = [
+        SERVICE_ENTRY,
+        WORKLOAD_ENTRY,
+        WORKLOAD_GROUP,
+        SIDECAR,
+        DESTINATION_RULE,
+        VIRTUAL_SERVICE,
+        ENVOY_FILTER,
+        PEER_AUTHENTICATION,
+    ];
+    ALL.into_iter().find(|kind| *kind == text)
+}
+
+/// The API group of a supported kind, and its versions.
+pub(crate) fn api_of(kind: &str) -> (&'static str, &'static [&'static str]) {
+    if kind == PEER_AUTHENTICATION {
+        (SECURITY_GROUP, &SECURITY_VERSIONS)
+    } else {
+        (API_GROUP, &API_VERSIONS)
+    }
 }
 
 impl Body {
@@ -148,6 +175,7 @@ impl Body {
             Self::DestinationRule(_) => DESTINATION_RULE,
             Self::VirtualService(_) => VIRTUAL_SERVICE,
             Self::EnvoyFilter(_) => ENVOY_FILTER,
+            Self::PeerAuthentication(_) => PEER_AUTHENTICATION,
         }
     }
 }

@@ -11,6 +11,7 @@ mod http_route;
 mod load_balancer;
 mod names;
 mod pattern;
+mod peer_authentication;
 mod resolution;
 mod service_entry;
 mod sidecar;
@@ -52,6 +53,11 @@ pub(crate) fn validate(document: &Document, faults: &mut Faults) {
         }
         Body::EnvoyFilter(document) => {
             for (_, rule) in envoy_filter::RULES {
+                rule(document, faults);
+            }
+        }
+        Body::PeerAuthentication(document) => {
+            for (_, rule) in peer_authentication::RULES {
                 rule(document, faults);
             }
         }

@@ -40,12 +40,13 @@ const SIDECARS: &str = "sidecars";
 const RULES: &str = "destinationrules";
 const VIRTUALS: &str = "virtualservices";
 const FILTERS: &str = "envoyfilters";
+const PEERS: &str = "peerauthentications";
 
 struct CrdHarness {
     named: bool,
 }
 
-const REFUSABLES: [Refusable; 7] = [
+const REFUSABLES: [Refusable; 8] = [
     Refusable { name: ENTRIES, goes_stale: true, rest: Rest::Endpoint(1) },
     Refusable { name: WORKLOADS, goes_stale: true, rest: Rest::Removal },
     Refusable { name: GROUPS, goes_stale: true, rest: Rest::Removal },
@@ -53,6 +54,7 @@ const REFUSABLES: [Refusable; 7] = [
     Refusable { name: RULES, goes_stale: true, rest: Rest::Removal },
     Refusable { name: VIRTUALS, goes_stale: true, rest: Rest::Removal },
     Refusable { name: FILTERS, goes_stale: true, rest: Rest::Removal },
+    Refusable { name: PEERS, goes_stale: true, rest: Rest::Removal },
 ];
 
 const fn kind(plural: &'static str, kind: &'static str) -> Kind {
@@ -70,6 +72,7 @@ impl Harness for CrdHarness {
             kind(RULES, "DestinationRule"),
             kind(VIRTUALS, "VirtualService"),
             kind(FILTERS, "EnvoyFilter"),
+            Kind { group: "security.istio.io", ..kind(PEERS, "PeerAuthentication") },
             Kind { group: "", version: "v1", plural: "namespaces", kind: "Namespace", namespaced: false },
         ]);
         be(&server, "uid-1");

@@ -18,7 +18,7 @@ pub use server::{ApiServer, ApiServerOptions};
 pub use watched::Watched;
 
 /// Definitions of the custom resources that Tributary reads; minimal versions of the originals.
-pub const CRDS: [&str; 10] = [
+pub const CRDS: [&str; 11] = [
     include_str!("../crds/serviceentries.yaml"),
     include_str!("../crds/workloadentries.yaml"),
     include_str!("../crds/workloadgroups.yaml"),
@@ -26,6 +26,7 @@ pub const CRDS: [&str; 10] = [
     include_str!("../crds/destinationrules.yaml"),
     include_str!("../crds/virtualservices.yaml"),
     include_str!("../crds/envoyfilters.yaml"),
+    include_str!("../crds/peerauthentications.yaml"),
     include_str!("../crds/serviceexports.yaml"),
     include_str!("../crds/serviceimports.yaml"),
     include_str!("../crds/gateways.yaml"),
@@ -52,6 +53,7 @@ pub const READABLE: [&str; 23] = [
     "networking.istio.io/destinationrules",
     "networking.istio.io/virtualservices",
     "networking.istio.io/envoyfilters",
+    "security.istio.io/peerauthentications",
     "multicluster.x-k8s.io/serviceexports",
     "multicluster.x-k8s.io/serviceimports",
     "gateway.networking.k8s.io/gateways",
@@ -60,13 +62,12 @@ pub const READABLE: [&str; 23] = [
     "telemetry.istio.io/telemetries",
     "extensions.istio.io/wasmplugins",
     "security.istio.io/authorizationpolicies",
-    "security.istio.io/peerauthentications",
     "security.istio.io/requestauthentications",
 ];
 
 /// Returns those of [`READABLE`] whose objects are served; the others are only named.
 pub fn served() -> impl Iterator<Item = &'static str> {
-    READABLE.into_iter().take(16)
+    READABLE.into_iter().take(17)
 }
 
 /// Returns [`READABLE`] without one kind.
@@ -76,7 +77,7 @@ pub fn without(kind: &str) -> Vec<&'static str> {
 }
 
 /// The kinds that [`CRDS`] define.
-pub const CUSTOM_KINDS: [(&str, &str); 10] = [
+pub const CUSTOM_KINDS: [(&str, &str); 11] = [
     ("networking.istio.io/v1", "ServiceEntry"),
     ("networking.istio.io/v1", "WorkloadEntry"),
     ("networking.istio.io/v1", "WorkloadGroup"),
@@ -84,6 +85,7 @@ pub const CUSTOM_KINDS: [(&str, &str); 10] = [
     ("networking.istio.io/v1", "DestinationRule"),
     ("networking.istio.io/v1", "VirtualService"),
     ("networking.istio.io/v1alpha3", "EnvoyFilter"),
+    ("security.istio.io/v1", "PeerAuthentication"),
     ("multicluster.x-k8s.io/v1alpha1", "ServiceExport"),
     ("multicluster.x-k8s.io/v1alpha1", "ServiceImport"),
     ("gateway.networking.k8s.io/v1", "Gateway"),

@@ -341,7 +341,7 @@ async fn addresses_are_allocated_while_other_writers_change_entries() -> Result<
 
 #[tokio::test]
 async fn missing_permission_is_shown_and_its_grant_is_noticed() -> Result<()> {
-    const READ: [&str; 7] = [
+    const READ: [&str; 8] = [
         "serviceentries",
         "workloadentries",
         "workloadgroups",
@@ -349,10 +349,14 @@ async fn missing_permission_is_shown_and_its_grant_is_noticed() -> Result<()> {
         "destinationrules",
         "virtualservices",
         "envoyfilters",
+        "peerauthentications",
     ];
     let server = cluster().await?;
-    let named =
-        |plurals: &[&str]| plurals.iter().map(|p| format!("networking.istio.io/{p}")).collect::<Vec<_>>();
+    let group = |plural: &str| match plural {
+        "peerauthentications" => "security.istio.io",
+        _ => "networking.istio.io",
+    };
+    let named = |plurals: &[&str]| plurals.iter().map(|p| format!("{}/{p}", group(p))).collect::<Vec<_>>();
     let allow = async |verbs: &[&str], resources: &[String]| {
         let resources: Vec<&str> = resources.iter().map(String::as_str).collect();
         server.api().allow("reader", verbs, &resources).await

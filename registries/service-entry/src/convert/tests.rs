@@ -7,6 +7,7 @@ use tributary_model::*;
 
 mod destination_rule;
 mod envoy_filter;
+mod peer_authentication;
 mod sidecar;
 mod virtual_service;
 

@@ -5,16 +5,16 @@ use tributary_model::{CollectionKind, InvalidName, Namespace, Scope};
 
 use crate::document::unserved::{UNSERVED, UnservedKind};
 use crate::document::{
-    API_GROUP, API_VERSIONS, DESTINATION_RULE, ENVOY_FILTER, SERVICE_ENTRY, SIDECAR, VIRTUAL_SERVICE,
-    WORKLOAD_ENTRY, WORKLOAD_GROUP,
+    API_GROUP, API_VERSIONS, DESTINATION_RULE, ENVOY_FILTER, PEER_AUTHENTICATION, SECURITY_GROUP,
+    SECURITY_VERSIONS, SERVICE_ENTRY, SIDECAR, VIRTUAL_SERVICE, WORKLOAD_ENTRY, WORKLOAD_GROUP,
 };
 use crate::source::{Content, Need};
 
 /// The kinds of a cluster to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Kinds {
-    /// ServiceEntry, WorkloadEntry, WorkloadGroup, Sidecar, DestinationRule, VirtualService and EnvoyFilter, and the names of
-    /// objects of the kinds that are not served: for the config cluster.
+    /// ServiceEntry, WorkloadEntry, WorkloadGroup, Sidecar, DestinationRule, VirtualService, EnvoyFilter and
+    /// PeerAuthentication, and the names of objects of the kinds that are not served: for the config cluster.
     #[default]
     All,
     /// WorkloadEntry alone: for a remote cluster, whose Services may select them.
@@ -52,13 +52,24 @@ pub(crate) const VIRTUAL_SERVICES: Resource =
 pub(crate) const ENVOY_FILTERS: Resource =
     Resource { plural: "envoyfilters", kind: ENVOY_FILTER, ..SERVICE_ENTRIES };
 
+/// The PeerAuthentication resource.
+pub(crate) const PEER_AUTHENTICATIONS: Resource = Resource {
+    group: std::borrow::Cow::Borrowed(SECURITY_GROUP),
+    versions: &SECURITY_VERSIONS,
+    plural: "peerauthentications",
+    kind: PEER_AUTHENTICATION,
+    namespaced: true,
+    optional: true,
+};
+
 /// What the objects of a kind contain. Without the ServiceEntries clients lose hosts, without the Sidecars it is unknown
 /// which clients they restrict, without the DestinationRules clients connect without their TLS, without the
-/// VirtualServices requests go elsewhere, and without the EnvoyFilters clients may lack filters that protect them.
+/// VirtualServices requests go elsewhere, without the EnvoyFilters clients may lack filters that protect them, and without
+/// the PeerAuthentications workloads may accept plain connections.
 pub(crate) fn content(resource: &Resource) -> Content {
     let (kinds, need): (&[CollectionKind], Need) = match resource.kind {
         SERVICE_ENTRY => (&[CollectionKind::Services, CollectionKind::Groups], Need::Always),
-        SIDECAR | DESTINATION_RULE | VIRTUAL_SERVICE | ENVOY_FILTER => {
+        SIDECAR | DESTINATION_RULE | VIRTUAL_SERVICE | ENVOY_FILTER | PEER_AUTHENTICATION => {
             (&[CollectionKind::Policies], Need::Always)
         }
         WORKLOAD_ENTRY => (&[CollectionKind::Workloads], Need::WhileReadable),
@@ -71,7 +82,7 @@ pub(crate) fn content(resource: &Resource) -> Content {
 impl Kinds {
     /// The resources to watch. All of them are optional: a cluster without their definitions or the right to read them is read.
     pub fn resources(self) -> &'static [Resource] {
-        const ALL: [Resource; 7] = [
+        const ALL: [Resource; 8] = [
             SERVICE_ENTRIES,
             WORKLOAD_ENTRIES,
             WORKLOAD_GROUPS,
@@ -79,6 +90,7 @@ impl Kinds {
             DESTINATION_RULES,
             VIRTUAL_SERVICES,
             ENVOY_FILTERS,
+            PEER_AUTHENTICATIONS,
         ];
         const ENTRIES: [Resource; 1] = [WORKLOAD_ENTRIES];
         match self {
@@ -119,7 +131,14 @@ mod tests {
         let decides: Vec<&str> = decides.map(|resource| resource.plural).collect();
         assert_eq!(
             decides,
-            ["serviceentries", "sidecars", "destinationrules", "virtualservices", "envoyfilters"]
+            [
+                "serviceentries",
+                "sidecars",
+                "destinationrules",
+                "virtualservices",
+                "envoyfilters",
+                "peerauthentications"
+            ]
         );
         assert_eq!(content(&DESTINATION_RULES).kinds, [CollectionKind::Policies]);
     }

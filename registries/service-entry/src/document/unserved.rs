@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use tributary_kube_client::Resource;
 
-use super::{API_GROUP, API_VERSIONS};
+use super::{API_GROUP, API_VERSIONS, SECURITY_GROUP, SECURITY_VERSIONS};
 
 /// A kind that is not served.
 #[derive(Debug, PartialEq, Eq)]
@@ -17,11 +17,8 @@ pub(crate) struct UnservedKind {
     effect: &'static str,
 }
 
-/// The API group of policies that restrict requests.
-const SECURITY: &str = "security.istio.io";
-
 /// The kinds of Istio that are not served.
-pub(crate) static UNSERVED: [UnservedKind; 7] = [
+pub(crate) static UNSERVED: [UnservedKind; 6] = [
     unserved(
         (API_GROUP, &API_VERSIONS),
         ("gateways", "Gateway"),
@@ -43,17 +40,12 @@ pub(crate) static UNSERVED: [UnservedKind; 7] = [
         "requests do not pass through its filter",
     ),
     unserved(
-        (SECURITY, &["v1", "v1beta1"]),
+        (SECURITY_GROUP, &SECURITY_VERSIONS),
         ("authorizationpolicies", "AuthorizationPolicy"),
         "requests are not restricted by it",
     ),
     unserved(
-        (SECURITY, &["v1", "v1beta1"]),
-        ("peerauthentications", "PeerAuthentication"),
-        "requests are not restricted by it: workloads accept plain connections",
-    ),
-    unserved(
-        (SECURITY, &["v1", "v1beta1"]),
+        (SECURITY_GROUP, &SECURITY_VERSIONS),
         ("requestauthentications", "RequestAuthentication"),
         "requests are not restricted by it: their tokens are not checked",
     ),
@@ -93,13 +85,14 @@ mod tests {
             assert_eq!(UnservedKind::find(kind, "gateway.networking.k8s.io/v1"), None, "{kind}");
         }
         assert_eq!(UnservedKind::find("Sidecar", "networking.istio.io/v1"), None);
+        assert_eq!(UnservedKind::find("PeerAuthentication", "security.istio.io/v1"), None);
     }
 
     #[test]
     fn kinds_that_restrict_requests_name_the_effect() {
         let restricts = |known: &&UnservedKind| known.message().contains("requests are not restricted by it");
         let kinds: Vec<&str> = UNSERVED.iter().filter(restricts).map(|known| known.resource.kind).collect();
-        assert_eq!(kinds, ["AuthorizationPolicy", "PeerAuthentication", "RequestAuthentication"]);
+        assert_eq!(kinds, ["AuthorizationPolicy", "RequestAuthentication"]);
         assert!(UNSERVED.iter().all(|known| known.resource.optional && known.resource.namespaced));
     }
 }

@@ -11,6 +11,7 @@ mod http_settings;
 mod load_balancer;
 mod meta;
 mod numbers;
+mod peer_authentication;
 mod service_entry;
 mod sidecar;
 mod traffic_policy;
@@ -21,8 +22,8 @@ use tributary_model::Code;
 
 use crate::document::unserved::UnservedKind;
 use crate::document::{
-    API_GROUP, API_VERSIONS, Body, DESTINATION_RULE, Document, ENVOY_FILTER, Located, SERVICE_ENTRY, SIDECAR,
-    VIRTUAL_SERVICE, WORKLOAD_ENTRY, WORKLOAD_GROUP, known_kind,
+    API_GROUP, Body, DESTINATION_RULE, Document, ENVOY_FILTER, Located, PEER_AUTHENTICATION, SECURITY_GROUP,
+    SERVICE_ENTRY, SIDECAR, VIRTUAL_SERVICE, WORKLOAD_ENTRY, WORKLOAD_GROUP, api_of, known_kind,
 };
 use crate::read::fault::{Faults, Pos, clip};
 use crate::read::node::{Node, Value};
@@ -66,6 +67,7 @@ fn body(kind: &'static str, root: &mut Fields<'_>, at: Pos, faults: &mut Faults)
         DESTINATION_RULE => Body::DestinationRule(Box::new(destination_rule::decode(spec, path, faults))),
         VIRTUAL_SERVICE => Body::VirtualService(virtual_service::decode(spec, path, faults)),
         ENVOY_FILTER => Body::EnvoyFilter(Box::new(envoy_filter::decode(spec, path, faults))),
+        PEER_AUTHENTICATION => Body::PeerAuthentication(peer_authentication::decode(spec, path, faults)),
         WORKLOAD_ENTRY => Body::WorkloadEntry(workload::entry(spec, path, status, faults)),
         _ => Body::WorkloadGroup(workload::group(spec, path, faults)),
     }
@@ -83,16 +85,16 @@ fn kind(root: &mut Fields<'_>, faults: &mut Faults) -> Option<&'static str> {
     }
     let Some(known) = known_kind(&kind.value) else {
         let message = format!(
-            "kind {:?} is not supported; use {SERVICE_ENTRY}, {WORKLOAD_ENTRY}, {WORKLOAD_GROUP}, {SIDECAR}, {DESTINATION_RULE}, {VIRTUAL_SERVICE} or {ENVOY_FILTER} of {API_GROUP}",
+            "kind {:?} is not supported; use {SERVICE_ENTRY}, {WORKLOAD_ENTRY}, {WORKLOAD_GROUP}, {SIDECAR}, {DESTINATION_RULE}, {VIRTUAL_SERVICE} or {ENVOY_FILTER} of {API_GROUP}, or {PEER_AUTHENTICATION} of {SECURITY_GROUP}",
             clip(&kind.value)
         );
         faults.refuse(Code::UNKNOWN_KIND, kind.at, message);
         return None;
     };
-    let ours =
-        version.value.split_once('/').is_some_and(|(g, v)| g == API_GROUP && API_VERSIONS.contains(&v));
+    let (group, versions) = api_of(known);
+    let ours = version.value.split_once('/').is_some_and(|(g, v)| g == group && versions.contains(&v));
     if !ours {
-        let message = format!("apiVersion {:?} is not supported; write {API_GROUP}/v1", clip(&version.value));
+        let message = format!("apiVersion {:?} is not supported; write {group}/v1", clip(&version.value));
         faults.refuse(Code::UNKNOWN_KIND, version.at, message);
         return None;
     }

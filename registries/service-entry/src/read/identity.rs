@@ -5,8 +5,8 @@
 
 use tributary_model::ObjectId;
 
-use crate::document::known_kind;
 use crate::document::unserved::UnservedKind;
+use crate::document::{API_GROUP, SECURITY_GROUP, known_kind};
 use crate::read::node::Node;
 use tributary_model::kubernetes_names::{is_label_name, is_object_name};
 
@@ -93,8 +93,12 @@ impl IdentityFields {
         if let Some(known) = UnservedKind::find(kind, api) {
             return ObjectIdentity::Foreign(self.object(known.resource.kind));
         }
-        let ours = api.starts_with("networking.istio.io/");
-        if ours { ObjectIdentity::Unknown } else { ObjectIdentity::Foreign(None) }
+        let group = api.split('/').next();
+        if [API_GROUP, SECURITY_GROUP].map(Some).contains(&group) {
+            ObjectIdentity::Unknown
+        } else {
+            ObjectIdentity::Foreign(None)
+        }
     }
 }
 
@@ -133,6 +137,7 @@ mod tests {
             of_text("apiVersion: networking.istio.io/v1\nkind: ServiceEntri\n"),
             ObjectIdentity::Unknown
         );
+        assert_eq!(of_text("apiVersion: security.istio.io/v1\nkind: PeerAuth\n"), ObjectIdentity::Unknown);
         assert_eq!(of_text("{]"), ObjectIdentity::Unknown);
         assert_eq!(of_text("kind: ServiceEntry\nmetadata:\n  name: Not A Name\n"), ObjectIdentity::Unknown);
     }

@@ -2,6 +2,7 @@
 
 mod destination_rule;
 mod envoy_filter;
+mod peer_authentication;
 mod sidecar;
 mod virtual_service;
 

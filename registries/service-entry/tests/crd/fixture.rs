@@ -18,6 +18,7 @@ pub(crate) const SIDECARS: &str = "sidecars";
 pub(crate) const RULES: &str = "destinationrules";
 pub(crate) const VIRTUALS: &str = "virtualservices";
 pub(crate) const FILTERS: &str = "envoyfilters";
+pub(crate) const PEERS: &str = "peerauthentications";
 
 pub(crate) fn kind(plural: &'static str) -> Kind {
     served(plural, "v1")
@@ -31,9 +32,11 @@ pub(crate) fn served(plural: &'static str, version: &'static str) -> Kind {
         RULES => "DestinationRule",
         VIRTUALS => "VirtualService",
         FILTERS => "EnvoyFilter",
+        PEERS => "PeerAuthentication",
         _ => "WorkloadGroup",
     };
-    Kind { group: "networking.istio.io", version, plural, kind, namespaced: true }
+    let group = if plural == PEERS { "security.istio.io" } else { "networking.istio.io" };
+    Kind { group, version, plural, kind, namespaced: true }
 }
 
 pub(crate) fn object(kind: &str, name: &str, spec: Value) -> Value {
@@ -78,6 +81,13 @@ pub(crate) fn filter(name: &str, operation: &str) -> Value {
     filter
 }
 
+/// A PeerAuthentication with this mode.
+pub(crate) fn peer(name: &str, mode: &str) -> Value {
+    let mut peer = object("PeerAuthentication", name, json!({ "mtls": { "mode": mode } }));
+    peer["apiVersion"] = "security.istio.io/v1".into();
+    peer
+}
+
 pub(crate) fn server() -> ApiServer {
     ApiServer::new(&[
         kind(ENTRIES),
@@ -87,6 +97,7 @@ pub(crate) fn server() -> ApiServer {
         kind(RULES),
         kind(VIRTUALS),
         served(FILTERS, "v1alpha3"),
+        kind(PEERS),
     ])
 }
 

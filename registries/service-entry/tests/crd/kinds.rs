@@ -8,11 +8,11 @@ use tributary_scripted_api::{Answer, ApiServer, ReceivedRequest};
 use tributary_service_entry::{CrdOptions, Kinds};
 
 use crate::fixture::{
-    ENTRIES, FILTERS, Fixture, GROUPS, RULES, SIDECARS, VIRTUALS, WORKLOADS, entry, filter, kind, rule, secs,
-    served, server, sidecar, virtual_service, workload,
+    ENTRIES, FILTERS, Fixture, GROUPS, PEERS, RULES, SIDECARS, VIRTUALS, WORKLOADS, entry, filter, kind,
+    peer, rule, secs, served, server, sidecar, virtual_service, workload,
 };
 
-const ALL: [&str; 7] = [ENTRIES, WORKLOADS, GROUPS, SIDECARS, RULES, VIRTUALS, FILTERS];
+const ALL: [&str; 8] = [ENTRIES, WORKLOADS, GROUPS, SIDECARS, RULES, VIRTUALS, FILTERS, PEERS];
 
 #[tokio::test(start_paused = true)]
 async fn absent_kinds_count_as_empty_until_they_appear() {
@@ -292,4 +292,30 @@ async fn envoy_filters_stay_while_forbidden_or_invalid() {
     assert_eq!(fixture.puts, 2, "two versions of the filter");
     fixture.server.uninstall(FILTERS);
     fixture.until_shown("").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn peer_authentications_stay_while_forbidden_or_invalid() {
+    let mut fixture = Fixture::all(server());
+    fixture.server.put(PEERS, peer("pay", "STRICT"));
+    fixture.until_shown("PeerAuthentication shop/pay").await;
+    fixture.server.answer(PEERS, None, usize::MAX, Answer::Status(403, "no right to list"));
+    fixture.server.end(PEERS);
+    fixture.until("withheld", |f| f.withheld.contains(PEERS)).await;
+    assert_eq!(fixture.shown(), "PeerAuthentication shop/pay");
+    fixture.server.heal();
+    fixture.until("read", |f| f.withheld.is_empty()).await;
+    fixture.server.put(PEERS, peer("pay", "NOPE"));
+    fixture.until("the problem", |f| f.problems.contains_key("PeerAuthentication shop/pay")).await;
+    assert_eq!(fixture.shown(), "PeerAuthentication shop/pay");
+    fixture.server.put(PEERS, peer("pay", "DISABLE"));
+    fixture.until("no problem", |f| f.problems.is_empty()).await;
+    assert_eq!(fixture.puts, 2, "two versions of the policy");
+    fixture.server.uninstall(PEERS);
+    fixture.until_shown("").await;
+    fixture.server.install(served(PEERS, "v1beta1"));
+    let mut old = peer("pay", "STRICT");
+    old["apiVersion"] = "security.istio.io/v1beta1".into();
+    fixture.server.put(PEERS, old);
+    fixture.until_shown("PeerAuthentication shop/pay").await;
 }

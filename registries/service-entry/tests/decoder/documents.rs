@@ -103,6 +103,7 @@ pub(crate) fn mk_documents() -> Vec<Tree> {
         mk_destination_rule(),
         mk_virtual_service(),
         mk_envoy_filter(),
+        mk_peer_authentication(),
     ]
     .into_iter()
     .map(without_placeholder)
@@ -187,6 +188,22 @@ fn without_placeholder(mut tree: Tree) -> Tree {
         spec.retain(|(key, _)| key != "addresses2");
     }
     tree
+}
+
+fn mk_peer_authentication() -> Tree {
+    let mode = |name: &'static str| map([("mode", plain(name))]);
+    let spec = [
+        ("selector", map([("matchLabels", map([("app", plain("pay"))]))])),
+        ("mtls", mode("STRICT")),
+        ("portLevelMtls", map([("8080", mode("DISABLE")), ("9090", mode("UNSET"))])),
+    ];
+    let mut document = mk_document("PeerAuthentication", map(spec));
+    if let Tree::Map(fields) = &mut document
+        && let Some((_, version)) = fields.first_mut()
+    {
+        *version = plain("security.istio.io/v1");
+    }
+    document
 }
 
 /// An EnvoyFilter with one patch.

@@ -12,6 +12,7 @@ use tributary_model::{
 };
 
 use crate::patches::ClientPatches;
+use crate::peer_modes::PeerModes;
 use crate::scope::{ClientSidecar, Scope};
 
 /// Client attributes that answers may depend on. Clients of one class get equal bytes for every resource.
@@ -49,6 +50,10 @@ pub struct ClientClass {
     pub labels: Labels,
     /// Patches of EnvoyFilters that apply to it.
     pub patches: Option<Arc<ClientPatches>>,
+    /// Which connections the ports of its workload accept; `None` for plain text alone.
+    pub inbound: Option<Arc<PeerModes>>,
+    /// Whether its inbound listeners are withheld, because policies that may restrict them were never read.
+    pub withholds_inbound: bool,
 }
 
 impl ClientClass {
@@ -72,6 +77,8 @@ impl ClientClass {
             certificate_files: None,
             labels: Labels::default(),
             patches: None,
+            inbound: None,
+            withholds_inbound: false,
         }
     }
     /// Returns what clients of this class may see.

@@ -74,8 +74,10 @@ pub struct Endpoint<'a> {
     pub health: Health,
     /// Weight within its locality, at least 1.
     pub weight: u32,
-    /// Address, for its labels, topology, identity and mesh TLS.
+    /// Address, for its labels, topology and identity.
     pub address: &'a Address,
+    /// Whether it accepts mesh TLS.
+    pub mtls: bool,
     /// Source of the endpoint.
     pub source: &'a EndpointSource,
 }

@@ -139,7 +139,7 @@ fn explain_port(
     let found = assignment.endpoints().find(|e| e.target.to_string() == *endpoint);
     let listed = found.is_some();
     if let (Some(client), Some(found)) = (client.filter(|_| reached), found) {
-        let accepts = Some(found.address.mtls);
+        let accepts = Some(found.mtls);
         within.steps.extend(security::step(port, subset, &client.class, accepts));
     }
     let unrouted = client.filter(|_| listed && subset.is_none());

@@ -43,6 +43,7 @@ pub(crate) fn mk_source(registry: &str, group: Arc<EndpointGroup>) -> EndpointSo
         group,
         ports: Arc::from([Some(0)]),
         held: Arc::from([]),
+        plain: Arc::from([]),
         federation: None,
     }
 }

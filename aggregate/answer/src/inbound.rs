@@ -8,11 +8,12 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use tributary_model::{
-    Catalog, CertificateSource, EndpointInputs, MtlsMode, PortNumber, Protocol, WorkloadAddress, WorkloadKey,
-    WorkloadView,
+    Catalog, CertificateSource, ClientKind, CollectionKind, EndpointInputs, Labels, MtlsMode, PortNumber,
+    Protocol, UnreadCollection, WorkloadAddress, WorkloadKey, WorkloadView,
 };
 
 use crate::client::{Client, ClientClass};
+use crate::peer_modes::{PeerModes, PeerPolicies};
 use crate::vip::ListenAddress;
 pub use ingress::{InboundPath, InboundTarget};
 
@@ -39,33 +40,68 @@ pub struct InboundPort {
     pub mode: MtlsMode,
 }
 
-/// How a sidecar takes mesh TLS.
+/// How a sidecar secures the connections that it receives.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct InboundSecurity {
+    /// Mode of ports that no service has.
+    pub rest: MtlsMode,
+    /// How it ends mesh TLS; `None` if it cannot.
+    pub tls: Option<InboundTls>,
+}
+
+/// How a sidecar ends mesh TLS.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct InboundTls {
     /// Where it has its certificates.
     pub certificates: CertificateSource,
     /// Trust domains of its clients: that of the mesh, then its aliases.
     pub domains: Arc<[Arc<str>]>,
-    /// Mode of ports that no service has.
-    pub rest: MtlsMode,
 }
 
-/// Returns how a sidecar takes mesh TLS; `None` if it takes plain text alone.
+/// Returns how a sidecar secures the connections that it receives.
 #[must_use]
-pub fn inbound_tls(catalog: &Catalog, class: &ClientClass) -> Option<InboundTls> {
-    let rest = mode(catalog, class);
-    let domains = catalog.settings.trust_domains();
-    (rest != MtlsMode::Disable).then(|| InboundTls {
-        certificates: class.certificates.clone(),
-        domains,
-        rest,
-    })
+pub fn inbound_security(catalog: &Catalog, class: &ClientClass) -> InboundSecurity {
+    let certificates =
+        Some(&class.certificates).filter(|source| class.inbound.is_some() && source.is_known());
+    let tls = certificates
+        .map(|source| InboundTls { certificates: source.clone(), domains: catalog.settings.trust_domains() });
+    InboundSecurity { rest: class.inbound.as_ref().map_or(MtlsMode::Disable, |modes| modes.usual()), tls }
 }
 
-/// Mode of the ports of a sidecar.
-fn mode(catalog: &Catalog, class: &ClientClass) -> MtlsMode {
-    let is_meshed = class.certificates.is_known() && catalog.settings.auto_mtls();
-    if is_meshed { MtlsMode::Permissive } else { MtlsMode::Disable }
+/// Returns which connections the ports of a sidecar accept, by the labels of its workload: as PeerAuthentications set it, else
+/// mesh TLS and plain text where automatic mesh TLS is on. `None` for plain text alone: a sidecar without certificates accepts
+/// it where it need not refuse it.
+#[must_use]
+pub fn inbound_modes(catalog: &Catalog, class: &ClientClass, labels: &Labels) -> Option<PeerModes> {
+    if class.kind != ClientKind::Sidecar {
+        return None;
+    }
+    let policies = PeerPolicies::of(catalog, class.namespace.as_ref(), labels);
+    let is_ruled = policies.keys().next().is_some();
+    let modes = policies.modes();
+    let has_certificates = class.certificates.is_known();
+    let applies = if is_ruled {
+        has_certificates || modes.refuses_plain()
+    } else {
+        has_certificates && catalog.settings.auto_mtls()
+    };
+    applies.then_some(modes)
+}
+
+/// Whether inbound listeners must wait: the policies of a registry were never read, and may refuse what they would accept.
+#[must_use]
+pub fn withholds_inbound(catalog: &Catalog, class: &ClientClass) -> bool {
+    class.kind == ClientKind::Sidecar && unread_policies(catalog).next().is_some()
+}
+
+/// Returns the policies that were never read.
+pub fn unread_policies(catalog: &Catalog) -> impl Iterator<Item = UnreadCollection<'_>> {
+    catalog.unread().filter(|unread| unread.collection.kind == CollectionKind::Policies)
+}
+
+/// Mode of a port of the workload.
+fn mode(class: &ClientClass, port: PortNumber) -> MtlsMode {
+    class.inbound.as_ref().map_or(MtlsMode::Disable, |modes| modes.of(port))
 }
 
 /// Returns the client's own workload, by its addresses. Of several workloads it prefers the one with the client's
@@ -95,13 +131,13 @@ fn may_be(key: &WorkloadKey, client: &Client) -> bool {
 pub fn received(catalog: &Catalog, class: &ClientClass, own: OwnSide<'_>) -> Vec<InboundPath> {
     match &class.sidecar {
         Some(sidecar) if !sidecar.ingress.is_empty() => {
-            let mut paths = ingress::paths(&sidecar.ingress, class, own.ips, mode(catalog, class));
+            let mut paths = ingress::paths(&sidecar.ingress, class, own.ips);
             paths.retain(|path| is_open(path, class));
             paths
         }
         _ if class.binds => Vec::new(),
         _ => {
-            let ports = inbound(catalog, own.workloads, mode(catalog, class)).into_iter();
+            let ports = inbound(catalog, class, own.workloads).into_iter();
             ports.map(InboundPath::captured).collect()
         }
     }
@@ -115,7 +151,7 @@ fn is_open(path: &InboundPath, class: &ClientClass) -> bool {
 
 /// Returns the ports on which services reach these workloads, sorted by number.
 #[must_use]
-fn inbound(catalog: &Catalog, own: &[WorkloadKey], mode: MtlsMode) -> Vec<InboundPort> {
+fn inbound(catalog: &Catalog, class: &ClientClass, own: &[WorkloadKey]) -> Vec<InboundPort> {
     let mut out: BTreeMap<PortNumber, InboundPort> = BTreeMap::new();
     for workload in own.iter().filter_map(|key| catalog.workloads.get(key)) {
         let ips = ips(workload);
@@ -129,7 +165,7 @@ fn inbound(catalog: &Catalog, own: &[WorkloadKey], mode: MtlsMode) -> Vec<Inboun
                         target,
                         service: port.number,
                         protocol: port.protocol,
-                        mode,
+                        mode: mode(class, target),
                     });
                 }
             }
@@ -231,6 +267,8 @@ mod tests {
         catalog.workloads.insert(key.clone(), Shared::new(workload));
         let (protocol, mode) = (Protocol::Http, MtlsMode::Permissive);
         let wanted = InboundPort { target: mk_port(8080), service: mk_port(80), protocol, mode };
-        assert_eq!(inbound(&catalog, &[key], mode), [wanted]);
+        let inbound = Some(Arc::new(PeerModes::default()));
+        let class = ClientClass { inbound, ..ClientClass::new(ClientKind::Sidecar) };
+        assert_eq!(super::inbound(&catalog, &class, &[key]), [wanted]);
     }
 }

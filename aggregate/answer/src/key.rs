@@ -71,8 +71,10 @@ pub fn base(client: &ClientClass, keeps: impl Fn(&Attr) -> bool) -> ClientClass 
     };
     ClientClass {
         labels: own.labels.pairs().filter_map(label).collect(),
-        // no resource of a set has the paths
+        // no resource of a set has the paths, or is of its workload
         certificate_files: None,
+        inbound: None,
+        withholds_inbound: false,
         network: own.network.map(|n| if keeps(&Attr::Network(n.clone())) { n } else { NetworkId::unnamed() }),
         cluster: own.cluster.map(|c| if keeps(&Attr::Cluster(c.clone())) { c } else { ClusterId::unnamed() }),
         node: own.node.map(|n| if keeps(&Attr::Node(n.clone())) { n } else { NodeName::unnamed() }),

@@ -54,7 +54,8 @@ pub use explain::{
 pub use grpc_route::{GrpcGap, grpc_routes};
 pub use http_route::{RouteContext, RoutePlan, Routes, Target, http_routes};
 pub use inbound::{
-    InboundPath, InboundPort, InboundTarget, InboundTls, OwnSide, inbound_tls, own_workload, received,
+    InboundPath, InboundPort, InboundSecurity, InboundTarget, InboundTls, OwnSide, inbound_modes,
+    inbound_security, own_workload, received, unread_policies, withholds_inbound,
 };
 pub use key::key;
 pub use listener::{ListenerPlan, Match, Serves, listener, listener_name, route_table_name, scoped_listener};

@@ -33,6 +33,11 @@ impl PeerModes {
         let at = self.others.binary_search_by_key(&port, |(number, _)| *number).ok();
         at.and_then(|at| self.others.get(at)).map_or(self.usual, |(_, mode)| *mode)
     }
+    /// Whether a port refuses plain text.
+    #[must_use]
+    pub fn refuses_plain(&self) -> bool {
+        self.usual == MtlsMode::Strict || self.others().any(|(_, mode)| mode == MtlsMode::Strict)
+    }
     /// Iterates over the ports with another mode than the usual one, by number.
     pub fn others(&self) -> impl Iterator<Item = (PortNumber, MtlsMode)> {
         self.others.iter().copied()

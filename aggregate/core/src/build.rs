@@ -7,6 +7,7 @@ pub(crate) mod assemble;
 mod audience;
 pub(crate) mod dims;
 mod names;
+mod peers;
 mod pending;
 mod policies;
 pub(crate) mod registries;
@@ -39,6 +40,7 @@ impl State {
         let mut changed = CatalogChanges::default();
         let complete = membership_known && registries.values().all(|r| !r.ledger.is_unknown());
         let relabeled = self.build_settings(&mut changed);
+        self.follow_peers();
         let (rules_relabeled, ruled) = self.follow_rules();
         if relabeled | rules_relabeled | self.follow_virtual_services() {
             self.draft.compared_labels = self.context.labels.all();

@@ -224,7 +224,7 @@ fn merge_declaration<R: Recorder>(
     out.identities.extend(own.attributes.identities.iter().cloned());
     out.addresses.extend(own.addresses.iter().cloned());
     let workloads = if rec.is_on() { workloads_confirmed(context, decl) } else { BTreeMap::new() };
-    let with = With { shard, declaration: own, visibility: &visibility, workloads };
+    let with = With { context, shard, declaration: own, visibility: &visibility, workloads };
     for port in own.ports.iter() {
         merge_port(&with, port, &groups, out, rec);
     }
@@ -254,11 +254,24 @@ fn note_group(backing: &Backing<'_>, out: &mut Merged) {
 
 /// Declaration with the properties that its sources share.
 struct With<'a> {
+    context: &'a MergeContext,
     shard: &'a Ranked<'a>,
     declaration: &'a Arc<Declaration>,
     visibility: &'a Visibility,
     /// Time of the last confirmation of each selected workload; computed only for a trace.
     workloads: BTreeMap<&'a ObjectId, Mono>,
+}
+
+impl With<'_> {
+    /// Returns the addresses of a group that accept no mesh TLS because of a policy.
+    fn plain(&self, group: &EndpointGroup, ports: &[Option<u16>]) -> Arc<[u32]> {
+        let MergeContext { peers, settings, .. } = self.context;
+        if !peers.disable_any() {
+            return Arc::clone(&NONE);
+        }
+        let root = settings.effective.root_namespace();
+        peers.plain(root.as_ref(), &self.declaration.source.object.namespace, group, ports).into()
+    }
 }
 
 fn workloads_confirmed<'a>(context: &'a MergeContext, decl: &Decl) -> BTreeMap<&'a ObjectId, Mono> {
@@ -299,6 +312,7 @@ fn add_sources<R: Recorder>(
         if ports.iter().all(Option::is_none) {
             continue;
         }
+        let plain = with.plain(backing.group, &ports);
         let source = EndpointSource {
             shard: Arc::clone(&with.shard.info.shard),
             priority: backing.priority,
@@ -306,7 +320,8 @@ fn add_sources<R: Recorder>(
             visibility: with.visibility.clone(),
             group: Arc::clone(backing.group),
             ports,
-            held: backing.held.map_or_else(|| Arc::clone(&NONE_HELD), Arc::clone),
+            held: backing.held.map_or_else(|| Arc::clone(&NONE), Arc::clone),
+            plain,
             federation: joined.cloned(),
         };
         if rec.is_on() {
@@ -380,7 +395,8 @@ pub(crate) fn matching_port(declaration: &Declaration, port: &ServicePort, set: 
     at.and_then(|at| u16::try_from(at).ok())
 }
 
-static NONE_HELD: std::sync::LazyLock<Arc<[u32]>> = std::sync::LazyLock::new(|| Arc::from([]));
+/// No index.
+static NONE: std::sync::LazyLock<Arc<[u32]>> = std::sync::LazyLock::new(|| Arc::from([]));
 
 type Row = Arc<[Option<u16>]>;
 

@@ -12,6 +12,7 @@ pub(crate) mod host_patterns;
 pub(crate) mod identity_sets;
 pub(crate) mod names;
 pub(crate) mod outage;
+pub(crate) mod peers;
 pub(crate) mod pending;
 pub(crate) mod policies;
 pub(crate) mod rules;
@@ -37,6 +38,7 @@ use gateways::Gateways;
 use identity_sets::IdentitySets;
 use names::{JoinChange, NameGraph};
 use outage::OutageTimers;
+use peers::Peers;
 use pending::WaitingTable;
 use policies::Policies;
 use rules::Rules;
@@ -60,6 +62,8 @@ pub(crate) struct MergeContext {
     pub(crate) gateways: Gateways,
     /// Policies, and workloads that several of them select.
     pub(crate) policies: Policies,
+    /// PeerAuthentications by namespace.
+    pub(crate) peers: Peers,
     /// DestinationRules by host.
     pub(crate) rules: Rules,
     /// VirtualServices by host, with the routes of their delegates.

@@ -15,6 +15,7 @@ mod naive;
 mod names;
 mod outage;
 mod parts;
+mod peers;
 mod pending;
 mod policies;
 mod properties;

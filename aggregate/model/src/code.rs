@@ -231,7 +231,8 @@ codes! {
     607 CLIENT_SLOW "a client's stream was closed because it stopped reading" => "check the client";
     608 CLIENT_UNKNOWN_CLUSTER "a client names a cluster that no registry serves" => "correct its CLUSTER_ID";
     609 CLIENT_TYPE "a client requested a type that is not served" => "nothing; the request is ignored";
-    610 CLIENT_PLAIN_INBOUND "a sidecar accepts plain text beside mesh TLS on every port" => "see the guide on an Istio data plane";
+    610 CLIENT_REFUSES_PLAIN "a sidecar without certificates of the mesh closes connections that must have mesh TLS" => "give its node certificates, or set PERMISSIVE for its workload";
+    611 CLIENT_INBOUND_WITHHELD "a sidecar has no inbound listeners: policies that may restrict them were never read" => "give the server the right to read them, or wait until their source answers";
 
     // 07xx: credentials of remote clusters
     701 KUBECONFIG_UNREADABLE "a kubeconfig cannot be read" => "write one YAML document of at most 256 KiB, without duplicate fields, anchors and aliases";

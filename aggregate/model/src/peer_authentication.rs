@@ -25,9 +25,12 @@ pub struct PeerAuthentication {
 }
 
 impl PeerAuthentication {
-    /// What operators must know about every policy of the kind, because no listener is built from it.
-    pub const NOT_APPLIED: &str = "PeerAuthentication is read and not applied yet: requests are not restricted by it, and \
-                                   workloads accept plain connections";
+    /// Whether it makes ports accept no mesh TLS.
+    #[must_use]
+    pub fn disables(&self) -> bool {
+        let ports = self.ports.values().copied();
+        std::iter::once(self.mode).chain(ports).any(|mode| mode == Some(MtlsMode::Disable))
+    }
 }
 
 /// Connections that a port accepts.
@@ -48,6 +51,13 @@ impl MtlsMode {
     pub const NAMES: &[(&str, Self)] =
         &[("DISABLE", Self::Disable), ("PERMISSIVE", Self::Permissive), ("STRICT", Self::Strict)];
 
+    /// Returns the mode of a port of a workload by the policies that apply to it, the narrowest first.
+    #[must_use]
+    pub fn of_port(port: PortNumber, policies: &[Option<&PeerAuthentication>]) -> Self {
+        let all = || policies.iter().flatten();
+        let own = all().find_map(|policy| policy.ports.get(&port).copied().flatten());
+        own.or_else(|| all().find_map(|policy| policy.mode)).unwrap_or(Self::DEFAULT)
+    }
     /// Name in documents.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

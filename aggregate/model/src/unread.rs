@@ -36,6 +36,7 @@ impl UnreadCollection<'_> {
             _ if state.lacks_scope(scope) => "",
             CollectionKind::Workloads => "the workloads of ",
             CollectionKind::Services => "the services of ",
+            CollectionKind::Policies => "the policies of ",
             _ => "the endpoints of ",
         };
         let why = if why.is_empty() { "the first list is in progress" } else { why };

@@ -219,6 +219,8 @@ pub struct EndpointSource {
     pub ports: Arc<[Option<u16>]>,
     /// Indexes of addresses whose removal is held, sorted.
     pub held: Arc<[u32]>,
+    /// Indexes of addresses that accept no mesh TLS although they are of the mesh, sorted: a PeerAuthentication disables it.
+    pub plain: Arc<[u32]>,
     /// Role of the group in a federated service.
     pub federation: Option<Arc<FederationInfo>>,
 }
@@ -254,6 +256,7 @@ impl PartialEq for EndpointSource {
             && self.visibility == other.visibility
             && self.ports == other.ports
             && self.held == other.held
+            && self.plain == other.plain
             && self.federation == other.federation
     }
 }

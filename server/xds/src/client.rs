@@ -9,7 +9,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use tonic::Code as GrpcCode;
-use tributary_answer::{ClientPatches, ClientSidecar, ProxyFacts, Selectable, attach, patches_of};
+use tributary_answer::{
+    ClientPatches, ClientSidecar, PeerModes, ProxyFacts, Selectable, attach, inbound_modes, patches_of,
+    withholds_inbound,
+};
 use tributary_model::closed_ports::{METRICS_PORT, STATUS_PORT};
 use tributary_model::{
     Catalog, ClientKind, ClosedPorts, ClusterId, Code, Identity, Labels, Locality, Namespace, NetworkId,
@@ -139,6 +142,8 @@ impl ClientNode {
         class.sidecar = sidecar(catalog, &class, labels, earlier);
         class.labels = class.compared(catalog, labels);
         class.patches = self.patches(catalog, &class, labels, earlier);
+        class.inbound = inbound(catalog, &class, labels, earlier);
+        class.withholds_inbound = withholds_inbound(catalog, &class);
         (class, own.into_iter().map(|(key, _)| key.clone()).collect())
     }
     /// Returns the patches that apply to it; those of an earlier class if they are equal.
@@ -184,10 +189,16 @@ impl ClientNode {
     #[must_use]
     pub fn remark(&self, wants_listeners: bool, catalog: &Catalog) -> Option<Code> {
         match self.class.kind {
-            ClientKind::Sidecar if self.certificates(catalog).is_known() && catalog.settings.auto_mtls() => {
-                Some(Code::CLIENT_PLAIN_INBOUND)
+            ClientKind::Sidecar if withholds_inbound(catalog, &self.class) => {
+                Some(Code::CLIENT_INBOUND_WITHHELD)
             }
-            ClientKind::Sidecar => Some(Code::CLIENT_PARTIAL_MTLS),
+            ClientKind::Sidecar if self.certificates(catalog).is_known() => {
+                (!catalog.settings.auto_mtls()).then_some(Code::CLIENT_PARTIAL_MTLS)
+            }
+            ClientKind::Sidecar => {
+                let refuses = self.at(catalog).0.inbound.is_some();
+                Some(if refuses { Code::CLIENT_REFUSES_PLAIN } else { Code::CLIENT_PARTIAL_MTLS })
+            }
             ClientKind::Envoy if wants_listeners => Some(Code::CLIENT_NO_PROFILE),
             ClientKind::Envoy | ClientKind::Grpc => None,
         }
@@ -289,6 +300,18 @@ fn sidecar(
     let (key, sidecar) = attach(catalog, class.kind, class.namespace.as_ref(), labels)?;
     let held = earlier.and_then(|class| class.sidecar.as_ref()).filter(|held| held.is(key, sidecar));
     Some(held.map_or_else(|| Arc::new(ClientSidecar::new(key, sidecar)), Arc::clone))
+}
+
+/// Returns which inbound connections it accepts; those of an earlier class if they are equal.
+fn inbound(
+    catalog: &Catalog,
+    class: &ClientClass,
+    labels: &Labels,
+    earlier: Option<&ClientClass>,
+) -> Option<Arc<PeerModes>> {
+    let modes = inbound_modes(catalog, class, labels)?;
+    let held = earlier.and_then(|class| class.inbound.as_ref()).filter(|held| ***held == modes);
+    Some(held.map_or_else(|| Arc::new(modes), Arc::clone))
 }
 
 /// Completes a class from a workload: the registry's locality wins over the client's.
@@ -418,7 +441,7 @@ mod tests {
         let remark =
             |id, metadata: &[(&str, &str)], listens| parse(id, metadata).remark(listens, &Catalog::default());
         assert_eq!(remark(SIDECAR, &[], true), Some(Code::CLIENT_PARTIAL_MTLS));
-        assert_eq!(remark(SIDECAR, &[("ISTIO_VERSION", "1.30.3")], true), Some(Code::CLIENT_PLAIN_INBOUND));
+        assert_eq!(remark(SIDECAR, &[("ISTIO_VERSION", "1.30.3")], true), None);
         assert_eq!(remark("x", &[], true), Some(Code::CLIENT_NO_PROFILE));
         assert_eq!(remark("x", &[], false), None);
         let settings = Shared::new(Settings { auto_mtls: Some(false), ..Settings::default() });

@@ -366,6 +366,7 @@ fn mk_endpoints(svc: &Svc, service: &ServiceKey, port: PortNumber, view: &Declar
         group: Arc::new(group),
         ports: [Some(0)].into(),
         held: Arc::from([]),
+        plain: Arc::from([]),
         federation: None,
     };
     EndpointInputs {

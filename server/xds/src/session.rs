@@ -249,10 +249,10 @@ impl Session {
             || self.stale != ChangedHosts::Nothing
             || self.kinds.values().any(TypeState::is_due)
     }
-    /// Whether names wait until everything has been read, which must then wake this session.
+    /// Whether names or listeners wait until everything has been read, which must then wake this session.
     #[must_use]
     pub fn holds_names(&self) -> bool {
-        self.kinds.values().any(|state| !state.held.is_empty())
+        self.class.withholds_inbound || self.kinds.values().any(|state| !state.held.is_empty())
     }
     /// Returns the changes that wake this session, once after each change of its subscriptions.
     pub fn take_interest(&mut self) -> Option<Interest> {

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use dashmap::DashMap;
-use tributary_answer::Selectable;
+use tributary_answer::{Selectable, unread_policies};
 use tributary_model::{Catalog, ClientKind, Code, Identity, Locality, Mono};
 
 use crate::answers::{ClientClass, ResourceType};
@@ -155,8 +155,13 @@ fn notes(session: &SessionStatus, catalog: &Catalog, types: &[TypeStatus]) -> Ve
         Some(Code::CLIENT_PARTIAL_MTLS) => {
             note(Code::CLIENT_PARTIAL_MTLS, without_mesh_tls(&session.client, catalog))
         }
-        Some(Code::CLIENT_PLAIN_INBOUND) => {
-            note(Code::CLIENT_PLAIN_INBOUND, "inbound listeners with mesh TLS and plain text".into())
+        Some(Code::CLIENT_REFUSES_PLAIN) => note(
+            Code::CLIENT_REFUSES_PLAIN,
+            "refuses connections: STRICT without certificates of the mesh".into(),
+        ),
+        Some(Code::CLIENT_INBOUND_WITHHELD) => {
+            let why = unread_policies(catalog).next().map(|unread| unread.text()).unwrap_or_default();
+            note(Code::CLIENT_INBOUND_WITHHELD, format!("inbound listeners are withheld: {why}"));
         }
         Some(code) => note(code, code.info().title.into()),
         None => {}

@@ -83,8 +83,9 @@ fn locality_endpoints<'a, R: Recorder>(
         .map(|candidate| {
             let weight = scaled(&candidate, scale);
             record(&candidate, priority, locality, (weight, unit), r);
+            let mtls = candidate.accepts_mesh_tls();
             let Candidate { target, source, address, health, .. } = candidate;
-            Endpoint { target, health, weight, address, source }
+            Endpoint { target, health, weight, address, mtls, source }
         })
         .collect();
     let weight = endpoints.iter().fold(0_u32, |sum, e| sum.saturating_add(e.weight));

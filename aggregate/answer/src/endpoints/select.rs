@@ -47,6 +47,11 @@ impl<'a> Candidate<'a> {
     pub(super) fn network(&self) -> Option<&'a NetworkId> {
         self.address.topology.network.as_ref()
     }
+    /// Whether it accepts mesh TLS: it is of the mesh, and no policy disables it.
+    pub(super) fn accepts_mesh_tls(&self) -> bool {
+        let at = u32::try_from(self.index).unwrap_or(u32::MAX);
+        self.address.mtls && self.source.plain.binary_search(&at).is_err()
+    }
     /// Returns the sort key for clients that accept only one endpoint: healthy ones of normal priority come first.
     /// Among selected workloads the name decides, because their position in a bucket depends on a hash.
     pub(super) fn rank_alone(&self) -> RankAlone<'a> {

@@ -6,10 +6,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use tributary_model::{
-    CaptureMode, ClientDimensions, IngressEndpoint, IngressListener, MtlsMode, PortNumber, Protocol,
+    CaptureMode, ClientDimensions, IngressEndpoint, IngressListener, PortNumber, Protocol,
 };
 
-use super::InboundPort;
+use super::{InboundPort, mode};
 use crate::client::ClientClass;
 use crate::endpoints::Destination;
 use crate::vip::{ListenAddress, any_address};
@@ -56,25 +56,20 @@ impl InboundPath {
 }
 
 /// Returns the paths of ingress listeners, sorted by port; the first listener of a port serves it.
-pub(super) fn paths(
-    listeners: &[IngressListener],
-    class: &ClientClass,
-    ips: &[IpAddr],
-    mode: MtlsMode,
-) -> Vec<InboundPath> {
+pub(super) fn paths(listeners: &[IngressListener], class: &ClientClass, ips: &[IpAddr]) -> Vec<InboundPath> {
     let mut out = BTreeMap::new();
     for listener in listeners.iter().filter(|listener| listener.port.protocol != Protocol::Udp) {
-        out.entry(listener.port.number).or_insert_with(|| path(listener, class, ips, mode));
+        out.entry(listener.port.number).or_insert_with(|| path(listener, class, ips));
     }
     out.into_values().collect()
 }
 
-fn path(listener: &IngressListener, class: &ClientClass, ips: &[IpAddr], mode: MtlsMode) -> InboundPath {
+fn path(listener: &IngressListener, class: &ClientClass, ips: &[IpAddr]) -> InboundPath {
     let port = InboundPort {
         target: listener.port.number,
         service: listener.port.number,
         protocol: listener.port.protocol,
-        mode,
+        mode: mode(class, listener.port.number),
     };
     let binds = match listener.capture {
         CaptureMode::Default => class.binds,

@@ -288,7 +288,7 @@ fn all_meshed(sources: &[EndpointSource]) -> bool {
     };
     let is_meshed = |source: &EndpointSource| {
         let mut own = source.group.addresses.iter().filter(|address| serves(source, address));
-        !source.group.summary.plain || own.all(|address| address.mtls)
+        source.plain.is_empty() && (!source.group.summary.plain || own.all(|address| address.mtls))
     };
     !sources.is_empty() && sources.iter().all(is_meshed)
 }

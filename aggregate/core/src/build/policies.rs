@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tributary_model::{
-    CatalogChanges, Code, Condition, DeclaredPolicy, Namespace, ObjectRef, PeerAuthentication, Policy,
-    PolicyKey, PolicyKind, PolicyView, Shared,
+    CatalogChanges, Code, Condition, DeclaredPolicy, Namespace, ObjectRef, Policy, PolicyKey, PolicyKind,
+    PolicyView, Shared,
 };
 
 use crate::state::State;
@@ -151,28 +151,19 @@ fn ignored(declared: &DeclaredPolicy) -> Option<Condition> {
     Some(Condition { code: Code::POLICY_FIELD_IGNORED, objects, message: message.into() })
 }
 
-/// Returns the conditions of a policy that is applied to no client, or not in full.
+/// Returns the conditions of an EnvoyFilter with patches that are applied to no client, or not in full.
 fn not_served(declared: &DeclaredPolicy) -> Vec<Condition> {
-    let condition = |code, message: String| Condition {
+    let Policy::EnvoyFilter(filter) = &declared.policy else { return Vec::new() };
+    let condition = |code, about: &str, all: String| Condition {
         code,
         objects: [declared.source.reference()].into(),
-        message: message.into(),
+        message: format!("{about}: {all}").into(),
     };
-    match &declared.policy {
-        Policy::EnvoyFilter(filter) => {
-            let unserved = by_reason(filter.not_served()).map(|all| {
-                condition(Code::PATCH_NOT_SERVED, format!("patches are applied to no client: {all}"))
-            });
-            let partly = by_reason(filter.partly_served()).map(|all| {
-                condition(Code::PATCH_PARTLY_SERVED, format!("parts of values have no effect: {all}"))
-            });
-            unserved.into_iter().chain(partly).collect()
-        }
-        Policy::PeerAuthentication(_) => {
-            vec![condition(Code::KIND_NOT_SERVED, PeerAuthentication::NOT_APPLIED.to_owned())]
-        }
-        Policy::Sidecar(_) | Policy::DestinationRule(_) | Policy::VirtualService(_) => Vec::new(),
-    }
+    let unserved = by_reason(filter.not_served())
+        .map(|all| condition(Code::PATCH_NOT_SERVED, "patches are applied to no client", all));
+    let partly = by_reason(filter.partly_served())
+        .map(|all| condition(Code::PATCH_PARTLY_SERVED, "parts of values have no effect", all));
+    unserved.into_iter().chain(partly).collect()
 }
 
 /// Lists patches by the reason that they share; `None` if there are none.

@@ -292,7 +292,7 @@ fn add<R: Recorder>(
     host_names(part, &groups, out);
     out.identities.extend(part.own.attributes.identities.iter().cloned());
     let workloads = if rec.is_on() { workloads_confirmed(context, part.decl) } else { BTreeMap::new() };
-    let with = With { shard: part.shard, declaration: &part.own, visibility, workloads };
+    let with = With { context, shard: part.shard, declaration: &part.own, visibility, workloads };
     for (number, port) in part.ports.iter().filter(|(number, _)| ports.contains(number)) {
         add_port(&with, *number, port, &groups, joined, out, rec);
     }

@@ -68,16 +68,26 @@ impl Policies {
         ranked.sort_by(|a, b| rank(*a).order(&rank(*b)));
         ranked
     }
-    /// Returns the policies of a kind and namespace that apply to every workload, the first in precedence first.
-    pub(crate) fn wide(&self, kind: PolicyKind, namespace: &Namespace, shards: &Shards) -> Vec<PolicyKey> {
+    /// Returns the policies of a kind and namespace, the first in precedence first.
+    pub(crate) fn in_order<'a>(
+        &'a self,
+        kind: PolicyKind,
+        namespace: &Namespace,
+        shards: &'a Shards,
+    ) -> Vec<(&'a PolicyKey, &'a Arc<DeclaredPolicy>)> {
         let first = PolicyKey { kind, namespace: namespace.clone(), name: "".into() };
         let keys = self.reported.range(first..).map(|(key, _)| key);
         let keys = keys.take_while(|key| key.kind == kind && key.namespace == *namespace);
-        let served = keys.filter_map(|key| Some((key, *self.ranked(key, shards).first()?)));
-        let mut wide: Vec<_> =
-            served.filter(|(_, (_, value))| value.policy.selector().is_some_and(Labels::is_empty)).collect();
-        wide.sort_by(|(_, a), (_, b)| rank(*a).order(&rank(*b)));
-        wide.into_iter().map(|(key, _)| key.clone()).collect()
+        let mut served: Vec<_> =
+            keys.filter_map(|key| Some((key, *self.ranked(key, shards).first()?))).collect();
+        served.sort_by(|(_, a), (_, b)| rank(*a).order(&rank(*b)));
+        served.into_iter().map(|(key, (_, declared))| (key, declared)).collect()
+    }
+    /// Returns the policies of a kind and namespace that apply to every workload, the first in precedence first.
+    pub(crate) fn wide(&self, kind: PolicyKind, namespace: &Namespace, shards: &Shards) -> Vec<PolicyKey> {
+        let all = self.in_order(kind, namespace, shards).into_iter();
+        let wide = all.filter(|(_, value)| value.policy.selector().is_some_and(Labels::is_empty));
+        wide.map(|(key, _)| key.clone()).collect()
     }
 }
 

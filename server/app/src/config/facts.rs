@@ -32,9 +32,7 @@ pub fn settings(config: &SettingsConfig) -> Settings {
         block_unknown: config.block_unknown,
         access_log: config.access_log.as_ref().map(access_log).map(Arc::new),
         tracing: config.tracing.as_ref().and_then(|tracing| tracing.parse().ok()).map(Arc::new),
-        // A guard until inbound listeners take mesh TLS: those that this server sends would pass it on to the application. The
-        // mesh configuration does not count, because Istio's default is on.
-        auto_mtls: Some(config.auto_mtls == Some(true)),
+        auto_mtls: config.auto_mtls,
         sds_clusters: (!config.sds_clusters.is_empty())
             .then(|| config.sds_clusters.iter().map(|name| Arc::from(name.as_str())).collect()),
         locality: config.locality.as_ref().and_then(|locality| locality.parse().ok()).map(Arc::new),
@@ -147,9 +145,8 @@ mod tests {
 
     #[test]
     fn unset_fields_stay_unset() {
-        let none = Settings { auto_mtls: Some(false), ..Settings::default() };
-        assert_eq!(mk_settings("{}"), none, "mesh TLS is automatic on request only");
-        assert_eq!(mk_settings("{autoMtls: true}").auto_mtls, Some(true));
+        assert_eq!(mk_settings("{}"), Settings::default());
+        assert_eq!(mk_settings("{autoMtls: false}").auto_mtls, Some(false));
     }
 
     #[test]

@@ -268,8 +268,8 @@ pub struct SettingsConfig {
     pub access_log: Option<AccessLogConfig>,
     /// Tracing of the requests of sidecars; default: `enableTracing` and `defaultConfig.tracing` of the mesh configuration.
     pub tracing: Option<TracingConfig>,
-    /// Whether clients use mesh TLS to endpoints that accept it, where no DestinationRule has `tls`; default `false`, whatever
-    /// `enableAutoMtls` of the mesh configuration is: inbound listeners of Tributary's own sidecars do not take mesh TLS yet.
+    /// Whether clients use mesh TLS to endpoints that accept it, where no DestinationRule has `tls`, and sidecars accept it beside
+    /// plain text, where no PeerAuthentication applies; default: `enableAutoMtls` of the mesh configuration, else `true`.
     pub auto_mtls: Option<bool>,
     /// Names of xDS clusters in bootstraps of clients that serve certificates of the mesh by SDS, such as SPIRE's socket. A
     /// client names one in `SDS_CLUSTER` of its metadata; `sds-grpc`, Istio's agent, needs no entry.

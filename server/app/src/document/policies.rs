@@ -30,7 +30,7 @@ pub struct PolicyItem {
     /// Name.
     pub name: String,
     /// `Served`; `Quarantined`: the newest version is not valid and an older one stays served; `NotServed`: no version was
-    /// valid, or no object of the kind is served or applied.
+    /// valid, or no object of the kind is served.
     #[serde(default)]
     pub status: String,
     /// Code of the reason why a version is not served.
@@ -348,12 +348,7 @@ fn item(
         kind: key.kind.to_string(),
         namespace: key.namespace.to_string(),
         name: key.name.to_string(),
-        status: match (is_kept, is_applied(view)) {
-            (true, _) => "Quarantined",
-            (false, true) => "Served",
-            (false, false) => "NotServed",
-        }
-        .to_owned(),
+        status: if is_kept { "Quarantined" } else { "Served" }.to_owned(),
         code: problem.map(|problem| problem.problem.code.to_string()).unwrap_or_default(),
         reason: problem.map(kept).unwrap_or_default(),
         registry: registry.to_string(),
@@ -366,11 +361,6 @@ fn item(
         spec: Value::Null,
         conditions: view.conditions.iter().chain(more).map(ConditionItem::from).collect(),
     }
-}
-
-/// Whether objects of the kind of a policy change what clients receive.
-fn is_applied(view: &PolicyView) -> bool {
-    view.conditions.iter().all(|condition| condition.code != Code::KIND_NOT_SERVED)
 }
 
 #[cfg(test)]

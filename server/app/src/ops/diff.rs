@@ -126,7 +126,7 @@ impl<'s> Reasons<'s> {
 /// Attribute of a client that answers may depend on: its name, its text, and how to take it from another client.
 type Attribute = (&'static str, fn(&ClientClass) -> String, fn(&mut ClientClass, &ClientClass));
 
-const ATTRIBUTES: [Attribute; 15] = [
+const ATTRIBUTES: [Attribute; 16] = [
     ("namespace", |c| text(c.namespace.as_ref()), |to, from| to.namespace.clone_from(&from.namespace)),
     (
         "Sidecar",
@@ -148,6 +148,10 @@ const ATTRIBUTES: [Attribute; 15] = [
         to.certificate_files.clone_from(&from.certificate_files);
     }),
     ("EnvoyFilters", filters, |to, from| to.patches.clone_from(&from.patches)),
+    ("mesh TLS of inbound connections", inbound, |to, from| {
+        to.inbound.clone_from(&from.inbound);
+        to.withholds_inbound = from.withholds_inbound;
+    }),
     ("labels that rules compare", |c| labels(&c.labels), |to, from| to.labels.clone_from(&from.labels)),
 ];
 
@@ -187,6 +191,16 @@ fn filters(class: &ClientClass) -> String {
     let keys = class.patches.iter().flat_map(|patches| patches.keys());
     let names: Vec<String> = keys.map(|key| format!("{}/{}", key.namespace, key.name)).collect();
     if names.is_empty() { "none".to_owned() } else { names.join(",") }
+}
+
+/// Describes the modes of PeerAuthentication: `PERMISSIVE, 8080 STRICT`.
+fn inbound(class: &ClientClass) -> String {
+    if class.withholds_inbound {
+        return "withheld".to_owned();
+    }
+    let Some(modes) = &class.inbound else { return "none".to_owned() };
+    let others = modes.others().map(|(port, mode)| format!("{port} {mode}"));
+    std::iter::once(modes.usual().to_string()).chain(others).collect::<Vec<_>>().join(", ")
 }
 
 fn closed(ports: ClosedPorts) -> String {
@@ -324,7 +338,9 @@ mod tests {
             certificate_files: _,
             labels: _,
             patches: _,
+            inbound: _,
+            withholds_inbound: _,
         } = a;
-        assert_eq!(ATTRIBUTES.len(), 15);
+        assert_eq!(ATTRIBUTES.len(), 16);
     }
 }

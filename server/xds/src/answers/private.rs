@@ -10,7 +10,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tributary_answer::vip::ListenAddress;
 use tributary_answer::{
-    InboundPath, InboundPort, InboundTarget, InboundTls, OwnSide, inbound_tls, listener_name, names, received,
+    InboundPath, InboundPort, InboundSecurity, InboundTarget, OwnSide, inbound_security, listener_name,
+    names, received,
 };
 use tributary_model::{Catalog, ClientKind, EncodedResource};
 
@@ -34,14 +35,14 @@ enum InboundPlan {
     Virtual {
         bind: ListenAddress,
         ports: Box<[InboundPort]>,
-        tls: Option<InboundTls>,
+        security: InboundSecurity,
         reports: Reports,
     },
     /// A listener with a socket of its own.
     Bound {
         bind: ListenAddress,
         port: InboundPort,
-        tls: Option<InboundTls>,
+        security: InboundSecurity,
         reports: Reports,
     },
 }
@@ -119,13 +120,13 @@ impl InboundPlan {
             Self::Cluster { port, to, timeout, families } => {
                 (names::inbound_name(port.target), encode::cluster::inbound(*port, to, *timeout, *families))
             }
-            Self::Virtual { bind, ports, tls, reports } => {
+            Self::Virtual { bind, ports, security, reports } => {
                 let name = encode::listener::VIRTUAL_INBOUND.to_owned();
-                (name, encode::listener::virtual_inbound(*bind, ports, tls.as_ref(), reports))
+                (name, encode::listener::virtual_inbound(*bind, ports, security, reports))
             }
-            Self::Bound { bind, port, tls, reports } => {
+            Self::Bound { bind, port, security, reports } => {
                 let name = listener_name(bind.ip, port.target.get());
-                (name, encode::listener::inbound(*bind, port, tls.as_ref(), reports))
+                (name, encode::listener::inbound(*bind, port, security, reports))
             }
         };
         EncodedResource::new(name.into(), body.into())
@@ -145,6 +146,7 @@ fn plans(
                 |path: InboundPath| InboundPlan::Cluster { port: path.port, to: path.to, timeout, families };
             received(catalog, class, own).into_iter().map(cluster).collect()
         }
+        ResourceType::Listener if class.withholds_inbound => Vec::new(),
         ResourceType::Listener => listeners(catalog, class, &received(catalog, class, own)),
         ResourceType::Endpoints | ResourceType::Route | ResourceType::Secret => Vec::new(),
     }
@@ -152,18 +154,18 @@ fn plans(
 
 /// Returns the listener for redirected connections, if there are any, and those that open a socket.
 fn listeners(catalog: &Catalog, class: &ClientClassKey, paths: &[InboundPath]) -> Vec<InboundPlan> {
-    let (tls, reports) = (inbound_tls(catalog, class), reports(catalog));
+    let (security, reports) = (inbound_security(catalog, class), reports(catalog));
     let captured = paths.iter().filter(|path| path.bind.is_none()).map(|path| path.port);
     let captures = !class.binds;
     let all = captures.then(|| InboundPlan::Virtual {
         bind: any_address(class),
         ports: captured.collect(),
-        tls: tls.clone(),
+        security: security.clone(),
         reports: reports.clone(),
     });
     let bound = paths.iter().filter_map(|path| {
-        let (port, tls, reports) = (path.port, tls.clone(), reports.clone());
-        Some(InboundPlan::Bound { bind: path.bind?, port, tls, reports })
+        let (port, security, reports) = (path.port, security.clone(), reports.clone());
+        Some(InboundPlan::Bound { bind: path.bind?, port, security, reports })
     });
     all.into_iter().chain(bound).collect()
 }

@@ -53,8 +53,8 @@ fn lb_endpoint(wire: &mut Writer, endpoint: &Endpoint<'_>) {
     wire.message(1, |w| w.message(1, |w| address(w, endpoint.target)));
     wire.number(2, health(endpoint.health));
     let workload = endpoint.workload();
-    if endpoint.address.mtls || workload.is_some() {
-        wire.message(3, |w| metadata(w, endpoint.address.mtls, workload.as_deref()));
+    if endpoint.mtls || workload.is_some() {
+        wire.message(3, |w| metadata(w, endpoint.mtls, workload.as_deref()));
     }
     wire.wrapped(4, endpoint.weight);
 }

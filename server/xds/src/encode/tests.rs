@@ -15,7 +15,7 @@ use proptest::prelude::*;
 use prost::Message;
 use tributary_answer::vip::ListenAddress;
 use tributary_answer::{
-    Assignment, ClusterName, InboundPort, Listener, Match, Routes, Serves, VirtualHostPlan,
+    Assignment, ClusterName, InboundPort, InboundSecurity, Listener, Match, Routes, Serves, VirtualHostPlan,
     cluster as cluster_plan, endpoints, inline,
 };
 use tributary_model::*;
@@ -114,6 +114,7 @@ fn mk_facts(host: &str, port: u32, resolution: Resolution, group: EndpointGroup)
         ports: group.port_sets.iter().map(|_| Some(0)).collect(),
         group: Arc::new(group),
         held: Arc::from([]),
+        plain: Arc::from([]),
         federation: None,
     };
     EndpointInputs {
@@ -323,7 +324,8 @@ proptest! {
             mode: MtlsMode::Disable,
         };
         let ports: Vec<InboundPort> = ports.iter().map(port).collect();
-        let body = listener::virtual_inbound(ListenAddress::only(IpAddr::from([0; 4])), &ports, None, &Reports::default());
+        let security = InboundSecurity { rest: MtlsMode::Disable, tls: None };
+        let body = listener::virtual_inbound(ListenAddress::only(IpAddr::from([0; 4])), &ports, &security, &Reports::default());
         let message = pb::Listener::decode(&body[..]).unwrap();
         let detected = ports.iter().filter(|port| port.protocol == Protocol::Unspecified);
         let own = ports.iter().chain(detected).filter(|port| port.target.get() != 15_006).count();

@@ -1,8 +1,8 @@
 //! Streams whose class may change: with the policies of their namespace or the root namespace, and with the
 //! workloads at their addresses.
 //!
-//! A changed policy wakes a stream only if its class changes, so a policy that selects no client wakes none. Sidecars and
-//! EnvoyFilters change classes; other kinds wake the readers of the services that they change.
+//! A changed policy wakes a stream only if its class changes, so a policy that selects no client wakes none. Sidecars,
+//! EnvoyFilters and PeerAuthentications change classes; other kinds wake the readers of the services that they change.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -19,7 +19,7 @@ use super::{Waiters, Wake, wake_each};
 use crate::answers::ClientClassKey;
 use crate::client::ClientNode;
 
-/// Most Sidecars and EnvoyFilters that a publication reads for all streams; beyond them every stream of the namespaces is woken.
+/// Most policies that a publication reads for all streams; beyond them every stream of the namespaces is woken.
 const MAX_READS: usize = 1 << 20;
 
 #[derive(Debug)]
@@ -114,7 +114,7 @@ fn wake_moved(members: &HashMap<u64, Member>, now: &Catalog, observed: ObservedS
 }
 
 const fn changes_classes(kind: PolicyKind) -> bool {
-    matches!(kind, PolicyKind::Sidecar | PolicyKind::EnvoyFilter)
+    matches!(kind, PolicyKind::Sidecar | PolicyKind::EnvoyFilter | PolicyKind::PeerAuthentication)
 }
 
 fn ips(view: &Shared<WorkloadView>) -> impl Iterator<Item = IpAddr> {

@@ -1,10 +1,13 @@
 //! Both ends of a connection are sidecars of the server: the inbound listener takes mesh TLS and plain text, and gives the
 //! application the identity of the client.
 
+use anyhow::Context as _;
 use tributary_suites::Echo;
 
 use super::*;
 
+/// The endpoint of the service accepts mesh TLS.
+const MESHED: &str = "serviceAccount: pay, labels: {app: pay}";
 const CERTIFICATE_HEADER: &str = "x-forwarded-client-cert";
 
 /// A workload whose sidecar receives on a port of its own and passes requests on to an echo server.
@@ -18,7 +21,7 @@ impl Callee {
     /// Declares the service `pay.test` of this protocol, whose endpoint accepts mesh TLS.
     async fn new(protocol: &str) -> Result<Self> {
         let (mesh, at, echo) = (Mesh::new().await?, ports::free_addr()?, Echo::start().await?);
-        mesh.put("pay.test", &mesh.entry("pay.test").protocol(protocol).with(at, "serviceAccount: pay"))?;
+        mesh.put("pay.test", &mesh.entry("pay.test").protocol(protocol).with(at, MESHED))?;
         let sidecar = json!({
             "apiVersion": "networking.istio.io/v1", "kind": "Sidecar",
             "metadata": {"name": "pay", "namespace": "default"},
@@ -47,6 +50,25 @@ impl Callee {
     async fn caller(&self, server: &TestServer, uri: &str) -> Result<Envoy> {
         let identity = self.mesh.authority.workload("caller", uri)?;
         started(server, "web", self.of_files(&identity)).await
+    }
+
+    /// Writes a PeerAuthentication of namespace `default` with this `spec`.
+    fn peers(&self, name: &str, spec: &str) -> Result<()> {
+        let text = format!(
+            "apiVersion: security.istio.io/v1\nkind: PeerAuthentication\n\
+             metadata: {{name: {name}, namespace: default}}\nspec: {spec}\n"
+        );
+        self.mesh.files.put(&format!("peers-{name}.yaml"), &text)
+    }
+
+    /// Waits until plain text is refused, or answered with 200.
+    async fn plain_is(&self, accepted: bool) -> Result<()> {
+        eventually(&format!("plain text to be accepted: {accepted}"), SOON, || async {
+            let answer = get_as(self.at, "pay.test", NO_HEADER).await;
+            ensure!(answer.as_ref().is_ok_and(|(status, _)| *status == 200) == accepted, "{answer:?}");
+            Ok(())
+        })
+        .await
     }
 
     fn of_files(&self, identity: &Identity) -> Value {
@@ -124,5 +146,80 @@ async fn port_without_http_takes_mesh_tls_and_other_connections() -> Result<()> 
     let passed = format!("tcp.inbound|{}||.downstream_cx_total", callee.at.port());
     ensure!(own.stat(&passed).await? >= 3, "a greeting without a protocol of the mesh passes on");
     assert_eq!(callee.echo.requests(), before);
+    Ok(())
+}
+
+/// PeerAuthentications change under traffic of mesh TLS, and no request of it fails; plain text is refused where it must be.
+#[tokio::test]
+async fn strict_refuses_plain_text_under_traffic() -> Result<()> {
+    let callee = Callee::new("HTTP").await?;
+    let server = callee.mesh.server().await?;
+    let own = callee.sidecar(&server).await?;
+    let web = callee.caller(&server, WEB).await?;
+    callee.mesh.answers("pay.test", 200).await?;
+    let load = Load::start(&LoadPlan::to(local(callee.mesh.port)).host("pay.test"));
+    let port = callee.at.port();
+    callee.plain_is(true).await?;
+    for (name, spec, accepted) in [
+        ("default", "{mtls: {mode: STRICT}}".to_owned(), false),
+        ("pay", "{selector: {matchLabels: {app: pay}}, mtls: {mode: PERMISSIVE}}".to_owned(), true),
+        (
+            "pay",
+            format!(
+                "{{selector: {{matchLabels: {{app: pay}}}}, portLevelMtls: {{{port}: {{mode: STRICT}}}}}}"
+            ),
+            false,
+        ),
+        (
+            "pay",
+            format!(
+                "{{selector: {{matchLabels: {{app: pay}}}}, portLevelMtls: {{{port}: {{mode: PERMISSIVE}}}}}}"
+            ),
+            true,
+        ),
+        ("pay", "{selector: {matchLabels: {app: cart}}, mtls: {mode: PERMISSIVE}}".to_owned(), false),
+    ] {
+        callee.peers(name, &spec)?;
+        callee.plain_is(accepted).await.with_context(|| spec.clone())?;
+    }
+    load.finish().await.check_clean()?;
+    assert_eq!((own.refused().await?, web.refused().await?), (0, 0));
+    Ok(())
+}
+
+/// Clients send plain text to a workload whose mode is DISABLE, and mesh TLS again without it.
+#[tokio::test]
+async fn disabled_workload_gets_plain_text() -> Result<()> {
+    let callee = Callee::new("HTTP").await?;
+    let disable = "{selector: {matchLabels: {app: pay}}, mtls: {mode: DISABLE}}";
+    callee.peers("pay", disable)?;
+    let server = callee.mesh.server().await?;
+    let own = callee.sidecar(&server).await?;
+    let _web = callee.caller(&server, WEB).await?;
+    let answer = callee.mesh.answers("pay.test", 200).await?;
+    ensure!(!answer.contains(CERTIFICATE_HEADER), "plain text proves nothing: {answer}");
+    assert_eq!(callee.handshakes(&own).await?, 0);
+    callee.peers("pay", &disable.replace("DISABLE", "UNSET"))?;
+    eventually("mesh TLS", SOON, || async {
+        let answer = callee.mesh.answers("pay.test", 200).await?;
+        ensure!(answer.contains(CERTIFICATE_HEADER), "{answer}");
+        Ok(())
+    })
+    .await
+}
+
+/// A sidecar without certificates cannot prove who its clients are, so it refuses what must have mesh TLS, and shows it.
+#[tokio::test]
+async fn strict_sidecar_without_certificates_refuses_every_connection() -> Result<()> {
+    let callee = Callee::new("HTTP").await?;
+    callee.peers("default", "{mtls: {mode: STRICT}}")?;
+    let server = callee.mesh.server().await?;
+    let own = started(&server, "pay", sidecar(json!({"LABELS": {"app": "pay"}}))).await?;
+    callee.plain_is(false).await?;
+    let (_, shown, _) = server.command(&["get", "clients", "-o", "wide"]).await?;
+    ensure!(shown.contains("TRB0610"), "{shown}");
+    callee.peers("default", "{mtls: {mode: PERMISSIVE}}")?;
+    callee.plain_is(true).await?;
+    assert_eq!(own.refused().await?, 0);
     Ok(())
 }

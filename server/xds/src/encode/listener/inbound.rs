@@ -5,7 +5,7 @@
 
 use envoy_types::pb::envoy::config::core::v3::TransportSocket;
 use hcm::http_connection_manager::{ForwardClientCertDetails, SetCurrentClientCertDetails};
-use tributary_answer::InboundTls;
+use tributary_answer::{InboundSecurity, InboundTls};
 use tributary_model::MtlsMode;
 
 use super::*;
@@ -27,13 +27,13 @@ const MESH: [&str; 2] = ["istio", "istio-peer-exchange"];
 pub fn virtual_inbound(
     bind: ListenAddress,
     ports: &[InboundPort],
-    tls: Option<&InboundTls>,
+    security: &InboundSecurity,
     reports: &Reports,
 ) -> Vec<u8> {
     let mut body = base(VIRTUAL_INBOUND, bind, INBOUND_PORT, TrafficDirection::Inbound);
     body.listener_filters = vec![listener_filter("envoy.filters.listener.original_dst", &OriginalDst {})];
     let own = || ports.iter().filter(|port| port.target.get() != INBOUND_PORT);
-    let chains = Chains { tls, reports };
+    let chains = Chains { security, reports };
     body.filter_chains = std::iter::once(loop_guard(VIRTUAL_INBOUND, INBOUND_PORT))
         .chain(own().flat_map(|port| chains.of_port(port)))
         .chain(chains.of_others())
@@ -43,7 +43,7 @@ pub fn virtual_inbound(
         own().filter(|port| is(port)).map(|port| port.target.get()).chain([INBOUND_PORT]).collect()
     };
     let is_both = |port: &InboundPort| chains.needs_greeting(port.protocol, port.mode);
-    if own().any(is_both) || chains.needs_greeting(Protocol::Unspecified, chains.rest()) {
+    if own().any(is_both) || chains.needs_greeting(Protocol::Unspecified, security.rest) {
         inspect_tls(&mut body, &numbers(&|port| !is_both(port)));
     }
     detect_http(&mut body, &numbers(&|port| port.protocol != Protocol::Unspecified));
@@ -55,13 +55,13 @@ pub fn virtual_inbound(
 pub fn inbound(
     bind: ListenAddress,
     port: &InboundPort,
-    tls: Option<&InboundTls>,
+    security: &InboundSecurity,
     reports: &Reports,
 ) -> Vec<u8> {
     let number = port.target.get();
     let mut body = base(&listener_name(bind.ip, number), bind, number, TrafficDirection::Inbound);
     body.access_log = access_log::unmatched(reports.log.as_deref());
-    let chains = Chains { tls, reports };
+    let chains = Chains { security, reports };
     body.filter_chains = chains.of_port(port);
     if chains.needs_greeting(port.protocol, port.mode) {
         inspect_tls(&mut body, &[]);
@@ -115,15 +115,11 @@ struct To<'a> {
 
 /// Builds the chains of a workload's listeners.
 struct Chains<'a> {
-    tls: Option<&'a InboundTls>,
+    security: &'a InboundSecurity,
     reports: &'a Reports,
 }
 
 impl Chains<'_> {
-    /// Mode of ports that no service has.
-    fn rest(&self) -> MtlsMode {
-        self.tls.map_or(MtlsMode::Disable, |tls| tls.rest)
-    }
     /// Whether only the greeting of a connection shows which chain takes it.
     fn needs_greeting(&self, protocol: Protocol, mode: MtlsMode) -> bool {
         let by_mode = match mode {
@@ -131,7 +127,7 @@ impl Chains<'_> {
             MtlsMode::Permissive => true,
             MtlsMode::Strict => protocol == Protocol::Unspecified,
         };
-        by_mode && self.tls.is_some()
+        by_mode && self.security.tls.is_some()
     }
     fn of_port(&self, port: &InboundPort) -> Vec<pb::FilterChain> {
         let name = names::inbound_name(port.target);
@@ -142,18 +138,23 @@ impl Chains<'_> {
     fn of_others(&self) -> Vec<pb::FilterChain> {
         let (cluster, name) = (names::INBOUND_PASSTHROUGH, VIRTUAL_INBOUND);
         let to = To { cluster, name, service: 0, protocol: Protocol::Unspecified };
-        self.all(to, &pb::FilterChainMatch::default(), self.rest())
+        self.all(to, &pb::FilterChainMatch::default(), self.security.rest)
     }
     fn all(&self, to: To<'_>, found: &pb::FilterChainMatch, mode: MtlsMode) -> Vec<pb::FilterChain> {
-        let Some(tls) = self.tls.filter(|_| mode != MtlsMode::Disable) else {
-            return self.plain(to, found, false);
-        };
-        let is_strict = mode == MtlsMode::Strict;
-        let mut out = self.meshed(to, found, is_strict, tls);
-        if !is_strict {
-            out.extend(self.plain(to, found, true));
+        match (mode, &self.security.tls) {
+            (MtlsMode::Disable, _) | (MtlsMode::Permissive, None) => self.plain(to, found, false),
+            (MtlsMode::Permissive, Some(tls)) => {
+                let plain = self.plain(to, found, true);
+                self.meshed(to, found, false, tls).into_iter().chain(plain).collect()
+            }
+            (MtlsMode::Strict, Some(tls)) => self.meshed(to, found, true, tls),
+            (MtlsMode::Strict, None) => vec![self.refused(to, found)],
         }
-        out
+    }
+    /// Returns a chain that closes every connection.
+    fn refused(&self, to: To<'_>, found: &pb::FilterChainMatch) -> pb::FilterChain {
+        let chain = tcp_chain(to.name, names::BLACK_HOLE, self.reports);
+        pb::FilterChain { filter_chain_match: Some(found.clone()), ..chain }
     }
     /// Returns the chains of mesh TLS. One that is alone takes every connection, and refuses those without TLS.
     fn meshed(

@@ -14,9 +14,10 @@ const ALL: &str = "istio-http/1.0,istio-http/1.1,istio-h2,istio,istio-peer-excha
 const HTTP_ONLY: &str = "istio-http/1.0,istio-http/1.1,istio-h2";
 const ANY: &str = "istio,istio-peer-exchange";
 
-fn mk_tls(rest: MtlsMode) -> InboundTls {
+fn mk_security(rest: MtlsMode) -> InboundSecurity {
     let certificates = CertificateSource::Sds(CertificateSource::AGENT.into());
-    InboundTls { certificates, domains: ["mesh".into(), "old".into()].into(), rest }
+    let tls = InboundTls { certificates, domains: ["mesh".into(), "old".into()].into() };
+    InboundSecurity { rest, tls: Some(tls) }
 }
 fn mk_inbound(port: u32, protocol: Protocol, mode: MtlsMode) -> InboundPort {
     InboundPort { target: mk_port(port), service: mk_port(80), protocol, mode }
@@ -38,9 +39,9 @@ fn shown(chain: &pb::FilterChain) -> String {
     format!("{port} {transport} {protocols}: {security} {}", filter.replace("tcp_proxy", "tcp"))
 }
 fn bound(protocol: Protocol, mode: MtlsMode) -> (Vec<String>, Vec<String>) {
-    let tls = mk_tls(mode);
+    let security = mk_security(mode);
     let at = ListenAddress::only([127, 0, 0, 1].into());
-    let body = inbound(at, &mk_inbound(9080, protocol, mode), Some(&tls), &Reports::default());
+    let body = inbound(at, &mk_inbound(9080, protocol, mode), &security, &Reports::default());
     let message = pb::Listener::decode(&body[..]).unwrap();
     let filters = message.listener_filters.iter().map(|f| f.name.rsplit('.').next().unwrap().to_owned());
     (message.filter_chains.iter().map(shown).collect(), filters.collect())
@@ -88,7 +89,7 @@ fn chains_follow_mode_and_protocol() {
 
 #[test]
 fn clients_prove_an_identity_of_a_trust_domain() {
-    let chain = Chains { tls: Some(&mk_tls(MtlsMode::Strict)), reports: &Reports::default() };
+    let chain = Chains { security: &mk_security(MtlsMode::Strict), reports: &Reports::default() };
     let chains = chain.of_port(&mk_inbound(9080, Protocol::Http, MtlsMode::Strict));
     let context = context(&chains[0]).unwrap();
     assert_eq!(context.require_client_certificate, Some(BoolValue { value: true }));
@@ -108,8 +109,8 @@ fn clients_prove_an_identity_of_a_trust_domain() {
 
 #[test]
 fn application_gets_the_identity_of_a_client_of_mesh_tls_alone() {
-    let tls = mk_tls(MtlsMode::Permissive);
-    let chain = Chains { tls: Some(&tls), reports: &Reports::default() };
+    let security = mk_security(MtlsMode::Permissive);
+    let chain = Chains { security: &security, reports: &Reports::default() };
     let forwards = |chain: &pb::FilterChain| {
         let Some(pb::filter::ConfigType::TypedConfig(any)) = &chain.filters[0].config_type else {
             panic!("no configuration")
@@ -132,8 +133,8 @@ fn strict_port_beside_others_has_no_other_chain() {
         mk_inbound(9080, Protocol::Unspecified, MtlsMode::Strict),
         mk_inbound(9090, Protocol::Tcp, MtlsMode::Disable),
     ];
-    let (tls, at) = (mk_tls(MtlsMode::Permissive), ListenAddress::only([0, 0, 0, 0].into()));
-    let body = virtual_inbound(at, &ports, Some(&tls), &Reports::default());
+    let (security, at) = (mk_security(MtlsMode::Permissive), ListenAddress::only([0, 0, 0, 0].into()));
+    let body = virtual_inbound(at, &ports, &security, &Reports::default());
     let message = pb::Listener::decode(&body[..]).unwrap();
     assert_eq!(message.default_filter_chain, None);
     let (only_http, any_tcp) = (format!("tls {HTTP_ONLY}: mesh http"), format!("tls {ANY}: mesh tcp"));
@@ -152,4 +153,34 @@ fn strict_port_beside_others_has_no_other_chain() {
     let filters: Vec<&str> =
         message.listener_filters.iter().map(|f| f.name.rsplit('.').next().unwrap()).collect();
     assert_eq!(filters, ["original_dst", "tls_inspector", "http_inspector"]);
+}
+
+#[test]
+fn strict_port_without_certificates_refuses_every_connection() {
+    let ports = [
+        mk_inbound(9080, Protocol::Http, MtlsMode::Strict),
+        mk_inbound(9090, Protocol::Tcp, MtlsMode::Permissive),
+    ];
+    let (security, at) =
+        (InboundSecurity { rest: MtlsMode::Strict, tls: None }, ListenAddress::only([0, 0, 0, 0].into()));
+    let body = virtual_inbound(at, &ports, &security, &Reports::default());
+    let message = pb::Listener::decode(&body[..]).unwrap();
+    let leads = |chain: &pb::FilterChain| {
+        let Some(pb::filter::ConfigType::TypedConfig(any)) = &chain.filters[0].config_type else {
+            panic!("no configuration")
+        };
+        match TcpProxy::decode(&any.value[..]).unwrap().cluster_specifier {
+            Some(tcp_proxy::ClusterSpecifier::Cluster(name)) => name,
+            other => panic!("{other:?}"),
+        }
+    };
+    let got: Vec<String> =
+        message.filter_chains.iter().map(|c| format!("{}: {}", shown(c), leads(c))).collect();
+    let want = [
+        "15006 * *: plain tcp: BlackHoleCluster",
+        "9080 * *: plain tcp: BlackHoleCluster",
+        "9090 * *: plain tcp: inbound|9090||",
+        "* * *: plain tcp: BlackHoleCluster",
+    ];
+    assert_eq!(got, want);
 }

@@ -172,8 +172,7 @@ fn target(facts: &RouteInputs, client: &Projection, destination: &RouteDestinati
         return Target::of(destination);
     };
     let namespace = client.namespace.as_ref().and_then(Option::as_ref);
-    let hash = known.hash.as_ref().and_then(|by| by.get(namespace).clone());
-    Target { host: known.host.clone(), hash }
+    Target { host: known.host.clone(), hash: known.hash_on(facts.port, namespace).cloned() }
 }
 
 fn plan(facts: &RouteInputs, client: &Projection) -> VirtualHostPlan {
@@ -353,19 +352,30 @@ mod tests {
         let hash = Some(Arc::new(ByNamespace::new(header("usual"), [(mk_ns("shop"), header("own"))])));
         let mut facts = mk_route("pay.shop", Protocol::Http);
         facts.virtual_services = [mk_candidate(vec![])].into();
-        facts.destinations = [ResolvedDestination { destination: to, host: mk_host("a.test"), hash }].into();
+        let of_port = Some(Arc::new(ByNamespace::new(header("port"), [])));
+        let resolved = ResolvedDestination {
+            destination: to,
+            host: mk_host("a.test"),
+            hash,
+            hash_of_ports: [(mk_port(81), of_port)].into(),
+        };
+        facts.destinations = [resolved].into();
         let dims = ClientDimensions::KIND | ClientDimensions::NAMESPACE;
         let node = ResourceInputs::new(facts, dims);
-        let served = |namespace| {
+        let on_81 = ResourceInputs::new(RouteInputs { port: mk_port(81), ..node.inputs.clone() }, dims);
+        let served_by = |node: &ResourceInputs<RouteInputs>, namespace| {
             let class = ClientClass { namespace, ..ClientClass::new(ClientKind::Sidecar) };
-            let Routes::Of(routes) = route(&node.inputs, &key(&node, &class)).unwrap().routes else {
+            let Routes::Of(routes) = route(&node.inputs, &key(node, &class)).unwrap().routes else {
                 panic!("the default route")
             };
             let RouteAction::Forward(forward) = &routes[0].action else { panic!("no destination") };
             format!("{:?} {:?}", forward.targets, forward.hash)
         };
+        let served = |namespace| served_by(&node, namespace);
         let (own, other) = (served(Some(mk_ns("shop"))), served(Some(mk_ns("web"))));
         assert!(own.contains("a.test") && own.ends_with(r#"[Header("own")]"#), "{own}");
         assert!(other.contains("a.test") && other.ends_with(r#"[Header("usual")]"#), "{other}");
+        let of_port = served_by(&on_81, Some(mk_ns("shop")));
+        assert!(of_port.ends_with(r#"[Header("port")]"#), "{of_port}");
     }
 }

@@ -3,6 +3,7 @@
 //! The core builds them, with the routes of delegates in their place and every name completed; the answer of a client
 //! chooses among them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::by_namespace::ByClient;
@@ -89,6 +90,16 @@ pub struct ResolvedDestination {
     pub host: Hostname,
     /// Property of requests that decides their endpoint.
     pub hash: ByClient<HashKey>,
+    /// The same on ports with settings of their own, for a destination without a port, which has that of the route table.
+    pub hash_of_ports: BTreeMap<PortNumber, ByClient<HashKey>>,
+}
+
+impl ResolvedDestination {
+    /// Returns the property of a client's request in the route table of a port that decides its endpoint.
+    #[must_use]
+    pub fn hash_on(&self, port: PortNumber, namespace: Option<&Namespace>) -> Option<&Arc<HashKey>> {
+        self.hash_of_ports.get(&port).unwrap_or(&self.hash).as_ref()?.get(namespace).as_ref()
+    }
 }
 
 /// What a destination of routes of connections leads to, where it is not only what the destination names.

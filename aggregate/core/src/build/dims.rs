@@ -7,8 +7,8 @@ use std::ops::BitOr;
 
 use tributary_model::{
     ByNamespace, ClientDimensions, ClientMatch, ClusterInputs, EndpointInputs, HttpCandidate, L4Candidate,
-    ListenerInputs, Preference, ResourceInputs, RouteCandidate, RouteInputs, ServiceAddress, Shared,
-    TrafficDistribution, TrafficPolicy, Visibility,
+    ListenerInputs, Preference, ResolvedDestination, ResourceInputs, RouteCandidate, RouteInputs,
+    ServiceAddress, Shared, TrafficDistribution, TrafficPolicy, Visibility,
 };
 
 /// Returns the dimensions of an xDS cluster: the kind of client, and where it resolves names its IP families and the
@@ -102,7 +102,13 @@ pub(crate) fn route(facts: &RouteInputs) -> ClientDimensions {
         | ruled(facts.hash.as_deref())
         | virtual_addresses(&facts.addresses)
         | chosen(&facts.virtual_services, HttpCandidate::clients)
-        | facts.destinations.iter().fold(ClientDimensions::NONE, |out, to| out | ruled(to.hash.as_deref()))
+        | hashed(&facts.destinations)
+}
+
+/// Returns the dimensions that decide the hashes of destinations.
+fn hashed(destinations: &[ResolvedDestination]) -> ClientDimensions {
+    let hashes = destinations.iter().flat_map(|to| to.hash_of_ports.values().chain([&to.hash]));
+    hashes.fold(ClientDimensions::NONE, |out, hash| out | ruled(hash.as_deref()))
 }
 
 /// Returns the dimensions that decide which VirtualService serves a client, and which of its routes.

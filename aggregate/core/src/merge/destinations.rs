@@ -3,12 +3,12 @@
 //!
 //! The build calls it for each service with VirtualServices.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tributary_model::{
     ByClient, ConnectionTarget, Hostname, HttpCandidate, HttpRoute, L4Candidate, PortNumber,
-    ResolvedDestination, RouteDestination,
+    ResolvedDestination, RouteDestination, Subset,
 };
 
 use crate::merge::outline::outlines;
@@ -51,10 +51,27 @@ fn resolve(
     destination: &RouteDestination,
 ) -> Option<ResolvedDestination> {
     let host = concrete(context, hosts, &destination.host);
-    let RouteDestination { port, subset, .. } = destination;
-    let hash = ruled(context, hosts, &host, |rule| rule.hash_of(*port, subset.as_ref()));
-    let differs = host != destination.host || hash.is_some();
-    differs.then(|| ResolvedDestination { destination: destination.clone(), host, hash })
+    let subset = destination.subset.as_ref();
+    let hash_on = |port| ruled(context, hosts, &host, |rule| rule.hash_of(port, subset));
+    let hash = hash_on(destination.port);
+    let ports = destination.port.is_none().then(|| hashed_ports(context, hosts, &host, subset));
+    let with_hash = ports.into_iter().flatten().map(|port| (port, hash_on(Some(port))));
+    let hash_of_ports: BTreeMap<_, _> = with_hash.filter(|(_, own)| *own != hash).collect();
+    let differs = host != destination.host || hash.is_some() || !hash_of_ports.is_empty();
+    differs.then(|| ResolvedDestination { destination: destination.clone(), host, hash, hash_of_ports })
+}
+
+/// Returns the ports for which the rules of the first claimant of a host set a hash.
+fn hashed_ports(
+    context: &MergeContext,
+    hosts: &Hosts,
+    host: &Hostname,
+    subset: Option<&Subset>,
+) -> BTreeSet<PortNumber> {
+    let ports = ruled(context, hosts, host, |rule| {
+        Some(rule.hashed_ports(subset).collect::<BTreeSet<_>>()).filter(|ports| !ports.is_empty())
+    });
+    ports.iter().flat_map(|by| by.values()).flatten().flat_map(|ports| ports.iter().copied()).collect()
 }
 
 fn connect(context: &MergeContext, hosts: &Hosts, destination: RouteDestination) -> Option<ConnectionTarget> {

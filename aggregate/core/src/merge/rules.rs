@@ -208,12 +208,18 @@ impl MergedRule {
         (policy != ConnectionPolicy::default()).then_some(policy)
     }
     /// Returns the property of requests that decides their endpoint, for a route to a subset or to all endpoints. Settings
-    /// of a port count only for a route that names it; those without such a property take none away.
+    /// of a port count for a route to that port; those without such a property take none away.
     pub(crate) fn hash_of(&self, port: Option<PortNumber>, subset: Option<&Subset>) -> Option<HashKey> {
         let subset = self.subsets.iter().find(|own| Some(&own.name) == subset).map(|own| &own.policies);
         let of_port = |policies: &PortPolicies| policies.ports.get(&port?)?.hash().cloned();
         let of = |policies: &PortPolicies| of_port(policies).or_else(|| policies.all.hash().cloned());
         subset.and_then(of).or_else(|| of(&self.policies))
+    }
+    /// Iterates over the ports whose settings have such a property, for a route to a subset or to all endpoints.
+    pub(crate) fn hashed_ports(&self, subset: Option<&Subset>) -> impl Iterator<Item = PortNumber> {
+        let subset = self.subsets.iter().find(|own| Some(&own.name) == subset).map(|own| &own.policies);
+        let ports = subset.into_iter().chain([&self.policies]).flat_map(|policies| policies.ports.iter());
+        ports.filter(|(_, policy)| policy.hash().is_some()).map(|(port, _)| *port)
     }
     /// Returns the settings of connections that a route leads to a subset or to all endpoints. As in Istio, a subset only
     /// decides whether the client's address decides the endpoint.

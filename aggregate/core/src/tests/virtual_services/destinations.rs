@@ -27,7 +27,7 @@ pub(super) fn mk_alias(object: &str, to: &str) -> Declaration {
 }
 
 /// Returns what the destinations of a service's first port lead to for clients of namespace cli: host, subset and port,
-/// the host at its end, and the header by which it chooses an endpoint.
+/// the host at its end, and the header by which it chooses an endpoint, on ports with a header of their own too.
 fn led_to(world: &mut World, service: &str) -> Vec<String> {
     let view = world.view(service).unwrap();
     let inputs = &view.ports[0].route.inputs;
@@ -35,7 +35,9 @@ fn led_to(world: &mut World, service: &str) -> Vec<String> {
         let RouteDestination { host, subset, port } = &resolved.destination;
         let subset = subset.as_ref().map(|subset| format!("|{}", subset.as_str())).unwrap_or_default();
         let port = port.map(|port| format!(":{port}")).unwrap_or_default();
-        format!("{host}{subset}{port} {} {}", resolved.host, header(&resolved.hash))
+        let own = resolved.hash_of_ports.iter().map(|(port, hash)| format!(" {port}={}", header(hash)));
+        let own: String = own.collect();
+        format!("{host}{subset}{port} {} {}{own}", resolved.host, header(&resolved.hash))
     };
     inputs.destinations.iter().map(of).collect()
 }
@@ -97,11 +99,18 @@ fn hash_of_a_route_is_that_of_its_destination() {
         [PAY, "svc/a.test", "svc/b.test"].map(|name| mk_service(name, mk_decl(name, "80 http, 81 web")));
     world.list("file", services.into_iter().chain([routes]));
     assert!(led_to(&mut world, PAY).is_empty());
-    // a port counts if the destination names it, and a subset precedes its rule
+    // a destination without a port has that of the route table, and a subset precedes its rule
     world.put("file", [mk_hashed("svc/r", "a.test", "all", &[(80, "port")], Some("subset"))]);
-    let want =
-        ["a.test a.test all", "a.test:80 a.test port", "a.test|v1 a.test subset", "a.test|v2 a.test all"];
+    let want = [
+        "a.test a.test all 80=port",
+        "a.test:80 a.test port",
+        "a.test|v1 a.test subset",
+        "a.test|v2 a.test all 80=port",
+    ];
     assert_eq!(led_to(&mut world, PAY), want);
+    world.put("file", [mk_hashed("svc/r", "a.test", "", &[(80, "port"), (81, "")], None)]);
+    let want = ["a.test a.test - 80=port", "a.test:80 a.test port", "a.test|v1 a.test - 80=port"];
+    assert_eq!(led_to(&mut world, PAY)[..3], want);
     world.put("file", [mk_hashed("svc/r", "*.test", "all", &[(80, "")], Some(""))]);
     let want = [
         "a.test a.test all",

@@ -108,6 +108,11 @@ impl Endpoint<'_> {
     }
 }
 
+/// Whether an endpoint has labels, such as those of a subset.
+pub(crate) fn has_labels(source: &EndpointSource, address: &Address, labels: &Labels) -> bool {
+    labels.pairs().all(|(key, value)| label(source, address, key) == Some(&**value))
+}
+
 fn label<'a>(source: &'a EndpointSource, address: &'a Address, key: &str) -> Option<&'a str> {
     let federated = source.federation.as_ref().and_then(|federation| federation.labels.get(key));
     federated.or_else(|| address.labels.get(key))

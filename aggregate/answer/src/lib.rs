@@ -31,6 +31,7 @@ pub mod policy_conditions;
 pub mod resolve;
 pub mod route;
 pub mod scope;
+mod shares;
 pub mod transport;
 pub mod vip;
 pub mod virtual_service;

@@ -8,17 +8,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tributary_model::{
-    Catalog, Code, Condition, DestinationRule, Distribution, EndpointInputs, EndpointPolicy, ExportTo,
-    LocalityBalancing, Namespace, PolicyKey, PolicyKind, PolicyView, PortNumber, PortView, Protocol,
-    Resolution, ServiceView, Subset, Visibility,
+    Catalog, Code, Condition, DestinationRule, EndpointPolicy, ExportTo, Namespace, PolicyKey, PolicyKind,
+    PolicyView, PortNumber, PortView, Protocol, ServiceView, Subset, Visibility,
 };
 
 use super::clients::{Inhabited, inhabited};
 use super::found::{Found, named};
-use super::services::{Services, has_labels, selects};
+use super::services::{Services, any_has_labels, selects};
 use super::{Beside, MAX_LOOKS};
 
 mod hash;
+mod shares;
+
+use shares::Shares;
 
 /// Conditions of rules.
 pub(super) struct RuleConditions<'c> {
@@ -46,10 +48,8 @@ struct Use<'c> {
     unmatched: BTreeMap<&'c Subset, BTreeSet<String>>,
     /// Subsets whose labels some endpoint has.
     matched: BTreeSet<&'c Subset>,
-    /// Ports of services where no endpoint is in a place that the clients of a place have a share of.
-    unshared: BTreeMap<&'c str, BTreeSet<String>>,
-    /// Places of clients that have a share of some endpoint.
-    shared: BTreeSet<&'c str>,
+    /// Places whose clients have shares of endpoints.
+    shares: Shares<'c>,
     /// Ports of the services of its host.
     ports: BTreeSet<PortNumber>,
     /// Whether one of them is for requests, or sidecars may recognize requests on it.
@@ -85,7 +85,7 @@ impl<'c> RuleConditions<'c> {
                     self.unused(used),
                     shadowed(used),
                     unmatched(used, rule),
-                    unshared(used, rule),
+                    used.shares.unmatched(rule),
                     portless(used, rule),
                     self.unhashed(key, used, rule),
                 ];
@@ -160,7 +160,7 @@ impl<'c> RuleConditions<'c> {
         self.count_shares((view, port), from, policy, wanted);
         for (name, labels, _) in policy.subsets.iter() {
             let Some(key) = self.declaring(from, name).filter(|key| wanted(key)) else { continue };
-            let is_matched = has_labels(inputs, labels, &mut self.looks);
+            let is_matched = any_has_labels(inputs, labels, &mut self.looks);
             let used = self.used.entry(key).or_default();
             if is_matched {
                 used.matched.insert(name);
@@ -168,44 +168,6 @@ impl<'c> RuleConditions<'c> {
                 used.unmatched.entry(name).or_default().insert(format!("{}:{}", view.key.host, port.number));
             }
         }
-    }
-    /// Records for which clients the shares of localities lead to endpoints. The only endpoint of an xDS cluster needs none.
-    fn count_shares(
-        &mut self,
-        (view, port): (&'c ServiceView, &'c PortView),
-        from: &'c [PolicyKey],
-        policy: &'c EndpointPolicy,
-        wanted: &dyn Fn(&PolicyKey) -> bool,
-    ) {
-        let inputs = &port.endpoints.inputs;
-        if inputs.resolution == Resolution::DnsLogical {
-            return;
-        }
-        let sets = |key: &&PolicyKey| self.rule(key).is_some_and(|of| !of.policies.is_empty());
-        let whole = from.iter().find(sets).map(|key| (key, &policy.whole));
-        let subsets = policy.subsets.iter();
-        let subsets = subsets.filter_map(|(name, _, order)| Some((self.declaring(from, name)?, order)));
-        let orders: Vec<_> = whole.into_iter().chain(subsets).filter(|(key, _)| wanted(key)).collect();
-        for (key, order) in orders {
-            let Some(LocalityBalancing::Distribute(shares)) = &order.locality else { continue };
-            for share in shares.iter() {
-                let is_shared = self.has_place(inputs, share);
-                let used = self.used.entry(key).or_default();
-                if is_shared {
-                    used.shared.insert(&share.from);
-                } else {
-                    let port = format!("{}:{}", view.key.host, port.number);
-                    used.unshared.entry(&share.from).or_default().insert(port);
-                }
-            }
-        }
-    }
-    fn has_place(&mut self, inputs: &EndpointInputs, share: &Distribution) -> bool {
-        inputs.sources.iter().any(|source| {
-            self.looks += source.group.addresses.len();
-            let mut localities = source.group.addresses.iter().map(|address| &address.topology.locality);
-            localities.any(|locality| share.to.iter().any(|(place, _)| locality.matches(place)))
-        })
     }
     /// Returns the condition of a rule that only clients of namespaces without clients would use.
     fn unused(&self, used: &Use<'c>) -> Option<Found<'c>> {
@@ -297,21 +259,6 @@ fn unmatched<'c>(used: &Use<'c>, rule: &DestinationRule) -> Option<Found<'c>> {
         format!("no endpoint has the labels of these subsets: {}", named(parts.iter().map(String::as_str)))
     };
     (!parts.is_empty()).then(|| Found(Code::SUBSET_UNMATCHED, Vec::new(), message()))
-}
-
-/// Returns the condition of a rule whose shares lead clients to no endpoint; of a wildcard, in no service.
-fn unshared<'c>(used: &Use<'c>, rule: &DestinationRule) -> Option<Found<'c>> {
-    let is_wild = rule.host.suffix().is_some();
-    let lost = used.unshared.iter().filter(|(from, _)| !is_wild || !used.shared.contains(*from));
-    let part = |(from, ports): (&&str, &BTreeSet<String>)| {
-        format!("{from} of {}", named(ports.iter().map(String::as_str)))
-    };
-    let parts: Vec<String> = lost.map(part).collect();
-    let message = || {
-        let parts = named(parts.iter().map(String::as_str));
-        format!("no endpoint is in a place that the clients in these places have a share of: {parts}")
-    };
-    (!parts.is_empty()).then(|| Found(Code::SHARES_UNMATCHED, Vec::new(), message()))
 }
 
 /// Returns the condition of a rule with settings of ports that no service of its host has.

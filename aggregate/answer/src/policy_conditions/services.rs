@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tributary_model::{Catalog, EndpointInputs, HostPattern, Hostname, Labels, Resolution, ServiceView};
 
 use super::Index;
+use crate::endpoints::has_labels;
 use crate::resolve::MAX_ALIASES;
 
 /// Most services of a wildcard that are compared.
@@ -83,15 +84,10 @@ pub(super) fn selects(resolution: &Resolution) -> bool {
     *resolution == Resolution::ClientSide || resolution.is_dns()
 }
 
-/// Whether an endpoint has labels; counts the endpoints that are compared.
-pub(super) fn has_labels(inputs: &EndpointInputs, labels: &Labels, compared: &mut usize) -> bool {
+/// Whether any endpoint has labels; counts the endpoints that are compared.
+pub(super) fn any_has_labels(inputs: &EndpointInputs, labels: &Labels, compared: &mut usize) -> bool {
     inputs.sources.iter().any(|source| {
         *compared += source.group.addresses.len();
-        let federated = source.federation.as_ref().map(|federation| &federation.labels);
-        source.group.addresses.iter().any(|address| {
-            let own =
-                |key: &str| federated.and_then(|labels| labels.get(key)).or_else(|| address.labels.get(key));
-            labels.pairs().all(|(key, value)| own(key) == Some(&**value))
-        })
+        source.group.addresses.iter().any(|address| has_labels(source, address, labels))
     })
 }

@@ -11,7 +11,7 @@ use tributary_model::{
 use super::ports::Listened;
 use super::{Found, RouteConditions, named, place};
 use crate::policy_conditions::MAX_LOOKS;
-use crate::policy_conditions::services::{has_labels, selects};
+use crate::policy_conditions::services::{any_has_labels, selects};
 
 /// Destination with the place of its route.
 struct Placed<'c> {
@@ -146,7 +146,7 @@ impl<'c> RouteConditions<'c> {
             let all =
                 policies.flat_map(|all| all.values()).flatten().flat_map(|policy| policy.subsets.iter());
             let mut labels = all.filter(|(name, ..)| name == subset).map(|(_, labels, _)| labels);
-            !selects(&inputs.resolution) || labels.any(|labels| has_labels(inputs, labels, &mut compared))
+            !selects(&inputs.resolution) || labels.any(|labels| any_has_labels(inputs, labels, &mut compared))
         };
         let is_any = views.iter().flat_map(|view| ports_of(view, to)).any(&mut is_matched);
         self.compared.set(compared);

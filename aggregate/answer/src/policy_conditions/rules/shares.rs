@@ -1,0 +1,192 @@
+//! Condition of a DestinationRule whose `distribute` gives clients shares of places without endpoints, of a service or of one
+//! of its subsets.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tributary_model::{
+    Code, DestinationRule, Distribution, EndpointOrder, EndpointPolicy, Labels, LocalityBalancing, PolicyKey,
+    PortView, Resolution, ServiceView, Subset,
+};
+
+use super::{Found, RuleConditions, named};
+use crate::shares::{Places, places};
+
+/// Place of clients, and the subset whose endpoints they have a share of.
+type From<'c> = (&'c str, Option<&'c Subset>);
+
+/// Shares that a rule gives to clients.
+#[derive(Default)]
+pub(super) struct Shares<'c> {
+    /// Ports of services without an endpoint in a place of the share.
+    missed: BTreeMap<From<'c>, BTreeSet<String>>,
+    /// Those of some endpoint.
+    reached: BTreeSet<From<'c>>,
+}
+
+/// Endpoints of a port, or those of a subset, with the rule that orders them.
+struct Part<'c> {
+    rule: &'c PolicyKey,
+    subset: Option<(&'c Subset, &'c Labels)>,
+    order: &'c EndpointOrder,
+}
+
+impl<'c> Shares<'c> {
+    fn record(&mut self, from: From<'c>, (view, port): (&ServiceView, &PortView), found: Places) {
+        match found {
+            Places::WithoutEndpoints => {}
+            Places::Reached => _ = self.reached.insert(from),
+            Places::Missed => {
+                let port = format!("{}:{}", view.key.host, port.number);
+                self.missed.entry(from).or_default().insert(port);
+            }
+        }
+    }
+    /// Returns the condition of a rule whose shares lead clients to no endpoint; of a wildcard, in no service.
+    pub(super) fn unmatched(&self, rule: &DestinationRule) -> Option<Found<'c>> {
+        let is_wild = rule.host.suffix().is_some();
+        let lost = self.missed.iter().filter(|(from, _)| !is_wild || !self.reached.contains(*from));
+        let part = |((from, subset), ports): (&From<'_>, &BTreeSet<String>)| {
+            let subset = subset.map(|subset| format!(" (subset {})", subset.as_str())).unwrap_or_default();
+            format!("{from} of {}{subset}", named(ports.iter().map(String::as_str)))
+        };
+        let parts: Vec<String> = lost.map(part).collect();
+        let message = || {
+            let parts = named(parts.iter().map(String::as_str));
+            format!("no endpoint is in a place that the clients in these places have a share of: {parts}")
+        };
+        (!parts.is_empty()).then(|| Found(Code::SHARES_UNMATCHED, Vec::new(), message()))
+    }
+}
+
+impl<'c> RuleConditions<'c> {
+    /// Records for which clients the shares of a port lead to endpoints. A subset without endpoints has a condition of its
+    /// own, and so does a share that misses all endpoints. The only endpoint of an xDS cluster needs no share.
+    pub(super) fn count_shares(
+        &mut self,
+        at: (&'c ServiceView, &'c PortView),
+        from: &'c [PolicyKey],
+        policy: &'c EndpointPolicy,
+        wanted: &dyn Fn(&PolicyKey) -> bool,
+    ) {
+        let inputs = &at.1.endpoints.inputs;
+        if inputs.resolution == Resolution::DnsLogical {
+            return;
+        }
+        let mut missing_all: Vec<&Distribution> = Vec::new();
+        for Part { rule, subset, order } in self.parts(from, policy) {
+            let Some(LocalityBalancing::Distribute(shares)) = &order.locality else { continue };
+            for share in shares.iter().filter(|_| wanted(rule)) {
+                let found = places(inputs, subset.map(|(_, labels)| labels), share, &mut self.looks);
+                if missing_all.contains(&share) {
+                    continue;
+                }
+                if subset.is_none() && found == Places::Missed {
+                    missing_all.push(share);
+                }
+                let from: From<'c> = (&share.from, subset.map(|(name, _)| name));
+                self.used.entry(rule).or_default().shares.record(from, at, found);
+            }
+        }
+    }
+    /// Returns what the rules of a port order, all endpoints first.
+    fn parts(&self, from: &'c [PolicyKey], policy: &'c EndpointPolicy) -> Vec<Part<'c>> {
+        let sets = |key: &&PolicyKey| self.rule(key).is_some_and(|of| !of.policies.is_empty());
+        let whole = from.iter().find(sets).map(|rule| Part { rule, subset: None, order: &policy.whole });
+        let subsets = policy.subsets.iter().filter_map(|(name, labels, order)| {
+            Some(Part { rule: self.declaring(from, name)?, subset: Some((name, labels)), order })
+        });
+        whole.into_iter().chain(subsets).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tributary_model::{
+        Address, ByNamespace, Catalog, ClientDimensions, ClusterInputs, ClusterPolicy, EndpointInputs,
+        HostPattern, LoadBalancer, Locality, Policy, PolicyKind, PortPolicies, ResourceInputs, Shared,
+        SubsetRule, Topology, TrafficPolicy, Visibility,
+    };
+
+    use super::*;
+    use crate::fixtures::*;
+    use crate::policy_conditions::{Beside, policy_conditions};
+
+    fn mk_shares(shares: &[(&str, &str)]) -> LocalityBalancing {
+        let share = |(from, to): &(&str, &str)| Distribution {
+            from: (*from).into(),
+            to: [((*to).into(), 100)].into(),
+        };
+        LocalityBalancing::Distribute(shares.iter().map(share).collect())
+    }
+
+    /// Returns an endpoint in a region, of a version.
+    fn mk_in(ip: &str, region: &str, version: &str) -> Address {
+        let topology = Topology { locality: Locality::new(region, "a", ""), ..Topology::default() };
+        Address {
+            topology: Arc::new(topology),
+            labels: [("version", version)].into_iter().collect(),
+            ..mk_address(ip)
+        }
+    }
+
+    /// Returns a port with subsets by version, ordered by a rule for all of its endpoints.
+    fn mk_shared(shares: &[(&str, &str)], subsets: &[&str], key: &PolicyKey) -> PortView {
+        let order = EndpointOrder { locality: Some(mk_shares(shares)), ejects: false };
+        let subset = |name: &&str| {
+            (Subset::new(name).unwrap(), [("version", *name)].into_iter().collect(), order.clone())
+        };
+        let policy = EndpointPolicy { whole: order.clone(), subsets: subsets.iter().map(subset).collect() };
+        let policy = Some(Arc::new(ByNamespace::new(Some(Arc::new(policy)), [])));
+        let inputs = EndpointInputs {
+            policy,
+            ..mk_one(vec![mk_in("10.0.0.1", "eu", "v1"), mk_in("10.0.0.2", "us", "v2")])
+        };
+        let port = mk_port_view(inputs);
+        let policy = ClusterPolicy { from: [key.clone()].into(), ..ClusterPolicy::default() };
+        let policy = Some(Arc::new(ByNamespace::new(Some(Arc::new(policy)), [])));
+        let cluster = ClusterInputs { policy, ..port.cluster.inputs.clone() };
+        PortView { cluster: Shared::new(ResourceInputs::new(cluster, ClientDimensions::NONE)), ..port }
+    }
+
+    /// Returns the conditions of a rule with shares and subsets beside an endpoint v1 in eu and v2 in us.
+    fn shown(shares: &[(&str, &str)], subsets: &[&str]) -> Vec<String> {
+        let balancer = LoadBalancer { locality: Some(mk_shares(shares)), ..LoadBalancer::default() };
+        let all = TrafficPolicy { balancer: Some(Arc::new(balancer)), ..TrafficPolicy::default() };
+        let subset = |name: &&str| SubsetRule {
+            name: Subset::new(name).unwrap(),
+            labels: [("version", *name)].into_iter().collect(),
+            policies: PortPolicies::default(),
+        };
+        let rule = DestinationRule {
+            host: HostPattern::new("pay.shop.svc").unwrap(),
+            policies: PortPolicies { all, ..PortPolicies::default() },
+            subsets: subsets.iter().map(subset).collect(),
+            ..mk_rule("pay.shop.svc", &[])
+        };
+        let key = PolicyKey { kind: PolicyKind::DestinationRule, namespace: mk_ns("shop"), name: "a".into() };
+        let view = ServiceView::clone(&mk_view("pay.shop.svc", "shop", &[Visibility::Public]));
+        let view = Arc::new(ServiceView { ports: [mk_shared(shares, subsets, &key)].into(), ..view });
+        let policies = [mk_policy("shop", "a", Policy::DestinationRule(rule))].into_iter().collect();
+        let catalog = Catalog { complete: true, policies, ..mk_catalog(vec![view]) };
+        let all = policy_conditions(&catalog, Beside::default(), &|_| true);
+        all.values().flatten().map(|one| format!("{} {}", one.code, one.message)).collect()
+    }
+
+    #[test]
+    fn share_of_a_subset_without_endpoints_there_is_named() {
+        let lost = |parts: &str| {
+            format!(
+                "TRB0458 no endpoint is in a place that the clients in these places have a share of: {parts}"
+            )
+        };
+        let v1 = lost("eu/* of pay.shop.svc:80 (subset v1)");
+        assert_eq!(shown(&[("eu/*", "us/*")], &["v1", "v2"]), [v1]);
+        assert_eq!(shown(&[("eu/*", "us/*")], &[]), [""; 0]);
+        let all = lost("eu/* of pay.shop.svc:80");
+        assert_eq!(shown(&[("eu/*", "uk/*")], &["v1", "v2"]), [all], "once for all endpoints");
+        let without = shown(&[("eu/*", "us/*")], &["v3"]);
+        assert!(without.len() == 1 && !without[0].starts_with("TRB0458"), "{without:?}");
+    }
+}

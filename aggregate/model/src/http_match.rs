@@ -72,9 +72,7 @@ impl HttpMatch {
     /// texts shows. A condition that no sidecar fulfils covers nothing.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
-        let is_path = self.is_any_path()
-            || (self.ignores_uri_case == other.ignores_uri_case && covers(&self.uri, &other.uri));
-        is_path
+        self.covers_path(other)
             && covers(&self.scheme, &other.scheme)
             && covers(&self.method, &other.method)
             && covers(&self.authority, &other.authority)
@@ -83,6 +81,17 @@ impl HttpMatch {
             && covers_named(&self.query, &other.query)
             && (self.port.is_none() || self.port == other.port)
             && self.clients.covers(&other.clients)
+    }
+    fn covers_path(&self, other: &Self) -> bool {
+        let (Some(own), Some(of)) = (&self.uri, &other.uri) else { return self.is_any_path() };
+        let is_pattern = matches!(own, TextMatch::Regex(_));
+        let is_covered = match (self.ignores_uri_case, other.ignores_uri_case) {
+            (true, _) => own.lower_case().covers(&of.lower_case()),
+            (false, false) => own.covers(of),
+            // patterns have their own case
+            (false, true) => is_pattern && own == of,
+        };
+        is_covered || self.is_any_path()
     }
     fn is_any_path(&self) -> bool {
         match &self.uri {
@@ -109,6 +118,14 @@ fn covers_named(own: &[(Arc<str>, TextMatch)], other: &[(Arc<str>, TextMatch)]) 
 }
 
 impl TextMatch {
+    /// Returns the condition with its text, unless it is a pattern, in lower case.
+    fn lower_case(&self) -> Self {
+        match self {
+            Self::Exact(text) => Self::Exact(text.to_ascii_lowercase().into()),
+            Self::Prefix(text) => Self::Prefix(text.to_ascii_lowercase().into()),
+            Self::Present | Self::Regex(_) => self.clone(),
+        }
+    }
     fn covers(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Present, _) => true,
@@ -225,14 +242,20 @@ mod tests {
         let through = |gateways| ClientMatch { gateways, ..labels(&[("a", "b")]) };
         let port = |number| HttpMatch { port: Some(mk_port(number)), ..HttpMatch::default() };
         let all = HttpMatch::default();
-        let any_case = HttpMatch { ignores_uri_case: true, ..path(prefix("/a")) };
+        let pattern = Some(TextMatch::Regex("/A.*".into()));
+        let any_case = |uri| HttpMatch { ignores_uri_case: true, ..path(uri) };
         // each with whether it covers the next, and whether that covers it
         let cases = [
             (path(prefix("/a")), path(prefix("/ab")), true, false),
             (path(prefix("/a")), path(exact("/a")), true, false),
             (path(prefix("/")), all.clone(), true, true),
             (path(exact("/a")), path(exact("/b")), false, false),
-            (any_case, path(prefix("/a")), false, false),
+            (any_case(prefix("/A")), path(prefix("/a")), true, false),
+            (any_case(prefix("/a")), path(exact("/AB")), true, false),
+            (any_case(exact("/a")), path(exact("/A")), true, false),
+            (any_case(exact("/a")), path(exact("/ab")), false, false),
+            (any_case(exact("/a")), any_case(exact("/A")), true, true),
+            (any_case(pattern.clone()), path(pattern), true, true),
             (header(TextMatch::Present), header(TextMatch::Exact("1".into())), true, false),
             (header(TextMatch::Present), all.clone(), false, true),
             (HttpMatch { method: exact("GET"), ..all.clone() }, path(exact("/a")), false, false),

@@ -61,6 +61,15 @@ impl L4Match {
             && self.clients.admits_workload(labels, namespace)
             && self.port.is_none_or(|own| own == port)
     }
+    /// Whether every listener of every client that another condition is for is one that this is for.
+    #[must_use]
+    pub fn covers_clients(&self, other: &Self) -> bool {
+        let (own, of) = (&self.clients, &other.clients);
+        own.gateways != GatewayMatch::Other
+            && (own.namespace.is_none() || own.namespace == of.namespace)
+            && own.labels.is_subset_of(&of.labels)
+            && (self.port.is_none() || self.port == other.port)
+    }
 }
 
 /// Destination with its share of the connections.
@@ -96,5 +105,10 @@ mod tests {
         assert!(mesh.admits(port, &Labels::default(), Some(&shop)));
         assert!(!mesh.admits(port, &Labels::default(), None));
         assert!(!of(GatewayMatch::Other).admits(port, &Labels::default(), Some(&shop)));
+        let any = L4Match::default();
+        assert!(any.covers_clients(&mesh) && !mesh.covers_clients(&any));
+        assert!(!of(GatewayMatch::Other).covers_clients(&mesh));
+        let on_port = L4Match { port: Some(port), ..L4Match::default() };
+        assert!(on_port.covers_clients(&mesh) && !on_port.covers_clients(&any));
     }
 }

@@ -107,9 +107,9 @@ mod tests {
     fn share_of_the_mesh_in_a_place_without_endpoints_is_named() {
         let lost = "TRB0467 by localityLbSetting of the mesh, no endpoint is in a place that the clients in these places have \
                     a share of: ";
-        let all = format!("{lost}us/* (port 80)");
-        assert_eq!(shown(&[("eu/*", "eu/a/*"), ("us/*", "uk/*")], None), [all.clone()]);
-        assert_eq!(shown(&[("us/*", "uk/*")], Some(None)), [all], "once for all endpoints");
+        let all = [format!("{lost}us/* (port 80)")];
+        assert_eq!(shown(&[("eu/*", "eu/a/*"), ("us/*", "uk/*")], None), all);
+        assert_eq!(shown(&[("us/*", "uk/*")], Some(None)), all, "once for all endpoints");
         let subset = format!("{lost}us/* (port 80, subset v1)");
         assert_eq!(shown(&[("us/*", "us/*")], Some(None)), [subset]);
         assert_eq!(shown(&[("us/*", "eu/*")], None), [""; 0]);

@@ -2,26 +2,27 @@
 //! nowhere, routes behind others that take their requests or for ports that no service has, delegates that are missing, and
 //! those that no client uses.
 //!
-//! The list of policies calls it once. Comparisons of a request are bounded by [`MAX_LOOKS`]; what is beyond has no
+//! The list of policies calls it once. Comparisons of a request are bounded by [`super::MAX_LOOKS`]; what is beyond has no
 //! condition.
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use tributary_model::{
-    Catalog, Code, Condition, HostPattern, HttpAction, HttpMatch, HttpRoute, PolicyKey, PolicyKind,
-    PolicyView, VirtualService, Visibility,
+    Catalog, Code, Condition, HostPattern, HttpMatch, HttpRoute, PolicyKey, PolicyKind, PolicyView,
+    VirtualService, Visibility,
 };
 
+use super::Beside;
 use super::clients::{Concerned, Inhabited, inhabited, uninhabited};
 use super::found::{Found, named};
 use super::services::Services;
-use super::{Beside, MAX_LOOKS};
 use crate::steps::place;
 
 mod delegates;
 mod destinations;
 mod ports;
+mod shadowed;
 mod taken;
 
 /// Conditions of VirtualServices.
@@ -127,41 +128,6 @@ impl<'c> RouteConditions<'c> {
         let message = named(parts.iter().map(String::as_str));
         (!parts.is_empty()).then(|| Found(Code::ROUTE_HOST_UNMATCHED, Vec::new(), message))
     }
-    /// Returns the condition of routes of which every request is that of a route before them.
-    fn shadowed(&mut self, own: &VirtualService) -> Option<Found<'c>> {
-        let all = [HttpMatch::default()];
-        let mut parts = Vec::new();
-        for (at, route) in own.http.iter().enumerate() {
-            let before = || own.http[..at].iter().enumerate().filter(|(_, route)| is_last(route));
-            let coverer = |found: &HttpMatch| {
-                let covers = |route: &HttpRoute| matches_of(route, &all).iter().any(|of| of.covers(found));
-                before().find(|(_, route)| covers(route)).map(|(at, _)| at)
-            };
-            let matches = matches_of(route, &all);
-            self.looks +=
-                matches.len() * own.http[..at].iter().map(|of| of.matches.len().max(1)).sum::<usize>();
-            if self.looks > MAX_LOOKS {
-                return None;
-            }
-            if let Some(by) = matches.iter().map(coverer).collect::<Option<BTreeSet<usize>>>() {
-                let by: Vec<String> =
-                    by.into_iter().map(|at| place("http", at, &own.http[at].name)).collect();
-                parts.push(format!("{} (by {})", place("http", at, &route.name), by.join(" and ")));
-            }
-        }
-        let over = own.tcp.iter().position(|route| route.matches.is_empty());
-        let behind = over.into_iter().flat_map(|over| (over + 1..own.tcp.len()).map(move |at| (at, over)));
-        parts.extend(behind.map(|(at, over)| format!("tcp[{at}] (by tcp[{over}])")));
-        let message = || {
-            format!("routes before them take every request of: {}", named(parts.iter().map(String::as_str)))
-        };
-        (!parts.is_empty()).then(|| Found(Code::ROUTE_SHADOWED, Vec::new(), message()))
-    }
-}
-
-/// Whether a request that a route matches goes no further; the routes of a delegate may not match it.
-fn is_last(route: &HttpRoute) -> bool {
-    !matches!(route.action, HttpAction::Delegate(..))
 }
 
 fn matches_of<'r>(route: &'r HttpRoute, all: &'r [HttpMatch]) -> &'r [HttpMatch] {

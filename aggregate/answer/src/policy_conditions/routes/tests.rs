@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tributary_model::{
-    ClientMatch, DeclaredPolicy, DelegateRef, ExportTo, Hostname, HttpCandidate, ObjectId, Policy, PortView,
-    Protocol, RequestShare, ResourceInputs, RouteCandidate, RouteDestination, RouteOwner, RoutePosition,
-    RouteSettings, ServiceView, Shared, Source, TextMatch, WeightedDestination,
+    ClientMatch, DeclaredPolicy, DelegateRef, ExportTo, Hostname, HttpAction, HttpCandidate, HttpMatch,
+    HttpRoute, ObjectId, Policy, PortView, Protocol, RequestShare, ResourceInputs, RouteCandidate,
+    RouteDestination, RouteOwner, RoutePosition, RouteSettings, ServiceView, Shared, Source, TextMatch,
+    WeightedDestination,
 };
 
 use super::*;
@@ -14,6 +15,7 @@ use crate::fixtures::*;
 use crate::policy_conditions::{Beside, policy_conditions};
 
 mod seen;
+mod shadowed;
 
 type Declared = (PolicyKey, Shared<PolicyView>);
 
@@ -180,21 +182,6 @@ fn mirror_without_endpoints_loses_no_request() {
         found,
         ["a: TRB0451 no DestinationRule declares the subsets of: http[0] mirror (v2 of img.shop.svc)"]
     );
-}
-
-#[test]
-fn route_behind_others_that_take_its_requests_is_named() {
-    let routes = |all: &[&[&str]]| all.iter().map(|paths| mk_route(paths, &["pay.shop.svc"])).collect();
-    let found = |all: &[&[&str]]| shown(vec![mk_service("a", &["pay.shop.svc"], routes(all))]);
-    assert_eq!(
-        found(&[&["/a"], &["/"], &[]]),
-        ["a: TRB0452 routes before them take every request of: http[2] (by http[1])"]
-    );
-    assert_eq!(
-        found(&[&["/a"], &["/b"], &["/ab", "/bc"]]),
-        ["a: TRB0452 routes before them take every request of: http[2] (by http[0] and http[1])"]
-    );
-    assert_eq!(found(&[&["/a"], &["/ab", "/c"], &[]]), [""; 0]);
 }
 
 #[test]

@@ -1,0 +1,89 @@
+//! Routes behind others that take all that they match.
+
+use tributary_model::{L4Destination, L4Match, TcpRoute, TlsMatch, TlsRoute};
+
+use super::*;
+
+#[test]
+fn route_behind_others_that_take_its_requests_is_named() {
+    let routes = |all: &[&[&str]]| all.iter().map(|paths| mk_route(paths, &["pay.shop.svc"])).collect();
+    let found = |all: &[&[&str]]| shown(vec![mk_service("a", &["pay.shop.svc"], routes(all))]);
+    assert_eq!(
+        found(&[&["/a"], &["/"], &[]]),
+        ["a: TRB0452 routes before them take every request of: http[2] (by http[1])"]
+    );
+    assert_eq!(
+        found(&[&["/a"], &["/b"], &["/ab", "/bc"]]),
+        ["a: TRB0452 routes before them take every request of: http[2] (by http[0] and http[1])"]
+    );
+    assert_eq!(found(&[&["/a"], &["/ab", "/c"], &[]]), [""; 0]);
+}
+
+/// Returns the routes that others take from, beside a service of TCP and one of TLS.
+fn taken(tls: &[(&[&str], L4Match)], tcp: &[&[L4Match]]) -> Vec<String> {
+    let to = |host: &str| -> Arc<[L4Destination]> {
+        let destination = RouteDestination { host: mk_host(host), subset: None, port: None };
+        [L4Destination { destination, weight: 0 }].into()
+    };
+    let tls_route = |(names, connection): &(&[&str], L4Match)| TlsRoute {
+        matches: [TlsMatch {
+            names: names.iter().map(|name| HostPattern::new(name).unwrap()).collect(),
+            connection: connection.clone(),
+        }]
+        .into(),
+        destinations: to("tls.shop.svc"),
+    };
+    let tcp_route =
+        |matches: &&[L4Match]| TcpRoute { matches: (*matches).into(), destinations: to("tcp.shop.svc") };
+    let (_, view) = mk_service("a", &["tcp.shop.svc", "tls.shop.svc"], Vec::new());
+    let own = view.virtual_service().unwrap().clone();
+    let (tls, tcp) = (tls.iter().map(tls_route).collect(), tcp.iter().map(tcp_route).collect());
+    let found = shown_beside_l4(vec![mk_declared("a", VirtualService { tls, tcp, ..own })]);
+    let lost = found.iter().filter_map(|line| line.split_once("take every request of: "));
+    lost.map(|(_, routes)| routes.to_owned()).collect()
+}
+
+fn mk_in(subnets: &[&str]) -> L4Match {
+    L4Match { subnets: subnets.iter().map(|net| net.parse().unwrap()).collect(), ..L4Match::default() }
+}
+
+fn mk_on(port: u32) -> L4Match {
+    L4Match { port: Some(mk_port(port)), ..L4Match::default() }
+}
+
+#[test]
+fn tls_route_with_server_names_of_others_is_named() {
+    let any = L4Match::default;
+    let of = |names: &'static [&'static str], found: L4Match| (names, found);
+    let both =
+        taken(&[of(&["a.test"], any()), of(&["*.test"], any()), of(&["*.test", "a.test"], mk_on(443))], &[]);
+    assert_eq!(both, ["tls[2] (by tls[0] and tls[1])"]);
+    let free: &[&[(&[&str], L4Match)]] = &[
+        // Envoy takes the narrower name, and the narrower range
+        &[of(&["*.test"], any()), of(&["a.test"], any())],
+        &[of(&["a.test"], any()), of(&["a.test"], mk_in(&["10.0.0.0/8"]))],
+        &[of(&["a.test"], mk_on(443)), of(&["a.test"], any())],
+        &[of(&["a.test"], any()), of(&["a.test", "b.test"], any())],
+    ];
+    for (case, routes) in free.iter().enumerate() {
+        assert_eq!(taken(routes, &[]), [""; 0], "case {case}");
+    }
+}
+
+#[test]
+fn tcp_route_with_destinations_of_others_is_named() {
+    let (ten, wide) = (|| mk_in(&["10.0.0.0/8"]), || mk_in(&["10.0.0.0/8", "11.0.0.0/8"]));
+    let cases: &[(&[&[L4Match]], &[&str])] = &[
+        (&[&[ten()], &[ten()]], &["tcp[1] (by tcp[0])"]),
+        (&[&[wide()], &[ten()]], &["tcp[1] (by tcp[0])"]),
+        (&[&[ten()], &[wide()]], &[]),
+        (&[&[mk_in(&["10.0.0.0/8"])], &[mk_in(&["10.1.0.0/16"])]], &[]),
+        (&[&[ten()], &[]], &[]),
+        (&[&[], &[ten()]], &["tcp[1] (by tcp[0])"]),
+        (&[&[mk_on(90)], &[L4Match { subnets: ten().subnets, ..mk_on(90) }]], &["tcp[1] (by tcp[0])"]),
+        (&[&[mk_on(90)], &[ten()]], &[]),
+    ];
+    for (at, (routes, want)) in cases.iter().enumerate() {
+        assert_eq!(taken(&[], routes), *want, "case {at}");
+    }
+}

@@ -260,7 +260,8 @@ mod tests {
     }
     fn mk_part(host: &str, bind: &str, serves: Serves) -> (Arc<ServiceView>, ListenerPlan) {
         let bind = ListenAddress::only(bind.parse().unwrap());
-        let plan = ListenerPlan { bind, port: 80, binds: false, matches: Match::default(), serves };
+        let plan =
+            ListenerPlan { bind, port: 80, binds: false, matches: Match::default(), serves, rule: None };
         (mk_view(host, "shop", &[Visibility::Public]), plan)
     }
     fn to(host: &str) -> Serves {

@@ -38,7 +38,7 @@ pub use reach::{Carrier, carrier, connection_tls, leading_listeners, leading_par
 pub use routes::{AppliedRoutes, applied_routes, delegates_of};
 pub use rules::{AppliedRule, applied_rules};
 pub use subsets::{is_in_subset, received_subsets, subsets_with};
-pub use why_not::{why_not, why_not_in};
+pub use why_not::{longest_wildcard, why_not, why_not_in};
 
 /// Maximum number of service ports that one query explains.
 const MAX_EXPLANATIONS: usize = 64;

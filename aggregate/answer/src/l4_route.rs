@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use tributary_model::{
     ConnectionPolicy, ConnectionTarget, HostPattern, L4Destination, L4Match, L4Routes, Labels,
-    ListenerInputs, Namespace, PortNumber, Projection, RouteChoice, RouteDestination, TcpRoute, TlsRoute,
+    ListenerInputs, Namespace, PolicyKey, PortNumber, Projection, RouteChoice, RouteDestination, TcpRoute,
+    TlsRoute,
 };
 
 use crate::listener::{ListenerPlan, Match, Serves};
@@ -24,6 +25,8 @@ struct Routed {
     /// Server name; any connection if absent.
     sni: Option<String>,
     serves: Serves,
+    /// VirtualService that declares it.
+    rule: PolicyKey,
 }
 
 /// Returns the parts of a port with the routes of VirtualServices in the place of its own target. `wide` is the part for
@@ -62,6 +65,7 @@ fn narrowed(part: &ListenerPlan, route: &Routed) -> Vec<ListenerPlan> {
     let to = |range| ListenerPlan {
         matches: Match { range, sni: route.sni.clone(), ..part.matches.clone() },
         serves: route.serves.clone(),
+        rule: Some(route.rule.clone()),
         ..part.clone()
     };
     if route.ranges.is_empty() {
@@ -73,7 +77,7 @@ fn narrowed(part: &ListenerPlan, route: &Routed) -> Vec<ListenerPlan> {
 /// Returns the TCP routes of all VirtualServices, up to the first for any destination.
 fn tcp(ends: &Ends<'_>, choices: &[RouteChoice]) -> Vec<Routed> {
     let mut out = Vec::new();
-    for (candidate, fulfilled) in chosen(ends.facts, choices) {
+    for (rule, candidate, fulfilled) in chosen(ends.facts, choices) {
         let mut admits = admission(ends.facts.port, fulfilled);
         for TcpRoute { matches, destinations } in candidate.tcp.iter() {
             let fitting: Vec<&L4Match> = matches.iter().filter(|found| admits(found)).collect();
@@ -81,7 +85,8 @@ fn tcp(ends: &Ends<'_>, choices: &[RouteChoice]) -> Vec<Routed> {
             let ranges: Vec<_> =
                 if is_any { Vec::new() } else { fitting.into_iter().flat_map(ranges).collect() };
             if is_any || !ranges.is_empty() {
-                out.push(Routed { ranges, sni: None, serves: ends.serves(destinations) });
+                let (serves, rule) = (ends.serves(destinations), rule.clone());
+                out.push(Routed { ranges, sni: None, serves, rule });
             }
             if is_any {
                 return out;
@@ -95,7 +100,7 @@ fn tcp(ends: &Ends<'_>, choices: &[RouteChoice]) -> Vec<Routed> {
 /// wildcard as a server name.
 fn tls(ends: &Ends<'_>, choices: &[RouteChoice]) -> Vec<Routed> {
     let mut out = Vec::new();
-    for (candidate, fulfilled) in chosen(ends.facts, choices) {
+    for (rule, candidate, fulfilled) in chosen(ends.facts, choices) {
         let mut admits = admission(ends.facts.port, fulfilled);
         for TlsRoute { matches, destinations } in candidate.tls.iter() {
             for found in matches.iter().filter(|found| admits(&found.connection)) {
@@ -104,6 +109,7 @@ fn tls(ends: &Ends<'_>, choices: &[RouteChoice]) -> Vec<Routed> {
                     ranges: ranges(&found.connection).collect(),
                     sni: Some(name.as_str().to_owned()),
                     serves: ends.serves(destinations),
+                    rule: rule.clone(),
                 }));
             }
         }
@@ -119,14 +125,14 @@ fn ranges(found: &L4Match) -> impl Iterator<Item = (IpAddr, u8)> {
     found.subnets.iter().map(|net| (net.addr(), net.prefix_len()))
 }
 
-/// Returns the routes of each chosen VirtualService, with the outcomes of its conditions on clients.
+/// Returns each chosen VirtualService with its routes and the outcomes of its conditions on clients.
 fn chosen<'a>(
     facts: &'a ListenerInputs,
     choices: &'a [RouteChoice],
-) -> impl Iterator<Item = (&'a L4Routes, &'a [bool])> {
+) -> impl Iterator<Item = (&'a PolicyKey, &'a L4Routes, &'a [bool])> {
     choices.iter().filter_map(|choice| {
         let candidate = facts.virtual_services.get(usize::from(choice.candidate))?;
-        Some((&candidate.routes, &*choice.fulfilled))
+        Some((&candidate.of.key, &candidate.routes, &*choice.fulfilled))
     })
 }
 

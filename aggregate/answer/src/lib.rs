@@ -50,7 +50,7 @@ pub use endpoints::{Assignment, Destination, Endpoint, LocalityEndpoints, endpoi
 pub use explain::{
     AppliedRoutes, AppliedRule, Carrier, Explanation, Query, WhyNot, applied_routes, applied_rules, carrier,
     connection_tls, delegates_of, endpoint_freshness, explain, explain_with, is_in_subset, leading_listeners,
-    leading_parts, leading_resources, received_subsets, subsets_with, why_not, why_not_in,
+    leading_parts, leading_resources, longest_wildcard, received_subsets, subsets_with, why_not, why_not_in,
 };
 pub use grpc_route::{GrpcGap, grpc_routes};
 pub use http_route::{RouteContext, RoutePlan, Routes, Target, http_routes};

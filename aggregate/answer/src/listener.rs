@@ -7,7 +7,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use tributary_model::{
-    ClientKind, ConnectionPolicy, ListenerInputs, PortNumber, Projection, Protocol, Recorder, Resolution,
+    ClientKind, ConnectionPolicy, ListenerInputs, PolicyKey, PortNumber, Projection, Protocol, Recorder,
+    Resolution,
 };
 
 use crate::endpoints::sockets;
@@ -58,6 +59,8 @@ pub struct ListenerPlan {
     pub matches: Match,
     /// Target of the connections.
     pub serves: Serves,
+    /// VirtualService whose route it is; absent for the port's own target.
+    pub rule: Option<PolicyKey>,
 }
 
 impl ListenerPlan {
@@ -99,7 +102,7 @@ fn listener_at<R: Recorder>(
         return Vec::new();
     }
     let Socket { wide, binds, declared, alone } = socket;
-    let plan = |bind, port, matches, serves| ListenerPlan { bind, port, binds, matches, serves };
+    let plan = |bind, port, matches, serves| ListenerPlan { bind, port, binds, matches, serves, rule: None };
     let port = facts.port.get();
     if facts.protocol.is_http() {
         // A listener that does not bind has strangers' connections too; those without HTTP keep their destination.
@@ -155,6 +158,7 @@ fn detected(
         binds: false,
         matches: Match { http: true, ..Match::default() },
         serves: Serves::Routes,
+        rule: None,
     });
     own.chain(shared).collect()
 }

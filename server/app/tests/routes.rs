@@ -14,6 +14,9 @@ mod world;
 #[path = "routes/grpc.rs"]
 mod grpc;
 
+#[path = "routes/listeners.rs"]
+mod listeners;
+
 const SIDECAR: &str = "sidecar~10.9.0.9~web-1.shop~shop.svc.cluster.local";
 const PAY: &str = "outbound|80||pay.shop.example";
 const OLD: &str = "outbound|80||old.shop.example";

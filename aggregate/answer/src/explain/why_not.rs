@@ -41,7 +41,7 @@ pub fn why_not_in(catalog: &Catalog, host: &str, subset: Option<&Subset>, client
     let waits = || candidates.iter().find(|name| catalog.pending.contains_key(name.as_str()));
     let host = known.or_else(waits).unwrap_or(&host);
     let mut trace = Trace::default();
-    let wildcard = if known.is_none() { wildcard(catalog, host) } else { None };
+    let wildcard = if known.is_none() { longest_wildcard(catalog, host) } else { None };
     let has_target = wildcard.is_none() || client.class.kind != ClientKind::Grpc;
     if let Some(wildcard) = wildcard {
         trace.steps.push(matched(host, wildcard));
@@ -87,7 +87,8 @@ fn no_such_port(view: &ServiceView, number: PortNumber) -> TraceStep {
 }
 
 /// Returns the longest wildcard host that matches a host which no source declares.
-fn wildcard<'c>(catalog: &'c Catalog, host: &str) -> Option<&'c Hostname> {
+#[must_use]
+pub fn longest_wildcard<'c>(catalog: &'c Catalog, host: &str) -> Option<&'c Hostname> {
     // `*` sorts before every character that begins another host.
     let wildcards = catalog.hosts.iter().take_while(|(known, _)| known.is_wildcard());
     let wildcards = wildcards.filter(|(_, entry)| entry.has_service()).map(|(known, _)| known);

@@ -3,14 +3,14 @@
 //! The backend of the admin surface calls it. Routes of requests are those that the client was sent; routes of connections
 //! are planned by the functions that serve clients, with the state of the listener that has them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tributary_answer::{
     ClientClass, ClusterName, ListenerPlan, Serves, applied_routes, delegates_of, leading_parts,
-    leading_resources, resolve,
+    leading_resources, longest_wildcard, resolve,
 };
-use tributary_model::{Catalog, ClientKind, PolicyKey, PortNumber, PortView};
+use tributary_model::{Catalog, ClientKind, HostPattern, PolicyKey, PortNumber, PortView, ServiceView};
 use tributary_xds::answers::{HostSources, ResourceType};
 
 use super::resources::object_of;
@@ -67,7 +67,8 @@ struct Lister<'a> {
 impl Lister<'_> {
     fn items(&mut self) -> Vec<RouteItem> {
         let (catalog, class) = (Arc::clone(self.catalog), self.found.client.class.clone());
-        let view = resolve(&catalog, &self.host, class.scope(), &mut ());
+        let named = resolve(&catalog, &self.host, class.scope(), &mut ());
+        let view = named.or_else(|| self.of_wildcard(&catalog, &class));
         let wanted = self.port;
         let ports = view.into_iter().flat_map(|view| view.ports.iter());
         let ports: Vec<&PortView> =
@@ -88,6 +89,12 @@ impl Lister<'_> {
         }
         out.sort_by_key(|item| item.port);
         out
+    }
+    /// Returns the service of a wildcard that serves a sidecar a host which no source declares.
+    fn of_wildcard<'c>(&self, catalog: &'c Catalog, class: &ClientClass) -> Option<&'c Arc<ServiceView>> {
+        let wildcard = longest_wildcard(catalog, &self.host)?;
+        let is_sidecar = class.kind == ClientKind::Sidecar;
+        is_sidecar.then(|| resolve(catalog, wildcard.as_str(), class.scope(), &mut ())).flatten()
     }
     /// Returns the routes of a gRPC target.
     fn of_target(&mut self, port: &PortView, class: &ClientClass) -> Vec<RouteItem> {
@@ -110,7 +117,7 @@ impl Lister<'_> {
             leading_resources(port, class).into_iter().filter_map(|(_, table)| table).collect();
         let mut out: Vec<RouteItem> =
             tables.iter().flat_map(|table| self.of_table(table, Some(port.number))).collect();
-        let parts = leading_parts(port, class);
+        let parts = for_host(leading_parts(port, class), &self.host);
         let within: BTreeSet<String> =
             parts.iter().filter(|part| is_http(part)).map(ListenerPlan::name).collect();
         for listener in within {
@@ -120,7 +127,7 @@ impl Lister<'_> {
             let by = self.tables.filters(ResourceType::Listener, &listener);
             self.note(&by, &format!("changed the listener {listener} with the routes"));
         }
-        out.extend(self.of_connections(port, class, &parts));
+        out.extend(self.of_connections(port, &parts));
         out
     }
     fn of_table(&mut self, table: &str, port: Option<PortNumber>) -> Vec<RouteItem> {
@@ -195,15 +202,11 @@ impl Lister<'_> {
         out.into_iter().map(|key| object_of(self.catalog, key)).collect()
     }
     /// Returns the parts of listeners that lead connections to xDS clusters.
-    fn of_connections(&self, port: &PortView, class: &ClientClass, parts: &[ListenerPlan]) -> Vec<RouteItem> {
-        let own = ClusterName::new(port.number, &port.cluster.inputs.service.host).to_string();
-        let applied = applied_routes(port, class).connections;
-        let named: Vec<ObjectItem> = applied.iter().map(|key| object_of(self.catalog, key)).collect();
+    fn of_connections(&self, port: &PortView, parts: &[ListenerPlan]) -> Vec<RouteItem> {
         let all = parts.iter().filter_map(|part| Some((part, targets(part)?)));
-        let item = |(part, to): (&ListenerPlan, Targets)| {
-            let is_own = matches!(&to[..], [(name, _)] if *name == own) && part.matches.sni.is_none();
-            let rules = if is_own { Vec::new() } else { named.clone() };
-            RouteItem { port: Some(port.number.get()), rules, ..self.of_part(part, to) }
+        let item = |(part, to): (&ListenerPlan, Targets)| RouteItem {
+            port: Some(port.number.get()),
+            ..self.of_part(part, to)
         };
         let items = all.map(item).zip(1..);
         items.map(|(item, order)| RouteItem { order, ..item }).collect()
@@ -211,12 +214,17 @@ impl Lister<'_> {
     fn of_part(&self, part: &ListenerPlan, to: Targets) -> RouteItem {
         let table = part.name();
         let known = self.tables.resource(ResourceType::Listener, &table);
+        let removed_by = match known {
+            Some(_) => None,
+            None => self.found.removed_by(ResourceType::Listener, &table),
+        };
         RouteItem {
             kind: "connections".to_owned(),
             conditions: matched(part),
             to: shares(&to),
             clusters: weighted(&to),
             state: known.map_or("NOT SENT", |(_, of)| of.state.as_str()).to_owned(),
+            rules: part.rule.iter().chain(&removed_by).map(|key| object_of(self.catalog, key)).collect(),
             table,
             ..RouteItem::default()
         }
@@ -249,6 +257,34 @@ impl Lister<'_> {
         let by = if by.is_empty() { by } else { format!("; route tables were changed by {by}") };
         format!("no route of the client {client} is for {host}{at}{rest}{by}; {next}")
     }
+}
+
+/// Returns the parts that take connections for a host: of those by server name, the one with the narrowest name that
+/// matches the host; of a wildcard, all whose names may be of its hosts.
+fn for_host(mut parts: Vec<ListenerPlan>, host: &str) -> Vec<ListenerPlan> {
+    let Ok(host) = HostPattern::new(host) else { return parts };
+    let name = |part: &ListenerPlan| part.matches.sni.as_ref().and_then(|sni| HostPattern::new(sni).ok());
+    parts.retain(|part| name(part).is_none_or(|name| overlap(&name, &host)));
+    if host.suffix().is_some() {
+        return parts;
+    }
+    let rank = |part: &ListenerPlan| name(part).map(|name| name.specificity());
+    let place = |part: &ListenerPlan| (part.name(), part.matches.range);
+    let mut best = BTreeMap::new();
+    for part in &parts {
+        let known = best.entry(place(part)).or_insert_with(|| rank(part));
+        *known = rank(part).max(*known);
+    }
+    parts.retain(|part| part.matches.sni.is_none() || best.get(&place(part)) == Some(&rank(part)));
+    parts
+}
+
+/// Whether one host may be of both patterns.
+fn overlap(one: &HostPattern, other: &HostPattern) -> bool {
+    let within = |one: &HostPattern, other: &HostPattern| {
+        other.suffix().map_or(one == other, |suffix| one.as_str().ends_with(suffix))
+    };
+    within(one, other) || within(other, one)
 }
 
 fn is_http(part: &ListenerPlan) -> bool {

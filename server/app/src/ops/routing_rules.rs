@@ -65,9 +65,11 @@ fn of_listeners(catalog: &Catalog, class: &ClientClass) -> BTreeMap<String, BTre
     let ports = visible.flat_map(|view| view.ports.iter());
     let mut out: BTreeMap<String, BTreeSet<PolicyKey>> = BTreeMap::new();
     for port in ports.filter(|port| may_route(port)) {
-        let rules = applied_routes(port, class).connections;
-        for part in leading_parts(port, class).iter().filter(|_| !rules.is_empty()) {
-            out.entry(part.name()).or_default().extend(rules.iter().copied().cloned());
+        for part in leading_parts(port, class) {
+            let name = part.name();
+            if let Some(rule) = part.rule {
+                out.entry(name).or_default().insert(rule);
+            }
         }
     }
     out

@@ -242,7 +242,7 @@ mod tests {
         let host = Hostname::new("*.wild.test").unwrap();
         let leads = |serves| {
             let (bind, matches) = (ListenAddress::only(IpAddr::from([0; 4])), Match::default());
-            leads_to(&ListenerPlan { bind, port: 443, binds: false, matches, serves }, &host)
+            leads_to(&ListenerPlan { bind, port: 443, binds: false, matches, serves, rule: None }, &host)
         };
         assert!(leads(Serves::Routes) && leads(Serves::Cluster(cluster("outbound|443||*.wild.test"), None)));
         assert!(!leads(Serves::Cluster(cluster("outbound|443||b.test"), None)));

@@ -164,4 +164,15 @@ pub trait ResourceProvider: Built + Send + Sync {
     fn removed_by(&self, _class: &ClientClassKey, _kind: ResourceType, _name: &str) -> Option<PolicyKey> {
         None
     }
+
+    /// Returns the resources of a generation that clients of a class would have without EnvoyFilters, and the filter that removed
+    /// each, sorted by name; none if that is not known here. Those of a client's own workload are not among them.
+    fn removed(
+        &self,
+        _catalog: &Arc<Catalog>,
+        _class: &ClientClassKey,
+        _kind: ResourceType,
+    ) -> Vec<(Arc<str>, PolicyKey)> {
+        Vec::new()
+    }
 }

@@ -60,6 +60,7 @@ pub fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, CommandError> {
 }
 
 fn conclude(args: &GetArgs, list: &List<Value>, console: &mut Console<'_>) -> Result<Exit, CommandError> {
+    list.metadata.notes.iter().for_each(|note| console.note(note));
     let what = args.what.as_str();
     let is_resources = args.what == Resource::Resources;
     let name = if is_resources { &args.resource } else { &args.name };
@@ -69,7 +70,6 @@ fn conclude(args: &GetArgs, list: &List<Value>, console: &mut Console<'_>) -> Re
         let next = format!("list them with `tributary get {what}{}`", client.unwrap_or_default());
         return Err(CommandError::new(Exit::NotFound, Code::NOT_FOUND, message).next(next));
     }
-    list.metadata.notes.iter().for_each(|note| console.note(note));
     clusters::notes(&list.metadata).iter().for_each(|note| console.note(note));
     if list.metadata.remaining > 0 {
         let more = list.metadata.remaining;

@@ -1,9 +1,10 @@
 //! Resources that a client was sent, decoded on request.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::value::to_raw_value;
-use tributary_answer::{AppliedRule, ClusterName, applied_rules, resolve};
+use tributary_answer::{AppliedRule, ClusterName, applied_rules, named, resolve};
 use tributary_descriptors::Decoder;
 use tributary_model::{Catalog, PolicyKey};
 use tributary_xds::answers::{ResourceType, empty_assignment};
@@ -37,15 +38,16 @@ pub fn list(catalog: &Arc<Catalog>, sessions: &Sessions, request: &ResourceReque
     let found = sessions.find(catalog, &request.client)?;
     let namespace = found.client.class.namespace.as_ref().map(|namespace| namespace.as_str());
     let host = request.host.as_deref().map(|host| short_name::host(catalog, host, namespace)).transpose()?;
-    let (mut items, mut more) = (Vec::new(), 0);
+    let (mut items, mut more, mut notes) = (Vec::new(), 0, Vec::from_iter(found.note.clone()));
     let mut bodies = if request.bodies { Bodies::new(MAX_DECODED)? } else { Bodies::none() };
     let mut routing = RoutingRules::new(catalog, &found);
     for (view, all) in found.sent_resources(catalog, request.kind) {
-        let wanted = |resource: &SentResource| {
-            request.name.as_deref().is_none_or(|name| name == &*resource.name)
-                && host.as_deref().is_none_or(|host| view.is_of_host(&resource.name, host))
+        let wanted = |name: &str| {
+            request.name.as_deref().is_none_or(|only| only == name)
+                && host.as_deref().is_none_or(|host| view.is_of_host(name, host))
         };
-        for resource in all.iter().filter(|resource| wanted(resource)) {
+        notes.extend(removals(catalog, &view, wanted));
+        for resource in all.iter().filter(|resource| wanted(&resource.name)) {
             if items.len() >= Filter::MAX {
                 more += 1;
                 continue;
@@ -57,7 +59,21 @@ pub fn list(catalog: &Arc<Catalog>, sessions: &Sessions, request: &ResourceReque
             items.push(bodies.add(&view, resource, item));
         }
     }
-    Ok(Answer { items, more, notes: found.note.into_iter().collect() })
+    Ok(Answer { items, more, notes })
+}
+
+/// Returns which EnvoyFilters removed resources of a type, one note for each.
+fn removals(catalog: &Arc<Catalog>, view: &SentView, wanted: impl Fn(&str) -> bool) -> Vec<String> {
+    let mut all: BTreeMap<PolicyKey, Vec<Arc<str>>> = BTreeMap::new();
+    for (name, by) in view.removed(catalog).into_iter().filter(|(name, _)| wanted(name)) {
+        all.entry(by).or_default().push(name);
+    }
+    let kind = view.kind().as_str().to_uppercase();
+    let note = |(by, names): (PolicyKey, Vec<Arc<str>>)| {
+        let names = named(names.iter().map(|name| &**name));
+        format!("{by} removes {kind} {names} from what the client is sent")
+    };
+    all.into_iter().map(note).collect()
 }
 
 fn item(resource: &SentResource) -> ResourceItem {

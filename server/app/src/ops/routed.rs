@@ -63,7 +63,9 @@ impl<'f> Routed<'f> {
         let lost: Vec<TraceStep> = lost.collect();
         let table = port.number.to_string();
         let of = self.tables.host(&table, host.as_str()).map(|(_, of)| of);
-        let requests = of.as_ref().map(|of| self.requests(host, &table, (of, Some(&wanted))));
+        // a table that no listener names takes no requests
+        let requests = self.without_listener(&table, (port, client));
+        let requests = requests.or_else(|| Some(self.requests(host, &table, (of.as_ref()?, Some(&wanted)))));
         let requests = requests.or_else(|| self.removed(host, &table, (port, client)));
         let unsent = of.map(|of| self.unsent(host, &table, &of)).unwrap_or_default();
         requests.into_iter().chain(unsent).chain(lost).collect()
@@ -166,6 +168,24 @@ impl<'f> Routed<'f> {
         let object = of.rules().first().and_then(|rule| reference(&self.catalog, rule));
         TraceStep { object, ..step_of(of, table, host, to) }
     }
+    /// Returns the step of a route table of which the client has no listener, because filters removed them.
+    fn without_listener(&self, table: &str, (port, client): (&PortView, &Client)) -> Option<TraceStep> {
+        let planned = leading_resources(port, &client.class);
+        let names: Vec<&String> =
+            planned.iter().filter(|(_, own)| own.as_deref() == Some(table)).map(|(name, _)| name).collect();
+        let is_sent = |name: &&String| self.tables.resource(ResourceType::Listener, name).is_some();
+        let first = names.first().filter(|_| !names.iter().any(is_sent))?;
+        let by = self.found.removed_by(ResourceType::Listener, first)?;
+        let detail =
+            format!("the client was not sent the listener {first}, which has the route table {table}");
+        Some(self.removal(&by, &detail))
+    }
+    /// Returns the step of a listener that a filter removed.
+    fn removal(&self, by: &PolicyKey, detail: &str) -> TraceStep {
+        let object = reference(&self.catalog, by);
+        let detail = format!("{detail}; {by} removes it");
+        TraceStep { object, ..deliver_step((Verdict::Warn, Code::NOT_DELIVERED, detail)) }
+    }
     /// Returns which filters changed a route table that should have a virtual host for a host; it has none.
     fn removed(
         &mut self,
@@ -186,15 +206,14 @@ impl<'f> Routed<'f> {
     /// Returns why a listener does not lead connections to a port, or to a subset with the endpoint; `None` if it does, or if it
     /// is not known.
     fn listener(&mut self, name: &str, to: &Wanted) -> Option<TraceStep> {
-        if !self.tables.has_any(ResourceType::Listener) {
-            return None;
-        }
         if self.tables.resource(ResourceType::Listener, name).is_none() {
-            let by = self.found.removed_by(ResourceType::Listener, name);
-            let by = by.map(|by| format!("; {by} removes it")).unwrap_or_default();
             let cluster = &to.cluster;
-            let detail = format!("the client was not sent the listener {name}, which leads to {cluster}{by}");
-            return Some(deliver_step((Verdict::Warn, Code::NOT_DELIVERED, detail)));
+            let detail = format!("the client was not sent the listener {name}, which leads to {cluster}");
+            return match self.found.removed_by(ResourceType::Listener, name) {
+                Some(by) => Some(self.removal(&by, &detail)),
+                None if !self.tables.has_any(ResourceType::Listener) => None,
+                None => Some(deliver_step((Verdict::Warn, Code::NOT_DELIVERED, detail))),
+            };
         }
         lost_step(name, to, &self.tables.listener(name)?.clusters)
     }

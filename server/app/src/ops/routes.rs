@@ -44,6 +44,7 @@ pub fn list(catalog: &Arc<Catalog>, sessions: &Sessions, host: &str, client: &st
         host: host.to_ascii_lowercase(),
         port,
         notes: found.note.iter().cloned().collect(),
+        removed: BTreeSet::new(),
     };
     let mut items = lister.items();
     if items.is_empty() {
@@ -51,7 +52,7 @@ pub fn list(catalog: &Arc<Catalog>, sessions: &Sessions, host: &str, client: &st
     }
     let more = items.len().saturating_sub(Filter::MAX);
     items.truncate(Filter::MAX);
-    Ok(Answer { items, more, notes: lister.notes.into_iter().collect() })
+    Ok(Answer { items, more, notes: lister.notes.into_iter().chain(lister.removed).collect() })
 }
 
 struct Lister<'a> {
@@ -62,6 +63,8 @@ struct Lister<'a> {
     port: Option<PortNumber>,
     /// What is not about one route, each once.
     notes: BTreeSet<String>,
+    /// Listeners of the host that filters removed, each once.
+    removed: BTreeSet<String>,
 }
 
 impl Lister<'_> {
@@ -118,6 +121,7 @@ impl Lister<'_> {
         let mut out: Vec<RouteItem> =
             tables.iter().flat_map(|table| self.of_table(table, Some(port.number))).collect();
         let parts = for_host(leading_parts(port, class), &self.host);
+        self.note_removed(parts.iter().map(ListenerPlan::name).collect());
         let within: BTreeSet<String> =
             parts.iter().filter(|part| is_http(part)).map(ListenerPlan::name).collect();
         for listener in within {
@@ -129,6 +133,15 @@ impl Lister<'_> {
         }
         out.extend(self.of_connections(port, &parts));
         out
+    }
+    /// Notes the listeners that filters remove.
+    fn note_removed(&mut self, listeners: BTreeSet<String>) {
+        for name in listeners {
+            let is_sent = self.tables.resource(ResourceType::Listener, &name).is_some();
+            let by = self.found.removed_by(ResourceType::Listener, &name).filter(|_| !is_sent);
+            let note = by.map(|by| format!("{by} removes the listener {name} from what the client is sent"));
+            self.removed.extend(note);
+        }
     }
     fn of_table(&mut self, table: &str, port: Option<PortNumber>) -> Vec<RouteItem> {
         let Some((at, host)) = self.tables.host(table, &self.host) else { return Vec::new() };
@@ -255,7 +268,8 @@ impl Lister<'_> {
         let by: BTreeSet<String> = self.tables.names().iter().flat_map(|table| self.changed(table)).collect();
         let by = by.into_iter().collect::<Vec<_>>().join(", ");
         let by = if by.is_empty() { by } else { format!("; route tables were changed by {by}") };
-        format!("no route of the client {client} is for {host}{at}{rest}{by}; {next}")
+        let removed: String = self.removed.iter().map(|note| format!("; {note}")).collect();
+        format!("no route of the client {client} is for {host}{at}{rest}{by}{removed}; {next}")
     }
 }
 

@@ -82,3 +82,36 @@ async fn virtual_service_that_leads_to_its_own_host_is_named() {
     assert!(line.contains("VirtualService shop/own-routes"), "{list}");
     world.server.stop().await;
 }
+
+#[tokio::test]
+async fn filter_that_removes_a_listener_is_named() {
+    let (dir, world) = mk_world(CANARY).await;
+    let remove = |name: &str, port: u16| {
+        let patch = format!(
+            "configPatches: [{{applyTo: LISTENER, match: {{listener: {{portNumber: {port}}}}}, patch: {{operation: REMOVE}}}}]"
+        );
+        mk_object("EnvoyFilter", name, &patch)
+    };
+    let texts = [remove("no-http", 80), remove("no-sql", 5432)];
+    put(dir.path(), "filters.yaml", &texts.join("---\n"));
+    world.until("get policies", "no-sql").await;
+    let wanted: [(&str, &[&str]); 3] = [(CDS, &["*"]), (EDS, &[PAY, OLD]), (LDS, &["*"])];
+    let _stream = connect(&world, SIDECAR, "", &wanted).await;
+    world.until("get clients", "SYNCED").await;
+    let shown = world.run(&format!("get resources {SIDECAR}")).await;
+    let notes = shown.talk;
+    assert!(notes.contains("EnvoyFilter shop/no-http removes LDS 0.0.0.0_80 from"), "{notes}");
+    assert!(notes.contains("EnvoyFilter shop/no-sql removes LDS 10.96.0.1_5432, 10.96.0.2_5432"), "{notes}");
+    let http = "EnvoyFilter shop/no-http removes the listener 0.0.0.0_80";
+    let list = world.run(&format!("get routes pay:80 --for-client {SIDECAR}")).await;
+    assert!(list.exit.as_ref().unwrap_err().message.contains(http), "{:?}", list.exit);
+    let list = world.run(&format!("get routes old:5432 --for-client {SIDECAR}")).await;
+    assert!(list.out.contains("NOT SENT") && list.out.contains("EnvoyFilter shop/no-sql"), "{}", list.out);
+    let why = world.run(&format!("why-not pay:80 --for-client {SIDECAR}")).await;
+    let lost = "the client was not sent the listener 0.0.0.0_80, which has the route table 80; EnvoyFilter shop/no-http removes it";
+    assert!(why.out.contains(lost) && why.out.contains("not reached"), "{}", why.out);
+    let explain = format!("explain 10.0.0.1:80 --host pay.shop.example --for-client {SIDECAR}");
+    let shown = world.run(&explain).await.out;
+    assert!(shown.contains(lost) && !shown.contains("TRB0534"), "{shown}");
+    world.server.stop().await;
+}

@@ -273,6 +273,20 @@ impl ResourceProvider for PatchedAnswers {
         let patches = class.patches.as_ref().filter(|_| is_patched(kind))?;
         self.table.get(patches)?.remover(kind, name)
     }
+
+    fn removed(
+        &self,
+        catalog: &Arc<Catalog>,
+        class: &ClientClassKey,
+        kind: ResourceType,
+    ) -> Vec<(Arc<str>, PolicyKey)> {
+        let plain = class.plain();
+        let Some(of) = self.of(catalog, class, &plain, kind) else { return Vec::new() };
+        let mut all = of.patching.removed(kind);
+        // other clients with the same patches may have more
+        all.retain(|(name, _)| self.plain.one(catalog, &plain, kind, name).is_some());
+        all
+    }
 }
 
 impl Built for PatchedAnswers {

@@ -183,6 +183,13 @@ impl SentView {
     pub fn removed_by(&self, name: &str) -> Option<PolicyKey> {
         self.env.answers.removed_by(&self.class, self.kind, name)
     }
+    /// Returns the resources that the client would have without EnvoyFilters, with the filter that removed each, sorted by name.
+    #[must_use]
+    pub fn removed(&self, current: &Arc<Catalog>) -> Vec<(Arc<str>, PolicyKey)> {
+        let mut all = self.env.answers.removed(current, &self.class, self.kind);
+        all.retain(|(name, _)| self.watch.wants(name));
+        all
+    }
     /// Whether a resource name is about a host. Names about many hosts, such as a port's routes, are about none.
     #[must_use]
     pub fn is_of_host(&self, name: &str, host: &str) -> bool {

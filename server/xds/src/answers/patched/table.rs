@@ -168,6 +168,18 @@ impl Patching {
         let mut removed = made.filter(|made| matches!(made.applied, Applied::Removed));
         removed.find_map(|made| made.by.last().cloned())
     }
+    /// Returns the outbound resources of a type that were removed, and the filter of each, sorted by name.
+    pub(super) fn removed(&self, kind: ResourceType) -> Vec<(Arc<str>, PolicyKey)> {
+        let kept = self.kept.lock();
+        let gone = kept.outcomes.iter().filter(|((of, side, name), made)| {
+            let is_added = || self.added(kind).iter().any(|added| added.name == *name);
+            *of == kind && *side == Side::Outbound && matches!(made.applied, Applied::Removed) && !is_added()
+        });
+        let named = gone.filter_map(|((_, _, name), made)| Some((Arc::clone(name), made.by.last()?.clone())));
+        let mut out: Vec<_> = named.collect();
+        out.sort();
+        out
+    }
     /// Whether a patch may match a resource of this name or a part of it. What none matches is not kept.
     fn may_change(&self, kind: ResourceType, side: Side, name: &str) -> bool {
         match kind {

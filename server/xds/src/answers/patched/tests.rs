@@ -135,6 +135,24 @@ fn removed_resource_names_its_filter() {
 }
 
 #[test]
+fn removed_resources_of_a_class_are_listed() {
+    let (mut world, answers) = (World::default(), PatchedAnswers::default());
+    let catalog = world.next(&hosts(3));
+    let class = mk_patched("shop", &[remove("s2.shop"), remove("s1.shop")]);
+    let removed = |catalog: &Arc<Catalog>, kind| {
+        let all = answers.removed(catalog, &class, kind);
+        all.into_iter().map(|(name, by)| format!("{name} {by}")).collect::<Vec<_>>()
+    };
+    assert_eq!(removed(&catalog, ResourceType::Cluster), [""; 0], "nothing is made yet");
+    drop(answers.all(&catalog, &class, ResourceType::Cluster));
+    let line = |name: &str| format!("outbound|80||{name}.shop EnvoyFilter istio-system/a");
+    assert_eq!(removed(&catalog, ResourceType::Cluster), [line("s1"), line("s2")]);
+    assert_eq!(removed(&catalog, ResourceType::Listener), [""; 0]);
+    let without = world.next(&hosts(2));
+    assert_eq!(removed(&without, ResourceType::Cluster), [line("s1")], "the service is gone");
+}
+
+#[test]
 fn patches_that_change_nothing_are_not_used() {
     let (mut world, answers) = (World::default(), PatchedAnswers::default());
     let taken = add("outbound|80||s2.shop");

@@ -4,6 +4,7 @@
 //! adds the session's steps (stage deliver) and the core's steps (quarantined objects, groups without a
 //! declaration, times) through [`Explanation::add`]. The documents are the stable contract of `-o json`.
 
+mod destinations;
 mod document;
 mod freshness;
 mod pending;
@@ -134,6 +135,7 @@ fn explain_port(
     if let Some(client) = client.filter(|_| reached) {
         within.steps.extend(rules::steps(catalog, view, port, &client.class, subset));
         within.steps.extend(routes::steps(catalog, (view, port), &client.class));
+        within.steps.extend(destinations::steps(catalog, port, &client.class));
     }
     let assignment = assigned(&facts, (client, subset), port, &mut within).unwrap_or_default();
     let found = assignment.endpoints().find(|e| e.target.to_string() == *endpoint);

@@ -157,13 +157,19 @@ fn planned<'f>(
     declared_routes(chosen.routes, &context)
 }
 
-/// Returns the xDS clusters of the port, those of subsets included, to which the VirtualService that serves a client leads
-/// requests; `None` if no VirtualService does.
-pub(crate) fn own_targets(facts: &RouteInputs, client: &Projection) -> Option<BTreeSet<ClusterName>> {
+/// Returns the xDS clusters to which the VirtualService that serves a client leads requests; `None` if no VirtualService does.
+/// They need not exist.
+pub(crate) fn targets(facts: &RouteInputs, client: &Projection) -> Option<BTreeSet<ClusterName>> {
     let all = routes(facts, client)?;
     let all = if client.kind == Some(ClientKind::Grpc) { grpc_routes(&all).0 } else { all };
-    let is_own = |to: &&ClusterName| to.host == facts.service.host && to.port == facts.port;
-    Some(all.iter().flat_map(RoutePlan::clusters).filter(is_own).cloned().collect())
+    Some(all.iter().flat_map(RoutePlan::clusters).cloned().collect())
+}
+
+/// Returns those of [`targets`] that are of the port, those of subsets included.
+pub(crate) fn own_targets(facts: &RouteInputs, client: &Projection) -> Option<BTreeSet<ClusterName>> {
+    let mut all = targets(facts, client)?;
+    all.retain(|to| to.host == facts.service.host && to.port == facts.port);
+    Some(all)
 }
 
 fn target(facts: &RouteInputs, client: &Projection, destination: &RouteDestination) -> Target {

@@ -10,7 +10,7 @@ use tributary_model::{
 
 use super::reach::{Carrier, carrier, reach};
 use super::subsets::{self, received_subsets};
-use super::{WhyNot, assigned, pending, routes, rules, security, unread};
+use super::{WhyNot, assigned, destinations, pending, routes, rules, security, unread};
 use crate::client::Client;
 use crate::names::ClusterName;
 use crate::resolve::{concrete, resolve};
@@ -57,9 +57,8 @@ pub fn why_not_in(catalog: &Catalog, host: &str, subset: Option<&Subset>, client
         trace.steps.extend(unread::of_services(catalog));
     }
     let scope = client.class.scope();
-    let found = has_target
-        .then(|| resolve(catalog, host, scope, &mut trace))
-        .flatten()
+    let named = has_target.then(|| resolve(catalog, host, scope, &mut trace)).flatten();
+    let found = named
         .and_then(|view| concrete(catalog, view, scope, &mut trace))
         .and_then(|view| catalog.service(&view.key));
     if let Some(view) = found {
@@ -164,6 +163,8 @@ fn ports(catalog: &Catalog, view: &Arc<ServiceView>, client: &Client, out: &mut 
         }
         trace.steps.extend(rules::steps(catalog, view, port, &client.class, subset));
         trace.steps.extend(routes::steps(catalog, (view, port), &client.class));
+        let lost = destinations::steps(catalog, port, &client.class);
+        trace.steps.extend(lost.into_iter().map(TraceStep::dropping));
         trace.steps.extend(security::step(port, subset, &client.class, None));
         let assignment = assigned(&port.endpoints.inputs, (Some(client), subset), port, trace);
         let carrier = carrier(port, subset, &client.class);

@@ -115,3 +115,39 @@ async fn target_without_a_route_that_grpc_can_use_is_explained() {
     assert!(text.contains("has no route of pay.shop.example:80 that gRPC can use"), "{text}");
     world.server.stop().await;
 }
+
+#[tokio::test]
+async fn destination_of_a_grpc_client_that_does_not_exist_is_named() {
+    let to = |of: &str| format!("{{destination: {{{of}}}, weight: 1}}");
+    let all = [
+        "host: pay.shop.example",
+        "host: pya.shop.example",
+        "host: old.shop.example, port: {number: 99}",
+        "host: old.shop.example, subset: v9",
+    ]
+    .map(to);
+    let (_dir, world) = mk_world(&format!("{{route: [{}]}}", all.join(", "))).await;
+    let wanted: [(&str, &[&str]); 2] = [(LDS, &["pay.shop.example:80"]), (RDS, &[PAY])];
+    let _stream = connect(&world, "grpc-1", "gRPC C-core", &wanted).await;
+    world.until("get clients", "SYNCED").await;
+    let lost = [
+        ("TRB0450", "outbound|80||pya.shop.example: no service that the client may use has it"),
+        ("TRB0450", "outbound|99||old.shop.example: no service that the client may use has it"),
+        (
+            "TRB0541",
+            "outbound|80|v9|old.shop.example: no DestinationRule that applies to the client declares subset v9",
+        ),
+    ];
+    for command in ["why-not pay.shop.example:80", "explain 10.0.0.1:80 --host pay.shop.example"] {
+        let shown = world.run(&format!("{command} --for-client grpc-1 -o wide")).await.out;
+        for (code, text) in lost {
+            let line = shown.lines().find(|line| line.contains(text)).unwrap_or_default();
+            assert!(
+                shown.contains(code) && line.contains("VirtualService shop/pay-routes"),
+                "{text}: {shown}"
+            );
+        }
+        assert!(!shown.contains("routes lead to xDS cluster outbound|80||pay"), "{shown}");
+    }
+    world.server.stop().await;
+}

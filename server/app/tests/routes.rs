@@ -11,6 +11,9 @@ use world::{LONG, World, file_registry, mk_folder, put};
 #[path = "support/world.rs"]
 mod world;
 
+#[path = "routes/aliases.rs"]
+mod aliases;
+
 #[path = "routes/grpc.rs"]
 mod grpc;
 

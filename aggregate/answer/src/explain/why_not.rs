@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tributary_model::{
-    Catalog, ClientKind, Code, ExcludedObject, Hostname, PortNumber, ServiceView, Stage, Subset, Trace,
-    TraceStep, Verdict,
+    Catalog, ClientKind, Code, ExcludedObject, Hostname, PortNumber, PortView, ServiceView, Stage, Subset,
+    Trace, TraceStep, Verdict,
 };
 
 use super::reach::{Carrier, carrier, reach};
 use super::subsets::{self, received_subsets};
 use super::{WhyNot, assigned, destinations, pending, routes, rules, security, unread};
-use crate::client::Client;
+use crate::client::{Client, ClientClass};
 use crate::names::ClusterName;
 use crate::resolve::{concrete, resolve};
 use crate::scope::trace::reaches;
@@ -61,11 +61,11 @@ pub fn why_not_in(catalog: &Catalog, host: &str, subset: Option<&Subset>, client
     let found = named
         .and_then(|view| concrete(catalog, view, scope, &mut trace))
         .and_then(|view| catalog.service(&view.key));
-    if let Some(view) = found {
+    if let Some((named, view)) = named.zip(found) {
         out.service = Some(view.key.to_string());
         trace.steps.extend(separate(view));
         trace.steps.extend(unread::of_service(catalog, view));
-        ports(catalog, view, client, &mut out, &mut trace);
+        ports(catalog, (named, view), client, &mut out, &mut trace);
     }
     out.add(trace.steps);
     out.add(hosts(host, found).iter().flat_map(|host| pending::of_host(catalog, host)));
@@ -151,7 +151,20 @@ fn excluded(catalog: &Catalog, host: &str) -> Vec<TraceStep> {
         .collect()
 }
 
-fn ports(catalog: &Catalog, view: &Arc<ServiceView>, client: &Client, out: &mut WhyNot, trace: &mut Trace) {
+/// Returns the port by whose routes a client's requests for a host are served: that of an alias if it has routes of its own.
+/// A gRPC client has the routes of the service at its end.
+fn routing<'c>(named: &'c ServiceView, port: &'c PortView, class: &ClientClass) -> &'c PortView {
+    let own = named.port(port.number).filter(|_| class.kind == ClientKind::Sidecar);
+    own.filter(|own| routes::applied_routes(own, class).requests.is_some()).unwrap_or(port)
+}
+
+fn ports(
+    catalog: &Catalog,
+    (named, view): (&ServiceView, &Arc<ServiceView>),
+    client: &Client,
+    out: &mut WhyNot,
+    trace: &mut Trace,
+) {
     let (wanted, host, subset) = (out.port, out.host.clone(), out.subset.clone());
     let subset = subset.as_ref();
     if let Some(number) = wanted.filter(|number| view.port(*number).is_none()) {
@@ -162,7 +175,11 @@ fn ports(catalog: &Catalog, view: &Arc<ServiceView>, client: &Client, out: &mut 
             continue;
         }
         trace.steps.extend(rules::steps(catalog, view, port, &client.class, subset));
-        trace.steps.extend(routes::steps(catalog, (view, port), &client.class));
+        trace.steps.extend(routes::steps(
+            catalog,
+            (view, routing(named, port, &client.class)),
+            &client.class,
+        ));
         let lost = destinations::steps(catalog, port, &client.class);
         trace.steps.extend(lost.into_iter().map(TraceStep::dropping));
         trace.steps.extend(security::step(port, subset, &client.class, None));

@@ -161,7 +161,7 @@ fn inbound(catalog: &Catalog, class: &ClientClass, own: &[WorkloadKey]) -> Vec<I
                     continue;
                 }
                 for target in targets(&port.endpoints.inputs, &ips) {
-                    out.entry(target).or_insert(InboundPort {
+                    out.entry(target).or_insert_with(|| InboundPort {
                         target,
                         service: port.number,
                         protocol: port.protocol,

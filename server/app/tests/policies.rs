@@ -476,5 +476,5 @@ async fn peer_authentications_are_shown_with_their_modes() {
     // an invalid version is quarantined with its position, and the last one is kept
     put(dir.path(), "a.yaml", &mk_peer(&spec.replace("STRICT", "STRONG")));
     let table = world.until("get policies strict -o wide", "Quarantined").await;
-    assert!(table.contains("a.yaml:8:16: "), "{table}");
+    assert!(table.contains("a.yaml:6:16: "), "{table}");
 }

@@ -294,6 +294,7 @@ fn in_labels(tree: &Tree) -> bool {
                 | "annotations"
                 | "ports"
                 | "matchLabels"
+                | "portLevelMtls"
                 | "to"
                 | "sourceLabels"
                 | "set"

@@ -271,4 +271,55 @@ mod tests {
         let class = ClientClass { inbound, ..ClientClass::new(ClientKind::Sidecar) };
         assert_eq!(super::inbound(&catalog, &class, &[key]), [wanted]);
     }
+
+    /// Returns the usual mode of a sidecar of `shop` with or without certificates, with or without a policy of this mode.
+    fn usual(certificates: bool, auto: bool, policy: Option<MtlsMode>) -> Option<MtlsMode> {
+        let settings = Settings { auto_mtls: Some(auto), ..Settings::default() };
+        let mut catalog = Catalog { settings: Shared::new(settings), ..Catalog::default() };
+        if let Some(mode) = policy {
+            let policy = PeerAuthentication { mode: Some(mode), ..PeerAuthentication::default() };
+            let (key, view) = mk_policy("shop", "p", Policy::PeerAuthentication(policy));
+            catalog.policies.insert(key, view);
+        }
+        let certificates = if certificates { CertificateSource::Files } else { CertificateSource::None };
+        let namespace = Some(mk_ns("shop"));
+        let class = ClientClass { certificates, namespace, ..ClientClass::new(ClientKind::Sidecar) };
+        inbound_modes(&catalog, &class, &Labels::default()).map(|modes| modes.usual())
+    }
+
+    #[test]
+    fn policies_certificates_and_settings_decide_what_is_accepted() {
+        use MtlsMode::{Disable, Permissive, Strict};
+        let cases = [
+            ((true, true, None), Some(Permissive)),
+            ((true, false, None), None),
+            ((false, true, None), None),
+            ((true, false, Some(Permissive)), Some(Permissive)),
+            ((true, false, Some(Strict)), Some(Strict)),
+            ((true, true, Some(Disable)), Some(Disable)),
+            ((false, true, Some(Permissive)), None),
+            ((false, true, Some(Strict)), Some(Strict)),
+        ];
+        for ((certificates, auto, policy), want) in cases {
+            assert_eq!(usual(certificates, auto, policy), want, "{certificates} {auto} {policy:?}");
+        }
+        let envoy =
+            ClientClass { certificates: CertificateSource::Files, ..ClientClass::new(ClientKind::Envoy) };
+        assert_eq!(
+            inbound_modes(&Catalog::default(), &envoy, &Labels::default()),
+            None,
+            "it receives nothing"
+        );
+    }
+
+    #[test]
+    fn inbound_listeners_wait_for_policies_alone() {
+        let class = |kind| ClientClass::new(kind);
+        for (kind, waits) in [(CollectionKind::Policies, true), (CollectionKind::Groups, false)] {
+            let mut catalog = Catalog::default();
+            add_unread(&mut catalog, kind);
+            assert_eq!(withholds_inbound(&catalog, &class(ClientKind::Sidecar)), waits, "{kind:?}");
+            assert!(!withholds_inbound(&catalog, &class(ClientKind::Envoy)));
+        }
+    }
 }

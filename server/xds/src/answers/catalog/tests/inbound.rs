@@ -67,6 +67,20 @@ fn inbound_resources_differ_with_what_they_are_encoded_from() {
 }
 
 #[test]
+fn inbound_listeners_are_withheld_and_clusters_are_not() {
+    let answers = CatalogAnswers::default();
+    let (catalog, pods) = mk_deployment(1);
+    let class = ClientClass { withholds_inbound: true, ..ClientClass::new(ClientKind::Sidecar) };
+    let names = |class: &ClientClassKey| -> Vec<String> {
+        let own = resources(&answers, &catalog, class, &pods[0]);
+        own.iter().map(|resource| resource.name.to_string()).collect()
+    };
+    let all = names(&mk_sidecar());
+    let (last, clusters) = all.split_last().unwrap();
+    assert_eq!((last.as_str(), names(&ClientClassKey::alone(class))), ("virtualInbound", clusters.to_vec()));
+}
+
+#[test]
 fn inbound_resources_that_no_session_holds_are_gone() {
     let (inbound, counters, class) = (Inbound::default(), Counters::default(), mk_sidecar());
     let (catalog, pods) = mk_deployment(1);

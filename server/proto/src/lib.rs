@@ -14,6 +14,7 @@ pub mod peer;
 pub mod request;
 pub mod response;
 pub mod rope;
+pub mod text;
 pub mod wire;
 
 pub use error::ProtoError;

@@ -10,8 +10,10 @@ pub const MAX_NAMES: usize = 262_144;
 pub const MAX_NAME: usize = 4096;
 /// Most bytes of node metadata.
 pub const MAX_METADATA: usize = 64 << 10;
-/// Most bytes of a rejection's error text; a longer one is truncated.
+/// Most bytes of a rejection's error text; of a longer one the beginning and the end are kept.
 pub const MAX_ERROR_TEXT: usize = 4096;
+/// Most bytes of it that are shown.
+pub const MAX_SHOWN_ERROR: usize = 1400;
 /// Most bytes of an identifying text (node id, nonce, version, type).
 pub const MAX_TEXT: usize = 4096;
 /// Deepest nesting of metadata.

@@ -7,6 +7,7 @@ use crate::limits::MAX_ERROR_TEXT;
 use crate::names::{Names, Pairs, Text};
 use crate::node::Node;
 use crate::response::Variant;
+use crate::text::shorten;
 use crate::wire::Reader;
 
 /// Error with which a client rejects a response.
@@ -14,7 +15,7 @@ use crate::wire::Reader;
 pub struct ErrorDetail {
     /// gRPC code.
     pub code: i32,
-    /// Error text, truncated to 4 KiB.
+    /// Error text, shortened to 4 KiB.
     pub message: String,
 }
 
@@ -33,14 +34,18 @@ impl ErrorDetail {
     }
 }
 
-/// Truncates error text. It is shown to operators, so invalid UTF-8 is replaced instead of rejected.
+/// Shortens error text. It is shown to operators, so invalid UTF-8 is replaced instead of rejected.
 fn cut(bytes: &[u8]) -> String {
-    let bytes = bytes.get(..MAX_ERROR_TEXT).unwrap_or(bytes);
-    let mut text = String::from_utf8_lossy(bytes).into_owned();
-    while text.len() > MAX_ERROR_TEXT {
-        text.pop();
-    }
-    text
+    // the ends alone are decoded: a client may send megabytes
+    let half = MAX_ERROR_TEXT.min(bytes.len());
+    let text = match bytes.len() > 2 * MAX_ERROR_TEXT {
+        true => {
+            let ends = [&bytes[..half], &bytes[bytes.len() - half..]];
+            ends.map(String::from_utf8_lossy).concat()
+        }
+        false => String::from_utf8_lossy(bytes).into_owned(),
+    };
+    shorten(&text, MAX_ERROR_TEXT).into_owned()
 }
 
 /// One request of either variant.
@@ -173,10 +178,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn error_text_is_truncated_at_a_character() {
+    fn error_text_is_shortened_at_characters() {
         let text = cut("\u{e9}".repeat(4000).as_bytes());
         assert!(text.len() <= MAX_ERROR_TEXT);
-        assert!(text.starts_with('\u{e9}'));
+        assert!(text.starts_with('\u{e9}') && text.ends_with('\u{e9}'));
         assert!(cut(&[0xff; 5000]).len() <= MAX_ERROR_TEXT);
+    }
+
+    #[test]
+    fn error_text_keeps_its_beginning_and_its_end() {
+        for length in [5_000, 8_192, 50_000] {
+            let text = cut(format!("Proto constraint{}: is required", "x".repeat(length)).as_bytes());
+            assert!(text.len() <= MAX_ERROR_TEXT && text.len() > MAX_ERROR_TEXT - 4, "{}", text.len());
+            assert!(text.starts_with("Proto constraintx") && text.ends_with("x: is required"), "{text}");
+            assert!(text.contains(" \u{2026} "));
+        }
+        assert_eq!(cut(b"short"), "short");
     }
 }

@@ -6,6 +6,9 @@
 
 use std::sync::Arc;
 
+use tributary_proto::limits::MAX_SHOWN_ERROR;
+use tributary_proto::text::{one_line, shorten};
+
 use super::ack::Nack;
 use crate::answers::ResourceType;
 use crate::encode::tls::SecretName;
@@ -203,6 +206,7 @@ impl Rejections {
             Some(Carried::Whole(Some(names)) | Carried::Resources(names)) => scope(&nack.text, names),
             Some(Carried::Whole(None)) => scope(&nack.text, all.unwrap_or_default()),
         };
+        let nack = Nack { text: shown(&nack.text), ..nack };
         self.0 = self.0.iter().cloned().chain([Rejection { nack, scope }]).collect();
     }
     /// Adds the rejections before an answer that it ended, of resources that a client reads once and then accepts unread.
@@ -228,6 +232,11 @@ impl Rejections {
             self.0 = self.0.iter().filter(|rejection| is_kept(rejection)).cloned().collect();
         }
     }
+}
+
+/// Returns what is shown of a text. Envoy puts a dump of the resource into it, of many lines.
+fn shown(text: &str) -> Arc<str> {
+    shorten(&one_line(text), MAX_SHOWN_ERROR).into()
 }
 
 fn scope(text: &str, names: Sorted) -> Scope {
@@ -292,6 +301,21 @@ mod tests {
         }
         assert!(!names_it("Invalid path: /var/etc/a.pem.bak", own));
         assert!(names_it("Invalid path: /etc/ca.pem", roots));
+    }
+
+    #[test]
+    fn long_text_is_shown_on_one_line_with_its_reason_and_names_are_found_in_all_of_it() {
+        let names = |all: &[&str]| sorted(all.iter().map(|&name| Arc::from(name)));
+        let dump = "\n  domains: \"x\"".repeat(200);
+        let text = format!("Proto constraint:{dump}\nname: \"81\"{dump}\nroute: is required\n");
+        let mut all = Rejections::default();
+        let nack = Nack { sent: None, nonce: "1".into(), text: text.into(), at: Mono(1) };
+        all.refuse(nack, Some(Carried::Resources(names(&["80", "81"]))), None);
+        let Verdict::Rejected(shown) = all.of("81") else { panic!("not rejected") };
+        assert!(shown.len() <= MAX_SHOWN_ERROR, "{}", shown.len());
+        assert!(!shown.contains(char::is_control) && !shown.contains("81"), "{shown}");
+        assert!(shown.starts_with("Proto constraint: domains:") && shown.ends_with("route: is required"));
+        assert_eq!(all.of("80"), Verdict::Unacknowledged);
     }
 
     #[test]

@@ -162,8 +162,8 @@ codes! {
     465 ROUTE_DESTINATION_HIDDEN "a destination of a VirtualService is not exported to clients that its routes are for" => "extend the `exportTo` of the service, or narrow that of the VirtualService";
     466 HASH_WITHOUT_REQUESTS "`consistentHash` of a DestinationRule reads requests, and no service of its host has a port for them" => "write `useSourceIp`, remove it, or correct the protocol of the port";
     467 MESH_SHARES_UNMATCHED "`distribute` of the mesh's `localityLbSetting` gives the clients of a place to places without endpoints of a service" => "correct the places in `to`, add endpoints there, or set `localityLbSetting` in a DestinationRule of the host";
-
     468 ROUTE_PORT_PARTLY_UNMATCHED "a destination of a VirtualService without a port lacks a port to which requests for its hosts come" => "give the destination a port, or the route a condition on `port`";
+    469 PATCH_LEFT_OUT "a patch of an EnvoyFilter is left out of resources, which Envoy would refuse with it" => "complete the value, or match only the parts that it is for, such as the routes with a destination (`action: ROUTE`)";
 
     // 05xx: why an endpoint is or is not served
     501 SOURCE_ENDPOINT "the source lists this endpoint" => "nothing";

@@ -3,6 +3,7 @@
 //!
 //! Readers of EnvoyFilters call it for each value. Rules of patterns and of addresses are not checked.
 
+mod merged;
 mod rules;
 
 use prost_reflect::{
@@ -21,6 +22,10 @@ impl Types {
     pub fn check(&self, name: &str, bytes: &[u8], whole: bool) -> Result<(), ValueError> {
         let Some(message) = self.decode(name, bytes) else { return Ok(()) };
         Checker { types: self, path: Vec::new() }.message(&message, whole)
+    }
+    /// Checks a decoded message.
+    pub fn check_message(&self, message: &DynamicMessage) -> Result<(), ValueError> {
+        Checker { types: self, path: Vec::new() }.message(message, true)
     }
     /// Returns the rules of a field.
     fn rules(&self, field: &FieldDescriptor) -> Option<FieldRules> {
@@ -69,16 +74,19 @@ impl Checker<'_> {
         if of.full_name() == ANY {
             return self.any(message, whole);
         }
-        let options = of.options();
-        let is_free =
-            ["validate.disabled", "validate.ignored"].iter().any(|name| self.types.has(&options, name));
-        if is_free || of.full_name().starts_with("google.protobuf.") {
+        if self.is_free(&of) {
             return Ok(());
         }
         for field in of.fields() {
             self.within(Step::Field(field.name().into()), |this| this.field(message, &field, whole))?;
         }
         if whole { self.choices(message, &of) } else { Ok(()) }
+    }
+    /// Whether the fields of messages of a type have no rules.
+    fn is_free(&self, of: &MessageDescriptor) -> bool {
+        let options = of.options();
+        of.full_name().starts_with("google.protobuf.")
+            || ["validate.disabled", "validate.ignored"].iter().any(|name| self.types.has(&options, name))
     }
     /// Checks a nested message of any type; one of an unknown type holds.
     fn any(&mut self, any: &DynamicMessage, whole: bool) -> Checked {

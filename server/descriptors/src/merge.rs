@@ -37,7 +37,8 @@ fn merge_field(into: &mut DynamicMessage, field: &FieldDescriptor, value: &Value
     }
 }
 
-fn is_whole(message: &DynamicMessage) -> bool {
+/// Whether a message is replaced whole.
+pub(crate) fn is_whole(message: &DynamicMessage) -> bool {
     matches!(message.descriptor().full_name(), ANY | DURATION)
 }
 

@@ -12,13 +12,16 @@ mod message;
 mod routes;
 mod tables;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use parking_lot::Mutex;
 use prost_reflect::DynamicMessage;
 use tributary_answer::ClientPatches;
 use tributary_descriptors::Types;
 use tributary_model::{ApplyTo, ConfigPatch, Operation, PatchContext, PolicyKey};
 
+use message::Merged;
 pub use tables::HostSources;
 
 /// Patches of one client, with their values decoded.
@@ -42,6 +45,8 @@ pub(crate) struct Patch {
     applied: AtomicBool,
     /// Whether it ever changed something.
     is_used: AtomicBool,
+    /// Rule that a part would break with it, the first since [`Patches::take_left_out`].
+    breaks: Mutex<Option<Arc<str>>>,
 }
 
 /// Direction of the connections that a resource is for.
@@ -64,6 +69,17 @@ pub struct Added {
     pub by: PolicyKey,
     /// Position of the patch among those of the client.
     pub patch: usize,
+}
+
+/// A patch that was left out of a part of a resource, because Envoy would refuse the part.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Filter of the patch.
+    pub by: PolicyKey,
+    /// Position of the patch in the filter.
+    pub at: usize,
+    /// Place in the value, and the rule that the part would break there.
+    pub rule: Arc<str>,
 }
 
 /// What patches make of a resource.
@@ -90,6 +106,7 @@ impl Patches {
             at,
             applied: AtomicBool::default(),
             is_used: AtomicBool::default(),
+            breaks: Mutex::default(),
         };
         let all = patches.iter().map(decode).collect();
         Some(Self { types, all, filters })
@@ -101,6 +118,15 @@ impl Patches {
         let mut filters: Vec<usize> = applied.map(|patch| patch.filter).collect();
         filters.dedup();
         filters.into_iter().filter_map(|at| self.filters.get(at).cloned()).collect()
+    }
+    /// Returns the patches that were left out of a part since the last call. Exact if one caller at a time applies patches.
+    #[must_use]
+    pub fn take_left_out(&self) -> Vec<LeftOut> {
+        let broken = self.all.iter().filter_map(|patch| Some((patch, patch.breaks.lock().take()?)));
+        let of = |(patch, rule): (&Patch, _)| {
+            Some(LeftOut { by: self.filters.get(patch.filter)?.clone(), at: patch.at, rule })
+        };
+        broken.filter_map(of).collect()
     }
     /// Iterates over the patches that ever changed something: the filter of each, and its position there.
     pub fn used(&self) -> impl Iterator<Item = (&PolicyKey, usize)> {
@@ -154,6 +180,18 @@ impl Patch {
     fn apply(&self) {
         self.applied.store(true, Ordering::Relaxed);
         self.is_used.store(true, Ordering::Relaxed);
+    }
+    /// Records what became of its value at a part. Returns whether it was merged.
+    fn take(&self, merged: Merged) -> bool {
+        match &merged {
+            Ok(true) => self.apply(),
+            Ok(false) => {}
+            Err(broken) => {
+                let rule = || format!("{} {}", broken.at, broken.why).trim_start().into();
+                self.breaks.lock().get_or_insert_with(rule);
+            }
+        }
+        merged.is_ok_and(|is_merged| is_merged)
     }
     /// Whether its value has no field that is known, or could not be decoded.
     fn merges_nothing(&self) -> bool {

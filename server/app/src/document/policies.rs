@@ -1,6 +1,8 @@
 //! Policies as documents: their source, what they select, their spec, and the conditions that concern them.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod facts;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -8,10 +10,10 @@ use serde_json::Value;
 use tributary_answer::{Beside, Selectable, policy_conditions};
 use tributary_core::ProblemView;
 use tributary_model::{
-    Catalog, ClientKind, Code, Collection, CollectionKind, Condition, HostPattern, Hostname, Labels,
-    Namespace, ObjectId, Policy, PolicyKey, PolicyKind, PolicyView,
+    Catalog, Code, Collection, CollectionKind, Condition, HostPattern, Hostname, Labels, Namespace, ObjectId,
+    Policy, PolicyKey, PolicyKind, PolicyView,
 };
-use tributary_xds::answers::UsedPatches;
+use tributary_xds::answers::{LeftOutPatches, UsedPatches};
 
 use super::endpoints::freshness_text;
 use super::filter::Filter;
@@ -82,6 +84,8 @@ pub struct PolicyFacts {
     pub clients: Vec<Selectable>,
     /// Patches that changed something for a connected client.
     pub used_patches: UsedPatches,
+    /// Patches that were left out of resources of a connected client.
+    pub left_out_patches: LeftOutPatches,
     /// EnvoyFilters that changed resources which connected clients reject, and DestinationRules with files that they reject.
     pub rejected_patches: RejectedPatches,
 }
@@ -104,52 +108,6 @@ pub struct RejectedPatch {
     pub is_suspected: bool,
 }
 
-impl PolicyFacts {
-    /// Returns the condition of an EnvoyFilter that changed a resource which clients reject, or of a DestinationRule with files
-    /// that they reject.
-    fn rejected(&self, key: &PolicyKey, view: &PolicyView) -> Option<Condition> {
-        let RejectedPatch { clients, resource, text, filters, is_suspected } =
-            self.rejected_patches.get(key)?;
-        let whose = match (*clients, is_suspected) {
-            (1, false) => "a client rejects".to_owned(),
-            (clients, false) => format!("{clients} clients reject"),
-            (1, true) => "a client may reject".to_owned(),
-            (clients, true) => format!("{clients} clients may reject"),
-        };
-        let beside = match filters.saturating_sub(1) {
-            0 => String::new(),
-            1 => " with another filter".to_owned(),
-            others => format!(" with {others} other filters"),
-        };
-        let what = match view.destination_rule() {
-            Some(_) => "files that it names".to_owned(),
-            None => format!("what it changes{beside}"),
-        };
-        let message = format!("{whose} {what}: {resource}: {text}").into();
-        Some(Condition { code: Code::NACKED, objects: [view.declared.source.reference()].into(), message })
-    }
-    /// Returns the condition of an EnvoyFilter with patches that changed nothing for the connected sidecars.
-    fn unused(&self, key: &PolicyKey, view: &PolicyView) -> Option<Condition> {
-        const NAMED: usize = 8;
-        let filter = view.envoy_filter()?;
-        self.clients.iter().find(|client| client.kind == ClientKind::Sidecar)?;
-        let (used, unserved) = (self.used_patches.get(key), filter.not_served().map(|(at, _)| at));
-        let unserved: BTreeSet<usize> = unserved.collect();
-        let is_used = |at: &usize| unserved.contains(at) || used.is_some_and(|used| used.contains(at));
-        let unused: Vec<usize> = (0..filter.patches.len()).filter(|at| !is_used(at)).collect();
-        let paths: Vec<String> =
-            unused.iter().take(NAMED).map(|at| format!("spec.configPatches[{at}]")).collect();
-        let more = unused.len().saturating_sub(NAMED);
-        let tail = if more > 0 { format!(" and {more} more") } else { String::new() };
-        (!unused.is_empty()).then(|| Condition {
-            code: Code::PATCH_UNUSED,
-            objects: [view.declared.source.reference()].into(),
-            message: format!("no connected client was sent what these change: {}{tail}", paths.join(", "))
-                .into(),
-        })
-    }
-}
-
 /// Returns the policies that match the filter, in order, and the number beyond its limit.
 #[must_use]
 pub fn list(catalog: &Catalog, facts: &PolicyFacts, filter: &Filter) -> (Vec<PolicyItem>, usize) {
@@ -165,7 +123,7 @@ pub fn list(catalog: &Catalog, facts: &PolicyFacts, filter: &Filter) -> (Vec<Pol
         let problem = problems.remove(&(registry, key.clone()));
         if of_registry(registry) {
             let mut conditions = more.get(key).cloned().unwrap_or_default();
-            conditions.extend(facts.rejected(key, view).into_iter().chain(facts.unused(key, view)));
+            conditions.extend(facts.conditions(key, view));
             let spec = bounded_spec(view, &mut specs);
             items.insert(key.clone(), PolicyItem { spec, ..item(catalog, key, view, &conditions, problem) });
         }
@@ -372,11 +330,10 @@ mod tests {
 
     use super::*;
 
-    fn mk_view(id: &ObjectId) -> PolicyView {
+    pub(super) fn mk_view(id: &ObjectId, policy: Policy) -> PolicyView {
         let (name, cluster) = (RegistryName::new("c").unwrap(), ClusterId::new("c").unwrap());
         let registry = Arc::new(RegistryId { name, provider: ProviderId::MEMORY, cluster });
         let shard = ShardRef { registry, scope: Scope::new("all").unwrap() };
-        let policy = Policy::Sidecar(Sidecar::default());
         let declared = DeclaredPolicy { source: Source::new(id.clone()), created: None, policy };
         PolicyView {
             shard: Arc::new(shard),
@@ -401,7 +358,13 @@ mod tests {
                 problem: Problem { code, message: "spec.novelty is not a known field".into() },
                 since: 0,
             };
-            let item = item(&Catalog::default(), &key, &mk_view(&id), &[], Some(&problem));
+            let item = item(
+                &Catalog::default(),
+                &key,
+                &mk_view(&id, Policy::Sidecar(Sidecar::default())),
+                &[],
+                Some(&problem),
+            );
             (item.status, item.reason)
         };
         let (served, why) = status(Code::FIELD_UNKNOWN);

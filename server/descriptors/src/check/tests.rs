@@ -92,3 +92,56 @@ fn ordinary_values_hold() {
     let outlier = json!({"outlier_detection": {"consecutive_5xx": 0, "base_ejection_time": "30s"}});
     assert_eq!(check(CLUSTER, &outlier, false), Ok(()));
 }
+
+/// Returns why a value cannot be merged into another one, or nothing; and checks that the merged message agrees.
+fn merged(of: &str, own: &Json, more: &Json) -> String {
+    let types = Types::shared().unwrap();
+    let message = |value| types.decode(of, &types.read(of, value).unwrap().bytes).unwrap();
+    let (mut own, more) = (message(own), message(more));
+    let checked = types.check_merge(&own, &more);
+    crate::merge(&mut own, &more);
+    assert_eq!(types.check_message(&own).is_ok(), checked.is_ok(), "{own}");
+    checked.map_or_else(|error| format!("{} {}", error.at, error.why), |()| String::new())
+}
+
+#[test]
+fn merge_needs_what_its_new_parts_require() {
+    const ROUTE: &str = "envoy.config.route.v3.Route";
+    let route = |action: Json| {
+        let mut out = action;
+        out["match"] = json!({"prefix": "/"});
+        out
+    };
+    let direct = route(json!({"direct_response": {"status": 201}}));
+    let routed = route(json!({"route": {"cluster": "a"}}));
+    let timeout = json!({"route": {"timeout": "5s"}});
+    let why = "route needs one of the fields cluster, ";
+    assert!(merged(ROUTE, &direct, &timeout).starts_with(why));
+    assert_eq!(merged(ROUTE, &routed, &timeout), "");
+    assert_eq!(merged(ROUTE, &direct, &json!({"route": {"cluster": "b", "timeout": "5s"}})), "");
+    assert_eq!(merged(ROUTE, &routed, &json!({"redirect": {"host_redirect": "b"}})), "");
+    let percent = json!({"route": {"request_mirror_policies": [{"cluster": "m"}]}});
+    assert_eq!(merged(ROUTE, &routed, &percent), "");
+}
+
+#[test]
+fn merge_counts_the_items_of_both_lists() {
+    let header = |at: usize| json!({"header": {"key": format!("x{at}"), "value": "a"}});
+    let host = |from: usize, headers: usize| {
+        let all: Vec<_> = (from..from + headers).map(header).collect();
+        json!({"name": "a", "domains": ["a"], "request_headers_to_add": all})
+    };
+    let why = "request_headers_to_add has 1200 items; it must have at most 1000";
+    assert_eq!(merged(HOST, &host(0, 600), &host(600, 600)), why);
+    assert_eq!(merged(HOST, &host(0, 600), &host(600, 400)), "");
+}
+
+#[test]
+fn zero_in_a_wrapper_is_checked_where_none_is_set() {
+    let zero =
+        json!({"ring_hash_lb_config": {"minimum_ring_size": 0}, "circuit_breakers": {"thresholds": []}});
+    assert_eq!(merged(CLUSTER, &json!({"name": "a"}), &zero), "");
+    let socket = |value: Json| json!({"name": "a", "transport_socket": value});
+    let why = "transport_socket.name has 0 characters; it must have at least 1";
+    assert_eq!(merged(CLUSTER, &json!({"name": "a"}), &socket(json!({}))), why);
+}

@@ -22,8 +22,8 @@ use super::{
     ResourceType, Subscription,
 };
 use crate::patch::{HostSources, Side};
-pub use table::UsedPatches;
 use table::{Applied, Patching, PatchingTable};
+pub use table::{LeftOutPatches, UsedPatches};
 
 /// Resource provider over catalogs and patches. One per process; all sessions share it.
 #[derive(Debug, Default)]
@@ -57,6 +57,11 @@ impl PatchedAnswers {
     #[must_use]
     pub fn used(&self, catalog: &Catalog) -> UsedPatches {
         self.table.used(catalog)
+    }
+    /// Returns the patches of a catalog that were left out of resources of connected clients, by filter.
+    #[must_use]
+    pub fn left_out(&self, catalog: &Catalog) -> LeftOutPatches {
+        self.table.left_out(catalog)
     }
     /// Returns the patches of a class; `None` if it has none for this type.
     fn of<'a>(

@@ -1,12 +1,12 @@
 //! Patches of filter chains, and of the filters in them.
 
 use prost_reflect::{DynamicMessage, Value};
-use tributary_descriptors::merge;
 use tributary_model::{ApplyTo, ChainMatch, ListenerMatch, ObjectMatch, Operation};
 
 use super::filters::{self, Targeted};
 use super::message::{
-    child, child_mut, get, merge_config, number, pack, set_list, take_list, text, texts, type_of, unpack,
+    Merged, child, child_mut, get, merge_config, merge_valid, number, pack, set_list, take_list, text, texts,
+    type_of, unpack,
 };
 use super::{Outcome, Patch, Patches, Side};
 
@@ -107,9 +107,7 @@ impl Patches {
                     return Kept::Removed;
                 }
                 (Operation::Merge, Some(value)) => {
-                    patch.apply();
-                    self.merge_chain(chain, value);
-                    changed = true;
+                    changed |= patch.take(self.merge_chain(chain, value));
                 }
                 _ => {}
             }
@@ -119,16 +117,15 @@ impl Patches {
         if changed { Kept::Changed } else { Kept::Same }
     }
     /// A socket of the same name is merged, and nothing else of such a patch counts.
-    fn merge_chain(&self, chain: &mut DynamicMessage, value: &DynamicMessage) {
+    fn merge_chain(&self, chain: &mut DynamicMessage, value: &DynamicMessage) -> Merged {
         let socket = child(value, SOCKET);
         let own = child_mut(chain, SOCKET);
         if let (Some(socket), Some(own)) = (socket, own)
             && text(own, "name") == text(socket, "name")
         {
-            merge_config(self.types, own, socket);
-            return;
+            return merge_config(self.types, own, socket);
         }
-        merge(chain, value);
+        merge_valid(self.types, chain, value)
     }
     fn network_filters(&self, place: Place<'_>, chain: &mut DynamicMessage) -> bool {
         let here = self.of(ApplyTo::NetworkFilter, place.side).filter(|patch| place.has(patch, chain));

@@ -2,10 +2,10 @@
 
 use prost_reflect::{DynamicMessage, Value};
 use tributary_answer::names;
-use tributary_descriptors::{encode, merge};
+use tributary_descriptors::encode;
 use tributary_model::{ApplyTo, ClusterMatch, ObjectMatch, Operation};
 
-use super::message::{child, child_mut, list, merge_config, set_text, text};
+use super::message::{Merged, child, child_mut, list, merge_config, merge_valid, set_text, text};
 use super::{Added, Outcome, Patch, Patches, Side};
 
 const SOCKET: &str = "transport_socket";
@@ -55,13 +55,21 @@ impl Patches {
         let Some(mut cluster) = self.types.decode(ApplyTo::Cluster.message(), body) else {
             return Outcome::Same;
         };
+        let mut changed = false;
         for patch in matching {
-            patch.apply();
             match (patch.of.operation, &patch.value) {
-                (Operation::Remove, _) => return Outcome::Removed,
-                (Operation::Merge, Some(value)) => self.merge_cluster(&mut cluster, value),
+                (Operation::Remove, _) => {
+                    patch.apply();
+                    return Outcome::Removed;
+                }
+                (Operation::Merge, Some(value)) => {
+                    changed |= patch.take(self.merge_cluster(&mut cluster, value));
+                }
                 _ => {}
             }
+        }
+        if !changed {
+            return Outcome::Same;
         }
         set_text(&mut cluster, "name", name);
         Outcome::Changed(encode(&cluster))
@@ -82,26 +90,22 @@ impl Patches {
         self.added(ApplyTo::Cluster)
     }
     /// A socket is merged into that of the same name, or replaces another one; nothing else of such a patch counts.
-    fn merge_cluster(&self, cluster: &mut DynamicMessage, value: &DynamicMessage) {
+    fn merge_cluster(&self, cluster: &mut DynamicMessage, value: &DynamicMessage) -> Merged {
         let Some(socket) = child(value, SOCKET) else {
-            merge(cluster, value);
-            return;
+            return merge_valid(self.types, cluster, value);
         };
         let name = text(socket, "name");
         if !list(cluster, MATCHES).is_empty() {
-            let Some(Value::List(items)) = cluster.get_field_by_name_mut(MATCHES) else { return };
+            let Some(Value::List(items)) = cluster.get_field_by_name_mut(MATCHES) else { return Ok(false) };
             let sockets = items.iter_mut().filter_map(|item| child_mut(item.as_message_mut()?, SOCKET));
             let mut same = sockets.filter(|own| text(own, "name") == name);
-            if let Some(own) = same.next() {
-                merge_config(self.types, own, socket);
-            }
-            return;
+            return same.next().map_or(Ok(false), |own| merge_config(self.types, own, socket));
         }
-        match child_mut(cluster, SOCKET).filter(|own| text(own, "name") == name) {
-            Some(own) => {
-                merge_config(self.types, own, socket);
-            }
-            None => cluster.set_field_by_name(SOCKET, Value::Message(socket.clone())),
+        if let Some(own) = child_mut(cluster, SOCKET).filter(|own| text(own, "name") == name) {
+            return merge_config(self.types, own, socket);
         }
+        self.types.check_message(socket)?;
+        cluster.set_field_by_name(SOCKET, Value::Message(socket.clone()));
+        Ok(true)
     }
 }

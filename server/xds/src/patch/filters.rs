@@ -6,7 +6,7 @@ use tributary_descriptors::Types;
 use tributary_model::Operation;
 
 use super::Patch;
-use super::message::{child, merge_config, set_text, text, type_of};
+use super::message::{Merged, child, merge_config, set_text, text, type_of};
 
 /// Types of filters behind which Envoy accepts no other one.
 const LAST: [&str; 3] = [
@@ -30,11 +30,8 @@ pub(super) fn patch(types: &Types, patches: &[Targeted<'_>], filters: &mut Vec<V
     for (patch, target) in patches.iter().filter(|(patch, _)| patch.is(Operation::Merge)) {
         let Some(value) = &patch.value else { continue };
         for filter in filters.iter_mut().filter_map(Value::as_message_mut) {
-            if target.is_none_or(|target| text(filter, "name") == target)
-                && merge_filter(types, filter, value)
-            {
-                patch.apply();
-                changed = true;
+            if target.is_none_or(|target| text(filter, "name") == target) {
+                changed |= patch.take(merge_filter(types, filter, value));
             }
         }
     }
@@ -82,13 +79,13 @@ fn is_last(filter: &Value) -> bool {
 }
 
 /// Merges the configuration of a filter of the same type, and takes the name; nothing else counts.
-fn merge_filter(types: &Types, filter: &mut DynamicMessage, value: &DynamicMessage) -> bool {
-    if !merge_config(types, filter, value) {
-        return false;
+fn merge_filter(types: &Types, filter: &mut DynamicMessage, value: &DynamicMessage) -> Merged {
+    if !merge_config(types, filter, value)? {
+        return Ok(false);
     }
     let name = text(value, "name");
     if !name.is_empty() {
         set_text(filter, "name", &name);
     }
-    true
+    Ok(true)
 }

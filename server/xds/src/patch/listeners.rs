@@ -2,12 +2,12 @@
 //! chains that are added.
 
 use prost_reflect::{DynamicMessage, Value};
-use tributary_descriptors::{encode, merge};
+use tributary_descriptors::encode;
 use tributary_model::{ApplyTo, ObjectMatch, Operation};
 
 use super::chains::{Kept, Place};
 use super::filters::{self, Targeted};
-use super::message::{child, child_mut, get, list, number, set_list, set_text, take_list};
+use super::message::{child, child_mut, get, list, merge_valid, number, set_list, set_text, take_list};
 use super::{Added, Outcome, Patch, Patches, Side};
 use crate::encode::listener::{VIRTUAL_INBOUND, VIRTUAL_OUTBOUND};
 
@@ -69,10 +69,8 @@ impl Patches {
                     return Kept::Removed;
                 }
                 (Operation::Merge, Some(value)) => {
-                    patch.apply();
-                    merge(listener, value);
+                    changed |= patch.take(merge_valid(self.types, listener, value));
                     set_text(listener, "name", name);
-                    changed = true;
                 }
                 _ => {}
             }

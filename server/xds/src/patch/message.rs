@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use prost_reflect::{DynamicMessage, ReflectMessage as _, Value};
-use tributary_descriptors::{Types, encode, merge};
+use tributary_descriptors::{Types, ValueError, encode, merge};
 
 /// Returns a set field.
 pub(crate) fn get<'m>(message: &'m DynamicMessage, name: &str) -> Option<&'m Value> {
@@ -83,21 +83,34 @@ pub(crate) fn pack(any: &mut DynamicMessage, message: &DynamicMessage) {
     any.set_field_by_name("value", Value::Bytes(encode(message).into()));
 }
 
+/// Whether a value was merged, or the rule of Envoy's API that the merged message would break; then nothing is changed.
+pub(crate) type Merged = Result<bool, ValueError>;
+
+/// Merges a message into a valid one of the same type.
+pub(crate) fn merge_valid(types: &Types, into: &mut DynamicMessage, from: &DynamicMessage) -> Merged {
+    types.check_merge(into, from)?;
+    merge(into, from);
+    Ok(true)
+}
+
 /// Merges `typed_config` of a filter or socket into that of another one of the same type, and sets it where it is absent.
-/// Returns false and changes nothing if the types differ.
-pub(crate) fn merge_config(types: &Types, into: &mut DynamicMessage, from: &DynamicMessage) -> bool {
+/// Nothing is merged if the types differ.
+pub(crate) fn merge_config(types: &Types, into: &mut DynamicMessage, from: &DynamicMessage) -> Merged {
     const CONFIG: &str = "typed_config";
-    let Some(more) = child(from, CONFIG) else { return true };
+    let Some(more) = child(from, CONFIG) else { return Ok(true) };
     let Some(any) = child_mut(into, CONFIG) else {
+        types.check_message(more)?;
         into.set_field_by_name(CONFIG, Value::Message(more.clone()));
-        return true;
+        return Ok(true);
     };
     if type_of(any) != type_of(more) {
-        return false;
+        return Ok(false);
     }
-    let (Some(mut config), Some(more)) = (unpack(types, any), unpack(types, more)) else { return false };
+    let (Some(mut config), Some(more)) = (unpack(types, any), unpack(types, more)) else {
+        return Ok(false);
+    };
     debug_assert_eq!(config.descriptor(), more.descriptor());
-    merge(&mut config, &more);
+    merge_valid(types, &mut config, &more)?;
     pack(any, &config);
-    true
+    Ok(true)
 }

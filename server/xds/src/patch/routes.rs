@@ -1,11 +1,11 @@
 //! Patches of the routes of one virtual host: merges and removals first, then additions in order. [`super::tables`] calls it.
 
 use prost_reflect::{DynamicMessage, Value};
-use tributary_descriptors::merge;
+use tributary_descriptors::Types;
 use tributary_model::{Operation, RouteAction, RouteMatch, RoutesMatch};
 
 use super::Patch;
-use super::message::{get, set_list, take_list, text, texts};
+use super::message::{get, merge_valid, set_list, take_list, text, texts};
 use super::tables::{Table, is_host};
 
 const ROUTES: &str = "routes";
@@ -27,7 +27,12 @@ struct Slot {
 }
 
 /// Applies patches of routes to a virtual host.
-pub(super) fn patch(table: Table<'_>, patches: &[&Patch], host: &mut DynamicMessage) -> RouteChanges {
+pub(super) fn patch(
+    types: &Types,
+    table: Table<'_>,
+    patches: &[&Patch],
+    host: &mut DynamicMessage,
+) -> RouteChanges {
     let here: Vec<(&Patch, Option<&RouteMatch>)> = {
         let (name, domains): (_, Vec<&str>) = (text(host, "name"), texts(host, "domains").collect());
         let fits = |of: Option<&RoutesMatch>| is_host(of, &name, domains.iter().copied());
@@ -38,7 +43,7 @@ pub(super) fn patch(table: Table<'_>, patches: &[&Patch], host: &mut DynamicMess
     let slot = |route| Slot { route: Some(route), by: Vec::new() };
     let mut slots: Vec<Slot> = take_list(host, ROUTES).into_iter().map(slot).collect();
     for slot in &mut slots {
-        out.is_changed |= change(slot, &here);
+        out.is_changed |= change(types, slot, &here);
     }
     for (patch, of) in here.iter().filter(|(patch, _)| patch.of.operation.adds()) {
         if let (Some(at), Some(value)) = (place(patch, *of, &slots), &patch.value) {
@@ -67,7 +72,7 @@ fn route<'p>(table: Table<'_>, patch: &'p Patch) -> Option<&'p RouteMatch> {
 }
 
 /// Merges values into a route, or removes it.
-fn change(slot: &mut Slot, patches: &[(&Patch, Option<&RouteMatch>)]) -> bool {
+fn change(types: &Types, slot: &mut Slot, patches: &[(&Patch, Option<&RouteMatch>)]) -> bool {
     let mut changed = false;
     for (patch, of) in patches {
         let operation = patch.of.operation;
@@ -81,10 +86,10 @@ fn change(slot: &mut Slot, patches: &[(&Patch, Option<&RouteMatch>)]) -> bool {
             slot.route = None;
             return true;
         }
-        if let (Some(Value::Message(route)), Some(value)) = (slot.route.as_mut(), &patch.value) {
-            patch.apply();
+        if let (Some(Value::Message(route)), Some(value)) = (slot.route.as_mut(), &patch.value)
+            && patch.take(merge_valid(types, route, value))
+        {
             slot.by.push(patch.filter);
-            merge(route, value);
             changed = true;
         }
     }

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 
 use prost::encoding::decode_varint;
 use prost_reflect::{DynamicMessage, Value};
-use tributary_descriptors::{encode, merge};
+use tributary_descriptors::encode;
 use tributary_model::{ApplyTo, ObjectMatch, Operation, PolicyKey, RoutesMatch};
 
-use super::message::{list, set_list, set_text, take_list, text, texts};
+use super::message::{list, merge_valid, set_list, set_text, take_list, text, texts};
 use super::{Outcome, Patch, Patches, Side};
 
 const HOSTS: &str = "virtual_hosts";
@@ -192,9 +192,12 @@ impl Patches {
         let Some(mut message) = self.types.decode(ApplyTo::RouteConfiguration.message(), head) else {
             return false;
         };
+        let mut changed = false;
         for (patch, value) in values {
-            patch.apply();
-            merge(&mut message, value);
+            changed |= patch.take(merge_valid(self.types, &mut message, value));
+        }
+        if !changed {
+            return false;
         }
         let more = take_list(&mut message, HOSTS);
         hosts.extend(more.into_iter().filter_map(decoded));
@@ -226,9 +229,9 @@ impl Patches {
                         return false;
                     }
                     (Operation::Merge, Some(value)) => {
-                        if let Some(own) = self.decode(host) {
-                            patch.apply();
-                            merge(own, value);
+                        if let Some(own) = self.decode(host)
+                            && patch.take(merge_valid(self.types, own, value))
+                        {
                             change.own.push(patch.filter);
                             changed = true;
                         }
@@ -246,7 +249,7 @@ impl Patches {
             if routes.iter().any(|patch| here(&patch))
                 && let Some(own) = self.decode(host)
             {
-                let of_routes = super::routes::patch(table, &routes, own);
+                let of_routes = super::routes::patch(self.types, table, &routes, own);
                 changed |= of_routes.is_changed;
                 change.own.extend(of_routes.removed_by);
                 change.routes = of_routes.by;

@@ -2,6 +2,7 @@
 
 mod facts;
 mod hostile;
+mod left_out;
 mod sources;
 
 use std::sync::Arc;

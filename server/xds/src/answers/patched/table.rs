@@ -15,7 +15,7 @@ use tributary_model::{Catalog, EncodedResource, PolicyKey, Version};
 
 use crate::answers::counters::Counter;
 use crate::answers::{ResourceSet, ResourceType};
-use crate::patch::{Added, HostSources, Outcome, Patches, Side};
+use crate::patch::{Added, HostSources, LeftOut, Outcome, Patches, Side};
 
 /// Most sets of one type that are kept for the same patches.
 const MAX_SETS: usize = 16;
@@ -49,12 +49,13 @@ pub(super) struct Patching {
 
 type Key = (ResourceType, Side, Arc<str>);
 
-/// What was made of a version of a resource, and the filters whose patches changed it.
+/// What was made of a version of a resource, the filters whose patches changed it, and the patches that were left out.
 #[derive(Debug)]
 struct Made {
     from: Version,
     applied: Applied,
     by: Box<[PolicyKey]>,
+    left_out: Box<[LeftOut]>,
 }
 
 #[derive(Debug, Default)]
@@ -126,8 +127,10 @@ impl Patching {
                 if !matches!(applied, Applied::Same) {
                     changes.one();
                 }
-                let by = self.patches.take_sources().into();
-                entry.insert_entry(Made { from: resource.version, applied, by }).get().applied.clone()
+                let (by, left_out) =
+                    (self.patches.take_sources().into(), self.patches.take_left_out().into());
+                let made = Made { from: resource.version, applied, by, left_out };
+                entry.insert_entry(made).get().applied.clone()
             }
         }
     }
@@ -157,6 +160,12 @@ impl Patching {
         let patches = Patches::new(&self.of)?;
         let (made, sources) = patches.host_sources(name, Side::Outbound, (body, at))?;
         (EncodedResource::new(name.into(), made.into()).version == version).then_some(sources)
+    }
+    /// Passes on each patch that was left out of a resource.
+    fn each_left_out(&self, mut seen: impl FnMut(ResourceType, &Arc<str>, &LeftOut)) {
+        for ((kind, _, name), made) in &self.kept.lock().outcomes {
+            made.left_out.iter().for_each(|one| seen(*kind, name, one));
+        }
     }
     /// Returns the filter that removed a resource.
     pub(super) fn remover(&self, kind: ResourceType, name: &str) -> Option<PolicyKey> {
@@ -254,6 +263,9 @@ pub(super) struct PatchingTable {
 /// Positions of patches, by filter.
 pub type UsedPatches = BTreeMap<PolicyKey, BTreeSet<usize>>;
 
+/// Patches that were left out of resources, by filter and position: the first such resource, and the rule that it would break.
+pub type LeftOutPatches = BTreeMap<PolicyKey, BTreeMap<usize, (ResourceType, Arc<str>, Arc<str>)>>;
+
 /// Patches with a client that has them.
 type Used = (Weak<ClientPatches>, Arc<Patching>);
 
@@ -286,9 +298,7 @@ impl PatchingTable {
     /// Returns the positions of the patches of a catalog that changed something for a client, by filter.
     pub(super) fn used(&self, catalog: &Catalog) -> UsedPatches {
         let mut out = UsedPatches::new();
-        let live = self.live.lock();
-        let known = live.by_hash.values().flatten().filter(|(user, _)| user.strong_count() > 0);
-        for (_, patching) in known {
+        for patching in self.all() {
             // a client may still have patches of an earlier version
             let current: BTreeSet<&PolicyKey> = patching.of.current(catalog).collect();
             for (key, at) in patching.patches.used().filter(|(key, _)| current.contains(key)) {
@@ -296,6 +306,28 @@ impl PatchingTable {
             }
         }
         out
+    }
+    /// Returns the patches of a catalog that were left out of resources of clients. Those of a resource that is gone may be among
+    /// them until the filter changes.
+    pub(super) fn left_out(&self, catalog: &Catalog) -> LeftOutPatches {
+        let mut out = LeftOutPatches::new();
+        for patching in self.all() {
+            let current: BTreeSet<&PolicyKey> = patching.of.current(catalog).collect();
+            patching.each_left_out(|kind, name, LeftOut { by, at, rule }| {
+                if current.contains(by) {
+                    let found = (kind, Arc::clone(name), Arc::clone(rule));
+                    let first = out.entry(by.clone()).or_default().entry(*at);
+                    first.and_modify(|first| *first = found.clone().min(first.clone())).or_insert(found);
+                }
+            });
+        }
+        out
+    }
+    /// Returns the patches that clients have.
+    fn all(&self) -> Vec<Arc<Patching>> {
+        let live = self.live.lock();
+        let known = live.by_hash.values().flatten().filter(|(user, _)| user.strong_count() > 0);
+        known.map(|(_, patching)| Arc::clone(patching)).collect()
     }
     /// Returns the number of entries.
     #[cfg(test)]

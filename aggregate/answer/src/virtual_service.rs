@@ -60,15 +60,7 @@ pub(crate) fn choose_http(facts: &RouteInputs, client: &ClientClass) -> Arc<[Rou
     if !has_routes || client.kind == ClientKind::Envoy {
         return Arc::default();
     }
-    let mut seen = visible(&facts.virtual_services, facts.port, client);
-    if !facts.has_service {
-        // all of them name it, and the first one with a route for the client serves it
-    } else if seen.iter().any(|(_, candidate)| candidate.is_exact()) {
-        seen.retain(|(_, candidate)| candidate.is_exact());
-    } else if let Some(longest) = seen.iter().map(|(_, candidate)| candidate.host.specificity()).max() {
-        seen.retain(|(_, candidate)| candidate.host.specificity() == longest);
-        seen.truncate(1);
-    }
+    let seen = nearest(facts, client);
     let outcome = |(at, candidate): &(u16, &HttpCandidate)| {
         let mut fulfilled = Vec::new();
         let decide = &mut |found: &HttpMatch| {
@@ -80,6 +72,37 @@ pub(crate) fn choose_http(facts: &RouteInputs, client: &ClientClass) -> Arc<[Rou
         Some(RouteChoice { candidate: *at, fulfilled: fulfilled.into() })
     };
     seen.iter().find_map(outcome).into_iter().collect()
+}
+
+/// Returns the candidates for the requests of a client to a port of which the first with a route for the client serves it: those
+/// that name the host itself, else the first with the longest wildcard.
+fn nearest<'a>(facts: &'a RouteInputs, client: &ClientClass) -> Vec<(u16, &'a HttpCandidate)> {
+    let mut seen = visible(&facts.virtual_services, facts.port, client);
+    if !facts.has_service {
+        // all of them name it
+    } else if seen.iter().any(|(_, candidate)| candidate.is_exact()) {
+        seen.retain(|(_, candidate)| candidate.is_exact());
+    } else if let Some(longest) = seen.iter().map(|(_, candidate)| candidate.host.specificity()).max() {
+        seen.retain(|(_, candidate)| candidate.host.specificity() == longest);
+        seen.truncate(1);
+    }
+    seen
+}
+
+/// Returns the candidates because of which a client has no route of a VirtualService, whatever routes it has: they name the host
+/// more exactly, or the same wildcard before it. None if it counts, or does not concern the client.
+pub(crate) fn preferred_to<'a>(
+    key: &PolicyKey,
+    facts: &'a RouteInputs,
+    client: &ClientClass,
+) -> Vec<&'a HttpCandidate> {
+    let nearest = nearest(facts, client);
+    let seen = visible(&facts.virtual_services, facts.port, client);
+    let is_own = |(_, candidate): &(u16, &HttpCandidate)| candidate.of.key == *key;
+    if !seen.iter().any(is_own) || nearest.iter().any(is_own) {
+        return Vec::new();
+    }
+    nearest.into_iter().map(|(_, candidate)| candidate).collect()
 }
 
 /// Returns for each match whether it applies on a port; `None` if no route is left. `decide` returns whether a client

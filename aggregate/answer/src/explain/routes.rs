@@ -14,7 +14,7 @@ use crate::grpc_route::GrpcGap;
 use crate::key::key;
 use crate::route::{DeclaredAt, grpc_gaps, owner_of_routes};
 use crate::steps::{named, place, service_step};
-use crate::virtual_service::owners_of_connections;
+use crate::virtual_service::{owners_of_connections, preferred_to};
 
 /// Most VirtualServices without routes that are named for a port.
 const MAX_NAMED: usize = 8;
@@ -83,8 +83,7 @@ pub(super) fn steps(
                 );
             }
             _ => {
-                let what = if port.protocol.is_http() { "requests" } else { "connections" };
-                let detail = format!("none of its routes is for {what} of the client");
+                let detail = without_route(key, port, class);
                 add(key, Verdict::Warn, Code::ROUTES_EMPTY, &detail);
             }
         }
@@ -93,6 +92,29 @@ pub(super) fn steps(
         add(key, Verdict::Pass, Code::ROUTES_APPLY, "it routes connections");
     }
     out
+}
+
+/// Returns why a client has no route of a VirtualService that names the host.
+fn without_route(key: &PolicyKey, port: &PortView, class: &ClientClass) -> String {
+    if !port.protocol.is_http() {
+        return "none of its routes is for connections of the client".to_owned();
+    }
+    let inputs = &port.route.inputs;
+    let preferred = preferred_to(key, inputs, class);
+    let Some(first) = preferred.first() else {
+        return "none of its routes is for requests of the client".to_owned();
+    };
+    let names: Vec<String> = preferred.iter().map(|one| one.of.key.to_string()).collect();
+    let verb = if names.len() == 1 { "names" } else { "name" };
+    let names = named(names.iter().map(String::as_str));
+    let host = &inputs.service.host;
+    match first.is_exact() {
+        true => format!("its routes do not count, because {names} {verb} {host} exactly"),
+        false => {
+            let wildcard = &first.host;
+            format!("its routes do not count, because {names} {verb} {wildcard}, which precedes its own host")
+        }
+    }
 }
 
 /// Returns the VirtualServices that could route a client's requests or connections to a port and do not: their routes are for

@@ -1,6 +1,7 @@
 //! One test per stage, on the returned document.
 
 mod pending;
+mod routes;
 mod rules;
 mod workloads;
 

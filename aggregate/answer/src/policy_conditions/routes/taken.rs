@@ -10,33 +10,44 @@ use tributary_model::{
 use super::{Found, RouteConditions, named};
 use crate::policy_conditions::MAX_LOOKS;
 
+/// Hosts whose clients have no route of a VirtualService, with those that precede it.
+#[derive(Default)]
+struct Taken<'c> {
+    /// Others serve every client.
+    served: BTreeMap<String, BTreeSet<&'c PolicyKey>>,
+    /// Others name the host more exactly and serve some clients; the others have the usual route.
+    named: BTreeMap<String, BTreeSet<&'c PolicyKey>>,
+}
+
+/// Those that precede a VirtualService on a host.
+#[derive(Default)]
+struct Preceding<'c> {
+    /// They serve every client of some namespace.
+    serving: BTreeSet<&'c PolicyKey>,
+    /// They name the host more exactly, with routes for some clients of a namespace only.
+    naming: BTreeSet<&'c PolicyKey>,
+}
+
 impl<'c> RouteConditions<'c> {
-    /// Returns the condition of hosts that others serve on every port and for every client. One whose routes some
-    /// clients do not have takes nothing.
+    /// Returns the condition of hosts of which no client has a route of a VirtualService, because others precede it on every
+    /// port. One whose routes some clients do not have takes nothing, unless it names the host more exactly.
     pub(super) fn taken(&mut self, key: &PolicyKey, own: &VirtualService) -> Option<Found<'c>> {
-        let mut taken: BTreeMap<String, BTreeSet<&'c PolicyKey>> = BTreeMap::new();
+        let mut taken = Taken::default();
         for host in own.hosts.iter().filter(|_| !own.http.is_empty()) {
             let host = self.completed(key, host);
             for view in self.services.of(&host) {
-                if let Some(by) = self.taken_of(key, view).filter(|by| !by.is_empty()) {
-                    taken.entry(view.key.host.to_string()).or_default().extend(by);
+                if let Some(by) = self.taken_of(key, view) {
+                    taken.add(view, by);
                 }
             }
         }
-        let by: BTreeSet<&PolicyKey> = taken.values().flatten().copied().collect();
-        let names: Vec<String> = by.iter().map(ToString::to_string).collect();
-        let message = || {
-            let hosts = named(taken.keys().map(String::as_str));
-            format!(
-                "{} applies in its place to every client of {hosts}",
-                named(names.iter().map(String::as_str))
-            )
-        };
-        (!taken.is_empty()).then(|| Found(Code::ROUTE_HOST_TAKEN, by.iter().copied().collect(), message()))
+        let by: BTreeSet<&PolicyKey> =
+            taken.served.values().chain(taken.named.values()).flatten().copied().collect();
+        (!by.is_empty()).then(|| Found(Code::ROUTE_HOST_TAKEN, by.into_iter().collect(), taken.message()))
     }
     /// Returns those that precede one on all ports of a service; `None` if it serves some client of a port.
-    fn taken_of(&mut self, key: &PolicyKey, view: &'c ServiceView) -> Option<BTreeSet<&'c PolicyKey>> {
-        let mut by = BTreeSet::new();
+    fn taken_of(&mut self, key: &PolicyKey, view: &'c ServiceView) -> Option<Preceding<'c>> {
+        let mut by = Preceding::default();
         let inputs = view.ports.iter().map(|port| &port.route.inputs);
         for inputs in inputs.filter(|inputs| inputs.virtual_services.iter().any(|one| one.of.key == *key)) {
             self.looks += inputs.virtual_services.len();
@@ -44,11 +55,45 @@ impl<'c> RouteConditions<'c> {
                 return None;
             }
             for namespace in namespaces(inputs, key) {
-                by.extend(preceding(inputs, key, namespace)?);
+                by.add(inputs, key, namespace)?;
             }
         }
         Some(by)
     }
+}
+
+impl<'c> Taken<'c> {
+    fn add(&mut self, view: &ServiceView, by: Preceding<'c>) {
+        let list = if by.naming.is_empty() { &mut self.served } else { &mut self.named };
+        let all: BTreeSet<&PolicyKey> = by.serving.into_iter().chain(by.naming).collect();
+        if !all.is_empty() {
+            list.entry(view.key.host.to_string()).or_default().extend(all);
+        }
+    }
+    fn message(&self) -> String {
+        let served = text(&self.served, |names, hosts, is_one| {
+            let verb = if is_one { "applies" } else { "apply" };
+            format!("{names} {verb} in its place to every client of {hosts}")
+        });
+        let named = text(&self.named, |names, hosts, is_one| {
+            let verb = if is_one { "names" } else { "name" };
+            format!(
+                "no client of {hosts} has its routes: {names} {verb} the host more exactly, with routes for some clients or ports only"
+            )
+        });
+        served.into_iter().chain(named).collect::<Vec<_>>().join("; ")
+    }
+}
+
+/// Returns a sentence about hosts and those that precede; `None` without hosts.
+fn text(
+    all: &BTreeMap<String, BTreeSet<&PolicyKey>>,
+    sentence: impl Fn(&str, &str, bool) -> String,
+) -> Option<String> {
+    let by: BTreeSet<&PolicyKey> = all.values().flatten().copied().collect();
+    let names: Vec<String> = by.iter().map(ToString::to_string).collect();
+    let hosts = named(all.keys().map(String::as_str));
+    (!all.is_empty()).then(|| sentence(&named(names.iter().map(String::as_str)), &hosts, names.len() == 1))
 }
 
 /// Returns the namespaces whose clients may be served by different ones; `None` stands for all others.
@@ -57,23 +102,25 @@ fn namespaces<'a>(inputs: &'a RouteInputs, key: &'a PolicyKey) -> BTreeSet<Optio
     named.map(Some).chain([None, Some(&key.namespace)]).collect()
 }
 
-/// Returns the one that precedes in a namespace, none if it is not exported there; `None` if it serves some client.
-fn preceding<'a>(
-    inputs: &'a RouteInputs,
-    key: &PolicyKey,
-    namespace: Option<&Namespace>,
-) -> Option<Option<&'a PolicyKey>> {
-    let tier = |one: &'a HttpCandidate| Some((one.of.tier(namespace)?, one));
-    let mut seen: Vec<(u8, &HttpCandidate)> = inputs.virtual_services.iter().filter_map(tier).collect();
-    if !seen.iter().any(|(_, one)| one.of.key == *key) {
-        return Some(None);
+impl<'c> Preceding<'c> {
+    /// Adds those that precede in a namespace, none if it is not exported there; `None` if it serves some client.
+    fn add(&mut self, inputs: &'c RouteInputs, key: &PolicyKey, namespace: Option<&Namespace>) -> Option<()> {
+        let tier = |one: &'c HttpCandidate| Some((one.of.tier(namespace)?, one));
+        let mut seen: Vec<(u8, &HttpCandidate)> = inputs.virtual_services.iter().filter_map(tier).collect();
+        if !seen.iter().any(|(_, one)| one.of.key == *key) {
+            return Some(());
+        }
+        seen.sort_by_key(|(tier, _)| *tier);
+        let longest = seen.iter().map(|(_, one)| one.host.specificity()).max();
+        seen.retain(|(_, one)| Some(one.host.specificity()) == longest);
+        let is_last = |one: &&HttpCandidate| one.of.key == *key || is_for_all(one);
+        match seen.iter().find(|(_, one)| is_last(one)) {
+            Some((_, first)) if first.of.key == *key => return None,
+            Some((_, first)) => _ = self.serving.insert(&first.of.key),
+            None => self.naming.extend(seen.iter().map(|(_, one)| &one.of.key)),
+        }
+        Some(())
     }
-    seen.sort_by_key(|(tier, _)| *tier);
-    let longest = seen.iter().map(|(_, one)| one.host.specificity()).max();
-    seen.retain(|(_, one)| Some(one.host.specificity()) == longest);
-    let is_last = |one: &&HttpCandidate| one.of.key == *key || is_for_all(one);
-    let (_, first) = seen.into_iter().find(|(_, one)| is_last(one))?;
-    (first.of.key != *key).then_some(Some(&first.of.key))
 }
 
 /// Whether every client has a route of one: conditions on ports and clients leave others without.

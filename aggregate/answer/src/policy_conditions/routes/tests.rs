@@ -265,6 +265,10 @@ fn host_that_others_serve_for_every_client_is_named() {
     let public = |name: &str, routes| mk_candidate(name, "pay.shop.svc", Visibility::Public, routes);
     let taken = "b: TRB0454 VirtualService shop/a applies in its place to every client of pay.shop.svc";
     assert_eq!(found(vec![public("a", route()), public("b", route())]), [taken]);
+    let both = "c: TRB0454 VirtualService shop/a, VirtualService shop/b apply in its place to every client of pay.shop.svc";
+    let own = |name, routes| mk_candidate(name, "pay.shop.svc", Visibility::Own, routes);
+    let found_both = found(vec![own("a", route()), public("b", route()), public("c", route())]);
+    assert_eq!(found_both, [both]);
     let limited = || {
         let clients = ClientMatch { namespace: Some(mk_ns("web")), ..ClientMatch::default() };
         let found = HttpMatch { clients, ..HttpMatch::default() };
@@ -273,9 +277,15 @@ fn host_that_others_serve_for_every_client_is_named() {
     assert_eq!(found(vec![public("a", limited()), public("b", route())]), [""; 0], "for other clients");
     let own = mk_candidate("a", "pay.shop.svc", Visibility::Own, route());
     assert_eq!(found(vec![own, public("b", route())]), [""; 0], "for other namespaces");
-    let wild = mk_candidate("a", "*.svc", Visibility::Public, route());
+    let wild = || mk_candidate("a", "*.svc", Visibility::Public, route());
     let taken = "a: TRB0454 VirtualService shop/b applies in its place to every client of pay.shop.svc";
-    assert_eq!(found(vec![wild, public("b", route())]), [taken]);
+    assert_eq!(found(vec![wild(), public("b", route())]), [taken]);
+    let named = "a: TRB0454 no client of pay.shop.svc has its routes: VirtualService shop/b names the host more exactly, with routes for some clients or ports only";
+    assert_eq!(
+        found(vec![wild(), public("b", limited())]),
+        [named],
+        "the other clients have the usual route"
+    );
 }
 
 /// Returns the conditions beside a service of TCP on port 90 and one of TLS on port 443.

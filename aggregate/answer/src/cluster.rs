@@ -177,7 +177,7 @@ fn discovery<'a, R: Recorder>(
         return none(
             r,
             Code::KIND_CANNOT_REACH,
-            "gRPC reads no files of certificates, as the TLS of its rule needs",
+            "gRPC reads no files of certificates, as the TLS of its DestinationRule needs",
         );
     }
     if facts.protocol == Protocol::Udp {

@@ -203,7 +203,7 @@ codes! {
     535 NO_ENDPOINTS "no source lists endpoints for the port" => "check the service's selector and target port, and the status of its registry: `tributary get registries -o wide`";
     536 UDP_NOT_SERVED "UDP ports are not served" => "nothing";
     537 NO_LISTENER_MATCHES "no listener of the client matches connections to the port" => "give the service an address, or name a protocol with a host (HTTP, TLS)";
-    538 KIND_CANNOT_REACH "clients of this kind cannot use the service's resolution" => "use another kind of client, or another resolution";
+    538 KIND_CANNOT_REACH "clients of this kind cannot use the service with its resolution or with the TLS of its DestinationRule" => "use another kind of client, or change what the line names: the resolution of the service, or the TLS of the rule";
     539 ALIAS "the host is an alias of another service" => "nothing";
     540 WILDCARD "the host is one of those that a wildcard host matches" => "nothing";
     541 NO_SUCH_SUBSET "the service has no such subset" => "request a subset that a DestinationRule declares, or declare it in the rule that applies to the client";

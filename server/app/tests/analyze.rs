@@ -174,8 +174,8 @@ async fn settings_that_lead_nowhere_are_found() {
     let cases = [
         (
             locality("distribute: [{from: eu/*, to: {uk/*: 100}}, {from: us/*, to: {uk/*: 50, eu/*: 50}}]"),
-            "error [DestinationRule shop/pay] no endpoint is in a place that the clients in these places have a share of: \
-             eu/* of pay.test:80 (TRB0458)",
+            "error [DestinationRule shop/pay] no endpoint is in the localities to which the rule distributes \
+             the requests of clients in eu/* to pay.test:80 (TRB0458)",
         ),
         (
             "portLevelSettings: [{port: {number: 80}, loadBalancer: {simple: RANDOM}}, {port: {number: 81}, \

@@ -17,7 +17,7 @@ pub(super) fn unshared(view: &ServiceView) -> Option<Condition> {
     let more = parts.len().saturating_sub(MAX_NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let message = format!(
-        "by localityLbSetting of the mesh, no endpoint is in a place that the clients in these places have a share of: \
+        "no endpoint is in the localities to which localityLbSetting of the mesh distributes the requests of clients in \
          {shown}{more}"
     );
     let objects = view.declarations.iter().take(MAX_OBJECTS).map(|seen| seen.declaration.source.reference());
@@ -105,8 +105,8 @@ mod tests {
 
     #[test]
     fn share_of_the_mesh_in_a_place_without_endpoints_is_named() {
-        let lost = "TRB0467 by localityLbSetting of the mesh, no endpoint is in a place that the clients in these places have \
-                    a share of: ";
+        let lost = "TRB0467 no endpoint is in the localities to which localityLbSetting of the mesh distributes the requests of \
+                    clients in ";
         let all = [format!("{lost}us/* (port 80)")];
         assert_eq!(shown(&[("eu/*", "eu/a/*"), ("us/*", "uk/*")], None), all);
         assert_eq!(shown(&[("us/*", "uk/*")], Some(None)), all, "once for all endpoints");

@@ -47,12 +47,14 @@ impl<'c> Shares<'c> {
         let lost = self.missed.iter().filter(|(from, _)| !is_wild || !self.reached.contains(*from));
         let part = |((from, subset), ports): (&From<'_>, &BTreeSet<String>)| {
             let subset = subset.map(|subset| format!(" (subset {})", subset.as_str())).unwrap_or_default();
-            format!("{from} of {}{subset}", named(ports.iter().map(String::as_str)))
+            format!("in {from} to {}{subset}", named(ports.iter().map(String::as_str)))
         };
         let parts: Vec<String> = lost.map(part).collect();
         let message = || {
             let parts = named(parts.iter().map(String::as_str));
-            format!("no endpoint is in a place that the clients in these places have a share of: {parts}")
+            format!(
+                "no endpoint is in the localities to which the rule distributes the requests of clients {parts}"
+            )
         };
         (!parts.is_empty()).then(|| Found(Code::SHARES_UNMATCHED, Vec::new(), message()))
     }
@@ -178,13 +180,13 @@ mod tests {
     fn share_of_a_subset_without_endpoints_there_is_named() {
         let lost = |parts: &str| {
             format!(
-                "TRB0458 no endpoint is in a place that the clients in these places have a share of: {parts}"
+                "TRB0458 no endpoint is in the localities to which the rule distributes the requests of clients {parts}"
             )
         };
-        let v1 = lost("eu/* of pay.shop.svc:80 (subset v1)");
+        let v1 = lost("in eu/* to pay.shop.svc:80 (subset v1)");
         assert_eq!(shown(&[("eu/*", "us/*")], &["v1", "v2"]), [v1]);
         assert_eq!(shown(&[("eu/*", "us/*")], &[]), [""; 0]);
-        let all = lost("eu/* of pay.shop.svc:80");
+        let all = lost("in eu/* to pay.shop.svc:80");
         assert_eq!(shown(&[("eu/*", "uk/*")], &["v1", "v2"]), [all], "once for all endpoints");
         let without = shown(&[("eu/*", "us/*")], &["v3"]);
         assert!(without.len() == 1 && !without[0].starts_with("TRB0458"), "{without:?}");

@@ -42,6 +42,11 @@ fn header(found: &HeaderMatcher) -> String {
         ":scheme" => "scheme".to_owned(),
         name => format!("header {name}"),
     };
+    if found.name == ":authority"
+        && let Some(text) = any_port(found)
+    {
+        return text;
+    }
     let text = match &found.header_match_specifier {
         None => "exists".to_owned(),
         Some(Header::PresentMatch(true)) if found.invert_match => return format!("{name} does not exist"),
@@ -57,6 +62,23 @@ fn header(found: &HeaderMatcher) -> String {
     };
     let not = if found.invert_match { "not: " } else { "" };
     format!("{not}{name} {text}")
+}
+
+/// Returns the text of a host whose port does not matter: a prefix that ends where the port begins.
+#[expect(deprecated, reason = "gRPC clients are sent the older fields, which all their versions read")]
+fn any_port(found: &HeaderMatcher) -> Option<String> {
+    let (prefix, any_case) = match found.header_match_specifier.as_ref()? {
+        Header::PrefixMatch(prefix) => (prefix, false),
+        Header::StringMatch(of) => match of.match_pattern.as_ref()? {
+            MatchPattern::Prefix(prefix) => (prefix, of.ignore_case),
+            _ => return None,
+        },
+        _ => return None,
+    };
+    let host = prefix.strip_suffix(':').filter(|host| !host.is_empty())?;
+    let (not, case) =
+        (if found.invert_match { "not: " } else { "" }, if any_case { " in any case" } else { "" });
+    Some(format!("{not}host {host} with any port{case}"))
 }
 
 fn query(found: &QueryParameterMatcher) -> String {

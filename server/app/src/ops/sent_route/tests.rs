@@ -54,6 +54,9 @@ fn every_condition_has_a_text() {
     let text = |pattern| Header::StringMatch(mk_string(pattern));
     let headers = vec![
         mk_header(":method", text(MatchPattern::Exact("GET".into()))),
+        mk_header(":authority", text(MatchPattern::Prefix("a.test:".into()))),
+        mk_header(":authority", Header::PrefixMatch("b.test:".into())),
+        mk_header(":authority", text(MatchPattern::Prefix("c.test".into()))),
         mk_header("x-a", text(MatchPattern::Prefix("1".into()))),
         mk_header("x-b", Header::PresentMatch(true)),
         HeaderMatcher { invert_match: true, ..mk_header("x-c", Header::PresentMatch(true)) },
@@ -83,6 +86,9 @@ fn every_condition_has_a_text() {
         [
             "path /A* in any case",
             "method = GET",
+            "host a.test with any port",
+            "host b.test with any port",
+            "host = c.test*",
             "header x-a = 1*",
             "header x-b exists",
             "header x-c does not exist",

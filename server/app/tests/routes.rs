@@ -14,6 +14,9 @@ mod world;
 #[path = "routes/aliases.rs"]
 mod aliases;
 
+#[path = "routes/elsewhere.rs"]
+mod elsewhere;
+
 #[path = "routes/grpc.rs"]
 mod grpc;
 

@@ -198,8 +198,8 @@ fn deliver(
     let Some((view, port)) = view.and_then(|view| Some((view, view.port(number)?))) else { return };
     let delivery = PortDelivery::new(catalog, (found, subset), view, (port, Some(&one.endpoint)));
     let tables = tables.filter(|_| subset.is_none() && !delivery.rejections.on_path);
-    let wanted = (port, Some(one.endpoint.as_str()));
-    let sent = tables.map(|tables| tables.steps(&host, &host, wanted, &found.client)).unwrap_or_default();
+    let to = (&host, port, &*one.endpoint);
+    let sent = tables.map(|tables| led_to_endpoint(tables, found, to)).unwrap_or_default();
     if delivery.rejections.closed || sent.iter().any(|step| step.verdict == Verdict::Warn) {
         one.forget_reach();
     }
@@ -209,6 +209,21 @@ fn deliver(
     steps.extend(unrouted(catalog, found, view, port).filter(|_| subset.is_none()));
     let endpoint = one.endpoint.clone();
     one.add(steps.into_iter().map(|step| TraceStep { endpoint: endpoint.clone(), ..step }));
+}
+
+/// Returns what leads a sidecar to an endpoint, by what it was sent: that of requests and connections for the host, and if they
+/// do not go there, the routes of other hosts.
+fn led_to_endpoint(
+    tables: &mut Routed<'_>,
+    found: &Found,
+    (host, port, endpoint): (&Hostname, &PortView, &str),
+) -> Vec<TraceStep> {
+    let mut steps = tables.steps(host, host, (port, Some(endpoint)), &found.client);
+    if !steps.is_empty() && !steps.iter().any(|step| step.verdict == Verdict::Pass) {
+        let has = |subset: &Subset| is_in_subset(port, &found.client, subset, endpoint);
+        steps.extend(tables.elsewhere((&ClusterName::new(port.number, host), port), &has));
+    }
+    steps
 }
 
 /// Delivery of a port to a client.
@@ -424,11 +439,9 @@ fn led_to(
         return steps;
     }
     let cluster = ClusterName { subset: subset.cloned(), ..ClusterName::new(port.number, &view.key.host) };
-    match tables.elsewhere(&cluster) {
-        Some(step) => vec![step],
-        None if steps.is_empty() => vec![unled(&cluster, tables.is_cut())],
-        None => steps,
-    }
+    // where requests for the host go comes first: it is no way to the service
+    steps.extend(tables.elsewhere((&cluster, port), &|_| true));
+    if steps.is_empty() { vec![unled(&cluster, tables.is_cut())] } else { steps }
 }
 
 /// Returns the step of an xDS cluster to which nothing leads, of all that the client was sent or of a part of it.

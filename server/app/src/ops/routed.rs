@@ -80,50 +80,68 @@ impl<'f> Routed<'f> {
         }
         out
     }
-    /// Returns what leads to a port of a service, or to a subset of it, whatever host the requests or connections are for: the
-    /// first route, copies of requests included, else the first listener.
-    pub(super) fn elsewhere(&mut self, of: &ClusterName) -> Option<TraceStep> {
-        let wanted = Wanted {
-            cluster: ClusterName { subset: None, ..of.clone() },
-            subsets: of.subset.clone().map(|subset| [subset].into()),
+    /// Returns what leads to a port of a service, or to a subset of it, whatever host the requests or connections are for:
+    /// routes, copies of requests included, then listeners. Without a subset, those that `has` admits count.
+    pub(super) fn elsewhere(
+        &mut self,
+        (of, port): (&ClusterName, &PortView),
+        has: &dyn Fn(&Subset) -> bool,
+    ) -> Vec<TraceStep> {
+        let counts = |name: &ClusterName| match (&of.subset, &name.subset) {
+            (None, Some(subset)) => has(subset),
+            (own, named) => own == named,
         };
-        let is = |name: &str| match of.subset {
-            Some(_) => name == of.to_string(),
-            None => wanted.is(name),
-        };
-        self.led_by_routes(&of.host, &is).or_else(|| self.led_by_listeners(&of.host, &is))
+        let is_own = |name: &ClusterName| name.port == of.port && name.host == of.host;
+        let is = |name: &str| name.parse::<ClusterName>().is_ok_and(|name| is_own(&name) && counts(&name));
+        let own = port.number.to_string();
+        // a table that no listener names takes no requests
+        let mut tables = self.tables.names();
+        tables.retain(|table| {
+            *table != own || self.without_listener(table, (port, &self.found.client)).is_none()
+        });
+        let mut out = self.led_by_routes(&tables, &of.host, &is);
+        out.extend(self.led_by_listeners(&of.host, &is));
+        out.truncate(MAX_NAMED);
+        out
     }
     /// Whether tables or listeners were left out, because all together are too large.
     pub(super) const fn is_cut(&self) -> bool {
         self.tables.is_cut()
     }
-    fn led_by_routes(&mut self, to: &Hostname, is: &dyn Fn(&str) -> bool) -> Option<TraceStep> {
-        let receiver = |route: &SentRoute| {
-            let copies = route.copies.iter().map(String::as_str);
-            route.action.clusters().chain(copies).find(|name| is(name)).map(str::to_owned)
-        };
-        let receiver = |host: &SentHost| host.routes.iter().find_map(receiver);
-        for table in self.tables.names() {
-            let Some(host) = self.tables.leading(&table, to, |host| receiver(host).is_some()) else {
-                continue;
-            };
-            let name = receiver(&host).unwrap_or_default();
-            let detail =
-                format!("RDS {table}, virtual host {}: routes lead to xDS cluster {name}", host.name);
-            let object = host.rules().first().and_then(|rule| reference(&self.catalog, rule));
-            return Some(TraceStep { object, ..deliver_step((Verdict::Pass, Code::ROUTED, detail)) });
+    fn led_by_routes(
+        &mut self,
+        tables: &BTreeSet<String>,
+        to: &Hostname,
+        is: &dyn Fn(&str) -> bool,
+    ) -> Vec<TraceStep> {
+        let mut out = Vec::new();
+        for table in tables {
+            let most = MAX_NAMED.saturating_sub(out.len());
+            for host in self.tables.leading(table, (to, most), |host| !receivers(host, is).is_empty()) {
+                let receivers = receivers(&host, is);
+                let noun = if receivers.len() == 1 { "xDS cluster" } else { "xDS clusters" };
+                let names = named(receivers.iter().map(String::as_str));
+                let detail =
+                    format!("RDS {table}, virtual host {}: routes lead to {noun} {names}", host.name);
+                let object = host.rules().first().and_then(|rule| reference(&self.catalog, rule));
+                out.push(TraceStep { object, ..deliver_step((Verdict::Pass, Code::ROUTED, detail)) });
+            }
         }
-        None
+        out
     }
-    fn led_by_listeners(&mut self, to: &Hostname, is: &dyn Fn(&str) -> bool) -> Option<TraceStep> {
+    fn led_by_listeners(&mut self, to: &Hostname, is: &dyn Fn(&str) -> bool) -> Vec<TraceStep> {
+        let mut out = Vec::new();
         for listener in self.tables.names_of(ResourceType::Listener) {
             let clusters = self.tables.listener_naming(&listener, to).map(|targets| targets.clusters);
             if let Some(name) = clusters.unwrap_or_default().iter().find(|name| is(name)) {
                 let detail = format!("LDS {listener}: connections go to xDS cluster {name}");
-                return Some(deliver_step((Verdict::Pass, Code::ROUTED, detail)));
+                out.push(deliver_step((Verdict::Pass, Code::ROUTED, detail)));
+            }
+            if out.len() >= MAX_NAMED {
+                break;
             }
         }
-        None
+        out
     }
     /// Returns a warning for each xDS cluster to which routes for a host lead and which the client was not sent.
     fn unsent(&self, host: &Hostname, table: &str, of: &SentHost) -> Vec<TraceStep> {
@@ -219,6 +237,15 @@ impl<'f> Routed<'f> {
     }
 }
 
+/// Returns the xDS clusters, as `is` decides, that receive requests of a virtual host or copies of them.
+fn receivers(host: &SentHost, is: &dyn Fn(&str) -> bool) -> BTreeSet<String> {
+    let of = |route: &SentRoute| {
+        let all = route.action.clusters().chain(route.copies.iter().map(String::as_str));
+        all.filter(|name| is(name)).map(str::to_owned).collect::<Vec<_>>()
+    };
+    host.routes.iter().flat_map(of).collect()
+}
+
 fn lost_step(name: &str, wanted: &Wanted, found: &BTreeSet<String>) -> Option<TraceStep> {
     if found.iter().any(|name| wanted.is(name)) {
         return None;
@@ -279,7 +306,7 @@ fn targets(routes: &[SentRoute], to: &Wanted) -> String {
     named(all)
 }
 
-/// Most steps about xDS clusters that were not sent.
+/// Most steps about xDS clusters that were not sent, and most about routes and listeners that lead to a service.
 const MAX_NAMED: usize = 8;
 
 #[cfg(test)]

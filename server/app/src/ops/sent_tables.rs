@@ -61,11 +61,12 @@ impl EncodedHosts {
         let best = ranked.reduce(|best, next| if next.0 > best.0 { next } else { best });
         best.and_then(|(_, at)| Some((at, decoded(self.all.get(at)?)?)))
     }
-    /// Returns the first virtual host with a route to an xDS cluster of a host, as `is` decides. Only those that name one are
-    /// decoded.
-    fn leading(&self, to: &Hostname, is: impl Fn(&SentHost) -> bool) -> Option<SentHost> {
+    /// Returns the first `most` virtual hosts with a route to an xDS cluster of a host, as `is` decides. Only those that name
+    /// one are decoded.
+    fn leading(&self, to: &Hostname, most: usize, is: impl Fn(&SentHost) -> bool) -> Vec<SentHost> {
         let named = naming(to);
-        self.all.iter().filter(|host| contains(host, &named)).filter_map(decoded).find(is)
+        let all = self.all.iter().filter(|host| contains(host, &named)).filter_map(decoded);
+        all.filter(is).take(most).collect()
     }
 }
 
@@ -134,14 +135,14 @@ impl SentTables {
         let all = self.table(table).map(|table| &table.all);
         all.into_iter().flatten().filter_map(decoded).collect()
     }
-    /// Returns the first virtual host of a route table with a route to an xDS cluster of a host, as `is` decides.
+    /// Returns the first `most` virtual hosts of a route table with a route to an xDS cluster of a host, as `is` decides.
     pub(super) fn leading(
         &mut self,
         table: &str,
-        to: &Hostname,
+        (to, most): (&Hostname, usize),
         is: impl Fn(&SentHost) -> bool,
-    ) -> Option<SentHost> {
-        self.table(table)?.leading(to, is)
+    ) -> Vec<SentHost> {
+        self.table(table).map(|table| table.leading(to, most, is)).unwrap_or_default()
     }
     /// Returns where the connections of a listener go; `None` as for tables.
     pub(super) fn listener(&mut self, name: &str) -> Option<ListenerTargets> {
@@ -290,8 +291,12 @@ mod tests {
     #[test]
     fn only_virtual_hosts_that_name_the_destination_are_decoded() {
         let table = mk_table(&[mk_host("other.pay.shop", &["a"]), mk_host("pay.shop", &["b"])]);
-        let leading = |to: &str| table.leading(&Hostname::new(to).unwrap(), |_| true).map(|host| host.name);
-        assert_eq!(leading("pay.shop").as_deref(), Some("pay.shop"));
-        assert_eq!(leading("none.shop"), None);
+        let leading = |to: &str, most: usize| {
+            let found = table.leading(&Hostname::new(to).unwrap(), most, |_| true);
+            found.into_iter().map(|host| host.name).collect::<Vec<_>>()
+        };
+        assert_eq!(leading("pay.shop", 8), ["pay.shop"]);
+        assert_eq!(leading("pay.shop", 0), [""; 0]);
+        assert_eq!(leading("none.shop", 8), [""; 0]);
     }
 }

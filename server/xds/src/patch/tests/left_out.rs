@@ -64,10 +64,7 @@ fn action_with_a_cluster_replaces_another_one() {
 #[test]
 fn other_parts_that_would_lack_a_required_field_stay() {
     const MANAGER: &str = "envoy.filters.network.http_connection_manager";
-    let hcm = format!(
-        "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.{}",
-        "HttpConnectionManager"
-    );
+    let hcm = "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager";
     let manager = |value: Json| {
         let mut config = value;
         config["@type"] = json!(hcm);

@@ -21,10 +21,10 @@ pub fn shorten(text: &str, most: usize) -> Cow<'_, str> {
 #[must_use]
 pub fn one_line(text: &str) -> String {
     let is_space = |c: char| c.is_whitespace() || c.is_control();
-    let mut words = text.split(is_space).filter(|word| !word.is_empty());
+    let mut parts = text.split(is_space).filter(|part| !part.is_empty());
     let mut out = String::with_capacity(text.len());
-    out.extend(words.next());
-    words.for_each(|word| out.extend([" ", word]));
+    out.extend(parts.next());
+    parts.for_each(|part| out.extend([" ", part]));
     out
 }
 

@@ -47,7 +47,7 @@ pub(crate) use absent::absent_cluster;
 pub use absent::empty_assignment;
 pub use catalog::CatalogAnswers;
 pub use client_class::{ClientClass, ClientClassKey, ClientClasses};
-pub use patched::{LeftOutPatches, PatchedAnswers, UsedPatches};
+pub use patched::{PatchedAnswers, RefusedPatches, UsedPatches};
 pub use ready::Built;
 pub use resource_type::{ResourceType, TypeMap};
 pub use set::{ChangedSet, ResourceSet};

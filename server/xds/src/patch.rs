@@ -73,7 +73,7 @@ pub struct Added {
 
 /// A patch that was left out of a part of a resource, because Envoy would refuse the part.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LeftOut {
+pub struct RefusedPatch {
     /// Filter of the patch.
     pub by: PolicyKey,
     /// Position of the patch in the filter.
@@ -121,10 +121,10 @@ impl Patches {
     }
     /// Returns the patches that were left out of a part since the last call. Exact if one caller at a time applies patches.
     #[must_use]
-    pub fn take_left_out(&self) -> Vec<LeftOut> {
+    pub fn take_left_out(&self) -> Vec<RefusedPatch> {
         let broken = self.all.iter().filter_map(|patch| Some((patch, patch.breaks.lock().take()?)));
         let of = |(patch, rule): (&Patch, _)| {
-            Some(LeftOut { by: self.filters.get(patch.filter)?.clone(), at: patch.at, rule })
+            Some(RefusedPatch { by: self.filters.get(patch.filter)?.clone(), at: patch.at, rule })
         };
         broken.filter_map(of).collect()
     }

@@ -13,7 +13,7 @@ use tributary_model::{
     Catalog, Code, Collection, CollectionKind, Condition, HostPattern, Hostname, Labels, Namespace, ObjectId,
     Policy, PolicyKey, PolicyKind, PolicyView,
 };
-use tributary_xds::answers::{LeftOutPatches, UsedPatches};
+use tributary_xds::answers::{RefusedPatches, UsedPatches};
 
 use super::endpoints::freshness_text;
 use super::filter::Filter;
@@ -85,7 +85,7 @@ pub struct PolicyFacts {
     /// Patches that changed something for a connected client.
     pub used_patches: UsedPatches,
     /// Patches that were left out of resources of a connected client.
-    pub left_out_patches: LeftOutPatches,
+    pub left_out_patches: RefusedPatches,
     /// EnvoyFilters that changed resources which connected clients reject, and DestinationRules with files that they reject.
     pub rejected_patches: RejectedPatches,
 }

@@ -23,7 +23,7 @@ use super::{
 };
 use crate::patch::{HostSources, Side};
 use table::{Applied, Patching, PatchingTable};
-pub use table::{LeftOutPatches, UsedPatches};
+pub use table::{RefusedPatches, UsedPatches};
 
 /// Resource provider over catalogs and patches. One per process; all sessions share it.
 #[derive(Debug, Default)]
@@ -60,7 +60,7 @@ impl PatchedAnswers {
     }
     /// Returns the patches of a catalog that were left out of resources of connected clients, by filter.
     #[must_use]
-    pub fn left_out(&self, catalog: &Catalog) -> LeftOutPatches {
+    pub fn left_out(&self, catalog: &Catalog) -> RefusedPatches {
         self.table.left_out(catalog)
     }
     /// Returns the patches of a class; `None` if it has none for this type.

@@ -15,7 +15,7 @@ use tributary_model::{Catalog, EncodedResource, PolicyKey, Version};
 
 use crate::answers::counters::Counter;
 use crate::answers::{ResourceSet, ResourceType};
-use crate::patch::{Added, HostSources, LeftOut, Outcome, Patches, Side};
+use crate::patch::{Added, HostSources, Outcome, Patches, RefusedPatch, Side};
 
 /// Most sets of one type that are kept for the same patches.
 const MAX_SETS: usize = 16;
@@ -55,7 +55,7 @@ struct Made {
     from: Version,
     applied: Applied,
     by: Box<[PolicyKey]>,
-    left_out: Box<[LeftOut]>,
+    left_out: Box<[RefusedPatch]>,
 }
 
 #[derive(Debug, Default)]
@@ -162,7 +162,7 @@ impl Patching {
         (EncodedResource::new(name.into(), made.into()).version == version).then_some(sources)
     }
     /// Passes on each patch that was left out of a resource.
-    fn each_left_out(&self, mut seen: impl FnMut(ResourceType, &Arc<str>, &LeftOut)) {
+    fn each_left_out(&self, mut seen: impl FnMut(ResourceType, &Arc<str>, &RefusedPatch)) {
         for ((kind, _, name), made) in &self.kept.lock().outcomes {
             made.left_out.iter().for_each(|one| seen(*kind, name, one));
         }
@@ -264,7 +264,7 @@ pub(super) struct PatchingTable {
 pub type UsedPatches = BTreeMap<PolicyKey, BTreeSet<usize>>;
 
 /// Patches that were left out of resources, by filter and position: the first such resource, and the rule that it would break.
-pub type LeftOutPatches = BTreeMap<PolicyKey, BTreeMap<usize, (ResourceType, Arc<str>, Arc<str>)>>;
+pub type RefusedPatches = BTreeMap<PolicyKey, BTreeMap<usize, (ResourceType, Arc<str>, Arc<str>)>>;
 
 /// Patches with a client that has them.
 type Used = (Weak<ClientPatches>, Arc<Patching>);
@@ -309,11 +309,11 @@ impl PatchingTable {
     }
     /// Returns the patches of a catalog that were left out of resources of clients. Those of a resource that is gone may be among
     /// them until the filter changes.
-    pub(super) fn left_out(&self, catalog: &Catalog) -> LeftOutPatches {
-        let mut out = LeftOutPatches::new();
+    pub(super) fn left_out(&self, catalog: &Catalog) -> RefusedPatches {
+        let mut out = RefusedPatches::new();
         for patching in self.all() {
             let current: BTreeSet<&PolicyKey> = patching.of.current(catalog).collect();
-            patching.each_left_out(|kind, name, LeftOut { by, at, rule }| {
+            patching.each_left_out(|kind, name, RefusedPatch { by, at, rule }| {
                 if current.contains(by) {
                     let found = (kind, Arc::clone(name), Arc::clone(rule));
                     let first = out.entry(by.clone()).or_default().entry(*at);

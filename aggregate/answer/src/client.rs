@@ -8,11 +8,10 @@ use std::sync::Arc;
 
 use tributary_model::{
     Catalog, CertificateFiles, CertificateSource, ClientDimensions, ClientKind, ClosedPorts, ClusterId,
-    Labels, Locality, Namespace, NetworkId, NodeName, Projection, labels,
+    Labels, Locality, Namespace, NetworkId, NodeName, PeerModes, Projection, labels,
 };
 
 use crate::patches::ClientPatches;
-use crate::peer_modes::PeerModes;
 use crate::scope::{ClientSidecar, Scope};
 
 /// Client attributes that answers may depend on. Clients of one class get equal bytes for every resource.

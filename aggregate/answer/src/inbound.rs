@@ -8,12 +8,12 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use tributary_model::{
-    Catalog, CertificateSource, ClientKind, CollectionKind, EndpointInputs, Labels, MtlsMode, PortNumber,
-    Protocol, UnreadCollection, WorkloadAddress, WorkloadKey, WorkloadView,
+    Catalog, CertificateSource, ClientKind, CollectionKind, EndpointInputs, Labels, MtlsMode, PeerModes,
+    PortNumber, Protocol, UnreadCollection, WorkloadAddress, WorkloadKey, WorkloadView,
 };
 
 use crate::client::{Client, ClientClass};
-use crate::peer_modes::{PeerModes, PeerPolicies};
+use crate::peer_modes::peer_policies;
 use crate::vip::ListenAddress;
 pub use ingress::{InboundPath, InboundTarget};
 
@@ -76,8 +76,8 @@ pub fn inbound_modes(catalog: &Catalog, class: &ClientClass, labels: &Labels) ->
     if class.kind != ClientKind::Sidecar {
         return None;
     }
-    let policies = PeerPolicies::of(catalog, class.namespace.as_ref(), labels);
-    let is_ruled = policies.keys().next().is_some();
+    let policies = peer_policies(catalog, class.namespace.as_ref(), labels);
+    let is_ruled = policies.iter().next().is_some();
     let modes = policies.modes();
     let has_certificates = class.certificates.is_known();
     let applies = if is_ruled {

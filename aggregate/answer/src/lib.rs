@@ -63,7 +63,7 @@ pub use listener::{ListenerPlan, Match, Serves, listener, listener_name, route_t
 pub use members::{Difference, differing, members, overlay};
 pub use names::ClusterName;
 pub use patches::{ClientPatches, ProxyFacts, patches_of};
-pub use peer_modes::{PeerModes, PeerPolicies, peer_modes};
+pub use peer_modes::{Peer, peer_policies};
 pub use policy_conditions::{Beside, PolicyConditions, Selectable, policy_conditions};
 pub use resolve::{concrete, own_routes, resolve, visible};
 pub use route::{VirtualHostPlan, grpc_route, has_grpc_route, names_of, route};

@@ -15,7 +15,7 @@ use tributary_model::{
     Namespace, PolicyKey, PolicyKind, PolicyView, PortNumber, ServiceView, Sidecar,
 };
 
-use crate::peer_modes::PeerPolicies;
+use crate::peer_modes::peer_policies;
 use crate::resolve::is_exported;
 use crate::scope::{Scope, attach};
 
@@ -216,7 +216,9 @@ fn applied<'c>(catalog: &'c Catalog, kind: PolicyKind, client: &Selectable) -> O
     let Selectable { kind: of, namespace, labels, .. } = client;
     match kind {
         PolicyKind::Sidecar => attach(catalog, *of, Some(namespace), labels).map(|(key, _)| key),
-        PolicyKind::PeerAuthentication => PeerPolicies::of(catalog, Some(namespace), labels).workload_key(),
+        PolicyKind::PeerAuthentication => {
+            peer_policies(catalog, Some(namespace), labels).workload.map(|peer| peer.key)
+        }
         PolicyKind::DestinationRule | PolicyKind::VirtualService | PolicyKind::EnvoyFilter => None,
     }
 }

@@ -1,7 +1,7 @@
 //! PeerAuthentication: which connections workloads accept.
 //!
-//! Adapters build these values from `security.istio.io` PeerAuthentications after validation; the answers compute the mode
-//! of each port of a workload from the policies that apply to it.
+//! Adapters build these values from `security.istio.io` PeerAuthentications after validation; [`PeerScopes`](crate::peer_modes)
+//! computes the mode of each port of a workload from the policies that apply to it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -33,6 +33,12 @@ impl PeerAuthentication {
     }
 }
 
+impl AsRef<Self> for PeerAuthentication {
+    fn as_ref(&self) -> &Self {
+        self
+    }
+}
+
 /// Connections that a port accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 pub enum MtlsMode {
@@ -51,13 +57,6 @@ impl MtlsMode {
     pub const NAMES: &[(&str, Self)] =
         &[("DISABLE", Self::Disable), ("PERMISSIVE", Self::Permissive), ("STRICT", Self::Strict)];
 
-    /// Returns the mode of a port of a workload by the policies that apply to it, the narrowest first.
-    #[must_use]
-    pub fn of_port(port: PortNumber, policies: &[Option<&PeerAuthentication>]) -> Self {
-        let all = || policies.iter().flatten();
-        let own = all().find_map(|policy| policy.ports.get(&port).copied().flatten());
-        own.or_else(|| all().find_map(|policy| policy.mode)).unwrap_or(Self::DEFAULT)
-    }
     /// Name in documents.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

@@ -10,13 +10,13 @@ use std::sync::Arc;
 
 use tonic::Code as GrpcCode;
 use tributary_answer::{
-    ClientPatches, ClientSidecar, PeerModes, ProxyFacts, Selectable, attach, inbound_modes, patches_of,
+    ClientPatches, ClientSidecar, ProxyFacts, Selectable, attach, inbound_modes, patches_of,
     withholds_inbound,
 };
 use tributary_model::closed_ports::{METRICS_PORT, STATUS_PORT};
 use tributary_model::{
     Catalog, ClientKind, ClosedPorts, ClusterId, Code, Identity, Labels, Locality, Namespace, NetworkId,
-    NodeName, WorkloadKey, WorkloadView,
+    NodeName, PeerModes, WorkloadKey, WorkloadView,
 };
 use tributary_proto::{Metadata, Node, Value};
 

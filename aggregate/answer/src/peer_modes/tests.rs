@@ -1,7 +1,7 @@
 //! Modes of workloads over small catalogs.
 
 use tributary_model::MtlsMode::{Disable, Permissive, Strict};
-use tributary_model::{Code, DeclaredPolicy, Policy, Settings, Shared, Timestamp};
+use tributary_model::{Code, DeclaredPolicy, MtlsMode, PeerModes, Policy, Settings, Shared, Timestamp};
 
 use super::*;
 use crate::fixtures::*;
@@ -30,7 +30,7 @@ fn mk_peers(rows: &[Row<'_>]) -> Catalog {
 /// Returns the modes of a workload of `shop` with the label `app=pay`: the usual one, and those of ports 80 and 81.
 fn modes(catalog: &Catalog) -> [MtlsMode; 3] {
     let labels = [("app", "pay"), ("version", "1")].into_iter().collect();
-    let modes = peer_modes(catalog, Some(&mk_ns("shop")), &labels);
+    let modes = peer_policies(catalog, Some(&mk_ns("shop")), &labels).modes();
     [modes.usual(), modes.of(mk_port(80)), modes.of(mk_port(81))]
 }
 
@@ -87,8 +87,9 @@ fn oldest_policy_of_a_scope_counts_alone() {
     ]);
     assert_eq!(modes(&catalog), [Disable, Disable, Permissive], "of equal age, the first by name");
     let labels = [("app", "pay")].into_iter().collect();
-    let policies = PeerPolicies::of(&catalog, Some(&mk_ns("shop")), &labels);
-    let keys: Vec<String> = policies.keys().map(|key| format!("{}/{}", key.namespace, key.name)).collect();
+    let policies = peer_policies(&catalog, Some(&mk_ns("shop")), &labels);
+    let keys: Vec<String> =
+        policies.iter().map(|peer| format!("{}/{}", peer.key.namespace, peer.key.name)).collect();
     assert_eq!(keys, ["shop/w2", "shop/b", "istio-system/b"]);
 }
 
@@ -102,7 +103,7 @@ fn workloads_of_the_root_namespace_have_the_mode_of_the_mesh() {
     let catalog = Catalog { settings: Shared::new(settings), ..mk_peers(&rows) };
     let labels = [("app", "pay")].into_iter().collect();
     for namespace in [Some("config"), Some("shop"), None] {
-        let modes = peer_modes(&catalog, namespace.map(mk_ns).as_ref(), &labels);
+        let modes = peer_policies(&catalog, namespace.map(mk_ns).as_ref(), &labels).modes();
         assert_eq!((modes.usual(), modes.others().count()), (Strict, 0), "{namespace:?}");
     }
 }
@@ -111,7 +112,7 @@ fn workloads_of_the_root_namespace_have_the_mode_of_the_mesh() {
 fn modes_are_equal_if_every_port_has_the_same() {
     let ports: Ports<'_> = &[(80, Some(Strict)), (81, None), (82, Some(Permissive))];
     let labels = [("app", "pay")].into_iter().collect();
-    let of = |rows: &[Row<'_>]| peer_modes(&mk_peers(rows), Some(&mk_ns("shop")), &labels);
+    let of = |rows: &[Row<'_>]| peer_policies(&mk_peers(rows), Some(&mk_ns("shop")), &labels).modes();
     let one = of(&[("shop/w", 1, "pay", Some(Strict), ports)]);
     let same = of(&[("istio-system/m", 1, "", Some(Strict), &[]), ("shop/x", 1, "pay", None, &ports[1..])]);
     assert_eq!(one, same);

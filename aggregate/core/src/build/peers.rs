@@ -16,16 +16,16 @@ impl State {
         let dirty = self.dirty.policies.iter().filter(|key| key.kind == kind);
         let namespaces: BTreeSet<Namespace> = dirty.map(|key| key.namespace.clone()).collect();
         let context = &mut self.context;
+        let root = context.settings.effective.root_namespace();
         let changed = |namespace: &Namespace| {
             let all = context.policies.in_order(kind, namespace, &context.shards);
             let all = all.into_iter().map(|(_, declared)| Arc::clone(declared)).collect();
-            context.peers.set(namespace, all)
+            context.peers.set(root.as_ref(), namespace, all)
         };
         let namespaces: BTreeSet<Namespace> = namespaces.into_iter().filter(changed).collect();
         if namespaces.is_empty() {
             return;
         }
-        let root = self.context.settings.effective.root_namespace();
         let is_mesh = root.is_some_and(|root| namespaces.contains(&root));
         let keys = self.hosts.iter().map(|service| &service.key);
         let concerned = keys.filter(|key| is_mesh || namespaces.contains(&key.namespace));

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tributary_model::{
-    Address, DeclaredPolicy, EndpointGroup, MtlsMode, Namespace, PeerAuthentication, Policy, PortNumber,
+    Address, DeclaredPolicy, EndpointGroup, MtlsMode, Namespace, PeerAuthentication, PeerScopes, Policy,
 };
 
 /// All PeerAuthentications.
@@ -19,11 +19,17 @@ pub(crate) struct Peers {
 }
 
 impl Peers {
-    /// Replaces the policies of a namespace, which are in order of precedence. Returns whether modes of endpoints may change.
-    pub(crate) fn set(&mut self, namespace: &Namespace, policies: Vec<Arc<DeclaredPolicy>>) -> bool {
-        let now = policies.iter().filter_map(peer).any(PeerAuthentication::disables);
-        // a policy without the mode may take the place of one that has it
+    /// Replaces the policies of a namespace, which are in order of precedence. Returns whether modes of its endpoints may begin or
+    /// cease to be DISABLE; `root` is the namespace of the mesh's policies.
+    pub(crate) fn set(
+        &mut self,
+        root: Option<&Namespace>,
+        namespace: &Namespace,
+        policies: Vec<Arc<DeclaredPolicy>>,
+    ) -> bool {
+        // a policy without the mode may take the place of one that has it, also of the mesh's
         let before = self.disabling.remove(namespace);
+        let now = policies.iter().filter_map(peer).any(PeerAuthentication::disables);
         if now {
             self.disabling.insert(namespace.clone());
         }
@@ -32,7 +38,7 @@ impl Peers {
         } else {
             self.namespaces.insert(namespace.clone(), policies);
         }
-        now || before
+        now || before || root.is_some_and(|root| self.disabling.contains(root))
     }
     /// Whether a policy has the mode DISABLE, so that endpoints need to be looked at.
     pub(crate) fn disable_any(&self) -> bool {
@@ -51,29 +57,18 @@ impl Peers {
             let at = ports.get(usize::from(address.port_set)).copied().flatten();
             let port = at.and_then(|at| group.ports(address).get(usize::from(at))?.number);
             let own = address.origin.as_ref().map_or(namespace, |origin| &*origin.object.namespace);
-            let mode = |own| port.map(|port| self.mode(root, &own, address, port));
-            Namespace::new(own).ok().and_then(mode) == Some(MtlsMode::Disable)
+            let modes = |own: Namespace| {
+                let of = |namespace: &Namespace| self.of(namespace);
+                PeerScopes::of(root, Some(&own), &address.labels, of).modes()
+            };
+            let modes = Namespace::new(own).ok().map(modes);
+            modes.zip(port).is_some_and(|(modes, port)| modes.of(port) == MtlsMode::Disable)
         };
         let meshed = group.addresses.iter().enumerate().filter(|(_, address)| address.mtls);
         meshed.filter(|(_, address)| is_plain(address)).filter_map(|(at, _)| u32::try_from(at).ok()).collect()
     }
-    fn mode(
-        &self,
-        root: Option<&Namespace>,
-        namespace: &Namespace,
-        address: &Address,
-        port: PortNumber,
-    ) -> MtlsMode {
-        let of = |namespace| self.namespaces.get(namespace).into_iter().flatten().filter_map(peer);
-        let is_root = root == Some(namespace);
-        let selects = |policy: &&PeerAuthentication| {
-            !policy.selector.is_empty() && policy.selector.is_subset_of(&address.labels)
-        };
-        let wide = |namespace| of(namespace).find(|policy| policy.selector.is_empty());
-        let own = (!is_root).then_some(namespace);
-        let narrow = own.and_then(|own| of(own).find(selects));
-        let all = [narrow, own.and_then(wide), root.and_then(wide)];
-        MtlsMode::of_port(port, &all)
+    fn of(&self, namespace: &Namespace) -> impl Iterator<Item = &PeerAuthentication> + use<'_> {
+        self.namespaces.get(namespace).into_iter().flatten().filter_map(peer)
     }
 }
 

@@ -98,3 +98,17 @@ fn only_services_whose_modes_change_are_published() {
     assert_eq!(names(world.put("file", [disable.clone()]).changed), ["pay.shop"]);
     assert_eq!(names(world.report("file", [mk_deleted(&disable)]).changed), ["pay.shop"]);
 }
+
+/// A policy without the mode takes endpoints back from one of the mesh that was there before.
+#[test]
+fn later_policy_of_a_namespace_precedes_the_one_of_the_mesh() {
+    let (mut world, pay) = (World::of_files(), "shop/pay.shop");
+    world.list("file", [mk_service(pay, mk_decl("d", "80 http")), mk_meshed(pay)]);
+    world.put("file", [mk_mode("istio-system/mesh", "", Some(MtlsMode::Disable), &[])]);
+    assert_eq!(plain(&mut world, pay), [0, 1]);
+    let strict = mk_mode("shop/n", "", Some(MtlsMode::Strict), &[]);
+    world.put("file", [strict.clone()]);
+    assert!(plain(&mut world, pay).is_empty());
+    world.report("file", [mk_deleted(&strict)]);
+    assert_eq!(plain(&mut world, pay), [0, 1]);
+}

@@ -93,10 +93,6 @@ impl ClientSnapshot {
         let over = self.private(kind).iter().filter(|e| names.contains(&e.name)).cloned().collect();
         Whole { set, over, absent: Vec::new() }
     }
-    /// Whether the client must get xDS clusters that do not exist.
-    pub(crate) fn answers_absent(&self, kind: ResourceType) -> bool {
-        kind == ResourceType::Cluster && self.class.kind == ClientKind::Grpc
-    }
     /// Returns the body of a resource of this generation.
     pub(crate) fn body(
         &self,

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tributary_model::{Catalog, EncodedResource, Hostname, Mono, WorkloadKey};
+use tributary_model::{Catalog, ClientKind, EncodedResource, Hostname, Mono, WorkloadKey};
 use tributary_proto::Variant;
 
 use super::ack::SyncStatus;
@@ -404,7 +404,8 @@ impl Session {
     }
     /// Whether names that do not exist are answered as xDS clusters without endpoints; delta has removals for this.
     fn answers_absent(&self, to: &ClientSnapshot, kind: ResourceType) -> bool {
-        self.variant == Variant::Sotw && to.answers_absent(kind)
+        let is_cluster = kind == ResourceType::Cluster && to.class.kind == ClientKind::Grpc;
+        is_cluster && self.variant == Variant::Sotw
     }
     /// Whether a requested name that is missing has to wait until everything has been read.
     fn waits_for_missing(&self, to: &ClientSnapshot, kind: ResourceType) -> bool {

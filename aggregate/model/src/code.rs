@@ -164,6 +164,8 @@ codes! {
     467 MESH_SHARES_UNMATCHED "`distribute` of the mesh's `localityLbSetting` gives the clients of a place to places without endpoints of a service" => "correct the places in `to`, add endpoints there, or set `localityLbSetting` in a DestinationRule of the host";
     468 ROUTE_PORT_PARTLY_UNMATCHED "a destination of a VirtualService without a port lacks a port to which requests for its hosts come" => "give the destination a port, or the route a condition on `port`";
     469 PATCH_LEFT_OUT "a patch of an EnvoyFilter is left out of resources, which Envoy would refuse with it" => "complete the value, or match only the parts that it is for, such as the routes with a destination (`action: ROUTE`)";
+    470 SHARES_PARTLY_UNMATCHED "`distribute` of a DestinationRule gives a part of the requests to a place without endpoints" => "correct the place in `to`, or add endpoints there; until then the other places receive its part";
+    471 STREAMS_WITHOUT_HTTP2 "`maxConcurrentStreams` of a DestinationRule has no effect, because clients use HTTP/1.1" => "set `h2UpgradePolicy: UPGRADE`, remove it, or correct the protocol of the port";
 
     // 05xx: why an endpoint is or is not served
     501 SOURCE_ENDPOINT "the source lists this endpoint" => "nothing";

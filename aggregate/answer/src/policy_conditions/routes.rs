@@ -74,7 +74,7 @@ impl<'c> RouteConditions<'c> {
         found.extend(listened.as_ref().and_then(|listened| ports::portless(own, listened)));
         found.extend(self.lost_destinations(key, own, listened.as_ref()));
         found.extend(listened.as_ref().and_then(|listened| self.partly_off(key, own, listened)));
-        found.extend(self.shadowed(own));
+        found.extend(self.shadowed(own, listened.as_ref()));
         found.extend(self.lost_delegates(key, own));
         found.extend(self.outside_routes(key, own));
         found.into_iter().map(|found| found.condition(self.catalog, view)).collect()

@@ -1,6 +1,6 @@
 //! Conditions of DestinationRules: a host or a port that no service has, a subset whose labels no endpoint has, shares of
-//! places without endpoints, a hash of requests where there are none, a rule or a part of it that another one precedes,
-//! and a rule that no client uses.
+//! places without endpoints, settings of requests or of HTTP/2 where there are none, a rule or a part of it that another one
+//! precedes, and a rule that no client uses.
 //!
 //! The list of policies calls it once. It reads which rules the core applied. It walks all services once, and the
 //! endpoints of those with subsets, bounded by [`MAX_LOOKS`].
@@ -17,7 +17,7 @@ use super::found::{Found, named};
 use super::services::{Services, any_has_labels, selects};
 use super::{Beside, MAX_LOOKS};
 
-mod hash;
+mod protocols;
 mod shares;
 
 use shares::Shares;
@@ -54,6 +54,8 @@ struct Use<'c> {
     ports: BTreeSet<PortNumber>,
     /// Whether one of them is for requests, or sidecars may recognize requests on it.
     has_requests: bool,
+    /// Whether one of them is for HTTP/2.
+    has_http2: bool,
 }
 
 impl<'c> RuleConditions<'c> {
@@ -86,8 +88,10 @@ impl<'c> RuleConditions<'c> {
                     shadowed(used),
                     unmatched(used, rule),
                     used.shares.unmatched(rule),
+                    used.shares.partly_unmatched(rule),
                     portless(used, rule),
                     self.unhashed(key, used, rule),
+                    protocols::without_http2(used, rule),
                 ];
                 all.into_iter().flatten().collect()
             }
@@ -107,6 +111,7 @@ impl<'c> RuleConditions<'c> {
                 used.by.extend(namespace);
                 used.ports.insert(port.number);
                 used.has_requests |= port.protocol.is_http() || port.protocol == Protocol::Unspecified;
+                used.has_http2 |= port.protocol.is_http2();
             }
             if seen.contains(&&*policy.from) {
                 continue;

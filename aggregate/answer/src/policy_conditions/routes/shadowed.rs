@@ -8,19 +8,25 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use tributary_model::{
-    Code, HostPattern, HttpAction, HttpMatch, HttpRoute, L4Match, TcpRoute, TlsRoute, VirtualService,
+    Code, HostPattern, HttpAction, HttpMatch, HttpRoute, L4Match, PortNumber, TcpRoute, TlsRoute,
+    VirtualService,
 };
 
+use super::ports::Listened;
 use super::{Found, RouteConditions, matches_of, named, place};
 use crate::policy_conditions::MAX_LOOKS;
 
 impl<'c> RouteConditions<'c> {
     /// Returns the condition of routes of which every request or connection is that of a route before them.
-    pub(super) fn shadowed(&mut self, own: &VirtualService) -> Option<Found<'c>> {
+    pub(super) fn shadowed(
+        &mut self,
+        own: &VirtualService,
+        listened: Option<&Listened>,
+    ) -> Option<Found<'c>> {
         let any = L4Match::default();
         let tls: Vec<Vec<Part<'_>>> = own.tls.iter().map(tls_parts).collect();
         let tcp: Vec<Vec<Part<'_>>> = own.tcp.iter().map(|route| tcp_parts(route, &any)).collect();
-        let mut parts = self.shadowed_requests(own)?;
+        let mut parts = self.shadowed_requests(own, listened)?;
         parts.extend(self.shadowed_connections("tls", &tls, is_same)?);
         parts.extend(self.shadowed_connections("tcp", &tcp, is_same_or_any)?);
         let message = || {
@@ -29,20 +35,26 @@ impl<'c> RouteConditions<'c> {
         (!parts.is_empty()).then(|| Found(Code::ROUTE_SHADOWED, Vec::new(), message()))
     }
     /// Returns the routes of HTTP behind others that take their requests; `None` beyond [`MAX_LOOKS`].
-    fn shadowed_requests(&mut self, own: &VirtualService) -> Option<Vec<String>> {
+    fn shadowed_requests(
+        &mut self,
+        own: &VirtualService,
+        listened: Option<&Listened>,
+    ) -> Option<Vec<String>> {
         let all = [HttpMatch::default()];
         let mut parts = Vec::new();
         for (at, route) in own.http.iter().enumerate() {
-            let before = || own.http[..at].iter().enumerate().filter(|(_, route)| is_last(route));
-            let coverer = |found: &HttpMatch| {
-                let covers = |route: &HttpRoute| matches_of(route, &all).iter().any(|of| of.covers(found));
-                before().find(|(_, route)| covers(route)).map(|(at, _)| at)
-            };
+            let before = &own.http[..at];
             let matches = matches_of(route, &all);
-            self.look(
-                matches.len() * own.http[..at].iter().map(|of| of.matches.len().max(1)).sum::<usize>(),
-            )?;
-            if let Some(by) = matches.iter().map(coverer).collect::<Option<BTreeSet<usize>>>() {
+            let most = matches.len() * before.iter().map(|of| of.matches.len().max(1)).sum::<usize>();
+            self.look(most)?;
+            let mut taken =
+                matches.iter().map(|found| taker(before, found)).collect::<Option<BTreeSet<usize>>>();
+            if let (None, Some(ports)) = (&taken, listened.map(|all| &all.http)) {
+                self.look(most * ports.len())?;
+                let each = matches.iter().flat_map(|found| by_port(found, ports));
+                taken = each.map(|found| taker(before, &found)).collect();
+            }
+            if let Some(by) = taken {
                 let by: Vec<String> =
                     by.into_iter().map(|at| place("http", at, &own.http[at].name)).collect();
                 parts.push(format!("{} (by {})", place("http", at, &route.name), by.join(" and ")));
@@ -111,6 +123,21 @@ fn parts<'r>(of: &'r L4Match, name: Option<&'r HostPattern>) -> impl Iterator<It
     let any = of.subnets.is_empty().then_some(None);
     let ranges = of.subnets.iter().map(|net| Some((net.trunc().addr(), net.prefix_len()))).chain(any);
     ranges.map(move |range| Part { of, name, range })
+}
+
+/// Returns the first of some routes that takes all requests with these properties.
+fn taker(before: &[HttpRoute], found: &HttpMatch) -> Option<usize> {
+    let all = [HttpMatch::default()];
+    let covers = |route: &HttpRoute| matches_of(route, &all).iter().any(|of| of.covers(found));
+    before.iter().position(|route| is_last(route) && covers(route))
+}
+
+/// Returns a match for each of the ports that requests come to, for routes before it may take those of one port each.
+fn by_port(found: &HttpMatch, ports: &BTreeSet<PortNumber>) -> Vec<HttpMatch> {
+    if found.port.is_some() || ports.is_empty() {
+        return vec![found.clone()];
+    }
+    ports.iter().map(|port| HttpMatch { port: Some(*port), ..found.clone() }).collect()
 }
 
 /// Whether a request that a route matches goes no further; the routes of a delegate may not match it.

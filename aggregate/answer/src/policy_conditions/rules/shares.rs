@@ -21,6 +21,10 @@ pub(super) struct Shares<'c> {
     missed: BTreeMap<From<'c>, BTreeSet<String>>,
     /// Those of some endpoint.
     reached: BTreeSet<From<'c>>,
+    /// Places of the share without an endpoint, where others have some, with the ports of services.
+    partly: BTreeMap<(From<'c>, &'c str), BTreeSet<String>>,
+    /// Places of the share with an endpoint in some service.
+    used: BTreeSet<(From<'c>, &'c str)>,
 }
 
 /// Endpoints of a port, or those of a subset, with the rule that orders them.
@@ -31,14 +35,27 @@ struct Part<'c> {
 }
 
 impl<'c> Shares<'c> {
-    fn record(&mut self, from: From<'c>, (view, port): (&ServiceView, &PortView), found: Places) {
-        match found {
-            Places::WithoutEndpoints => {}
-            Places::Reached => _ = self.reached.insert(from),
+    fn record(
+        &mut self,
+        (from, share): (From<'c>, &'c Distribution),
+        (view, port): (&ServiceView, &PortView),
+        found: Places<'c>,
+    ) {
+        let port = || format!("{}:{}", view.key.host, port.number);
+        let missed = match found {
+            Places::WithoutEndpoints => return,
             Places::Missed => {
-                let port = format!("{}:{}", view.key.host, port.number);
-                self.missed.entry(from).or_default().insert(port);
+                self.missed.entry(from).or_default().insert(port());
+                return;
             }
+            Places::Partly(missed) => missed,
+            Places::Reached => Vec::new(),
+        };
+        self.reached.insert(from);
+        let used = share.to.iter().map(|(to, _)| &**to).filter(|to| !missed.contains(to));
+        self.used.extend(used.map(|to| (from, to)));
+        for to in missed {
+            self.partly.entry((from, to)).or_default().insert(port());
         }
     }
     /// Returns the condition of a rule whose shares lead clients to no endpoint; of a wildcard, in no service.
@@ -57,6 +74,24 @@ impl<'c> Shares<'c> {
             )
         };
         (!parts.is_empty()).then(|| Found(Code::SHARES_UNMATCHED, Vec::new(), message()))
+    }
+    /// Returns the condition of a rule with shares of places without endpoints, which the other places receive; of a wildcard,
+    /// in no service.
+    pub(super) fn partly_unmatched(&self, rule: &DestinationRule) -> Option<Found<'c>> {
+        let is_wild = rule.host.suffix().is_some();
+        let lost = self.partly.iter().filter(|(share, _)| !is_wild || !self.used.contains(*share));
+        let part = |(((from, subset), to), ports): (&(From<'_>, &str), &BTreeSet<String>)| {
+            let subset = subset.map(|subset| format!(" (subset {})", subset.as_str())).unwrap_or_default();
+            format!("in {from} for {to} of {}{subset}", named(ports.iter().map(String::as_str)))
+        };
+        let parts: Vec<String> = lost.map(part).collect();
+        let message = || {
+            let parts = named(parts.iter().map(String::as_str));
+            format!(
+                "the other localities receive these shares of clients, because no endpoint is there: {parts}"
+            )
+        };
+        (!parts.is_empty()).then(|| Found(Code::SHARES_PARTLY_UNMATCHED, Vec::new(), message()))
     }
 }
 
@@ -86,7 +121,7 @@ impl<'c> RuleConditions<'c> {
                     missing_all.push(share);
                 }
                 let from: From<'c> = (&share.from, subset.map(|(name, _)| name));
-                self.used.entry(rule).or_default().shares.record(from, at, found);
+                self.used.entry(rule).or_default().shares.record((from, share), at, found);
             }
         }
     }
@@ -115,10 +150,11 @@ mod tests {
     use crate::fixtures::*;
     use crate::policy_conditions::{Beside, policy_conditions};
 
+    /// Returns shares of clients, equal ones for places that a `+` separates.
     fn mk_shares(shares: &[(&str, &str)]) -> LocalityBalancing {
         let share = |(from, to): &(&str, &str)| Distribution {
             from: (*from).into(),
-            to: [((*to).into(), 100)].into(),
+            to: to.split('+').map(|to| (to.into(), 50)).collect(),
         };
         LocalityBalancing::Distribute(shares.iter().map(share).collect())
     }
@@ -190,5 +226,19 @@ mod tests {
         assert_eq!(shown(&[("eu/*", "uk/*")], &["v1", "v2"]), [all], "once for all endpoints");
         let without = shown(&[("eu/*", "us/*")], &["v3"]);
         assert!(without.len() == 1 && !without[0].starts_with("TRB0458"), "{without:?}");
+    }
+
+    #[test]
+    fn part_of_a_share_without_endpoints_is_named() {
+        let lost = |parts: &str| {
+            format!(
+                "TRB0470 the other localities receive these shares of clients, because no endpoint is there: {parts}"
+            )
+        };
+        assert_eq!(shown(&[("eu/*", "us/*+eu/*")], &[]), [""; 0]);
+        let uk = lost("in eu/* for uk/* of pay.shop.svc:80");
+        assert_eq!(shown(&[("eu/*", "us/*+uk/*")], &[]), [uk]);
+        let v1 = lost("in eu/* for us/* of pay.shop.svc:80 (subset v1)");
+        assert_eq!(shown(&[("eu/*", "us/*+eu/*")], &["v1"]), [v1]);
     }
 }

@@ -19,6 +19,23 @@ fn route_behind_others_that_take_its_requests_is_named() {
     assert_eq!(found(&[&["/a"], &["/ab", "/c"], &[]]), [""; 0]);
 }
 
+#[test]
+fn route_behind_others_for_each_port_of_the_hosts_is_named() {
+    let at = |ports: &[u32]| {
+        let found = |port: &u32| HttpMatch { port: Some(mk_port(*port)), ..HttpMatch::default() };
+        let matches = ports.iter().map(found).collect();
+        HttpRoute { matches, ..mk_route(&[], &["pay.shop.svc:80"]) }
+    };
+    let shadowed = |routes: Vec<HttpRoute>| {
+        let all = shown(vec![mk_service("a", &["pay.shop.svc"], routes)]);
+        all.into_iter().filter(|line| line.contains("TRB0452")).collect::<Vec<_>>()
+    };
+    let text = "a: TRB0452 routes before them take every request of: ";
+    assert_eq!(shadowed(vec![at(&[80]), at(&[])]), [format!("{text}http[1] (by http[0])")]);
+    assert_eq!(shadowed(vec![at(&[81]), at(&[])]), [""; 0], "requests come to port 80");
+    assert_eq!(shadowed(vec![at(&[]), at(&[81])]), [format!("{text}http[1] (by http[0])")]);
+}
+
 /// Returns the routes that others take from, beside a service of TCP and one of TLS.
 fn taken(tls: &[(&[&str], L4Match)], tcp: &[&[L4Match]]) -> Vec<String> {
     let to = |host: &str| -> Arc<[L4Destination]> {

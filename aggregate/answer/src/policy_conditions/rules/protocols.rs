@@ -1,8 +1,9 @@
-//! Condition of a DestinationRule that hashes a property of requests where clients only have connections.
+//! Conditions of DestinationRules with settings that the protocol of their ports lacks: a hash of a property of requests where
+//! clients only have connections, and a limit of HTTP/2 where clients use HTTP/1.1.
 
 use std::collections::BTreeSet;
 
-use tributary_model::{DestinationRule, HashKey, PolicyKey, RouteDestination};
+use tributary_model::{DestinationRule, HashKey, PolicyKey, PoolHttp, RouteDestination, TrafficPolicy};
 
 use super::{Code, Found, RuleConditions, Use, named};
 
@@ -39,18 +40,34 @@ impl<'c> RuleConditions<'c> {
     }
 }
 
+/// Returns the condition of a rule that limits the streams of connections and reaches no port of HTTP/2.
+pub(super) fn without_http2<'c>(used: &Use<'c>, rule: &DestinationRule) -> Option<Found<'c>> {
+    let pools = policies(rule).filter_map(|policy| policy.pool.as_ref());
+    let mut limits = pools.filter(|pool| pool.max_streams.is_some()).peekable();
+    let has_limit = limits.peek().is_some();
+    let is_upgraded = limits.any(|pool| pool.http == PoolHttp::Upgrade);
+    let message = "no service of the host has a port for HTTP/2, and no h2UpgradePolicy of the rule is UPGRADE, so \
+                   connectionPool.http.maxConcurrentStreams has no effect";
+    let lost = has_limit && !is_upgraded && !used.has_http2;
+    lost.then(|| Found(Code::STREAMS_WITHOUT_HTTP2, Vec::new(), message.to_owned()))
+}
+
+/// Iterates over the policies of all ports and subsets.
+fn policies(rule: &DestinationRule) -> impl Iterator<Item = &TrafficPolicy> {
+    let subsets = rule.subsets.iter().map(|subset| &subset.policies);
+    let all = subsets.chain([&rule.policies]);
+    all.flat_map(|policies| policies.ports.values().chain([&policies.all]))
+}
+
 /// Returns the fields of `consistentHash` that read requests.
 fn fields(rule: &DestinationRule) -> BTreeSet<&'static str> {
-    let subsets = rule.subsets.iter().map(|subset| &subset.policies);
-    let policies = subsets.chain([&rule.policies]);
-    let all = policies.flat_map(|policies| policies.ports.values().chain([&policies.all]));
     let field = |key: &HashKey| match key {
         HashKey::Header(_) => Some("httpHeaderName"),
         HashKey::Cookie(_) => Some("httpCookie"),
         HashKey::Query(_) => Some("httpQueryParameterName"),
         HashKey::SourceIp => None,
     };
-    all.filter_map(|policy| policy.hash()).filter_map(field).collect()
+    policies(rule).filter_map(|policy| policy.hash()).filter_map(field).collect()
 }
 
 #[cfg(test)]
@@ -58,9 +75,9 @@ mod tests {
     use std::sync::Arc;
 
     use tributary_model::{
-        Algorithm, ByNamespace, Catalog, ClientDimensions, ClusterInputs, ClusterPolicy, HostPattern,
-        LoadBalancer, Policy, PolicyKind, PortPolicies, PortView, Protocol, ResourceInputs, ServiceView,
-        Shared, TrafficPolicy, Visibility,
+        Algorithm, ByNamespace, Catalog, ClientDimensions, ClusterInputs, ClusterPolicy, ConnectionPool,
+        HostPattern, LoadBalancer, Policy, PolicyKind, PortPolicies, PortView, Protocol, ResourceInputs,
+        ServiceView, Shared, Visibility,
     };
 
     use super::*;
@@ -68,10 +85,14 @@ mod tests {
     use crate::policy_conditions::{Beside, policy_conditions};
 
     /// Returns the conditions of a rule with this hash beside a port of a protocol.
-    fn shown(hash: HashKey, protocol: Protocol) -> Vec<String> {
+    fn hashed(hash: HashKey, protocol: Protocol) -> Vec<String> {
         let algorithm = Algorithm::RingHash(hash, None);
         let balancer = LoadBalancer { algorithm, ..LoadBalancer::default() };
         let all = TrafficPolicy { balancer: Some(Arc::new(balancer)), ..TrafficPolicy::default() };
+        shown(all, protocol)
+    }
+    /// Returns the conditions of a rule with this policy beside a port of a protocol.
+    fn shown(all: TrafficPolicy, protocol: Protocol) -> Vec<String> {
         let policies = PortPolicies { all, ..PortPolicies::default() };
         let rule = DestinationRule {
             host: HostPattern::new("pay.shop.svc").unwrap(),
@@ -100,9 +121,23 @@ mod tests {
         let header = || HashKey::Header("x-user".into());
         let lost = "TRB0466 no service of the host has a port for HTTP, so these fields of consistentHash have no effect: \
                     httpHeaderName";
-        assert_eq!(shown(header(), Protocol::Tcp), [lost]);
-        assert_eq!(shown(header(), Protocol::Http), [""; 0]);
-        assert_eq!(shown(header(), Protocol::Unspecified), [""; 0], "sidecars recognize requests");
-        assert_eq!(shown(HashKey::SourceIp, Protocol::Tcp), [""; 0]);
+        assert_eq!(hashed(header(), Protocol::Tcp), [lost]);
+        assert_eq!(hashed(header(), Protocol::Http), [""; 0]);
+        assert_eq!(hashed(header(), Protocol::Unspecified), [""; 0], "sidecars recognize requests");
+        assert_eq!(hashed(HashKey::SourceIp, Protocol::Tcp), [""; 0]);
+    }
+
+    #[test]
+    fn limit_of_streams_on_ports_without_http2_is_named() {
+        let limited = |http, protocol| {
+            let pool = ConnectionPool { max_streams: Some(5), http, ..ConnectionPool::default() };
+            shown(TrafficPolicy { pool: Some(Arc::new(pool)), ..TrafficPolicy::default() }, protocol)
+        };
+        let lost = "TRB0471 no service of the host has a port for HTTP/2, and no h2UpgradePolicy of the rule is UPGRADE, so \
+                    connectionPool.http.maxConcurrentStreams has no effect";
+        assert_eq!(limited(PoolHttp::OfPort, Protocol::Http), [lost]);
+        assert_eq!(limited(PoolHttp::OfClient, Protocol::Http), [lost]);
+        assert_eq!(limited(PoolHttp::OfPort, Protocol::Grpc), [""; 0]);
+        assert_eq!(limited(PoolHttp::Upgrade, Protocol::Http), [""; 0]);
     }
 }

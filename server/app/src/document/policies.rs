@@ -85,7 +85,7 @@ pub struct PolicyFacts {
     /// Patches that changed something for a connected client.
     pub used_patches: UsedPatches,
     /// Patches that were left out of resources of a connected client.
-    pub left_out_patches: RefusedPatches,
+    pub refused_patches: RefusedPatches,
     /// EnvoyFilters that changed resources which connected clients reject, and DestinationRules with files that they reject.
     pub rejected_patches: RejectedPatches,
 }

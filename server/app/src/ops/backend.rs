@@ -222,9 +222,9 @@ impl AdminBackend for LiveBackend {
             let connected = sessions.table.all();
             let clients = connected.iter().filter_map(|client| client.selectable(&catalog)).collect();
             let used_patches = sessions.answers.used(&catalog);
-            let left_out_patches = sessions.answers.left_out(&catalog);
+            let refused_patches = sessions.answers.refused_patches(&catalog);
             let rejected_patches = rejected_patches(&catalog, &connected);
-            let facts = PolicyFacts { problems, clients, used_patches, left_out_patches, rejected_patches };
+            let facts = PolicyFacts { problems, clients, used_patches, refused_patches, rejected_patches };
             policies::list(&catalog, &facts, &filter)
         };
         run_blocking(make).await

@@ -60,8 +60,8 @@ impl PatchedAnswers {
     }
     /// Returns the patches of a catalog that were left out of resources of connected clients, by filter.
     #[must_use]
-    pub fn left_out(&self, catalog: &Catalog) -> RefusedPatches {
-        self.table.left_out(catalog)
+    pub fn refused_patches(&self, catalog: &Catalog) -> RefusedPatches {
+        self.table.refused_patches(catalog)
     }
     /// Returns the patches of a class; `None` if it has none for this type.
     fn of<'a>(

@@ -257,9 +257,11 @@ fn names_it(text: &str, name: &str) -> bool {
     mentions(text, name) || files.is_ok_and(has_file)
 }
 
-/// Whether a text contains a name, not only as a part of a longer one.
+/// Whether a text contains a name, not only as a part of a longer one. The number of a route table is no name in `host:80`.
 fn mentions(text: &str, name: &str) -> bool {
     let inner = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '|');
+    let is_number = name.bytes().all(|b| b.is_ascii_digit());
+    let earlier = |c: char| inner(c) || c == '.' || (is_number && c == ':');
     text.match_indices(name).any(|(at, _)| {
         let (before, after) = (&text[..at], &text[at + name.len()..]);
         let longer = |rest: &str| {
@@ -269,7 +271,7 @@ fn mentions(text: &str, name: &str) -> bool {
                 next => next.is_some_and(inner),
             }
         };
-        !name.is_empty() && !before.ends_with(|c: char| inner(c) || c == '.') && !longer(after)
+        !name.is_empty() && !before.ends_with(earlier) && !longer(after)
     })
 }
 
@@ -289,6 +291,12 @@ mod tests {
         }
         for text in ["outbound|80||pay.shop.svc", "xoutbound|80||pay.shop", "outbound|80||pay.shop-2", "no"] {
             assert!(!mentions(text, name), "{text}");
+        }
+        for text in ["name: \"80\"", "route table 80: no", "'80'"] {
+            assert!(mentions(text, "80"), "{text}");
+        }
+        for text in ["domains: \"pay.shop:80\"", "18080", "10.0.0.80"] {
+            assert!(!mentions(text, "80"), "{text}");
         }
         assert!(!mentions("x", ""));
     }

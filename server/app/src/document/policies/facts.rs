@@ -43,7 +43,7 @@ impl PolicyFacts {
     }
     /// Returns the condition of an EnvoyFilter with patches that were left out of resources.
     fn left_out(&self, key: &PolicyKey, view: &PolicyView) -> Option<Condition> {
-        let of_filter = self.left_out_patches.get(key).filter(|_| view.envoy_filter().is_some())?;
+        let of_filter = self.refused_patches.get(key).filter(|_| view.envoy_filter().is_some())?;
         let shown = of_filter.iter().take(NAMED).map(|(at, (kind, name, rule))| {
             let resource = format!("{} {name}", kind.as_str().to_uppercase());
             format!("spec.configPatches[{at}] ({resource}: {rule})")
@@ -59,7 +59,7 @@ impl PolicyFacts {
         self.clients.iter().find(|client| client.kind == ClientKind::Sidecar)?;
         let (used, unserved) = (self.used_patches.get(key), filter.not_served().map(|(at, _)| at));
         let unserved: BTreeSet<usize> = unserved.collect();
-        let left_out = self.left_out_patches.get(key);
+        let left_out = self.refused_patches.get(key);
         let is_used = |at: &usize| {
             let is_left_out = left_out.is_some_and(|all| all.contains_key(at));
             is_left_out || unserved.contains(at) || used.is_some_and(|used| used.contains(at))
@@ -103,7 +103,7 @@ mod tests {
         let view = mk_view(&id, Policy::EnvoyFilter(EnvoyFilter::default()));
         let one = (ResourceType::Route, "18080".into(), "route needs one of the fields cluster".into());
         let facts = PolicyFacts {
-            left_out_patches: [(key.clone(), BTreeMap::from([(2, one)]))].into(),
+            refused_patches: [(key.clone(), BTreeMap::from([(2, one)]))].into(),
             ..PolicyFacts::default()
         };
         let shown: Vec<_> = facts.conditions(&key, &view).map(|of| (of.code, of.message)).collect();

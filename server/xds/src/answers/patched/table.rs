@@ -162,7 +162,7 @@ impl Patching {
         (EncodedResource::new(name.into(), made.into()).version == version).then_some(sources)
     }
     /// Passes on each patch that was left out of a resource.
-    fn each_left_out(&self, mut seen: impl FnMut(ResourceType, &Arc<str>, &RefusedPatch)) {
+    fn each_refused(&self, mut seen: impl FnMut(ResourceType, &Arc<str>, &RefusedPatch)) {
         for ((kind, _, name), made) in &self.kept.lock().outcomes {
             made.left_out.iter().for_each(|one| seen(*kind, name, one));
         }
@@ -309,11 +309,11 @@ impl PatchingTable {
     }
     /// Returns the patches of a catalog that were left out of resources of clients. Those of a resource that is gone may be among
     /// them until the filter changes.
-    pub(super) fn left_out(&self, catalog: &Catalog) -> RefusedPatches {
+    pub(super) fn refused_patches(&self, catalog: &Catalog) -> RefusedPatches {
         let mut out = RefusedPatches::new();
         for patching in self.all() {
             let current: BTreeSet<&PolicyKey> = patching.of.current(catalog).collect();
-            patching.each_left_out(|kind, name, RefusedPatch { by, at, rule }| {
+            patching.each_refused(|kind, name, RefusedPatch { by, at, rule }| {
                 if current.contains(by) {
                     let found = (kind, Arc::clone(name), Arc::clone(rule));
                     let first = out.entry(by.clone()).or_default().entry(*at);

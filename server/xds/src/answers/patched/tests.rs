@@ -179,13 +179,13 @@ fn patches_that_are_left_out_are_those_of_the_current_filter_and_resource() {
     let catalog = Arc::new(with_filter(&plain, &patches));
     let class = mk_patched("shop", patches.as_array().unwrap());
     drop(answers.all(&catalog, &class, ResourceType::Cluster));
-    let all: Vec<_> = answers.left_out(&catalog).into_values().flatten().collect();
+    let all: Vec<_> = answers.refused_patches(&catalog).into_values().flatten().collect();
     let [(1, (ResourceType::Cluster, name, rule))] = &*all else { panic!("{all:?}") };
     assert!(name.starts_with("BlackHole") || name.contains("s0.shop"), "the first of them: {name}");
     assert_eq!(&**rule, "name has 0 characters; it must have at least 1");
-    assert!(answers.left_out(&with_filter(&plain, &json!([lua()]))).is_empty(), "another version");
+    assert!(answers.refused_patches(&with_filter(&plain, &json!([lua()]))).is_empty(), "another version");
     drop(class);
-    assert!(answers.left_out(&catalog).is_empty(), "no client has them");
+    assert!(answers.refused_patches(&catalog).is_empty(), "no client has them");
 }
 
 fn with_filter(catalog: &Catalog, patches: &Json) -> Catalog {

@@ -182,7 +182,9 @@ async fn accept_rights(
     let secret = match place {
         Place::Secret(secret) => secret,
         Place::File(path) => {
-            return printed::policy((&args.name, &path), "acceptRights", Some("true"), console);
+            let exit = printed::policy((&args.name, &path), "acceptRights", Some("true"), console)?;
+            console.note("remove it when the credential is used: until then, later ones are accepted too");
+            return Ok(exit);
         }
         Place::Configuration(_) => return Ok(Exit::No),
     };

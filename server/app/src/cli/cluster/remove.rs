@@ -35,12 +35,12 @@ pub(super) async fn run(
         Place::File(path) if args.cancel => return printed::policy((name, &path), REMOVE, None, console),
         Place::Configuration(_) if args.cancel => return Err(not_leaving(name, "the configuration file")),
         Place::File(path) => {
-            note_plan(args, env, console).await;
+            note_plan(args, Some(&format!("file {path}")), env, console).await;
             let drain = args.drain.map(|drain| drain.to_string());
             return printed::removal((name, &path), drain, console);
         }
         Place::Configuration(registries) => {
-            note_plan(args, env, console).await;
+            note_plan(args, None, env, console).await;
             return printed::configured(name, &registries, args.drain.is_some(), console);
         }
     };
@@ -71,7 +71,7 @@ pub(super) async fn run(
     let server = Server::find(&place.server, env)?;
     let before = see(&server, name).await.map_err(without_server)?;
     let one = before.cluster.ok_or_else(|| unread(name, &stored))?;
-    if let Some(other) = other_declaration(&one, &stored.name.to_string()) {
+    if let Some(other) = other_declaration(&one, &format!("Secret {secret}")) {
         console.note(&format!(
             "nothing was changed: {other} declares cluster {name} too, and would take its place"
         ));
@@ -170,19 +170,45 @@ fn no_account(name: &str) -> CommandError {
     CommandError::no(message).next("leave --from-context out")
 }
 
-/// Notes what leaves with a cluster whose removal is only printed, if the server answers.
-async fn note_plan(args: &ClusterRemoveArgs, env: &Environment, console: &mut Console<'_>) {
+/// Notes what a cluster that a declaration alone keeps leaves with: its plan, or the other declaration that would take its place.
+async fn note_plan(
+    args: &ClusterRemoveArgs,
+    own: Option<&str>,
+    env: &Environment,
+    console: &mut Console<'_>,
+) {
     let name = &args.edit.name;
-    let planned = match Server::find(&args.edit.place.server, env) {
-        Ok(server) => plan(&server, name).await,
-        Err(failure) => Err(failure),
+    let note = match planned(args, own, env).await {
+        Ok(Planned::Leaves(plan)) => format!("with cluster {name} leave {}", described(&plan)),
+        Ok(Planned::Stays(other)) => {
+            format!("{other} declares cluster {name} too, and takes its place: nothing leaves")
+        }
+        Err(failure) => format!("what leaves with cluster {name} is not known: {}", failure.message),
     };
-    match planned {
-        Ok(plan) => console.note(&format!("with cluster {name} leave {}", described(&plan))),
-        Err(failure) => {
-            console.note(&format!("what leaves with cluster {name} is not known: {}", failure.message))
+    console.note(&note);
+}
+
+/// What becomes of a cluster whose declaration goes.
+enum Planned {
+    /// It leaves, with this.
+    Leaves(LeavePlan),
+    /// Another declaration takes its place.
+    Stays(String),
+}
+
+async fn planned(
+    args: &ClusterRemoveArgs,
+    own: Option<&str>,
+    env: &Environment,
+) -> Result<Planned, CommandError> {
+    let server = Server::find(&args.edit.place.server, env)?;
+    if let Some(own) = own {
+        let one = see(&server, &args.edit.name).await?.cluster;
+        if let Some(other) = one.as_ref().and_then(|one| other_declaration(one, own)) {
+            return Ok(Planned::Stays(other.to_owned()));
         }
     }
+    plan(&server, &args.edit.name).await.map(Planned::Leaves)
 }
 
 /// Adds to the next step that a cluster whose Secret is gone leaves without a command.
@@ -272,8 +298,7 @@ async fn plan(server: &Server, name: &str) -> Result<LeavePlan, CommandError> {
 }
 
 /// Returns another declaration that would serve the cluster, which would then not be removed.
-fn other_declaration<'c>(one: &'c ClusterItem, secret: &str) -> Option<&'c str> {
-    let own = format!("Secret {secret}");
+fn other_declaration<'c>(one: &'c ClusterItem, own: &str) -> Option<&'c str> {
     let serves = |claim: &&ClaimItem| claim.object != own && matches!(&*claim.outcome, "Used" | "Duplicate");
     one.claims.iter().find(serves).map(|claim| &*claim.object)
 }
@@ -340,10 +365,11 @@ mod tests {
             outcome: outcome.to_owned(),
             ..ClaimItem::default()
         };
-        let other = |claims: &[ClaimItem]| {
+        let besides = |own: &str, claims: &[ClaimItem]| {
             let one = ClusterItem { claims: claims.to_vec(), ..ClusterItem::default() };
-            other_declaration(&one, "system/east").map(str::to_owned)
+            other_declaration(&one, own).map(str::to_owned)
         };
+        let other = |claims: &[ClaimItem]| besides("Secret system/east", claims);
         let own = claim("Secret system/east", "Used");
         assert_eq!(other(std::slice::from_ref(&own)), None);
         assert_eq!(other(&[own.clone(), claim("Secret system/dup", "Refused")]), None, "it would not serve");
@@ -351,6 +377,7 @@ mod tests {
         assert_eq!(other(&[own, second]), Some("Secret system/dup".to_owned()));
         let first = [claim("file /c/east", "Used"), claim("Secret system/east", "Duplicate")];
         assert_eq!(other(&first), Some("file /c/east".to_owned()));
+        assert_eq!(besides("file /c/east", &first), Some("Secret system/east".to_owned()));
     }
 
     #[test]

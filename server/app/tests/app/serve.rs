@@ -1,8 +1,8 @@
 //! Wired server in this process, on free ports, used through the command line.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail the test")]
 
 use std::time::Duration;
 
+use crate::world::{LONG, World, file_registry, mk_bound, mk_entry, mk_folder, put};
 use clap::Parser as _;
 use tempfile::TempDir;
 use tributary_app::args::Cli;
@@ -10,10 +10,6 @@ use tributary_app::cli::{self, Console};
 use tributary_app::environment::Environment;
 use tributary_app::exit::Exit;
 use tributary_model::Code;
-use world::{LONG, World, file_registry, mk_bound, mk_entry, mk_folder, put};
-
-#[path = "support/world.rs"]
-mod world;
 
 #[tokio::test]
 async fn edited_file_changes_the_listed_endpoints() {

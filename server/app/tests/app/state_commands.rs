@@ -1,9 +1,9 @@
 //! `tributary state` over a running server, and over a directory that no server holds.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail the test")]
 
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::world::{LONG, World, file_registry, mk_entry, mk_folder};
 use clap::Parser as _;
 use tempfile::TempDir;
 use tributary_app::args::Cli;
@@ -13,10 +13,6 @@ use tributary_app::exit::{CommandError, Exit};
 use tributary_model::{
     ClusterId, Fingerprint, ProviderId, RegistryId, RegistryName, RegistrySpec, RegistryUpdate,
 };
-use world::{LONG, World, file_registry, mk_entry, mk_folder};
-
-#[path = "support/world.rs"]
-mod world;
 
 /// Starts a server that keeps two services of one registry.
 async fn mk_world() -> (TempDir, TempDir, World) {

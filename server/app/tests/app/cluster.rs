@@ -1,15 +1,11 @@
 //! Kubernetes registry before its cluster is reachable: the reason is reported.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail the test")]
 
 use std::io;
 use std::sync::Arc;
 
+use crate::world::{World, mk_bound, mk_folder, put};
 use parking_lot::Mutex;
 use tributary_app::exit::Exit;
-use world::{World, mk_bound, mk_folder, put};
-
-#[path = "support/world.rs"]
-mod world;
 
 /// Kubeconfig of a server that does not exist: port 1 of this machine refuses connections.
 const UNREACHABLE: &str = "apiVersion: v1\nkind: Config\ncurrent-context: c\n\
@@ -42,7 +38,7 @@ impl Log {
                 tokio::time::sleep(std::time::Duration::from_millis(20)).await;
             }
         };
-        tokio::time::timeout(world::LONG, waiting).await.expect("the log contains every text")
+        tokio::time::timeout(crate::world::LONG, waiting).await.expect("the log contains every text")
     }
 }
 

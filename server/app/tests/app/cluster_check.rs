@@ -1,5 +1,4 @@
 //! `tributary cluster check` over files as a user has them, as a process of its own.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail the test")]
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -7,7 +6,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 /// What `istioctl create-remote-secret --name=east` prints.
-const ISTIO: &str = include_str!("../../../docs/examples/clusters/east.yaml");
+const ISTIO: &str = include_str!("../../../../docs/examples/clusters/east.yaml");
 /// Value that no output may hold.
 const PLANTED: &str = "s3cr3t-hunter2";
 /// JSON whose `exp` is a time in 2001, and one in 2100, as the claims of a token.

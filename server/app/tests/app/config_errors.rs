@@ -1,12 +1,8 @@
 //! Configuration: errors name what was set where, and all are reported at once.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail the test")]
-
-#[path = "support/config.rs"]
-mod support;
 
 use std::path::Path;
 
-use support::mk_loaded;
+use crate::config_support::mk_loaded;
 use tributary_app::args::ServeArgs;
 use tributary_app::config::ConfigFile;
 use tributary_app::environment::Environment;

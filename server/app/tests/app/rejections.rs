@@ -1,13 +1,9 @@
 //! Clients that reject listeners, route tables or xDS clusters, and what `explain` and `why-not` report about them.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests fail the test")]
 
+use crate::world::{LONG, World, file_registry, mk_entry, mk_folder, put};
 use tributary_app::exit::Exit;
 use tributary_suites::ads::{CDS, EDS, LDS, RDS, node};
 use tributary_suites::{AdsClient, Variant};
-use world::{LONG, World, file_registry, mk_entry, mk_folder, put};
-
-#[path = "support/world.rs"]
-mod world;
 
 const PAY: &str = "outbound|80||pay.shop.example";
 const SIDECAR: &str = "sidecar~10.9.0.9~web-1.web~web.svc.cluster.local";

@@ -1,16 +1,12 @@
 //! Merge of services of one name in the command line: first reported, then applied.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail the test")]
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::world::{World, put};
 use tributary_app::exit::Exit;
 use tributary_model::*;
 use tributary_runtime::Source as SourceRegistry;
-use world::{World, put};
-
-#[path = "support/world.rs"]
-mod world;
 
 fn mk_config(dir: &Path, by_name: &str) -> PathBuf {
     let text = format!(

@@ -1,14 +1,10 @@
 //! What clients were sent: decoded resources, differences, short names.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests fail the test")]
 
+use crate::world::{LONG, World, file_registry, mk_entry, mk_folder, put};
 use serde_json::Value;
 use tributary_app::exit::Exit;
 use tributary_suites::ads::{CDS, EDS, RDS, node};
 use tributary_suites::{AdsClient, Answer, Variant};
-use world::{LONG, World, file_registry, mk_entry, mk_folder, put};
-
-#[path = "support/world.rs"]
-mod world;
 
 const PAY: &str = "outbound|80||pay.shop.example";
 

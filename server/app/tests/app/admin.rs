@@ -1,5 +1,4 @@
 //! Admin surface: access checks and the content of the documents.
-#![allow(clippy::unwrap_used, reason = "helpers of tests fail the test")]
 
 use std::net::SocketAddr;
 use std::sync::Arc;

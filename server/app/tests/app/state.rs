@@ -1,12 +1,12 @@
 //! Restarts of a server over its state directory: with unreachable sources, a torn journal, or a changed
 //! configuration.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail the test")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use crate::world::{LONG, World, mk_args, mk_bound, mk_entry, put};
 use tempfile::TempDir;
 use tributary_app::admin::AdminBackend as _;
 use tributary_app::environment::Environment;
@@ -16,10 +16,6 @@ use tributary_app::telemetry::LogLevel;
 use tributary_model::Code;
 use tributary_suites::ads::{CDS, EDS, node};
 use tributary_suites::{AdsClient, Variant};
-use world::{LONG, World, mk_args, mk_bound, mk_entry, put};
-
-#[path = "support/world.rs"]
-mod world;
 
 const HOSTS: [(&str, &str); 2] = [("pay.shop", "10.0.0.1"), ("cart.shop", "10.0.0.2")];
 const ASSIGNMENTS: [&str; 2] = ["outbound|80||pay.shop", "outbound|80||cart.shop"];

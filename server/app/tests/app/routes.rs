@@ -1,26 +1,15 @@
 //! VirtualServices in the command line: the routes of a client to a host, and which of them decides.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests fail the test")]
 
+use crate::world::{LONG, World, file_registry, mk_folder, put};
 use grpc::mk_versions;
 use serde_json::Value;
 use tributary_app::exit::Exit;
 use tributary_suites::ads::{CDS, EDS, LDS, RDS, node};
 use tributary_suites::{AdsClient, Variant};
-use world::{LONG, World, file_registry, mk_folder, put};
 
-#[path = "support/world.rs"]
-mod world;
-
-#[path = "routes/aliases.rs"]
 mod aliases;
-
-#[path = "routes/elsewhere.rs"]
 mod elsewhere;
-
-#[path = "routes/grpc.rs"]
 mod grpc;
-
-#[path = "routes/listeners.rs"]
 mod listeners;
 
 const SIDECAR: &str = "sidecar~10.9.0.9~web-1.shop~shop.svc.cluster.local";

@@ -1,6 +1,6 @@
 //! Connected clients: sent and acknowledged versions, and explanations.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests fail the test")]
 
+use crate::world::{LONG, World, file_registry, mk_entry, mk_folder, put};
 use envoy_types::pb::envoy::config::core::v3::Node;
 use envoy_types::pb::google::protobuf::{Struct, Value, value::Kind};
 use tributary_app::admin::AdminBackend as _;
@@ -9,10 +9,6 @@ use tributary_app::exit::Exit;
 use tributary_app::ops::counts::RegistryCounts;
 use tributary_suites::ads::node;
 use tributary_suites::{AdsClient, Answer, Variant};
-use world::{LONG, World, file_registry, mk_entry, mk_folder, put};
-
-#[path = "support/world.rs"]
-mod world;
 
 const EDS: &str = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment";
 const PAY: &str = "outbound|80||pay.shop";

@@ -1,17 +1,13 @@
 //! Waiting endpoints and held removals, explained by address and by host.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail the test")]
 
 use std::sync::Arc;
 
+use crate::world::{LONG, World, file_registry, mk_entry, mk_folder};
 use tributary_app::exit::Exit;
 use tributary_model::*;
 use tributary_runtime::Source as Run;
 use tributary_suites::ads::node;
 use tributary_suites::{AdsClient, Variant};
-use world::{LONG, World, file_registry, mk_entry, mk_folder};
-
-#[path = "support/world.rs"]
-mod world;
 
 const EDS: &str = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment";
 

@@ -1,11 +1,7 @@
 //! Policies in the command line: read from files, kept while invalid, taken back when deleted.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail the test")]
 
+use crate::world::{World, mk_bound, put};
 use tributary_app::exit::Exit;
-use world::{World, mk_bound, put};
-
-#[path = "support/world.rs"]
-mod world;
 
 fn mk_sidecar(name: &str, spec: &str) -> String {
     format!(
@@ -92,7 +88,7 @@ async fn until_no_policy(world: &World) {
             tokio::time::sleep(std::time::Duration::from_millis(10)).await;
         }
     };
-    tokio::time::timeout(world::LONG, gone).await.expect("the policies go with their files");
+    tokio::time::timeout(crate::world::LONG, gone).await.expect("the policies go with their files");
 }
 
 #[tokio::test]
@@ -194,7 +190,7 @@ async fn egress_hosts_and_selectors_that_match_nothing_are_conditions() {
             tokio::time::sleep(std::time::Duration::from_millis(10)).await;
         }
     };
-    tokio::time::timeout(world::LONG, gone).await.expect("both match now");
+    tokio::time::timeout(crate::world::LONG, gone).await.expect("both match now");
 }
 
 const RULE: &str = "  host: pay.example.com
@@ -445,7 +441,7 @@ async fn objects_of_unserved_kinds_are_listed_with_their_meaning() {
             tokio::time::sleep(std::time::Duration::from_millis(10)).await;
         }
     };
-    tokio::time::timeout(world::LONG, gone).await.expect("the row goes with its file");
+    tokio::time::timeout(crate::world::LONG, gone).await.expect("the row goes with its file");
 }
 
 #[tokio::test]

@@ -1,5 +1,4 @@
 //! `tributary analyze` over files as a user writes them.
-#![allow(clippy::unwrap_used, reason = "helpers of tests fail the test")]
 
 use std::path::Path;
 
@@ -175,7 +174,14 @@ async fn settings_that_lead_nowhere_are_found() {
         (
             locality("distribute: [{from: eu/*, to: {uk/*: 100}}, {from: us/*, to: {uk/*: 50, eu/*: 50}}]"),
             "error [DestinationRule shop/pay] no endpoint is in the localities to which the rule distributes \
-             the requests of clients in eu/* to pay.test:80 (TRB0458)",
+             the requests of clients in eu/* to pay.test:80 (TRB0458)\n\
+             warning [DestinationRule shop/pay] the other localities receive these shares of clients, because no endpoint \
+             is there: in us/* for uk/* of pay.test:80 (TRB0470)",
+        ),
+        (
+            "connectionPool: {http: {maxConcurrentStreams: 5}}".to_owned(),
+            "warning [DestinationRule shop/pay] no service of the host has a port for HTTP/2, and no h2UpgradePolicy of \
+             the rule is UPGRADE, so connectionPool.http.maxConcurrentStreams has no effect (TRB0471)",
         ),
         (
             "portLevelSettings: [{port: {number: 80}, loadBalancer: {simple: RANDOM}}, {port: {number: 81}, \

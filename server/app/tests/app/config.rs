@@ -1,13 +1,9 @@
 //! Configuration: layers, errors with line and field, defaults.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail the test")]
-
-#[path = "support/config.rs"]
-mod support;
 
 use std::path::Path;
 
+use crate::config_support::{mk_file, mk_loaded};
 use clap::Parser as _;
-use support::{mk_file, mk_loaded};
 use tributary_app::Extensions;
 use tributary_app::args::{Cli, Command, ServeArgs};
 use tributary_app::config::{Config, ConfigFile, Loaded, layer, schema};

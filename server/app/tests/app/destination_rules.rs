@@ -1,13 +1,9 @@
 //! DestinationRules in the command line: which applies to a client, which subset an endpoint is of, and their conditions.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests fail the test")]
 
+use crate::world::{LONG, World, file_registry, mk_folder, put};
 use tributary_app::exit::Exit;
 use tributary_suites::ads::node;
 use tributary_suites::{AdsClient, Variant};
-use world::{LONG, World, file_registry, mk_folder, put};
-
-#[path = "support/world.rs"]
-mod world;
 
 const EDS: &str = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment";
 
@@ -118,7 +114,7 @@ async fn rules_and_subsets_without_effect_are_conditions() {
         ("narrow", "cli", "host: pay.shop, exportTo: [oth]".to_owned()),
     ];
     let vm = "apiVersion: networking.istio.io/v1\nkind: WorkloadEntry\nmetadata: {name: vm, namespace: cli}\nspec: {address: 10.0.0.9}\n";
-    let web = world::mk_entry("web", "web.shop.svc.cluster.local", "10.0.0.3");
+    let web = crate::world::mk_entry("web", "web.shop.svc.cluster.local", "10.0.0.3");
     let mut files = vec![("pay.yaml", mk_pay()), ("vm.yaml", vm.to_owned()), ("web.yaml", web)];
     let all: String = rules
         .iter()

@@ -1,11 +1,7 @@
 //! `tributary state verify` as a process of its own, over damaged journals. Alone in its file: a child
 //! process that starts during another test would inherit the lock of that test's directory.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail the test")]
 
-use world::{World, file_registry, mk_entry, mk_folder};
-
-#[path = "support/world.rs"]
-mod world;
+use crate::world::{World, file_registry, mk_entry, mk_folder};
 
 #[tokio::test]
 async fn damaged_journal_fails_verification_in_one_line() {

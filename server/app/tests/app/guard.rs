@@ -1,8 +1,8 @@
 //! Held removals in the command line, over a source that never answers confirm requests.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail the test")]
 
 use std::sync::Arc;
 
+use crate::world::{LONG, World, file_registry, mk_folder};
 use async_trait::async_trait;
 use tributary_app::exit::Exit;
 use tributary_conformance::harness::Act;
@@ -10,10 +10,6 @@ use tributary_conformance::memory::{MemoryFactory, MemorySource};
 use tributary_registry_api::{
     CancellationToken, Registry, RegistryError, RegistryFactory, RegistryIo, RegistrySpec, confirm_channel,
 };
-use world::{LONG, World, file_registry, mk_folder};
-
-#[path = "support/world.rs"]
-mod world;
 
 /// Registry that receives no confirm requests, so that held removals stay held.
 struct Deaf(MemoryFactory);

@@ -1,0 +1,27 @@
+//! Tests of the whole application in one process: commands against servers that they start. One binary, because each would link
+//! the application again.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail the test")]
+
+mod config_support;
+#[path = "../support/world.rs"]
+mod world;
+
+mod admin;
+mod analyze;
+mod clients;
+mod cluster;
+mod cluster_check;
+mod config;
+mod config_errors;
+mod destination_rules;
+mod guard;
+mod merges;
+mod pending;
+mod policies;
+mod rejections;
+mod resources;
+mod routes;
+mod serve;
+mod state;
+mod state_commands;
+mod state_damage;

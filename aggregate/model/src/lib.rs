@@ -5,6 +5,7 @@
 //! names, hosts and ports are newtypes without unchecked constructors.
 
 pub mod address;
+pub mod authorization;
 pub mod by_namespace;
 pub mod catalog;
 pub mod certificates;
@@ -68,6 +69,9 @@ pub mod weight;
 pub mod workload;
 
 pub use address::{Address, AddressRef, Origin, Topology};
+pub use authorization::{
+    Attribute, AttributeMatch, AuthorizationAction, AuthorizationPolicy, AuthorizationRule, ValueMatch,
+};
 pub use by_namespace::{ByClient, ByNamespace};
 pub use catalog::{Catalog, CatalogChanges, HostEntry, ObservedSince, RegistryView, WorkloadView};
 pub use certificates::{CertificateFiles, CertificateSource};

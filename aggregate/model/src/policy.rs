@@ -6,6 +6,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::authorization::AuthorizationPolicy;
 use crate::destination_rule::DestinationRule;
 use crate::envoy_filter::EnvoyFilter;
 use crate::id::Namespace;
@@ -31,16 +32,19 @@ pub enum PolicyKind {
     EnvoyFilter,
     /// Which connections workloads accept.
     PeerAuthentication,
+    /// Which requests and connections workloads accept.
+    AuthorizationPolicy,
 }
 
 impl PolicyKind {
     /// Every kind.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Sidecar,
         Self::DestinationRule,
         Self::VirtualService,
         Self::EnvoyFilter,
         Self::PeerAuthentication,
+        Self::AuthorizationPolicy,
     ];
 
     /// Name in documents.
@@ -52,6 +56,7 @@ impl PolicyKind {
             Self::VirtualService => "VirtualService",
             Self::EnvoyFilter => "EnvoyFilter",
             Self::PeerAuthentication => "PeerAuthentication",
+            Self::AuthorizationPolicy => "AuthorizationPolicy",
         }
     }
     /// Whether of the policies that select a workload, and of those for its whole namespace, one applies to it.
@@ -108,6 +113,8 @@ pub enum Policy {
     EnvoyFilter(EnvoyFilter),
     /// Which connections workloads accept.
     PeerAuthentication(PeerAuthentication),
+    /// Which requests and connections workloads accept.
+    AuthorizationPolicy(AuthorizationPolicy),
 }
 
 impl Policy {
@@ -120,15 +127,16 @@ impl Policy {
             Self::VirtualService(_) => PolicyKind::VirtualService,
             Self::EnvoyFilter(_) => PolicyKind::EnvoyFilter,
             Self::PeerAuthentication(_) => PolicyKind::PeerAuthentication,
+            Self::AuthorizationPolicy(_) => PolicyKind::AuthorizationPolicy,
         }
     }
-    /// Labels of the workloads that it selects, empty for all workloads of its namespace, if its kind is
-    /// [exclusive](PolicyKind::is_exclusive).
+    /// Labels of the workloads that it selects, empty for all workloads of its namespace, if its kind selects workloads.
     #[must_use]
     pub const fn selector(&self) -> Option<&Labels> {
         match self {
             Self::Sidecar(sidecar) => Some(&sidecar.selector),
             Self::PeerAuthentication(policy) => Some(&policy.selector),
+            Self::AuthorizationPolicy(policy) => Some(&policy.selector),
             Self::DestinationRule(_) | Self::VirtualService(_) | Self::EnvoyFilter(_) => None,
         }
     }
@@ -141,6 +149,7 @@ impl Policy {
             Self::VirtualService(service) => &service.ignored,
             Self::EnvoyFilter(filter) => &filter.ignored,
             Self::PeerAuthentication(policy) => &policy.ignored,
+            Self::AuthorizationPolicy(policy) => &policy.ignored,
         }
     }
 }
@@ -178,57 +187,32 @@ impl PolicyView {
     /// Content, if it is a Sidecar.
     #[must_use]
     pub fn sidecar(&self) -> Option<&Sidecar> {
-        match self.policy() {
-            Policy::Sidecar(sidecar) => Some(sidecar),
-            Policy::DestinationRule(_)
-            | Policy::VirtualService(_)
-            | Policy::EnvoyFilter(_)
-            | Policy::PeerAuthentication(_) => None,
-        }
+        if let Policy::Sidecar(sidecar) = self.policy() { Some(sidecar) } else { None }
     }
     /// Content, if it is a DestinationRule.
     #[must_use]
     pub fn destination_rule(&self) -> Option<&DestinationRule> {
-        match self.policy() {
-            Policy::DestinationRule(rule) => Some(rule),
-            Policy::Sidecar(_)
-            | Policy::VirtualService(_)
-            | Policy::EnvoyFilter(_)
-            | Policy::PeerAuthentication(_) => None,
-        }
+        if let Policy::DestinationRule(rule) = self.policy() { Some(rule) } else { None }
     }
     /// Content, if it is a VirtualService.
     #[must_use]
     pub fn virtual_service(&self) -> Option<&VirtualService> {
-        match self.policy() {
-            Policy::VirtualService(service) => Some(service),
-            Policy::Sidecar(_)
-            | Policy::DestinationRule(_)
-            | Policy::EnvoyFilter(_)
-            | Policy::PeerAuthentication(_) => None,
-        }
+        if let Policy::VirtualService(service) = self.policy() { Some(service) } else { None }
     }
     /// Content, if it is an EnvoyFilter.
     #[must_use]
     pub fn envoy_filter(&self) -> Option<&EnvoyFilter> {
-        match self.policy() {
-            Policy::EnvoyFilter(filter) => Some(filter),
-            Policy::Sidecar(_)
-            | Policy::DestinationRule(_)
-            | Policy::VirtualService(_)
-            | Policy::PeerAuthentication(_) => None,
-        }
+        if let Policy::EnvoyFilter(filter) = self.policy() { Some(filter) } else { None }
     }
     /// Content, if it is a PeerAuthentication.
     #[must_use]
     pub fn peer_authentication(&self) -> Option<&PeerAuthentication> {
-        match self.policy() {
-            Policy::PeerAuthentication(policy) => Some(policy),
-            Policy::Sidecar(_)
-            | Policy::DestinationRule(_)
-            | Policy::VirtualService(_)
-            | Policy::EnvoyFilter(_) => None,
-        }
+        if let Policy::PeerAuthentication(policy) = self.policy() { Some(policy) } else { None }
+    }
+    /// Content, if it is an AuthorizationPolicy.
+    #[must_use]
+    pub fn authorization_policy(&self) -> Option<&AuthorizationPolicy> {
+        if let Policy::AuthorizationPolicy(policy) = self.policy() { Some(policy) } else { None }
     }
     /// Key that decides its precedence: among the policies for one workload, the first applies.
     #[must_use]

@@ -107,7 +107,7 @@ pub fn policy_conditions(
     let selected = selected(catalog, clients);
     let workloads_known = !unread(CollectionKind::Workloads) && elsewhere.is_none();
     for (key, view) in policies().filter(|_| workloads_known) {
-        add(key, (selects(view) && !selected.contains(key)).then(|| without_workload(key, view)));
+        add(key, (selects(view) && !selected.contains(key)).then(|| without_workload(catalog, key, view)));
     }
     for (key, rivals) in rivals(catalog, clients).into_iter().filter(|(key, _)| wanted(key)) {
         add(key, Some(conflict(catalog, key, &rivals)));
@@ -134,30 +134,36 @@ fn selected<'c>(catalog: &'c Catalog, clients: &[Selectable]) -> BTreeSet<&'c Po
     for client in clients {
         found.extend(selectors.matching(&client.namespace, &client.labels));
     }
-    let workloads = catalog.workloads.iter().filter(|(key, _)| selectors.namespaces.contains(&key.namespace));
+    let may_have = |namespace: &Namespace| selectors.is_wide || selectors.namespaces.contains(namespace);
+    let workloads = catalog.workloads.iter().filter(|(key, _)| may_have(&key.namespace));
     for (key, view) in workloads {
         found.extend(selectors.matching(&key.namespace, &view.workload.labels));
     }
     found
 }
 
-/// Namespace, label and value.
-type Pair<'c> = (&'c Namespace, &'c str, &'c str);
+/// Namespace, label and value; without a namespace for policies that select workloads of every one.
+type Pair<'c> = (Option<&'c Namespace>, &'c str, &'c str);
 
 /// Policies with a selector, under the first pair of labels of each.
 struct Selectors<'c> {
     by_pair: HashMap<Pair<'c>, Vec<(&'c PolicyKey, &'c Labels)>>,
     namespaces: BTreeSet<&'c Namespace>,
+    /// Whether some policy selects workloads of every namespace.
+    is_wide: bool,
 }
 
 impl<'c> Selectors<'c> {
     fn of(catalog: &'c Catalog) -> Self {
-        let mut out = Self { by_pair: HashMap::new(), namespaces: BTreeSet::new() };
+        let mut out = Self { by_pair: HashMap::new(), namespaces: BTreeSet::new(), is_wide: false };
         for (key, view) in &catalog.policies {
             let Some(labels) = view.policy().selector() else { continue };
             if let Some((label, value)) = labels.pairs().next() {
-                out.by_pair.entry((&key.namespace, label, value)).or_default().push((key, labels));
-                out.namespaces.insert(&key.namespace);
+                let is_wide = is_wide(catalog, key);
+                let namespace = (!is_wide).then_some(&key.namespace);
+                out.by_pair.entry((namespace, label, value)).or_default().push((key, labels));
+                out.namespaces.extend(namespace);
+                out.is_wide |= is_wide;
             }
         }
         out
@@ -169,20 +175,29 @@ impl<'c> Selectors<'c> {
         labels: &'s Labels,
     ) -> impl Iterator<Item = &'c PolicyKey> + use<'c, 's> {
         let filed = |(label, value): (&'s Arc<str>, &'s Arc<str>)| {
-            let pair: Pair<'_> = (namespace, label, value);
-            self.by_pair.get(&pair)
+            let pairs: [Pair<'_>; 2] = [(Some(namespace), label, value), (None, label, value)];
+            pairs.into_iter().filter_map(|pair| self.by_pair.get(&pair))
         };
-        let candidates = labels.pairs().filter_map(filed).flatten();
+        let candidates = labels.pairs().flat_map(filed).flatten();
         candidates.filter(|(_, own)| own.is_subset_of(labels)).map(|(key, _)| *key)
     }
 }
 
-fn without_workload(key: &PolicyKey, view: &PolicyView) -> Condition {
+/// Whether a policy selects workloads of every namespace: an AuthorizationPolicy of the root namespace does.
+fn is_wide(catalog: &Catalog, key: &PolicyKey) -> bool {
+    key.kind == PolicyKind::AuthorizationPolicy
+        && catalog.settings.root_namespace().as_ref() == Some(&key.namespace)
+}
+
+fn without_workload(catalog: &Catalog, key: &PolicyKey, view: &PolicyView) -> Condition {
     let pairs = view.policy().selector().into_iter().flat_map(Labels::pairs);
     let labels: Vec<String> = pairs.map(|(label, value)| format!("{label}={value}")).collect();
+    let namespace = match is_wide(catalog, key) {
+        true => "any namespace".to_owned(),
+        false => format!("namespace {}", key.namespace),
+    };
     let message = format!(
-        "no known workload and no connected client of namespace {} has its labels: {}",
-        key.namespace,
+        "no known workload and no connected client of {namespace} has its labels: {}",
         labels.join(", ")
     );
     condition(Code::SELECTOR_UNMATCHED, view, message)
@@ -219,7 +234,10 @@ fn applied<'c>(catalog: &'c Catalog, kind: PolicyKind, client: &Selectable) -> O
         PolicyKind::PeerAuthentication => {
             peer_policies(catalog, Some(namespace), labels).workload.map(|peer| peer.key)
         }
-        PolicyKind::DestinationRule | PolicyKind::VirtualService | PolicyKind::EnvoyFilter => None,
+        PolicyKind::DestinationRule
+        | PolicyKind::VirtualService
+        | PolicyKind::EnvoyFilter
+        | PolicyKind::AuthorizationPolicy => None,
     }
 }
 

@@ -133,6 +133,12 @@ pub(crate) struct Ledger {
     lost: BTreeSet<Scope>,
 }
 
+/// Returns whether a fact is a policy that stands in for one of which no version is valid. It does not replace the last version of
+/// its key that was, which may be of an earlier run.
+fn stands_in(fact: &Fact) -> bool {
+    if let Fact::Policy(_, declared) = fact { declared.policy.is_stand_in() } else { false }
+}
+
 impl Ledger {
     /// Most scopes of a run; facts of further scopes are refused and counted.
     pub(crate) const MOST_SCOPES: usize = 4096;
@@ -240,6 +246,8 @@ impl Ledger {
     fn put(&mut self, scope: &Scope, fact: Fact, basis: BasisKind, at: Mono, out: &mut impl Output) {
         let Some(scoped) = self.scoped(scope) else { return out.refuse() };
         let item = fact.item();
+        let held = if stands_in(&fact) { scoped.tables.get(&item) } else { None };
+        let fact = held.map(|(held, _)| held).filter(|held| !stands_in(held)).unwrap_or(fact);
         let list = scoped.list(item.kind());
         let mark = Mark { changed: at, seen: list.epoch, basis };
         let (change, before) = scoped.tables.put(&fact, mark);

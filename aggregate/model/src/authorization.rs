@@ -28,6 +28,29 @@ pub struct AuthorizationPolicy {
     pub ignored: Arc<[Arc<str>]>,
 }
 
+impl AuthorizationPolicy {
+    /// The ignored path of a policy that stands in: nothing but the selector of its document has an effect.
+    const UNREADABLE: &'static str = "spec";
+
+    /// Returns the policy that refuses everything, in place of one of which no version is valid: its workloads must not accept
+    /// what it may be meant to refuse.
+    #[must_use]
+    pub fn stand_in(selector: Labels) -> Self {
+        Self {
+            selector,
+            action: AuthorizationAction::Deny,
+            is_dry_run: false,
+            rules: [AuthorizationRule::default()].into(),
+            ignored: [Self::UNREADABLE.into()].into(),
+        }
+    }
+    /// Whether it stands in for a policy of which no version is valid. It never takes the place of a version that was.
+    #[must_use]
+    pub fn is_stand_in(&self) -> bool {
+        self.ignored.iter().any(|path| &**path == Self::UNREADABLE)
+    }
+}
+
 /// What happens to requests that a rule matches.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default, serde::Serialize)]
 pub enum AuthorizationAction {
@@ -180,6 +203,16 @@ impl ValueMatch {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn policy_that_stands_in_refuses_everything_and_is_recognized() {
+        let policy = AuthorizationPolicy::stand_in(Labels::default());
+        assert_eq!((&policy.action, policy.rules.len()), (&AuthorizationAction::Deny, 1));
+        assert_eq!(policy.rules.first(), Some(&AuthorizationRule::default()));
+        assert!(policy.is_stand_in() && !policy.is_dry_run);
+        let ignored = Arc::from([Arc::from("spec.selector")]);
+        assert!(!AuthorizationPolicy { ignored, ..policy }.is_stand_in(), "a declared one that looks alike");
+    }
 
     #[test]
     fn stars_at_an_end_have_a_meaning() {

@@ -140,6 +140,11 @@ impl Policy {
             Self::DestinationRule(_) | Self::VirtualService(_) | Self::EnvoyFilter(_) => None,
         }
     }
+    /// Whether it stands in for a policy of which no version is valid.
+    #[must_use]
+    pub fn is_stand_in(&self) -> bool {
+        if let Self::AuthorizationPolicy(policy) = self { policy.is_stand_in() } else { false }
+    }
     /// Paths of valid fields that have no effect, sorted.
     #[must_use]
     pub fn ignored(&self) -> &[Arc<str>] {

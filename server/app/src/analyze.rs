@@ -52,7 +52,8 @@ impl Severity {
             | Code::SHARES_UNMATCHED
             | Code::MESH_SHARES_UNMATCHED
             | Code::NACKED
-            | Code::EGRESS_PROXY_UNREACHABLE => Self::Error,
+            | Code::EGRESS_PROXY_UNREACHABLE
+            | Code::AUTHORIZATION_UNREADABLE => Self::Error,
             Code::POLICY_FIELD_IGNORED | Code::PATCH_UNUSED => Self::Info,
             _ => Self::Warning,
         }

@@ -6,6 +6,7 @@
 //! there pins; it costs a tenth of decoding. It detects accidental damage; it does not protect
 //! against an attacker who may write the file.
 
+mod authorization_policy;
 mod codes;
 mod common;
 mod decode;

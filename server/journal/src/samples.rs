@@ -1,5 +1,6 @@
 //! Random facts and records for the tests of this crate.
 
+mod authorization_policies;
 mod envoy_filters;
 mod policies;
 mod traffic_policies;

@@ -1,8 +1,8 @@
 //! Conditions of policies over small catalogs.
 
 use tributary_model::{
-    ClusterId, EgressProxy, EndpointInputs, ObjectId, OutboundMode, PeerAuthentication, Policy, Shared,
-    Source, Visibility, Workload, WorkloadKind, WorkloadName, WorkloadView,
+    AuthorizationPolicy, ClusterId, EgressProxy, EndpointInputs, ObjectId, OutboundMode, PeerAuthentication,
+    Policy, Shared, Source, Visibility, Workload, WorkloadKind, WorkloadName, WorkloadView,
 };
 
 use super::*;
@@ -174,4 +174,35 @@ fn policies_of_two_kinds_that_select_one_client_do_not_conflict() {
     let found = shown(&catalog, &of_root);
     assert!(found.iter().all(|one| one.contains("TRB0442 it applies to no workload")), "{found:?}");
     assert_eq!(found.len(), 2);
+}
+
+fn mk_authorization(namespace: &str, name: &str, labels: &[(&str, &str)]) -> (PolicyKey, Shared<PolicyView>) {
+    let policy = AuthorizationPolicy::stand_in(labels.iter().copied().collect());
+    mk_policy(namespace, name, Policy::AuthorizationPolicy(policy))
+}
+
+#[test]
+fn authorization_policies_that_select_one_client_do_not_conflict() {
+    let policies =
+        vec![mk_authorization("web", "a", &[("app", "x")]), mk_authorization("web", "b", &[("app", "x")])];
+    assert_eq!(shown(&mk_with(policies), &[mk_client(&[("app", "x")], false)]), [""; 0]);
+}
+
+#[test]
+fn authorization_policies_of_the_root_namespace_select_workloads_of_every_namespace() {
+    let mk = |namespace: &str| mk_with(vec![mk_authorization(namespace, "a", &[("app", "x")])]);
+    let client = [mk_client(&[("app", "x"), ("v", "1")], false)];
+    assert_eq!(shown(&mk("istio-system"), &client), [""; 0]);
+    let none = "a: TRB0444 no known workload and no connected client of";
+    assert_eq!(shown(&mk("istio-system"), &[]), [format!("{none} any namespace has its labels: app=x")]);
+    assert_eq!(shown(&mk("shop"), &client), [format!("{none} namespace shop has its labels: app=x")]);
+    let mut catalog = mk("istio-system");
+    let labels = [("app", "x")].into_iter().collect();
+    let source = Source::new(ObjectId::new("WorkloadEntry", "web", "vm"));
+    let workload = Workload { labels, ..Workload::new(source) };
+    let view = WorkloadView { shard: mk_shard("crd"), workload: workload.into(), services: Arc::from([]) };
+    let (kind, cluster) = (WorkloadKind::Entry, ClusterId::new("c1").unwrap());
+    let key = WorkloadName { namespace: mk_ns("web"), kind, name: "vm".into(), cluster };
+    catalog.workloads.insert(key.into(), Shared::new(view));
+    assert_eq!(shown(&catalog, &[]), [""; 0]);
 }

@@ -18,6 +18,9 @@ use crate::state::shards::ShardInfo;
 /// Policies of a kind and namespace that apply to every workload, the first in precedence first.
 type Wide = BTreeMap<(PolicyKind, Namespace), Vec<PolicyKey>>;
 
+/// Message about a policy that stands in for one that is not valid.
+const STANDS_IN: &str =
+    "no version of it is valid: until one is, the workloads that it selects refuse every request";
 /// Most objects that one condition names.
 const NAMED: usize = 16;
 
@@ -48,6 +51,8 @@ impl State {
         let mut again = BTreeSet::new();
         for key in dirty {
             let first = context.policies.ranked(key, &context.shards).first().copied();
+            // several of the other kinds apply to one workload
+            let first = first.filter(|_| key.kind.is_exclusive());
             let selector = first.and_then(|(_, declared)| declared.policy.selector().cloned());
             let overlaps = &mut context.policies.overlaps;
             again.extend(overlaps.set(key, selector.as_ref(), &context.selection, &context.workloads));
@@ -146,9 +151,13 @@ fn ignored(declared: &DeclaredPolicy) -> Option<Condition> {
     if fields.is_empty() {
         return None;
     }
-    let message = format!("these fields have no effect: {}", fields.join(", "));
+    let (code, message) = if declared.policy.is_stand_in() {
+        (Code::AUTHORIZATION_UNREADABLE, STANDS_IN.to_owned())
+    } else {
+        (Code::POLICY_FIELD_IGNORED, format!("these fields have no effect: {}", fields.join(", ")))
+    };
     let objects = [declared.source.reference()].into();
-    Some(Condition { code: Code::POLICY_FIELD_IGNORED, objects, message: message.into() })
+    Some(Condition { code, objects, message: message.into() })
 }
 
 /// Returns the conditions of an EnvoyFilter with patches that are applied to no client, or not in full.

@@ -30,7 +30,8 @@ impl State {
                 Policy::Sidecar(_)
                 | Policy::VirtualService(_)
                 | Policy::EnvoyFilter(_)
-                | Policy::PeerAuthentication(_) => None,
+                | Policy::PeerAuthentication(_)
+                | Policy::AuthorizationPolicy(_) => None,
             });
             let host = rule.map(|rule| &rule.host);
             relabeled |=

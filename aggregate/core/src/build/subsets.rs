@@ -47,7 +47,8 @@ impl State {
                 Policy::Sidecar(_)
                 | Policy::VirtualService(_)
                 | Policy::EnvoyFilter(_)
-                | Policy::PeerAuthentication(_) => false,
+                | Policy::PeerAuthentication(_)
+                | Policy::AuthorizationPolicy(_) => false,
             },
         )
     }

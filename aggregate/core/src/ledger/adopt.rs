@@ -14,7 +14,7 @@ use tributary_model::{
 };
 
 use super::tables::{Change, Mark};
-use super::{Ledger, List, Output, Scoped};
+use super::{Ledger, List, Output, Scoped, stands_in};
 
 /// Reason why a shadow does not replace the served run yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -222,6 +222,11 @@ impl Scoped {
         let facts: Vec<_> = old.tables.iter(kind).collect();
         for (fact, mark) in facts {
             let item = fact.item();
+            let own = if kind == CollectionKind::Policies { self.tables.get(&item) } else { None };
+            if let Some((_, seen)) = own.filter(|(own, _)| stands_in(own) && !stands_in(&fact)) {
+                self.tables.put(&fact, Mark { changed: mark.changed, ..seen });
+                continue;
+            }
             if self.tables.prefer(&fact, mark) {
                 continue;
             }

@@ -10,7 +10,7 @@ use tributary_model::{
 };
 
 use super::{BasisKind, Change, Ledger, Output};
-use crate::tests::fixtures::{SCOPE, mk_drop, mk_put, mk_scope, mk_workload};
+use crate::tests::fixtures::{SCOPE, mk_authorization, mk_drop, mk_put, mk_scope, mk_workload};
 
 /// Applies effects to a plain map, and records the evidence of removals.
 #[derive(Debug, Default)]
@@ -375,4 +375,50 @@ fn unread_policies_and_services_are_not_synced() {
     assert!(!ledger.knows_deciding(true), "parts of one source");
     let codes: Vec<Code> = ledger.unread_conditions().iter().map(|condition| condition.code).collect();
     assert_eq!(codes, [Code::SERVICES_UNREAD]);
+}
+
+/// The policies that a run and a later one report of one object: valid, standing in, or standing in with other labels.
+fn policy(form: char) -> Fact {
+    mk_authorization("shop/a", if form == 'o' { "b=1" } else { "a=1" }, form == 'v')
+}
+
+#[test]
+fn policy_that_stands_in_replaces_no_valid_one() {
+    for (reported, want) in
+        [("v", 'v'), ("s", 's'), ("so", 'o'), ("sv", 'v'), ("vs", 'v'), ("svs", 'v'), ("vso", 'v')]
+    {
+        let (mut ledger, mut out) = (Ledger::new(Generation(1)), Applied::default());
+        for (run, form) in (2..).zip(reported.chars()) {
+            take(&mut ledger, [mk_put(policy(form))], &mut out);
+            ledger.restart(Generation(run), Mono(20), &"over".into());
+        }
+        assert_eq!(out.facts.into_values().collect::<Vec<_>>(), [policy(want)], "{reported}");
+    }
+}
+
+#[test]
+fn policy_that_stands_in_counts_as_listed() {
+    let kind = CollectionKind::Policies;
+    let of_policies = || Collection { scope: mk_scope(SCOPE), kind };
+    let (mut ledger, mut out) = (Ledger::new(Generation(1)), Applied::default());
+    take(&mut ledger, [mk_put(policy('v'))], &mut out);
+    ledger.restart(Generation(2), Mono(20), &"over".into());
+    let complete = RegistryUpdate::ListEnded(of_policies(), Completeness::Complete);
+    let again = [RegistryUpdate::ListStarted(of_policies()), mk_put(policy('s')), complete];
+    take(&mut ledger, again, &mut out);
+    assert_eq!(out.facts.into_values().collect::<Vec<_>>(), [policy('v')]);
+}
+
+#[test]
+fn run_that_knows_no_valid_policy_keeps_that_of_the_run_before() {
+    for (before, after, want) in [('v', 's', 'v'), ('s', 'v', 'v'), ('s', 'o', 'o')] {
+        let (mut served, mut out) = (Ledger::new(Generation(1)), Applied::default());
+        take(&mut served, [mk_put(policy(before))], &mut out);
+        let mut shadow = Ledger::new(Generation(2));
+        take(&mut shadow, [mk_put(policy(after))], &mut Applied::default());
+        let served = served.adopt(shadow, &Scopes::Discovered, Mono(11), &mut out);
+        assert_eq!(out.facts.into_values().collect::<Vec<_>>(), [policy(want)], "{before}{after}");
+        let (held, _) = served.scopes[&mk_scope(SCOPE)].tables.get(&policy(want).item()).unwrap();
+        assert_eq!(held, policy(want));
+    }
 }

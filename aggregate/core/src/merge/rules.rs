@@ -122,7 +122,8 @@ impl<'c> Found<'c> {
             Policy::Sidecar(_)
             | Policy::VirtualService(_)
             | Policy::EnvoyFilter(_)
-            | Policy::PeerAuthentication(_) => None,
+            | Policy::PeerAuthentication(_)
+            | Policy::AuthorizationPolicy(_) => None,
         }
     }
 }

@@ -73,11 +73,5 @@ impl Peers {
 }
 
 fn peer(declared: &Arc<DeclaredPolicy>) -> Option<&PeerAuthentication> {
-    match &declared.policy {
-        Policy::PeerAuthentication(policy) => Some(policy),
-        Policy::Sidecar(_)
-        | Policy::DestinationRule(_)
-        | Policy::VirtualService(_)
-        | Policy::EnvoyFilter(_) => None,
-    }
+    if let Policy::PeerAuthentication(policy) = &declared.policy { Some(policy) } else { None }
 }

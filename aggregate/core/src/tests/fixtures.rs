@@ -10,14 +10,14 @@ pub(crate) use tributary_fixtures::{
     SCOPE, mk_host, mk_name, mk_ns, mk_port, mk_registry, mk_scope, mk_spec, mk_spec_of,
 };
 use tributary_model::{
-    Address, AddressRef, Basis, Catalog, ClusterId, Code, Collection, CollectionKind, Completeness, DeclKey,
-    Declaration, DeclaredPolicy, DestinationRule, EndpointGroup, EndpointGroupKey, Evidence, ExportTo, Fact,
-    FactKey, Gateway, GatewayAddress, GatewayKey, Generation, GroupPort, Health, HostPattern, Identity,
-    Labels, Locality, Mono, NetworkId, ObjectId, ObjectRef, PeerAuthentication, Policy, PolicyKey,
-    PolicyKind, PortName, PortNumber, PortPolicies, PortSet, Protocol, ProviderId, Record, RegistryName,
-    RegistrySpec, RegistryUpdate, Resolution, Selector, ServiceKey, ServicePort, ServiceView, Sidecar,
-    Source, Stamped, Subset, SubsetRule, Target, Timestamp, Topology, Workload, WorkloadAddress, WorkloadKey,
-    WorkloadKind, WorkloadName,
+    Address, AddressRef, AuthorizationPolicy, Basis, Catalog, ClusterId, Code, Collection, CollectionKind,
+    Completeness, DeclKey, Declaration, DeclaredPolicy, DestinationRule, EndpointGroup, EndpointGroupKey,
+    Evidence, ExportTo, Fact, FactKey, Gateway, GatewayAddress, GatewayKey, Generation, GroupPort, Health,
+    HostPattern, Identity, Labels, Locality, Mono, NetworkId, ObjectId, ObjectRef, PeerAuthentication,
+    Policy, PolicyKey, PolicyKind, PortName, PortNumber, PortPolicies, PortSet, Protocol, ProviderId, Record,
+    RegistryName, RegistrySpec, RegistryUpdate, Resolution, Selector, ServiceKey, ServicePort, ServiceView,
+    Sidecar, Source, Stamped, Subset, SubsetRule, Target, Timestamp, Topology, Workload, WorkloadAddress,
+    WorkloadKey, WorkloadKind, WorkloadName,
 };
 
 pub(crate) fn mk_labels(text: &str) -> Labels {
@@ -203,6 +203,20 @@ pub(crate) fn mk_peer(name: &str, labels: &str, created: Option<i64>) -> Fact {
         created: created.and_then(|s| Timestamp::from_second(s).ok()),
         policy: Policy::PeerAuthentication(policy),
     };
+    Fact::Policy(PolicyKey { kind, namespace: mk_ns(namespace), name: name.into() }, Arc::new(declared))
+}
+
+/// Returns an AuthorizationPolicy of a namespace, such as `shop/a`, which stands in for one that is not valid if `is_valid` is not
+/// set.
+pub(crate) fn mk_authorization(name: &str, labels: &str, is_valid: bool) -> Fact {
+    let (namespace, name) = name.split_once('/').unwrap();
+    let kind = PolicyKind::AuthorizationPolicy;
+    let mut policy = AuthorizationPolicy::stand_in(mk_labels(labels));
+    if is_valid {
+        policy.ignored = Arc::default();
+    }
+    let source = Source::new(ObjectId::new(kind.as_str(), namespace, name));
+    let declared = DeclaredPolicy { source, created: None, policy: Policy::AuthorizationPolicy(policy) };
     Fact::Policy(PolicyKey { kind, namespace: mk_ns(namespace), name: name.into() }, Arc::new(declared))
 }
 

@@ -55,6 +55,29 @@ fn oldest_policy_without_selector_applies() {
 }
 
 #[test]
+fn authorization_policies_apply_together() {
+    let mut world = World::of_files();
+    let all = [("shop/a", ""), ("shop/b", ""), ("shop/c", "a=1"), ("shop/d", "b=1")];
+    let all = all.map(|(name, labels)| mk_authorization(name, labels, true));
+    world.list("file", all.iter().cloned().chain([mk_workload("w", "10.0.0.1", "a=1,b=1")]));
+    for policy in &all {
+        assert_eq!(codes(&mut world, policy), [], "{policy:?}");
+    }
+}
+
+#[test]
+fn policy_that_stands_in_has_a_condition() {
+    let mut world = World::of_files();
+    world.put("file", [mk_authorization("shop/a", "", false)]);
+    let policy = mk_authorization("shop/a", "", true);
+    assert_eq!(codes(&mut world, &policy), [Code::AUTHORIZATION_UNREADABLE]);
+    world.put("file", [policy.clone()]);
+    assert_eq!(codes(&mut world, &policy), []);
+    world.put("file", [mk_authorization("shop/a", "", false)]);
+    assert_eq!(codes(&mut world, &policy), [], "the last valid one stays");
+}
+
+#[test]
 fn peer_authentications_conflict_among_themselves() {
     let mut world = World::of_files();
     let (old, new) = (mk_peer("shop/z", "", Some(1)), mk_peer("shop/a", "", Some(2)));

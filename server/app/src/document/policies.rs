@@ -10,8 +10,8 @@ use serde_json::Value;
 use tributary_answer::{Beside, Selectable, policy_conditions};
 use tributary_core::ProblemView;
 use tributary_model::{
-    Catalog, Code, Collection, CollectionKind, Condition, HostPattern, Hostname, Labels, Namespace, ObjectId,
-    Policy, PolicyKey, PolicyKind, PolicyView,
+    AttributeMatch, AuthorizationRule, Catalog, Code, Collection, CollectionKind, Condition, HostPattern,
+    Hostname, Labels, Namespace, ObjectId, Policy, PolicyKey, PolicyKind, PolicyView,
 };
 use tributary_xds::answers::{RefusedPatches, UsedPatches};
 
@@ -24,14 +24,14 @@ use super::{ConditionItem, ObjectItem, timestamp};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PolicyItem {
-    /// `Sidecar`, `DestinationRule`, `VirtualService`, `EnvoyFilter` or `PeerAuthentication`; or a kind whose objects are not
-    /// served, such as `Telemetry`.
+    /// `Sidecar`, `DestinationRule`, `VirtualService`, `EnvoyFilter`, `PeerAuthentication` or
+    /// `AuthorizationPolicy`; or a kind whose objects are not served, such as `Telemetry`.
     pub kind: String,
     /// Namespace.
     pub namespace: String,
     /// Name.
     pub name: String,
-    /// `Served`; `Quarantined`: the newest version is not valid and an older one stays served; `NotServed`: no version was
+    /// `Served`; `Quarantined`: the newest version is not valid, and an older one, or what stands in for it, is served; `NotServed`: no version was
     /// valid, or no object of the kind is served.
     #[serde(default)]
     pub status: String,
@@ -114,7 +114,8 @@ pub fn list(catalog: &Catalog, facts: &PolicyFacts, filter: &Filter) -> (Vec<Pol
     let wanted = |key: &PolicyKey| takes(catalog, filter, key);
     let beside = Beside { clients: &facts.clients, elsewhere: None };
     let more = policy_conditions(catalog, beside, &wanted);
-    let known = facts.problems.iter().filter_map(|problem| Some((of_problem(problem)?, problem)));
+    let served = facts.problems.iter().filter(|problem| !is_of_unserved_kind(problem));
+    let known = served.filter_map(|problem| Some((of_problem(problem)?, problem)));
     let mut problems: BTreeMap<(&str, PolicyKey), &ProblemView> = known.collect();
     let of_registry = |name: &str| filter.takes_registry(name);
     let (mut items, mut specs) = (BTreeMap::new(), MAX_SPEC_ITEMS);
@@ -155,7 +156,10 @@ fn concerns(policy: &Policy, key: &PolicyKey, domain: &str, host: &str) -> bool 
     let Ok(host) = Hostname::new(host) else { return false };
     let matches = |pattern: &HostPattern| pattern.completed(key.namespace.as_str(), domain).matches(&host);
     match policy {
-        Policy::Sidecar(_) | Policy::EnvoyFilter(_) | Policy::PeerAuthentication(_) => false,
+        Policy::Sidecar(_)
+        | Policy::EnvoyFilter(_)
+        | Policy::PeerAuthentication(_)
+        | Policy::AuthorizationPolicy(_) => false,
         Policy::DestinationRule(of) => matches(&of.host),
         Policy::VirtualService(of) => of.hosts.iter().any(matches),
     }
@@ -213,6 +217,7 @@ fn items(policy: &Policy) -> usize {
             1 + of.hosts.len() + l4.chain(http).sum::<usize>()
         }
         Policy::PeerAuthentication(of) => 1 + of.ports.len(),
+        Policy::AuthorizationPolicy(of) => 1 + of.rules.iter().map(items_of_rule).sum::<usize>(),
         // an item has about 20 bytes
         Policy::EnvoyFilter(of) => {
             let patches = of.patches.iter();
@@ -223,10 +228,19 @@ fn items(policy: &Policy) -> usize {
     }
 }
 
+fn items_of_rule(rule: &AuthorizationRule) -> usize {
+    let clauses = rule.from.iter().chain(rule.to.iter()).flat_map(|clause| clause.iter());
+    let values = |one: &AttributeMatch| 1 + one.values.len() + one.not.len();
+    1 + clauses.chain(rule.when.iter()).map(values).sum::<usize>()
+}
+
 /// Returns the hosts that a policy concerns.
 fn host(policy: &Policy) -> String {
     match policy {
-        Policy::Sidecar(_) | Policy::EnvoyFilter(_) | Policy::PeerAuthentication(_) => String::new(),
+        Policy::Sidecar(_)
+        | Policy::EnvoyFilter(_)
+        | Policy::PeerAuthentication(_)
+        | Policy::AuthorizationPolicy(_) => String::new(),
         Policy::DestinationRule(of) => of.host.to_string(),
         Policy::VirtualService(of) => {
             let shown: Vec<&str> = of.hosts.iter().take(SHOWN_HOSTS).map(HostPattern::as_str).collect();
@@ -245,6 +259,7 @@ const fn selector(policy: &Policy) -> Option<&Labels> {
         Policy::VirtualService(_) => None,
         Policy::EnvoyFilter(of) => Some(&of.selector),
         Policy::PeerAuthentication(of) => Some(&of.selector),
+        Policy::AuthorizationPolicy(of) => Some(&of.selector),
     }
 }
 
@@ -300,6 +315,9 @@ fn item(
     let kept = |problem: &ProblemView| match problem.problem.code {
         Code::DUPLICATE_OBJECT | Code::OBJECT_KEPT => described(problem),
         code if is_of_part(code) => described(problem),
+        _ if view.policy().is_stand_in() => {
+            format!("no version is valid, so its workloads refuse every request: {}", described(problem))
+        }
         _ => format!("a newer version is not valid, this one stays served: {}", described(problem)),
     };
     PolicyItem {

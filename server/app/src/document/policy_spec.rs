@@ -3,6 +3,7 @@
 //! Fields without effect are left out; a condition of the policy names them. A policy has no secrets, as it names files
 //! of keys, or they are not shown.
 
+mod authorization_policy;
 mod destination_rule;
 mod envoy_filter;
 mod http_route;
@@ -25,6 +26,7 @@ pub(super) fn spec(policy: &Policy) -> Value {
         Policy::VirtualService(policy) => virtual_service::spec(policy),
         Policy::EnvoyFilter(policy) => envoy_filter::spec(policy),
         Policy::PeerAuthentication(policy) => peer_authentication::spec(policy),
+        Policy::AuthorizationPolicy(policy) => authorization_policy::spec(policy),
     }
 }
 

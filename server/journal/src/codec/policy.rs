@@ -10,7 +10,10 @@ use super::common::{Like, put_source, put_timestamp, read_source, read_timestamp
 use super::decode::Decoder;
 use super::encode::Encoder;
 use super::wire::Fields;
-use super::{Fault, destination_rule, envoy_filter, peer_authentication, sidecar, virtual_service};
+use super::{
+    Fault, authorization_policy, destination_rule, envoy_filter, peer_authentication, sidecar,
+    virtual_service,
+};
 
 pub(crate) fn put(enc: &mut Encoder, key: &PolicyKey, value: &DeclaredPolicy) {
     put_source(enc, 1, &value.source, &like(key));
@@ -23,6 +26,7 @@ pub(crate) fn put(enc: &mut Encoder, key: &PolicyKey, value: &DeclaredPolicy) {
         Policy::VirtualService(policy) => virtual_service::put(enc, policy),
         Policy::EnvoyFilter(policy) => envoy_filter::put(enc, policy),
         Policy::PeerAuthentication(policy) => peer_authentication::put(enc, policy),
+        Policy::AuthorizationPolicy(policy) => authorization_policy::put(enc, policy),
     });
 }
 
@@ -48,6 +52,9 @@ pub(crate) fn read(
                     PolicyKind::EnvoyFilter => Policy::EnvoyFilter(envoy_filter::read(d, value.fields()?)?),
                     PolicyKind::PeerAuthentication => {
                         Policy::PeerAuthentication(peer_authentication::read(d, value.fields()?)?)
+                    }
+                    PolicyKind::AuthorizationPolicy => {
+                        Policy::AuthorizationPolicy(authorization_policy::read(d, value.fields()?)?)
                     }
                 });
             }

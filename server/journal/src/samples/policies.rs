@@ -1,5 +1,6 @@
 //! Random policies.
 
+use super::authorization_policies::authorization_policy;
 use super::envoy_filters::envoy_filter;
 use super::traffic_policies::destination_rule;
 use super::virtual_services::virtual_service;
@@ -64,8 +65,14 @@ fn peer_authentication() -> BoxedStrategy<Policy> {
 /// Any policy, of the object that its key names or of another one.
 pub(super) fn policy() -> BoxedStrategy<Fact> {
     let created = of((0i64..2_000_000_000).prop_map(|s| Timestamp::from_second(s).unwrap()));
-    let policy =
-        prop_oneof![sidecar(), destination_rule(), virtual_service(), envoy_filter(), peer_authentication()];
+    let policy = prop_oneof![
+        sidecar(),
+        destination_rule(),
+        virtual_service(),
+        envoy_filter(),
+        peer_authentication(),
+        authorization_policy(),
+    ];
     (namespace(), name(), source(), any::<bool>(), created, policy)
         .prop_map(|(namespace, name, mut source, same, created, policy)| {
             let key = PolicyKey { kind: policy.kind(), namespace, name: name.as_str().into() };

@@ -4,6 +4,7 @@
 //! validation refuses. The facts of one object depend on that object and its context alone, in a
 //! fixed order; the core merges the declarations of a host.
 
+mod authorization_policy;
 mod context;
 mod destination_rule;
 mod endpoints;
@@ -19,13 +20,19 @@ mod workload;
 
 use tributary_model::Fact;
 
+pub(crate) use authorization_policy::is_dry_run;
 pub use context::Context;
 
 use crate::document::{Body, Object};
 
 /// The annotations that conversion reads; a source that keeps many objects retains only these.
-pub(crate) const ANNOTATIONS: [&str; 4] =
-    [workload::HEALTH_CHECKS, workload::GROUP, service_entry::TRAFFIC, service_entry::CONNECT];
+pub(crate) const ANNOTATIONS: [&str; 5] = [
+    workload::HEALTH_CHECKS,
+    workload::GROUP,
+    service_entry::TRAFFIC,
+    service_entry::CONNECT,
+    authorization_policy::DRY_RUN,
+];
 
 /// Returns the facts of one object. A WorkloadGroup has none: it is a template for workloads
 /// that register themselves.
@@ -44,6 +51,9 @@ pub fn convert(object: &Object, context: &Context) -> Vec<Fact> {
         Body::VirtualService(document) => virtual_service::fact(object, meta, document).into_iter().collect(),
         Body::EnvoyFilter(document) => vec![envoy_filter::fact(object, meta, document)],
         Body::PeerAuthentication(document) => vec![peer_authentication::fact(object, meta, document)],
+        Body::AuthorizationPolicy(document) => {
+            authorization_policy::fact(object, meta, document).into_iter().collect()
+        }
     }
 }
 

@@ -1,9 +1,10 @@
 //! Documents as Istio publishes them: ServiceEntry, WorkloadEntry, WorkloadGroup, Sidecar, DestinationRule, VirtualService,
-//! EnvoyFilter and PeerAuthentication, typed.
+//! EnvoyFilter, PeerAuthentication and AuthorizationPolicy, typed.
 //!
 //! A document holds the content of its source: not validated, without file names, and compared without
 //! positions, so that a moved document is equal. [`Object`] adds the position and version that were read.
 
+pub mod authorization_policy;
 pub mod destination_rule;
 pub mod envoy_filter;
 pub mod http_route;
@@ -22,6 +23,7 @@ use tributary_kube_client::ClusterContext;
 use tributary_model::object::ObjectVersion;
 use tributary_model::{Labels, Namespace, ObjectId, Source, Timestamp};
 
+pub use authorization_policy::AuthorizationPolicy;
 pub use destination_rule::DestinationRule;
 pub use envoy_filter::EnvoyFilter;
 pub use peer_authentication::PeerAuthentication;
@@ -110,9 +112,11 @@ pub enum Body {
     EnvoyFilter(Box<EnvoyFilter>),
     /// Which connections workloads accept.
     PeerAuthentication(PeerAuthentication),
+    /// Which requests and connections workloads accept.
+    AuthorizationPolicy(Box<AuthorizationPolicy>),
 }
 
-/// The API group of all supported kinds but [`PEER_AUTHENTICATION`].
+/// The API group of all supported kinds but [`PEER_AUTHENTICATION`] and [`AUTHORIZATION_POLICY`].
 pub const API_GROUP: &str = "networking.istio.io";
 /// Its versions, which have the same fields here; the preferred one first.
 pub const API_VERSIONS: [&str; 3] = ["v1", "v1beta1", "v1alpha3"];
@@ -136,12 +140,14 @@ pub const VIRTUAL_SERVICE: &str = "VirtualService";
 pub const ENVOY_FILTER: &str = "EnvoyFilter";
 /// The kind of a [`Body::PeerAuthentication`].
 pub const PEER_AUTHENTICATION: &str = "PeerAuthentication";
+/// The kind of a [`Body::AuthorizationPolicy`].
+pub const AUTHORIZATION_POLICY: &str = "AuthorizationPolicy";
 /// The kind shown for a document without a supported kind.
 pub const UNIDENTIFIED: &str = "Document";
 
 /// The kind of that name, if it is supported.
 pub(crate) fn known_kind(text: &str) -> Option<&'static str> {
-    const ALL: [&str; 8] = [
+    const ALL: [&str; 9] = [
         SERVICE_ENTRY,
         WORKLOAD_ENTRY,
         WORKLOAD_GROUP,
@@ -150,13 +156,14 @@ pub(crate) fn known_kind(text: &str) -> Option<&'static str> {
         VIRTUAL_SERVICE,
         ENVOY_FILTER,
         PEER_AUTHENTICATION,
+        AUTHORIZATION_POLICY,
     ];
     ALL.into_iter().find(|kind| *kind == text)
 }
 
 /// The API group of a supported kind, and its versions.
 pub(crate) fn api_of(kind: &str) -> (&'static str, &'static [&'static str]) {
-    if kind == PEER_AUTHENTICATION {
+    if [PEER_AUTHENTICATION, AUTHORIZATION_POLICY].contains(&kind) {
         (SECURITY_GROUP, &SECURITY_VERSIONS)
     } else {
         (API_GROUP, &API_VERSIONS)
@@ -176,6 +183,7 @@ impl Body {
             Self::VirtualService(_) => VIRTUAL_SERVICE,
             Self::EnvoyFilter(_) => ENVOY_FILTER,
             Self::PeerAuthentication(_) => PEER_AUTHENTICATION,
+            Self::AuthorizationPolicy(_) => AUTHORIZATION_POLICY,
         }
     }
 }
@@ -186,6 +194,10 @@ impl Document {
     pub fn id(&self) -> ObjectId {
         let (namespace, name) = (self.meta.namespace.to_shared(), Arc::clone(&self.meta.name));
         ObjectId { kind: self.body.kind(), namespace, name }
+    }
+    /// Whether it stands in for a document that is not valid.
+    pub(crate) fn is_stand_in(&self) -> bool {
+        if let Body::AuthorizationPolicy(policy) = &self.body { policy.is_stand_in } else { false }
     }
     /// The declared hosts, as written.
     pub(crate) fn hosts(&self) -> impl Iterator<Item = &str> {

@@ -11,4 +11,5 @@ pub(crate) mod identity;
 pub(crate) mod json;
 pub mod load;
 pub(crate) mod node;
+pub(crate) mod stand_in;
 pub(crate) mod yaml;

@@ -3,6 +3,7 @@
 //! [`crate::read::load`] calls it after decoding. Each rule is a function in a table, reads one document alone,
 //! and reports the position of the field and a correction.
 
+mod authorization_policy;
 mod destination_rule;
 mod envoy_filter;
 mod hosts;
@@ -58,6 +59,11 @@ pub(crate) fn validate(document: &Document, faults: &mut Faults) {
         }
         Body::PeerAuthentication(document) => {
             for (_, rule) in peer_authentication::RULES {
+                rule(document, faults);
+            }
+        }
+        Body::AuthorizationPolicy(document) => {
+            for (_, rule) in authorization_policy::RULES {
                 rule(document, faults);
             }
         }

@@ -41,12 +41,13 @@ const RULES: &str = "destinationrules";
 const VIRTUALS: &str = "virtualservices";
 const FILTERS: &str = "envoyfilters";
 const PEERS: &str = "peerauthentications";
+const AUTHORIZATIONS: &str = "authorizationpolicies";
 
 struct CrdHarness {
     named: bool,
 }
 
-const REFUSABLES: [Refusable; 8] = [
+const REFUSABLES: [Refusable; 9] = [
     Refusable { name: ENTRIES, goes_stale: true, rest: Rest::Endpoint(1) },
     Refusable { name: WORKLOADS, goes_stale: true, rest: Rest::Removal },
     Refusable { name: GROUPS, goes_stale: true, rest: Rest::Removal },
@@ -55,6 +56,7 @@ const REFUSABLES: [Refusable; 8] = [
     Refusable { name: VIRTUALS, goes_stale: true, rest: Rest::Removal },
     Refusable { name: FILTERS, goes_stale: true, rest: Rest::Removal },
     Refusable { name: PEERS, goes_stale: true, rest: Rest::Removal },
+    Refusable { name: AUTHORIZATIONS, goes_stale: true, rest: Rest::Removal },
 ];
 
 const fn kind(plural: &'static str, kind: &'static str) -> Kind {
@@ -73,6 +75,7 @@ impl Harness for CrdHarness {
             kind(VIRTUALS, "VirtualService"),
             kind(FILTERS, "EnvoyFilter"),
             Kind { group: "security.istio.io", ..kind(PEERS, "PeerAuthentication") },
+            Kind { group: "security.istio.io", ..kind(AUTHORIZATIONS, "AuthorizationPolicy") },
             Kind { group: "", version: "v1", plural: "namespaces", kind: "Namespace", namespaced: false },
         ]);
         be(&server, "uid-1");

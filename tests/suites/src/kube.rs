@@ -18,7 +18,7 @@ pub use server::{ApiServer, ApiServerOptions};
 pub use watched::Watched;
 
 /// Definitions of the custom resources that Tributary reads; minimal versions of the originals.
-pub const CRDS: [&str; 11] = [
+pub const CRDS: [&str; 12] = [
     include_str!("../crds/serviceentries.yaml"),
     include_str!("../crds/workloadentries.yaml"),
     include_str!("../crds/workloadgroups.yaml"),
@@ -27,6 +27,7 @@ pub const CRDS: [&str; 11] = [
     include_str!("../crds/virtualservices.yaml"),
     include_str!("../crds/envoyfilters.yaml"),
     include_str!("../crds/peerauthentications.yaml"),
+    include_str!("../crds/authorizationpolicies.yaml"),
     include_str!("../crds/serviceexports.yaml"),
     include_str!("../crds/serviceimports.yaml"),
     include_str!("../crds/gateways.yaml"),
@@ -54,6 +55,7 @@ pub const READABLE: [&str; 23] = [
     "networking.istio.io/virtualservices",
     "networking.istio.io/envoyfilters",
     "security.istio.io/peerauthentications",
+    "security.istio.io/authorizationpolicies",
     "multicluster.x-k8s.io/serviceexports",
     "multicluster.x-k8s.io/serviceimports",
     "gateway.networking.k8s.io/gateways",
@@ -61,13 +63,12 @@ pub const READABLE: [&str; 23] = [
     "networking.istio.io/proxyconfigs",
     "telemetry.istio.io/telemetries",
     "extensions.istio.io/wasmplugins",
-    "security.istio.io/authorizationpolicies",
     "security.istio.io/requestauthentications",
 ];
 
 /// Returns those of [`READABLE`] whose objects are served; the others are only named.
 pub fn served() -> impl Iterator<Item = &'static str> {
-    READABLE.into_iter().take(17)
+    READABLE.into_iter().take(18)
 }
 
 /// Returns [`READABLE`] without one kind.
@@ -77,7 +78,7 @@ pub fn without(kind: &str) -> Vec<&'static str> {
 }
 
 /// The kinds that [`CRDS`] define.
-pub const CUSTOM_KINDS: [(&str, &str); 11] = [
+pub const CUSTOM_KINDS: [(&str, &str); 12] = [
     ("networking.istio.io/v1", "ServiceEntry"),
     ("networking.istio.io/v1", "WorkloadEntry"),
     ("networking.istio.io/v1", "WorkloadGroup"),
@@ -86,6 +87,7 @@ pub const CUSTOM_KINDS: [(&str, &str); 11] = [
     ("networking.istio.io/v1", "VirtualService"),
     ("networking.istio.io/v1alpha3", "EnvoyFilter"),
     ("security.istio.io/v1", "PeerAuthentication"),
+    ("security.istio.io/v1", "AuthorizationPolicy"),
     ("multicluster.x-k8s.io/v1alpha1", "ServiceExport"),
     ("multicluster.x-k8s.io/v1alpha1", "ServiceImport"),
     ("gateway.networking.k8s.io/v1", "Gateway"),

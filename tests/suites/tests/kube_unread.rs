@@ -195,6 +195,7 @@ async fn server_waits_for_policies_and_services() -> Result<()> {
         ("networking.istio.io/virtualservices", "kubernetes-entries"),
         ("networking.istio.io/envoyfilters", "kubernetes-entries"),
         ("security.istio.io/peerauthentications", "kubernetes-entries"),
+        ("security.istio.io/authorizationpolicies", "kubernetes-entries"),
     ];
     for (kind, registry) in cases {
         let plural = kind.rsplit('/').next().unwrap_or(kind);

@@ -11,8 +11,7 @@ use tributary_suites::{ApiServer, Follower, TestServer, Variant, eventually, out
 
 const SOON: Duration = Duration::from_secs(90);
 const KIND: &str = "telemetry.istio.io/telemetries";
-const RESTRICTED: &str =
-    "AuthorizationPolicy is not served: clients behave as without it, and requests are not restricted by it";
+const RESTRICTED: &str = "RequestAuthentication is not served: clients behave as without it, and requests are not restricted by it: their tokens are not checked";
 
 const SERVICE: &str = r#"
 apiVersion: networking.istio.io/v1
@@ -28,7 +27,7 @@ metadata: {name: logs, namespace: shop}
 spec: {accessLogging: [{disabled: true}]}
 ---
 apiVersion: security.istio.io/v1
-kind: AuthorizationPolicy
+kind: RequestAuthentication
 metadata: {name: deny, namespace: shop, annotations: {note: "any"}}
 spec: {}
 ---
@@ -105,16 +104,16 @@ async fn unserved_objects_are_named_and_change_nothing() -> Result<()> {
     has_problems(&server, &["deny", "two", "logs", "auth"]).await?;
     let telemetry = ["Telemetry/shop/logs"];
     lists(&server, &["Telemetry"], &telemetry).await?;
-    lists(&server, &["shop/deny"], &["AuthorizationPolicy/shop/deny"]).await?;
+    lists(&server, &["shop/deny"], &["RequestAuthentication/shop/deny"]).await?;
     let (_, shown, _) = server.command(&["get", "policies", "-o", "wide"]).await?;
     let row = shown.lines().find(|row| row.contains("deny")).unwrap_or_default();
     ensure!(row.contains("NotServed") && row.contains("TRB0327") && row.contains(RESTRICTED), "{shown}");
     let (_, shown, _) = server.command(&["get", "registries", "-o", "wide"]).await?;
     ensure!(shown.contains(RESTRICTED), "{shown}");
     let (status, shown, _) = server.command(&["analyze", "--live"]).await?;
-    ensure!(status.success() && shown.contains("warning [AuthorizationPolicy shop/deny]"), "{shown}");
+    ensure!(status.success() && shown.contains("warning [RequestAuthentication shop/deny]"), "{shown}");
     // an object that is deleted, and a definition that is, take their lines along
-    let deny = documents(OBJECTS)?.into_iter().find(|object| object["kind"] == "AuthorizationPolicy");
+    let deny = documents(OBJECTS)?.into_iter().find(|object| object["kind"] == "RequestAuthentication");
     cluster.api().remove(&Named::of(&deny.unwrap_or_default())?).await?;
     has_problems(&server, &["two", "logs", "auth"]).await?;
     cluster.api().remove(&Named::of(&documents(UNSERVED_CRDS)?[0])?).await?;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tributary_model::*;
 
+mod authorization_policy;
 mod destination_rule;
 mod envoy_filter;
 mod peer_authentication;

@@ -10,7 +10,7 @@ use crate::convert::ANNOTATIONS;
 use crate::document::{API_VERSIONS, Document};
 use crate::read::fault::{self, Faults};
 use crate::read::node::Node;
-use crate::read::{json, load};
+use crate::read::{json, load, stand_in};
 
 /// A decoded object.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub(crate) struct Fetched {
     pub(crate) draft: Option<Arc<Document>>,
     /// Whether it may be served.
     pub(crate) good: bool,
+    /// What is served in its place while no version of it may be.
+    pub(crate) stand_in: Option<Arc<Document>>,
     /// The problem of the object, if any.
     pub(crate) problem: Option<Problem>,
 }
@@ -42,7 +44,8 @@ impl Projection for Fetched {
         let examined = load::examine(&node, Faults::lenient());
         let good = examined.is_good();
         let problem = fault::problem(&examined.faults, "", 1);
-        Ok(Self { name, version, api, draft: examined.draft.map(compact), good, problem })
+        let stand_in = if good { None } else { stand_in::of_node(&node, examined.draft.as_ref()) };
+        Ok(Self { name, version, api, draft: examined.draft.map(compact), good, stand_in, problem })
     }
 }
 

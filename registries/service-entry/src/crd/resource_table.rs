@@ -1,6 +1,7 @@
 //! The objects of one kind, and the events that result from watch events. Owned by [`super::source`].
 //!
-//! Pure: watch events come in, document events go out. An invalid object keeps its last good version;
+//! Pure: watch events come in, document events go out. An invalid object keeps its last good version, and without one may
+//! have a document that stands in for it;
 //! an object of a different revision or of an unselected namespace is kept and not served. Nothing is
 //! reported before the cluster context is known, because the context may exclude objects. A list is
 //! compared with the table, so that only differences are reported.
@@ -21,6 +22,7 @@ use tributary_model::{
 use super::fetched::Fetched;
 use crate::allocate::AddressClaim;
 use crate::document::{Document, Object};
+use crate::read::stand_in;
 use crate::source::{Change, SourceEvent};
 
 /// The state of one kind.
@@ -65,6 +67,8 @@ enum Phase {
 struct Row {
     /// The last good version of the document, and its resource version.
     good: Option<(Arc<Document>, Arc<str>)>,
+    /// What is served while there is no good version, and the resource version that it stands in for.
+    stand_in: Option<(Arc<Document>, Arc<str>)>,
     /// The latest document, valid or not.
     latest: Option<Arc<Document>>,
     /// The latest resource version, and the API version in which it was read.
@@ -236,13 +240,14 @@ impl ResourceTable {
     }
 
     fn put(&mut self, fetched: Fetched) -> Vec<SourceEvent> {
-        let Fetched { name, version, api, draft, good, problem } = fetched;
+        let Fetched { name, version, api, draft, good, stand_in, problem } = fetched;
         self.stale.mark_present(&name);
         let row = self.rows.entry(name.clone()).or_default();
         (row.version, row.api, row.problem) = (version.clone(), api, problem);
         if row.latest != draft {
             row.latest = draft;
         }
+        row.stand_in = stand_in.map(|document| (document, version.clone()));
         if let Some(document) = row.latest.clone().filter(|_| good) {
             row.good = Some((document, version));
         }
@@ -251,8 +256,10 @@ impl ResourceTable {
 
     fn invalid(&mut self, name: ObjectName, why: &str) -> Vec<SourceEvent> {
         self.stale.mark_present(&name);
+        let stand_in = stand_in::of_object(&self.reference(&name).id);
         let row = self.rows.entry(name.clone()).or_default();
         row.latest = None;
+        row.stand_in = stand_in.map(|document| (document, Arc::default()));
         row.problem = Some(Problem { code: Code::OBJECT_UNREADABLE, message: why.into() });
         self.settled(&name)
     }
@@ -329,7 +336,7 @@ impl ResourceTable {
         let object = self.reference(name);
         let Some(row) = self.rows.get_mut(name) else { return };
         self.touched.insert(name.clone());
-        let good = row.good.clone();
+        let good = row.good.clone().or_else(|| row.stand_in.clone());
         let why =
             good.as_ref().and_then(|(document, _)| exclusion(document, &context, self.revision.as_deref()));
         let new = good.filter(|_| why.is_none()).map(|(document, version)| Object {

@@ -18,7 +18,7 @@ pub(crate) struct UnservedKind {
 }
 
 /// The kinds of Istio that are not served.
-pub(crate) static UNSERVED: [UnservedKind; 6] = [
+pub(crate) static UNSERVED: [UnservedKind; 5] = [
     unserved(
         (API_GROUP, &API_VERSIONS),
         ("gateways", "Gateway"),
@@ -38,11 +38,6 @@ pub(crate) static UNSERVED: [UnservedKind; 6] = [
         ("extensions.istio.io", &["v1alpha1"]),
         ("wasmplugins", "WasmPlugin"),
         "requests do not pass through its filter",
-    ),
-    unserved(
-        (SECURITY_GROUP, &SECURITY_VERSIONS),
-        ("authorizationpolicies", "AuthorizationPolicy"),
-        "requests are not restricted by it",
     ),
     unserved(
         (SECURITY_GROUP, &SECURITY_VERSIONS),
@@ -85,14 +80,16 @@ mod tests {
             assert_eq!(UnservedKind::find(kind, "gateway.networking.k8s.io/v1"), None, "{kind}");
         }
         assert_eq!(UnservedKind::find("Sidecar", "networking.istio.io/v1"), None);
-        assert_eq!(UnservedKind::find("PeerAuthentication", "security.istio.io/v1"), None);
+        for kind in ["PeerAuthentication", "AuthorizationPolicy"] {
+            assert_eq!(UnservedKind::find(kind, "security.istio.io/v1"), None);
+        }
     }
 
     #[test]
     fn kinds_that_restrict_requests_name_the_effect() {
         let restricts = |known: &&UnservedKind| known.message().contains("requests are not restricted by it");
         let kinds: Vec<&str> = UNSERVED.iter().filter(restricts).map(|known| known.resource.kind).collect();
-        assert_eq!(kinds, ["AuthorizationPolicy", "RequestAuthentication"]);
+        assert_eq!(kinds, ["RequestAuthentication"]);
         assert!(UNSERVED.iter().all(|known| known.resource.optional && known.resource.namespaced));
     }
 }

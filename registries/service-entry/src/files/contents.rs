@@ -76,9 +76,9 @@ impl Contents {
     pub(crate) fn position(&self, placed: &PlacedDocument) -> Arc<str> {
         load::position(&self.name, placed.read.at, placed.line)
     }
-    /// The object that is served from a document.
+    /// The object that is served from a document, or in its place.
     pub(crate) fn object(&self, placed: &PlacedDocument) -> Option<Object> {
-        let document = placed.read.document.clone()?;
+        let document = placed.read.document.clone().or_else(|| placed.read.stand_in.clone())?;
         Some(Object {
             document,
             position: self.position(placed),

@@ -28,6 +28,10 @@ impl DocumentClaim<'_> {
     fn document(&self) -> Option<&Arc<Document>> {
         self.placed.read.document.as_ref()
     }
+    /// The document, or what stands in for it.
+    fn content(&self) -> Option<&Arc<Document>> {
+        self.document().or(self.placed.read.stand_in.as_ref())
+    }
     /// What it serves, if it may be served.
     pub(crate) fn served(&self) -> Option<Served> {
         let object = self.contents.object(self.placed)?;
@@ -51,7 +55,7 @@ pub(crate) struct Served {
 impl Served {
     /// Whether this claim is served and unchanged.
     pub(crate) fn is(&self, claim: &DocumentClaim<'_>) -> bool {
-        let same = claim.document().is_some_and(|document| Arc::ptr_eq(document, &self.object.document));
+        let same = claim.content().is_some_and(|document| Arc::ptr_eq(document, &self.object.document));
         same && self.missing.is_none() && self.line == claim.placed.line && self.file == claim.file
     }
 }
@@ -78,10 +82,13 @@ pub(crate) fn decide(
     now: Mono,
     confirm: Duration,
 ) -> Verdict {
-    let best = best(claims, served);
+    // what stands in never takes the place of a good version
+    let stands_in = || claims.iter().position(|claim| claim.content().is_some());
+    let is_open = served.is_none_or(|served| served.object.document.is_stand_in());
+    let best = best(claims, served).or_else(|| stands_in().filter(|_| is_open));
     let Some(served) = served else { return best.map_or(Verdict::Keep, Verdict::Serve) };
     let held = claims.iter().any(|claim| claim.file == served.file);
-    let document = best.and_then(|i| claims.get(i)?.document());
+    let document = best.and_then(|i| claims.get(i)?.content());
     let same = document.is_some_and(|document| *document == served.object.document);
     match best {
         Some(i) if held || same => Verdict::Serve(i),
@@ -99,7 +106,8 @@ pub(crate) fn decide(
 /// good version is served.
 fn best(claims: &[DocumentClaim<'_>], served: Option<&Served>) -> Option<usize> {
     let first = claims.first()?;
-    if first.document().is_none() && served.is_some_and(|served| served.file == first.file) {
+    let is_kept = |served: &Served| served.file == first.file && !served.object.document.is_stand_in();
+    if first.document().is_none() && served.is_some_and(is_kept) {
         return None;
     }
     claims.iter().position(|claim| claim.document().is_some())

@@ -3,6 +3,7 @@
 //! Called by [`crate::read::load`]. One pass finds all faults of a document; an invalid field is omitted and
 //! decoding continues.
 
+mod authorization_policy;
 mod destination_rule;
 mod envoy_filter;
 mod fields;
@@ -22,8 +23,9 @@ use tributary_model::Code;
 
 use crate::document::unserved::UnservedKind;
 use crate::document::{
-    API_GROUP, Body, DESTINATION_RULE, Document, ENVOY_FILTER, Located, PEER_AUTHENTICATION, SECURITY_GROUP,
-    SERVICE_ENTRY, SIDECAR, VIRTUAL_SERVICE, WORKLOAD_ENTRY, WORKLOAD_GROUP, api_of, known_kind,
+    API_GROUP, AUTHORIZATION_POLICY, Body, DESTINATION_RULE, Document, ENVOY_FILTER, Located,
+    PEER_AUTHENTICATION, SECURITY_GROUP, SERVICE_ENTRY, SIDECAR, VIRTUAL_SERVICE, WORKLOAD_ENTRY,
+    WORKLOAD_GROUP, api_of, known_kind,
 };
 use crate::read::fault::{Faults, Pos, clip};
 use crate::read::node::{Node, Value};
@@ -68,6 +70,9 @@ fn body(kind: &'static str, root: &mut Fields<'_>, at: Pos, faults: &mut Faults)
         VIRTUAL_SERVICE => Body::VirtualService(virtual_service::decode(spec, path, faults)),
         ENVOY_FILTER => Body::EnvoyFilter(Box::new(envoy_filter::decode(spec, path, faults))),
         PEER_AUTHENTICATION => Body::PeerAuthentication(peer_authentication::decode(spec, path, faults)),
+        AUTHORIZATION_POLICY => {
+            Body::AuthorizationPolicy(Box::new(authorization_policy::decode(spec, path, faults)))
+        }
         WORKLOAD_ENTRY => Body::WorkloadEntry(workload::entry(spec, path, status, faults)),
         _ => Body::WorkloadGroup(workload::group(spec, path, faults)),
     }
@@ -85,7 +90,7 @@ fn kind(root: &mut Fields<'_>, faults: &mut Faults) -> Option<&'static str> {
     }
     let Some(known) = known_kind(&kind.value) else {
         let message = format!(
-            "kind {:?} is not supported; use {SERVICE_ENTRY}, {WORKLOAD_ENTRY}, {WORKLOAD_GROUP}, {SIDECAR}, {DESTINATION_RULE}, {VIRTUAL_SERVICE} or {ENVOY_FILTER} of {API_GROUP}, or {PEER_AUTHENTICATION} of {SECURITY_GROUP}",
+            "kind {:?} is not supported; use {SERVICE_ENTRY}, {WORKLOAD_ENTRY}, {WORKLOAD_GROUP}, {SIDECAR}, {DESTINATION_RULE}, {VIRTUAL_SERVICE} or {ENVOY_FILTER} of {API_GROUP}, or {PEER_AUTHENTICATION} or {AUTHORIZATION_POLICY} of {SECURITY_GROUP}",
             clip(&kind.value)
         );
         faults.refuse(Code::UNKNOWN_KIND, kind.at, message);

@@ -86,6 +86,13 @@ impl Faults {
     pub(crate) fn lenient() -> Self {
         Self { found: Vec::new(), lenient: true }
     }
+    /// Collects faults of a part whose unknown fields are refused from any source.
+    pub(crate) fn strictly<T>(&mut self, collect: impl FnOnce(&mut Self) -> T) -> T {
+        let lenient = std::mem::replace(&mut self.lenient, false);
+        let found = collect(self);
+        self.lenient = lenient;
+        found
+    }
     pub(crate) fn add(&mut self, fault: Fault) {
         // A refusal must not be lost behind warnings.
         if self.found.len() < Self::MAX || (fault.severity == Severity::Refused && !self.refused()) {

@@ -13,6 +13,7 @@ use crate::read::decode::decode;
 use crate::read::fault::{self, Fault, Faults, Pos, Severity};
 use crate::read::identity::{self, ObjectIdentity};
 use crate::read::node::Node;
+use crate::read::stand_in;
 use crate::read::yaml::{Chunk, parse, split};
 use crate::validate::validate;
 
@@ -24,6 +25,8 @@ pub const MAX_DOCUMENTS: usize = 20_000;
 pub(crate) struct Read {
     /// The document, if it may be served.
     pub(crate) document: Option<Arc<Document>>,
+    /// What is served in its place while no version of its object may be.
+    pub(crate) stand_in: Option<Arc<Document>>,
     /// The identity of the object.
     pub(crate) identity: ObjectIdentity,
     /// Position of the first key, within the document's text.
@@ -40,7 +43,8 @@ pub(crate) fn read(text: &str, version: Version) -> Read {
         Ok(node) => judge(&node, Faults::default(), version),
         Err(fault) => {
             let (identity, at) = (identity::of_text(text), fault.at);
-            Read { document: None, identity, at, faults: vec![fault], version }
+            let stand_in = stand_in::of_text(text);
+            Read { document: None, stand_in, identity, at, faults: vec![fault], version }
         }
     }
 }
@@ -50,10 +54,11 @@ fn judge(node: &Node, faults: Faults, version: Version) -> Read {
     let examined = examine(node, faults);
     let good = examined.is_good();
     let Examined { draft, faults } = examined;
+    let stand_in = if good { None } else { stand_in::of_node(node, draft.as_ref()) };
     let served = draft.filter(|_| good).map(Arc::new);
     let identity =
         served.as_ref().map_or_else(|| identity::of_node(node), |d| ObjectIdentity::Object(d.id()));
-    Read { document: served, identity, at: node.at, faults, version }
+    Read { document: served, stand_in, identity, at: node.at, faults, version }
 }
 
 /// A tree after decoding and validation.

@@ -1,5 +1,6 @@
 //! Each rule of the table, with a document that breaks it and nothing else.
 
+mod authorization_policy;
 mod destination_rule;
 mod envoy_filter;
 mod peer_authentication;

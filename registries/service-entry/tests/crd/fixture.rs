@@ -19,6 +19,7 @@ pub(crate) const RULES: &str = "destinationrules";
 pub(crate) const VIRTUALS: &str = "virtualservices";
 pub(crate) const FILTERS: &str = "envoyfilters";
 pub(crate) const PEERS: &str = "peerauthentications";
+pub(crate) const AUTHORIZATIONS: &str = "authorizationpolicies";
 
 pub(crate) fn kind(plural: &'static str) -> Kind {
     served(plural, "v1")
@@ -33,9 +34,11 @@ pub(crate) fn served(plural: &'static str, version: &'static str) -> Kind {
         VIRTUALS => "VirtualService",
         FILTERS => "EnvoyFilter",
         PEERS => "PeerAuthentication",
+        AUTHORIZATIONS => "AuthorizationPolicy",
         _ => "WorkloadGroup",
     };
-    let group = if plural == PEERS { "security.istio.io" } else { "networking.istio.io" };
+    let group =
+        if [PEERS, AUTHORIZATIONS].contains(&plural) { "security.istio.io" } else { "networking.istio.io" };
     Kind { group, version, plural, kind, namespaced: true }
 }
 
@@ -88,6 +91,15 @@ pub(crate) fn peer(name: &str, mode: &str) -> Value {
     peer
 }
 
+/// An AuthorizationPolicy for workloads `app=pay` with this action and one rule that matches everything.
+pub(crate) fn authorization(name: &str, action: &str) -> Value {
+    let selector = json!({ "matchLabels": { "app": "pay" } });
+    let spec = json!({ "selector": selector, "action": action, "rules": [{}] });
+    let mut policy = object("AuthorizationPolicy", name, spec);
+    policy["apiVersion"] = "security.istio.io/v1".into();
+    policy
+}
+
 pub(crate) fn server() -> ApiServer {
     ApiServer::new(&[
         kind(ENTRIES),
@@ -98,6 +110,7 @@ pub(crate) fn server() -> ApiServer {
         kind(VIRTUALS),
         served(FILTERS, "v1alpha3"),
         kind(PEERS),
+        kind(AUTHORIZATIONS),
     ])
 }
 

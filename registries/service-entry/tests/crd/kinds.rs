@@ -3,16 +3,17 @@
 use std::sync::Arc;
 
 use tributary_kube_client::{ClusterContext, cluster_context_channel};
-use tributary_model::{Evidence, Fingerprint, Namespace, SourceState};
+use tributary_model::{AuthorizationAction, Evidence, Fact, Fingerprint, Namespace, Policy, SourceState};
 use tributary_scripted_api::{Answer, ApiServer, ReceivedRequest};
 use tributary_service_entry::{CrdOptions, Kinds};
 
 use crate::fixture::{
-    ENTRIES, FILTERS, Fixture, GROUPS, PEERS, RULES, SIDECARS, VIRTUALS, WORKLOADS, entry, filter, kind,
-    peer, rule, secs, served, server, sidecar, virtual_service, workload,
+    AUTHORIZATIONS, ENTRIES, FILTERS, Fixture, GROUPS, PEERS, RULES, SIDECARS, VIRTUALS, WORKLOADS,
+    authorization, entry, filter, kind, peer, rule, secs, served, server, sidecar, virtual_service, workload,
 };
 
-const ALL: [&str; 8] = [ENTRIES, WORKLOADS, GROUPS, SIDECARS, RULES, VIRTUALS, FILTERS, PEERS];
+const ALL: [&str; 9] =
+    [ENTRIES, WORKLOADS, GROUPS, SIDECARS, RULES, VIRTUALS, FILTERS, PEERS, AUTHORIZATIONS];
 
 #[tokio::test(start_paused = true)]
 async fn absent_kinds_count_as_empty_until_they_appear() {
@@ -318,4 +319,71 @@ async fn peer_authentications_stay_while_forbidden_or_invalid() {
     old["apiVersion"] = "security.istio.io/v1beta1".into();
     fixture.server.put(PEERS, old);
     fixture.until_shown("PeerAuthentication shop/pay").await;
+}
+
+const PAY: &str = "AuthorizationPolicy shop/pay";
+
+/// The action of the only policy, whether it stands in, and its selector.
+fn served_authorization(fixture: &Fixture) -> (AuthorizationAction, bool, String) {
+    let policy = fixture.facts.values().find_map(|fact| match fact {
+        Fact::Policy(_, declared) => match &declared.policy {
+            Policy::AuthorizationPolicy(policy) => Some(policy.clone()),
+            _ => None,
+        },
+        _ => None,
+    });
+    let policy = policy.expect("a policy is served");
+    let app = policy.selector.get("app").unwrap_or_default().to_owned();
+    (policy.action.clone(), policy.is_stand_in(), app)
+}
+
+#[tokio::test(start_paused = true)]
+async fn authorization_policies_stay_while_forbidden_or_invalid() {
+    let mut fixture = Fixture::all(server());
+    fixture.server.put(AUTHORIZATIONS, authorization("pay", "ALLOW"));
+    fixture.until_shown(PAY).await;
+    fixture.server.answer(AUTHORIZATIONS, None, usize::MAX, Answer::Status(403, "no right to list"));
+    fixture.server.end(AUTHORIZATIONS);
+    fixture.until("withheld", |f| f.withheld.contains(AUTHORIZATIONS)).await;
+    assert_eq!(fixture.shown(), PAY);
+    fixture.server.heal();
+    fixture.until("read", |f| f.withheld.is_empty()).await;
+    // an unknown field may be a condition: it is not left out
+    let mut widened = authorization("pay", "ALLOW");
+    widened["spec"]["rules"][0]["novelty"] = serde_json::json!([]);
+    fixture.server.put(AUTHORIZATIONS, widened);
+    fixture.until("the problem", |f| f.problems.contains_key(PAY)).await;
+    assert_eq!(served_authorization(&fixture), (AuthorizationAction::Allow, false, "pay".into()));
+    fixture.server.put(AUTHORIZATIONS, authorization("pay", "DENY"));
+    fixture.until("no problem", |f| f.problems.is_empty()).await;
+    assert_eq!(served_authorization(&fixture), (AuthorizationAction::Deny, false, "pay".into()));
+    fixture.server.uninstall(AUTHORIZATIONS);
+    fixture.until_shown("").await;
+    fixture.server.install(served(AUTHORIZATIONS, "v1beta1"));
+    let mut old = authorization("pay", "AUDIT");
+    old["apiVersion"] = "security.istio.io/v1beta1".into();
+    fixture.server.put(AUTHORIZATIONS, old);
+    fixture.until_shown(PAY).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn authorization_policy_without_a_valid_version_refuses_everything() {
+    let mut fixture = Fixture::all(server());
+    fixture.server.put(AUTHORIZATIONS, authorization("pay", "NOPE"));
+    fixture.until("the problem", |f| f.problems.contains_key(PAY)).await;
+    assert_eq!(served_authorization(&fixture), (AuthorizationAction::Deny, true, "pay".into()));
+    fixture.server.put(AUTHORIZATIONS, authorization("pay", "ALLOW"));
+    fixture.until("no problem", |f| f.problems.is_empty()).await;
+    assert_eq!(served_authorization(&fixture), (AuthorizationAction::Allow, false, "pay".into()));
+    fixture.server.put(AUTHORIZATIONS, authorization("pay", "NOPE"));
+    fixture.until("the problem again", |f| f.problems.contains_key(PAY)).await;
+    assert_eq!(served_authorization(&fixture), (AuthorizationAction::Allow, false, "pay".into()));
+    fixture.server.delete(AUTHORIZATIONS, "shop", "pay");
+    fixture.until_shown("").await;
+    // one that restricts nothing needs nothing in its place
+    let mut audit = authorization("pay", "AUDIT");
+    audit["spec"]["rules"] = "none".into();
+    fixture.server.put(AUTHORIZATIONS, audit);
+    fixture.until("its problem", |f| f.problems.contains_key(PAY)).await;
+    assert_eq!(fixture.shown(), "");
 }

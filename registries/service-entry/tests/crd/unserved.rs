@@ -8,8 +8,8 @@ use tributary_service_entry::{CrdOptions, Kinds};
 use crate::fixture::{ENTRIES, Fixture, entry, kind, secs};
 
 const TELEMETRIES: &str = "telemetries";
-const POLICIES: &str = "authorizationpolicies";
-const DENY: &str = "AuthorizationPolicy shop/deny";
+const POLICIES: &str = "requestauthentications";
+const DENY: &str = "RequestAuthentication shop/deny";
 
 const fn unserved(
     group: &'static str,
@@ -28,7 +28,7 @@ fn server() -> ApiServer {
 }
 
 fn policies() -> Kind {
-    unserved("security.istio.io", "v1", POLICIES, "AuthorizationPolicy")
+    unserved("security.istio.io", "v1", POLICIES, "RequestAuthentication")
 }
 
 fn object(version: &str, kind: &str, name: &str) -> Value {
@@ -41,7 +41,7 @@ fn telemetry(name: &str) -> Value {
 }
 
 fn deny() -> Value {
-    object("security.istio.io/v1", "AuthorizationPolicy", "deny")
+    object("security.istio.io/v1", "RequestAuthentication", "deny")
 }
 
 #[tokio::test(start_paused = true)]

@@ -104,6 +104,7 @@ pub(crate) fn mk_documents() -> Vec<Tree> {
         mk_virtual_service(),
         mk_envoy_filter(),
         mk_peer_authentication(),
+        mk_authorization_policy(),
     ]
     .into_iter()
     .map(without_placeholder)
@@ -197,13 +198,45 @@ fn mk_peer_authentication() -> Tree {
         ("mtls", mode("STRICT")),
         ("portLevelMtls", map([("8080", mode("DISABLE")), ("9090", mode("UNSET"))])),
     ];
-    let mut document = mk_document("PeerAuthentication", map(spec));
+    of_security(mk_document("PeerAuthentication", map(spec)))
+}
+
+fn of_security(mut document: Tree) -> Tree {
     if let Tree::Map(fields) = &mut document
         && let Some((_, version)) = fields.first_mut()
     {
         *version = plain("security.istio.io/v1");
     }
     document
+}
+
+fn mk_authorization_policy() -> Tree {
+    let texts = |of: &[&'static str]| Tree::List(of.iter().map(|text| plain(text)).collect());
+    let source = [
+        ("principals", texts(&["cluster.local/ns/web/*"])),
+        ("notNamespaces", texts(&["old"])),
+        ("ipBlocks", texts(&["10.0.0.0/8"])),
+        ("requestPrincipals", texts(&["iss/sub"])),
+    ];
+    let operation = [
+        ("hosts", texts(&["shop.com"])),
+        ("ports", texts(&["\"80\""])),
+        ("methods", texts(&["GET"])),
+        ("paths", texts(&["/pay", "\"/a/{*}/b\""])),
+    ];
+    let when =
+        [("key", plain("request.headers[x]")), ("values", texts(&["v"])), ("notValues", texts(&["w"]))];
+    let rule = map([
+        ("from", Tree::List(vec![map([("source", map(source))])])),
+        ("to", Tree::List(vec![map([("operation", map(operation))])])),
+        ("when", Tree::List(vec![map(when)])),
+    ]);
+    let spec = [
+        ("selector", map([("matchLabels", map([("app", plain("pay"))]))])),
+        ("action", plain("DENY")),
+        ("rules", Tree::List(vec![rule])),
+    ];
+    of_security(mk_document("AuthorizationPolicy", map(spec)))
 }
 
 /// An EnvoyFilter with one patch.

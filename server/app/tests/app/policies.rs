@@ -409,11 +409,11 @@ async fn objects_of_unserved_kinds_are_listed_with_their_meaning() {
     };
     put(dir.path(), "a.yaml", &mk_sidecar("narrow", NARROW));
     put(dir.path(), "b.yaml", &mk("telemetry.istio.io/v1", "Telemetry", "logs"));
-    put(dir.path(), "c.yaml", &mk("security.istio.io/v1", "AuthorizationPolicy", "deny"));
+    put(dir.path(), "c.yaml", &mk("security.istio.io/v1", "RequestAuthentication", "deny"));
     let world = World::start(&["--registry", &format!("file={}", dir.path().display())]).await;
     let table = world.until("get policies -o wide", "deny").await;
     let row = table.lines().find(|line| line.contains("deny")).unwrap();
-    for part in ["AuthorizationPolicy", "NotServed", "TRB0327", "c.yaml:2:7", "not restricted by it"] {
+    for part in ["RequestAuthentication", "NotServed", "TRB0327", "c.yaml:2:7", "not restricted by it"] {
         assert!(row.contains(part), "no {part:?} in {row}");
     }
     let rows: Vec<&str> = table.lines().skip(1).filter_map(|line| line.split_whitespace().nth(2)).collect();
@@ -431,10 +431,10 @@ async fn objects_of_unserved_kinds_are_listed_with_their_meaning() {
     let ready = world.readyz().await;
     assert!(!ready.contains("Telemetry") && !ready.contains("deny"), "nothing waits for them: {ready}");
     let live = world.run("analyze --live").await;
-    assert!(live.out.contains("warning [AuthorizationPolicy shop/deny]"), "{}", live.out);
+    assert!(live.out.contains("warning [RequestAuthentication shop/deny]"), "{}", live.out);
     let files = world.run(&format!("analyze -f {}", dir.path().display())).await;
     assert_eq!(files.exit, Ok(Exit::Ok), "a warning is below the threshold: {}", files.out);
-    assert!(files.out.contains("c.yaml:2:7: warning [AuthorizationPolicy shop/deny]"), "{}", files.out);
+    assert!(files.out.contains("c.yaml:2:7: warning [RequestAuthentication shop/deny]"), "{}", files.out);
     std::fs::remove_file(dir.path().join("c.yaml")).unwrap();
     let gone = async {
         while world.run("get policies").await.out.contains("deny") {
@@ -442,35 +442,4 @@ async fn objects_of_unserved_kinds_are_listed_with_their_meaning() {
         }
     };
     tokio::time::timeout(crate::world::LONG, gone).await.expect("the row goes with its file");
-}
-
-#[tokio::test]
-async fn peer_authentications_are_shown_with_their_modes() {
-    let dir = tempfile::tempdir().unwrap();
-    let mk_peer = |spec: &str| {
-        let text = mk_sidecar("strict", spec).replace("kind: Sidecar", "kind: PeerAuthentication");
-        text.replace("networking.istio.io", "security.istio.io")
-    };
-    let spec = "  selector: {matchLabels: {app: pay}}\n  mtls: {mode: STRICT}\n  portLevelMtls: {8080: {mode: UNSET}, 90: {mode: DISABLE}}\n";
-    put(dir.path(), "a.yaml", &mk_peer(spec));
-    let world = World::start(&["--registry", &format!("file={}", dir.path().display())]).await;
-    let table = world.until("get policies PeerAuthentication -o wide", "strict").await;
-    let row = table.lines().find(|line| line.contains("strict")).unwrap();
-    for part in ["Served", "app=pay", "a.yaml:1:1"] {
-        assert!(row.contains(part), "no {part:?} in {row}");
-    }
-    let one = world.run("get policies PeerAuthentication/shop/strict -o json").await.out;
-    let one: serde_json::Value = serde_json::from_str(&one).unwrap();
-    let want = serde_json::json!({
-        "selector": {"matchLabels": {"app": "pay"}},
-        "mtls": {"mode": "STRICT"},
-        "portLevelMtls": {"90": {"mode": "DISABLE"}, "8080": {"mode": "UNSET"}},
-    });
-    assert_eq!(one["items"][0]["spec"], want);
-    let files = world.run(&format!("analyze -f {}", dir.path().display())).await;
-    assert_eq!((files.exit, files.out.contains("strict")), (Ok(Exit::Ok), false), "{}", files.out);
-    // an invalid version is quarantined with its position, and the last one is kept
-    put(dir.path(), "a.yaml", &mk_peer(&spec.replace("STRICT", "STRONG")));
-    let table = world.until("get policies strict -o wide", "Quarantined").await;
-    assert!(table.contains("a.yaml:6:16: "), "{table}");
 }

@@ -334,3 +334,101 @@ fn several_problems_of_one_object_are_joined() {
         assert!(problem.message.contains(part), "{part} is not in {}", problem.message);
     }
 }
+
+/// Lists the policies of a directory as their action, with `!` if they stand in, and their label `app`.
+fn policies(dir: &Dir) -> String {
+    let shown = dir.tree.served.values().map(|served| {
+        let crate::Body::AuthorizationPolicy(policy) = &served.object.document.body else {
+            panic!("no policy")
+        };
+        let app = policy.selector.as_ref().and_then(|labels| labels.value.get("app")).unwrap_or("*");
+        let action = if policy.is_stand_in { "!".to_owned() } else { format!("{:?}", policy.action()) };
+        format!("{}={action} {app}", served.object.document.meta.name)
+    });
+    shown.collect::<Vec<_>>().join(", ")
+}
+
+fn authorization(meta: &str, spec: &str) -> String {
+    format!(
+        "apiVersion: security.istio.io/v1\nkind: AuthorizationPolicy\nmetadata:\n  name: a\n{meta}spec:\n{spec}"
+    )
+}
+
+const VALID: &str = "  selector: {matchLabels: {app: pay}}\n";
+const INVALID: &str = "  selector: {matchLabels: {app: pay}}\n  action: NOPE\n";
+
+#[test]
+fn authorization_policy_without_a_valid_version_has_one_that_stands_in() {
+    let mut dir = Dir::listed(&[("a.yaml", &authorization("", INVALID))]);
+    assert_eq!(policies(&dir), "a=! pay");
+    // another invalid version with other labels
+    dir.put("a.yaml", &authorization("", &INVALID.replace("pay", "web")));
+    let bad = "TRB0305 AuthorizationPolicy default/a";
+    assert_eq!(dir.later(1), ["changed a", "confirmed"]);
+    assert_eq!(policies(&dir), "a=! web");
+    dir.put("a.yaml", &authorization("", VALID));
+    assert_eq!(dir.later(1), ["changed a", "good AuthorizationPolicy default/a", "confirmed"]);
+    assert_eq!(policies(&dir), "a=Allow pay");
+    for text in [authorization("", INVALID), authorization("", "  [\n"), authorization("", VALID) + "x: [\n"]
+    {
+        dir.put("a.yaml", &text);
+        assert_eq!(dir.later(1).first().map(|event| event.starts_with("changed")), Some(false), "{text}");
+        assert_eq!(policies(&dir), "a=Allow pay", "the last valid version stays: {text}");
+    }
+    dir.remove("a.yaml");
+    dir.later(1);
+    assert!(dir.later(250).contains(&"gone a".to_owned()));
+    dir.put("a.yaml", &authorization("", INVALID));
+    assert!(dir.later(1).contains(&bad.to_owned()));
+    assert_eq!(policies(&dir), "a=! pay");
+    dir.remove("a.yaml");
+    dir.later(1);
+    assert!(dir.later(250).contains(&"gone a".to_owned()), "it goes with its document");
+}
+
+#[test]
+fn what_stands_in_selects_at_least_the_workloads_of_the_document() {
+    let other = authorization("", INVALID).replace("security.istio.io/v1", "policy.linkerd.io/v1alpha1");
+    let version = authorization("", VALID).replace("security.istio.io/v1", "security.istio.io/v9");
+    let target = "{kind: Pod, name: b}";
+    let cases = [
+        (authorization("", "  selector: {matchLabels: {app: pay, b: \"*\", c: 1}}\n"), "a=! pay"),
+        (authorization("", "  selector: {matchLabel: {app: pay}}\n"), "a=! *"),
+        (authorization("", "  selector: [a]\n"), "a=! *"),
+        (authorization("", "  selector: {\n"), "a=! *"),
+        (authorization("", &format!("{VALID}  targetRef: {target}\n")), "a=! pay"),
+        (version, "a=! pay"),
+        // they refuse nothing, or belong to another program
+        (authorization("", "  action: AUDIT\n  rules: none\n"), ""),
+        (authorization("  annotations: {istio.io/dry-run: \"true\"}\n", INVALID), ""),
+        (authorization("", &format!("  targetRef: {target}\n")), ""),
+        (other, ""),
+        (authorization("", INVALID).replace("name: a", "name: A"), ""),
+    ];
+    for (text, want) in cases {
+        let dir = Dir::listed(&[("a.yaml", &text)]);
+        assert_eq!(policies(&dir), want, "{text}");
+    }
+}
+
+#[test]
+fn valid_document_precedes_what_stands_in_for_another_one() {
+    let mut dir = Dir::listed(&[("a.yaml", &authorization("", INVALID))]);
+    dir.put("b.yaml", &authorization("", VALID));
+    dir.later(1);
+    assert_eq!(policies(&dir), "a=Allow pay");
+    // moved and broken at once: what is served stays
+    let mut dir = Dir::listed(&[("a.yaml", &authorization("", VALID))]);
+    dir.remove("a.yaml");
+    dir.put("b.yaml", &authorization("", INVALID));
+    dir.later(1);
+    dir.later(SECOND);
+    assert_eq!(policies(&dir), "a=Allow pay");
+    // what stands in moves with its document
+    let mut dir = Dir::listed(&[("a.yaml", &authorization("", INVALID))]);
+    dir.remove("a.yaml");
+    dir.put("b.yaml", &authorization("", INVALID));
+    dir.later(1);
+    dir.later(SECOND);
+    assert_eq!(policies(&dir), "a=! pay");
+}

@@ -34,7 +34,7 @@ pub(super) fn decode(spec: &Node, path: String, faults: &mut Faults) -> PeerAuth
 }
 
 /// A selector without labels selects every workload, as if it were absent.
-fn selector(
+pub(super) fn selector(
     fields: &mut Fields<'_>,
     ignored: &mut Vec<Text>,
     faults: &mut Faults,

@@ -27,6 +27,7 @@ pub mod members;
 pub mod names;
 pub mod patches;
 pub mod peer_modes;
+mod policies;
 pub mod policy_conditions;
 pub mod resolve;
 pub mod route;

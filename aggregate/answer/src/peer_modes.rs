@@ -1,8 +1,8 @@
 //! PeerAuthentications of a catalog that apply to a workload.
 
-use tributary_model::{
-    Catalog, Labels, Namespace, PeerAuthentication, PeerScopes, PolicyKey, PolicyKind, PolicyView,
-};
+use tributary_model::{Catalog, Labels, Namespace, PeerAuthentication, PeerScopes, PolicyKey, PolicyKind};
+
+use crate::policies;
 
 /// PeerAuthentication of a catalog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,16 +32,8 @@ pub fn peer_policies<'c>(
 
 /// Returns the policies of a namespace, the first in precedence first.
 fn in_order<'c>(catalog: &'c Catalog, namespace: &Namespace) -> impl Iterator<Item = Peer<'c>> + use<'c> {
-    let kind = PolicyKind::PeerAuthentication;
-    let from = PolicyKey { kind, namespace: namespace.clone(), name: "".into() };
-    let all = catalog.policies.range(from..);
-    let own = all.take_while(|(key, _)| key.kind == kind && key.namespace == *namespace);
-    let peer = |(key, view): (&'c PolicyKey, &'c tributary_model::Shared<PolicyView>)| {
-        Some((&**view, Peer { key, policy: view.peer_authentication()? }))
-    };
-    let mut peers: Vec<(&PolicyView, Peer<'_>)> = own.filter_map(peer).collect();
-    peers.sort_by(|(a, _), (b, _)| a.precedence_key().order(&b.precedence_key()));
-    peers.into_iter().map(|(_, peer)| peer)
+    let own = policies::in_order(catalog, PolicyKind::PeerAuthentication, namespace).into_iter();
+    own.filter_map(|(key, view)| Some(Peer { key, policy: view.peer_authentication()? }))
 }
 
 #[cfg(test)]

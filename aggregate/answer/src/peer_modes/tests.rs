@@ -1,7 +1,9 @@
 //! Modes of workloads over small catalogs.
 
 use tributary_model::MtlsMode::{Disable, Permissive, Strict};
-use tributary_model::{Code, DeclaredPolicy, MtlsMode, PeerModes, Policy, Settings, Shared, Timestamp};
+use tributary_model::{
+    Code, DeclaredPolicy, MtlsMode, PeerModes, Policy, PolicyView, Settings, Shared, Timestamp,
+};
 
 use super::*;
 use crate::fixtures::*;

@@ -9,6 +9,7 @@
 //! [`Projection`]: tributary_model::Projection
 //! [`Recorder`]: tributary_model::Recorder
 
+pub mod authorization;
 pub mod claims;
 pub mod client;
 pub mod cluster;
@@ -39,6 +40,7 @@ pub mod virtual_service;
 
 mod steps;
 
+pub use authorization::{AppliedAuthorization, AuthorizationChain, authorization_of};
 pub use claims::{
     HostClaim, RouteClaim, host_claims, route_claims, wildcard_claim, wildcards_beside, without_service,
 };

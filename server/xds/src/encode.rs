@@ -6,6 +6,7 @@
 
 mod access_log;
 pub mod assignment;
+pub mod authorization;
 pub mod cluster;
 pub mod defaults;
 mod hash;

@@ -379,7 +379,7 @@ fn sni_forward_proxy(port: u16) -> pb::Filter {
     filter("envoy.filters.network.sni_dynamic_forward_proxy", any(&config))
 }
 
-fn http_filter(name: &str, config: Any) -> hcm::HttpFilter {
+pub(super) fn http_filter(name: &str, config: Any) -> hcm::HttpFilter {
     hcm::HttpFilter {
         name: name.into(),
         config_type: Some(hcm::http_filter::ConfigType::TypedConfig(config)),
@@ -391,7 +391,7 @@ fn one_filter(name: &str, config: Any) -> pb::FilterChain {
     pb::FilterChain { filters: vec![filter(name, config)], ..pb::FilterChain::default() }
 }
 
-fn filter(name: &str, config: Any) -> pb::Filter {
+pub(super) fn filter(name: &str, config: Any) -> pb::Filter {
     pb::Filter { name: name.into(), config_type: Some(pb::filter::ConfigType::TypedConfig(config)) }
 }
 

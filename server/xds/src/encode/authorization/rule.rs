@@ -1,0 +1,82 @@
+//! A rule of a policy as Envoy's permissions, which are conditions on the operation, and principals, which are those on the client.
+//!
+//! `authorization` calls it for each rule of a filter.
+
+use std::sync::Arc;
+
+use envoy_types::pb::envoy::config::rbac::v3::Policy;
+use tributary_model::{Attribute, AttributeMatch, AuthorizationRule, ValueMatch};
+
+use super::permission;
+
+/// How rules become those of a filter.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Context<'a> {
+    /// Trust domains of the mesh.
+    pub(super) domains: &'a [Arc<str>],
+    /// Whether the filter reads requests.
+    pub(super) reads_requests: bool,
+    /// Whether a rule is kept without a condition that the filter cannot check, so that it matches more. Rules of policies that
+    /// accept requests are dropped instead.
+    pub(super) widens: bool,
+}
+
+/// Condition of Envoy.
+pub(super) trait Term: Sized {
+    /// Returns a condition that always holds.
+    fn any() -> Self;
+    /// Returns a condition that holds if all of these do.
+    fn and(all: Vec<Self>) -> Self;
+    /// Returns a condition that holds if this one does not.
+    fn not(self) -> Self;
+    /// Returns the condition that an attribute has one of these values; `None` if there is no such condition.
+    fn of(attribute: &Attribute, values: &[ValueMatch], context: &Context<'_>) -> Option<Self>;
+}
+
+/// Encodes a rule; `None` if the filter cannot check it.
+pub(super) fn policy(rule: &AuthorizationRule, context: &Context<'_>) -> Option<Policy> {
+    let is_of_operation = |found: &&AttributeMatch| permission::has(&found.of);
+    let (operation, client): (Vec<_>, Vec<_>) = rule.when.iter().partition(is_of_operation);
+    Some(Policy {
+        permissions: alternatives(&rule.to, &operation, context)?,
+        principals: alternatives(&rule.from, &client, context)?,
+        ..Policy::default()
+    })
+}
+
+/// Encodes lists of conditions, each with the further ones; the further ones alone if there is no list.
+fn alternatives<T: Term>(
+    lists: &[Arc<[AttributeMatch]>],
+    further: &[&AttributeMatch],
+    context: &Context<'_>,
+) -> Option<Vec<T>> {
+    let all = |list: &[AttributeMatch]| all_of(list.iter().chain(further.iter().copied()), context);
+    if lists.is_empty() {
+        return Some(vec![all(&[])?]);
+    }
+    lists.iter().map(|list| all(list)).collect()
+}
+
+fn all_of<'a, T: Term>(
+    conditions: impl Iterator<Item = &'a AttributeMatch>,
+    context: &Context<'_>,
+) -> Option<T> {
+    let mut terms = Vec::new();
+    for found in conditions {
+        let is_known = context.reads_requests || !found.of.is_of_requests();
+        for (values, inverts) in [(&found.values, false), (&found.not, true)] {
+            if values.is_empty() {
+                continue;
+            }
+            match T::of(&found.of, values, context).filter(|_| is_known) {
+                Some(term) => terms.push(if inverts { term.not() } else { term }),
+                None if context.widens => {}
+                None => return None,
+            }
+        }
+    }
+    if terms.is_empty() {
+        terms.push(T::any());
+    }
+    Some(T::and(terms))
+}

@@ -11,6 +11,7 @@ use tributary_model::{
     Labels, Locality, Namespace, NetworkId, NodeName, PeerModes, Projection, labels,
 };
 
+use crate::authorization::AuthorizationChain;
 use crate::patches::ClientPatches;
 use crate::scope::{ClientSidecar, Scope};
 
@@ -51,6 +52,8 @@ pub struct ClientClass {
     pub patches: Option<Arc<ClientPatches>>,
     /// Which connections the ports of its workload accept; `None` for plain text alone.
     pub inbound: Option<Arc<PeerModes>>,
+    /// AuthorizationPolicies of its workload.
+    pub authorization: Option<Arc<AuthorizationChain>>,
     /// Whether its inbound listeners are withheld, because policies that may restrict them were never read.
     pub withholds_inbound: bool,
 }
@@ -77,6 +80,7 @@ impl ClientClass {
             labels: Labels::default(),
             patches: None,
             inbound: None,
+            authorization: None,
             withholds_inbound: false,
         }
     }

@@ -12,6 +12,7 @@ use tributary_model::{
     PortNumber, Protocol, UnreadCollection, WorkloadAddress, WorkloadKey, WorkloadView,
 };
 
+use crate::authorization::{AuthorizationChain, authorization_of};
 use crate::client::{Client, ClientClass};
 use crate::peer_modes::peer_policies;
 use crate::vip::ListenAddress;
@@ -47,6 +48,17 @@ pub struct InboundSecurity {
     pub rest: MtlsMode,
     /// How it ends mesh TLS; `None` if it cannot.
     pub tls: Option<InboundTls>,
+    /// Which requests and connections it accepts; `None` for all.
+    pub authorization: Option<InboundAuthorization>,
+}
+
+/// Which requests and connections a sidecar accepts.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct InboundAuthorization {
+    /// Policies of its workload.
+    pub policies: Arc<AuthorizationChain>,
+    /// Trust domains of its clients: that of the mesh, then its aliases.
+    pub domains: Arc<[Arc<str>]>,
 }
 
 /// How a sidecar ends mesh TLS.
@@ -65,7 +77,12 @@ pub fn inbound_security(catalog: &Catalog, class: &ClientClass) -> InboundSecuri
         Some(&class.certificates).filter(|source| class.inbound.is_some() && source.is_known());
     let tls = certificates
         .map(|source| InboundTls { certificates: source.clone(), domains: catalog.settings.trust_domains() });
-    InboundSecurity { rest: class.inbound.as_ref().map_or(MtlsMode::Disable, |modes| modes.usual()), tls }
+    let authorization = class.authorization.as_ref().map(|policies| InboundAuthorization {
+        policies: Arc::clone(policies),
+        domains: catalog.settings.trust_domains(),
+    });
+    let rest = class.inbound.as_ref().map_or(MtlsMode::Disable, |modes| modes.usual());
+    InboundSecurity { rest, tls, authorization }
 }
 
 /// Returns which connections the ports of a sidecar accept, by the labels of its workload: as PeerAuthentications set it, else
@@ -86,6 +103,19 @@ pub fn inbound_modes(catalog: &Catalog, class: &ClientClass, labels: &Labels) ->
         has_certificates && catalog.settings.auto_mtls()
     };
     applies.then_some(modes)
+}
+
+/// Returns the AuthorizationPolicies that decide what a sidecar accepts, by the labels of its workload.
+#[must_use]
+pub fn inbound_authorization(
+    catalog: &Catalog,
+    class: &ClientClass,
+    labels: &Labels,
+) -> Option<AuthorizationChain> {
+    if class.kind != ClientKind::Sidecar {
+        return None;
+    }
+    authorization_of(catalog, class.namespace.as_ref(), labels)
 }
 
 /// Whether inbound listeners must wait: the policies of a registry were never read, and may refuse what they would accept.

@@ -74,6 +74,7 @@ pub fn base(client: &ClientClass, keeps: impl Fn(&Attr) -> bool) -> ClientClass 
         // no resource of a set has the paths, or is of its workload
         certificate_files: None,
         inbound: None,
+        authorization: None,
         withholds_inbound: false,
         network: own.network.map(|n| if keeps(&Attr::Network(n.clone())) { n } else { NetworkId::unnamed() }),
         cluster: own.cluster.map(|c| if keeps(&Attr::Cluster(c.clone())) { c } else { ClusterId::unnamed() }),

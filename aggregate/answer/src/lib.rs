@@ -58,8 +58,9 @@ pub use explain::{
 pub use grpc_route::{GrpcGap, grpc_routes};
 pub use http_route::{RouteContext, RoutePlan, Routes, Target, http_routes};
 pub use inbound::{
-    InboundPath, InboundPort, InboundSecurity, InboundTarget, InboundTls, OwnSide, inbound_modes,
-    inbound_security, own_workload, received, unread_policies, withholds_inbound,
+    InboundAuthorization, InboundPath, InboundPort, InboundSecurity, InboundTarget, InboundTls, OwnSide,
+    inbound_authorization, inbound_modes, inbound_security, own_workload, received, unread_policies,
+    withholds_inbound,
 };
 pub use key::key;
 pub use listener::{ListenerPlan, Match, Serves, listener, listener_name, route_table_name, scoped_listener};

@@ -19,6 +19,7 @@ use crate::peer_modes::peer_policies;
 use crate::resolve::is_exported;
 use crate::scope::{Scope, attach};
 
+mod authorization;
 mod clients;
 mod found;
 mod peers;
@@ -95,6 +96,9 @@ pub fn policy_conditions(
         for (key, view) in policies() {
             routes.of(key, view).into_iter().for_each(|found| add(key, Some(found)));
         }
+    }
+    for (key, view) in policies() {
+        add(key, authorization::undecided(view));
     }
     let selects = |view: &PolicyView| view.policy().selector().is_some_and(|labels| !labels.is_empty());
     if !policies().any(|(_, view)| selects(view)) {

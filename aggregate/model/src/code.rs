@@ -167,6 +167,7 @@ codes! {
     470 SHARES_PARTLY_UNMATCHED "`distribute` of a DestinationRule gives a part of the requests to a place without endpoints" => "correct the place in `to`, or add endpoints there; until then the other places receive its part";
     471 STREAMS_WITHOUT_HTTP2 "`maxConcurrentStreams` of a DestinationRule has no effect, because clients use HTTP/1.1" => "set `h2UpgradePolicy: UPGRADE`, remove it, or correct the protocol of the port";
     472 AUTHORIZATION_UNREADABLE "no version of an AuthorizationPolicy is valid, so that its workloads refuse every request" => "correct the field that the reason of the policy names: `tributary get policies NAME -o wide`";
+    473 AUTHORIZATION_UNDECIDED "an AuthorizationPolicy depends on an extension or on tokens of requests, which are not read, so that requests are refused" => "write rules that decide by identity, address or request, or delete it";
 
     // 05xx: why an endpoint is or is not served
     501 SOURCE_ENDPOINT "the source lists this endpoint" => "nothing";

@@ -216,7 +216,7 @@ pub enum Resource {
     /// What a client was sent, and whether it acknowledged it
     #[value(alias = "resource")]
     Resources,
-    /// Policies, such as Sidecars, DestinationRules and PeerAuthentications, with their sources and conditions
+    /// Policies, such as Sidecars, DestinationRules and AuthorizationPolicies, with their sources and conditions
     #[value(alias = "policy", alias = "config")]
     Policies,
     /// Routes of a client to a host, in the order in which they are tried, each with the VirtualService that it is from

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use tonic::Code as GrpcCode;
 use tributary_answer::{
-    ClientPatches, ClientSidecar, ProxyFacts, Selectable, attach, inbound_modes, patches_of,
-    withholds_inbound,
+    AuthorizationChain, ClientPatches, ClientSidecar, ProxyFacts, Selectable, attach, inbound_authorization,
+    inbound_modes, patches_of, withholds_inbound,
 };
 use tributary_model::closed_ports::{METRICS_PORT, STATUS_PORT};
 use tributary_model::{
@@ -143,6 +143,7 @@ impl ClientNode {
         class.labels = class.compared(catalog, labels);
         class.patches = self.patches(catalog, &class, labels, earlier);
         class.inbound = inbound(catalog, &class, labels, earlier);
+        class.authorization = authorization(catalog, &class, labels, earlier);
         class.withholds_inbound = withholds_inbound(catalog, &class);
         (class, own.into_iter().map(|(key, _)| key.clone()).collect())
     }
@@ -312,6 +313,18 @@ fn inbound(
     let modes = inbound_modes(catalog, class, labels)?;
     let held = earlier.and_then(|class| class.inbound.as_ref()).filter(|held| ***held == modes);
     Some(held.map_or_else(|| Arc::new(modes), Arc::clone))
+}
+
+/// Returns the AuthorizationPolicies of its workload; those of an earlier class if they are equal.
+fn authorization(
+    catalog: &Catalog,
+    class: &ClientClass,
+    labels: &Labels,
+    earlier: Option<&ClientClass>,
+) -> Option<Arc<AuthorizationChain>> {
+    let chain = inbound_authorization(catalog, class, labels)?;
+    let held = earlier.and_then(|class| class.authorization.as_ref()).filter(|held| ***held == chain);
+    Some(held.map_or_else(|| Arc::new(chain), Arc::clone))
 }
 
 /// Completes a class from a workload: the registry's locality wins over the client's.

@@ -101,7 +101,7 @@ async fn unserved_objects_are_named_and_change_nothing() -> Result<()> {
     let before = [client.versions(CDS), client.versions(EDS)];
     has_problems(&server, &[]).await?;
     define(&cluster).await?;
-    has_problems(&server, &["deny", "two", "logs", "auth"]).await?;
+    has_problems(&server, &["two", "deny", "logs", "auth"]).await?;
     let telemetry = ["Telemetry/shop/logs"];
     lists(&server, &["Telemetry"], &telemetry).await?;
     lists(&server, &["shop/deny"], &["RequestAuthentication/shop/deny"]).await?;
@@ -130,7 +130,7 @@ async fn right_to_unserved_kinds_is_not_missed() -> Result<()> {
     let watched = Watched::by(&cluster, &Login::user("reader"))?;
     let (server, _config) = watched.arg("--first-sync-timeout").arg("0").start().await?;
     follow(&server).await?;
-    has_problems(&server, &["deny", "two", "auth"]).await?;
+    has_problems(&server, &["two", "deny", "auth"]).await?;
     eventually("the missing right to be shown", SOON, || async {
         let (_, shown, _) = server.command(&["get", "registries", "-o", "wide"]).await?;
         let row = shown.lines().find(|row| row.contains(" telemetries ")).unwrap_or_default();
@@ -147,5 +147,5 @@ async fn right_to_unserved_kinds_is_not_missed() -> Result<()> {
     })
     .await?;
     cluster.api().allow("reader", &READ, &READABLE).await?;
-    has_problems(&server, &["deny", "two", "logs", "auth"]).await
+    has_problems(&server, &["two", "deny", "logs", "auth"]).await
 }

@@ -1,8 +1,8 @@
 //! Documents that stand in for AuthorizationPolicies that are not valid.
 //!
 //! The sources of files and clusters serve one while no version of its object is valid: it refuses every request of the
-//! workloads that the object selects, as far as its selector can be read. An absent policy would open them. Of a policy that
-//! refuses nothing, such as one for audit, there is none.
+//! workloads that the object selects, as far as its selector can be read. An absent policy would open them. A policy that
+//! refuses nothing, such as one for audit, has no such document.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -225,7 +225,7 @@ fn mk_authorization_policy() -> Tree {
         ("paths", texts(&["/pay", "\"/a/{*}/b\""])),
     ];
     let when =
-        [("key", plain("request.headers[x]")), ("values", texts(&["v"])), ("notValues", texts(&["w"]))];
+        [("key", plain("\"request.headers[x]\"")), ("values", texts(&["v"])), ("notValues", texts(&["w"]))];
     let rule = map([
         ("from", Tree::List(vec![map([("source", map(source))])])),
         ("to", Tree::List(vec![map([("operation", map(operation))])])),

@@ -18,8 +18,8 @@ pub const COMMON_FIELDS: &[&str] = &["kind", "name", "clusterId", "staleness"];
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, JsonSchema)]
 #[schemars(rename_all = "lowercase")]
 pub enum RegistryKind {
-    /// Directory of ServiceEntry, WorkloadEntry, WorkloadGroup, Sidecar, DestinationRule, VirtualService, EnvoyFilter and
-    /// PeerAuthentication documents.
+    /// Directory of ServiceEntry, WorkloadEntry, WorkloadGroup, Sidecar, DestinationRule, VirtualService, EnvoyFilter,
+    /// PeerAuthentication and AuthorizationPolicy documents.
     #[default]
     File,
     /// Kubernetes cluster: its Services with their endpoints, and its ServiceEntries, WorkloadEntries and

@@ -126,7 +126,7 @@ impl<'s> Reasons<'s> {
 /// Attribute of a client that answers may depend on: its name, its text, and how to take it from another client.
 type Attribute = (&'static str, fn(&ClientClass) -> String, fn(&mut ClientClass, &ClientClass));
 
-const ATTRIBUTES: [Attribute; 16] = [
+const ATTRIBUTES: [Attribute; 17] = [
     ("namespace", |c| text(c.namespace.as_ref()), |to, from| to.namespace.clone_from(&from.namespace)),
     (
         "Sidecar",
@@ -152,6 +152,7 @@ const ATTRIBUTES: [Attribute; 16] = [
         to.inbound.clone_from(&from.inbound);
         to.withholds_inbound = from.withholds_inbound;
     }),
+    ("AuthorizationPolicies", authorization, |to, from| to.authorization.clone_from(&from.authorization)),
     ("labels that rules compare", |c| labels(&c.labels), |to, from| to.labels.clone_from(&from.labels)),
 ];
 
@@ -201,6 +202,12 @@ fn inbound(class: &ClientClass) -> String {
     let Some(modes) = &class.inbound else { return "none".to_owned() };
     let others = modes.others().map(|(port, mode)| format!("{port} {mode}"));
     std::iter::once(modes.usual().to_string()).chain(others).collect::<Vec<_>>().join(", ")
+}
+
+fn authorization(class: &ClientClass) -> String {
+    let policies = class.authorization.iter().flat_map(|chain| chain.policies.iter());
+    let names: Vec<String> = policies.map(|of| format!("{}/{}", of.key.namespace, of.key.name)).collect();
+    if names.is_empty() { "none".to_owned() } else { names.join(",") }
 }
 
 fn closed(ports: ClosedPorts) -> String {
@@ -339,8 +346,9 @@ mod tests {
             labels: _,
             patches: _,
             inbound: _,
+            authorization: _,
             withholds_inbound: _,
         } = a;
-        assert_eq!(ATTRIBUTES.len(), 16);
+        assert_eq!(ATTRIBUTES.len(), 17);
     }
 }

@@ -21,6 +21,7 @@ mod policies;
 mod rejections;
 mod resources;
 mod routes;
+mod security_policies;
 mod serve;
 mod state;
 mod state_commands;

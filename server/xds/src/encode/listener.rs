@@ -328,6 +328,8 @@ fn http_manager(
     hcm::HttpConnectionManager {
         // A stream may be idle: that is for the application to decide.
         stream_idle_timeout: Some(Duration::default()),
+        // A path such as `/a/../b` would get around conditions on paths.
+        normalize_path: Some(BoolValue { value: true }),
         access_log: access_log::requests(reports.log.as_deref()),
         tracing: reports.tracing.as_deref().map(spans::tracing),
         upgrade_configs: vec![UpgradeConfig { upgrade_type: "websocket".into(), ..UpgradeConfig::default() }],

@@ -2,7 +2,7 @@
 //! workloads at their addresses.
 //!
 //! A changed policy wakes a stream only if its class changes, so a policy that selects no client wakes none. Sidecars,
-//! EnvoyFilters and PeerAuthentications change classes; other kinds wake the readers of the services that they change.
+//! EnvoyFilters, PeerAuthentications and AuthorizationPolicies change classes; other kinds wake the readers of the services that they change.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -114,7 +114,13 @@ fn wake_moved(members: &HashMap<u64, Member>, now: &Catalog, observed: ObservedS
 }
 
 const fn changes_classes(kind: PolicyKind) -> bool {
-    matches!(kind, PolicyKind::Sidecar | PolicyKind::EnvoyFilter | PolicyKind::PeerAuthentication)
+    match kind {
+        PolicyKind::Sidecar
+        | PolicyKind::EnvoyFilter
+        | PolicyKind::PeerAuthentication
+        | PolicyKind::AuthorizationPolicy => true,
+        PolicyKind::DestinationRule | PolicyKind::VirtualService => false,
+    }
 }
 
 fn ips(view: &Shared<WorkloadView>) -> impl Iterator<Item = IpAddr> {

@@ -11,15 +11,15 @@ const MESHED: &str = "serviceAccount: pay, labels: {app: pay}";
 const CERTIFICATE_HEADER: &str = "x-forwarded-client-cert";
 
 /// A workload whose sidecar receives on a port of its own and passes requests on to an echo server.
-struct Callee {
-    mesh: Mesh,
-    at: SocketAddr,
+pub(super) struct Callee {
+    pub(super) mesh: Mesh,
+    pub(super) at: SocketAddr,
     echo: Echo,
 }
 
 impl Callee {
     /// Declares the service `pay.test` of this protocol, whose endpoint accepts mesh TLS.
-    async fn new(protocol: &str) -> Result<Self> {
+    pub(super) async fn new(protocol: &str) -> Result<Self> {
         let (mesh, at, echo) = (Mesh::new().await?, ports::free_addr()?, Echo::start().await?);
         mesh.put("pay.test", &mesh.entry("pay.test").protocol(protocol).with(at, MESHED))?;
         let sidecar = json!({
@@ -39,7 +39,7 @@ impl Callee {
     }
 
     /// Starts the sidecar of the workload.
-    async fn sidecar(&self, server: &TestServer) -> Result<Envoy> {
+    pub(super) async fn sidecar(&self, server: &TestServer) -> Result<Envoy> {
         let identity = self.mesh.authority.workload("callee", PAY)?;
         let mut metadata = self.of_files(&identity);
         metadata["LABELS"] = json!({"app": "pay"});
@@ -47,7 +47,7 @@ impl Callee {
     }
 
     /// Starts a sidecar that sends requests with this identity.
-    async fn caller(&self, server: &TestServer, uri: &str) -> Result<Envoy> {
+    pub(super) async fn caller(&self, server: &TestServer, uri: &str) -> Result<Envoy> {
         let identity = self.mesh.authority.workload("caller", uri)?;
         started(server, "web", self.of_files(&identity)).await
     }
@@ -62,7 +62,7 @@ impl Callee {
     }
 
     /// Waits until plain text is refused, or answered with 200.
-    async fn plain_is(&self, accepted: bool) -> Result<()> {
+    pub(super) async fn plain_is(&self, accepted: bool) -> Result<()> {
         eventually(&format!("plain text to be accepted: {accepted}"), SOON, || async {
             let answer = get_as(self.at, "pay.test", NO_HEADER).await;
             ensure!(answer.as_ref().is_ok_and(|(status, _)| *status == 200) == accepted, "{answer:?}");
@@ -85,7 +85,7 @@ impl Callee {
     }
 }
 
-async fn started(server: &TestServer, name: &str, metadata: Value) -> Result<Envoy> {
+pub(super) async fn started(server: &TestServer, name: &str, metadata: Value) -> Result<Envoy> {
     let config = EnvoyConfig::new(server.xds(), Variant::Delta).sidecar(name).metadata(metadata);
     let envoy = Envoy::start(&config).await?;
     envoy.live(SOON).await?;

@@ -2,6 +2,7 @@
 //! port takes mesh TLS and plain text. The workload's Envoy answers with another backend for each, so that every answer shows
 //! how its request arrived.
 
+mod authorization;
 mod inbound;
 
 use std::net::{Ipv4Addr, SocketAddr};

@@ -50,7 +50,7 @@ fn targets(fields: &mut Fields<'_>, faults: &mut Faults) -> Vec<Target> {
 fn target(node: &Node, path: String, faults: &mut Faults) -> Option<Target> {
     let mut fields = Fields::open(node, path.clone(), faults)?;
     let at = Located::new(node.at, ());
-    let mut text = |name| fields.text(name, faults).unwrap_or(Located::new(node.at, "".into()));
+    let mut text = |name| fields.text(name, faults).unwrap_or_else(|| Located::new(node.at, "".into()));
     let (group, kind, name, namespace) = (text("group"), text("kind"), text("name"), text("namespace"));
     fields.finish(faults);
     Some(Target { at, path, group, kind, name, namespace })
@@ -59,7 +59,7 @@ fn target(node: &Node, path: String, faults: &mut Faults) -> Option<Target> {
 fn provider(fields: &mut Fields<'_>, faults: &mut Faults) -> Option<Text> {
     let (path, node) = fields.get("provider")?;
     let mut inner = Fields::open(node, path, faults)?;
-    let name = inner.text("name", faults).unwrap_or(Located::new(node.at, "".into()));
+    let name = inner.text("name", faults).unwrap_or_else(|| Located::new(node.at, "".into()));
     inner.finish(faults);
     Some(name)
 }

@@ -1,6 +1,6 @@
 //! Listeners of inbound connections: plain text, mesh TLS or both on each port (docs/reference/xds.md#inbound-connections).
 //!
-//! A port that takes both has a chain for each. Sidecars offer protocols of their own in the greeting of mesh TLS, so that TLS
+//! AuthorizationPolicies decide first: their filters precede the others of each chain. A port that takes both has a chain for each. Sidecars offer protocols of their own in the greeting of mesh TLS, so that TLS
 //! of the application passes through as it is.
 
 use envoy_types::pb::envoy::config::core::v3::TransportSocket;
@@ -9,7 +9,7 @@ use tributary_answer::{InboundSecurity, InboundTls};
 use tributary_model::MtlsMode;
 
 use super::*;
-use crate::encode::mesh_tls;
+use crate::encode::{authorization, mesh_tls};
 
 /// Name of the listener for all inbound traffic.
 pub const VIRTUAL_INBOUND: &str = "virtualInbound";
@@ -33,7 +33,7 @@ pub fn virtual_inbound(
     let mut body = base(VIRTUAL_INBOUND, bind, INBOUND_PORT, TrafficDirection::Inbound);
     body.listener_filters = vec![listener_filter("envoy.filters.listener.original_dst", &OriginalDst {})];
     let own = || ports.iter().filter(|port| port.target.get() != INBOUND_PORT);
-    let chains = Chains { security, reports };
+    let chains = Chains::new(security, reports);
     body.filter_chains = std::iter::once(loop_guard(VIRTUAL_INBOUND, INBOUND_PORT))
         .chain(own().flat_map(|port| chains.of_port(port)))
         .chain(chains.of_others())
@@ -61,7 +61,7 @@ pub fn inbound(
     let number = port.target.get();
     let mut body = base(&listener_name(bind.ip, number), bind, number, TrafficDirection::Inbound);
     body.access_log = access_log::unmatched(reports.log.as_deref());
-    let chains = Chains { security, reports };
+    let chains = Chains::new(security, reports);
     body.filter_chains = chains.of_port(port);
     if chains.needs_greeting(port.protocol, port.mode) {
         inspect_tls(&mut body, &[]);
@@ -117,9 +117,21 @@ struct To<'a> {
 struct Chains<'a> {
     security: &'a InboundSecurity,
     reports: &'a Reports,
+    /// Filters that accept or refuse requests.
+    for_requests: Vec<hcm::HttpFilter>,
+    /// Filters that accept or refuse connections of which no request is read.
+    for_connections: Vec<pb::Filter>,
 }
 
-impl Chains<'_> {
+impl<'a> Chains<'a> {
+    fn new(security: &'a InboundSecurity, reports: &'a Reports) -> Self {
+        let of = security.authorization.as_ref();
+        let for_requests = of.map(|of| authorization::http_filters(&of.policies, &of.domains));
+        let for_connections = of.map(|of| authorization::network_filters(&of.policies, &of.domains));
+        let (for_requests, for_connections) =
+            (for_requests.unwrap_or_default(), for_connections.unwrap_or_default());
+        Self { security, reports, for_requests, for_connections }
+    }
     /// Whether only the greeting of a connection shows which chain takes it.
     fn needs_greeting(&self, protocol: Protocol, mode: MtlsMode) -> bool {
         let by_mode = match mode {
@@ -194,13 +206,16 @@ impl Chains<'_> {
         }
     }
     fn tcp(&self, to: To<'_>, found: pb::FilterChainMatch) -> pb::FilterChain {
-        pb::FilterChain { filter_chain_match: Some(found), ..tcp_chain(to.name, to.cluster, self.reports) }
+        let mut chain = tcp_chain(to.name, to.cluster, self.reports);
+        chain.filters.splice(..0, self.for_connections.iter().cloned());
+        pb::FilterChain { filter_chain_match: Some(found), ..chain }
     }
     /// Returns a chain for HTTP; the port of the service names its virtual host, as in Istio. Behind mesh TLS the application
     /// gets the identity of the client, and from no other connection.
     fn http(&self, to: To<'_>, found: pb::FilterChainMatch, forwards_identity: bool) -> pb::FilterChain {
         let routes = RouteSpecifier::RouteConfig(inbound_routes(to.cluster, to.service, to.protocol));
         let mut manager = http_manager(to.cluster, routes, false, self.reports);
+        manager.http_filters.splice(..0, self.for_requests.iter().cloned());
         if forwards_identity {
             let yes = Some(BoolValue { value: true });
             manager.forward_client_cert_details = ForwardClientCertDetails::AppendForward.into();

@@ -5,8 +5,9 @@ use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::{
     CommonTlsContext, DownstreamTlsContext, common_tls_context::ValidationContextType,
 };
 use envoy_types::pb::envoy::r#type::matcher::v3::string_matcher::MatchPattern;
+use tributary_answer::{AppliedAuthorization, AuthorizationChain, InboundAuthorization};
 use tributary_fixtures::mk_port;
-use tributary_model::CertificateSource;
+use tributary_model::{AuthorizationAction, AuthorizationRule, CertificateSource, PolicyKey, PolicyKind};
 
 use super::*;
 
@@ -17,7 +18,7 @@ const ANY: &str = "istio,istio-peer-exchange";
 fn mk_security(rest: MtlsMode) -> InboundSecurity {
     let certificates = CertificateSource::Sds(CertificateSource::AGENT.into());
     let tls = InboundTls { certificates, domains: ["mesh".into(), "old".into()].into() };
-    InboundSecurity { rest, tls: Some(tls) }
+    InboundSecurity { rest, tls: Some(tls), authorization: None }
 }
 fn mk_inbound(port: u32, protocol: Protocol, mode: MtlsMode) -> InboundPort {
     InboundPort { target: mk_port(port), service: mk_port(80), protocol, mode }
@@ -89,7 +90,8 @@ fn chains_follow_mode_and_protocol() {
 
 #[test]
 fn clients_prove_an_identity_of_a_trust_domain() {
-    let chain = Chains { security: &mk_security(MtlsMode::Strict), reports: &Reports::default() };
+    let (security, reports) = (mk_security(MtlsMode::Strict), Reports::default());
+    let chain = Chains::new(&security, &reports);
     let chains = chain.of_port(&mk_inbound(9080, Protocol::Http, MtlsMode::Strict));
     let context = context(&chains[0]).unwrap();
     assert_eq!(context.require_client_certificate, Some(BoolValue { value: true }));
@@ -109,8 +111,8 @@ fn clients_prove_an_identity_of_a_trust_domain() {
 
 #[test]
 fn application_gets_the_identity_of_a_client_of_mesh_tls_alone() {
-    let security = mk_security(MtlsMode::Permissive);
-    let chain = Chains { security: &security, reports: &Reports::default() };
+    let (security, reports) = (mk_security(MtlsMode::Permissive), Reports::default());
+    let chain = Chains::new(&security, &reports);
     let forwards = |chain: &pb::FilterChain| {
         let Some(pb::filter::ConfigType::TypedConfig(any)) = &chain.filters[0].config_type else {
             panic!("no configuration")
@@ -161,8 +163,10 @@ fn strict_port_without_certificates_refuses_every_connection() {
         mk_inbound(9080, Protocol::Http, MtlsMode::Strict),
         mk_inbound(9090, Protocol::Tcp, MtlsMode::Permissive),
     ];
-    let (security, at) =
-        (InboundSecurity { rest: MtlsMode::Strict, tls: None }, ListenAddress::only([0, 0, 0, 0].into()));
+    let (security, at) = (
+        InboundSecurity { rest: MtlsMode::Strict, tls: None, authorization: None },
+        ListenAddress::only([0, 0, 0, 0].into()),
+    );
     let body = virtual_inbound(at, &ports, &security, &Reports::default());
     let message = pb::Listener::decode(&body[..]).unwrap();
     let leads = |chain: &pb::FilterChain| {
@@ -183,4 +187,52 @@ fn strict_port_without_certificates_refuses_every_connection() {
         "* * *: plain tcp: BlackHoleCluster",
     ];
     assert_eq!(got, want);
+}
+
+/// A chain without them would be a way around the policies.
+#[test]
+fn policies_decide_first_in_every_chain_that_leads_to_the_workload() {
+    let policy = AppliedAuthorization {
+        key: PolicyKey {
+            kind: PolicyKind::AuthorizationPolicy,
+            namespace: tributary_fixtures::mk_ns("shop"),
+            name: "deny".into(),
+        },
+        action: AuthorizationAction::Deny,
+        is_dry_run: false,
+        rules: [AuthorizationRule::default()].into(),
+    };
+    let authorization = InboundAuthorization {
+        policies: Arc::new(AuthorizationChain { policies: [policy].into() }),
+        domains: ["mesh".into()].into(),
+    };
+    let protocols = [Protocol::Http, Protocol::Tcp, Protocol::Tls, Protocol::Unspecified];
+    for mode in [MtlsMode::Disable, MtlsMode::Permissive, MtlsMode::Strict] {
+        let security = InboundSecurity { authorization: Some(authorization.clone()), ..mk_security(mode) };
+        let ports: Vec<_> =
+            (9080..).zip(protocols).map(|(port, protocol)| mk_inbound(port, protocol, mode)).collect();
+        let at = ListenAddress::only([0, 0, 0, 0].into());
+        let body = virtual_inbound(at, &ports, &security, &Reports::default());
+        let message = pb::Listener::decode(&body[..]).unwrap();
+        assert!(message.filter_chains.len() > ports.len());
+        // the first one keeps connections from looping
+        for chain in &message.filter_chains[1..] {
+            assert_eq!(first(chain), "envoy.filters.rbac", "{mode}: {}", shown(chain));
+        }
+    }
+}
+
+/// Returns the name of the filter that decides first: the first of connections, or the first of requests.
+fn first(chain: &pb::FilterChain) -> String {
+    let filter = &chain.filters[0];
+    let Some(pb::filter::ConfigType::TypedConfig(any)) = &filter.config_type else {
+        panic!("no configuration")
+    };
+    let name = match &*filter.name {
+        "envoy.filters.network.http_connection_manager" => {
+            hcm::HttpConnectionManager::decode(&any.value[..]).unwrap().http_filters[0].name.clone()
+        }
+        other => other.to_owned(),
+    };
+    name.replace(".http.", ".").replace(".network.", ".")
 }

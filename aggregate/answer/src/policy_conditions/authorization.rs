@@ -1,0 +1,118 @@
+//! Condition of an AuthorizationPolicy with rules that no sidecar can decide, and that therefore refuse.
+
+use std::collections::BTreeSet;
+
+use tributary_model::{
+    Attribute, AttributeMatch, AuthorizationAction, AuthorizationPolicy, Code, Condition, PolicyView,
+};
+
+use super::condition;
+
+/// Returns the condition of a policy that leaves the decision to an extension, or compares tokens of requests. Neither extensions
+/// nor tokens are read: requests that depend on them are refused.
+pub(super) fn undecided(view: &PolicyView) -> Option<Condition> {
+    let policy = view.authorization_policy()?;
+    if policy.is_stand_in() {
+        return None;
+    }
+    let message = match &policy.action {
+        AuthorizationAction::Custom(_) if policy.is_dry_run => {
+            "extensions are not served, so its dry run reports nothing".to_owned()
+        }
+        AuthorizationAction::Custom(name) => {
+            format!(
+                "extensions such as {name} are not served, so the requests that its rules match are refused"
+            )
+        }
+        AuthorizationAction::Allow | AuthorizationAction::Deny | AuthorizationAction::Audit => {
+            let rules = with_tokens(policy);
+            if rules.is_empty() {
+                return None;
+            }
+            format!(
+                "tokens of requests are not read, so every request counts as one without a token in: {}",
+                rules.join(", ")
+            )
+        }
+    };
+    Some(condition(Code::AUTHORIZATION_UNDECIDED, view, message))
+}
+
+/// Returns the paths of the rules that compare tokens.
+fn with_tokens(policy: &AuthorizationPolicy) -> Vec<String> {
+    let rules = policy.rules.iter().enumerate().filter(|(_, rule)| {
+        let lists = rule.from.iter().chain(rule.to.iter()).chain([&rule.when]);
+        lists.flat_map(|list| list.iter()).any(is_of_token)
+    });
+    let places: BTreeSet<usize> = rules.map(|(at, _)| at).collect();
+    places.into_iter().map(|at| format!("rules[{at}]")).collect()
+}
+
+const fn is_of_token(of: &AttributeMatch) -> bool {
+    match of.of {
+        Attribute::RequestPrincipal
+        | Attribute::RequestAudience
+        | Attribute::RequestPresenter
+        | Attribute::RequestClaim(_) => true,
+        Attribute::Principal
+        | Attribute::Namespace
+        | Attribute::ServiceAccount
+        | Attribute::SourceIp
+        | Attribute::RemoteIp
+        | Attribute::DestinationIp
+        | Attribute::DestinationPort
+        | Attribute::ServerName
+        | Attribute::Host
+        | Attribute::Method
+        | Attribute::Path
+        | Attribute::Header(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tributary_model::{AuthorizationRule, Catalog, Labels, Policy, PolicyKey, PolicyKind, ValueMatch};
+
+    use crate::fixtures::*;
+    use crate::policy_conditions::{Beside, policy_conditions};
+
+    use super::*;
+
+    /// Returns the conditions of a policy with one rule.
+    fn shown(action: AuthorizationAction, is_dry_run: bool, of: Attribute) -> Vec<String> {
+        let when = AttributeMatch { of, values: [ValueMatch::Present].into(), not: Arc::default() };
+        let policy = AuthorizationPolicy {
+            selector: Labels::default(),
+            action,
+            is_dry_run,
+            rules: [
+                AuthorizationRule::default(),
+                AuthorizationRule { when: [when].into(), ..AuthorizationRule::default() },
+            ]
+            .into(),
+            ignored: Arc::from([]),
+        };
+        let policies = [mk_policy("shop", "a", Policy::AuthorizationPolicy(policy))].into_iter().collect();
+        let catalog = Catalog { complete: true, policies, ..mk_catalog(vec![]) };
+        let all = policy_conditions(&catalog, Beside::default(), &|_| true);
+        let key =
+            PolicyKey { kind: PolicyKind::AuthorizationPolicy, namespace: mk_ns("shop"), name: "a".into() };
+        all.get(&key).into_iter().flatten().map(|one| format!("{} {}", one.code, one.message)).collect()
+    }
+
+    #[test]
+    fn rules_that_no_sidecar_decides_are_named() {
+        let custom = || AuthorizationAction::Custom("opa".into());
+        let allow = AuthorizationAction::Allow;
+        let refused =
+            "TRB0473 extensions such as opa are not served, so the requests that its rules match are refused";
+        assert_eq!(shown(custom(), false, Attribute::Method), [refused]);
+        let dry = "TRB0473 extensions are not served, so its dry run reports nothing";
+        assert_eq!(shown(custom(), true, Attribute::Method), [dry]);
+        let token = "TRB0473 tokens of requests are not read, so every request counts as one without a token in: rules[1]";
+        assert_eq!(shown(allow.clone(), false, Attribute::RequestPrincipal), [token]);
+        assert_eq!(shown(allow, false, Attribute::Principal), [""; 0]);
+    }
+}

@@ -144,6 +144,19 @@ pub enum Attribute {
 }
 
 impl Attribute {
+    /// Whether it is that of a request's token.
+    #[must_use]
+    pub const fn is_of_token(&self) -> bool {
+        matches!(
+            self,
+            Self::RequestPrincipal | Self::RequestAudience | Self::RequestPresenter | Self::RequestClaim(_)
+        )
+    }
+    /// Whether it is known only once the client or its token is authenticated.
+    #[must_use]
+    pub const fn is_of_identity(&self) -> bool {
+        self.is_of_token() || matches!(self, Self::Principal | Self::Namespace | Self::ServiceAccount)
+    }
     /// Whether only requests have it: connections of which the requests are not read lack it.
     #[must_use]
     pub const fn is_of_requests(&self) -> bool {

@@ -2,9 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tributary_model::{
-    Attribute, AttributeMatch, AuthorizationAction, AuthorizationPolicy, Code, Condition, PolicyView,
-};
+use tributary_model::{AuthorizationAction, AuthorizationPolicy, Code, Condition, PolicyView};
 
 use super::condition;
 
@@ -42,38 +40,20 @@ pub(super) fn undecided(view: &PolicyView) -> Option<Condition> {
 fn with_tokens(policy: &AuthorizationPolicy) -> Vec<String> {
     let rules = policy.rules.iter().enumerate().filter(|(_, rule)| {
         let lists = rule.from.iter().chain(rule.to.iter()).chain([&rule.when]);
-        lists.flat_map(|list| list.iter()).any(is_of_token)
+        lists.flat_map(|list| list.iter()).any(|found| found.of.is_of_token())
     });
     let places: BTreeSet<usize> = rules.map(|(at, _)| at).collect();
     places.into_iter().map(|at| format!("rules[{at}]")).collect()
-}
-
-const fn is_of_token(of: &AttributeMatch) -> bool {
-    match of.of {
-        Attribute::RequestPrincipal
-        | Attribute::RequestAudience
-        | Attribute::RequestPresenter
-        | Attribute::RequestClaim(_) => true,
-        Attribute::Principal
-        | Attribute::Namespace
-        | Attribute::ServiceAccount
-        | Attribute::SourceIp
-        | Attribute::RemoteIp
-        | Attribute::DestinationIp
-        | Attribute::DestinationPort
-        | Attribute::ServerName
-        | Attribute::Host
-        | Attribute::Method
-        | Attribute::Path
-        | Attribute::Header(_) => false,
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
-    use tributary_model::{AuthorizationRule, Catalog, Labels, Policy, PolicyKey, PolicyKind, ValueMatch};
+    use tributary_model::{
+        Attribute, AttributeMatch, AuthorizationRule, Catalog, Labels, Policy, PolicyKey, PolicyKind,
+        ValueMatch,
+    };
 
     use crate::fixtures::*;
     use crate::policy_conditions::{Beside, policy_conditions};

@@ -205,34 +205,12 @@ fn custom_rules_compare_no_identity(policy: &AuthorizationPolicy, faults: &mut F
     if policy.action() != Action::Custom {
         return;
     }
-    for one in compared(policy).filter(|one| one.of.as_ref().is_some_and(is_of_identity)) {
+    for one in compared(policy).filter(|one| one.of.as_ref().is_some_and(Attribute::is_of_identity)) {
         let message = format!(
             "{} compares an identity, which CUSTOM does not support; compare addresses or attributes of the request",
             one.path
         );
         faults.refuse(Code::VALUE_INVALID, one.at, message);
-    }
-}
-
-/// Whether an attribute is known only once the client or its token is authenticated.
-const fn is_of_identity(of: &Attribute) -> bool {
-    match of {
-        Attribute::Principal
-        | Attribute::Namespace
-        | Attribute::ServiceAccount
-        | Attribute::RequestPrincipal
-        | Attribute::RequestAudience
-        | Attribute::RequestPresenter
-        | Attribute::RequestClaim(_) => true,
-        Attribute::SourceIp
-        | Attribute::RemoteIp
-        | Attribute::DestinationIp
-        | Attribute::DestinationPort
-        | Attribute::ServerName
-        | Attribute::Host
-        | Attribute::Method
-        | Attribute::Path
-        | Attribute::Header(_) => false,
     }
 }
 

@@ -9,10 +9,10 @@ use tributary_suites::http_client::ask;
 use super::inbound::{Callee, started};
 use super::*;
 
-/// What an AuthorizationPolicy decides: whether GET / and POST /admin are accepted from the meshed client, and GET / in plain
-/// text. A request is one of `web /`, `web /admin` and `plain /`.
+/// `spec` of an AuthorizationPolicy, and whether each of [`REQUESTS`] is accepted.
 type Decided<'a> = (&'a str, [bool; 3]);
 
+/// Requests of a client with the identity of `web`, and one in plain text.
 const REQUESTS: [&str; 3] = ["web GET /", "web POST /admin", "plain GET /"];
 
 impl Callee {
@@ -191,6 +191,11 @@ async fn invalid_policy_opens_nothing() -> Result<()> {
     plain(true).await?;
     ensure!(!is_accepted(callee.at, Method::POST, "/").await?, "the last valid policy denies it");
     callee.mesh.files.remove("authorization-pay.yaml")?;
+    eventually("the end of the policy", SOON, || async {
+        ensure!(is_accepted(callee.at, Method::POST, "/").await?, "it is still refused");
+        Ok(())
+    })
+    .await?;
     assert_eq!(own.refused().await?, 0);
     Ok(())
 }

@@ -18,6 +18,8 @@ const STARTS_WITHIN: Duration = Duration::from_secs(20);
 #[derive(Debug, Clone, Default)]
 pub struct ServerOptions {
     bin: Option<PathBuf>,
+    /// Limits the size of each file that the server writes, in bytes.
+    largest_file: Option<u64>,
     args: Vec<String>,
     env: Vec<(String, String)>,
     xds: Option<SocketAddr>,
@@ -54,6 +56,12 @@ impl ServerOptions {
     /// Uses another binary than the one that was built.
     pub fn bin(mut self, bin: &Path) -> Self {
         self.bin = Some(bin.to_owned());
+        self
+    }
+
+    /// Limits the size of each file that the server writes: its later writes fail, and it continues.
+    pub fn largest_file(mut self, bytes: u64) -> Self {
+        self.largest_file = Some(bytes);
         self
     }
 
@@ -98,7 +106,7 @@ impl TestServer {
         let bin = options.bin.clone().map_or_else(tools::tributary, Ok)?;
         let xds = options.xds.map_or_else(crate::ports::free_addr, Ok)?;
         let admin = options.admin.map_or_else(crate::ports::free_addr, Ok)?;
-        let mut command = clean(&bin);
+        let mut command = options.largest_file.map_or_else(|| clean(&bin), |most| limited(&bin, most));
         command.arg("serve").args(&options.args).envs(options.env.iter().cloned());
         command.args(["--xds-listen", &xds.to_string(), "--admin-listen", &admin.to_string()]);
         if !options.args.iter().any(|arg| arg == "--state-dir") {
@@ -177,5 +185,14 @@ fn clean(bin: &Path) -> Command {
     {
         command.env_remove(name);
     }
+    command
+}
+
+/// Returns the binary with a limit on the size of its files. A script that a test writes would do the same, but
+/// cannot be executed while a child that another test starts has it open for writing.
+fn limited(bin: &Path, most: u64) -> Command {
+    const SCRIPT: &str = r#"trap '' XFSZ; ulimit -f "$1"; shift; exec "$@""#;
+    let mut command = clean(Path::new("bash"));
+    command.args(["-c", SCRIPT, "limited", &(most / 1024).to_string()]).arg(bin);
     command
 }

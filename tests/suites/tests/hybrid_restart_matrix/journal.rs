@@ -1,12 +1,12 @@
 //! The state directory of a killed server, and copies of it as a crash, a full disk or another release leaves
 //! them.
 
-use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
 use redb::{Database, TableDefinition};
-use tributary_suites::{ServerOptions, tools};
+use tributary_suites::ServerOptions;
 
 use crate::table::Journal;
 
@@ -65,13 +65,13 @@ impl Left {
 }
 
 /// Returns options for a server on such a disk.
-pub(crate) fn options(home: &Path, state: &Path, journal: Journal) -> Result<ServerOptions> {
+pub(crate) fn options(state: &Path, journal: Journal) -> Result<ServerOptions> {
     let most = match journal {
         Journal::FullDisk => std::fs::metadata(state.join(FILE))?.len(),
         Journal::DeadDisk => FIRST_PAGES,
         _ => return Ok(ServerOptions::default()),
     };
-    Ok(ServerOptions::default().bin(&limited(home, most)?))
+    Ok(ServerOptions::default().largest_file(most))
 }
 
 /// Returns a number below `most` that depends on the seed.
@@ -88,18 +88,4 @@ fn set_format(state: &Path, format: u64) -> Result<()> {
         change.open_table(META)?.insert(name, format)?;
     }
     Ok(change.commit()?)
-}
-
-/// Wraps the binary in a script that limits the size of its files: its writes fail, and it continues.
-fn limited(home: &Path, most: u64) -> Result<PathBuf> {
-    let path = home.join(format!("limited-{most}"));
-    let bin = tools::tributary()?;
-    let script = format!(
-        "#!/usr/bin/env bash\ntrap '' XFSZ\nulimit -f {}\nexec '{}' \"$@\"\n",
-        most / 1024,
-        bin.display()
-    );
-    std::fs::write(&path, script).context("write a script")?;
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700))?;
-    Ok(path)
 }

@@ -71,7 +71,7 @@ impl<O: Origin> Lab<O> {
         let state = self.home.path().join(format!("state-{source:?}-{place}"));
         self.left.put(&state, journal)?;
         let (xds, admin) = self.ports[place];
-        let first = journal::options(self.home.path(), &state, journal)?;
+        let first = journal::options(&state, journal)?;
         Ok((TestServer::launch(options(&self.home, first, &state)?.on(xds, admin))?, state))
     }
     /// Opens a stream that requests everything.

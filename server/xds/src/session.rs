@@ -177,6 +177,8 @@ pub struct Session {
     earlier: Option<Arc<ClientSnapshot>>,
     /// xDS clusters of the last response to a client that names them (SotW), which no base has.
     listed: Vec<Arc<EncodedResource>>,
+    /// Removed xDS clusters that the client keeps, because routes that it accepted may lead to them (delta).
+    withheld: BTreeSet<Arc<str>>,
     /// Whether this stream has sent a CDS response.
     clusters_answered: bool,
     interest_moved: bool,
@@ -210,6 +212,7 @@ impl Session {
             by_host: HostIndex::default(),
             earlier: None,
             listed: Vec::new(),
+            withheld: BTreeSet::new(),
             clusters_answered: false,
             interest_moved: true,
             in_flight: None,
@@ -248,6 +251,7 @@ impl Session {
         self.round.is_some()
             || self.stale != ChangedHosts::Nothing
             || self.kinds.values().any(TypeState::is_due)
+            || self.has_overdue_removals()
     }
     /// Whether names or listeners wait until everything has been read, which must then wake this session.
     #[must_use]

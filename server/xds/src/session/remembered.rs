@@ -72,11 +72,13 @@ impl Session {
         }
         !round.kept.is_empty() || new.iter().any(|sent| old.get(&sent.name).is_none())
     }
-    /// Defers the end of assignments whose xDS clusters the round still lists.
+    /// Defers the end of assignments whose xDS clusters the client holds until the round removes them, also if it requests them
+    /// meanwhile.
     pub(super) fn defer_kept(round: &mut Round, is_whole: bool, changes: &mut Changes) {
-        for kept in &round.kept {
-            if changes.upserted.remove(&kept.name).is_some() || is_whole {
-                round.emptied.insert(Arc::clone(&kept.name));
+        for name in &round.removed[ResourceType::Cluster] {
+            let is_listed = is_whole && round.kept.iter().any(|kept| *kept.name == **name);
+            if changes.upserted.remove(name).is_some() || is_listed {
+                round.emptied.insert(Arc::clone(name));
             }
         }
     }

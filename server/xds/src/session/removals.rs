@@ -3,6 +3,9 @@
 //! Rounds call it. Delta removes names. A state-of-the-world response removes what it does not list, so xDS clusters that
 //! routes of the client may still lead to stay listed until the routes have moved, and one more response removes them.
 //! An assignment is emptied after its xDS cluster was removed.
+//!
+//! A client that rejects its routes keeps those that it accepted before. What these may lead to is not removed (delta) until
+//! the client accepts routes again, or has [`MAX_WITHHELD`] such xDS clusters.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,7 +21,35 @@ use super::message::{Outgoing, Payload};
 use super::round::Round;
 use crate::answers::{ResourceType, empty_assignment};
 
+/// Most removed xDS clusters that a client keeps because it rejects its routes.
+const MAX_WITHHELD: usize = 1_024;
+
 impl Session {
+    /// Whether the client uses routes that are older than those it was sent, because it rejects them.
+    pub(super) fn rejects_routes(&self) -> bool {
+        let kinds = [ResourceType::Listener, ResourceType::Route];
+        kinds.into_iter().any(|kind| self.watches(kind) && self.kinds[kind].acks.nack().is_some())
+    }
+    /// Whether xDS clusters that were withheld from removal are to be removed now.
+    pub(super) fn has_overdue_removals(&self) -> bool {
+        !self.withheld.is_empty() && !self.rejects_routes()
+    }
+    /// Returns the xDS clusters that were withheld from removal and that this generation still lacks.
+    pub(super) fn take_withheld(&mut self, to: &ClientSnapshot) -> BTreeSet<Arc<str>> {
+        let mut withheld = std::mem::take(&mut self.withheld);
+        withheld.retain(|name| to.one(&self.env, ResourceType::Cluster, name).is_none());
+        withheld
+    }
+    /// Withholds the removal of xDS clusters, and the end of their assignments, from a client that rejects its routes.
+    fn withhold(&mut self, round: &mut Round, names: &[Arc<str>]) -> bool {
+        let is_withheld =
+            self.variant == Variant::Delta && names.len() <= MAX_WITHHELD && self.rejects_routes();
+        if is_withheld {
+            self.withheld.extend(names.iter().cloned());
+            round.emptied.retain(|name| !self.withheld.contains(name));
+        }
+        is_withheld
+    }
     /// Defers removals to the end of the round: an assignment is emptied only after its xDS cluster.
     pub(super) fn defer_removals(
         &mut self,
@@ -106,7 +137,7 @@ impl Session {
         let removed = std::mem::take(&mut round.removed[kind]);
         let watch = self.kinds[kind].watch.clone()?;
         let names: Vec<Arc<str>> = removed.into_iter().filter(|name| watch.wants(name)).collect();
-        if names.is_empty() {
+        if names.is_empty() || (kind == ResourceType::Cluster && self.withhold(round, &names)) {
             return None;
         }
         round.kept.clear();

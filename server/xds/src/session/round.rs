@@ -129,11 +129,14 @@ impl Session {
         let to = ClientSnapshot::after(base, &self.env, catalog, class, own, ips);
         let to = Arc::new(to);
         self.recorder = self.recorder_of(&to);
+        let withheld = self.take_withheld(&to);
+        let mut removed: TypeMap<BTreeSet<Arc<str>>> = TypeMap::default();
+        removed[ResourceType::Cluster].clone_from(&withheld);
         Round {
             to,
             moved: TypeMap::default(),
-            removed: TypeMap::default(),
-            emptied: BTreeSet::new(),
+            removed,
+            emptied: withheld,
             kept: Vec::new(),
             touched,
             sent: false,

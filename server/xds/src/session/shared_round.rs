@@ -85,6 +85,8 @@ impl Session {
             && self.clusters_answered
             && self.forced.is_nothing()
             && !self.interest_moved
+            && self.withheld.is_empty()
+            && !self.rejects_routes()
             && self.kinds.values().all(is_plain)
             && self.is_bulk()
     }

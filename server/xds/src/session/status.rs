@@ -153,7 +153,9 @@ impl Session {
         let TypeState { watch, held, known, acks, .. } = state;
         let round = self.round.as_ref().filter(|round| round.has_moved(kind));
         let at = round.map(|round| &round.to).or(self.base.as_ref());
-        let unsent = round.into_iter().flat_map(|round| round.unsent(kind));
+        let is_withheld = matches!(kind, ResourceType::Cluster | ResourceType::Endpoints);
+        let withheld = is_withheld.then_some(&self.withheld).into_iter().flatten();
+        let unsent = round.into_iter().flat_map(|round| round.unsent(kind)).chain(withheld);
         OfType {
             watch: watch.clone(),
             held: held.len(),

@@ -294,6 +294,21 @@ impl Run {
         }
         Err(TestCaseError::fail("server and client never settle"))
     }
+    /// Sends listeners and routes that the client accepts, if it rejects some: meanwhile it keeps xDS clusters.
+    fn accept_routes(&mut self) -> Result<(), TestCaseError> {
+        if self.client.named || !self.client.delta || !self.stream.session.rejects_routes() {
+            return Ok(());
+        }
+        let keeps = |name: &&str| self.client.held.contains_key(&(C, (*name).to_owned()));
+        let world = &self.stream.world;
+        let mut declared = ROUTES.iter().filter(|name| world.contains_key(&(C, (**name).to_owned())));
+        prop_assert!(declared.all(keeps), "a cluster was not sent");
+        for at in 0..ROUTES.len() {
+            self.step(&Op::Listener(at))?;
+            self.step(&Op::Route(at))?;
+        }
+        self.settle()
+    }
     fn holds_the_catalog(&self) -> Result<(), TestCaseError> {
         let world = &self.stream.world;
         let values = |kind: ResourceType| -> BTreeMap<&str, u64> {
@@ -339,6 +354,8 @@ fn run(variant: Variant, named: bool, ops: &[Op]) -> Result<(), TestCaseError> {
         run.step(op)?;
     }
     run.settle()?;
+    run.client.refuses = false;
+    run.accept_routes()?;
     run.holds_the_catalog()
 }
 

@@ -47,6 +47,54 @@ fn delta_adds_in_order_and_removes_in_reverse() {
     assert_eq!(stream.responses(), rest);
 }
 
+/// Envoy requests the endpoints of an xDS cluster again that was removed and added shortly before.
+#[test]
+fn endpoints_that_are_requested_again_stay_until_their_cluster_is_removed() {
+    let mut stream = mk_busy(Variant::Delta);
+    stream.change(churn);
+    let first = stream.all();
+    stream.sub(E, &["b", "c"], &[], "");
+    assert_eq!(stream.responses(), ["eds c=1"]);
+    stream.sub(C, &[], &[], &first[0].nonce);
+    assert_eq!(stream.responses(), ["lds l=2", "rds r=2", "lds -m", "rds -s", "cds -b", "eds b="]);
+}
+
+#[test]
+fn client_that_rejects_its_routes_keeps_what_the_accepted_ones_lead_to() {
+    let mut stream = mk_busy(Variant::Delta);
+    stream.set(R, "r", "bad");
+    let bad = stream.all();
+    let error = Some(ErrorDetail { code: 13, message: "no".into() });
+    stream.send_delta(DeltaRequest { nonce: bad[0].nonce.as_str().into(), error, ..mk_delta(R) });
+    stream.change(churn);
+    let first = stream.all();
+    stream.sub(E, &["c"], &[], "");
+    stream.sub(C, &[], &[], &first[0].nonce);
+    let sent = stream.all();
+    assert_eq!(texts(&sent), ["eds c=1", "lds l=2", "rds r=2", "lds -m", "rds -s"]);
+    stream.set(E, "a", "2");
+    assert_eq!(stream.responses(), ["eds a=2"], "everything else goes on");
+    stream.sub(R, &[], &[], &sent[2].nonce);
+    assert_eq!(stream.responses(), ["cds -b", "eds b="]);
+    assert_eq!(stream.responses(), [""; 0]);
+}
+
+#[test]
+fn cluster_that_returns_while_its_removal_is_withheld_stays() {
+    let mut stream = mk_busy(Variant::Delta);
+    stream.set(R, "r", "bad");
+    let bad = stream.all();
+    let error = Some(ErrorDetail { code: 13, message: "no".into() });
+    stream.send_delta(DeltaRequest { nonce: bad[0].nonce.as_str().into(), error, ..mk_delta(R) });
+    stream.drop(&[(C, "b"), (E, "b")]);
+    assert_eq!(stream.responses(), [""; 0]);
+    stream.change(|world| world.extend(mk_world(&[(C, "b", "2"), (E, "b", "2"), (R, "r", "2")])));
+    let sent = stream.all();
+    assert_eq!(texts(&sent), ["cds b=2", "eds b=2", "rds r=2"]);
+    stream.sub(R, &[], &[], &sent[2].nonce);
+    assert_eq!(stream.responses(), [""; 0]);
+}
+
 #[test]
 fn sotw_lists_removed_clusters_until_the_routes_moved() {
     let mut stream = mk_busy(Variant::Sotw);

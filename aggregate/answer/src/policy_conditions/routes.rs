@@ -2,7 +2,7 @@
 //! nowhere, routes behind others that take their requests or for ports that no service has, delegates that are missing, and
 //! those that no client uses.
 //!
-//! The list of policies calls it once. Comparisons of a request are bounded by [`super::MAX_LOOKS`]; what is beyond has no
+//! The list of policies calls it once. Comparisons of a request are bounded by [`MAX_LOOKS`]; what is beyond has no
 //! condition.
 
 use std::cell::Cell;
@@ -13,14 +13,16 @@ use tributary_model::{
     VirtualService, Visibility,
 };
 
-use super::Beside;
 use super::clients::{Concerned, Inhabited, inhabited, uninhabited};
 use super::found::{Found, named};
 use super::services::Services;
+use super::{Beside, MAX_LOOKS};
 use crate::steps::place;
+use order::Order;
 
 mod delegates;
 mod destinations;
+mod order;
 mod ports;
 mod shadowed;
 mod taken;
@@ -34,7 +36,7 @@ pub(super) struct RouteConditions<'c> {
     /// Delegates that some VirtualService names, with the VirtualServices that name them.
     delegates: BTreeMap<PolicyKey, Vec<(&'c PolicyKey, &'c VirtualService)>>,
     /// Comparisons so far.
-    looks: usize,
+    looks: Cell<usize>,
     /// Endpoints whose labels were compared so far.
     compared: Cell<usize>,
 }
@@ -48,7 +50,7 @@ impl<'c> RouteConditions<'c> {
             services,
             inhabited: None,
             delegates: BTreeMap::new(),
-            looks: 0,
+            looks: Cell::new(0),
             compared: Cell::new(0),
         };
         if catalog.policies.keys().any(|key| key.kind == PolicyKind::VirtualService && wanted(key)) {
@@ -72,12 +74,18 @@ impl<'c> RouteConditions<'c> {
         found.extend(self.taken(key, own));
         let listened = self.listened(key, own);
         found.extend(listened.as_ref().and_then(|listened| ports::portless(own, listened)));
-        found.extend(self.lost_destinations(key, own, listened.as_ref()));
-        found.extend(listened.as_ref().and_then(|listened| self.partly_off(key, own, listened)));
-        found.extend(self.shadowed(own, listened.as_ref()));
+        let order = Order::of(own);
+        found.extend(self.lost_destinations(key, own, (&order, listened.as_ref())));
+        found.extend(listened.as_ref().and_then(|listened| self.partly_off(key, own, (&order, listened))));
+        found.extend(self.shadowed(&order, listened.as_ref()));
         found.extend(self.lost_delegates(key, own));
         found.extend(self.outside_routes(key, own));
         found.into_iter().map(|found| found.condition(self.catalog, view)).collect()
+    }
+    /// Counts comparisons; `None` beyond [`MAX_LOOKS`].
+    fn look(&self, comparisons: usize) -> Option<()> {
+        self.looks.set(self.looks.get().saturating_add(comparisons));
+        (self.looks.get() <= MAX_LOOKS).then_some(())
     }
     fn completed(&self, key: &PolicyKey, host: &HostPattern) -> HostPattern {
         host.completed(key.namespace.as_str(), self.catalog.settings.domain())

@@ -4,10 +4,11 @@
 use std::sync::Arc;
 
 use tributary_model::{
-    ClusterPolicy, Code, Hostname, HttpMatch, HttpRoute, L4Destination, Namespace, PolicyKey, PortNumber,
-    PortView, RouteDestination, ServiceView, Subset, VirtualService, WeightedDestination,
+    ClusterPolicy, Code, Hostname, HttpRoute, L4Destination, Namespace, PolicyKey, PortNumber, PortView,
+    RouteDestination, ServiceView, Subset, VirtualService, WeightedDestination,
 };
 
+use super::order::{List, Order};
 use super::ports::Listened;
 use super::{Found, RouteConditions, named, place};
 use crate::policy_conditions::MAX_LOOKS;
@@ -19,19 +20,12 @@ struct Placed<'c> {
     to: &'c RouteDestination,
     /// Whether it receives a part of the requests.
     has_share: bool,
-    /// Whether it receives requests: without a port of its own, on the port of the listener.
-    is_http: bool,
-    /// Conditions of its route on requests.
-    matches: &'c [HttpMatch],
+    /// List and position of its route.
+    route: (List, usize),
 }
 
-impl Placed<'_> {
-    /// Whether requests to a port may fulfil the conditions of its route.
-    fn takes(&self, port: PortNumber) -> bool {
-        let mut ports = self.matches.iter().map(|found| found.port);
-        self.matches.is_empty() || ports.any(|own| own.is_none_or(|own| own == port))
-    }
-}
+/// Routes of a VirtualService in their order, and the ports of its hosts.
+type Listening<'a> = (&'a Order<'a>, &'a Listened);
 
 impl<'c> RouteConditions<'c> {
     /// Returns the conditions of destinations that lead nowhere.
@@ -39,8 +33,9 @@ impl<'c> RouteConditions<'c> {
         &self,
         key: &PolicyKey,
         own: &'c VirtualService,
-        listened: Option<&Listened>,
+        (order, listened): (&Order<'_>, Option<&Listened>),
     ) -> Vec<Found<'c>> {
+        let listening = listened.map(|listened| (order, listened));
         let (mut missing, mut hidden) = (Vec::new(), Vec::new());
         let (mut undeclared, mut empty) = (Vec::new(), Vec::new());
         let clients = self.clients(key, own);
@@ -62,7 +57,7 @@ impl<'c> RouteConditions<'c> {
                 hidden.push(format!("{} ({host})", placed.place));
             } else if let (Some(port), true) = (to.port, ports.is_empty()) {
                 missing.push(format!("{} ({host} has no port {port})", placed.place));
-            } else if let Some(ports) = listened.and_then(|all| off_ports(&placed, &ports, all)) {
+            } else if let Some(ports) = listening.and_then(|all| self.off_ports(&placed, &ports, all)) {
                 missing.push(format!("{} ({host} has no port {ports}, as the hosts have)", placed.place));
             } else if let Some(subset) =
                 to.subset.as_ref().filter(|_| clients.all_lack(|client| declare(&ports, to, client)))
@@ -107,14 +102,14 @@ impl<'c> RouteConditions<'c> {
         &self,
         key: &PolicyKey,
         own: &'c VirtualService,
-        listened: &Listened,
+        listening: Listening<'_>,
     ) -> Option<Found<'c>> {
         let part = |placed: &Placed<'c>| {
             let host = placed.to.host.completed(key.namespace.as_str(), self.catalog.settings.domain());
             let views = self.services.ends(host.as_str());
             let ports: Vec<_> = views.iter().flat_map(|view| ports_of(view, placed.to)).collect();
-            let (on, off) = split_ports(placed, &ports, listened);
-            (on > 0 && !off.is_empty())
+            let (on, off) = self.split_ports(placed, &ports, listening);
+            (!on.is_empty() && !off.is_empty())
                 .then(|| format!("{} ({host} has no port {})", placed.place, shown(&off)))
         };
         let parts: Vec<String> = placed(own).iter().filter_map(part).collect();
@@ -123,6 +118,38 @@ impl<'c> RouteConditions<'c> {
             format!("requests to a port of the hosts that these destinations lack fail: {parts}")
         };
         (!parts.is_empty()).then(|| Found(Code::ROUTE_PORT_PARTLY_UNMATCHED, Vec::new(), message()))
+    }
+    /// Returns the ports of a destination's requests, if its service has none of them.
+    fn off_ports(
+        &self,
+        placed: &Placed<'_>,
+        ports: &[&PortView],
+        listening: Listening<'_>,
+    ) -> Option<String> {
+        let (on, off) = self.split_ports(placed, ports, listening);
+        (on.is_empty() && !off.is_empty()).then(|| shown(&off))
+    }
+    /// Returns those ports of a destination's requests that its service has, and those that it lacks. A declared port is
+    /// that of all requests, and routes before its own may take those to a port.
+    fn split_ports(
+        &self,
+        placed: &Placed<'_>,
+        ports: &[&PortView],
+        (order, listened): Listening<'_>,
+    ) -> (Vec<PortNumber>, Vec<PortNumber>) {
+        let (list, at) = placed.route;
+        if list != List::Http || placed.to.port.is_some() {
+            return (Vec::new(), Vec::new());
+        }
+        let receives = |port: &PortNumber| {
+            let comparisons = order.comparisons(list, at, Some(*port));
+            self.look(comparisons).is_some() && order.reaches(list, at, *port)
+        };
+        let has = |wanted: &PortNumber| ports.iter().any(|port| port.number == *wanted);
+        let (mut on, mut off): (Vec<_>, Vec<_>) = listened.of(list).into_iter().partition(has);
+        off.retain(receives);
+        on.retain(|port| !off.is_empty() && receives(port));
+        (on, off)
     }
     /// Whether any rule of a host declares a subset, of whichever clients.
     fn is_declared(&self, host: &Hostname, subset: &Subset) -> bool {
@@ -169,22 +196,6 @@ fn ports_of<'v>(view: &'v Arc<ServiceView>, to: &RouteDestination) -> impl Itera
     view.ports.iter().filter(move |own| port.is_none_or(|number| own.number == number))
 }
 
-/// Returns the ports of a destination's requests, if its service has none of them.
-fn off_ports(placed: &Placed<'_>, ports: &[&PortView], listened: &Listened) -> Option<String> {
-    let (on, off) = split_ports(placed, ports, listened);
-    (on == 0 && !off.is_empty()).then(|| shown(&off))
-}
-
-/// Returns how many ports of a destination's requests its service has, and those that it lacks. A declared port is that of
-/// all requests.
-fn split_ports(placed: &Placed<'_>, ports: &[&PortView], listened: &Listened) -> (usize, Vec<PortNumber>) {
-    let is_open = placed.is_http && placed.to.port.is_none();
-    let wanted = listened.http.iter().copied().filter(|port| is_open && placed.takes(*port));
-    let (on, off): (Vec<PortNumber>, Vec<PortNumber>) =
-        wanted.partition(|wanted| ports.iter().any(|port| port.number == *wanted));
-    (on.len(), off)
-}
-
 fn shown(ports: &[PortNumber]) -> String {
     let all: Vec<String> = ports.iter().map(ToString::to_string).collect();
     named(all.iter().map(String::as_str))
@@ -198,41 +209,37 @@ fn declare(ports: &[&PortView], to: &RouteDestination, client: Option<&Namespace
 }
 
 fn placed(own: &VirtualService) -> Vec<Placed<'_>> {
-    let http = own.http.iter().enumerate();
-    let http = http.flat_map(|(at, route)| of_http(&place("http", at, &route.name), route));
-    let tls = own.tls.iter().map(|route| ("tls", &route.destinations)).enumerate();
-    let tcp = own.tcp.iter().map(|route| ("tcp", &route.destinations)).enumerate();
-    let l4 = tls.chain(tcp).flat_map(|(at, (list, all))| of_connections(&place(list, at, ""), all));
-    http.chain(l4).collect()
+    let http = own.http.iter().enumerate().flat_map(|(at, route)| of_http(at, route));
+    let tls = own.tls.iter().map(|route| &route.destinations).enumerate();
+    let tls = tls.flat_map(|(at, all)| of_connections(place("tls", at, ""), (List::Tls, at), all));
+    let tcp = own.tcp.iter().map(|route| &route.destinations).enumerate();
+    let tcp = tcp.flat_map(|(at, all)| of_connections(place("tcp", at, ""), (List::Tcp, at), all));
+    http.chain(tls).chain(tcp).collect()
 }
 
-fn of_connections<'r>(place: &str, all: &'r [L4Destination]) -> Vec<Placed<'r>> {
-    let placed = |one: &'r L4Destination| Placed {
-        place: place.to_owned(),
+fn of_connections<'c>(place: String, route: (List, usize), all: &'c [L4Destination]) -> Vec<Placed<'c>> {
+    let placed = |one: &'c L4Destination| Placed {
+        place: place.clone(),
         to: &one.destination,
         has_share: all.len() == 1 || one.weight > 0,
-        is_http: false,
-        matches: &[],
+        route,
     };
     all.iter().map(placed).collect()
 }
 
-fn of_http<'r>(place: &str, route: &'r HttpRoute) -> Vec<Placed<'r>> {
-    let all = route.action.destinations();
-    let weighted = |one: &'r WeightedDestination| Placed {
-        place: place.to_owned(),
+fn of_http<'c>(at: usize, route: &'c HttpRoute) -> Vec<Placed<'c>> {
+    let (all, place, of) = (route.action.destinations(), place("http", at, &route.name), (List::Http, at));
+    let weighted = |one: &'c WeightedDestination| Placed {
+        place: place.clone(),
         to: &one.destination,
         has_share: all.len() == 1 || one.weight > 0,
-        is_http: true,
-        matches: &route.matches,
+        route: of,
     };
-    let mirrors = route.settings.mirrors();
-    let mirrors = mirrors.map(|mirror| Placed {
+    let mirrors = route.settings.mirrors().map(|mirror| Placed {
         place: format!("{place} mirror"),
         to: &mirror.destination,
         has_share: false,
-        is_http: true,
-        matches: &route.matches,
+        route: of,
     });
     all.iter().map(weighted).chain(mirrors).collect()
 }

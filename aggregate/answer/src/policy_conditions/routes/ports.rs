@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 
 use tributary_model::{HostPattern, PolicyKey, PortNumber, PortView, Protocol, VirtualService};
 
+use super::order::List;
 use super::{Code, Found, RouteConditions, named, place};
 
 /// Ports of the hosts of a VirtualService, by what routes are for them.
 #[derive(Debug, Default)]
 pub(super) struct Listened {
     /// For routes of requests.
-    pub(super) http: BTreeSet<PortNumber>,
+    http: BTreeSet<PortNumber>,
     /// For routes of TLS connections.
     tls: BTreeSet<PortNumber>,
     /// For routes of TCP connections.
@@ -18,6 +19,14 @@ pub(super) struct Listened {
 }
 
 impl Listened {
+    /// Returns the ports for the routes of a list. TCP routes are not tried for connections of TLS.
+    pub(super) fn of(&self, list: List) -> BTreeSet<PortNumber> {
+        match list {
+            List::Http => self.http.clone(),
+            List::Tls => self.tls.clone(),
+            List::Tcp => self.tcp.difference(&self.tls).copied().collect(),
+        }
+    }
     fn add(&mut self, port: &PortView) {
         let protocol = port.protocol;
         if protocol.is_http() {

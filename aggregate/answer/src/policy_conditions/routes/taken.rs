@@ -8,7 +8,6 @@ use tributary_model::{
 };
 
 use super::{Found, RouteConditions, named};
-use crate::policy_conditions::MAX_LOOKS;
 
 /// Hosts whose clients have no route of a VirtualService, with those that precede it.
 #[derive(Default)]
@@ -50,10 +49,7 @@ impl<'c> RouteConditions<'c> {
         let mut by = Preceding::default();
         let inputs = view.ports.iter().map(|port| &port.route.inputs);
         for inputs in inputs.filter(|inputs| inputs.virtual_services.iter().any(|one| one.of.key == *key)) {
-            self.looks += inputs.virtual_services.len();
-            if self.looks > MAX_LOOKS {
-                return None;
-            }
+            self.look(inputs.virtual_services.len())?;
             for namespace in namespaces(inputs, key) {
                 by.add(inputs, key, namespace)?;
             }

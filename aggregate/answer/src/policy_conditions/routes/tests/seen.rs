@@ -164,3 +164,35 @@ fn ports_of_requests_that_a_destination_lacks_are_named() {
         assert_eq!(found, want.into_iter().collect::<Vec<_>>(), "case {at}");
     }
 }
+
+#[test]
+fn ports_that_routes_before_take_are_not_named() {
+    let two = || {
+        let view = ServiceView::clone(&mk_served("two.shop.svc", true, vec![]));
+        let other = PortView { number: mk_port(8080), ..view.ports[0].clone() };
+        Arc::new(ServiceView { ports: [view.ports[0].clone(), other].into(), ..view })
+    };
+    let on = |number: u32, path: &str| {
+        let mut route = mk_route(&[path], &["two.shop.svc"]);
+        route.matches = [HttpMatch { port: Some(mk_port(number)), ..route.matches[0].clone() }].into();
+        route
+    };
+    let to_pay = |paths: &[&str]| mk_route(paths, &["pay.shop.svc"]);
+    let lost = "TRB0468 requests to a port of the hosts that these destinations lack fail: http[1] (pay.shop.svc has no \
+                port 8080)";
+    let none =
+        "TRB0450 these destinations do not exist: http[1] (pay.shop.svc has no port 8080, as the hosts have)";
+    let cases: &[(Vec<HttpRoute>, &[&str])] = &[
+        (vec![on(8080, "/"), to_pay(&[])], &[]),
+        (vec![on(8080, "/a"), to_pay(&["/a/b"])], &[]),
+        (vec![on(8080, "/a"), to_pay(&["/a/b", "/c"])], &[lost]),
+        (vec![on(8080, "/a"), to_pay(&[])], &[lost]),
+        (vec![on(80, "/"), to_pay(&[])], &[none]),
+    ];
+    for (at, (routes, want)) in cases.iter().enumerate() {
+        let services = vec![two(), mk_served("pay.shop.svc", true, vec![])];
+        let found = shown_in(services, vec![mk_service("a", &["two.shop.svc"], routes.clone())], None);
+        let want: Vec<String> = want.iter().map(|want| format!("a: {want}")).collect();
+        assert_eq!(found, want, "case {at}");
+    }
+}

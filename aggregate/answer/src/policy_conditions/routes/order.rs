@@ -1,0 +1,187 @@
+//! Order of the routes of a VirtualService: which of them take the requests and connections of others.
+//!
+//! Proxies try the routes of HTTP in order. Of routes of connections they take the one with the narrowest range of
+//! destinations and the narrowest server name, whatever their order, so only an equal one before takes them; a TCP route
+//! for any destination is the last of its VirtualService.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use tributary_model::{
+    HostPattern, HttpAction, HttpMatch, HttpRoute, L4Match, PortNumber, TcpRoute, TlsRoute, VirtualService,
+};
+
+use super::{matches_of, place};
+
+/// List of routes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum List {
+    Http,
+    Tls,
+    Tcp,
+}
+
+/// Routes of a VirtualService in their order.
+pub(super) struct Order<'c> {
+    http: &'c [HttpRoute],
+    tls: Vec<Vec<Part<'c>>>,
+    tcp: Vec<Vec<Part<'c>>>,
+}
+
+impl<'c> Order<'c> {
+    pub(super) fn of(own: &'c VirtualService) -> Self {
+        Self {
+            http: &own.http,
+            tls: own.tls.iter().map(tls_parts).collect(),
+            tcp: own.tcp.iter().map(tcp_parts).collect(),
+        }
+    }
+    /// Returns the number of routes in a list.
+    pub(super) const fn len(&self, list: List) -> usize {
+        match list {
+            List::Http => self.http.len(),
+            List::Tls => self.tls.len(),
+            List::Tcp => self.tcp.len(),
+        }
+    }
+    /// Returns where a route is declared.
+    pub(super) fn place(&self, list: List, at: usize) -> String {
+        match list {
+            List::Http => place("http", at, self.http.get(at).map_or("", |route| &route.name)),
+            List::Tls => place("tls", at, ""),
+            List::Tcp => place("tcp", at, ""),
+        }
+    }
+    /// Returns the routes that take all of a route, where those without a port are for each of these ports; `None` if they
+    /// leave something.
+    pub(super) fn takers(&self, list: List, at: usize, ports: &Ports) -> Option<BTreeSet<usize>> {
+        match list {
+            List::Http => requests(&self.http[at], ports).iter().map(|one| self.taker(at, one)).collect(),
+            List::Tls => takers(&self.tls, at, ports, is_same),
+            List::Tcp => takers(&self.tcp, at, ports, is_same_or_any),
+        }
+    }
+    /// Whether a route receives something of what comes to a port.
+    pub(super) fn reaches(&self, list: List, at: usize, port: PortNumber) -> bool {
+        let ports = [port].into();
+        let is_left = |taker: Option<usize>| taker.is_none();
+        let connections = |all: &[Vec<Part<'_>>], takes: Takes| {
+            let parts = all[at].iter().flat_map(|part| part.by_port(&ports));
+            let mut of_port = parts.filter(|part| part.of.port == Some(port));
+            of_port.any(|part| is_left(taker(&all[..at], &part, takes)))
+        };
+        match list {
+            List::Http => {
+                let all = requests(&self.http[at], &ports);
+                let mut of_port = all.iter().filter(|one| one.port == Some(port));
+                of_port.any(|one| is_left(self.taker(at, one)))
+            }
+            List::Tls => connections(&self.tls, is_same),
+            List::Tcp => connections(&self.tcp, is_same_or_any),
+        }
+    }
+    /// Returns how many comparisons with the routes before it a route needs, on any port or on one.
+    pub(super) fn comparisons(&self, list: List, at: usize, port: Option<PortNumber>) -> usize {
+        let is_of = |own: Option<PortNumber>| own.is_none() || port.is_none() || own == port;
+        let of_http = |route: &HttpRoute| route.matches.len().max(1);
+        let of_parts = |all: &[Vec<Part<'_>>]| {
+            let own = all[at].iter().filter(|part| is_of(part.of.port)).count();
+            own * all[..at].iter().map(Vec::len).sum::<usize>()
+        };
+        match list {
+            List::Http => {
+                let any = [HttpMatch::default()];
+                let own = matches_of(&self.http[at], &any).iter().filter(|one| is_of(one.port)).count();
+                own * self.http[..at].iter().map(of_http).sum::<usize>()
+            }
+            List::Tls => of_parts(&self.tls),
+            List::Tcp => of_parts(&self.tcp),
+        }
+    }
+    /// Returns the first route before one that takes all requests with these properties. Those of a delegate may not match
+    /// them.
+    fn taker(&self, at: usize, found: &HttpMatch) -> Option<usize> {
+        let any = [HttpMatch::default()];
+        let is_last = |route: &HttpRoute| !matches!(route.action, HttpAction::Delegate(..));
+        let covers = |route: &HttpRoute| matches_of(route, &any).iter().any(|of| of.covers(found));
+        self.http[..at].iter().position(|route| is_last(route) && covers(route))
+    }
+}
+
+type Ports = BTreeSet<PortNumber>;
+
+/// Whether one part takes all connections of another one with the same clients and port.
+type Takes = fn(&Part<'_>, &Part<'_>) -> bool;
+
+/// Connections of a route that a proxy compares with those of others.
+#[derive(Clone)]
+struct Part<'r> {
+    /// Conditions on clients and the port.
+    of: Cow<'r, L4Match>,
+    /// Server name; `None` for TCP.
+    name: Option<&'r HostPattern>,
+    /// Range of destinations; any if absent.
+    range: Option<(IpAddr, u8)>,
+}
+
+impl<'r> Part<'r> {
+    /// Returns the part for each of the ports that connections come to, for routes before it may take those of one port each.
+    fn by_port(&self, ports: &Ports) -> Vec<Self> {
+        if self.of.port.is_some() || ports.is_empty() {
+            return vec![self.clone()];
+        }
+        let on = |port: &PortNumber| {
+            let of = L4Match { port: Some(*port), ..L4Match::clone(&self.of) };
+            Part { of: Cow::Owned(of), ..self.clone() }
+        };
+        ports.iter().map(on).collect()
+    }
+}
+
+fn is_same(own: &Part<'_>, other: &Part<'_>) -> bool {
+    own.name == other.name && own.range == other.range
+}
+
+fn is_same_or_any(own: &Part<'_>, other: &Part<'_>) -> bool {
+    own.range.is_none() || is_same(own, other)
+}
+
+fn tls_parts(route: &TlsRoute) -> Vec<Part<'_>> {
+    let named = route.matches.iter().flat_map(|found| found.names.iter().map(move |name| (found, name)));
+    named.flat_map(|(found, name)| parts(&Cow::Borrowed(&found.connection), Some(name))).collect()
+}
+
+fn tcp_parts(route: &TcpRoute) -> Vec<Part<'_>> {
+    let everything = route.matches.is_empty().then(|| Cow::Owned(L4Match::default()));
+    route.matches.iter().map(Cow::Borrowed).chain(everything).flat_map(|found| parts(&found, None)).collect()
+}
+
+fn parts<'r>(of: &Cow<'r, L4Match>, name: Option<&'r HostPattern>) -> Vec<Part<'r>> {
+    let any = of.subnets.is_empty().then_some(None);
+    let ranges = of.subnets.iter().map(|net| Some((net.trunc().addr(), net.prefix_len()))).chain(any);
+    ranges.map(|range| Part { of: of.clone(), name, range }).collect()
+}
+
+/// Returns the first routes that take the parts of a route; `None` if one is left.
+fn takers(all: &[Vec<Part<'_>>], at: usize, ports: &Ports, takes: Takes) -> Option<BTreeSet<usize>> {
+    let parts = all[at].iter().flat_map(|part| part.by_port(ports));
+    parts.map(|part| taker(&all[..at], &part, takes)).collect()
+}
+
+fn taker(before: &[Vec<Part<'_>>], part: &Part<'_>, takes: Takes) -> Option<usize> {
+    let takes_it = |of: &Vec<Part<'_>>| of.iter().any(|of| of.of.covers_clients(&part.of) && takes(of, part));
+    before.iter().position(takes_it)
+}
+
+/// Returns the conditions of a route, each for all of the ports that requests come to if it names none.
+fn requests(route: &HttpRoute, ports: &Ports) -> Vec<HttpMatch> {
+    let any = [HttpMatch::default()];
+    let by_port = |found: &HttpMatch| -> Vec<HttpMatch> {
+        if found.port.is_some() || ports.is_empty() {
+            return vec![found.clone()];
+        }
+        ports.iter().map(|port| HttpMatch { port: Some(*port), ..found.clone() }).collect()
+    };
+    matches_of(route, &any).iter().flat_map(by_port).collect()
+}

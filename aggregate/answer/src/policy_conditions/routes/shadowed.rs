@@ -13,7 +13,7 @@ impl<'c> RouteConditions<'c> {
     pub(super) fn shadowed(&self, order: &Order<'_>, listened: Option<&Listened>) -> Option<Found<'c>> {
         let mut parts = Vec::new();
         for list in [List::Http, List::Tls, List::Tcp] {
-            let ports = listened.filter(|_| list == List::Http).map(|all| all.of(list));
+            let ports = listened.map(|all| all.of(list));
             parts.extend(self.shadowed_in(order, list, ports.as_ref())?);
         }
         let message = || {

@@ -75,11 +75,13 @@ fn tls_route_with_server_names_of_others_is_named() {
     let both =
         taken(&[of(&["a.test"], any()), of(&["*.test"], any()), of(&["*.test", "a.test"], mk_on(443))], &[]);
     assert_eq!(both, ["tls[2] (by tls[0] and tls[1])"]);
+    let on_each_port = taken(&[of(&["a.test"], mk_on(443)), of(&["a.test"], any())], &[]);
+    assert_eq!(on_each_port, ["tls[1] (by tls[0])"]);
     let free: &[&[(&[&str], L4Match)]] = &[
         // Envoy takes the narrower name, and the narrower range
         &[of(&["*.test"], any()), of(&["a.test"], any())],
         &[of(&["a.test"], any()), of(&["a.test"], mk_in(&["10.0.0.0/8"]))],
-        &[of(&["a.test"], mk_on(443)), of(&["a.test"], any())],
+        &[of(&["a.test"], mk_on(444)), of(&["a.test"], any())],
         &[of(&["a.test"], any()), of(&["a.test", "b.test"], any())],
     ];
     for (case, routes) in free.iter().enumerate() {
@@ -98,7 +100,11 @@ fn tcp_route_with_destinations_of_others_is_named() {
         (&[&[ten()], &[]], &[]),
         (&[&[], &[ten()]], &["tcp[1] (by tcp[0])"]),
         (&[&[mk_on(90)], &[L4Match { subnets: ten().subnets, ..mk_on(90) }]], &["tcp[1] (by tcp[0])"]),
-        (&[&[mk_on(90)], &[ten()]], &[]),
+        // connections come to port 90, and those of TLS are not for TCP routes
+        (&[&[mk_on(90)], &[ten()]], &["tcp[1] (by tcp[0])"]),
+        (&[&[mk_on(90)], &[]], &["tcp[1] (by tcp[0])"]),
+        (&[&[mk_on(91)], &[]], &[]),
+        (&[&[L4Match { subnets: ten().subnets, ..mk_on(90) }], &[]], &[]),
     ];
     for (at, (routes, want)) in cases.iter().enumerate() {
         assert_eq!(taken(&[], routes), *want, "case {at}");

@@ -142,7 +142,7 @@ codes! {
     448 RULE_SHADOWED "a DestinationRule, or a part of it, has no effect because another one precedes it" => "move what is needed to the one that applies, and remove the rest";
     449 RULE_WITHOUT_CLIENTS "a DestinationRule concerns no client" => "declare it in the namespace of the clients, of the service, or the root namespace, and extend its `exportTo`";
 
-    450 ROUTE_DESTINATION_UNMATCHED "a destination of a VirtualService is no service, or has no such port" => "correct the port, or the host: a name without a dot means a service of the namespace of the VirtualService, any other is taken as it stands";
+    450 ROUTE_DESTINATION_UNMATCHED "a destination of a VirtualService is no service, or has no such port" => "correct the port, name one if the service has several, or correct the host: a name without a dot means a service of the namespace of the VirtualService, any other is taken as it stands";
     451 ROUTE_SUBSET_UNDECLARED "a destination of a VirtualService names a subset that no DestinationRule of its clients declares" => "declare the subset in a DestinationRule of the host, or correct the name";
     452 ROUTE_SHADOWED "a route of a VirtualService serves no request, because the routes before it take them all" => "move it before them, or narrow their conditions";
     453 ROUTE_HOST_UNMATCHED "a host of a VirtualService is that of no service" => "correct the host, or declare a service or a ServiceEntry with it";
@@ -162,7 +162,7 @@ codes! {
     465 ROUTE_DESTINATION_HIDDEN "a destination of a VirtualService is not exported to clients that its routes are for" => "extend the `exportTo` of the service, or narrow that of the VirtualService";
     466 HASH_WITHOUT_REQUESTS "`consistentHash` of a DestinationRule reads requests, and no service of its host has a port for them" => "write `useSourceIp`, remove it, or correct the protocol of the port";
     467 MESH_SHARES_UNMATCHED "`distribute` of the mesh's `localityLbSetting` gives the clients of a place to places without endpoints of a service" => "correct the places in `to`, add endpoints there, or set `localityLbSetting` in a DestinationRule of the host";
-    468 ROUTE_PORT_PARTLY_UNMATCHED "a destination of a VirtualService without a port lacks a port to which requests for its hosts come" => "give the destination a port, or the route a condition on `port`";
+    468 ROUTE_PORT_PARTLY_UNMATCHED "a destination of a VirtualService without a port lacks a port to which requests or connections for its hosts come" => "give the destination a port, or the route a condition on `port`";
     469 PATCH_LEFT_OUT "a patch of an EnvoyFilter is left out of resources, which Envoy would refuse with it" => "complete the value, or match only the parts that it is for, such as the routes with a destination (`action: ROUTE`)";
     470 SHARES_PARTLY_UNMATCHED "`distribute` of a DestinationRule gives a part of the requests to a place without endpoints" => "correct the place in `to`, or add endpoints there; until then the other places receive its part";
     471 STREAMS_WITHOUT_HTTP2 "`maxConcurrentStreams` of a DestinationRule has no effect, because clients use HTTP/1.1" => "set `h2UpgradePolicy: UPGRADE`, remove it, or correct the protocol of the port";

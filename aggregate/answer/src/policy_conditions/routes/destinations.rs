@@ -57,7 +57,7 @@ impl<'c> RouteConditions<'c> {
                 hidden.push(format!("{} ({host})", placed.place));
             } else if let (Some(port), true) = (to.port, ports.is_empty()) {
                 missing.push(format!("{} ({host} has no port {port})", placed.place));
-            } else if let Some(ports) = listening.and_then(|all| self.off_ports(&placed, &ports, all)) {
+            } else if let Some(ports) = listening.and_then(|all| self.off_ports(&placed, &views, all)) {
                 missing.push(format!("{} ({host} has no port {ports}, as the hosts have)", placed.place));
             } else if let Some(subset) =
                 to.subset.as_ref().filter(|_| clients.all_lack(|client| declare(&ports, to, client)))
@@ -97,7 +97,7 @@ impl<'c> RouteConditions<'c> {
             None => host.to_string(),
         }
     }
-    /// Returns the condition of destinations without a port whose services lack some of the ports that requests come to.
+    /// Returns the condition of destinations without a port whose services lack some of the ports of the hosts.
     pub(super) fn partly_off(
         &self,
         key: &PolicyKey,
@@ -107,45 +107,46 @@ impl<'c> RouteConditions<'c> {
         let part = |placed: &Placed<'c>| {
             let host = placed.to.host.completed(key.namespace.as_str(), self.catalog.settings.domain());
             let views = self.services.ends(host.as_str());
-            let ports: Vec<_> = views.iter().flat_map(|view| ports_of(view, placed.to)).collect();
-            let (on, off) = self.split_ports(placed, &ports, listening);
+            let (on, off) = self.split_ports(placed, &views, listening);
             (!on.is_empty() && !off.is_empty())
                 .then(|| format!("{} ({host} has no port {})", placed.place, shown(&off)))
         };
         let parts: Vec<String> = placed(own).iter().filter_map(part).collect();
         let message = || {
             let parts = named(parts.iter().map(String::as_str));
-            format!("requests to a port of the hosts that these destinations lack fail: {parts}")
+            format!("what comes to a port of the hosts that these destinations lack fails: {parts}")
         };
         (!parts.is_empty()).then(|| Found(Code::ROUTE_PORT_PARTLY_UNMATCHED, Vec::new(), message()))
     }
-    /// Returns the ports of a destination's requests, if its service has none of them.
+    /// Returns the ports of a destination's requests or connections, if its service has none of them.
     fn off_ports(
         &self,
         placed: &Placed<'_>,
-        ports: &[&PortView],
+        views: &[&Arc<ServiceView>],
         listening: Listening<'_>,
     ) -> Option<String> {
-        let (on, off) = self.split_ports(placed, ports, listening);
+        let (on, off) = self.split_ports(placed, views, listening);
         (on.is_empty() && !off.is_empty()).then(|| shown(&off))
     }
-    /// Returns those ports of a destination's requests that its service has, and those that it lacks. A declared port is
-    /// that of all requests, and routes before its own may take those to a port.
+    /// Returns those ports of a destination's requests or connections that its service has, and those that it lacks. A declared
+    /// port is that of all of them, connections have the only port of a service, and routes before its own may take those to a
+    /// port.
     fn split_ports(
         &self,
         placed: &Placed<'_>,
-        ports: &[&PortView],
+        views: &[&Arc<ServiceView>],
         (order, listened): Listening<'_>,
     ) -> (Vec<PortNumber>, Vec<PortNumber>) {
         let (list, at) = placed.route;
-        if list != List::Http || placed.to.port.is_some() {
+        let has_several = || views.first().is_some_and(|view| view.ports.len() > 1);
+        if placed.to.port.is_some() || !(list == List::Http || has_several()) {
             return (Vec::new(), Vec::new());
         }
         let receives = |port: &PortNumber| {
             let comparisons = order.comparisons(list, at, Some(*port));
             self.look(comparisons).is_some() && order.reaches(list, at, *port)
         };
-        let has = |wanted: &PortNumber| ports.iter().any(|port| port.number == *wanted);
+        let has = |wanted: &PortNumber| views.iter().any(|view| view.port(*wanted).is_some());
         let (mut on, mut off): (Vec<_>, Vec<_>) = listened.of(list).into_iter().partition(has);
         off.retain(receives);
         on.retain(|port| !off.is_empty() && receives(port));

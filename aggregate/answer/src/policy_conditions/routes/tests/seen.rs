@@ -138,17 +138,13 @@ fn rule_of_an_alias_has_no_effect() {
 
 #[test]
 fn ports_of_requests_that_a_destination_lacks_are_named() {
-    let two = || {
-        let view = ServiceView::clone(&mk_served("two.shop.svc", true, vec![]));
-        let other = PortView { number: mk_port(8080), ..view.ports[0].clone() };
-        Arc::new(ServiceView { ports: [view.ports[0].clone(), other].into(), ..view })
-    };
+    let two = || mk_on_ports("two.shop.svc", Protocol::Http, &[80, 8080]);
     let on_port = |number: u32| {
         let mut route = mk_route(&["/"], &["pay.shop.svc"]);
         route.matches = [HttpMatch { port: Some(mk_port(number)), ..route.matches[0].clone() }].into();
         route
     };
-    let lost = "a: TRB0468 requests to a port of the hosts that these destinations lack fail: http[0] (pay.shop.svc has \
+    let lost = "a: TRB0468 what comes to a port of the hosts that these destinations lack fails: http[0] (pay.shop.svc has \
                 no port 8080)";
     let none = "a: TRB0450 these destinations do not exist: http[0] (pay.shop.svc has no port 8080, as the hosts have)";
     let cases = [
@@ -165,20 +161,60 @@ fn ports_of_requests_that_a_destination_lacks_are_named() {
     }
 }
 
+/// Returns a service with these ports of a protocol.
+fn mk_on_ports(host: &str, protocol: Protocol, ports: &[u32]) -> Arc<ServiceView> {
+    let view = ServiceView::clone(&mk_served(host, true, vec![]));
+    let port = |number: &u32| PortView { number: mk_port(*number), protocol, ..view.ports[0].clone() };
+    Arc::new(ServiceView { ports: ports.iter().map(port).collect(), ..view })
+}
+
+#[test]
+fn ports_of_connections_that_a_destination_of_several_lacks_are_named() {
+    let to = |host: &str, port: Option<u32>| {
+        let destination = RouteDestination { host: mk_host(host), subset: None, port: port.map(mk_port) };
+        Arc::from([tributary_model::L4Destination { destination, weight: 0 }])
+    };
+    let found = |hosts_have: &[u32], to: Arc<[tributary_model::L4Destination]>, on: Option<u32>| {
+        let services = vec![
+            mk_on_ports("db.shop.svc", Protocol::Tcp, hosts_have),
+            mk_on_ports("one.shop.svc", Protocol::Tcp, &[90]),
+            mk_on_ports("two.shop.svc", Protocol::Tcp, &[90, 91]),
+        ];
+        let before = on.map(|port| tributary_model::TcpRoute {
+            matches: [tributary_model::L4Match { port: Some(mk_port(port)), ..Default::default() }].into(),
+            destinations: to_one(),
+        });
+        let route = tributary_model::TcpRoute { matches: Arc::default(), destinations: to };
+        let (_, view) = mk_service("a", &["db.shop.svc"], vec![]);
+        let own = view.virtual_service().unwrap().clone();
+        let tcp = before.into_iter().chain([route]).collect();
+        shown_in(services, vec![mk_declared("a", VirtualService { tcp, ..own })], None)
+    };
+    let none = "a: TRB0450 these destinations do not exist: tcp[0] (two.shop.svc has no port 5432, as the hosts have)";
+    let lost = "a: TRB0468 what comes to a port of the hosts that these destinations lack fails: tcp[0] (two.shop.svc has \
+                no port 5432)";
+    assert_eq!(found(&[5432], to("two.shop.svc", None), None), [none]);
+    assert_eq!(found(&[90, 5432], to("two.shop.svc", None), None), [lost]);
+    assert_eq!(found(&[90, 5432], to("two.shop.svc", None), Some(5432)), [""; 0], "a route before takes it");
+    assert_eq!(found(&[5432], to("two.shop.svc", Some(90)), None), [""; 0]);
+    assert_eq!(found(&[5432], to("one.shop.svc", None), None), [""; 0], "its only port");
+}
+
+fn to_one() -> Arc<[tributary_model::L4Destination]> {
+    let destination = RouteDestination { host: mk_host("one.shop.svc"), subset: None, port: None };
+    [tributary_model::L4Destination { destination, weight: 0 }].into()
+}
+
 #[test]
 fn ports_that_routes_before_take_are_not_named() {
-    let two = || {
-        let view = ServiceView::clone(&mk_served("two.shop.svc", true, vec![]));
-        let other = PortView { number: mk_port(8080), ..view.ports[0].clone() };
-        Arc::new(ServiceView { ports: [view.ports[0].clone(), other].into(), ..view })
-    };
+    let two = || mk_on_ports("two.shop.svc", Protocol::Http, &[80, 8080]);
     let on = |number: u32, path: &str| {
         let mut route = mk_route(&[path], &["two.shop.svc"]);
         route.matches = [HttpMatch { port: Some(mk_port(number)), ..route.matches[0].clone() }].into();
         route
     };
     let to_pay = |paths: &[&str]| mk_route(paths, &["pay.shop.svc"]);
-    let lost = "TRB0468 requests to a port of the hosts that these destinations lack fail: http[1] (pay.shop.svc has no \
+    let lost = "TRB0468 what comes to a port of the hosts that these destinations lack fails: http[1] (pay.shop.svc has no \
                 port 8080)";
     let none =
         "TRB0450 these destinations do not exist: http[1] (pay.shop.svc has no port 8080, as the hosts have)";

@@ -180,8 +180,9 @@ async fn settings_that_lead_nowhere_are_found() {
         ),
         (
             "connectionPool: {http: {maxConcurrentStreams: 5}}".to_owned(),
-            "warning [DestinationRule shop/pay] no service of the host has a port for HTTP/2, and no h2UpgradePolicy of \
-             the rule is UPGRADE, so connectionPool.http.maxConcurrentStreams has no effect (TRB0471)",
+            "warning [DestinationRule shop/pay] clients use HTTP/1.1, so connectionPool.http.maxConcurrentStreams has no \
+             effect: no service of the host has a port for HTTP/2, and h2UpgradePolicy beside the limit is not UPGRADE \
+             (TRB0471)",
         ),
         (
             "portLevelSettings: [{port: {number: 80}, loadBalancer: {simple: RANDOM}}, {port: {number: 81}, \

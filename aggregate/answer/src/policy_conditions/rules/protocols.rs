@@ -46,8 +46,8 @@ pub(super) fn without_http2<'c>(used: &Use<'c>, rule: &DestinationRule) -> Optio
     let mut limits = pools.filter(|pool| pool.max_streams.is_some()).peekable();
     let has_limit = limits.peek().is_some();
     let is_upgraded = limits.any(|pool| pool.http == PoolHttp::Upgrade);
-    let message = "no service of the host has a port for HTTP/2, and no h2UpgradePolicy of the rule is UPGRADE, so \
-                   connectionPool.http.maxConcurrentStreams has no effect";
+    let message = "clients use HTTP/1.1, so connectionPool.http.maxConcurrentStreams has no effect: no service of the host has a \
+                   port for HTTP/2, and h2UpgradePolicy beside the limit is not UPGRADE";
     let lost = has_limit && !is_upgraded && !used.has_http2;
     lost.then(|| Found(Code::STREAMS_WITHOUT_HTTP2, Vec::new(), message.to_owned()))
 }
@@ -133,8 +133,8 @@ mod tests {
             let pool = ConnectionPool { max_streams: Some(5), http, ..ConnectionPool::default() };
             shown(TrafficPolicy { pool: Some(Arc::new(pool)), ..TrafficPolicy::default() }, protocol)
         };
-        let lost = "TRB0471 no service of the host has a port for HTTP/2, and no h2UpgradePolicy of the rule is UPGRADE, so \
-                    connectionPool.http.maxConcurrentStreams has no effect";
+        let lost = "TRB0471 clients use HTTP/1.1, so connectionPool.http.maxConcurrentStreams has no effect: no service of the host \
+                    has a port for HTTP/2, and h2UpgradePolicy beside the limit is not UPGRADE";
         assert_eq!(limited(PoolHttp::OfPort, Protocol::Http), [lost]);
         assert_eq!(limited(PoolHttp::OfClient, Protocol::Http), [lost]);
         assert_eq!(limited(PoolHttp::OfPort, Protocol::Grpc), [""; 0]);

@@ -8,8 +8,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tributary_model::{
-    Catalog, Code, Condition, DestinationRule, EndpointPolicy, ExportTo, Namespace, PolicyKey, PolicyKind,
-    PolicyView, PortNumber, PortView, Protocol, ServiceView, Subset, Visibility,
+    Catalog, Code, Condition, DestinationRule, EndpointPolicy, ExportTo, HostPattern, Namespace, PolicyKey,
+    PolicyKind, PolicyView, PortNumber, PortView, Protocol, ServiceView, Subset, Visibility,
 };
 
 use super::clients::{Inhabited, inhabited};
@@ -21,6 +21,9 @@ mod protocols;
 mod shares;
 
 use shares::Shares;
+
+/// Most rules that a condition lists as concerned.
+const MAX_OTHERS: usize = 8;
 
 /// Conditions of rules.
 pub(super) struct RuleConditions<'c> {
@@ -204,9 +207,15 @@ impl<'c> RuleConditions<'c> {
             );
             return Some(Found(Code::RULE_HOST_UNMATCHED, Vec::new(), message));
         }
-        if let Some(other) = services.iter().find_map(|service| self.preceding(key, rule, service)) {
-            let message = format!("{other} applies in its place to clients of {host}");
-            return Some(Found(Code::RULE_SHADOWED, vec![other], message));
+        let mut by: BTreeMap<&PolicyKey, BTreeSet<&str>> = BTreeMap::new();
+        for view in &services {
+            if let Some(other) = self.preceding(key, rule, view) {
+                by.entry(other).or_default().insert(view.key.host.as_str());
+            }
+        }
+        if !by.is_empty() {
+            let others = by.keys().take(MAX_OTHERS).copied().collect();
+            return Some(Found(Code::RULE_SHADOWED, others, in_its_place(&host, &by)));
         }
         let owners: BTreeSet<&str> = services.iter().map(|view| view.key.namespace.as_str()).collect();
         let message = format!(
@@ -238,6 +247,19 @@ impl<'c> RuleConditions<'c> {
         });
         applied.filter(|_| rule.selector.is_empty()).find(|other| *other != key)
     }
+}
+
+/// Returns which rules apply in the place of one to its host; of a wildcard, to which of the hosts that it matches.
+fn in_its_place(host: &HostPattern, by: &BTreeMap<&PolicyKey, BTreeSet<&str>>) -> String {
+    if let (None, Some((other, _))) = (host.suffix(), by.first_key_value()) {
+        return format!("{other} applies in its place to clients of {host}");
+    }
+    let of = |(other, hosts): (&&PolicyKey, &BTreeSet<&str>)| {
+        format!("{other} ({})", named(hosts.iter().copied()))
+    };
+    let parts: Vec<String> = by.iter().map(of).collect();
+    let rules = named(parts.iter().map(String::as_str));
+    format!("other rules apply in its place to clients of the hosts that {host} matches: {rules}")
 }
 
 /// Returns the condition of a rule of which parts are those of other rules.
@@ -278,4 +300,55 @@ fn portless<'c>(used: &Use<'c>, rule: &DestinationRule) -> Option<Found<'c>> {
         format!("no service of the host has these ports: {lost}; they have {known}")
     };
     (!lost.is_empty()).then(|| Found(Code::RULE_PORT_UNMATCHED, Vec::new(), message()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tributary_model::{
+        ByNamespace, ClientDimensions, ClusterInputs, ClusterPolicy, Policy, ResourceInputs, Shared,
+    };
+
+    use super::*;
+    use crate::fixtures::*;
+    use crate::policy_conditions::policy_conditions;
+
+    /// Returns a service whose clients have a rule.
+    fn mk_ruled(host: &str, rule: &str) -> Arc<ServiceView> {
+        let (key, _) = mk_policy("shop", rule, Policy::DestinationRule(mk_rule(host, &[])));
+        let policy = ClusterPolicy { from: [key].into(), ..ClusterPolicy::default() };
+        let port = mk_port_view(mk_one(vec![mk_address("10.0.0.1")]));
+        let cluster = ClusterInputs {
+            policy: Some(Arc::new(ByNamespace::new(Some(Arc::new(policy)), []))),
+            ..port.cluster.inputs.clone()
+        };
+        let cluster = Shared::new(ResourceInputs::new(cluster, ClientDimensions::NONE));
+        let view = ServiceView::clone(&mk_view(host, "shop", &[Visibility::Public]));
+        Arc::new(ServiceView { ports: [PortView { cluster, ..port }].into(), ..view })
+    }
+
+    #[test]
+    fn all_rules_that_precede_a_wildcard_are_named() {
+        let found = |of: &str| {
+            let rules = [("pay", "pay.shop.svc"), ("img", "img.shop.svc"), ("wide", of)];
+            let rules = rules
+                .map(|(name, host)| mk_policy("shop", name, Policy::DestinationRule(mk_rule(host, &[]))));
+            let services = vec![
+                mk_ruled("pay.shop.svc", "pay"),
+                mk_ruled("old.shop.svc", "pay"),
+                mk_ruled("img.shop.svc", "img"),
+            ];
+            let catalog =
+                Catalog { complete: true, policies: rules.into_iter().collect(), ..mk_catalog(services) };
+            let wide = |key: &PolicyKey| &*key.name == "wide";
+            let all = policy_conditions(&catalog, Beside::default(), &wide);
+            all.values().flatten().map(|one| (one.objects.len(), one.message.to_string())).collect::<Vec<_>>()
+        };
+        let wide = "other rules apply in its place to clients of the hosts that *.shop.svc matches: DestinationRule shop/img \
+                    (img.shop.svc), DestinationRule shop/pay (old.shop.svc, pay.shop.svc)";
+        assert_eq!(found("*.shop.svc"), [(3, wide.to_owned())]);
+        let exact = "DestinationRule shop/pay applies in its place to clients of old.shop.svc";
+        assert_eq!(found("old.shop.svc"), [(2, exact.to_owned())]);
+    }
 }

@@ -11,6 +11,7 @@ pub mod counts;
 pub mod diff;
 pub mod explain;
 pub mod invalid;
+mod left_out;
 pub mod metrics;
 pub mod notices;
 pub mod problem_log;

@@ -53,7 +53,7 @@ pub use resource_type::{ResourceType, TypeMap};
 pub use set::{ChangedSet, ResourceSet};
 pub use subscription::{Subscription, Subscriptions};
 
-pub use crate::patch::HostSources;
+pub use crate::patch::{HostSources, RefusedPatch};
 
 /// Body of a resource: one chunk, or for a composite the chunks that it shares with others.
 pub type BodyChunks = SmallVec<[Bytes; 1]>;
@@ -158,6 +158,18 @@ pub trait ResourceProvider: Built + Send + Sync {
         _at: usize,
     ) -> Option<HostSources> {
         None
+    }
+
+    /// Returns the patches that were left out of this version of a resource, because Envoy would refuse a part of it; of a route
+    /// table, those of the virtual host with a domain and of the table beside its virtual hosts. None if that is not known here.
+    fn left_out(
+        &self,
+        _catalog: &Arc<Catalog>,
+        _class: &ClientClassKey,
+        _resource: (ResourceType, &str, Version),
+        _domain: &str,
+    ) -> Vec<RefusedPatch> {
+        Vec::new()
     }
 
     /// Returns the EnvoyFilter that removed a resource; `None` if none did, or if that is not known here.

@@ -265,7 +265,8 @@ impl WhyNot {
                     | Code::NOT_FOR_GRPC
                     | Code::ROUTES_APPLY
                     | Code::ROUTES_EMPTY
-                    | Code::ROUTES_NOT_FOR_GRPC,
+                    | Code::ROUTES_NOT_FOR_GRPC
+                    | Code::PATCH_LEFT_OUT,
                 ) => {
                     self.reached
                         .extend((self.reached.len() < Self::MAX_NAMED).then(|| StepDocument::of(step)));

@@ -18,10 +18,10 @@ use tributary_model::{
 use tributary_xds::answers::ResourceType;
 use tributary_xds::session::{Delivery, SyncStatus};
 
-use super::invalid;
 use super::rejected::{Rejections, changed_by};
 use super::routed::Routed;
 use super::sessions::{Found, MAX_DECODED, Sessions};
+use super::{invalid, left_out};
 use crate::admin::backend::{Answer, Explained};
 use crate::cli::table::age;
 use crate::document::{Filter, endpoints, filter::same_host, short_name, timestamp};
@@ -205,6 +205,7 @@ fn deliver(
     }
     let mut steps = delivery.rejections.steps;
     steps.extend(delivery.carriers);
+    steps.extend(delivery.left_out);
     steps.extend(sent);
     steps.extend(unrouted(catalog, found, view, port).filter(|_| subset.is_none()));
     let endpoint = one.endpoint.clone();
@@ -232,6 +233,8 @@ struct PortDelivery<'v> {
     rejections: Rejections,
     /// Delivery state of each resource that carries endpoints, except where rejected resources are the cause of it.
     carriers: Vec<TraceStep>,
+    /// A warning for each patch that was left out of what leads to the port.
+    left_out: Vec<TraceStep>,
 }
 
 impl<'v> PortDelivery<'v> {
@@ -248,7 +251,8 @@ impl<'v> PortDelivery<'v> {
         let is_effect = |step: &TraceStep| rejections.closed && step.code == Code::NOT_DELIVERED;
         let carriers = subsets.iter().filter_map(|of| delivered(catalog, (found, of.as_ref()), view, port));
         let carriers = carriers.filter(|step| !is_effect(step)).collect();
-        Self { port, rejections, carriers }
+        let left_out = left_out::steps(catalog, (found, &subsets), view, port);
+        Self { port, rejections, carriers, left_out }
     }
     fn is_known(&self) -> bool {
         self.rejections.closed || !self.carriers.is_empty()
@@ -258,7 +262,8 @@ impl<'v> PortDelivery<'v> {
     }
     /// Returns the steps, with each rejected resource as a removal.
     fn steps(self) -> impl Iterator<Item = TraceStep> {
-        self.rejections.steps.into_iter().map(TraceStep::dropping).chain(self.carriers)
+        let rejected = self.rejections.steps.into_iter().map(TraceStep::dropping);
+        rejected.chain(self.carriers).chain(self.left_out)
     }
 }
 

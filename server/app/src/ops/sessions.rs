@@ -8,7 +8,7 @@ use tributary_answer::{Client, ClientClass};
 use tributary_model::{Catalog, PolicyKey, Version};
 use tributary_registry_api::Clock;
 use tributary_runtime::Handle;
-use tributary_xds::answers::{PatchedAnswers, ResourceType};
+use tributary_xds::answers::{PatchedAnswers, RefusedPatch, ResourceType};
 use tributary_xds::counters::Counters;
 use tributary_xds::session::{Delivery, ResourceState, SentResource, SentView, TypeStatus};
 use tributary_xds::table::{ClientRow, ClientTable, Connected};
@@ -176,6 +176,18 @@ impl Found {
     #[must_use]
     pub fn removed_by(&self, kind: ResourceType, name: &str) -> Option<PolicyKey> {
         self.sent(kind)?.removed_by(name)
+    }
+    /// Returns the patches that were left out of a resource which the client was sent; of a route table those that concern the
+    /// virtual host with a domain.
+    #[must_use]
+    pub fn left_out(
+        &self,
+        catalog: &Arc<Catalog>,
+        (kind, name): (ResourceType, &str),
+        domain: &str,
+    ) -> Vec<RefusedPatch> {
+        let sent = self.sent(kind).zip(self.delivery(kind, name).version);
+        sent.map(|(view, version)| view.left_out(catalog, (name, version), domain)).unwrap_or_default()
     }
     /// Returns the delivery state of one resource.
     #[must_use]

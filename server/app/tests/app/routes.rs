@@ -10,6 +10,7 @@ use tributary_suites::{AdsClient, Variant};
 mod aliases;
 mod elsewhere;
 mod grpc;
+mod left_out;
 mod listeners;
 
 const SIDECAR: &str = "sidecar~10.9.0.9~web-1.shop~shop.svc.cluster.local";

@@ -18,8 +18,8 @@ use tributary_proto::{Body, Variant};
 use super::counters::Counter;
 use super::singles::sort;
 use super::{
-    BodyChunks, Built, CatalogAnswers, ChangedSet, ClientClassKey, ResourceProvider, ResourceSet,
-    ResourceType, Subscription,
+    BodyChunks, Built, CatalogAnswers, ChangedSet, ClientClassKey, RefusedPatch, ResourceProvider,
+    ResourceSet, ResourceType, Subscription,
 };
 use crate::patch::{HostSources, Side};
 use table::{Applied, Patching, PatchingTable};
@@ -272,6 +272,24 @@ impl ResourceProvider for PatchedAnswers {
         let base = self.plain.one(catalog, &plain, kind, name)?;
         let body = joined(self.plain.body(catalog, &plain, kind, &base)?);
         patching.host_sources((name, version), (&body, at))
+    }
+
+    fn left_out(
+        &self,
+        catalog: &Arc<Catalog>,
+        class: &ClientClassKey,
+        (kind, name, version): (ResourceType, &str, Version),
+        domain: &str,
+    ) -> Vec<RefusedPatch> {
+        let plain = class.plain();
+        let Some(of) = self.of(catalog, class, &plain, kind) else { return Vec::new() };
+        let all = of.patching.left_out(kind, name, version);
+        if kind != ResourceType::Route || all.is_empty() {
+            return all;
+        }
+        let base = self.plain.one(catalog, &plain, kind, name);
+        let body = base.and_then(|base| self.plain.body(catalog, &plain, kind, &base)).map(joined);
+        body.map_or(all, |body| of.patching.left_out_of_host(name, (&body, domain)))
     }
 
     fn removed_by(&self, class: &ClientClassKey, kind: ResourceType, name: &str) -> Option<PolicyKey> {

@@ -9,7 +9,7 @@ use tributary_descriptors::encode;
 use tributary_model::{ApplyTo, ObjectMatch, Operation, PolicyKey, RoutesMatch};
 
 use super::message::{list, merge_valid, set_list, set_text, take_list, text, texts};
-use super::{Outcome, Patch, Patches, Side};
+use super::{Outcome, Patch, Patches, RefusedPatch, Side};
 
 const HOSTS: &str = "virtual_hosts";
 /// Number of that field.
@@ -164,6 +164,21 @@ impl Patches {
         let whole = self.merges(table).map(|(patch, _)| patch.filter).collect();
         let routes = routes.into_iter().map(|by| self.keys(by)).collect();
         Some((patched, HostSources { table: self.keys(whole), host: self.keys(own), routes }))
+    }
+    /// Returns the patches that are left out of the virtual host with a domain of a route configuration, or of the fields beside
+    /// its virtual hosts.
+    #[must_use]
+    pub fn left_out_of_host(
+        &self,
+        name: &str,
+        side: Side,
+        (body, domain): (&[u8], &str),
+    ) -> Vec<RefusedPatch> {
+        let is_of_host = |value| Host::Encoded(value).domains().iter().any(|own| own == domain);
+        let kept = fields(body).filter(|(number, value, _)| *number != HOSTS_FIELD || is_of_host(*value));
+        let own: Vec<u8> = kept.flat_map(|(_, _, whole)| whole).copied().collect();
+        drop(self.table(name, side, &own));
+        self.take_left_out()
     }
     fn keys(&self, mut filters: Vec<usize>) -> Vec<PolicyKey> {
         filters.dedup();

@@ -18,7 +18,7 @@ use super::held_versions::{HeldVersions, Holding};
 use super::rejection::Verdict;
 use super::status::SessionStatus;
 use super::subscription::{Requested, TypeSubscription};
-use crate::answers::{ClientClassKey, HostSources, ResourceType, empty_assignment};
+use crate::answers::{ClientClassKey, HostSources, RefusedPatch, ResourceType, empty_assignment};
 use crate::client::ClientNode;
 
 /// State of one resource at a client.
@@ -155,6 +155,17 @@ impl SentView {
             self.env.answers.patched_by(&at.class, self.kind, &resource.name, encoded.version)
         };
         resource.found.as_ref().map(by).unwrap_or_default()
+    }
+    /// Returns the patches that were left out of a version of a resource, because Envoy would refuse a part of it; of a route table
+    /// those that concern the virtual host with a domain.
+    #[must_use]
+    pub fn left_out(
+        &self,
+        current: &Arc<Catalog>,
+        (name, version): (&str, Version),
+        domain: &str,
+    ) -> Vec<RefusedPatch> {
+        self.env.answers.left_out(current, &self.class, (self.kind, name, version), domain)
     }
     /// Returns the EnvoyFilters that changed parts of the virtual host at a position of a route table; `None` if none changed the
     /// table, or if this is not known any more.

@@ -58,6 +58,17 @@ struct Made {
     left_out: Box<[RefusedPatch]>,
 }
 
+impl Made {
+    /// Returns the version that clients have; `None` if it was removed.
+    fn version(&self) -> Option<Version> {
+        match &self.applied {
+            Applied::Same => Some(self.from),
+            Applied::Changed(now) => Some(now.version),
+            Applied::Removed => None,
+        }
+    }
+}
+
 #[derive(Debug, Default)]
 struct Kept {
     outcomes: HashMap<Key, Made>,
@@ -160,6 +171,21 @@ impl Patching {
         let patches = Patches::new(&self.of)?;
         let (made, sources) = patches.host_sources(name, Side::Outbound, (body, at))?;
         (EncodedResource::new(name.into(), made.into()).version == version).then_some(sources)
+    }
+    /// Returns the patches that were left out of a version of a resource; none if it is not kept.
+    pub(super) fn left_out(&self, kind: ResourceType, name: &str, version: Version) -> Vec<RefusedPatch> {
+        let kept = self.kept.lock();
+        let of = |side| kept.outcomes.get(&(kind, side, Arc::from(name)));
+        let made = [Side::Outbound, Side::Inbound].into_iter().filter_map(of);
+        let made = made.filter(|made| made.version() == Some(version));
+        made.flat_map(|made| made.left_out.iter().cloned()).collect()
+    }
+    /// Returns the patches that are left out of the virtual host with a domain of an outbound route table, which is patched again,
+    /// and of the table beside its virtual hosts.
+    pub(super) fn left_out_of_host(&self, name: &str, (body, domain): (&[u8], &str)) -> Vec<RefusedPatch> {
+        // the patches that are kept record what they change
+        let patches = Patches::new(&self.of);
+        patches.map(|of| of.left_out_of_host(name, Side::Outbound, (body, domain))).unwrap_or_default()
     }
     /// Passes on each patch that was left out of a resource.
     fn each_refused(&self, mut seen: impl FnMut(ResourceType, &Arc<str>, &RefusedPatch)) {

@@ -11,7 +11,7 @@ use crate::args::{GetArgs, Output, Resource};
 use crate::document::{ClientItem, EndpointItem, List, MergeItem, NamedItem, PolicyItem, ServiceItem};
 use crate::environment::Environment;
 use crate::exit::{CommandError, Exit};
-use tributary_model::Code;
+use tributary_model::{Code, PolicyKind};
 
 /// Lists once, or watches.
 pub async fn run(args: &GetArgs, env: &Environment, console: &mut Console<'_>) -> Result<Exit, CommandError> {
@@ -64,7 +64,8 @@ fn conclude(args: &GetArgs, list: &List<Value>, console: &mut Console<'_>) -> Re
     let what = args.what.as_str();
     let is_resources = args.what == Resource::Resources;
     let name = if is_resources { &args.resource } else { &args.name };
-    if let (Some(name), true) = (name, list.items.is_empty()) {
+    let is_kind = |name: &str| args.what == Resource::Policies && PolicyKind::parse(name).is_some();
+    if let (Some(name), true) = (name.as_deref().filter(|name| !is_kind(name)), list.items.is_empty()) {
         let message = format!("{} `{name}` not found", one(args.what));
         let client = args.name.as_ref().filter(|_| is_resources).map(|client| format!(" {client}"));
         let next = format!("list them with `tributary get {what}{}`", client.unwrap_or_default());

@@ -53,6 +53,9 @@ async fn sidecars_of_files_are_listed_kept_while_invalid_and_removed() {
     }
     let missing = world.run("get policies web/other").await.exit.unwrap_err();
     assert_eq!(missing.message, "policy `web/other` not found");
+    let none = world.run("get policies EnvoyFilter").await;
+    assert_eq!((none.exit, none.out.as_str()), (Ok(Exit::Ok), ""), "a kind without objects is a list");
+    assert!(none.talk.contains("no policies"), "{}", none.talk);
     // deleted files take their policies back
     std::fs::remove_file(dir.path().join("a.yaml")).unwrap();
     std::fs::remove_file(dir.path().join("b.yaml")).unwrap();

@@ -93,19 +93,28 @@ pub struct PolicyFacts {
 /// Rejected resources by EnvoyFilter.
 pub type RejectedPatches = BTreeMap<PolicyKey, RejectedPatch>;
 
-/// Resource that an EnvoyFilter changed and that clients reject.
+/// Resources that an EnvoyFilter changed and that clients reject.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RejectedPatch {
     /// Number of clients that reject such a resource.
     pub clients: usize,
-    /// Type and name of the first one: `RDS 80`.
-    pub resource: String,
-    /// Error text of its client.
-    pub text: Arc<str>,
-    /// Number of EnvoyFilters that changed it.
+    /// Type and name of each, such as `RDS 80`, with the error text of a client.
+    pub resources: BTreeMap<String, Arc<str>>,
+    /// Most EnvoyFilters that changed one of them.
     pub filters: usize,
-    /// Whether it may have been another resource that the client rejected.
+    /// Whether it may have been another resource that clients rejected.
     pub is_suspected: bool,
+}
+
+impl RejectedPatch {
+    /// Adds what other clients reject, or other resources.
+    pub fn add(&mut self, other: Self) {
+        for (resource, text) in other.resources {
+            self.resources.entry(resource).or_insert(text);
+        }
+        self.filters = self.filters.max(other.filters);
+        self.is_suspected &= other.is_suspected;
+    }
 }
 
 /// Returns the policies that match the filter, in order, and the number beyond its limit.

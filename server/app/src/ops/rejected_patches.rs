@@ -3,6 +3,7 @@
 //! The list of policies calls it. A resource names every filter that changed it, so a filter may be named beside the one at
 //! fault. A secret of files concerns every rule that names the files. The clients that are looked at are bounded.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ use crate::document::policies::{RejectedPatch, RejectedPatches};
 const MOST_CLIENTS: usize = 64;
 
 /// Returns the EnvoyFilters whose changes are in resources that clients reject, and the DestinationRules with secrets that they
-/// reject, each with the first such resource.
+/// reject, each with these resources.
 pub(super) fn rejected_patches(catalog: &Arc<Catalog>, clients: &[Arc<Connected>]) -> RejectedPatches {
     let mut out = RejectedPatches::new();
     let by_secret = rules_by_secret(catalog);
@@ -31,7 +32,13 @@ pub(super) fn rejected_patches(catalog: &Arc<Catalog>, clients: &[Arc<Connected>
             .into_iter()
             .for_each(|kind| add(catalog, client, (kind, &by_secret), &mut of_client));
         for (key, found) in of_client {
-            out.entry(key).and_modify(|known| known.clients += 1).or_insert(found);
+            match out.entry(key) {
+                Entry::Vacant(entry) => _ = entry.insert(found),
+                Entry::Occupied(mut known) => {
+                    known.get_mut().clients += 1;
+                    known.get_mut().add(found);
+                }
+            }
         }
     }
     out
@@ -68,7 +75,11 @@ fn add(
         let by = rules.cloned().unwrap_or_else(|| view.patched_by(resource));
         let is_suspected = client.delivery(kind, &resource.name).is_suspected;
         for key in &by {
-            out.entry(key.clone()).or_insert_with(|| found(resource, &text, (&by, is_suspected)));
+            let one = found(resource, &text, (&by, is_suspected));
+            match out.entry(key.clone()) {
+                Entry::Vacant(entry) => _ = entry.insert(one),
+                Entry::Occupied(mut known) => known.get_mut().add(one),
+            }
         }
     }
 }
@@ -78,10 +89,10 @@ fn found(
     text: &Arc<str>,
     (by, is_suspected): (&[PolicyKey], bool),
 ) -> RejectedPatch {
+    let name = format!("{} {}", resource.kind.as_str().to_uppercase(), resource.name);
     RejectedPatch {
         clients: 1,
-        resource: format!("{} {}", resource.kind.as_str().to_uppercase(), resource.name),
-        text: Arc::clone(text),
+        resources: [(name, Arc::clone(text))].into(),
         filters: by.len(),
         is_suspected,
     }

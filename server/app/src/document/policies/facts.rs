@@ -1,6 +1,7 @@
 //! Conditions of policies by what connected clients were sent and reject.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use tributary_model::{ClientKind, Code, Condition, PolicyKey, PolicyView};
 
@@ -8,6 +9,8 @@ use super::{PolicyFacts, RejectedPatch};
 
 /// Most patches of a filter that are named.
 const NAMED: usize = 8;
+/// Most rejected resources that are named.
+const NAMED_RESOURCES: usize = 5;
 
 impl PolicyFacts {
     /// Returns the conditions of a policy.
@@ -21,8 +24,7 @@ impl PolicyFacts {
     /// Returns the condition of an EnvoyFilter that changed a resource which clients reject, or of a DestinationRule with files
     /// that they reject.
     fn rejected(&self, key: &PolicyKey, view: &PolicyView) -> Option<Condition> {
-        let RejectedPatch { clients, resource, text, filters, is_suspected } =
-            self.rejected_patches.get(key)?;
+        let RejectedPatch { clients, resources, filters, is_suspected } = self.rejected_patches.get(key)?;
         let whose = match (*clients, is_suspected) {
             (1, false) => "a client rejects".to_owned(),
             (clients, false) => format!("{clients} clients reject"),
@@ -38,7 +40,7 @@ impl PolicyFacts {
             Some(_) => "files that it names".to_owned(),
             None => format!("what it changes{beside}"),
         };
-        let message = format!("{whose} {what}: {resource}: {text}").into();
+        let message = format!("{whose} {what}: {}", rejected(resources)).into();
         Some(Condition { code: Code::NACKED, objects: [view.declared.source.reference()].into(), message })
     }
     /// Returns the condition of an EnvoyFilter with patches that were left out of resources.
@@ -77,6 +79,23 @@ impl PolicyFacts {
     }
 }
 
+/// Lists rejected resources with the error texts of clients, a text of several once.
+fn rejected(resources: &BTreeMap<String, Arc<str>>) -> String {
+    let mut by_text: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (resource, text) in resources.iter().take(NAMED_RESOURCES) {
+        match by_text.iter_mut().find(|(known, _)| **known == **text) {
+            Some((_, all)) => all.push(resource),
+            None => by_text.push((text, vec![resource])),
+        }
+    }
+    let parts = by_text.iter().map(|(text, all)| format!("{}: {text}", all.join(", ")));
+    let more = match resources.len().saturating_sub(NAMED_RESOURCES) {
+        0 => String::new(),
+        more => format!("; and {more} more"),
+    };
+    parts.collect::<Vec<_>>().join("; ") + &more
+}
+
 /// Returns the end of a list of patches of which some are not named.
 fn tail(patches: usize) -> String {
     match patches.saturating_sub(NAMED) {
@@ -87,13 +106,23 @@ fn tail(patches: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use tributary_model::{EnvoyFilter, Namespace, ObjectId, Policy, PolicyKind};
     use tributary_xds::answers::ResourceType;
 
     use super::super::tests::mk_view;
     use super::*;
+
+    #[test]
+    fn rejected_resources_are_listed_with_their_texts() {
+        let text = |count: usize, text: &dyn Fn(usize) -> String| {
+            let all = (0..count).map(|at| (format!("CDS {at}"), text(at).into())).collect();
+            rejected(&all)
+        };
+        assert_eq!(text(1, &|_| "bad".to_owned()), "CDS 0: bad");
+        assert_eq!(text(2, &|_| "bad".to_owned()), "CDS 0, CDS 1: bad");
+        assert_eq!(text(2, &|at| format!("bad {at}")), "CDS 0: bad 0; CDS 1: bad 1");
+        assert_eq!(text(7, &|_| "bad".to_owned()), "CDS 0, CDS 1, CDS 2, CDS 3, CDS 4: bad; and 2 more");
+    }
 
     #[test]
     fn patch_that_was_left_out_is_shown_with_its_rule() {

@@ -310,7 +310,7 @@ fn delivered(
 fn removed(catalog: &Catalog, found: &Found, (kind, name): (ResourceType, &str)) -> Option<TraceStep> {
     let by = found.removed_by(kind, name)?;
     let detail = format!("{by} removes {} {name} from what the client is sent", kind.as_str().to_uppercase());
-    let step = deliver_step((Verdict::Drop, Code::NOT_DELIVERED, detail));
+    let step = deliver_step((Verdict::Drop, Code::REMOVED_BY_FILTER, detail));
     Some(TraceStep { object: reference(catalog, &by), ..step })
 }
 

@@ -154,7 +154,7 @@ impl<'f> Routed<'f> {
         let by = self.found.removed_by(ResourceType::Cluster, name);
         let subset = name.parse::<ClusterName>().ok().and_then(|name| name.subset);
         let (code, why) = match (&by, subset) {
-            (Some(by), _) => (Code::NOT_DELIVERED, format!("{by} removes it")),
+            (Some(by), _) => (Code::REMOVED_BY_FILTER, format!("{by} removes it")),
             (None, Some(subset)) => {
                 let why = format!(
                     "no DestinationRule that applies to the client declares subset {}",
@@ -202,7 +202,7 @@ impl<'f> Routed<'f> {
     fn removal(&self, by: &PolicyKey, detail: &str) -> TraceStep {
         let object = reference(&self.catalog, by);
         let detail = format!("{detail}; {by} removes it");
-        TraceStep { object, ..deliver_step((Verdict::Warn, Code::NOT_DELIVERED, detail)) }
+        TraceStep { object, ..deliver_step((Verdict::Warn, Code::REMOVED_BY_FILTER, detail)) }
     }
     /// Returns which filters changed a route table that should have a virtual host for a host; it has none.
     fn removed(

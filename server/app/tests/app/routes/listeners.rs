@@ -110,6 +110,7 @@ async fn filter_that_removes_a_listener_is_named() {
     let why = world.run(&format!("why-not pay:80 --for-client {SIDECAR}")).await;
     let lost = "the client was not sent the listener 0.0.0.0_80, which has the route table 80; EnvoyFilter shop/no-http removes it";
     assert!(why.out.contains(lost) && why.out.contains("not reached"), "{}", why.out);
+    assert!(why.out.contains("TRB0554") && !why.out.contains("get clients"), "{}", why.out);
     let explain = format!("explain 10.0.0.1:80 --host pay.shop.example --for-client {SIDECAR}");
     let shown = world.run(&explain).await.out;
     assert!(shown.contains(lost) && !shown.contains("TRB0534"), "{shown}");

@@ -36,7 +36,7 @@ pub use document::{Explanation, Outcome, Reason, Refused, StepDocument, StepObje
 pub use freshness::endpoint_freshness;
 pub use query::Query;
 pub use reach::{Carrier, carrier, connection_tls, leading_listeners, leading_parts, leading_resources};
-pub use routes::{AppliedRoutes, applied_routes, delegates_of};
+pub use routes::{AppliedRoutes, applied_routes, grpc_declared};
 pub use rules::{AppliedRule, applied_rules};
 pub use subsets::{is_in_subset, received_subsets, subsets_with};
 pub use why_not::{longest_wildcard, why_not, why_not_in};

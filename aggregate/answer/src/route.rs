@@ -135,6 +135,18 @@ pub(crate) fn grpc_gaps<'f>(
     out
 }
 
+/// Returns the name of each route of [`grpc_route`], in order, with the delegate that declares it.
+pub(crate) fn grpc_delegates(
+    facts: &RouteInputs,
+    client: &Projection,
+) -> Vec<(Arc<str>, Option<Arc<DelegateRef>>)> {
+    let Some(chosen) = chosen(facts, client) else { return Vec::new() };
+    let all = planned(&chosen, facts, client).into_iter();
+    let is_used = |plan: &RoutePlan| !grpc_routes(std::slice::from_ref(plan)).0.is_empty();
+    let used = all.map(|(_, plan)| plan).filter(is_used);
+    used.map(|plan| (plan.name, plan.delegate)).collect()
+}
+
 /// Plans the routes of the VirtualService that serves a client; `None` if no VirtualService does.
 fn routes(facts: &RouteInputs, client: &Projection) -> Option<Vec<RoutePlan>> {
     let planned = planned(&chosen(facts, client)?, facts, client);

@@ -3,6 +3,7 @@
 //! Explain and why-not call it for each port; lists of routes and of resources read [`applied_routes`].
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use tributary_model::{
     Catalog, ClientKind, Code, PolicyKey, PolicyView, PortView, Protocol, ServiceView, Stage, TraceStep,
@@ -12,7 +13,7 @@ use tributary_model::{
 use crate::client::ClientClass;
 use crate::grpc_route::GrpcGap;
 use crate::key::key;
-use crate::route::{DeclaredAt, grpc_gaps, owner_of_routes};
+use crate::route::{DeclaredAt, grpc_delegates, grpc_gaps, owner_of_routes};
 use crate::steps::{named, place, service_step};
 use crate::virtual_service::{owners_of_connections, preferred_to};
 
@@ -39,8 +40,7 @@ pub fn applied_routes<'c>(port: &'c PortView, class: &ClientClass) -> AppliedRou
 }
 
 /// Returns the delegates whose routes a VirtualService takes, in the order in which it names them.
-#[must_use]
-pub fn delegates_of(catalog: &Catalog, key: &PolicyKey) -> Vec<PolicyKey> {
+fn delegates_of(catalog: &Catalog, key: &PolicyKey) -> Vec<PolicyKey> {
     let own = catalog.policies.get(key).and_then(|view| view.virtual_service());
     let mut out: Vec<PolicyKey> = Vec::new();
     for to in own.into_iter().flat_map(VirtualService::delegates).map(PolicyKey::from) {
@@ -51,6 +51,14 @@ pub fn delegates_of(catalog: &Catalog, key: &PolicyKey) -> Vec<PolicyKey> {
         }
     }
     out
+}
+
+/// Returns the name of each route that gRPC clients of this class have to a port, in order, with the delegate that declares it.
+/// Their resources do not name it.
+#[must_use]
+pub fn grpc_declared(port: &PortView, class: &ClientClass) -> Vec<(Arc<str>, Option<PolicyKey>)> {
+    let all = grpc_delegates(&port.route.inputs, &key(&port.route, class)).into_iter();
+    all.map(|(name, delegate)| (name, delegate.as_deref().map(PolicyKey::from))).collect()
 }
 
 /// Returns which VirtualServices route a client's requests and connections to a port, and what gRPC does not use of them.

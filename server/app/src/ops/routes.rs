@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tributary_answer::{
-    ClientClass, ClusterName, ListenerPlan, Serves, applied_routes, delegates_of, leading_parts,
+    ClientClass, ClusterName, ListenerPlan, Serves, applied_routes, grpc_declared, leading_parts,
     leading_resources, longest_wildcard, resolve,
 };
 use tributary_model::{Catalog, ClientKind, HostPattern, PolicyKey, PortNumber, PortView, ServiceView};
@@ -105,10 +105,17 @@ impl Lister<'_> {
         let table = ClusterName::new(port.number, &service.host).to_string();
         let rule = applied_routes(port, class).requests;
         let hosts = self.tables.hosts(&table);
-        // gRPC has no use for metadata, so its routes do not name the VirtualService
-        let named = |route: &SentRoute| SentRoute { rule: rule.cloned(), ..route.clone() };
-        let named =
-            |host: &SentHost| SentHost { routes: host.routes.iter().map(named).collect(), ..host.clone() };
+        // gRPC has no use for metadata, so its routes name neither the VirtualService nor the delegate
+        let declared = grpc_declared(port, class);
+        let named = |(at, route): (usize, &SentRoute)| {
+            let of = declared.get(at).filter(|(name, _)| **name == *route.name);
+            let delegate = of.and_then(|(_, delegate)| delegate.clone());
+            SentRoute { rule: rule.cloned(), delegate, ..route.clone() }
+        };
+        let named = |host: &SentHost| SentHost {
+            routes: host.routes.iter().enumerate().map(named).collect(),
+            ..host.clone()
+        };
         let hosts = hosts.iter().map(named);
         let none = HostSources::default();
         let of = |host: SentHost| self.of_host(&host, (table.as_str(), &none), Some(port.number));
@@ -198,17 +205,13 @@ impl Lister<'_> {
         };
         host.routes.iter().enumerate().map(item).collect()
     }
-    /// Returns the VirtualService of a route, the delegate that declares it, and these filters, each once. Routes of gRPC clients
-    /// do not name their delegate, so all delegates of the VirtualService are.
+    /// Returns the VirtualService of a route, the delegate that declares it, and these filters, each once.
     fn rules<'k>(
         &self,
         route: &'k SentRoute,
         filters: impl Iterator<Item = &'k PolicyKey>,
     ) -> Vec<ObjectItem> {
-        let is_grpc = self.found.client.class.kind == ClientKind::Grpc;
-        let of_rule = route.rule.as_ref().filter(|_| is_grpc);
-        let all = of_rule.map(|key| delegates_of(self.catalog, key)).unwrap_or_default();
-        let mut out: Vec<&PolicyKey> = route.rule.iter().chain(&route.delegate).chain(&all).collect();
+        let mut out: Vec<&PolicyKey> = route.rule.iter().chain(&route.delegate).collect();
         for key in filters {
             out.extend((!out.contains(&key)).then_some(key));
         }

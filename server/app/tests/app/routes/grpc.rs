@@ -21,6 +21,25 @@ async fn grpc_client_has_its_routes_and_what_it_does_not_use() {
 }
 
 #[tokio::test]
+async fn delegate_of_each_route_is_named() {
+    let routes = "{match: [{uri: {prefix: /api}}], delegate: {name: pay-api}}, {route: [{destination: {host: old.shop.example}}]}";
+    let (dir, world) = mk_world(routes).await;
+    // gRPC leaves the first route out
+    let spec = "http: [{match: [{uri: {prefix: /api/a}, queryParams: {q: {exact: x}}}], route: [{destination: {host: old.shop.example}}]}, \
+         {timeout: 7s, route: [{destination: {host: pay.shop.example}}]}]";
+    put(dir.path(), "api.yaml", &mk_object("VirtualService", "pay-api", spec));
+    world.until("get policies", "pay-api").await;
+    let wanted: [(&str, &[&str]); 2] = [(LDS, &["pay.shop.example:80"]), (RDS, &[PAY])];
+    let _stream = connect(&world, "grpc-1", "gRPC C-core", &wanted).await;
+    let list = world.until("get routes pay.shop.example:80 --for-client grpc-1 -o wide", "timeout 7 s").await;
+    let lines: Vec<&str> = list.lines().skip(1).collect();
+    assert_eq!(lines.len(), 2, "{list}");
+    let named = |line: &str| ["shop/pay-routes", "shop/pay-api"].map(|name| line.contains(name));
+    assert_eq!((named(lines[0]), named(lines[1])), ([true, true], [true, false]), "{list}");
+    world.server.stop().await;
+}
+
+#[tokio::test]
 async fn route_that_grpc_does_not_use_is_named_where_it_is_declared() {
     let copies = "mirror: {host: old.shop.example}, route: [{destination: {host: pay.shop.example}}]";
     let routes = format!(

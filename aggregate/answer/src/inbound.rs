@@ -8,13 +8,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use tributary_model::{
-    Catalog, CertificateSource, ClientKind, CollectionKind, EndpointInputs, Labels, MtlsMode, PeerModes,
-    PortNumber, Protocol, UnreadCollection, WorkloadAddress, WorkloadKey, WorkloadView,
+    Catalog, CertificateSource, ClientKind, CollectionKind, EndpointInputs, MtlsMode, PeerModes, PortNumber,
+    Protocol, UnreadCollection, WorkloadAddress, WorkloadKey, WorkloadView,
 };
 
-use crate::authorization::{AuthorizationChain, authorization_of};
+use crate::authorization::AuthorizationChain;
 use crate::client::{Client, ClientClass};
-use crate::peer_modes::peer_policies;
+use crate::selected::SelectedPolicies;
 use crate::vip::ListenAddress;
 pub use ingress::{InboundPath, InboundTarget};
 
@@ -85,37 +85,25 @@ pub fn inbound_security(catalog: &Catalog, class: &ClientClass) -> InboundSecuri
     InboundSecurity { rest, tls, authorization }
 }
 
-/// Returns which connections the ports of a sidecar accept, by the labels of its workload: as PeerAuthentications set it, else
-/// mesh TLS and plain text where automatic mesh TLS is on. `None` for plain text alone: a sidecar without certificates accepts
-/// it where it need not refuse it.
+/// Returns which connections the ports of a sidecar accept: as the policies that select its workload set it, else mesh TLS and
+/// plain text where automatic mesh TLS is on. `None` for plain text alone: a sidecar without certificates accepts it where it
+/// need not refuse it.
 #[must_use]
-pub fn inbound_modes(catalog: &Catalog, class: &ClientClass, labels: &Labels) -> Option<PeerModes> {
+pub fn inbound_modes(
+    catalog: &Catalog,
+    class: &ClientClass,
+    selected: &SelectedPolicies,
+) -> Option<Arc<PeerModes>> {
     if class.kind != ClientKind::Sidecar {
         return None;
     }
-    let policies = peer_policies(catalog, class.namespace.as_ref(), labels);
-    let is_ruled = policies.iter().next().is_some();
-    let modes = policies.modes();
     let has_certificates = class.certificates.is_known();
-    let applies = if is_ruled {
-        has_certificates || modes.refuses_plain()
+    let applies = if selected.has_peers {
+        has_certificates || selected.modes.refuses_plain()
     } else {
         has_certificates && catalog.settings.auto_mtls()
     };
-    applies.then_some(modes)
-}
-
-/// Returns the AuthorizationPolicies that decide what a sidecar accepts, by the labels of its workload.
-#[must_use]
-pub fn inbound_authorization(
-    catalog: &Catalog,
-    class: &ClientClass,
-    labels: &Labels,
-) -> Option<AuthorizationChain> {
-    if class.kind != ClientKind::Sidecar {
-        return None;
-    }
-    authorization_of(catalog, class.namespace.as_ref(), labels)
+    applies.then(|| Arc::clone(&selected.modes))
 }
 
 /// Whether inbound listeners must wait: the policies of a registry were never read, and may refuse what they would accept.
@@ -314,7 +302,13 @@ mod tests {
         let certificates = if certificates { CertificateSource::Files } else { CertificateSource::None };
         let namespace = Some(mk_ns("shop"));
         let class = ClientClass { certificates, namespace, ..ClientClass::new(ClientKind::Sidecar) };
-        inbound_modes(&catalog, &class, &Labels::default()).map(|modes| modes.usual())
+        accepted(&catalog, &class).map(|modes| modes.usual())
+    }
+    /// Returns which connections a client without labels accepts.
+    fn accepted(catalog: &Catalog, class: &ClientClass) -> Option<Arc<PeerModes>> {
+        let namespace = class.namespace.as_ref();
+        let selected = SelectedPolicies::after(None, catalog, class.kind, namespace, &Labels::default());
+        inbound_modes(catalog, class, &selected)
     }
 
     #[test]
@@ -335,11 +329,7 @@ mod tests {
         }
         let envoy =
             ClientClass { certificates: CertificateSource::Files, ..ClientClass::new(ClientKind::Envoy) };
-        assert_eq!(
-            inbound_modes(&Catalog::default(), &envoy, &Labels::default()),
-            None,
-            "it receives nothing"
-        );
+        assert_eq!(accepted(&Catalog::default(), &envoy), None, "it receives nothing");
     }
 
     #[test]

@@ -33,6 +33,7 @@ pub mod policy_conditions;
 pub mod resolve;
 pub mod route;
 pub mod scope;
+pub mod selected;
 mod shares;
 pub mod transport;
 pub mod vip;
@@ -60,20 +61,20 @@ pub use grpc_route::{GrpcGap, grpc_routes};
 pub use http_route::{RouteContext, RoutePlan, Routes, Target, http_routes};
 pub use inbound::{
     InboundAuthorization, InboundPath, InboundPort, InboundSecurity, InboundTarget, InboundTls, OwnSide,
-    inbound_authorization, inbound_modes, inbound_security, own_workload, received, unread_policies,
-    withholds_inbound,
+    inbound_modes, inbound_security, own_workload, received, unread_policies, withholds_inbound,
 };
 pub use key::key;
 pub use listener::{ListenerPlan, Match, Serves, listener, listener_name, route_table_name, scoped_listener};
 pub use members::{Difference, differing, members, overlay};
 pub use names::ClusterName;
-pub use patches::{ClientPatches, ProxyFacts, patches_of};
+pub use patches::{ClientPatches, ProxyFacts, SelectedFilters, filters_of};
 pub use peer_modes::{Peer, peer_policies};
 pub use policy_conditions::{Beside, PolicyConditions, Selectable, policy_conditions};
 pub use resolve::{concrete, own_routes, resolve, visible};
 pub use route::{VirtualHostPlan, grpc_route, has_grpc_route, names_of, route};
 pub use scope::trace::not_routed;
 pub use scope::{ClientSidecar, Scope, attach};
+pub use selected::SelectedPolicies;
 pub use steps::named;
 pub use transport::{MeshTls, PeerNames, PlainReason, Transport};
 pub use virtual_service::{Chosen, chosen};

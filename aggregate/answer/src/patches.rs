@@ -1,8 +1,10 @@
 //! EnvoyFilters that apply to a client, in their order.
 //!
-//! xds calls [`patches_of`] when a client's labels or the policies change, and keeps the result in the client's class.
-//! Clients to which the same patches apply share every resource that these change.
+//! [`SelectedPolicies`](crate::SelectedPolicies) has the filters that select clients by their labels; xds keeps the patches of
+//! these that apply to a proxy in the client's class. Clients to which the same patches apply share every resource that these
+//! change.
 
+use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
@@ -11,7 +13,7 @@ use tributary_model::{
 };
 
 /// What patches may require of a proxy.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct ProxyFacts {
     /// Version.
     pub version: Option<Box<str>>,
@@ -80,34 +82,57 @@ impl ClientPatches {
     }
 }
 
-/// Returns the patches that apply to a client: those of the root namespace and of its own, by priority, the root namespace
-/// first, then by age and name. `None` if there are none.
+/// EnvoyFilters that select clients of a namespace by their labels, in order.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SelectedFilters {
+    filters: Box<[(PolicyKey, Arc<[ConfigPatch]>)]>,
+}
+
+impl SelectedFilters {
+    /// Returns the facts of a proxy on which its patches depend.
+    #[must_use]
+    pub fn compared(&self, proxy: &ProxyFacts) -> ProxyFacts {
+        let all = || self.filters.iter().flat_map(|(_, patches)| patches.iter()).map(|patch| &patch.proxy);
+        let version = proxy.version.clone().filter(|_| all().any(|of| of.version.is_some()));
+        let names: BTreeSet<&str> =
+            all().flat_map(|of| of.metadata.iter()).map(|(name, _)| &**name).collect();
+        let pair = |name: &str| Some((name.into(), proxy.value(name)?.into()));
+        ProxyFacts { version, metadata: names.into_iter().filter_map(pair).collect() }
+    }
+    /// Returns the patches that apply to a proxy; `None` if there are none.
+    #[must_use]
+    pub fn patches(&self, proxy: &ProxyFacts) -> Option<ClientPatches> {
+        let of = |(key, all): &(PolicyKey, Arc<[ConfigPatch]>)| {
+            let applied =
+                |(_, patch): &(u16, &ConfigPatch)| patch.not_served().is_none() && proxy.fits(patch);
+            let chosen: Box<[u16]> = (0..).zip(&**all).filter(applied).map(|(at, _)| at).collect();
+            (!chosen.is_empty()).then(|| FilterPatches { key: key.clone(), all: Arc::clone(all), chosen })
+        };
+        let filters: Box<[FilterPatches]> = self.filters.iter().filter_map(of).collect();
+        (!filters.is_empty()).then_some(ClientPatches { filters })
+    }
+}
+
+/// Returns the filters that select a client: those of the root namespace and of its own, by priority, the root namespace
+/// first, then by age and name.
 #[must_use]
-pub fn patches_of(
+pub fn filters_of(
     catalog: &Catalog,
     kind: ClientKind,
     namespace: Option<&Namespace>,
     labels: &Labels,
-    proxy: &ProxyFacts,
-) -> Option<ClientPatches> {
-    let own = namespace.filter(|_| kind == ClientKind::Sidecar && !catalog.policies.is_empty())?;
+) -> SelectedFilters {
+    let Some(own) = namespace.filter(|_| kind == ClientKind::Sidecar && !catalog.policies.is_empty()) else {
+        return SelectedFilters::default();
+    };
     let root = catalog.settings.root_namespace().filter(|root| root != own);
     let mut filters: Vec<Candidate<'_>> = filters(catalog, own)
         .chain(root.iter().flat_map(|root| self::filters(catalog, root)))
         .filter(|(_, _, filter)| !filter.has_targets && filter.selector.is_subset_of(labels))
         .collect();
     filters.sort_by_cached_key(|filter| order(catalog, filter));
-    let of = |(key, _, filter): Candidate<'_>| {
-        let applied = |(_, patch): &(u16, &ConfigPatch)| patch.not_served().is_none() && proxy.fits(patch);
-        let chosen: Box<[u16]> = (0..).zip(&*filter.patches).filter(applied).map(|(at, _)| at).collect();
-        (!chosen.is_empty()).then(|| FilterPatches {
-            key: key.clone(),
-            all: Arc::clone(&filter.patches),
-            chosen,
-        })
-    };
-    let filters: Box<[FilterPatches]> = filters.into_iter().filter_map(of).collect();
-    (!filters.is_empty()).then_some(ClientPatches { filters })
+    let of = |(key, _, filter): Candidate<'_>| (key.clone(), Arc::clone(&filter.patches));
+    SelectedFilters { filters: filters.into_iter().map(of).collect() }
 }
 
 type Candidate<'c> = (&'c PolicyKey, &'c PolicyView, &'c EnvoyFilter);
@@ -164,7 +189,8 @@ mod tests {
     fn names(catalog: &Catalog, namespace: &str, labels: &[(&str, &str)]) -> Vec<String> {
         let labels = labels.iter().copied().collect();
         let ns = mk_ns(namespace);
-        let found = patches_of(catalog, ClientKind::Sidecar, Some(&ns), &labels, &ProxyFacts::default());
+        let found =
+            filters_of(catalog, ClientKind::Sidecar, Some(&ns), &labels).patches(&ProxyFacts::default());
         let keys =
             found.iter().flat_map(|found| found.keys().map(|key| format!("{}/{}", key.namespace, key.name)));
         keys.collect()
@@ -212,7 +238,7 @@ mod tests {
         let pay = [("app", "pay")].into_iter().collect();
         let shop = mk_ns("shop");
         for kind in [ClientKind::Grpc, ClientKind::Envoy] {
-            assert_eq!(patches_of(&catalog, kind, Some(&shop), &pay, &ProxyFacts::default()), None);
+            assert_eq!(filters_of(&catalog, kind, Some(&shop), &pay), SelectedFilters::default());
         }
     }
 
@@ -233,11 +259,35 @@ mod tests {
             let metadata = metadata.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
             let proxy = ProxyFacts { version: version.map(Into::into), metadata };
             let ns = mk_ns("shop");
-            let found = patches_of(&catalog, ClientKind::Sidecar, Some(&ns), &Labels::default(), &proxy);
-            found.map_or(0, |found| found.iter().count())
+            let found = filters_of(&catalog, ClientKind::Sidecar, Some(&ns), &Labels::default());
+            assert_eq!(found.patches(&found.compared(&proxy)), found.patches(&proxy), "{proxy:?}");
+            found.patches(&proxy).map_or(0, |found| found.iter().count())
         };
         assert_eq!(count(Some("1.30.3"), &[("a", "b")]), 2);
         assert_eq!(count(None, &[("a", "b")]), 1);
         assert_eq!(count(None, &[]), 0);
+    }
+
+    #[test]
+    fn proxies_are_compared_by_what_patches_require() {
+        let proxy = ProxyFacts {
+            version: Some("1.30.3".into()),
+            metadata: [("NAME".into(), "pay-1".into()), ("a".into(), "b".into())].into(),
+        };
+        let mut catalog = Catalog::default();
+        let compared = |catalog: &Catalog| {
+            let shop = mk_ns("shop");
+            filters_of(catalog, ClientKind::Sidecar, Some(&shop), &Labels::default()).compared(&proxy)
+        };
+        add(&mut catalog, "shop/a", None, |_| {});
+        assert_eq!(compared(&catalog), ProxyFacts::default());
+        let of = ProxyMatch {
+            version: Some(VersionPattern::new("30").unwrap()),
+            metadata: [("a".into(), "c".into()), ("z".into(), "y".into())].into(),
+        };
+        let patch = ConfigPatch { proxy: of, ..mk_patch("b") };
+        add(&mut catalog, "shop/b", None, |filter| filter.patches = [patch].into());
+        let metadata = [("a".into(), "b".into())].into();
+        assert_eq!(compared(&catalog), ProxyFacts { metadata, ..proxy.clone() });
     }
 }

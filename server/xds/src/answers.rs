@@ -41,7 +41,7 @@ mod secrets;
 mod singles;
 mod store;
 mod tables;
-mod weak_table;
+pub(crate) mod weak_table;
 
 pub(crate) use absent::absent_cluster;
 pub use absent::empty_assignment;

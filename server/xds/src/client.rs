@@ -9,14 +9,11 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use tonic::Code as GrpcCode;
-use tributary_answer::{
-    AuthorizationChain, ClientPatches, ClientSidecar, ProxyFacts, Selectable, attach, inbound_authorization,
-    inbound_modes, patches_of, withholds_inbound,
-};
+use tributary_answer::{ProxyFacts, Selectable, inbound_modes, withholds_inbound};
 use tributary_model::closed_ports::{METRICS_PORT, STATUS_PORT};
 use tributary_model::{
     Catalog, ClientKind, ClosedPorts, ClusterId, Code, Identity, Labels, Locality, Namespace, NetworkId,
-    NodeName, PeerModes, WorkloadKey, WorkloadView,
+    NodeName, WorkloadKey, WorkloadView,
 };
 use tributary_proto::{Metadata, Node, Value};
 
@@ -25,6 +22,11 @@ use crate::session::Refusal;
 
 mod certificates;
 mod identity;
+mod selections;
+
+pub use selections::{OwnPolicies, Selections};
+
+use selections::SelectionKey;
 
 /// Most addresses that a client may list.
 const MAX_IPS: usize = 64;
@@ -53,6 +55,8 @@ pub struct ClientNode {
     pub proxy: Arc<ProxyFacts>,
     /// Program, with its version if the node gives one as text.
     pub agent: Arc<str>,
+    /// What policies select for it.
+    pub policies: OwnPolicies,
 }
 
 /// The parts of an id of the form `type~ip~name.namespace~domain`.
@@ -115,7 +119,13 @@ impl ClientNode {
             account: meta.text("SERVICE_ACCOUNT").map(Arc::from),
             proxy: Arc::new(proxy(meta)),
             agent: format!("{} {}", node.user_agent, node.user_agent_version).trim().into(),
+            policies: OwnPolicies::default(),
         })
+    }
+    /// Sets the table in which clients of one server find what policies select for them.
+    #[must_use]
+    pub fn sharing(self, selections: &Arc<Selections>) -> Self {
+        Self { policies: OwnPolicies::of(selections), ..self }
     }
     /// Sets the cluster of a client whose node and workload name none.
     #[must_use]
@@ -126,11 +136,6 @@ impl ClientNode {
     /// workloads.
     #[must_use]
     pub fn at(&self, catalog: &Catalog) -> (ClientClass, Vec<WorkloadKey>) {
-        self.after(None, catalog)
-    }
-    /// Like [`ClientNode::at`]; keeps the Sidecar of an earlier class if it is the same.
-    #[must_use]
-    pub fn after(&self, earlier: Option<&ClientClass>, catalog: &Catalog) -> (ClientClass, Vec<WorkloadKey>) {
         let mut class = self.class.clone();
         let own = self.own(catalog);
         if let Some(first) = own.first() {
@@ -139,25 +144,16 @@ impl ClientNode {
         class.cluster = class.cluster.take().or_else(|| self.default_cluster.clone());
         class.certificates = self.certificates(catalog);
         let labels = own.first().map_or(&self.labels, |(_, view)| &view.workload.labels);
-        class.sidecar = sidecar(catalog, &class, labels, earlier);
         class.labels = class.compared(catalog, labels);
-        class.patches = self.patches(catalog, &class, labels, earlier);
-        class.inbound = inbound(catalog, &class, labels, earlier);
-        class.authorization = authorization(catalog, &class, labels, earlier);
+        let (kind, namespace) = (class.kind, class.namespace.clone());
+        let key = SelectionKey { kind, namespace, labels: labels.clone() };
+        let selected = self.policies.at(catalog, key, &self.proxy);
+        class.inbound = inbound_modes(catalog, &class, &selected.policies);
+        class.sidecar.clone_from(&selected.policies.sidecar);
+        class.authorization.clone_from(&selected.policies.authorization);
+        class.patches = selected.patches;
         class.withholds_inbound = withholds_inbound(catalog, &class);
         (class, own.into_iter().map(|(key, _)| key.clone()).collect())
-    }
-    /// Returns the patches that apply to it; those of an earlier class if they are equal.
-    fn patches(
-        &self,
-        catalog: &Catalog,
-        class: &ClientClass,
-        labels: &Labels,
-        earlier: Option<&ClientClass>,
-    ) -> Option<Arc<ClientPatches>> {
-        let found = patches_of(catalog, class.kind, class.namespace.as_ref(), labels, &self.proxy)?;
-        let held = earlier.and_then(|class| class.patches.as_ref()).filter(|held| ***held == found);
-        Some(held.map_or_else(|| Arc::new(found), Arc::clone))
     }
     /// Returns what policies select the client by; `None` if none can.
     #[must_use]
@@ -289,42 +285,6 @@ fn proxy(meta: &Metadata) -> ProxyFacts {
 
 fn is_true(meta: &Metadata, name: &str) -> bool {
     meta.text(name).is_some_and(|text| matches!(text.as_str(), "true" | "1" | "True" | "TRUE"))
-}
-
-/// Returns the Sidecar that applies to a client with these labels.
-fn sidecar(
-    catalog: &Catalog,
-    class: &ClientClass,
-    labels: &Labels,
-    earlier: Option<&ClientClass>,
-) -> Option<Arc<ClientSidecar>> {
-    let (key, sidecar) = attach(catalog, class.kind, class.namespace.as_ref(), labels)?;
-    let held = earlier.and_then(|class| class.sidecar.as_ref()).filter(|held| held.is(key, sidecar));
-    Some(held.map_or_else(|| Arc::new(ClientSidecar::new(key, sidecar)), Arc::clone))
-}
-
-/// Returns which inbound connections it accepts; those of an earlier class if they are equal.
-fn inbound(
-    catalog: &Catalog,
-    class: &ClientClass,
-    labels: &Labels,
-    earlier: Option<&ClientClass>,
-) -> Option<Arc<PeerModes>> {
-    let modes = inbound_modes(catalog, class, labels)?;
-    let held = earlier.and_then(|class| class.inbound.as_ref()).filter(|held| ***held == modes);
-    Some(held.map_or_else(|| Arc::new(modes), Arc::clone))
-}
-
-/// Returns the AuthorizationPolicies of its workload; those of an earlier class if they are equal.
-fn authorization(
-    catalog: &Catalog,
-    class: &ClientClass,
-    labels: &Labels,
-    earlier: Option<&ClientClass>,
-) -> Option<Arc<AuthorizationChain>> {
-    let chain = inbound_authorization(catalog, class, labels)?;
-    let held = earlier.and_then(|class| class.authorization.as_ref()).filter(|held| ***held == chain);
-    Some(held.map_or_else(|| Arc::new(chain), Arc::clone))
 }
 
 /// Completes a class from a workload: the registry's locality wins over the client's.

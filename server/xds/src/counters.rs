@@ -85,6 +85,8 @@ counters! {
     bases_dropped,
     /// Pieces of heavy work that left the runtime's workers.
     offloaded,
+    /// Times that policies were read for clients: once for those of a namespace with equal labels, until policies change.
+    policies_selected,
     /// Comparisons of whole sets: new or changed classes, and clients that stopped reading.
     full_comparisons,
 }

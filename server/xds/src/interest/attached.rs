@@ -31,7 +31,7 @@ struct Member {
 
 impl Member {
     fn moves(&self, now: &Catalog) -> bool {
-        self.node.after(Some(&self.class), now).0 != *self.class
+        self.node.at(now).0 != *self.class
     }
 }
 

@@ -8,7 +8,7 @@ mod sources;
 use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
-use tributary_answer::{ProxyFacts, patches_of};
+use tributary_answer::{ProxyFacts, filters_of};
 use tributary_descriptors::{Decoder, Types};
 use tributary_model::{Catalog, ClientKind, ClusterId, Fact, Labels, Namespace, Policy};
 use tributary_service_entry::{Context, convert, load_str};
@@ -53,7 +53,7 @@ pub(crate) fn mk_client_patches(patches: &Json) -> tributary_answer::ClientPatch
     let catalog = mk_filter_catalog(patches);
     let shop = Namespace::new("shop").unwrap();
     let labels = Labels::default();
-    patches_of(&catalog, ClientKind::Sidecar, Some(&shop), &labels, &ProxyFacts::default()).unwrap()
+    filters_of(&catalog, ClientKind::Sidecar, Some(&shop), &labels).patches(&ProxyFacts::default()).unwrap()
 }
 
 /// Returns these patches, decoded.

@@ -8,6 +8,7 @@ use super::nonce::Nonce;
 use super::recorded_rounds::SharedRounds;
 use super::remembered_clients::Remembered;
 use crate::answers::{ClientClassKey, ClientClasses, ResourceProvider, Subscription, Subscriptions};
+use crate::client::Selections;
 use crate::counters::Counters;
 
 /// State that all sessions of a server share.
@@ -16,6 +17,8 @@ pub struct Env {
     pub answers: Arc<dyn ResourceProvider>,
     /// Classes in use.
     pub classes: ClientClasses,
+    /// What policies select for clients.
+    pub selections: Arc<Selections>,
     /// Subscriptions in use.
     pub subscriptions: Subscriptions,
     /// Rounds that sessions of a class send alike.
@@ -35,6 +38,7 @@ impl Env {
         Self {
             answers,
             classes: ClientClasses::default(),
+            selections: Arc::new(Selections::new(Arc::clone(&counters))),
             subscriptions: Subscriptions::default(),
             rounds: SharedRounds::default(),
             remembered: Remembered::default(),

@@ -86,7 +86,7 @@ impl Session {
     /// Begins a round if none is in progress and its beginning costs little.
     fn is_ready(&mut self, catalog: &Arc<Catalog>) -> bool {
         if self.round.is_none() {
-            let seen = self.client.after(Some(&self.class), catalog);
+            let seen = self.client.at(catalog);
             if !self.begins_at_once(&seen, catalog) {
                 return false;
             }

@@ -104,7 +104,7 @@ impl Session {
         None
     }
     pub(super) fn begin(&mut self, catalog: Arc<Catalog>) -> Round {
-        let seen = self.client.after(Some(&self.class), &catalog);
+        let seen = self.client.at(&catalog);
         self.begin_as(seen, catalog)
     }
     /// As [`Session::begin`], with what the generation has of the client.

@@ -38,7 +38,7 @@ impl Session {
         let is_due = self.round.is_none() && self.stale != ChangedHosts::Nothing;
         let base = self.base.as_ref().filter(|_| is_due && self.is_plain())?;
         let found = self.env.rounds.find(&base.catalog, catalog, &self.round_key())?;
-        let seen = self.client.after(Some(&self.class), catalog);
+        let seen = self.client.at(catalog);
         if !base.has_same_private(&seen.0, &seen.1, catalog) || !is_shared(&found, base) {
             return None;
         }

@@ -67,7 +67,8 @@ async fn open(
         Status::deadline_exceeded("no request arrived in time; send one after opening a stream")
     })?;
     let (first, is_large) = received?;
-    let mut client = ClientNode::parse(first.node()).map_err(refusal)?.defaulting_to(shared.cluster.clone());
+    let client = ClientNode::parse(first.node()).map_err(refusal)?;
+    let mut client = client.defaulting_to(shared.cluster.clone()).sharing(&shared.env.selections);
     if let Some(identities) = &peer.identities {
         client = client.authorize(identities, &shared.source.current().settings).map_err(refusal)?;
     }

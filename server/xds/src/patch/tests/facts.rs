@@ -156,7 +156,7 @@ fn differing(world: &str) -> BTreeSet<(String, String)> {
     for (name, case) in &world.cases {
         let namespace = Namespace::new(&case.client.namespace).unwrap();
         let labels: Labels = case.client.labels.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
-        let of = patches_of(&catalog, ClientKind::Sidecar, Some(&namespace), &labels, &case.proxy());
+        let of = filters_of(&catalog, ClientKind::Sidecar, Some(&namespace), &labels).patches(&case.proxy());
         let patches = of.map(|of| Patches::new(&of).unwrap());
         let base = &world.base[&case.base];
         let (expected, made) = (case.expected(base), case.made(base, patches.as_ref()));

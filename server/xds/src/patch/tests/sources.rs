@@ -26,7 +26,7 @@ fn host(name: &str, routes: &[&str]) -> Json {
 fn mk_patches_of(filters: &[String]) -> Patches {
     let catalog = mk_catalog(&filters.join("\n---\n"));
     let (shop, labels) = (Namespace::new("shop").unwrap(), Labels::default());
-    let all = patches_of(&catalog, ClientKind::Sidecar, Some(&shop), &labels, &ProxyFacts::default());
+    let all = filters_of(&catalog, ClientKind::Sidecar, Some(&shop), &labels).patches(&ProxyFacts::default());
     Patches::new(&all.unwrap()).unwrap()
 }
 

@@ -8,7 +8,7 @@ mod stream;
 
 use std::collections::BTreeSet;
 
-use client::{CLIENTS, Kind, expected};
+use client::{CLIENTS, Kind, SIDECAR, expected};
 use facts::{Edit, Facts, ROOT, some_edit};
 use naive::is_naive;
 use proptest::prelude::*;
@@ -31,17 +31,19 @@ struct Server {
     answers: Arc<CatalogAnswers>,
     index: Arc<InterestIndex>,
     streams: Vec<Stream>,
+    counters: Arc<ServerCounters>,
 }
 
 impl Server {
     fn new(part: usize, clients: &[Kind]) -> Self {
         let answers = Arc::new(CatalogAnswers::layered(Budget::DEFAULT, Layering { most: usize::MAX, part }));
-        let env = Arc::new(Env::new(Arc::clone(&answers) as _, Arc::new(ServerCounters::default()), STUCK));
+        let counters = Arc::new(ServerCounters::default());
+        let env = Arc::new(Env::new(Arc::clone(&answers) as _, Arc::clone(&counters), STUCK));
         let index = Arc::new(InterestIndex::default());
         let streams = clients.iter().map(|client| Stream::open(*client, &env, &index)).collect();
         let mut world = World::default();
         let catalog = world.next(&[]);
-        let mut out = Self { facts: Facts::default(), world, catalog, answers, index, streams };
+        let mut out = Self { facts: Facts::default(), world, catalog, answers, index, streams, counters };
         let catalog = Arc::clone(&out.catalog);
         out.streams.iter_mut().for_each(|stream| stream.read(&catalog));
         out
@@ -51,7 +53,7 @@ impl Server {
         self.facts.apply(edit);
         let before = Arc::clone(&self.catalog);
         let hosts = self.world.next(&self.facts.services);
-        let policies = self.facts.policies.clone().into_iter().collect();
+        let policies = self.facts.policies.clone();
         self.catalog = Arc::new(Catalog { policies, ..(*hosts).clone() });
         let changed = changes(&before, &self.catalog);
         self.index.published(&self.catalog, &changed, ObservedSince::default());
@@ -192,4 +194,27 @@ fn clients_follow_the_service_that_their_namespace_alone_sees() {
             server.check().unwrap();
         }
     }
+}
+
+#[test]
+fn policies_are_read_once_for_all_clients_with_equal_labels() {
+    let clients: Vec<Kind> = ["pay", "cart"]
+        .into_iter()
+        .flat_map(|app| std::iter::repeat_n(Kind { app, everything: false, ..SIDECAR }, 500))
+        .collect();
+    let mut server = Server::new(8, &clients);
+    let step = |server: &mut Server, edit: &Edit| {
+        let before = server.counters.policies_selected.get();
+        let woken = server.publish(edit).into_iter().filter(|woken| *woken).count();
+        server.read(|_| true);
+        (woken, server.counters.policies_selected.get() - before)
+    };
+    let at = |ip: &str| Edit::Services(vec![mk_svc("a.shop").at(&[ip])]);
+    assert_eq!(server.counters.policies_selected.get(), 2, "once for the labels of each half");
+    assert_eq!(step(&mut server, &at("10.0.0.1")), (1_000, 0));
+    let nothing = tributary_fixtures::mk_egress(&[(None, &["~/*"])]);
+    let policy = |app, egress| Edit::Put("shop", "a", app, egress);
+    assert_eq!(step(&mut server, &policy("pay", Arc::clone(&nothing))), (500, 2));
+    assert_eq!(step(&mut server, &policy("none", nothing)), (500, 2));
+    assert_eq!(step(&mut server, &at("10.0.0.2")), (1_000, 0));
 }

@@ -1,7 +1,5 @@
 //! Services and policies that random edits change, and a naive reading of which Sidecar applies.
 
-use std::collections::BTreeMap;
-
 use proptest::prelude::*;
 use tributary_answer::ClientSidecar;
 use tributary_fixtures::{mk_ns, mk_sidecar};
@@ -18,7 +16,7 @@ pub(super) const ROOT: &str = "istio-system";
 #[derive(Debug, Clone, Default)]
 pub(super) struct Facts {
     pub(super) services: Vec<Svc>,
-    pub(super) policies: BTreeMap<PolicyKey, Shared<PolicyView>>,
+    pub(super) policies: imbl::OrdMap<PolicyKey, Shared<PolicyView>>,
 }
 
 #[derive(Debug, Clone)]

@@ -29,7 +29,7 @@ pub(super) struct Stream {
 
 impl Stream {
     pub(super) fn open(client: Kind, env: &Arc<Env>, index: &Arc<InterestIndex>) -> Self {
-        let node = Arc::new(client.node());
+        let node = Arc::new(client.node().sharing(&env.selections));
         let wake = index.wake();
         let registration = index.register(Arc::clone(&wake), Arc::clone(&node));
         let session = Session::new(Arc::clone(env), client.variant, node, Mono(0));

@@ -4,6 +4,7 @@
 //! adds the session's steps (stage deliver) and the core's steps (quarantined objects, groups without a
 //! declaration, times) through [`Explanation::add`]. The documents are the stable contract of `-o json`.
 
+mod authorization;
 mod destinations;
 mod document;
 mod freshness;
@@ -143,6 +144,7 @@ fn explain_port(
     if let (Some(client), Some(found)) = (client.filter(|_| reached), found) {
         let accepts = Some(found.mtls);
         within.steps.extend(security::step(port, subset, &client.class, accepts));
+        within.steps.extend(authorization::steps(catalog, &found.target));
     }
     let unrouted = client.filter(|_| listed && subset.is_none());
     let unrouted = unrouted.and_then(|client| subsets::without(port, client, endpoint));

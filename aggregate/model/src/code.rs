@@ -225,6 +225,7 @@ codes! {
     552 CONNECTION_SECURITY "how connections of the client to the port are secured" => "nothing; `tls` of a DestinationRule decides it for one host";
     553 NO_CERTIFICATES "the rule of the client requires certificates of the mesh, which it does not have" => "name them in the client's node (see the reference of xDS), or set another `tls.mode`";
     554 REMOVED_BY_FILTER "an EnvoyFilter removes the resource from what the client is sent" => "change or delete the EnvoyFilter that the line names; `tributary get resources CLIENT` notes all that filters remove";
+    555 AUTHORIZATION_APPLIES "AuthorizationPolicies decide which requests the workload of the endpoint accepts" => "see their rules with `tributary get policies NAME -o json`";
 
     // 06xx: clients
     601 CLIENT_NO_NODE "a client did not identify itself" => "set `node.id` in its bootstrap";

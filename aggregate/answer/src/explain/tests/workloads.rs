@@ -59,3 +59,33 @@ fn selected_endpoint_is_as_fresh_as_its_workload() {
     assert_eq!(endpoint_freshness(&catalog, &source, &address), Some(&stale));
     assert_eq!(endpoint_freshness(&catalog, &listed, &address), Some(&Freshness::Live), "a listed one");
 }
+
+#[test]
+fn policies_that_decide_what_a_workload_accepts_are_named() {
+    let served = mk_served(mk_one(vec![mk_address("10.0.0.9")]), Visibility::Public);
+    let mut catalog = with_workload(served, &[]);
+    let client = mk_client("web");
+    let named = |catalog: &Catalog| {
+        let explanation = explain_one(catalog, "10.0.0.9:8080", Some(&client));
+        let step = explanation.steps.into_iter().find(|step| step.code == Code::AUTHORIZATION_APPLIES);
+        step.map(|step| (step.verdict, step.detail))
+    };
+    assert_eq!(named(&catalog), None);
+    let put = |catalog: &mut Catalog, namespace: &str, name: &str, change: fn(&mut AuthorizationPolicy)| {
+        let mut policy = AuthorizationPolicy::stand_in(Labels::default());
+        change(&mut policy);
+        let (key, view) = mk_policy(namespace, name, Policy::AuthorizationPolicy(policy));
+        catalog.policies.insert(key, view);
+    };
+    put(&mut catalog, "shop", "a", |policy| policy.ignored = Arc::default());
+    put(&mut catalog, "shop", "b", |policy| {
+        (policy.ignored, policy.is_dry_run) = (Arc::default(), true);
+        policy.action = AuthorizationAction::Allow;
+    });
+    put(&mut catalog, "web", "c", |_| {});
+    let decide = "AuthorizationPolicies decide what it accepts: shop/a DENY, shop/b ALLOW (dry run)";
+    assert_eq!(named(&catalog), Some((Verdict::Pass, format!("workload shop/vm: {decide}"))));
+    put(&mut catalog, "istio-system", "d", |_| {});
+    let refuse = "it refuses every request, because no version is valid of: istio-system/d DENY (TRB0472)";
+    assert_eq!(named(&catalog), Some((Verdict::Warn, format!("workload shop/vm: {refuse}; {decide}"))));
+}

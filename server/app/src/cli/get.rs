@@ -287,11 +287,12 @@ fn policies(items: &[PolicyItem], wide: bool) -> Table {
         let messages = [item.reason.clone(), conditions].into_iter().filter(|text| !text.is_empty());
         let messages = messages.collect::<Vec<_>>().join("; ");
         let is_bad = !item.reason.is_empty() || item.status == "NotServed";
+        let status = format!("{}{}", item.status, if item.dry_run { " (dry run)" } else { "" });
         table.row(vec![
             item.kind.clone().into(),
             item.namespace.clone().into(),
             item.name.clone().into(),
-            Cell(item.status.clone(), if is_bad { Tone::Bad } else { Tone::Plain }),
+            Cell(status, if is_bad { Tone::Bad } else { Tone::Plain }),
             item.host.clone().into(),
             selector.into(),
             item.registry.clone().into(),

@@ -35,6 +35,9 @@ pub struct PolicyItem {
     /// valid, or no object of the kind is served.
     #[serde(default)]
     pub status: String,
+    /// Whether it is an AuthorizationPolicy that only reports what it would do, as its annotation `istio.io/dry-run` sets it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dry_run: bool,
     /// Code of the reason why a version is not served.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub code: String,
@@ -334,6 +337,7 @@ fn item(
         namespace: key.namespace.to_string(),
         name: key.name.to_string(),
         status: if is_kept { "Quarantined" } else { "Served" }.to_owned(),
+        dry_run: view.authorization_policy().is_some_and(|policy| policy.is_dry_run),
         code: problem.map(|problem| problem.problem.code.to_string()).unwrap_or_default(),
         reason: problem.map(kept).unwrap_or_default(),
         registry: registry.to_string(),

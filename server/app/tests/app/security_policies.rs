@@ -81,6 +81,14 @@ async fn authorization_policies_are_shown_as_they_are_served() {
         files.out
     );
     // a later invalid version leaves the last one in place
+    // one that only reports is not shown as one that refuses
+    let dry_run = mk(spec).replace("metadata: {", "metadata: {annotations: {istio.io/dry-run: \"true\"}, ");
+    put(dir.path(), "a.yaml", &dry_run);
+    world.until("get policies pay", "Served (dry run)").await;
+    let one = world.run("get policies pay -o json").await.out;
+    assert!(one.contains("\"dryRun\": true"), "{one}");
+    put(dir.path(), "a.yaml", &mk(spec));
+    world.until("get policies pay", "Served  ").await;
     put(dir.path(), "a.yaml", &mk(&spec.replace("DENY", "REFUSE")));
     let table = world.until("get policies pay -o wide", "Quarantined").await;
     assert!(table.contains("a newer version is not valid") && !table.contains("TRB0472"), "{table}");

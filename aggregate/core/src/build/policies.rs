@@ -19,8 +19,7 @@ use crate::state::shards::ShardInfo;
 type Wide = BTreeMap<(PolicyKind, Namespace), Vec<PolicyKey>>;
 
 /// Message about a policy that stands in for one that is not valid.
-const STANDS_IN: &str =
-    "no version of it is valid: until one is, the workloads that it selects refuse every request";
+const STANDS_IN: &str = "the workloads that it selects refuse every request until a version of it is valid";
 /// Most objects that one condition names.
 const NAMED: usize = 16;
 
@@ -203,6 +202,12 @@ fn declared_twice(ranked: &[Ranked<'_>]) -> Option<Condition> {
     };
     let owners: BTreeSet<String> = ranked.iter().map(|(info, _)| owner(info)).collect();
     let shown = owners.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
-    let message = format!("{} sources declare it: {shown}; that of {} applies", ranked.len(), owner(first));
+    let why = if ranked.iter().any(|(_, declared)| declared.policy.is_stand_in()) {
+        ", because one without a valid version comes last"
+    } else {
+        ""
+    };
+    let message =
+        format!("{} sources declare it: {shown}; that of {} applies{why}", ranked.len(), owner(first));
     Some(Condition { code: Code::POLICY_CONFLICT, objects: objects.into(), message: message.into() })
 }

@@ -60,12 +60,14 @@ impl Policies {
         }
         removed
     }
-    /// Returns the values of a policy with their shards, the first in precedence first.
+    /// Returns the values of a policy with their shards, the first in precedence first. One that stands in for a policy without
+    /// a valid version comes after all valid ones: of other kinds, a shard without a valid version has no value.
     pub(crate) fn ranked<'a>(&'a self, key: &PolicyKey, shards: &'a Shards) -> Vec<Ranked<'a>> {
         let facts = self.reported.get(key).into_iter().flatten();
         let known = facts.filter_map(|fact| Some((shards.get(fact.shard)?, &fact.declared)));
         let mut ranked: Vec<_> = known.collect();
-        ranked.sort_by(|a, b| rank(*a).order(&rank(*b)));
+        let stands_in = |(_, declared): &Ranked<'_>| declared.policy.is_stand_in();
+        ranked.sort_by(|a, b| stands_in(a).cmp(&stands_in(b)).then_with(|| rank(*a).order(&rank(*b))));
         ranked
     }
     /// Returns the policies of a kind and namespace, the first in precedence first.

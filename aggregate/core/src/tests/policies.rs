@@ -134,6 +134,28 @@ fn policy_of_two_registries_is_served_by_precedence() {
 }
 
 #[test]
+fn policy_without_a_valid_version_does_not_replace_a_valid_one() {
+    let mut world = World::with(&[
+        mk_spec("file", ProviderId::SERVICE_ENTRY),
+        mk_spec_of(mk_registry("crd", ProviderId::SERVICE_ENTRY), 0),
+    ]);
+    let (valid, invalid) = (mk_authorization("shop/a", "a=1", true), mk_authorization("shop/a", "", false));
+    world.list("crd", [invalid]);
+    assert_eq!(codes(&mut world, &valid), [Code::AUTHORIZATION_UNREADABLE]);
+    world.list("file", [valid.clone()]);
+    let served = view(&mut world, &valid).unwrap();
+    assert_eq!(served.shard.registry.name.as_str(), "file", "although the rank of the other one precedes");
+    let message = "2 sources declare it: registry crd, registry file; that of registry file applies, because one without a valid version comes last";
+    assert_eq!(codes(&mut world, &valid), [Code::POLICY_CONFLICT]);
+    assert_eq!(&*served.conditions[0].message, message);
+    world.put("crd", [valid.clone()]);
+    assert_eq!(view(&mut world, &valid).unwrap().shard.registry.name.as_str(), "crd");
+    world.report("crd", [mk_deleted(&valid)]);
+    world.put("file", [valid.clone()]);
+    assert_eq!(codes(&mut world, &valid), []);
+}
+
+#[test]
 fn withheld_policies_stay_published() {
     let mut world = World::of_files();
     let sidecar = mk_sidecar("shop/a", "", Some(1));

@@ -328,7 +328,7 @@ fn item(
         Code::DUPLICATE_OBJECT | Code::OBJECT_KEPT => described(problem),
         code if is_of_part(code) => described(problem),
         _ if view.policy().is_stand_in() => {
-            format!("no version is valid, so its workloads refuse every request: {}", described(problem))
+            format!("no version is valid: {}", described(problem))
         }
         _ => format!("a newer version is not valid, this one stays served: {}", described(problem)),
     };

@@ -50,6 +50,7 @@ async fn authorization_policies_are_shown_as_they_are_served() {
     for part in ["app=pay", "TRB0305", "TRB0472", "no version is valid", "a.yaml:6:11: "] {
         assert!(row.contains(part), "no {part:?} in {row}");
     }
+    assert_eq!(row.matches("refuse every request").count(), 1, "{row}");
     let spec_of = async || {
         let one = world.run("get policies AuthorizationPolicy/shop/pay -o json").await.out;
         let one: serde_json::Value = serde_json::from_str(&one).unwrap();
@@ -80,7 +81,6 @@ async fn authorization_policies_are_shown_as_they_are_served() {
         "{}",
         files.out
     );
-    // a later invalid version leaves the last one in place
     // one that only reports is not shown as one that refuses
     let dry_run = mk(spec).replace("metadata: {", "metadata: {annotations: {istio.io/dry-run: \"true\"}, ");
     put(dir.path(), "a.yaml", &dry_run);
@@ -89,6 +89,7 @@ async fn authorization_policies_are_shown_as_they_are_served() {
     assert!(one.contains("\"dryRun\": true"), "{one}");
     put(dir.path(), "a.yaml", &mk(spec));
     world.until("get policies pay", "Served  ").await;
+    // a later invalid version leaves the last one in place
     put(dir.path(), "a.yaml", &mk(&spec.replace("DENY", "REFUSE")));
     let table = world.until("get policies pay -o wide", "Quarantined").await;
     assert!(table.contains("a newer version is not valid") && !table.contains("TRB0472"), "{table}");

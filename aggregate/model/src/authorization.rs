@@ -152,6 +152,19 @@ impl Attribute {
             Self::RequestPrincipal | Self::RequestAudience | Self::RequestPresenter | Self::RequestClaim(_)
         )
     }
+    /// Whether it is that of the operation: where a connection goes, or what a request asks for. Others are those of the client.
+    #[must_use]
+    pub const fn is_of_operation(&self) -> bool {
+        matches!(
+            self,
+            Self::DestinationIp
+                | Self::DestinationPort
+                | Self::ServerName
+                | Self::Host
+                | Self::Method
+                | Self::Path
+        )
+    }
     /// Whether it is known only once the client or its token is authenticated.
     #[must_use]
     pub const fn is_of_identity(&self) -> bool {

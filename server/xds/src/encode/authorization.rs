@@ -4,6 +4,7 @@
 //! served that could decide requests of CUSTOM policies: they are refused.
 
 mod aliases;
+mod attributes;
 mod matchers;
 mod permission;
 mod principal;

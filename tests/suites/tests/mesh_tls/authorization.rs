@@ -66,6 +66,11 @@ async fn rules_decide_by_identity_and_request() -> Result<()> {
     callee.mesh.answers("pay.test", 200).await?;
     callee.accepts([true; 3]).await?;
     let web = "cluster.local/ns/default/sa/web";
+    // an Envoy without a setting of its bootstrap refuses large regular expressions
+    let (namespace, account) = ("n".repeat(63), "a".repeat(253));
+    let long = format!(
+        "{{source: {{serviceAccounts: [{namespace}/{account}]}}}}, {{source: {{principals: ['*/{account}'], namespaces: ['{namespace}*']}}}}"
+    );
     let cases: &[Decided<'_>] = &[
         ("{}", [false; 3]),
         ("{rules: [{}]}", [true; 3]),
@@ -81,6 +86,10 @@ async fn rules_decide_by_identity_and_request() -> Result<()> {
             "{action: CUSTOM, provider: {name: opa}, rules: [{to: [{operation: {methods: [POST]}}]}]}",
             [true, false, true],
         ),
+        ("{rules: [{from: [{source: {principals: ['*/sa/web']}}]}]}", [true, true, false]),
+        ("{rules: [{from: [{source: {principals: ['*/ns/other/sa/web']}}]}]}", [false; 3]),
+        ("{rules: [{from: [{source: {namespaces: [de*]}}]}]}", [true, true, false]),
+        (&format!("{{action: DENY, rules: [{{from: [{long}]}}]}}"), [true; 3]),
         ("{selector: {matchLabels: {app: cart}}, action: DENY, rules: [{}]}", [true; 3]),
         ("{selector: {matchLabels: {app: pay}}, action: DENY, rules: [{}]}", [false; 3]),
     ];

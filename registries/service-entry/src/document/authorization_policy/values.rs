@@ -29,6 +29,8 @@ const KEYS: [(&str, Attribute); 11] = [
 pub(crate) const TRUST_DOMAIN_FIX: &str = "compare the principal with DOMAIN/* in its place";
 /// Longest service account with its namespace, as Istio bounds it.
 const LONGEST_ACCOUNT: usize = 320;
+/// Longest name of a namespace.
+const LONGEST_NAMESPACE: usize = 63;
 
 /// Returns the attribute that a key of `when` names.
 pub(crate) fn attribute_of(key: &str) -> Result<Attribute, Invalid> {
@@ -123,7 +125,8 @@ fn account(text: &str, own: &str) -> Result<ValueMatch, Invalid> {
         .ok_or(Invalid(Code::VALUE_INVALID, fix))
 }
 
-/// Istio takes every star in a namespace as a wildcard; only one at an end can be expressed.
+/// Istio takes every star in a namespace as a wildcard; only one at an end can be expressed. Envoy compares such a value by a
+/// regular expression, and refuses the listener if that is large: with the longest namespace it has 96 instructions of 100.
 fn of_namespace(text: &str) -> Result<ValueMatch, Invalid> {
     let value = ValueMatch::of_text(text);
     match &value {
@@ -132,6 +135,9 @@ fn of_namespace(text: &str) -> Result<ValueMatch, Invalid> {
         {
             Err(Invalid(Code::VALUE_INVALID, "write one wildcard at the beginning or the end"))
         }
+        ValueMatch::Prefix(rest) | ValueMatch::Suffix(rest) if rest.len() > LONGEST_NAMESPACE => Err(
+            Invalid(Code::VALUE_INVALID, "write up to 63 characters beside the wildcard, as a namespace has"),
+        ),
         _ => Ok(value),
     }
 }
@@ -223,6 +229,7 @@ mod tests {
         let exact = |text: &str| Some(ValueMatch::Exact(text.into()));
         let port = |number| Some(ValueMatch::Port(PortNumber::new(number).unwrap()));
         let long = "a".repeat(LONGEST_ACCOUNT + 1);
+        let longest = format!("{}*", "n".repeat(LONGEST_NAMESPACE));
         let cases = [
             (Attribute::SourceIp, "10.0.0.1", range("10.0.0.1/32")),
             (Attribute::RemoteIp, "10.1.2.3/16", range("10.1.0.0/16")),
@@ -248,6 +255,9 @@ mod tests {
             (Attribute::Namespace, "*", Some(ValueMatch::Present)),
             (Attribute::Namespace, "w*b", None),
             (Attribute::Namespace, "*web*", None),
+            (Attribute::Namespace, &longest, Some(ValueMatch::Prefix(longest.trim_end_matches('*').into()))),
+            (Attribute::Namespace, &format!("n{longest}"), None),
+            (Attribute::Namespace, &format!("*{}", "n".repeat(64)), None),
             (Attribute::Principal, "a*b", exact("a*b")),
             (Attribute::Host, "*.shop.com", Some(ValueMatch::Suffix(".shop.com".into()))),
             (Attribute::Method, "", None),

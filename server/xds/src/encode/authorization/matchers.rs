@@ -1,6 +1,6 @@
 //! Values of attributes as matchers of Envoy, which refuses an empty prefix or suffix.
 //!
-//! `permission` and `principal` call it. A matcher is absent for a value that the attribute cannot have.
+//! `attributes`, `permission` and `principal` call it. A matcher is absent for a value that the attribute cannot have.
 
 use std::sync::Arc;
 
@@ -32,13 +32,12 @@ pub(super) fn text(value: &ValueMatch) -> Option<String> {
     }
 }
 
-/// Returns the matcher of a text that follows a fixed start. `*` alone is any text but the empty one, whatever its start.
-pub(super) fn string(value: &ValueMatch, start: &str) -> Option<StringMatcher> {
+/// Returns the matcher of a text. `*` alone is any text but the empty one.
+pub(super) fn string(value: &ValueMatch) -> Option<StringMatcher> {
     match value {
-        ValueMatch::Exact(text) => Some(exact(&format!("{start}{text}"))),
-        ValueMatch::Prefix(text) => Some(prefix(&format!("{start}{text}"))),
-        ValueMatch::Suffix(text) if start.is_empty() => Some(suffix(text)),
-        ValueMatch::Suffix(text) => Some(regex(format!("{start}.*{}", quoted(text)))),
+        ValueMatch::Exact(text) => Some(exact(text)),
+        ValueMatch::Prefix(text) => Some(prefix(text)),
+        ValueMatch::Suffix(text) => Some(suffix(text)),
         ValueMatch::Present => Some(regex(".+".into())),
         ValueMatch::Template(_) | ValueMatch::Range(_) | ValueMatch::Port(_) => None,
     }
@@ -56,7 +55,12 @@ pub(super) fn suffix(text: &str) -> StringMatcher {
     of(MatchPattern::Suffix(text.into()))
 }
 
-/// Returns the matcher of a regular expression, which the whole text must match.
+pub(super) fn containing(text: &str) -> StringMatcher {
+    of(MatchPattern::Contains(text.into()))
+}
+
+/// Returns the matcher of a regular expression, which the whole text must match. Envoy refuses a listener with one whose program
+/// of RE2 has more than 100 instructions, unless its bootstrap allows more: no other matcher than this one has such a bound.
 pub(super) fn regex(regex: String) -> StringMatcher {
     of(MatchPattern::SafeRegex(RegexMatcher { regex, ..RegexMatcher::default() }))
 }
@@ -76,7 +80,7 @@ pub(super) fn header(name: &str, value: &ValueMatch, ignore_case: bool) -> Optio
     let specifier = if *value == ValueMatch::Present {
         HeaderMatchSpecifier::PresentMatch(true)
     } else {
-        HeaderMatchSpecifier::StringMatch(StringMatcher { ignore_case, ..string(value, "")? })
+        HeaderMatchSpecifier::StringMatch(StringMatcher { ignore_case, ..string(value)? })
     };
     is_name(name).then(|| HeaderMatcher {
         name: name.into(),
@@ -98,7 +102,7 @@ pub(super) fn claim_text(name: &str, text: StringMatcher) -> MetadataMatcher {
 
 /// Returns the matcher of a claim that is, or contains, one of these values.
 pub(super) fn claim(path: &[Arc<str>], values: &[ValueMatch]) -> Option<MetadataMatcher> {
-    let text = |value| Some(value_of(value_matcher::MatchPattern::StringMatch(string(value, "")?)));
+    let text = |value| Some(value_of(value_matcher::MatchPattern::StringMatch(string(value)?)));
     let value = or(values.iter().map(text).collect::<Option<_>>()?);
     let item = list_matcher::MatchPattern::OneOf(Box::new(value.clone()));
     let list = value_matcher::MatchPattern::ListMatch(Box::new(ListMatcher { match_pattern: Some(item) }));

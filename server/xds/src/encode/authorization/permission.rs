@@ -1,15 +1,18 @@
 //! Conditions on the operation: where a connection goes, and what a request asks for.
+//!
+//! `rule` combines them, and `attributes` has those of each attribute.
 
 use envoy_types::pb::envoy::config::core::v3::TypedExtensionConfig;
 use envoy_types::pb::envoy::config::rbac::v3::Permission;
 use envoy_types::pb::envoy::config::rbac::v3::permission::{Rule, Set};
 use envoy_types::pb::envoy::extensions::path::r#match::uri_template::v3::UriTemplateMatchConfig;
 use envoy_types::pb::envoy::r#type::matcher::v3::{PathMatcher, path_matcher};
-use tributary_model::{Attribute, ValueMatch};
+use tributary_model::ValueMatch;
 
 use super::super::any;
-use super::matchers::{header, range, string};
-use super::rule::{Context, Term};
+use super::attributes::Condition;
+use super::matchers::string;
+use super::rule::Term;
 
 impl Term for Permission {
     fn any() -> Self {
@@ -18,69 +21,28 @@ impl Term for Permission {
     fn and(rules: Vec<Self>) -> Self {
         of(Rule::AndRules(Set { rules }))
     }
+    fn or(rules: Vec<Self>) -> Self {
+        of(Rule::OrRules(Set { rules }))
+    }
     fn not(self) -> Self {
         of(Rule::NotRule(Box::new(self)))
     }
-    fn of(attribute: &Attribute, values: &[ValueMatch], _: &Context<'_>) -> Option<Self> {
-        let rules = values.iter().map(|value| Some(of(rule(attribute, value)?)));
-        Some(of(Rule::OrRules(Set { rules: rules.collect::<Option<_>>()? })))
+    fn of(condition: Condition) -> Option<Self> {
+        if let Condition::Operation(permission) = condition { Some(permission) } else { None }
     }
 }
 
-const fn of(rule: Rule) -> Permission {
+pub(super) const fn of(rule: Rule) -> Permission {
     Permission { rule: Some(rule) }
 }
 
-/// Whether conditions on an attribute are permissions.
-pub(super) const fn has(attribute: &Attribute) -> bool {
-    match attribute {
-        Attribute::DestinationIp
-        | Attribute::DestinationPort
-        | Attribute::ServerName
-        | Attribute::Host
-        | Attribute::Method
-        | Attribute::Path => true,
-        Attribute::Principal
-        | Attribute::Namespace
-        | Attribute::ServiceAccount
-        | Attribute::SourceIp
-        | Attribute::RemoteIp
-        | Attribute::Header(_)
-        | Attribute::RequestPrincipal
-        | Attribute::RequestAudience
-        | Attribute::RequestPresenter
-        | Attribute::RequestClaim(_) => false,
-    }
+pub(super) fn port(value: &ValueMatch) -> Option<Rule> {
+    if let ValueMatch::Port(port) = value { Some(Rule::DestinationPort(port.get().into())) } else { None }
 }
 
-fn rule(attribute: &Attribute, value: &ValueMatch) -> Option<Rule> {
-    match attribute {
-        Attribute::DestinationIp => range(value).map(Rule::DestinationIp),
-        Attribute::DestinationPort => port(value).map(Rule::DestinationPort),
-        Attribute::ServerName => string(value, "").map(Rule::RequestedServerName),
-        Attribute::Host => header(":authority", value, true).map(Rule::Header),
-        Attribute::Method => header(":method", value, false).map(Rule::Header),
-        Attribute::Path => path(value),
-        Attribute::Principal
-        | Attribute::Namespace
-        | Attribute::ServiceAccount
-        | Attribute::SourceIp
-        | Attribute::RemoteIp
-        | Attribute::Header(_)
-        | Attribute::RequestPrincipal
-        | Attribute::RequestAudience
-        | Attribute::RequestPresenter
-        | Attribute::RequestClaim(_) => None,
-    }
-}
-
-fn port(value: &ValueMatch) -> Option<u32> {
-    if let ValueMatch::Port(port) = value { Some(port.get().into()) } else { None }
-}
-
-fn path(value: &ValueMatch) -> Option<Rule> {
+pub(super) fn path(value: &ValueMatch) -> Option<Rule> {
     let ValueMatch::Template(template) = value else {
-        let path = path_matcher::Rule::Path(string(value, "")?);
+        let path = path_matcher::Rule::Path(string(value)?);
         return Some(Rule::UrlPath(PathMatcher { rule: Some(path) }));
     };
     let path_template = template.replace("{**}", "**").replace("{*}", "*");

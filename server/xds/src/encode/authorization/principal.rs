@@ -1,13 +1,17 @@
 //! Conditions on the client: its certificate, its address, and the headers and the token of its request.
+//!
+//! `rule` combines them, and `attributes` has those of each attribute. The text of a policy is in no regular expression where
+//! other matchers do, because Envoy bounds the size of these. A certificate of the mesh has one URI, so that matchers which must
+//! all match are about the same.
 
 use envoy_types::pb::envoy::config::rbac::v3::Principal;
 use envoy_types::pb::envoy::config::rbac::v3::principal::{Authenticated, Identifier, Set};
 use envoy_types::pb::envoy::r#type::matcher::v3::{MetadataMatcher, StringMatcher};
-use tributary_model::{Attribute, ValueMatch};
+use tributary_model::ValueMatch;
 
-use super::aliases;
-use super::matchers::{claim, claim_text, exact, header, prefix, quoted, range, regex, string, suffix, text};
-use super::rule::{Context, Term};
+use super::attributes::Condition;
+use super::matchers::{claim_text, containing, exact, prefix, quoted, regex, suffix, text};
+use super::rule::Term;
 
 /// Scheme of identities.
 const SCHEME: &str = "spiffe://";
@@ -19,91 +23,74 @@ impl Term for Principal {
     fn and(ids: Vec<Self>) -> Self {
         of(Identifier::AndIds(Set { ids }))
     }
+    fn or(ids: Vec<Self>) -> Self {
+        of(Identifier::OrIds(Set { ids }))
+    }
     fn not(self) -> Self {
         of(Identifier::NotId(Box::new(self)))
     }
-    fn of(attribute: &Attribute, values: &[ValueMatch], context: &Context<'_>) -> Option<Self> {
-        match attribute {
-            Attribute::Principal => {
-                let values: Vec<_> =
-                    values.iter().flat_map(|value| aliases::names(value, context.domains)).collect();
-                one_of(attribute, &values)
-            }
-            Attribute::RequestPrincipal => request_principals(values),
-            Attribute::RequestAudience => claim(&["aud".into()], values).map(metadata),
-            Attribute::RequestPresenter => claim(&["azp".into()], values).map(metadata),
-            Attribute::RequestClaim(path) => claim(path, values).map(metadata),
-            Attribute::Namespace
-            | Attribute::ServiceAccount
-            | Attribute::SourceIp
-            | Attribute::RemoteIp
-            | Attribute::DestinationIp
-            | Attribute::DestinationPort
-            | Attribute::ServerName
-            | Attribute::Host
-            | Attribute::Method
-            | Attribute::Path
-            | Attribute::Header(_) => one_of(attribute, values),
-        }
+    fn of(condition: Condition) -> Option<Self> {
+        if let Condition::Client(principal) = condition { Some(principal) } else { None }
     }
 }
 
-const fn of(identifier: Identifier) -> Principal {
+pub(super) const fn of(identifier: Identifier) -> Principal {
     Principal { identifier: Some(identifier) }
 }
 
-fn or(ids: Vec<Principal>) -> Principal {
-    of(Identifier::OrIds(Set { ids }))
+const fn authenticated(name: StringMatcher) -> Principal {
+    of(Identifier::Authenticated(Authenticated { principal_name: Some(name) }))
 }
 
-fn one_of(attribute: &Attribute, values: &[ValueMatch]) -> Option<Principal> {
-    let ids = values.iter().map(|value| Some(of(identifier(attribute, value)?)));
-    Some(or(ids.collect::<Option<_>>()?))
-}
-
-fn identifier(attribute: &Attribute, value: &ValueMatch) -> Option<Identifier> {
-    match attribute {
-        Attribute::Principal => string(value, SCHEME).map(authenticated),
-        Attribute::Namespace => namespace(value).map(authenticated),
-        Attribute::ServiceAccount => service_account(value).map(authenticated),
-        Attribute::SourceIp => range(value).map(Identifier::DirectRemoteIp),
-        Attribute::RemoteIp => range(value).map(Identifier::RemoteIp),
-        Attribute::Header(name) => header(name, value, false).map(Identifier::Header),
-        Attribute::DestinationIp
-        | Attribute::DestinationPort
-        | Attribute::ServerName
-        | Attribute::Host
-        | Attribute::Method
-        | Attribute::Path
-        | Attribute::RequestPrincipal
-        | Attribute::RequestAudience
-        | Attribute::RequestPresenter
-        | Attribute::RequestClaim(_) => None,
+/// `*` alone is any certificate with a name.
+pub(super) fn identity(value: &ValueMatch) -> Option<Principal> {
+    match value {
+        ValueMatch::Exact(text) => Some(authenticated(exact(&format!("{SCHEME}{text}")))),
+        ValueMatch::Prefix(text) => Some(authenticated(prefix(&format!("{SCHEME}{text}")))),
+        ValueMatch::Suffix(text) => Some(identity_end(text)),
+        ValueMatch::Present => Some(authenticated(regex(".+".into()))),
+        ValueMatch::Template(_) | ValueMatch::Range(_) | ValueMatch::Port(_) => None,
     }
 }
 
-const fn authenticated(name: StringMatcher) -> Identifier {
-    Identifier::Authenticated(Authenticated { principal_name: Some(name) })
+/// Returns the condition that an identity ends with a text; the scheme before it is no part of it.
+fn identity_end(text: &str) -> Principal {
+    let overlapping = SCHEME.char_indices().filter_map(|(at, _)| {
+        let (start, shared) = SCHEME.split_at(at);
+        text.starts_with(shared).then(|| authenticated(exact(&format!("{start}{text}"))).not())
+    });
+    let both = [prefix(SCHEME), suffix(text)].map(authenticated);
+    Principal::and(both.into_iter().chain(overlapping).collect())
 }
 
-/// A star stands for any text wherever it is.
-fn namespace(value: &ValueMatch) -> Option<StringMatcher> {
+/// A star stands for any text wherever it is. One is in a regular expression, of which values have a bounded length.
+pub(super) fn namespace(value: &ValueMatch) -> Option<Principal> {
     let text = text(value)?;
+    if !text.contains('*') {
+        return Some(authenticated(containing(&format!("/ns/{text}/"))));
+    }
     let parts: Vec<String> = text.split('*').map(quoted).collect();
-    Some(regex(format!(".*/ns/{}/.*", parts.join(".*"))))
+    Some(authenticated(regex(format!(".*/ns/{}/.*", parts.join(".*")))))
 }
 
-/// Identities may have parts before and after the account, which is a part as a whole.
-fn service_account(value: &ValueMatch) -> Option<StringMatcher> {
+/// Identities may have parts before and after the account, which is a part as a whole. Before one of the namespace `sa`, of which
+/// the name could be taken for the mark of an account, they have none.
+pub(super) fn service_account(value: &ValueMatch) -> Option<Principal> {
     let text = text(value)?;
     let (namespace, account) = text.split_once('/')?;
-    let (namespace, account) = (quoted(namespace), quoted(account));
-    Some(regex(format!("{SCHEME}.+/ns/{namespace}/(.+/|)sa/{account}(/.+)?")))
+    let (before, account) = if namespace == "sa" {
+        (None, format!("/ns/sa/sa/{account}"))
+    } else {
+        (Some(containing(&format!("/ns/{namespace}/"))), format!("/sa/{account}"))
+    };
+    let ends = [suffix(&account), containing(&format!("{account}/"))].map(authenticated);
+    let all = [prefix(SCHEME)].into_iter().chain(before).map(authenticated);
+    Some(Principal::and(all.chain([Principal::or(ends.into())]).collect()))
 }
 
-fn request_principals(values: &[ValueMatch]) -> Option<Principal> {
+pub(super) fn request_principals(values: &[ValueMatch]) -> Option<Principal> {
     let mut ids = values.iter().map(request_principal).collect::<Option<Vec<_>>>()?;
-    if ids.len() == 1 { ids.pop() } else { Some(or(ids)) }
+    if ids.len() == 1 { ids.pop() } else { Some(Principal::or(ids)) }
 }
 
 /// An issuer may have slashes, a subject has none. A star before a text without a slash stands for an issuer too, one after it
@@ -134,6 +121,6 @@ fn request_principal(value: &ValueMatch) -> Option<Principal> {
 
 /// Its replacement is unknown to older Envoys.
 #[allow(deprecated, reason = "the field that every Envoy reads")]
-const fn metadata(matcher: MetadataMatcher) -> Principal {
+pub(super) const fn metadata(matcher: MetadataMatcher) -> Principal {
     of(Identifier::Metadata(matcher))
 }

@@ -5,9 +5,9 @@
 use std::sync::Arc;
 
 use envoy_types::pb::envoy::config::rbac::v3::Policy;
-use tributary_model::{Attribute, AttributeMatch, AuthorizationRule, ValueMatch};
+use tributary_model::{AttributeMatch, AuthorizationRule};
 
-use super::permission;
+use super::attributes::{Condition, has_one};
 
 /// How rules become those of a filter.
 #[derive(Debug, Clone, Copy)]
@@ -27,15 +27,17 @@ pub(super) trait Term: Sized {
     fn any() -> Self;
     /// Returns a condition that holds if all of these do.
     fn and(all: Vec<Self>) -> Self;
+    /// Returns a condition that holds if one of these does.
+    fn or(all: Vec<Self>) -> Self;
     /// Returns a condition that holds if this one does not.
     fn not(self) -> Self;
-    /// Returns the condition that an attribute has one of these values; `None` if there is no such condition.
-    fn of(attribute: &Attribute, values: &[ValueMatch], context: &Context<'_>) -> Option<Self>;
+    /// Returns a condition of an attribute if it is of this type.
+    fn of(condition: Condition) -> Option<Self>;
 }
 
 /// Encodes a rule; `None` if the filter cannot check it.
 pub(super) fn policy(rule: &AuthorizationRule, context: &Context<'_>) -> Option<Policy> {
-    let is_of_operation = |found: &&AttributeMatch| permission::has(&found.of);
+    let is_of_operation = |found: &&AttributeMatch| found.of.is_of_operation();
     let (operation, client): (Vec<_>, Vec<_>) = rule.when.iter().partition(is_of_operation);
     Some(Policy {
         permissions: alternatives(&rule.to, &operation, context)?,
@@ -68,7 +70,7 @@ fn all_of<'a, T: Term>(
             if values.is_empty() {
                 continue;
             }
-            match T::of(&found.of, values, context).filter(|_| is_known) {
+            match has_one(&found.of, values, context.domains).and_then(T::of).filter(|_| is_known) {
                 Some(term) => terms.push(if inverts { term.not() } else { term }),
                 None if context.widens => {}
                 None => return None,

@@ -125,6 +125,7 @@ fn is_text(matcher: &StringMatcher, text: &str) -> bool {
         MatchPattern::Exact(exact) => text == fold(exact),
         MatchPattern::Prefix(prefix) => !prefix.is_empty() && text.starts_with(&fold(prefix)),
         MatchPattern::Suffix(suffix) => !suffix.is_empty() && text.ends_with(&fold(suffix)),
+        MatchPattern::Contains(part) => !part.is_empty() && text.contains(&fold(part)),
         MatchPattern::SafeRegex(regex) => is_whole(&regex.regex, &text),
         other => panic!("{other:?}"),
     }

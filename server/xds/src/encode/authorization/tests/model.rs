@@ -14,10 +14,18 @@ fn attributes() -> Vec<(Attribute, &'static [&'static str])> {
     vec![
         (
             Attribute::Principal,
-            &["old/ns/a/sa/x", "cluster.local/ns/a/sa/*", "b/ns/b/sa/y", "*/sa/y", "td/*", "*"],
+            &[
+                "old/ns/a/sa/x",
+                "cluster.local/ns/a/sa/*",
+                "b/ns/b/sa/y",
+                "*/sa/y",
+                "*/ns/a/sa/x",
+                "td/*",
+                "*",
+            ],
         ),
-        (Attribute::Namespace, &["a", "b*", "*"]),
-        (Attribute::ServiceAccount, &["a/x", "b/y"]),
+        (Attribute::Namespace, &["a", "b*", "*c", "*"]),
+        (Attribute::ServiceAccount, &["a/x", "b/y", "sa/x"]),
         (Attribute::SourceIp, &["10.0.0.0/8", "10.1.0.1/32", "fd00::/8"]),
         (Attribute::RemoteIp, &["10.0.0.0/8", "1.2.3.4/32"]),
         (Attribute::DestinationIp, &["10.9.0.1/32", "fd00::/8"]),
@@ -45,7 +53,7 @@ fn conditions(has: fn(&Attribute) -> bool) -> impl Strategy<Value = Vec<Attribut
 
 fn mk_rules() -> impl Strategy<Value = Vec<AuthorizationRule>> {
     let lists = |has| proptest::collection::vec(conditions(has).prop_map(Arc::from), 0..3);
-    let rule = (lists(|of| !permission::has(of)), lists(permission::has), conditions(|_| true));
+    let rule = (lists(|of| !of.is_of_operation()), lists(Attribute::is_of_operation), conditions(|_| true));
     let rule = rule.prop_map(|(from, to, when): (Vec<_>, Vec<_>, _)| AuthorizationRule {
         from: from.into(),
         to: to.into(),
@@ -74,6 +82,7 @@ fn requests() -> impl Strategy<Value = Request> {
         "spiffe://old/ns/a/sa/x",
         "spiffe://b/ns/b/sa/y",
         "spiffe://td/ns/bc/sa/x",
+        "spiffe://td/ns/ns/sa/x",
     ];
     let uri = proptest::option::of(some(uris));
     let ip = |texts: &'static [&'static str]| select(texts).prop_map(|text| text.parse().unwrap());

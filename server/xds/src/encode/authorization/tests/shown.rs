@@ -23,6 +23,7 @@ fn text(matcher: &StringMatcher) -> String {
         MatchPattern::Exact(text) => format!("={text}"),
         MatchPattern::Prefix(text) => format!("={text}*"),
         MatchPattern::Suffix(text) => format!("=*{text}"),
+        MatchPattern::Contains(text) => format!("=*{text}*"),
         MatchPattern::SafeRegex(regex) => format!("~{}", regex.regex),
         other => panic!("{other:?}"),
     };

@@ -155,7 +155,8 @@ fn has_routes(own: &VirtualService, protocol: Protocol) -> bool {
     match protocol {
         Protocol::Udp => false,
         http if http.is_http() => !own.http.is_empty(),
-        other => !own.tcp.is_empty() || (other.is_tls() && !own.tls.is_empty()),
+        tls if tls.is_tls() => !own.tls.is_empty(),
+        _ => !own.tcp.is_empty(),
     }
 }
 

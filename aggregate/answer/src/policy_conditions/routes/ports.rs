@@ -14,12 +14,12 @@ pub(super) struct Listened {
     http: BTreeSet<PortNumber>,
     /// For routes of TLS connections.
     tls: BTreeSet<PortNumber>,
-    /// For routes of TCP connections.
+    /// For routes of TCP connections, which are not tried for connections of TLS.
     tcp: BTreeSet<PortNumber>,
 }
 
 impl Listened {
-    /// Returns the ports for the routes of a list. TCP routes are not tried for connections of TLS.
+    /// Returns the ports for the routes of a list; of TCP those that no host has for TLS.
     pub(super) fn of(&self, list: List) -> BTreeSet<PortNumber> {
         match list {
             List::Http => self.http.clone(),
@@ -31,11 +31,10 @@ impl Listened {
         let protocol = port.protocol;
         if protocol.is_http() {
             self.http.insert(port.number);
+        } else if protocol.is_tls() {
+            self.tls.insert(port.number);
         } else if protocol != Protocol::Udp {
             self.tcp.insert(port.number);
-        }
-        if protocol.is_tls() {
-            self.tls.insert(port.number);
         }
     }
 }

@@ -333,7 +333,8 @@ fn routes_for_ports_that_no_service_has_are_named() {
     let cases = [
         (declared(&["pay.shop.svc"], vec![], Some("tcp.shop.svc")), lost("tcp")),
         (declared(&["tcp.shop.svc"], vec![mk_route(&[], &["pay.shop.svc"])], None), lost("http")),
-        (declared(&["tls.shop.svc"], vec![], Some("tcp.shop.svc")), vec![]),
+        (declared(&["tls.shop.svc"], vec![], Some("tcp.shop.svc")), lost("tcp")),
+        (declared(&["tls.shop.svc", "tcp.shop.svc"], vec![], Some("tcp.shop.svc")), vec![]),
         (declared(&["pay.shop.svc", "tcp.shop.svc"], to_pay(), Some("tcp.shop.svc")), vec![]),
         (declared(&["pay.shop.svc"], vec![on_port(9999)], None), lost("http[0] (port 9999)")),
         (declared(&["pay.shop.svc"], vec![on_port(80)], None), vec![]),

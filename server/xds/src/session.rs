@@ -64,6 +64,7 @@ use client_snapshot::ClientSnapshot;
 use held_versions::{HeldVersions, Holding};
 use pace::Pace;
 use recorded_rounds::Recorder;
+use rejection::Rejections;
 use round::Round;
 use subscription::{Forced, Requested, TypeSubscription};
 use sum::SubscribedSum;
@@ -327,8 +328,7 @@ impl Session {
     /// Handles the client's acknowledgement or rejection of a response.
     fn take_ack(&mut self, kind: ResourceType, nonce: &str, error: Option<&ErrorDetail>, now: Mono) {
         let counters = Arc::clone(&self.env.counters);
-        // Envoy reads the files of a secret once: it accepts a repeated one, though it could not read them.
-        let read_once = (kind == ResourceType::Secret).then(|| self.kinds[kind].acks.rejections().clone());
+        let before = self.kinds[kind].acks.rejections().clone();
         match error {
             Some(error) => {
                 counters.nacks.inc();
@@ -352,10 +352,21 @@ impl Session {
             }
             None => {}
         }
-        if let Some(before) = read_once {
-            self.state(kind).acks.restore(&before);
+        match kind {
+            // Envoy reads the files of a secret once: it accepts a repeated one, though it could not read them
+            ResourceType::Secret => self.state(kind).acks.restore(&before),
+            ResourceType::Route | ResourceType::Endpoints => self.retry_suspects(kind, &before),
+            ResourceType::Cluster | ResourceType::Listener => {}
         }
         self.update_gauges(kind);
+    }
+    /// Sends again what a client rejected only because of another resource of the response. Clients take these types one by one,
+    /// and Envoy does not name the culprit.
+    fn retry_suspects(&mut self, kind: ResourceType, before: &Rejections) {
+        let TypeState { watch, requested, acks, .. } = self.state(kind);
+        let Some(watch) = watch else { return };
+        let again = acks.rejections().suspects(before).filter(|name| watch.wants(name));
+        again.for_each(|name| requested.add(name));
     }
     /// Forgets the rejections of routes that disappeared before the client answered: no response removes them.
     fn forget_gone(&mut self, kind: ResourceType) {

@@ -115,6 +115,10 @@ impl Acks {
     pub(crate) fn is_unanswered(&self, name: &str) -> bool {
         self.in_flight.iter().any(|(_, carried)| carried.has(name))
     }
+    /// Whether the client has yet to answer the last response, whatever it rejected before.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.in_flight.is_empty()
+    }
     /// The state that the last response implies.
     #[must_use]
     pub fn status(&self) -> SyncStatus {

@@ -113,6 +113,13 @@ impl Rejection {
     fn rejects(&self, name: &str) -> bool {
         matches!(&self.scope, Scope::Names { rejected, .. } if contains(rejected, name))
     }
+    /// Resources of which the client does not name the culprit.
+    fn suspected(&self) -> &[Arc<str>] {
+        match &self.scope {
+            Scope::Names { rejected, are_named: false, .. } => rejected,
+            Scope::Names { .. } | Scope::Nothing | Scope::Unknown => &[],
+        }
+    }
     const fn is_of_names(&self) -> bool {
         matches!(self.scope, Scope::Names { .. })
     }
@@ -217,6 +224,20 @@ impl Rejections {
             let newer = self.0.iter().map(|one| one.without_others(is_lost));
             self.0 = lost.iter().cloned().chain(newer).collect();
         }
+    }
+    /// Returns the resources to send again after an answer; `before` are the rejections before it. A client that does not name
+    /// the culprit of a response may lack the other resources in it too. So the first half of them is sent again, and what an answer
+    /// leaves of them: each response has fewer, until the culprit is alone.
+    pub(crate) fn suspects(&self, before: &Self) -> impl Iterator<Item = &Arc<str>> {
+        self.0.iter().flat_map(|one| {
+            let (now, earlier) =
+                (one.suspected(), before.0.iter().find(|of| of.nack.nonce == one.nack.nonce));
+            match earlier.map(|of| of.suspected().len()) {
+                None => &now[..now.len() / 2],
+                Some(before) if before > now.len() => now,
+                Some(_) => &[],
+            }
+        })
     }
     fn rejects(&self, name: &str) -> bool {
         self.0.iter().any(|one| one.rejects(name))

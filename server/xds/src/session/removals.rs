@@ -18,7 +18,7 @@ use super::changes::Changes;
 use super::client_snapshot::ClientSnapshot;
 use super::held_versions::Holding;
 use super::message::{Outgoing, Payload};
-use super::round::Round;
+use super::round::{Round, WARMS};
 use crate::answers::{ResourceType, empty_assignment};
 
 /// Most removed xDS clusters that a client keeps because it rejects its routes.
@@ -29,6 +29,17 @@ impl Session {
     pub(super) fn rejects_routes(&self) -> bool {
         let kinds = [ResourceType::Listener, ResourceType::Route];
         kinds.into_iter().any(|kind| self.watches(kind) && self.kinds[kind].acks.nack().is_some())
+    }
+    /// Whether removals wait until a client that returned with xDS clusters has answered the listeners and routes it was sent: it may
+    /// reject them, as it did on its earlier stream.
+    pub(super) fn awaits_routes(&self, round: &mut Round, now: Mono) -> bool {
+        let kinds = [ResourceType::Listener, ResourceType::Route];
+        let is_open = kinds.into_iter().any(|kind| self.watches(kind) && self.kinds[kind].acks.is_open());
+        let is_claimed = self.kinds[ResourceType::Cluster].known.as_ref().is_some_and(|known| known.claimed);
+        if !is_claimed || !is_open || round.removed[ResourceType::Cluster].is_empty() {
+            return false;
+        }
+        now < *round.answers_until.get_or_insert_with(|| now.plus(WARMS))
     }
     /// Whether xDS clusters that were withheld from removal are to be removed now.
     pub(super) fn has_overdue_removals(&self) -> bool {

@@ -15,7 +15,6 @@ use std::time::Duration;
 use tributary_model::{Catalog, ClientKind, EncodedResource, Hostname, Mono, WorkloadKey};
 use tributary_proto::Variant;
 
-use super::ack::SyncStatus;
 use super::changes::{self, Changes, known_at};
 use super::client_snapshot::{ClientSnapshot, Whole};
 use super::env::Env;
@@ -46,6 +45,8 @@ pub(crate) struct Round {
     sent: bool,
     /// Time until which the round waits for the client to take new xDS clusters.
     warms_until: Option<Mono>,
+    /// Time until which removals wait for the client to answer its new routes.
+    pub(super) answers_until: Option<Mono>,
 }
 
 impl Round {
@@ -59,9 +60,9 @@ impl Round {
             _ => {}
         }
     }
-    /// Time until which the round waits for the client to take new xDS clusters.
-    pub(crate) const fn warms_until(&self) -> Option<Mono> {
-        self.warms_until
+    /// Time until which the round waits for an answer of the client.
+    pub(crate) fn waits_until(&self) -> Option<Mono> {
+        self.warms_until.or(self.answers_until)
     }
     /// Records that the round has a response.
     pub(super) const fn note_sent(&mut self) {
@@ -141,6 +142,7 @@ impl Session {
             touched,
             sent: false,
             warms_until: None,
+            answers_until: None,
         }
     }
     fn step(&mut self, round: &mut Round, now: Mono) -> Next {
@@ -161,7 +163,7 @@ impl Session {
                 return Next::Send(out);
             }
         }
-        if round.warms_until.is_some() {
+        if round.warms_until.is_some() || self.awaits_routes(round, now) {
             return Next::Wait;
         }
         let last = ResourceType::removals()
@@ -171,7 +173,7 @@ impl Session {
     }
     /// Whether the client has yet to take the new xDS clusters of the round.
     fn warms(&self, round: &mut Round, now: Mono) -> bool {
-        let is_open = self.kinds[ResourceType::Cluster].acks.status() == SyncStatus::Stale;
+        let is_open = self.kinds[ResourceType::Cluster].acks.is_open();
         let is_over = round.warms_until.is_some_and(|until| now >= until);
         if is_over && is_open {
             self.env.counters.warms_expired.inc();

@@ -1,6 +1,6 @@
 //! Time limits of a session. A client that stops reading: after 30 s the session releases its base, so as not to pin a
 //! generation; after [`Env::stuck`](super::Env::stuck) the stream ends. A client that does not acknowledge new xDS
-//! clusters: the round goes on at [`Round::warms_until`](super::round::Round::warms_until).
+//! clusters: the round goes on at [`Round::waits_until`](super::round::Round::waits_until).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ impl Session {
     /// When [`Session::on_tick`] must be called next; [`Session::on_writable`] follows it.
     #[must_use]
     pub fn deadline(&self) -> Option<Mono> {
-        let Some(since) = self.in_flight else { return self.round.as_ref()?.warms_until() };
+        let Some(since) = self.in_flight else { return self.round.as_ref()?.waits_until() };
         let slow = self.base.is_some() || self.round.is_some();
         Some(since.plus(if slow { SLOW.min(self.env.stuck) } else { self.env.stuck }))
     }

@@ -79,6 +79,45 @@ fn client_that_rejects_its_routes_keeps_what_the_accepted_ones_lead_to() {
     assert_eq!(stream.responses(), [""; 0]);
 }
 
+/// Envoy takes the route tables of a response one by one, and does not name the one that it rejects.
+#[test]
+fn tables_that_were_rejected_with_another_are_sent_again() {
+    let mut stream = mk_busy(Variant::Delta);
+    let reject = |stream: &mut TestStream, nonce: &str| {
+        let error = Some(ErrorDetail { code: 13, message: "no".into() });
+        stream.send_delta(DeltaRequest { nonce: nonce.into(), error, ..mk_delta(R) });
+    };
+    stream.change(|world| world.extend(mk_world(&[(R, "r", "2"), (R, "s", "bad")])));
+    let both = stream.all();
+    assert_eq!(texts(&both), ["rds r=2 s=bad"]);
+    reject(&mut stream, &both[0].nonce);
+    let first = stream.all();
+    assert_eq!(texts(&first), ["rds r=2"]);
+    stream.sub(R, &[], &[], &first[0].nonce);
+    let second = stream.all();
+    assert_eq!(texts(&second), ["rds s=bad"], "what is left is the culprit, or was not read");
+    reject(&mut stream, &second[0].nonce);
+    assert_eq!(stream.responses(), [""; 0], "a culprit alone is not sent again");
+    stream.set(R, "s", "3");
+    assert_eq!(stream.responses(), ["rds s=3"]);
+}
+
+/// A rejection that lasts is no answer to the next response.
+#[test]
+fn routes_wait_for_new_clusters_of_a_client_that_rejects_another() {
+    let mut stream = mk_busy(Variant::Delta);
+    stream.set(C, "a", "bad");
+    let bad = stream.all();
+    let error = Some(ErrorDetail { code: 13, message: "a: no".into() });
+    stream.send_delta(DeltaRequest { nonce: bad[0].nonce.as_str().into(), error, ..mk_delta(C) });
+    stream.change(|world| world.extend(mk_world(&[(C, "c", "1"), (E, "c", "1"), (R, "r", "2")])));
+    let first = stream.all();
+    assert_eq!(texts(&first), ["cds c=1"]);
+    stream.sub(E, &["c"], &[], "");
+    stream.sub(C, &[], &[], &first[0].nonce);
+    assert_eq!(stream.responses(), ["eds c=1", "rds r=2"]);
+}
+
 #[test]
 fn cluster_that_returns_while_its_removal_is_withheld_stays() {
     let mut stream = mk_busy(Variant::Delta);
@@ -279,8 +318,8 @@ fn changed_clusters_need_no_wait() {
     assert_eq!(stream.responses(), ["cds a=2", "eds a=1", "rds r=2"]);
 }
 
-#[test]
-fn routes_wait_for_new_clusters_of_a_client_that_returns() {
+/// Answers the routes that follow new xDS clusters for a client that returns; those that it had may lead to a removed one.
+fn return_and_answer_routes(error: Option<ErrorDetail>) -> Vec<String> {
     let mut before = mk_busy(Variant::Delta);
     let held: Vec<(ResourceType, &str, String)> =
         [(C, "a"), (C, "b"), (R, "r")].map(|(kind, name)| (kind, name, before.version(kind, name))).into();
@@ -298,5 +337,16 @@ fn routes_wait_for_new_clusters_of_a_client_that_returns() {
     assert!(stream.responses().is_empty());
     stream.sub(E, &["c"], &[], "");
     stream.sub(C, &[], &[], &first[0].nonce);
-    assert_eq!(stream.responses(), ["eds c=1", "rds r=2", "cds -b"]);
+    let sent = stream.all();
+    assert_eq!(texts(&sent), ["eds c=1", "rds r=2"], "the removal waits for an answer to the routes");
+    stream.send_delta(DeltaRequest { nonce: sent[1].nonce.as_str().into(), error, ..mk_delta(R) });
+    stream.responses()
+}
+
+#[test]
+fn routes_wait_for_new_clusters_of_a_client_that_returns() {
+    assert_eq!(return_and_answer_routes(None), ["cds -b"]);
+    // it rejects them, as it did on its earlier stream
+    let error = ErrorDetail { code: 13, message: "no".into() };
+    assert_eq!(return_and_answer_routes(Some(error)), [""; 0]);
 }

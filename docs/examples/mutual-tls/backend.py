@@ -12,7 +12,9 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version, wbufsize = "HTTP/1.1", -1
 
     def do_GET(self):
-        found = re.search(r"URI=([^;,]*)", self.headers.get("x-forwarded-client-cert", ""))
+        # The client may send elements of its own. The sidecar appends the proved one, so the last one counts alone.
+        elements = ",".join(self.headers.get_all("x-forwarded-client-cert", []))
+        found = re.search(r";URI=([^;]*)", elements.rpartition(",")[2])
         body = f"{found[1] if found else 'a client in plain text'}\n".encode()
         self.send_response(200)
         self.send_header("content-length", str(len(body)))

@@ -290,3 +290,71 @@ async fn rescan_finds_changes_that_the_watch_missed() {
     replace(&outside, &doc("a", "10.0.0.2"));
     live.until_served("a=10.0.0.2").await;
 }
+
+#[tokio::test]
+async fn link_to_nothing_in_place_of_a_file_keeps_what_it_held() {
+    let files = [("a.yaml", &*doc("a", "10.0.0.1")), ("b.yaml", &*doc("b", "10.0.0.2"))];
+    let mut live = Live::listed(quick(), &files).await;
+    let name = live.path("a.yaml").to_string_lossy().to_string();
+    fs::remove_file(live.path("b.yaml")).unwrap();
+    fs::remove_file(live.path("a.yaml")).unwrap();
+    symlink("/nonexistent", live.path("a.yaml")).unwrap();
+    live.until_served("a=10.0.0.1").await;
+    assert!(live.bad.contains(&name) && live.bad.contains("a"), "{:?}", live.bad);
+    assert_eq!(live.state, Some(SourceState::Live));
+    replace(&live.path("a.yaml"), &doc("a", "10.0.0.3"));
+    live.until_served("a=10.0.0.3").await;
+    assert!(live.bad.is_empty(), "{:?}", live.bad);
+}
+
+#[tokio::test]
+async fn removed_target_of_a_link_keeps_what_it_held() {
+    let timing = Timing { rescan: Duration::from_millis(50), ..quick() };
+    let mut live = Live::new(timing, &[]);
+    let (file, team) = (live.home.path().join("a"), live.home.path().join("b"));
+    fs::write(&file, doc("a", "10.0.0.1")).unwrap();
+    fs::create_dir(&team).unwrap();
+    fs::write(team.join("b.yaml"), doc("b", "10.0.0.2")).unwrap();
+    symlink(&file, live.path("a.yaml")).unwrap();
+    symlink(&team, live.path("team")).unwrap();
+    live.until_served("a=10.0.0.1 b=10.0.0.2").await;
+    fs::remove_file(&file).unwrap();
+    live.until("the file is shown", |live| live.bad.iter().any(|name| name.ends_with("a.yaml"))).await;
+    fs::remove_dir_all(&team).unwrap();
+    live.until("the directory is shown", |live| live.state == Some(SourceState::Unreachable)).await;
+    let looks = live.looks;
+    live.until("several looks agree", |live| live.looks > looks + 8).await;
+    assert_eq!(live.shown(), "a=10.0.0.1 b=10.0.0.2");
+    assert!(live.gone.is_empty(), "{:?}", live.gone);
+}
+
+#[tokio::test]
+async fn link_to_nothing_is_shown_at_the_first_look() {
+    let mut live = Live::new(quick(), &[]);
+    symlink("/nonexistent", live.path("a.yaml")).unwrap();
+    live.until("the list ends", |live| live.listed == Some(Completeness::ExceptInvalid)).await;
+    assert!(live.bad.iter().any(|name| name.ends_with("a.yaml")), "{:?}", live.bad);
+}
+
+#[tokio::test]
+async fn key_removed_from_a_mounted_config_map_is_removed() {
+    let mut live = Live::new(quick(), &[]);
+    let (one, two) = (live.path("..1"), live.path("..2"));
+    for (dir, names) in [(&one, &["a", "b"][..]), (&two, &["a"])] {
+        fs::create_dir(dir).unwrap();
+        for name in names {
+            fs::write(dir.join(name).with_extension("yaml"), doc(name, "10.0.0.1")).unwrap();
+        }
+    }
+    symlink("..1", live.path("..data")).unwrap();
+    symlink("..data/a.yaml", live.path("a.yaml")).unwrap();
+    symlink("..data/b.yaml", live.path("b.yaml")).unwrap();
+    live.until_served("a=10.0.0.1 b=10.0.0.1").await;
+    // The name of a removed key stays for a moment after the swap.
+    symlink("..2", live.path("..data_tmp")).unwrap();
+    fs::rename(live.path("..data_tmp"), live.path("..data")).unwrap();
+    live.until("the name leads to nothing", |live| live.bad.contains("b")).await;
+    fs::remove_file(live.path("b.yaml")).unwrap();
+    live.until_served("a=10.0.0.1").await;
+    assert!(live.bad.is_empty(), "{:?}", live.bad);
+}

@@ -31,6 +31,8 @@ pub(crate) struct Contents {
     pub(crate) documents: Vec<PlacedDocument>,
     /// Why the file cannot be read, if so; the documents are then those of the last reading.
     pub(crate) fault: Option<Problem>,
+    /// Whether its documents are those of an earlier reading, because it cannot be read.
+    is_stale: bool,
 }
 
 impl Contents {
@@ -47,6 +49,7 @@ impl Contents {
             return;
         }
         self.version = Some(version);
+        self.is_stale = false;
         let known: HashMap<Version, Arc<Read>> =
             self.documents.drain(..).map(|placed| (placed.read.version, placed.read)).collect();
         let (chunks, over) = load::documents(text);
@@ -62,11 +65,16 @@ impl Contents {
     pub(crate) fn fail(&mut self, code: Code, why: &str) {
         let message = format!("{}: {why}; its last contents stay served", self.name);
         self.fault = Some(Problem { code, message: message.into() });
+        self.is_stale = true;
     }
     /// Whether any document may be any object: it does not name its object, or cannot be read.
     pub(crate) fn is_unclear(&self) -> bool {
         self.fault.is_some()
             || self.documents.iter().any(|placed| placed.read.identity == ObjectIdentity::Unknown)
+    }
+    /// The problem of every object that is served from the file, if its newer version cannot be read.
+    pub(crate) fn staleness(&self) -> Option<&Problem> {
+        self.fault.as_ref().filter(|_| self.is_stale)
     }
     /// The reference of the file, for its own problem.
     pub(crate) fn reference(&self) -> ObjectRef {

@@ -305,8 +305,15 @@ impl Tree {
                 found.add(object, duplicate(id, &first, contents, placed));
             }
         }
-        found.extend(self.kept().map(|(served, problem)| (served.object.source().reference(), problem)));
+        let held = self.kept().chain(self.stale());
+        found.extend(held.map(|(served, problem)| (served.object.source().reference(), problem)));
         found.0
+    }
+
+    /// Objects that stay as they were because their file cannot be read.
+    fn stale(&self) -> impl Iterator<Item = (&Served, Problem)> {
+        let problem = |served: &Served| self.files.get(&served.file)?.staleness().cloned();
+        self.served.values().filter_map(move |served| Some((served, problem(served)?)))
     }
 
     /// Objects that stay served although no document names them, because an unclear document may be

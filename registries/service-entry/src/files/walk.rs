@@ -1,7 +1,8 @@
 //! Lists a directory and reads what changed in it. The only code that opens files.
 //!
 //! Blocking; [`super::source`] calls it on a blocking thread. Names that begin with `.` are skipped,
-//! so that the hidden directories of a mounted ConfigMap are not read twice; links are followed.
+//! so that the hidden directories of a mounted ConfigMap are not read twice; links are followed. A link to nothing is a file
+//! or directory that cannot be read, not one that is gone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, Metadata};
@@ -206,12 +207,11 @@ impl<'w> Walker<'w> {
                 continue;
             }
             let path = path.join(&name);
-            match fs::metadata(self.root.join(&path)) {
-                Ok(metadata) if metadata.is_dir() => self.below(&path, &metadata, above),
-                Ok(metadata) if is_yaml(&path) => self.file(path, &metadata),
+            match target(&self.root.join(&path)) {
+                Ok(Some(metadata)) if metadata.is_dir() => self.below(&path, &metadata, above),
+                Ok(Some(metadata)) if is_yaml(&path) => self.file(path, &metadata),
+                // Removed in the meantime, or a file that is not read.
                 Ok(_) => {}
-                // Removed in the meantime, or a dangling link: it does not exist.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) if is_yaml(&path) => self.failed(path, &error),
                 Err(error) => self.fault(Code::FILE_UNREADABLE, &error, &path),
             }
@@ -299,11 +299,10 @@ impl<'w> Walker<'w> {
     }
 
     fn failed(&mut self, path: PathBuf, error: &io::Error) {
-        let why = format!("cannot be read ({error}); check its permissions");
-        self.files.insert(path, Seen::Failed(Code::FILE_UNREADABLE, why));
+        self.files.insert(path, Seen::Failed(Code::FILE_UNREADABLE, cause(error)));
     }
     fn fault(&mut self, code: Code, error: &io::Error, path: &Path) {
-        let why = format!("{} cannot be read: {error}", self.root.join(path).display());
+        let why = format!("{} {}", self.root.join(path).display(), cause(error));
         self.push(Fault { code, state: state_of(error), why });
     }
     fn limit(&mut self, path: &Path, why: &str) {
@@ -321,6 +320,28 @@ impl<'w> Walker<'w> {
 enum Refusal {
     Io(io::Error),
     Rejected(Code, String),
+}
+
+/// What a name leads to; `None` if the name is gone. A link to nothing is an error: a deletion removes the name too.
+fn target(path: &Path) -> io::Result<Option<Metadata>> {
+    let absent = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+    match fs::metadata(path) {
+        Err(error) if absent(&error) => match fs::symlink_metadata(path) {
+            // Read once more: the directory behind the link may just have been swapped for another one.
+            Ok(_) => fs::metadata(path).map(Some),
+            Err(error) if absent(&error) => Ok(None),
+            Err(error) => Err(error),
+        },
+        found => found.map(Some),
+    }
+}
+
+/// Why a name cannot be read, and what to do.
+fn cause(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => "is a link to nothing; restore its target, or remove the link".into(),
+        _ => format!("cannot be read ({error}); check its permissions"),
+    }
 }
 
 fn too_large(bytes: u64, most: u64) -> Refusal {

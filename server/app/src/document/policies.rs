@@ -325,7 +325,7 @@ fn item(
     let labels = selector(view.policy()).into_iter().flat_map(Labels::pairs);
     let is_kept = problem.is_some_and(|problem| !is_of_part(problem.problem.code));
     let kept = |problem: &ProblemView| match problem.problem.code {
-        Code::DUPLICATE_OBJECT | Code::OBJECT_KEPT => described(problem),
+        Code::DUPLICATE_OBJECT | Code::OBJECT_KEPT | Code::FILE_UNREADABLE => described(problem),
         code if is_of_part(code) => described(problem),
         _ if view.policy().is_stand_in() => {
             format!("no version is valid: {}", described(problem))
@@ -402,5 +402,10 @@ mod tests {
         assert_eq!((&*served, &*why), ("Served", "TRB0328 spec.novelty is not a known field"));
         let (kept, why) = status(Code::UNKNOWN_FIELD);
         assert!(kept == "Quarantined" && why.starts_with("a newer version is not valid"), "{kept}: {why}");
+        let (kept, why) = status(Code::FILE_UNREADABLE);
+        assert!(
+            kept == "Quarantined" && why.starts_with("TRB0317 "),
+            "that version was never read: {kept}: {why}"
+        );
     }
 }

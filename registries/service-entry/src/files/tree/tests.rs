@@ -219,10 +219,12 @@ fn an_object_of_another_kind_in_the_file_keeps_nothing() {
 fn a_file_that_cannot_be_read_keeps_what_it_held() {
     let mut dir = Dir::listed(&[("a.yaml", &doc("a", "10.0.0.1"))]);
     dir.files.insert("a.yaml".into(), Seen::Failed(Code::FILE_UNREADABLE, "cannot be read".into()));
-    assert_eq!(dir.later(SECOND), ["TRB0317 File conf/a.yaml", "confirmed"]);
+    let shown = ["TRB0317 File conf/a.yaml", "TRB0317 WorkloadEntry default/a", "confirmed"];
+    assert_eq!(dir.later(SECOND), shown, "on the object too");
     assert_eq!(dir.served(), "a=10.0.0.1");
     dir.put("a.yaml", &doc("a", "10.0.0.1"));
-    assert_eq!(dir.later(SECOND), ["good File conf/a.yaml", "confirmed"]);
+    let good = ["good File conf/a.yaml", "good WorkloadEntry default/a", "confirmed"];
+    assert_eq!(dir.later(SECOND), good);
 }
 
 #[test]

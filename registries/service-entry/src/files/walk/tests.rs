@@ -43,11 +43,30 @@ fn hidden_names_are_passed_over_and_links_followed() {
     let dir = mk_dir(&[("..2024_1/a.yaml", "a"), (".swp.yaml", "x"), (".git/b.yaml", "x")]);
     symlink("..2024_1", dir.path().join("..data")).unwrap();
     symlink("..data/a.yaml", dir.path().join("a.yaml")).unwrap();
-    symlink("nowhere", dir.path().join("dangling.yaml")).unwrap();
     symlink(".", dir.path().join("loop")).unwrap();
     let walk = walked(dir.path());
     assert_eq!(names(&walk), ["a.yaml"]);
     assert!(walk.faults.is_empty(), "{:?}", walk.faults);
+}
+
+#[test]
+fn links_to_nothing_cannot_be_read() {
+    let dir = mk_dir(&[("a.yaml", "a")]);
+    symlink("nowhere", dir.path().join("b.yaml")).unwrap();
+    let file = walked(dir.path());
+    let Seen::Failed(Code::FILE_UNREADABLE, why) = &file.files[Path::new("b.yaml")] else {
+        panic!("{file:?}")
+    };
+    assert_eq!(why, "is a link to nothing; restore its target, or remove the link");
+    assert!(file.faults.is_empty(), "the listing is complete: {:?}", file.faults);
+    symlink("nowhere", dir.path().join("team")).unwrap();
+    let directory = walked(dir.path());
+    let fault = &directory.faults[0];
+    assert_eq!((fault.code, fault.state), (Code::FILE_UNREADABLE, SourceState::Unreachable));
+    assert!(
+        fault.why.ends_with("team is a link to nothing; restore its target, or remove the link"),
+        "{fault:?}"
+    );
 }
 
 #[test]

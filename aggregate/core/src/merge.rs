@@ -6,7 +6,6 @@
 //! with port names resolved by its own declaration. A federated service is merged by [`join`] instead.
 
 pub(crate) mod conditions;
-pub(crate) mod delegates;
 pub(crate) mod destinations;
 pub(crate) mod identities;
 mod join;

@@ -10,6 +10,8 @@ use crate::http_match::{HttpMatch, TextMatch};
 use crate::requests::HttpRetries;
 use crate::virtual_service::{DelegateRef, RouteDestination};
 
+mod delegated;
+
 /// Route of HTTP requests.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct HttpRoute {

@@ -10,7 +10,6 @@ use tributary_model::{
     VirtualService, Visibility,
 };
 
-use crate::merge::delegates::delegated;
 use crate::state::MergeContext;
 use crate::state::policies::rank;
 use crate::state::virtual_services::MergedVirtualService;
@@ -29,7 +28,7 @@ pub(crate) fn merged(context: &MergeContext, key: &PolicyKey) -> Option<MergedVi
         let to = PolicyKey::from(to);
         let Some(delegate) = delegate(context, &to, key) else { continue };
         let names = Names { namespace: to.namespace.as_str(), ..names };
-        http.extend(delegated(route, &delegate.http).iter().map(|route| names.complete_http(route)));
+        http.extend(route.delegated(&delegate.http).iter().map(|route| names.complete_http(route)));
         if !delegates.contains(&to) {
             delegates.push(to);
         }

@@ -1,23 +1,26 @@
 //! The routes of a delegate in the place of the route that names it.
 //!
 //! As in Istio, each condition of a delegate must lie within one of the route's; a delegate's route with a condition
-//! that lies within none is left out, which is a condition of the VirtualService.
+//! that lies within none is left out, which is a condition of the VirtualService. The core merges delegates with it, and
+//! conditions of delegates follow from its result.
 
 use std::sync::Arc;
 
-use tributary_model::{
-    ClientMatch, DelegateRef, DirectResponse, GatewayMatch, HttpAction, HttpMatch, HttpRoute, RoutePosition,
-    TextMatch,
-};
+use super::{DirectResponse, HttpAction, HttpRoute, RoutePosition};
+use crate::http_match::{ClientMatch, GatewayMatch, HttpMatch, TextMatch};
+use crate::virtual_service::DelegateRef;
 
 /// Most conditions of one route: a delegate multiplies them.
 const MOST_MATCHES: usize = 4096;
 
-/// Returns the routes of a delegate as a route of a VirtualService takes them.
-pub(crate) fn delegated(root: &HttpRoute, routes: &[HttpRoute]) -> Vec<HttpRoute> {
-    let HttpAction::Delegate(to, answer) = &root.action else { return Vec::new() };
-    let delegate = Arc::new(to.clone());
-    routes.iter().filter_map(|own| delegated_route((root, answer.as_ref()), own, &delegate)).collect()
+impl HttpRoute {
+    /// Returns the routes of its delegate as it takes them; none unless it names a delegate.
+    #[must_use]
+    pub fn delegated(&self, routes: &[Self]) -> Vec<Self> {
+        let HttpAction::Delegate(to, answer) = &self.action else { return Vec::new() };
+        let delegate = Arc::new(to.clone());
+        routes.iter().filter_map(|own| delegated_route((self, answer.as_ref()), own, &delegate)).collect()
+    }
 }
 
 fn delegated_route(

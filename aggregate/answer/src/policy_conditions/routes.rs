@@ -22,6 +22,7 @@ use order::Order;
 
 mod delegates;
 mod destinations;
+mod listening;
 mod order;
 mod ports;
 mod shadowed;
@@ -72,12 +73,13 @@ impl<'c> RouteConditions<'c> {
         }
         let mut found: Vec<Found<'c>> = self.lost_hosts(key, own).into_iter().collect();
         found.extend(self.taken(key, own));
-        let listened = self.listened(key, own);
-        found.extend(listened.as_ref().and_then(|listened| ports::portless(own, listened)));
+        let listening = self.listening(key, own);
+        let known = listening.as_ref().map(|listening| &listening.known);
+        found.extend(known.and_then(|known| ports::portless(own, known)));
         let order = Order::of(own);
-        found.extend(self.lost_destinations(key, own, (&order, listened.as_ref())));
-        found.extend(listened.as_ref().and_then(|listened| self.partly_off(key, own, (&order, listened))));
-        found.extend(self.shadowed(&order, listened.as_ref()));
+        found.extend(self.lost_destinations(key, own, listening.as_ref()));
+        found.extend(listening.as_ref().and_then(|listening| self.partly_off(key, own, listening)));
+        found.extend(self.shadowed(&order, known));
         found.extend(self.lost_delegates(key, own));
         found.extend(self.outside_routes(key, own));
         found.into_iter().map(|found| found.condition(self.catalog, view)).collect()

@@ -8,8 +8,8 @@ use tributary_model::{
     RouteDestination, ServiceView, Subset, VirtualService, WeightedDestination,
 };
 
-use super::order::{List, Order};
-use super::ports::Listened;
+use super::listening::Listening;
+use super::order::List;
 use super::{Found, RouteConditions, named, place};
 use crate::policy_conditions::MAX_LOOKS;
 use crate::policy_conditions::services::{any_has_labels, selects};
@@ -18,14 +18,33 @@ use crate::policy_conditions::services::{any_has_labels, selects};
 struct Placed<'c> {
     place: String,
     to: &'c RouteDestination,
-    /// Whether it receives a part of the requests.
-    has_share: bool,
+    /// What it receives.
+    share: Share,
     /// List and position of its route.
     route: (List, usize),
 }
 
-/// Routes of a VirtualService in their order, and the ports of its hosts.
-type Listening<'a> = (&'a Order<'a>, &'a Listened);
+/// What a destination receives of the requests or connections of its route.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Share {
+    Some,
+    /// Copies: no request fails without them.
+    Copies,
+    /// Nothing: one of several with weight 0.
+    None,
+}
+
+impl Share {
+    const fn of(weight: u32, destinations: usize) -> Self {
+        if destinations == 1 || weight > 0 { Self::Some } else { Self::None }
+    }
+}
+
+impl Placed<'_> {
+    fn is_used(&self) -> bool {
+        self.share != Share::None
+    }
+}
 
 impl<'c> RouteConditions<'c> {
     /// Returns the conditions of destinations that lead nowhere.
@@ -33,9 +52,8 @@ impl<'c> RouteConditions<'c> {
         &self,
         key: &PolicyKey,
         own: &'c VirtualService,
-        (order, listened): (&Order<'_>, Option<&Listened>),
+        listening: Option<&Listening<'_>>,
     ) -> Vec<Found<'c>> {
-        let listening = listened.map(|listened| (order, listened));
         let (mut missing, mut hidden) = (Vec::new(), Vec::new());
         let (mut undeclared, mut empty) = (Vec::new(), Vec::new());
         let clients = self.clients(key, own);
@@ -52,11 +70,13 @@ impl<'c> RouteConditions<'c> {
                         .map(|subset| format!("{} ({} of {host})", placed.place, subset.as_str())),
                 );
             } else if views.is_empty() {
-                missing.push(format!("{} ({})", placed.place, self.services.no_such_host(host.as_str())));
+                let lost = || format!("{} ({})", placed.place, self.services.no_such_host(host.as_str()));
+                missing.extend(placed.is_used().then(lost));
             } else if clients.see_none(&named) || clients.see_none(&views) {
                 hidden.push(format!("{} ({host})", placed.place));
             } else if let (Some(port), true) = (to.port, ports.is_empty()) {
-                missing.push(format!("{} ({host} has no port {port})", placed.place));
+                let lost = || format!("{} ({host} has no port {port})", placed.place);
+                missing.extend(placed.is_used().then(lost));
             } else if let Some(ports) = listening.and_then(|all| self.off_ports(&placed, &views, all)) {
                 missing.push(format!("{} ({host} has no port {ports}, as the hosts have)", placed.place));
             } else if let Some(subset) =
@@ -64,12 +84,12 @@ impl<'c> RouteConditions<'c> {
             {
                 let of = self.whose(&views, &host);
                 undeclared.push(format!("{} ({} of {of})", placed.place, subset.as_str()));
-            } else if placed.has_share && views.iter().all(|view| self.is_empty(view, to)) {
+            } else if placed.share == Share::Some && views.iter().all(|view| self.is_empty(view, to)) {
                 empty.push(format!("{} ({host})", placed.place));
             } else if let Some(subset) = to
                 .subset
                 .as_ref()
-                .filter(|subset| placed.has_share && self.is_empty_subset(&views, to, subset))
+                .filter(|subset| placed.share == Share::Some && self.is_empty_subset(&views, to, subset))
             {
                 empty.push(format!("{} ({} of {host})", placed.place, subset.as_str()));
             }
@@ -102,7 +122,7 @@ impl<'c> RouteConditions<'c> {
         &self,
         key: &PolicyKey,
         own: &'c VirtualService,
-        listening: Listening<'_>,
+        listening: &Listening<'_>,
     ) -> Option<Found<'c>> {
         let part = |placed: &Placed<'c>| {
             let host = placed.to.host.completed(key.namespace.as_str(), self.catalog.settings.domain());
@@ -123,7 +143,7 @@ impl<'c> RouteConditions<'c> {
         &self,
         placed: &Placed<'_>,
         views: &[&Arc<ServiceView>],
-        listening: Listening<'_>,
+        listening: &Listening<'_>,
     ) -> Option<String> {
         let (on, off) = self.split_ports(placed, views, listening);
         (on.is_empty() && !off.is_empty()).then(|| shown(&off))
@@ -135,19 +155,16 @@ impl<'c> RouteConditions<'c> {
         &self,
         placed: &Placed<'_>,
         views: &[&Arc<ServiceView>],
-        (order, listened): Listening<'_>,
+        listening: &Listening<'_>,
     ) -> (Vec<PortNumber>, Vec<PortNumber>) {
-        let (list, at) = placed.route;
+        let (list, _) = placed.route;
         let has_several = || views.first().is_some_and(|view| view.ports.len() > 1);
-        if placed.to.port.is_some() || !(list == List::Http || has_several()) {
+        if !placed.is_used() || placed.to.port.is_some() || !(list == List::Http || has_several()) {
             return (Vec::new(), Vec::new());
         }
-        let receives = |port: &PortNumber| {
-            let comparisons = order.comparisons(list, at, Some(*port));
-            self.look(comparisons).is_some() && order.reaches(list, at, *port)
-        };
+        let receives = |port: &PortNumber| self.receives(listening, placed.route, *port);
         let has = |wanted: &PortNumber| views.iter().any(|view| view.port(*wanted).is_some());
-        let (mut on, mut off): (Vec<_>, Vec<_>) = listened.of(list).into_iter().partition(has);
+        let (mut on, mut off): (Vec<_>, Vec<_>) = listening.known.of(list).into_iter().partition(has);
         off.retain(receives);
         on.retain(|port| !off.is_empty() && receives(port));
         (on, off)
@@ -222,7 +239,7 @@ fn of_connections<'c>(place: String, route: (List, usize), all: &'c [L4Destinati
     let placed = |one: &'c L4Destination| Placed {
         place: place.clone(),
         to: &one.destination,
-        has_share: all.len() == 1 || one.weight > 0,
+        share: Share::of(one.weight, all.len()),
         route,
     };
     all.iter().map(placed).collect()
@@ -233,13 +250,13 @@ fn of_http<'c>(at: usize, route: &'c HttpRoute) -> Vec<Placed<'c>> {
     let weighted = |one: &'c WeightedDestination| Placed {
         place: place.clone(),
         to: &one.destination,
-        has_share: all.len() == 1 || one.weight > 0,
+        share: Share::of(one.weight, all.len()),
         route: of,
     };
     let mirrors = route.settings.mirrors().map(|mirror| Placed {
         place: format!("{place} mirror"),
         to: &mirror.destination,
-        has_share: false,
+        share: Share::Copies,
         route: of,
     });
     all.iter().map(weighted).chain(mirrors).collect()

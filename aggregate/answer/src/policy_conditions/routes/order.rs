@@ -24,7 +24,7 @@ pub(super) enum List {
 
 /// Routes of a VirtualService in their order.
 pub(super) struct Order<'c> {
-    http: &'c [HttpRoute],
+    http: Cow<'c, [HttpRoute]>,
     tls: Vec<Vec<Part<'c>>>,
     tcp: Vec<Vec<Part<'c>>>,
 }
@@ -32,13 +32,17 @@ pub(super) struct Order<'c> {
 impl<'c> Order<'c> {
     pub(super) fn of(own: &'c VirtualService) -> Self {
         Self {
-            http: &own.http,
+            http: Cow::Borrowed(&own.http),
             tls: own.tls.iter().map(tls_parts).collect(),
             tcp: own.tcp.iter().map(tcp_parts).collect(),
         }
     }
+    /// Takes routes of HTTP alone.
+    pub(super) const fn of_http(http: Vec<HttpRoute>) -> Self {
+        Self { http: Cow::Owned(http), tls: Vec::new(), tcp: Vec::new() }
+    }
     /// Returns the number of routes in a list.
-    pub(super) const fn len(&self, list: List) -> usize {
+    pub(super) fn len(&self, list: List) -> usize {
         match list {
             List::Http => self.http.len(),
             List::Tls => self.tls.len(),

@@ -8,7 +8,7 @@ use super::order::List;
 use super::{Code, Found, RouteConditions, named, place};
 
 /// Ports of the hosts of a VirtualService, by what routes are for them.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Listened {
     /// For routes of requests.
     http: BTreeSet<PortNumber>,
@@ -26,6 +26,20 @@ impl Listened {
             List::Tls => self.tls.clone(),
             List::Tcp => self.tcp.difference(&self.tls).copied().collect(),
         }
+    }
+    /// Whether it is a port for the routes of a list.
+    pub(super) fn has(&self, list: List, port: PortNumber) -> bool {
+        match list {
+            List::Http => self.http.contains(&port),
+            List::Tls => self.tls.contains(&port),
+            List::Tcp => self.tcp.contains(&port) && !self.tls.contains(&port),
+        }
+    }
+    /// Adds the ports of other hosts.
+    pub(super) fn extend(&mut self, other: &Self) {
+        self.http.extend(&other.http);
+        self.tls.extend(&other.tls);
+        self.tcp.extend(&other.tcp);
     }
     fn add(&mut self, port: &PortView) {
         let protocol = port.protocol;
@@ -64,7 +78,9 @@ pub(super) fn portless<'c>(own: &VirtualService, listened: &Listened) -> Option<
         ("tcp", own.tcp.is_empty(), &listened.tcp),
     ];
     let unused = lists.into_iter().filter(|(_, is_unset, ports)| !is_unset && ports.is_empty());
-    let unused = unused.map(|(list, ..)| list.to_owned());
+    // sidecars have them on port 80 for a host without requests on it
+    let note = |list: &str| if list == "http" { " (they apply to requests to port 80 alone)" } else { "" };
+    let unused = unused.map(|(list, ..)| format!("{list}{}", note(list)));
     let of =
         |list: &str, at: usize, name: &str, ports: Vec<Option<PortNumber>>, known: &BTreeSet<PortNumber>| {
             Some(format!("{} (port {})", place(list, at, name), other_port(ports, known)?))

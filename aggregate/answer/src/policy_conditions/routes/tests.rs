@@ -14,6 +14,7 @@ use super::*;
 use crate::fixtures::*;
 use crate::policy_conditions::{Beside, policy_conditions};
 
+mod listening;
 mod seen;
 mod shadowed;
 
@@ -112,6 +113,8 @@ fn destination_that_leads_nowhere_is_named() {
     let cases: &[(&[&str], &str)] = &[
         (&["pay.shop.svc"], ""),
         (&["pay.shop.svc:80 1", "img.shop.svc 0"], ""),
+        (&["pay.shop.svc 1", "pay.shop 0"], ""),
+        (&["pay.shop.svc 1", "pay.shop.svc:81 0"], ""),
         (
             &["pay.shop"],
             "TRB0450 these destinations do not exist: http[0] (no service has the host pay.shop)",
@@ -332,7 +335,10 @@ fn routes_for_ports_that_no_service_has_are_named() {
     let to_pay = || vec![mk_route(&[], &["pay.shop.svc"])];
     let cases = [
         (declared(&["pay.shop.svc"], vec![], Some("tcp.shop.svc")), lost("tcp")),
-        (declared(&["tcp.shop.svc"], vec![mk_route(&[], &["pay.shop.svc"])], None), lost("http")),
+        (
+            declared(&["tcp.shop.svc"], vec![mk_route(&[], &["pay.shop.svc"])], None),
+            lost("http (they apply to requests to port 80 alone)"),
+        ),
         (declared(&["tls.shop.svc"], vec![], Some("tcp.shop.svc")), lost("tcp")),
         (declared(&["tls.shop.svc", "tcp.shop.svc"], vec![], Some("tcp.shop.svc")), vec![]),
         (declared(&["pay.shop.svc", "tcp.shop.svc"], to_pay(), Some("tcp.shop.svc")), vec![]),

@@ -162,7 +162,7 @@ fn ports_of_requests_that_a_destination_lacks_are_named() {
 }
 
 /// Returns a service with these ports of a protocol.
-fn mk_on_ports(host: &str, protocol: Protocol, ports: &[u32]) -> Arc<ServiceView> {
+pub(super) fn mk_on_ports(host: &str, protocol: Protocol, ports: &[u32]) -> Arc<ServiceView> {
     let view = ServiceView::clone(&mk_served(host, true, vec![]));
     let port = |number: &u32| PortView { number: mk_port(*number), protocol, ..view.ports[0].clone() };
     Arc::new(ServiceView { ports: ports.iter().map(port).collect(), ..view })

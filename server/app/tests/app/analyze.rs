@@ -206,6 +206,18 @@ async fn settings_that_lead_nowhere_are_found() {
     }
 }
 
+#[tokio::test]
+async fn link_to_nothing_is_an_error() {
+    let directory = mk_directory(&[]);
+    for name in ["az.yaml", "team"] {
+        std::os::unix::fs::symlink("/nonexistent", directory.path().join(name)).unwrap();
+    }
+    let ran = analyze(directory.path(), &[]).await;
+    assert_eq!(ran.exit, Ok(Exit::No), "{}", ran.out);
+    let found: Vec<&str> = ran.out.lines().filter(|line| line.contains("is a link to nothing")).collect();
+    assert!(found.len() == 2 && found.iter().all(|line| line.ends_with("(TRB0317)")), "{}", ran.out);
+}
+
 #[test]
 fn namespace_is_for_a_running_server() {
     let refused = Cli::try_parse_from(["tributary", "analyze", "-f", ".", "-n", "shop"]).unwrap_err();

@@ -180,6 +180,8 @@ pub struct Session {
     listed: Vec<Arc<EncodedResource>>,
     /// Removed xDS clusters that the client keeps, because routes that it accepted may lead to them (delta).
     withheld: BTreeSet<Arc<str>>,
+    /// Time until which a client that returned with xDS clusters keeps removed ones, if it has not answered its routes before.
+    claims_until: Option<Mono>,
     /// Whether this stream has sent a CDS response.
     clusters_answered: bool,
     interest_moved: bool,
@@ -214,6 +216,7 @@ impl Session {
             earlier: None,
             listed: Vec::new(),
             withheld: BTreeSet::new(),
+            claims_until: None,
             clusters_answered: false,
             interest_moved: true,
             in_flight: None,

@@ -5,12 +5,13 @@
 //! An assignment is emptied after its xDS cluster was removed.
 //!
 //! A client that rejects its routes keeps those that it accepted before. What these may lead to is not removed (delta) until
-//! the client accepts routes again, or has [`MAX_WITHHELD`] such xDS clusters.
+//! the client accepts routes again, or has [`MAX_WITHHELD`] such xDS clusters. Whether a client that returned with xDS clusters
+//! rejects its routes is known when it has answered them, or is taken as no after [`WARMS`].
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tributary_model::{EncodedResource, Mono};
+use tributary_model::{ClientKind, EncodedResource, Mono};
 use tributary_proto::Variant;
 
 use super::Session;
@@ -30,20 +31,30 @@ impl Session {
         let kinds = [ResourceType::Listener, ResourceType::Route];
         kinds.into_iter().any(|kind| self.watches(kind) && self.kinds[kind].acks.nack().is_some())
     }
-    /// Whether removals wait until a client that returned with xDS clusters has answered the listeners and routes it was sent: it may
-    /// reject them, as it did on its earlier stream.
-    pub(super) fn awaits_routes(&self, round: &mut Round, now: Mono) -> bool {
+    /// Whether a client that returned with xDS clusters has yet to answer the listeners and routes of this stream: it may reject
+    /// them, as it did on its earlier stream. A client requests them after its xDS clusters.
+    pub(super) fn awaits_routes(&self) -> bool {
+        let is_answered = |kind| {
+            let acks = &self.kinds[kind].acks;
+            !acks.is_open() && acks.last().is_some()
+        };
+        let (listener, route) = (ResourceType::Listener, ResourceType::Route);
+        let are_answered =
+            self.watches(route) && is_answered(route) && (!self.watches(listener) || is_answered(listener));
+        self.claims_until.is_some() && !are_answered
+    }
+    /// Starts to wait for routes, if the client returned with xDS clusters in this round and uses routes.
+    fn await_routes(&mut self, now: Mono) {
+        let claimed = self.kinds[ResourceType::Cluster].known.as_ref().is_some_and(|known| known.claimed);
         let kinds = [ResourceType::Listener, ResourceType::Route];
-        let is_open = kinds.into_iter().any(|kind| self.watches(kind) && self.kinds[kind].acks.is_open());
-        let is_claimed = self.kinds[ResourceType::Cluster].known.as_ref().is_some_and(|known| known.claimed);
-        if !is_claimed || !is_open || round.removed[ResourceType::Cluster].is_empty() {
-            return false;
+        let uses = self.class.kind == ClientKind::Sidecar || kinds.into_iter().any(|kind| self.watches(kind));
+        if claimed && uses && self.claims_until.is_none() {
+            self.claims_until = Some(now.plus(WARMS));
         }
-        now < *round.answers_until.get_or_insert_with(|| now.plus(WARMS))
     }
     /// Whether xDS clusters that were withheld from removal are to be removed now.
     pub(super) fn has_overdue_removals(&self) -> bool {
-        !self.withheld.is_empty() && !self.rejects_routes()
+        !self.withheld.is_empty() && !self.rejects_routes() && !self.awaits_routes()
     }
     /// Returns the xDS clusters that were withheld from removal and that this generation still lacks.
     pub(super) fn take_withheld(&mut self, to: &ClientSnapshot) -> BTreeSet<Arc<str>> {
@@ -51,10 +62,13 @@ impl Session {
         withheld.retain(|name| to.one(&self.env, ResourceType::Cluster, name).is_none());
         withheld
     }
-    /// Withholds the removal of xDS clusters, and the end of their assignments, from a client that rejects its routes.
-    fn withhold(&mut self, round: &mut Round, names: &[Arc<str>]) -> bool {
-        let is_withheld =
-            self.variant == Variant::Delta && names.len() <= MAX_WITHHELD && self.rejects_routes();
+    /// Withholds the removal of xDS clusters, and the end of their assignments, from a client that uses older routes.
+    fn withhold(&mut self, round: &mut Round, names: &[Arc<str>], now: Mono) -> bool {
+        if self.variant != Variant::Delta || names.len() > MAX_WITHHELD {
+            return false;
+        }
+        self.await_routes(now);
+        let is_withheld = self.rejects_routes() || self.awaits_routes();
         if is_withheld {
             self.withheld.extend(names.iter().cloned());
             round.emptied.retain(|name| !self.withheld.contains(name));
@@ -148,7 +162,7 @@ impl Session {
         let removed = std::mem::take(&mut round.removed[kind]);
         let watch = self.kinds[kind].watch.clone()?;
         let names: Vec<Arc<str>> = removed.into_iter().filter(|name| watch.wants(name)).collect();
-        if names.is_empty() || (kind == ResourceType::Cluster && self.withhold(round, &names)) {
+        if names.is_empty() || (kind == ResourceType::Cluster && self.withhold(round, &names, now)) {
             return None;
         }
         round.kept.clear();

@@ -45,8 +45,6 @@ pub(crate) struct Round {
     sent: bool,
     /// Time until which the round waits for the client to take new xDS clusters.
     warms_until: Option<Mono>,
-    /// Time until which removals wait for the client to answer its new routes.
-    pub(super) answers_until: Option<Mono>,
 }
 
 impl Round {
@@ -60,9 +58,9 @@ impl Round {
             _ => {}
         }
     }
-    /// Time until which the round waits for an answer of the client.
-    pub(crate) fn waits_until(&self) -> Option<Mono> {
-        self.warms_until.or(self.answers_until)
+    /// Time until which the round waits for the client to take new xDS clusters.
+    pub(crate) const fn warms_until(&self) -> Option<Mono> {
+        self.warms_until
     }
     /// Records that the round has a response.
     pub(super) const fn note_sent(&mut self) {
@@ -142,7 +140,6 @@ impl Session {
             touched,
             sent: false,
             warms_until: None,
-            answers_until: None,
         }
     }
     fn step(&mut self, round: &mut Round, now: Mono) -> Next {
@@ -163,7 +160,7 @@ impl Session {
                 return Next::Send(out);
             }
         }
-        if round.warms_until.is_some() || self.awaits_routes(round, now) {
+        if round.warms_until.is_some() {
             return Next::Wait;
         }
         let last = ResourceType::removals()

@@ -87,6 +87,7 @@ impl Session {
             && !self.interest_moved
             && self.withheld.is_empty()
             && !self.rejects_routes()
+            && !self.awaits_routes()
             && self.kinds.values().all(is_plain)
             && self.is_bulk()
     }

@@ -1,6 +1,6 @@
 //! Time limits of a session. A client that stops reading: after 30 s the session releases its base, so as not to pin a
 //! generation; after [`Env::stuck`](super::Env::stuck) the stream ends. A client that does not acknowledge new xDS
-//! clusters: the round goes on at [`Round::waits_until`](super::round::Round::waits_until).
+//! clusters: the round goes on at [`Round::warms_until`](super::round::Round::warms_until).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +11,7 @@ use tributary_model::{Code, Mono};
 use super::changes::known_at;
 use super::client_snapshot::ClientSnapshot;
 use super::held_versions::{HeldVersions, Holding};
+use super::round::Round;
 use super::{ChangedHosts, Refusal, Session};
 use crate::answers::ResourceType;
 
@@ -23,12 +24,18 @@ impl Session {
     /// When [`Session::on_tick`] must be called next; [`Session::on_writable`] follows it.
     #[must_use]
     pub fn deadline(&self) -> Option<Mono> {
-        let Some(since) = self.in_flight else { return self.round.as_ref()?.waits_until() };
+        let Some(since) = self.in_flight else {
+            let warms_until = self.round.as_ref().and_then(Round::warms_until);
+            return warms_until.or_else(|| self.claims_until.filter(|_| !self.withheld.is_empty()));
+        };
         let slow = self.base.is_some() || self.round.is_some();
         Some(since.plus(if slow { SLOW.min(self.env.stuck) } else { self.env.stuck }))
     }
     /// Applies the time limits of a write. Returns the status that ends the stream, if any.
     pub fn on_tick(&mut self, now: Mono) -> Result<(), Refusal> {
+        if self.claims_until.is_some_and(|until| now >= until) {
+            self.claims_until = None;
+        }
         let Some(since) = self.in_flight else { return Ok(()) };
         if now.since(since) >= self.env.stuck {
             self.env.counters.streams_stuck.inc();

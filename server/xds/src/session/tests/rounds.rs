@@ -318,8 +318,8 @@ fn changed_clusters_need_no_wait() {
     assert_eq!(stream.responses(), ["cds a=2", "eds a=1", "rds r=2"]);
 }
 
-/// Answers the routes that follow new xDS clusters for a client that returns; those that it had may lead to a removed one.
-fn return_and_answer_routes(error: Option<ErrorDetail>) -> Vec<String> {
+/// A client that returns with an xDS cluster that is gone, and subscribes to its routes later, as Envoy does.
+fn mk_returning() -> TestStream {
     let mut before = mk_busy(Variant::Delta);
     let held: Vec<(ResourceType, &str, String)> =
         [(C, "a"), (C, "b"), (R, "r")].map(|(kind, name)| (kind, name, before.version(kind, name))).into();
@@ -337,6 +337,11 @@ fn return_and_answer_routes(error: Option<ErrorDetail>) -> Vec<String> {
     assert!(stream.responses().is_empty());
     stream.sub(E, &["c"], &[], "");
     stream.sub(C, &[], &[], &first[0].nonce);
+    stream
+}
+
+/// Answers the routes of a client that returned.
+fn answer_routes(stream: &mut TestStream, error: Option<ErrorDetail>) -> Vec<String> {
     let sent = stream.all();
     assert_eq!(texts(&sent), ["eds c=1", "rds r=2"], "the removal waits for an answer to the routes");
     stream.send_delta(DeltaRequest { nonce: sent[1].nonce.as_str().into(), error, ..mk_delta(R) });
@@ -345,8 +350,34 @@ fn return_and_answer_routes(error: Option<ErrorDetail>) -> Vec<String> {
 
 #[test]
 fn routes_wait_for_new_clusters_of_a_client_that_returns() {
-    assert_eq!(return_and_answer_routes(None), ["cds -b"]);
-    // it rejects them, as it did on its earlier stream
+    assert_eq!(answer_routes(&mut mk_returning(), None), ["cds -b"]);
+}
+
+#[test]
+fn client_that_returns_and_rejects_its_routes_keeps_what_the_accepted_ones_lead_to() {
     let error = ErrorDetail { code: 13, message: "no".into() };
-    assert_eq!(return_and_answer_routes(Some(error)), [""; 0]);
+    let mut stream = mk_returning();
+    assert_eq!(answer_routes(&mut stream, Some(error)), [""; 0]);
+    stream.set(R, "r", "3");
+    let sent = stream.all();
+    stream.sub(R, &[], &[], &sent[0].nonce);
+    assert_eq!(stream.responses(), ["cds -b"]);
+}
+
+/// A sidecar that returns requests its routes only after its xDS clusters, and may have none.
+#[test]
+fn client_that_returns_without_routes_keeps_removed_clusters_for_a_while() {
+    let mut before = mk_busy(Variant::Delta);
+    let held = [(C, "a"), (C, "b")].map(|(kind, name)| (name, before.version(kind, name)));
+    before.drop(&[(C, "b"), (E, "b")]);
+    let mut stream = before.reconnect();
+    stream.sub(L, &[], &[], "");
+    assert_eq!(stream.responses(), ["lds l=1 m=1"]);
+    stream.claim(C, &[], &held.each_ref().map(|(name, version)| (*name, &**version)));
+    assert!(!stream.responses().contains(&"cds -b".to_owned()));
+    stream.set(C, "a", "2");
+    assert_eq!(stream.responses(), ["cds a=2"], "other changes do not wait");
+    stream.now = stream.session.deadline().unwrap();
+    stream.session.on_tick(stream.now).unwrap();
+    assert_eq!(stream.responses(), ["cds -b"]);
 }

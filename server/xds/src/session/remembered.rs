@@ -16,7 +16,6 @@ use tributary_proto::Variant;
 
 use super::Session;
 use super::ack::SyncStatus;
-use super::changes::Changes;
 use super::remembered_clients::Held;
 use super::round::Round;
 use crate::answers::ResourceType;
@@ -71,15 +70,5 @@ impl Session {
             self.env.counters.carried_over.inc();
         }
         !round.kept.is_empty() || new.iter().any(|sent| old.get(&sent.name).is_none())
-    }
-    /// Defers the end of assignments whose xDS clusters the client holds until the round removes them, also if it requests them
-    /// meanwhile.
-    pub(super) fn defer_kept(round: &mut Round, is_whole: bool, changes: &mut Changes) {
-        for name in &round.removed[ResourceType::Cluster] {
-            let is_listed = is_whole && round.kept.iter().any(|kept| *kept.name == **name);
-            if changes.upserted.remove(name).is_some() || is_listed {
-                round.emptied.insert(Arc::clone(name));
-            }
-        }
     }
 }

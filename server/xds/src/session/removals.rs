@@ -56,8 +56,10 @@ impl Session {
     pub(super) fn has_overdue_removals(&self) -> bool {
         !self.withheld.is_empty() && !self.rejects_routes() && !self.awaits_routes()
     }
-    /// Returns the xDS clusters that were withheld from removal and that this generation still lacks.
+    /// Returns the xDS clusters that were withheld from removal and that this generation still lacks. A client that has answered its
+    /// routes is not waited for again, whatever it is sent later.
     pub(super) fn take_withheld(&mut self, to: &ClientSnapshot) -> BTreeSet<Arc<str>> {
+        self.claims_until = self.claims_until.filter(|_| self.awaits_routes());
         let mut withheld = std::mem::take(&mut self.withheld);
         withheld.retain(|name| to.one(&self.env, ResourceType::Cluster, name).is_none());
         withheld
@@ -100,6 +102,14 @@ impl Session {
         } else {
             removed.iter().for_each(|name| changes.upsert(empty_assignment(name)));
         }
+    }
+    /// Defers the end of assignments whose xDS clusters the round has yet to remove, also if the client requests them meanwhile.
+    /// `is_whole` is for a response with all assignments.
+    pub(super) fn defer_assignments(round: &mut Round, is_whole: bool, changes: &mut Changes) {
+        let removed = round.removed[ResourceType::Cluster].iter();
+        let requested = removed.filter(|name| changes.upserted.remove(*name).is_some());
+        let listed = round.kept.iter().filter(|_| is_whole).map(|kept| &kept.name);
+        round.emptied.extend(requested.chain(listed).cloned());
     }
     /// Defers the removal of xDS clusters that routes of the client may still lead to. A response that is due anyway lists
     /// them once more, if the client has routes or listeners to receive.

@@ -246,7 +246,7 @@ impl Session {
         let due = must_reply || !requested.is_nothing();
         self.defer_removals(round, kind, due, &mut changes);
         if kind == ResourceType::Endpoints {
-            Self::defer_kept(round, whole, &mut changes);
+            Self::defer_assignments(round, whole, &mut changes);
         }
         if kind == ResourceType::Cluster {
             if self.carry_over(round) || self.warm_first(&changes) {

@@ -350,7 +350,15 @@ fn answer_routes(stream: &mut TestStream, error: Option<ErrorDetail>) -> Vec<Str
 
 #[test]
 fn routes_wait_for_new_clusters_of_a_client_that_returns() {
-    assert_eq!(answer_routes(&mut mk_returning(), None), ["cds -b"]);
+    let mut stream = mk_returning();
+    assert_eq!(answer_routes(&mut stream, None), ["cds -b"]);
+    // it is not waited for again
+    stream.change(|world| {
+        world.insert((R, "r".into()), "3".into());
+        world.remove(&(C, "a".into()));
+    });
+    assert_eq!(stream.responses(), ["rds r=3", "cds -a"]);
+    assert_eq!(stream.session.deadline(), None);
 }
 
 #[test]

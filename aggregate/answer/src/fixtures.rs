@@ -80,6 +80,19 @@ pub(crate) fn mk_cluster(resolution: Resolution, inline: Option<EndpointInputs>)
     }
 }
 
+/// Returns a service of one port, whose clients have the rule with this key.
+pub(crate) fn mk_ruled_view(host: &str, rule: PolicyKey, protocol: Protocol) -> Arc<ServiceView> {
+    let policy = ClusterPolicy { from: [rule].into(), ..ClusterPolicy::default() };
+    let port = mk_port_view(mk_one(vec![mk_address("10.0.0.1")]));
+    let cluster = ClusterInputs {
+        policy: Some(Arc::new(ByNamespace::new(Some(Arc::new(policy)), []))),
+        ..port.cluster.inputs.clone()
+    };
+    let cluster = Shared::new(ResourceInputs::new(cluster, ClientDimensions::NONE));
+    let view = ServiceView::clone(&mk_view(host, "shop", &[Visibility::Public]));
+    Arc::new(ServiceView { ports: [PortView { protocol, cluster, ..port }].into(), ..view })
+}
+
 /// A service without ports, declared once per visibility.
 pub(crate) fn mk_view(host: &str, namespace: &str, visibilities: &[Visibility]) -> Arc<ServiceView> {
     let declarations = visibilities.iter().enumerate().map(|(i, visibility)| DeclarationView {

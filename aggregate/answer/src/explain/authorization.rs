@@ -27,8 +27,10 @@ fn workloads<'c>(
 
 fn step(catalog: &Catalog, key: &WorkloadKey, view: &WorkloadView) -> Option<TraceStep> {
     let chain = authorization_of(catalog, Some(&key.namespace), &view.workload.labels)?;
+    let (reporting, effective): (Vec<_>, Vec<_>) =
+        chain.policies.iter().partition(|policy| policy.is_dry_run);
     let (refusing, deciding): (Vec<_>, Vec<_>) =
-        chain.policies.iter().partition(|policy| is_stand_in(catalog, policy));
+        effective.into_iter().partition(|policy| is_stand_in(catalog, policy));
     let list = |policies: &[&AppliedAuthorization]| {
         let texts: Vec<String> = policies.iter().map(|policy| shown(policy)).collect();
         named(texts.iter().map(String::as_str))
@@ -39,7 +41,9 @@ fn step(catalog: &Catalog, key: &WorkloadKey, view: &WorkloadView) -> Option<Tra
         let code = Code::AUTHORIZATION_UNREADABLE;
         format!("it refuses every request, because no version is valid of: {} ({code})", list(&refusing))
     });
-    let texts: Vec<String> = refuse.into_iter().chain(decide).collect();
+    let report =
+        (!reporting.is_empty()).then(|| format!("dry runs, which refuse nothing: {}", list(&reporting)));
+    let texts: Vec<String> = refuse.into_iter().chain(decide).chain(report).collect();
     let detail = format!("workload {}/{}: {}", key.namespace, key.name, texts.join("; "));
     let verdict = if refusing.is_empty() { Verdict::Pass } else { Verdict::Warn };
     Some(service_step(Stage::Deliver, verdict, Code::AUTHORIZATION_APPLIES, None, detail))
@@ -52,6 +56,5 @@ fn is_stand_in(catalog: &Catalog, applied: &AppliedAuthorization) -> bool {
 
 /// Formats a policy: `shop/pay DENY`.
 fn shown(policy: &AppliedAuthorization) -> String {
-    let dry_run = if policy.is_dry_run { " (dry run)" } else { "" };
-    format!("{}/{} {}{dry_run}", policy.key.namespace, policy.key.name, policy.action)
+    format!("{}/{} {}", policy.key.namespace, policy.key.name, policy.action)
 }

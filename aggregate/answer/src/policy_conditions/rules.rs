@@ -306,9 +306,7 @@ fn portless<'c>(used: &Use<'c>, rule: &DestinationRule) -> Option<Found<'c>> {
 mod tests {
     use std::sync::Arc;
 
-    use tributary_model::{
-        ByNamespace, ClientDimensions, ClusterInputs, ClusterPolicy, Policy, ResourceInputs, Shared,
-    };
+    use tributary_model::Policy;
 
     use super::*;
     use crate::fixtures::*;
@@ -317,15 +315,7 @@ mod tests {
     /// Returns a service whose clients have a rule.
     fn mk_ruled(host: &str, rule: &str) -> Arc<ServiceView> {
         let (key, _) = mk_policy("shop", rule, Policy::DestinationRule(mk_rule(host, &[])));
-        let policy = ClusterPolicy { from: [key].into(), ..ClusterPolicy::default() };
-        let port = mk_port_view(mk_one(vec![mk_address("10.0.0.1")]));
-        let cluster = ClusterInputs {
-            policy: Some(Arc::new(ByNamespace::new(Some(Arc::new(policy)), []))),
-            ..port.cluster.inputs.clone()
-        };
-        let cluster = Shared::new(ResourceInputs::new(cluster, ClientDimensions::NONE));
-        let view = ServiceView::clone(&mk_view(host, "shop", &[Visibility::Public]));
-        Arc::new(ServiceView { ports: [PortView { cluster, ..port }].into(), ..view })
+        mk_ruled_view(host, key, Protocol::Http)
     }
 
     #[test]

@@ -83,7 +83,7 @@ fn policies_that_decide_what_a_workload_accepts_are_named() {
         policy.action = AuthorizationAction::Allow;
     });
     put(&mut catalog, "web", "c", |_| {});
-    let decide = "AuthorizationPolicies decide what it accepts: shop/a DENY, shop/b ALLOW (dry run)";
+    let decide = "AuthorizationPolicies decide what it accepts: shop/a DENY; dry runs, which refuse nothing: shop/b ALLOW";
     assert_eq!(named(&catalog), Some((Verdict::Pass, format!("workload shop/vm: {decide}"))));
     put(&mut catalog, "istio-system", "d", |_| {});
     let refuse = "it refuses every request, because no version is valid of: istio-system/d DENY (TRB0472)";

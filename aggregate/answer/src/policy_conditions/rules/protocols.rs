@@ -75,9 +75,8 @@ mod tests {
     use std::sync::Arc;
 
     use tributary_model::{
-        Algorithm, ByNamespace, Catalog, ClientDimensions, ClusterInputs, ClusterPolicy, ConnectionPool,
-        HostPattern, LoadBalancer, Policy, PolicyKind, PortPolicies, PortView, Protocol, ResourceInputs,
-        ServiceView, Shared, Visibility,
+        Algorithm, Catalog, ConnectionPool, HostPattern, LoadBalancer, Policy, PolicyKind, PortPolicies,
+        Protocol,
     };
 
     use super::*;
@@ -100,16 +99,7 @@ mod tests {
             ..mk_rule("pay.shop.svc", &[])
         };
         let key = PolicyKey { kind: PolicyKind::DestinationRule, namespace: mk_ns("shop"), name: "a".into() };
-        let policy = ClusterPolicy { from: [key].into(), ..ClusterPolicy::default() };
-        let port = mk_port_view(mk_one(vec![mk_address("10.0.0.1")]));
-        let cluster = ClusterInputs {
-            policy: Some(Arc::new(ByNamespace::new(Some(Arc::new(policy)), []))),
-            ..port.cluster.inputs.clone()
-        };
-        let cluster = Shared::new(ResourceInputs::new(cluster, ClientDimensions::NONE));
-        let port = PortView { protocol, cluster, ..port };
-        let view = ServiceView::clone(&mk_view("pay.shop.svc", "shop", &[Visibility::Public]));
-        let view = Arc::new(ServiceView { ports: [port].into(), ..view });
+        let view = mk_ruled_view("pay.shop.svc", key, protocol);
         let policies = [mk_policy("shop", "a", Policy::DestinationRule(rule))].into_iter().collect();
         let catalog = Catalog { complete: true, policies, ..mk_catalog(vec![view]) };
         let all = policy_conditions(&catalog, Beside::default(), &|_| true);

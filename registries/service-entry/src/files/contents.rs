@@ -63,7 +63,8 @@ impl Contents {
     }
     /// Records that the file exists and cannot be read: its last contents stay.
     pub(crate) fn fail(&mut self, code: Code, why: &str) {
-        let message = format!("{}: {why}; its last contents stay served", self.name);
+        let kept = if self.documents.is_empty() { "" } else { "; its last contents stay served" };
+        let message = format!("{}: {why}{kept}", self.name);
         self.fault = Some(Problem { code, message: message.into() });
         self.is_stale = true;
     }

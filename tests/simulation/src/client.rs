@@ -169,7 +169,8 @@ impl Client {
         if is_due {
             stream.wake.handled();
         }
-        broken.extend(self.differences(current));
+        let waits = stream.session.deadline().is_some();
+        broken.extend(self.differences(current, waits));
         broken
     }
 
@@ -310,8 +311,9 @@ impl Client {
         }
         broken
     }
-    /// Returns in what the client differs from the catalog. Of hosts that were not read it may hold more.
-    fn differences(&self, (catalog, served): Current<'_>) -> Vec<Broken> {
+    /// Returns in what the client differs from the catalog. It may hold more of hosts that were not read, and while the session waits
+    /// for a time limit: this client does not request routes, so what it returned with is removed later.
+    fn differences(&self, (catalog, served): Current<'_>, waits: bool) -> Vec<Broken> {
         let differs = |(host, addresses): (&String, &BTreeSet<IpAddr>)| {
             let held = self.held.get(&(ENDPOINTS, format!("outbound|80||{host}")));
             let held = held.map(|resource| resource.addresses.clone()).unwrap_or_default();
@@ -319,7 +321,7 @@ impl Client {
             (!is_equal).then(|| ("client_has_what_is_served", format!("{host} {held:?}, not {addresses:?}")))
         };
         let mut broken: Vec<Broken> = served.iter().filter_map(differs).collect();
-        if !catalog.is_partial() {
+        if !catalog.is_partial() && !waits {
             let more = self.held.iter().filter(|((_, name), resource)| {
                 !resource.addresses.is_empty() && !served.contains_key(host(name))
             });
@@ -349,9 +351,14 @@ impl Stream {
         self.session.on_generation_of(touched, observed);
         true
     }
-    /// Whether a time limit of a round is over.
-    fn is_due(&self) -> bool {
-        self.session.has_work() && self.session.deadline().is_some_and(|due| due <= self.now())
+    /// Whether a time limit is over after which the session sends more.
+    fn is_due(&mut self) -> bool {
+        let now = self.now();
+        let is_over = self.session.deadline().is_some_and(|due| due <= now);
+        if is_over {
+            self.session.on_tick(now).expect("a client that reads");
+        }
+        is_over && self.session.has_work()
     }
     /// Returns the next message, as the transport asks for it.
     fn next(&mut self, catalog: &Arc<Catalog>) -> Option<Outgoing> {

@@ -52,8 +52,8 @@ run_docs() {
 # Runs the benches at the small size, for their counts, with the binary that the quickstart builds. One command builds
 # both: two would select different features of their dependencies and build them twice.
 run_bench() {
-  cargo build --release --workspace --bin tributary --bin tributary-bench &&
-    "$CARGO_TARGET_DIR/release/tributary-bench" small
+  cargo build --profile quick --workspace --bin tributary --bin tributary-bench &&
+    "$CARGO_TARGET_DIR/quick/tributary-bench" small
 }
 
 # Runs the README's first command as a new user would: builds, serves, answers, and ends on SIGTERM.
@@ -68,7 +68,7 @@ print(*(s.getsockname()[1] for s in held))')
     kill -0 "$server" || return 1
     sleep 0.2
   done
-  services=$("$CARGO_TARGET_DIR/release/tributary" get services --server "http://127.0.0.1:$admin")
+  services=$("$CARGO_TARGET_DIR/quick/tributary" get services --server "http://127.0.0.1:$admin")
   printf '%s\n' "$services"
   kill -TERM "$server" && wait "$server" && grep -q 'hello.quickstart.example' <<<"$services"
 }

@@ -36,7 +36,9 @@ use crate::scope::trace::reaches;
 pub use document::{Explanation, Outcome, Reason, Refused, StepDocument, StepObject, WhyNot};
 pub use freshness::endpoint_freshness;
 pub use query::Query;
-pub use reach::{Carrier, carrier, connection_tls, leading_listeners, leading_parts, leading_resources};
+pub use reach::{
+    Carrier, carrier, connection_targets, connection_tls, leading_listeners, leading_parts, leading_resources,
+};
 pub use routes::{AppliedRoutes, applied_routes, grpc_declared};
 pub use rules::{AppliedRule, applied_rules};
 pub use subsets::{is_in_subset, received_subsets, subsets_with};

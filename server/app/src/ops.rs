@@ -17,6 +17,7 @@ pub mod notices;
 pub mod problem_log;
 pub mod receipts;
 mod rejected;
+mod rejected_clusters;
 mod rejected_patches;
 pub mod removals;
 pub mod report;

@@ -4,7 +4,7 @@
 //! Explain and why-not call it. It plans with the functions that serve clients, so it names what they plan; whether the
 //! client was sent that is the application's to add.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tributary_model::{
     Catalog, ClientKind, ClientTls, Code, HostPattern, PortView, Protocol, Resolution, ServiceView, Stage,
@@ -96,6 +96,16 @@ fn leads(part: &ListenerPlan, port: &PortView) -> bool {
 fn own_clusters<'p>(part: &'p ListenerPlan, port: &PortView) -> impl Iterator<Item = &'p ClusterName> {
     let own = &port.cluster.inputs;
     clusters(part).filter(|to| to.port == own.port && to.host == own.service.host)
+}
+
+/// Returns the xDS clusters that receive a sidecar's connections to a port, by listener. VirtualServices may lead them to other ports.
+#[must_use]
+pub fn connection_targets(port: &PortView, class: &ClientClass) -> BTreeMap<String, BTreeSet<String>> {
+    let mut out: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for part in leading_parts(port, class) {
+        out.entry(part.name()).or_default().extend(clusters(&part).map(ToString::to_string));
+    }
+    out
 }
 
 /// Returns the subsets of a port to which the routes of a sidecar's connections lead.

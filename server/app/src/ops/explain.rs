@@ -21,7 +21,7 @@ use tributary_xds::session::{Delivery, SyncStatus};
 use super::rejected::{Rejections, changed_by};
 use super::routed::Routed;
 use super::sessions::{Found, MAX_DECODED, Sessions};
-use super::{invalid, left_out};
+use super::{invalid, left_out, rejected_clusters};
 use crate::admin::backend::{Answer, Explained};
 use crate::cli::table::age;
 use crate::document::{Filter, endpoints, filter::same_host, short_name, timestamp};
@@ -200,7 +200,7 @@ fn deliver(
     let tables = tables.filter(|_| subset.is_none() && !delivery.rejections.on_path);
     let to = (&host, port, &*one.endpoint);
     let sent = tables.map(|tables| led_to_endpoint(tables, found, to)).unwrap_or_default();
-    if delivery.rejections.closed || sent.iter().any(|step| step.verdict == Verdict::Warn) {
+    if delivery.rejections.closed || sent.iter().any(|step| step.verdict != Verdict::Pass) {
         one.forget_reach();
     }
     let mut steps = delivery.rejections.steps;
@@ -246,7 +246,11 @@ impl<'v> PortDelivery<'v> {
         (port, endpoint): (&'v PortView, Option<&str>),
     ) -> Self {
         let subsets = carrying(found, subset, (port, endpoint));
-        let rejections = Rejections::new(catalog, (found, &subsets), view, port);
+        let mut rejections = Rejections::new(catalog, (found, &subsets), view, port);
+        if subset.is_none() {
+            let own = ClusterName::new(port.number, &view.key.host);
+            rejections.steps.extend(rejected_clusters::of_grpc(catalog, found, &own));
+        }
         // A client requests nothing behind a resource that it rejected.
         let is_effect = |step: &TraceStep| rejections.closed && step.code == Code::NOT_DELIVERED;
         let carriers = subsets.iter().filter_map(|of| delivered(catalog, (found, of.as_ref()), view, port));
@@ -416,7 +420,7 @@ fn add_delivery(catalog: &Arc<Catalog>, found: &Found, view: &ServiceView, out: 
         for port in led {
             let steps = led_to(&mut tables, (found, subset), (&host, view, port));
             // only if nothing leads there, or by other ways than planned
-            if steps.first().is_some_and(|step| step.verdict == Verdict::Warn) || subset.is_some() {
+            if steps.first().is_some_and(|step| step.verdict != Verdict::Pass) || subset.is_some() {
                 out.forget_reach(port.number);
             }
             let unrouted = unrouted(catalog, found, view, port).filter(|_| subset.is_none());
@@ -436,6 +440,11 @@ fn led_to(
         true => tables.steps(host, &view.key.host, (port, None), &found.client),
         false => Vec::new(),
     };
+    // all that receives the requests was rejected
+    if steps.iter().any(|step| step.verdict == Verdict::Drop) {
+        steps.retain(|step| step.verdict != Verdict::Pass);
+        return steps;
+    }
     let is_led = steps.iter().any(|step| step.verdict == Verdict::Pass);
     // what leads to the service at the end of an alias is no answer about requests for the alias
     let is_alias = *host != view.key.host;

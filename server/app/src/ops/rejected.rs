@@ -5,11 +5,17 @@
 
 use std::sync::Arc;
 
+use envoy_types::pb::envoy::config::cluster::v3::Cluster;
+use envoy_types::pb::envoy::config::cluster::v3::cluster::{
+    ClusterDiscoveryType as Discovery, DiscoveryType,
+};
+use prost::Message as _;
 use tributary_answer::vip::long_forms;
 use tributary_answer::{Carrier, ClusterName, carrier, concrete, connection_tls, leading_resources, resolve};
 use tributary_model::{Catalog, ClientKind, Code, PortView, ServiceView, Subset, TraceStep, Verdict};
 use tributary_xds::answers::ResourceType;
 use tributary_xds::encode::tls::SecretName;
+use tributary_xds::session::{SentResource, SentView};
 
 use super::explain::deliver_step;
 use super::sessions::Found;
@@ -124,22 +130,44 @@ fn first(catalog: &Arc<Catalog>, found: &Found, path: &Path) -> Option<TraceStep
     steps.min_by_key(|step| step.verdict != Verdict::Drop)
 }
 
-fn step(catalog: &Arc<Catalog>, found: &Found, kind: ResourceType, name: &str) -> Option<TraceStep> {
+/// Returns the step of a resource that the client rejected: a removal if it has no earlier version.
+pub(super) fn step(
+    catalog: &Arc<Catalog>,
+    found: &Found,
+    kind: ResourceType,
+    name: &str,
+) -> Option<TraceStep> {
     let delivery = found.delivery(kind, name);
     let text = delivery.refused?;
     let filters = changed_by(catalog, found, kind, name);
     let named = format!("{} {name}{filters}", kind.as_str().to_uppercase());
     let what = format!("the client rejected {named}");
-    Some(deliver_step(match delivery.may_have_earlier {
+    let holds = if kind == ResourceType::Cluster { holds_cluster(catalog, found, name) } else { None };
+    let uses = "so it uses the version that it accepted earlier";
+    let fails = "and has no earlier version of it, so what is sent there fails";
+    let (verdict, detail) = match (holds, delivery.may_have_earlier) {
         _ if delivery.is_suspected => {
-            (Verdict::Warn, Code::NACKED, format!("the client may have rejected {named}: {text}"))
+            (Verdict::Warn, format!("the client may have rejected {named}: {text}"))
         }
-        true => {
-            let uses = "it uses the version that it accepted earlier, if it has one";
-            (Verdict::Warn, Code::NACKED, format!("{what}, so {uses}: {text}"))
-        }
-        false => (Verdict::Drop, Code::NACKED, format!("{what}: {text}")),
-    }))
+        (Some(true), _) => (Verdict::Warn, format!("{what}, {uses}: {text}")),
+        (Some(false), _) => (Verdict::Drop, format!("{what} {fails}: {text}")),
+        (None, true) => (Verdict::Warn, format!("{what}, {uses}, if it has one: {text}")),
+        (None, false) => (Verdict::Drop, format!("{what}: {text}")),
+    };
+    Some(deliver_step((verdict, Code::NACKED, detail)))
+}
+
+/// Whether the client holds a version of an xDS cluster. It requests the endpoints of those that it holds, if they come from
+/// the server; `None` if this is not known.
+fn holds_cluster(catalog: &Arc<Catalog>, found: &Found, name: &str) -> Option<bool> {
+    let is_named = |view: SentView| !view.is_wildcard() && view.wants(name);
+    if found.sent(ResourceType::Endpoints).is_some_and(is_named) {
+        return Some(true);
+    }
+    let (view, resource) = sent(catalog, found, ResourceType::Cluster, name)?;
+    let cluster = Cluster::decode(view.body(&resource)?).ok()?;
+    let is_eds = cluster.cluster_discovery_type == Some(Discovery::Type(DiscoveryType::Eds.into()));
+    is_eds.then_some(false)
 }
 
 /// Returns the first rejected secret of the TLS to a port: the client opens no connection without it. A secret has no other version.
@@ -161,9 +189,19 @@ fn secret(found: &Found, (port, subset): (&PortView, Option<&Subset>), cluster: 
 
 /// Returns which EnvoyFilters changed a resource, as a part of a sentence.
 pub(super) fn changed_by(catalog: &Arc<Catalog>, found: &Found, kind: ResourceType, name: &str) -> String {
-    let Some(view) = found.sent(kind) else { return String::new() };
-    let all = view.resources(catalog);
-    let filters = all.iter().find(|one| *one.name == *name).map(|one| view.patched_by(one));
+    let filters = sent(catalog, found, kind, name).map(|(view, one)| view.patched_by(&one));
     let texts: Vec<String> = filters.iter().flatten().map(ToString::to_string).collect();
     if texts.is_empty() { String::new() } else { format!(" (changed by {})", texts.join(", ")) }
+}
+
+/// Returns a resource that the client was sent, and the view that has it.
+fn sent(
+    catalog: &Arc<Catalog>,
+    found: &Found,
+    kind: ResourceType,
+    name: &str,
+) -> Option<(SentView, SentResource)> {
+    let view = found.sent(kind)?;
+    let one = view.resources(catalog).into_iter().find(|one| *one.name == *name)?;
+    Some((view, one))
 }

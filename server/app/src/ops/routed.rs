@@ -5,11 +5,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tributary_answer::{Client, ClusterName, leading_listeners, leading_resources, named, subsets_with};
+use tributary_answer::{
+    Client, ClusterName, connection_targets, leading_listeners, leading_resources, named, subsets_with,
+};
 use tributary_model::{Catalog, Code, Hostname, PolicyKey, PortView, Subset, TraceStep, Verdict};
 use tributary_xds::answers::ResourceType;
 
 use super::explain::{deliver_step, reference};
+use super::rejected_clusters::{self, Led};
 use super::sent_route::{Action, SentHost, SentRoute};
 use super::sent_tables::{SentTables, unsent};
 use super::sessions::Found;
@@ -67,8 +70,9 @@ impl<'f> Routed<'f> {
         let requests = self.without_listener(&table, (port, client));
         let requests = requests.or_else(|| Some(self.requests(host, &table, (of.as_ref()?, Some(&wanted)))));
         let requests = requests.or_else(|| self.removed(host, &table, (port, client)));
+        let rejected = self.rejected((host, &table, of.as_ref()), (port, client), &wanted);
         let unsent = of.map(|of| self.unsent(host, &table, &of)).unwrap_or_default();
-        requests.into_iter().chain(unsent).chain(lost).collect()
+        requests.into_iter().chain(unsent).chain(rejected).chain(lost).collect()
     }
     /// Returns where requests for a host go that no service has; empty if no table has it.
     pub(super) fn steps_of_host(&mut self, host: &Hostname) -> Vec<TraceStep> {
@@ -77,6 +81,8 @@ impl<'f> Routed<'f> {
             let Some((_, of)) = self.tables.host(table, host.as_str()) else { continue };
             out.push(self.requests(host, table, (&of, None)));
             out.extend(self.unsent(host, table, &of));
+            let led = Led::by_routes(&of, &format!("RDS {table}"), host);
+            out.extend(rejected_clusters::steps(&self.catalog, self.found, &led, |_| true).into_values());
         }
         out
     }
@@ -149,6 +155,22 @@ impl<'f> Routed<'f> {
         let lost = unsent(self.found, names).into_iter().take(MAX_NAMED);
         let lost: Vec<String> = lost.map(str::to_owned).collect();
         lost.iter().map(|name| self.lost_cluster(host, table, (of, name))).collect()
+    }
+    /// Returns a step for each xDS cluster that the client rejected and to which what it was sent for a host leads, except the own one
+    /// of the port, which is a step of the port itself.
+    fn rejected(
+        &self,
+        (host, table, of): (&Hostname, &str, Option<&SentHost>),
+        (port, client): (&PortView, &Client),
+        wanted: &Wanted,
+    ) -> Vec<TraceStep> {
+        let by_routes = of.into_iter().flat_map(|of| Led::by_routes(of, &format!("RDS {table}"), host));
+        let listeners = connection_targets(port, &client.class).into_iter();
+        let by_listeners = listeners.map(|(listener, to)| Led::by_listener(&listener, to, host));
+        let led: Vec<Led> = by_routes.chain(by_listeners).collect();
+        let mut steps = rejected_clusters::steps(&self.catalog, self.found, &led, |name| wanted.is(name));
+        steps.remove(&wanted.cluster.to_string());
+        steps.into_values().collect()
     }
     fn lost_cluster(&self, host: &Hostname, table: &str, (of, name): (&SentHost, &str)) -> TraceStep {
         let by = self.found.removed_by(ResourceType::Cluster, name);

@@ -12,6 +12,7 @@ mod elsewhere;
 mod grpc;
 mod left_out;
 mod listeners;
+mod rejected;
 
 const SIDECAR: &str = "sidecar~10.9.0.9~web-1.shop~shop.svc.cluster.local";
 const PAY: &str = "outbound|80||pay.shop.example";

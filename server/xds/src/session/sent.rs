@@ -189,6 +189,11 @@ impl SentView {
     pub fn is_wildcard(&self) -> bool {
         self.watch.is_wildcard()
     }
+    /// Whether the client subscribes to a name.
+    #[must_use]
+    pub fn wants(&self, name: &str) -> bool {
+        self.watch.wants(name)
+    }
     /// Returns the EnvoyFilter that removed a resource of this name.
     #[must_use]
     pub fn removed_by(&self, name: &str) -> Option<PolicyKey> {

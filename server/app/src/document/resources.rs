@@ -17,8 +17,8 @@ pub struct ResourceItem {
     /// Version that the client holds.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub version: String,
-    /// `SYNCED`, `STALE` (unacknowledged), `ERROR` (rejected), `NOT SENT`, `ABSENT` (no such resource) or `HELD BACK`
-    /// (while a registry is unknown).
+    /// `SYNCED`, `STALE` (unacknowledged), `ERROR` (rejected), `NOT SENT`, `ABSENT` (no such resource), `HELD BACK`
+    /// (while a registry is unknown) or `KEPT` (removed, while the client rejects its routes).
     pub state: String,
     /// Error text of the client, if it rejected the resource.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -26,7 +26,7 @@ pub struct ResourceItem {
     /// Length of the encoded resource, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u32>,
-    /// Why there is no body, or nothing in it.
+    /// What the state means, why there is no body, or nothing in it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
     /// DestinationRules that apply to the client: of an xDS cluster or its endpoints, the first in precedence first; of a

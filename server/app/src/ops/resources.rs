@@ -55,6 +55,7 @@ pub fn list(catalog: &Arc<Catalog>, sessions: &Sessions, request: &ResourceReque
             let (mut rules, note) = rules(catalog, &found, resource);
             rules.extend(routing.rules(&view, resource).iter().map(|key| object_of(catalog, key)));
             rules.extend(filters(catalog, &view, resource));
+            let note = of_state(resource.state).map_or(note, str::to_owned);
             let item = ResourceItem { rules, note, ..item(resource) };
             items.push(bodies.add(&view, resource, item));
         }
@@ -87,6 +88,17 @@ fn item(resource: &SentResource) -> ResourceItem {
         note: String::new(),
         rules: Vec::new(),
         body: None,
+    }
+}
+
+/// Returns what a state means that its name alone does not explain.
+const fn of_state(state: ResourceState) -> Option<&'static str> {
+    match state {
+        ResourceState::Unconfirmed => Some(
+            "in a response that the client rejected because of another resource; clients mostly use the rest",
+        ),
+        ResourceState::Kept => Some("removed; the client keeps it until it accepts its listeners and routes"),
+        ResourceState::Sent(_) | ResourceState::Absent | ResourceState::HeldBack => None,
     }
 }
 

@@ -214,3 +214,43 @@ async fn table_that_may_not_be_the_rejected_one_is_a_warning() {
     assert!(!why.out.contains("TRB0522") && why.out.contains("1 endpoint served"), "{}", why.out);
     world.server.stop().await;
 }
+
+#[tokio::test]
+async fn removed_clusters_of_a_client_that_rejects_its_routes_are_listed() {
+    let (dir, world) = mk_world().await;
+    let mut stream = connect(&world, SIDECAR, None).await;
+    answer(&mut stream, CDS, &["*"], None).await;
+    answer(&mut stream, EDS, &[PAY], None).await;
+    answer(&mut stream, LDS, &["*"], None).await;
+    answer(&mut stream, RDS, &["80"], None).await;
+    put(dir.path(), "other.yaml", &mk_entry("other", "other.shop.example", "10.0.0.2"));
+    answer_next(&mut stream, RDS, Some("no such route")).await;
+    until_error(&world, SIDECAR, "rds").await;
+    std::fs::remove_file(dir.path().join("pay.yaml")).unwrap();
+    let list = world.until(&format!("get resources {SIDECAR}"), "KEPT").await;
+    for kind in ["CDS", "EDS"] {
+        let line = list.lines().find(|line| line.starts_with(kind) && line.contains(PAY)).unwrap_or_default();
+        assert!(
+            line.contains("KEPT") && line.contains("until it accepts its listeners and routes"),
+            "{list}"
+        );
+    }
+    world.server.stop().await;
+}
+
+/// Whole responses are rejected in state of the world, so all other xDS clusters are in a rejected one.
+#[tokio::test]
+async fn resources_beside_a_rejected_one_are_explained() {
+    let (dir, world) = mk_world().await;
+    put(dir.path(), "other.yaml", &mk_entry("other", "other.shop.example", "10.0.0.2"));
+    world.until("get endpoints", "10.0.0.2:80").await;
+    let xds = world.server.addresses().xds;
+    let mut stream = AdsClient::connect(xds, Variant::Sotw, node(SIDECAR)).await.unwrap();
+    answer(&mut stream, CDS, &[], Some(&format!("Error adding/updating cluster(s) {PAY}: no"))).await;
+    let list = world.until(&format!("get resources {SIDECAR}"), "ERROR").await;
+    let line = |of: &str| list.lines().find(|line| line.contains(of)).unwrap_or_default();
+    assert!(line("||pay.").contains("ERROR"), "{list}");
+    let text = "in a response that the client rejected because of another resource";
+    assert!(line("||other.").contains("STALE") && line("||other.").contains(text), "{list}");
+    world.server.stop().await;
+}

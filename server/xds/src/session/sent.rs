@@ -26,6 +26,10 @@ use crate::client::ClientNode;
 pub enum ResourceState {
     /// It was sent.
     Sent(SyncStatus),
+    /// It was in a response that the client rejected because of other resources. Whether the client uses it is not known.
+    Unconfirmed,
+    /// It was removed, and the client keeps it until it accepts its listeners and routes.
+    Kept,
     /// The client subscribes to the name, and there is no such resource.
     Absent,
     /// The name is neither sent nor reported as absent while a registry is unknown.
@@ -38,6 +42,8 @@ impl ResourceState {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Sent(status) => status.as_str(),
+            Self::Unconfirmed => SyncStatus::Stale.as_str(),
+            Self::Kept => "KEPT",
             Self::Absent => "ABSENT",
             Self::HeldBack => "HELD BACK",
         }
@@ -90,6 +96,7 @@ pub struct SentView {
     /// Removed resources that the client still holds, from its earlier generation.
     before: Option<Arc<ClientSnapshot>>,
     unsent: Vec<Arc<str>>,
+    withheld: Vec<Arc<str>>,
     requested: Requested,
     held_back: Vec<Box<str>>,
     acks: Acks,
@@ -110,6 +117,7 @@ impl SessionStatus {
             known: of.known.clone(),
             before: self.base.clone(),
             unsent: of.pending.unsent.clone(),
+            withheld: of.pending.withheld.clone(),
             requested: of.pending.requested.clone(),
             held_back: of.pending.held_back.clone(),
             acks: of.acks.clone(),
@@ -126,6 +134,9 @@ impl SentView {
             (Some(known), _) => self.add_known(known, current, &mut held),
             (None, Some(at)) => self.add_all(at, &mut held),
             (None, None) => {}
+        }
+        for name in self.withheld.iter().filter(|name| self.watch.wants(name)) {
+            held.entry(Arc::clone(name)).or_insert((Holding::NotSent, None));
         }
         for name in self.watch.names.iter() {
             held.entry(Arc::from(&**name)).or_insert((Holding::NotSent, None));
@@ -269,6 +280,9 @@ impl SentView {
         if self.held_back.iter().any(|held| **held == *name) {
             return (ResourceState::HeldBack, None);
         }
+        if self.withheld.binary_search_by(|kept| (**kept).cmp(name)).is_ok() {
+            return (ResourceState::Kept, None);
+        }
         match holding {
             Holding::NotSent if due || self.acks.last().is_none() => {
                 (ResourceState::Sent(SyncStatus::NotSent), None)
@@ -278,7 +292,7 @@ impl SentView {
                 (ResourceState::Sent(SyncStatus::Stale), None)
             }
             Holding::Version(_) => match self.acks.verdict(name) {
-                Verdict::Unacknowledged => (ResourceState::Sent(SyncStatus::Stale), None),
+                Verdict::Unacknowledged => (ResourceState::Unconfirmed, None),
                 Verdict::Unaffected => (ResourceState::Sent(SyncStatus::Synced), None),
                 rejected => {
                     let text = rejected.rejection(self.kind).map(|(text, _)| text);

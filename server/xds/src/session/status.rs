@@ -124,6 +124,8 @@ pub(super) struct OfType {
 pub(super) struct Pending {
     /// Removed names that the client still holds.
     pub(super) unsent: Vec<Arc<str>>,
+    /// Removed names that the client keeps while it rejects its routes, in order.
+    pub(super) withheld: Vec<Arc<str>>,
     pub(super) requested: Requested,
     pub(super) held_back: Vec<Box<str>>,
 }
@@ -155,7 +157,7 @@ impl Session {
         let at = round.map(|round| &round.to).or(self.base.as_ref());
         let is_withheld = matches!(kind, ResourceType::Cluster | ResourceType::Endpoints);
         let withheld = is_withheld.then_some(&self.withheld).into_iter().flatten();
-        let unsent = round.into_iter().flat_map(|round| round.unsent(kind)).chain(withheld);
+        let unsent = round.into_iter().flat_map(|round| round.unsent(kind));
         OfType {
             watch: watch.clone(),
             held: held.len(),
@@ -163,6 +165,7 @@ impl Session {
             at: at.filter(|_| !state.just_subscribed).cloned(),
             pending: Pending {
                 unsent: unsent.take(Pending::MAX).cloned().collect(),
+                withheld: withheld.take(Pending::MAX).cloned().collect(),
                 requested: match &state.requested {
                     Requested::Names(names) => {
                         Requested::Names(names.iter().take(Pending::MAX).cloned().collect())

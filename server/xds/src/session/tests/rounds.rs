@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn mk_busy(variant: Variant) -> TestStream {
+pub(super) fn mk_busy(variant: Variant) -> TestStream {
     let world = &[
         (C, "a", "1"),
         (C, "b", "1"),

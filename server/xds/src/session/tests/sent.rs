@@ -1,5 +1,6 @@
 //! What a client was sent, resource by resource.
 
+use super::rounds::mk_busy;
 use super::*;
 
 /// `name=body STATE` of each resource; a body that is no longer held is `?`.
@@ -253,4 +254,24 @@ fn route_that_disappears_takes_its_rejection_along() {
         stream.set(R, "r", "3");
         assert_eq!(stream.responses(), ["rds r=3"]);
     }
+}
+
+#[test]
+fn removed_cluster_of_a_client_that_rejects_its_routes_is_kept() {
+    let mut stream = mk_busy(Variant::Delta);
+    stream.set(R, "r", "bad");
+    let bad = stream.all();
+    let error = Some(ErrorDetail { code: 13, message: "no".into() });
+    stream.send_delta(DeltaRequest { nonce: bad[0].nonce.as_str().into(), error, ..mk_delta(R) });
+    stream.drop(&[(C, "b"), (E, "b")]);
+    stream.all();
+    let state =
+        |stream: &TestStream, kind| shown(stream, kind).into_iter().find(|line| line.starts_with('b'));
+    assert_eq!(state(&stream, C), Some("b KEPT".to_owned()));
+    assert_eq!(state(&stream, E).map(|line| line.ends_with("KEPT")), Some(true));
+    stream.set(R, "r", "3");
+    let good = stream.all();
+    stream.sub(R, &[], &[], &good[0].nonce);
+    assert_eq!(stream.responses(), ["cds -b", "eds b="]);
+    assert_eq!(state(&stream, C), None);
 }

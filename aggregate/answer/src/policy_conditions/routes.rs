@@ -7,6 +7,7 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use tributary_model::{
     Catalog, Code, Condition, HostPattern, HttpMatch, HttpRoute, PolicyKey, PolicyKind, PolicyView,
@@ -18,7 +19,7 @@ use super::found::{Found, named};
 use super::services::Services;
 use super::{Beside, MAX_LOOKS};
 use crate::steps::place;
-use order::Order;
+use listening::Table;
 
 mod delegates;
 mod destinations;
@@ -36,6 +37,8 @@ pub(super) struct RouteConditions<'c> {
     inhabited: Option<Inhabited<'c>>,
     /// Delegates that some VirtualService names, with the VirtualServices that name them.
     delegates: BTreeMap<PolicyKey, Vec<(&'c PolicyKey, &'c VirtualService)>>,
+    /// Tables of VirtualServices with hosts that were merged.
+    tables: BTreeMap<&'c PolicyKey, Rc<Table<'c>>>,
     /// Comparisons so far.
     looks: Cell<usize>,
     /// Endpoints whose labels were compared so far.
@@ -51,6 +54,7 @@ impl<'c> RouteConditions<'c> {
             services,
             inhabited: None,
             delegates: BTreeMap::new(),
+            tables: BTreeMap::new(),
             looks: Cell::new(0),
             compared: Cell::new(0),
         };
@@ -74,12 +78,12 @@ impl<'c> RouteConditions<'c> {
         let mut found: Vec<Found<'c>> = self.lost_hosts(key, own).into_iter().collect();
         found.extend(self.taken(key, own));
         let listening = self.listening(key, own);
-        let known = listening.as_ref().map(|listening| &listening.known);
+        let listening = listening.as_ref();
+        let known = listening.and_then(|listening| listening.known.as_ref());
         found.extend(known.and_then(|known| ports::portless(own, known)));
-        let order = Order::of(own);
-        found.extend(self.lost_destinations(key, own, listening.as_ref()));
-        found.extend(listening.as_ref().and_then(|listening| self.partly_off(key, own, listening)));
-        found.extend(self.shadowed(&order, known));
+        found.extend(self.lost_destinations(key, own, listening));
+        found.extend(listening.and_then(|listening| self.partly_off(key, own, listening)));
+        found.extend(listening.and_then(|listening| self.shadowed(key, own, listening)));
         found.extend(self.lost_delegates(key, own));
         found.extend(self.outside_routes(key, own));
         found.into_iter().map(|found| found.condition(self.catalog, view)).collect()

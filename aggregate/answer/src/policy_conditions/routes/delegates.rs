@@ -32,7 +32,7 @@ impl<'c> RouteConditions<'c> {
         (!parts.is_empty()).then(|| Found(Code::ROUTE_DELEGATE_OUTSIDE, Vec::new(), message()))
     }
     /// Returns a delegate, or why it cannot be used.
-    fn usable(&self, by: &PolicyKey, to: &PolicyKey) -> Result<&'c VirtualService, &'static str> {
+    pub(super) fn usable(&self, by: &PolicyKey, to: &PolicyKey) -> Result<&'c VirtualService, &'static str> {
         let view = self.catalog.policies.get(to);
         let Some(delegate) = view.and_then(|view| view.virtual_service()) else {
             return Err("it does not exist, or no version of it is valid");

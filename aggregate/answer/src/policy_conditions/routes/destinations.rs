@@ -77,7 +77,8 @@ impl<'c> RouteConditions<'c> {
             } else if let (Some(port), true) = (to.port, ports.is_empty()) {
                 let lost = || format!("{} ({host} has no port {port})", placed.place);
                 missing.extend(placed.is_used().then(lost));
-            } else if let Some(ports) = listening.and_then(|all| self.off_ports(&placed, &views, all)) {
+            } else if let Some(ports) = listening.and_then(|all| self.off_ports(&placed, &views, (key, all)))
+            {
                 missing.push(format!("{} ({host} has no port {ports}, as the hosts have)", placed.place));
             } else if let Some(subset) =
                 to.subset.as_ref().filter(|_| clients.all_lack(|client| declare(&ports, to, client)))
@@ -127,7 +128,7 @@ impl<'c> RouteConditions<'c> {
         let part = |placed: &Placed<'c>| {
             let host = placed.to.host.completed(key.namespace.as_str(), self.catalog.settings.domain());
             let views = self.services.ends(host.as_str());
-            let (on, off) = self.split_ports(placed, &views, listening);
+            let (on, off) = self.split_ports(placed, &views, (key, listening));
             (!on.is_empty() && !off.is_empty())
                 .then(|| format!("{} ({host} has no port {})", placed.place, shown(&off)))
         };
@@ -143,7 +144,7 @@ impl<'c> RouteConditions<'c> {
         &self,
         placed: &Placed<'_>,
         views: &[&Arc<ServiceView>],
-        listening: &Listening<'_>,
+        listening: (&PolicyKey, &Listening<'_>),
     ) -> Option<String> {
         let (on, off) = self.split_ports(placed, views, listening);
         (on.is_empty() && !off.is_empty()).then(|| shown(&off))
@@ -155,7 +156,7 @@ impl<'c> RouteConditions<'c> {
         &self,
         placed: &Placed<'_>,
         views: &[&Arc<ServiceView>],
-        listening: &Listening<'_>,
+        listening: (&PolicyKey, &Listening<'_>),
     ) -> (Vec<PortNumber>, Vec<PortNumber>) {
         let (list, _) = placed.route;
         let has_several = || views.first().is_some_and(|view| view.ports.len() > 1);
@@ -164,7 +165,8 @@ impl<'c> RouteConditions<'c> {
         }
         let receives = |port: &PortNumber| self.receives(listening, placed.route, *port);
         let has = |wanted: &PortNumber| views.iter().any(|view| view.port(*wanted).is_some());
-        let (mut on, mut off): (Vec<_>, Vec<_>) = listening.known.of(list).into_iter().partition(has);
+        let known = listening.1.known.as_ref().map(|known| known.of(list)).unwrap_or_default();
+        let (mut on, mut off): (Vec<_>, Vec<_>) = known.into_iter().partition(has);
         off.retain(receives);
         on.retain(|port| !off.is_empty() && receives(port));
         (on, off)

@@ -1,48 +1,99 @@
 //! Tables of routes that requests and connections go through, each with the ports of its hosts.
 //!
-//! A VirtualService with hosts has one; a delegate has one for each VirtualService that names it, in which its routes have
-//! the place of the route that names it. Conditions of ports and of destinations without a port follow from them.
+//! A VirtualService with hosts has one, in which the routes of its delegates follow the route that names them; a delegate
+//! has those of the VirtualServices that name it. Conditions of ports, of destinations without a port and of routes that
+//! others take follow from them. A table is merged once.
 
+use std::rc::Rc;
 use std::slice;
 
-use tributary_model::{HttpRoute, PolicyKey, PortNumber, VirtualService};
+use tributary_model::{HttpAction, HttpRoute, PolicyKey, PortNumber, VirtualService};
 
-use super::RouteConditions;
 use super::order::{List, Order};
 use super::ports::Listened;
+use super::{RouteConditions, place};
 
 /// Tables with the routes of a VirtualService.
 pub(super) struct Listening<'c> {
-    /// Ports of the hosts of all tables.
-    pub(super) known: Listened,
-    tables: Vec<Table<'c>>,
+    /// Ports of the hosts of all tables; `None` if services of a host may be declared elsewhere, or there is no host.
+    pub(super) known: Option<Listened>,
+    pub(super) tables: Vec<Rc<Table<'c>>>,
 }
 
 /// Routes of some hosts in their order.
-struct Table<'c> {
-    order: Order<'c>,
-    listened: Listened,
-    /// For each HTTP route of the table the one of the delegate that it is; absent without a delegate.
-    origins: Option<Vec<Option<usize>>>,
+pub(super) struct Table<'c> {
+    pub(super) order: Order<'c>,
+    /// Ports of its hosts, as far as they are known.
+    pub(super) listened: Option<Listened>,
+    /// VirtualService whose hosts it is for.
+    root: &'c PolicyKey,
+    /// Where its HTTP routes are declared; `None` if all of them are the root's.
+    rows: Option<Vec<Row<'c>>>,
+}
+
+/// Where an HTTP route of a table is declared.
+struct Row<'c> {
+    of: &'c PolicyKey,
+    at: usize,
+    route: &'c HttpRoute,
 }
 
 impl<'c> RouteConditions<'c> {
-    /// Returns the tables with the routes of a VirtualService; `None` if services of a host may be declared elsewhere, there
-    /// is no host, or beyond [`super::super::MAX_LOOKS`].
-    pub(super) fn listening(&mut self, key: &PolicyKey, own: &'c VirtualService) -> Option<Listening<'c>> {
-        if !own.is_delegate() {
-            let known = self.listened(key, own)?;
-            let table = Table { order: Order::of(own), listened: known.clone(), origins: None };
-            return Some(Listening { known, tables: vec![table] });
+    /// Returns the tables with the routes of a VirtualService; `None` beyond [`super::super::MAX_LOOKS`]. A delegate that none
+    /// with hosts uses has a table of its own, without ports.
+    pub(super) fn listening(&mut self, key: &'c PolicyKey, own: &'c VirtualService) -> Option<Listening<'c>> {
+        let roots = if own.is_delegate() { self.roots(key, own) } else { vec![(key, own)] };
+        let roots = if roots.is_empty() { vec![(key, own)] } else { roots };
+        let tables: Option<Vec<_>> = roots.into_iter().map(|(key, root)| self.table(key, root)).collect();
+        let tables = tables?;
+        let mut known = Some(Listened::default());
+        for table in &tables {
+            known = known.zip(table.listened.as_ref()).map(|(all, own)| all.with(own));
         }
-        let (mut known, mut tables) = (Listened::default(), Vec::new());
-        for (root_key, root) in self.roots(key, own) {
-            let listened = self.listened(root_key, root)?;
-            self.look(root.http.len().saturating_add(own.http.len()))?;
-            known.extend(&listened);
-            tables.push(Table::of_root((root, listened), key, own));
+        Some(Listening { known, tables })
+    }
+    /// Returns the table of a VirtualService; `None` beyond [`super::super::MAX_LOOKS`].
+    fn table(&mut self, key: &'c PolicyKey, root: &'c VirtualService) -> Option<Rc<Table<'c>>> {
+        if let Some(table) = self.tables.get(key) {
+            return Some(Rc::clone(table));
         }
-        (!tables.is_empty()).then_some(Listening { known, tables })
+        let listened = self.listened(key, root);
+        let (order, rows) = self.merged(key, root)?;
+        let table = Rc::new(Table { order, listened, root: key, rows });
+        self.tables.insert(key, Rc::clone(&table));
+        Some(table)
+    }
+    /// Returns the routes of a VirtualService, each that names a delegate before those of the delegate, with where they are
+    /// declared.
+    fn merged(
+        &self,
+        key: &'c PolicyKey,
+        root: &'c VirtualService,
+    ) -> Option<(Order<'c>, Option<Vec<Row<'c>>>)> {
+        if root.delegates().next().is_none() {
+            return Some((Order::of(root), None));
+        }
+        let (mut http, mut rows) = (Vec::new(), Vec::new());
+        for (at, route) in root.http.iter().enumerate() {
+            http.push(route.clone());
+            rows.push(Row { of: key, at, route });
+            let Some((of, delegate)) = self.delegate(key, route) else { continue };
+            self.look(delegate.http.len())?;
+            for (at, own) in delegate.http.iter().enumerate() {
+                let merged = route.delegated(slice::from_ref(own));
+                rows.extend(merged.iter().map(|_| Row { of, at, route: own }));
+                http.extend(merged);
+            }
+        }
+        Some((Order::merged(root, http), Some(rows)))
+    }
+    /// Returns the delegate that a route names, if it can be used.
+    fn delegate(&self, by: &PolicyKey, route: &HttpRoute) -> Option<(&'c PolicyKey, &'c VirtualService)> {
+        let HttpAction::Delegate(to, _) = &route.action else { return None };
+        let to = PolicyKey::from(to);
+        let delegate = self.usable(by, &to).ok()?;
+        let (key, _) = self.catalog.policies.get_key_value(&to)?;
+        Some((key, delegate))
     }
     /// Returns the VirtualServices with hosts that use a delegate.
     fn roots(&self, key: &PolicyKey, own: &VirtualService) -> Vec<(&'c PolicyKey, &'c VirtualService)> {
@@ -54,10 +105,10 @@ impl<'c> RouteConditions<'c> {
         out.dedup_by_key(|(by, _)| *by);
         out
     }
-    /// Whether a route receives something of what comes to a port of the hosts of some table.
+    /// Whether a route of a VirtualService receives something of what comes to a port of the hosts of some table.
     pub(super) fn receives(
         &self,
-        listening: &Listening<'_>,
+        (key, listening): (&PolicyKey, &Listening<'_>),
         (list, at): (List, usize),
         port: PortNumber,
     ) -> bool {
@@ -65,41 +116,38 @@ impl<'c> RouteConditions<'c> {
             let comparisons = table.order.comparisons(list, at, Some(port));
             self.look(comparisons).is_some() && table.order.reaches(list, at, port)
         };
-        let mut of_port = listening.tables.iter().filter(|table| table.listened.has(list, port));
-        of_port.any(|table| table.positions(list, at).into_iter().any(|at| reaches(table, at)))
+        let is_of_port =
+            |table: &Table<'_>| table.listened.as_ref().is_some_and(|known| known.has(list, port));
+        let mut of_port = listening.tables.iter().filter(|table| is_of_port(table));
+        of_port.any(|table| table.receivers(key, list, at).into_iter().any(|at| reaches(table, at)))
     }
 }
 
-impl<'c> Table<'c> {
-    /// Returns the routes of a VirtualService with those of one of its delegates in their place. A delegate has routes of
-    /// HTTP only.
-    fn of_root(
-        (root, listened): (&VirtualService, Listened),
-        key: &PolicyKey,
-        delegate: &VirtualService,
-    ) -> Self {
-        let names_it = |route: &HttpRoute| route.action.delegate().map(PolicyKey::from).as_ref() == Some(key);
-        let (mut http, mut origins) = (Vec::new(), Vec::new());
-        for route in root.http.iter() {
-            if !names_it(route) {
-                origins.push(None);
-                http.push(route.clone());
-                continue;
+impl Table<'_> {
+    /// Returns where a route of a VirtualService is in the table.
+    pub(super) fn positions(&self, key: &PolicyKey, list: List, at: usize) -> Vec<usize> {
+        let is_it = |(_, row): &(usize, &Row<'_>)| row.of == key && row.at == at;
+        match &self.rows {
+            Some(rows) if list == List::Http => {
+                rows.iter().enumerate().filter(is_it).map(|(at, _)| at).collect()
             }
-            for (at, own) in delegate.http.iter().enumerate() {
-                for merged in route.delegated(slice::from_ref(own)) {
-                    // an answer of the root takes the place of destinations
-                    origins.push((!merged.action.destinations().is_empty()).then_some(at));
-                    http.push(merged);
-                }
-            }
+            _ if self.root == key => vec![at],
+            _ => Vec::new(),
         }
-        Self { order: Order::of_http(http), listened, origins: Some(origins) }
     }
-    /// Returns where a route of the VirtualService is in the table.
-    fn positions(&self, list: List, at: usize) -> Vec<usize> {
-        let Some(origins) = &self.origins else { return vec![at] };
-        let is_it = |(_, origin): &(usize, &Option<usize>)| list == List::Http && **origin == Some(at);
-        origins.iter().enumerate().filter(is_it).map(|(at, _)| at).collect()
+    /// Returns where the destinations of a route are in the table: an answer of the root takes their place.
+    fn receivers(&self, key: &PolicyKey, list: List, at: usize) -> Vec<usize> {
+        let mut out = self.positions(key, list, at);
+        out.retain(|at| list != List::Http || !self.order.is_answer(*at));
+        out
+    }
+    /// Returns where a route of the table is declared, as a VirtualService names it.
+    pub(super) fn place(&self, key: &PolicyKey, list: List, at: usize) -> String {
+        let row = self.rows.as_ref().filter(|_| list == List::Http).and_then(|rows| rows.get(at));
+        let (of, place) = match row {
+            Some(row) => (row.of, place("http", row.at, &row.route.name)),
+            None => (self.root, self.order.place(list, at)),
+        };
+        if of == key { place } else { format!("{place} of {}/{}", of.namespace, of.name) }
     }
 }

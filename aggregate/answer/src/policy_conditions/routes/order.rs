@@ -1,4 +1,4 @@
-//! Order of the routes of a VirtualService: which of them take the requests and connections of others.
+//! Order of the routes of a VirtualService, or of one and its delegates: which of them take the requests and connections of others.
 //!
 //! Proxies try the routes of HTTP in order. Of routes of connections they take the one with the narrowest range of
 //! destinations and the narrowest server name, whatever their order, so only an equal one before takes them; a TCP route
@@ -22,6 +22,17 @@ pub(super) enum List {
     Tcp,
 }
 
+impl List {
+    /// Returns the number of routes that a VirtualService has in it.
+    pub(super) fn len(self, own: &VirtualService) -> usize {
+        match self {
+            Self::Http => own.http.len(),
+            Self::Tls => own.tls.len(),
+            Self::Tcp => own.tcp.len(),
+        }
+    }
+}
+
 /// Routes of a VirtualService in their order.
 pub(super) struct Order<'c> {
     http: Cow<'c, [HttpRoute]>,
@@ -37,17 +48,13 @@ impl<'c> Order<'c> {
             tcp: own.tcp.iter().map(tcp_parts).collect(),
         }
     }
-    /// Takes routes of HTTP alone.
-    pub(super) const fn of_http(http: Vec<HttpRoute>) -> Self {
-        Self { http: Cow::Owned(http), tls: Vec::new(), tcp: Vec::new() }
+    /// Takes these routes of HTTP in the place of those of a VirtualService.
+    pub(super) fn merged(own: &'c VirtualService, http: Vec<HttpRoute>) -> Self {
+        Self { http: Cow::Owned(http), ..Self::of(own) }
     }
-    /// Returns the number of routes in a list.
-    pub(super) fn len(&self, list: List) -> usize {
-        match list {
-            List::Http => self.http.len(),
-            List::Tls => self.tls.len(),
-            List::Tcp => self.tcp.len(),
-        }
+    /// Whether a route of HTTP answers its requests.
+    pub(super) fn is_answer(&self, at: usize) -> bool {
+        self.http.get(at).is_some_and(|route| matches!(route.action, HttpAction::Respond(_)))
     }
     /// Returns where a route is declared.
     pub(super) fn place(&self, list: List, at: usize) -> String {
@@ -103,8 +110,8 @@ impl<'c> Order<'c> {
             List::Tcp => of_parts(&self.tcp),
         }
     }
-    /// Returns the first route before one that takes all requests with these properties. Those of a delegate may not match
-    /// them.
+    /// Returns the first route before one that takes all requests with these properties. One that names a delegate takes
+    /// none itself.
     fn taker(&self, at: usize, found: &HttpMatch) -> Option<usize> {
         let any = [HttpMatch::default()];
         let is_last = |route: &HttpRoute| !matches!(route.action, HttpAction::Delegate(..));

@@ -35,11 +35,12 @@ impl Listened {
             List::Tcp => self.tcp.contains(&port) && !self.tls.contains(&port),
         }
     }
-    /// Adds the ports of other hosts.
-    pub(super) fn extend(&mut self, other: &Self) {
+    /// Returns it with the ports of other hosts.
+    pub(super) fn with(mut self, other: &Self) -> Self {
         self.http.extend(&other.http);
         self.tls.extend(&other.tls);
         self.tcp.extend(&other.tcp);
+        self
     }
     fn add(&mut self, port: &PortView) {
         let protocol = port.protocol;

@@ -1,48 +1,65 @@
-//! Condition of a VirtualService with routes that serve nothing, because the routes before them take it.
+//! Condition of a VirtualService with routes that serve nothing, because the routes before them take it: its own, and
+//! those of its delegates or of the VirtualServices that name it.
 
 use std::collections::BTreeSet;
 
-use tributary_model::{Code, PortNumber};
+use tributary_model::{Code, PolicyKey, VirtualService};
 
-use super::order::{List, Order};
-use super::ports::Listened;
+use super::listening::{Listening, Table};
+use super::order::List;
 use super::{Found, RouteConditions, named};
 
 impl<'c> RouteConditions<'c> {
-    /// Returns the condition of routes of which every request or connection is that of a route before them.
-    pub(super) fn shadowed(&self, order: &Order<'_>, listened: Option<&Listened>) -> Option<Found<'c>> {
+    /// Returns the condition of routes of which every request or connection is that of a route before them; none beyond
+    /// [`super::super::MAX_LOOKS`].
+    pub(super) fn shadowed(
+        &self,
+        key: &PolicyKey,
+        own: &VirtualService,
+        listening: &Listening<'_>,
+    ) -> Option<Found<'c>> {
         let mut parts = Vec::new();
         for list in [List::Http, List::Tls, List::Tcp] {
-            let ports = listened.map(|all| all.of(list));
-            parts.extend(self.shadowed_in(order, list, ports.as_ref())?);
+            for at in 0..list.len(own) {
+                parts.extend(self.shadow(key, (list, at), listening));
+            }
         }
+        self.look(0)?;
         let message = || {
             format!("routes before them take every request of: {}", named(parts.iter().map(String::as_str)))
         };
         (!parts.is_empty()).then(|| Found(Code::ROUTE_SHADOWED, Vec::new(), message()))
     }
-    /// Returns the routes of a list behind others that take all of theirs, on each port of the hosts; `None` beyond
-    /// [`super::super::MAX_LOOKS`].
-    fn shadowed_in(
+    /// Returns a route that serves nothing in any table that has it, with those that take its part.
+    fn shadow(
         &self,
-        order: &Order<'_>,
-        list: List,
-        ports: Option<&BTreeSet<PortNumber>>,
-    ) -> Option<Vec<String>> {
-        let mut parts = Vec::new();
-        for at in 0..order.len(list) {
-            let most = order.comparisons(list, at, None);
-            self.look(most)?;
-            let mut taken = order.takers(list, at, &BTreeSet::new());
-            if let (None, Some(ports)) = (&taken, ports) {
-                self.look(most * ports.len())?;
-                taken = order.takers(list, at, ports);
-            }
-            if let Some(by) = taken {
-                let by: Vec<String> = by.into_iter().map(|at| order.place(list, at)).collect();
-                parts.push(format!("{} (by {})", order.place(list, at), by.join(" and ")));
+        key: &PolicyKey,
+        (list, at): (List, usize),
+        listening: &Listening<'_>,
+    ) -> Option<String> {
+        let (mut own, mut by) = (None, Vec::new());
+        for table in &listening.tables {
+            for at in table.positions(key, list, at) {
+                own.get_or_insert_with(|| table.place(key, list, at));
+                let takers = self.takers(table, list, at)?;
+                by.extend(takers.into_iter().map(|at| table.place(key, list, at)));
             }
         }
-        Some(parts)
+        let mut seen = BTreeSet::new();
+        by.retain(|place| seen.insert(place.clone()));
+        own.map(|own| format!("{own} (by {})", by.join(" and ")))
+    }
+    /// Returns the routes of a table that take all of one, on each port of the hosts; `None` if they leave something, and
+    /// beyond [`super::super::MAX_LOOKS`].
+    fn takers(&self, table: &Table<'_>, list: List, at: usize) -> Option<BTreeSet<usize>> {
+        let order = &table.order;
+        let most = order.comparisons(list, at, None);
+        self.look(most)?;
+        let taken = order.takers(list, at, &BTreeSet::new());
+        taken.or_else(|| {
+            let ports = table.listened.as_ref()?.of(list);
+            self.look(most * ports.len())?;
+            order.takers(list, at, &ports)
+        })
     }
 }

@@ -19,8 +19,7 @@ fn on_port(path: &str, port: u32, to: &[&str]) -> HttpRoute {
 
 /// Makes a route name the delegate.
 fn to_delegate(route: HttpRoute) -> HttpRoute {
-    let delegate = DelegateRef { name: "d".into(), namespace: mk_ns("shop") };
-    HttpRoute { action: HttpAction::Delegate(delegate, None), ..route }
+    HttpRoute { action: mk_naming("d", &[]).action, ..route }
 }
 
 fn answered(route: HttpRoute) -> HttpRoute {
@@ -66,6 +65,36 @@ fn routes_of_a_delegate_are_for_the_ports_of_its_roots() {
     for (at, (own, a, b, want)) in cases.into_iter().enumerate() {
         assert_eq!(of_delegate(own, a, b), want, "case {at}");
     }
+}
+
+#[test]
+fn ports_of_requests_that_a_delegate_takes_are_not_named() {
+    let found = |delegate: HttpRoute| {
+        let services = vec![
+            mk_on_ports("h1.shop.svc", Protocol::Http, &[13561, 13562]),
+            mk_on_ports("h2.shop.svc", Protocol::Http, &[13561]),
+        ];
+        let root = vec![mk_naming("d", &["/q"]), mk_route(&["/q/1"], &["h2.shop.svc"])];
+        let all = vec![mk_service("a", &["h1.shop.svc"], root), mk_service("d", &[], vec![delegate])];
+        shown_in(services, all, None)
+    };
+    assert_eq!(found(on_port("/q", 13562, &["h1.shop.svc"])), [""; 0]);
+    let lost = PARTLY.replace("d: ", "a: ").replace("http[0]", "http[1]");
+    assert_eq!(found(on_port("/q/2", 13562, &["h1.shop.svc"])), [lost]);
+}
+
+#[test]
+fn ports_are_those_of_all_hosts_of_a_wildcard() {
+    let services = vec![
+        mk_on_ports("a.w.svc", Protocol::Http, &[80, 81]),
+        mk_on_ports("b.w.svc", Protocol::Http, &[80, 82]),
+        mk_on_ports("h2.shop.svc", Protocol::Http, &[80]),
+    ];
+    let found =
+        shown_in(services, vec![mk_service("a", &["*.w.svc"], vec![mk_route(&[], &["h2.shop.svc"])])], None);
+    let lost = "a: TRB0468 what comes to a port of the hosts that these destinations lack fails: http[0] (h2.shop.svc has no port \
+                81, 82)";
+    assert_eq!(found, [lost]);
 }
 
 #[test]

@@ -36,6 +36,67 @@ fn route_behind_others_for_each_port_of_the_hosts_is_named() {
     assert_eq!(shadowed(vec![at(&[]), at(&[81])]), [format!("{text}http[1] (by http[0])")]);
 }
 
+/// Returns the shadowed routes of VirtualServices for one host and of delegates, each with its name.
+fn shadowed_of(all: &[(&str, &[&str], Vec<HttpRoute>)]) -> Vec<String> {
+    let all = all.iter().map(|(name, hosts, routes)| mk_service(name, hosts, routes.clone())).collect();
+    let found = shown(all);
+    found
+        .iter()
+        .filter_map(|line| line.split_once("take every request of: "))
+        .map(|(of, routes)| {
+            assert!(of.contains("TRB0452"), "{of}");
+            format!("{} {routes}", &of[..2])
+        })
+        .collect()
+}
+
+#[test]
+fn route_behind_those_of_a_delegate_is_named() {
+    let (hosts, to): (&[&str], _) = (&["pay.shop.svc"], |paths: &[&str]| mk_route(paths, &["pay.shop.svc"]));
+    let found = |root: Vec<HttpRoute>, delegate: Vec<HttpRoute>| {
+        shadowed_of(&[("a", hosts, root), ("d", &[], delegate)])
+    };
+    let root = || vec![mk_naming("d", &["/a"]), to(&["/a/b"]), to(&[])];
+    let taken = "a: http[1] (by http[0] of shop/d)";
+    assert_eq!(found(root(), vec![to(&[])]), [taken]);
+    assert_eq!(found(root(), vec![to(&["/a/c"]), to(&["/a"])]), ["a: http[1] (by http[1] of shop/d)"]);
+    assert_eq!(found(root(), vec![to(&["/a/c"])]), [""; 0]);
+    assert_eq!(found(root(), vec![to(&["/x"])]), [""; 0], "it is left out");
+    let every = vec![mk_naming("d", &[]), mk_naming("none", &["/x"]), to(&[])];
+    let taken = "a: http[1] (by http[0] of shop/d), http[2] (by http[0] of shop/d)";
+    assert_eq!(found(every, vec![to(&[])]), [taken]);
+}
+
+#[test]
+fn route_of_a_delegate_behind_others_is_named() {
+    let (hosts, to): (&[&str], _) = (&["pay.shop.svc"], |paths: &[&str]| mk_route(paths, &["pay.shop.svc"]));
+    let own = || vec![to(&["/a/b"]), to(&[])];
+    let naming = || mk_naming("d", &["/a"]);
+    let found =
+        |all: Vec<HttpRoute>| shadowed_of(&[("a", hosts, all), ("d", &[], own()), ("e", &[], vec![to(&[])])]);
+    assert_eq!(found(vec![naming()]), [""; 0]);
+    assert_eq!(found(vec![to(&["/a/b"]), naming()]), ["d: http[0] (by http[0] of shop/a)"]);
+    let by = |of: &str| format!("d: http[0] (by http[0] of shop/{of}), http[1] (by http[0] of shop/{of})");
+    let naming_taken = |by: &str| format!("a: http[1] (by http[0]{by})");
+    assert_eq!(found(vec![to(&[]), naming()]), [naming_taken(""), by("a")]);
+    assert_eq!(found(vec![mk_naming("e", &[]), naming()]), [naming_taken(" of shop/e"), by("e")]);
+    assert_eq!(
+        found(vec![naming(), mk_naming("d", &["/a/x"])]),
+        ["a: http[1] (by http[1] of shop/d)"],
+        "once it serves requests"
+    );
+    let own = || vec![to(&[]), to(&["/a/b"])];
+    let both = |b: Vec<HttpRoute>| {
+        shadowed_of(&[
+            ("a", hosts, vec![to(&["/a/b"]), naming()]),
+            ("b", &["img.shop.svc"], b),
+            ("d", &[], own()),
+        ])
+    };
+    let within = "d: http[1] (by http[0] of shop/a and http[0])";
+    assert_eq!(both(vec![naming()]), [within]);
+}
+
 /// Returns the routes that others take from, beside a service of TCP and one of TLS.
 fn taken(tls: &[(&[&str], L4Match)], tcp: &[&[L4Match]]) -> Vec<String> {
     let to = |host: &str| -> Arc<[L4Destination]> {

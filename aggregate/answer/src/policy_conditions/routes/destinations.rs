@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tributary_model::{
     ClusterPolicy, Code, Hostname, HttpRoute, L4Destination, Namespace, PolicyKey, PortNumber, PortView,
-    RouteDestination, ServiceView, Subset, VirtualService, WeightedDestination,
+    RouteDestination, ServiceView, Subset, VirtualService,
 };
 
 use super::listening::Listening;
@@ -18,32 +18,10 @@ use crate::policy_conditions::services::{any_has_labels, selects};
 struct Placed<'c> {
     place: String,
     to: &'c RouteDestination,
-    /// What it receives.
-    share: Share,
+    /// Whether it receives copies: no request fails without them.
+    is_mirror: bool,
     /// List and position of its route.
     route: (List, usize),
-}
-
-/// What a destination receives of the requests or connections of its route.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Share {
-    Some,
-    /// Copies: no request fails without them.
-    Copies,
-    /// Nothing: one of several with weight 0.
-    None,
-}
-
-impl Share {
-    const fn of(weight: u32, destinations: usize) -> Self {
-        if destinations == 1 || weight > 0 { Self::Some } else { Self::None }
-    }
-}
-
-impl Placed<'_> {
-    fn is_used(&self) -> bool {
-        self.share != Share::None
-    }
 }
 
 impl<'c> RouteConditions<'c> {
@@ -70,13 +48,11 @@ impl<'c> RouteConditions<'c> {
                         .map(|subset| format!("{} ({} of {host})", placed.place, subset.as_str())),
                 );
             } else if views.is_empty() {
-                let lost = || format!("{} ({})", placed.place, self.services.no_such_host(host.as_str()));
-                missing.extend(placed.is_used().then(lost));
+                missing.push(format!("{} ({})", placed.place, self.services.no_such_host(host.as_str())));
             } else if clients.see_none(&named) || clients.see_none(&views) {
                 hidden.push(format!("{} ({host})", placed.place));
             } else if let (Some(port), true) = (to.port, ports.is_empty()) {
-                let lost = || format!("{} ({host} has no port {port})", placed.place);
-                missing.extend(placed.is_used().then(lost));
+                missing.push(format!("{} ({host} has no port {port})", placed.place));
             } else if let Some(ports) = listening.and_then(|all| self.off_ports(&placed, &views, (key, all)))
             {
                 missing.push(format!("{} ({host} has no port {ports}, as the hosts have)", placed.place));
@@ -85,12 +61,12 @@ impl<'c> RouteConditions<'c> {
             {
                 let of = self.whose(&views, &host);
                 undeclared.push(format!("{} ({} of {of})", placed.place, subset.as_str()));
-            } else if placed.share == Share::Some && views.iter().all(|view| self.is_empty(view, to)) {
+            } else if !placed.is_mirror && views.iter().all(|view| self.is_empty(view, to)) {
                 empty.push(format!("{} ({host})", placed.place));
             } else if let Some(subset) = to
                 .subset
                 .as_ref()
-                .filter(|subset| placed.share == Share::Some && self.is_empty_subset(&views, to, subset))
+                .filter(|subset| !placed.is_mirror && self.is_empty_subset(&views, to, subset))
             {
                 empty.push(format!("{} ({} of {host})", placed.place, subset.as_str()));
             }
@@ -160,7 +136,7 @@ impl<'c> RouteConditions<'c> {
     ) -> (Vec<PortNumber>, Vec<PortNumber>) {
         let (list, _) = placed.route;
         let has_several = || views.first().is_some_and(|view| view.ports.len() > 1);
-        if !placed.is_used() || placed.to.port.is_some() || !(list == List::Http || has_several()) {
+        if placed.to.port.is_some() || !(list == List::Http || has_several()) {
             return (Vec::new(), Vec::new());
         }
         let receives = |port: &PortNumber| self.receives(listening, placed.route, *port);
@@ -228,6 +204,7 @@ fn declare(ports: &[&PortView], to: &RouteDestination, client: Option<&Namespace
     ports.iter().any(|port| port.cluster.inputs.policy_of(client).is_some_and(has))
 }
 
+/// Returns the destinations of all routes, without those that receive nothing: one of several with weight 0.
 fn placed(own: &VirtualService) -> Vec<Placed<'_>> {
     let http = own.http.iter().enumerate().flat_map(|(at, route)| of_http(at, route));
     let tls = own.tls.iter().map(|route| &route.destinations).enumerate();
@@ -237,29 +214,21 @@ fn placed(own: &VirtualService) -> Vec<Placed<'_>> {
     http.chain(tls).chain(tcp).collect()
 }
 
+/// Whether one of some destinations receives something.
+const fn has_share(weight: u32, destinations: usize) -> bool {
+    destinations == 1 || weight > 0
+}
+
 fn of_connections<'c>(place: String, route: (List, usize), all: &'c [L4Destination]) -> Vec<Placed<'c>> {
-    let placed = |one: &'c L4Destination| Placed {
-        place: place.clone(),
-        to: &one.destination,
-        share: Share::of(one.weight, all.len()),
-        route,
-    };
-    all.iter().map(placed).collect()
+    let used = all.iter().filter(|one| has_share(one.weight, all.len())).map(|one| &one.destination);
+    used.map(|to| Placed { place: place.clone(), to, is_mirror: false, route }).collect()
 }
 
 fn of_http<'c>(at: usize, route: &'c HttpRoute) -> Vec<Placed<'c>> {
     let (all, place, of) = (route.action.destinations(), place("http", at, &route.name), (List::Http, at));
-    let weighted = |one: &'c WeightedDestination| Placed {
-        place: place.clone(),
-        to: &one.destination,
-        share: Share::of(one.weight, all.len()),
-        route: of,
-    };
-    let mirrors = route.settings.mirrors().map(|mirror| Placed {
-        place: format!("{place} mirror"),
-        to: &mirror.destination,
-        share: Share::Copies,
-        route: of,
-    });
-    all.iter().map(weighted).chain(mirrors).collect()
+    let used = all.iter().filter(|one| has_share(one.weight, all.len())).map(|one| &one.destination);
+    let used = used.map(|to| Placed { place: place.clone(), to, is_mirror: false, route: of });
+    let copies = route.settings.mirrors().map(|mirror| &mirror.destination);
+    let copies = copies.map(|to| Placed { place: format!("{place} mirror"), to, is_mirror: true, route: of });
+    used.chain(copies).collect()
 }

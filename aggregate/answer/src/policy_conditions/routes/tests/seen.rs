@@ -41,6 +41,14 @@ fn mk_to_subset(host: &str, subset: &str) -> HttpRoute {
     route
 }
 
+/// Adds a destination with all requests, so that the first one receives none.
+fn mk_without_share(mut route: HttpRoute, all: &str) -> HttpRoute {
+    let all = mk_route(&[], &[&format!("{all} 100")]);
+    let both = route.action.destinations().iter().chain(all.action.destinations()).cloned();
+    route.action = HttpAction::Route(both.collect());
+    route
+}
+
 fn exported(of: Declared, to: &[&str]) -> Declared {
     let mut service = of.1.virtual_service().unwrap().clone();
     service.export = ExportTo::parse(to.iter().copied(), &mk_ns("shop"));
@@ -65,6 +73,26 @@ fn subset_that_only_other_clients_have_is_undeclared() {
     assert_eq!(found(&["*"], &[]), [lost], "clients are not known: those of the own namespace lack it");
     assert_eq!(found(&["*"], &["shop", "other"]), [""; 0], "some client has it");
     assert_eq!(found(&["other"], &["shop", "other"]), [""; 0]);
+}
+
+#[test]
+fn subset_or_hidden_service_without_a_share_is_not_named() {
+    let own = |host: &str| {
+        let view = ServiceView::clone(&mk_served(host, true, vec![]));
+        let declared = mk_view(host, "other", &[Visibility::Own]);
+        Arc::new(ServiceView { declarations: declared.declarations.clone(), ..view })
+    };
+    let services = || vec![mk_ruled("pay.shop.svc", None), own("own.shop.svc")];
+    let found = |route: HttpRoute| {
+        let all = vec![mk_service("a", &["pay.shop.svc"], vec![route])];
+        shown_to(services(), all, &["web"]).iter().map(|line| line[3..10].to_owned()).collect::<Vec<_>>()
+    };
+    let cases =
+        [(mk_to_subset("pay.shop.svc", "v9"), "TRB0451"), (mk_route(&[], &["own.shop.svc"]), "TRB0465")];
+    for (route, code) in cases {
+        assert_eq!(found(route.clone()), [code]);
+        assert_eq!(found(mk_without_share(route, "pay.shop.svc")), [""; 0], "{code}");
+    }
 }
 
 #[test]

@@ -165,7 +165,7 @@ codes! {
     468 ROUTE_PORT_PARTLY_UNMATCHED "a destination of a VirtualService without a port lacks a port to which requests or connections for its hosts come" => "give the destination a port, or the route a condition on `port`";
     469 PATCH_LEFT_OUT "a patch of an EnvoyFilter is left out of resources, which Envoy would refuse with it" => "complete the value, or match only the parts that it is for, such as the routes with a destination (`action: ROUTE`)";
     470 SHARES_PARTLY_UNMATCHED "`distribute` of a DestinationRule gives a part of the requests to a place without endpoints" => "correct the place in `to`, or add endpoints there; until then the other places receive its part";
-    471 STREAMS_WITHOUT_HTTP2 "`maxConcurrentStreams` of a DestinationRule has no effect, because clients use HTTP/1.1" => "set `h2UpgradePolicy: UPGRADE`, remove it, or correct the protocol of the port";
+    471 STREAMS_WITHOUT_HTTP2 "`maxConcurrentStreams` of a DestinationRule has no effect, because clients use HTTP/1.1 or, with `useClientProtocol`, the version of each request" => "set `h2UpgradePolicy: UPGRADE` without `useClientProtocol`, remove it, or correct the protocol of the port";
     472 AUTHORIZATION_UNREADABLE "no version of an AuthorizationPolicy is valid, so that its workloads refuse every request" => "correct the field that the reason of the policy names: `tributary get policies NAME -o wide`";
     473 AUTHORIZATION_UNDECIDED "an AuthorizationPolicy depends on an extension or on tokens of requests, which are not read, so that requests are refused" => "write rules that decide by identity, address or request, or delete it";
 

@@ -57,8 +57,8 @@ struct Use<'c> {
     ports: BTreeSet<PortNumber>,
     /// Whether one of them is for requests, or sidecars may recognize requests on it.
     has_requests: bool,
-    /// Whether one of them is for HTTP/2.
-    has_http2: bool,
+    /// Those of them that are for HTTP/2.
+    http2: BTreeSet<PortNumber>,
 }
 
 impl<'c> RuleConditions<'c> {
@@ -114,7 +114,7 @@ impl<'c> RuleConditions<'c> {
                 used.by.extend(namespace);
                 used.ports.insert(port.number);
                 used.has_requests |= port.protocol.is_http() || port.protocol == Protocol::Unspecified;
-                used.has_http2 |= port.protocol.is_http2();
+                used.http2.extend(port.protocol.is_http2().then_some(port.number));
             }
             if seen.contains(&&*policy.from) {
                 continue;

@@ -180,9 +180,8 @@ async fn settings_that_lead_nowhere_are_found() {
         ),
         (
             "connectionPool: {http: {maxConcurrentStreams: 5}}".to_owned(),
-            "warning [DestinationRule shop/pay] clients use HTTP/1.1, so connectionPool.http.maxConcurrentStreams has no \
-             effect: no service of the host has a port for HTTP/2, and h2UpgradePolicy beside the limit is not UPGRADE \
-             (TRB0471)",
+            "warning [DestinationRule shop/pay] connectionPool.http.maxConcurrentStreams has no effect: trafficPolicy (no service \
+             of the host has HTTP/2 on 80, and h2UpgradePolicy is not UPGRADE) (TRB0471)",
         ),
         (
             "portLevelSettings: [{port: {number: 80}, loadBalancer: {simple: RANDOM}}, {port: {number: 81}, \

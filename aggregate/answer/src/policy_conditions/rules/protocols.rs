@@ -1,9 +1,11 @@
 //! Conditions of DestinationRules with settings that the protocol of their ports lacks: a hash of a property of requests where
-//! clients only have connections, and a limit of HTTP/2 where clients use HTTP/1.1.
+//! clients only have connections, and a limit of HTTP/2 where it does not reach connections of HTTP/2.
 
 use std::collections::BTreeSet;
 
-use tributary_model::{DestinationRule, HashKey, PolicyKey, PoolHttp, RouteDestination, TrafficPolicy};
+use tributary_model::{
+    DestinationRule, HashKey, PolicyKey, PoolHttp, PortNumber, PortPolicies, RouteDestination, TrafficPolicy,
+};
 
 use super::{Code, Found, RuleConditions, Use, named};
 
@@ -40,16 +42,45 @@ impl<'c> RuleConditions<'c> {
     }
 }
 
-/// Returns the condition of a rule that limits the streams of connections and reaches no port of HTTP/2.
+/// Returns the condition of limits of the streams of connections that are for no port of HTTP/2.
 pub(super) fn without_http2<'c>(used: &Use<'c>, rule: &DestinationRule) -> Option<Found<'c>> {
-    let pools = policies(rule).filter_map(|policy| policy.pool.as_ref());
-    let mut limits = pools.filter(|pool| pool.max_streams.is_some()).peekable();
-    let has_limit = limits.peek().is_some();
-    let is_upgraded = limits.any(|pool| pool.http == PoolHttp::Upgrade);
-    let message = "clients use HTTP/1.1, so connectionPool.http.maxConcurrentStreams has no effect: no service of the host has a \
-                   port for HTTP/2, and h2UpgradePolicy beside the limit is not UPGRADE";
-    let lost = has_limit && !is_upgraded && !used.has_http2;
-    lost.then(|| Found(Code::STREAMS_WITHOUT_HTTP2, Vec::new(), message.to_owned()))
+    let subsets = rule.subsets.iter().map(|of| (format!("subset {}", of.name.as_str()), &of.policies));
+    let all = std::iter::once(("trafficPolicy".to_owned(), &rule.policies)).chain(subsets);
+    let parts: Vec<String> = all.flat_map(|(place, policies)| lost_limits(used, &place, policies)).collect();
+    let message = || {
+        let parts = named(parts.iter().map(String::as_str));
+        format!("connectionPool.http.maxConcurrentStreams has no effect: {parts}")
+    };
+    (!parts.is_empty()).then(|| Found(Code::STREAMS_WITHOUT_HTTP2, Vec::new(), message()))
+}
+
+/// Returns the limits of streams without effect in the settings of all ports and in those of single ones. A limit for several
+/// ports has an effect if it has one on any of them.
+fn lost_limits(used: &Use<'_>, place: &str, policies: &PortPolicies) -> Vec<String> {
+    let rest = used.ports.iter().filter(|port| !policies.ports.contains_key(port)).copied().collect();
+    let of_ports = policies.ports.iter().filter(|(port, _)| used.ports.contains(port));
+    let single = of_ports.filter_map(|(port, policy)| {
+        let why = unlimited(used, policy, &[*port].into())?;
+        Some(format!("{place} for port {port} ({why})"))
+    });
+    let shared = unlimited(used, &policies.all, &rest).map(|why| format!("{place} ({why})"));
+    shared.into_iter().chain(single).collect()
+}
+
+/// Returns why the limit of streams of some ports has no effect; `None` if it has one, or if there is none.
+fn unlimited(used: &Use<'_>, policy: &TrafficPolicy, ports: &BTreeSet<PortNumber>) -> Option<String> {
+    let pool = policy.pool.as_ref().filter(|pool| pool.max_streams.is_some() && !ports.is_empty())?;
+    match pool.http {
+        PoolHttp::Upgrade => None,
+        // clients are sent the limit only where HTTP/2 is the only version
+        PoolHttp::OfClient => Some("useClientProtocol is set".to_owned()),
+        PoolHttp::OfPort if !ports.is_disjoint(&used.http2) => None,
+        PoolHttp::OfPort => {
+            let ports: Vec<String> = ports.iter().map(ToString::to_string).collect();
+            let ports = named(ports.iter().map(String::as_str));
+            Some(format!("no service of the host has HTTP/2 on {ports}, and h2UpgradePolicy is not UPGRADE"))
+        }
+    }
 }
 
 /// Iterates over the policies of all ports and subsets.
@@ -75,8 +106,8 @@ mod tests {
     use std::sync::Arc;
 
     use tributary_model::{
-        Algorithm, Catalog, ConnectionPool, HostPattern, LoadBalancer, Policy, PolicyKind, PortPolicies,
-        Protocol,
+        Algorithm, Catalog, ConnectionPool, HostPattern, LoadBalancer, Policy, PolicyKind, PortView,
+        Protocol, ServiceView,
     };
 
     use super::*;
@@ -92,14 +123,24 @@ mod tests {
     }
     /// Returns the conditions of a rule with this policy beside a port of a protocol.
     fn shown(all: TrafficPolicy, protocol: Protocol) -> Vec<String> {
-        let policies = PortPolicies { all, ..PortPolicies::default() };
+        shown_of(PortPolicies { all, ..PortPolicies::default() }, &[(80, protocol)])
+    }
+    /// Returns the conditions of a rule with these policies beside ports.
+    fn shown_of(policies: PortPolicies, ports: &[(u32, Protocol)]) -> Vec<String> {
         let rule = DestinationRule {
             host: HostPattern::new("pay.shop.svc").unwrap(),
             policies,
             ..mk_rule("pay.shop.svc", &[])
         };
         let key = PolicyKey { kind: PolicyKind::DestinationRule, namespace: mk_ns("shop"), name: "a".into() };
-        let view = mk_ruled_view("pay.shop.svc", key, protocol);
+        let view = mk_ruled_view("pay.shop.svc", key, Protocol::Http);
+        let on = |(number, protocol): &(u32, Protocol)| PortView {
+            number: mk_port(*number),
+            protocol: *protocol,
+            ..view.ports[0].clone()
+        };
+        let ports = ports.iter().map(on).collect();
+        let view = Arc::new(ServiceView { ports, ..ServiceView::clone(&view) });
         let policies = [mk_policy("shop", "a", Policy::DestinationRule(rule))].into_iter().collect();
         let catalog = Catalog { complete: true, policies, ..mk_catalog(vec![view]) };
         let all = policy_conditions(&catalog, Beside::default(), &|_| true);
@@ -117,17 +158,45 @@ mod tests {
         assert_eq!(hashed(HashKey::SourceIp, Protocol::Tcp), [""; 0]);
     }
 
+    fn limited(http: PoolHttp) -> TrafficPolicy {
+        let pool = ConnectionPool { max_streams: Some(5), http, ..ConnectionPool::default() };
+        TrafficPolicy { pool: Some(Arc::new(pool)), ..TrafficPolicy::default() }
+    }
+
+    const LOST: &str = "TRB0471 connectionPool.http.maxConcurrentStreams has no effect:";
+    const NO_HTTP2: &str = "no service of the host has HTTP/2 on";
+
     #[test]
-    fn limit_of_streams_on_ports_without_http2_is_named() {
-        let limited = |http, protocol| {
-            let pool = ConnectionPool { max_streams: Some(5), http, ..ConnectionPool::default() };
-            shown(TrafficPolicy { pool: Some(Arc::new(pool)), ..TrafficPolicy::default() }, protocol)
+    fn limit_of_streams_without_http2_is_named() {
+        let on = |http, protocol| shown(limited(http), protocol);
+        let lost = format!("{LOST} trafficPolicy ({NO_HTTP2} 80, and h2UpgradePolicy is not UPGRADE)");
+        assert_eq!(on(PoolHttp::OfPort, Protocol::Http), [lost]);
+        assert_eq!(on(PoolHttp::OfPort, Protocol::Grpc), [""; 0]);
+        assert_eq!(on(PoolHttp::Upgrade, Protocol::Http), [""; 0]);
+        for protocol in [Protocol::Http, Protocol::Grpc] {
+            let lost = format!("{LOST} trafficPolicy (useClientProtocol is set)");
+            assert_eq!(on(PoolHttp::OfClient, protocol), [lost]);
+        }
+    }
+
+    #[test]
+    fn limit_of_streams_is_that_of_its_ports() {
+        let ports = [(80, Protocol::Http), (81, Protocol::Grpc)];
+        let shown = |all: TrafficPolicy, single: &[(u32, TrafficPolicy)]| {
+            let single = single.iter().map(|(port, policy)| (mk_port(*port), policy.clone())).collect();
+            shown_of(PortPolicies::new(all, single), &ports)
         };
-        let lost = "TRB0471 clients use HTTP/1.1, so connectionPool.http.maxConcurrentStreams has no effect: no service of the host \
-                    has a port for HTTP/2, and h2UpgradePolicy beside the limit is not UPGRADE";
-        assert_eq!(limited(PoolHttp::OfPort, Protocol::Http), [lost]);
-        assert_eq!(limited(PoolHttp::OfClient, Protocol::Http), [lost]);
-        assert_eq!(limited(PoolHttp::OfPort, Protocol::Grpc), [""; 0]);
-        assert_eq!(limited(PoolHttp::Upgrade, Protocol::Http), [""; 0]);
+        let (none, limit) = (TrafficPolicy::default, || limited(PoolHttp::OfPort));
+        let lost = |what: &str| format!("{LOST} {what} ({NO_HTTP2} 80, and h2UpgradePolicy is not UPGRADE)");
+        assert_eq!(shown(limit(), &[]), [""; 0], "it has an effect on port 81");
+        assert_eq!(shown(none(), &[(80, limit())]), [lost("trafficPolicy for port 80")]);
+        assert_eq!(shown(none(), &[(81, limit())]), [""; 0]);
+        assert_eq!(
+            shown(limit(), &[(81, none())]),
+            [lost("trafficPolicy")],
+            "port 81 has settings of its own"
+        );
+        assert_eq!(shown(limit(), &[(80, none())]), [""; 0]);
+        assert_eq!(shown(limit(), &[(80, limited(PoolHttp::Upgrade)), (81, limit())]), [""; 0]);
     }
 }

@@ -47,21 +47,30 @@ fn header(found: &HeaderMatcher) -> String {
     {
         return text;
     }
+    let is_not = found.invert_match;
+    let not = if is_not { "not " } else { "" };
+    let (equals, like) = operators(is_not);
     let text = match &found.header_match_specifier {
-        None => "exists".to_owned(),
-        Some(Header::PresentMatch(true)) if found.invert_match => return format!("{name} does not exist"),
-        Some(Header::PresentMatch(true)) => "exists".to_owned(),
-        Some(Header::PresentMatch(false)) => "does not exist".to_owned(),
-        Some(Header::ExactMatch(text)) => format!("= {text}"),
-        Some(Header::PrefixMatch(text)) => format!("= {text}*"),
-        Some(Header::SuffixMatch(text)) => format!("= *{text}"),
-        Some(Header::ContainsMatch(text)) => format!("= *{text}*"),
-        Some(Header::SafeRegexMatch(pattern)) => format!("~ {}", pattern.regex),
-        Some(Header::RangeMatch(range)) => format!("from {} to {}", range.start, range.end),
-        Some(Header::StringMatch(text)) => string(text),
+        None => existence(!is_not),
+        Some(Header::PresentMatch(is)) => existence(*is != is_not),
+        Some(Header::ExactMatch(text)) => format!("{equals} {text}"),
+        Some(Header::PrefixMatch(text)) => format!("{equals} {text}*"),
+        Some(Header::SuffixMatch(text)) => format!("{equals} *{text}"),
+        Some(Header::ContainsMatch(text)) => format!("{equals} *{text}*"),
+        Some(Header::SafeRegexMatch(pattern)) => format!("{like} {}", pattern.regex),
+        Some(Header::RangeMatch(range)) => format!("{not}from {} to {}", range.start, range.end),
+        Some(Header::StringMatch(text)) => string(text, is_not),
     };
-    let not = if found.invert_match { "not: " } else { "" };
-    format!("{not}{name} {text}")
+    format!("{name} {text}")
+}
+
+/// Returns the signs of a text and of a pattern, negated or not: each condition of a list shows for itself whether it is.
+const fn operators(is_not: bool) -> (&'static str, &'static str) {
+    if is_not { ("!=", "!~") } else { ("=", "~") }
+}
+
+fn existence(is: bool) -> String {
+    (if is { "exists" } else { "does not exist" }).to_owned()
 }
 
 /// Returns the text of a host whose port does not matter: a prefix that ends where the port begins.
@@ -77,27 +86,28 @@ fn any_port(found: &HeaderMatcher) -> Option<String> {
     };
     let host = prefix.strip_suffix(':').filter(|host| !host.is_empty())?;
     let (not, case) =
-        (if found.invert_match { "not: " } else { "" }, if any_case { " in any case" } else { "" });
-    Some(format!("{not}host {host} with any port{case}"))
+        (if found.invert_match { "!= " } else { "" }, if any_case { " in any case" } else { "" });
+    Some(format!("host {not}{host} with any port{case}"))
 }
 
 fn query(found: &QueryParameterMatcher) -> String {
     let text = match &found.query_parameter_match_specifier {
-        None | Some(Query::PresentMatch(true)) => "exists".to_owned(),
-        Some(Query::PresentMatch(false)) => "does not exist".to_owned(),
-        Some(Query::StringMatch(text)) => string(text),
+        None => existence(true),
+        Some(Query::PresentMatch(is)) => existence(*is),
+        Some(Query::StringMatch(text)) => string(text, false),
     };
     format!("query {} {text}", found.name)
 }
 
-fn string(found: &StringMatcher) -> String {
+fn string(found: &StringMatcher, is_not: bool) -> String {
+    let (equals, like) = operators(is_not);
     let text = match &found.match_pattern {
-        Some(MatchPattern::Exact(text)) => format!("= {text}"),
-        Some(MatchPattern::Prefix(text)) => format!("= {text}*"),
-        Some(MatchPattern::Suffix(text)) => format!("= *{text}"),
-        Some(MatchPattern::Contains(text)) => format!("= *{text}*"),
-        Some(MatchPattern::SafeRegex(pattern)) => format!("~ {}", pattern.regex),
-        Some(MatchPattern::Custom(_)) | None => "has a value that is not shown".to_owned(),
+        Some(MatchPattern::Exact(text)) => format!("{equals} {text}"),
+        Some(MatchPattern::Prefix(text)) => format!("{equals} {text}*"),
+        Some(MatchPattern::Suffix(text)) => format!("{equals} *{text}"),
+        Some(MatchPattern::Contains(text)) => format!("{equals} *{text}*"),
+        Some(MatchPattern::SafeRegex(pattern)) => format!("{like} {}", pattern.regex),
+        Some(MatchPattern::Custom(_)) | None => format!("{equals} a value that is not shown"),
     };
     if found.ignore_case { format!("{text} in any case") } else { text }
 }

@@ -65,6 +65,12 @@ fn every_condition_has_a_text() {
             invert_match: true,
             ..mk_header("x-d", text(MatchPattern::SafeRegex(mk_regex("z"))))
         },
+        HeaderMatcher { invert_match: true, ..mk_header("x-e", text(MatchPattern::Prefix("1".into()))) },
+        HeaderMatcher { invert_match: true, ..mk_header("x-f", Header::PresentMatch(false)) },
+        HeaderMatcher {
+            invert_match: true,
+            ..mk_header(":authority", text(MatchPattern::Prefix("d.test:".into())))
+        },
     ];
     let query = QueryParameterMatcher {
         name: "q".into(),
@@ -93,7 +99,10 @@ fn every_condition_has_a_text() {
             "header x-a = 1*",
             "header x-b exists",
             "header x-c does not exist",
-            "not: header x-d ~ z",
+            "header x-d !~ z",
+            "header x-e != 1*",
+            "header x-f exists",
+            "host != d.test with any port",
             "query q = 1",
             "a request of gRPC",
         ]

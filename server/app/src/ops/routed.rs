@@ -149,12 +149,14 @@ impl<'f> Routed<'f> {
         }
         out
     }
-    /// Returns a warning for each xDS cluster to which routes for a host lead and which the client was not sent.
+    /// Returns a warning for each xDS cluster to which routes for a host lead, or send copies, and which the client was not
+    /// sent.
     fn unsent(&self, host: &Hostname, table: &str, of: &SentHost) -> Vec<TraceStep> {
-        let names = of.routes.iter().flat_map(|route| route.action.clusters());
-        let lost = unsent(self.found, names).into_iter().take(MAX_NAMED);
-        let lost: Vec<String> = lost.map(str::to_owned).collect();
-        lost.iter().map(|name| self.lost_cluster(host, table, (of, name))).collect()
+        let lead = unsent(self.found, of.routes.iter().flat_map(|route| route.action.clusters()));
+        let copy = unsent(self.found, of.routes.iter().flat_map(SentRoute::copied_to));
+        let all = lead.into_iter().map(|name| ("lead", name));
+        let all = all.chain(copy.into_iter().map(|name| ("send copies", name)));
+        all.take(MAX_NAMED).map(|lost| self.lost_cluster(host, table, (of, lost))).collect()
     }
     /// Returns a step for each xDS cluster that the client rejected and to which what it was sent for a host leads, except the own one
     /// of the port, which is a step of the port itself.
@@ -172,7 +174,12 @@ impl<'f> Routed<'f> {
         steps.remove(&wanted.cluster.to_string());
         steps.into_values().collect()
     }
-    fn lost_cluster(&self, host: &Hostname, table: &str, (of, name): (&SentHost, &str)) -> TraceStep {
+    fn lost_cluster(
+        &self,
+        host: &Hostname,
+        table: &str,
+        (of, (verb, name)): (&SentHost, (&str, &str)),
+    ) -> TraceStep {
         let by = self.found.removed_by(ResourceType::Cluster, name);
         let subset = name.parse::<ClusterName>().ok().and_then(|name| name.subset);
         let (code, why) = match (&by, subset) {
@@ -187,7 +194,7 @@ impl<'f> Routed<'f> {
             (None, None) => (self.unserved(name), "no service that the client may use has it".to_owned()),
         };
         let what = format!(
-            "RDS {table}: routes for {host} lead to xDS cluster {name}, which the client was not sent"
+            "RDS {table}: routes for {host} {verb} to xDS cluster {name}, which the client was not sent"
         );
         // the filter that removes it, else the VirtualService that leads there
         let at_fault = by.or_else(|| of.rules().first().map(|rule| (*rule).clone()));
@@ -261,11 +268,8 @@ impl<'f> Routed<'f> {
 
 /// Returns the xDS clusters, as `is` decides, that receive requests of a virtual host or copies of them.
 fn receivers(host: &SentHost, is: &dyn Fn(&str) -> bool) -> BTreeSet<String> {
-    let of = |route: &SentRoute| {
-        let all = route.action.clusters().chain(route.copies.iter().map(String::as_str));
-        all.filter(|name| is(name)).map(str::to_owned).collect::<Vec<_>>()
-    };
-    host.routes.iter().flat_map(of).collect()
+    let all = host.routes.iter().flat_map(SentRoute::receivers);
+    all.filter(|name| is(name)).map(str::to_owned).collect()
 }
 
 fn lost_step(name: &str, wanted: &Wanted, found: &BTreeSet<String>) -> Option<TraceStep> {

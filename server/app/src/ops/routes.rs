@@ -187,9 +187,9 @@ impl Lister<'_> {
         let known = self.tables.resource(ResourceType::Route, table);
         let known = known.or_else(|| self.tables.resource(ResourceType::Listener, table));
         let state = known.map_or("", |(_, of)| of.state.as_str());
-        let lost = unsent(self.found, host.routes.iter().flat_map(|route| route.action.clusters()));
+        let lost = unsent(self.found, host.routes.iter().flat_map(SentRoute::receivers));
         let lost = |route: &SentRoute| {
-            let lost = route.action.clusters().filter(|name| lost.contains(name));
+            let lost = route.receivers().filter(|name| lost.contains(name));
             lost.map(|name| format!("no xDS cluster {name}")).collect::<Vec<_>>()
         };
         let item = |(at, route): (usize, &SentRoute)| RouteItem {

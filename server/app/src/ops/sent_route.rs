@@ -65,6 +65,14 @@ impl SentHost {
 }
 
 impl SentRoute {
+    /// Returns the xDS clusters that receive copies of its requests.
+    pub(super) fn copied_to(&self) -> impl Iterator<Item = &str> {
+        self.copies.iter().map(String::as_str)
+    }
+    /// Returns the xDS clusters that receive its requests or copies of them.
+    pub(super) fn receivers(&self) -> impl Iterator<Item = &str> {
+        self.action.clusters().chain(self.copied_to())
+    }
     fn read(route: &pb::Route) -> Self {
         Self {
             name: route.name.clone(),

@@ -300,6 +300,24 @@ async fn destination_that_does_not_exist_is_named_with_its_virtual_service() {
 }
 
 #[tokio::test]
+async fn receiver_of_copies_that_does_not_exist_is_named() {
+    let to = |name: &str| format!("{{host: {name}.shop.example}}");
+    let mirrored = format!("{{route: [{{destination: {}}}], mirror: {}}}", to("pay"), to("pya"));
+    let (_dir, world) = mk_world(&mirrored).await;
+    let _stream = connect_sidecar(&world).await;
+    let missing = "send copies to xDS cluster outbound|80||pya.shop.example, which the client was not sent";
+    let of_client = format!("--for-client {SIDECAR} -o wide");
+    for command in ["why-not pay.shop.example:80", "explain 10.0.0.1:80 --host pay.shop.example"] {
+        let why = world.run(&format!("{command} {of_client}")).await.out;
+        let line = why.lines().find(|line| line.contains(missing)).unwrap_or_default();
+        assert!(why.contains("TRB0450") && line.contains("VirtualService shop/pay-routes"), "{why}");
+    }
+    let routes = world.run(&format!("get routes pay.shop.example {of_client}")).await.out;
+    assert!(routes.contains("no xDS cluster outbound|80||pya.shop.example"), "{routes}");
+    world.server.stop().await;
+}
+
+#[tokio::test]
 async fn clients_with_routes_of_their_own_lack_no_virtual_service() {
     let (_dir, world) = mk_world(CANARY).await;
     let wanted: [(&str, &[&str]); 2] = [(CDS, &[PAY]), (EDS, &[PAY])];

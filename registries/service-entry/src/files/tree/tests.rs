@@ -228,6 +228,20 @@ fn a_file_that_cannot_be_read_keeps_what_it_held() {
 }
 
 #[test]
+fn only_a_file_that_was_read_has_last_contents() {
+    let mut dir = Dir::listed(&[("a.yaml", &doc("a", "10.0.0.1"))]);
+    for name in ["a.yaml", "b.yaml"] {
+        dir.files.insert(name.into(), Seen::Failed(Code::FILE_UNREADABLE, "cannot be read".into()));
+    }
+    dir.later(SECOND);
+    let promised = |name: &str| {
+        let problem = dir.tree.files[Path::new(name)].staleness().unwrap();
+        problem.message.contains("its last contents stay served")
+    };
+    assert_eq!((promised("a.yaml"), promised("b.yaml")), (true, false));
+}
+
+#[test]
 fn first_document_of_an_object_by_file_name_serves() {
     let mut dir = Dir::new();
     dir.put("b.yaml", &doc("a", "10.0.0.2"));

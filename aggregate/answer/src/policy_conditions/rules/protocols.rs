@@ -67,7 +67,7 @@ fn lost_limits(used: &Use<'_>, place: &str, policies: &PortPolicies) -> Vec<Stri
     shared.into_iter().chain(single).collect()
 }
 
-/// Returns why the limit of streams of some ports has no effect; `None` if it has one, or if there is none.
+/// Returns why the limit of streams of some ports has no effect; `None` if it has one, or if no limit is set.
 fn unlimited(used: &Use<'_>, policy: &TrafficPolicy, ports: &BTreeSet<PortNumber>) -> Option<String> {
     let pool = policy.pool.as_ref().filter(|pool| pool.max_streams.is_some() && !ports.is_empty())?;
     match pool.http {

@@ -4,7 +4,7 @@
 names=() kinds=() needs=() commands=()
 declare -A seconds status pids started weights
 
-# stage NAME one|side|wait NEED,NEED... COMMAND...
+# stage NAME one|side|wait|spare NEED,NEED... COMMAND...
 stage() {
   names+=("$1") kinds+=("$2") needs+=("$3")
   shift 3
@@ -49,11 +49,17 @@ run_docs() {
   PATH=$(dirname "$TRIBUTARY_BIN"):$(dirname "$TRIBUTARY_PYTHON"):$PATH python3 tests/tools/docs.py
 }
 
-# Runs the benches at the small size, for their counts, with the binary that the quickstart builds. One command builds
-# both: two would select different features of their dependencies and build them twice.
-run_bench() {
-  cargo build --profile quick --workspace --bin tributary --bin tributary-bench &&
-    "$CARGO_TARGET_DIR/quick/tributary-bench" small
+# Builds the benches and the binary that the quickstart builds. One command builds both: two would select different
+# features of their dependencies and build them twice.
+build_optimized() { cargo build --profile quick --workspace --bin tributary --bin tributary-bench; }
+
+# Runs the benches at the small size, for their counts.
+run_bench() { build_optimized && "$CARGO_TARGET_DIR/quick/tributary-bench" small; }
+
+# Leaves the processor to everything else that runs. A stage is a session of its own, which Linux schedules as one group.
+lowest_priority() {
+  { echo 19 >"/proc/$$/autogroup"; } 2>/dev/null
+  renice -n 19 $$ >/dev/null
 }
 
 # Runs the README's first command as a new user would: builds, serves, answers, and ends on SIGTERM.
@@ -96,10 +102,11 @@ left_behind() {
 }
 
 start() {
-  local name=${names[$1]}
+  local name=${names[$1]} first=:
+  [ "${kinds[$1]}" != spare ] || first=lowest_priority
   log "$name: ${commands[$1]}"
   started[$name]=$(date +%s%N)
-  setsid bash -c ". '$root/tests/tools/setup.sh'; . '$root/tests/tools/stages.sh'; logs='$logs'; whole='$whole'; ${commands[$1]}" \
+  setsid bash -c ". '$root/tests/tools/setup.sh'; . '$root/tests/tools/stages.sh'; logs='$logs'; whole='$whole'; $first; ${commands[$1]}" \
     </dev/null >"$logs/$name.log" 2>&1 &
   pids[$name]=$!
 }
@@ -142,13 +149,13 @@ excerpt() {
 }
 
 # Runs stages side by side: two of those marked side, because each runs several tests at once and more of them
-# would compete for the processor; up to four of those marked wait.
+# would compete for the processor; up to four of those marked wait. One marked spare runs beside all that follow.
 run_all() {
   local i weight
   running=() load=0
   for i in "${!names[@]}"; do
     wanted "$i" || continue
-    case ${kinds[$i]} in side) weight=2 ;; wait) weight=1 ;; *) weight=4 ;; esac
+    case ${kinds[$i]} in side) weight=2 ;; wait) weight=1 ;; spare) weight=0 ;; *) weight=4 ;; esac
     while [ $((load + weight)) -gt 4 ]; do join_one; done
     start "$i"
     running+=("$i") load=$((load + weight)) weights[$i]=$weight

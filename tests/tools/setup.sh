@@ -5,9 +5,8 @@ cache=${TRIBUTARY_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/tributary}
 deny_version=0.20.2
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$cache/target}
 export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-never}
-# A clone in CI is built once: state for the next build would only fill the disk, and optimization across crates would take
-# longer than the benches, whose counts do not depend on it.
-[ -z "${CI:-}" ] || export CARGO_INCREMENTAL=${CARGO_INCREMENTAL:-0} CARGO_PROFILE_RELEASE_LTO=${CARGO_PROFILE_RELEASE_LTO:-off}
+# A clone in CI is built once: state for the next build would only fill the disk.
+[ -z "${CI:-}" ] || export CARGO_INCREMENTAL=${CARGO_INCREMENTAL:-0}
 export PIP_DISABLE_PIP_VERSION_CHECK=1
 # A failed test reports the awaited condition; a backtrace adds nothing. Without debug information, the many test
 # binaries are built faster and take a third of the space.

@@ -1,5 +1,7 @@
 //! Tests the test API server itself: kills, revoked permissions and expiring tokens, on which the suites rely.
 
+use std::time::Duration;
+
 use anyhow::{Result, ensure};
 use jiff::SignedDuration;
 use reqwest::{Method, StatusCode};
@@ -9,6 +11,9 @@ use tributary_suites::kube::{
     ApiServerOptions, Login, Named, With, mk_namespace, mk_node, mk_pod, mk_service, mk_slice,
 };
 use tributary_suites::{ApiServer, Etcd};
+
+/// An API server learns of a right a moment after it was granted.
+const SOON: Duration = Duration::from_secs(20);
 
 fn named(api_version: &str, kind: &str, namespace: &str, name: &str) -> Named {
     let text = |text: &str| text.to_owned();
@@ -63,13 +68,13 @@ async fn logins_have_exactly_their_granted_permissions() -> Result<()> {
     let reader = Login::user("reader");
     assert_eq!(status(&reader).await?, StatusCode::FORBIDDEN);
     server.api().allow("reader", &["get", "list", "watch"], &["services"]).await?;
-    tributary_suites::eventually("the right to be there", std::time::Duration::from_secs(5), || async {
+    tributary_suites::eventually("the right to be there", SOON, || async {
         ensure!(status(&reader).await? == StatusCode::OK);
         Ok(())
     })
     .await?;
     server.api().allow("reader", &["get"], &["nodes"]).await?;
-    tributary_suites::eventually("the right to be gone", std::time::Duration::from_secs(5), || async {
+    tributary_suites::eventually("the right to be gone", SOON, || async {
         ensure!(status(&reader).await? == StatusCode::FORBIDDEN);
         Ok(())
     })
@@ -93,7 +98,7 @@ async fn logins_have_exactly_their_granted_permissions() -> Result<()> {
     );
     server.api().allow("default:trib", &["list"], &["services"]).await?;
     let login = sign(SignedDuration::from_hours(1))?;
-    tributary_suites::eventually("the account's right", std::time::Duration::from_secs(5), || async {
+    tributary_suites::eventually("the account's right", SOON, || async {
         ensure!(status(&login).await? == StatusCode::OK);
         Ok(())
     })
@@ -118,7 +123,7 @@ async fn clusters_share_an_etcd_and_nothing_else() -> Result<()> {
     assert!(gone, "a watch from before the compaction cannot go on: {status} {body}");
     one.daemon().pause().await?;
     let silent = one.api().rest().get("/readyz");
-    let waited = tokio::time::timeout(std::time::Duration::from_millis(300), silent).await;
+    let waited = tokio::time::timeout(Duration::from_millis(300), silent).await;
     assert!(waited.is_err(), "a paused server answers nothing: {waited:?}");
     one.daemon().resume()?;
     one.ready().await

@@ -19,7 +19,8 @@ async fn changed_cluster_warms(variant: Variant) -> Result<()> {
         Ok(())
     })
     .await?;
-    eventually("the changed cluster to be in use", Duration::from_secs(1), || async {
+    // before Envoy stops to wait for endpoints, after 15 s
+    eventually("the changed cluster to be in use", Duration::from_secs(5), || async {
         let now = envoy.active_cluster(&entry.cluster()).await?;
         ensure!(now["cluster"] != before["cluster"], "it is as before");
         ensure!(envoy.warming_clusters().await? == 0, "it warms");

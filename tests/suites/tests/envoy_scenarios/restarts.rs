@@ -153,7 +153,8 @@ async fn envoy_takes_one(variant: Variant) -> Result<()> {
     let files = &world.files;
     world.server = world.server.restart_after(|| put(files, std::slice::from_ref(&changed))).await?;
     envoy.stat_is("cluster_manager.cluster_modified", SOON, |count| count > modified).await?;
-    envoy.stat_is("cluster_manager.warming_clusters", Duration::from_secs(1), |count| count == 0).await?;
+    // before Envoy stops to wait for endpoints, after 15 s
+    envoy.stat_is("cluster_manager.warming_clusters", Duration::from_secs(5), |count| count == 0).await?;
     world.server.is_content("envoy-under-test", SOON).await?;
     assert_eq!(envoy.stat("cluster_manager.cluster_modified").await?, modified + 1);
     assert_eq!(envoy.stat("cluster_manager.cluster_added").await?, added);

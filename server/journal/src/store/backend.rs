@@ -1,40 +1,44 @@
 //! File access for the database.
 //!
 //! The database calls it. It offers no locks: the directory is locked as a whole before any file of it
-//! is opened.
+//! is opened, until the last of them is closed.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 
 use redb::StorageBackend;
 
-/// A file.
+/// A file, with the lock of its directory.
 #[derive(Debug)]
-pub(crate) struct FileBackend(File);
+pub(crate) struct FileBackend {
+    file: File,
+    _lock: Arc<File>,
+}
 
 impl FileBackend {
-    /// Wraps an open file.
-    pub(crate) const fn new(file: File) -> Self {
-        Self(file)
+    /// Wraps an open file. The lock lasts until the file is closed.
+    pub(crate) const fn new(file: File, lock: Arc<File>) -> Self {
+        Self { file, _lock: lock }
     }
 }
 
 impl StorageBackend for FileBackend {
     fn len(&self) -> io::Result<u64> {
-        Ok(self.0.metadata()?.len())
+        Ok(self.file.metadata()?.len())
     }
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.0.read_exact_at(out, offset)
+        self.file.read_exact_at(out, offset)
     }
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.0.set_len(len)
+        self.file.set_len(len)
     }
     fn sync_data(&self) -> io::Result<()> {
-        self.0.sync_data()
+        self.file.sync_data()
     }
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.0.write_all_at(data, offset)
+        self.file.write_all_at(data, offset)
     }
 }
 

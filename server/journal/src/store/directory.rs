@@ -47,13 +47,11 @@ fn holder(pid: Option<u32>) -> String {
     pid.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"))
 }
 
-/// A directory that this process holds until the value is dropped.
+/// A directory that this process holds until the value is dropped and its files are closed.
 #[derive(Debug)]
 pub struct StateDirectory {
     path: PathBuf,
     files: Arc<dyn Files>,
-    /// Dropping it unlocks the directory.
-    _lock: Option<File>,
 }
 
 impl StateDirectory {
@@ -83,8 +81,8 @@ impl StateDirectory {
         if about.permissions().mode() & 0o777 != 0o700 {
             close(path)?;
         }
-        let lock = lock(path)?;
-        Ok(Self { path: path.to_owned(), files: Arc::new(Folder(path.to_owned())), _lock: Some(lock) })
+        let files = Folder::new(path.to_owned(), lock(path)?);
+        Ok(Self { path: path.to_owned(), files: Arc::new(files) })
     }
     /// Returns the path.
     #[must_use]
@@ -98,7 +96,7 @@ impl StateDirectory {
     /// Returns a directory of files that fail on a test's request.
     #[cfg(any(test, feature = "faulty-disk"))]
     pub(crate) fn of(files: Arc<dyn Files>) -> Self {
-        Self { path: PathBuf::from("test"), files, _lock: None }
+        Self { path: PathBuf::from("test"), files }
     }
 }
 
@@ -168,6 +166,18 @@ mod tests {
         let error = StateDirectory::open(base.path()).unwrap_err();
         assert!(error.to_string().contains(&format!("held by process {}", std::process::id())), "{error}");
         drop(held);
+        StateDirectory::open(base.path()).unwrap();
+    }
+
+    /// The database writes when it is closed: another process must not read the file before.
+    #[test]
+    fn directory_is_locked_until_its_last_file_is_closed() {
+        let base = tempfile::tempdir().unwrap();
+        let held = StateDirectory::open(base.path()).unwrap();
+        let file = held.files().open("file").unwrap();
+        drop(held);
+        assert!(matches!(StateDirectory::open(base.path()), Err(DirectoryError::Held { .. })));
+        drop(file);
         StateDirectory::open(base.path()).unwrap();
     }
 

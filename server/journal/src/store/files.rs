@@ -8,6 +8,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use redb::StorageBackend;
 
@@ -37,9 +38,19 @@ pub(crate) trait Files: Debug + Send + Sync {
     fn length(&self, name: &str) -> io::Result<u64>;
 }
 
-/// Files of a real directory.
+/// Files of a real directory, which stays locked while one of them is open: closing the database writes.
 #[derive(Debug)]
-pub(crate) struct Folder(pub(crate) PathBuf);
+pub(crate) struct Folder {
+    path: PathBuf,
+    lock: Arc<File>,
+}
+
+impl Folder {
+    /// Returns the files of a directory that this lock holds.
+    pub(crate) fn new(path: PathBuf, lock: File) -> Self {
+        Self { path, lock: Arc::new(lock) }
+    }
+}
 
 /// Opens an own file: readable only for its owner, and never through a symbolic link.
 pub(crate) fn open_own(path: &Path) -> io::Result<File> {
@@ -53,30 +64,30 @@ pub(crate) fn open_own(path: &Path) -> io::Result<File> {
 
 impl Files for Folder {
     fn open(&self, name: &str) -> io::Result<Box<dyn StorageBackend>> {
-        Ok(Box::new(FileBackend::new(open_own(&self.0.join(name))?)))
+        Ok(Box::new(FileBackend::new(open_own(&self.path.join(name))?, Arc::clone(&self.lock))))
     }
     fn read(&self, name: &str) -> io::Result<Vec<u8>> {
-        std::fs::read(self.0.join(name))
+        std::fs::read(self.path.join(name))
     }
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        std::fs::rename(self.0.join(from), self.0.join(to))?;
-        File::open(&self.0)?.sync_all()
+        std::fs::rename(self.path.join(from), self.path.join(to))?;
+        File::open(&self.path)?.sync_all()
     }
     fn remove(&self, name: &str) -> io::Result<()> {
-        match std::fs::remove_file(self.0.join(name)) {
+        match std::fs::remove_file(self.path.join(name)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
         }
     }
     fn names(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
-        for entry in std::fs::read_dir(&self.0)? {
+        for entry in std::fs::read_dir(&self.path)? {
             names.extend(entry?.file_name().into_string());
         }
         names.sort();
         Ok(names)
     }
     fn length(&self, name: &str) -> io::Result<u64> {
-        std::fs::symlink_metadata(self.0.join(name)).map(|about| about.blocks() * BLOCK)
+        std::fs::symlink_metadata(self.path.join(name)).map(|about| about.blocks() * BLOCK)
     }
 }

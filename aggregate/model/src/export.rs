@@ -73,6 +73,15 @@ impl Visibility {
             Self::Namespaces(list) => client.is_some_and(|ns| list.binary_search(ns).is_ok()),
         }
     }
+    /// Returns the namespaces that it names for a declaration of namespace `own`, sorted; none if it is for every client.
+    pub fn namespaces<'a>(&'a self, own: &'a Namespace) -> impl Iterator<Item = &'a Namespace> {
+        let (own, list): (_, &[Namespace]) = match self {
+            Self::Public | Self::Hidden => (None, &[]),
+            Self::Own => (Some(own), &[]),
+            Self::Namespaces(list) => (None, list),
+        };
+        own.into_iter().chain(list)
+    }
     /// Parses a mesh default from an `exportTo` list: `*` wins, then `~`, then `.`, which is each
     /// declaration's own namespace. An empty list gives `None`.
     #[must_use]

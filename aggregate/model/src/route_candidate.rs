@@ -143,12 +143,7 @@ impl RouteOwner {
     }
     /// Returns the namespaces to whose clients it may be nearer than to others, sorted; none if it is for all.
     pub fn namespaces(&self) -> impl Iterator<Item = &Namespace> {
-        let (own, list): (_, &[Namespace]) = match &self.visibility {
-            Visibility::Public | Visibility::Hidden => (None, &[]),
-            Visibility::Own => (Some(&self.key.namespace), &[]),
-            Visibility::Namespaces(list) => (None, list),
-        };
-        own.into_iter().chain(list)
+        self.visibility.namespaces(&self.key.namespace)
     }
 }
 

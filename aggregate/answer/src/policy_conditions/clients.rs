@@ -41,6 +41,8 @@ pub(super) struct Concerned {
     named: BTreeSet<Namespace>,
     /// Whether clients of most others are concerned too, because it is not known which namespaces have clients.
     others: bool,
+    /// Whether clients of every namespace are concerned, also of those without a known client.
+    is_public: bool,
 }
 
 impl Concerned {
@@ -51,27 +53,55 @@ impl Concerned {
             Visibility::Namespaces(named) => named.iter().cloned().collect(),
             Visibility::Own => [own.clone()].into(),
             Visibility::Hidden => BTreeSet::new(),
-            Visibility::Public => match inhabited.filter(|all| !all.is_empty()) {
-                Some(all) => known(all),
-                None => return Self { named: [own.clone()].into(), others: true },
-            },
+            Visibility::Public => {
+                return Self::everyone(own, inhabited.filter(|all| !all.is_empty()).map(known));
+            }
         };
-        Self { named, others: false }
+        Self { named, ..Self::default() }
+    }
+    fn everyone(own: &Namespace, known: Option<BTreeSet<Namespace>>) -> Self {
+        let others = known.is_none();
+        Self { named: known.unwrap_or_else(|| [own.clone()].into()), others, is_public: true }
     }
     /// Adds the clients of another policy.
     pub(super) fn add(&mut self, other: Self) {
         self.named.extend(other.named);
         self.others |= other.others;
+        self.is_public |= other.is_public;
     }
-    /// Whether none of the clients, of which there are some, has something. Clients of most namespaces are `None`.
-    pub(super) fn all_lack(&self, has: impl Fn(Option<&Namespace>) -> bool) -> bool {
-        let is_any = self.others || !self.named.is_empty();
-        is_any && !self.named.iter().any(|namespace| has(Some(namespace))) && !(self.others && has(None))
+    /// Whether none of the clients of some services, of which there are some, has something. Clients of most namespaces are
+    /// `None`.
+    pub(super) fn all_lack(
+        &self,
+        views: &[&Arc<ServiceView>],
+        has: impl Fn(Option<&Namespace>) -> bool,
+    ) -> bool {
+        let mut all = self.of_services(views).peekable();
+        all.peek().is_some() && !all.any(has)
     }
     /// Whether none of the clients may see one of these services.
     pub(super) fn see_none(&self, views: &[&Arc<ServiceView>]) -> bool {
-        self.all_lack(|client| views.iter().any(|view| is_exported(view, Scope::of(client))))
+        self.all_lack(views, |client| see(views, client))
     }
+    /// Iterates over the namespaces of the clients. Those that the `exportTo` of the services names have clients, known or not,
+    /// for which the services are declared.
+    fn of_services<'s>(
+        &'s self,
+        views: &'s [&Arc<ServiceView>],
+    ) -> impl Iterator<Item = Option<&'s Namespace>> {
+        let named = views.iter().filter(|_| self.is_public).flat_map(|view| exported_to(view));
+        self.named.iter().chain(named).map(Some).chain(self.others.then_some(None))
+    }
+}
+
+/// Whether the clients of a namespace may see one of these services.
+fn see(views: &[&Arc<ServiceView>], client: Option<&Namespace>) -> bool {
+    views.iter().any(|view| is_exported(view, Scope::of(client)))
+}
+
+/// Iterates over the namespaces that the `exportTo` of a service names.
+fn exported_to(view: &ServiceView) -> impl Iterator<Item = &Namespace> {
+    view.declarations.iter().flat_map(|declared| declared.visibility.namespaces(&view.key.namespace))
 }
 
 #[cfg(test)]
@@ -99,11 +129,15 @@ mod tests {
             (Visibility::Own, named(&["web"]), None, true),
             (Visibility::Own, named(&["shop", "web"]), None, false),
             (mk_named(&["api"]), named(&["web"]), Some(&web), true),
-            // while clients are not known, those of the own namespace and of most others count
-            (Visibility::Own, public(), None, true),
-            (Visibility::Own, ExportTo::Default, Some(&[]), true),
+            // while clients are not known, those of the own namespace count
             (mk_named(&["api"]), public(), None, false),
-            (Visibility::Own, public(), Some(&web), true),
+            // those that the service is exported to have clients, known or not
+            (mk_named(&["other"]), public(), None, false),
+            (mk_named(&["other"]), public(), Some(&web), false),
+            (mk_named(&["other"]), named(&["api"]), None, true),
+            (Visibility::Own, public(), None, false),
+            (Visibility::Own, ExportTo::Default, Some(&[]), false),
+            (Visibility::Own, public(), Some(&web), false),
             (Visibility::Own, public(), Some(&shop), false),
             (Visibility::Hidden, public(), None, true),
             // it concerns no client
@@ -125,9 +159,9 @@ mod tests {
         let mut both = of(ExportTo::Set(Visibility::Own), "web");
         both.add(of(ExportTo::Set(Visibility::Own), "shop"));
         assert_eq!(both.named, [mk_ns("shop"), mk_ns("web")].into());
-        assert!(both.all_lack(|client| client == Some(&mk_ns("api")) || client.is_none()));
+        assert!(both.all_lack(&[], |client| client == Some(&mk_ns("api")) || client.is_none()));
         both.add(of(ExportTo::Default, "api"));
-        assert!(!both.all_lack(|client| client.is_none()), "clients of most namespaces");
+        assert!(!both.all_lack(&[], |client| client.is_none()), "clients of most namespaces");
     }
 
     #[test]

@@ -155,6 +155,18 @@ async fn hosts_that_are_declared_elsewhere_are_not_missing_from_files() {
 }
 
 #[tokio::test]
+async fn service_for_clients_of_named_namespaces_is_not_hidden() {
+    let rules = RULES.split("  - route:").next().unwrap().replace("namespace: shop", "namespace: platform");
+    let rules = rules.replace("  - {name: v2, labels: {version: v2}}\n", "");
+    let exported = |to: &str| rules.replacen("spec:\n", &format!("spec:\n  exportTo: {to}\n"), 1);
+    for (to, want) in [("[shop]", Exit::Ok), ("[.]", Exit::Ok), ("[\"~\"]", Exit::No)] {
+        let directory = mk_directory(&[("rules.yaml", &exported(to))]);
+        let ran = analyze(directory.path(), &["--failure-threshold", "info"]).await;
+        assert_eq!((ran.exit, ran.out.contains("TRB0465")), (Ok(want), want == Exit::No), "{to}: {}", ran.out);
+    }
+}
+
+#[tokio::test]
 async fn directory_that_does_not_exist_is_a_usage_error() {
     let directory = mk_directory(&[]);
     let ran = analyze(&directory.path().join("missing"), &[]).await;

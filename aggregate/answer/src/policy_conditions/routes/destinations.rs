@@ -57,7 +57,7 @@ impl<'c> RouteConditions<'c> {
             {
                 missing.push(format!("{} ({host} has no port {ports}, as the hosts have)", placed.place));
             } else if let Some(subset) =
-                to.subset.as_ref().filter(|_| clients.all_lack(|client| declare(&ports, to, client)))
+                to.subset.as_ref().filter(|_| clients.all_lack(&views, |client| declare(&ports, to, client)))
             {
                 let of = self.whose(&views, &host);
                 undeclared.push(format!("{} ({} of {of})", placed.place, subset.as_str()));

@@ -79,7 +79,7 @@ fn subset_that_only_other_clients_have_is_undeclared() {
 fn subset_or_hidden_service_without_a_share_is_not_named() {
     let own = |host: &str| {
         let view = ServiceView::clone(&mk_served(host, true, vec![]));
-        let declared = mk_view(host, "other", &[Visibility::Own]);
+        let declared = mk_view(host, "other", &[Visibility::Hidden]);
         Arc::new(ServiceView { declarations: declared.declarations.clone(), ..view })
     };
     let services = || vec![mk_ruled("pay.shop.svc", None), own("own.shop.svc")];

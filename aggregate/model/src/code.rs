@@ -168,6 +168,7 @@ codes! {
     471 STREAMS_WITHOUT_HTTP2 "`maxConcurrentStreams` of a DestinationRule has no effect, because clients use HTTP/1.1 or, with `useClientProtocol`, the version of each request" => "set `h2UpgradePolicy: UPGRADE` without `useClientProtocol`, remove it, or correct the protocol of the port";
     472 AUTHORIZATION_UNREADABLE "no version of an AuthorizationPolicy is valid, so that its workloads refuse every request" => "correct the field that the reason of the policy names: `tributary get policies NAME -o wide`";
     473 AUTHORIZATION_UNDECIDED "an AuthorizationPolicy depends on an extension or on tokens of requests, which are not read, so that requests are refused" => "write rules that decide by identity, address or request, or delete it";
+    474 ROUTE_LACKED_BY_SOME "clients of some namespaces lack a destination of a VirtualService, or its subset, by the DestinationRules or the `exportTo` that apply to them" => "declare the subset in the DestinationRule that the message names, extend the `exportTo` of the service or of the rule with the subset, or narrow that of the VirtualService";
 
     // 05xx: why an endpoint is or is not served
     501 SOURCE_ENDPOINT "the source lists this endpoint" => "nothing";

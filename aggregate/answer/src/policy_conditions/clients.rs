@@ -85,7 +85,7 @@ impl Concerned {
     }
     /// Iterates over the namespaces of the clients. Those that the `exportTo` of the services names have clients, known or not,
     /// for which the services are declared.
-    fn of_services<'s>(
+    pub(super) fn of_services<'s>(
         &'s self,
         views: &'s [&Arc<ServiceView>],
     ) -> impl Iterator<Item = Option<&'s Namespace>> {
@@ -95,7 +95,7 @@ impl Concerned {
 }
 
 /// Whether the clients of a namespace may see one of these services.
-fn see(views: &[&Arc<ServiceView>], client: Option<&Namespace>) -> bool {
+pub(super) fn see(views: &[&Arc<ServiceView>], client: Option<&Namespace>) -> bool {
     views.iter().any(|view| is_exported(view, Scope::of(client)))
 }
 

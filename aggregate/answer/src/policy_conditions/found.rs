@@ -6,6 +6,9 @@ use tributary_model::{Catalog, Code, Condition, PolicyKey, PolicyView};
 
 pub(super) use crate::steps::named;
 
+/// Most other policies that a condition lists as concerned.
+pub(super) const MAX_OTHERS: usize = 8;
+
 /// Condition, with the other policies that it concerns.
 pub(super) struct Found<'c>(pub(super) Code, pub(super) Vec<&'c PolicyKey>, pub(super) String);
 

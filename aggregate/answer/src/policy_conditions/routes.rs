@@ -1,6 +1,6 @@
 //! Conditions of VirtualServices: hosts that no service has or other VirtualServices serve, destinations that lead
-//! nowhere, routes behind others that take their requests or for ports that no service has, delegates that are missing, and
-//! those that no client uses.
+//! nowhere or that some clients lack, routes behind others that take their requests or for ports that no service has,
+//! delegates that are missing, and those that no client uses.
 //!
 //! The list of policies calls it once. Comparisons of a request are bounded by [`MAX_LOOKS`]; what is beyond has no
 //! condition.
@@ -25,6 +25,7 @@ mod delegates;
 mod destinations;
 mod listening;
 mod order;
+mod partly;
 mod ports;
 mod shadowed;
 mod taken;

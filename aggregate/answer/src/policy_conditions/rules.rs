@@ -13,7 +13,7 @@ use tributary_model::{
 };
 
 use super::clients::{Inhabited, inhabited};
-use super::found::{Found, named};
+use super::found::{Found, MAX_OTHERS, named};
 use super::services::{Services, any_has_labels, selects};
 use super::{Beside, MAX_LOOKS};
 
@@ -21,9 +21,6 @@ mod protocols;
 mod shares;
 
 use shares::Shares;
-
-/// Most rules that a condition lists as concerned.
-const MAX_OTHERS: usize = 8;
 
 /// Conditions of rules.
 pub(super) struct RuleConditions<'c> {

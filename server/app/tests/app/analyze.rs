@@ -162,7 +162,34 @@ async fn service_for_clients_of_named_namespaces_is_not_hidden() {
     for (to, want) in [("[shop]", Exit::Ok), ("[.]", Exit::Ok), ("[\"~\"]", Exit::No)] {
         let directory = mk_directory(&[("rules.yaml", &exported(to))]);
         let ran = analyze(directory.path(), &["--failure-threshold", "info"]).await;
-        assert_eq!((ran.exit, ran.out.contains("TRB0465")), (Ok(want), want == Exit::No), "{to}: {}", ran.out);
+        assert_eq!(
+            (ran.exit, ran.out.contains("TRB0465")),
+            (Ok(want), want == Exit::No),
+            "{to}: {}",
+            ran.out
+        );
+    }
+}
+
+#[tokio::test]
+async fn clients_without_the_subset_of_a_route_are_a_warning() {
+    let rules =
+        RULES.rsplit_once("  - route:").unwrap().0.replace("  - {name: v2, labels: {version: v2}}\n", "");
+    let own = "---\napiVersion: networking.istio.io/v1\nkind: DestinationRule\nmetadata: {name: pay-limits, namespace: other}\n\
+               spec: {host: pay.test, trafficPolicy: {connectionPool: {tcp: {maxConnections: 5}}}}\n";
+    let private = rules.replace("  host: pay.test\n", "  host: pay.test\n  exportTo: [.]\n");
+    let lacks = |clients: &str, rule: &str| {
+        format!(
+            "rules.yaml:18:1: warning [VirtualService shop/pay] some clients lack these destinations: http[0] (clients of {clients} \
+             have no subset v1 of pay.test: {rule} applies to them) (TRB0474)\n"
+        )
+    };
+    let of_other = lacks("namespace other", "DestinationRule other/pay-limits");
+    let of_most = lacks("most namespaces", "no DestinationRule").replace(":18:", ":19:");
+    for (text, want) in [(rules.clone(), String::new()), (rules + own, of_other), (private, of_most)] {
+        let directory = mk_directory(&[("rules.yaml", &text)]);
+        let ran = analyze(directory.path(), &["--failure-threshold", "error"]).await;
+        assert_eq!((ran.exit, ran.out), (Ok(Exit::Ok), want));
     }
 }
 

@@ -10,18 +10,19 @@ use tributary_model::{
 
 use super::listening::Listening;
 use super::order::List;
+use super::partly::{Partly, Target};
 use super::{Found, RouteConditions, named, place};
 use crate::policy_conditions::MAX_LOOKS;
 use crate::policy_conditions::services::{any_has_labels, selects};
 
 /// Destination with the place of its route.
-struct Placed<'c> {
-    place: String,
-    to: &'c RouteDestination,
+pub(super) struct Placed<'c> {
+    pub(super) place: String,
+    pub(super) to: &'c RouteDestination,
     /// Whether it receives copies: no request fails without them.
     is_mirror: bool,
     /// List and position of its route.
-    route: (List, usize),
+    pub(super) route: (List, usize),
 }
 
 impl<'c> RouteConditions<'c> {
@@ -34,11 +35,12 @@ impl<'c> RouteConditions<'c> {
     ) -> Vec<Found<'c>> {
         let (mut missing, mut hidden) = (Vec::new(), Vec::new());
         let (mut undeclared, mut empty) = (Vec::new(), Vec::new());
+        let mut partly = Partly::default();
         let clients = self.clients(key, own);
         for placed in placed(own) {
             let to = placed.to;
             let host = to.host.completed(key.namespace.as_str(), self.catalog.settings.domain());
-            let (named, views) = (self.services.named(host.as_str()), self.services.ends(host.as_str()));
+            let (of_host, views) = (self.services.named(host.as_str()), self.services.ends(host.as_str()));
             let ports: Vec<_> = views.iter().flat_map(|view| ports_of(view, to)).collect();
             if views.is_empty() && self.services.are_elsewhere(&host.clone().into()) {
                 undeclared.extend(
@@ -49,7 +51,7 @@ impl<'c> RouteConditions<'c> {
                 );
             } else if views.is_empty() {
                 missing.push(format!("{} ({})", placed.place, self.services.no_such_host(host.as_str())));
-            } else if clients.see_none(&named) || clients.see_none(&views) {
+            } else if clients.see_none(&of_host) || clients.see_none(&views) {
                 hidden.push(format!("{} ({host})", placed.place));
             } else if let (Some(port), true) = (to.port, ports.is_empty()) {
                 missing.push(format!("{} ({host} has no port {port})", placed.place));
@@ -69,6 +71,9 @@ impl<'c> RouteConditions<'c> {
                 .filter(|subset| !placed.is_mirror && self.is_empty_subset(&views, to, subset))
             {
                 empty.push(format!("{} ({} of {host})", placed.place, subset.as_str()));
+            } else if let Some(listening) = listening {
+                let target = Target { host: self.whose(&views, &host), named: of_host, ends: views };
+                self.add_lacks(&mut partly, (&placed, &target), &clients, (key, listening));
             }
         }
         let all = [
@@ -85,7 +90,7 @@ impl<'c> RouteConditions<'c> {
         let found = |(code, what, parts): (_, &str, Vec<String>)| {
             Found(code, Vec::new(), format!("{what}: {}", named(parts.iter().map(String::as_str))))
         };
-        lost.map(found).collect()
+        lost.map(found).chain(partly.found()).collect()
     }
     /// Names the host of which DestinationRules declare the subsets of a destination: for an alias that at its end.
     fn whose(&self, ends: &[&'c Arc<ServiceView>], host: &Hostname) -> String {
@@ -187,7 +192,10 @@ impl<'c> RouteConditions<'c> {
     }
 }
 
-fn ports_of<'v>(view: &'v Arc<ServiceView>, to: &RouteDestination) -> impl Iterator<Item = &'v PortView> {
+pub(super) fn ports_of<'v>(
+    view: &'v Arc<ServiceView>,
+    to: &RouteDestination,
+) -> impl Iterator<Item = &'v PortView> {
     let port = to.port;
     view.ports.iter().filter(move |own| port.is_none_or(|number| own.number == number))
 }
@@ -198,7 +206,7 @@ fn shown(ports: &[PortNumber]) -> String {
 }
 
 /// Whether a rule of a client declares the subset on one of these ports.
-fn declare(ports: &[&PortView], to: &RouteDestination, client: Option<&Namespace>) -> bool {
+pub(super) fn declare(ports: &[&PortView], to: &RouteDestination, client: Option<&Namespace>) -> bool {
     let has =
         |policy: &ClusterPolicy| policy.subsets.iter().any(|(name, _)| Some(name) == to.subset.as_ref());
     ports.iter().any(|port| port.cluster.inputs.policy_of(client).is_some_and(has))

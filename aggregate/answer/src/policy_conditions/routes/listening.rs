@@ -6,12 +6,18 @@
 
 use std::rc::Rc;
 use std::slice;
+use std::sync::Arc;
 
-use tributary_model::{HttpAction, HttpRoute, PolicyKey, PortNumber, VirtualService};
+use tributary_model::{
+    HttpAction, HttpRoute, Namespace, PolicyKey, PortNumber, ServiceView, VirtualService, Visibility,
+};
 
-use super::order::{List, Order};
-use super::ports::Listened;
+use super::order::{Clients, List, Order};
+use super::ports::{HostServices, Listened};
+use super::taken::serves;
 use super::{RouteConditions, place};
+use crate::resolve::is_exported;
+use crate::scope::Scope;
 
 /// Tables with the routes of a VirtualService.
 pub(super) struct Listening<'c> {
@@ -25,8 +31,10 @@ pub(super) struct Table<'c> {
     pub(super) order: Order<'c>,
     /// Ports of its hosts, as far as they are known.
     pub(super) listened: Option<Listened>,
+    /// Services of its hosts.
+    hosts: HostServices<'c>,
     /// VirtualService whose hosts it is for.
-    root: &'c PolicyKey,
+    root: (&'c PolicyKey, &'c VirtualService),
     /// Where its HTTP routes are declared; `None` if all of them are the root's.
     rows: Option<Vec<Row<'c>>>,
 }
@@ -57,9 +65,9 @@ impl<'c> RouteConditions<'c> {
         if let Some(table) = self.tables.get(key) {
             return Some(Rc::clone(table));
         }
-        let listened = self.listened(key, root);
+        let hosts = self.hosts(key, root);
         let (order, rows) = self.merged(key, root)?;
-        let table = Rc::new(Table { order, listened, root: key, rows });
+        let table = Rc::new(Table { order, listened: hosts.listened(), hosts, root: (key, root), rows });
         self.tables.insert(key, Rc::clone(&table));
         Some(table)
     }
@@ -114,16 +122,42 @@ impl<'c> RouteConditions<'c> {
     ) -> bool {
         let reaches = |table: &Table<'_>, at: usize| {
             let comparisons = table.order.comparisons(list, at, Some(port));
-            self.look(comparisons).is_some() && table.order.reaches(list, at, port)
+            self.look(comparisons).is_some() && table.order.reaches(list, at, &[port].into(), Clients::Any)
         };
         let is_of_port =
             |table: &Table<'_>| table.listened.as_ref().is_some_and(|known| known.has(list, port));
         let mut of_port = listening.tables.iter().filter(|table| is_of_port(table));
         of_port.any(|table| table.receivers(key, list, at).into_iter().any(|at| reaches(table, at)))
     }
+    /// Whether a route of a VirtualService receives something of the clients of a namespace, of most others without one.
+    pub(super) fn receives_from(
+        &self,
+        (key, listening): (&PolicyKey, &Listening<'_>),
+        (list, at): (List, usize),
+        client: Option<&Namespace>,
+    ) -> bool {
+        let reaches = |table: &Table<'_>, at: usize| {
+            let ports = table.listened.as_ref().map(|known| known.of(list)).unwrap_or_default();
+            let comparisons = table.order.comparisons(list, at, None) * ports.len().max(1);
+            self.look(comparisons).is_some()
+                && table.order.reaches(list, at, &ports, Clients::Namespace(client))
+        };
+        let mut tables = listening.tables.iter().filter(|table| table.is_for(list, client));
+        tables.any(|table| table.receivers(key, list, at).into_iter().any(|at| reaches(table, at)))
+    }
 }
 
 impl Table<'_> {
+    /// Whether clients of a namespace use it: it is exported to them, and they see a service of its hosts, for which no other
+    /// VirtualService takes their requests.
+    fn is_for(&self, list: List, client: Option<&Namespace>) -> bool {
+        let (key, root) = self.root;
+        let has = |view: &Arc<ServiceView>| {
+            is_exported(view, Scope::of(client)) && (list != List::Http || serves(view, key, client))
+        };
+        root.export.resolve(&Visibility::Public).admits(&key.namespace, client)
+            && (self.hosts.is_unserved || self.hosts.views.iter().any(|view| has(view)))
+    }
     /// Returns where a route of a VirtualService is in the table.
     pub(super) fn positions(&self, key: &PolicyKey, list: List, at: usize) -> Vec<usize> {
         let is_it = |(_, row): &(usize, &Row<'_>)| row.of == key && row.at == at;
@@ -131,7 +165,7 @@ impl Table<'_> {
             Some(rows) if list == List::Http => {
                 rows.iter().enumerate().filter(is_it).map(|(at, _)| at).collect()
             }
-            _ if self.root == key => vec![at],
+            _ if self.root.0 == key => vec![at],
             _ => Vec::new(),
         }
     }
@@ -146,7 +180,7 @@ impl Table<'_> {
         let row = self.rows.as_ref().filter(|_| list == List::Http).and_then(|rows| rows.get(at));
         let (of, place) = match row {
             Some(row) => (row.of, place("http", row.at, &row.route.name)),
-            None => (self.root, self.order.place(list, at)),
+            None => (self.root.0, self.order.place(list, at)),
         };
         if of == key { place } else { format!("{place} of {}/{}", of.namespace, of.name) }
     }

@@ -9,7 +9,8 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use tributary_model::{
-    HostPattern, HttpAction, HttpMatch, HttpRoute, L4Match, PortNumber, TcpRoute, TlsRoute, VirtualService,
+    ClientMatch, GatewayMatch, HostPattern, HttpAction, HttpMatch, HttpRoute, L4Match, Namespace, PortNumber,
+    TcpRoute, TlsRoute, VirtualService,
 };
 
 use super::{matches_of, place};
@@ -73,20 +74,22 @@ impl<'c> Order<'c> {
             List::Tcp => takers(&self.tcp, at, ports, is_same_or_any),
         }
     }
-    /// Whether a route receives something of what comes to a port.
-    pub(super) fn reaches(&self, list: List, at: usize, port: PortNumber) -> bool {
-        let ports = [port].into();
+    /// Whether a route receives something of what some clients send to these ports, or to any if there are none.
+    pub(super) fn reaches(&self, list: List, at: usize, ports: &Ports, clients: Clients<'_>) -> bool {
         let is_left = |taker: Option<usize>| taker.is_none();
+        let is_of =
+            |port: &Option<PortNumber>| ports.is_empty() || port.is_some_and(|port| ports.contains(&port));
         let connections = |all: &[Vec<Part<'_>>], takes: Takes| {
-            let parts = all[at].iter().flat_map(|part| part.by_port(&ports));
-            let mut of_port = parts.filter(|part| part.of.port == Some(port));
-            of_port.any(|part| is_left(taker(&all[..at], &part, takes)))
+            let parts = all[at].iter().flat_map(|part| part.by_port(ports));
+            let parts = parts.filter(|part| is_of(&part.of.port));
+            let mut parts = parts.filter_map(|part| part.of_clients(clients));
+            parts.any(|part| is_left(taker(&all[..at], &part, takes)))
         };
         match list {
             List::Http => {
-                let all = requests(&self.http[at], &ports);
-                let mut of_port = all.iter().filter(|one| one.port == Some(port));
-                of_port.any(|one| is_left(self.taker(at, one)))
+                let all = requests(&self.http[at], ports).into_iter().filter(|one| is_of(&one.port));
+                let mut all = all.filter_map(|one| of_clients(one, clients));
+                all.any(|one| is_left(self.taker(at, &one)))
             }
             List::Tls => connections(&self.tls, is_same),
             List::Tcp => connections(&self.tcp, is_same_or_any),
@@ -122,6 +125,31 @@ impl<'c> Order<'c> {
 
 type Ports = BTreeSet<PortNumber>;
 
+/// Clients whose requests or connections are looked at.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Clients<'n> {
+    Any,
+    /// Those of a namespace; of most others without one.
+    Namespace(Option<&'n Namespace>),
+}
+
+impl Clients<'_> {
+    /// Returns conditions for those of the clients that fulfil them; `None` if there are none.
+    fn narrowed(self, of: &ClientMatch) -> Option<ClientMatch> {
+        let Self::Namespace(client) = self else { return Some(of.clone()) };
+        let is_for =
+            of.gateways != GatewayMatch::Other && of.namespace.as_ref().is_none_or(|own| Some(own) == client);
+        is_for.then(|| ClientMatch { namespace: client.cloned(), ..of.clone() })
+    }
+}
+
+/// Returns a condition of requests for some clients. One on gateways leaves none on clients.
+fn of_clients(of: HttpMatch, clients: Clients<'_>) -> Option<HttpMatch> {
+    let any = ClientMatch::default();
+    let conditions = if of.clients.is_any() { &any } else { &of.clients };
+    Some(HttpMatch { clients: clients.narrowed(conditions)?, ..of })
+}
+
 /// Whether one part takes all connections of another one with the same clients and port.
 type Takes = fn(&Part<'_>, &Part<'_>) -> bool;
 
@@ -147,6 +175,10 @@ impl<'r> Part<'r> {
             Part { of: Cow::Owned(of), ..self.clone() }
         };
         ports.iter().map(on).collect()
+    }
+    fn of_clients(&self, clients: Clients<'_>) -> Option<Self> {
+        let of = L4Match { clients: clients.narrowed(&self.of.clients)?, ..L4Match::clone(&self.of) };
+        Some(Part { of: Cow::Owned(of), ..self.clone() })
     }
 }
 

@@ -1,8 +1,9 @@
 //! Ports that the routes of a VirtualService are for: those of the services of its hosts, and port 80 for a host of no service.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use tributary_model::{HostPattern, PolicyKey, PortNumber, PortView, Protocol, VirtualService};
+use tributary_model::{HostPattern, PolicyKey, PortNumber, PortView, Protocol, ServiceView, VirtualService};
 
 use super::order::List;
 use super::{Code, Found, RouteConditions, named, place};
@@ -10,8 +11,10 @@ use super::{Code, Found, RouteConditions, named, place};
 /// Ports of the hosts of a VirtualService, by what routes are for them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Listened {
-    /// For routes of requests.
+    /// For routes of requests, without that of hosts of no service.
     http: BTreeSet<PortNumber>,
+    /// Whether port 80 is one for routes of requests, for a host of no service.
+    is_usual: bool,
     /// For routes of TLS connections.
     tls: BTreeSet<PortNumber>,
     /// For routes of TCP connections, which are not tried for connections of TLS.
@@ -22,7 +25,7 @@ impl Listened {
     /// Returns the ports for the routes of a list; of TCP those that no host has for TLS.
     pub(super) fn of(&self, list: List) -> BTreeSet<PortNumber> {
         match list {
-            List::Http => self.http.clone(),
+            List::Http => self.http.iter().copied().chain(self.usual()).collect(),
             List::Tls => self.tls.clone(),
             List::Tcp => self.tcp.difference(&self.tls).copied().collect(),
         }
@@ -30,7 +33,7 @@ impl Listened {
     /// Whether it is a port for the routes of a list.
     pub(super) fn has(&self, list: List, port: PortNumber) -> bool {
         match list {
-            List::Http => self.http.contains(&port),
+            List::Http => self.http.contains(&port) || self.usual() == Some(port),
             List::Tls => self.tls.contains(&port),
             List::Tcp => self.tcp.contains(&port) && !self.tls.contains(&port),
         }
@@ -38,9 +41,13 @@ impl Listened {
     /// Returns it with the ports of other hosts.
     pub(super) fn with(mut self, other: &Self) -> Self {
         self.http.extend(&other.http);
+        self.is_usual |= other.is_usual;
         self.tls.extend(&other.tls);
         self.tcp.extend(&other.tcp);
         self
+    }
+    fn usual(&self) -> Option<PortNumber> {
+        self.is_usual.then_some(PortNumber::HTTP)
     }
     fn add(&mut self, port: &PortView) {
         let protocol = port.protocol;
@@ -54,27 +61,46 @@ impl Listened {
     }
 }
 
-impl RouteConditions<'_> {
-    /// Returns the ports of the hosts of a VirtualService; `None` if services of one may be declared elsewhere, or it has none.
-    pub(super) fn listened(&mut self, key: &PolicyKey, own: &VirtualService) -> Option<Listened> {
-        let mut out = Listened::default();
+/// Services of the hosts of a VirtualService.
+#[derive(Default)]
+pub(super) struct HostServices<'c> {
+    pub(super) views: Vec<&'c Arc<ServiceView>>,
+    /// Whether no service of one of the hosts is known, so that clients of every namespace may send requests to it.
+    pub(super) is_unserved: bool,
+    /// Whether services of one may be declared elsewhere.
+    is_elsewhere: bool,
+}
+
+impl HostServices<'_> {
+    /// Returns the ports of the hosts; `None` if services of one may be declared elsewhere, or there is no host.
+    pub(super) fn listened(&self) -> Option<Listened> {
+        let mut out = Listened { is_usual: self.is_unserved, ..Listened::default() };
+        self.views.iter().flat_map(|view| view.ports.iter()).for_each(|port| out.add(port));
+        let is_any = self.is_unserved || !self.views.is_empty();
+        (is_any && !self.is_elsewhere).then_some(out)
+    }
+}
+
+impl<'c> RouteConditions<'c> {
+    /// Returns the services of the hosts of a VirtualService.
+    pub(super) fn hosts(&mut self, key: &PolicyKey, own: &VirtualService) -> HostServices<'c> {
         let hosts: Vec<HostPattern> = own.hosts.iter().map(|host| self.completed(key, host)).collect();
+        let mut out = HostServices::default();
         for host in &hosts {
-            if self.services.are_elsewhere(host) {
-                return None;
-            }
             let views = self.services.of(host);
-            views.iter().flat_map(|view| view.ports.iter()).for_each(|port| out.add(port));
-            out.http.extend(views.is_empty().then_some(PortNumber::HTTP));
+            out.is_unserved |= views.is_empty();
+            out.is_elsewhere |= self.services.are_elsewhere(host);
+            out.views.extend(views);
         }
-        (!hosts.is_empty()).then_some(out)
+        out
     }
 }
 
 /// Returns the condition of routes that no port of the hosts has.
 pub(super) fn portless<'c>(own: &VirtualService, listened: &Listened) -> Option<Found<'c>> {
+    let requests = listened.of(List::Http);
     let lists = [
-        ("http", own.http.is_empty(), &listened.http),
+        ("http", own.http.is_empty(), &requests),
         ("tls", own.tls.is_empty(), &listened.tls),
         ("tcp", own.tcp.is_empty(), &listened.tcp),
     ];
@@ -87,7 +113,7 @@ pub(super) fn portless<'c>(own: &VirtualService, listened: &Listened) -> Option<
             Some(format!("{} (port {})", place(list, at, name), other_port(ports, known)?))
         };
     let http = own.http.iter().enumerate().filter_map(|(at, route)| {
-        of("http", at, &route.name, route.matches.iter().map(|found| found.port).collect(), &listened.http)
+        of("http", at, &route.name, route.matches.iter().map(|found| found.port).collect(), &requests)
     });
     let tls = own.tls.iter().enumerate().filter_map(|(at, route)| {
         of("tls", at, "", route.matches.iter().map(|found| found.connection.port).collect(), &listened.tls)

@@ -81,6 +81,12 @@ impl<'c> Taken<'c> {
     }
 }
 
+/// Whether requests of clients of a namespace to a service have the routes of a VirtualService.
+pub(super) fn serves(view: &ServiceView, key: &PolicyKey, client: Option<&Namespace>) -> bool {
+    let mut all = view.ports.iter().map(|port| &port.route.inputs);
+    all.any(|inputs| Preceding::default().add(inputs, key, client).is_none())
+}
+
 /// Returns a sentence about hosts and those that precede; `None` without hosts.
 fn text(
     all: &BTreeMap<String, BTreeSet<&PolicyKey>>,

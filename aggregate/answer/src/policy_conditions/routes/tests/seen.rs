@@ -75,6 +75,100 @@ fn subset_that_only_other_clients_have_is_undeclared() {
     assert_eq!(found(&["other"], &["shop", "other"]), [""; 0]);
 }
 
+/// Returns a service of which a rule declares subset v1 to most clients, and another rule none to those of a namespace.
+fn mk_overruled(client: &str, candidates: Vec<HttpCandidate>) -> Arc<ServiceView> {
+    let view = ServiceView::clone(&mk_served("pay.shop.svc", true, candidates));
+    let ruled = mk_ruled("pay.shop.svc", None);
+    let usual = ruled.ports[0].cluster.inputs.policy_of(None).map(|policy| Arc::new(policy.clone()));
+    let key =
+        PolicyKey { kind: PolicyKind::DestinationRule, namespace: mk_ns(client), name: "pay-limits".into() };
+    let none =
+        ClusterPolicy { whole: TrafficPolicy::default(), subsets: Default::default(), from: [key].into() };
+    let policy = ByNamespace::new(usual, [(mk_ns(client), Some(Arc::new(none)))]);
+    let own = view.ports[0].clone();
+    let cluster = ClusterInputs { policy: Some(Arc::new(policy)), ..own.cluster.inputs.clone() };
+    let cluster = Shared::new(ResourceInputs::new(cluster, ClientDimensions::KIND));
+    let endpoints = ruled.ports[0].endpoints.clone();
+    Arc::new(ServiceView { ports: [PortView { cluster, endpoints, ..own }].into(), ..view })
+}
+
+fn mk_for_clients_of(namespace: &str, mut route: HttpRoute) -> HttpRoute {
+    let clients = ClientMatch { namespace: Some(mk_ns(namespace)), ..ClientMatch::default() };
+    route.matches = [HttpMatch { clients, ..HttpMatch::default() }].into();
+    route
+}
+
+const OVERRULED: &str = "a: TRB0474 some clients lack these destinations: http[0] (clients of namespace other have no subset v1 of \
+                         pay.shop.svc: DestinationRule other/pay-limits applies to them)";
+
+#[test]
+fn clients_with_a_rule_of_their_own_without_the_subset_are_named() {
+    let to_v1 = || mk_to_subset("pay.shop.svc", "v1");
+    let found = |routes: Vec<HttpRoute>, clients: &[&str]| {
+        let all = vec![mk_service("a", &["pay.shop.svc"], routes.clone())];
+        let candidate = mk_candidate("a", "pay.shop.svc", Visibility::Public, routes);
+        shown_to(vec![mk_overruled("other", vec![candidate])], all, clients)
+    };
+    assert_eq!(found(vec![to_v1()], &["shop", "other"]), [OVERRULED]);
+    assert_eq!(found(vec![to_v1()], &[]), [OVERRULED], "clients are not known");
+    assert_eq!(found(vec![to_v1()], &["shop", "web"]), [""; 0], "no client has the rule");
+    let other = mk_for_clients_of("other", mk_route(&[], &["pay.shop.svc"]));
+    assert_eq!(found(vec![other, to_v1()], &["shop", "other"]), [""; 0], "they have a route of their own");
+    assert_eq!(found(vec![mk_for_clients_of("shop", to_v1())], &["shop", "other"]), [""; 0]);
+    let lost = OVERRULED.replace("http[0]", "http[1]");
+    let shop = mk_for_clients_of("shop", mk_route(&[], &["pay.shop.svc"]));
+    assert_eq!(found(vec![shop, to_v1()], &["shop", "web", "other"]), [lost]);
+}
+
+#[test]
+fn clients_whose_requests_another_virtual_service_routes_lack_nothing() {
+    let routes = || vec![mk_to_subset("pay.shop.svc", "v1")];
+    let found = |of_other: Visibility| {
+        let other = mk_candidate("o", "pay.shop.svc", of_other, vec![mk_route(&[], &["pay.shop.svc"])]);
+        let candidate = mk_candidate("a", "pay.shop.svc", Visibility::Public, routes());
+        let all = vec![mk_service("a", &["pay.shop.svc"], routes())];
+        shown_to(vec![mk_overruled("other", vec![candidate, other])], all, &["shop", "other"])
+    };
+    assert_eq!(found(Visibility::Hidden), [OVERRULED]);
+    assert_eq!(found(Visibility::Namespaces([mk_ns("other")].into())), [""; 0]);
+}
+
+#[test]
+fn clients_of_namespaces_without_the_rule_or_service_are_named() {
+    let ruled = mk_ruled("pay.shop.svc", Some("shop"));
+    let with = |view: &ServiceView, candidates: Vec<HttpCandidate>| {
+        let route = mk_served("pay.shop.svc", true, candidates).ports[0].route.clone();
+        Arc::new(ServiceView { ports: [PortView { route, ..view.ports[0].clone() }].into(), ..view.clone() })
+    };
+    let hidden = || {
+        let declared = mk_view("own.shop.svc", "shop", &[Visibility::Namespaces([mk_ns("other")].into())]);
+        let view = ServiceView::clone(&mk_served("own.shop.svc", true, vec![]));
+        Arc::new(ServiceView { declarations: declared.declarations.clone(), ..view })
+    };
+    let found = |route: HttpRoute, clients: &[&str]| {
+        let candidate = mk_candidate("a", "pay.shop.svc", Visibility::Public, vec![route.clone()]);
+        let services = vec![with(&ruled, vec![candidate]), hidden()];
+        shown_to(services, vec![mk_service("a", &["pay.shop.svc"], vec![route])], clients)
+    };
+    let lacks =
+        |what: &str| vec![format!("a: TRB0474 some clients lack these destinations: http[0] ({what})")];
+    let (to_v1, to_own) = (|| mk_to_subset("pay.shop.svc", "v1"), || mk_route(&[], &["own.shop.svc"]));
+    let no_rule = "have no subset v1 of pay.shop.svc: no DestinationRule applies to them";
+    assert_eq!(found(to_v1(), &["shop", "other"]), lacks(&format!("clients of namespace other {no_rule}")));
+    assert_eq!(found(to_v1(), &[]), lacks(&format!("clients of most namespaces {no_rule}")));
+    let unseen = "may not see own.shop.svc, by its exportTo";
+    assert_eq!(found(to_own(), &["shop", "other"]), lacks(&format!("clients of namespace shop {unseen}")));
+    assert_eq!(
+        found(to_own(), &["web", "shop"]),
+        lacks(&format!("clients of namespaces shop, web {unseen}"))
+    );
+    let most = format!("clients of most namespaces and of shop {unseen}");
+    assert_eq!(found(to_own(), &[]), lacks(&most));
+    // clients that do not see the host do not use the VirtualService
+    let of_host = vec![mk_service("a", &["own.shop.svc"], vec![to_own()])];
+    assert_eq!(shown_to(vec![hidden()], of_host, &["shop"]), [""; 0]);
+}
+
 #[test]
 fn subset_or_hidden_service_without_a_share_is_not_named() {
     let own = |host: &str| {

@@ -1,0 +1,153 @@
+//! Condition of destinations that clients of some namespaces lack and those of others have: a DestinationRule without the
+//! subset applies to them, or they do not see the service.
+//!
+//! Namespaces with known clients are compared; while none is known, those that the VirtualService, a service or a rule
+//! names, and most others. One counts if requests or connections of its clients go to the destination.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use tributary_model::{Code, Namespace, PolicyKey, PortView, RouteDestination, ServiceView};
+
+use super::destinations::{Placed, declare, ports_of};
+use super::listening::Listening;
+use super::{Found, RouteConditions, named};
+use crate::policy_conditions::clients::{Concerned, see};
+use crate::policy_conditions::found::MAX_OTHERS;
+use crate::resolve::is_exported;
+use crate::scope::Scope;
+
+/// Services to which a destination leads.
+pub(super) struct Target<'c> {
+    /// Text that names its host.
+    pub(super) host: String,
+    /// Services of its host.
+    pub(super) named: Vec<&'c Arc<ServiceView>>,
+    /// Services at the end of their aliases.
+    pub(super) ends: Vec<&'c Arc<ServiceView>>,
+}
+
+/// What clients lack of a destination.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Lack<'c> {
+    /// They do not see its service.
+    Service,
+    /// None of these rules, which apply to them, declares its subset.
+    Subset(&'c [PolicyKey]),
+}
+
+/// Destinations that some clients lack.
+#[derive(Default)]
+pub(super) struct Partly<'c> {
+    parts: Vec<String>,
+    rules: BTreeSet<&'c PolicyKey>,
+}
+
+impl<'c> Partly<'c> {
+    /// Returns the condition; `None` without a destination.
+    pub(super) fn found(self) -> Option<Found<'c>> {
+        let Self { parts, rules } = self;
+        let message =
+            || format!("some clients lack these destinations: {}", named(parts.iter().map(String::as_str)));
+        let others = || rules.into_iter().take(MAX_OTHERS).collect();
+        (!parts.is_empty()).then(|| Found(Code::ROUTE_LACKED_BY_SOME, others(), message()))
+    }
+    fn add(&mut self, placed: &Placed<'_>, host: &str, lack: Lack<'c>, clients: &[Option<&Namespace>]) {
+        let what = match (lack, &placed.to.subset) {
+            (Lack::Subset(rules), Some(subset)) => {
+                self.rules.extend(rules);
+                format!("have no subset {} of {host}: {}", subset.as_str(), applied(rules))
+            }
+            _ => format!("may not see {host}, by its exportTo"),
+        };
+        self.parts.push(format!("{} ({} {what})", placed.place, described(clients)));
+    }
+}
+
+impl<'c> RouteConditions<'c> {
+    /// Adds what clients of some namespaces lack of a destination; nothing if all clients have the same.
+    pub(super) fn add_lacks(
+        &self,
+        out: &mut Partly<'c>,
+        (placed, target): (&Placed<'_>, &Target<'c>),
+        clients: &Concerned,
+        listening: (&PolicyKey, &Listening<'_>),
+    ) {
+        if target.is_alike(placed.to) {
+            return;
+        }
+        let compared = self.compared(placed.to, target, clients);
+        let mut lacks: BTreeMap<Lack<'c>, Vec<Option<&Namespace>>> = BTreeMap::new();
+        for client in compared {
+            let lack = target.lack(placed.to, client);
+            let lack = lack.filter(|_| self.receives_from(listening, placed.route, client));
+            if let Some(lack) = lack {
+                lacks.entry(lack).or_default().push(client);
+            }
+        }
+        for (lack, clients) in lacks {
+            out.add(placed, &target.host, lack, &clients);
+        }
+    }
+    /// Returns the namespaces whose clients are compared; `None` stands for most others.
+    fn compared<'s>(
+        &self,
+        to: &RouteDestination,
+        target: &'s Target<'c>,
+        clients: &'s Concerned,
+    ) -> BTreeSet<Option<&'s Namespace>> {
+        let known = self.inhabited.as_ref().filter(|known| !known.is_empty());
+        let is_known = |client: &Namespace| known.is_none_or(|known| known.contains(client));
+        let policies = target.ports(to).filter_map(|port| port.cluster.inputs.policy.as_ref());
+        let ruled = policies.flat_map(|policy| policy.namespaces()).map(Some);
+        let all = clients.of_services(&target.ends).chain(clients.of_services(&target.named)).chain(ruled);
+        all.filter(|client| client.map_or(known.is_none(), is_known)).collect()
+    }
+}
+
+impl<'c> Target<'c> {
+    fn ports(&self, to: &RouteDestination) -> impl Iterator<Item = &'c PortView> {
+        self.ends.iter().flat_map(move |&view| ports_of(view, to))
+    }
+    /// Whether clients of all namespaces have the same of it.
+    fn is_alike(&self, to: &RouteDestination) -> bool {
+        let is_public = |view: &&Arc<ServiceView>| is_exported(view, Scope::of(None));
+        let is_ruled = |port: &PortView| {
+            port.cluster.inputs.policy.as_ref().is_some_and(|policy| policy.namespaces().next().is_some())
+        };
+        self.named.iter().chain(&self.ends).all(|view| is_public(view)) && !self.ports(to).any(is_ruled)
+    }
+    /// Returns what clients of a namespace lack.
+    fn lack(&self, to: &RouteDestination, client: Option<&Namespace>) -> Option<Lack<'c>> {
+        if !see(&self.named, client) || !see(&self.ends, client) {
+            return Some(Lack::Service);
+        }
+        to.subset.as_ref()?;
+        let seen = self.ends.iter().filter(|view| is_exported(view, Scope::of(client)));
+        let ports: Vec<&'c PortView> = seen.flat_map(|&view| ports_of(view, to)).collect();
+        let mut rules = ports.iter().filter_map(|port| port.cluster.inputs.policy_of(client));
+        let lost = !ports.is_empty() && !declare(&ports, to, client);
+        lost.then(|| Lack::Subset(rules.next().map_or(&[][..], |policy| &*policy.from)))
+    }
+}
+
+/// Returns which rules apply to clients.
+fn applied(rules: &[PolicyKey]) -> String {
+    let names: Vec<String> = rules.iter().map(ToString::to_string).collect();
+    match names.as_slice() {
+        [] => "no DestinationRule applies to them".to_owned(),
+        [one] => format!("{one} applies to them"),
+        all => format!("{} apply to them", named(all.iter().map(String::as_str))),
+    }
+}
+
+/// Names the clients of some namespaces.
+fn described(clients: &[Option<&Namespace>]) -> String {
+    let listed: Vec<&str> = clients.iter().flatten().map(|namespace| namespace.as_str()).collect();
+    match (clients.contains(&None), listed.as_slice()) {
+        (true, []) => "clients of most namespaces".to_owned(),
+        (true, _) => format!("clients of most namespaces and of {}", named(listed)),
+        (false, [one]) => format!("clients of namespace {one}"),
+        (false, _) => format!("clients of namespaces {}", named(listed)),
+    }
+}

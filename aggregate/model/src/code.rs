@@ -169,6 +169,7 @@ codes! {
     472 AUTHORIZATION_UNREADABLE "no version of an AuthorizationPolicy is valid, so that its workloads refuse every request" => "correct the field that the reason of the policy names: `tributary get policies NAME -o wide`";
     473 AUTHORIZATION_UNDECIDED "an AuthorizationPolicy depends on an extension or on tokens of requests, which are not read, so that requests are refused" => "write rules that decide by identity, address or request, or delete it";
     474 ROUTE_LACKED_BY_SOME "clients of some namespaces lack a destination of a VirtualService, or its subset, by the DestinationRules or the `exportTo` that apply to them" => "declare the subset in the DestinationRule that the message names, extend the `exportTo` of the service or of the rule with the subset, or narrow that of the VirtualService";
+    475 ROUTE_HOST_EXCEPTED "VirtualServices that name hosts more exactly serve them in the place of a VirtualService, which serves others" => "nothing, if they are meant as exceptions; else remove or merge them";
 
     // 05xx: why an endpoint is or is not served
     501 SOURCE_ENDPOINT "the source lists this endpoint" => "nothing";

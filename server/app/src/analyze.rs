@@ -54,7 +54,7 @@ impl Severity {
             | Code::NACKED
             | Code::EGRESS_PROXY_UNREACHABLE
             | Code::AUTHORIZATION_UNREADABLE => Self::Error,
-            Code::POLICY_FIELD_IGNORED | Code::PATCH_UNUSED => Self::Info,
+            Code::POLICY_FIELD_IGNORED | Code::PATCH_UNUSED | Code::ROUTE_HOST_EXCEPTED => Self::Info,
             _ => Self::Warning,
         }
     }

@@ -52,5 +52,6 @@ fn lost_requests_are_errors_and_fields_without_effect_are_not() {
     assert_eq!(Severity::of(Code::POLICY_FIELD_IGNORED), Severity::Info);
     // its clients may just not be connected
     assert_eq!(Severity::of(Code::PATCH_UNUSED), Severity::Info);
+    assert_eq!(Severity::of(Code::ROUTE_HOST_EXCEPTED), Severity::Info);
     assert_eq!(Severity::of(Code::ROUTE_LACKED_BY_SOME), Severity::Warning);
 }

@@ -1,5 +1,5 @@
-//! Condition of a VirtualService whose hosts others serve in its place: an older one for the same clients, one for
-//! fewer clients, or one with a more specific host.
+//! Conditions of a VirtualService whose hosts others serve in its place: an older one for the same clients, one for
+//! fewer clients, or one with a more specific host, which may be meant as an exception.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,9 +13,13 @@ use super::{Found, RouteConditions, named};
 #[derive(Default)]
 struct Taken<'c> {
     /// Others serve every client.
-    served: BTreeMap<String, BTreeSet<&'c PolicyKey>>,
+    served: ByHost<'c>,
     /// Others name the host more exactly and serve some clients; the others have the usual route.
-    named: BTreeMap<String, BTreeSet<&'c PolicyKey>>,
+    named: ByHost<'c>,
+    /// Others name the host more exactly and serve every client.
+    excepted: ByHost<'c>,
+    /// Whether it serves clients of some host.
+    serves: bool,
 }
 
 /// Those that precede a VirtualService on a host.
@@ -25,24 +29,25 @@ struct Preceding<'c> {
     serving: BTreeSet<&'c PolicyKey>,
     /// They name the host more exactly, with routes for some clients of a namespace only.
     naming: BTreeSet<&'c PolicyKey>,
+    /// Whether one of them names the host as exactly.
+    is_equal: bool,
 }
 
 impl<'c> RouteConditions<'c> {
-    /// Returns the condition of hosts of which no client has a route of a VirtualService, because others precede it on every
+    /// Returns the conditions of hosts of which no client has a route of a VirtualService, because others precede it on every
     /// port. One whose routes some clients do not have takes nothing, unless it names the host more exactly.
-    pub(super) fn taken(&mut self, key: &PolicyKey, own: &VirtualService) -> Option<Found<'c>> {
+    pub(super) fn taken(&mut self, key: &PolicyKey, own: &VirtualService) -> Vec<Found<'c>> {
         let mut taken = Taken::default();
         for host in own.hosts.iter().filter(|_| !own.http.is_empty()) {
             let host = self.completed(key, host);
             for view in self.services.of(&host) {
-                if let Some(by) = self.taken_of(key, view) {
-                    taken.add(view, by);
+                match self.taken_of(key, view) {
+                    Some(by) => taken.add(view, by),
+                    None => taken.serves = true,
                 }
             }
         }
-        let by: BTreeSet<&PolicyKey> =
-            taken.served.values().chain(taken.named.values()).flatten().copied().collect();
-        (!by.is_empty()).then(|| Found(Code::ROUTE_HOST_TAKEN, by.into_iter().collect(), taken.message()))
+        taken.found()
     }
     /// Returns those that precede one on all ports of a service; `None` if it serves some client of a port.
     fn taken_of(&mut self, key: &PolicyKey, view: &'c ServiceView) -> Option<Preceding<'c>> {
@@ -60,11 +65,33 @@ impl<'c> RouteConditions<'c> {
 
 impl<'c> Taken<'c> {
     fn add(&mut self, view: &ServiceView, by: Preceding<'c>) {
-        let list = if by.naming.is_empty() { &mut self.served } else { &mut self.named };
+        let list = match (by.naming.is_empty(), by.is_equal) {
+            (false, _) => &mut self.named,
+            (true, true) => &mut self.served,
+            (true, false) => &mut self.excepted,
+        };
         let all: BTreeSet<&PolicyKey> = by.serving.into_iter().chain(by.naming).collect();
         if !all.is_empty() {
             list.entry(view.key.host.to_string()).or_default().extend(all);
         }
+    }
+    /// Returns the conditions. Exceptions have one of their own if it serves something beside them.
+    fn found(mut self) -> Vec<Found<'c>> {
+        let mut excepted = std::mem::take(&mut self.excepted);
+        if !self.serves {
+            for (host, by) in std::mem::take(&mut excepted) {
+                self.served.entry(host).or_default().extend(by);
+            }
+        }
+        let lost = condition(Code::ROUTE_HOST_TAKEN, &[&self.served, &self.named], self.message());
+        let apart = text(&excepted, |names, hosts, is_one| {
+            let (name, apply) = if is_one { ("names", "applies") } else { ("name", "apply") };
+            format!(
+                "{names} {name} these hosts more exactly and {apply} in its place to their clients: {hosts}"
+            )
+        });
+        let apart = condition(Code::ROUTE_HOST_EXCEPTED, &[&excepted], apart.unwrap_or_default());
+        lost.into_iter().chain(apart).collect()
     }
     fn message(&self) -> String {
         let served = text(&self.served, |names, hosts, is_one| {
@@ -79,6 +106,14 @@ impl<'c> Taken<'c> {
         });
         served.into_iter().chain(named).collect::<Vec<_>>().join("; ")
     }
+}
+
+type ByHost<'c> = BTreeMap<String, BTreeSet<&'c PolicyKey>>;
+
+/// Returns the condition of hosts that others serve; none without hosts.
+fn condition<'c>(code: Code, hosts: &[&ByHost<'c>], message: String) -> Option<Found<'c>> {
+    let by: BTreeSet<&'c PolicyKey> = hosts.iter().flat_map(|all| all.values()).flatten().copied().collect();
+    (!by.is_empty()).then(|| Found(code, by.into_iter().collect(), message))
 }
 
 /// Whether requests of clients of a namespace to a service have the routes of a VirtualService.
@@ -109,11 +144,11 @@ impl<'c> Preceding<'c> {
     fn add(&mut self, inputs: &'c RouteInputs, key: &PolicyKey, namespace: Option<&Namespace>) -> Option<()> {
         let tier = |one: &'c HttpCandidate| Some((one.of.tier(namespace)?, one));
         let mut seen: Vec<(u8, &HttpCandidate)> = inputs.virtual_services.iter().filter_map(tier).collect();
-        if !seen.iter().any(|(_, one)| one.of.key == *key) {
-            return Some(());
-        }
+        let own = seen.iter().find(|(_, one)| one.of.key == *key);
+        let Some(own) = own.map(|(_, one)| one.host.specificity()) else { return Some(()) };
         seen.sort_by_key(|(tier, _)| *tier);
         let longest = seen.iter().map(|(_, one)| one.host.specificity()).max();
+        self.is_equal |= Some(own) == longest;
         seen.retain(|(_, one)| Some(one.host.specificity()) == longest);
         let is_last = |one: &&HttpCandidate| one.of.key == *key || is_for_all(one);
         match seen.iter().find(|(_, one)| is_last(one)) {

@@ -293,6 +293,27 @@ fn host_that_others_serve_for_every_client_is_named() {
     );
 }
 
+#[test]
+fn exception_from_a_wildcard_is_named_apart() {
+    let route = || vec![mk_route(&[], &["pay.shop.svc"])];
+    let wild = || mk_candidate("a", "*.shop.svc", Visibility::Public, route());
+    let exact = || mk_candidate("b", "pay.shop.svc", Visibility::Public, route());
+    let found = |others: Vec<HttpCandidate>, of_pay: Vec<HttpCandidate>| {
+        let services = vec![mk_served("pay.shop.svc", true, of_pay), mk_served("img.shop.svc", true, others)];
+        let all =
+            vec![mk_service("a", &["*.shop.svc"], route()), mk_service("b", &["pay.shop.svc"], route())];
+        shown_in(services, all, None)
+    };
+    let applies = "VirtualService shop/b applies in its place to every client of pay.shop.svc";
+    let apart = "a: TRB0475 VirtualService shop/b names these hosts more exactly and applies in its place to their clients: \
+                 pay.shop.svc";
+    assert_eq!(found(vec![wild()], vec![wild(), exact()]), [apart]);
+    assert_eq!(found(vec![], vec![wild(), exact()]), [format!("a: TRB0454 {applies}")], "it serves nothing");
+    let older = mk_candidate("b", "*.shop.svc", Visibility::Public, route());
+    let equal = found(vec![wild()], vec![older, wild()]);
+    assert_eq!(equal, [format!("a: TRB0454 {applies}")], "its host is not more exact");
+}
+
 /// Returns the conditions beside a service of TCP on port 90 and one of TLS on port 443.
 fn shown_beside_l4(all: Vec<Declared>) -> Vec<String> {
     let mk_on = |host: &str, number: u32, protocol: Protocol| {

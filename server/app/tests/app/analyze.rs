@@ -72,7 +72,7 @@ async fn findings_have_position_severity_code_and_next_step() {
     let lines: Vec<&str> = ran.out.lines().filter(|line| !line.starts_with("    next: ")).collect();
     let want = [
         "rules.yaml:10:1: error [DestinationRule shop/pay] no endpoint has the labels of these subsets: v2 of pay.test:80 (TRB0447)",
-        "rules.yaml:19:1: error [VirtualService shop/pay] no DestinationRule declares the subsets of: http[1] (v3 of pay.test) (TRB0451)",
+        "rules.yaml:19:1: error [VirtualService shop/pay] no DestinationRule declares these subsets, or no version of it is valid: http[1] (v3 of pay.test) (TRB0451)",
         "rules.yaml:19:1: warning [VirtualService shop/pay] routes before them take every request of: http[1] (by http[0]) (TRB0452)",
     ];
     assert_eq!(lines, want);

@@ -28,7 +28,12 @@ impl<'c> RouteConditions<'c> {
                 format!("{inner} of {}/{} (in {outer})", to.namespace, to.name)
             }));
         }
-        let message = || format!("these routes are left out: {}", named(parts.iter().map(String::as_str)));
+        let message = || {
+            let parts = named(parts.iter().map(String::as_str));
+            format!(
+                "routes of delegates are left out, because a match of each lies within none of the route that names the delegate: {parts}"
+            )
+        };
         (!parts.is_empty()).then(|| Found(Code::ROUTE_DELEGATE_OUTSIDE, Vec::new(), message()))
     }
     /// Returns a delegate, or why it cannot be used.

@@ -78,7 +78,11 @@ impl<'c> RouteConditions<'c> {
         }
         let all = [
             (Code::ROUTE_DESTINATION_UNMATCHED, "these destinations do not exist", missing),
-            (Code::ROUTE_SUBSET_UNDECLARED, "no DestinationRule declares the subsets of", undeclared),
+            (
+                Code::ROUTE_SUBSET_UNDECLARED,
+                "no DestinationRule declares these subsets, or no version of it is valid",
+                undeclared,
+            ),
             (
                 Code::ROUTE_DESTINATION_HIDDEN,
                 "no client of it may see these destinations, by their exportTo",
@@ -116,7 +120,9 @@ impl<'c> RouteConditions<'c> {
         let parts: Vec<String> = placed(own).iter().filter_map(part).collect();
         let message = || {
             let parts = named(parts.iter().map(String::as_str));
-            format!("what comes to a port of the hosts that these destinations lack fails: {parts}")
+            format!(
+                "these destinations name no port and lack ports of the hosts, so that what comes there fails: {parts}"
+            )
         };
         (!parts.is_empty()).then(|| Found(Code::ROUTE_PORT_PARTLY_UNMATCHED, Vec::new(), message()))
     }
@@ -146,7 +152,7 @@ impl<'c> RouteConditions<'c> {
         }
         let receives = |port: &PortNumber| self.receives(listening, placed.route, *port);
         let has = |wanted: &PortNumber| views.iter().any(|view| view.port(*wanted).is_some());
-        let known = listening.1.known.as_ref().map(|known| known.of(list)).unwrap_or_default();
+        let known = listening.1.known.as_ref().map(|known| known.of_services(list)).unwrap_or_default();
         let (mut on, mut off): (Vec<_>, Vec<_>) = known.into_iter().partition(has);
         off.retain(receives);
         on.retain(|port| !off.is_empty() && receives(port));

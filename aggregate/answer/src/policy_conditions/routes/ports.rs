@@ -30,6 +30,10 @@ impl Listened {
             List::Tcp => self.tcp.difference(&self.tls).copied().collect(),
         }
     }
+    /// Returns those of them that services of the hosts have.
+    pub(super) fn of_services(&self, list: List) -> BTreeSet<PortNumber> {
+        if list == List::Http { self.http.clone() } else { self.of(list) }
+    }
     /// Whether it is a port for the routes of a list.
     pub(super) fn has(&self, list: List, port: PortNumber) -> bool {
         match list {

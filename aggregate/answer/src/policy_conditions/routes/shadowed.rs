@@ -18,17 +18,17 @@ impl<'c> RouteConditions<'c> {
         own: &VirtualService,
         listening: &Listening<'_>,
     ) -> Option<Found<'c>> {
-        let mut parts = Vec::new();
-        for list in [List::Http, List::Tls, List::Tcp] {
-            for at in 0..list.len(own) {
-                parts.extend(self.shadow(key, (list, at), listening));
-            }
-        }
-        self.look(0)?;
-        let message = || {
-            format!("routes before them take every request of: {}", named(parts.iter().map(String::as_str)))
+        let of = |lists: &[List], what: &str| {
+            let all = lists.iter().flat_map(|&list| (0..list.len(own)).map(move |at| (list, at)));
+            let parts: Vec<String> = all.filter_map(|route| self.shadow(key, route, listening)).collect();
+            let names = named(parts.iter().map(String::as_str));
+            (!parts.is_empty()).then(|| format!("routes before them take every {what} of: {names}"))
         };
-        (!parts.is_empty()).then(|| Found(Code::ROUTE_SHADOWED, Vec::new(), message()))
+        let requests = of(&[List::Http], "request");
+        let connections = of(&[List::Tls, List::Tcp], "connection");
+        self.look(0)?;
+        let parts: Vec<String> = requests.into_iter().chain(connections).collect();
+        (!parts.is_empty()).then(|| Found(Code::ROUTE_SHADOWED, Vec::new(), parts.join("; ")))
     }
     /// Returns a route that serves nothing in any table that has it, with those that take its part.
     fn shadow(

@@ -189,7 +189,9 @@ fn mirror_without_endpoints_loses_no_request() {
     let found = shown(vec![mk_service("a", &["pay.shop.svc"], vec![route])]);
     assert_eq!(
         found,
-        ["a: TRB0451 no DestinationRule declares the subsets of: http[0] mirror (v2 of img.shop.svc)"]
+        [
+            "a: TRB0451 no DestinationRule declares these subsets, or no version of it is valid: http[0] mirror (v2 of img.shop.svc)"
+        ]
     );
 }
 
@@ -253,7 +255,8 @@ fn route_of_a_delegate_outside_its_root_is_named() {
         shown(vec![mk_service("a", &["pay.shop.svc"], vec![root.clone()]), mk_service("b", &[], routes)])
     };
     let routes = || vec![to(&["/api/v1"]), to(&["/other"]), to(&["/api", "/no"]), to(&[])];
-    let want = "a: TRB0464 these routes are left out: http[1] of shop/b (in http[0]), http[2] of shop/b (in http[0])";
+    let want = "a: TRB0464 routes of delegates are left out, because a match of each lies within none of the route that names the \
+                delegate: http[1] of shop/b (in http[0]), http[2] of shop/b (in http[0])";
     assert_eq!(with(routes(), &root), [want]);
     let any = HttpRoute { matches: [].into(), ..root };
     assert_eq!(with(routes(), &any), [""; 0], "a root without conditions takes every route");
@@ -384,8 +387,8 @@ fn destination_without_a_port_needs_that_of_the_listener() {
         ("pay.shop.svc", "tcp.shop.svc", Some(off("tcp.shop.svc"))),
         ("pay.shop.svc", "tcp.shop.svc:90", None),
         ("pay.shop.svc", "pay.shop.svc", None),
-        // the requests of a host without a service come to port 80
-        ("none.shop.svc", "tcp.shop.svc", Some(off("tcp.shop.svc"))),
+        // a host without a service is at fault itself
+        ("none.shop.svc", "tcp.shop.svc", None),
         ("none.shop.svc", "pay.shop.svc", None),
     ];
     for (host, to, want) in cases {

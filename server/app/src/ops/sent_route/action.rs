@@ -8,8 +8,10 @@ use envoy_types::pb::envoy::config::route::v3::route_action::{
     ClusterSpecifier as To, HostRewriteSpecifier as Host,
 };
 use envoy_types::pb::envoy::config::route::v3::route_match::PathSpecifier;
+use envoy_types::pb::envoy::extensions::filters::http::fault::v3::HttpFault;
 use envoy_types::pb::envoy::r#type::v3::FractionalPercent;
-use envoy_types::pb::google::protobuf::Duration;
+use envoy_types::pb::google::protobuf::{Any, Duration};
+use prost::Message as _;
 
 /// What happens to the requests of a route.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -136,10 +138,24 @@ pub(super) fn settings(route: &pb::Route) -> Vec<String> {
     for (side, added, removed) in sides {
         out.extend(headers(side, added, removed));
     }
-    let mut filters: Vec<&str> = route.typed_per_filter_config.keys().map(|name| of_filter(name)).collect();
+    let filters = route.typed_per_filter_config.iter().filter(|(_, config)| has_effect(config));
+    let mut filters: Vec<&str> = filters.map(|(name, _)| of_filter(name)).collect();
     filters.sort_unstable();
     out.extend(filters.into_iter().map(str::to_owned));
     out
+}
+
+/// Whether settings of a filter do something: faults without a share of the requests do not.
+fn has_effect(config: &Any) -> bool {
+    let fault = HttpFault::decode(&*config.value).ok().filter(|_| config.type_url.ends_with(".HTTPFault"));
+    fault.is_none_or(|fault| {
+        let shares = [
+            fault.delay.and_then(|of| of.percentage),
+            fault.abort.and_then(|of| of.percentage),
+            fault.response_rate_limit.and_then(|of| of.percentage),
+        ];
+        shares.iter().flatten().any(|share| share.numerator > 0)
+    })
 }
 
 fn of_filter(name: &str) -> &str {

@@ -12,10 +12,14 @@ use envoy_types::pb::envoy::config::route::v3::route_action::{
 use envoy_types::pb::envoy::config::route::v3::route_match::PathSpecifier;
 use envoy_types::pb::envoy::config::route::v3::weighted_cluster::ClusterWeight;
 use envoy_types::pb::envoy::config::route::v3::*;
+use envoy_types::pb::envoy::extensions::filters::common::fault::v3::FaultDelay;
+use envoy_types::pb::envoy::extensions::filters::http::fault::v3::HttpFault;
 use envoy_types::pb::envoy::r#type::matcher::v3::string_matcher::MatchPattern;
 use envoy_types::pb::envoy::r#type::matcher::v3::{RegexMatcher, StringMatcher};
 use envoy_types::pb::envoy::r#type::v3::FractionalPercent;
 use envoy_types::pb::google::protobuf::{Any, BoolValue, Duration, Struct, UInt32Value, Value};
+
+use prost::Message as _;
 
 use super::*;
 
@@ -198,6 +202,17 @@ fn settings_of_a_route_are_named() {
             "faults",
         ]
     );
+    let faults = |percentage: Option<FractionalPercent>| {
+        let delay = FaultDelay { percentage, ..FaultDelay::default() };
+        let fault = HttpFault { delay: Some(delay), ..HttpFault::default() };
+        let type_url = "type.googleapis.com/envoy.extensions.filters.http.fault.v3.HTTPFault".to_owned();
+        let config = Any { type_url, value: fault.encode_to_vec() };
+        let of = HashMap::from([("envoy.filters.http.fault".to_owned(), config)]);
+        SentRoute::read(&Route { typed_per_filter_config: of, ..mk_forward(mk_to("a")) }).settings
+    };
+    assert_eq!(faults(Some(FractionalPercent { numerator: 1, denominator: 0 })), ["faults"]);
+    assert_eq!(faults(Some(FractionalPercent::default())), [""; 0], "no request has them");
+    assert_eq!(faults(None), [""; 0]);
     let exact = |path| {
         let found = RouteMatch { path_specifier: Some(path), ..RouteMatch::default() };
         let action = RouteAction { prefix_rewrite: "/v2".into(), ..mk_to("a") };

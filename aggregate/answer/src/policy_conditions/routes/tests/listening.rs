@@ -7,7 +7,7 @@ use super::*;
 
 const LOST: &str =
     "d: TRB0450 these destinations do not exist: http[0] (h2.shop.svc has no port 13562, as the hosts have)";
-const PARTLY: &str = "d: TRB0468 what comes to a port of the hosts that these destinations lack fails: http[0] (h2.shop.svc \
+const PARTLY: &str = "d: TRB0468 these destinations name no port and lack ports of the hosts, so that what comes there fails: http[0] (h2.shop.svc \
                       has no port 13562)";
 const PORTLESS: &str = "d: TRB0463 no service of the hosts has a port for: http[0] (port 99)";
 
@@ -92,7 +92,7 @@ fn ports_are_those_of_all_hosts_of_a_wildcard() {
     ];
     let found =
         shown_in(services, vec![mk_service("a", &["*.w.svc"], vec![mk_route(&[], &["h2.shop.svc"])])], None);
-    let lost = "a: TRB0468 what comes to a port of the hosts that these destinations lack fails: http[0] (h2.shop.svc has no port \
+    let lost = "a: TRB0468 these destinations name no port and lack ports of the hosts, so that what comes there fails: http[0] (h2.shop.svc has no port \
                 81, 82)";
     assert_eq!(found, [lost]);
 }

@@ -67,7 +67,7 @@ fn subset_that_only_other_clients_have_is_undeclared() {
         let service = mk_service("a", &["pay.shop.svc"], vec![mk_to_subset("pay.shop.svc", "v1")]);
         shown_to(vec![mk_ruled("pay.shop.svc", Some("other"))], vec![exported(service, export)], clients)
     };
-    let lost = "a: TRB0451 no DestinationRule declares the subsets of: http[0] (v1 of pay.shop.svc)";
+    let lost = "a: TRB0451 no DestinationRule declares these subsets, or no version of it is valid: http[0] (v1 of pay.shop.svc)";
     assert_eq!(found(&["*"], &["shop"]), [lost]);
     assert_eq!(found(&["."], &["shop", "other"]), [lost]);
     assert_eq!(found(&["*"], &[]), [lost], "clients are not known: those of the own namespace lack it");
@@ -207,7 +207,7 @@ fn clients_of_a_delegate_are_those_of_its_roots() {
     };
     let hidden =
         "d: TRB0465 no client of it may see these destinations, by their exportTo: http[0] (own.shop.svc)";
-    let undeclared = "d: TRB0451 no DestinationRule declares the subsets of: http[1] (v1 of pay.shop.svc)";
+    let undeclared = "d: TRB0451 no DestinationRule declares these subsets, or no version of it is valid: http[1] (v1 of pay.shop.svc)";
     assert_eq!(found(&["web"], &["shop", "web"]), [undeclared, hidden]);
     assert_eq!(found(&["*"], &["shop", "web"]), [undeclared]);
     assert_eq!(found(&["*"], &["shop", "other"]), [""; 0]);
@@ -227,7 +227,7 @@ fn subset_of_an_alias_is_that_of_its_end() {
         shown_in(services(), vec![mk_service("a", &["pay.shop.svc"], route)], None)
     };
     assert_eq!(found("v1"), [""; 0]);
-    let lost = "a: TRB0451 no DestinationRule declares the subsets of: http[0] (v9 of pay.shop.svc, of which \
+    let lost = "a: TRB0451 no DestinationRule declares these subsets, or no version of it is valid: http[0] (v9 of pay.shop.svc, of which \
                 old.shop.svc is an alias)";
     assert_eq!(found("v9"), [lost]);
 }
@@ -266,7 +266,7 @@ fn ports_of_requests_that_a_destination_lacks_are_named() {
         route.matches = [HttpMatch { port: Some(mk_port(number)), ..route.matches[0].clone() }].into();
         route
     };
-    let lost = "a: TRB0468 what comes to a port of the hosts that these destinations lack fails: http[0] (pay.shop.svc has \
+    let lost = "a: TRB0468 these destinations name no port and lack ports of the hosts, so that what comes there fails: http[0] (pay.shop.svc has \
                 no port 8080)";
     let none = "a: TRB0450 these destinations do not exist: http[0] (pay.shop.svc has no port 8080, as the hosts have)";
     let cases = [
@@ -313,7 +313,7 @@ fn ports_of_connections_that_a_destination_of_several_lacks_are_named() {
         shown_in(services, vec![mk_declared("a", VirtualService { tcp, ..own })], None)
     };
     let none = "a: TRB0450 these destinations do not exist: tcp[0] (two.shop.svc has no port 5432, as the hosts have)";
-    let lost = "a: TRB0468 what comes to a port of the hosts that these destinations lack fails: tcp[0] (two.shop.svc has \
+    let lost = "a: TRB0468 these destinations name no port and lack ports of the hosts, so that what comes there fails: tcp[0] (two.shop.svc has \
                 no port 5432)";
     assert_eq!(found(&[5432], to("two.shop.svc", None), None), [none]);
     assert_eq!(found(&[90, 5432], to("two.shop.svc", None), None), [lost]);
@@ -336,7 +336,7 @@ fn ports_that_routes_before_take_are_not_named() {
         route
     };
     let to_pay = |paths: &[&str]| mk_route(paths, &["pay.shop.svc"]);
-    let lost = "TRB0468 what comes to a port of the hosts that these destinations lack fails: http[1] (pay.shop.svc has no \
+    let lost = "TRB0468 these destinations name no port and lack ports of the hosts, so that what comes there fails: http[1] (pay.shop.svc has no \
                 port 8080)";
     let none =
         "TRB0450 these destinations do not exist: http[1] (pay.shop.svc has no port 8080, as the hosts have)";

@@ -117,7 +117,7 @@ fn taken(tls: &[(&[&str], L4Match)], tcp: &[&[L4Match]]) -> Vec<String> {
     let own = view.virtual_service().unwrap().clone();
     let (tls, tcp) = (tls.iter().map(tls_route).collect(), tcp.iter().map(tcp_route).collect());
     let found = shown_beside_l4(vec![mk_declared("a", VirtualService { tls, tcp, ..own })]);
-    let lost = found.iter().filter_map(|line| line.split_once("take every request of: "));
+    let lost = found.iter().filter_map(|line| line.split_once("take every connection of: "));
     lost.map(|(_, routes)| routes.to_owned()).collect()
 }
 

@@ -33,6 +33,7 @@ use crate::key::key;
 use crate::resolve::{claimant, record};
 use crate::scope::trace::reaches;
 
+pub use destinations::lost_destination;
 pub use document::{Explanation, Outcome, Reason, Refused, StepDocument, StepObject, WhyNot};
 pub use freshness::endpoint_freshness;
 pub use query::Query;
@@ -138,7 +139,7 @@ fn explain_port(
     if let Some(client) = client.filter(|_| reached) {
         within.steps.extend(rules::steps(catalog, view, port, &client.class, subset));
         within.steps.extend(routes::steps(catalog, (view, port), &client.class));
-        within.steps.extend(destinations::steps(catalog, port, &client.class));
+        within.steps.extend(destinations::steps(catalog, port, client));
     }
     let assignment = assigned(&facts, (client, subset), port, &mut within).unwrap_or_default();
     let found = assignment.endpoints().find(|e| e.target.to_string() == *endpoint);

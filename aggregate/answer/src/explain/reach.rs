@@ -159,9 +159,7 @@ pub(super) fn reach(
         return reasons.steps;
     };
     if plan.discovery == Discovery::Eds && !has_endpoints(port) {
-        let unread = catalog.unread_endpoints(view).next().is_some();
-        let waits = unread || catalog.pending.contains_key(view.key.host.as_str());
-        return if waits { Vec::new() } else { vec![without_endpoints(port)] };
+        return if waits(catalog, view) { Vec::new() } else { vec![without_endpoints(port)] };
     }
     let one = |way: &str| vec![(way.to_owned(), By::Itself)];
     let own = || one("listeners and routes are the client's own; it receives");
@@ -198,6 +196,12 @@ pub(super) fn reach(
             step(port, Verdict::Pass, Code::REACHED, &format!("{way} {noun} {names}{end}"))
         })
         .collect()
+}
+
+/// Whether endpoints of a service may exist that are not known yet.
+pub(super) fn waits(catalog: &Catalog, view: &ServiceView) -> bool {
+    let is_unread = catalog.unread_endpoints(view).next().is_some();
+    is_unread || catalog.pending.contains_key(view.key.host.as_str())
 }
 
 /// Returns the xDS clusters to which the routes of a client's requests to a port lead.

@@ -180,7 +180,7 @@ fn ports(
             (view, routing(named, port, &client.class)),
             &client.class,
         ));
-        let lost = destinations::steps(catalog, port, &client.class);
+        let lost = destinations::steps(catalog, port, client);
         trace.steps.extend(lost.into_iter().map(TraceStep::dropping));
         trace.steps.extend(security::step(port, subset, &client.class, None));
         let assignment = assigned(&port.endpoints.inputs, (Some(client), subset), port, trace);

@@ -196,3 +196,37 @@ fn mesh_that_decides_localities_is_named() {
     assert_eq!(named(ejecting(), Some(LocalityBalancing::Off)), want("localities do not count"));
     assert!(named(ejecting(), None).is_empty());
 }
+
+#[test]
+fn destination_that_receives_nothing_has_a_reason() {
+    let catalog = mk_ruled(vec![("shop", "a", mk_versions(&["v1", "v4"]))]);
+    let lost = |name: &str| {
+        let lost = lost_destination(&catalog, &name.parse().unwrap(), &mk_client("web"));
+        lost.map(|(code, why)| format!("{code} {why}"))
+    };
+    let cases = [
+        ("outbound|80||pay.shop", None),
+        ("outbound|80|v1|pay.shop", None),
+        (
+            "outbound|80|v4|pay.shop",
+            Some("TRB0457 the client may use no endpoint with the labels of subset v4"),
+        ),
+        (
+            "outbound|80|v9|pay.shop",
+            Some("TRB0541 no DestinationRule that applies to the client declares subset v9"),
+        ),
+        ("outbound|81||pay.shop", Some("TRB0450 no service that the client may use has it")),
+        ("outbound|80||pya.shop", Some("TRB0450 no service that the client may use has it")),
+    ];
+    for (name, want) in cases {
+        assert_eq!(lost(name).as_deref(), want, "{name}");
+    }
+}
+
+#[test]
+fn service_whose_endpoints_are_unread_is_not_called_empty() {
+    let mut catalog = mk_ruled(vec![("shop", "a", mk_versions(&["v4"]))]);
+    let to = "outbound|80|v4|pay.shop".parse().unwrap();
+    add_unread(&mut catalog, CollectionKind::Groups);
+    assert_eq!(lost_destination(&catalog, &to, &mk_client("web")), None);
+}
